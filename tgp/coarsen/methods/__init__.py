@@ -1,0 +1,27 @@
+"""The table of level methods: one line each. Names now, imports on access."""
+
+from __future__ import annotations
+
+from tgp.coarsen.protocol import LevelMethod
+from tgp.registry import Entry, LazyRegistry
+
+__all__ = ["METHODS"]
+
+
+def _line(alias: str, summary: str) -> Entry:
+    return Entry(alias, f"tgp.coarsen.methods.{alias}:METHOD", summary)
+
+
+METHODS: LazyRegistry[LevelMethod] = LazyRegistry(
+    "pooler",
+    (
+        _line("ndp", "Node decimation: keep one side of a spectral max-cut, Kron reduction"),
+        _line("graclus", "Greedy heavy-edge matching: merge pairs of nodes"),
+        _line("kmis", "k-hop maximal independent set and its clusters"),
+        _line("sep", "Structural-entropy coding tree, one tree for a run of levels"),
+        _line("nmf", "Non-negative matrix factorisation: soft clusters"),
+        _line("eigen", "Spectral clusters with eigenvector features (EigenPool)"),
+        _line("nopool", "Identity: every node its own supernode"),
+        _line("random", "Random partition at a chosen ratio: the honest baseline"),
+    ),
+)

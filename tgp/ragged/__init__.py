@@ -1,0 +1,7 @@
+"""Array structures of the engine: many graphs as one block, and what coarsening makes of them."""
+
+from tgp.ragged.block import BlockCSR
+from tgp.ragged.fields import Field, GraphTable
+from tgp.ragged.hierarchy import Assignment, Hierarchy, Level
+
+__all__ = ["Assignment", "BlockCSR", "Field", "GraphTable", "Hierarchy", "Level"]

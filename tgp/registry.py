@@ -1,0 +1,75 @@
+"""Tables of independent things: names now, imports on access."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from tgp.errors import UnknownNameError
+
+__all__ = ["Entry", "LazyRegistry", "load"]
+
+T = TypeVar("T")
+
+
+def load(target: str) -> Any:
+    """Import ``"package.module:attribute"``."""
+    module, _, attribute = target.partition(":")
+    return getattr(importlib.import_module(module), attribute)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of a table: everything that is known without importing the target."""
+
+    alias: str
+    target: str
+    summary: str
+    traits: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def attribute(self) -> str:
+        """Name of the object behind the alias."""
+        return self.target.partition(":")[2]
+
+
+class LazyRegistry(Mapping[str, T], Generic[T]):
+    """A read-only mapping alias -> object that imports an object when it is asked for."""
+
+    def __init__(self, kind: str, entries: tuple[Entry, ...]) -> None:
+        self.kind = kind
+        self.entries: dict[str, Entry] = {entry.alias: entry for entry in entries}
+        self._loaded: dict[str, T] = {}
+
+    def __getitem__(self, alias: str) -> T:
+        if alias not in self._loaded:
+            self._loaded[alias] = load(self.entry(alias).target)
+        return self._loaded[alias]
+
+    def entry(self, alias: str) -> Entry:
+        """The table line of ``alias``; :class:`UnknownNameError` names the nearest one."""
+        try:
+            return self.entries[alias]
+        except KeyError:
+            raise _UnknownKey(self.kind, alias, self.entries) from None
+
+    def __contains__(self, alias: object) -> bool:
+        return alias in self.entries
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.entries)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def __repr__(self) -> str:
+        return f"LazyRegistry({self.kind}: {', '.join(self.entries)})"
+
+
+class _UnknownKey(UnknownNameError, KeyError):
+    """Also a ``KeyError``, because a registry is a mapping."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
