@@ -1,0 +1,43 @@
+# Two commands do everything on a fresh clone: `make demo` and `make test`.
+# They need Python >= 3.10 with venv, make, and a package index.
+
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# The test machine's cores; 2 workers keep memory small.
+JOBS   ?= auto
+
+.PHONY: demo test lint types imports unit docs clean
+
+demo: $(VENV)/.demo
+	$(BIN)/python examples/demo.py
+
+test: $(VENV)/.test lint types imports unit
+
+lint:
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types:
+	$(BIN)/mypy
+
+imports:
+	$(BIN)/lint-imports
+
+unit:
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP) -c constraints.txt -e .
+	touch $@
+
+$(VENV)/.test: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP) -c constraints.txt -e '.[test]'
+	touch $@ $(VENV)/.demo
+
+clean:
+	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache site
