@@ -1,0 +1,96 @@
+"""Reduce with any PyG aggregation, over supernodes or over graphs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from tgp.reduce.base_reduce import Reduce
+from tgp.select.base_select import SelectOutput
+from torch import Tensor
+from torch_geometric.nn.aggr import Aggregation
+
+from tgp.errors import InputError
+from tgp.reduce.get_aggr import is_pyg_aggregation
+
+__all__ = ["AggrReduce"]
+
+
+class AggrReduce(Reduce):
+    r"""Pool the features of each supernode with a PyG aggregation instead of the sum.
+
+    Rows are multiplied by their assignment weight, sorted by supernode (stable, so that sequence
+    models such as LSTM see nodes in ascending order) and handed to ``aggr``. Without an assignment
+    it is a readout over whole graphs.
+
+    Args:
+        aggr: an instance, e.g. ``get_aggr("lstm", in_channels=64)``.
+    """
+
+    def __init__(self, aggr: Aggregation) -> None:
+        super().__init__()
+        if not is_pyg_aggregation(aggr):
+            raise TypeError(f"aggr must be a PyG Aggregation instance, got {type(aggr).__name__}")
+        self.aggr = aggr
+
+    def reset_parameters(self) -> None:
+        self.aggr.reset_parameters()
+
+    def forward(
+        self,
+        x: Tensor,
+        so: SelectOutput | None = None,
+        *,
+        batch: Tensor | None = None,
+        size: int | None = None,
+        **kwargs: Any,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Pool ``x`` over the supernodes of ``so``, or over graphs without it.
+
+        Args:
+            x: ``[N, F]``, or ``[B, N, F]`` for a readout of padded graphs.
+            so: a sparse assignment, or ``None``.
+            batch: ``[N]`` graph of each node; default ``so.batch``.
+            size: number of graphs in a readout.
+
+        Returns:
+            Pooled features and the graph id of each of their rows (``None`` if unknown).
+        """
+        if so is None:
+            return self._readout(x, batch, size)
+        if not so.is_sparse:
+            raise InputError(
+                "AggrReduce supports only sparse SelectOutput assignments, got a dense one", field="so"
+            )
+        batch = so.batch if batch is None else batch
+        cluster, order = torch.sort(so.cluster_index, stable=True)
+        node = so.node_index[order]
+        rows = x[node]
+        weight = so.weight
+        if weight is not None:
+            rows = rows * weight[order].to(rows.dtype).view(-1, *[1] * (rows.dim() - 1))
+        x_pool = self.aggr(rows, index=cluster, dim_size=so.num_supernodes, dim=0)
+        return x_pool, self.reduce_batch(so, batch)
+
+    def _readout(self, x: Tensor, batch: Tensor | None, size: int | None) -> tuple[Tensor, Tensor | None]:
+        if x.dim() == 3:
+            groups = x.size(0) if size is None else size
+            index = torch.arange(x.size(0), device=x.device).repeat_interleave(x.size(1))
+            return self._aggregate(x.reshape(-1, x.size(-1)), index, groups)
+        if x.dim() != 2:
+            raise InputError(
+                f"AggrReduce expects x to be 2D [N, F] or 3D [B, N, F], got {list(x.shape)}", field="x"
+            )
+        if batch is None:
+            return self._aggregate(x, torch.zeros(x.size(0), dtype=torch.long, device=x.device), 1)[0], None
+        if size is None:
+            size = int(batch.max()) + 1 if batch.numel() else 1
+        index, order = torch.sort(batch, stable=True)
+        return self._aggregate(x[order], index, size)
+
+    def _aggregate(self, rows: Tensor, index: Tensor, groups: int) -> tuple[Tensor, Tensor]:
+        pooled = self.aggr(rows, index=index, dim_size=groups, dim=0)
+        return pooled, torch.arange(groups, device=rows.device)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(aggr={self.aggr})"

@@ -1,0 +1,116 @@
+"""Names for PyG's aggregation family."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from typing import Any
+
+import torch_geometric.nn.aggr as pyg_aggr
+from torch_geometric.nn.aggr import Aggregation
+
+from tgp.errors import UnknownNameError
+
+__all__ = ["AGGREGATIONS", "get_aggr", "has_pyg_aggregation", "is_pyg_aggregation", "resolve_reduce_op"]
+
+AGGREGATIONS: dict[str, str] = {
+    "sum": "SumAggregation",
+    "mean": "MeanAggregation",
+    "max": "MaxAggregation",
+    "min": "MinAggregation",
+    "mul": "MulAggregation",
+    "var": "VarAggregation",
+    "std": "StdAggregation",
+    "softmax": "SoftmaxAggregation",
+    "power_mean": "PowerMeanAggregation",
+    "median": "MedianAggregation",
+    "quantile": "QuantileAggregation",
+    "lstm": "LSTMAggregation",
+    "gru": "GRUAggregation",
+    "set2set": "Set2Set",
+    "degree_scaler": "DegreeScalerAggregation",
+    "sort": "SortAggregation",
+    "multi": "MultiAggregation",
+    "attentional": "AttentionalAggregation",
+    "equilibrium": "EquilibriumAggregation",
+    "mlp": "MLPAggregation",
+    "deep_sets": "DeepSetsAggregation",
+    "set_transformer": "SetTransformerAggregation",
+    "lcm": "LCMAggregation",
+    "variance_preserving": "VariancePreservingAggregation",
+    "patch_transformer": "PatchTransformerAggregation",
+    "graph_multiset_transformer": "GraphMultisetTransformer",
+}
+"""Alias -> class name in :mod:`torch_geometric.nn.aggr`. Spelling variants are folded by :func:`get_aggr`."""
+
+_SPELLINGS = {"powermean": "power_mean", "degreescaler": "degree_scaler", "deepsets": "deep_sets"}
+
+
+class _UnknownAggregation(UnknownNameError):
+    """Keeps the text that callers match on."""
+
+    def __init__(self, alias: str) -> None:
+        super().__init__("aggregator alias", alias, AGGREGATIONS)
+
+
+def has_pyg_aggregation() -> bool:
+    """Whether PyG offers aggregations. Always true here: PyG is a requirement."""
+    return True
+
+
+def is_pyg_aggregation(obj: object) -> bool:
+    """Whether ``obj`` is an instance of PyG's ``Aggregation``."""
+    return isinstance(obj, Aggregation)
+
+
+def get_aggr(alias: str, **kwargs: Any) -> Aggregation:
+    """Build a PyG aggregation from its name.
+
+    Args:
+        alias: one of :data:`AGGREGATIONS`; case, blanks around it and ``-`` for ``_`` do not matter.
+        **kwargs: arguments of the class. Arguments it does not take are left out with a warning, so
+            that one set of arguments can drive several aggregations. For ``lstm`` and ``gru``,
+            ``out_channels`` defaults to ``in_channels``.
+
+    Raises:
+        UnknownNameError: (a ``ValueError``) for a name that is not in the table.
+    """
+    name = alias.strip().lower().replace("-", "_")
+    name = _SPELLINGS.get(name, name)
+    if name not in AGGREGATIONS:
+        raise _UnknownAggregation(alias)
+    cls = getattr(pyg_aggr, AGGREGATIONS[name], None)
+    if cls is None:
+        raise ValueError(f"{AGGREGATIONS[name]} not found in torch_geometric.nn.aggr: update torch_geometric")
+    if name in ("lstm", "gru") and "in_channels" in kwargs:
+        kwargs.setdefault("out_channels", kwargs["in_channels"])
+    return cls(**_accepted(cls, kwargs))
+
+
+def _accepted(cls: type, kwargs: dict[str, Any]) -> dict[str, Any]:
+    parameters = inspect.signature(cls.__init__).parameters
+    if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values()):
+        return kwargs
+    ignored = sorted(set(kwargs) - set(parameters))
+    if ignored:
+        warnings.warn(f"{cls.__name__} takes no argument named {', '.join(ignored)}: left out", stacklevel=3)
+    return {key: value for key, value in kwargs.items() if key in parameters}
+
+
+def resolve_reduce_op(reduce_op: str | Aggregation, **kwargs: Any) -> Aggregation:
+    """An aggregation from a name or an instance.
+
+    Raises:
+        TypeError: for anything else, or for an instance together with arguments.
+    """
+    if isinstance(reduce_op, str):
+        return get_aggr(reduce_op, **kwargs)
+    if not is_pyg_aggregation(reduce_op):
+        raise TypeError(
+            f"reduce_op must be a string alias or a PyG Aggregation instance, got {type(reduce_op).__name__}"
+        )
+    if kwargs:
+        raise TypeError(
+            f"arguments {sorted(kwargs)} have no effect on a ready-made aggregation: set them there"
+        )
+    return reduce_op
