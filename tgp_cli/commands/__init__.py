@@ -1,0 +1,1 @@
+"""One file per command; each defines ``command``, registered by :mod:`tgp_cli.main`."""

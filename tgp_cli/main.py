@@ -1,0 +1,119 @@
+"""Entry point: a static table of commands, so that ``tgp --help`` imports nothing heavy."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated, NamedTuple
+
+import typer
+
+from tgp._version import __version__
+from tgp.errors import nearest
+from tgp_cli._errors import guard, on_sigterm
+from tgp_cli._status import ExitStatus
+
+__all__ = ["COMMANDS", "build_app", "main"]
+
+
+class Command(NamedTuple):
+    """Where a command lives and the line ``tgp --help`` shows for it."""
+
+    module: str
+    help: str
+
+
+COMMANDS: dict[str, Command] = {
+    "coarsen": Command("tgp_cli.commands.coarsen", "Compute hierarchies of a dataset and store them."),
+    "inspect": Command("tgp_cli.commands.inspect", "Show what a store holds and how good it is."),
+    "verify": Command("tgp_cli.commands.verify", "Check a store for damage."),
+    "poolers": Command("tgp_cli.commands.poolers", "List poolers and their parameters."),
+    "datasets": Command("tgp_cli.commands.datasets", "List known datasets."),
+    "export": Command("tgp_cli.commands.export", "Convert a store for other tools."),
+    "status": Command("tgp_cli.commands.status", "Show which units of a store are missing."),
+    "merge": Command("tgp_cli.commands.merge", "Publish a store that several jobs wrote."),
+}
+
+HELP = "Compute graph-pooling hierarchies once, store them, stream them into training."
+EPILOG = "Start with 'tgp coarsen', which needs no data, then 'tgp inspect'."
+
+
+def _version(value: bool) -> None:
+    if value:
+        print(f"tgp {__version__}")
+        raise typer.Exit
+
+
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    pass
+
+
+def _unloaded() -> None:
+    """Stands for a command that this invocation does not need."""
+
+
+def _wanted(arguments: Sequence[str]) -> set[str]:
+    """Names of the commands whose modules this invocation needs."""
+    if "_TGP_COMPLETE" in os.environ:
+        return set(COMMANDS)
+    return {next((word for word in arguments if not word.startswith("-")), "")}
+
+
+def build_app(arguments: Sequence[str]) -> typer.Typer:
+    """The application; only the command that ``arguments`` name is imported."""
+    app = typer.Typer(
+        name="tgp",
+        help=HELP,
+        epilog=EPILOG,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_root)
+    wanted = _wanted(arguments)
+    for name, (module, summary) in COMMANDS.items():
+        if name in wanted:
+            loaded = importlib.import_module(module)
+            app.command(name, epilog=getattr(loaded, "EPILOG", None))(guard(loaded.command))
+        else:
+            app.command(name, help=summary)(_unloaded)
+    return app
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run a command and return its exit status."""
+    for word in _wanted(arguments) - {*COMMANDS, ""}:
+        guess = nearest(word, COMMANDS)
+        print(
+            f"Error: No such command {word!r}.{f' Did you mean {guess!r}?' if guess else ''}", file=sys.stderr
+        )
+        print("Hint: 'tgp --help' lists all commands.", file=sys.stderr)
+        return ExitStatus.USAGE
+    try:
+        build_app(arguments)(args=list(arguments), prog_name="tgp")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    return ExitStatus.OK
+
+
+def main() -> None:
+    """Console entry point."""
+    on_sigterm()
+    status = run(sys.argv[1:])
+    if status in (ExitStatus.INTERRUPTED, ExitStatus.TERMINATED):
+        # A kernel may still be running in a thread; stores survive any kill, so do not wait for it.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+    sys.exit(status)
+
+
+if __name__ == "__main__":
+    main()
