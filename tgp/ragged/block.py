@@ -20,6 +20,9 @@ FloatArray = npt.NDArray[np.float64]
 MAX_NODES = 2**31 - 1
 """Node ids inside a block are 32 bit: half the memory traffic in every kernel."""
 
+_NO_WEIGHT: FloatArray = np.empty(0)
+"""What kernels get in place of absent weights."""
+
 
 @dataclass(frozen=True, eq=False)
 class BlockCSR:
@@ -84,26 +87,25 @@ class BlockCSR:
         edges = _edge_list(edge_index)
         values = _weights(weight, edges.shape[1])
         ptr = _graph_offsets(node_ptr, num_nodes, edges)
-        total = int(ptr[-1])
-        _check_ids(edges, total)
-        _check_inside_graphs(edges, ptr)
+        _check_edges(edges, ptr)
         return cls._sorted(edges, values, ptr)
 
     @classmethod
     def _sorted(cls, edges: npt.NDArray[np.int64], values: FloatArray | None, ptr: PtrArray) -> BlockCSR:
         from tgp.kernels import csr
 
-        indptr, order = csr.sort_edges(edges[0], edges[1], int(ptr[-1]))
-        return cls(
-            indptr,
-            edges[1][order].astype(np.int32),
-            None if values is None else values[order],
-            ptr,
+        weighted = values is not None
+        indptr, indices, weight = csr.build_rows(
+            edges[0], edges[1], values if weighted else _NO_WEIGHT, weighted, int(ptr[-1])
         )
+        return cls(indptr, indices, weight if weighted else None, ptr)
 
     def rows(self) -> IndexArray:
         """``[nnz]`` source node of each entry."""
-        return np.repeat(np.arange(self.num_nodes, dtype=np.int32), np.diff(self.indptr))
+        from tgp.kernels import csr
+
+        rows: IndexArray = csr.row_ids(self.indptr)
+        return rows
 
     def edge_index(self) -> npt.NDArray[np.int64]:
         """``[2, nnz]`` int64 edge list in block ids, row-major."""
@@ -119,24 +121,18 @@ class BlockCSR:
 
     def take(self, graphs: Sequence[int] | npt.NDArray[np.integer[Any]]) -> BlockCSR:
         """The block of the given graphs, in the given order."""
-        ids = np.asarray(graphs, dtype=np.int64)
+        from tgp.kernels import csr
+
+        ids = np.ascontiguousarray(graphs, dtype=np.int64)
         if ids.size and (ids.min() < 0 or ids.max() >= self.num_graphs):
-            raise InputError(f"graph ids must lie in [0, {self.num_graphs}), got {ids.min()}..{ids.max()}", field="graphs")
-        counts = np.diff(self.node_ptr)[ids]
-        node_ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        shift = node_ptr[:-1] - self.node_ptr[ids]
-        nodes = np.arange(node_ptr[-1]) - np.repeat(shift, counts)
-        degree = np.diff(self.indptr)[nodes]
-        indptr = np.concatenate([[0], np.cumsum(degree)]).astype(np.int64)
-        entries = np.arange(indptr[-1]) - np.repeat(indptr[:-1] - self.indptr[nodes], degree)
-        edge_counts = np.diff(self.edge_ptr)[ids]
-        indices = self.indices[entries] + np.repeat(shift, edge_counts)
-        return BlockCSR(
-            indptr,
-            indices.astype(np.int32),
-            None if self.weight is None else self.weight[entries],
-            node_ptr,
+            raise InputError(
+                f"graph ids must lie in [0, {self.num_graphs}), got {ids.min()}..{ids.max()}", field="graphs"
+            )
+        weighted = self.weight is not None
+        indptr, indices, weight, node_ptr = csr.take_graphs(
+            self.indptr, self.indices, self.weight if weighted else _NO_WEIGHT, weighted, self.node_ptr, ids
         )
+        return BlockCSR(indptr, indices, weight if weighted else None, node_ptr)
 
     def split(self) -> list[BlockCSR]:
         """One block per graph."""
@@ -151,22 +147,31 @@ class BlockCSR:
         node_start = np.concatenate([[0], np.cumsum([b.num_nodes for b in blocks])])
         edge_start = np.concatenate([[0], np.cumsum([b.num_edges for b in blocks])])
         return cls(
-            np.concatenate([[0], *(b.indptr[1:] + e for b, e in zip(blocks, edge_start, strict=False))]).astype(np.int64),
-            np.concatenate([b.indices + n for b, n in zip(blocks, node_start, strict=False)]).astype(np.int32),
+            np.concatenate(
+                [[0], *(b.indptr[1:] + e for b, e in zip(blocks, edge_start, strict=False))]
+            ).astype(np.int64),
+            np.concatenate([b.indices + n for b, n in zip(blocks, node_start, strict=False)]).astype(
+                np.int32
+            ),
             np.concatenate([b.weights_or_ones() for b in blocks]) if weighted else None,
-            np.concatenate([[0], *(b.node_ptr[1:] + n for b, n in zip(blocks, node_start, strict=False))]).astype(np.int64),
+            np.concatenate(
+                [[0], *(b.node_ptr[1:] + n for b, n in zip(blocks, node_start, strict=False))]
+            ).astype(np.int64),
         )
 
     def validate(self) -> BlockCSR:
         """Check every invariant; returns ``self``."""
         if self.indptr[0] != 0 or self.indptr[-1] != len(self.indices) or (np.diff(self.indptr) < 0).any():
-            raise InputError("indptr must start at 0, never fall, and end at the number of edges", field="indptr")
+            raise InputError(
+                "indptr must start at 0, never fall, and end at the number of edges", field="indptr"
+            )
         if self.node_ptr[0] != 0 or self.node_ptr[-1] != self.num_nodes or (np.diff(self.node_ptr) < 0).any():
-            raise InputError("node_ptr must start at 0, never fall, and end at the number of nodes", field="node_ptr")
+            raise InputError(
+                "node_ptr must start at 0, never fall, and end at the number of nodes", field="node_ptr"
+            )
         _weights(self.weight, self.num_edges)
         edges = self.edge_index()
-        _check_ids(edges, self.num_nodes)
-        _check_inside_graphs(edges, self.node_ptr)
+        _check_edges(edges, self.node_ptr)
         keys = edges[0] * max(self.num_nodes, 1) + edges[1]
         if (np.diff(keys) < 0).any():
             raise InputError("entries must be sorted by row, then column", field="indices")
@@ -179,7 +184,13 @@ def _edge_list(edge_index: npt.ArrayLike) -> npt.NDArray[np.int64]:
         raise InputError(f"edge_index must have shape [2, E], got {list(edges.shape)}", field="edge_index")
     if edges.size and not np.issubdtype(edges.dtype, np.integer):
         raise InputError(f"edge_index must hold integers, got {edges.dtype}", field="edge_index")
-    return np.ascontiguousarray(edges, dtype=np.int64)
+    return _own(edges, np.int64)
+
+
+def _own(array: npt.NDArray[Any], dtype: type[np.generic]) -> npt.NDArray[Any]:
+    """C-contiguous and writeable: numba compiles anew for read-only arrays."""
+    out = np.ascontiguousarray(array, dtype=dtype)
+    return out if out.flags.writeable else out.copy()
 
 
 def _weights(weight: npt.ArrayLike | None, num_edges: int) -> FloatArray | None:
@@ -189,8 +200,10 @@ def _weights(weight: npt.ArrayLike | None, num_edges: int) -> FloatArray | None:
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.shape != (num_edges,):
-        raise InputError(f"edge_weight must hold {num_edges} values, got shape {list(values.shape)}", field="edge_weight")
-    values = np.ascontiguousarray(values, dtype=np.float64)
+        raise InputError(
+            f"edge_weight must hold {num_edges} values, got shape {list(values.shape)}", field="edge_weight"
+        )
+    values = _own(values, np.float64)
     if not np.isfinite(values).all():
         bad = int(np.flatnonzero(~np.isfinite(values))[0])
         raise InputError(f"edge_weight must be finite, got {values[bad]} at edge {bad}", field="edge_weight")
@@ -207,28 +220,31 @@ def _graph_offsets(
             raise InputError(f"num_nodes must not be negative, got {count}", field="num_nodes")
         ptr = np.array([0, count], dtype=np.int64)
     else:
-        ptr = np.ascontiguousarray(node_ptr, dtype=np.int64)
+        ptr = _own(np.asarray(node_ptr), np.int64)
         if ptr.ndim != 1 or len(ptr) == 0 or ptr[0] != 0 or (np.diff(ptr) < 0).any():
             raise InputError("node_ptr must be a vector that starts at 0 and never falls", field="node_ptr")
     if ptr[-1] > MAX_NODES:
-        raise InputError(f"a block holds at most {MAX_NODES} nodes, got {ptr[-1]}: split it", field="node_ptr")
+        raise InputError(
+            f"a block holds at most {MAX_NODES} nodes, got {ptr[-1]}: split it", field="node_ptr"
+        )
     return ptr
 
 
-def _check_ids(edges: npt.NDArray[np.int64], num_nodes: int) -> None:
-    if edges.size and (edges.min() < 0 or edges.max() >= num_nodes):
-        bad = int(edges.min()) if edges.min() < 0 else int(edges.max())
-        raise InputError(f"edge_index must hold ids in [0, {num_nodes}), got {bad}", field="edge_index")
+def _check_edges(edges: npt.NDArray[np.int64], node_ptr: PtrArray) -> None:
+    """Ids in range, and no edge between graphs."""
+    from tgp.kernels import csr
 
-
-def _check_inside_graphs(edges: npt.NDArray[np.int64], node_ptr: PtrArray) -> None:
-    if len(node_ptr) <= 2 or edges.shape[1] == 0:
+    finding, position = csr.check_edges(edges[0], edges[1], node_ptr)
+    if finding == 0:
         return
-    graph = np.repeat(np.arange(len(node_ptr) - 1), np.diff(node_ptr))
-    crossing = np.flatnonzero(graph[edges[0]] != graph[edges[1]])
-    if crossing.size:
-        s, t = edges[:, crossing[0]]
+    s, t = int(edges[0, position]), int(edges[1, position])
+    if finding == csr.CROSSING:
+        g, h = np.searchsorted(node_ptr, [s, t], side="right") - 1
         raise InputError(
-            f"an edge must stay inside its graph, got {s} -> {t} between graphs {graph[s]} and {graph[t]}",
+            f"an edge must stay inside its graph, got {s} -> {t} between graphs {g} and {h} (edge {position})",
             field="edge_index",
         )
+    bad = s if finding == csr.BAD_ROW else t
+    raise InputError(
+        f"edge_index must hold ids in [0, {node_ptr[-1]}), got {bad} at edge {position}", field="edge_index"
+    )

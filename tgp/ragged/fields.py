@@ -19,9 +19,7 @@ FieldForm = Literal["rows", "stacked", "int", "float", "bool", "str"]
 or a tensor stacked along a new axis), or a plain Python number or string."""
 
 
-def take_ragged(
-    ptr: PtrArray, ids: npt.NDArray[np.int64]
-) -> tuple[PtrArray, npt.NDArray[np.int64]]:
+def take_ragged(ptr: PtrArray, ids: npt.NDArray[np.int64]) -> tuple[PtrArray, npt.NDArray[np.int64]]:
     """Offsets and source positions of the rows of ``ids``, in that order."""
     start = ptr[ids]
     counts = ptr[ids + 1] - start
@@ -100,12 +98,16 @@ class GraphTable:
         for name, entry in self.fields.items():
             length = entry.values.shape[entry.axis]
             if len(entry.ptr) != len(self.node_ptr):
-                raise InputError(f"{name}: ptr must hold {len(self.node_ptr)} offsets, got {len(entry.ptr)}", field=name)
+                raise InputError(
+                    f"{name}: ptr must hold {len(self.node_ptr)} offsets, got {len(entry.ptr)}", field=name
+                )
             if entry.ptr[0] != 0 or entry.ptr[-1] != length or (np.diff(entry.ptr) < 0).any():
                 raise InputError(f"{name}: ptr must start at 0, never fall, and end at {length}", field=name)
             if entry.shifted and entry.values.size:
                 sizes = np.repeat(np.diff(self.node_ptr), np.diff(entry.ptr))
                 ids = entry.values if entry.axis != 0 else np.moveaxis(entry.values, 0, -1)
                 if (ids < 0).any() or (ids >= sizes).any():
-                    raise InputError(f"{name} must hold node ids of its own graph, got one out of range", field=name)
+                    raise InputError(
+                        f"{name} must hold node ids of its own graph, got one out of range", field=name
+                    )
         return self

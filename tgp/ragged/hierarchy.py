@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -66,13 +67,52 @@ class Assignment:
             return None
         if self.soft is not None:
             return int(self.soft.shape[1])
-        sizes = np.diff(self.super_ptr)
-        return int(sizes[0]) if len(sizes) else 0
+        # A graph that failed has no supernodes; all others have the same number.
+        return int(np.diff(self.super_ptr).max(initial=0))
 
     def _soft(self) -> npt.NDArray[np.float32]:
         if self.soft is None:
             raise InputError("an assignment needs 'cluster' or 'soft'", field="soft")
         return self.soft
+
+    @classmethod
+    def concat(cls, parts: Sequence[Assignment]) -> Assignment:
+        """Assignments of consecutive blocks behind one another.
+
+        A part without supernodes (its graphs failed, or are empty) fits to parts of any kind.
+        """
+        if not parts:
+            return cls("hard", np.zeros(1, np.int64), np.zeros(0, np.int32))
+        live = [part for part in parts if part.num_supernodes] or list(parts[:1])
+        kinds = {part.kind for part in live}
+        if len(kinds) > 1:
+            raise InputError(f"parts must be of one kind, got {', '.join(sorted(kinds))}", field="parts")
+        supers = np.concatenate([[0], np.cumsum([part.num_supernodes for part in parts])])
+        nodes = np.concatenate([[0], np.cumsum([part.num_nodes for part in parts])])
+        super_ptr = [part.super_ptr[1:] + start for part, start in zip(parts, supers, strict=False)]
+        cluster = representative = None
+        if live[0].cluster is not None:
+            shifted = [
+                np.where(_cluster(part) < 0, -1, _cluster(part) + start)
+                for part, start in zip(parts, supers, strict=False)
+            ]
+            cluster = np.concatenate(shifted).astype(np.int32)
+        if all(part.representative is not None for part in live):
+            chosen = [
+                part.representative + start
+                for part, start in zip(parts, nodes, strict=False)
+                if part.representative is not None
+            ]
+            representative = np.concatenate(chosen).astype(np.int32)
+        return cls(
+            live[0].kind,
+            np.concatenate([[0], *super_ptr]).astype(np.int64),
+            cluster,
+            _stack([(part.weight, part.num_nodes) for part in parts], fill=1.0),
+            _stack([(part.soft, part.num_nodes) for part in parts], fill=0.0),
+            _stack([(part.theta, part.num_nodes) for part in parts], fill=0.0),
+            representative,
+        )
 
     def validate(self, node_ptr: PtrArray) -> Assignment:
         """Check shapes, ranges, and that no supernode has nodes of another graph; returns ``self``."""
@@ -109,6 +149,23 @@ class Assignment:
         return self
 
 
+def _cluster(part: Assignment) -> IndexArray:
+    """The clusters of a part; a failed part that has none dropped all its nodes."""
+    return np.full(part.num_nodes, -1, np.int32) if part.cluster is None else part.cluster
+
+
+def _stack(
+    arrays: list[tuple[npt.NDArray[np.float32] | None, int]], fill: float
+) -> npt.NDArray[np.float32] | None:
+    """Rows behind one another; parts without the array get rows of ``fill``."""
+    shapes = [array.shape[1:] for array, _ in arrays if array is not None]
+    if not shapes:
+        return None
+    return np.concatenate(
+        [np.full((rows, *shapes[0]), fill, np.float32) if array is None else array for array, rows in arrays]
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class Level:
     """One step: which method, how nodes of the previous level map, and the coarse graphs."""
@@ -140,6 +197,8 @@ class Hierarchy:
             level.assignment.validate(node_ptr)
             level.block.validate()
             if not np.array_equal(level.block.node_ptr, level.assignment.super_ptr):
-                raise InputError("a coarse block must have the supernodes of its assignment", field="super_ptr")
+                raise InputError(
+                    "a coarse block must have the supernodes of its assignment", field="super_ptr"
+                )
             node_ptr = level.block.node_ptr
         return self
