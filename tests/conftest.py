@@ -1,0 +1,41 @@
+"""Fixed conditions for every test: thread counts, hypothesis profile, fresh kernels, real data."""
+
+import os
+from pathlib import Path
+
+# Before numpy, torch and numba read them.
+os.environ.setdefault("OMP_NUM_THREADS", "2")
+os.environ.setdefault("NUMBA_NUM_THREADS", "2")
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+ROOT = Path(__file__).resolve().parents[1]
+
+settings.register_profile(
+    "tgp",
+    derandomize=True,
+    deadline=None,
+    max_examples=50,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("tgp")
+
+
+def pytest_configure(config):
+    """Forget compiled kernels older than the primitives: numba does not notice edits across files."""
+    kernels = ROOT / "tgp" / "kernels"
+    edited = (kernels / "_prims.py").stat().st_mtime
+    for index in (kernels / "__pycache__").glob("*.nbi"):
+        if index.stat().st_mtime < edited:
+            index.unlink(missing_ok=True)
+
+
+@pytest.fixture(scope="session")
+def data_root():
+    """Folder of the real graphs: ``TGP_TEST_DATA``, or ``shared/data`` beside the project."""
+    given = os.environ.get("TGP_TEST_DATA")
+    root = Path(given) if given else ROOT.parent / "shared" / "data"
+    if not root.is_dir():
+        pytest.skip("needs the real graphs: set TGP_TEST_DATA to their folder")
+    return root

@@ -1,0 +1,1 @@
+"""Slow, obvious implementations: what the kernels must equal."""
