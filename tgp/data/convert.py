@@ -1,0 +1,377 @@
+"""PyG graphs to flat arrays and back.
+
+An ``InMemoryDataset`` is already ragged (one big tensor and ``slices`` per attribute), so its arrays are
+taken as they are, without a loop over graphs. Any other collection is read once, attribute by attribute.
+What a batch does with an attribute (:meth:`Data.__cat_dim__`, :meth:`Data.__inc__`) is kept in the
+:class:`~tgp.ragged.Field`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch_geometric.data import Data, InMemoryDataset
+from torch_geometric.data.data import BaseData
+
+from tgp.errors import DatasetError, InputError
+from tgp.ragged import BlockCSR, Field, GraphTable
+from tgp.ragged.block import PtrArray
+
+__all__ = ["graphs_to_arrays", "graphs_to_table", "is_shifted", "table_to_block", "table_to_data"]
+
+NODE_KEYS = frozenset({"x", "feat", "pos", "batch", "node_type", "n_id"})
+"""Attributes whose length PyG takes for the number of nodes, in the order of the graph's own keys."""
+
+_NUMBERS: dict[type, tuple[str, type]] = {
+    bool: ("bool", np.bool_),
+    int: ("int", np.int64),
+    float: ("float", np.float64),
+}
+_LEAVE_OUT = "leave it out with exclude_keys=[{key!r}], or turn it into a tensor"
+
+
+def graphs_to_arrays(graphs: Any, *, exclude_keys: Iterable[str] = ()) -> tuple[GraphTable, BlockCSR]:
+    """All attributes of a collection of graphs, and their block-diagonal adjacency.
+
+    Args:
+        graphs: an ``InMemoryDataset`` (or a subset of one), any other dataset, or any iterable of ``Data``.
+        exclude_keys: attributes to leave out.
+
+    Raises:
+        DatasetError: an attribute cannot be kept, or ids or weights are wrong; the text names it.
+    """
+    table = graphs_to_table(graphs, exclude_keys=exclude_keys)
+    return table, table_to_block(table)
+
+
+def graphs_to_table(graphs: Any, *, exclude_keys: Iterable[str] = ()) -> GraphTable:
+    """The :class:`~tgp.ragged.GraphTable` of a collection of graphs; see :func:`graphs_to_arrays`."""
+    excluded = frozenset(exclude_keys)
+    if isinstance(graphs, BaseData):
+        raise DatasetError(
+            f"expected a collection of graphs, got one {type(graphs).__name__}; put it in a list"
+        )
+    if isinstance(graphs, InMemoryDataset) and _is_ragged(graphs):
+        fields = _fields_from_slices(graphs._data, graphs.slices, excluded)
+        table = _finish(fields, graphs.len(), excluded)
+        indices = graphs._indices
+        return table if indices is None else table.take(np.asarray(indices, dtype=np.int64))
+    items = list(graphs)
+    _check_graphs(items)
+    return _finish(_fields_from_graphs(items, excluded), len(items), excluded)
+
+
+def is_shifted(name: str) -> bool:
+    """Whether PyG shifts an attribute of this name by the number of preceding nodes."""
+    return ("index" in name or name == "face") and "batch" not in name
+
+
+def table_to_block(table: GraphTable) -> BlockCSR:
+    """The adjacency of all graphs as one block; weights come from ``edge_weight``, never from ``edge_attr``."""
+    edges = table.fields.get("edge_index")
+    if edges is None:
+        raise DatasetError(
+            "graphs need an 'edge_index' to be coarsened, got " + (", ".join(table.fields) or "nothing")
+        )
+    counts = np.diff(edges.ptr)
+    index = edges.values + np.repeat(table.node_ptr[:-1], counts)
+    weight = table.fields.get("edge_weight")
+    if weight is not None and not np.array_equal(weight.ptr, edges.ptr):
+        graph = int(np.flatnonzero(np.diff(weight.ptr) != counts)[0])
+        got = int(weight.ptr[graph + 1] - weight.ptr[graph])
+        raise DatasetError(f"graph {graph}: 'edge_weight' must hold {counts[graph]} values, got {got}")
+    try:
+        return BlockCSR.from_edge_index(
+            index, None if weight is None else weight.values, node_ptr=table.node_ptr
+        )
+    except InputError as error:
+        raise DatasetError(str(error)) from error
+
+
+def table_to_data(table: GraphTable, cls: type[Data] = Data) -> list[Data]:
+    """The graphs of a table as ``Data`` objects: the inverse of :func:`graphs_to_table`.
+
+    Tensors are views into the table's arrays. A graph whose remaining attributes do not tell its number of nodes
+    (because features were left out) gets an explicit ``num_nodes``.
+    """
+    columns = {name: _column(field) for name, field in table.fields.items()}
+    if not any(f.form == "rows" and n in NODE_KEYS for n, f in table.fields.items()):
+        columns.setdefault("num_nodes", np.diff(table.node_ptr).tolist())
+    graphs = []
+    for values in zip(*columns.values(), strict=True) if columns else ((),) * table.num_graphs:
+        data = cls()
+        data._store._mapping.update(zip(columns, values, strict=True))
+        graphs.append(data)
+    return graphs
+
+
+def _column(field: Field) -> list[Any]:
+    """The value of every graph."""
+    if field.form == "str":
+        raw = field.values.tobytes()
+        ptr = field.ptr.tolist()
+        return [raw[low:high].decode() for low, high in pairwise(ptr)]
+    if field.form in ("int", "float", "bool"):
+        return field.values.tolist()
+    tensor = torch.from_numpy(field.values)
+    if field.form == "stacked":
+        return list(tensor.unbind(0))
+    return list(tensor.split(np.diff(field.ptr).tolist(), dim=field.axis))
+
+
+def _is_ragged(dataset: InMemoryDataset) -> bool:
+    """Whether the stored tensors are what indexing the dataset gives."""
+    return (
+        dataset.transform is None
+        and dataset.slices is not None
+        and isinstance(dataset._data, Data)
+        and _plain_rules(type(dataset._data))
+        and type(dataset).get is InMemoryDataset.get
+    )
+
+
+def _plain_rules(cls: type) -> bool:
+    return cls.__inc__ is Data.__inc__ and cls.__cat_dim__ is Data.__cat_dim__
+
+
+def _check_graphs(items: Sequence[Any]) -> None:
+    for position, graph in enumerate(items):
+        if not isinstance(graph, Data):
+            raise DatasetError(
+                f"expected homogeneous graphs (torch_geometric.data.Data), got {type(graph).__name__} at position {position}"
+            )
+
+
+def _fields_from_slices(data: Data, slices: Mapping[str, Any], excluded: frozenset[str]) -> dict[str, Field]:
+    """Fields of the ragged form of an ``InMemoryDataset``: no loop over graphs, except for strings."""
+    store = data._store
+    fields: dict[str, Field] = {}
+    for key, value in store._mapping.items():
+        if key not in slices or key == "num_nodes" or not _is_needed(key, value, excluded):
+            continue
+        if isinstance(value, Tensor):
+            array = _to_numpy(key, value)
+            axis = -1 if "index" in key or key == "face" else 0
+            ptr = _offsets(slices[key])
+            if ptr[0] or ptr[-1] != array.shape[axis]:
+                array = array[ptr[0] : ptr[-1]] if axis == 0 else array[..., ptr[0] : ptr[-1]]
+                ptr = ptr - ptr[0]
+            fields[key] = Field(key, array, ptr, axis, "rows", is_shifted(key))
+        elif isinstance(value, (list, tuple)) and isinstance(slices[key], Tensor):
+            fields[key] = _field_of_values(key, value, None)
+        else:
+            raise _unsupported(key, type(value))
+    counts = getattr(store, "_num_nodes", None)
+    if counts is not None:
+        fields["num_nodes"] = _number_field("num_nodes", [int(n) for n in counts], int)
+    return fields
+
+
+def _fields_from_graphs(items: Sequence[Data], excluded: frozenset[str]) -> dict[str, Field]:
+    if not items:
+        return {}
+    rows = [graph._store._mapping for graph in items]
+    keys = rows[0].keys()
+    for position, row in enumerate(rows):
+        if row.keys() != keys:
+            odd = sorted((row.keys() ^ keys) - excluded)
+            if odd:
+                have, lack = (position, 0) if odd[0] in row else (0, position)
+                raise DatasetError(
+                    f"attribute {odd[0]!r} must be on every graph: graph {have} has it, graph {lack} has not",
+                    hint=f"set it everywhere, or leave it out with exclude_keys=[{odd[0]!r}]",
+                )
+    owners = None if all(_plain_rules(cls) for cls in {type(g) for g in items}) else items
+    needed = [key for key in keys if _is_needed(key, rows[0][key], excluded)]
+    return {key: _field_of_values(key, [row[key] for row in rows], owners) for key in needed}
+
+
+def _is_needed(key: str, value: Any, excluded: frozenset[str]) -> bool:
+    """Excluded attributes still have to tell the number of nodes."""
+    return key not in excluded or key == "num_nodes" or (isinstance(value, Tensor) and _counts_nodes(key))
+
+
+def _counts_nodes(key: str) -> bool:
+    return key in NODE_KEYS or "node" in key or key in ("edge_index", "face")
+
+
+def _field_of_values(key: str, values: Sequence[Any], owners: Sequence[Data] | None) -> Field:
+    """One attribute from its value on every graph."""
+    if key == "num_nodes":
+        return _number_field(key, [int(n) for n in values], int)
+    kinds = {type(value) for value in values}
+    if all(issubclass(kind, Tensor) for kind in kinds):
+        return _tensor_field(key, values, owners)
+    if len(kinds) > 1:
+        names = ", ".join(sorted(kind.__name__ for kind in kinds))
+        raise DatasetError(f"attribute {key!r} must have one type on all graphs, got {names}")
+    (kind,) = kinds
+    if kind in _NUMBERS:
+        return _number_field(key, values, kind)
+    if kind is str:
+        raw = [v.encode() for v in values]
+        ptr = _pointer(len(r) for r in raw)
+        return Field(key, np.frombuffer(b"".join(raw), np.uint8), ptr, 0, "str")
+    raise _unsupported(key, kind)
+
+
+def _unsupported(key: str, kind: type) -> DatasetError:
+    return DatasetError(
+        f"attribute {key!r} must be a tensor, number or string, got {kind.__name__}",
+        hint=_LEAVE_OUT.format(key=key),
+    )
+
+
+def _number_field(key: str, values: Sequence[Any], kind: type) -> Field:
+    form, dtype = _NUMBERS[kind]
+    shifted = kind is int and is_shifted(key)
+    return Field(key, np.asarray(values, dtype=dtype), np.arange(len(values) + 1), 0, form, shifted)
+
+
+def _tensor_field(key: str, values: Sequence[Tensor], owners: Sequence[Data] | None) -> Field:
+    axis = (
+        (-1 if "index" in key or key == "face" else 0)
+        if owners is None
+        else owners[0].__cat_dim__(key, values[0])
+    )
+    first = values[0]
+    if first.is_sparse or first.layout != torch.strided or isinstance(axis, tuple):
+        raise DatasetError(
+            f"attribute {key!r} must be a dense tensor, got a sparse one", hint=_LEAVE_OUT.format(key=key)
+        )
+    if len({v.dtype for v in values}) > 1:
+        names = ", ".join(sorted(str(d) for d in {v.dtype for v in values}))
+        raise DatasetError(f"attribute {key!r} must have one dtype on all graphs, got {names}")
+    stacked = axis is None or first.dim() == 0
+    shapes = {_tail(v.shape, None if stacked else axis) for v in values}
+    if len(shapes) > 1:
+        raise DatasetError(
+            f"attribute {key!r} must have one shape per row on all graphs, got {sorted(shapes)}"
+        )
+    shifted = is_shifted(key) if owners is None else _inc_is_num_nodes(key, values, owners)
+    if stacked:
+        array = _to_numpy(key, torch.stack([_plain(v) for v in values]))
+        return Field(key, array, np.arange(len(values) + 1), 0, "stacked", shifted)
+    if axis not in (0, -1):
+        if axis != first.dim() - 1:
+            raise DatasetError(
+                f"attribute {key!r} must be joined along its first or last axis, got axis {axis}"
+            )
+        axis = -1
+    array = _to_numpy(key, torch.cat([_plain(v) for v in values], dim=axis))
+    return Field(key, array, _pointer(v.shape[axis] for v in values), axis, "rows", shifted)
+
+
+def _tail(shape: Sequence[int], axis: int | None) -> tuple[int, ...]:
+    """A shape without the axis graphs are joined along; its rank shows in the length."""
+    return tuple(shape) if axis is None else (*shape[:axis], *(shape[axis + 1 :] if axis != -1 else ()))
+
+
+def _inc_is_num_nodes(key: str, values: Sequence[Tensor], owners: Sequence[Data]) -> bool:
+    """How graphs of a class with rules of its own shift the attribute."""
+    steps = [graph.__inc__(key, value) for graph, value in zip(owners, values, strict=True)]
+    if "batch" in key or all(isinstance(s, int) and s == 0 for s in steps):
+        return False
+    if all(isinstance(s, int) and s == g.num_nodes for s, g in zip(steps, owners, strict=True)):
+        return True
+    raise DatasetError(
+        f"attribute {key!r} must be shifted in a batch by 0 or by num_nodes, got {steps[0]} from {type(owners[0]).__name__}.__inc__",
+        hint=_LEAVE_OUT.format(key=key),
+    )
+
+
+def _plain(value: Tensor) -> Tensor:
+    """Drop tensor subclasses (``EdgeIndex``)."""
+    return value if type(value) is Tensor else value.as_subclass(Tensor)
+
+
+def _to_numpy(key: str, value: Tensor) -> np.ndarray:
+    if value.layout != torch.strided:
+        raise DatasetError(
+            f"attribute {key!r} must be a dense tensor, got a sparse one", hint=_LEAVE_OUT.format(key=key)
+        )
+    try:
+        return np.ascontiguousarray(_plain(value).detach().cpu().numpy())
+    except TypeError as error:
+        raise DatasetError(
+            f"attribute {key!r} must have a dtype that numpy knows, got {value.dtype}"
+        ) from error
+
+
+def _offsets(slices: Any) -> PtrArray:
+    return np.ascontiguousarray(torch.as_tensor(slices).cpu().numpy(), dtype=np.int64)
+
+
+def _pointer(counts: Iterable[int]) -> PtrArray:
+    sizes = np.fromiter(counts, np.int64)
+    ptr = np.zeros(len(sizes) + 1, np.int64)
+    np.cumsum(sizes, out=ptr[1:])
+    return ptr
+
+
+def _finish(fields: dict[str, Field], num_graphs: int, excluded: frozenset[str]) -> GraphTable:
+    """Find the node counts, check ids, and share equal offsets."""
+    node_ptr = _pointer(_node_counts(fields)) if num_graphs else np.zeros(1, np.int64)
+    shared = [node_ptr, *(fields[key].ptr for key in ("edge_index",) if key in fields)]
+    kept = {}
+    for key, field in fields.items():
+        if key in excluded:
+            continue
+        if field.shifted:
+            _check_ids(field, node_ptr)
+        ptr = next((p for p in shared if np.array_equal(p, field.ptr)), field.ptr)
+        kept[key] = replace(field, ptr=ptr)
+    return GraphTable(node_ptr, kept)
+
+
+def _node_counts(fields: Mapping[str, Field]) -> Iterable[int]:
+    """Nodes of every graph, found where ``Data.num_nodes`` finds them."""
+    if "num_nodes" in fields:
+        return fields["num_nodes"].values
+    rows = {key: field for key, field in fields.items() if field.form == "rows"}
+    telling = [*(key for key in rows if key in NODE_KEYS), *(key for key in rows if "node" in key)]
+    if telling:
+        return np.diff(rows[telling[0]].ptr)
+    for key in ("edge_index", "face"):
+        if key in rows:
+            return _largest_id(rows[key]) + 1
+    raise DatasetError(
+        "the number of nodes must follow from 'num_nodes', 'x', 'pos' or 'edge_index', got only "
+        + (", ".join(fields) or "empty graphs"),
+        hint="set data.num_nodes",
+    )
+
+
+def _largest_id(field: Field) -> np.ndarray:
+    """``[B]`` largest id of every graph, -1 where there is none."""
+    largest = np.full(field.num_graphs, -1, np.int64)
+    some = np.flatnonzero(np.diff(field.ptr))
+    if some.size:
+        flat = field.values.max(axis=0) if field.values.ndim > 1 else field.values
+        largest[some] = np.maximum.reduceat(flat, field.ptr[some])
+    return largest
+
+
+def _check_ids(field: Field, node_ptr: PtrArray) -> None:
+    if not field.values.size:
+        return
+    if not np.issubdtype(field.values.dtype, np.integer):
+        raise DatasetError(
+            f"attribute {field.name!r} must hold integers because it holds node ids, got {field.values.dtype}"
+        )
+    ids = field.values if field.axis != 0 else np.moveaxis(field.values, 0, -1)
+    sizes = np.repeat(np.diff(node_ptr), np.diff(field.ptr))
+    wrong = ((ids < 0) | (ids >= sizes)).reshape(-1, ids.shape[-1]).any(axis=0)
+    if wrong.any():
+        column = int(np.flatnonzero(wrong)[0])
+        graph = int(np.searchsorted(field.ptr, column, side="right")) - 1
+        raise DatasetError(
+            f"attribute {field.name!r} must hold node ids below {sizes[column]} on graph {graph}, got {ids[..., column].tolist()}",
+            hint="names with 'index' in them are node ids to PyG: rename the attribute if it is something else",
+        )
