@@ -1,4 +1,4 @@
-"""Greedy heavy-edge matching: each node, in turn, joins its heaviest free neighbour."""
+"""Greedy heavy-edge matching (each node, in turn, joins its heaviest free neighbour) and random parts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from numba import njit
 
 from tgp.kernels._prims import hash_u64
 
-__all__ = ["BY_DEGREE", "BY_INDEX", "RANDOM", "match", "visiting_order"]
+__all__ = ["BY_DEGREE", "BY_INDEX", "RANDOM", "match", "random_partition", "visiting_order"]
 
 RANDOM, BY_DEGREE, BY_INDEX = 0, 1, 2
 """Codes of the visiting orders."""
@@ -23,34 +23,50 @@ def _draw(seed, level, index, draw, bound):
 
 
 @njit(cache=True, nogil=True)
-def visiting_order(indptr, indices, node_ptr, order, seed, level):
-    """``[N]`` int32: the nodes of each graph in the order they are visited.
+def _shuffle(visit, node_ptr, seed, level):
+    """Fisher-Yates per graph, in place; draws hash (seed, level, position in the graph)."""
+    for g in range(node_ptr.shape[0] - 1):
+        lo = node_ptr[g]
+        for i in range(node_ptr[g + 1] - lo - 1, 0, -1):
+            j = _draw(seed, level, i, 0, i + 1)
+            visit[lo + i], visit[lo + j] = visit[lo + j], visit[lo + i]
 
-    ``RANDOM`` is a Fisher-Yates shuffle whose draws hash (seed, level, position in the graph);
-    ``BY_DEGREE`` puts few neighbours first (self loops do not count), ties by index.
-    """
+
+@njit(cache=True, nogil=True)
+def _sort_by_degree(visit, indptr, indices, node_ptr):
+    """Few neighbours first (self loops do not count), ties by index; counting sort, in place."""
     num_nodes = indptr.shape[0] - 1
-    out = np.empty(num_nodes, np.int32)
+    degree = np.zeros(num_nodes, np.int64)
+    largest = 0
     for i in range(num_nodes):
-        out[i] = i
+        for e in range(indptr[i], indptr[i + 1]):
+            if indices[e] != i:
+                degree[i] += 1
+        largest = max(largest, degree[i])
+    slots = np.zeros(largest + 2, np.int64)
+    for g in range(node_ptr.shape[0] - 1):
+        lo, hi = node_ptr[g], node_ptr[g + 1]
+        top = 0
+        for i in range(lo, hi):
+            slots[degree[i] + 1] += 1
+            top = max(top, degree[i])
+        for d in range(top + 1):
+            slots[d + 1] += slots[d]
+        for i in range(lo, hi):
+            visit[lo + slots[degree[i]]] = i
+            slots[degree[i]] += 1
+        slots[: top + 2] = 0
+
+
+@njit(cache=True, nogil=True)
+def visiting_order(indptr, indices, node_ptr, order, seed, level):
+    """``[N]`` int32: the nodes of each graph in the order they are visited."""
+    visit = np.arange(indptr.shape[0] - 1).astype(np.int32)
     if order == RANDOM:
-        for g in range(node_ptr.shape[0] - 1):
-            lo = node_ptr[g]
-            for i in range(node_ptr[g + 1] - lo - 1, 0, -1):
-                j = _draw(seed, level, i, 0, i + 1)
-                out[lo + i], out[lo + j] = out[lo + j], out[lo + i]
+        _shuffle(visit, node_ptr, seed, level)
     elif order == BY_DEGREE:
-        degree = np.empty(num_nodes, np.int64)
-        for i in range(num_nodes):
-            degree[i] = 0
-            for e in range(indptr[i], indptr[i + 1]):
-                if indices[e] != i:
-                    degree[i] += 1
-        for g in range(node_ptr.shape[0] - 1):
-            lo, hi = node_ptr[g], node_ptr[g + 1]
-            if hi - lo > 1:
-                out[lo:hi] = lo + np.argsort(degree[lo:hi], kind="mergesort")
-    return out
+        _sort_by_degree(visit, indptr, indices, node_ptr)
+    return visit
 
 
 @njit(cache=True, nogil=True)
@@ -120,3 +136,32 @@ def match(indptr, indices, weight, weighted, node_ptr, order, seed, level):
                 cluster[u] = cluster[mate[u]]
         super_ptr[g + 1] = count
     return cluster, super_ptr
+
+
+@njit(cache=True, nogil=True)
+def random_partition(node_ptr, super_ptr, seed, level):
+    """``cluster [N]`` int32: each graph in as many non-empty random parts as ``super_ptr`` says.
+
+    The first nodes of a shuffle get one part each, the others a part by hash. Parts are numbered
+    by smallest member.
+    """
+    num_nodes = node_ptr[-1]
+    visit = np.arange(num_nodes).astype(np.int32)
+    _shuffle(visit, node_ptr, seed, level)
+    cluster = np.empty(num_nodes, np.int32)
+    name = np.full(super_ptr[-1], -1, np.int32)
+    for g in range(node_ptr.shape[0] - 1):
+        lo, hi = node_ptr[g], node_ptr[g + 1]
+        first = super_ptr[g]
+        parts = super_ptr[g + 1] - first
+        for i in range(hi - lo):
+            part = i if i < parts else _draw(seed, level, i, 1, parts)
+            cluster[visit[lo + i]] = first + part
+        count = first
+        for u in range(lo, hi):
+            part = cluster[u]
+            if name[part] < 0:
+                name[part] = count
+                count += 1
+            cluster[u] = name[part]
+    return cluster
