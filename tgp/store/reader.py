@@ -1,0 +1,346 @@
+"""``StoreReader``: any graphs and levels of a store as flat arrays."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from tgp.errors import InputError, UnknownNameError
+from tgp.ragged import Field, GraphTable
+from tgp.store import format as fmt
+from tgp.store.codec import restore
+from tgp.store.files import LocalFiles, StoreFiles
+from tgp.store.gather import LevelArrays, Pick, check_ids
+from tgp.store.index import Selection, locate
+from tgp.store.manifest import Manifest, read_manifest
+from tgp.store.parts import DecodedCache, GraphsPart, HierarchyPart, check_size
+from tgp.store.schema import FailureRecord, FieldInfo, HierarchyInfo, LevelInfo
+
+__all__ = ["StoreReader"]
+
+_CACHE_BYTES = 512 << 20
+
+
+class StoreReader:
+    """Reads a complete store.
+
+    Opening reads the manifest and compares the size of every file with it; shards are opened (and checked by
+    the guard) when one of their graphs is first asked for. The object can be pickled and used after a fork.
+
+    Args:
+        path: directory of the store, or another :class:`~tgp.store.files.StoreFiles`.
+        check: ``"cheap"`` compares sizes and the ends of files; ``"full"`` also the digest of a shard before
+            libhdf5 sees it. Use it for stores from strangers.
+        cache_bytes: decoded arrays kept in memory (small profile only).
+
+    Raises:
+        StoreMissingError: no complete store there.
+        StoreDamagedError: the manifest or a file is not as it was written.
+        StoreVersionError: made by another version of the format.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | StoreFiles,
+        *,
+        check: Literal["cheap", "full"] = "cheap",
+        cache_bytes: int = _CACHE_BYTES,
+    ) -> None:
+        self.files: StoreFiles = LocalFiles(path) if isinstance(path, (str, os.PathLike)) else path
+        self.check = check
+        self.cache_bytes = cache_bytes
+        self.manifest: Manifest = read_manifest(self.files)
+        for records in self.manifest.shards.values():
+            for record in records:
+                check_size(self.files, record)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._bounds = np.asarray(self.manifest.spec.bounds, np.int64)
+        self._cache = DecodedCache(self.cache_bytes)
+        self._graphs: dict[int, GraphsPart] = {}
+        self._hierarchies: dict[tuple[str, int], HierarchyPart] = {}
+        self._sizes: dict[tuple[str | None, int], tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        keep = ("files", "check", "cache_bytes", "manifest")
+        return {name: getattr(self, name) for name in keep}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._forget()
+
+    def __repr__(self) -> str:
+        names = ", ".join(self.hierarchies) or "none"
+        return f"StoreReader({self.files.location!r}, graphs={self.num_graphs}, hierarchies: {names})"
+
+    # What there is ------------------------------------------------------------------------------
+
+    @property
+    def num_graphs(self) -> int:
+        return self.manifest.num_graphs
+
+    @property
+    def num_shards(self) -> int:
+        return self.manifest.spec.num_units
+
+    @property
+    def hierarchies(self) -> dict[str, HierarchyInfo]:
+        """Name -> what it holds."""
+        return self.manifest.hierarchies
+
+    @property
+    def fields(self) -> dict[str, FieldInfo]:
+        """Name -> type and shape of each attribute of the input graphs."""
+        return {info.name: info for info in self.manifest.fields}
+
+    def hierarchy(self, name: str) -> HierarchyInfo:
+        """One hierarchy; :class:`UnknownNameError` names the nearest."""
+        if name not in self.hierarchies:
+            raise UnknownNameError("hierarchy", name, self.hierarchies)
+        return self.hierarchies[name]
+
+    def level_info(self, hierarchy: str, level: int) -> LevelInfo:
+        """What one level holds; ``level`` is its position in the schedule."""
+        info = self.hierarchy(hierarchy)
+        if not 0 <= level < info.depth:
+            raise InputError(
+                f"hierarchy {hierarchy!r} has levels 0..{info.depth - 1}, got {level}", field="level"
+            )
+        return info.levels[level]
+
+    def num_bytes(self, part: str = fmt.GRAPHS) -> tuple[int, ...]:
+        """Bytes of the arrays of each level before compression; one entry for ``"graphs"``."""
+        if part != fmt.GRAPHS:
+            self.hierarchy(part)
+        return tuple(
+            int(n) for n in np.sum([s.bytes for s in self.manifest.shards[part]], axis=0, dtype=np.int64)
+        )
+
+    def file_bytes(self, part: str = fmt.GRAPHS) -> int:
+        """Bytes on disk of the graphs or of one hierarchy."""
+        if part != fmt.GRAPHS:
+            self.hierarchy(part)
+        return sum(s.size for s in self.manifest.shards[part])
+
+    def sizes(
+        self, hierarchy: str | None = None, level: int = 0
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Number of nodes and of edges of every graph after ``level`` steps; 0 steps are the input graphs."""
+        if level and hierarchy is None:
+            raise InputError("sizes after some steps need the name of a hierarchy", field="hierarchy")
+        if level:
+            self.level_info(str(hierarchy), level - 1)
+        key = (hierarchy, level) if level else (None, 0)
+        if key not in self._sizes:
+            self._sizes[key] = self._read_sizes(*key)
+        return self._sizes[key]
+
+    def _read_sizes(
+        self, hierarchy: str | None, level: int
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        nodes = np.zeros(self.num_graphs, np.int64)
+        edges = np.zeros(self.num_graphs, np.int64)
+        for unit, (low, high) in enumerate(zip(self._bounds[:-1], self._bounds[1:], strict=True)):
+            if hierarchy is None:
+                graphs = self._graphs_part(unit)
+                node_ptr, edge_ptr = graphs.node_ptr, graphs.edge_ptr
+            else:
+                part = self._hierarchy_part(hierarchy, unit)
+                node_ptr, edge_ptr = part.node_ptrs[level], part.edge_ptrs[level - 1]
+            nodes[low:high] = _differences(node_ptr)
+            if edge_ptr is not None:
+                edges[low:high] = _differences(edge_ptr)
+        return nodes, edges
+
+    def metrics(self, hierarchy: str, level: int) -> dict[str, npt.NDArray[Any]]:
+        """Metrics of one level: a row per graph, or a number per shard."""
+        self.level_info(hierarchy, level)
+        prefix = f"{level}/"
+        found = {}
+        for name in self.hierarchy(hierarchy).metrics:
+            if name.startswith(prefix):
+                path = f"/metrics/{level}/{fmt.encode_name(name[len(prefix) :])}"
+                parts = [self._hierarchy_part(hierarchy, unit) for unit in range(self.num_shards)]
+                pieces = [restore(p.array(path), str(p.info(path).attributes.get("dtype"))) for p in parts]
+                found[name[len(prefix) :]] = np.concatenate([np.atleast_1d(piece) for piece in pieces])
+        return found
+
+    def failures(self, hierarchy: str) -> list[FailureRecord]:
+        """The ledger: graphs that could not be coarsened, by graph."""
+        self.hierarchy(hierarchy)
+        found: list[FailureRecord] = []
+        for unit, record in enumerate(self.manifest.shards[hierarchy]):
+            if record.failures:
+                found += _read_failures(self._hierarchy_part(hierarchy, unit), record.failures)
+        return found
+
+    # Shards -------------------------------------------------------------------------------------
+
+    def _graphs_part(self, unit: int) -> GraphsPart:
+        part = self._graphs.get(unit)
+        if part is None:
+            part = GraphsPart(self.files, self.manifest, unit, self._cache, full=self.check == "full")
+            self._graphs[unit] = part
+        return part
+
+    def _hierarchy_part(self, name: str, unit: int) -> HierarchyPart:
+        part = self._hierarchies.get((name, unit))
+        if part is None:
+            node_ptr = self._graphs_part(unit).node_ptr
+            part = HierarchyPart(
+                self.files, self.manifest, name, unit, self._cache, node_ptr, full=self.check == "full"
+            )
+            self._hierarchies[name, unit] = part
+        return part
+
+    # Batches ------------------------------------------------------------------------------------
+
+    def gather_graphs(self, ids: npt.ArrayLike, fields: Collection[str] | None = None) -> GraphTable:
+        """Input graphs, in the order of ``ids``, with all or some of their fields (ids local, as stored)."""
+        wanted = list(self.fields if fields is None else fields)
+        for name in wanted:
+            if name not in self.fields:
+                raise UnknownNameError("field", name, self.fields)
+        selection = locate(self._bounds, ids)
+        parts = [self._graphs_part(unit) for unit in selection.units]
+        nodes = Pick(selection, [p.node_ptr for p in parts])
+        picks: dict[tuple[str, ...], Pick] = {("/node_ptr",) * len(parts): nodes}
+        taken = {name: self._take_field(self.fields[name], parts, selection, picks) for name in wanted}
+        return GraphTable(nodes.ptr, taken)
+
+    def _take_field(
+        self,
+        info: FieldInfo,
+        parts: Sequence[GraphsPart],
+        selection: Selection,
+        picks: dict[tuple[str, ...], Pick],
+    ) -> Field:
+        paths = tuple(p.ptrs[info.name] for p in parts)
+        if paths not in picks:
+            picks[paths] = Pick(
+                selection, [p.pin(x) if x else None for p, x in zip(parts, paths, strict=True)]
+            )
+        pick = picks[paths]
+        source = GraphsPart.path(info.name)
+        if info.shifted:
+            for part, path, rows in zip(parts, paths, selection.rows, strict=True):
+                ptr = part.pin(path) if path else None
+                check_ids(part, source, ptr, _differences(part.node_ptr), rows, axis=info.axis)
+        arrays = [p.array(source) for p in parts]
+        axis = info.axis
+        if info.dtype.startswith("complex"):  # stored with one more axis at the end
+            axis = 0 if axis == 0 else -2
+        stored = np.result_type(*arrays) if np.dtype(info.dtype).kind in "bc" else info.dtype
+        values = restore(pick.own(arrays, stored, axis), info.dtype)
+        return Field(info.name, values, pick.ptr, info.axis, info.form, info.shifted)
+
+    def gather_level(
+        self, ids: npt.ArrayLike, hierarchy: str, level: int, arrays: Collection[str] | None = None
+    ) -> LevelArrays:
+        """One level of some graphs, in the order of ``ids``; ``level`` is its position in the schedule."""
+        return self.gather_levels(ids, hierarchy, (level,), arrays)[0]
+
+    def gather_levels(
+        self,
+        ids: npt.ArrayLike,
+        hierarchy: str,
+        levels: Sequence[int] | None = None,
+        arrays: Collection[str] | None = None,
+    ) -> list[LevelArrays]:
+        """Several levels at once, sharing the work of finding their rows.
+
+        Args:
+            ids: graph ids.
+            hierarchy: name of the hierarchy.
+            levels: positions in the schedule; all if ``None``.
+            arrays: optional arrays to read (see :data:`tgp.store.format.LEVEL_ARRAYS`); all if ``None``.
+        """
+        info = self.hierarchy(hierarchy)
+        numbers = range(info.depth) if levels is None else levels
+        selection = locate(self._bounds, ids)
+        parts = [self._hierarchy_part(hierarchy, unit) for unit in selection.units]
+        picks: dict[int, Pick] = {}
+
+        def nodes(step: int) -> Pick:
+            if step not in picks:
+                picks[step] = Pick(selection, [p.node_ptrs[step] for p in parts])
+            return picks[step]
+
+        found = []
+        for number in numbers:
+            level = self.level_info(hierarchy, number)
+            wanted = level.arrays if arrays is None else [a for a in level.arrays if a in arrays]
+            found.append(
+                _take_level(parts, selection, level, number, nodes(number), nodes(number + 1), wanted)
+            )
+        return found
+
+
+def _take_level(
+    parts: Sequence[HierarchyPart],
+    selection: Selection,
+    level: LevelInfo,
+    number: int,
+    nodes: Pick,
+    supers: Pick,
+    wanted: Collection[str],
+) -> LevelArrays:
+    base = f"/levels/{number}"
+    edges = Pick(selection, [p.edge_ptrs[number] for p in parts])
+
+    def plain(name: str, pick: Pick, dtype: npt.DTypeLike, fill: Any = 1) -> npt.NDArray[Any] | None:
+        if name not in wanted:
+            return None
+        path = f"{base}/{name}"
+        return pick.own([p.array(path) if path in p.present else None for p in parts], dtype, fill=fill)
+
+    def ids(name: str, pick: Pick, target: Pick, step: int, low: int = 0) -> npt.NDArray[np.int64]:
+        path = f"{base}/{name}"
+        for part, rows in zip(parts, selection.rows, strict=True):
+            if path in part.present and path not in part.checked:
+                ptr = part.edge_ptrs[number] if pick is edges else part.node_ptrs[number + (pick is supers)]
+                check_ids(part, path, ptr, _differences(part.node_ptrs[step]), rows, low)
+        arrays = [p.array(path) if path in p.present else None for p in parts]
+        local = pick.take(arrays, np.int64, axis=-1, fill=-1)
+        shifted: npt.NDArray[np.int64] = np.add(local, pick.spread(target.ptr[:-1]), dtype=np.int64)
+        if low < 0 and local.dtype.kind == "i":
+            shifted[local < 0] = -1
+        return shifted
+
+    return LevelArrays(
+        level.kind,
+        nodes.ptr,
+        supers.ptr,
+        edges.ptr,
+        ids("edge_index", edges, supers, number + 1),
+        plain("edge_weight", edges, level.weight_dtype),
+        ids("cluster", nodes, supers, number + 1, low=-1) if "cluster" in wanted else None,
+        plain("weight", nodes, np.float32),
+        plain("soft", nodes, np.float32, np.zeros(level.width or 0)),
+        plain("theta", nodes, np.float32, np.zeros(level.modes or 0)),
+        ids("representative", supers, nodes, number) if "representative" in wanted else None,
+    )
+
+
+def _differences(ptr: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Lengths between offsets. They never fall, so unsigned offsets are safe to subtract."""
+    return ptr[1:] - ptr[:-1]
+
+
+def _read_failures(part: HierarchyPart, count: int) -> list[FailureRecord]:
+    part.check_array("/failures/graph", (count,), "iu")
+    part.check_array("/failures/level", (count,), "iu")
+    text = part.array("/failures/reason")
+    ptr = part.ptr("/failures/reason_ptr", count, len(text)).astype(np.int64)
+    graphs, levels = part.array("/failures/graph"), part.array("/failures/level")
+    return [
+        FailureRecord(
+            int(graphs[i]), int(levels[i]), text[ptr[i] : ptr[i + 1]].tobytes().decode("utf-8", "replace")
+        )
+        for i in range(count)
+    ]
