@@ -1,0 +1,178 @@
+"""Losses that rebuild the graph from its clusters, and priors on them."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.distributions import Distribution, kl_divergence
+
+import tgp
+from tgp.errors import InputError
+from tgp.utils.layout import DenseView, LayoutView
+from tgp.utils.losses._reduction import BatchReductionType, reduce_graphs, safe_divide, safe_sqrt
+from tgp.utils.losses._views import segment_view
+
+__all__ = [
+    "cluster_connectivity_prior_loss",
+    "entropy_loss",
+    "kl_loss",
+    "link_prediction",
+    "link_pred_loss",
+    "sparse_bce_reconstruction_loss",
+    "sparse_link_pred_loss",
+    "unbatched_entropy_loss",
+    "weighted_bce_reconstruction_loss",
+]
+
+
+def link_prediction(view: LayoutView, normalize: bool = False) -> Tensor:
+    r"""One norm :math:`\|A - SS^\top\|_F` over all graphs, over the number of real node pairs if normalised."""
+    norm = safe_sqrt(_squared_residual(view).clamp(min=0))
+    return safe_divide(norm, view.counts.square().sum()) if normalize else norm
+
+
+def _squared_residual(view: LayoutView) -> Tensor:
+    """``Σ_g ‖A - SSᵀ‖²`` from edges and ``SᵀS`` alone; parallel edges count as their sum."""
+    rows, _ = view.rows()
+    edges = view.entries()
+    size = max(rows.size(0), 1)
+    key, group = torch.unique(edges.source * size + edges.target, return_inverse=True)
+    weight = edges.weight.new_zeros(key.numel()).index_add(0, group, edges.weight)
+    inner = (rows[key // size] * rows[key % size]).sum(-1)
+    # Off the edges the residual is SSᵀ itself, whose squares sum to ‖SᵀS‖² less those on the edges.
+    return (weight.square() - 2 * weight * inner).sum() + view.gram().square().sum()
+
+
+def link_pred_loss(S: Tensor, adj: Tensor, normalize_loss: bool = True, mask: Tensor | None = None) -> Tensor:
+    """Link prediction of padded graphs. With ``mask``, only real node pairs count in the normaliser."""
+    return link_prediction(DenseView(S, adj, mask), normalize_loss)
+
+
+def sparse_link_pred_loss(
+    S: Tensor,
+    edge_index: Tensor,
+    edge_weight: Tensor | None = None,
+    batch: Tensor | None = None,
+    normalize_loss: bool = True,
+) -> Tensor:
+    """Link prediction of flat graphs, without forming ``SSᵀ``."""
+    return link_prediction(segment_view(S, edge_index, edge_weight, batch), normalize_loss)
+
+
+def entropy_loss(S: Tensor, num_nodes: int | Tensor) -> Tensor:
+    """Mean entropy of the rows of ``S`` over ``num_nodes`` real nodes."""
+    total = -(S * (S + tgp.eps).log()).sum()
+    count = torch.as_tensor(num_nodes, dtype=S.dtype, device=S.device)
+    return safe_divide(total, count)
+
+
+def unbatched_entropy_loss(S: Tensor, num_nodes: int | Tensor | None = None) -> Tensor:
+    """Mean entropy of the rows of ``S``."""
+    return entropy_loss(S, S.size(0) if num_nodes is None else num_nodes)
+
+
+def weighted_bce_reconstruction_loss(
+    rec_adj: Tensor,
+    adj: Tensor,
+    mask: Tensor | None = None,
+    balance_links: bool = True,
+    normalizing_const: Tensor | float | None = None,
+    batch_reduction: BatchReductionType = "mean",
+) -> Tensor:
+    """Cross entropy between logits ``rec_adj`` and ``adj``, both ``[B, N, N]``.
+
+    With ``balance_links`` every edge is weighted by the ratio of non-edges to edges of its graph.
+    """
+    if rec_adj.dim() == 2:
+        rec_adj, adj = rec_adj.unsqueeze(0), adj.unsqueeze(0)
+    loss = F.binary_cross_entropy_with_logits(rec_adj, adj.to(rec_adj.dtype), reduction="none")
+    valid = torch.ones_like(loss)
+    if mask is not None:
+        rows = mask.to(loss.dtype)
+        valid = rows.unsqueeze(-1) * rows.unsqueeze(-2)
+    if balance_links:
+        links = (adj != 0) & (valid != 0)
+        edges = links.sum((1, 2)).to(loss.dtype)
+        pairs = valid.sum((1, 2))
+        ratio = (pairs - edges).clamp(min=1) / edges.clamp(min=1)
+        loss = torch.where(links, loss * ratio.view(-1, 1, 1), loss)
+    value = (loss * valid).sum((1, 2))
+    return reduce_graphs(_normalised(value, normalizing_const), batch_reduction)
+
+
+def _normalised(value: Tensor, constant: Tensor | float | None) -> Tensor:
+    if constant is None:
+        return value
+    divisor = torch.as_tensor(constant, dtype=value.dtype, device=value.device).expand_as(value)
+    return safe_divide(value, divisor)
+
+
+def kl_loss(
+    q: Distribution,
+    p: Distribution,
+    mask: Tensor | None = None,
+    batch: Tensor | None = None,
+    batch_size: int | None = None,
+    normalizing_const: Tensor | float | None = None,
+    batch_reduction: BatchReductionType = "mean",
+) -> Tensor:
+    """KL divergence of ``q`` from ``p``, summed over the nodes of each graph."""
+    if mask is not None and batch is not None:
+        raise InputError("Cannot specify both mask and batch: padded graphs have one, flat graphs the other")
+    if batch is not None and batch_size is None:
+        raise InputError("Batch size must be specified together with batch", field="batch_size")
+    value = kl_divergence(q, p).sum(-1)
+    if mask is not None:
+        value = (value * mask.to(value.dtype)).sum(-1)
+    elif batch is not None:
+        value = value.new_zeros(batch_size).index_add(0, batch, value)
+    else:
+        value = value.sum(-1, keepdim=value.dim() == 1)
+    return reduce_graphs(_normalised(value, normalizing_const), batch_reduction)
+
+
+def cluster_connectivity_prior_loss(
+    K: Tensor,
+    K_mu: Tensor | float,
+    K_var: Tensor | float,
+    normalizing_const: Tensor | float | None = None,
+    batch_reduction: BatchReductionType = "mean",
+) -> Tensor:
+    r"""Gaussian prior :math:`P = \frac12\sum (K - \mu)^2/\sigma^2` on the cluster connectivity.
+
+    With one constant :math:`\gamma_g` per graph the value of a graph is :math:`P/\gamma_g`; the batch
+    size enters once, through the reduction.
+    """
+    prior = 0.5 * ((K - K_mu).square() / K_var).sum()
+    if normalizing_const is None:
+        return prior
+    constant = torch.as_tensor(normalizing_const, dtype=K.dtype, device=K.device).view(-1)
+    return reduce_graphs(_normalised(prior.expand(constant.numel()), constant), batch_reduction)
+
+
+def sparse_bce_reconstruction_loss(
+    link_prob_logit: Tensor | None = None,
+    true_y: Tensor | None = None,
+    edges_batch_id: Tensor | None = None,
+    batch_size: int | None = None,
+    batch_reduction: BatchReductionType = "mean",
+    *,
+    link_prob_loigit: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Cross entropy over sampled node pairs; returns the loss and the number of pairs per graph.
+
+    ``link_prob_loigit`` is the old spelling of the first argument.
+    """
+    logits = link_prob_loigit if link_prob_logit is None else link_prob_logit
+    if logits is None or true_y is None:
+        raise InputError("link_prob_logit and true_y are required", field="link_prob_logit")
+    loss = F.binary_cross_entropy_with_logits(logits, true_y.to(logits.dtype), reduction="none")
+    if edges_batch_id is None:
+        count = loss.new_tensor(float(loss.numel()))
+        return safe_divide(loss.sum(), count), count
+    if batch_size is None:
+        batch_size = int(edges_batch_id.max()) + 1 if edges_batch_id.numel() else 1
+    zeros = loss.new_zeros(batch_size)
+    count = zeros.index_add(0, edges_batch_id, torch.ones_like(loss)).clamp(min=1)
+    return reduce_graphs(zeros.index_add(0, edges_batch_id, loss) / count, batch_reduction), count
