@@ -22,7 +22,7 @@ def test_published_values(conv):
     torch.testing.assert_close(conv(X, EDGES, WEIGHT), EXPECTED, rtol=1e-5, atol=1e-5)
     dense = to_dense_adj(EDGES, edge_attr=WEIGHT)
     torch.testing.assert_close(conv(X, dense).squeeze(0), EXPECTED, rtol=1e-5, atol=1e-5)
-    coo = torch.sparse_coo_tensor(EDGES, WEIGHT, (4, 4)).coalesce()
+    coo = torch.sparse_coo_tensor(EDGES, WEIGHT, (4, 4), check_invariants=True).coalesce()
     torch.testing.assert_close(conv(X, coo), EXPECTED, rtol=1e-5, atol=1e-5)
 
 

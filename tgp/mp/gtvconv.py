@@ -95,7 +95,9 @@ class GTVConv(MessagePassing):
     def _dense(self, h: Tensor, adj: Tensor) -> Tensor:
         h = h.unsqueeze(0) if h.dim() == 2 else h
         adj = adj.unsqueeze(0) if adj.dim() == 2 else adj
-        gamma = adj.to(h.dtype) / torch.cdist(h, h, p=1).clamp(min=self.eps)
+        # Loops cancel in exact arithmetic only: a_ii / eps would swamp the rest.
+        adj = adj.to(h.dtype) * (1 - torch.eye(adj.size(-1), dtype=h.dtype, device=h.device))
+        gamma = adj / torch.cdist(h, h, p=1).clamp(min=self.eps)
         return h + self.delta_coeff * (gamma @ h - gamma.sum(-1, keepdim=True) * h)
 
     def __repr__(self) -> str:
