@@ -35,6 +35,7 @@ def coarsen(
     seed: int = 0,
     *,
     weight_dtype: npt.DTypeLike = np.float32,
+    first_level: int = 0,
 ) -> Hierarchy:
     """Coarsen every graph of a block, level after level.
 
@@ -47,6 +48,7 @@ def coarsen(
         seed: a number in ``[0, 2**63)``.
         weight_dtype: coarse weights are rounded to this type (and kept as float64), so that the next
             level sees exactly what a store holds.
+        first_level: number of the first level, when the block is itself a level of a longer schedule.
 
     Raises:
         GraphError: if a graph cannot be coarsened; see :func:`coarsen_safe`.
@@ -61,7 +63,7 @@ def coarsen(
     levels: list[Level] = []
     current = block
     for spec, length in plan.runs():
-        steps = _run(current, spec, length, Draw(seed, len(levels)), weight_dtype)
+        steps = _run(current, spec, length, Draw(seed, first_level + len(levels)), weight_dtype)
         levels.extend(Level(spec.method, assignment, coarse) for assignment, coarse in steps)
         current = steps[-1][1]
     return Hierarchy(block.node_ptr, tuple(levels))

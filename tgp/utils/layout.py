@@ -1,234 +1,291 @@
-"""Two views of "node rows of several graphs": padded and flat.
+"""Two layouts, one formula: losses and products are written against a view.
 
-A loss is written once, against the operations that both views offer; every operation returns one
-value (or matrix) per graph. Padded rows are masked here and nowhere else; a graph without nodes gives zeros.
+:class:`DenseView` holds padded ``[B, N, K]`` assignments with dense adjacencies, :class:`SegmentView` a
+flat ``[N, K]`` with an edge list and graph ids. Both answer the same questions with the same
+shapes, so a formula over a view is written once:
+
+>>> def mincut(view):
+...     return -view.quad() / (view.degree_quad() + 1e-8)  # [B]
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
 from functools import cached_property
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from tgp.errors import InputError
+from tgp.utils.ops.adjacency import rank3_trace, weighted_degree
+from tgp.utils.ops.batching import GraphLayout
+from tgp.utils.ops.connectivity import check_and_filter_edge_weights
 
-__all__ = ["DenseView", "SegmentView", "View"]
+__all__ = ["DenseView", "EdgeEntries", "LayoutView", "SegmentView"]
 
 
-@dataclass(eq=False)
-class DenseView:
-    """Assignments ``[B, N, K]`` of padded graphs with dense adjacency ``[B, N, N]``.
+class EdgeEntries(NamedTuple):
+    """Edges as flat vectors: positions of both ends in :meth:`LayoutView.rows`, weights and graph ids."""
 
-    Args:
-        s: assignments; padded rows are set to zero.
-        adj: adjacency, or ``None`` where a formula does not use it.
-        mask: ``[B, N]``, true for real nodes; ``None`` = all real.
+    source: Tensor
+    target: Tensor
+    weight: Tensor
+    graph: Tensor
+
+
+class LayoutView(ABC):
+    """An assignment ``S`` and an adjacency ``A`` over ``B`` graphs.
+
+    ``A_ij`` is the weight of the edge ``i -> j``; degrees are sums over ``j``. Per-node values have the
+    *node shape* of the view (``[B, N, ...]`` or ``[N, ...]``), per-graph ones start with ``B``. A graph without
+    nodes or edges contributes zeros, never NaN.
     """
 
     s: Tensor
-    adj: Tensor | None = None
-    mask: Tensor | None = None
-
-    def __post_init__(self) -> None:
-        if self.s.dim() == 2:
-            self.s = self.s.unsqueeze(0)
-        if self.s.dim() != 3:
-            raise InputError(f"S must have shape [B, N, K] or [N, K], got {list(self.s.shape)}", field="S")
-        if self.adj is not None and self.adj.dim() == 2:
-            self.adj = self.adj.unsqueeze(0)
-        if self.mask is not None:
-            self.mask = self.mask.bool().view(self.s.shape[:2])
-            self.s = self.s * self.mask.unsqueeze(-1).to(self.s.dtype)
+    num_graphs: int
 
     @property
-    def num_graphs(self) -> int:
-        return self.s.size(0)
+    def k(self) -> int:
+        """Supernodes per graph."""
+        return self.s.size(-1)
 
     @cached_property
-    def num_nodes(self) -> Tensor:
-        """``[B]`` real nodes."""
-        if self.mask is None:
-            return self.s.new_full((self.s.size(0),), float(self.s.size(1)))
-        return self.mask.sum(-1).to(self.s.dtype)
+    def assignment_image(self) -> Tensor:
+        """``A S``, in node shape."""
+        return self.propagate(self.s)
+
+    def quad(self) -> Tensor:
+        """``[B]``: ``Tr(S^T A S)``, the weight kept inside supernodes."""
+        return self.sum((self.assignment_image * self.s).sum(-1))
+
+    def degree_quad(self) -> Tensor:
+        """``[B]``: ``Tr(S^T D S) = sum_i d_i |S_i|^2``."""
+        return self.sum(self.degree * self.s.square().sum(-1))
+
+    def volume(self) -> Tensor:
+        """``[B]``: total edge weight."""
+        return self.sum(self.degree)
+
+    def column_sums(self) -> Tensor:
+        """``[B, K]``: ``S^T 1``, soft sizes of the supernodes."""
+        return self.sum(self.s)
+
+    def gram(self) -> Tensor:
+        """``[B, K, K]``: ``S^T S``."""
+        return self.product(self.s, self.s)
+
+    def coarse(self) -> Tensor:
+        """``[B, K, K]``: ``S^T A S`` as it is, before any post-processing."""
+        return self.product(self.s, self.assignment_image)
+
+    @property
+    @abstractmethod
+    def degree(self) -> Tensor:
+        """Out-degree of every node, in node shape."""
+
+    @property
+    @abstractmethod
+    def counts(self) -> Tensor:
+        """``[B]``: real nodes per graph, in the dtype of ``S``."""
+
+    @abstractmethod
+    def propagate(self, values: Tensor) -> Tensor:
+        """``A values``, in node shape."""
+
+    @abstractmethod
+    def sum(self, values: Tensor) -> Tensor:
+        """Sum over the real nodes of each graph: node shape -> ``[B, ...]``."""
+
+    @abstractmethod
+    def product(self, u: Tensor, v: Tensor) -> Tensor:
+        """``[B, K, F]``: ``u^T v`` of each graph."""
+
+    @abstractmethod
+    def spread(self, values: Tensor) -> Tensor:
+        """Give every node the value of its graph: ``[B, ...]`` -> node shape (with broadcasting)."""
+
+    @abstractmethod
+    def padded(self) -> tuple[Tensor, Tensor]:
+        """``S`` as ``[B, N, K]`` and ``[B, N]`` bool of its real rows."""
+
+    @abstractmethod
+    def rows(self) -> tuple[Tensor, Tensor]:
+        """``S`` as flat rows ``[R, K]`` and their graph ids; :meth:`entries` point into these rows."""
+
+    @abstractmethod
+    def entries(self) -> EdgeEntries:
+        """Every non-zero entry of ``A``."""
+
+    def sum_entries(self, values: Tensor, entries: EdgeEntries) -> Tensor:
+        """``[B]``: sum of one value per edge over the edges of each graph."""
+        return values.new_zeros(self.num_graphs).index_add(0, entries.graph, values)
+
+
+class DenseView(LayoutView):
+    """Padded graphs.
+
+    Args:
+        s: ``[B, N, K]`` (or ``[N, K]``); rows outside ``mask`` are treated as zero.
+        adj: ``[B, N, N]`` (or ``[N, N]``), or ``None`` for formulas that need none.
+        mask: ``[B, N]`` real nodes; all if absent.
+    """
+
+    def __init__(self, s: Tensor, adj: Tensor | None = None, mask: Tensor | None = None) -> None:
+        s = s.unsqueeze(0) if s.dim() == 2 else s
+        if s.dim() != 3:
+            raise InputError(f"s must have shape [B, N, K], got {list(s.shape)}", field="s")
+        if adj is not None:
+            adj = adj.unsqueeze(0) if adj.dim() == 2 else adj
+            if adj.dim() != 3 or adj.size(-1) != s.size(1) or adj.size(0) != s.size(0):
+                raise InputError(
+                    f"adj must have shape {[s.size(0), s.size(1), s.size(1)]}, got {list(adj.shape)}",
+                    field="adj",
+                )
+            adj = adj.to(s.dtype)
+        if mask is not None:
+            mask = mask.unsqueeze(0) if mask.dim() == 1 else mask
+            s = s * mask.unsqueeze(-1).to(s.dtype)
+        self.s = s
+        self._adj = adj
+        self.mask = None if mask is None else mask.bool()
+        self.num_graphs = s.size(0)
+
+    @property
+    def adj(self) -> Tensor:
+        """``[B, N, N]``."""
+        if self._adj is None:
+            raise InputError("this formula needs an adjacency, got None", field="adj")
+        return self._adj
 
     @cached_property
     def degree(self) -> Tensor:
-        """``[B, N]`` row sums of the adjacency, zero on padding."""
-        degree = self._adj().sum(-1)
-        return degree if self.mask is None else degree * self.mask.to(degree.dtype)
+        return self.adj.sum(-1)
 
-    def _adj(self) -> Tensor:
-        if self.adj is None:
-            raise InputError("this formula needs the adjacency", field="adj")
-        return self.adj.to(self.s.dtype)
+    @cached_property
+    def counts(self) -> Tensor:
+        if self.mask is None:
+            return self.s.new_full((self.num_graphs,), self.s.size(1))
+        return self.mask.sum(-1).to(self.s.dtype)
 
-    def propagate(self, rows: Tensor) -> Tensor:
-        """``A @ rows``."""
-        return self._adj() @ rows
+    def propagate(self, values: Tensor) -> Tensor:
+        return self.adj @ values if values.dim() == 3 else (self.adj @ values.unsqueeze(-1)).squeeze(-1)
 
-    def sum(self, rows: Tensor) -> Tensor:
-        """Sum node values ``[B, N, ...]`` over each graph."""
-        return rows.sum(1)
-
-    def gram(self) -> Tensor:
-        """``SᵀS``: ``[B, K, K]``."""
-        return self.s.transpose(1, 2) @ self.s
-
-    def quad(self, pooled: Tensor | None = None) -> Tensor:
-        """``Tr(SᵀAS)``: ``[B]``. ``pooled`` is a raw ``SᵀAS`` that is at hand already."""
-        if pooled is not None:
-            pooled = pooled.unsqueeze(0) if pooled.dim() == 2 else pooled
-            return pooled.diagonal(dim1=-2, dim2=-1).sum(-1)
-        return (self.s * self.propagate(self.s)).sum((1, 2))
-
-    def edge_variation(self) -> tuple[Tensor, Tensor]:
-        """``Σ a_ij ‖S_i - S_j‖₁`` and the number of non-zero entries, per graph."""
-        adj = self._adj()
-        graph, source, target = adj.nonzero(as_tuple=True)
-        gaps = (self.s[graph, source] - self.s[graph, target]).abs().sum(-1) * adj[graph, source, target]
-        zeros = self.s.new_zeros(self.num_graphs)
-        return zeros.index_add(0, graph, gaps), zeros.index_add(0, graph, torch.ones_like(gaps))
-
-    def residual(self) -> Tensor:
-        """``‖A - SSᵀ‖²``: ``[B]``."""
-        return (self._adj() - self.s @ self.s.transpose(1, 2)).square().sum((1, 2))
-
-    def kth_largest(self, position: Tensor) -> Tensor:
-        """``[B, K]``: the entry at 0-based ``position [B]`` of each column in descending order."""
-        values = self.s
+    def sum(self, values: Tensor) -> Tensor:
         if self.mask is not None:
-            values = values.masked_fill(~self.mask.unsqueeze(-1), float("-inf"))
-        ordered = values.sort(dim=1, descending=True).values
-        found = ordered.gather(1, position.view(-1, 1, 1).expand(-1, 1, self.s.size(-1))).squeeze(1)
-        return torch.where(torch.isfinite(found), found, torch.zeros_like(found))
+            mask = self.mask.view(*self.mask.shape, *[1] * (values.dim() - 2))
+            values = values.masked_fill(~mask, 0)
+        return values.sum(1)
+
+    def product(self, u: Tensor, v: Tensor) -> Tensor:
+        return u.transpose(1, 2) @ v
+
+    def coarse(self) -> Tensor:
+        return self._coarse
+
+    @cached_property
+    def _coarse(self) -> Tensor:
+        return self.product(self.s, self.assignment_image)
+
+    def quad(self) -> Tensor:
+        return rank3_trace(self._coarse)
 
     def spread(self, values: Tensor) -> Tensor:
-        """Per-graph values ``[B, ...]`` brought to nodes, ready to combine with ``s``."""
         return values.unsqueeze(1)
 
-    @property
-    def valid(self) -> Tensor | None:
-        """``[B, N, 1]`` one for real nodes, or ``None`` if all are real."""
-        return None if self.mask is None else self.mask.unsqueeze(-1).to(self.s.dtype)
+    def padded(self) -> tuple[Tensor, Tensor]:
+        mask = self.mask
+        if mask is None:
+            mask = torch.ones(self.s.shape[:2], dtype=torch.bool, device=self.s.device)
+        return self.s, mask
+
+    def rows(self) -> tuple[Tensor, Tensor]:
+        graph = torch.arange(self.num_graphs, device=self.s.device).repeat_interleave(self.s.size(1))
+        return self.s.flatten(0, 1), graph
+
+    def entries(self) -> EdgeEntries:
+        graph, row, col = self.adj.nonzero(as_tuple=True)
+        offset = graph * self.s.size(1)
+        return EdgeEntries(row + offset, col + offset, self.adj[graph, row, col], graph)
 
 
-@dataclass(eq=False)
-class SegmentView:
-    """Assignments ``[N, K]`` of flat graphs with an edge list.
+class SegmentView(LayoutView):
+    """Flat graphs.
 
     Args:
-        s: assignments.
-        edge_index: ``[2, E]``, or ``None`` where a formula does not use it; in any order.
-        edge_weight: ``[E]``, or ``None`` for ones.
-        batch: ``[N]`` graph of each node, in any order; ``None`` = one graph.
+        s: ``[N, K]``.
+        edge_index: ``[2, E]``, in any order, or ``None`` for formulas that need none.
+        edge_weight: ``[E]``, ``[E, 1]`` or ``None`` for ones.
+        batch: ``[N]`` graph ids, in any order; one graph if absent.
         batch_size: number of graphs; default largest id + 1.
     """
 
-    s: Tensor
-    edge_index: Tensor | None = None
-    edge_weight: Tensor | None = None
-    batch: Tensor | None = None
-    batch_size: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.s.dim() != 2:
-            raise InputError(f"S must have shape [N, K], got {list(self.s.shape)}", field="S")
-        if self.batch is None:
-            self.batch = self.s.new_zeros(self.s.size(0), dtype=torch.long)
-            self.batch_size = 1 if self.batch_size is None else self.batch_size
-        elif self.batch_size is None:
-            self.batch_size = int(self.batch.max()) + 1 if self.batch.numel() else 1
+    def __init__(
+        self,
+        s: Tensor,
+        edge_index: Tensor | None = None,
+        edge_weight: Tensor | None = None,
+        batch: Tensor | None = None,
+        batch_size: int | None = None,
+    ) -> None:
+        if s.dim() != 2:
+            raise InputError(f"s must have shape [N, K], got {list(s.shape)}", field="s")
+        self.s = s
+        self._edge_index = edge_index
+        weight = check_and_filter_edge_weights(edge_weight)
+        self.edge_weight = None if weight is None else weight.to(s.dtype)
+        self.layout = GraphLayout(batch, s.size(0), batch_size)
+        self.batch = batch
+        self.num_graphs = self.layout.batch_size
 
     @property
-    def num_graphs(self) -> int:
-        return int(self.batch_size or 0)
-
-    @cached_property
-    def num_nodes(self) -> Tensor:
-        """``[B]`` nodes."""
-        return self.sum(self.s.new_ones(self.s.size(0)))
-
-    def _edges(self) -> tuple[Tensor, Tensor, Tensor]:
-        if self.edge_index is None:
-            raise InputError("this formula needs the edges", field="edge_index")
-        source, target = self.edge_index
-        if self.edge_weight is None:
-            return source, target, self.s.new_ones(source.numel())
-        return source, target, self.edge_weight.view(-1).to(self.s.dtype)
-
-    def _sum_edges(self, values: Tensor) -> Tensor:
-        source = self._edges()[0]
-        return values.new_zeros(self.num_graphs).index_add(0, self.batch[source], values)
+    def edge_index(self) -> Tensor:
+        """``[2, E]``."""
+        if self._edge_index is None:
+            raise InputError("this formula needs an edge list, got None", field="edge_index")
+        return self._edge_index
 
     @cached_property
     def degree(self) -> Tensor:
-        """``[N]`` row sums of the adjacency."""
-        source, _, weight = self._edges()
-        return weight.new_zeros(self.s.size(0)).index_add(0, source, weight)
+        return weighted_degree(self.edge_index[0], self.edge_weight, self.s.size(0)).to(self.s.dtype)
 
-    def propagate(self, rows: Tensor) -> Tensor:
-        """``A @ rows``."""
-        source, target, weight = self._edges()
-        messages = rows[target] * weight.view(-1, *[1] * (rows.dim() - 1))
-        return torch.zeros_like(rows).index_add(0, source, messages)
+    @cached_property
+    def counts(self) -> Tensor:
+        return self.layout.counts.to(self.s)
 
-    def sum(self, rows: Tensor) -> Tensor:
-        """Sum node values ``[N, ...]`` over each graph."""
-        return rows.new_zeros(self.num_graphs, *rows.shape[1:]).index_add(0, self.batch, rows)
+    def propagate(self, values: Tensor) -> Tensor:
+        source, target = self.edge_index
+        moved = values.index_select(0, target)
+        if self.edge_weight is not None:
+            moved = moved * self.edge_weight.view(-1, *[1] * (values.dim() - 1))
+        return torch.zeros_like(values).index_add(0, source, moved)
 
-    def gram(self) -> Tensor:
-        """``SᵀS``: ``[B, K, K]``."""
-        if self.num_graphs == 1:
-            return (self.s.t() @ self.s).unsqueeze(0)
-        return self.sum(self.s.unsqueeze(2) * self.s.unsqueeze(1))
+    def sum(self, values: Tensor) -> Tensor:
+        return self.layout.sum(values)
 
-    def quad(self, pooled: Tensor | None = None) -> Tensor:
-        """``Tr(SᵀAS)``: ``[B]``. ``pooled`` is a raw ``SᵀAS`` that is at hand already."""
-        if pooled is not None:
-            return pooled.diagonal(dim1=-2, dim2=-1).sum(-1)
-        source, target, weight = self._edges()
-        return self._sum_edges(weight * (self.s[source] * self.s[target]).sum(-1))
-
-    def edge_variation(self) -> tuple[Tensor, Tensor]:
-        """``Σ a_ij ‖S_i - S_j‖₁`` and the number of entries, per graph."""
-        source, target, weight = self._edges()
-        gaps = weight * (self.s[source] - self.s[target]).abs().sum(-1)
-        return self._sum_edges(gaps), self._sum_edges(torch.ones_like(gaps))
-
-    def residual(self) -> Tensor:
-        """``‖A - SSᵀ‖²`` without forming the product: ``[B]``. Parallel edges count as their sum."""
-        source, target, weight = self._edges()
-        size = self.s.size(0)
-        key, group = torch.unique(source * size + target, return_inverse=True)
-        weight = weight.new_zeros(key.numel()).index_add(0, group, weight)
-        source, target = key // max(size, 1), key % max(size, 1)
-        inner = (self.s[source] * self.s[target]).sum(-1)
-        # Entries off the edge list are the whole of ‖SSᵀ‖² = ‖SᵀS‖² less those on it.
-        on_edges = weight.square() - 2 * weight * inner
-        total = weight.new_zeros(self.num_graphs).index_add(0, self.batch[source], on_edges)
-        return (total + self.gram().square().sum((1, 2))).clamp(min=0)
-
-    def kth_largest(self, position: Tensor) -> Tensor:
-        """``[B, K]``: the entry at 0-based ``position [B]`` of each column in descending order."""
-        by_value = self.s.argsort(dim=0, descending=True)
-        by_graph = self.batch[by_value].argsort(dim=0, stable=True)
-        ordered = self.s.gather(0, by_value.gather(0, by_graph))
-        counts = self.num_nodes.long()
-        start = counts.cumsum(0) - counts
-        rows = (start + position).clamp(max=max(self.s.size(0) - 1, 0))
-        found = ordered[rows] if self.s.size(0) else self.s.new_zeros(self.num_graphs, self.s.size(1))
-        return torch.where((counts > 0).unsqueeze(-1), found, torch.zeros_like(found))
+    def product(self, u: Tensor, v: Tensor) -> Tensor:
+        return self.layout.matmul(u, v)
 
     def spread(self, values: Tensor) -> Tensor:
-        """Per-graph values ``[B, ...]`` brought to nodes, ready to combine with ``s``."""
-        return values[self.batch]
+        if self.batch is None:
+            return values.expand(self.s.size(0), *values.shape[1:])
+        return values.index_select(0, self.batch)
 
-    @property
-    def valid(self) -> Tensor | None:
-        """Flat rows are all real."""
-        return None
+    def padded(self) -> tuple[Tensor, Tensor]:
+        return self.layout.pad(self.s), self.layout.mask().to(self.s.device)
 
+    def rows(self) -> tuple[Tensor, Tensor]:
+        return self.s, self._graph
 
-View = DenseView | SegmentView
+    @cached_property
+    def _graph(self) -> Tensor:
+        if self.batch is not None:
+            return self.batch
+        return torch.zeros(self.s.size(0), dtype=torch.long, device=self.s.device)
+
+    def entries(self) -> EdgeEntries:
+        source, target = self.edge_index
+        weight = self.edge_weight
+        if weight is None:
+            weight = self.s.new_ones(source.numel())
+        return EdgeEntries(source, target, weight, self._graph[source])

@@ -1,0 +1,188 @@
+"""Edges between supernodes of a sparse assignment."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tgp.errors import InputError
+from tgp.select.base_select import SelectOutput
+from tgp.utils.operator import Operator
+from tgp.utils.ops.adjacency import coalesce_edges, postprocess_adj_pool_sparse
+from tgp.utils.ops.connectivity import Container, connectivity_to_edge_index
+from tgp.utils.typing import ConnectionType
+
+__all__ = ["Connect", "SparseConnect", "sparse_connect"]
+
+
+class _NoClusters(InputError, RuntimeError):
+    """Also a ``RuntimeError``, which callers of ``sparse_connect`` may catch."""
+
+
+class Connect(Operator):
+    """Base of connectors: ``forward(edge_index, so, ...)`` returns ``(adj, edge_weight)``."""
+
+    def forward(
+        self, edge_index: Any, so: SelectOutput, *, edge_weight: Tensor | None = None, **kwargs: Any
+    ) -> tuple[Any, Tensor | None]:
+        """Connect the supernodes; subclasses implement it."""
+        raise NotImplementedError(f"{type(self).__name__} must implement forward")
+
+
+class SparseConnect(Connect):
+    """Map the end points of every edge to their supernodes and merge parallel edges.
+
+    Edges that touch a node without a supernode vanish. The values of the assignment play no part.
+    Row ``c`` of the pooled features and node ``c`` of the pooled edges are the same supernode.
+
+    Args:
+        reduce_op: how parallel edges merge: ``sum``, ``mean``, ``min``, ``max`` or ``mul``.
+        remove_self_loops: leave out edges inside a supernode.
+        edge_weight_norm: divide weights by the largest ``|w|`` of their graph.
+        degree_norm: divide weights by the roots of both out-degrees.
+        count_edges: an unweighted graph gets unit weights first, so that coarse weights count edges.
+    """
+
+    def __init__(
+        self,
+        reduce_op: ConnectionType = "sum",
+        remove_self_loops: bool = True,
+        edge_weight_norm: bool = False,
+        degree_norm: bool = False,
+        count_edges: bool = False,
+    ) -> None:
+        super().__init__()
+        self.reduce_op = reduce_op
+        self.remove_self_loops = remove_self_loops
+        self.edge_weight_norm = edge_weight_norm
+        self.degree_norm = degree_norm
+        self.count_edges = count_edges
+
+    def forward(
+        self,
+        edge_index: Any,
+        so: SelectOutput,
+        *,
+        edge_weight: Tensor | None = None,
+        batch_pooled: Tensor | None = None,
+        **kwargs: Any,
+    ) -> tuple[Any, Tensor | None]:
+        """Connect the supernodes of ``so``; the result has the container of ``edge_index``.
+
+        Args:
+            edge_index: edge list, sparse matrix or ``SparseTensor``.
+            so: a sparse assignment.
+            edge_weight: ``[E]`` or ``[E, 1]`` for an edge list.
+            batch_pooled: ``[K]`` graph ids for ``edge_weight_norm``; one graph if absent.
+        """
+        return sparse_connect(
+            edge_index,
+            edge_weight,
+            None if so.covers_all else so.node_index,
+            so.cluster_index,
+            so.num_nodes,
+            so.num_supernodes,
+            self.remove_self_loops,
+            self.reduce_op,
+            self.edge_weight_norm,
+            batch_pooled,
+            self.degree_norm,
+            count_edges=self.count_edges,
+        )
+
+
+def sparse_connect(
+    edge_index: Any,
+    edge_weight: Tensor | None = None,
+    node_index: Tensor | None = None,
+    cluster_index: Tensor | None = None,
+    num_nodes: int | None = None,
+    num_supernodes: int | None = None,
+    remove_self_loops: bool = True,
+    reduce_op: ConnectionType = "sum",
+    edge_weight_norm: bool = False,
+    batch_pooled: Tensor | None = None,
+    degree_norm: bool = False,
+    *,
+    count_edges: bool = False,
+) -> tuple[Any, Tensor | None]:
+    """The function behind :class:`SparseConnect`.
+
+    Args:
+        edge_index: connectivity in any sparse form.
+        edge_weight: its weights; ``None`` stays ``None`` (parallel edges collapse) unless an option
+            below needs weights.
+        node_index: nodes that have a supernode; all of them if absent.
+        cluster_index: supernode of each of those nodes; default their positions in ``node_index``.
+        num_nodes: ``N``.
+        num_supernodes: ``K``.
+        remove_self_loops, reduce_op, edge_weight_norm, degree_norm, count_edges:
+            see :class:`SparseConnect`.
+        batch_pooled: ``[K]`` graph ids for ``edge_weight_norm``.
+    """
+    container = Container.of(edge_index)
+    index, weight = connectivity_to_edge_index(edge_index, edge_weight)
+    if weight is None and count_edges:
+        weight = torch.ones(index.size(1), device=index.device)
+    mapping, size, one_to_one = _node_map(index, node_index, cluster_index, num_nodes, num_supernodes)
+    coarse = mapping[index]
+    if node_index is not None:
+        keep = (coarse >= 0).all(0)
+        coarse = coarse[:, keep]
+        weight = None if weight is None else weight[keep]
+    if not one_to_one:
+        if remove_self_loops:
+            keep = coarse[0] != coarse[1]
+            coarse = coarse[:, keep]
+            weight = None if weight is None else weight[keep]
+        coarse, weight = coalesce_edges(coarse, weight, size, reduce_op)
+    coarse, weight = postprocess_adj_pool_sparse(
+        coarse, weight, size, remove_self_loops, degree_norm, edge_weight_norm, batch_pooled
+    )
+    return container.pack(coarse, weight, size)
+
+
+def _node_map(
+    edge_index: Tensor,
+    node_index: Tensor | None,
+    cluster_index: Tensor | None,
+    num_nodes: int | None,
+    num_supernodes: int | None,
+) -> tuple[Tensor, int, bool]:
+    """``[N]`` supernode of each node (-1: none), their number, and whether none has two nodes."""
+    if cluster_index is None and node_index is None:
+        raise _NoClusters(
+            "a sparse assignment is needed: cluster_index or node_index must be given", field="cluster_index"
+        )
+    if node_index is None:
+        if num_nodes is not None and cluster_index.numel() != num_nodes:
+            raise _NoClusters(
+                f"cluster_index must hold one supernode for each of {num_nodes} nodes, got {cluster_index.numel()}",
+                field="cluster_index",
+            )
+        size = _count(cluster_index, num_supernodes)
+        return cluster_index, size, False
+    if cluster_index is None:
+        cluster_index = torch.arange(node_index.numel(), device=node_index.device)
+    if num_nodes is None:
+        num_nodes = (
+            int(torch.cat([node_index, edge_index.reshape(-1)]).max()) + 1 if node_index.numel() else 0
+        )
+    size = _count(cluster_index, num_supernodes)
+    if bool(torch.bincount(node_index, minlength=1).max() > 1):
+        raise _NoClusters(
+            "every node may have one supernode only, got an overlapping assignment", field="node_index"
+        )
+    mapping = torch.full((num_nodes,), -1, dtype=torch.long, device=node_index.device)
+    mapping[node_index] = cluster_index
+    one_to_one = bool(torch.bincount(cluster_index, minlength=1).max() <= 1)
+    # All nodes kept: parallel edges merge as for any other partition.
+    return mapping, size, one_to_one and node_index.numel() < num_nodes
+
+
+def _count(cluster_index: Tensor, num_supernodes: int | None) -> int:
+    if num_supernodes is not None:
+        return num_supernodes
+    return int(cluster_index.max()) + 1 if cluster_index.numel() else 0

@@ -1,0 +1,117 @@
+"""Features of supernodes: ``X' = S^T X``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tgp.errors import InputError
+from tgp.select.base_select import SelectOutput
+from tgp.utils.operator import Operator
+from tgp.utils.ops.batching import GraphLayout, build_pooled_batch, num_graphs
+
+__all__ = ["BaseReduce", "Reduce"]
+
+
+class Reduce(Operator):
+    """Base of reducers: ``forward(x, so, batch=...)`` returns ``(x_pool, batch_pool)``."""
+
+    @staticmethod
+    def reduce_batch(
+        select_output: SelectOutput, batch: Tensor | None, batch_size: int | None = None
+    ) -> Tensor | None:
+        """Graph ids of the supernodes; ``None`` without ``batch``.
+
+        A supernode of a sparse assignment has the graph of its nodes; an empty one that of the nearest
+        non-empty supernode before it (behind it, for the first ones). A dense assignment has ``K``
+        supernodes per graph.
+        """
+        so = select_output
+        if batch is None:
+            return None
+        if so.is_dense:
+            size = batch_size if batch_size is not None else so.batch_size
+            return build_pooled_batch(num_graphs(batch, size), so.num_supernodes, batch.device, batch.dtype)
+        source = batch if so._node_index is None else batch[so._node_index]
+        out = torch.full((so.num_supernodes,), -1, dtype=batch.dtype, device=batch.device)
+        out[so.cluster_index] = source
+        empty = out < 0
+        return _fill_from_neighbour(out, empty) if bool(empty.any()) else out
+
+    def forward(
+        self, x: Tensor, so: SelectOutput, *, batch: Tensor | None = None, **kwargs: Any
+    ) -> tuple[Tensor, Tensor | None]:
+        """Pool ``x``; subclasses implement it."""
+        raise NotImplementedError(f"{type(self).__name__} must implement forward")
+
+
+def _fill_from_neighbour(ids: Tensor, empty: Tensor) -> Tensor:
+    if bool(empty.all()):
+        return torch.zeros_like(ids)
+    place = torch.arange(ids.numel(), device=ids.device)
+    before = torch.where(empty, torch.zeros_like(place), place).cummax(0).values
+    before = torch.where(empty[before], (~empty).int().argmax(), before)
+    return ids[before]
+
+
+class BaseReduce(Reduce):
+    r"""Sum of the features of each supernode's nodes, weighted by the assignment:
+    :math:`\mathbf{X}' = \mathbf{S}^\top \mathbf{X}`."""
+
+    def forward(
+        self,
+        x: Tensor,
+        so: SelectOutput,
+        *,
+        batch: Tensor | None = None,
+        return_batched: bool = False,
+        batch_size: int | None = None,
+        **kwargs: Any,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Pool ``x``.
+
+        Args:
+            x: ``[N, F]`` (``[N]`` is one feature), or ``[B, N, F]`` for a batched dense assignment.
+            so: the assignment.
+            batch: ``[N]`` graph ids, in any order; default ``so.batch``.
+            return_batched: ``[B, K, F]`` instead of ``[B * K, F]`` for a flat dense assignment.
+            batch_size: number of graphs; default largest id + 1.
+
+        Returns:
+            ``(x_pool, batch_pool)``: ``[K, F]`` for a sparse assignment, ``[B, K, F]`` for ``[B, N, K]``,
+            and ``[B * K, F]`` or ``[B, K, F]`` for ``[N, K]``.
+        """
+        batch = so.batch if batch is None else batch
+        batch_size = so.batch_size if batch_size is None else batch_size
+        batch_pool = self.reduce_batch(so, batch, batch_size)
+        if so.is_sparse:
+            if return_batched:
+                raise InputError(
+                    "return_batched=True is only supported for dense assignments, got a sparse one",
+                    field="return_batched",
+                )
+            return self._sparse(x, so), batch_pool
+        s = so.s
+        s = s.to(x.dtype) if x.is_floating_point() else s
+        x = x if x.is_floating_point() else x.to(s.dtype)
+        if s.dim() == 3:
+            x = x.unsqueeze(0) if x.dim() == 2 else x
+            return s.transpose(1, 2) @ x, batch_pool
+        if s.dim() != 2:
+            raise InputError(
+                f"Dense SelectOutput.s must be 2D [N, K] or 3D [B, N, K], got {list(s.shape)}", field="s"
+            )
+        x = x.unsqueeze(-1) if x.dim() == 1 else x.squeeze(0) if x.dim() == 3 else x
+        pooled = GraphLayout(batch, s.size(0), batch_size).matmul(s, x)
+        return pooled if return_batched else pooled.flatten(0, 1), batch_pool
+
+    @staticmethod
+    def _sparse(x: Tensor, so: SelectOutput) -> Tensor:
+        x = x.unsqueeze(-1) if x.dim() == 1 else x
+        rows = x if so._node_index is None else x.index_select(0, so._node_index)
+        if so._weight is not None:
+            rows = rows * so._weight.unsqueeze(-1)
+        out = rows.new_zeros((so.num_supernodes, *rows.shape[1:]))
+        return out.index_add(0, so.cluster_index, rows)

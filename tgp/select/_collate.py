@@ -1,0 +1,285 @@
+"""Assignments of many graphs as one, and back."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from tgp.errors import InputError
+
+if TYPE_CHECKING:
+    from tgp.select.base_select import SelectOutput
+
+__all__ = ["INDEX_EXTRAS", "Parts", "cat", "split"]
+
+INDEX_EXTRAS: dict[str, str] = {"mis": "num_nodes"}
+"""Extras that hold ids, and the size that shifts them in a batch: ``num_nodes`` or ``num_supernodes``."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Where the parts of a joined assignment lie."""
+
+    node_ptr: tuple[int, ...]
+    super_ptr: tuple[int, ...]
+    graph_ptr: tuple[int, ...] | None = None
+    extras: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """An extra that was concatenated along its first axis; ``number`` if each part was a number."""
+
+    ptr: tuple[int, ...]
+    number: type | None = None
+
+
+def _offsets(sizes: Sequence[int]) -> tuple[int, ...]:
+    return (0, *accumulate(sizes))
+
+
+def cat(items: Sequence[SelectOutput]) -> SelectOutput:
+    """Join assignments: a block-diagonal sparse one, or rows (graphs) of a dense one."""
+    items = list(items)
+    if not items:
+        raise InputError("at least one SelectOutput is needed, got an empty list", field="items")
+    first = items[0]
+    _same_kind(items)
+    node_ptr = _offsets([so.num_nodes for so in items])
+    super_ptr = _offsets([so.num_supernodes for so in items])
+    batch, graph_ptr = _cat_batch(items)
+    if first.is_sparse:
+        out = _cat_sparse(items, node_ptr, super_ptr)
+    else:
+        out = _cat_dense(items)
+    out.batch = batch
+    out.batch_size = None if graph_ptr is None else graph_ptr[-1]
+    out.s_inv_op = first.s_inv_op
+    if first._given_s_inv:
+        out.s_inv = _cat_inverse(items, node_ptr, super_ptr)
+    notes = {}
+    sizes = {"num_nodes": node_ptr, "num_supernodes": super_ptr}
+    for name in sorted(first._extra_args - {"in_mask"}):
+        shift = sizes.get(INDEX_EXTRAS.get(name, ""))
+        value, notes[name] = _cat_values([getattr(so, name) for so in items], shift)
+        setattr(out, name, value)
+    out._extra_args |= first._extra_args
+    out._parts = Parts(node_ptr, super_ptr, graph_ptr, notes)
+    return out
+
+
+def _same_kind(items: Sequence[SelectOutput]) -> None:
+    first = items[0]
+    for so in items[1:]:
+        if so.is_dense != first.is_dense:
+            raise InputError("dense and sparse assignments cannot be joined", field="s")
+        if so._extra_args != first._extra_args:
+            raise InputError(
+                f"SelectOutputs have different extra attributes: {sorted(first._extra_args)} and {sorted(so._extra_args)}",
+                field="extra_args",
+            )
+        if first.is_dense and so.num_supernodes != first.num_supernodes:
+            raise InputError(
+                f"dense assignments must have the same number of supernodes, got {first.num_supernodes} "
+                f"and {so.num_supernodes}",
+                field="s",
+            )
+
+
+def _cat_batch(items: Sequence[SelectOutput]) -> tuple[Tensor | None, tuple[int, ...] | None]:
+    given = [so.batch is not None for so in items]
+    if not any(given):
+        return None, None
+    if not all(given):
+        raise InputError("either all or none of the SelectOutputs must have a batch", field="batch")
+    sizes = []
+    for so in items:
+        known = (
+            so.batch_size if so.batch_size is not None else int(so.batch.max()) + 1 if so.batch.numel() else 1
+        )
+        sizes.append(known)
+    ptr = _offsets(sizes)
+    return torch.cat([so.batch + shift for so, shift in zip(items, ptr, strict=False)]), ptr
+
+
+def _cat_sparse(
+    items: Sequence[SelectOutput], node_ptr: Sequence[int], super_ptr: Sequence[int]
+) -> SelectOutput:
+    from tgp.select.base_select import SelectOutput
+
+    cluster = torch.cat([so._cluster_index + shift for so, shift in zip(items, super_ptr, strict=False)])
+    rows = weight = None
+    if any(so._node_index is not None for so in items):
+        rows = torch.cat([so.node_index + shift for so, shift in zip(items, node_ptr, strict=False)])
+    if any(so._weight is not None for so in items):
+        weight = torch.cat([so.weight for so in items])
+    return SelectOutput.hard(cluster, super_ptr[-1], node_index=rows, num_nodes=node_ptr[-1], weight=weight)
+
+
+def _cat_dense(items: Sequence[SelectOutput]) -> SelectOutput:
+    from tgp.select.base_select import SelectOutput
+
+    first = items[0]
+    if all(so._cluster_index is not None for so in items):
+        return SelectOutput.onehot(torch.cat([so._cluster_index for so in items]), first.num_supernodes)
+    if first.s.dim() not in (2, 3):
+        raise InputError(f"s must be 2D [N, K] or 3D [B, N, K], got {list(first.s.shape)}", field="s")
+    if first.s.dim() == 3 and any(so.num_nodes != first.num_nodes for so in items):
+        raise InputError("batched dense assignments must have the same padded number of nodes", field="s")
+    mask = None
+    if first.in_mask is not None:
+        mask = torch.cat([so.in_mask for so in items])
+    return SelectOutput(s=torch.cat([so.s for so in items]), in_mask=mask)
+
+
+def _cat_inverse(items: Sequence[SelectOutput], node_ptr: Sequence[int], super_ptr: Sequence[int]) -> Tensor:
+    parts = [so.s_inv for so in items]
+    if parts[0].layout is torch.strided:
+        return torch.cat(parts, dim=1 if parts[0].dim() == 2 else 0)
+    coo = [part.coalesce() for part in parts]
+    index = torch.cat(
+        [
+            part.indices() + torch.tensor([[k], [n]], device=part.device)
+            for part, n, k in zip(coo, node_ptr, super_ptr, strict=False)
+        ],
+        dim=1,
+    )
+    values = torch.cat([part.values() for part in coo])
+    size = (super_ptr[-1], node_ptr[-1])
+    return torch.sparse_coo_tensor(index, values, size, is_coalesced=True, check_invariants=False)
+
+
+def _cat_values(values: list[Any], shift: Sequence[int] | None) -> tuple[Any, Any]:
+    """Joined extra and the note that :func:`_part_of` needs to take it apart."""
+    first = values[0]
+    if isinstance(first, Tensor):
+        rows = [v.unsqueeze(0) if v.dim() == 0 else v for v in values]
+        if shift is not None:
+            rows = [v + s for v, s in zip(rows, shift, strict=False)]
+        return torch.cat(rows), _Rows(_offsets([len(v) for v in rows]))
+    if isinstance(first, numbers.Number):
+        return torch.tensor(values), _Rows(_offsets([1] * len(values)), type(first))
+    if isinstance(first, Mapping):
+        joined = {key: _cat_values([v[key] for v in values], shift) for key in first}
+        return {k: v for k, (v, _) in joined.items()}, {k: n for k, (_, n) in joined.items()}
+    return list(values), None
+
+
+def _part_of(value: Any, note: Any, index: int, shift: int) -> Any:
+    if isinstance(note, _Rows):
+        part = value[note.ptr[index] : note.ptr[index + 1]]
+        if note.number is not None:
+            return note.number(part.item())
+        return part - shift if shift else part
+    if isinstance(note, dict):
+        return {key: _part_of(value[key], sub, index, shift) for key, sub in note.items()}
+    return value[index]
+
+
+def split(
+    so: SelectOutput, node_ptr: Sequence[int] | None, super_ptr: Sequence[int] | None
+) -> list[SelectOutput]:
+    """Take a joined assignment apart."""
+    parts = so._parts
+    if node_ptr is not None:
+        parts = _parts_from_offsets(so, node_ptr, super_ptr)
+    if parts is None:
+        raise InputError(
+            "node_ptr must be given: this SelectOutput was not made by SelectOutput.cat", field="node_ptr"
+        )
+    return [_part(so, parts, i) for i in range(len(parts.node_ptr) - 1)]
+
+
+def _parts_from_offsets(so: SelectOutput, node_ptr: Sequence[int], super_ptr: Sequence[int] | None) -> Parts:
+    """Offsets as plain numbers, and how extras lie along them: one row per node, supernode or part."""
+    nodes = tuple(int(v) for v in node_ptr)
+    count = len(nodes) - 1
+    if super_ptr is None:
+        if so.is_sparse:
+            raise InputError("super_ptr must be given to split a sparse assignment", field="super_ptr")
+        super_ptr = [i * so.num_supernodes for i in range(count + 1)]
+    supernodes = tuple(int(v) for v in super_ptr)
+    lengths = {nodes[-1]: nodes, supernodes[-1]: supernodes, count: tuple(range(count + 1))}
+    notes = {}
+    for name in so._extra_args - {"in_mask"}:
+        value = getattr(so, name)
+        ptr = lengths.get(len(value)) if isinstance(value, Tensor) and value.dim() else None
+        if INDEX_EXTRAS.get(name) == "num_nodes" and isinstance(value, Tensor):
+            bounds = torch.tensor(nodes, device=value.device)
+            ptr = tuple(torch.searchsorted(value.contiguous(), bounds).tolist())
+        notes[name] = None if ptr is None else _Rows(ptr)
+    graph_ptr = None
+    if so.batch is not None:
+        graph_ptr = tuple(int(so.batch[lo]) if hi > lo else 0 for lo, hi in pairwise(nodes))
+    return Parts(nodes, supernodes, graph_ptr, notes)
+
+
+def _part(so: SelectOutput, parts: Parts, i: int) -> SelectOutput:
+    from tgp.select.base_select import SelectOutput
+
+    low, high = parts.node_ptr[i], parts.node_ptr[i + 1]
+    k_low, k_high = parts.super_ptr[i], parts.super_ptr[i + 1]
+    if so.is_sparse:
+        out = _sparse_part(so, low, high, k_low, k_high)
+    elif so._cluster_index is not None:
+        out = SelectOutput.onehot(so._cluster_index[low:high], so.num_supernodes)
+    elif so.s.dim() == 3:
+        counts = so.s.size(0) // (len(parts.node_ptr) - 1)
+        rows = slice(i * counts, (i + 1) * counts)
+        out = SelectOutput(s=so.s[rows], in_mask=None if so.in_mask is None else so.in_mask[rows])
+    else:
+        out = SelectOutput(s=so.s[low:high])
+    out.s_inv_op = so.s_inv_op
+    if so._given_s_inv:
+        out.s_inv = _inverse_part(so.s_inv, low, high, k_low, k_high)
+    if so.batch is not None:
+        rows = so.batch[low:high]
+        out.batch = rows - parts.graph_ptr[i] if parts.graph_ptr is not None else rows
+    for name in sorted(so._extra_args - {"in_mask"}):
+        shift = {"num_nodes": low, "num_supernodes": k_low}.get(INDEX_EXTRAS.get(name, ""), 0)
+        note = parts.extras.get(name)
+        value = getattr(so, name)
+        setattr(
+            out,
+            name,
+            value if note is None and not isinstance(value, list) else _part_of(value, note, i, shift),
+        )
+        out._extra_args.add(name)
+    return out
+
+
+def _sparse_part(so: SelectOutput, low: int, high: int, k_low: int, k_high: int) -> SelectOutput:
+    from tgp.select.base_select import SelectOutput
+
+    if so._node_index is None:
+        entries, rows = slice(low, high), None
+    else:
+        bounds = torch.tensor([low, high], device=so._node_index.device)
+        a, b = torch.searchsorted(so._node_index, bounds).tolist()
+        entries = slice(a, b)
+        rows = so._node_index[entries] - low
+    return SelectOutput.hard(
+        so._cluster_index[entries] - k_low,
+        k_high - k_low,
+        node_index=rows,
+        num_nodes=high - low,
+        weight=None if so._weight is None else so._weight[entries],
+    )
+
+
+def _inverse_part(s_inv: Tensor, low: int, high: int, k_low: int, k_high: int) -> Tensor:
+    if s_inv.layout is torch.strided:
+        return s_inv[..., low:high]
+    coo = s_inv.coalesce()
+    rows, cols = coo.indices()
+    keep = (cols >= low) & (cols < high)
+    index = torch.stack([rows[keep] - k_low, cols[keep] - low])
+    return torch.sparse_coo_tensor(
+        index, coo.values()[keep], (k_high - k_low, high - low), is_coalesced=True, check_invariants=False
+    )

@@ -1,0 +1,83 @@
+"""Tensor helpers, by theme: connectivity, adjacency, batching, assign, sampling."""
+
+from tgp.utils.ops.adjacency import (
+    add_remaining_self_loops,
+    coalesce_edges,
+    delta_gcn_matrix,
+    dense_to_block_diag,
+    inverse_sqrt_degree,
+    postprocess_adj_pool_dense,
+    postprocess_adj_pool_sparse,
+    rank3_diag,
+    rank3_trace,
+    weighted_degree,
+)
+from tgp.utils.ops.assign import (
+    create_one_hot_tensor,
+    get_assignments,
+    get_random_map_mask,
+    propagate_assignments_sparse,
+    pseudo_inverse,
+)
+from tgp.utils.ops.batching import (
+    GraphLayout,
+    apply_dense_node_mask,
+    build_pooled_batch,
+    expand_compacted_rows,
+    get_mask_from_dense_s,
+    is_multi_graph_batch,
+    num_graphs,
+)
+from tgp.utils.ops.connectivity import (
+    Container,
+    check_and_filter_edge_weights,
+    connectivity_to_edge_index,
+    connectivity_to_sparsetensor,
+    connectivity_to_torch_coo,
+    infer_num_nodes,
+    is_dense_adj,
+)
+from tgp.utils.ops.sampling import (
+    batched_negative_edge_sampling,
+    edge_index_to_vector_id,
+    negative_edge_sampling,
+    sample_almost_k_edges,
+    vector_id_to_edge_index,
+)
+
+__all__ = [
+    "Container",
+    "GraphLayout",
+    "add_remaining_self_loops",
+    "apply_dense_node_mask",
+    "batched_negative_edge_sampling",
+    "build_pooled_batch",
+    "check_and_filter_edge_weights",
+    "coalesce_edges",
+    "connectivity_to_edge_index",
+    "connectivity_to_sparsetensor",
+    "connectivity_to_torch_coo",
+    "create_one_hot_tensor",
+    "delta_gcn_matrix",
+    "dense_to_block_diag",
+    "edge_index_to_vector_id",
+    "expand_compacted_rows",
+    "get_assignments",
+    "get_mask_from_dense_s",
+    "get_random_map_mask",
+    "infer_num_nodes",
+    "inverse_sqrt_degree",
+    "is_dense_adj",
+    "is_multi_graph_batch",
+    "negative_edge_sampling",
+    "num_graphs",
+    "postprocess_adj_pool_dense",
+    "postprocess_adj_pool_sparse",
+    "propagate_assignments_sparse",
+    "pseudo_inverse",
+    "rank3_diag",
+    "rank3_trace",
+    "sample_almost_k_edges",
+    "vector_id_to_edge_index",
+    "weighted_degree",
+]

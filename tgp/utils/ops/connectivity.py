@@ -1,0 +1,186 @@
+"""Edge lists, sparse matrices and ``SparseTensor``: conversion at the boundary, once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tgp import imports
+from tgp.errors import InputError, MissingPackageError
+
+__all__ = [
+    "Container",
+    "check_and_filter_edge_weights",
+    "connectivity_to_edge_index",
+    "connectivity_to_sparsetensor",
+    "connectivity_to_torch_coo",
+    "infer_num_nodes",
+    "is_dense_adj",
+]
+
+_COMPRESSED = (torch.sparse_csr, torch.sparse_csc)
+
+
+class _ShapeError(InputError, RuntimeError):
+    """Also a ``RuntimeError``: what a bad weight shape has always been to users."""
+
+
+class _KindError(InputError, NotImplementedError):
+    """Also a ``NotImplementedError``: what an unknown container has always been to users."""
+
+
+def _is_sparse_matrix(adj: Any) -> bool:
+    return isinstance(adj, Tensor) and adj.layout is not torch.strided
+
+
+def is_dense_adj(edge_index: Any) -> bool:
+    """Whether ``edge_index`` is a dense adjacency: 3-D, or a square 2-D floating-point tensor.
+
+    An int64 ``[2, 2]`` is an edge list, a float ``[2, 2]`` is an adjacency.
+    """
+    if not isinstance(edge_index, Tensor) or edge_index.layout is not torch.strided:
+        return False
+    if edge_index.dim() == 3:
+        return True
+    square = edge_index.dim() == 2 and edge_index.size(0) == edge_index.size(1)
+    return square and edge_index.is_floating_point()
+
+
+def check_and_filter_edge_weights(edge_weight: Tensor | None) -> Tensor | None:
+    """``None`` and ``[E]`` pass, ``[E, 1]`` is flattened; anything else is an error."""
+    if edge_weight is None or edge_weight.dim() == 1:
+        return edge_weight
+    if edge_weight.dim() == 2 and edge_weight.size(1) == 1:
+        return edge_weight[:, 0]
+    raise _ShapeError(
+        f"edge_weight must have shape [E] or [E, 1], got {list(edge_weight.shape)}", field="edge_weight"
+    )
+
+
+def _check_edge_list(edge_index: Tensor) -> Tensor:
+    if edge_index.dim() == 3 or (edge_index.dim() == 2 and edge_index.size(0) != 2):
+        raise InputError(
+            f"Dense adjacency matrices are not supported here: expected edge_index of shape [2, E], "
+            f"got {list(edge_index.shape)}",
+            field="edge_index",
+        )
+    if edge_index.dim() != 2:
+        raise InputError(
+            f"edge_index must have shape [2, E], got a Tensor with {edge_index.dim()} dimensions",
+            field="edge_index",
+        )
+    if edge_index.dtype is torch.int64:
+        return edge_index
+    if edge_index.dtype is torch.int32:
+        return edge_index.long()
+    raise InputError(f"edge_index must hold int64 ids, got dtype={edge_index.dtype}", field="edge_index")
+
+
+def _matrix_to_coo(adj: Tensor) -> Tensor:
+    coo = adj.to_sparse_coo() if adj.layout in _COMPRESSED else adj
+    return coo.coalesce()
+
+
+def connectivity_to_edge_index(
+    edge_index: Any, edge_weight: Tensor | None = None
+) -> tuple[Tensor, Tensor | None]:
+    """Any sparse connectivity as ``(edge_index [2, E] int64, weight [E] or None)``.
+
+    For matrices (COO, CSR, CSC, ``SparseTensor``) the weights are the stored values and the
+    ``edge_weight`` argument is ignored; duplicates of an uncoalesced matrix are summed.
+    """
+    if _is_sparse_matrix(edge_index):
+        coo = _matrix_to_coo(edge_index)
+        return coo.indices().clone(), check_and_filter_edge_weights(coo.values().clone())
+    if isinstance(edge_index, Tensor):
+        return _check_edge_list(edge_index), check_and_filter_edge_weights(edge_weight)
+    if imports.is_sparsetensor(edge_index):
+        row, col, value = edge_index.coo()
+        return torch.stack([row, col]), value
+    raise _KindError(
+        f"edge_index must be a Tensor or a SparseTensor, got {type(edge_index).__name__}", field="edge_index"
+    )
+
+
+def infer_num_nodes(edge_index: Any, num_nodes: int | None = None) -> int:
+    """``num_nodes`` if given, else the size of a matrix, else largest id + 1."""
+    if num_nodes is not None:
+        return int(num_nodes)
+    if _is_sparse_matrix(edge_index):
+        return max(edge_index.shape)
+    if imports.is_sparsetensor(edge_index):
+        return max(edge_index.sizes())
+    return int(edge_index.max()) + 1 if edge_index.numel() else 0
+
+
+def connectivity_to_torch_coo(
+    edge_index: Any, edge_weight: Tensor | None = None, num_nodes: int | None = None
+) -> Tensor:
+    """Any sparse connectivity as a coalesced COO matrix ``[N, N]``; duplicates are summed.
+
+    A coalesced COO input comes back as the same object. Missing weights become float32 ones.
+    """
+    if _is_sparse_matrix(edge_index):
+        return _matrix_to_coo(edge_index)
+    if not isinstance(edge_index, Tensor) and not imports.is_sparsetensor(edge_index):
+        raise InputError(
+            f"Edge index must be of type Tensor or SparseTensor, got {type(edge_index).__name__}",
+            field="edge_index",
+        )
+    index, weight = connectivity_to_edge_index(edge_index, edge_weight)
+    size = infer_num_nodes(index if isinstance(edge_index, Tensor) else edge_index, num_nodes)
+    if weight is None:
+        weight = torch.ones(index.size(1), device=index.device)
+    matrix = torch.sparse_coo_tensor(index, weight, (size, size), check_invariants=False)
+    return matrix.coalesce()
+
+
+def connectivity_to_sparsetensor(
+    edge_index: Any, edge_weight: Tensor | None = None, num_nodes: int | None = None
+) -> Any:
+    """Any sparse connectivity as a ``torch_sparse.SparseTensor`` ``[N, N]``."""
+    if imports.is_sparsetensor(edge_index):
+        return edge_index
+    index, weight = connectivity_to_edge_index(edge_index, edge_weight)
+    if not imports.HAS_TORCH_SPARSE:
+        raise MissingPackageError(
+            "Cannot convert connectivity to sparse tensor: torch_sparse is not installed",
+            hint="pip install torch_sparse",
+        )
+    size = infer_num_nodes(edge_index if _is_sparse_matrix(edge_index) else index, num_nodes)
+    return imports.SparseTensor(row=index[0], col=index[1], value=weight, sparse_sizes=(size, size))
+
+
+@dataclass(frozen=True)
+class Container:
+    """The form a connectivity came in, so that the result goes out in the same one."""
+
+    kind: str
+
+    @classmethod
+    def of(cls, adj: Any) -> Container:
+        """Remember the form of ``adj``: ``edge_index``, ``coo``, ``csr``, ``csc`` or ``sparsetensor``."""
+        if isinstance(adj, Tensor):
+            if adj.layout is torch.strided:
+                return cls("edge_index")
+            names = {torch.sparse_coo: "coo", torch.sparse_csr: "csr", torch.sparse_csc: "csc"}
+            return cls(names[adj.layout])
+        return cls("sparsetensor" if imports.is_sparsetensor(adj) else "edge_index")
+
+    def pack(
+        self, edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int
+    ) -> tuple[Any, Tensor | None]:
+        """``(adj, weight)`` in the remembered form; a matrix carries its weights, so they become ``None``."""
+        if self.kind == "edge_index":
+            return edge_index, edge_weight
+        if self.kind == "sparsetensor":
+            return connectivity_to_sparsetensor(edge_index, edge_weight, num_nodes), None
+        matrix = connectivity_to_torch_coo(edge_index, edge_weight, num_nodes)
+        if self.kind == "csr":
+            return matrix.to_sparse_csr(), None
+        if self.kind == "csc":
+            return matrix.to_sparse_csc(), None
+        return matrix, None
