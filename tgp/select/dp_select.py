@@ -1,0 +1,75 @@
+"""Soft clusters from a truncated stick-breaking (Dirichlet) process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.distributions import Beta
+
+from tgp.select.mlp_select import MLPSelect
+from tgp.utils.typing import SinvType
+
+__all__ = ["DPSelect", "stick_breaking"]
+
+_SMALLEST, _LARGEST = 1e-3, 1e3
+"""Range of the Beta parameters: outside it sampling and its gradient lose all precision."""
+
+
+def stick_breaking(v: Tensor) -> Tensor:
+    r"""Fractions ``[..., k - 1]`` of the remaining stick -> ``[..., k]`` pieces that sum to one.
+
+    :math:`\pi_c = v_c \prod_{l<c} (1 - v_l)`, in log space.
+    """
+    tiny = torch.finfo(v.dtype).tiny
+    rest = torch.log1p(-v.clamp(max=1 - torch.finfo(v.dtype).eps)).cumsum(-1)
+    before = F.pad(rest, (1, 0))
+    pieces = F.pad(v.clamp(min=tiny).log(), (0, 1))
+    return (pieces + before).exp()
+
+
+class DPSelect(MLPSelect):
+    r"""An MLP gives each node the parameters of :math:`k-1` Beta variables, whose sample breaks a stick.
+
+    Training draws a reparameterised sample; evaluation uses the mean, so that it is deterministic.
+
+    Args:
+        in_channels: feature size, or the widths of the layers, the first being the feature size.
+        k: largest number of supernodes.
+        batched_representation: padded ``[B, N, F]`` input (true) or flat ``[N, F]``.
+        act: activation of the hidden layers.
+        dropout: dropout of the hidden layers.
+        s_inv_op: see :class:`~tgp.select.SelectOutput`.
+        sample_in_eval: draw samples in evaluation mode, too.
+    """
+
+    def __init__(
+        self,
+        in_channels: int | Sequence[int],
+        k: int,
+        batched_representation: bool = True,
+        act: str | None = None,
+        dropout: float = 0.0,
+        s_inv_op: SinvType = "transpose",
+        sample_in_eval: bool = False,
+    ) -> None:
+        super().__init__(in_channels, k, batched_representation, act, dropout, s_inv_op)
+        self.sample_in_eval = sample_in_eval
+
+    @property
+    def num_outputs(self) -> int:
+        return 2 * (self.k - 1)
+
+    def assignment(self, x: Tensor) -> tuple[Tensor, dict[str, Any]]:
+        if self.k == 1:
+            # One cluster leaves nothing to break; the posterior over no fractions is empty.
+            empty = x.new_ones(*x.shape[:-1], 0)
+            return x.new_ones(*x.shape[:-1], 1), {"q_z": Beta(empty, empty, validate_args=False)}
+        theta = F.softplus(self.mlp(x)).clamp(_SMALLEST, _LARGEST)
+        alpha, beta = theta.chunk(2, dim=-1)
+        posterior = Beta(alpha, beta, validate_args=False)
+        sampled = self.training or self.sample_in_eval
+        return stick_breaking(posterior.rsample() if sampled else posterior.mean), {"q_z": posterior}
