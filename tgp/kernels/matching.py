@@ -7,12 +7,17 @@ from numba import njit
 
 from tgp.kernels._prims import hash_u64
 
-__all__ = ["BY_DEGREE", "BY_INDEX", "RANDOM", "match", "random_partition", "visiting_order"]
+__all__ = ["BY_DEGREE", "BY_INDEX", "RANDOM", "match", "random_partition"]
 
 RANDOM, BY_DEGREE, BY_INDEX = 0, 1, 2
 """Codes of the visiting orders."""
 
+_WINDOW = 4096
+"""A random order shuffles windows of this many consecutive nodes, one window after the other. Up to
+this size that is a shuffle of the whole graph; beyond, rows are still read from the cache."""
+
 _S32 = np.uint64(32)
+_U = np.uint64
 
 
 @njit(cache=True, nogil=True)
@@ -24,12 +29,14 @@ def _draw(seed, level, index, draw, bound):
 
 @njit(cache=True, nogil=True)
 def _shuffle(visit, node_ptr, seed, level):
-    """Fisher-Yates per graph, in place; draws hash (seed, level, position in the graph)."""
+    """Fisher-Yates per graph and window, in place; draws hash (seed, level, position in the graph)."""
     for g in range(node_ptr.shape[0] - 1):
-        lo = node_ptr[g]
-        for i in range(node_ptr[g + 1] - lo - 1, 0, -1):
-            j = _draw(seed, level, i, 0, i + 1)
-            visit[lo + i], visit[lo + j] = visit[lo + j], visit[lo + i]
+        size = node_ptr[g + 1] - node_ptr[g]
+        for low in range(0, size, _WINDOW):
+            base = node_ptr[g] + low
+            for i in range(min(_WINDOW, size - low) - 1, 0, -1):
+                j = _draw(seed, level, low + i, 0, i + 1)
+                visit[base + i], visit[base + j] = visit[base + j], visit[base + i]
 
 
 @njit(cache=True, nogil=True)
@@ -59,83 +66,88 @@ def _sort_by_degree(visit, indptr, indices, node_ptr):
 
 
 @njit(cache=True, nogil=True)
-def visiting_order(indptr, indices, node_ptr, order, seed, level):
-    """``[N]`` int32: the nodes of each graph in the order they are visited."""
-    visit = np.arange(indptr.shape[0] - 1).astype(np.int32)
-    if order == RANDOM:
-        _shuffle(visit, node_ptr, seed, level)
-    elif order == BY_DEGREE:
-        _sort_by_degree(visit, indptr, indices, node_ptr)
-    return visit
+def _partner(indptr, indices, weight, weighted, free, u, index, pick, seed, level):
+    """The heaviest free neighbour of ``u`` (not free itself), or -1. Negative weights never match.
 
-
-@njit(cache=True, nogil=True)
-def _partner(indptr, indices, weight, weighted, mate, u, lo, pick, seed, level):
-    """The heaviest free neighbour of ``u``, or -1. Negative weights never match."""
+    The loops have no branch to guess: whether a neighbour is free is as good as random.
+    """
+    low, high = _U(indptr[u]), _U(indptr[u + 1])
     best = 0.0
-    partner = -1
     ties = 0
-    for e in range(indptr[u], indptr[u + 1]):
+    if weighted:
+        for e in range(low, high):
+            w = weight[e] if free[np.uint32(indices[e])] else -1.0
+            ties = 1 if w > best else ties + (w == best)
+            best = max(w, best)
+    else:
+        for e in range(low, high):
+            ties += free[np.uint32(indices[e])]
+    if ties == 0:
+        return np.int32(-1)
+    skip = _draw(seed, level, index, 1, ties) if pick and ties > 1 else 0
+    for e in range(low, high):
         v = indices[e]
-        if v == u or mate[v] >= 0:
-            continue
-        if weighted:
-            w = weight[e]
-            if w < best:
-                continue
-            if w > best:
-                best = w
-                ties = 0
-        ties += 1
-        if ties == 1:
-            partner = v
-    if ties < 2 or not pick:
-        return partner
-    skip = _draw(seed, level, u - lo, 1, ties)
-    for e in range(indptr[u], indptr[u + 1]):
-        v = indices[e]
-        if v == u or mate[v] >= 0 or (weighted and weight[e] != best):
-            continue
-        if skip == 0:
+        hit = free[np.uint32(v)] and (not weighted or weight[e] == best)
+        if hit and skip == 0:
             return v
-        skip -= 1
-    return partner
+        skip -= hit
+    return np.int32(-1)
 
 
-@njit(cache=True, nogil=True)
 def match(indptr, indices, weight, weighted, node_ptr, order, seed, level):
     """``(cluster [N] int32, super_ptr [B + 1])`` of the greedy matching.
 
     Supernodes are numbered by smallest member. Among equally heavy free neighbours the choice is a
     hash of (seed, level, visited node) for the random order, the smallest index for the others.
     """
-    num_nodes = indptr.shape[0] - 1
-    visit = visiting_order(indptr, indices, node_ptr, order, seed, level)
-    mate = np.full(num_nodes, -1, np.int32)
-    cluster = np.empty(num_nodes, np.int32)
-    super_ptr = np.empty(node_ptr.shape[0], np.int64)
-    super_ptr[0] = 0
-    count = np.int64(0)
+    num_nodes = len(indptr) - 1
+    visit = np.arange(num_nodes, dtype=np.int32)
+    mate = np.arange(num_nodes, dtype=np.int32)
+    free = np.ones(num_nodes, np.bool_)
+    super_ptr = np.empty(len(node_ptr), np.int64)
+    if order == BY_DEGREE:
+        _sort_by_degree(visit, indptr, indices, node_ptr)
+    _match(indptr, indices, weight, weighted, node_ptr, order, seed, level, visit, free, mate)
+    _number(mate, node_ptr, super_ptr)
+    return mate, super_ptr
+
+
+@njit(cache=True, nogil=True)
+def _match(indptr, indices, weight, weighted, node_ptr, order, seed, level, visit, free, mate):
+    """Visit and match. ``mate`` comes in as the identity and goes out as an involution."""
+    if order == RANDOM:
+        _shuffle(visit, node_ptr, seed, level)
     for g in range(node_ptr.shape[0] - 1):
         lo, hi = node_ptr[g], node_ptr[g + 1]
         for i in range(lo, hi):
             u = visit[i]
-            if mate[u] >= 0:
+            if not free[u]:
                 continue
-            v = _partner(indptr, indices, weight, weighted, mate, u, lo, order == RANDOM, seed, level)
-            if v < 0:
-                mate[u] = u
-            else:
+            free[u] = False
+            v = _partner(indptr, indices, weight, weighted, free, u, u - lo, order == RANDOM, seed, level)
+            if v >= 0:
+                free[v] = False
                 mate[u] = v
                 mate[v] = u
-        for u in range(lo, hi):
+
+
+@njit(cache=True, nogil=True)
+def _number(mate, node_ptr, super_ptr):
+    """Replace each node's mate by its supernode, numbered by smallest member, in place."""
+    count = np.int64(0)
+    super_ptr[0] = 0
+    for g in range(node_ptr.shape[0] - 1):
+        for u in range(node_ptr[g], node_ptr[g + 1]):
             if mate[u] >= u:
-                cluster[u] = count
+                other = mate[u]
+                mate[u] = count
+                # Marked as named: the bitwise complement of a name is negative.
+                if other != u:
+                    mate[other] = ~count
                 count += 1
-            else:
-                cluster[u] = cluster[mate[u]]
+            elif mate[u] < 0:
+                mate[u] = ~mate[u]
         super_ptr[g + 1] = count
-    return cluster, super_ptr
 
 
 @njit(cache=True, nogil=True)
