@@ -77,6 +77,10 @@ class LayoutView(ABC):
 
     def coarse(self) -> Tensor:
         """``[B, K, K]``: ``S^T A S`` as it is, before any post-processing."""
+        return self._coarse
+
+    @cached_property
+    def _coarse(self) -> Tensor:
         return self.product(self.s, self.assignment_image)
 
     @property
@@ -129,9 +133,12 @@ class DenseView(LayoutView):
         s: ``[B, N, K]`` (or ``[N, K]``); rows outside ``mask`` are treated as zero.
         adj: ``[B, N, N]`` (or ``[N, N]``), or ``None`` for formulas that need none.
         mask: ``[B, N]`` real nodes; all if absent.
+        clean: rows of ``s`` outside ``mask`` are zero already, as selectors make them.
     """
 
-    def __init__(self, s: Tensor, adj: Tensor | None = None, mask: Tensor | None = None) -> None:
+    def __init__(
+        self, s: Tensor, adj: Tensor | None = None, mask: Tensor | None = None, clean: bool = False
+    ) -> None:
         s = s.unsqueeze(0) if s.dim() == 2 else s
         if s.dim() != 3:
             raise InputError(f"s must have shape [B, N, K], got {list(s.shape)}", field="s")
@@ -145,7 +152,7 @@ class DenseView(LayoutView):
             adj = adj.to(s.dtype)
         if mask is not None:
             mask = mask.unsqueeze(0) if mask.dim() == 1 else mask
-            s = s * mask.unsqueeze(-1).to(s.dtype)
+            s = s if clean else s * mask.unsqueeze(-1).to(s.dtype)
         self.s = s
         self._adj = adj
         self.mask = None if mask is None else mask.bool()
@@ -179,13 +186,6 @@ class DenseView(LayoutView):
 
     def product(self, u: Tensor, v: Tensor) -> Tensor:
         return u.transpose(1, 2) @ v
-
-    def coarse(self) -> Tensor:
-        return self._coarse
-
-    @cached_property
-    def _coarse(self) -> Tensor:
-        return self.product(self.s, self.assignment_image)
 
     def quad(self) -> Tensor:
         return rank3_trace(self._coarse)

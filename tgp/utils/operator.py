@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from torch import nn
@@ -9,6 +10,11 @@ from torch import nn
 from tgp.utils.signature import foo_signature
 
 __all__ = ["Operator"]
+
+
+@cache
+def _argument_names(cls: type) -> tuple[str, ...]:
+    return tuple(foo_signature(cls).args)
 
 
 class Operator(nn.Module):
@@ -19,10 +25,7 @@ class Operator(nn.Module):
 
     def options(self) -> dict[str, Any]:
         """Constructor arguments that are kept as attributes of the same name, with their values."""
-        names = foo_signature(type(self)).args
-        missing = object()
-        values = {name: getattr(self, name, missing) for name in names}
-        return {name: value for name, value in values.items() if value is not missing}
+        return {name: getattr(self, name) for name in _argument_names(type(self)) if hasattr(self, name)}
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}={value}" for name, value in self.options().items())

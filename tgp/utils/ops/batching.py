@@ -138,7 +138,9 @@ class GraphLayout:
 
     @cached_property
     def max_count(self) -> int:
-        """Nodes of the largest graph."""
+        """Nodes of the largest graph. May be set larger before padding."""
+        if self.single:
+            return self.num_nodes
         return int(self.counts.max()) if self.batch_size else 0
 
     @cached_property
@@ -157,8 +159,11 @@ class GraphLayout:
 
     def pad(self, values: Tensor) -> Tensor:
         """``[N, ...]`` -> ``[B, max_count, ...]`` with zeros behind each graph's nodes."""
-        if self.single:
+        if self.single and self.max_count == self.num_nodes:
             return values.unsqueeze(0)
+        if self.single:
+            behind = values.new_zeros((self.max_count - self.num_nodes, *values.shape[1:]))
+            return torch.cat([values, behind]).unsqueeze(0)
         shape = (self.batch_size * self.max_count, *values.shape[1:])
         out = values.new_zeros(shape).index_copy(0, self.slot, values)
         return out.view(self.batch_size, self.max_count, *values.shape[1:])
@@ -166,7 +171,7 @@ class GraphLayout:
     def unpad(self, values: Tensor) -> Tensor:
         """``[B, max_count, ...]`` -> ``[N, ...]``: inverse of :meth:`pad`."""
         if self.single:
-            return values.squeeze(0)
+            return values[0, : self.num_nodes]
         return values.flatten(0, 1).index_select(0, self.slot)
 
     def mask(self) -> Tensor:

@@ -1,0 +1,156 @@
+"""The poolers by name and by class. Importing this package imports no pooler, and no torch."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from tgp._lazy import lazy_package
+from tgp.errors import InputError, UnknownNameError
+from tgp.poolers._table import POOLERS
+from tgp.registry import LazyRegistry
+
+pooler_map: LazyRegistry[Any] = LazyRegistry("pooler", POOLERS)
+"""Alias -> class, imported on access."""
+
+pooler_classes: list[str] = [entry.attribute for entry in POOLERS]
+"""Names of the pooler classes."""
+
+_SUFFIX = "_u"
+_TOLERATED = frozenset({"reduce"})
+"""Not a parameter of any pooler, but part of the parameter dictionaries that are shared by all."""
+
+
+class _MissingArgument(InputError, TypeError):
+    """Also a ``TypeError``, as for any call that lacks an argument."""
+
+
+def get_pooler(pooler_name: str, strict: bool = False, **kwargs: Any) -> Any:
+    """Build a pooler by its alias.
+
+    One dictionary of parameters can drive every pooler: names that this pooler does not have are left
+    out. A name that no pooler has is most likely a slip, and warned about.
+
+    Args:
+        pooler_name: alias, in any case; ``_u`` at the end asks for the unbatched mode of a dense pooler.
+        strict: refuse parameters that this pooler does not have.
+        **kwargs: parameters of the pooler.
+
+    Raises:
+        UnknownNameError: for an unknown alias, or with ``strict`` an unknown parameter.
+        TypeError: if a required parameter is missing.
+    """
+    alias = pooler_name.lower()
+    if alias not in pooler_map and alias.endswith(_SUFFIX):
+        alias = _unbatched(alias[: -len(_SUFFIX)])
+        kwargs.setdefault("batched", False)
+    if alias not in pooler_map:
+        return _level_pooler(alias, strict, kwargs)
+    from tgp.utils.signature import foo_signature
+
+    cls = pooler_map[alias]
+    signature = foo_signature(cls)
+    if not signature.has_kwargs:
+        kwargs = _known_only(alias, kwargs, signature.args, strict)
+    try:
+        return cls(**kwargs)
+    except TypeError:
+        _check_required(alias, cls, kwargs)
+        raise
+
+
+def _unbatched(alias: str) -> str:
+    """The alias behind ``_u``, if that pooler has an unbatched mode."""
+    if alias not in pooler_map:
+        raise UnknownNameError("pooler", alias, _all_aliases())
+    able = [entry.alias for entry in POOLERS if entry.traits["dense"]]
+    if alias not in able:
+        raise InputError(
+            f"pooler {alias!r} has no unbatched mode: the suffix '_u' needs one of {', '.join(able)}",
+            field="pooler_name",
+        )
+    return alias
+
+
+def _all_aliases() -> list[str]:
+    from tgp.coarsen.methods import METHODS
+
+    return sorted({*pooler_map, *METHODS})
+
+
+def _level_pooler(alias: str, strict: bool, kwargs: dict[str, Any]) -> Any:
+    """A pooler for a level method that has no class of its own."""
+    import dataclasses
+
+    from tgp.coarsen.methods import METHODS
+
+    if alias not in METHODS:
+        raise UnknownNameError("pooler", alias, _all_aliases())
+    from tgp.src.level import LevelPooling
+    from tgp.utils.signature import foo_signature
+
+    params = [f.name for f in dataclasses.fields(METHODS[alias].params)]
+    options = [name for name in foo_signature(LevelPooling).args if name not in ("method", "params")]
+    kwargs = _known_only(alias, kwargs, [*params, *options], strict)
+    given = {name: kwargs.pop(name) for name in params if name in kwargs}
+    return LevelPooling(alias, given, **kwargs)
+
+
+def _known_only(alias: str, kwargs: dict[str, Any], names: list[str], strict: bool) -> dict[str, Any]:
+    others = [name for name in kwargs if name not in names]
+    if others and strict:
+        raise UnknownNameError(f"parameter of {alias}", others[0], names)
+    if others:
+        foreign = sorted(set(others) - _every_parameter() - _TOLERATED)
+        if foreign:
+            warnings.warn(
+                f"No pooler has the parameter(s) {', '.join(foreign)}: ignored for {alias!r}. "
+                "Use strict=True to make this an error.",
+                UserWarning,
+                stacklevel=4,
+            )
+    return {name: value for name, value in kwargs.items() if name in names}
+
+
+_parameters: set[str] = set()
+
+
+def _every_parameter() -> set[str]:
+    """Constructor parameters of all poolers; imports them, so only when there is something to check."""
+    if not _parameters:
+        import contextlib
+        import dataclasses
+
+        from tgp.coarsen.methods import METHODS
+        from tgp.utils.signature import foo_signature
+
+        for alias in pooler_map:
+            # A pooler whose optional package is absent must not keep the others from being built.
+            with contextlib.suppress(ImportError):
+                _parameters.update(foo_signature(pooler_map[alias]).args)
+        for alias in METHODS:
+            _parameters.update(f.name for f in dataclasses.fields(METHODS[alias].params))
+    return _parameters
+
+
+def _check_required(alias: str, cls: type, kwargs: dict[str, Any]) -> None:
+    import inspect
+
+    missing = [
+        name
+        for name, p in inspect.signature(cls).parameters.items()
+        if p.default is p.empty and p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) and name not in kwargs
+    ]
+    if missing:
+        raise _MissingArgument(
+            f"Missing required argument(s) for pooler '{alias}' ({cls.__name__}): {', '.join(missing)}",
+            field=missing[0],
+        ) from None
+
+
+__all__ = [
+    *lazy_package(__name__, {entry.attribute: entry.target for entry in POOLERS}),
+    "get_pooler",
+    "pooler_classes",
+    "pooler_map",
+]

@@ -1,0 +1,158 @@
+"""Keep the nodes with the highest scores."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.nn.resolver import activation_resolver
+
+from tgp.errors import InputError
+from tgp.select._entries import AssignmentError, check_inverse_op
+from tgp.select.base_select import Select, SelectOutput
+from tgp.utils.ops.batching import GraphLayout
+from tgp.utils.typing import SinvType
+
+__all__ = ["TopkSelect", "keep_above", "keep_top", "softmax_by_graph"]
+
+_LINEAR = (None, "linear", "identity", "none")
+
+
+def keep_top(score: Tensor, ratio: float, layout: GraphLayout) -> Tensor:
+    """Nodes with the highest scores, graph after graph, best first; ties go to the smaller id.
+
+    Args:
+        score: ``[N]``.
+        ratio: share of each graph's nodes (a float up to 1, rounded up), or a number of nodes.
+        layout: the graphs.
+    """
+    counts = layout.counts.to(score.device)
+    if isinstance(ratio, float) and 0 <= ratio <= 1:
+        # In the dtype of the scores: 0.1 * 30 must not become 3.0000000000000004 and keep 4.
+        kept = (counts.to(score.dtype) * ratio).ceil().long()
+    else:
+        kept = counts.clamp(max=int(ratio))
+    order = score.sort(descending=True, stable=True).indices
+    if layout.batch is None:
+        return order[: int(kept[0])]
+    batch = layout.batch[order]
+    by_graph = batch.sort(stable=True)
+    order, batch = order[by_graph.indices], by_graph.values
+    place = torch.arange(order.numel(), device=order.device) - (counts.cumsum(0) - counts)[batch]
+    return order[place < kept[batch]]
+
+
+def keep_above(score: Tensor, min_score: float, layout: GraphLayout) -> Tensor:
+    """Nodes above ``min_score``, ascending; the best of each graph always stays."""
+    if layout.batch is None:
+        top = score.max() if score.numel() else score.new_zeros(())
+    else:
+        top = score.new_full((layout.batch_size,), -math.inf)
+        top = top.scatter_reduce(0, layout.batch, score, "amax")[layout.batch]
+    return (score > (top - 1e-7).clamp(max=min_score)).nonzero().squeeze(1)
+
+
+def softmax_by_graph(score: Tensor, layout: GraphLayout) -> Tensor:
+    """Softmax over the nodes of each graph."""
+    if layout.batch is None:
+        return score.softmax(0)
+    batch = layout.batch
+    top = score.new_full((layout.batch_size,), -math.inf).scatter_reduce(0, batch, score.detach(), "amax")
+    raised = (score - top[batch]).exp()
+    return raised / (layout.sum(raised)[batch] + 1e-16)
+
+
+class TopkSelect(Select):
+    r"""Keep the highest-scoring nodes of each graph, weighted by their scores.
+
+    With a projection :math:`\mathbf{p}` the score is :math:`\mathbf{s} = \sigma(\mathbf{X}\mathbf{p} / \|\mathbf{p}\|)`;
+    without one the input is the score. Supernodes are numbered by rank, graph after graph.
+
+    Args:
+        in_channels: size of the projection; ``None`` or 1 for no projection.
+        ratio: share of nodes to keep (a float up to 1, so ``1.0`` keeps all), or a number of nodes per graph.
+        min_score: keep nodes whose softmax score is above it instead; at least one per graph.
+        act: activation of the scores, not used with ``min_score``.
+        s_inv_op: ``transpose`` or ``inverse``.
+    """
+
+    def __init__(
+        self,
+        in_channels: int | None = None,
+        ratio: float | int | None = 0.5,
+        min_score: float | None = None,
+        act: str | Callable[[Tensor], Tensor] | None = "tanh",
+        s_inv_op: SinvType = "transpose",
+    ) -> None:
+        super().__init__()
+        if ratio is None and min_score is None:
+            raise InputError("one of ratio and min_score must be given, got None for both", field="ratio")
+        if ratio is not None and ratio < 0:
+            raise InputError(f"ratio must not be negative, got {ratio}", field="ratio")
+        check_inverse_op(s_inv_op)
+        self.in_channels = in_channels
+        self.ratio = ratio
+        self.min_score = min_score
+        self.act = act
+        self.s_inv_op = s_inv_op
+        self._act = nn.Identity() if act in _LINEAR else activation_resolver(act)
+        if in_channels is not None and in_channels > 1:
+            self.weight = nn.Parameter(torch.empty(1, in_channels))
+        else:
+            self.register_parameter("weight", None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the projection anew."""
+        if self.weight is not None:
+            bound = 1.0 / math.sqrt(self.weight.size(1))
+            nn.init.uniform_(self.weight, -bound, bound)
+
+    def scores(self, x: Tensor, layout: GraphLayout) -> Tensor:
+        """``[N]`` scores of the nodes."""
+        if self.weight is None:
+            if x.dim() > 2 or (x.dim() == 2 and x.size(1) != 1):
+                raise AssignmentError(
+                    f"without a projection x must hold one score per node, got {list(x.shape)}", field="x"
+                )
+            score = x.reshape(-1)
+        else:
+            x = x.unsqueeze(-1) if x.dim() == 1 else x
+            weight = self.weight.to(x.dtype) if x.is_floating_point() else self.weight
+            score = (x * weight).sum(-1)
+            if self.min_score is None:
+                score = score / weight.norm(p=2)
+        if self.min_score is not None:
+            return softmax_by_graph(score, layout)
+        return self._act(score)
+
+    def forward(
+        self, x: Tensor, *, batch: Tensor | None = None, batch_size: int | None = None, **kwargs: Any
+    ) -> SelectOutput:
+        """Score and select.
+
+        Args:
+            x: ``[N, F]``, or ``[N]`` / ``[N, 1]`` scores without a projection.
+            batch: ``[N]`` graph ids, in any order.
+            batch_size: number of graphs.
+        """
+        layout = GraphLayout(batch, x.size(0), batch_size)
+        score = self.scores(x, layout)
+        if self.min_score is not None:
+            kept = keep_above(score, self.min_score, layout)
+        else:
+            kept = keep_top(score, self.ratio, layout)
+        nodes, rank = kept.sort()
+        return SelectOutput.hard(
+            rank,
+            kept.numel(),
+            node_index=nodes,
+            num_nodes=x.size(0),
+            weight=score[nodes],
+            s_inv_op=self.s_inv_op,
+            batch=batch,
+            batch_size=batch_size,
+        )

@@ -1,0 +1,98 @@
+"""``PoolingOutput``: what a pooler returns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+
+from tgp.select.base_select import SelectOutput
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+__all__ = ["PoolingOutput"]
+
+
+@dataclass(eq=False)
+class PoolingOutput:
+    """The pooled graph, the assignment behind it, and auxiliary losses.
+
+    Args:
+        x: pooled features.
+        edge_index: pooled connectivity: edge list, sparse matrix, or dense ``[B, K, K]``.
+        edge_weight: weights of an edge list.
+        batch: graph ids of the supernodes.
+        so: the assignment.
+        loss: auxiliary losses by name.
+    """
+
+    x: Tensor | None = None
+    edge_index: Any = None
+    edge_weight: Tensor | None = None
+    batch: Tensor | None = None
+    so: SelectOutput | None = None
+    loss: dict[str, Tensor] | None = None
+
+    @property
+    def mask(self) -> Tensor | None:
+        """``[B, K]`` non-empty supernodes of a dense assignment."""
+        return None if self.so is None else self.so.out_mask
+
+    @property
+    def has_loss(self) -> bool:
+        """There is at least one auxiliary loss."""
+        return isinstance(self.loss, dict) and len(self.loss) > 0
+
+    def get_loss_value(self, name: str | None = None) -> Any:
+        """The loss ``name``, or the list of all; ``0`` if there is none."""
+        if not self.has_loss:
+            return 0
+        return list(self.loss.values()) if name is None else self.loss[name]
+
+    def as_data(self) -> Data:
+        """The pooled graph as PyG ``Data``; losses are left out."""
+        from torch_geometric.data import Data
+
+        fields = {
+            "x": self.x,
+            "edge_index": self.edge_index,
+            "edge_weight": self.edge_weight,
+            "batch": self.batch,
+            "mask": self.mask,
+            "so": self.so,
+        }
+        data = Data(**{name: value for name, value in fields.items() if value is not None})
+        data.num_nodes = self._num_nodes()
+        return data
+
+    def _num_nodes(self) -> int | None:
+        if self.batch is not None:
+            return self.batch.numel()
+        if self.x is not None:
+            return self.x.size(-2)
+        return None if self.so is None else self.so.num_supernodes
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from (self.x, self.edge_index, self.edge_weight, self.batch, self.mask, self.so, self.loss)
+
+    def __repr__(self) -> str:
+        so = None if self.so is None else [self.so.num_nodes, self.so.num_supernodes]
+        fields = {
+            "x": self.x,
+            "edge_index": self.edge_index,
+            "edge_weight": self.edge_weight,
+            "batch": self.batch,
+            "mask": self.mask,
+        }
+        shown = [f"so={so}", *(f"{name}={_shape(value)}" for name, value in fields.items())]
+        loss = list(self.loss) if self.has_loss else None
+        return f"PoolingOutput({', '.join(shown)}, loss={loss})"
+
+
+def _shape(value: Any) -> list[int] | None:
+    if value is None:
+        return None
+    return list(value.shape) if isinstance(value, Tensor) else list(value.sizes())
