@@ -5,8 +5,9 @@ Names are imported on first access, so that asking for one does not pay for all.
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
+
+from tgp.registry import load
 
 if TYPE_CHECKING:
     from tgp.store.files import LocalFiles, StoreFiles
@@ -17,6 +18,31 @@ if TYPE_CHECKING:
     from tgp.store.schema import FailureRecord, FieldInfo, HierarchyInfo, LevelInfo, ShardRecord
     from tgp.store.verify import Finding, verify_store
     from tgp.store.writer import StoreWriter, Task, read_spec
+
+__all__ = [
+    "LocalFiles",
+    "StoreFiles",
+    "DataDigest",
+    "HierarchySpec",
+    "StoreSpec",
+    "data_digest",
+    "spec_differences",
+    "LevelArrays",
+    "Manifest",
+    "PartRecord",
+    "read_manifest",
+    "StoreReader",
+    "FailureRecord",
+    "FieldInfo",
+    "HierarchyInfo",
+    "LevelInfo",
+    "ShardRecord",
+    "Finding",
+    "verify_store",
+    "StoreWriter",
+    "Task",
+    "read_spec",
+]
 
 _WHERE = {
     "LocalFiles": "files",
@@ -43,13 +69,11 @@ _WHERE = {
     "read_spec": "writer",
 }
 
-__all__ = list(_WHERE)
-
 
 def __getattr__(name: str) -> Any:
     if name not in _WHERE:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_WHERE[name]}"), name)
+        raise AttributeError(f"module 'tgp.store' has no attribute {name!r}")
+    return load(f"tgp.store.{_WHERE[name]}:{name}")
 
 
 def __dir__() -> list[str]:

@@ -22,6 +22,7 @@ __all__ = [
     "encode_name",
     "is_part_file",
     "part_file",
+    "part_of_file",
     "record_file",
     "spec_file",
 ]
@@ -92,6 +93,7 @@ LEVEL_ARRAYS = ("edge_weight", "cluster", "weight", "soft", "theta", "representa
 
 _HIERARCHY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_+=-]{0,79}")
 _PART_FILE = re.compile(r"shard-[0-9]{5,9}\.[A-Za-z0-9][A-Za-z0-9_+=-]{0,79}\.h5")
+_OWN_FILE = re.compile(r"(?:shard-[0-9]{5,9}|spec)\.([A-Za-z0-9][A-Za-z0-9_+=-]{0,79})\.(?:h5|json)")
 _RESERVED = frozenset({GRAPHS, "spec", "con", "prn", "aux", "nul"})
 
 
@@ -114,6 +116,14 @@ def part_file(unit: int, part: str) -> str:
 def is_part_file(name: str) -> bool:
     """Whether ``name`` is a shard's file name and nothing else (no folder, no ``..``)."""
     return _PART_FILE.fullmatch(name) is not None
+
+
+def part_of_file(name: str) -> str | None:
+    """The part that a shard, completion record or specification belongs to; ``None`` for a foreign file."""
+    if name == spec_file(None):
+        return GRAPHS
+    found = _OWN_FILE.fullmatch(name)
+    return None if found is None else found[1]
 
 
 def record_file(unit: int, part: str) -> str:

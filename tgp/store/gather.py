@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tgp.ragged import Field
 from tgp.ragged.hierarchy import AssignmentKind
+from tgp.store.codec import restore
 from tgp.store.index import Selection
-from tgp.store.parts import OpenPart
+from tgp.store.parts import GraphsPart, HierarchyPart, OpenPart, level_paths
+from tgp.store.schema import FieldInfo, LevelInfo
 
-__all__ = ["LevelArrays", "Pick", "check_ids", "first_outside"]
+__all__ = ["LevelArrays", "Pick", "check_ids", "first_outside", "take_field", "take_level"]
 
 _SCAN_AT_ONCE = 1 << 16
 """Id arrays up to this size are checked as a whole on first use."""
@@ -63,50 +67,45 @@ class Pick:
 
     def __init__(self, selection: Selection, ptrs: Sequence[npt.NDArray[Any] | None]) -> None:
         self.selection = selection
-        starts, counts = [], []
-        for ptr, rows in zip(ptrs, selection.rows, strict=True):
-            low = rows if ptr is None else ptr.take(rows).astype(np.int64)
-            high = rows + 1 if ptr is None else ptr.take(rows + 1).astype(np.int64)
-            starts.append(low)
-            counts.append(high - low)
-        self._counts = counts[0] if len(counts) == 1 else np.concatenate(counts)
-        self._starts = starts[0] if len(starts) == 1 else np.concatenate(starts)
-        order = selection.order
-        self.counts = self._counts
-        if order is not None:
-            self.counts = np.empty_like(self._counts)
-            self.counts[order] = self._counts
+        self.ptrs = ptrs
+        limits = [
+            pair if ptr is None else ptr.take(pair).astype(np.int64, copy=False)
+            for ptr, pair in zip(ptrs, selection.pairs, strict=True)
+        ]
+        ends = limits[0] if len(limits) == 1 else np.concatenate(limits, axis=1)
+        self._starts = ends[0]
+        self._counts = ends[1] - ends[0]
+        self.counts = self._counts if selection.back is None else self._counts.take(selection.back)
         self.ptr = _offsets(self.counts)
-
-    @property
-    def total(self) -> int:
-        return int(self.ptr[-1])
+        self.total = int(self.ptr[-1])
 
     @cached_property
     def sources(self) -> list[slice | npt.NDArray[np.int64]]:
         """Per shard: positions of the rows in its arrays."""
-        inside = self.ptr if self.selection.order is None else _offsets(self._counts)
-        if len(self.selection.units) == 1 and _consecutive(self._starts, self._counts):
+        if self.selection.run:
             low = int(self._starts[0]) if len(self._starts) else 0
             return [slice(low, low + self.total)]
-        positions = np.arange(self.total) + np.repeat(self._starts - inside[:-1], self._counts)
-        cuts = inside[self._cuts]
-        return [positions[low:high] for low, high in zip(cuts[:-1], cuts[1:], strict=True)]
+        inside = self._inside
+        positions = np.arange(self.total)
+        positions += (self._starts - inside[:-1]).repeat(self._counts)
+        if len(self.selection.units) == 1:
+            return [positions]
+        cuts = inside[self.selection.cuts].tolist()
+        return [positions[low:high] for low, high in pairwise(cuts)]
 
     @cached_property
-    def _cuts(self) -> Ptr:
-        return _offsets(np.array([len(rows) for rows in self.selection.rows]))
+    def _inside(self) -> Ptr:
+        """Offsets in the order of shards."""
+        return self.ptr if self.selection.order is None else _offsets(self._counts)
 
     @cached_property
     def _back(self) -> npt.NDArray[np.int64] | None:
         """Positions that bring rows in the order of shards into the order of the batch."""
-        order = self.selection.order
-        if order is None:
+        if self.selection.back is None:
             return None
-        inside = _offsets(self._counts)
-        place = np.empty_like(order)
-        place[order] = np.arange(len(order))
-        return np.arange(self.total) + np.repeat(inside[place] - self.ptr[:-1], self.counts)
+        positions = np.arange(self.total)
+        positions += (self._inside.take(self.selection.back) - self.ptr[:-1]).repeat(self.counts)
+        return positions
 
     def take(
         self, arrays: Sequence[npt.NDArray[Any] | None], dtype: npt.DTypeLike, axis: int = 0, fill: Any = 1
@@ -136,17 +135,13 @@ class Pick:
 
     def spread(self, values: Ptr) -> Ptr:
         """One value per graph -> one value per row."""
-        return np.repeat(values, self.counts)
+        return values.repeat(self.counts)
 
 
 def _offsets(counts: npt.NDArray[np.int64]) -> Ptr:
     ptr = np.zeros(len(counts) + 1, np.int64)
-    np.cumsum(counts, out=ptr[1:])
+    counts.cumsum(out=ptr[1:])
     return ptr
-
-
-def _consecutive(starts: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]) -> bool:
-    return bool((starts[1:] == starts[:-1] + counts[:-1]).all())
 
 
 def _length(source: slice | npt.NDArray[np.int64]) -> int:
@@ -158,49 +153,63 @@ def _rows(array: npt.NDArray[Any], source: slice | npt.NDArray[np.int64], axis: 
         return array.take(source, axis=axis)
     where: list[Any] = [slice(None)] * array.ndim
     where[axis] = source
-    return array[tuple(where)]
+    rows: npt.NDArray[Any] = array[tuple(where)]
+    return rows
 
 
 def check_ids(
-    part: OpenPart,
+    ids: npt.NDArray[Any],
+    pick: Pick,
+    target: Pick,
+    parts: Sequence[OpenPart],
     path: str,
-    ptr: npt.NDArray[Any] | None,
-    sizes: npt.NDArray[Any],
-    rows: npt.NDArray[np.int64],
     low: int = 0,
     axis: int = -1,
 ) -> None:
-    """Refuse ids outside ``[low, size of their graph)`` before they are used.
+    """Refuse ids outside their graphs, before they are used.
+
+    Only the gathered ids are looked at, until as many have been gathered from a shard as it holds: then all
+    of the shard's are checked, and never again. A small array is checked as a whole at once. So checking
+    costs about as much as gathering has, and nothing in the long run.
 
     Args:
-        part: the shard.
-        path: the array of ids in it.
-        ptr: its offsets; ``None`` for one row per graph.
-        sizes: nodes of each graph of the shard.
-        rows: graphs about to be gathered. Only theirs are looked at, until as many ids have been gathered as
-            the array holds: then all are checked, and never again. A small array is checked at once.
+        ids: the gathered, still local ids.
+        pick: how they were gathered.
+        target: the nodes they name.
+        parts: the shards.
+        path: the array in each shard.
         low: smallest id, -1 where a node may have been dropped.
         axis: the axis graphs follow one another along.
     """
-    if path in part.checked:
+    unchecked = [i for i, part in enumerate(parts) if path not in part.checked]
+    if not unchecked:
         return
-    array = part.array(path)
-    length = array.shape[axis]
-    offsets = np.arange(len(sizes) + 1) if ptr is None else ptr
-    if length > _SCAN_AT_ONCE:
-        pick = Pick(Selection(len(rows), (0,), (rows,), None), [offsets])
-        part.gathered[path] = part.gathered.get(path, 0) + pick.total
-        if part.gathered[path] < length:
-            found = first_outside(pick.take([array], array.dtype, axis), pick.ptr, sizes[rows], low, axis)
-            _refuse(part, path, None if found is None else int(rows[found]))
-            return
-    _refuse(part, path, first_outside(array, offsets, sizes, low, axis))
+    graph = first_outside(ids, pick.ptr, target.counts, low, axis)
+    if graph is not None:
+        part = parts[pick.selection.shard_of(graph)]
+        raise part.damaged(path, f"holds an id outside its graph (graph {graph} of the batch)")
+    for i in unchecked:
+        part = parts[i]
+        length = part.info(path).shape[axis]
+        part.gathered[path] = part.gathered.get(path, 0) + _length(pick.sources[i])
+        if length <= _SCAN_AT_ONCE or part.gathered[path] >= length:
+            _check_whole(part, path, pick.ptrs[i], target.ptrs[i], low, axis)
+
+
+def _check_whole(
+    part: OpenPart,
+    path: str,
+    ptr: npt.NDArray[Any] | None,
+    target: npt.NDArray[Any] | None,
+    low: int,
+    axis: int,
+) -> None:
+    assert target is not None, "ids name nodes, and nodes have offsets"
+    offsets = np.arange(len(target)) if ptr is None else ptr
+    graph = first_outside(part.array(path), offsets, target[1:] - target[:-1], low, axis)
+    if graph is not None:
+        raise part.damaged(path, f"holds an id outside its graph (graph {graph} of the shard)")
     part.checked.add(path)
-
-
-def _refuse(part: OpenPart, path: str, row: int | None) -> None:
-    if row is not None:
-        raise part.damaged(path, f"holds an id outside its graph (row {row} of the shard)")
 
 
 def first_outside(
@@ -219,3 +228,68 @@ def first_outside(
     if ids.dtype.kind == "i":
         bad |= (np.minimum.reduceat(flat, starts, axis=-1) < low).any(axis=0)
     return int(filled[np.argmax(bad)]) if bad.any() else None
+
+
+def take_field(info: FieldInfo, parts: Sequence[GraphsPart], pick: Pick, nodes: Pick) -> Field:
+    """One field of the input graphs of a batch."""
+    path = GraphsPart.path(info.name)
+    arrays = [part.array(path) for part in parts]
+    dtype = np.dtype(info.dtype)
+    axis = info.axis
+    if dtype.kind == "c":  # stored with one more axis at the end
+        axis = 0 if axis == 0 else -2
+    taken = pick.own(arrays, np.result_type(*arrays) if dtype.kind in "bc" else dtype, axis)
+    if info.shifted:
+        check_ids(taken, pick, nodes, parts, path, axis=axis)
+    return Field(info.name, restore(taken, info.dtype), pick.ptr, info.axis, info.form, info.shifted)
+
+
+def take_level(
+    level: LevelInfo,
+    number: int,
+    parts: Sequence[HierarchyPart],
+    nodes: Pick,
+    supers: Pick,
+    wanted: Collection[str],
+) -> LevelArrays:
+    """One level of a batch, ids shifted to those of the batch.
+
+    Args:
+        level: what the level holds.
+        number: its position in the schedule.
+        parts: the shards.
+        nodes: rows of the nodes that are pooled.
+        supers: rows of the supernodes.
+        wanted: optional arrays to read.
+    """
+    paths = level_paths(number)
+    edges = Pick(nodes.selection, [part.edge_ptrs[number] for part in parts])
+
+    def arrays(name: str) -> list[npt.NDArray[Any] | None]:
+        path = paths[name]
+        return [part.array(path) if path in part.present else None for part in parts]
+
+    def plain(name: str, pick: Pick, dtype: npt.DTypeLike, fill: Any = 1) -> npt.NDArray[Any] | None:
+        return pick.own(arrays(name), dtype, fill=fill) if name in wanted else None
+
+    def ids(name: str, pick: Pick, target: Pick, low: int = 0) -> npt.NDArray[np.int64]:
+        local = pick.take(arrays(name), np.int64, axis=-1, fill=-1)
+        check_ids(local, pick, target, parts, paths[name], low)
+        shifted: npt.NDArray[np.int64] = np.add(local, pick.spread(target.ptr[:-1]), dtype=np.int64)
+        if low < 0 and local.dtype.kind == "i":
+            shifted[local < 0] = -1
+        return shifted
+
+    return LevelArrays(
+        level.kind,
+        nodes.ptr,
+        supers.ptr,
+        edges.ptr,
+        ids("edge_index", edges, supers),
+        plain("edge_weight", edges, level.weight_dtype or np.float32),
+        ids("cluster", nodes, supers, low=-1) if "cluster" in wanted else None,
+        plain("weight", nodes, np.float32),
+        plain("soft", nodes, np.float32, np.zeros(level.width or 0)),
+        plain("theta", nodes, np.float32, np.zeros(level.modes or 0)),
+        ids("representative", supers, nodes) if "representative" in wanted else None,
+    )

@@ -131,7 +131,7 @@ class Inspector:
                 raise self.refuse(f"{path}@{name}", "must be one integer or one string of fixed length")
             value = np.empty((), attribute.dtype)
             attribute.read(value)
-            found[name] = value[()].decode("utf-8", "replace") if text else int(value)
+            found[name] = bytes(value[()]).decode("utf-8", "replace") if text else int(value)
         return found
 
 

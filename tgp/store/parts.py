@@ -8,6 +8,7 @@ of libhdf5 to share with its parent.
 from __future__ import annotations
 
 from collections import OrderedDict
+from functools import cache
 from typing import Any
 
 import h5py
@@ -21,7 +22,7 @@ from tgp.store.guard import ArrayInfo, check_ptr, inspect_file
 from tgp.store.manifest import Manifest
 from tgp.store.schema import FieldInfo, LevelInfo, ShardRecord
 
-__all__ = ["DecodedCache", "GraphsPart", "HierarchyPart", "OpenPart", "check_size"]
+__all__ = ["DecodedCache", "GraphsPart", "HierarchyPart", "OpenPart", "check_size", "level_paths"]
 
 
 class DecodedCache:
@@ -219,6 +220,7 @@ class GraphsPart(OpenPart):
         return {"node": "/node_ptr", "edge": "/edge_ptr", "graph": ""}.get(str(kind), own)
 
     @staticmethod
+    @cache
     def path(field: str) -> str:
         """Where the values of a field are."""
         return f"/fields/{fmt.encode_name(field)}"
@@ -265,11 +267,13 @@ class HierarchyPart(OpenPart):
             "theta": ((before, level.modes or 0), "f"),
             "representative": ((nodes,), "iu"),
         }
-        for array in level.arrays if nodes else ():
+        for array in level.arrays:
             path = f"{base}/{array}"
-            if path in self.arrays or array not in ("edge_weight", "weight"):
+            if nodes and (path in self.arrays or array not in ("edge_weight", "weight")):
                 self.check_array(path, *shapes[array])
                 self.present.add(path)
+            else:  # absent: there is nothing to check
+                self.checked.add(path)
         if level.kind != "hard":
             sizes = np.diff(self.node_ptrs[-1].astype(np.int64))
             # A graph that failed has no supernodes.
@@ -277,3 +281,9 @@ class HierarchyPart(OpenPart):
                 raise self.damaged(
                     f"{base}/super_ptr", f"must give every graph {level.width} supernodes, or none"
                 )
+
+
+@cache
+def level_paths(number: int) -> dict[str, str]:
+    """Where the arrays of a level are."""
+    return {name: f"/levels/{number}/{name}" for name in ("edge_index", *fmt.LEVEL_ARRAYS)}

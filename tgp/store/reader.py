@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Sequence
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from tgp.errors import InputError, UnknownNameError
-from tgp.ragged import Field, GraphTable
+from tgp.ragged import GraphTable
 from tgp.store import format as fmt
 from tgp.store.codec import restore
 from tgp.store.files import LocalFiles, StoreFiles
-from tgp.store.gather import LevelArrays, Pick, check_ids
-from tgp.store.index import Selection, locate
+from tgp.store.gather import LevelArrays, Pick, take_field, take_level
+from tgp.store.index import locate
 from tgp.store.manifest import Manifest, read_manifest
 from tgp.store.parts import DecodedCache, GraphsPart, HierarchyPart, check_size
 from tgp.store.schema import FailureRecord, FieldInfo, HierarchyInfo, LevelInfo
@@ -36,6 +37,10 @@ class StoreReader:
         check: ``"cheap"`` compares sizes and the ends of files; ``"full"`` also the digest of a shard before
             libhdf5 sees it. Use it for stores from strangers.
         cache_bytes: decoded arrays kept in memory (small profile only).
+
+    Attributes:
+        manifest: what the store holds.
+        fields: name -> type and shape of each attribute of the input graphs.
 
     Raises:
         StoreMissingError: no complete store there.
@@ -60,6 +65,7 @@ class StoreReader:
         self._forget()
 
     def _forget(self) -> None:
+        self.fields: dict[str, FieldInfo] = {info.name: info for info in self.manifest.fields}
         self._bounds = np.asarray(self.manifest.spec.bounds, np.int64)
         self._cache = DecodedCache(self.cache_bytes)
         self._graphs: dict[int, GraphsPart] = {}
@@ -92,11 +98,6 @@ class StoreReader:
     def hierarchies(self) -> dict[str, HierarchyInfo]:
         """Name -> what it holds."""
         return self.manifest.hierarchies
-
-    @property
-    def fields(self) -> dict[str, FieldInfo]:
-        """Name -> type and shape of each attribute of the input graphs."""
-        return {info.name: info for info in self.manifest.fields}
 
     def hierarchy(self, name: str) -> HierarchyInfo:
         """One hierarchy; :class:`UnknownNameError` names the nearest."""
@@ -145,7 +146,7 @@ class StoreReader:
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         nodes = np.zeros(self.num_graphs, np.int64)
         edges = np.zeros(self.num_graphs, np.int64)
-        for unit, (low, high) in enumerate(zip(self._bounds[:-1], self._bounds[1:], strict=True)):
+        for unit, (low, high) in enumerate(pairwise(self.manifest.spec.bounds)):
             if hierarchy is None:
                 graphs = self._graphs_part(unit)
                 node_ptr, edge_ptr = graphs.node_ptr, graphs.edge_ptr
@@ -208,36 +209,18 @@ class StoreReader:
                 raise UnknownNameError("field", name, self.fields)
         selection = locate(self._bounds, ids)
         parts = [self._graphs_part(unit) for unit in selection.units]
-        nodes = Pick(selection, [p.node_ptr for p in parts])
-        picks: dict[tuple[str, ...], Pick] = {("/node_ptr",) * len(parts): nodes}
-        taken = {name: self._take_field(self.fields[name], parts, selection, picks) for name in wanted}
+        nodes = Pick(selection, [part.node_ptr for part in parts])
+        picks = {("/node_ptr",) * len(parts): nodes}
+        taken = {}
+        for name in wanted:
+            # Fields that are cut by the same offsets share the work of finding their rows.
+            paths = tuple(part.ptrs[name] for part in parts)
+            if paths not in picks:
+                picks[paths] = Pick(
+                    selection, [p.pin(x) if x else None for p, x in zip(parts, paths, strict=True)]
+                )
+            taken[name] = take_field(self.fields[name], parts, picks[paths], nodes)
         return GraphTable(nodes.ptr, taken)
-
-    def _take_field(
-        self,
-        info: FieldInfo,
-        parts: Sequence[GraphsPart],
-        selection: Selection,
-        picks: dict[tuple[str, ...], Pick],
-    ) -> Field:
-        paths = tuple(p.ptrs[info.name] for p in parts)
-        if paths not in picks:
-            picks[paths] = Pick(
-                selection, [p.pin(x) if x else None for p, x in zip(parts, paths, strict=True)]
-            )
-        pick = picks[paths]
-        source = GraphsPart.path(info.name)
-        if info.shifted:
-            for part, path, rows in zip(parts, paths, selection.rows, strict=True):
-                ptr = part.pin(path) if path else None
-                check_ids(part, source, ptr, _differences(part.node_ptr), rows, axis=info.axis)
-        arrays = [p.array(source) for p in parts]
-        axis = info.axis
-        if info.dtype.startswith("complex"):  # stored with one more axis at the end
-            axis = 0 if axis == 0 else -2
-        stored = np.result_type(*arrays) if np.dtype(info.dtype).kind in "bc" else info.dtype
-        values = restore(pick.own(arrays, stored, axis), info.dtype)
-        return Field(info.name, values, pick.ptr, info.axis, info.form, info.shifted)
 
     def gather_level(
         self, ids: npt.ArrayLike, hierarchy: str, level: int, arrays: Collection[str] | None = None
@@ -275,61 +258,14 @@ class StoreReader:
         for number in numbers:
             level = self.level_info(hierarchy, number)
             wanted = level.arrays if arrays is None else [a for a in level.arrays if a in arrays]
-            found.append(
-                _take_level(parts, selection, level, number, nodes(number), nodes(number + 1), wanted)
-            )
+            found.append(take_level(level, number, parts, nodes(number), nodes(number + 1), wanted))
         return found
-
-
-def _take_level(
-    parts: Sequence[HierarchyPart],
-    selection: Selection,
-    level: LevelInfo,
-    number: int,
-    nodes: Pick,
-    supers: Pick,
-    wanted: Collection[str],
-) -> LevelArrays:
-    base = f"/levels/{number}"
-    edges = Pick(selection, [p.edge_ptrs[number] for p in parts])
-
-    def plain(name: str, pick: Pick, dtype: npt.DTypeLike, fill: Any = 1) -> npt.NDArray[Any] | None:
-        if name not in wanted:
-            return None
-        path = f"{base}/{name}"
-        return pick.own([p.array(path) if path in p.present else None for p in parts], dtype, fill=fill)
-
-    def ids(name: str, pick: Pick, target: Pick, step: int, low: int = 0) -> npt.NDArray[np.int64]:
-        path = f"{base}/{name}"
-        for part, rows in zip(parts, selection.rows, strict=True):
-            if path in part.present and path not in part.checked:
-                ptr = part.edge_ptrs[number] if pick is edges else part.node_ptrs[number + (pick is supers)]
-                check_ids(part, path, ptr, _differences(part.node_ptrs[step]), rows, low)
-        arrays = [p.array(path) if path in p.present else None for p in parts]
-        local = pick.take(arrays, np.int64, axis=-1, fill=-1)
-        shifted: npt.NDArray[np.int64] = np.add(local, pick.spread(target.ptr[:-1]), dtype=np.int64)
-        if low < 0 and local.dtype.kind == "i":
-            shifted[local < 0] = -1
-        return shifted
-
-    return LevelArrays(
-        level.kind,
-        nodes.ptr,
-        supers.ptr,
-        edges.ptr,
-        ids("edge_index", edges, supers, number + 1),
-        plain("edge_weight", edges, level.weight_dtype),
-        ids("cluster", nodes, supers, number + 1, low=-1) if "cluster" in wanted else None,
-        plain("weight", nodes, np.float32),
-        plain("soft", nodes, np.float32, np.zeros(level.width or 0)),
-        plain("theta", nodes, np.float32, np.zeros(level.modes or 0)),
-        ids("representative", supers, nodes, number) if "representative" in wanted else None,
-    )
 
 
 def _differences(ptr: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Lengths between offsets. They never fall, so unsigned offsets are safe to subtract."""
-    return ptr[1:] - ptr[:-1]
+    lengths: npt.NDArray[Any] = ptr[1:] - ptr[:-1]
+    return lengths
 
 
 def _read_failures(part: HierarchyPart, count: int) -> list[FailureRecord]:

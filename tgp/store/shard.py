@@ -66,7 +66,11 @@ class _File:
         kind = {"dtype": values.dtype.newbyteorder("=").name}
         return write_array(group, name, narrow(values, name), self.profile, {**kind, **(attributes or {})})
 
-    def close(self) -> None:
+    def __enter__(self) -> _File:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        # Also after an error: an open file would write into the descriptor's next owner when collected.
         self.file.close()
 
 
@@ -106,26 +110,30 @@ def write_graphs_file(sink: Sink, table: GraphTable, profile: str, unit: int, fi
     """Write the input graphs of one unit."""
     table.validate()
     infos = field_infos(table)
-    header = {"part": fmt.GRAPHS, "unit": unit, "first_graph": first, "num_graphs": table.num_graphs}
-    out = _File(sink, profile, header)
+    header: dict[str, str | int] = {
+        "part": fmt.GRAPHS,
+        "unit": unit,
+        "first_graph": first,
+        "num_graphs": table.num_graphs,
+    }
     edges = table.fields.get("edge_index")
-    size = out.array(out.file["/"], "node_ptr", table.node_ptr)
-    if edges is not None:
-        size += out.array(out.file["/"], "edge_ptr", edges.ptr)
-    fields, ptrs = out.group("fields"), out.group("ptr")
-    for info in infos:
-        entry = table.fields[info.name]
-        link = fmt.encode_name(info.name)
-        described: dict[str, str | int] = {
-            "axis": info.axis,
-            "form": info.form,
-            "shifted": int(info.shifted),
-            "ptr": info.ptr,
-        }
-        size += out.array(fields, link, entry.values, described)
-        if info.ptr == "own":
-            size += out.array(ptrs, link, entry.ptr)
-    out.close()
+    with _File(sink, profile, header) as out:
+        size = out.array(out.file["/"], "node_ptr", table.node_ptr)
+        if edges is not None:
+            size += out.array(out.file["/"], "edge_ptr", edges.ptr)
+        fields, ptrs = out.group("fields"), out.group("ptr")
+        for info in infos:
+            entry = table.fields[info.name]
+            link = fmt.encode_name(info.name)
+            described: dict[str, str | int] = {
+                "axis": info.axis,
+                "form": info.form,
+                "shifted": int(info.shifted),
+                "ptr": info.ptr,
+            }
+            size += out.array(fields, link, entry.values, described)
+            if info.ptr == "own":
+                size += out.array(ptrs, link, entry.ptr)
     count = 0 if edges is None else int(edges.ptr[-1])
     return PartSummary([table.num_nodes], [count], [size], fields=infos)
 
@@ -141,22 +149,22 @@ def write_hierarchy_file(
     failures: Sequence[FailureRecord] = (),
 ) -> PartSummary:
     """Write one hierarchy over the graphs of one unit."""
-    out = _File(sink, profile, {**header, "num_graphs": hierarchy.num_graphs, "num_levels": hierarchy.depth})
-    out.array(out.file["/"], "node_ptr", hierarchy.node_ptr)
     summary = PartSummary(failures=len(failures))
     infos, node_ptr = [], hierarchy.node_ptr
-    for number, level in enumerate(hierarchy.levels):
-        arrays = _level_arrays(level, node_ptr, number, np.dtype(weight_dtype))
-        group = out.group(f"levels/{number}", {"method": level.method, "kind": level.assignment.kind})
-        summary.bytes.append(sum(out.array(group, name, values) for name, values in arrays.items()))
-        summary.nodes.append(level.block.num_nodes)
-        summary.edges.append(level.block.num_edges)
-        infos.append(_level_info(level, arrays))
-        node_ptr = level.block.node_ptr
+    attributes = {**header, "num_graphs": hierarchy.num_graphs, "num_levels": hierarchy.depth}
+    with _File(sink, profile, attributes) as out:
+        out.array(out.file["/"], "node_ptr", hierarchy.node_ptr)
+        for number, level in enumerate(hierarchy.levels):
+            arrays = _level_arrays(level, node_ptr, number, np.dtype(weight_dtype))
+            group = out.group(f"levels/{number}", {"method": level.method, "kind": level.assignment.kind})
+            summary.bytes.append(sum(out.array(group, name, values) for name, values in arrays.items()))
+            summary.nodes.append(level.block.num_nodes)
+            summary.edges.append(level.block.num_edges)
+            infos.append(_level_info(level, arrays))
+            node_ptr = level.block.node_ptr
+        summary.metrics = _write_metrics(out, metrics or {}, hierarchy)
+        _write_failures(out, failures)
     summary.levels = tuple(infos)
-    summary.metrics = _write_metrics(out, metrics or {}, hierarchy)
-    _write_failures(out, failures)
-    out.close()
     return summary
 
 

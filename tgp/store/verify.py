@@ -266,7 +266,7 @@ def _unit_ids(
     local: npt.NDArray[Any], ptr: npt.NDArray[Any], target: npt.NDArray[Any]
 ) -> npt.NDArray[np.int64]:
     """Local ids cut by ``ptr`` -> ids of the unit, where graph ``g`` starts at ``target[g]``; -1 stays."""
-    counts = np.diff(ptr.astype(np.int64))
+    counts: npt.NDArray[np.int64] = np.diff(ptr).astype(np.int64)
     ids = local.astype(np.int64) + np.repeat(target[:-1].astype(np.int64), counts)
     return np.where(local < 0, -1, ids) if local.dtype.kind == "i" else ids
 
@@ -275,7 +275,7 @@ def _edges(
     index: npt.NDArray[Any], weight: npt.NDArray[Any] | None, ptr: npt.NDArray[Any], nodes: npt.NDArray[Any]
 ) -> _Edges:
     source, target = (_unit_ids(row, ptr, nodes) for row in index)
-    graph = np.repeat(np.arange(len(ptr) - 1), np.diff(ptr.astype(np.int64)))
+    graph = np.repeat(np.arange(len(ptr) - 1), np.diff(ptr).astype(np.int64))
     return _Edges(source, target, None if weight is None else weight.astype(np.float64), graph)
 
 

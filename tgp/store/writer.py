@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,17 @@ from tgp.store.manifest import Manifest, PartRecord, read_manifest, seal, unseal
 from tgp.store.schema import FailureRecord, FieldInfo, HierarchyInfo, LevelInfo, ShardRecord
 
 __all__ = ["StoreWriter", "Task", "read_spec"]
+
+
+class FailureLike(Protocol):
+    """What a failure must tell; ids are those of the whole store."""
+
+    @property
+    def graph(self) -> int: ...
+    @property
+    def level(self) -> int: ...
+    @property
+    def reason(self) -> str: ...
 
 
 @dataclass(frozen=True, order=True)
@@ -116,14 +127,8 @@ class StoreWriter:
         self.files.sync(fmt.MANIFEST)
         for folder in (fmt.RECORDS, ""):
             for name in self.files.names(folder):
-                pieces = name.split(".")
-                ours = name.startswith("shard-") or name.startswith("spec.")
-                if len(pieces) != 3 or not ours:
-                    known = folder == fmt.RECORDS and name == fmt.spec_file(None)
-                    if not known:
-                        continue
-                part = fmt.GRAPHS if len(pieces) == 2 else pieces[1]
-                if parts is None or part in parts:
+                part = fmt.part_of_file(name)
+                if part is not None and (parts is None or part in parts):
                     self.files.remove(os.path.join(folder, name))
         self.files.sync(f"{fmt.RECORDS}/x")
 
@@ -231,7 +236,7 @@ class StoreWriter:
         *,
         weight_dtype: npt.DTypeLike = np.float32,
         metrics: Mapping[str, npt.NDArray[Any]] | None = None,
-        failures: Sequence[FailureRecord] = (),
+        failures: Sequence[FailureLike] = (),
     ) -> PartRecord:
         """Write one hierarchy over the graphs of a unit.
 
@@ -250,6 +255,15 @@ class StoreWriter:
                 f"hierarchy {name!r} has {len(wanted.schedule)} levels, got {hierarchy.depth}",
                 field="hierarchy",
             )
+        ledger = [FailureRecord(int(f.graph), int(f.level), str(f.reason)) for f in failures]
+        if any(
+            not first <= f.graph < self.spec.bounds[unit + 1] or f.level >= hierarchy.depth for f in ledger
+        ):
+            raise InputError(
+                f"failures of unit {unit} must name graphs {first}:{self.spec.bounds[unit + 1]} of the whole store "
+                f"and levels below {hierarchy.depth}, got {ledger[:3]}",
+                field="failures",
+            )
         header: dict[str, str | int] = {"part": name, "unit": unit, "first_graph": first}
 
         def fill(sink: Sink) -> shard.PartSummary:
@@ -260,7 +274,7 @@ class StoreWriter:
                 header,
                 weight_dtype=weight_dtype,
                 metrics=metrics,
-                failures=failures,
+                failures=ledger,
             )
 
         return self._write(unit, name, fill)

@@ -1,0 +1,162 @@
+"""Small and large stores for tests and measurements, made with numpy alone.
+
+The hierarchies merge neighbouring node numbers in pairs, so they need no engine and are quick to make for a
+million graphs; they are true contractions, so every check of a store applies to them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tgp.ragged import Assignment, BlockCSR, Field, GraphTable, Hierarchy, Level
+from tgp.store import HierarchySpec, StoreSpec, StoreWriter, data_digest
+
+__all__ = ["block_of", "build_store", "halving", "halving_spec", "random_table", "store_spec", "write_store"]
+
+_PARAMS = {
+    "connect_red_op": "sum",
+    "remove_self_loops": True,
+    "degree_norm": False,
+    "edge_weight_norm": False,
+}
+
+
+def random_table(
+    num_graphs: int,
+    *,
+    seed: int = 0,
+    min_nodes: int = 8,
+    max_nodes: int = 28,
+    features: int = 7,
+    weighted: bool = False,
+) -> GraphTable:
+    """Graphs of the size of molecules: a ring and some chords, both directions, with ``x``, ``y``, ``train_mask``."""
+    rng = np.random.default_rng(seed)
+    counts = rng.integers(min_nodes, max_nodes + 1, num_graphs)
+    node_ptr = _offsets(counts)
+    size = np.repeat(counts, counts)
+    node = np.arange(node_ptr[-1]) - np.repeat(node_ptr[:-1], counts)
+    chord = rng.random(len(node)) < 0.2
+    ends = np.stack(
+        [
+            np.concatenate([node, node[chord]]),
+            np.concatenate([(node + 1) % size, (node[chord] * 7 + 3) % size[chord]]),
+        ]
+    )
+    graph = np.repeat(np.arange(num_graphs), counts)
+    owner = np.concatenate([graph, graph[chord]])
+    both = np.concatenate([ends, ends[::-1]], axis=1)
+    owner = np.concatenate([owner, owner])
+    order = np.argsort(owner, kind="stable")
+    edge_ptr = _offsets(np.bincount(owner, minlength=num_graphs))
+    fields = {
+        "edge_index": Field("edge_index", both[:, order], edge_ptr, axis=-1, shifted=True),
+        "x": Field("x", rng.standard_normal((len(node), features), dtype=np.float32), node_ptr),
+        "y": Field("y", rng.integers(0, 2, num_graphs), np.arange(num_graphs + 1)),
+        "train_mask": Field("train_mask", rng.random(len(node)) < 0.5, node_ptr),
+    }
+    if weighted:
+        # Quarters add up without rounding.
+        weight = (rng.integers(1, 9, both.shape[1]) / 4).astype(np.float32)
+        fields["edge_weight"] = Field("edge_weight", weight, edge_ptr)
+    return GraphTable(node_ptr, fields)
+
+
+def _offsets(counts: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+
+def block_of(table: GraphTable) -> BlockCSR:
+    """The graphs of a table as a block (numpy only)."""
+    edges = table.fields["edge_index"]
+    weight = table.fields.get("edge_weight")
+    ends = edges.values + np.repeat(table.node_ptr[:-1], np.diff(edges.ptr))
+    return _csr(ends, None if weight is None else weight.values.astype(np.float64), table.node_ptr)
+
+
+def _csr(
+    ends: npt.NDArray[np.int64], weight: npt.NDArray[np.float64] | None, node_ptr: npt.NDArray[np.int64]
+) -> BlockCSR:
+    order = np.lexsort((ends[1], ends[0]))
+    indptr = _offsets(np.bincount(ends[0], minlength=int(node_ptr[-1])))
+    indices = ends[1][order].astype(np.int32)
+    return BlockCSR(indptr, indices, None if weight is None else weight[order], node_ptr)
+
+
+def halving(table: GraphTable, num_levels: int = 3) -> Hierarchy:
+    """A hierarchy in which nodes ``2i`` and ``2i + 1`` of a graph become supernode ``i``."""
+    block = block_of(table)
+    levels = []
+    for _ in range(num_levels):
+        counts = np.diff(block.node_ptr)
+        super_ptr = _offsets((counts + 1) // 2)
+        local = np.arange(block.num_nodes) - np.repeat(block.node_ptr[:-1], counts)
+        cluster = local // 2 + np.repeat(super_ptr[:-1], counts)
+        first = np.repeat(block.node_ptr[:-1], np.diff(super_ptr))
+        inside = np.arange(super_ptr[-1]) - np.repeat(super_ptr[:-1], np.diff(super_ptr))
+        assignment = Assignment(
+            "hard",
+            super_ptr,
+            cluster.astype(np.int32),
+            representative=(first + 2 * inside).astype(np.int32),
+        )
+        block = _contract(block, cluster, super_ptr)
+        levels.append(Level("halve", assignment, block))
+    return Hierarchy(table.node_ptr, tuple(levels))
+
+
+def _contract(block: BlockCSR, cluster: npt.NDArray[np.int64], super_ptr: npt.NDArray[np.int64]) -> BlockCSR:
+    rows = np.repeat(np.arange(block.num_nodes), np.diff(block.indptr))
+    ends = np.stack([cluster[rows], cluster[block.indices]])
+    kept = ends[0] != ends[1]
+    width = max(int(super_ptr[-1]), 1)
+    keys, place = np.unique(ends[0, kept] * width + ends[1, kept], return_inverse=True)
+    weight = None if block.weight is None else np.bincount(place, block.weight[kept], minlength=len(keys))
+    return _csr(np.stack([keys // width, keys % width]), weight, super_ptr)
+
+
+def halving_spec(name: str = "halve", num_levels: int = 3, seed: int = 0) -> HierarchySpec:
+    """The specification of :func:`halving`."""
+    return HierarchySpec(
+        name, [{"method": "halve", "params": dict(_PARAMS)} for _ in range(num_levels)], seed
+    )
+
+
+def store_spec(
+    table: GraphTable,
+    num_units: int = 2,
+    profile: str = "fast",
+    hierarchies: Sequence[HierarchySpec] | None = None,
+) -> StoreSpec:
+    """The specification of a store over ``table``, cut into equal units."""
+    bounds = np.linspace(0, table.num_graphs, num_units + 1).astype(int).tolist()
+    chosen = (halving_spec(),) if hierarchies is None else tuple(hierarchies)
+    return StoreSpec({"name": "random"}, data_digest(table), table.num_graphs, tuple(bounds), profile, chosen)
+
+
+def write_store(writer: StoreWriter, table: GraphTable) -> None:
+    """Write everything that is pending, hierarchies by :func:`halving`, and publish."""
+    bounds = writer.spec.bounds
+    for task in writer.pending():
+        unit = table.take(np.arange(bounds[task.unit], bounds[task.unit + 1]))
+        if task.part == "graphs":
+            writer.write_graphs(task.unit, unit)
+        else:
+            depth = len(writer.spec.hierarchy(task.part).schedule)
+            metrics = {f"{level}/nodes": np.diff(unit.node_ptr) for level in range(depth)}
+            writer.write_hierarchy(task.unit, task.part, halving(unit, depth), metrics=metrics)
+    writer.publish()
+
+
+def build_store(
+    path: str | os.PathLike[str], table: GraphTable, num_units: int = 2, profile: str = "fast"
+) -> StoreSpec:
+    """A complete store of ``table`` with one hierarchy ``"halve"`` of three levels."""
+    spec = store_spec(table, num_units, profile)
+    write_store(StoreWriter.open(path, spec), table)
+    return spec
