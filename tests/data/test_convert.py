@@ -44,7 +44,7 @@ def random_graph(rng, *, nodes=None, weighted=True):
 
 def assert_same_graph(left, right):
     assert set(left.keys()) == set(right.keys())
-    for key in left.keys():
+    for key in left.to_dict():
         a, b = left[key], right[key]
         assert type(a) is type(b), key
         if isinstance(a, torch.Tensor):

@@ -1,0 +1,72 @@
+"""Graphs and stores to load."""
+
+import numpy as np
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from tgp.coarsen import coarsen_safe, parse_schedule
+from tgp.data.convert import graphs_to_arrays
+from tgp.store import FailureRecord, HierarchySpec, StoreSpec, StoreWriter, data_digest
+
+
+def build_graphs(count, seed=0, *, weighted=True, rich=True, smallest=1):
+    """Small random graphs with attributes of every form."""
+    rng = np.random.default_rng(seed)
+    graphs = []
+    for number in range(count):
+        n = int(rng.integers(smallest, 12))
+        pairs = rng.integers(0, max(n, 1), size=(2, int(rng.integers(0, 2 * n + 1)) if n else 0))
+        edges = np.concatenate([pairs, pairs[::-1]], axis=1)
+        data = Data(
+            x=torch.from_numpy(rng.normal(size=(n, 4)).astype(np.float32)),
+            edge_index=torch.from_numpy(np.ascontiguousarray(edges)),
+            y=torch.tensor([int(rng.integers(0, 3))]),
+        )
+        if weighted:
+            weight = rng.random(pairs.shape[1]).astype(np.float32) + np.float32(0.1)
+            data.edge_weight = torch.from_numpy(np.concatenate([weight, weight]))
+        if rich:
+            data.edge_attr = torch.from_numpy(rng.integers(0, 9, size=(edges.shape[1], 2)).astype(np.int16))
+            data.scalar = torch.tensor(float(number))
+            data.count = number
+            data.ratio = number / 7
+            data.flag = number % 2 == 0
+            data.name = f"graph {number} é"
+            data.root_index = torch.tensor([n - 1]) if n else torch.zeros(0, dtype=torch.long)
+        graphs.append(data)
+    return graphs
+
+
+def write_store(path, graphs, schedules, *, seed=0, units=1, profile="fast", failed=()):
+    """A store of the given graphs; ``schedules`` maps hierarchy names to schedules."""
+    table, block = graphs_to_arrays(graphs)
+    bounds = tuple(int(b) for b in np.linspace(0, len(graphs), units + 1).astype(int))
+    plans = {name: parse_schedule(schedule) for name, schedule in schedules.items()}
+    specs = tuple(HierarchySpec(name, plan.to_json(), seed) for name, plan in plans.items())
+    spec = StoreSpec({"name": "toy"}, data_digest(table), len(graphs), bounds, profile, specs)
+    writer = StoreWriter.open(path, spec)
+    for unit in range(units):
+        ids = np.arange(bounds[unit], bounds[unit + 1])
+        writer.write_graphs(unit, table.take(ids))
+        for name, plan in plans.items():
+            hierarchy, failures = coarsen_safe(block.take(ids), plan, seed)
+            records = [FailureRecord(f.graph + bounds[unit], f.level, f.reason) for f in failures]
+            records += [FailureRecord(g, 0, "made to fail") for g in failed if g in ids]
+            writer.write_hierarchy(unit, name, hierarchy, weight_dtype=np.float32, failures=records)
+    writer.publish()
+    return path
+
+
+@pytest.fixture(scope="session")
+def make_graphs():
+    return build_graphs
+
+
+@pytest.fixture
+def make_store(tmp_path_factory):
+    def make(graphs, schedules="graclus*3", **options):
+        named = {"main": schedules} if isinstance(schedules, str) else schedules
+        return write_store(tmp_path_factory.mktemp("store") / "toy", graphs, named, **options)
+
+    return make

@@ -1,0 +1,277 @@
+"""Transforms of single graphs: coarsening before training, and two helpers."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import torch
+from torch_geometric.data import Batch, Data
+from torch_geometric.transforms import BaseTransform
+
+from tgp.coarsen.run import coarsen
+from tgp.coarsen.schedule import Schedule
+from tgp.data.convert import graphs_to_table, table_to_block
+from tgp.data.levels import LevelView, hierarchy_levels
+from tgp.data.split import levels_to_data
+from tgp.errors import InputError
+from tgp.poolers import get_pooler
+from tgp.src.base import SRCPooling
+from tgp.src.level import LevelMixin
+from tgp.utils.transforms import NormalizeAdj, SortNodes
+
+__all__ = ["NormalizeAdj", "PreCoarsening", "SortNodes", "precoarsen"]
+
+Key = tuple[Any, ...]
+
+
+class PreCoarsening(BaseTransform):
+    """Attach the levels of a hierarchy to a graph.
+
+    Every level is a ``Data`` with ``edge_index``, ``edge_weight`` (if the coarse graph is weighted), ``batch``,
+    ``num_nodes``, the assignment ``so`` of the nodes of the level before, and for dense assignments the ``mask``
+    of non-empty supernodes. Features are pooled later, in the model: ``x, _ = reducer(x=x, so=level.so)``.
+
+    A level is written as
+
+    - an alias, in any case: ``"ndp"``;
+    - an alias with parameters: ``("eigen", {"k": 8})`` or ``{"pooler": "eigen", "k": 8}`` (or ``"name"``);
+    - a pooler object.
+
+    ``poolers`` is one level or an iterable of levels. Consecutive equal levels are computed as one run, so that
+    ``["sep", "sep"]`` is one tree of two levels; two different pooler objects are always two runs.
+
+    Args:
+        poolers: the levels, finest first.
+        input_key: attribute that holds the graph to coarsen; the graph itself if ``None``.
+        output_key: attribute that gets the list of levels.
+        seed: of every random choice, for levels that are not given as objects.
+
+    Example:
+        >>> import torch
+        >>> from torch_geometric.data import Batch, Data
+        >>> ring = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]])
+        >>> data = Data(edge_index=torch.cat([ring, ring.flip(0)], dim=1), num_nodes=4)
+        >>> [level.num_nodes for level in PreCoarsening(["graclus", "graclus"])(data).pooled_data]
+        [2, 1]
+    """
+
+    def __init__(
+        self, poolers: Any, input_key: str | None = None, output_key: str = "pooled_data", *, seed: int = 0
+    ) -> None:
+        self.input_key = input_key
+        self.output_key = output_key
+        self.seed = seed
+        configs = [_read(item) for item in _items(poolers)]
+        if not configs:
+            raise InputError("PreCoarsening needs a non-empty pooler or sequence of poolers", field="poolers")
+        self._keys = [_key(name, params) for name, params in configs]
+        made: dict[Key, SRCPooling] = {}
+        for key, (name, params) in zip(self._keys, configs, strict=True):
+            if key not in made:
+                made[key] = _checked(name, params, seed)
+        self.poolers: tuple[SRCPooling, ...] = tuple(made[key] for key in self._keys)
+
+    @property
+    def runs(self) -> list[tuple[SRCPooling, int]]:
+        """Consecutive equal levels: the pooler and how many."""
+        pairs = zip(self._keys, self.poolers, strict=True)
+        grouped = ([pooler for _, pooler in group] for _, group in groupby(pairs, key=lambda pair: pair[0]))
+        return [(group[0], len(group)) for group in grouped]
+
+    @torch.no_grad()
+    def forward(self, data: Data) -> Data:
+        """A copy of the graph with its levels (PyG copies before it calls)."""
+        source = data if self.input_key is None else getattr(data, self.input_key)
+        levels: list[Data] = []
+        count = _num_graphs(source)
+        for pooler, length in self.runs:
+            outputs = _run(pooler, length, source, len(levels), count)
+            if len(outputs) != length:
+                raise InputError(
+                    f"{type(pooler).__name__} returned {len(outputs)} levels, expected {length}",
+                    field="poolers",
+                )
+            levels += [output.as_data() for output in outputs]
+            source = levels[-1]
+        data[self.output_key] = levels
+        return data
+
+    @torch.no_grad()
+    def block(self, graphs: Iterable[Data]) -> list[Data]:
+        """Copies of many graphs with their levels, computed as one block: the same result, much faster.
+
+        Graphs are coarsened one by one if a pooler does not run on the engine.
+        """
+        items = [data.__copy__() for data in graphs]
+        if not items or not all(_is_engine(pooler) for pooler, _ in self.runs):
+            return [self.forward(data) for data in items]
+        sources = items if self.input_key is None else [getattr(data, self.input_key) for data in items]
+        if any("batch" in data for data in sources):
+            return [self.forward(data) for data in items]
+        for data, levels in zip(items, self._block_levels(sources), strict=True):
+            data[self.output_key] = levels
+        return items
+
+    def _block_levels(self, graphs: Sequence[Data]) -> list[list[Data]]:
+        needed = {"edge_index", "edge_weight", "num_nodes"}
+        table = graphs_to_table(
+            graphs, exclude_keys={key for data in graphs for key in data.to_dict()} - needed
+        )
+        weight = table.fields.get("edge_weight")
+        dtype = np.float64 if weight is not None and weight.values.dtype == np.float64 else np.float32
+        block = table_to_block(table)
+        views: list[LevelView] = []
+        methods: list[str] = []
+        inverse: list[str] = []
+        for pooler, length in self.runs:
+            schedule = Schedule((pooler.spec,) * length)
+            hierarchy = coarsen(
+                block, schedule, pooler.selector.seed, weight_dtype=dtype, first_level=len(views)
+            )
+            views += hierarchy_levels(hierarchy, dtype)
+            methods += [pooler.spec.method] * length
+            inverse += [pooler.selector.s_inv_op] * length
+            block = hierarchy.levels[-1].block
+        rows = levels_to_data(views, methods)
+        for row in rows:
+            for level, op in zip(row, inverse, strict=True):
+                level.so.s_inv_op = op
+        return rows
+
+    def __repr__(self) -> str:
+        shown = [f"{_shown(key)}*{length}" if length > 1 else _shown(key) for key, length in self._key_runs()]
+        return f"{type(self).__name__}([{', '.join(shown)}], seed={self.seed})"
+
+    def _key_runs(self) -> list[tuple[Key, int]]:
+        return [(key, len(list(group))) for key, group in groupby(self._keys)]
+
+
+def precoarsen(
+    graphs: Iterable[Data], poolers: Any, seed: int = 0, *, output_key: str = "pooled_data"
+) -> list[Data]:
+    """Copies of many graphs with the levels that ``PreCoarsening(poolers, seed=seed)`` attaches, as one block."""
+    return PreCoarsening(poolers, output_key=output_key, seed=seed).block(graphs)
+
+
+# -- reading the levels ---------------------------------------------------------------------------
+
+
+def _items(poolers: Any) -> list[Any]:
+    """The levels as they were written."""
+    if isinstance(poolers, (SRCPooling, str, Mapping)) or _is_pair(poolers):
+        return [poolers]
+    return list(poolers)
+
+
+def _is_pair(value: Any) -> bool:
+    return (
+        isinstance(value, tuple) and len(value) == 2 and (value[1] is None or isinstance(value[1], Mapping))
+    )
+
+
+def _read(item: Any) -> tuple[Any, dict[str, Any]]:
+    """Alias or pooler, and parameters."""
+    if isinstance(item, (str, SRCPooling)):
+        return item, {}
+    if isinstance(item, Mapping):
+        params = dict(item)
+        names = [params.pop(key) for key in ("pooler", "name") if key in params]
+        if not names or names[0] is None:
+            raise InputError(
+                "A pooler config must include a pooler name or instance under 'pooler'", field="poolers"
+            )
+        return _named(names[0], params)
+    if isinstance(item, tuple):
+        if not _is_pair(item):
+            raise InputError(
+                f"Tuple pooler configs must be (pooler, parameters), got {item!r}", field="poolers"
+            )
+        params = dict(item[1] or {})
+        clash = [key for key in ("pooler", "name") if key in params]
+        if clash:
+            raise InputError(
+                f"{item!r} is one level with parameters or two levels: its mapping names a pooler ({clash[0]!r})",
+                field="poolers",
+                hint="write two levels as a list",
+            )
+        return _named(item[0], params)
+    raise _WrongType(
+        f"Pooler config must be a pooler, an alias, a pair or a mapping, got {type(item).__name__}"
+    )
+
+
+class _WrongType(InputError, TypeError):
+    """Also a ``TypeError``."""
+
+
+def _named(name: Any, params: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    if not isinstance(name, (str, SRCPooling)):
+        raise _WrongType(f"Pooler config must be a pooler or an alias, got {type(name).__name__}")
+    if isinstance(name, SRCPooling) and params:
+        raise InputError(
+            f"Cannot provide kwargs together with a pooler instance, got {sorted(params)}", field="poolers"
+        )
+    return name, params
+
+
+def _key(name: Any, params: Mapping[str, Any]) -> Key:
+    """What makes two levels equal: alias and parameters, or the very object."""
+    if isinstance(name, str):
+        return ("config", name.lower(), tuple(sorted((key, repr(value)) for key, value in params.items())))
+    return ("instance", id(name), type(name).__name__)
+
+
+def _shown(key: Key) -> str:
+    if key[0] == "instance":
+        return f"{key[2]}()"
+    shown = ", ".join(f"{name}={value}" for name, value in key[2])
+    return f"{key[1]}({shown})" if shown else key[1]
+
+
+def _checked(name: Any, params: dict[str, Any], seed: int) -> SRCPooling:
+    pooler = get_pooler(name, **{"seed": seed, **params}) if isinstance(name, str) else name
+    title = f"{name!r} ({type(pooler).__name__})" if isinstance(name, str) else type(pooler).__name__
+    if pooler.is_trainable:
+        raise InputError(f"A pooler for PreCoarsening must not be trainable, got {title}", field="poolers")
+    if not pooler.is_precoarsenable:
+        raise InputError(
+            f"{title} cannot pre-coarsen: its pooled graph depends on more than the topology", field="poolers"
+        )
+    return pooler
+
+
+# -- running them ---------------------------------------------------------------------------------
+
+
+def _is_engine(pooler: SRCPooling) -> bool:
+    return isinstance(pooler, LevelMixin) and pooler.selects_by_engine() and pooler.connects_by_engine(None)
+
+
+def _num_graphs(data: Data) -> int:
+    if "batch" not in data:
+        return 1
+    if isinstance(data, Batch):
+        return int(data.num_graphs)
+    return int(data.batch.max()) + 1 if data.batch.numel() else 1
+
+
+def _run(pooler: SRCPooling, length: int, data: Data, level: int, num_graphs: int) -> list[Any]:
+    given: dict[str, Any] = {"level": level}
+    if isinstance(pooler, LevelMixin):
+        given["batch_size"] = num_graphs
+    else:
+        accepted = inspect.signature(pooler.multi_level_precoarsening).parameters
+        if "level" not in accepted and all(p.kind is not p.VAR_KEYWORD for p in accepted.values()):
+            given = {}
+    return pooler.multi_level_precoarsening(
+        levels=length,
+        edge_index=data.edge_index,
+        edge_weight=data.get("edge_weight"),
+        batch=data.get("batch"),
+        num_nodes=data.num_nodes,
+        **given,
+    )
