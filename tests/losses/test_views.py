@@ -19,7 +19,7 @@ FORMULAS = {
     "asym": lambda view: balance.asym_norm(view, view.s.size(-1)),
     "modularity": modularity.modularity,
     "link": reconstruct.link_prediction,
-    "link_normalised": lambda view: reconstruct.link_prediction(view, normalize=True),
+    "link_normalised": lambda view: reconstruct.link_prediction(view, normalize_loss=True),
 }
 
 

@@ -63,11 +63,11 @@ def cluster_balance(view: LayoutView) -> Tensor:
     return torch.where(view.counts > 0, value, torch.zeros_like(value))
 
 
-def just_balance(view: LayoutView, normalize: bool = True) -> Tensor:
+def just_balance(view: LayoutView, normalize_loss: bool = True) -> Tensor:
     r"""``[B]``: :math:`-\sum_j\sqrt{(S^\top S)_{jj}+\epsilon}`, over :math:`\sqrt{nK}` if normalised."""
     value = -(column_norms(view) + tgp.eps).sqrt().sum(-1)
     value = torch.where(view.counts > 0, value, torch.zeros_like(value))
-    return safe_divide(value, (view.counts * view.k).sqrt()) if normalize else value
+    return safe_divide(value, (view.counts * view.k).sqrt()) if normalize_loss else value
 
 
 def asym_norm(view: LayoutView, k: int) -> Tensor:

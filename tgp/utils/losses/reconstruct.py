@@ -19,6 +19,7 @@ __all__ = [
     "kl_loss",
     "link_prediction",
     "link_pred_loss",
+    "row_entropy",
     "sparse_bce_reconstruction_loss",
     "sparse_link_pred_loss",
     "unbatched_entropy_loss",
@@ -26,10 +27,10 @@ __all__ = [
 ]
 
 
-def link_prediction(view: LayoutView, normalize: bool = False) -> Tensor:
+def link_prediction(view: LayoutView, normalize_loss: bool = False) -> Tensor:
     r"""One norm :math:`\|A - SS^\top\|_F` over all graphs, over the number of real node pairs if normalised."""
     norm = safe_sqrt(_squared_residual(view).clamp(min=0))
-    return safe_divide(norm, view.counts.square().sum()) if normalize else norm
+    return safe_divide(norm, view.counts.square().sum()) if normalize_loss else norm
 
 
 def _squared_residual(view: LayoutView) -> Tensor:
@@ -58,6 +59,11 @@ def sparse_link_pred_loss(
 ) -> Tensor:
     """Link prediction of flat graphs, without forming ``SSᵀ``."""
     return link_prediction(segment_view(S, edge_index, edge_weight, batch), normalize_loss)
+
+
+def row_entropy(view: LayoutView) -> Tensor:
+    """Mean entropy of the assignment of a node, over all graphs."""
+    return entropy_loss(view.s, view.counts.sum())
 
 
 def entropy_loss(S: Tensor, num_nodes: int | Tensor) -> Tensor:

@@ -1,0 +1,90 @@
+"""Differentiable pooling with a link-prediction loss."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Tensor
+
+from tgp.src.dense import LossTerm
+from tgp.src.mlp import MLPPooling
+from tgp.utils.layout import DenseView
+from tgp.utils.losses.reconstruct import link_prediction, row_entropy
+from tgp.utils.typing import LiftType, SinvType
+
+__all__ = ["DiffPool"]
+
+
+class DiffPool(MLPPooling):
+    r"""DiffPool from `"Hierarchical Graph Representation Learning with Differentiable Pooling"
+    <https://arxiv.org/abs/1806.08804>`_.
+
+    .. math::
+        \mathcal{L}_{link} = \|A - SS^\top\|_F, \quad \mathcal{L}_{entropy} = \frac1N\sum_i H(S_i)
+
+    The norm is one over the whole batch. Put message passing before the pooler: the assignment is an MLP.
+
+    Args:
+        in_channels, k, act, dropout, remove_self_loops, degree_norm, edge_weight_norm, adj_transpose, lift,
+            s_inv_op, batched, sparse_output, cache_preprocessing: see :class:`~tgp.src.mlp.MLPPooling`.
+        link_loss_coeff: coefficient of link prediction.
+        ent_loss_coeff: coefficient of the entropy.
+        normalize_loss: divide the link loss by the number of node pairs.
+    """
+
+    loss_terms = (
+        LossTerm("link_loss", link_prediction, "link_loss_coeff", ("normalize_loss",)),
+        LossTerm("entropy_loss", row_entropy, "ent_loss_coeff"),
+    )
+
+    def __init__(
+        self,
+        in_channels: int | Sequence[int],
+        k: int,
+        act: str | None = None,
+        dropout: float = 0.0,
+        link_loss_coeff: float = 1.0,
+        ent_loss_coeff: float = 1.0,
+        normalize_loss: bool = False,
+        remove_self_loops: bool = True,
+        degree_norm: bool = True,
+        edge_weight_norm: bool = False,
+        adj_transpose: bool = True,
+        lift: LiftType = "precomputed",
+        s_inv_op: SinvType = "transpose",
+        batched: bool = True,
+        sparse_output: bool = False,
+        cache_preprocessing: bool = False,
+    ) -> None:
+        super().__init__(
+            in_channels,
+            k,
+            act,
+            dropout,
+            remove_self_loops,
+            degree_norm,
+            edge_weight_norm,
+            adj_transpose,
+            lift,
+            s_inv_op,
+            batched,
+            sparse_output,
+            cache_preprocessing,
+        )
+        self.link_loss_coeff = link_loss_coeff
+        self.ent_loss_coeff = ent_loss_coeff
+        self.normalize_loss = normalize_loss
+
+    def extra_repr_args(self) -> dict[str, Any]:
+        return {**super().extra_repr_args(), "normalize_loss": self.normalize_loss}
+
+    def compute_loss(  # type: ignore[override]
+        self, adj: Tensor, S: Tensor, num_nodes: Tensor | int | None = None, mask: Tensor | None = None
+    ) -> dict[str, Tensor]:
+        """Losses of padded graphs. ``num_nodes`` is the number of real nodes where no mask says it."""
+        losses = self.losses_of(DenseView(S, adj, mask))
+        if num_nodes is not None and mask is None:
+            padded = S.numel() // S.size(-1)
+            losses["entropy_loss"] = losses["entropy_loss"] * padded / num_nodes
+        return losses

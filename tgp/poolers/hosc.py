@@ -1,0 +1,97 @@
+"""Higher-order (motif) clustering."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Tensor
+
+from tgp.src.dense import LossTerm
+from tgp.src.mlp import MLPPooling
+from tgp.utils.layout import LayoutView
+from tgp.utils.losses.balance import hosc_orthogonality, orthogonality
+from tgp.utils.losses.cut import mincut, motif_mincut
+from tgp.utils.typing import LiftType, SinvType
+
+__all__ = ["HOSCPooling"]
+
+
+def _motif_cut(view: LayoutView, alpha: float) -> Tensor:
+    """Mixture of both cuts; a share of zero is not computed."""
+    parts = []
+    if alpha < 1:
+        parts.append((1 - alpha) * mincut(view))
+    if alpha > 0:
+        parts.append(alpha * motif_mincut(view))
+    return sum(parts) / view.k
+
+
+def _overlap(view: LayoutView, hosc_ortho: bool) -> Tensor:
+    return hosc_orthogonality(view) if hosc_ortho else orthogonality(view)
+
+
+class HOSCPooling(MLPPooling):
+    r"""HOSC pooling from `"Higher-order Clustering and Pooling for Graph Neural Networks"
+    <https://arxiv.org/abs/2209.03473>`_.
+
+    .. math::
+        \mathcal{L}_{hosc} = \frac1K\big[(1-\alpha)\,\mathcal{L}_{cut}(A) + \alpha\,\mathcal{L}_{cut}(A^3)\big]
+
+    The motif matrix enters the loss only and is applied, never formed.
+
+    Args:
+        in_channels, k, act, dropout, remove_self_loops, degree_norm, edge_weight_norm, adj_transpose, lift,
+            s_inv_op, batched, sparse_output, cache_preprocessing: see :class:`~tgp.src.mlp.MLPPooling`.
+        mu: coefficient of orthogonality.
+        alpha: share of the motif cut.
+        hosc_ortho: use the orthogonality of the paper instead of that of min-cut pooling.
+    """
+
+    loss_terms = (
+        LossTerm("hosc_loss", _motif_cut, "hosc_loss_coeff", ("alpha",)),
+        LossTerm("ortho_loss", _overlap, "mu", ("hosc_ortho",)),
+    )
+
+    hosc_loss_coeff = 1.0
+
+    def __init__(
+        self,
+        in_channels: int | Sequence[int],
+        k: int,
+        act: str | None = None,
+        dropout: float = 0.0,
+        mu: float = 0.1,
+        alpha: float = 0.5,
+        hosc_ortho: bool = False,
+        remove_self_loops: bool = True,
+        degree_norm: bool = True,
+        edge_weight_norm: bool = False,
+        adj_transpose: bool = True,
+        lift: LiftType = "precomputed",
+        s_inv_op: SinvType = "transpose",
+        batched: bool = True,
+        sparse_output: bool = False,
+        cache_preprocessing: bool = False,
+    ) -> None:
+        super().__init__(
+            in_channels,
+            k,
+            act,
+            dropout,
+            remove_self_loops,
+            degree_norm,
+            edge_weight_norm,
+            adj_transpose,
+            lift,
+            s_inv_op,
+            batched,
+            sparse_output,
+            cache_preprocessing,
+        )
+        self.mu = mu
+        self.alpha = alpha
+        self.hosc_ortho = hosc_ortho
+
+    def extra_repr_args(self) -> dict[str, Any]:
+        return {"batched": self.batched, "mu": self.mu, "alpha": self.alpha, "hosc_ortho": self.hosc_ortho}

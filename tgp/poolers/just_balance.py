@@ -1,0 +1,108 @@
+"""Balanced clusters on a filtered graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Tensor
+
+from tgp.errors import InputError
+from tgp.src.dense import LossTerm
+from tgp.src.mlp import MLPPooling
+from tgp.utils.layout import DenseView, LayoutView, SegmentView
+from tgp.utils.losses.balance import just_balance
+from tgp.utils.transforms import NormalizeAdj
+from tgp.utils.typing import LiftType, SinvType
+
+__all__ = ["JustBalancePooling"]
+
+
+class JustBalancePooling(MLPPooling):
+    r"""Just Balance pooling from `"Simplifying Clustering with Graph Neural Networks"
+    <https://arxiv.org/abs/2207.08779>`_.
+
+    .. math::
+        \mathcal{L} = -\sum_k \sqrt{(S^\top S)_{kk} + \epsilon} \,/\, \sqrt{NK}
+
+    Only column norms matter. Message passing should run on :meth:`data_transforms` of the graph.
+
+    Args:
+        in_channels, k, act, dropout, remove_self_loops, degree_norm, edge_weight_norm, adj_transpose, lift,
+            s_inv_op, batched, sparse_output, cache_preprocessing: see :class:`~tgp.src.mlp.MLPPooling`.
+        normalize_loss: divide each graph's loss by :math:`\sqrt{NK}`.
+        loss_coeff: coefficient of the loss.
+    """
+
+    loss_terms = (LossTerm("balance_loss", just_balance, "loss_coeff", ("normalize_loss",)),)
+
+    def __init__(
+        self,
+        in_channels: int | Sequence[int],
+        k: int,
+        act: str | None = None,
+        dropout: float = 0.0,
+        normalize_loss: bool = True,
+        loss_coeff: float = 1.0,
+        remove_self_loops: bool = True,
+        degree_norm: bool = True,
+        edge_weight_norm: bool = False,
+        adj_transpose: bool = True,
+        lift: LiftType = "precomputed",
+        s_inv_op: SinvType = "transpose",
+        batched: bool = True,
+        sparse_output: bool = False,
+        cache_preprocessing: bool = False,
+    ) -> None:
+        super().__init__(
+            in_channels,
+            k,
+            act,
+            dropout,
+            remove_self_loops,
+            degree_norm,
+            edge_weight_norm,
+            adj_transpose,
+            lift,
+            s_inv_op,
+            batched,
+            sparse_output,
+            cache_preprocessing,
+        )
+        self.normalize_loss = normalize_loss
+        self.loss_coeff = loss_coeff
+
+    def extra_repr_args(self) -> dict[str, Any]:
+        return {**super().extra_repr_args(), "normalize_loss": self.normalize_loss}
+
+    @staticmethod
+    def data_transforms() -> NormalizeAdj:
+        """Replace the adjacency by ``I - 0.85 L`` before message passing."""
+        return NormalizeAdj(delta=0.85)
+
+    def losses_of(self, view: LayoutView) -> dict[str, Tensor]:
+        losses = super().losses_of(view)
+        value = losses["balance_loss"]
+        # Asking an accelerator for the value would stall it at every step.
+        if value.device.type == "cpu" and bool(value.isnan()):
+            raise InputError("Loss is NaN: the assignment holds NaN", field="S")
+        return losses
+
+    def compute_loss(  # type: ignore[override]
+        self,
+        S: Tensor,
+        mask: Tensor | None = None,
+        num_nodes: int | None = None,
+        num_supernodes: int | None = None,
+    ) -> dict[str, Tensor]:
+        """Losses of padded graphs; ``num_nodes`` replaces the padded size where no mask is given."""
+        view = DenseView(S, mask=mask)
+        if num_nodes is not None and mask is None:
+            view.counts = view.counts.new_full(view.counts.shape, float(num_nodes))
+        return self.losses_of(view)
+
+    def compute_sparse_loss(  # type: ignore[override]
+        self, S: Tensor, batch: Tensor | None = None
+    ) -> dict[str, Tensor]:
+        """Losses of flat graphs."""
+        return self.losses_of(SegmentView(S, batch=batch))

@@ -1,0 +1,70 @@
+"""Relaxed normalised min-cut pooling."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tgp.src.dense import LossTerm
+from tgp.src.mlp import MLPPooling
+from tgp.utils.losses.balance import orthogonality
+from tgp.utils.losses.cut import mincut
+from tgp.utils.typing import LiftType, SinvType
+
+__all__ = ["MinCutPooling"]
+
+
+class MinCutPooling(MLPPooling):
+    r"""Min-cut pooling from `"Spectral Clustering in Graph Neural Networks for Graph Pooling"
+    <https://arxiv.org/abs/1907.00481>`_.
+
+    .. math::
+        \mathcal{L}_{cut} = -\frac{\mathrm{Tr}(S^\top A S)}{\mathrm{Tr}(S^\top D S)}, \quad
+        \mathcal{L}_{ortho} = \left\|\frac{S^\top S}{\|S^\top S\|_F} - \frac{I}{\sqrt K}\right\|_F
+
+    Args:
+        in_channels, k, act, dropout, remove_self_loops, degree_norm, edge_weight_norm, adj_transpose, lift,
+            s_inv_op, batched, sparse_output, cache_preprocessing: see :class:`~tgp.src.mlp.MLPPooling`.
+        cut_loss_coeff: coefficient of the cut.
+        ortho_loss_coeff: coefficient of orthogonality.
+    """
+
+    loss_terms = (
+        LossTerm("cut_loss", mincut, "cut_loss_coeff"),
+        LossTerm("ortho_loss", orthogonality, "ortho_loss_coeff"),
+    )
+
+    def __init__(
+        self,
+        in_channels: int | Sequence[int],
+        k: int,
+        act: str | None = None,
+        dropout: float = 0.0,
+        cut_loss_coeff: float = 1.0,
+        ortho_loss_coeff: float = 1.0,
+        remove_self_loops: bool = True,
+        degree_norm: bool = True,
+        edge_weight_norm: bool = False,
+        adj_transpose: bool = True,
+        lift: LiftType = "precomputed",
+        s_inv_op: SinvType = "transpose",
+        batched: bool = True,
+        sparse_output: bool = False,
+        cache_preprocessing: bool = False,
+    ) -> None:
+        super().__init__(
+            in_channels,
+            k,
+            act,
+            dropout,
+            remove_self_loops,
+            degree_norm,
+            edge_weight_norm,
+            adj_transpose,
+            lift,
+            s_inv_op,
+            batched,
+            sparse_output,
+            cache_preprocessing,
+        )
+        self.cut_loss_coeff = cut_loss_coeff
+        self.ortho_loss_coeff = ortho_loss_coeff

@@ -1,0 +1,70 @@
+"""``MLPPooling``: dense poolers whose assignment is an MLP on node features."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tgp.connect.dense_conn import DenseConnect
+from tgp.lift.base_lift import BaseLift
+from tgp.reduce.base_reduce import BaseReduce
+from tgp.select.mlp_select import MLPSelect
+from tgp.src.dense import DenseSRCPooling
+from tgp.utils.typing import LiftType, SinvType
+
+__all__ = ["MLPPooling"]
+
+
+class MLPPooling(DenseSRCPooling):
+    r"""Base of poolers that cluster with an MLP and differ only in their auxiliary losses.
+
+    :math:`\mathbf{S} = \mathrm{softmax}(\mathrm{MLP}(\mathbf{X}))`,
+    :math:`\mathbf{X}' = \mathbf{S}^\top\mathbf{X}`, :math:`\mathbf{A}' = \mathbf{S}^\top\mathbf{A}\mathbf{S}`. A
+    subclass declares ``loss_terms`` and names its coefficients.
+
+    Args:
+        in_channels: feature size, or the widths of the layers, the first being the feature size.
+        k: number of supernodes per graph.
+        act: activation of hidden layers; ``None`` leaves them linear.
+        dropout: dropout of hidden layers.
+        remove_self_loops: drop loops of the pooled graph.
+        degree_norm: normalise the pooled adjacency by degrees.
+        edge_weight_norm: divide pooled weights by the largest of their graph.
+        adj_transpose: dense adjacencies have targets in rows, as ``DenseGCNConv`` reads them.
+        lift: matrix that brings features back, see :class:`~tgp.lift.BaseLift`.
+        s_inv_op: see :class:`~tgp.select.SelectOutput`.
+        batched: padded execution (true) or flat.
+        sparse_output: return the pooled graphs as one edge list.
+        cache_preprocessing: keep the padded adjacency of a single graph while it stays the same.
+    """
+
+    select_class = MLPSelect
+
+    def __init__(
+        self,
+        in_channels: int | Sequence[int],
+        k: int,
+        act: str | None = None,
+        dropout: float = 0.0,
+        remove_self_loops: bool = True,
+        degree_norm: bool = True,
+        edge_weight_norm: bool = False,
+        adj_transpose: bool = True,
+        lift: LiftType = "precomputed",
+        s_inv_op: SinvType = "transpose",
+        batched: bool = True,
+        sparse_output: bool = False,
+        cache_preprocessing: bool = False,
+    ) -> None:
+        super().__init__(
+            selector=self.select_class(in_channels, k, batched, act, dropout, s_inv_op),
+            reducer=BaseReduce(),
+            lifter=BaseLift(matrix_op=lift),
+            connector=DenseConnect(
+                remove_self_loops, degree_norm, adj_transpose, edge_weight_norm, sparse_output
+            ),
+            adj_transpose=adj_transpose,
+            batched=batched,
+            sparse_output=sparse_output,
+            cache_preprocessing=cache_preprocessing,
+        )
+        self.k = k
