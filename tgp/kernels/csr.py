@@ -1,7 +1,8 @@
 """Edge lists to compressed rows, and what is done to rows: transpose, merge, mirror, components.
 
-Everything is linear in nodes + entries. Rows are sorted by column on the way in (except for
-:func:`sort_edges`) and on the way out. ``weight`` is an empty array where ``weighted`` is false.
+Everything is linear in nodes + entries. Rows are sorted by column on the way in (edge lists need not be)
+and on the way out. ``weight`` is an empty array where ``weighted`` is false. Large arrays are allocated
+by numpy, which asks the system for huge pages, and passed in.
 """
 
 from __future__ import annotations
@@ -37,6 +38,9 @@ SUM, MEAN, MIN, MAX, MUL = 0, 1, 2, 3, 4
 
 BAD_ROW, BAD_COL, CROSSING = 1, 2, 3
 """Findings of :func:`check_edges`."""
+
+_U = np.uint64
+_ONE = np.uint64(1)
 
 
 @njit(cache=True, nogil=True)
@@ -83,39 +87,58 @@ def _order_by(keys, order, num_keys):
 @njit(cache=True, nogil=True)
 def sort_edges(rows, cols, num_nodes):
     """Return ``indptr`` and the stable order that sorts entries by row, then column."""
-    size = rows.shape[0]
-    order = np.arange(size)
-    by_row = True
-    by_both = True
-    for e in range(1, size):
-        if rows[e] < rows[e - 1]:
-            by_row = False
-            by_both = False
-            break
-        if rows[e] == rows[e - 1] and cols[e] < cols[e - 1]:
-            by_both = False
-    if by_both and by_row:
-        counts = np.zeros(num_nodes, np.int64)
-        for e in range(size):
-            counts[rows[e]] += 1
-        return scan(counts), order
+    order = np.arange(rows.shape[0])
     _, order = _order_by(cols, order, num_nodes)
     return _order_by(rows, order, num_nodes)
 
 
-@njit(cache=True, nogil=True)
 def build_rows(rows, cols, weight, weighted, num_nodes):
-    """``(indptr, indices, weight)`` of an edge list whose ids were checked."""
-    indptr, order = sort_edges(rows, cols, num_nodes)
+    """``(indptr, indices, weight)`` of an edge list whose ids were checked; parallel edges keep their order."""
+    size = len(rows)
+    indptr = np.empty(num_nodes + 1, np.int64)
+    if _row_starts(rows, cols, indptr):
+        return indptr, cols.astype(np.int32), weight.copy()
+    # Put in order by column; the transpose of that is in order by row, then column.
+    by_col = np.empty(size, np.int32)
+    values = np.empty(size if weighted else 0)
+    _group(cols, rows, weight, weighted, indptr, by_col, values)
+    return transpose(indptr, by_col, values, weighted)
+
+
+@njit(cache=True, nogil=True)
+def _row_starts(rows, cols, indptr):
+    """Fill ``indptr`` if entries are sorted by row, then column; returns whether they are."""
     size = rows.shape[0]
-    indices = np.empty(size, np.int32)
-    values = np.empty(size if weighted else 0, np.float64)
-    for i in range(size):
-        indices[i] = cols[order[i]]
-    if weighted:
-        for i in range(size):
-            values[i] = weight[order[i]]
-    return indptr, indices, values
+    for e in range(1, size):
+        if rows[e] < rows[e - 1] or (rows[e] == rows[e - 1] and cols[e] < cols[e - 1]):
+            return False
+    row = np.int64(0)
+    for e in range(size):
+        while row <= rows[e]:
+            indptr[row] = e
+            row += 1
+    indptr[row:] = size
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _group(keys, payload, weight, weighted, ptr, out, values):
+    """Stable counting sort of ``payload`` and weights by ``keys``; fills the offsets ``ptr``."""
+    ptr[:] = 0
+    for e in range(keys.shape[0]):
+        ptr[_U(keys[e] + 1)] += 1
+    for k in range(ptr.shape[0] - 1):
+        ptr[k + 1] += ptr[k]
+    # ptr[k] serves as the cursor of group k and ends as the start of group k + 1.
+    for e in range(keys.shape[0]):
+        slot = _U(ptr[_U(keys[e])])
+        out[slot] = payload[e]
+        if weighted:
+            values[slot] = weight[e]
+        ptr[_U(keys[e])] = slot + _ONE
+    for k in range(ptr.shape[0] - 1, 0, -1):
+        ptr[k] = ptr[k - 1]
+    ptr[0] = 0
 
 
 @njit(cache=True, nogil=True)
@@ -161,27 +184,33 @@ def take_graphs(indptr, indices, weight, weighted, node_ptr, ids):
     return new_indptr, new_indices, values, new_ptr
 
 
-@njit(cache=True, nogil=True)
 def transpose(indptr, indices, weight, weighted):
     """``(indptr, indices, weight)`` of the transposed matrix; parallel entries keep their order."""
+    out_ptr = np.empty(len(indptr), np.int64)
+    out = np.empty(len(indices), np.int32)
+    values = np.empty(len(indices) if weighted else 0)
+    _transpose(indptr, indices, weight, weighted, out_ptr, out, values)
+    return out_ptr, out, values
+
+
+@njit(cache=True, nogil=True)
+def _transpose(indptr, indices, weight, weighted, out_ptr, out, values):
     num_nodes = indptr.shape[0] - 1
-    size = indices.shape[0]
-    counts = np.zeros(num_nodes, np.int64)
-    for e in range(size):
-        counts[indices[e]] += 1
-    out_ptr = scan(counts)
-    out = np.empty(size, np.int32)
-    values = np.empty(size if weighted else 0, np.float64)
+    out_ptr[:] = 0
+    for e in range(indices.shape[0]):
+        out_ptr[np.uint32(indices[e]) + _ONE] += 1
     for i in range(num_nodes):
-        counts[i] = out_ptr[i]
+        out_ptr[i + 1] += out_ptr[i]
     for i in range(num_nodes):
-        for e in range(indptr[i], indptr[i + 1]):
-            slot = counts[indices[e]]
-            counts[indices[e]] += 1
+        for e in range(_U(indptr[i]), _U(indptr[i + 1])):
+            slot = _U(out_ptr[np.uint32(indices[e])])
             out[slot] = i
             if weighted:
                 values[slot] = weight[e]
-    return out_ptr, out, values
+            out_ptr[np.uint32(indices[e])] = slot + _ONE
+    for i in range(num_nodes, 0, -1):
+        out_ptr[i] = out_ptr[i - 1]
+    out_ptr[0] = 0
 
 
 @njit(cache=True, nogil=True)
@@ -195,53 +224,63 @@ def _merge(old, new, op):
     return old + new
 
 
-@njit(cache=True, nogil=True)
 def coalesce(indptr, indices, weight, weighted, op):
-    """Merge parallel entries by ``op``, in their stored order."""
-    num_nodes = indptr.shape[0] - 1
-    counts = np.zeros(num_nodes, np.int64)
-    for i in range(num_nodes):
-        for e in range(indptr[i], indptr[i + 1]):
-            if e == indptr[i] or indices[e] != indices[e - 1]:
-                counts[i] += 1
-    out_ptr = scan(counts)
-    out = np.empty(out_ptr[-1], np.int32)
-    values = np.empty(out_ptr[-1] if weighted else 0, np.float64)
-    for i in range(num_nodes):
-        slot = out_ptr[i] - 1
-        copies = 0
-        for e in range(indptr[i], indptr[i + 1]):
-            if e == indptr[i] or indices[e] != indices[e - 1]:
-                if weighted and op == MEAN and copies > 1:
-                    values[slot] /= copies
-                slot += 1
-                copies = 1
-                out[slot] = indices[e]
-                if weighted:
-                    values[slot] = weight[e]
-            else:
-                copies += 1
-                if weighted:
-                    values[slot] = _merge(values[slot], weight[e], op)
-        if weighted and op == MEAN and copies > 1:
-            values[slot] /= copies
+    """``(indptr, indices, weight)`` with parallel entries merged by ``op``, in their stored order."""
+    out_ptr = np.empty(len(indptr), np.int64)
+    out = np.empty(len(indices), np.int32)
+    values = np.empty(len(indices) if weighted else 0)
+    total = _coalesce(indptr, indices, weight, weighted, op, out_ptr, out, values)
+    out.resize(total, refcheck=False)
+    values.resize(total if weighted else 0, refcheck=False)
     return out_ptr, out, values
 
 
 @njit(cache=True, nogil=True)
-def symmetrise(indptr, indices, weight, weighted, op):
-    """Union of the edges and their mirror images; parallel and opposite edges merge by ``op``.
+def _coalesce(indptr, indices, weight, weighted, op, out_ptr, out, values):
+    slot = np.int64(-1)
+    out_ptr[0] = 0
+    for i in range(indptr.shape[0] - 1):
+        copies = 1
+        for e in range(indptr[i], indptr[i + 1]):
+            if e > indptr[i] and indices[e] == indices[e - 1]:
+                copies += 1
+                if weighted:
+                    values[slot] = _merge(values[slot], weight[e], op)
+                continue
+            if weighted and op == MEAN and copies > 1:
+                values[slot] /= copies
+            copies = 1
+            slot += 1
+            out[slot] = indices[e]
+            if weighted:
+                values[slot] = weight[e]
+        if weighted and op == MEAN and copies > 1:
+            values[slot] /= copies
+        out_ptr[i + 1] = slot + 1
+    return slot + 1
 
-    ``op`` is ``MAX`` or ``SUM``. A self loop is its own mirror image and counts once.
+
+def symmetrise(indptr, indices, weight, weighted, op):
+    """``(indptr, indices, weight)`` of the edges and their mirror images, merged by ``op``.
+
+    ``op`` is ``MAX`` or ``SUM``; parallel and opposite edges merge alike. A self loop is its own mirror
+    image and counts once.
     """
     back_ptr, back, back_weight = transpose(indptr, indices, weight, weighted)
-    num_nodes = indptr.shape[0] - 1
-    counts = np.zeros(num_nodes, np.int64)
-    size = 2 * indices.shape[0]
-    out = np.empty(size, np.int32)
-    values = np.empty(size if weighted else 0, np.float64)
+    out_ptr = np.empty(len(indptr), np.int64)
+    out = np.empty(2 * len(indices), np.int32)
+    values = np.empty(2 * len(indices) if weighted else 0)
+    total = _union(indptr, indices, weight, back_ptr, back, back_weight, weighted, op, out_ptr, out, values)
+    out.resize(total, refcheck=False)
+    values.resize(total if weighted else 0, refcheck=False)
+    return out_ptr, out, values
+
+
+@njit(cache=True, nogil=True)
+def _union(indptr, indices, weight, back_ptr, back, back_weight, weighted, op, out_ptr, out, values):
     slot = np.int64(-1)
-    for i in range(num_nodes):
+    out_ptr[0] = 0
+    for i in range(indptr.shape[0] - 1):
         a, a_end = indptr[i], indptr[i + 1]
         b, b_end = back_ptr[i], back_ptr[i + 1]
         first = slot + 1
@@ -263,8 +302,8 @@ def symmetrise(indptr, indices, weight, weighted, op):
                     values[slot] = w
             elif weighted:
                 values[slot] = _merge(values[slot], w, op)
-        counts[i] = slot + 1 - first
-    return scan(counts), out[: slot + 1].copy(), values[: slot + 1].copy()
+        out_ptr[i + 1] = slot + 1
+    return slot + 1
 
 
 @njit(cache=True, nogil=True)

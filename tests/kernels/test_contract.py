@@ -1,0 +1,114 @@
+"""Contraction kernels: exact arrays by hand, long rows, negligible weights."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from tgp.kernels import contract as kernels
+from tgp.kernels import csr
+from tgp.testing.graphs import barabasi_albert, cycle, star, weighted
+
+CODES = {"sum": csr.SUM, "mean": csr.MEAN, "min": csr.MIN, "max": csr.MAX, "mul": csr.MUL}
+
+
+def run(block, cluster, num_supernodes, op="sum", drop_loops=True, tiny=1e-8):
+    is_weighted = block.weight is not None
+    weight = block.weight if is_weighted else np.empty(0)
+    cluster = np.asarray(cluster, dtype=np.int32)
+    return kernels.contract(
+        block.indptr, block.indices, weight, is_weighted, cluster, num_supernodes, CODES[op], drop_loops, tiny
+    )
+
+
+def test_codes_agree_with_the_row_kernels():
+    ours = (kernels._SUM, kernels._MEAN, kernels._MIN, kernels._MAX, kernels._MUL)
+    assert ours == (csr.SUM, csr.MEAN, csr.MIN, csr.MAX, csr.MUL)
+
+
+@pytest.mark.parametrize(
+    ("op", "values"),
+    # Supernode 0 = {0, 1}, 1 = {2, 3}, 2 = {4}: edges 1-2 (2) and 1-3 (0.5) merge.
+    [("sum", 2.5), ("mean", 1.25), ("min", 0.5), ("max", 2.0), ("mul", 1.0)],
+)
+def test_ring_with_chord(op, values):
+    ptr, cols, weight = run(weighted(), [0, 0, 1, 1, 2], 3, op)
+    assert ptr.tolist() == [0, 2, 4, 6]
+    assert cols.tolist() == [1, 2, 0, 2, 0, 1]
+    assert weight.tolist() == [values, 5.0, values, 4.0, 5.0, 4.0]
+
+
+def test_loops_stay_when_asked():
+    ptr, cols, weight = run(weighted(), [0, 0, 1, 1, 2], 3, drop_loops=False)
+    assert ptr.tolist() == [0, 3, 6, 8]
+    assert cols.tolist() == [0, 1, 2, 0, 1, 2, 0, 1]
+    assert weight.tolist() == [2.0, 2.5, 5.0, 2.5, 6.0, 4.0, 5.0, 4.0]
+
+
+def test_unweighted_stays_unweighted():
+    ptr, cols, weight = run(cycle(6), [0, 0, 1, 1, 2, 2], 3)
+    assert ptr.tolist() == [0, 2, 4, 6]
+    assert cols.tolist() == [1, 2, 0, 2, 0, 1]
+    assert weight.size == 0
+
+
+def test_dropped_nodes_take_their_edges_along():
+    ptr, cols, weight = run(weighted(), [0, -1, 1, 1, 2], 3)
+    assert ptr.tolist() == [0, 1, 2, 4]
+    assert cols.tolist() == [2, 2, 0, 1]
+    assert weight.tolist() == [5.0, 4.0, 5.0, 4.0]
+
+
+def test_empty_supernodes_have_empty_rows():
+    ptr, cols, _ = run(cycle(3), [1, 1, 3], 5)
+    assert ptr.tolist() == [0, 0, 1, 1, 2, 2]
+    assert cols.tolist() == [3, 1]
+
+
+def test_cancelled_weights_vanish_and_do_not_haunt_the_next_row():
+    block = weighted()
+    block.weight[:] = np.where(block.weight == 0.5, -2.0, block.weight)
+    ptr, cols, weight = run(block, [0, 0, 1, 1, 2], 3)
+    assert ptr.tolist() == [0, 1, 2, 4]
+    assert cols.tolist() == [2, 2, 0, 1]
+    assert weight.tolist() == [5.0, 4.0, 5.0, 4.0]
+    assert run(block, [0, 0, 1, 1, 2], 3, tiny=-1.0)[2].tolist() == [0.0, 5.0, 0.0, 4.0, 5.0, 4.0]
+
+
+@pytest.mark.parametrize("op", ["sum", "mean", "min", "max", "mul"])
+@pytest.mark.parametrize("parts", [3, 40, 400])
+def test_long_rows_equal_scipy(parts, op):
+    block = barabasi_albert(600, 8, seed=3)
+    rng = np.random.default_rng(parts)
+    block = type(block)(block.indptr, block.indices, rng.random(block.num_edges) + 0.5, block.node_ptr)
+    cluster = rng.integers(0, parts, block.num_nodes)
+    ptr, cols, weight = run(block, cluster, parts, op, drop_loops=False, tiny=-1.0)
+    rows, ends = block.edge_index()
+    keys = cluster[rows] * parts + cluster[ends]
+    unique, inverse = np.unique(keys, return_inverse=True)
+    groups = [block.weight[inverse == i] for i in range(len(unique))]
+    reduce = {"sum": np.sum, "mean": np.mean, "min": np.min, "max": np.max, "mul": np.prod}[op]
+    np.testing.assert_array_equal(np.repeat(np.arange(parts), np.diff(ptr)) * parts + cols, unique)
+    np.testing.assert_allclose(weight, [reduce(g) for g in groups], rtol=1e-12)
+    if op == "sum":
+        s = sp.csr_matrix((np.ones(600), (np.arange(600), cluster)), shape=(600, parts))
+        a = sp.csr_matrix((block.weight, block.indices, block.indptr))
+        np.testing.assert_allclose(
+            sp.csr_matrix((weight, cols, ptr), shape=(parts, parts)).toarray(), (s.T @ a @ s).toarray()
+        )
+
+
+def test_members_are_listed_in_order():
+    ptr, members = kernels.members_of(np.array([2, 0, -1, 2, 0], dtype=np.int32), 4)
+    assert ptr.tolist() == [0, 2, 2, 4, 4]
+    assert members.tolist() == [1, 4, 0, 3]
+
+
+def test_degree_norm_gives_nothing_to_nodes_without_weight():
+    block = star(3)
+    out = kernels.degree_norm(block.indptr, block.indices, np.array([2.0, 2.0, 1.0, -1.0]))
+    assert out.tolist() == [2.0 / (2.0 * 1.0), 0.0, 0.5, 0.0]
+
+
+def test_max_norm_leaves_zero_graphs_alone():
+    out = kernels.max_norm(np.array([0, 2, 2, 4]), np.array([1.0, -4.0, 0.0, 0.0]))
+    assert out.tolist() == [0.25, -1.0, 0.0, 0.0]

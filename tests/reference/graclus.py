@@ -1,0 +1,71 @@
+"""Greedy matching, one graph at a time, in plain Python with its own hash."""
+
+MASK = 2**64 - 1
+GOLDEN = 0x9E3779B97F4A7C15
+WINDOW = 4096
+
+
+def _mix(z):
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
+    return z ^ (z >> 31)
+
+
+def hash_u64(*counters):
+    """64 bits from (seed, level, node, draw)."""
+    z = 0
+    for value in counters:
+        z = _mix(z ^ ((value + GOLDEN) & MASK))
+    return z
+
+
+def draw(seed, level, index, number, bound):
+    """A number in ``[0, bound)``."""
+    return ((hash_u64(seed, level, index, number) >> 32) * bound) >> 32
+
+
+def shuffled(size, seed, level):
+    """Fisher-Yates in windows of consecutive nodes."""
+    order = list(range(size))
+    for low in range(0, size, WINDOW):
+        for i in range(min(WINDOW, size - low) - 1, 0, -1):
+            j = draw(seed, level, low + i, 0, i + 1)
+            order[low + i], order[low + j] = order[low + j], order[low + i]
+    return order
+
+
+def graclus(rows, order, seed, level):
+    """Clusters of one graph. ``rows[u]`` lists ``(neighbour, weight)`` sorted by neighbour."""
+    size = len(rows)
+    if order == "random":
+        visit = shuffled(size, seed, level)
+    elif order == "degree":
+        visit = sorted(range(size), key=lambda u: sum(v != u for v, _ in rows[u]))
+    else:
+        visit = list(range(size))
+    mate = {}
+    for u in visit:
+        if u in mate:
+            continue
+        free = [(v, w) for v, w in rows[u] if v != u and v not in mate and w >= 0]
+        if not free:
+            mate[u] = u
+            continue
+        best = max(w for _, w in free)
+        equal = [v for v, w in free if w == best]
+        pick = draw(seed, level, u, 1, len(equal)) if order == "random" else 0
+        mate[u] = equal[pick]
+        mate[equal[pick]] = u
+    heads = sorted({min(u, mate[u]) for u in range(size)})
+    return [heads.index(min(u, mate[u])) for u in range(size)]
+
+
+def random_parts(size, parts, seed, level):
+    """Non-empty random parts of one graph, numbered by smallest member."""
+    part = {}
+    for i, u in enumerate(shuffled(size, seed, level)):
+        part[u] = i if i < parts else draw(seed, level, i, 1, parts)
+    names = {}
+    for u in range(size):
+        names.setdefault(part[u], len(names))
+    return [names[part[u]] for u in range(size)]
