@@ -269,8 +269,12 @@ class HierarchyPart(OpenPart):
         }
         for array in level.arrays:
             path = f"{base}/{array}"
-            if nodes and (path in self.arrays or array not in ("edge_weight", "weight")):
-                self.check_array(path, *shapes[array])
+            shape, kinds = shapes[array]
+            # Absent weights are ones; a unit without supernodes may have been of another kind.
+            optional = array in ("edge_weight", "weight") or not nodes
+            fits = path in self.arrays and (nodes or self.arrays[path].shape == shape)
+            if fits or not optional:
+                self.check_array(path, shape, kinds)
                 self.present.add(path)
             else:  # absent: there is nothing to check
                 self.checked.add(path)

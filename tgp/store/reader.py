@@ -118,9 +118,7 @@ class StoreReader:
         """Bytes of the arrays of each level before compression; one entry for ``"graphs"``."""
         if part != fmt.GRAPHS:
             self.hierarchy(part)
-        return tuple(
-            int(n) for n in np.sum([s.bytes for s in self.manifest.shards[part]], axis=0, dtype=np.int64)
-        )
+        return tuple(sum(level) for level in zip(*(s.bytes for s in self.manifest.shards[part]), strict=True))
 
     def file_bytes(self, part: str = fmt.GRAPHS) -> int:
         """Bytes on disk of the graphs or of one hierarchy."""

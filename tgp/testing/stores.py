@@ -16,7 +16,16 @@ import numpy.typing as npt
 from tgp.ragged import Assignment, BlockCSR, Field, GraphTable, Hierarchy, Level
 from tgp.store import HierarchySpec, StoreSpec, StoreWriter, data_digest
 
-__all__ = ["block_of", "build_store", "halving", "halving_spec", "random_table", "store_spec", "write_store"]
+__all__ = [
+    "block_of",
+    "build_store",
+    "halving",
+    "halving_spec",
+    "random_hierarchy",
+    "random_table",
+    "store_spec",
+    "write_store",
+]
 
 _PARAMS = {
     "connect_red_op": "sum",
@@ -118,6 +127,53 @@ def _contract(block: BlockCSR, cluster: npt.NDArray[np.int64], super_ptr: npt.ND
     keys, place = np.unique(ends[0, kept] * width + ends[1, kept], return_inverse=True)
     weight = None if block.weight is None else np.bincount(place, block.weight[kept], minlength=len(keys))
     return _csr(np.stack([keys // width, keys % width]), weight, super_ptr)
+
+
+def random_hierarchy(node_ptr: npt.NDArray[np.int64], kinds: Sequence[str], seed: int = 0) -> Hierarchy:
+    """Levels of the given kinds with everything a level may have: dropped nodes, failed graphs, weights, modes.
+
+    Edges are arbitrary, so only the form of such a hierarchy means something.
+    """
+    rng = np.random.default_rng(seed)
+    levels, before = [], node_ptr
+    for kind in kinds:
+        assignment = _random_assignment(rng, before, kind)
+        levels.append(Level(f"any-{kind}", assignment, _random_block(rng, assignment.super_ptr)))
+        before = assignment.super_ptr
+    return Hierarchy(node_ptr, tuple(levels))
+
+
+def _random_assignment(rng: np.random.Generator, node_ptr: npt.NDArray[np.int64], kind: str) -> Assignment:
+    sizes, nodes = np.diff(node_ptr), int(node_ptr[-1])
+    failed = rng.random(len(sizes)) < 0.15
+    if kind == "hard":
+        supers = np.where(failed, 0, np.ceil(sizes * rng.random(len(sizes)))).astype(np.int64)
+    else:
+        supers = np.where(failed, 0, 3)
+    super_ptr = _offsets(supers)
+    theta = rng.standard_normal((nodes, 2), dtype=np.float32) if kind == "onehot" else None
+    if kind == "soft":
+        return Assignment("soft", super_ptr, soft=rng.random((nodes, 3), dtype=np.float32))
+    limit = np.repeat(supers, sizes)
+    local = np.where(rng.random(nodes) < 0.2, -1, (rng.random(nodes) * limit).astype(np.int64))
+    cluster = np.where((local < 0) | (limit == 0), -1, local + np.repeat(super_ptr[:-1], sizes)).astype(
+        np.int32
+    )
+    weight = rng.random(nodes, dtype=np.float32)
+    if kind == "onehot":
+        return Assignment("onehot", super_ptr, cluster, weight, theta=theta)
+    inside = (rng.random(int(super_ptr[-1])) * np.repeat(sizes, supers)).astype(np.int64)
+    representative = (inside + np.repeat(node_ptr[:-1], supers)).astype(np.int32)
+    return Assignment("hard", super_ptr, cluster, weight, representative=representative)
+
+
+def _random_block(rng: np.random.Generator, node_ptr: npt.NDArray[np.int64]) -> BlockCSR:
+    sizes = np.diff(node_ptr)
+    counts = np.where(sizes > 0, rng.integers(0, 6, len(sizes)), 0)
+    ends = (rng.random((2, int(counts.sum()))) * np.repeat(sizes, counts)).astype(np.int64)
+    ends += np.repeat(node_ptr[:-1], counts)
+    weight = rng.standard_normal(ends.shape[1]).astype(np.float32).astype(np.float64)
+    return _csr(ends, weight, node_ptr)
 
 
 def halving_spec(name: str = "halve", num_levels: int = 3, seed: int = 0) -> HierarchySpec:
