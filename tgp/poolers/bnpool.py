@@ -1,0 +1,251 @@
+"""Bayesian nonparametric pooling."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.distributions import Beta
+
+from tgp.errors import ParameterError
+from tgp.select.base_select import SelectOutput
+from tgp.select.dp_select import DPSelect
+from tgp.src.base import PoolCall
+from tgp.src.mlp import MLPPooling
+from tgp.utils.layout import DenseView, LayoutView, SegmentView
+from tgp.utils.losses._reduction import safe_divide
+from tgp.utils.losses.reconstruct import (
+    cluster_connectivity_prior_loss,
+    kl_loss,
+    sparse_bce_reconstruction_loss,
+)
+from tgp.utils.ops.connectivity import connectivity_to_edge_index
+from tgp.utils.ops.sampling import batched_negative_edge_sampling, negative_edge_sampling
+from tgp.utils.typing import LiftType, SinvType
+
+__all__ = ["BNPool"]
+
+EXACT_PAIRS = 2**22
+"""Up to this many (padded) node pairs a flat batch is reconstructed exactly; beyond it pairs are sampled."""
+
+
+class BNPool(MLPPooling):
+    r"""BN-Pool from `"BN-Pool: Bayesian Nonparametric Graph Pooling" <https://arxiv.org/abs/2501.09821>`_.
+
+    Nodes are assigned by a truncated stick-breaking process (:class:`~tgp.select.DPSelect`); the graph is
+    rebuilt with logits :math:`S K S^\top`. Per graph, averaged over graphs:
+
+    - ``quality``: :math:`\frac{1}{N^2}\sum_{ij}\omega_{ij}\,\mathrm{BCE}((SKS^\top)_{ij}, [A_{ij}\ne 0])`, where edges are
+      weighted by the ratio of non-edges to edges;
+    - ``kl``: :math:`\frac{\eta}{N^2}\sum_i KL(q_i \,\|\, \mathrm{Beta}(1, \alpha))`;
+    - ``K_prior``: :math:`\frac{1}{2N^2}\sum (K-\mu)^2/\sigma^2`, if ``K`` is trained.
+
+    Both execution modes have the same objective. On flat batches with very many node pairs, non-edges
+    are sampled, which estimates it without bias.
+
+    Args:
+        in_channels, act, dropout, remove_self_loops, degree_norm, edge_weight_norm, adj_transpose, lift,
+            s_inv_op, batched, sparse_output, cache_preprocessing: see :class:`~tgp.src.mlp.MLPPooling`.
+        k: largest number of supernodes per graph.
+        alpha_DP: concentration of the process.
+        K_var: variance of the prior of ``K``.
+        K_mu: mean of the prior of ``K``: on the diagonal, its negative elsewhere.
+        K_init: initial ``K``: on the diagonal, its negative elsewhere.
+        eta: coefficient of the KL term.
+        train_K: learn ``K``.
+        num_neg_samples: sample this many non-edges per graph in flat mode, whatever the size.
+    """
+
+    select_class = DPSelect
+
+    def __init__(
+        self,
+        in_channels: int | Sequence[int],
+        k: int,
+        alpha_DP: float = 1.0,
+        K_var: float = 1.0,
+        K_mu: float = 10.0,
+        K_init: float = 1.0,
+        eta: float = 1.0,
+        train_K: bool = True,
+        act: str | None = None,
+        dropout: float = 0.0,
+        remove_self_loops: bool = True,
+        degree_norm: bool = True,
+        edge_weight_norm: bool = False,
+        adj_transpose: bool = True,
+        lift: LiftType = "precomputed",
+        s_inv_op: SinvType = "transpose",
+        batched: bool = True,
+        sparse_output: bool = False,
+        cache_preprocessing: bool = False,
+        num_neg_samples: int | None = None,
+    ) -> None:
+        for name, value in {"alpha_DP": alpha_DP, "K_var": K_var, "eta": eta, "max_k": k}.items():
+            if value <= 0:
+                raise ParameterError(f"{name} must be positive, got {value}", field=name)
+        super().__init__(
+            in_channels,
+            k,
+            act,
+            dropout,
+            remove_self_loops,
+            degree_norm,
+            edge_weight_norm,
+            adj_transpose,
+            lift,
+            s_inv_op,
+            batched,
+            sparse_output,
+            cache_preprocessing,
+        )
+        self.alpha_DP, self.eta, self.train_K, self.num_neg_samples = alpha_DP, eta, train_K, num_neg_samples
+        self.K_init_val, self.K_var_val, self.K_mu_val = K_init, K_var, K_mu
+        sign = 2 * torch.eye(k) - 1
+        self.K = torch.nn.Parameter(K_init * sign, requires_grad=train_K)
+        self.register_buffer("alpha_prior", torch.ones(k - 1))
+        self.register_buffer("beta_prior", alpha_DP * torch.ones(k - 1))
+        self.register_buffer("K_var", torch.tensor(float(K_var)))
+        self.register_buffer("K_mu", K_mu * sign)
+
+    def reset_parameters(self) -> None:
+        super().reset_parameters()
+        with torch.no_grad():
+            self.K.copy_(self.K_init_val * (2 * torch.eye(self.k, device=self.K.device) - 1))
+
+    @property
+    def has_loss(self) -> bool:
+        return True
+
+    def extra_repr_args(self) -> dict[str, Any]:
+        return {
+            "batched": self.batched,
+            "alpha_DP": self.alpha_DP,
+            "k_prior_variance": self.K_var_val,
+            "k_prior_mean": self.K_mu_val,
+            "k_init_value": self.K_init_val,
+            "eta": self.eta,
+            "train_K": self.train_K,
+            "num_neg_samples": self.num_neg_samples,
+        }
+
+    # -- losses --------------------------------------------------------------------------------
+
+    def loss(self, call: PoolCall, so: SelectOutput) -> dict[str, Tensor]:
+        return self._losses(self.view(call, so), so)
+
+    def compute_loss(  # type: ignore[override]
+        self, adj: Tensor, mask: Tensor | None, so: SelectOutput
+    ) -> dict[str, Tensor]:
+        """Losses of padded graphs."""
+        return self._losses(DenseView(so.s, adj, mask), so)
+
+    def compute_sparse_loss(  # type: ignore[override]
+        self, adj: Any, batch: Tensor | None, so: SelectOutput
+    ) -> dict[str, Tensor]:
+        """Losses of flat graphs."""
+        index, weight = connectivity_to_edge_index(adj)
+        return self._losses(SegmentView(so.s, index, weight, batch), so)
+
+    def _losses(self, view: LayoutView, so: SelectOutput) -> dict[str, Tensor]:
+        pairs = view.counts.square()
+        prior = Beta(self.alpha_prior, self.beta_prior, validate_args=False)
+        where = {"mask": view.padded()[1]}
+        if isinstance(view, SegmentView):
+            where = {"batch": view.rows()[1], "batch_size": view.num_graphs}
+        kl = self.eta * kl_loss(so.q_z, prior, normalizing_const=pairs, **where)
+        k_prior = view.s.new_zeros(())
+        if self.train_K:
+            k_prior = cluster_connectivity_prior_loss(self.K, self.K_mu, self.K_var, pairs)
+        return {"quality": self._quality(view).mean(), "kl": kl, "K_prior": k_prior}
+
+    def _quality(self, view: LayoutView) -> Tensor:
+        """``[B]`` balanced cross entropy of the rebuilt adjacency, over the number of pairs."""
+        edges = view.entries()
+        rows, graph = view.rows()
+        size = max(rows.size(0), 1)
+        # Edge weights say how strong an edge is, not how likely: every entry counts once, as an edge.
+        key = torch.unique(edges.source * size + edges.target)
+        source, target = key // size, key % size
+        positive = self._entropy(rows, source, target, 1.0)
+        count = view.s.new_zeros(view.num_graphs)
+        num_edges = count.index_add(0, graph[source], torch.ones_like(positive))
+        on_edges = count.index_add(0, graph[source], positive)
+        non_edges = (view.counts.square() - num_edges).clamp(min=1)
+        if self._exact(view):
+            total = self._all_pairs_as_non_edges(view)
+            off_edges = total - count.index_add(0, graph[source], self._entropy(rows, source, target, 0.0))
+        else:
+            off_edges = self._estimated_non_edges(view, torch.stack([source, target]), non_edges)
+        weighted = on_edges * non_edges / num_edges.clamp(min=1)
+        return safe_divide(weighted + off_edges, view.counts.square())
+
+    def _exact(self, view: LayoutView) -> bool:
+        if isinstance(view, DenseView):
+            return True
+        padded = view.num_graphs * view.layout.max_count**2
+        return self.num_neg_samples is None and padded <= EXACT_PAIRS
+
+    def _entropy(self, rows: Tensor, source: Tensor, target: Tensor, label: float) -> Tensor:
+        logits = self._logits(rows, source, target)
+        return F.binary_cross_entropy_with_logits(logits, torch.full_like(logits, label), reduction="none")
+
+    def _logits(self, rows: Tensor, source: Tensor, target: Tensor) -> Tensor:
+        return ((rows @ self.K.to(rows.dtype))[source] * rows[target]).sum(-1)
+
+    def _all_pairs_as_non_edges(self, view: LayoutView) -> Tensor:
+        """``[B]`` cross entropy if no pair were an edge: the softplus of every logit."""
+        padded, mask = view.padded()
+        loss = F.softplus(self.get_rec_adj(padded))
+        valid = mask.to(loss.dtype)
+        return (valid.unsqueeze(1) @ loss @ valid.unsqueeze(2)).view(-1)
+
+    def _estimated_non_edges(self, view: LayoutView, edges: Tensor, non_edges: Tensor) -> Tensor:
+        """``[B]`` cross entropy of all non-edges: the diagonal exactly, the rest from a sample."""
+        rows, graph = view.rows()
+        zeros = view.s.new_zeros(view.num_graphs)
+        node = torch.arange(rows.size(0), device=rows.device)
+        no_loop = torch.ones_like(node, dtype=torch.bool).index_fill(0, edges[0, edges[0] == edges[1]], False)
+        node = node[no_loop]
+        diagonal = zeros.index_add(0, graph[node], self._entropy(rows, node, node, 0.0))
+        rest = non_edges - zeros.index_add(0, graph[node], torch.ones_like(node, dtype=zeros.dtype))
+        source, target = self._negatives(edges, graph, view.num_graphs, rows.size(0))
+        loss = self._entropy(rows, source, target, 0.0)
+        count = zeros.index_add(0, graph[source], torch.ones_like(loss)).clamp(min=1)
+        return diagonal + rest.clamp(min=0) * zeros.index_add(0, graph[source], loss) / count
+
+    def _negatives(self, positives: Tensor, graph: Tensor, num_graphs: int, num_nodes: int) -> Tensor:
+        wanted = self.num_neg_samples
+        if num_graphs == 1:
+            return negative_edge_sampling(positives, num_nodes, wanted, force_undirected=True)
+        return batched_negative_edge_sampling(positives, graph, wanted, force_undirected=True)
+
+    # -- parts ---------------------------------------------------------------------------------
+
+    def get_rec_adj(self, S: Tensor) -> Tensor:
+        """Logits ``S K Sᵀ`` of every pair."""
+        return S @ self.K.to(S.dtype) @ S.transpose(-1, -2)
+
+    def get_prob_link_logit(self, node_assignment: Tensor, edges_list: Tensor) -> Tensor:
+        """Logits of the pairs in ``edges_list [2, E]``."""
+        return self._logits(node_assignment, edges_list[0], edges_list[1])
+
+    def get_sparse_rec_loss(
+        self, node_assignment: Tensor, adj: Any, batch: Tensor | None = None, batch_size: int | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Plain mean cross entropy over edges and as many sampled non-edges, and the pairs used."""
+        positives, _ = connectivity_to_edge_index(adj)
+        view = SegmentView(node_assignment, positives, None, batch, batch_size)
+        _, graph = view.rows()
+        negatives = self._negatives(positives, graph, view.num_graphs, node_assignment.size(0))
+        pairs = torch.cat([positives, negatives], dim=1)
+        labels = (torch.arange(pairs.size(1), device=pairs.device) < positives.size(1)).to(
+            node_assignment.dtype
+        )
+        logits = self.get_prob_link_logit(node_assignment, pairs)
+        if batch is None:
+            return sparse_bce_reconstruction_loss(logits, labels)
+        return sparse_bce_reconstruction_loss(logits, labels, graph[pairs[0]], view.num_graphs)
