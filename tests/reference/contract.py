@@ -21,7 +21,7 @@ def contracted(block, cluster, options):
     return normalised(edges, weighted, options)
 
 
-def normalised(edges, weighted, options, graph_of=None):
+def normalised(edges, weighted, options):
     """Self loops, negligible weights, degrees, maximum, in this order."""
     if options.remove_self_loops:
         edges = {(c, d): w for (c, d), w in edges.items() if c != d}

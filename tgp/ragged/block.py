@@ -20,6 +20,8 @@ FloatArray = npt.NDArray[np.float64]
 MAX_NODES = 2**31 - 1
 """Node ids inside a block are 32 bit: half the memory traffic in every kernel."""
 
+_DTYPES = {"indptr": "int64", "indices": "int32", "weight": "float64", "node_ptr": "int64"}
+
 _NO_WEIGHT: FloatArray = np.empty(0)
 """What kernels get in place of absent weights."""
 
@@ -161,6 +163,12 @@ class BlockCSR:
 
     def validate(self) -> BlockCSR:
         """Check every invariant; returns ``self``."""
+        for name, dtype in _DTYPES.items():
+            array = getattr(self, name)
+            if array is not None and (array.dtype != dtype or array.ndim != 1):
+                raise InputError(
+                    f"{name} must be a vector of {dtype}, got {array.ndim}-d {array.dtype}", field=name
+                )
         if self.indptr[0] != 0 or self.indptr[-1] != len(self.indices) or (np.diff(self.indptr) < 0).any():
             raise InputError(
                 "indptr must start at 0, never fall, and end at the number of edges", field="indptr"
@@ -203,6 +211,8 @@ def _weights(weight: npt.ArrayLike | None, num_edges: int) -> FloatArray | None:
         raise InputError(
             f"edge_weight must hold {num_edges} values, got shape {list(values.shape)}", field="edge_weight"
         )
+    if values.dtype.kind not in "fiub":
+        raise InputError(f"edge_weight must hold numbers, got {values.dtype}", field="edge_weight")
     values = _own(values, np.float64)
     if not np.isfinite(values).all():
         bad = int(np.flatnonzero(~np.isfinite(values))[0])
@@ -220,7 +230,10 @@ def _graph_offsets(
             raise InputError(f"num_nodes must not be negative, got {count}", field="num_nodes")
         ptr = np.array([0, count], dtype=np.int64)
     else:
-        ptr = _own(np.asarray(node_ptr), np.int64)
+        given = np.asarray(node_ptr)
+        if given.size and given.dtype.kind not in "iu":
+            raise InputError(f"node_ptr must hold integers, got {given.dtype}", field="node_ptr")
+        ptr = given.astype(np.int64)
         if ptr.ndim != 1 or len(ptr) == 0 or ptr[0] != 0 or (np.diff(ptr) < 0).any():
             raise InputError("node_ptr must be a vector that starts at 0 and never falls", field="node_ptr")
     if ptr[-1] > MAX_NODES:

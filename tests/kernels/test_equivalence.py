@@ -1,0 +1,104 @@
+"""A block is its graphs: kernels equal the reference per graph, in any order, split and thread count."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numba
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.reference.csr import entries
+from tests.reference.graclus import graclus
+from tgp.coarsen import coarsen
+from tgp.coarsen.methods import METHODS
+from tgp.coarsen.protocol import Draw
+from tgp.ragged import BlockCSR
+from tgp.testing.graphs import barabasi_albert, erdos_renyi, toy_block
+from tgp.testing.strategies import blocks, schedules
+
+seeds = st.integers(0, 2**63 - 1)
+
+
+def adjacency(block):
+    rows = [[] for _ in range(block.num_nodes)]
+    for u, v, w in entries(block):
+        rows[u].append((v, w))
+    return rows
+
+
+def flat(hierarchy, graph):
+    """Everything the hierarchy says about one graph, in local ids."""
+    out = []
+    node_ptr = hierarchy.node_ptr
+    for level in hierarchy.levels:
+        cluster = level.assignment.cluster[node_ptr[graph] : node_ptr[graph + 1]]
+        local = np.where(cluster < 0, -1, cluster - level.assignment.super_ptr[graph])
+        block = level.block.take([graph])
+        weight = None if block.weight is None else block.weight.tolist()
+        out.append((local.tolist(), block.edge_index().tolist(), weight))
+        node_ptr = level.block.node_ptr
+    return out
+
+
+@given(blocks(), st.sampled_from(["random", "degree", "index"]), seeds, st.integers(0, 9))
+def test_matching_equals_the_reference_per_graph(block, order, seed, level):
+    method = METHODS["graclus"]
+    assignment = method.assign(block, method.params(order=order), Draw(seed, level))
+    assignment.validate(block.node_ptr)
+    for g in range(block.num_graphs):
+        expected = graclus(adjacency(block.take([g])), order, seed, level)
+        lo, hi = block.node_ptr[g], block.node_ptr[g + 1]
+        assert (assignment.cluster[lo:hi] - assignment.super_ptr[g]).tolist() == expected
+
+
+def test_matching_equals_the_reference_beyond_one_window():
+    block = erdos_renyi(1, 0.0)
+    big = barabasi_albert(4500, 2, seed=4)
+    both = BlockCSR.concat([block, big, block])
+    method = METHODS["graclus"]
+    assignment = method.assign(both, method.params(), Draw(11, 3))
+    expected = graclus(adjacency(big), "random", 11, 3)
+    assert (assignment.cluster[1:-1] - 1).tolist() == expected
+
+
+@given(blocks(min_graphs=1), schedules(), seeds, st.data())
+def test_a_graph_does_not_see_its_neighbours(block, schedule, seed, data):
+    together = coarsen(block, schedule, seed).validate()
+    order = data.draw(st.permutations(range(block.num_graphs)))
+    shuffled = coarsen(block.take(order), schedule, seed).validate()
+    for place, g in enumerate(order):
+        alone = coarsen(block.take([g]), schedule, seed).validate()
+        assert flat(together, g) == flat(shuffled, place) == flat(alone, 0)
+
+
+@given(blocks(min_graphs=2), schedules(), st.data())
+def test_any_split(block, schedule, data):
+    cut = data.draw(st.integers(1, block.num_graphs - 1))
+    whole = coarsen(block, schedule, 3)
+    halves = [coarsen(block.take(range(*ends)), schedule, 3) for ends in ((0, cut), (cut, block.num_graphs))]
+    for i, level in enumerate(whole.levels):
+        joined = BlockCSR.concat([half.levels[i].block for half in halves])
+        np.testing.assert_array_equal(level.block.indptr, joined.indptr)
+        np.testing.assert_array_equal(level.block.indices, joined.indices)
+        np.testing.assert_array_equal(level.block.node_ptr, joined.node_ptr)
+        assert (level.block.weight is None) == (joined.weight is None)
+        if joined.weight is not None:
+            assert level.block.weight.tobytes() == joined.weight.tobytes()
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_any_number_of_threads(weighted, threads):
+    block = toy_block(weighted=weighted)
+    expected = [flat(coarsen(block, "graclus*2,random", 5), g) for g in range(block.num_graphs)]
+    before = numba.get_num_threads()
+    numba.set_num_threads(threads)
+    try:
+        with ThreadPoolExecutor(threads) as pool:
+            parts = pool.map(
+                lambda g: flat(coarsen(block.take([g]), "graclus*2,random", 5), 0), range(block.num_graphs)
+            )
+            assert list(parts) == expected
+    finally:
+        numba.set_num_threads(before)
