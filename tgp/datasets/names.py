@@ -1,0 +1,464 @@
+"""The table of known datasets: names, where their raw files lie, and which class reads them. Imports nothing heavy."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tgp.datasets._params import parse_call
+from tgp.errors import UnknownNameError
+
+__all__ = ["FAMILIES", "Family", "KnownDataset", "default_root", "find_raw", "known_names", "resolve"]
+
+_TU = [
+    "AIDS",
+    "alchemy_full",
+    "aspirin",
+    "benzene",
+    "BZR",
+    "BZR_MD",
+    "COIL-DEL",
+    "COIL-RAG",
+    "COLLAB",
+    "COLORS-3",
+    "COX2",
+    "COX2_MD",
+    "Cuneiform",
+    "dblp_ct1",
+    "dblp_ct2",
+    "DBLP_v1",
+    "DD",
+    "deezer_ego_nets",
+    "DHFR",
+    "DHFR_MD",
+    "ENZYMES",
+    "ER_MD",
+    "ethanol",
+    "facebook_ct1",
+    "facebook_ct2",
+    "Fingerprint",
+    "FIRSTMM_DB",
+    "FRANKENSTEIN",
+    "github_stargazers",
+    "highschool_ct1",
+    "highschool_ct2",
+    "IMDB-BINARY",
+    "IMDB-MULTI",
+    "infectious_ct1",
+    "infectious_ct2",
+    "KKI",
+    "Letter-high",
+    "Letter-low",
+    "Letter-med",
+    "malonaldehyde",
+    "MCF-7",
+    "MCF-7H",
+    "mit_ct1",
+    "mit_ct2",
+    "MOLT-4",
+    "MOLT-4H",
+    "MSRC_9",
+    "MSRC_21",
+    "MSRC_21C",
+    "MUTAG",
+    "Mutagenicity",
+    "naphthalene",
+    "NCI1",
+    "NCI109",
+    "NCI-H23",
+    "NCI-H23H",
+    "OHSU",
+    "OVCAR-8",
+    "OVCAR-8H",
+    "P388",
+    "P388H",
+    "PC-3",
+    "PC-3H",
+    "Peking_1",
+    "PROTEINS",
+    "PROTEINS_full",
+    "PTC_FM",
+    "PTC_FR",
+    "PTC_MM",
+    "PTC_MR",
+    "QM9",
+    "REDDIT-BINARY",
+    "REDDIT-MULTI-5K",
+    "REDDIT-MULTI-12K",
+    "reddit_threads",
+    "salicylic_acid",
+    "SF-295",
+    "SF-295H",
+    "SN12C",
+    "SN12CH",
+    "SW-620",
+    "SW-620H",
+    "SYNTHETIC",
+    "SYNTHETICnew",
+    "Synthie",
+    "toluene",
+    "Tox21_AhR_training",
+    "Tox21_AhR_testing",
+    "Tox21_AhR_evaluation",
+    "Tox21_AR_training",
+    "Tox21_AR_testing",
+    "Tox21_AR_evaluation",
+    "Tox21_AR-LBD_training",
+    "Tox21_AR-LBD_testing",
+    "Tox21_AR-LBD_evaluation",
+    "Tox21_ARE_training",
+    "Tox21_ARE_testing",
+    "Tox21_ARE_evaluation",
+    "Tox21_aromatase_training",
+    "Tox21_aromatase_testing",
+    "Tox21_aromatase_evaluation",
+    "Tox21_ATAD5_training",
+    "Tox21_ATAD5_testing",
+    "Tox21_ATAD5_evaluation",
+    "Tox21_ER_training",
+    "Tox21_ER_testing",
+    "Tox21_ER_evaluation",
+    "Tox21_ER-LBD_training",
+    "Tox21_ER-LBD_testing",
+    "Tox21_ER-LBD_evaluation",
+    "Tox21_HSE_training",
+    "Tox21_HSE_testing",
+    "Tox21_HSE_evaluation",
+    "Tox21_MMP_training",
+    "Tox21_MMP_testing",
+    "Tox21_MMP_evaluation",
+    "Tox21_p53_training",
+    "Tox21_p53_testing",
+    "Tox21_p53_evaluation",
+    "Tox21_PPAR-gamma_training",
+    "Tox21_PPAR-gamma_testing",
+    "Tox21_PPAR-gamma_evaluation",
+    "TRIANGLES",
+    "tumblr_ct1",
+    "tumblr_ct2",
+    "twitch_egos",
+    "TWITTER-Real-Graph-Partial",
+    "UACC257",
+    "UACC257H",
+    "uracil",
+    "Yeast",
+    "YeastH",
+    "ZINC_full",
+    "ZINC_test",
+    "ZINC_train",
+    "ZINC_val",
+]
+
+_PYGSP = "Airfoil BarabasiAlbert Comet Community DavidSensorNet ErdosRenyi Grid2d Logo Minnesota Path RandomRegular Ring Sensor StochasticBlockModel SwissRoll Torus Bunny Cube Sphere TwoMoons"
+
+
+@dataclass(frozen=True)
+class Family:
+    """A collection whose members one class reads.
+
+    Args:
+        name: how a name is qualified (``TUDataset/MUTAG``) and the folder below the root.
+        target: the class, ``"module:attribute"``.
+        members: known names.
+        summary: one line for the listing.
+        folder: raw folder below the family's folder; ``{name}`` and ``{lower}`` are filled in.
+        files: raw files that must be there before anything is read.
+        host: where downloads come from; empty if the data is generated.
+        named: whether the class takes a ``name``.
+        needs: package that must be installed.
+        open_ended: whether names outside ``members`` may exist.
+    """
+
+    name: str
+    target: str
+    members: tuple[str, ...]
+    summary: str
+    folder: str = "{name}/raw"
+    files: tuple[str, ...] = ()
+    host: str = "github.com"
+    named: bool = True
+    needs: str = ""
+    open_ended: bool = False
+
+
+@dataclass(frozen=True)
+class KnownDataset:
+    """A dataset that the table knows: its family, its name as the family writes it, and constructor arguments."""
+
+    family: Family
+    name: str
+    params: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """Name for messages."""
+        return f"{self.family.name}/{self.name}"
+
+    def raw_folder(self) -> str:
+        """Where the raw files lie below the family's folder."""
+        return _fill(self.family.folder, self.name)
+
+    def raw_files(self) -> list[str]:
+        """Names of the raw files."""
+        return [_fill(name, self.name) for name in self.family.files]
+
+
+def _fill(template: str, name: str) -> str:
+    lower = name.lower()
+    return template.format(
+        name=name, lower=lower, under=lower.replace("-", "_"), capital=name.capitalize(), short=lower[:3]
+    )
+
+
+def _pyg(cls: str) -> str:
+    return f"torch_geometric.datasets:{cls}"
+
+
+FAMILIES: dict[str, Family] = {
+    family.name: family
+    for family in (
+        Family(
+            "TUDataset",
+            "tgp.datasets.tu:open_tu",
+            tuple(_TU),
+            "Graph classification (TU Dortmund)",
+            files=("{name}_A.txt", "{name}_graph_indicator.txt"),
+            host="www.chrsmrrs.com",
+            open_ended=True,
+        ),
+        Family(
+            "Planetoid",
+            _pyg("Planetoid"),
+            ("Cora", "CiteSeer", "PubMed"),
+            "Citation graphs with the public split",
+            files=tuple(
+                f"ind.{{lower}}.{part}"
+                for part in ["x", "tx", "allx", "y", "ty", "ally", "graph", "test.index"]
+            ),
+        ),
+        Family(
+            "HeterophilousGraphDataset",
+            _pyg("HeterophilousGraphDataset"),
+            ("Roman-empire", "Amazon-ratings", "Minesweeper", "Tolokers", "Questions"),
+            "Node classification under heterophily",
+            folder="{under}/raw",
+            files=("{under}.npz",),
+        ),
+        Family(
+            "CitationFull",
+            _pyg("CitationFull"),
+            ("Cora", "Cora_ML", "CiteSeer", "DBLP", "PubMed"),
+            "Full citation graphs",
+            folder="{lower}/raw",
+            files=("{lower}.npz",),
+        ),
+        Family(
+            "Amazon",
+            _pyg("Amazon"),
+            ("Computers", "Photo"),
+            "Co-purchase graphs",
+            folder="{capital}/raw",
+            files=("amazon_electronics_{lower}.npz",),
+        ),
+        Family(
+            "Coauthor",
+            _pyg("Coauthor"),
+            ("CS", "Physics"),
+            "Co-author graphs",
+            files=("ms_academic_{short}.npz",),
+        ),
+        Family(
+            "GNNBenchmarkDataset",
+            _pyg("GNNBenchmarkDataset"),
+            ("PATTERN", "CLUSTER", "MNIST", "CIFAR10", "TSP"),
+            "Benchmarking GNNs; :split=val and :split=test choose the others",
+            files=("{name}_v2.pt",),
+            host="data.pyg.org",
+        ),
+        Family(
+            "MoleculeNet",
+            _pyg("MoleculeNet"),
+            tuple(
+                [
+                    "ESOL",
+                    "FreeSolv",
+                    "Lipo",
+                    "PCBA",
+                    "MUV",
+                    "HIV",
+                    "BACE",
+                    "BBBP",
+                    "Tox21",
+                    "ToxCast",
+                    "SIDER",
+                    "ClinTox",
+                ]
+            ),
+            "Molecular properties",
+            folder="{lower}/raw",
+            host="deepchemdata.s3-us-west-1.amazonaws.com",
+            needs="rdkit",
+        ),
+        Family(
+            "LRGBDataset",
+            _pyg("LRGBDataset"),
+            ("PascalVOC-SP", "COCO-SP", "PCQM-Contact", "Peptides-func", "Peptides-struct"),
+            "Long-range graph benchmark; :split=val and :split=test choose the others",
+            folder="{lower}/raw",
+            host="www.dropbox.com",
+        ),
+        Family(
+            "ZINC",
+            _pyg("ZINC"),
+            ("ZINC",),
+            "Molecules (regression); :subset=true for the 12k subset",
+            folder="raw",
+            files=tuple(f"{s}.{e}" for e in ("pickle", "index") for s in ("train", "val", "test")),
+            host="www.dropbox.com",
+            named=False,
+        ),
+        Family(
+            "GraphClassificationBench",
+            "tgp.datasets.graph_classification_bench:GraphClassificationBench",
+            ("GraphClassificationBench",),
+            "Graph classification that needs topology and features; :easy=false, :small=false, :split=test",
+            folder="raw",
+            named=False,
+        ),
+        Family(
+            "EXPWL1Dataset",
+            "tgp.datasets.expwl1:EXPWL1Dataset",
+            ("EXPWL1",),
+            "Pairs of graphs that test the expressive power of pooling",
+            folder="raw",
+            files=("EXPWL1.pkl",),
+            named=False,
+        ),
+        Family(
+            "MultipartiteGraphDataset",
+            "tgp.datasets.multipartite_graph:MultipartiteGraphDataset",
+            ("Multipartite",),
+            "Multipartite graphs",
+            folder="raw",
+            host="zenodo.org",
+            named=False,
+        ),
+        Family(
+            "GsetDataset",
+            "tgp.datasets.gset:GsetDataset",
+            tuple(f"G{i}" for i in (*range(1, 68), 70, 72, 77, 81)),
+            "Max-cut graphs",
+            host="web.stanford.edu",
+        ),
+        Family(
+            "CSBMDataset",
+            "tgp.datasets.csbm:CSBMDataset",
+            ("CSBM",),
+            "Contextual stochastic block models, generated",
+            host="",
+            named=False,
+        ),
+        Family(
+            "PyGSPDataset",
+            "tgp.datasets.pygsp:PyGSPDataset",
+            tuple(_PYGSP.split()),
+            "Graphs of the PyGSP package, generated",
+            host="",
+            needs="pygsp",
+        ),
+        Family(
+            "OGB-G",
+            "ogb.graphproppred:PygGraphPropPredDataset",
+            ("ogbg-molhiv", "ogbg-molpcba", "ogbg-ppa", "ogbg-code2"),
+            "Open Graph Benchmark, graph property prediction",
+            folder="{under}/raw",
+            host="snap.stanford.edu",
+            needs="ogb",
+            open_ended=True,
+        ),
+        Family(
+            "OGB-N",
+            "ogb.nodeproppred:PygNodePropPredDataset",
+            ("ogbn-arxiv", "ogbn-products", "ogbn-proteins", "ogbn-mag", "ogbn-papers100M"),
+            "Open Graph Benchmark, node property prediction",
+            folder="{under}/raw",
+            host="snap.stanford.edu",
+            needs="ogb",
+            open_ended=True,
+        ),
+    )
+}
+
+
+def _entries() -> Iterator[tuple[str, Family, str]]:
+    for family in FAMILIES.values():
+        for name in family.members:
+            yield name, family, f"{family.name}/{name}"
+
+
+def known_names() -> list[str]:
+    """Every name; those that two collections share are qualified after the first."""
+    seen: set[str] = set()
+    names = []
+    for name, _, label in _entries():
+        names.append(label if name.lower() in seen else name)
+        seen.add(name.lower())
+    return names
+
+
+def resolve(spec: str) -> KnownDataset | None:
+    """The dataset that ``"NAME"``, ``"Family/NAME"`` or ``"NAME:key=value"`` means, ignoring case; ``None`` if unknown.
+
+    Raises:
+        UnknownNameError: for a known collection without such a member.
+    """
+    name, params = parse_call(spec)
+    head, slash, rest = name.partition("/")
+    families = {key.lower(): family for key, family in FAMILIES.items()}
+    if slash and head.lower() in families:
+        family = families[head.lower()]
+        members = {member.lower(): member for member in family.members}
+        if rest.lower() not in members and not family.open_ended:
+            raise UnknownNameError(f"dataset of {family.name}", rest, family.members)
+        return KnownDataset(family, members.get(rest.lower(), rest), params)
+    for prefix, key in (("ogbg-", "OGB-G"), ("ogbn-", "OGB-N")):
+        if name.lower().startswith(prefix):
+            return KnownDataset(FAMILIES[key], name.lower(), params)
+    for member, family, _ in _entries():
+        if member.lower() == name.lower():
+            return KnownDataset(family, member, params)
+    return None
+
+
+def nearest_names(name: str, count: int = 3) -> list[str]:
+    """Known names that look like ``name``."""
+    valid = {known.lower(): known for known in known_names()}
+    found = difflib.get_close_matches(name.lower(), valid, n=count, cutoff=0.6)
+    return [valid[key] for key in found]
+
+
+def default_root() -> Path:
+    """Where datasets are kept if nobody says otherwise: ``$TGP_DATA``, else ``./data``."""
+    return Path(os.environ.get("TGP_DATA") or "data")
+
+
+def find_raw(known: KnownDataset, root: Path) -> Path | None:
+    """The family's folder below which the raw files lie, or ``None``: ``root/Family`` first, then ``root``."""
+    for base in family_folders(known, root):
+        folder = base / known.raw_folder()
+        files = known.raw_files()
+        if (
+            all((folder / name).is_file() for name in files)
+            if files
+            else folder.is_dir() and any(folder.iterdir())
+        ):
+            return base
+    return None
+
+
+def family_folders(known: KnownDataset, root: Path) -> list[Path]:
+    """Where a family's folder may be, the usual place first."""
+    return [root / known.family.name, root]

@@ -1,0 +1,91 @@
+"""Where units run: a thread of this process, worker processes, or a Dask cluster."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+from collections.abc import Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from typing import Any
+
+from tgp.errors import InputError, MissingPackageError, TgpError
+from tgp.pipeline.config import CoarsenConfig
+from tgp.pipeline.threads import start_worker
+
+__all__ = ["open_executor"]
+
+CONNECT_TIMEOUT = 10.0
+"""Seconds to wait for a Dask scheduler."""
+
+
+@contextlib.contextmanager
+def open_executor(config: CoarsenConfig) -> Iterator[tuple[Executor, int]]:
+    """An executor for a configuration and how many units to keep in flight.
+
+    When the block is left by an error or an interrupt, running units are abandoned: whatever they would
+    have written is written again by the next run.
+    """
+    if config.scheduler is not None:
+        with _dask(config.scheduler) as found:
+            yield found
+    elif config.workers > 1:
+        with _processes(config.workers) as pool:
+            yield pool, 2 * config.workers
+    else:
+        # Work happens in a thread so that the main thread hears signals while kernels run.
+        pool = ThreadPoolExecutor(1, thread_name_prefix="tgp-unit")
+        try:
+            yield pool, 2
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+@contextlib.contextmanager
+def _processes(workers: int) -> Iterator[Executor]:
+    before = set(multiprocessing.active_children())
+    # Spawned, not forked: torch, numba and HDF5 do not survive a fork of a busy process.
+    pool = ProcessPoolExecutor(
+        workers, mp_context=multiprocessing.get_context("spawn"), initializer=start_worker
+    )
+    try:
+        yield pool
+        pool.shutdown()
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)
+        for child in set(multiprocessing.active_children()) - before:
+            child.kill()
+        raise
+
+
+@contextlib.contextmanager
+def _dask(scheduler: str) -> Iterator[tuple[Executor, int]]:
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise MissingPackageError(
+            "a scheduler needs the package 'distributed'", hint="pip install 'tgp-coarsen[dask]'"
+        ) from error
+    target: dict[str, Any] = (
+        {"scheduler_file": scheduler} if os.path.exists(scheduler) else {"address": scheduler}
+    )
+    try:
+        client = Client(**target, timeout=CONNECT_TIMEOUT, set_as_default=False)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise InputError(
+            f"no Dask scheduler answers at {scheduler!r}: {error}",
+            field="scheduler",
+            hint="start one with 'dask scheduler', or name its scheduler file",
+        ) from error
+    with client:
+        threads = sum(client.nthreads().values())
+        if not threads:
+            raise TgpError(
+                f"the Dask scheduler at {scheduler!r} has no workers", hint=f"dask worker {scheduler}"
+            )
+        # Units have side effects (files), so equal calls must not be taken for one.
+        executor = client.get_executor(pure=False)
+        try:
+            yield executor, 2 * threads
+        finally:
+            executor.shutdown(wait=False)

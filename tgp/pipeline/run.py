@@ -1,0 +1,269 @@
+"""Coarsen a dataset into a store: open, plan, run units, publish, report."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tgp.coarsen.executor import run_units
+from tgp.coarsen.plan import Plan, plan_units
+from tgp.coarsen.schedule import Schedule, parse_schedule
+from tgp.errors import InputError
+from tgp.pipeline.breakeven import BATCH_SIZE, measure_epoch
+from tgp.pipeline.config import DEFAULT_SHARD_SIZE, CoarsenConfig, hierarchy_name
+from tgp.pipeline.executors import open_executor
+from tgp.pipeline.jobs import HierarchyJob, JobReport, run_job, topology, warm_up
+from tgp.pipeline.report import BreakEven, RunPlan, Summary, describe_manifest
+from tgp.pipeline.source import Source, open_source, slice_table
+from tgp.store import HierarchySpec, StoreSpec, StoreWriter, Task, data_digest, read_spec
+from tgp.store import format as store_format
+
+__all__ = ["coarsen_dataset", "plan_run"]
+
+Progress = Callable[[str, int, int], None]
+"""Called with (stage, done, total)."""
+
+
+def _ignore(stage: str, done: int, total: int) -> None:
+    pass
+
+
+@dataclass(frozen=True, eq=False)
+class _Prepared:
+    """Everything that is known before anything is written."""
+
+    config: CoarsenConfig
+    source: Source
+    schedules: tuple[Schedule, ...]
+    plan: Plan
+    spec: StoreSpec
+    open_seconds: float
+
+
+def coarsen_dataset(
+    config: CoarsenConfig,
+    *,
+    progress: Progress = _ignore,
+    executor: Executor | None = None,
+    measure: bool = True,
+) -> Summary:
+    """Compute the hierarchies of a configuration and store them.
+
+    Whatever a store already holds is kept: a complete store is left alone, an interrupted one is continued,
+    new hierarchies are added. Any executor, order or number of interruptions ends in the same bytes.
+
+    Args:
+        config: what to do.
+        progress: told about stages.
+        executor: any ``concurrent.futures.Executor`` whose workers see the same files; made from the
+            configuration if absent.
+        measure: whether to measure when the run will have paid back.
+
+    Raises:
+        StoreMismatchError: the store was made from something else.
+        DatasetError: the dataset cannot be opened.
+    """
+    progress("opening the dataset", 0, 0)
+    prepared = _prepare(config)
+    writer = StoreWriter.open(config.path, prepared.spec, force=config.force)
+    if config.retry_failed:
+        _forget_failures(writer)
+    if writer.is_complete:
+        return _summary(prepared, writer, "up to date")
+    tasks = _my_tasks(writer.pending(), config.shard)
+    if executor is not None:
+        return _run(prepared, writer, tasks, executor, None, progress, measure)
+    with open_executor(config) as (pool, in_flight):
+        return _run(prepared, writer, tasks, pool, in_flight, progress, measure)
+
+
+def plan_run(config: CoarsenConfig) -> RunPlan:
+    """What :func:`coarsen_dataset` would do; writes nothing."""
+    prepared = _prepare(config)
+    table, spec = prepared.source.table, prepared.spec
+    writer = StoreWriter(config.path, spec)
+    stored = read_spec(config.path)
+    done = stored is not None and writer.is_complete and not config.force
+    parts = spec.num_units * (1 + len(spec.hierarchies))
+    pending = 0 if done else parts if stored is None or config.force else len(writer.pending())
+    return RunPlan(
+        path=str(config.path),
+        dataset=prepared.source.description,
+        num_graphs=table.num_graphs,
+        num_nodes=table.num_nodes,
+        num_edges=int(table.fields["edge_index"].ptr[-1]),
+        hierarchies=[{"name": h.name, "levels": len(h.schedule), "seed": h.seed} for h in spec.hierarchies],
+        num_units=spec.num_units,
+        pending=pending,
+        estimated_bytes=prepared.plan.total_bytes,
+        peak_memory=prepared.plan.peak_bytes(config.workers) + _table_bytes(prepared.source),
+        profile=spec.profile,
+        up_to_date=done,
+    )
+
+
+def _prepare(config: CoarsenConfig) -> _Prepared:
+    started = time.perf_counter()
+    schedules = tuple(parse_schedule(text) for text in config.poolers)
+    hierarchies = _hierarchies(config, schedules)
+    source = open_source(config)
+    digest = data_digest(source.table)
+    stored = None if config.force else read_spec(config.path)
+    plan = _plan(config, source, schedules)
+    bounds, profile = plan.bounds, config.profile or "fast"
+    if stored is not None and stored.data_digest == digest:
+        # New hierarchies follow the cut and the profile of the store, unless something else is asked for.
+        if config.shard_size in (None, stored.dataset.get("shard_size")):
+            bounds = stored.bounds
+        profile = config.profile or stored.profile
+    description = {**source.description, "shard_size": config.shard_size or DEFAULT_SHARD_SIZE}
+    spec = StoreSpec(description, digest, source.table.num_graphs, bounds, profile, hierarchies)
+    return _Prepared(config, source, schedules, plan, spec, time.perf_counter() - started)
+
+
+def _hierarchies(config: CoarsenConfig, schedules: Sequence[Schedule]) -> tuple[HierarchySpec, ...]:
+    names = config.names or tuple(hierarchy_name(s) for s in schedules)
+    if len({n.lower() for n in names}) != len(names):
+        raise InputError(
+            f"hierarchies need different names, got {', '.join(names)}",
+            field="names",
+            hint="the same schedule was given twice, or --name is needed to tell them apart",
+        )
+    return tuple(HierarchySpec(n, s.to_json(), config.seed) for n, s in zip(names, schedules, strict=True))
+
+
+def _plan(config: CoarsenConfig, source: Source, schedules: Sequence[Schedule]) -> Plan:
+    table = source.table
+    edges = table.fields.get("edge_index")
+    counts = np.zeros(table.num_graphs, np.int64) if edges is None else np.diff(edges.ptr)
+    extra = np.zeros(table.num_graphs, np.int64)
+    for name, entry in table.fields.items():
+        if name not in ("edge_index", "edge_weight"):
+            per_row = entry.values.nbytes // max(entry.values.shape[entry.axis], 1)
+            extra += per_row * np.diff(entry.ptr)
+    return plan_units(
+        np.diff(table.node_ptr),
+        counts,
+        schedules,
+        shard_size=config.shard_size or DEFAULT_SHARD_SIZE,
+        extra_bytes=extra,
+    )
+
+
+def _table_bytes(source: Source) -> int:
+    return sum(entry.values.nbytes for entry in source.table.fields.values())
+
+
+def _my_tasks(tasks: list[Task], shard: tuple[int, int] | None) -> list[Task]:
+    if shard is None:
+        return tasks
+    job, jobs = shard
+    return [task for task in tasks if task.unit % jobs == job]
+
+
+def _forget_failures(writer: StoreWriter) -> None:
+    """Make the units of failed graphs pending again; the store is incomplete until they are done."""
+    units = [
+        (unit, entry.name)
+        for entry in writer.spec.hierarchies
+        for unit in range(writer.spec.num_units)
+        if (record := writer.record(unit, entry.name)) is not None and record.shard.failures
+    ]
+    if units:
+        writer.files.remove(store_format.MANIFEST)
+        for unit, name in units:
+            writer.files.remove(f"{store_format.RECORDS}/{store_format.record_file(unit, name)}")
+
+
+def _run(
+    prepared: _Prepared,
+    writer: StoreWriter,
+    tasks: list[Task],
+    executor: Executor,
+    in_flight: int | None,
+    progress: Progress,
+    measure: bool,
+) -> Summary:
+    names = [h.name for h in writer.spec.hierarchies]
+    compiled = 0.0
+    if any(task.part in names for task in tasks):
+        progress("preparing kernels (compiled on first use, then cached)", 0, 0)
+        schedules = [h.schedule for h in writer.spec.hierarchies]
+        compiled = executor.submit(warm_up, schedules, prepared.config.metrics).result()
+    started = time.perf_counter()
+    done = len(tasks) - sum(task.part in names for task in tasks)
+    reports: list[JobReport] = []
+    progress("coarsening", done, len(tasks))
+    jobs = _jobs(prepared, writer, tasks)
+    for _, report in run_units(run_job, jobs, executor, in_flight=in_flight):
+        reports.append(report)
+        progress("coarsening", done + len(reports), len(tasks))
+    missing = writer.pending()
+    if not missing:
+        writer.publish()
+    seconds = time.perf_counter() - started
+    summary = _summary(prepared, writer, "incomplete" if missing else "complete")
+    graphs = sum(r.num_graphs for r in reports)
+    summary = replace(
+        summary,
+        units_done=len(tasks),
+        units_missing=len(missing),
+        seconds=seconds,
+        compile_seconds=compiled,
+        graphs_per_second=graphs / seconds if graphs else None,
+    )
+    if measure and reports and not missing:
+        progress("measuring the break-even", 0, 0)
+        summary = replace(summary, break_even=_break_even(prepared, reports, executor, seconds))
+    return summary
+
+
+def _jobs(prepared: _Prepared, writer: StoreWriter, tasks: list[Task]) -> Iterator[HierarchyJob]:
+    """Jobs of the hierarchies, unit by unit; the graphs of a unit are written here, while workers compute."""
+    table, bounds = prepared.source.table, writer.spec.bounds
+    for task in tasks:
+        low, high = bounds[task.unit], bounds[task.unit + 1]
+        if task.part == store_format.GRAPHS:
+            writer.write_graphs(task.unit, slice_table(table, low, high))
+        else:
+            yield HierarchyJob(
+                writer, task.unit, task.part, topology(table, low, high), prepared.config.metrics
+            )
+
+
+def _break_even(
+    prepared: _Prepared, reports: list[JobReport], executor: Executor, seconds: float
+) -> BreakEven:
+    names = sorted({r.name for r in reports})
+    engine = sum(r.engine_seconds for r in reports)
+    graphs = sum(r.num_graphs for r in reports)
+    sample: dict[str, Any]
+    # Where one batch takes long, the run itself was measurement enough.
+    slow = engine / graphs * min(BATCH_SIZE, prepared.spec.num_graphs) > 1.0
+    sample = executor.submit(
+        measure_epoch, str(prepared.config.path), names, engine if slow else None
+    ).result()
+    return BreakEven(spent=seconds, **sample)
+
+
+def _summary(prepared: _Prepared, writer: StoreWriter, status: str) -> Summary:
+    from tgp.store.manifest import read_manifest
+    from tgp.store.reader import StoreReader
+
+    spec = writer.spec
+    base = Summary(str(prepared.config.path), status, spec.num_graphs, spec.num_units)
+    base = replace(base, open_seconds=prepared.open_seconds)
+    if status == "incomplete":
+        return base
+    hierarchies, size = describe_manifest(read_manifest(writer.files))
+    asked = {h.name for h in spec.hierarchies}
+    failures = []
+    if any(h.failures for h in hierarchies if h.name in asked):
+        reader = StoreReader(prepared.config.path)
+        failures = [(name, f) for name in sorted(asked) for f in reader.failures(name)]
+    return replace(base, hierarchies=hierarchies, bytes=size, failures=failures)

@@ -1,0 +1,189 @@
+"""Open what ``--dataset`` names: a table of graphs, where it came from, and its blocks."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tgp.datasets._params import as_literal, parse_call
+from tgp.datasets.builtin import BUILTIN, make_builtin
+from tgp.datasets.names import KnownDataset, default_root, family_folders, find_raw, nearest_names, resolve
+from tgp.errors import DatasetError, InputError, ParameterError
+from tgp.pipeline import transforms
+from tgp.pipeline.config import CoarsenConfig
+from tgp.ragged import BlockCSR, Field, GraphTable
+
+__all__ = ["Source", "open_source", "slice_table", "table_block"]
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """Graphs to coarsen.
+
+    Args:
+        table: every attribute of every graph.
+        description: where they came from, without places on this machine; goes into the manifest.
+    """
+
+    table: GraphTable
+    description: dict[str, Any]
+
+
+def open_source(config: CoarsenConfig) -> Source:
+    """Open the dataset of a configuration and apply its transforms.
+
+    Raises:
+        DatasetError: it is not there, cannot be read, or holds no graphs.
+    """
+    table, description = _open(config.dataset, config.root or default_root())
+    if config.limit is not None and config.limit < table.num_graphs:
+        table = table.take(np.arange(config.limit))
+        description["limit"] = config.limit
+    if table.num_graphs == 0:
+        raise DatasetError(f"dataset {config.dataset!r} holds no graphs")
+    if config.exclude:
+        table = transforms.exclude(table, config.exclude)
+        description["exclude"] = sorted(config.exclude)
+    for name, change in (
+        ("undirected", transforms.make_undirected),
+        ("largest_component", transforms.keep_largest_component),
+        ("add_degree", transforms.add_degree),
+    ):
+        if getattr(config, name):
+            table = change(table)
+            description[name] = True
+    return Source(table, description)
+
+
+def table_block(table: GraphTable) -> BlockCSR:
+    """The adjacency of the graphs; weights come from ``edge_weight``, never from ``edge_attr``."""
+    edges = table.fields.get("edge_index")
+    if edges is None:
+        raise DatasetError(f"graphs need an 'edge_index', got {', '.join(table.fields) or 'nothing'}")
+    shift = np.repeat(table.node_ptr[:-1], np.diff(edges.ptr))
+    weight = table.fields.get("edge_weight")
+    if weight is not None and not np.array_equal(weight.ptr, edges.ptr):
+        raise DatasetError("'edge_weight' must hold one value per edge of every graph")
+    try:
+        return BlockCSR.from_edge_index(
+            edges.values + shift, None if weight is None else weight.values, node_ptr=table.node_ptr
+        )
+    except InputError as error:
+        raise DatasetError(str(error)) from error
+
+
+def slice_table(table: GraphTable, low: int, high: int, names: Collection[str] | None = None) -> GraphTable:
+    """Graphs ``low:high`` with all or some of their attributes, as views."""
+    fields = {}
+    for name, entry in table.fields.items():
+        if names is None or name in names:
+            first, last = int(entry.ptr[low]), int(entry.ptr[high])
+            values = entry.values[..., first:last] if entry.axis else entry.values[first:last]
+            ptr = entry.ptr[low : high + 1] - first
+            fields[name] = Field(name, values, ptr, entry.axis, entry.form, entry.shifted)
+    return GraphTable(table.node_ptr[low : high + 1] - table.node_ptr[low], fields)
+
+
+def _open(spec: str, root: Path) -> tuple[GraphTable, dict[str, Any]]:
+    if os.path.exists(spec) and (os.sep in spec or "." in spec):
+        return _open_path(Path(spec), {})
+    name = spec.partition(":")[0]
+    if name.lower() in BUILTIN:
+        table, values = make_builtin(spec)
+        return table, {"source": "builtin", **values}
+    target = spec.partition(":")[2]
+    if target and "=" not in target.partition(":")[0]:
+        return _open_callable(spec)
+    known = resolve(spec)
+    if known is not None:
+        return _open_known(known, root)
+    path, params = parse_call(spec)
+    if Path(path).exists():
+        return _open_path(Path(path), params)
+    raise _unknown(path)
+
+
+def _unknown(name: str) -> DatasetError:
+    guess = nearest_names(name) + [b for b in BUILTIN if b.startswith(name[:2].lower())]
+    near = f" Did you mean {' or '.join(repr(g) for g in guess[:3])}?" if guess else ""
+    kind = (
+        "no file or folder"
+        if os.sep in name or "." in name
+        else "neither a known dataset nor a file or folder"
+    )
+    return DatasetError(f"{name!r} is {kind}.{near}", hint="'tgp datasets' lists the known names")
+
+
+def _open_known(known: KnownDataset, root: Path) -> tuple[GraphTable, dict[str, Any]]:
+    description: dict[str, Any] = {"source": known.family.name, "name": known.name}
+    description.update({key: as_literal(text) for key, text in known.params.items()})
+    if known.family.name == "TUDataset" and "cleaned" not in known.params:
+        return _open_tu(known, root), description
+    from tgp.datasets._pyg import open_pyg
+
+    return _convert(open_pyg(known, root)), description
+
+
+def _open_tu(known: KnownDataset, root: Path) -> GraphTable:
+    from tgp.datasets.tu import download_tu, read_tu
+
+    options: dict[str, bool] = {}
+    for key, text in known.params.items():
+        value = as_literal(text)
+        if key not in ("use_node_attr", "use_edge_attr") or not isinstance(value, bool):
+            raise ParameterError(
+                f"TUDataset takes use_node_attr and use_edge_attr, each true or false, got {key}={text}",
+                field=key,
+            )
+        options[key] = value
+    base = find_raw(known, root)
+    if base is None:
+        base = family_folders(known, root)[0]
+        download_tu(known.name, base / known.raw_folder())
+    return read_tu(base / known.raw_folder(), known.name, **options)
+
+
+def _open_path(path: Path, params: dict[str, str]) -> tuple[GraphTable, dict[str, Any]]:
+    from tgp.datasets.local import is_processed_file, open_local
+
+    description = {"source": "local", "name": path.resolve().name, **params}
+    if is_processed_file(path):
+        from tgp.datasets._processed import load_processed
+
+        return _convert(load_processed(path)), description
+    return open_local(path, params), description
+
+
+def _open_callable(spec: str) -> tuple[GraphTable, dict[str, Any]]:
+    """``module:callable[:key=value...]``; modules of the working directory count."""
+    module, _, rest = spec.partition(":")
+    attribute, params = parse_call(rest)
+    added = os.getcwd()
+    sys.path.insert(0, added)
+    try:
+        target = getattr(importlib.import_module(module), attribute)
+    except ModuleNotFoundError as error:
+        if error.name is None or not (module == error.name or module.startswith(f"{error.name}.")):
+            raise DatasetError(f"{spec!r} cannot be imported: {error}") from error
+        raise _unknown(module) from None
+    except (ImportError, AttributeError) as error:
+        raise DatasetError(f"{spec!r} cannot be imported: {error}") from error
+    finally:
+        sys.path.remove(added)
+    found = target(**{key: as_literal(text) for key, text in params.items()}) if callable(target) else target
+    table = found if isinstance(found, GraphTable) else _convert(found)
+    return table, {"source": "callable", "name": spec}
+
+
+def _convert(graphs: Any) -> GraphTable:
+    """PyG graphs as a table; needs torch."""
+    from tgp.data.convert import graphs_to_table
+
+    return graphs_to_table(graphs)
