@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 import torch
 from torch_geometric.data import Data
+from torch_geometric.data.data import BaseData
 
-from tgp.coarsen import coarsen_safe, parse_schedule
+from tgp.coarsen import METHODS, coarsen_safe, parse_schedule
 from tgp.data.convert import graphs_to_arrays
+from tgp.select import SelectOutput
 from tgp.store import FailureRecord, HierarchySpec, StoreSpec, StoreWriter, data_digest
 
 
@@ -30,7 +32,7 @@ def build_graphs(count, seed=0, *, weighted=True, rich=True, smallest=1):
             data.edge_attr = torch.from_numpy(rng.integers(0, 9, size=(edges.shape[1], 2)).astype(np.int16))
             data.scalar = torch.tensor(float(number))
             data.count = number
-            data.ratio = number / 7
+            data.ratio = number / 8  # exact in single precision, which batches have
             data.flag = number % 2 == 0
             data.name = f"graph {number} é"
             data.root_index = torch.tensor([n - 1]) if n else torch.zeros(0, dtype=torch.long)
@@ -70,3 +72,58 @@ def make_store(tmp_path_factory):
         return write_store(tmp_path_factory.mktemp("store") / "toy", graphs, named, **options)
 
     return make
+
+
+def assert_same(left, right, where="graph"):
+    """Everything equal: attributes, values, dtypes, levels, assignments with their extras."""
+    assert type(left) is type(right), where
+    if isinstance(left, torch.Tensor):
+        assert (left.dtype, left.shape, left.device) == (right.dtype, right.shape, right.device), where
+        assert torch.equal(left, right), where
+    elif isinstance(left, SelectOutput):
+        assert (left.num_nodes, left.num_supernodes, left.is_dense) == (
+            right.num_nodes,
+            right.num_supernodes,
+            right.is_dense,
+        ), where
+        assert left._extra_args == right._extra_args, where
+        names = ["batch", *sorted(left._extra_args)]
+        names += ["s"] if left.is_dense else ["node_index", "cluster_index", "weight"]
+        for name in names:
+            assert_same(getattr(left, name), getattr(right, name), f"{where}.so.{name}")
+        assert_same(left.s_inv.to_dense(), right.s_inv.to_dense(), f"{where}.so.s_inv")
+    elif isinstance(left, BaseData):
+        assert set(left.keys()) == set(right.keys()), where
+        for key in left.to_dict():
+            if not key.startswith("_"):
+                assert_same(left[key], right[key], f"{where}.{key}")
+        assert left.num_nodes == right.num_nodes, where
+    elif isinstance(left, list):
+        assert len(left) == len(right), where
+        for number, (a, b) in enumerate(zip(left, right, strict=True)):
+            assert_same(a, b, f"{where}[{number}]")
+    else:
+        assert left == right, where
+
+
+@pytest.fixture(scope="session")
+def same():
+    return assert_same
+
+
+@pytest.fixture(scope="session")
+def schedules():
+    """A schedule for every level method that can be imported."""
+    options = {
+        "nmf": "nmf:k=3,nopool",
+        "eigen": "eigen:k=3:num_modes=2,nopool",
+        "kmis": "kmis:scorer=degree*2",
+    }
+    found = []
+    for alias in METHODS:
+        try:
+            METHODS[alias]  # imports the method
+        except ModuleNotFoundError:
+            continue
+        found.append(options.get(alias, f"{alias}*2"))
+    return found

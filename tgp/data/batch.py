@@ -55,13 +55,18 @@ class PooledBatch(Batch):
             LevelCountError: the graphs have different numbers of levels.
         """
         excluded = set(exclude_keys or ())
-        nested = _nested_keys(data_list[0]) - excluded
+        first = data_list[0]
+        nested = _nested_keys(first) - excluded
         follow = list(follow_batch or ())
-        batch = super().from_data_list(data_list, follow, sorted(excluded | nested))
+        # PyG makes 'batch' anew, but cannot read that of an empty graph before.
+        renewed = {"batch"} if isinstance(first, Data) and not isinstance(first, Batch) else set()
+        batch = super().from_data_list(data_list, follow, sorted(excluded | nested | renewed))
+        if renewed & set(first.keys()) and "ptr" in batch:
+            batch._slice_dict["batch"], batch._inc_dict["batch"] = batch.ptr, torch.arange(len(data_list))
         for key in nested:
             batch[key] = _join([data[key] for data in data_list], key)
-        if isinstance(data_list[0], Data):
-            forms = {key: form for key in data_list[0].to_dict() if (form := _form(data_list[0][key]))}
+        if isinstance(first, Data):
+            forms = {key: form for key, value in first._store._mapping.items() if (form := _form(value))}
             batch._store._forms = forms
         return batch
 
@@ -95,7 +100,7 @@ class PooledBatch(Batch):
             return data
         mapping = data._store._mapping
         for key, form in getattr(self._store, "_forms", {}).items():
-            if key in mapping:
+            if isinstance(mapping.get(key), Tensor):
                 mapping[key] = mapping[key][0] if form == "stacked" else mapping[key].item()
         for key, value in self._store._mapping.items():
             if _is_nested(value):

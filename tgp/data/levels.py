@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from tgp.data.convert import NODE_KEYS
-from tgp.ragged import Field, GraphTable, Hierarchy
+from tgp.ragged import BlockCSR, Field, GraphTable, Hierarchy
 from tgp.ragged.block import PtrArray
 from tgp.ragged.hierarchy import AssignmentKind
 from tgp.select.base_select import SelectOutput
@@ -89,7 +89,7 @@ def hierarchy_levels(hierarchy: Hierarchy, weight_dtype: npt.DTypeLike = np.floa
                 node_ptr,
                 given.super_ptr,
                 block.edge_ptr,
-                block.edge_index(),
+                _edge_index(block),
                 None if block.weight is None else block.weight.astype(weight_dtype),
                 None if given.cluster is None else given.cluster.astype(np.int64),
                 given.weight,
@@ -100,6 +100,12 @@ def hierarchy_levels(hierarchy: Hierarchy, weight_dtype: npt.DTypeLike = np.floa
         )
         node_ptr = given.super_ptr
     return levels
+
+
+def _edge_index(block: BlockCSR) -> Array:
+    edges = np.empty((2, block.num_edges), np.int64)
+    edges[0], edges[1] = block.rows(), block.indices
+    return edges
 
 
 def graph_ids(ptr: PtrArray) -> Tensor:

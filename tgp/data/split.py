@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from tgp.data.levels import REPRESENTATIVE, LevelArrays, as_tensor, level_attributes, select_output
+from tgp.data.levels import REPRESENTATIVE, LevelArrays, as_tensor, select_output
 from tgp.select.base_select import SelectOutput
 
 __all__ = ["levels_to_data", "make_data"]
@@ -42,12 +42,21 @@ def levels_to_data(levels: Sequence[LevelArrays], methods: Sequence[str]) -> lis
 def _single(levels: Sequence[LevelArrays], methods: Sequence[str]) -> list[Data]:
     """One graph: its arrays are the block's."""
     out = []
-    ptr, batch = torch.from_numpy(levels[0].node_ptr), None
+    batch = None
     for level, method in zip(levels, methods, strict=True):
         if batch is None or batch.numel() != level.node_ptr[-1]:
             batch = torch.zeros(int(level.node_ptr[-1]), dtype=torch.int64)
-        mapping = level_attributes(level, ptr, batch, method).mapping
-        ptr, batch = mapping.pop("ptr"), mapping["batch"]
+        so = select_output(level, batch, method)
+        size = int(level.super_ptr[-1])
+        batch = torch.zeros(size, dtype=torch.int64)
+        mapping: dict[str, Any] = {"edge_index": as_tensor(level.edge_index)}
+        if level.edge_weight is not None:
+            mapping["edge_weight"] = as_tensor(level.edge_weight)
+        mapping["batch"] = batch
+        if level.kind != "hard" and so is not None:
+            mapping["mask"] = so.out_mask
+        mapping["so"] = so
+        mapping["num_nodes"] = size
         out.append(make_data(mapping))
     return out
 

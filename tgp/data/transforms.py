@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
@@ -9,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 from torch_geometric.data import Batch, Data
 from torch_geometric.transforms import BaseTransform
 
@@ -18,9 +20,12 @@ from tgp.data.convert import graphs_to_table, table_to_block
 from tgp.data.levels import LevelView, hierarchy_levels
 from tgp.data.split import levels_to_data
 from tgp.errors import InputError
-from tgp.poolers import get_pooler
+from tgp.poolers import get_pooler, pooler_map
+from tgp.ragged import BlockCSR
 from tgp.src.base import SRCPooling
 from tgp.src.level import LevelMixin
+from tgp.utils.blocks import to_block
+from tgp.utils.signature import foo_signature
 from tgp.utils.transforms import NormalizeAdj, SortNodes
 
 __all__ = ["NormalizeAdj", "PreCoarsening", "SortNodes", "precoarsen"]
@@ -75,17 +80,19 @@ class PreCoarsening(BaseTransform):
                 made[key] = _checked(name, params, seed)
         self.poolers: tuple[SRCPooling, ...] = tuple(made[key] for key in self._keys)
 
-    @property
-    def runs(self) -> list[tuple[SRCPooling, int]]:
-        """Consecutive equal levels: the pooler and how many."""
-        pairs = zip(self._keys, self.poolers, strict=True)
-        grouped = ([pooler for _, pooler in group] for _, group in groupby(pairs, key=lambda pair: pair[0]))
-        return [(group[0], len(group)) for group in grouped]
+        grouped = (
+            list(group)
+            for _, group in groupby(zip(self._keys, self.poolers, strict=True), lambda pair: pair[0])
+        )
+        self.runs: list[tuple[SRCPooling, int]] = [(group[0][1], len(group)) for group in grouped]
 
     @torch.no_grad()
     def forward(self, data: Data) -> Data:
         """A copy of the graph with its levels (PyG copies before it calls)."""
         source = data if self.input_key is None else getattr(data, self.input_key)
+        if _is_plain(source) and all(_is_engine(pooler) for pooler, _ in self.runs):
+            data[self.output_key] = self._engine_levels(*_single_block(source))[0]
+            return data
         levels: list[Data] = []
         count = _num_graphs(source)
         for pooler, length in self.runs:
@@ -106,40 +113,37 @@ class PreCoarsening(BaseTransform):
 
         Graphs are coarsened one by one if a pooler does not run on the engine.
         """
-        items = [data.__copy__() for data in graphs]
-        if not items or not all(_is_engine(pooler) for pooler, _ in self.runs):
-            return [self.forward(data) for data in items]
+        items = [copy.copy(data) for data in graphs]
         sources = items if self.input_key is None else [getattr(data, self.input_key) for data in items]
-        if any("batch" in data for data in sources):
+        engine = all(_is_engine(pooler) for pooler, _ in self.runs)
+        if not items or not engine or not all(_is_plain(data) for data in sources):
             return [self.forward(data) for data in items]
-        for data, levels in zip(items, self._block_levels(sources), strict=True):
+        for data, levels in zip(items, self._engine_levels(*_joint_block(sources)), strict=True):
             data[self.output_key] = levels
         return items
 
-    def _block_levels(self, graphs: Sequence[Data]) -> list[list[Data]]:
-        needed = {"edge_index", "edge_weight", "num_nodes"}
-        table = graphs_to_table(
-            graphs, exclude_keys={key for data in graphs for key in data.to_dict()} - needed
-        )
-        weight = table.fields.get("edge_weight")
-        dtype = np.float64 if weight is not None and weight.values.dtype == np.float64 else np.float32
-        block = table_to_block(table)
+    def _engine_levels(self, block: BlockCSR, weight_dtype: type) -> list[list[Data]]:
+        """``[graph][level]``, straight from the engine's arrays."""
         views: list[LevelView] = []
         methods: list[str] = []
         inverse: list[str] = []
         for pooler, length in self.runs:
-            schedule = Schedule((pooler.spec,) * length)
             hierarchy = coarsen(
-                block, schedule, pooler.selector.seed, weight_dtype=dtype, first_level=len(views)
+                block,
+                Schedule((pooler.spec,) * length),
+                pooler.selector.seed,
+                weight_dtype=weight_dtype,
+                first_level=len(views),
             )
-            views += hierarchy_levels(hierarchy, dtype)
+            views += hierarchy_levels(hierarchy, weight_dtype)
             methods += [pooler.spec.method] * length
             inverse += [pooler.selector.s_inv_op] * length
             block = hierarchy.levels[-1].block
         rows = levels_to_data(views, methods)
-        for row in rows:
-            for level, op in zip(row, inverse, strict=True):
-                level.so.s_inv_op = op
+        if any(op != "transpose" for op in inverse):
+            for row in rows:
+                for level, op in zip(row, inverse, strict=True):
+                    level.so.s_inv_op = op
         return rows
 
     def __repr__(self) -> str:
@@ -233,7 +237,7 @@ def _shown(key: Key) -> str:
 
 
 def _checked(name: Any, params: dict[str, Any], seed: int) -> SRCPooling:
-    pooler = get_pooler(name, **{"seed": seed, **params}) if isinstance(name, str) else name
+    pooler = get_pooler(name, **_seeded(name, params, seed)) if isinstance(name, str) else name
     title = f"{name!r} ({type(pooler).__name__})" if isinstance(name, str) else type(pooler).__name__
     if pooler.is_trainable:
         raise InputError(f"A pooler for PreCoarsening must not be trainable, got {title}", field="poolers")
@@ -244,11 +248,41 @@ def _checked(name: Any, params: dict[str, Any], seed: int) -> SRCPooling:
     return pooler
 
 
+def _seeded(name: str, params: dict[str, Any], seed: int) -> dict[str, Any]:
+    """The parameters with the seed, if the pooler has one."""
+    alias = name.lower().removesuffix("_u")
+    if alias in pooler_map and "seed" not in foo_signature(pooler_map[alias]).args:
+        return params
+    return {"seed": seed, **params}
+
+
 # -- running them ---------------------------------------------------------------------------------
 
 
 def _is_engine(pooler: SRCPooling) -> bool:
     return isinstance(pooler, LevelMixin) and pooler.selects_by_engine() and pooler.connects_by_engine(None)
+
+
+def _is_plain(data: Data) -> bool:
+    """One graph as an edge list on the CPU."""
+    mapping = data._store._mapping
+    edges = mapping.get("edge_index")
+    return type(edges) is Tensor and edges.layout is torch.strided and edges.is_cpu and "batch" not in mapping
+
+
+def _single_block(data: Data) -> tuple[BlockCSR, type]:
+    source = to_block(data.edge_index, data._store._mapping.get("edge_weight"), None, data.num_nodes)
+    return source.block, source.weight_dtype
+
+
+def _joint_block(graphs: Sequence[Data]) -> tuple[BlockCSR, type]:
+    needed = {"edge_index", "edge_weight", "num_nodes"}
+    table = graphs_to_table(
+        graphs, exclude_keys={key for data in graphs for key in data._store._mapping} - needed
+    )
+    weight = table.fields.get("edge_weight")
+    double = weight is not None and weight.values.dtype == np.float64
+    return table_to_block(table), np.float64 if double else np.float32
 
 
 def _num_graphs(data: Data) -> int:

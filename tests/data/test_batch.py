@@ -1,0 +1,203 @@
+"""``PooledBatch``: made two ways, taken apart, moved, pickled."""
+
+import copy
+import pickle
+
+import pytest
+import torch
+from torch_geometric.data import Batch, Data, HeteroData
+
+from tgp.coarsen import coarsen
+from tgp.data import PooledBatch, graphs_to_arrays
+from tgp.data.batch import LevelCountError
+from tgp.data.convert import table_to_data
+from tgp.data.levels import hierarchy_levels
+from tgp.data.pack import pack
+from tgp.data.split import levels_to_data
+
+
+def coarsened(graphs, schedule="graclus*2,nopool"):
+    """The graphs as arrays, and as a list of ``Data`` with levels."""
+    table, block = graphs_to_arrays(graphs)
+    hierarchy = coarsen(block, schedule)
+    levels = hierarchy_levels(hierarchy)
+    methods = [level.method for level in hierarchy.levels]
+    items = table_to_data(table)
+    for data, row in zip(items, levels_to_data(levels, methods), strict=True):
+        data.pooled_data = row
+    return table, levels, methods, items
+
+
+@pytest.fixture
+def parts(make_graphs):
+    return coarsened(make_graphs(7, smallest=0))
+
+
+def test_plain_part_equals_pyg(make_graphs, same):
+    graphs = make_graphs(9, smallest=0)
+    reference = Batch.from_data_list(graphs)
+    ours = PooledBatch.from_arrays(graphs_to_arrays(graphs)[0])
+    assert set(ours.keys()) == set(reference.keys())
+    for key in reference.to_dict():
+        same(ours[key], reference[key], key)
+
+
+def test_both_ways_give_the_same_batch(make_graphs, same, schedules):
+    for schedule in schedules:
+        for weighted in (True, False):
+            table, levels, methods, items = coarsened(make_graphs(6, weighted=weighted), schedule)
+            left = PooledBatch.from_arrays(table, levels, methods=methods)
+            same(left, PooledBatch.from_data_list(items), schedule)
+
+
+def test_levels_are_real_batches(parts):
+    table, levels, methods, items = parts
+    batch = PooledBatch.from_arrays(table, levels, methods=methods)
+    assert repr(batch).startswith("DataPooledBatch(")
+    nodes = batch.num_nodes
+    for number, level in enumerate(batch.pooled_data):
+        assert level.num_graphs == batch.num_graphs == len(items)
+        assert level.so.num_nodes == nodes
+        assert level.ptr[-1] == level.num_nodes == level.batch.numel()
+        assert level.get_example(2).num_nodes == items[2].pooled_data[number].num_nodes
+        assert level.validate()
+        nodes = level.num_nodes
+
+
+def test_round_trip(parts, same):
+    table, levels, methods, items = parts
+    for batch in (PooledBatch.from_arrays(table, levels, methods=methods), PooledBatch.from_data_list(items)):
+        for left, right in zip(batch.to_data_list(), items, strict=True):
+            same(left, right)
+        same(batch[-1], items[-1])
+        same(batch[1:3], items[1:3])
+        same(batch[[4, 0]], [items[4], items[0]])
+        with pytest.raises(IndexError):
+            batch.get_example(7)
+
+
+def test_round_trip_after_a_move(parts):
+    table, levels, methods, _ = parts
+    batch = PooledBatch.from_arrays(table, levels, methods=methods).to("cpu", non_blocking=True)
+    batch.to("meta")
+    assert batch.x.is_meta
+    assert all(level.so.cluster_index.is_meta and level.so.batch.is_meta for level in batch.pooled_data)
+    assert batch.pooled_data[0].get_example(1).so.cluster_index.is_meta
+
+
+def test_dtype_like_clone_and_deepcopy_do_not_share(parts, same):
+    table, levels, methods, _ = parts
+    batch = PooledBatch.from_arrays(table, levels, methods=methods)
+    twin = batch.clone()
+    same(twin, copy.deepcopy(batch))
+    twin.pooled_data[0].edge_index.fill_(0)
+    twin.x.zero_()
+    same(batch, PooledBatch.from_arrays(table, levels, methods=methods))
+
+
+def test_pickle_and_pack(parts, same):
+    table, levels, methods, items = parts
+    for batch in (PooledBatch.from_arrays(table, levels, methods=methods), PooledBatch.from_data_list(items)):
+        for twin in (
+            pickle.loads(pickle.dumps(batch)),
+            pack(batch).unpack(),
+            pack(batch, shared=True).unpack(),
+        ):
+            same(twin, batch)
+            same(twin.to_data_list(), items)
+        nested = pack({"a": [batch, (torch.arange(3), "x")]}).unpack()
+        same(nested["a"][0], batch)
+        assert nested["a"][1][0].tolist() == [0, 1, 2]
+
+
+def test_pack_keeps_odd_tensors():
+    matrix = torch.eye(3).to_sparse()
+    value = {
+        "sparse": matrix,
+        "strided": torch.arange(12).reshape(3, 4).t(),
+        "zero": torch.zeros(0, 5),
+        "half": torch.ones(3, dtype=torch.bfloat16),
+        "scalar": torch.tensor(2.5),
+        "same": matrix,
+    }
+    packed = pack(value)
+    assert packed.buffer.dtype == torch.uint8
+    back = packed.unpack()
+    assert back["sparse"].is_coalesced() and torch.equal(back["sparse"].to_dense(), torch.eye(3))
+    for key in ("strided", "zero", "half", "scalar"):
+        assert torch.equal(back[key], value[key]) and back[key].dtype == value[key].dtype
+
+
+def test_follow_batch_and_exclude_keys(parts, same):
+    table, levels, methods, items = parts
+    reference = Batch.from_data_list(items, follow_batch=["edge_attr"], exclude_keys=["pooled_data", "x"])
+    joined = PooledBatch.from_data_list(items, follow_batch=["edge_attr"], exclude_keys=["x"])
+    gathered = PooledBatch.from_arrays(table, levels, methods=methods).follow(["edge_attr"])
+    for batch in (joined, gathered):
+        same(batch.edge_attr_batch, reference.edge_attr_batch)
+        same(batch.edge_attr_ptr, reference.edge_attr_ptr)
+    assert "x" not in joined and "pooled_data" in joined
+
+
+def test_any_key_and_nesting_is_joined(parts):
+    _, _, _, items = parts
+    for data in items:
+        data.coarse = data.pooled_data[0]
+        data.mine = data.pop("pooled_data") if hasattr(data, "pop") else None
+        if data.mine is None:
+            data.mine = data["pooled_data"]
+            del data["pooled_data"]
+        data.words = ["a", "b"]
+    batch = PooledBatch.from_data_list(items)
+    assert batch.coarse.num_graphs == len(items)
+    assert [level.num_graphs for level in batch.mine] == [len(items)] * 3
+    assert batch.words == [["a", "b"]] * len(items)
+    assert batch[2].words == ["a", "b"]
+
+
+def test_graphs_with_different_numbers_of_levels(parts):
+    _, _, _, items = parts
+    items[1].pooled_data = items[1].pooled_data[:2]
+    with pytest.raises(LevelCountError, match="equal size"):
+        PooledBatch.from_data_list(items)
+    with pytest.raises(RuntimeError, match="pooled_data"):
+        PooledBatch.from_data_list(items)
+
+
+def test_a_batch_that_was_not_made_from_graphs():
+    with pytest.raises(RuntimeError, match="from_data_list"):
+        PooledBatch(x=torch.zeros(2, 1), batch=torch.zeros(2, dtype=torch.long)).get_example(0)
+
+
+def test_batches_of_batches(make_graphs):
+    _, _, _, items = coarsened(make_graphs(7))
+    halves = [PooledBatch.from_data_list(items[:3]), PooledBatch.from_data_list(items[3:])]
+    whole = PooledBatch.from_data_list(halves)
+    assert whole.num_nodes == sum(h.num_nodes for h in halves)
+    assert int(whole.batch.max()) == len(items) - 1
+
+
+def test_heterogeneous_graphs_go_the_pyg_way():
+    graphs = []
+    for n in (2, 3):
+        data = HeteroData()
+        data["a"].x = torch.ones(n, 1)
+        graphs.append(data)
+    batch = PooledBatch.from_data_list(graphs)
+    assert batch["a"].batch.tolist() == [0, 0, 1, 1, 1]
+    assert batch.get_example(1)["a"].x.shape == (3, 1)
+
+
+def test_attributes_named_batch_follow_pyg(same):
+    graphs = [
+        Data(
+            x=torch.zeros(3, 1),
+            edge_index=torch.zeros(2, 0, dtype=torch.long),
+            part_batch=torch.tensor([0, 0, k]),
+        )
+        for k in (0, 2, 1)
+    ]
+    table = graphs_to_arrays(graphs)[0]
+    ours, reference = PooledBatch.from_arrays(table), Batch.from_data_list(graphs)
+    same(ours.part_batch, reference.part_batch)
+    same(ours.to_data_list()[1].part_batch, graphs[1].part_batch)

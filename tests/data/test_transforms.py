@@ -1,0 +1,265 @@
+"""``PreCoarsening``: how levels are written, what is attached, one way to compute it."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from torch_geometric.data import Batch, Data
+
+from tgp.coarsen import coarsen
+from tgp.data import PoolDataLoader, PooledBatch, PreCoarsening, graphs_to_arrays, precoarsen
+from tgp.data.levels import REPRESENTATIVE, hierarchy_levels
+from tgp.poolers import get_pooler
+from tgp.src import PoolingOutput, Precoarsenable, SRCPooling
+
+
+def path_graph(n=6, **attributes):
+    line = torch.arange(n - 1)
+    edges = torch.stack([torch.cat([line, line + 1]), torch.cat([line + 1, line])])
+    return Data(edge_index=edges, num_nodes=n, **attributes)
+
+
+class Halve(SRCPooling, Precoarsenable):
+    """A pooler of somebody else: pairs of consecutive nodes, no engine."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls = []
+
+    def multi_level_precoarsening(self, levels, edge_index, edge_weight=None, *, batch=None, num_nodes=None):
+        self.calls.append((levels, num_nodes))
+        outputs = []
+        for _ in range(levels):
+            num_nodes = (num_nodes + 1) // 2
+            outputs.append(
+                PoolingOutput(edge_index=edge_index[:, :0], batch=torch.zeros(num_nodes, dtype=torch.long))
+            )
+        return outputs
+
+
+@pytest.mark.parametrize(
+    ("poolers", "count"),
+    [
+        ("graclus", 1),
+        ("Graclus", 1),
+        (("graclus", {"order": "index"}), 1),
+        (("graclus", None), 1),
+        (("graclus", "graclus"), 2),
+        (["graclus", "nopool", ("graclus", {"order": "degree"})], 3),
+        ({"pooler": "graclus", "order": "index"}, 1),
+        ({"name": "graclus"}, 1),
+        ({"pooler": "graclus", "name": "nopool"}, 1),
+        ((name for name in ("graclus", "graclus")), 2),
+        (["random", {"pooler": "nopool"}], 2),
+    ],
+)
+def test_forms(poolers, count):
+    transform = PreCoarsening(poolers)
+    assert len(transform.poolers) == count
+    levels = transform(path_graph()).pooled_data
+    assert isinstance(levels, list) and len(levels) == count
+
+
+def test_instances():
+    first, second = get_pooler("graclus"), get_pooler("nopool")
+    transform = PreCoarsening([first, first, (second, {}), {"pooler": second}, first])
+    assert transform.poolers == (first, first, second, second, first)
+    assert transform.runs == [(first, 2), (second, 2), (first, 1)]
+    assert len(transform(path_graph()).pooled_data) == 5
+
+
+def test_equal_levels_collapse_and_objects_do_not():
+    assert [n for _, n in PreCoarsening(["graclus", ("GRACLUS", {}), "nopool"]).runs] == [2, 1]
+    assert [n for _, n in PreCoarsening([("graclus", {"order": "index"}), "graclus"]).runs] == [1, 1]
+    assert [n for _, n in PreCoarsening([get_pooler("graclus"), get_pooler("graclus")]).runs] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("poolers", "error", "text"),
+    [
+        ([], ValueError, "non-empty pooler"),
+        ([("graclus", {}, 1)], ValueError, "Tuple pooler configs must be"),
+        ([{"order": "index"}], ValueError, "must include a pooler name or instance"),
+        ([(get_pooler("graclus"), {"order": "index"})], ValueError, "Cannot provide kwargs together"),
+        ([3], TypeError, "Pooler config must be"),
+        ([(3, {})], TypeError, "Pooler config must be"),
+        (3, TypeError, "iterable"),
+        ([("topk", {"in_channels": 4})], ValueError, "must not be trainable"),
+        ([("graclus", {"pooler": "nopool"})], ValueError, "two levels"),
+        (["graklus"], ValueError, "graclus"),
+    ],
+)
+def test_what_is_refused(poolers, error, text):
+    with pytest.raises(error, match=text):
+        PreCoarsening(poolers)
+
+
+def test_a_pooler_that_cannot_precoarsen_is_refused_at_once():
+    class Frozen(SRCPooling):
+        pass
+
+    with pytest.raises(ValueError, match="cannot pre-coarsen"):
+        PreCoarsening(Frozen())
+
+
+def test_repr():
+    transform = PreCoarsening(
+        ["graclus", "graclus", ("random", {"ratio": 0.25}), get_pooler("nopool")], seed=3
+    )
+    assert repr(transform) == "PreCoarsening([graclus*2, random(ratio=0.25), NoPool()], seed=3)"
+
+
+def test_what_a_level_holds():
+    data = path_graph(x=torch.ones(6, 2), edge_weight=torch.ones(10), y=torch.tensor([1]))
+    out = PreCoarsening(["graclus", "graclus"])(data)
+    assert "pooled_data" not in data
+    assert out.x is data.x
+    nodes = 6
+    for level in out.pooled_data:
+        assert set(level.keys()) == {"edge_index", "edge_weight", "batch", "so", "num_nodes"}
+        assert level.so.num_nodes == nodes and level.so.batch.tolist() == [0] * nodes
+        assert level.num_nodes == level.so.num_supernodes == level.batch.numel()
+        nodes = level.num_nodes
+
+
+def test_keys():
+    data = Data(graph=path_graph(), num_nodes=1)
+    out = PreCoarsening("graclus", input_key="graph", output_key="coarse")(data)
+    assert out.coarse[0].so.num_nodes == 6
+    assert "coarse" not in out.graph
+
+
+def test_transform_equals_layer_and_engine(make_graphs, same):
+    """One graph through the transform, the pooler's own methods, and the engine: bit for bit."""
+    graphs = make_graphs(8, seed=3, smallest=0)
+    transform = PreCoarsening(["graclus", "graclus", "random"], seed=5)
+    for data in graphs:
+        ours = transform(data).pooled_data
+        pooler, other = get_pooler("graclus", seed=5), get_pooler("random", seed=5)
+        outs = pooler.multi_level_precoarsening(
+            2, data.edge_index, data.edge_weight, num_nodes=data.num_nodes, batch_size=1
+        )
+        last = outs[-1].as_data()
+        outs += other.multi_level_precoarsening(
+            1, last.edge_index, last.edge_weight, num_nodes=last.num_nodes, level=2, batch_size=1
+        )
+        same(ours, [out.as_data() for out in outs])
+    table, block = graphs_to_arrays(graphs)
+    levels = hierarchy_levels(coarsen(block, "graclus*2,random", 5))
+    batch = PooledBatch.from_arrays(table, levels, methods=["graclus", "graclus", "random"])
+    same(batch, PooledBatch.from_data_list([transform(data) for data in graphs]))
+
+
+def test_a_list_as_one_block(make_graphs, same):
+    for options in ({}, {"weighted": False}):
+        graphs = make_graphs(12, seed=1, smallest=0, **options)
+        transform = PreCoarsening(["graclus", "random", ("graclus", {"s_inv_op": "inverse"})], seed=2)
+        same(transform.block(graphs), [transform(data) for data in graphs])
+    same(precoarsen(graphs, "graclus", 7), [PreCoarsening("graclus", seed=7)(data) for data in graphs])
+    assert all("pooled_data" not in data for data in graphs)
+    assert precoarsen([], "graclus") == []
+
+
+def test_double_weights_stay_double(same):
+    data = path_graph(edge_weight=torch.rand(10, dtype=torch.float64))
+    transform = PreCoarsening(["graclus", "graclus"])
+    assert transform(data).pooled_data[1].edge_weight.dtype == torch.float64
+    same(transform.block([data, data]), [transform(data)] * 2)
+
+
+def test_a_batch_goes_in(make_graphs, same):
+    """A batch is coarsened like its graphs, also when its nodes are not in the order of graphs."""
+    graphs = make_graphs(5)
+    transform = PreCoarsening(["graclus", "nopool"])
+    batch = Batch.from_data_list([Data(edge_index=g.edge_index, num_nodes=g.num_nodes) for g in graphs])
+    whole = transform(batch).pooled_data
+    single = precoarsen(
+        [Data(edge_index=g.edge_index, num_nodes=g.num_nodes) for g in graphs], ["graclus", "nopool"]
+    )
+    joined = PooledBatch.from_data_list(single).pooled_data
+    for left, right in zip(whole, joined, strict=True):
+        same(left.edge_index, right.edge_index)
+        same(left.batch, right.batch)
+        same(left.so.cluster_index, right.so.cluster_index)
+
+
+def test_somebody_elses_pooler():
+    pooler = Halve()
+    out = PreCoarsening([pooler, pooler, "nopool", pooler])(path_graph())
+    assert pooler.calls == [(2, 6), (1, 2)]
+    assert [level.num_nodes for level in out.pooled_data] == [3, 2, 2, 1]
+
+
+def test_a_pooler_that_returns_too_few_levels():
+    class Lazy(Halve):
+        def multi_level_precoarsening(self, levels, *args, **kwargs):
+            return super().multi_level_precoarsening(
+                levels - 1, kwargs["edge_index"], num_nodes=kwargs["num_nodes"]
+            )
+
+    pooler = Lazy()
+    with pytest.raises(ValueError, match="returned 1 levels, expected 2"):
+        PreCoarsening([pooler, pooler])(path_graph())
+
+
+def test_cached_poolers_still_compute_every_level():
+    transform = PreCoarsening([("graclus", {"cached": True})] * 2)
+    for n in (6, 9):
+        first, second = transform(path_graph(n)).pooled_data
+        assert first.so.num_nodes == n and second.so.num_nodes == first.num_nodes
+
+
+def test_copies_and_pickles(same):
+    transform = PreCoarsening(["graclus", ("random", {"ratio": 0.5})], seed=4)
+    data = path_graph(8)
+    expected = transform(data)
+    for twin in (copy.deepcopy(transform), pickle.loads(pickle.dumps(transform))):
+        same(twin(data), expected)
+
+
+def test_level_and_seed_shape_the_random_choices():
+    data = path_graph(40)
+    first, second = (
+        PreCoarsening("random", seed=seed)(data).pooled_data[0].so.cluster_index for seed in (0, 1)
+    )
+    assert not torch.equal(first, second)
+    pair = PreCoarsening(["nopool", "random"])(data).pooled_data[1].so.cluster_index
+    assert not torch.equal(pair, first)
+
+
+def test_dense_assignments_have_a_mask_and_collate(make_graphs):
+    pytest.importorskip("tgp.poolers.nmf")
+    graphs = precoarsen(make_graphs(6), [("nmf", {"k": 4})])
+    assert graphs[0].pooled_data[0].mask.shape == (1, 4)
+    batch = next(iter(PoolDataLoader(graphs, batch_size=6)))
+    assert batch.pooled_data[0].mask.shape == (6, 4)
+    assert batch.pooled_data[0].so.s.shape == (batch.num_nodes, 4)
+
+
+def test_names_of_representatives_are_those_of_the_selectors():
+    for method, extra in REPRESENTATIVE.items():
+        try:
+            pooler = get_pooler(method, scorer="degree")
+        except ModuleNotFoundError:
+            pytest.skip(f"needs {method}")
+        assert pooler.selector.representative == extra
+
+
+def test_transforms_alias():
+    import tgp.data.transforms
+
+    assert tgp.transforms is tgp.data.transforms
+    assert {"NormalizeAdj", "SortNodes"} <= set(tgp.data.transforms.__all__)
+
+
+def test_weights_are_rounded_the_same_way_everywhere(make_graphs):
+    graphs = make_graphs(4)
+    levels = precoarsen(graphs, "graclus")
+    assert all(g.pooled_data[0].edge_weight.dtype == torch.float32 for g in levels)
+    whole = make_graphs(3)
+    for g in whole:
+        g.edge_weight = torch.ones_like(g.edge_weight, dtype=torch.int64)
+    assert precoarsen(whole, "graclus")[0].pooled_data[0].edge_weight.dtype == torch.float32
+    assert np.isfinite(levels[0].pooled_data[0].edge_weight.numpy()).all()
