@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -199,11 +200,11 @@ def test_levels_come_back_in_any_order(profile, data):
     # One hierarchy per unit, as the pipeline makes them; joined only for the comparison.
     units = [
         random_hierarchy(table.take(np.arange(low, high)).node_ptr, kinds, seed + low)
-        for low, high in zip(bounds[:-1], bounds[1:], strict=True)
+        for low, high in pairwise(bounds)
     ]
     with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
         writer = make(folder, table, bounds, profile, units[0])
-        for unit, (low, high) in enumerate(zip(bounds[:-1], bounds[1:], strict=True)):
+        for unit, (low, high) in enumerate(pairwise(bounds)):
             writer.write_graphs(unit, table.take(np.arange(low, high)))
             writer.write_hierarchy(unit, "h", units[unit])
         writer.publish()

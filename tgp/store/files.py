@@ -6,7 +6,6 @@ import contextlib
 import errno
 import hashlib
 import io
-import mmap
 import os
 import secrets
 import stat
@@ -20,6 +19,7 @@ import numpy.typing as npt
 from tgp.errors import StoreDamagedError, StoreError, StoreFullError, StoreMissingError
 from tgp.store import format as fmt
 from tgp.store.killpoint import killpoint
+from tgp.store.mapping import map_file
 
 try:
     import fcntl
@@ -93,10 +93,8 @@ class LocalFiles:
             return file.read(limit)
 
     def map(self, name: str) -> npt.NDArray[np.uint8]:
-        if self.size(name) == 0:
-            return np.empty(0, np.uint8)
-        with open(self.path / name, "rb") as file:
-            return np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)
+        with self.open(name) as file:
+            return map_file(file)
 
     def open(self, name: str) -> BinaryIO:
         self.size(name)

@@ -6,23 +6,31 @@ million graphs; they are true contractions, so every check of a store applies to
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import numpy.typing as npt
 
 from tgp.ragged import Assignment, BlockCSR, Field, GraphTable, Hierarchy, Level
 from tgp.store import HierarchySpec, StoreSpec, StoreWriter, data_digest
+from tgp.store.manifest import seal
 
 __all__ = [
     "block_of",
     "build_store",
+    "forge_manifest",
+    "forge_shard",
     "halving",
     "halving_spec",
     "random_hierarchy",
     "random_table",
+    "readmit_shard",
     "store_spec",
     "write_store",
 ]
@@ -207,6 +215,41 @@ def write_store(writer: StoreWriter, table: GraphTable) -> None:
             metrics = {f"{level}/nodes": np.diff(unit.node_ptr) for level in range(depth)}
             writer.write_hierarchy(task.unit, task.part, halving(unit, depth), metrics=metrics)
     writer.publish()
+
+
+def forge_manifest(path: str | os.PathLike[str], edit: Callable[[dict[str, Any]], None]) -> None:
+    """Change the manifest as an attacker would: its checksum fits again."""
+    file = Path(path) / "manifest.json"
+    values = json.loads(file.read_bytes())
+    del values["checksum"]
+    edit(values)
+    file.write_bytes(seal(values))
+
+
+def forge_shard(
+    path: str | os.PathLike[str], edit: Callable[[h5py.File], None], part: str = "graphs", unit: int = 0
+) -> None:
+    """Change a shard as an attacker would: size and digests in the manifest fit again."""
+    name = f"shard-{unit:05d}.{part}.h5"
+    with h5py.File(Path(path) / name, "r+") as file:
+        edit(file)
+    readmit_shard(path, part, unit)
+
+
+def readmit_shard(path: str | os.PathLike[str], part: str = "graphs", unit: int = 0) -> None:
+    """Make the manifest agree with the bytes a shard file has now."""
+    file = Path(path) / f"shard-{unit:05d}.{part}.h5"
+    data = file.read_bytes()
+
+    def edit(values: dict[str, Any]) -> None:
+        owner = values if part == "graphs" else next(h for h in values["hierarchies"] if h["name"] == part)
+        owner["shards"][unit].update(
+            size=len(data),
+            sha256=hashlib.sha256(data).hexdigest(),
+            ends=hashlib.sha256(data[:4096] + data[-4096:]).hexdigest(),
+        )
+
+    forge_manifest(path, edit)
 
 
 def build_store(

@@ -1,0 +1,30 @@
+"""Stores for the tests of this folder."""
+
+import pytest
+
+from tgp.testing.stores import build_store, random_table
+
+
+@pytest.fixture(scope="session")
+def table():
+    return random_table(40, seed=1, weighted=True)
+
+
+@pytest.fixture(params=["fast", "small"])
+def profile(request):
+    return request.param
+
+
+@pytest.fixture
+def store(tmp_path, table, profile):
+    """A complete store of two shards in either profile."""
+    path = tmp_path / "store"
+    build_store(path, table, profile=profile)
+    return path
+
+
+@pytest.fixture
+def fast_store(tmp_path, table):
+    path = tmp_path / "store"
+    build_store(path, table)
+    return path
