@@ -1,0 +1,170 @@
+"""Adaptive structure-aware pooling."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch_geometric.nn import LEConv
+from torch_geometric.utils import softmax
+
+from tgp.errors import ParameterError
+from tgp.select.base_select import SelectOutput
+from tgp.src.base import PoolCall
+from tgp.src.scored import ScoredPooling, build_gnn
+from tgp.utils.ops.adjacency import add_remaining_self_loops
+from tgp.utils.ops.connectivity import Container, connectivity_to_edge_index
+from tgp.utils.typing import ConnectionType, LiftType, ReduceType, SinvType
+
+__all__ = ["ASAPooling"]
+
+
+class ASAPooling(ScoredPooling):
+    r"""Every node gathers its neighbourhood by attention; the fittest gatherers stay. From `"ASAP: Adaptive
+    Structure Aware Pooling for Learning Hierarchical Graph Representations"
+    <https://arxiv.org/abs/1911.07979>`_.
+
+    .. math::
+        \mathbf{x}'_i = \sum_{j \in N(i)\cup i} \alpha_{ij}\,\mathbf{x}_j, \quad
+        \alpha_{ij} = \mathrm{softmax}_j\,\mathrm{LeakyReLU}(\mathbf{a}^\top[\mathbf{W}\max_j \mathbf{h}_j \| \mathbf{h}_j]),
+        \quad \mathbf{s} = \sigma(\mathrm{LEConv}(\mathbf{X}', \mathbf{A}))
+
+    The kept nodes are connected as in the input graph; with ``soft_connect`` as in the paper, by
+    :math:`S^\top A S` of the attention clusters. ``so.attention`` holds :math:`\alpha` of every edge.
+
+    Args:
+        in_channels: size of the features.
+        GNN: class of an optional convolution before attention, built as ``GNN(F, F, ...)``.
+        dropout: dropout of attention.
+        negative_slope: slope of the leaky ReLU.
+        add_self_loops: not with ``remove_self_loops``; loops are kept in the pooled graph.
+        soft_connect: connect attention clusters instead of kept nodes.
+        ratio, nonlinearity, lift, s_inv_op, connect_red_op, lift_red_op, remove_self_loops, degree_norm,
+            edge_weight_norm: see :class:`~tgp.src.scored.ScoredPooling`.
+        **kwargs: arguments of the convolution; names it does not know are left out.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        ratio: float | int = 0.5,
+        GNN: type | None = None,
+        dropout: float = 0.0,
+        negative_slope: float = 0.2,
+        add_self_loops: bool = False,
+        nonlinearity: str | Callable[[Tensor], Tensor] = "sigmoid",
+        lift: LiftType = "precomputed",
+        s_inv_op: SinvType = "transpose",
+        connect_red_op: ConnectionType = "sum",
+        lift_red_op: ReduceType = "sum",
+        remove_self_loops: bool = True,
+        degree_norm: bool = False,
+        edge_weight_norm: bool = False,
+        soft_connect: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        if add_self_loops and remove_self_loops:
+            raise ParameterError(
+                "remove_self_loops and add_self_loops cannot be both True", field="add_self_loops"
+            )
+        super().__init__(
+            None,
+            ratio,
+            None,
+            1.0,
+            nonlinearity,
+            lift,
+            s_inv_op,
+            connect_red_op,
+            lift_red_op,
+            remove_self_loops,
+            degree_norm,
+            edge_weight_norm,
+        )
+        self.in_channels, self.ratio, self.GNN = in_channels, ratio, GNN
+        self.dropout, self.negative_slope, self.add_self_loops = dropout, negative_slope, add_self_loops
+        self.soft_connect = soft_connect
+        self.lin = torch.nn.Linear(in_channels, in_channels)
+        self.att = torch.nn.Linear(2 * in_channels, 1)
+        self.select_scorer = LEConv(in_channels, 1)
+        self.gnn_intra_cluster = None if GNN is None else build_gnn(GNN, in_channels, in_channels, kwargs)
+
+    def reset_parameters(self) -> None:
+        super().reset_parameters()
+        for layer in (self.lin, self.att, self.select_scorer, self.gnn_intra_cluster):
+            if layer is not None:
+                layer.reset_parameters()
+
+    def extra_repr_args(self) -> dict[str, Any]:
+        name = None if self.GNN is None else self.GNN.__name__
+        return {"ratio": self.ratio, "GNN": name, "add_self_loops": self.add_self_loops}
+
+    def prepare(self, call: PoolCall) -> PoolCall:
+        """Every neighbourhood holds its own centre; features become those of the neighbourhoods."""
+        call = super().prepare(call)
+        call.x = call.x.unsqueeze(-1) if call.x.dim() == 1 else call.x
+        call.extra["container"] = Container.of(call.adj)
+        index, weight = connectivity_to_edge_index(call.adj, call.edge_weight)
+        call.adj, call.edge_weight = add_remaining_self_loops(index, weight, 1.0, call.x.size(0))
+        call.x, call.extra["attention"] = self._neighbourhoods(call.x, call.adj, call.edge_weight)
+        return call
+
+    def _neighbourhoods(self, x: Tensor, edges: Tensor, weight: Tensor | None) -> tuple[Tensor, Tensor]:
+        source, target = edges
+        h = x
+        if self.gnn_intra_cluster is not None:
+            h = self.gnn_intra_cluster(x=x, edge_index=edges, edge_weight=weight)
+        place = target.unsqueeze(-1).expand(-1, h.size(-1))
+        query = torch.zeros_like(h).scatter_reduce(0, place, h[source], "amax", include_self=False)
+        score = self.att(torch.cat([self.lin(query)[target], h[source]], dim=-1)).view(-1)
+        alpha = softmax(F.leaky_relu(score, self.negative_slope), target, num_nodes=x.size(0))
+        alpha = F.dropout(alpha, p=self.dropout, training=self.training)
+        return torch.zeros_like(x).index_add(0, target, alpha.unsqueeze(-1) * x[source]), alpha
+
+    def scored(self, call: PoolCall) -> Tensor:
+        """Fitness of every neighbourhood."""
+        return self.select_scorer(call.x, call.adj, call.edge_weight)
+
+    def run_select(self, call: PoolCall) -> SelectOutput:
+        so = super().run_select(call)
+        so.attention = call.extra["attention"]
+        so._extra_args.add("attention")
+        return so
+
+    def run_connect(
+        self, call: PoolCall, so: SelectOutput, batch_pool: Tensor | None
+    ) -> tuple[Any, Tensor | None]:
+        edges, weight = call.adj, call.edge_weight
+        if self.soft_connect:
+            edges, weight = self._soft_edges(call, so)
+            # Ids are supernodes already.
+            so = SelectOutput.hard(torch.arange(so.num_supernodes, device=edges.device), so.num_supernodes)
+        index, weight = self.connect(
+            edge_index=edges,
+            so=so,
+            edge_weight=weight,
+            batch=call.batch,
+            batch_pooled=batch_pool,
+            batch_size=call.batch_size,
+        )
+        return call.extra["container"].pack(index, weight, so.num_supernodes)
+
+    def _soft_edges(self, call: PoolCall, so: SelectOutput) -> tuple[Tensor, Tensor]:
+        """``SᵀAS`` where ``S`` holds the attention of the kept neighbourhoods, as sparse products."""
+        source, target = call.adj
+        size, kept = call.x.size(0), so.cluster
+        member = kept[target] >= 0
+        alpha = call.extra["attention"]
+        weight = torch.ones_like(alpha) if call.edge_weight is None else call.edge_weight.to(alpha.dtype)
+        s = torch.sparse_coo_tensor(
+            torch.stack([source[member], kept[target[member]]]),
+            alpha[member],
+            (size, so.num_supernodes),
+            check_invariants=False,
+        )
+        a = torch.sparse_coo_tensor(call.adj, weight, (size, size), check_invariants=False)
+        pooled = torch.sparse.mm(s.t(), torch.sparse.mm(a, s)).coalesce()
+        return pooled.indices(), pooled.values()

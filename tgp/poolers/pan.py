@@ -1,0 +1,84 @@
+"""Path-integral pooling."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from tgp.src.base import PoolCall
+from tgp.src.scored import ScoredPooling
+from tgp.utils.ops.connectivity import connectivity_to_edge_index
+from tgp.utils.typing import ConnectionType, LiftType, ReduceType, SinvType
+
+__all__ = ["PANPooling"]
+
+
+class PANPooling(ScoredPooling):
+    r"""Keep the nodes with the highest mix of feature and path-integral scores, from `"Path Integral Based
+    Convolution and Pooling for Graph Neural Networks" <https://arxiv.org/abs/2006.16811>`_.
+
+    .. math::
+        \mathbf{r} = \beta_0 \mathbf{X}\mathbf{p} + \beta_1 \mathbf{M}^\top\mathbf{1}
+
+    :math:`\mathbf{M}` is the matrix of maximal-entropy transitions, the second output of PyG's ``PANConv``. It may
+    come as an edge list with weights, a sparse matrix or a ``SparseTensor``; the pooled matrix comes
+    back in the same form. Without weights every entry counts one.
+
+    Args:
+        in_channels: size of the features.
+        ratio, min_score, multiplier, nonlinearity, lift, s_inv_op, connect_red_op, lift_red_op,
+            remove_self_loops, degree_norm, edge_weight_norm: see :class:`~tgp.src.scored.ScoredPooling`.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        ratio: float | int = 0.5,
+        min_score: float | None = None,
+        multiplier: float = 1.0,
+        nonlinearity: str | Callable[[Tensor], Tensor] = "tanh",
+        lift: LiftType = "precomputed",
+        s_inv_op: SinvType = "transpose",
+        connect_red_op: ConnectionType = "sum",
+        lift_red_op: ReduceType = "sum",
+        remove_self_loops: bool = False,
+        degree_norm: bool = False,
+        edge_weight_norm: bool = False,
+    ) -> None:
+        super().__init__(
+            None,
+            ratio,
+            min_score,
+            multiplier,
+            nonlinearity,
+            lift,
+            s_inv_op,
+            connect_red_op,
+            lift_red_op,
+            remove_self_loops,
+            degree_norm,
+            edge_weight_norm,
+        )
+        self.in_channels = in_channels
+        self.p = torch.nn.Parameter(torch.ones(in_channels))
+        self.beta = torch.nn.Parameter(torch.full((2,), 0.5))
+
+    def reset_own_parameters(self) -> None:
+        """Set projection and mixture back to where they started."""
+        with torch.no_grad():
+            self.p.fill_(1.0)
+            self.beta.fill_(0.5)
+
+    def reset_parameters(self) -> None:
+        super().reset_parameters()
+        self.reset_own_parameters()
+
+    def scored(self, call: PoolCall) -> Tensor:
+        """Mix of the projected features and the column sums of ``M``."""
+        x = call.x.unsqueeze(-1) if call.x.dim() == 1 else call.x
+        (_, column), weight = connectivity_to_edge_index(call.adj, call.edge_weight)
+        weight = x.new_ones(column.numel()) if weight is None else weight.to(x.dtype)
+        reach = x.new_zeros(x.size(0)).index_add(0, column, weight)
+        return self.beta[0] * (x * self.p).sum(-1) + self.beta[1] * reach

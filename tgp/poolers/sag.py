@@ -1,0 +1,102 @@
+"""Self-attention pooling."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor
+from torch_geometric.nn import GraphConv
+
+from tgp.select.base_select import SelectOutput
+from tgp.src.base import PoolCall
+from tgp.src.output import PoolingOutput
+from tgp.src.scored import ScoredPooling, build_gnn
+from tgp.utils.ops.connectivity import connectivity_to_edge_index
+from tgp.utils.typing import ConnectionType, LiftType, ReduceType, SinvType
+
+__all__ = ["SAGPooling"]
+
+
+class SAGPooling(ScoredPooling):
+    r"""Keep the nodes with the highest score of a graph convolution, from `"Self-Attention Graph Pooling"
+    <https://arxiv.org/abs/1904.08082>`_.
+
+    .. math::
+        \mathbf{s} = \sigma(\mathrm{GNN}(\mathbf{X}, \mathbf{A})), \quad \mathbf{i} = \mathrm{top}_k(\mathbf{s}), \quad
+        \mathbf{X}' = (\mathbf{X} \odot \mathbf{s})_{\mathbf{i}}, \quad \mathbf{A}' = \mathbf{A}_{\mathbf{i}, \mathbf{i}}
+
+    Args:
+        in_channels: size of the features.
+        GNN: class of the convolution, built as ``GNN(in_channels, 1, ...)``; edge weights are passed to it if
+            its ``forward`` takes them.
+        ratio, min_score, multiplier, nonlinearity, lift, s_inv_op, connect_red_op, lift_red_op,
+            remove_self_loops, degree_norm, edge_weight_norm: see :class:`~tgp.src.scored.ScoredPooling`.
+        **kwargs: arguments of the convolution; names it does not know are left out.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        ratio: float | int = 0.5,
+        GNN: type | None = None,
+        min_score: float | None = None,
+        multiplier: float = 1.0,
+        nonlinearity: str | Callable[[Tensor], Tensor] = "tanh",
+        lift: LiftType = "precomputed",
+        s_inv_op: SinvType = "transpose",
+        connect_red_op: ConnectionType = "sum",
+        lift_red_op: ReduceType = "sum",
+        remove_self_loops: bool = True,
+        degree_norm: bool = False,
+        edge_weight_norm: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            None,
+            ratio,
+            min_score,
+            multiplier,
+            nonlinearity,
+            lift,
+            s_inv_op,
+            connect_red_op,
+            lift_red_op,
+            remove_self_loops,
+            degree_norm,
+            edge_weight_norm,
+        )
+        self.in_channels = in_channels
+        self.gnn = build_gnn(GNN or GraphConv, in_channels, 1, kwargs)
+        self._weighted = "edge_weight" in inspect.signature(self.gnn.forward).parameters
+
+    def forward(
+        self,
+        x: Tensor | None = None,
+        adj: Any = None,
+        edge_weight: Tensor | None = None,
+        so: SelectOutput | None = None,
+        batch: Tensor | None = None,
+        attn: Tensor | None = None,
+        lifting: bool = False,
+        **kwargs: Any,
+    ) -> PoolingOutput | Tensor:
+        """Pool or lift; the convolution reads ``attn`` instead of ``x`` where given."""
+        return self.pool(
+            lifting, x=x, adj=adj, edge_weight=edge_weight, so=so, batch=batch, attn=attn, **kwargs
+        )
+
+    def scored(self, call: PoolCall) -> Tensor:
+        """The convolution of ``attn`` or ``x``."""
+        attn = call.extra.get("attn")
+        h = call.x if attn is None else attn
+        h = h.unsqueeze(-1) if h.dim() == 1 else h
+        index, weight = connectivity_to_edge_index(call.adj, call.edge_weight)
+        if self._weighted and weight is not None:
+            return self.gnn(h, index, edge_weight=weight)
+        return self.gnn(h, index)
+
+    def reset_parameters(self) -> None:
+        super().reset_parameters()
+        self.gnn.reset_parameters()

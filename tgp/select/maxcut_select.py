@@ -1,0 +1,150 @@
+"""Scores that cut the graph in two, from a network that sharpens differences between neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.nn import GCNConv
+from torch_geometric.nn.resolver import activation_resolver
+
+from tgp.select.base_select import SelectOutput
+from tgp.select.topk_select import TopkSelect
+from tgp.utils.ops.adjacency import delta_gcn_matrix
+from tgp.utils.ops.connectivity import connectivity_to_edge_index
+from tgp.utils.typing import SinvType
+
+__all__ = ["MaxCutScoreNet", "MaxCutSelect"]
+
+DEEP = (32,) * 4 + (16,) * 4 + (8,) * 4
+
+
+def _activation(name: str | None) -> torch.nn.Module:
+    if name is None or name.lower() in ("identity", "none", "linear"):
+        return torch.nn.Identity()
+    return activation_resolver(name)
+
+
+class MaxCutScoreNet(torch.nn.Module):
+    r"""Node scores by message passing with :math:`P = I - \delta L_{sym}`, which pushes neighbours apart.
+
+    Args:
+        in_channels: size of the features.
+        mp_units: widths of the message-passing layers.
+        mp_act: their activation.
+        mlp_units: widths of the layers behind.
+        mlp_act: their activation.
+        act: activation of the score.
+        delta: strength of the propagation.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        mp_units: Sequence[int] = DEEP,
+        mp_act: str = "tanh",
+        mlp_units: Sequence[int] = (16, 16),
+        mlp_act: str = "relu",
+        act: str = "tanh",
+        delta: float = 2.0,
+    ) -> None:
+        super().__init__()
+        self.in_channels, self.delta = in_channels, delta
+        self.mp_act, self.mlp_act, self.act = _activation(mp_act), _activation(mlp_act), _activation(act)
+        self.initial_layer = torch.nn.Linear(in_channels, in_channels)
+        widths = [in_channels, *mp_units]
+        self.mp_convs = torch.nn.ModuleList(
+            GCNConv(a, b, normalize=False, add_self_loops=False)
+            for a, b in zip(widths, mp_units, strict=False)
+        )
+        widths = [widths[-1], *mlp_units]
+        self.mlp = torch.nn.ModuleList(torch.nn.Linear(a, b) for a, b in zip(widths, mlp_units, strict=False))
+        self.final_layer = torch.nn.Linear(widths[-1], 1)
+
+    def reset_parameters(self) -> None:
+        """Draw all parameters anew."""
+        for layer in (self.initial_layer, *self.mp_convs, *self.mlp, self.final_layer):
+            layer.reset_parameters()
+
+    def forward(self, x: Tensor, edge_index: Any, edge_weight: Tensor | None = None) -> Tensor:
+        """``[N, 1]`` scores."""
+        index, weight = connectivity_to_edge_index(edge_index, edge_weight)
+        if weight is not None:
+            weight = weight.to(x.dtype)
+        index, weight = delta_gcn_matrix(index, weight, self.delta, x.size(0))
+        x = self.initial_layer(x)
+        for conv in self.mp_convs:
+            x = self.mp_act(conv(x, index, weight.to(x.dtype)))
+        for layer in self.mlp:
+            x = self.mlp_act(layer(x))
+        return self.act(self.final_layer(x))
+
+
+class MaxCutSelect(TopkSelect):
+    """Keep the nodes with the highest (signed) scores of a :class:`MaxCutScoreNet`.
+
+    ``so.scores`` holds the scores of all nodes.
+
+    Args:
+        in_channels, mp_units, mp_act, mlp_units, mlp_act, act, delta: see :class:`MaxCutScoreNet`.
+        ratio, min_score, s_inv_op: see :class:`~tgp.select.TopkSelect`.
+        assign_all_nodes: give every other node to the nearest kept one.
+        max_iter: rounds of spreading before the rest is assigned at random.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        ratio: float | int = 0.5,
+        assign_all_nodes: bool = True,
+        max_iter: int = 5,
+        mp_units: Sequence[int] = DEEP,
+        mp_act: str = "tanh",
+        mlp_units: Sequence[int] = (16, 16),
+        mlp_act: str = "relu",
+        act: str = "tanh",
+        delta: float = 2.0,
+        min_score: float | None = None,
+        s_inv_op: SinvType = "transpose",
+    ) -> None:
+        super().__init__(None, ratio, min_score, None, s_inv_op)
+        self.in_channels, self.assign_all_nodes, self.max_iter = in_channels, assign_all_nodes, max_iter
+        self.score_net = MaxCutScoreNet(in_channels, mp_units, mp_act, mlp_units, mlp_act, act, delta)
+
+    def options(self) -> dict[str, Any]:
+        names = ("in_channels", "ratio", "assign_all_nodes", "max_iter", "min_score", "s_inv_op")
+        return {name: getattr(self, name) for name in names}
+
+    def reset_parameters(self) -> None:
+        if hasattr(self, "score_net"):
+            self.score_net.reset_parameters()
+
+    def forward(  # type: ignore[override]
+        self,
+        x: Tensor,
+        edge_index: Any = None,
+        edge_weight: Tensor | None = None,
+        *,
+        batch: Tensor | None = None,
+        batch_size: int | None = None,
+        **kwargs: Any,
+    ) -> SelectOutput:
+        """Score, select, and spread the selection if asked for."""
+        x = x.unsqueeze(-1) if x.dim() == 1 else x
+        if edge_index is None:
+            edge_index = torch.empty(2, 0, dtype=torch.long, device=x.device)
+        score = self.score_net(x, edge_index, edge_weight).view(-1)
+        so = super().forward(score, batch=batch, batch_size=batch_size)
+        if self.assign_all_nodes:
+            so = self.spread(so, edge_index, score, batch)
+        so.scores = score
+        so._extra_args.add("scores")
+        return so
+
+    def spread(
+        self, so: SelectOutput, edge_index: Any, weight: Tensor | None, batch: Tensor | None
+    ) -> SelectOutput:
+        """Extend a selection to all nodes."""
+        return so.assign_all_nodes(adj=edge_index, weight=weight, max_iter=self.max_iter, batch=batch)
