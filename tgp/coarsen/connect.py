@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-import numpy as np
-
 import tgp
 from tgp.errors import InputError, ParameterError
 from tgp.ragged import Assignment, BlockCSR
@@ -60,19 +58,16 @@ def contract(block: BlockCSR, assignment: Assignment, options: ContractOptions |
         raise InputError(
             f"assignment must hold {block.num_nodes} nodes, got {len(assignment.cluster)}", field="assignment"
         )
-    weight = _weight(block, options)
-    indptr, indices, values = kernels.contract(
-        block.indptr,
-        block.indices,
-        _array(weight),
-        weight is not None,
+    block = _countable(block, options)
+    indptr, indices, weight = kernels.contract(
+        *block.arrays(),
         assignment.cluster,
         assignment.num_supernodes,
         _CODES[options.reduce_op],
         options.remove_self_loops,
         tgp.eps,
     )
-    coarse = BlockCSR(indptr, indices, None if weight is None else values, assignment.super_ptr)
+    coarse = BlockCSR(indptr, indices, None if block.weight is None else weight, assignment.super_ptr)
     return _normalise(coarse, options)
 
 
@@ -84,17 +79,10 @@ def postprocess(block: BlockCSR, options: ContractOptions | None = None) -> Bloc
     from tgp.kernels import contract as kernels
 
     options = options or ContractOptions()
-    weight = _weight(block, options)
-    if options.remove_self_loops or weight is not None:
-        indptr, indices, values = kernels.filter_entries(
-            block.indptr,
-            block.indices,
-            _array(weight),
-            weight is not None,
-            options.remove_self_loops,
-            tgp.eps,
-        )
-        block = BlockCSR(indptr, indices, None if weight is None else values, block.node_ptr)
+    block = _countable(block, options)
+    if options.remove_self_loops or block.weight is not None:
+        indptr, indices, weight = kernels.filter_entries(*block.arrays(), options.remove_self_loops, tgp.eps)
+        block = BlockCSR(indptr, indices, None if block.weight is None else weight, block.node_ptr)
     return _normalise(block, options)
 
 
@@ -109,10 +97,8 @@ def _normalise(block: BlockCSR, options: ContractOptions) -> BlockCSR:
     return block if weight is block.weight else BlockCSR(block.indptr, block.indices, weight, block.node_ptr)
 
 
-def _weight(block: BlockCSR, options: ContractOptions) -> np.ndarray | None:  # type: ignore[type-arg]
-    return block.weights_or_ones() if options.count_edges else block.weight
-
-
-def _array(weight: np.ndarray | None) -> np.ndarray:  # type: ignore[type-arg]
-    """Kernels take an empty array for "no weights"."""
-    return np.empty(0) if weight is None else weight
+def _countable(block: BlockCSR, options: ContractOptions) -> BlockCSR:
+    """The block with unit weights if edges are to be counted."""
+    if block.weight is not None or not options.count_edges:
+        return block
+    return BlockCSR(block.indptr, block.indices, block.weights_or_ones(), block.node_ptr)

@@ -23,7 +23,7 @@ DEFAULT_SHARD_SIZE = 64 * 2**20
 MAX_UNIT_COST = 2e8
 """Work of a unit in nodes and edges touched, about a second: a kill loses no more than that."""
 
-SHRINK = 0.55
+SHRINK = 0.5625
 """Guess of nodes and edges that a level leaves. Only used to plan."""
 
 _NODE_BYTES = 8.0

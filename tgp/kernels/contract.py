@@ -15,10 +15,15 @@ counting from the end.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 from numba import njit
 
 __all__ = ["contract", "degree_norm", "filter_entries", "max_norm", "members_of"]
+
+Array = npt.NDArray[Any]
 
 # Codes of tgp.kernels.csr, repeated because numba does not notice edits across files.
 _SUM, _MEAN, _MIN, _MAX, _MUL = 0, 1, 2, 3, 4
@@ -30,7 +35,17 @@ _SHORT = 32
 """Rows up to this length are sorted as they are, longer ones merged first."""
 
 
-def contract(indptr, indices, weight, weighted, cluster, num_supernodes, op, drop_loops, tiny):
+def contract(
+    indptr: Array,
+    indices: Array,
+    weight: Array,
+    weighted: bool,
+    cluster: Array,
+    num_supernodes: int,
+    op: int,
+    drop_loops: bool,
+    tiny: float,
+) -> tuple[Array, Array, Array]:
     """``(indptr, indices, weight)`` of the coarse block.
 
     Args:
@@ -56,7 +71,15 @@ def contract(indptr, indices, weight, weighted, cluster, num_supernodes, op, dro
     return out_ptr, cols, values
 
 
-def _contract_mean(indptr, indices, weight, cluster, num_supernodes, drop_loops, tiny):
+def _contract_mean(
+    indptr: Array,
+    indices: Array,
+    weight: Array,
+    cluster: Array,
+    num_supernodes: int,
+    drop_loops: bool,
+    tiny: float,
+) -> tuple[Array, Array, Array]:
     """Sums over counts. Rare enough that the kernels need not know it."""
     ones = np.ones(len(indices))
     rows = (True, cluster, num_supernodes, _SUM, drop_loops, -1.0)

@@ -7,7 +7,10 @@ by numpy, which asks the system for huge pages, and passed in.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 from numba import njit
 
 from tgp.kernels._prims import scan, uf_find, uf_union
@@ -32,6 +35,8 @@ __all__ = [
     "take_graphs",
     "transpose",
 ]
+
+Array = npt.NDArray[Any]
 
 SUM, MEAN, MIN, MAX, MUL = 0, 1, 2, 3, 4
 """Codes of the ways to merge parallel edges."""
@@ -92,7 +97,9 @@ def sort_edges(rows, cols, num_nodes):
     return _order_by(rows, order, num_nodes)
 
 
-def build_rows(rows, cols, weight, weighted, num_nodes):
+def build_rows(
+    rows: Array, cols: Array, weight: Array, weighted: bool, num_nodes: int
+) -> tuple[Array, Array, Array]:
     """``(indptr, indices, weight)`` of an edge list whose ids were checked; parallel edges keep their order."""
     size = len(rows)
     indptr = np.empty(num_nodes + 1, np.int64)
@@ -184,7 +191,7 @@ def take_graphs(indptr, indices, weight, weighted, node_ptr, ids):
     return new_indptr, new_indices, values, new_ptr
 
 
-def transpose(indptr, indices, weight, weighted):
+def transpose(indptr: Array, indices: Array, weight: Array, weighted: bool) -> tuple[Array, Array, Array]:
     """``(indptr, indices, weight)`` of the transposed matrix; parallel entries keep their order."""
     out_ptr = np.empty(len(indptr), np.int64)
     out = np.empty(len(indices), np.int32)
@@ -224,7 +231,9 @@ def _merge(old, new, op):
     return old + new
 
 
-def coalesce(indptr, indices, weight, weighted, op):
+def coalesce(
+    indptr: Array, indices: Array, weight: Array, weighted: bool, op: int
+) -> tuple[Array, Array, Array]:
     """``(indptr, indices, weight)`` with parallel entries merged by ``op``, in their stored order."""
     out_ptr = np.empty(len(indptr), np.int64)
     out = np.empty(len(indices), np.int32)
@@ -260,7 +269,9 @@ def _coalesce(indptr, indices, weight, weighted, op, out_ptr, out, values):
     return slot + 1
 
 
-def symmetrise(indptr, indices, weight, weighted, op):
+def symmetrise(
+    indptr: Array, indices: Array, weight: Array, weighted: bool, op: int
+) -> tuple[Array, Array, Array]:
     """``(indptr, indices, weight)`` of the edges and their mirror images, merged by ``op``.
 
     ``op`` is ``MAX`` or ``SUM``; parallel and opposite edges merge alike. A self loop is its own mirror

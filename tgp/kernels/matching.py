@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 from numba import njit
 
 from tgp.kernels._prims import hash_u64
 
 __all__ = ["BY_DEGREE", "BY_INDEX", "RANDOM", "match", "random_partition"]
+
+Array = npt.NDArray[Any]
 
 RANDOM, BY_DEGREE, BY_INDEX = 0, 1, 2
 """Codes of the visiting orders."""
@@ -94,7 +99,16 @@ def _partner(indptr, indices, weight, weighted, free, u, index, pick, seed, leve
     return np.int32(-1)
 
 
-def match(indptr, indices, weight, weighted, node_ptr, order, seed, level):
+def match(
+    indptr: Array,
+    indices: Array,
+    weight: Array,
+    weighted: bool,
+    node_ptr: Array,
+    order: int,
+    seed: int,
+    level: int,
+) -> tuple[Array, Array]:
     """``(cluster [N] int32, super_ptr [B + 1])`` of the greedy matching.
 
     Supernodes are numbered by smallest member. Among equally heavy free neighbours the choice is a

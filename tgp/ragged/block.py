@@ -96,11 +96,9 @@ class BlockCSR:
     def _sorted(cls, edges: npt.NDArray[np.int64], values: FloatArray | None, ptr: PtrArray) -> BlockCSR:
         from tgp.kernels import csr
 
-        weighted = values is not None
-        indptr, indices, weight = csr.build_rows(
-            edges[0], edges[1], values if weighted else _NO_WEIGHT, weighted, int(ptr[-1])
-        )
-        return cls(indptr, indices, weight if weighted else None, ptr)
+        given = _NO_WEIGHT if values is None else values
+        indptr, indices, weight = csr.build_rows(edges[0], edges[1], given, values is not None, int(ptr[-1]))
+        return cls(indptr, indices, None if values is None else weight, ptr)
 
     def rows(self) -> IndexArray:
         """``[nnz]`` source node of each entry."""
@@ -117,6 +115,12 @@ class BlockCSR:
         """The weights, or ones for an unweighted block."""
         return np.ones(self.num_edges) if self.weight is None else self.weight
 
+    def arrays(self) -> tuple[PtrArray, IndexArray, FloatArray, bool]:
+        """``(indptr, indices, weight, weighted)`` as kernels take them: an empty array for no weights."""
+        if self.weight is None:
+            return self.indptr, self.indices, _NO_WEIGHT, False
+        return self.indptr, self.indices, self.weight, True
+
     def graph_of_node(self) -> PtrArray:
         """``[N]`` graph id of each node."""
         return np.repeat(np.arange(self.num_graphs, dtype=np.int64), np.diff(self.node_ptr))
@@ -130,11 +134,8 @@ class BlockCSR:
             raise InputError(
                 f"graph ids must lie in [0, {self.num_graphs}), got {ids.min()}..{ids.max()}", field="graphs"
             )
-        weighted = self.weight is not None
-        indptr, indices, weight, node_ptr = csr.take_graphs(
-            self.indptr, self.indices, self.weight if weighted else _NO_WEIGHT, weighted, self.node_ptr, ids
-        )
-        return BlockCSR(indptr, indices, weight if weighted else None, node_ptr)
+        indptr, indices, weight, node_ptr = csr.take_graphs(*self.arrays(), self.node_ptr, ids)
+        return BlockCSR(indptr, indices, None if self.weight is None else weight, node_ptr)
 
     def split(self) -> list[BlockCSR]:
         """One block per graph."""

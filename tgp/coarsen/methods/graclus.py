@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-
 from tgp.coarsen.connect import ContractOptions, ReduceOp, contract
 from tgp.coarsen.protocol import Draw, LevelMethod
 from tgp.errors import ParameterError
@@ -67,16 +65,8 @@ def assign(block: BlockCSR, params: GraclusParams, draw: Draw) -> Assignment:
     """
     from tgp.kernels import matching
 
-    weighted = block.weight is not None
     cluster, super_ptr = matching.match(
-        block.indptr,
-        block.indices,
-        block.weight if weighted else np.empty(0),
-        weighted,
-        block.node_ptr,
-        _ORDERS[params.order],
-        draw.seed,
-        draw.level,
+        *block.arrays(), block.node_ptr, _ORDERS[params.order], draw.seed, draw.level
     )
     return Assignment("hard", super_ptr, cluster)
 
