@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from typing import Any
 
 from tgp.coarsen.methods import METHODS
+from tgp.datasets.names import FAMILIES, KnownDataset, default_root, find_raw
 from tgp.errors import UnknownNameError
 from tgp.poolers._table import POOLERS
 
-__all__ = ["describe_pooler", "list_poolers"]
+__all__ = ["describe_pooler", "list_datasets", "list_poolers"]
 
 
 def list_poolers(*, precoarsenable_only: bool = False) -> list[dict[str, Any]]:
@@ -45,3 +47,38 @@ def _parameters(params: type) -> list[dict[str, Any]]:
             {"name": field.name, "default": None if required else default, "required": required, "type": kind}
         )
     return found
+
+
+def list_datasets(
+    *, search: str | None = None, local_only: bool = False, root: Path | None = None
+) -> list[dict[str, Any]]:
+    """Known datasets, built-in ones first; ``local`` says whether no network is needed.
+
+    Args:
+        search: only names or collections that contain this, ignoring case.
+        local_only: only those that need no network.
+        root: where datasets are kept.
+    """
+    from tgp.datasets.builtin import BUILTIN
+
+    place = root or default_root()
+    rows: list[dict[str, Any]] = [
+        {
+            "name": b.name,
+            "collection": "built-in",
+            "summary": b.summary,
+            "local": True,
+            "parameters": b.defaults,
+        }
+        for b in BUILTIN.values()
+    ]
+    seen: set[str] = set()
+    for family in FAMILIES.values():
+        for member in family.members:
+            name = f"{family.name}/{member}" if member.lower() in seen else member
+            seen.add(member.lower())
+            here = not family.host or find_raw(KnownDataset(family, member), place) is not None
+            rows.append({"name": name, "collection": family.name, "summary": family.summary, "local": here})
+    word = (search or "").lower()
+    rows = [r for r in rows if word in r["name"].lower() or word in r["collection"].lower()]
+    return [r for r in rows if r["local"] or not local_only]

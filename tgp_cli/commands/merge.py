@@ -1,0 +1,33 @@
+"""``tgp merge``: publish a store that several jobs wrote."""
+
+from __future__ import annotations
+
+from tgp_cli._options import DebugOpt, JsonOpt, QuietOpt, StoreArg
+from tgp_cli._output import Output, human_bytes, human_count
+from tgp_cli._status import ExitStatus
+
+EPILOG = "Example: tgp merge pooled/big"
+
+
+def command(
+    store: StoreArg, json: JsonOpt = False, quiet: QuietOpt = False, debug: DebugOpt = False
+) -> ExitStatus:
+    """Publish a store that several jobs wrote.
+
+    Exits with 3 if units are missing.
+    """
+    from tgp.pipeline.merge import merge_store, store_status
+
+    output = Output(json=json, quiet=quiet)
+    status = store_status(store)
+    if status.missing:
+        output.result(
+            {"path": str(store), "status": "incomplete", "missing": status.missing, "array": status.array},
+            lambda: output.line(f"{store} cannot be published yet: units {status.array} are missing."),
+        )
+        return ExitStatus.PARTIAL
+    summary = merge_store(store)
+    word = "already complete" if summary.status == "up to date" else "published"
+    text = f"{store}: {word}, {human_count(summary.num_graphs)} graphs, {human_bytes(summary.bytes)}"
+    output.result(summary.to_json(), lambda: output.line(text))
+    return ExitStatus.OK

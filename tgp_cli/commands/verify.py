@@ -1,0 +1,55 @@
+"""``tgp verify``: check a store for damage."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tgp_cli._options import DebugOpt, JsonOpt, QuietOpt, StoreArg
+from tgp_cli._output import Output
+from tgp_cli._progress import Progress
+from tgp_cli._status import ExitStatus
+
+if TYPE_CHECKING:
+    from tgp.store import Finding
+
+EPILOG = "Examples: tgp verify pooled/MUTAG | tgp verify pooled/MUTAG --deep --sample 500"
+
+
+def command(
+    store: StoreArg,
+    deep: Annotated[bool, typer.Option("--deep", help="Also recompute sampled graphs and compare.")] = False,
+    sample: Annotated[int | None, typer.Option(min=1, help="Graphs to recompute. Default 100.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Recompute every graph.")] = False,
+    json: JsonOpt = False,
+    quiet: QuietOpt = False,
+    debug: DebugOpt = False,
+) -> ExitStatus:
+    """Check a store for damage.
+
+    Compares the digest of every file, the structure of every array and the meaning of its numbers.
+    """
+    from tgp.store import verify_store
+
+    output = Output(json=json, quiet=quiet)
+    with Progress(output) as progress:
+        progress("checking files", 0, 0)
+        findings = verify_store(store)
+        if (deep or sample or every) and not findings:
+            from tgp.pipeline.recheck import DEFAULT_SAMPLE, recheck
+
+            findings = recheck(store, sample=None if every else sample or DEFAULT_SAMPLE, progress=progress)
+    report = {"path": str(store), "sound": not findings, "findings": [asdict(f) for f in findings]}
+    output.result(report, lambda: _show(output, str(store), findings))
+    return ExitStatus.FINDINGS if findings else ExitStatus.OK
+
+
+def _show(out: Output, path: str, findings: list[Finding]) -> None:
+    if not findings:
+        out.line(f"{path} is sound.")
+        return
+    rows = [(f.shard, f.field, f.graph, f.message) for f in findings]
+    out.table(("file", "field", "graph", "what is wrong"), rows, title=f"{path}: {len(findings)} findings")
+    out.message("Hint: run the 'tgp coarsen' command that made the store with --force to write it anew.")
