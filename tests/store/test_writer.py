@@ -1,0 +1,385 @@
+"""Writing: same bytes, resuming, mismatches, adding hierarchies, force, several writers."""
+
+import dataclasses
+import hashlib
+import pickle
+import shutil
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tgp.errors import InputError, StoreError, StoreMismatchError
+from tgp.ragged import Field, GraphTable
+from tgp.store import (
+    DataDigest,
+    FailureRecord,
+    HierarchySpec,
+    StoreReader,
+    StoreSpec,
+    StoreWriter,
+    Task,
+    data_digest,
+    read_spec,
+    verify_store,
+)
+from tgp.testing.stores import build_store, halving, halving_spec, random_table, store_spec, write_store
+
+
+def digests(path, pattern="**/*"):
+    """Every file's digest; the lock file is empty and always there."""
+    files = sorted(p for p in Path(path).glob(pattern) if p.is_file())
+    return {str(p.relative_to(path)): hashlib.sha256(p.read_bytes()).hexdigest() for p in files}
+
+
+def unit_of(table, spec, unit):
+    return table.take(np.arange(spec.bounds[unit], spec.bounds[unit + 1]))
+
+
+def test_same_input_same_bytes(tmp_path, table, profile):
+    build_store(tmp_path / "a", table, profile=profile)
+    time.sleep(1.1)  # a time stamp in a file would differ now
+    build_store(tmp_path / "b", table, profile=profile)
+    assert digests(tmp_path / "a") == digests(tmp_path / "b")
+
+
+def test_order_of_writing_does_not_matter(tmp_path, table, profile):
+    build_store(tmp_path / "a", table, profile=profile)
+    spec = store_spec(table, profile=profile)
+    writer = StoreWriter.open(tmp_path / "b", spec)
+    for unit in (1, 0):
+        part = unit_of(table, spec, unit)
+        metrics = {f"{level}/nodes": np.diff(part.node_ptr) for level in range(3)}
+        writer.write_hierarchy(unit, "halve", halving(part), metrics=metrics)
+        writer.write_graphs(unit, part)
+    writer.publish()
+    assert digests(tmp_path / "a") == digests(tmp_path / "b")
+
+
+def test_resumes_where_it_stopped(tmp_path, table):
+    spec = store_spec(table, 3)
+    first = StoreWriter.open(tmp_path, spec)
+    assert len(first.pending()) == 6
+    first.write_graphs(1, unit_of(table, spec, 1))
+    assert not first.is_complete
+    before = (tmp_path / "shard-00001.graphs.h5").stat().st_mtime_ns
+    again = StoreWriter.open(tmp_path, spec)
+    assert Task(1, "graphs") not in again.pending()
+    assert len(again.pending()) == 5
+    with pytest.raises(StoreError, match="5 parts are not written yet"):
+        again.publish()
+    write_store(again, table)
+    assert again.is_complete
+    assert again.pending() == []
+    assert (tmp_path / "shard-00001.graphs.h5").stat().st_mtime_ns == before
+    assert verify_store(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "damage", ["missing file", "torn file", "missing record", "torn record", "other record"]
+)
+def test_what_is_not_sure_is_written_again(tmp_path, table, damage):
+    spec = store_spec(table)
+    writer = StoreWriter.open(tmp_path, spec)
+    for unit in range(2):
+        writer.write_graphs(unit, unit_of(table, spec, unit))
+    shard, record = tmp_path / "shard-00001.graphs.h5", tmp_path / "records/shard-00001.graphs.json"
+    if damage == "missing file":
+        shard.unlink()
+    elif damage == "torn file":
+        shard.write_bytes(shard.read_bytes()[:-1])
+    elif damage == "missing record":
+        record.unlink()
+    elif damage == "torn record":
+        record.write_bytes(record.read_bytes()[:-20])
+    else:
+        shutil.copy(tmp_path / "records/shard-00000.graphs.json", record)
+    assert StoreWriter.open(tmp_path, spec).pending() == [
+        Task(0, "halve"),
+        Task(1, "graphs"),
+        Task(1, "halve"),
+    ]
+
+
+def changed(spec, **changes):
+    return dataclasses.replace(spec, **changes)
+
+
+def test_mismatch_says_what_differs(tmp_path, table):
+    spec = build_store(tmp_path, table)
+    before = digests(tmp_path)
+    other = random_table(40, seed=2, weighted=True)
+    deeper = HierarchySpec("halve", [{"method": "halve", "params": {"k": 2}}] * 3, 5)
+    cases = {
+        "graphs: the store holds": changed(spec, data_digest=data_digest(other)),
+        "number of graphs: 40 in the store, 30": changed(spec, num_graphs=30, bounds=(0, 20, 30)),
+        "cut into shards: 2 shards": changed(spec, bounds=(0, 10, 40)),
+        "profile: 'fast' in the store, 'small'": changed(spec, profile="small"),
+        "level 0: params.k = null in the store, 2": changed(spec, hierarchies=(deeper,)),
+        "seed 0 in the store, 5": changed(spec, hierarchies=(deeper,)),
+        "3 levels in the store, 2": changed(spec, hierarchies=(halving_spec(num_levels=2),)),
+        "differs in case only": changed(spec, hierarchies=(halving_spec("HALVE"),)),
+    }
+    for text, asked in cases.items():
+        with pytest.raises(StoreMismatchError) as caught:
+            StoreWriter.open(tmp_path, asked)
+        assert any(text in line for line in caught.value.differences), (text, caught.value.differences)
+        assert text in str(caught.value)
+    assert digests(tmp_path) == before
+
+
+def test_mismatch_with_an_interrupted_run(tmp_path, table):
+    spec = store_spec(table)
+    StoreWriter.open(tmp_path, spec).write_graphs(0, unit_of(table, spec, 0))
+    with pytest.raises(StoreMismatchError, match="profile"):
+        StoreWriter.open(tmp_path, changed(spec, profile="small"))
+    assert read_spec(tmp_path) == spec
+
+
+def test_where_the_data_came_from_is_no_difference(tmp_path, table):
+    spec = build_store(tmp_path, table)
+    before = digests(tmp_path)
+    writer = StoreWriter.open(tmp_path, changed(spec, dataset={"name": "moved"}))
+    assert writer.is_complete
+    writer.publish()
+    assert digests(tmp_path) == before
+
+
+def test_a_hierarchy_is_added_without_touching_the_rest(tmp_path, table):
+    spec = build_store(tmp_path / "a", table)
+    before = digests(tmp_path / "a", "*.h5")
+    stored = read_spec(tmp_path / "a")
+    writer = StoreWriter.open(
+        tmp_path / "a", changed(stored, hierarchies=(halving_spec("again", 2, seed=3),))
+    )
+    assert not writer.is_complete
+    assert writer.pending() == [Task(0, "again"), Task(1, "again")]
+    assert list(StoreReader(tmp_path / "a").hierarchies) == ["halve"]
+    write_store(writer, table)
+    assert writer.is_complete
+    reader = StoreReader(tmp_path / "a")
+    assert list(reader.hierarchies) == ["again", "halve"]
+    assert reader.hierarchies["again"].depth == 2
+    after = digests(tmp_path / "a", "*.h5")
+    assert {name: after[name] for name in before} == before
+    assert verify_store(tmp_path / "a") == []
+    # Made at once, the store has the same bytes.
+    at_once = changed(spec, hierarchies=(halving_spec(), halving_spec("again", 2, seed=3)))
+    write_store(StoreWriter.open(tmp_path / "b", at_once), table)
+    assert digests(tmp_path / "a") == digests(tmp_path / "b")
+
+
+def test_two_runs_add_different_hierarchies(tmp_path, table):
+    spec = store_spec(table, hierarchies=[halving_spec("a")])
+    one = StoreWriter.open(tmp_path, spec)
+    two = StoreWriter.open(tmp_path, changed(spec, hierarchies=(halving_spec("b"),)))
+    assert {task.part for task in two.pending()} == {"graphs", "b"}
+    write_store(one, table)
+    assert {task.part for task in two.pending()} == {"b"}
+    write_store(two, table)
+    assert list(StoreReader(tmp_path).hierarchies) == ["a", "b"]
+
+
+def test_a_store_copied_without_records_can_grow(tmp_path, table):
+    spec = build_store(tmp_path, table)
+    shutil.rmtree(tmp_path / "records")
+    before = digests(tmp_path, "*.h5")
+    writer = StoreWriter.open(tmp_path, changed(spec, hierarchies=(halving_spec("more"),)))
+    assert {task.part for task in writer.pending()} == {"more"}
+    write_store(writer, table)
+    assert list(StoreReader(tmp_path).hierarchies) == ["halve", "more"]
+    assert {k: v for k, v in digests(tmp_path, "*.h5").items() if k in before} == before
+
+
+def test_force_rebuilds_and_keeps_what_still_fits(tmp_path, table):
+    spec = store_spec(table, hierarchies=[halving_spec("a"), halving_spec("b")])
+    write_store(StoreWriter.open(tmp_path, spec), table)
+    (tmp_path / "notes.txt").write_text("mine")
+    (tmp_path / "shard-of-mine.h5").write_text("mine")
+    renewed = changed(spec, hierarchies=(halving_spec("a", num_levels=2),))
+    writer = StoreWriter.open(tmp_path, renewed, force=True)
+    assert not (tmp_path / "manifest.json").exists()
+    assert {task.part for task in writer.pending()} == {"graphs", "a"}
+    write_store(writer, table)
+    reader = StoreReader(tmp_path)
+    assert {name: info.depth for name, info in reader.hierarchies.items()} == {"a": 2, "b": 3}
+    # Other graphs: nothing of the old store fits any more.
+    other = random_table(40, seed=2)
+    write_store(StoreWriter.open(tmp_path, store_spec(other), force=True), other)
+    assert list(StoreReader(tmp_path).hierarchies) == ["halve"]
+    assert not list(tmp_path.glob("*.a.h5")) + list(tmp_path.glob("records/*.b.json"))
+    assert (tmp_path / "notes.txt").read_text() == (tmp_path / "shard-of-mine.h5").read_text() == "mine"
+
+
+def test_force_replaces_a_damaged_store(tmp_path, table):
+    spec = build_store(tmp_path, table)
+    (tmp_path / "manifest.json").write_text("{")
+    (tmp_path / "records/spec.json").write_text("{")
+    writer = StoreWriter.open(tmp_path, spec, force=True)
+    write_store(writer, table)
+    assert verify_store(tmp_path) == []
+
+
+def test_temporary_files_of_the_dead_are_removed(tmp_path, table):
+    spec = build_store(tmp_path, table)
+    dead = tmp_path / ".tmp-0123456789abcdef-shard-00000.graphs.h5"
+    dead.write_bytes(b"half")
+    writer = StoreWriter.open(tmp_path, spec)
+    assert not dead.exists()
+    with writer.files.temporary("shard-00009.graphs.h5") as (_, living):
+        StoreWriter.open(tmp_path, spec)
+        assert living.exists()
+    assert not living.exists()
+
+
+def test_a_failed_write_leaves_nothing(tmp_path, table):
+    spec = store_spec(table)
+    writer = StoreWriter.open(tmp_path, spec)
+    bad = unit_of(table, spec, 0)
+    fields = {**bad.fields, "z": Field("z", np.array(["text"] * 20, object), np.arange(21))}
+    with pytest.raises(InputError, match="z: arrays of type object"):
+        writer.write_graphs(0, GraphTable(bad.node_ptr, fields))
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["records"]
+    writer.write_graphs(0, bad)
+
+
+def test_refuses_parts_that_are_not_of_the_store(tmp_path, table):
+    spec = store_spec(table)
+    writer = StoreWriter.open(tmp_path, spec)
+    part = unit_of(table, spec, 0)
+    with pytest.raises(InputError, match="unit must lie in"):
+        writer.write_graphs(2, part)
+    with pytest.raises(InputError, match="got 40 graphs"):
+        writer.write_graphs(0, table)
+    with pytest.raises(InputError, match="no hierarchy 'other'"):
+        writer.write_hierarchy(0, "other", halving(part))
+    with pytest.raises(InputError, match="failures of unit 1 must name graphs 20:40"):
+        writer.write_hierarchy(
+            1, "halve", halving(unit_of(table, spec, 1)), failures=[FailureRecord(3, 0, "local id")]
+        )
+    for metrics, text in (
+        ({"quality": np.ones(20)}, "'<level>/<name>'"),
+        ({"3/quality": np.ones(20)}, "has 3 levels"),
+        ({"0/quality": np.ones(19)}, "for each of 20 graphs"),
+    ):
+        with pytest.raises(InputError, match=text):
+            writer.write_hierarchy(0, "halve", halving(part), metrics=metrics)
+
+
+def test_units_must_agree_on_their_fields(tmp_path, table):
+    spec = store_spec(table, hierarchies=())
+    writer = StoreWriter.open(tmp_path, spec)
+    writer.write_graphs(0, unit_of(table, spec, 0))
+    part = unit_of(table, spec, 1)
+    writer.write_graphs(1, GraphTable(part.node_ptr, {k: v for k, v in part.fields.items() if k != "y"}))
+    with pytest.raises(StoreError, match="every graph needs the same attributes"):
+        writer.publish()
+
+
+@pytest.mark.parametrize("name", ["", "graphs", "a/b", "..", "a.b", "x" * 81, "ä", "-a", "NUL"])
+def test_names_of_hierarchies(name):
+    with pytest.raises(InputError, match="a hierarchy is named by"):
+        HierarchySpec(name, [{"method": "m"}])
+
+
+@pytest.mark.parametrize(
+    "changes, text",
+    [
+        ({"bounds": (0,)}, "bounds must"),
+        ({"bounds": (0, 3)}, "bounds must"),
+        ({"bounds": (1, 40)}, "bounds must"),
+        ({"bounds": (0, 30, 20, 40)}, "bounds must"),
+        ({"profile": "tiny"}, "profile must be one of"),
+        ({"hierarchies": (halving_spec("a"), halving_spec("A"))}, "upper and lower case"),
+        ({"dataset": {"x": {1, 2}}}, "plain JSON"),
+        ({"dataset": {"x": float("nan")}}, "plain JSON"),
+    ],
+)
+def test_specifications_are_checked(changes, text):
+    spec = StoreSpec({}, "0" * 64, 40, (0, 20, 40))
+    with pytest.raises(InputError, match=text):
+        changed(spec, **changes)
+
+
+def test_the_writer_travels_to_workers(tmp_path, table):
+    spec = store_spec(table)
+    writer = pickle.loads(pickle.dumps(StoreWriter.open(tmp_path, spec)))
+    write_store(writer, table)
+    assert verify_store(tmp_path) == []
+
+
+def test_a_reader_sees_all_or_nothing(tmp_path, table):
+    """While a store is made and republished again and again, every open succeeds completely or finds none."""
+    path = tmp_path / "s"
+    stop, trouble, opened = threading.Event(), [], []
+
+    def read():
+        while not stop.is_set():
+            try:
+                reader = StoreReader(path)
+                opened.append(len(reader.hierarchies))
+                reader.gather_levels(np.arange(40), "halve")
+            except FileNotFoundError:
+                continue
+            except StoreError as error:
+                trouble.append(error)
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    spec = build_store(path, table)
+    for number in range(3):
+        write_store(
+            StoreWriter.open(path, changed(spec, hierarchies=(halving_spec(f"h{number}", 1),))),
+            table,
+        )
+    stop.set()
+    thread.join()
+    assert not trouble
+    assert opened
+
+
+def test_digest_does_not_depend_on_the_cut(table):
+    whole = data_digest(table)
+    for size in (1, 7, 40):
+        digest = DataDigest()
+        for low in range(0, 40, size):
+            digest.update(table.take(np.arange(low, min(low + size, 40))))
+        assert digest.hexdigest() == whole
+
+
+def test_digest_sees_every_change(table):
+    seen = {data_digest(table)}
+
+    def add(fields, node_ptr=table.node_ptr):
+        digest = data_digest(GraphTable(node_ptr, fields))
+        assert digest not in seen
+        seen.add(digest)
+
+    for name, field in table.fields.items():
+        values = field.values.copy()
+        values.flat[-1] = not values.flat[-1]
+        add({**table.fields, name: dataclasses.replace(field, values=values)})
+        add({k: v for k, v in table.fields.items() if k != name})
+    x = table.fields["x"]
+    add({**table.fields, "x": dataclasses.replace(x, values=x.values.astype(np.float64))})
+    add({**table.fields, "x": dataclasses.replace(x, values=x.values.reshape(-1, 7, 1))})
+    y = table.fields["y"]
+    add({**table.fields, "y": dataclasses.replace(y, form="stacked")})
+    add({**table.fields, "y": dataclasses.replace(y, shifted=True)})
+    sizes = np.diff(table.node_ptr)
+    moved = sizes.copy()
+    moved[:2] += (1, -1)
+    add(table.fields, np.concatenate([[0], np.cumsum(moved)]))
+    order = np.arange(39, -1, -1)
+    assert data_digest(table.take(order)) not in seen
+    with pytest.raises(InputError, match="same fields"):
+        digest = DataDigest()
+        digest.update(table)
+        digest.update(GraphTable(table.node_ptr, {}))
+
+
+def test_digest_of_the_order_of_fields_is_the_same(table):
+    turned = GraphTable(table.node_ptr, dict(reversed(table.fields.items())))
+    assert data_digest(turned) == data_digest(table)
