@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -166,5 +167,8 @@ class ASAPooling(ScoredPooling):
             check_invariants=False,
         )
         a = torch.sparse_coo_tensor(call.adj, weight, (size, size), check_invariants=False)
-        pooled = torch.sparse.mm(s.t(), torch.sparse.mm(a, s)).coalesce()
+        with warnings.catch_warnings():
+            # torch says once per process that its sparse products are in beta.
+            warnings.filterwarnings("ignore", message="Sparse CSR tensor support")
+            pooled = torch.sparse.mm(s.t(), torch.sparse.mm(a, s)).coalesce()
         return pooled.indices(), pooled.values()
