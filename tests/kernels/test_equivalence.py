@@ -1,5 +1,7 @@
 """A block is its graphs: kernels equal the reference per graph, in any order, split and thread count."""
 
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numba
@@ -102,3 +104,37 @@ def test_any_number_of_threads(weighted, threads):
             assert list(parts) == expected
     finally:
         numba.set_num_threads(before)
+
+
+ONE_SIGNATURE = """
+import numpy as np
+from tgp.coarsen import coarsen
+from tgp.coarsen.connect import postprocess
+from tgp.kernels import contract, csr, matching
+from tgp.testing.graphs import toy_block
+
+for weighted in (False, True):
+    block = toy_block(weighted=weighted)
+    for op in ("sum", "mean"):
+        levels = [("graclus", {"connect_red_op": op, "degree_norm": True, "edge_weight_norm": True})]
+        coarsen(block, [*levels, "random", "graclus:order=degree"], np.int64(3))
+    postprocess(block.take([5, 0, 9]).validate())
+    for op in (csr.SUM, csr.MAX):
+        csr.symmetrise(*block.arrays(), op)
+        csr.coalesce(*block.arrays(), op)
+    csr.components(block.indptr, block.indices, block.node_ptr)
+    csr.is_symmetric(block.indptr, block.indices)
+    contract.members_of(np.zeros(3, np.int32), 1)
+    rows, cols = block.edge_index()
+    csr.sort_edges(cols, rows, block.num_nodes)
+kernels = [f for m in (contract, csr, matching) for f in vars(m).values() if hasattr(f, "signatures")]
+called = [f for f in kernels if f.signatures]
+assert len(called) >= 16, len(called)
+many = {f.py_func.__name__: f.signatures for f in called if len(f.signatures) > 1}
+assert not many, many
+"""
+
+
+def test_kernels_compile_once():
+    """Weighted or not, whatever the options: one machine-code version per kernel."""
+    subprocess.run([sys.executable, "-c", ONE_SIGNATURE], check=True)

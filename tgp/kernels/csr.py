@@ -49,6 +49,19 @@ _ONE = np.uint64(1)
 
 
 @njit(cache=True, nogil=True)
+def _graph_of(node_ptr, node):
+    """The graph that owns ``node``, by bisection."""
+    low, high = 0, node_ptr.shape[0] - 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        if node_ptr[middle] <= node:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+@njit(cache=True, nogil=True)
 def check_edges(rows, cols, node_ptr):
     """Return ``(finding, position)`` of the first bad edge, ``(0, -1)`` if all are good."""
     num_nodes = node_ptr[-1]
@@ -63,10 +76,10 @@ def check_edges(rows, cols, node_ptr):
             return BAD_COL, e
         if many:
             if r < node_ptr[graph] or r >= node_ptr[graph + 1]:
-                # Rows mostly come graph after graph: try the next one before a binary search.
+                # Rows mostly come graph after graph: try the next one before a search.
                 graph += 1
                 if graph + 1 >= node_ptr.shape[0] or r < node_ptr[graph] or r >= node_ptr[graph + 1]:
-                    graph = np.searchsorted(node_ptr, r, side="right") - 1
+                    graph = _graph_of(node_ptr, r)
             if c < node_ptr[graph] or c >= node_ptr[graph + 1]:
                 return CROSSING, e
     return 0, -1

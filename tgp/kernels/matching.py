@@ -164,18 +164,22 @@ def _number(mate, node_ptr, super_ptr):
         super_ptr[g + 1] = count
 
 
-@njit(cache=True, nogil=True)
-def random_partition(node_ptr, super_ptr, seed, level):
+def random_partition(node_ptr: Array, super_ptr: Array, seed: int, level: int) -> Array:
     """``cluster [N]`` int32: each graph in as many non-empty random parts as ``super_ptr`` says.
 
     The first nodes of a shuffle get one part each, the others a part by hash. Parts are numbered
     by smallest member.
     """
-    num_nodes = node_ptr[-1]
-    visit = np.arange(num_nodes).astype(np.int32)
-    _shuffle(visit, node_ptr, seed, level)
-    cluster = np.empty(num_nodes, np.int32)
+    visit = np.arange(node_ptr[-1], dtype=np.int32)
+    cluster = np.empty(len(visit), np.int32)
     name = np.full(super_ptr[-1], -1, np.int32)
+    _random_partition(node_ptr, super_ptr, seed, level, visit, name, cluster)
+    return cluster
+
+
+@njit(cache=True, nogil=True)
+def _random_partition(node_ptr, super_ptr, seed, level, visit, name, cluster):
+    _shuffle(visit, node_ptr, seed, level)
     for g in range(node_ptr.shape[0] - 1):
         lo, hi = node_ptr[g], node_ptr[g + 1]
         first = super_ptr[g]
@@ -190,4 +194,3 @@ def random_partition(node_ptr, super_ptr, seed, level):
                 name[part] = count
                 count += 1
             cluster[u] = name[part]
-    return cluster
