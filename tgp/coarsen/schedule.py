@@ -283,6 +283,8 @@ def _convert(value: Any, kind: Any, from_text: bool) -> tuple[bool, Any]:
         if kind in (bool, type(None)):
             word = _WORDS.get(value.lower(), value)
             return type(word) is kind, word
+        if kind not in (int, float):
+            return False, None
         try:
             number = kind(value)
         except ValueError:
