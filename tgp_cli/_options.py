@@ -12,7 +12,9 @@ from tgp_cli._errors import set_debug
 __all__ = ["DebugOpt", "JsonOpt", "QuietOpt", "StoreArg", "WorkersOpt"]
 
 JsonOpt = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
-QuietOpt = Annotated[bool, typer.Option("--quiet", "-q", help="Print no messages; errors still appear.")]
+QuietOpt = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Print nothing but errors; the exit status tells.")
+]
 DebugOpt = Annotated[
     bool,
     typer.Option("--debug", help="Show the traceback of an error.", callback=set_debug, is_eager=True),

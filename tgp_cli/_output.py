@@ -20,7 +20,7 @@ class Output:
 
     Args:
         json: print results as JSON; messages are silent.
-        quiet: no messages and no human tables of secondary facts.
+        quiet: print nothing but errors and JSON; the exit status tells.
     """
 
     def __init__(self, *, json: bool = False, quiet: bool = False) -> None:
@@ -46,7 +46,7 @@ class Output:
         """Print ``data`` as JSON, or let ``human`` print it for eyes."""
         if self.json:
             print(json.dumps(_plain(data), indent=2, allow_nan=False))
-        else:
+        elif not self.quiet:
             human()
 
     def line(self, text: str = "") -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,10 @@ __all__ = ["measure_epoch"]
 
 BATCH_SIZE = 32
 BUDGET = 0.25
-"""Seconds to spend on either measurement."""
+"""Seconds to spend on a measurement."""
+
+LEAST = 4
+"""Batches to measure even where that takes longer."""
 
 
 def measure_epoch(path: str, names: list[str], online_seconds: float | None = None) -> dict[str, Any]:
@@ -50,24 +54,36 @@ def measure_epoch(path: str, names: list[str], online_seconds: float | None = No
         for name in names:
             reader.gather_levels(ids, name)
 
-    spent, measured, started = 0.0, 0, time.perf_counter()
-    if online_seconds is None:
-        online(reader.gather_graphs(batches[0], fields))  # once without the clock: first use costs more
+    tables, deadline = [], time.perf_counter() + BUDGET
     for ids in batches:
-        graphs = reader.gather_graphs(ids, fields)
-        before = time.perf_counter()
-        if online_seconds is None:
-            online(graphs)
-        spent += time.perf_counter() - before
-        measured += len(ids)
+        tables.append(reader.gather_graphs(ids, fields))
+        if time.perf_counter() > deadline and len(tables) >= LEAST:
+            break
+    batches = batches[: len(tables)]
+    online_time = online_seconds
+    if online_time is None:
+        batches, online_time = _timed(online, tables, batches)
+    opened, _ = _timed(read, batches, batches)  # opens shards, which an epoch does once
+    used, reading = _timed(read, opened, opened)
+    measured, read_graphs = sum(map(len, batches)), sum(map(len, used))
+    return {
+        "online": online_time * (total / measured if online_seconds is None else 1.0),
+        "reading": reading * total / read_graphs,
+        "sample": min(measured, read_graphs),
+        "batch_size": BATCH_SIZE,
+    }
+
+
+def _timed(
+    call: Callable[[Any], None], items: Sequence[Any], batches: Sequence[Any]
+) -> tuple[list[Any], float]:
+    """Call for each item until the budget is used up: the batches that were done, and the seconds."""
+    call(items[0])  # once without the clock: first use costs more
+    started = time.perf_counter()
+    done = 0
+    for item in items:
+        call(item)
+        done += 1
         if time.perf_counter() - started > BUDGET:
             break
-    used = batches[: -(-measured // BATCH_SIZE)]
-    read(used[0])
-    before = time.perf_counter()
-    for ids in used:
-        read(ids)
-    scale = total / measured
-    reading = (time.perf_counter() - before) * scale
-    online_time = spent * scale if online_seconds is None else online_seconds
-    return {"online": online_time, "reading": reading, "sample": measured, "batch_size": BATCH_SIZE}
+    return list(batches[:done]), time.perf_counter() - started

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -226,14 +225,15 @@ def _run(
 def _jobs(prepared: _Prepared, writer: StoreWriter, tasks: list[Task]) -> Iterator[HierarchyJob]:
     """Jobs of the hierarchies, unit by unit; the graphs of a unit are written here, while workers compute."""
     table, bounds = prepared.source.table, writer.spec.bounds
+    # Workers may have another working directory.
+    elsewhere = StoreWriter(prepared.config.path.resolve(), writer.spec)
     for task in tasks:
         low, high = bounds[task.unit], bounds[task.unit + 1]
         if task.part == store_format.GRAPHS:
             writer.write_graphs(task.unit, slice_table(table, low, high))
         else:
-            yield HierarchyJob(
-                writer, task.unit, task.part, topology(table, low, high), prepared.config.metrics
-            )
+            graphs = topology(table, low, high)
+            yield HierarchyJob(elsewhere, task.unit, task.part, graphs, prepared.config.metrics)
 
 
 def _break_even(
@@ -242,12 +242,10 @@ def _break_even(
     names = sorted({r.name for r in reports})
     engine = sum(r.engine_seconds for r in reports)
     graphs = sum(r.num_graphs for r in reports)
-    sample: dict[str, Any]
+    path = str(prepared.config.path.resolve())
     # Where one batch takes long, the run itself was measurement enough.
     slow = engine / graphs * min(BATCH_SIZE, prepared.spec.num_graphs) > 1.0
-    sample = executor.submit(
-        measure_epoch, str(prepared.config.path), names, engine if slow else None
-    ).result()
+    sample = executor.submit(measure_epoch, path, names, engine if slow else None).result()
     return BreakEven(spent=seconds, **sample)
 
 

@@ -12,6 +12,8 @@ from tgp_cli._output import Output
 
 EPILOG = "Examples: tgp datasets | tgp datasets reddit | tgp datasets --local --root data"
 
+BUILT_IN = "Synthetic graphs, made from a seed; parameters as molecules:num_graphs=1000:seed=3"
+
 
 def command(
     search: Annotated[
@@ -49,6 +51,6 @@ def _show(out: Output, rows: list[dict], *, compact: bool) -> None:
     for collection, members in groups.items():
         names = [m["name"] for m in members]
         shown = ", ".join(names[:6]) + (f", ... ({len(names)})" if len(names) > 6 else "")
-        cells.append((collection, shown, members[0]["summary"] if len(groups) > 1 else ""))
+        cells.append((collection, shown, BUILT_IN if collection == "built-in" else members[0]["summary"]))
     out.table(("collection", "datasets", "what it is"), cells)
     out.message("Hint: 'tgp datasets WORD' searches; a path or module:callable works as --dataset, too.")
