@@ -151,9 +151,10 @@ class EdgeContractionSelect(Select):
         edge_index, _ = connectivity_to_edge_index(edge_index)
         size = x.size(0)
         score = self.scores(x, edge_index)
-        match, cluster = maximal_matching_cluster(
-            edge_index, size, torch.argsort(score.detach(), descending=True, stable=True)
-        )
+        # Best first; equal scores by node ids, so that the order of the edge list does not matter.
+        by_ends = torch.argsort(edge_index[0] * size + edge_index[1], stable=True)
+        best = by_ends[torch.argsort(score.detach()[by_ends], descending=True, stable=True)]
+        match, cluster = maximal_matching_cluster(edge_index, size, best)
         num_supernodes = int(cluster.max()) + 1 if size else 0
         weight = score.new_ones(num_supernodes).index_copy(0, cluster[edge_index[0, match]], score[match])
         return SelectOutput.hard(
