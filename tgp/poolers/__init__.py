@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 from tgp._lazy import lazy_package
@@ -44,19 +45,58 @@ def get_pooler(pooler_name: str, strict: bool = False, **kwargs: Any) -> Any:
     if alias not in pooler_map and alias.endswith(_SUFFIX):
         alias = _unbatched(alias[: -len(_SUFFIX)])
         kwargs.setdefault("batched", False)
-    if alias not in pooler_map:
-        return _level_pooler(alias, strict, kwargs)
+    build, names = _class_builder(alias) if alias in pooler_map else _method_builder(alias)
+    others = [] if names is None else [name for name in kwargs if name not in names]
+    if others and strict:
+        raise UnknownNameError(f"parameter of {alias}", others[0], names or [])
+    foreign = sorted(set(others) - _every_parameter() - _TOLERATED) if others else []
+    if foreign:
+        warnings.warn(
+            f"No pooler has the parameter(s) {', '.join(foreign)}: ignored for {alias!r}. "
+            "Use strict=True to make this an error.",
+            UserWarning,
+            stacklevel=2,
+        )
+    return build(**{name: value for name, value in kwargs.items() if name not in others})
+
+
+Builder = tuple[Callable[..., Any], list[str] | None]
+"""A constructor and the names it takes; ``None`` if it takes any."""
+
+
+def _class_builder(alias: str) -> Builder:
     from tgp.utils.signature import foo_signature
 
     cls = pooler_map[alias]
     signature = foo_signature(cls)
-    if not signature.has_kwargs:
-        kwargs = _known_only(alias, kwargs, signature.args, strict)
-    try:
-        return cls(**kwargs)
-    except TypeError:
-        _check_required(alias, cls, kwargs)
-        raise
+
+    def build(**kwargs: Any) -> Any:
+        try:
+            return cls(**kwargs)
+        except TypeError:
+            _check_required(alias, cls, kwargs)
+            raise
+
+    return build, None if signature.has_kwargs else signature.args
+
+
+def _method_builder(alias: str) -> Builder:
+    """For a level method that has no class of its own."""
+    from tgp.coarsen.methods import METHODS
+
+    if alias not in METHODS:
+        raise UnknownNameError("pooler", alias, _all_aliases())
+    from tgp.src.level import LevelPooling
+    from tgp.utils.signature import foo_signature
+
+    params = _method_parameters(alias)
+    options = [name for name in foo_signature(LevelPooling).args if name not in ("method", "params")]
+
+    def build(**kwargs: Any) -> Any:
+        given = {name: kwargs.pop(name) for name in params if name in kwargs}
+        return LevelPooling(alias, given, **kwargs)
+
+    return build, [*params, *options]
 
 
 def _unbatched(alias: str) -> str:
@@ -78,38 +118,12 @@ def _all_aliases() -> list[str]:
     return sorted({*pooler_map, *METHODS})
 
 
-def _level_pooler(alias: str, strict: bool, kwargs: dict[str, Any]) -> Any:
-    """A pooler for a level method that has no class of its own."""
+def _method_parameters(alias: str) -> list[str]:
     import dataclasses
 
     from tgp.coarsen.methods import METHODS
 
-    if alias not in METHODS:
-        raise UnknownNameError("pooler", alias, _all_aliases())
-    from tgp.src.level import LevelPooling
-    from tgp.utils.signature import foo_signature
-
-    params = [f.name for f in dataclasses.fields(METHODS[alias].params)]
-    options = [name for name in foo_signature(LevelPooling).args if name not in ("method", "params")]
-    kwargs = _known_only(alias, kwargs, [*params, *options], strict)
-    given = {name: kwargs.pop(name) for name in params if name in kwargs}
-    return LevelPooling(alias, given, **kwargs)
-
-
-def _known_only(alias: str, kwargs: dict[str, Any], names: list[str], strict: bool) -> dict[str, Any]:
-    others = [name for name in kwargs if name not in names]
-    if others and strict:
-        raise UnknownNameError(f"parameter of {alias}", others[0], names)
-    if others:
-        foreign = sorted(set(others) - _every_parameter() - _TOLERATED)
-        if foreign:
-            warnings.warn(
-                f"No pooler has the parameter(s) {', '.join(foreign)}: ignored for {alias!r}. "
-                "Use strict=True to make this an error.",
-                UserWarning,
-                stacklevel=4,
-            )
-    return {name: value for name, value in kwargs.items() if name in names}
+    return [f.name for f in dataclasses.fields(METHODS[alias].params)]
 
 
 _parameters: set[str] = set()
@@ -119,17 +133,17 @@ def _every_parameter() -> set[str]:
     """Constructor parameters of all poolers; imports them, so only when there is something to check."""
     if not _parameters:
         import contextlib
-        import dataclasses
 
         from tgp.coarsen.methods import METHODS
         from tgp.utils.signature import foo_signature
 
+        # A pooler whose optional package is absent must not keep the others from being built.
         for alias in pooler_map:
-            # A pooler whose optional package is absent must not keep the others from being built.
             with contextlib.suppress(ImportError):
                 _parameters.update(foo_signature(pooler_map[alias]).args)
         for alias in METHODS:
-            _parameters.update(f.name for f in dataclasses.fields(METHODS[alias].params))
+            with contextlib.suppress(ImportError):
+                _parameters.update(_method_parameters(alias))
     return _parameters
 
 

@@ -131,12 +131,14 @@ class TensorHolder:
         return out
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        out = copy.copy(self)
+        # By clone, since tensors with a history refuse to be deep-copied.
+        out = self.clone()
         memo[id(self)] = out
         for name in self._extra_args:
-            if hasattr(self, name) and not isinstance(getattr(self, name), Tensor):
-                setattr(out, name, copy.deepcopy(getattr(self, name), memo))
-        return out._map(torch.clone)
+            value = getattr(self, name, None)
+            if value is not None and getattr(out, name) is value:
+                setattr(out, name, copy.deepcopy(value, memo))
+        return out
 
     def __getstate__(self) -> dict[str, Any]:
         state = {**self.__dict__, "_link": None}

@@ -167,7 +167,8 @@ def batched_negative_edge_sampling(
         else torch.full_like(edges, num_neg_samples)
     )
     wanted = wanted // 2 if force_undirected else wanted
-    ids, owner = _draw_pairs(pairs, start, wanted, edges, generator)
+    usable = 0.5 if force_undirected else 1.0
+    ids, owner = _draw_pairs(pairs, start, wanted, edges, usable, generator)
     local = ids - start[owner]
     row, col = local // cols.counts[owner], local % cols.counts[owner]
     keep = ~torch.isin(ids, taken)
@@ -202,15 +203,20 @@ class _Side:
 
 
 def _draw_pairs(
-    pairs: Tensor, start: Tensor, wanted: Tensor, edges: Tensor, generator: torch.Generator | None
+    pairs: Tensor,
+    start: Tensor,
+    wanted: Tensor,
+    edges: Tensor,
+    usable: float,
+    generator: torch.Generator | None,
 ) -> tuple[Tensor, Tensor]:
     """Distinct global pair ids, grouped by graph and shuffled inside each, with their graphs.
 
-    Draws are with replacement and enough that repeats, edges and the wrong triangle leave about the
-    wanted number; a graph with few free pairs takes all of its pairs instead.
+    Draws are with replacement and enough that repeats, edges and the wrong triangle (a share ``usable``
+    is the right one) leave about the wanted number; a graph with few pairs takes all of them instead.
     """
     free = (pairs - edges).clamp(min=1).double() / pairs.clamp(min=1).double()
-    draws = (2.5 * wanted / free).ceil().long() + 4 * (wanted > 0)
+    draws = (2.0 * wanted / (free * usable)).ceil().long() + 8 * (wanted > 0)
     all_of_them = (draws >= pairs) & (wanted > 0)
     draws = torch.where(all_of_them, pairs, draws)
     owner = torch.arange(pairs.numel(), device=pairs.device).repeat_interleave(draws)
