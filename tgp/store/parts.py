@@ -7,6 +7,7 @@ of libhdf5 to share with its parent.
 
 from __future__ import annotations
 
+import contextlib
 from collections import OrderedDict
 from functools import cache
 from typing import Any
@@ -30,7 +31,6 @@ class DecodedCache:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self.used = 0
         self._arrays: OrderedDict[tuple[str, str], npt.NDArray[Any]] = OrderedDict()
 
     def get(self, key: tuple[str, str]) -> npt.NDArray[Any] | None:
@@ -40,11 +40,16 @@ class DecodedCache:
         return found
 
     def put(self, key: tuple[str, str], array: npt.NDArray[Any]) -> None:
+        # No lock: after a fork it might be held by a thread that is not there. Two threads that decode the
+        # same array both succeed, and the second one replaces the first.
         self._arrays[key] = array
-        self.used += array.nbytes
         while self.used > self.limit and len(self._arrays) > 1:
-            _, dropped = self._arrays.popitem(last=False)
-            self.used -= dropped.nbytes
+            with contextlib.suppress(KeyError):
+                self._arrays.popitem(last=False)
+
+    @property
+    def used(self) -> int:
+        return sum(array.nbytes for array in list(self._arrays.values()))
 
 
 def check_size(files: StoreFiles, record: ShardRecord) -> None:

@@ -1,0 +1,158 @@
+"""Kills at every step, a full disk, two writers at once: what is published is complete, and the same."""
+
+import hashlib
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tgp
+from tgp.errors import StoreMissingError
+from tgp.store import StoreReader, verify_store
+
+MAKE = """
+import sys
+from tgp.store import StoreWriter
+from tgp.testing.stores import random_table, store_spec, write_store
+path, profile = sys.argv[1:3]
+table = random_table(30, seed=5)
+write_store(StoreWriter.open(path, store_spec(table, 2, profile)), table)
+"""
+POINTS = [
+    "file:written",
+    "file:renamed",
+    "shard:created",
+    "shard:written",
+    "shard:synced",
+    "shard:digested",
+    "shard:renamed",
+    "shard:durable",
+    "shard:recorded",
+    "manifest:before",
+    "manifest:after",
+]
+
+
+def start(path, profile="fast", code=MAKE, **environment):
+    return subprocess.Popen(
+        [sys.executable, "-c", code, str(path), profile],
+        env={**os.environ, **environment},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def run(path, profile="fast", code=MAKE, **environment):
+    process = start(path, profile, code, **environment)
+    _, errors = process.communicate(timeout=120)
+    return process.returncode, errors
+
+
+def digests(path):
+    files = sorted(p for p in Path(path).glob("**/*") if p.is_file())
+    return {str(p.relative_to(path)): hashlib.sha256(p.read_bytes()).hexdigest() for p in files}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    """Digests of the store that nobody disturbed, per profile."""
+    found = {}
+    for profile in ("fast", "small"):
+        path = tmp_path_factory.mktemp("whole") / profile
+        assert run(path, profile) == (0, "")
+        found[profile] = digests(path)
+    return found
+
+
+def test_points_are_those_of_the_code():
+    """A kill point without a test would be a place nobody knows to be safe."""
+    folder = Path(tgp.__file__).parent / "store"
+    found = {p for file in folder.glob("*.py") for p in re.findall(r'killpoint\("(.+?)"\)', file.read_text())}
+    assert found == set(POINTS)
+
+
+@pytest.mark.parametrize("turn", [1, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("point", POINTS)
+def test_killed_anywhere_then_continued(tmp_path, undisturbed, point, turn):
+    path = tmp_path / "s"
+    code, _ = run(path, TGP_KILLPOINT=f"{point}@{turn}")
+    reached = turn == 1 or not point.startswith("manifest:")
+    assert code == (-signal.SIGKILL if reached else 0)
+    try:
+        reader = StoreReader(path)
+    except StoreMissingError:
+        pass
+    else:  # published, so complete
+        assert reader.num_graphs == 30
+        assert verify_store(path) == []
+    assert run(path) == (0, "")
+    assert digests(path) == undisturbed["fast"]
+    assert not list(path.glob("**/.tmp-*"))
+
+
+@pytest.mark.slow
+def test_killed_at_every_step_in_turn(tmp_path, undisturbed):
+    """One store, killed at each point one after another, still ends in the same bytes."""
+    path = tmp_path / "s"
+    for point in POINTS:
+        run(path, "small", TGP_KILLPOINT=point)
+    assert run(path, "small") == (0, "")
+    assert digests(path) == undisturbed["small"]
+
+
+FULL = """
+import resource, sys
+from tgp.errors import StoreFullError
+limit = int(sys.argv[2])
+resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+sys.argv[2] = "fast"
+try:
+    exec(open(sys.argv[1] + ".py").read())
+except StoreFullError as error:
+    print(error, error.hint, file=sys.stderr)
+    sys.exit(4)
+"""
+
+
+@pytest.mark.parametrize("limit", [0, 100, 1000, 4096, 10_000])
+def test_a_full_disk(tmp_path, undisturbed, limit):
+    """No room: an error of its own kind, nothing torn, and the same command continues later."""
+    path = tmp_path / "s"
+    Path(f"{path}.py").write_text(MAKE)
+    code, errors = run(path, str(limit), code=FULL)
+    assert code == 4, errors
+    assert "no space left while writing" in errors
+    assert "run the same command again" in errors
+    assert not list(path.glob("**/.tmp-*"))
+    with pytest.raises(StoreMissingError):
+        StoreReader(path)
+    finished = [p for p in path.glob("*.h5")]
+    assert {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in finished}.items() <= undisturbed[
+        "fast"
+    ].items()
+    assert run(path) == (0, "")
+    assert digests(path) == undisturbed["fast"]
+
+
+@pytest.mark.parametrize("profile", ["fast", "small"])
+def test_two_writers_at_once(tmp_path, undisturbed, profile):
+    path = tmp_path / "s"
+    writers = [start(path, profile) for _ in range(3)]
+    for writer in writers:
+        _, errors = writer.communicate(timeout=120)
+        assert (writer.returncode, errors) == (0, "")
+    assert digests(path) == undisturbed[profile]
+
+
+def test_a_writer_killed_beside_another(tmp_path, undisturbed):
+    path = tmp_path / "s"
+    one, two = start(path, TGP_KILLPOINT="shard:written@2"), start(path)
+    one.communicate(timeout=120)
+    _, errors = two.communicate(timeout=120)
+    assert (two.returncode, errors) == (0, "")
+    assert run(path) == (0, "")
+    assert digests(path) == undisturbed["fast"]

@@ -1,0 +1,523 @@
+"""Files made to hurt: each is refused by name, quickly, and without much memory."""
+
+import contextlib
+import json
+import os
+import time
+import zlib
+
+import h5py
+import numpy as np
+import pytest
+
+from tgp.errors import StoreDamagedError, StoreError, StoreMissingError, StoreVersionError
+from tgp.store import StoreReader, verify_store
+from tgp.store.manifest import seal
+from tgp.testing.stores import build_store, forge_manifest, forge_shard, readmit_shard
+
+GRAPHS = "shard-00000.graphs.h5"
+
+
+@contextlib.contextmanager
+def bounded():
+    """What happens inside takes less than two seconds and 100 MB."""
+    with open("/proc/self/clear_refs", "w") as file:
+        file.write("5")  # forget the highest memory use so far
+    before, start = memory("VmRSS"), time.perf_counter()
+    yield
+    assert time.perf_counter() - start < 2
+    assert memory("VmHWM") - before < 100_000
+
+
+def memory(key):
+    """Kilobytes of this process."""
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith(key))
+
+
+def refused(path, item, read=None):
+    """Reading and verifying both name the culprit."""
+    with bounded(), pytest.raises(StoreDamagedError) as caught:
+        reader = StoreReader(path)
+        (read or (lambda r: r.gather_graphs([0])))(reader)
+    assert item in str(caught.value), str(caught.value)
+    with bounded():
+        findings = verify_store(path)
+    assert any(item in f.message for f in findings), findings
+
+
+# Links and storage -----------------------------------------------------------------------------------
+
+
+def replace(file, path, make):
+    """Put something else in the place of an array, with the same attributes."""
+    attributes = dict(file[path].attrs)
+    del file[path]
+    make()
+    if file.get(path, getlink=True).__class__ is h5py.HardLink:
+        for key, value in attributes.items():
+            if isinstance(value, (bytes, np.bytes_, str)):
+                data = value if isinstance(value, bytes) else str(value).encode()
+                file[path].attrs.create(key, data, shape=(), dtype=h5py.string_dtype("utf-8", len(data)))
+            else:
+                file[path].attrs.create(key, value, shape=(), dtype="<i8")
+
+
+def test_soft_link(fast_store):
+    def edit(file):
+        file["fields/z"] = h5py.SoftLink("/fields/x")
+
+    forge_shard(fast_store, edit)
+    refused(fast_store, "/fields/z is a soft or external link")
+
+
+def test_external_link(fast_store):
+    def edit(file):
+        file["fields/z"] = h5py.ExternalLink("/etc/passwd", "/x")
+
+    forge_shard(fast_store, edit)
+    refused(fast_store, "/fields/z is a soft or external link")
+
+
+def test_external_storage(fast_store, tmp_path):
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"the password" * 1000)
+
+    def edit(file):
+        shape = file["fields/x"].shape
+        replace(
+            file,
+            "fields/x",
+            lambda: file.create_dataset("fields/x", shape, "<f4", external=[(str(secret), 0, 12000)]),
+        )
+
+    forge_shard(fast_store, edit)
+    refused(fast_store, "/fields/x keeps its data in another file")
+
+
+def test_virtual_dataset(fast_store, tmp_path):
+    with h5py.File(tmp_path / "other.h5", "w") as other:
+        other["x"] = np.ones(20)
+
+    def edit(file):
+        layout = h5py.VirtualLayout((20,), "<i8")
+        layout[:] = h5py.VirtualSource(str(tmp_path / "other.h5"), "x", (20,))
+        replace(file, "fields/y", lambda: file.create_virtual_dataset("fields/y", layout))
+
+    forge_shard(fast_store, edit)
+    refused(fast_store, "/fields/y is a virtual or compact dataset")
+
+
+def test_unknown_filter(fast_store):
+    def edit(file):
+        values = file["fields/x"][:]
+        replace(file, "fields/x", lambda: file.create_dataset("fields/x", data=values, compression="lzf"))
+
+    forge_shard(fast_store, edit)
+    refused(fast_store, "/fields/x uses filters [32000]")
+
+
+def test_compact_dataset(fast_store):
+    def edit(file):
+        properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        properties.set_layout(h5py.h5d.COMPACT)
+        space = h5py.h5s.create_simple((20,))
+        replace(
+            file,
+            "fields/y",
+            lambda: h5py.h5d.create(file.id, b"fields/y", h5py.h5t.NATIVE_UINT8, space, properties),
+        )
+
+    forge_shard(fast_store, edit)
+    refused(fast_store, "/fields/y is a virtual or compact dataset")
+
+
+# Types -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        h5py.string_dtype(),
+        h5py.vlen_dtype(np.int32),
+        h5py.ref_dtype,
+        np.dtype([("a", "<i4"), ("b", "<f4")]),
+        np.dtype("V8"),
+        np.dtype("S5"),
+        h5py.enum_dtype({"A": 0}),
+        np.dtype(">i4"),
+        np.dtype(("<i4", (2,))),
+        np.longdouble,
+    ],
+    ids=str,
+)
+def test_types(fast_store, dtype):
+    def edit(file):
+        replace(file, "fields/y", lambda: file.create_dataset("fields/y", (20,), dtype))
+
+    forge_shard(fast_store, edit)
+    refused(fast_store, "/fields/y")
+
+
+def test_committed_type_in_place_of_an_array(fast_store):
+    def edit(file):
+        file["fields/z"] = np.dtype("<f8")
+
+    forge_shard(fast_store, edit)
+    refused(fast_store, "/fields/z is neither an array nor a group")
+
+
+def test_attribute_of_variable_length(fast_store):
+    def edit(file):
+        file["fields/x"].attrs["form"] = "rows"  # a string in a heap
+
+    forge_shard(fast_store, edit)
+    refused(fast_store, "/fields/x@form must be one integer or one string of fixed length")
+
+
+def test_huge_attribute(fast_store):
+    def edit(file):
+        file["fields/x"].attrs.create("z", b"z" * 60_000, dtype="S60000")
+
+    forge_shard(fast_store, edit)
+    refused(fast_store, "/fields/x@z")
+
+
+# Sizes -----------------------------------------------------------------------------------------------
+
+
+def test_petabytes_that_are_not_there(fast_store):
+    def edit(file):
+        replace(file, "fields/x", lambda: file.create_dataset("fields/x", (1 << 47, 7), "<f4"))
+
+    forge_shard(fast_store, edit)
+    refused(fast_store, "/fields/x declares")
+
+
+def test_petabytes_of_absent_chunks(fast_store):
+    def edit(file):
+        replace(
+            file,
+            "fields/x",
+            lambda: file.create_dataset(
+                "fields/x", (1 << 47, 7), "<f4", chunks=(1024, 7), compression="gzip"
+            ),
+        )
+
+    forge_shard(fast_store, edit)
+    refused(fast_store, "/fields/x declares")
+
+
+def test_a_bomb_of_zeros(fast_store):
+    """Deflate reaches 1:1032; an array that claims more than its chunks can hold is a lie."""
+
+    def edit(file):
+        dataset = file.create_dataset("fields/z", (1 << 40,), "u1", chunks=(1 << 20,), compression="gzip")
+        dataset[: 1 << 20] = 0
+
+    forge_shard(fast_store, edit)
+    refused(fast_store, "/fields/z declares")
+
+
+def test_a_chunk_larger_than_its_array(fast_store):
+    """Twenty numbers in a chunk that unpacks to 256 MB."""
+    packer = zlib.compressobj()
+    packed = b"".join([*(packer.compress(bytes(1 << 20)) for _ in range(256)), packer.flush()])
+
+    def edit(file):
+        options = {"maxshape": (None,), "chunks": (1 << 28,), "compression": "gzip"}
+        replace(file, "fields/y", lambda: file.create_dataset("fields/y", (20,), "u1", **options))
+        file["fields/y"].id.write_direct_chunk((0,), packed)
+
+    forge_shard(fast_store, edit)
+    refused(fast_store, "/fields/y declares")
+
+
+def test_too_many_objects(fast_store, monkeypatch):
+    monkeypatch.setattr("tgp.store.format.MAX_OBJECTS", 200)
+
+    def edit(file):
+        for number in range(300):
+            file.create_group(f"g{number}")
+
+    forge_shard(fast_store, edit)
+    refused(fast_store, "one object too many")
+
+
+def test_a_group_that_holds_itself(fast_store):
+    def edit(file):
+        file["fields/loop"] = file["fields"]
+
+    forge_shard(fast_store, edit)
+    refused(fast_store, "nests deeper")
+
+
+# Offsets and ids -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "part, path", [("graphs", "node_ptr"), ("graphs", "edge_ptr"), ("halve", "levels/1/edge_ptr")]
+)
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda ptr: ptr[::-1],
+        lambda ptr: ptr + 1,
+        lambda ptr: np.r_[ptr[:-1], ptr[-1] - 1],
+        lambda ptr: np.r_[ptr[0], ptr[2], ptr[1], ptr[3:]],
+    ],
+    ids=["backwards", "not from zero", "not to the end", "falling"],
+)
+def test_offsets(fast_store, part, path, change):
+    def edit(file):
+        ptr = file[path][:]
+        file[path][:] = change(ptr.astype(np.int64)).astype(ptr.dtype)
+
+    forge_shard(fast_store, edit, part)
+    refused(fast_store, f"/{path} must start at 0", lambda r: r.gather_levels([0], "halve"))
+
+
+def test_too_few_offsets(fast_store):
+    def edit(file):
+        values = file["node_ptr"][:-1]
+        replace(file, "node_ptr", lambda: file.create_dataset("node_ptr", data=values))
+
+    forge_shard(fast_store, edit)
+    refused(fast_store, "/node_ptr must hold 21 offsets")
+
+
+@pytest.mark.parametrize("array", ["edge_index", "cluster", "representative"])
+def test_ids_of_other_graphs(fast_store, array):
+    def edit(file):
+        file[f"levels/0/{array}"][..., -1] = 200
+
+    forge_shard(fast_store, edit, "halve")
+    # Only the last graph is bad, but a small shard is checked as a whole.
+    refused(
+        fast_store,
+        f"/levels/0/{array} holds an id outside its graph",
+        lambda r: r.gather_levels([0], "halve"),
+    )
+
+
+def test_ids_of_the_input(fast_store):
+    def edit(file):
+        file["fields/edge_index"][1, 0] = 255
+
+    forge_shard(fast_store, edit)
+    refused(fast_store, "/fields/edge_index holds")
+
+
+def test_bad_ids_in_a_large_shard_are_seen_when_gathered(fast_store, monkeypatch):
+    """Beyond a size, ids are checked graph by graph as they are read, and all once enough was read."""
+    monkeypatch.setattr("tgp.store.gather._SCAN_AT_ONCE", 0)
+
+    def edit(file):
+        file["levels/0/cluster"][-1] = 100
+
+    forge_shard(fast_store, edit, "halve")
+    reader = StoreReader(fast_store)
+    reader.gather_levels([0, 1, 2], "halve")
+    with pytest.raises(StoreDamagedError, match="cluster holds an id outside its graph"):
+        reader.gather_levels([3, 19], "halve")
+    patient = StoreReader(fast_store)
+    with pytest.raises(StoreDamagedError, match="cluster holds an id outside its graph"):
+        for _ in range(30):
+            patient.gather_levels([0, 1, 2], "halve")
+
+
+def test_hierarchy_over_other_sizes(fast_store):
+    def edit(file):
+        ptr = file["node_ptr"]
+        ptr[1] = ptr[1] + 1
+
+    forge_shard(fast_store, edit, "halve")
+    refused(fast_store, "must hold the sizes of the input graphs", lambda r: r.gather_levels([0], "halve"))
+
+
+def test_missing_array(fast_store):
+    def edit(file):
+        del file["levels/2/cluster"]
+
+    forge_shard(fast_store, edit, "halve")
+    refused(fast_store, "/levels/2/cluster is missing", lambda r: r.gather_levels([0], "halve"))
+
+
+def test_an_array_of_another_shape(fast_store):
+    def edit(file):
+        replace(file, "fields/x", lambda: file.create_dataset("fields/x", data=np.ones((3, 7), "<f4")))
+
+    forge_shard(fast_store, edit)
+    refused(fast_store, "/fields/x must have shape")
+
+
+@pytest.mark.parametrize(
+    "key, value", [("axis", 5), ("shifted", 1), ("form", b"str "), ("ptr", b"over"), ("dtype", b"object_")]
+)
+def test_attributes_that_contradict_the_manifest(fast_store, key, value):
+    def edit(file):
+        attributes = file["fields/x"].attrs
+        if isinstance(value, int):
+            attributes.create(key, value, shape=(), dtype="<i8")
+        else:
+            attributes.create(key, value, shape=(), dtype=h5py.string_dtype("utf-8", len(value)))
+
+    forge_shard(fast_store, edit)
+    refused(fast_store, f"/fields/x@{key} must")
+
+
+def test_random_bytes_for_a_shard(fast_store):
+    (fast_store / GRAPHS).write_bytes(np.random.default_rng(0).bytes(50_000))
+    readmit_shard(fast_store)
+    refused(fast_store, "is not a sound HDF5 file")
+
+
+def test_random_damage_that_the_manifest_endorses(fast_store):
+    """Mutated shards with fitting digests: an error of the store, or a result; never anything else."""
+    rng = np.random.default_rng(11)
+    file = fast_store / GRAPHS
+    original = file.read_bytes()
+    for _ in range(40):
+        data = bytearray(original)
+        for position in rng.integers(0, len(data), 8):
+            data[position] = int(rng.integers(256))
+        file.write_bytes(data)
+        readmit_shard(fast_store)
+        try:
+            StoreReader(fast_store).gather_graphs([0, 7])
+        except StoreError:
+            continue
+
+
+# The manifest ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name", ["../escape.h5", "/etc/passwd", "a/b.h5", "shard-00001.graphs.h5", "pipe:id", "..", ""]
+)
+def test_file_names(fast_store, name):
+    def edit(values):
+        values["shards"][0]["file"] = name
+
+    forge_manifest(fast_store, edit)
+    with pytest.raises(StoreDamagedError, match="'file' must be"):
+        StoreReader(fast_store)
+    assert [f.field for f in verify_store(fast_store)] == ["file"]
+
+
+@pytest.mark.parametrize("name", [GRAPHS, "manifest.json"])
+def test_symbolic_links(fast_store, tmp_path, name):
+    target = tmp_path / "elsewhere"
+    os.rename(fast_store / name, target)
+    os.symlink(target, fast_store / name)
+    with pytest.raises(StoreDamagedError, match="must be a plain file"):
+        StoreReader(fast_store)
+
+
+@pytest.mark.parametrize(
+    "key, value",
+    [
+        ("num_graphs", -1),
+        ("num_graphs", 2**70),
+        ("num_graphs", 41),
+        ("num_graphs", True),
+        ("bounds", [0, 40, 20]),
+        ("bounds", "all"),
+        ("bounds", [0, 20, 40, 40]),
+        ("profile", "other"),
+        ("fields", [{}]),
+        ("fields", 3),
+        ("hierarchies", {}),
+        ("hierarchies", [{"name": "../x"}]),
+        ("shards", []),
+        ("data_digest", "abc"),
+        ("fingerprint", "0" * 64),
+        ("dataset", []),
+    ],
+)
+def test_values(fast_store, key, value):
+    forge_manifest(fast_store, lambda values: values.update({key: value}))
+    with pytest.raises(StoreDamagedError, match=r"manifest\.json") as caught:
+        StoreReader(fast_store)
+    assert caught.value.item
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b"\xff\xfe",
+        b'{"format": NaN}',
+        b'{"a": 1, "a": 2}',
+        b'{"a": ' + b"9" * 10_000 + b"}",
+        b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+        b'{"a": ' + b"[" * 40 + b"]" * 40 + b"}",
+        b'{"format": "other", "version": 1}',
+    ],
+    ids=["empty", "cut", "list", "null", "binary", "nan", "twice", "digits", "very deep", "deep", "foreign"],
+)
+def test_text_that_is_no_manifest(fast_store, data):
+    (fast_store / "manifest.json").write_bytes(data)
+    with bounded(), pytest.raises(StoreDamagedError, match=r"manifest\.json"):
+        StoreReader(fast_store)
+    assert verify_store(fast_store)
+
+
+def test_a_giant_manifest_is_not_read(fast_store):
+    with open(fast_store / "manifest.json", "r+b") as file:
+        file.truncate(65 << 20)
+    with bounded(), pytest.raises(StoreDamagedError, match="at most"):
+        StoreReader(fast_store)
+
+
+def test_an_altered_manifest(fast_store):
+    path = fast_store / "manifest.json"
+    path.write_bytes(path.read_bytes().replace(b'"random"', b'"rundom"'))
+    with pytest.raises(StoreDamagedError, match="does not match its checksum"):
+        StoreReader(fast_store)
+
+
+@pytest.mark.parametrize("version", [2, 99])
+def test_other_versions(fast_store, version):
+    values = json.loads((fast_store / "manifest.json").read_bytes())
+    del values["checksum"]
+    (fast_store / "manifest.json").write_bytes(seal(values | {"version": version}))
+    for action in (StoreReader, verify_store):
+        with pytest.raises(
+            StoreVersionError, match=f"version {version}, this version of tgp reads version 1"
+        ):
+            action(fast_store)
+
+
+def test_version_of_a_shard(fast_store):
+    def edit(file):
+        file.attrs.create("version", 2, shape=(), dtype="<i8")
+
+    forge_shard(fast_store, edit)
+    refused(fast_store, "@version must be 1, got 2")
+
+
+def test_no_store_to_verify(tmp_path):
+    with pytest.raises(StoreMissingError):
+        verify_store(tmp_path)
+
+
+def test_bombs_in_the_small_profile(tmp_path, table):
+    path = tmp_path / "s"
+    build_store(path, table, profile="small")
+
+    def edit(file):
+        shape = file["fields/x"].shape
+        replace(
+            file,
+            "fields/x",
+            lambda: file.create_dataset(
+                "fields/x", (1 << 32, shape[1]), "<f4", chunks=(1 << 14, 7), compression="gzip"
+            ),
+        )
+
+    forge_shard(path, edit)
+    refused(path, "/fields/x declares")

@@ -1,0 +1,117 @@
+"""Semantic checks: files whose bytes and structure are sound, but whose content is not."""
+
+import numpy as np
+import pytest
+
+from tgp.store import StoreWriter, verify_store
+from tgp.testing.stores import forge_shard, halving, halving_spec, random_table, store_spec
+
+
+def forge(path, edit, part="halve", unit=1):
+    forge_shard(path, edit, part, unit)
+    # Digests fit, so what is found is found in the meaning. Records still tell the truth: leave them out.
+    for record in (path / "records").glob("*.json"):
+        record.unlink()
+    return verify_store(path)
+
+
+def test_findings_name_shard_field_and_graph(store):
+    def edit(file):
+        start = int(file["node_ptr"][3])
+        file["levels/0/cluster"][start] = 14
+
+    (finding, *_) = forge(store, edit)
+    assert finding.shard == "shard-00001.halve.h5"
+    assert finding.field == "/levels/0/cluster"
+    assert finding.graph == 23
+    assert "graph 23" in finding.message
+
+
+def test_supernode_without_nodes(store):
+    def edit(file):
+        start, end = (int(n) for n in file["node_ptr"][5:7])
+        cluster = file["levels/0/cluster"][start:end]
+        cluster[cluster == cluster.max()] = 0
+        file["levels/0/cluster"][start:end] = cluster
+
+    findings = forge(store, edit)
+    assert ("/levels/0/cluster", 25) in {(f.field, f.graph) for f in findings}
+    assert any("without nodes" in f.message for f in findings)
+
+
+def test_representative_of_another_supernode(store):
+    def edit(file):
+        start = int(file["levels/0/super_ptr"][2])
+        file["levels/0/representative"][start] = 3
+
+    (finding,) = forge(store, edit)
+    assert (finding.field, finding.graph) == ("/levels/0/representative", 22)
+
+
+def test_an_edge_that_is_not_in_the_finer_graph(store):
+    def edit(file):
+        start = int(file["levels/0/edge_ptr"][4])
+        edges = file["levels/0/edge_index"][:, start]
+        file["levels/0/edge_index"][:, start] = edges[0]  # a self loop, which contraction removes
+
+    findings = forge(store, edit)
+    assert ("/levels/0/edge_index", 24) in {(f.field, f.graph) for f in findings}
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_a_weight_that_is_not_the_sum(store, level):
+    def edit(file):
+        start = int(file[f"levels/{level}/edge_ptr"][7])
+        file[f"levels/{level}/edge_weight"][start] += 0.25
+
+    findings = forge(store, edit)
+    assert (f"/levels/{level}/edge_index", 27) in {(f.field, f.graph) for f in findings}
+
+
+def test_numbers_that_are_not_finite(store):
+    def edit(file):
+        file["levels/1/edge_weight"][0] = np.nan
+
+    findings = forge(store, edit)
+    assert "/levels/1/edge_weight" in {f.field for f in findings}
+
+
+def test_a_missing_edge_of_an_unweighted_graph(tmp_path):
+    table = random_table(10, seed=4)
+    spec = store_spec(table, 1, hierarchies=[halving_spec(num_levels=1)])
+    writer = StoreWriter.open(tmp_path, spec)
+    writer.write_graphs(0, table)
+    writer.write_hierarchy(0, "halve", halving(table, 1))
+    writer.publish()
+    assert verify_store(tmp_path) == []
+
+    def edit(file):
+        start = int(file["levels/0/edge_ptr"][2])
+        edges = file["levels/0/edge_index"]
+        edges[:, start] = edges[:, start + 1]  # one edge twice, another one gone
+
+    findings = forge(tmp_path, edit, unit=0)
+    assert ("/levels/0/edge_index", 2) in {(f.field, f.graph) for f in findings}
+
+
+def test_structure_only(store):
+    def edit(file):
+        file["levels/1/edge_weight"][0] = np.nan
+
+    assert forge(store, edit)
+    assert verify_store(store, semantics=False) == []
+
+
+def test_a_record_that_disagrees(store):
+    record = store / "records/shard-00000.graphs.json"
+    other = store / "records/shard-00001.graphs.json"
+    record.write_bytes(other.read_bytes())
+    assert [f.shard for f in verify_store(store)] == ["records/shard-00000.graphs.json"]
+
+
+def test_one_damaged_shard_does_not_hide_another(store):
+    for name in ("shard-00000.graphs.h5", "shard-00001.halve.h5"):
+        data = bytearray((store / name).read_bytes())
+        data[len(data) // 2] ^= 1
+        (store / name).write_bytes(data)
+    assert {f.shard for f in verify_store(store)} == {"shard-00000.graphs.h5", "shard-00001.halve.h5"}
