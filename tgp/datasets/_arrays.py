@@ -24,7 +24,7 @@ def table_from_arrays(
     One graph: ``edge_index`` ``[2, E]``, optionally ``num_nodes``. Many graphs: also ``node_ptr`` and
     ``edge_ptr`` ``[B + 1]``, with ids local to each graph. Every other array belongs to the nodes, the
     edges or the graphs, whichever its length fits; ``edge_*`` are tried as edges first, ``y`` as graphs
-    first. The three arrays of a scipy matrix (``indptr``, ``indices``, ``data``) are understood, too.
+    first; offsets of its own may stand in ``<name>_ptr``. The three arrays of a scipy matrix (``indptr``, ``indices``, ``data``) are understood, too.
 
     Args:
         arrays: by name.
@@ -44,8 +44,12 @@ def table_from_arrays(
     else:
         node_ptr, fields = base.node_ptr, dict(base.fields)
         edge_ptr = fields["edge_index"].ptr
+    own = {name: given.pop(f"{name}_ptr") for name in [*given] if f"{name}_ptr" in given}
     for name, values in given.items():
-        fields[name] = _field(name, values, node_ptr, edge_ptr, where)
+        if name in own:
+            fields[name] = Field(name, values, _offsets(own[name], f"{name}_ptr", where))
+        else:
+            fields[name] = _field(name, values, node_ptr, edge_ptr, where)
     try:
         return GraphTable(node_ptr, fields).validate()
     except InputError as error:
