@@ -1,6 +1,6 @@
 """From nothing to a trained hierarchical GNN: coarsen, inspect, train. Runs offline in under a minute.
 
-    python examples/demo.py
+python examples/demo.py
 """
 
 from __future__ import annotations

@@ -11,7 +11,9 @@ HEAVY = ("torch", "torch_geometric", "numba", "h5py", "scipy")
 def loaded_after(code: str) -> set[str]:
     probe = f"{code}\nimport sys\nprint(','.join(m for m in {HEAVY!r} if m in sys.modules))"
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
-    return set(filter(None, done.stdout.strip().splitlines()[-1].split(","))) if done.stdout.strip() else set()
+    return (
+        set(filter(None, done.stdout.strip().splitlines()[-1].split(","))) if done.stdout.strip() else set()
+    )
 
 
 @pytest.mark.parametrize(

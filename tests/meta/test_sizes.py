@@ -22,7 +22,11 @@ def code_lines(node: ast.FunctionDef) -> int:
     """Lines of a function without its docstring."""
     lines = node.end_lineno - node.lineno + 1
     first = node.body[0]
-    if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
+    if (
+        isinstance(first, ast.Expr)
+        and isinstance(first.value, ast.Constant)
+        and isinstance(first.value.value, str)
+    ):
         lines -= first.end_lineno - first.lineno + 1
     return lines
 
