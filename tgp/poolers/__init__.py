@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from tgp._lazy import lazy_package
@@ -49,7 +50,7 @@ def get_pooler(pooler_name: str, strict: bool = False, **kwargs: Any) -> Any:
     others = [] if names is None else [name for name in kwargs if name not in names]
     if others and strict:
         raise UnknownNameError(f"parameter of {alias}", others[0], names or [])
-    foreign = sorted(set(others) - _every_parameter() - _TOLERATED) if others else []
+    foreign = _known_to_nobody(others)
     if foreign:
         warnings.warn(
             f"No pooler has the parameter(s) {', '.join(foreign)}: ignored for {alias!r}. "
@@ -126,25 +127,26 @@ def _method_parameters(alias: str) -> list[str]:
     return [f.name for f in dataclasses.fields(METHODS[alias].params)]
 
 
-_parameters: set[str] = set()
+@cache
+def _every_parameter() -> frozenset[str] | None:
+    """Constructor parameters of all poolers, or ``None`` if one cannot be imported here.
+
+    Imports them all, so only called when there is something to check.
+    """
+    from tgp.coarsen.methods import METHODS
+    from tgp.utils.signature import foo_signature
+
+    try:
+        of_classes = [foo_signature(pooler_map[alias]).args for alias in pooler_map]
+        of_methods = [_method_parameters(alias) for alias in METHODS]
+    except ImportError:
+        return None
+    return _TOLERATED.union(*of_classes, *of_methods)
 
 
-def _every_parameter() -> set[str]:
-    """Constructor parameters of all poolers; imports them, so only when there is something to check."""
-    if not _parameters:
-        import contextlib
-
-        from tgp.coarsen.methods import METHODS
-        from tgp.utils.signature import foo_signature
-
-        # A pooler whose optional package is absent must not keep the others from being built.
-        for alias in pooler_map:
-            with contextlib.suppress(ImportError):
-                _parameters.update(foo_signature(pooler_map[alias]).args)
-        for alias in METHODS:
-            with contextlib.suppress(ImportError):
-                _parameters.update(_method_parameters(alias))
-    return _parameters
+def _known_to_nobody(names: list[str]) -> list[str]:
+    every = _every_parameter() if names else None
+    return [] if every is None else sorted(set(names) - every)
 
 
 def _check_required(alias: str, cls: type, kwargs: dict[str, Any]) -> None:
