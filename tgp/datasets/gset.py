@@ -1,0 +1,88 @@
+"""Gset: the max-cut benchmark graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from torch_geometric.data import Data
+
+from tgp.datasets._base import GraphDataset, Transform
+from tgp.errors import DatasetError, UnknownNameError
+
+__all__ = ["GsetDataset"]
+
+_NAMES = [f"G{i}" for i in (*range(1, 68), 70, 72, 77, 81)]
+_FEATURES = 32
+
+
+class GsetDataset(GraphDataset):
+    """One graph of the `Gset collection <https://web.stanford.edu/~yyye/yyye/Gset/>`_.
+
+    Features are standard normal, seeded; weights come as ``edge_attr`` (integers) and ``edge_weight``.
+
+    Args:
+        root: folder; the raw file is ``<root>/raw/<name>``.
+        name: ``G1`` ... ``G67``, ``G70``, ``G72``, ``G77`` or ``G81``.
+        directed: list every edge once, as in the file.
+        seed: seed of the features.
+        transform, pre_transform, pre_filter, force_reload: see PyG's ``InMemoryDataset``.
+    """
+
+    url = "https://web.stanford.edu/~yyye/yyye/Gset"
+
+    def __init__(
+        self,
+        root: str | None = None,
+        name: str = "G1",
+        directed: bool = False,
+        transform: Transform = None,
+        pre_transform: Transform = None,
+        pre_filter: Transform = None,
+        force_reload: bool = False,
+        seed: int = 0,
+    ) -> None:
+        if name not in _NAMES:
+            raise UnknownNameError("Gset graph", name, _NAMES)
+        self.name, self.directed, self.seed = name, directed, seed
+        super().__init__(root, transform, pre_transform, pre_filter, force_reload)
+
+    @property
+    def raw_file_names(self) -> list[str]:
+        return [self.name]
+
+    @property
+    def processed_file_names(self) -> list[str]:
+        kind = "directed" if self.directed else "undirected"
+        return [f"{self.name}_{kind}_seed{self.seed}.pt"]
+
+    def graphs(self) -> Sequence[Data]:
+        rows = [line.split() for line in Path(self.raw_paths[0]).read_text().splitlines() if line.strip()]
+        try:
+            num_nodes, num_edges = int(rows[0][0]), int(rows[0][1])
+            table = torch.tensor([[int(float(v)) for v in row] for row in rows[1:]], dtype=torch.long).view(
+                -1, 3
+            )
+        except (ValueError, IndexError) as error:
+            raise DatasetError(
+                f"{self.name}: expected 'n m' and lines 'u v w', got something else"
+            ) from error
+        if table.size(0) != num_edges:
+            raise DatasetError(f"{self.name}: expected {num_edges} edges, got {table.size(0)}")
+        edges, weight = table[:, :2].t() - 1, table[:, 2]
+        if edges.numel() and (int(edges.min()) < 0 or int(edges.max()) >= num_nodes):
+            raise DatasetError(f"{self.name}: node ids must lie in [1, {num_nodes}]")
+        if not self.directed:
+            edges, weight = torch.cat([edges, edges.flip(0)], dim=1), torch.cat([weight, weight])
+        generator = torch.Generator().manual_seed(self.seed)
+        x = torch.randn(num_nodes, _FEATURES, generator=generator)
+        return [
+            Data(
+                x=x,
+                edge_index=edges.contiguous(),
+                edge_attr=weight,
+                edge_weight=weight.float(),
+                num_nodes=num_nodes,
+            )
+        ]
