@@ -34,7 +34,6 @@ _SUBMODULES = {
         "testing",
         "errors",
         "imports",
-        "plot",
     )
 }
 _SUBMODULES["transforms"] = "tgp.data.transforms"
