@@ -7,7 +7,7 @@ misread needs a new :data:`VERSION`.
 from __future__ import annotations
 
 import re
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 from tgp.errors import InputError
 
@@ -18,7 +18,6 @@ __all__ = [
     "RECORDS",
     "VERSION",
     "check_hierarchy_name",
-    "decode_name",
     "encode_name",
     "is_part_file",
     "part_file",
@@ -139,8 +138,3 @@ def spec_file(hierarchy: str | None) -> str:
 def encode_name(name: str) -> str:
     """An attribute name as an HDF5 link name: percent-encoded UTF-8, so ``/`` and ``.`` are harmless."""
     return quote(name, safe="").replace(".", "%2E")
-
-
-def decode_name(link: str) -> str:
-    """Inverse of :func:`encode_name`."""
-    return unquote(link, errors="strict")

@@ -1,0 +1,68 @@
+"""The page that describes the format: its example runs, and it names what the code writes."""
+
+import re
+from pathlib import Path
+from urllib.parse import unquote
+
+import h5py
+import numpy as np
+import pytest
+
+from tgp.store import format as fmt
+from tgp.testing.stores import build_store, halving, random_table
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "fileformat.md"
+
+
+@pytest.fixture(scope="module")
+def page():
+    return PAGE.read_text()
+
+
+def test_the_example_reads_a_store(page, tmp_path, monkeypatch, profile):
+    (example,) = re.findall(r"```python\n(.+?)```", page, re.S)
+    assert len(example.strip().splitlines()) <= 17
+    assert "tgp" not in example.replace("tgp-store", "")
+    table = random_table(9, seed=3)
+    build_store(tmp_path / "pooled/MUTAG", table, profile=profile)
+    monkeypatch.chdir(tmp_path)
+    scope = {}
+    exec(example, scope)
+    last = table.take([8])
+    level = halving(last).levels[0]
+    np.testing.assert_array_equal(scope["x"], last.fields["x"].values)
+    np.testing.assert_array_equal(scope["cluster"], level.assignment.cluster)
+    np.testing.assert_array_equal(scope["coarse_edges"], level.block.edge_index())
+
+
+def test_the_page_names_every_array_and_limit(page):
+    for name in ("super_ptr", "edge_ptr", "edge_index", *fmt.LEVEL_ARRAYS):
+        assert f"`/levels/<l>/{name}`" in page
+    for word in (*fmt.FORMS, *fmt.KINDS, *fmt.PTRS, *fmt.PROFILES):
+        assert f"`{word}`" in page
+    assert f"Format version: **{fmt.VERSION}**" in page
+    assert f"first and last {fmt.END_BYTES}" in page
+    assert f"multiple of {fmt.ALIGNMENT} bytes" in page
+
+
+def test_files_hold_nothing_else(page, tmp_path, table):
+    build_store(tmp_path, table)
+    found = []
+    for part in ("graphs", "halve"):
+        with h5py.File(tmp_path / f"shard-00000.{part}.h5") as file:
+            file.visit(found.append)
+    for path in found:
+        general = re.sub(r"levels/\d+", "levels/<l>", re.sub(r"(fields|ptr)/.+", r"\1/<name>", path))
+        general = re.sub(r"metrics/\d+/.+", "metrics/<l>/<name>", general)
+        assert (
+            general in {"fields", "ptr", "levels", "levels/<l>", "metrics"}
+            or re.fullmatch(r"metrics/\d+", general)
+            or f"`/{general}`" in page
+        ), path
+
+
+def test_names_survive_as_links():
+    for name in ("x", "a/b", ".", "..", "größe", "%2F", "a b", "1"):
+        assert unquote(fmt.encode_name(name)) == name
+        assert "/" not in fmt.encode_name(name)
+        assert "." not in fmt.encode_name(name)
