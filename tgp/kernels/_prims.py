@@ -11,7 +11,17 @@ import math
 import numpy as np
 from numba import njit
 
-__all__ = ["hash_u64", "hash_uniform", "hash_normal", "scan", "uf_find", "uf_union"]
+__all__ = [
+    "hash_u64",
+    "hash_uniform",
+    "hash_normal",
+    "heap_drop",
+    "heap_push",
+    "heap_sink",
+    "scan",
+    "uf_find",
+    "uf_union",
+]
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -82,3 +92,44 @@ def uf_union(parent, a, b):
         parent[b] = a
     elif b < a:
         parent[a] = b
+
+
+@njit(cache=True, nogil=True)
+def heap_sink(keys, items, size, at):
+    """Restore a binary min-heap over (key, item) below position ``at``."""
+    key, item = keys[at], items[at]
+    while True:
+        c = 2 * at + 1
+        if c >= size:
+            break
+        if c + 1 < size and (keys[c + 1] < keys[c] or (keys[c + 1] == keys[c] and items[c + 1] < items[c])):
+            c += 1
+        if keys[c] > key or (keys[c] == key and items[c] >= item):
+            break
+        keys[at], items[at] = keys[c], items[c]
+        at = c
+    keys[at], items[at] = key, item
+
+
+@njit(cache=True, nogil=True)
+def heap_push(keys, items, size, key, item):
+    """Add an entry to such a heap; returns the new size."""
+    at = size
+    while at > 0:
+        up = (at - 1) >> 1
+        if keys[up] < key or (keys[up] == key and items[up] < item):
+            break
+        keys[at], items[at] = keys[up], items[up]
+        at = up
+    keys[at], items[at] = key, item
+    return size + 1
+
+
+@njit(cache=True, nogil=True)
+def heap_drop(keys, items, size):
+    """Remove the least entry of such a heap; returns the new size."""
+    size -= 1
+    keys[0], items[0] = keys[size], items[size]
+    if size > 1:
+        heap_sink(keys, items, size, 0)
+    return size

@@ -1,0 +1,157 @@
+"""Coding-tree kernels: heaps, merging with short and long lists, simple rows, quotients."""
+
+import heapq
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.reference import sep as reference
+from tgp.coarsen.methods import sep
+from tgp.kernels import _prims, coding_tree, coding_tree_cut, coding_tree_graph, csr
+from tgp.testing.graphs import barabasi_albert, complete, erdos_renyi, grid2d, karate, path, star
+from tgp.testing.strategies import graphs
+
+
+def trees(block, long_from):
+    """Groups of the height-2 trees of the components, and the merge trees, for a limit of short lists."""
+    forest = sep._forest(block)
+    every = np.ones(len(forest.total), np.bool_)
+    n, parts = len(forest.degree), len(forest.total)
+    tree = (np.full(2 * n, -1, np.int32), np.zeros(2 * n), np.zeros(2 * n), np.zeros(2 * n))
+    coding_tree.merge_trees(
+        *forest.rows,
+        forest.ptr,
+        every,
+        forest.degree,
+        forest.degree,
+        forest.total,
+        long_from,
+        0,
+        parts,
+        *tree,
+    )
+    made = [a.copy() for a in tree]
+    out = (np.zeros(n, np.int32), np.ones(parts, np.int64), np.zeros(n), np.zeros(n))
+    coding_tree_cut.cut_trees(forest.ptr, every, *tree, 0, parts, *out)
+    return made, out
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9)), max_size=30))
+def test_heap_pops_like_heapq(entries):
+    keys, items = np.empty(30), np.empty(30, np.int64)
+    size = 0
+    for key, item in entries:
+        size = _prims.heap_push(keys, items, size, float(key), item)
+    expected = list(entries)
+    heapq.heapify(expected)
+    while size:
+        assert (keys[0], items[0]) == heapq.heappop(expected)
+        size = _prims.heap_drop(keys, items, size)
+    assert not expected
+
+
+@given(graphs(min_nodes=1, max_nodes=14, max_edges=40, negative=False), st.sampled_from([1, 2, 4]))
+def test_long_lists_merge_as_short_ones(block, long_from):
+    (parent, *sums), groups = trees(block, 10**6)
+    (parent2, *sums2), groups2 = trees(block, long_from)
+    assert parent.tolist() == parent2.tolist()
+    # Quarters add up exactly in any order.
+    assert all(np.array_equal(a, b) for a, b in zip(sums, sums2, strict=True))
+    assert groups[0].tolist() == groups2[0].tolist()
+
+
+@pytest.mark.parametrize(
+    "block",
+    [grid2d(20, 21), barabasi_albert(400, 4, seed=1), star(300), erdos_renyi(120, 0.3, seed=2), complete(40)],
+    ids=["grid", "ba", "star", "er", "complete"],
+)
+@pytest.mark.parametrize("long_from", [2, 8, 64])
+def test_long_lists_in_larger_graphs(block, long_from):
+    assert trees(block, 10**6)[0][0].tolist() == trees(block, long_from)[0][0].tolist()
+
+
+def test_long_lists_with_random_weights():
+    block = barabasi_albert(500, 5, seed=3)
+    rng = np.random.default_rng(0)
+    weight = rng.random(block.num_edges)
+    weighted = type(block)(block.indptr, block.indices, weight, block.node_ptr)
+    assert trees(weighted, 10**6)[0][0].tolist() == trees(weighted, 16)[0][0].tolist()
+
+
+def test_merge_tree_of_a_path():
+    (parent, vol, cut, inner), _ = trees(path(4), 128)
+    # Degrees 1 2 2 1: the end pairs have the smallest common volume, then the two halves merge.
+    assert parent[:6].tolist() == [4, 4, 5, 5, 6, 6]
+    assert vol[:7].tolist() == [1, 2, 2, 1, 3, 3, 6]
+    assert cut[:7].tolist() == [1, 2, 2, 1, 1, 1, 0]
+    assert inner[4:7].tolist() == [1, 1, 1]
+
+
+def test_twins_leave_in_the_order_of_ids():
+    (parent, *_), _ = trees(star(6), 128)
+    # The centre 0 takes the leaves one by one.
+    assert parent[:10].tolist() == [6, 6, 7, 8, 9, 10, 7, 8, 9, 10]
+
+
+def test_merge_tree_is_a_binary_tree():
+    (parent, vol, _, _), _ = trees(karate(), 128)
+    children = np.bincount(parent[:66], minlength=67)
+    assert (children[34:67] == 2).all() and not children[:34].any()
+    assert vol[66] == karate().num_edges
+
+
+def test_pool_is_packed_when_full():
+    # Complete graphs fill the pool fastest: every list has all others.
+    block = complete(60)
+    expected = reference.labels(60, block.edge_index().T)
+    assert trees(block, 10**6)[1][0].tolist() == expected[0].tolist()
+    assert trees(block, 4)[1][0].tolist() == expected[0].tolist()
+
+
+def simple(block):
+    weighted = block.weight is not None
+    rows = (block.indptr, block.indices, np.empty(0) if block.weight is None else block.weight)
+    return coding_tree_graph.simple_rows(*rows, *csr.transpose(*rows, weighted), weighted)
+
+
+def dense(indptr, indices, weight, n):
+    out = np.zeros((n, n))
+    np.add.at(out, (np.repeat(np.arange(n), np.diff(indptr)), indices), weight)
+    return out
+
+
+@given(graphs(max_nodes=8, max_edges=20))
+def test_simple_rows_are_the_dense_matrix(block):
+    indptr, indices, weight, bad = simple(block)
+    n = block.num_nodes
+    expected = reference.adjacency(n, block.edge_index().T.tolist(), block.weight)
+    assert np.array_equal(dense(indptr, indices, weight, n), expected)
+    assert np.count_nonzero(expected) == len(indices)
+    assert bad == (np.flatnonzero((expected < 0).any(1)).tolist() or [-1])[0]
+
+
+@given(graphs(min_nodes=1, max_nodes=8, max_edges=20, negative=False), st.randoms(use_true_random=False))
+def test_quotient_and_parts_are_blocks_of_the_dense_matrix(block, random):
+    indptr, indices, weight, _ = simple(block)
+    n = block.num_nodes
+    k = random.randint(1, n)
+    label = np.array([random.randrange(k) for _ in range(n)], np.int32)
+    label[random.sample(range(n), k)] = np.arange(k)
+    a = dense(indptr, indices, weight, n)
+    s = np.eye(k)[label]
+    *rows, vol, cut = coding_tree_graph.quotient_rows(indptr, indices, weight, a.sum(1), label, k)
+    expected = s.T @ a @ s
+    np.fill_diagonal(expected, 0)
+    assert np.array_equal(dense(*rows, k), expected)
+    assert np.array_equal(cut, expected.sum(1)) and np.array_equal(vol, s.T @ a.sum(1))
+    order, ptr, *rows = coding_tree_graph.reorder(indptr, indices, weight, label, k)
+    assert order.tolist() == sorted(range(n), key=lambda i: (label[i], i))
+    assert np.diff(ptr).tolist() == np.bincount(label, minlength=k).tolist()
+    assert np.array_equal(dense(*rows, n), (a * (s @ s.T))[np.ix_(order, order)])
+
+
+def test_first_seen():
+    label = np.array([2, 2, 0, 1, 0], np.int32)
+    assert coding_tree_graph.first_seen(label, 3).tolist() == [0, 0, 1, 2, 1]
