@@ -65,7 +65,7 @@ def make_graphs():
     return build_graphs
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_store(tmp_path_factory):
     def make(graphs, schedules="graclus*3", **options):
         named = {"main": schedules} if isinstance(schedules, str) else schedules

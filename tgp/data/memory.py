@@ -52,6 +52,16 @@ class MemoryReader:
         self._levels: dict[int, LevelArrays] = {}
         for number, level in zip(levels, found, strict=False):
             self._levels[number] = self._local(number, level)
+        self._protect()
+
+    def _protect(self) -> None:
+        """Rows that lie together are taken as views: read-only arrays make sure that batches copy them."""
+        held = [field.values for field in self.table.fields.values()]
+        held += [
+            a for level in self._levels.values() for a in vars(level).values() if isinstance(a, np.ndarray)
+        ]
+        for array in held:
+            array.flags.writeable = False
 
     def _local(self, number: int, level: LevelArrays) -> LevelArrays:
         """Ids of each graph's own nodes, in 32 bits; offsets shared between neighbouring levels."""

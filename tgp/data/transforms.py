@@ -6,7 +6,7 @@ import copy
 import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -15,12 +15,13 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.transforms import BaseTransform
 
 from tgp.coarsen.run import coarsen
-from tgp.coarsen.schedule import Schedule
+from tgp.coarsen.schedule import LevelSpec, Schedule
 from tgp.data.convert import graphs_to_table, table_to_block
 from tgp.data.levels import LevelView, hierarchy_levels
 from tgp.data.split import levels_to_data
 from tgp.errors import InputError
 from tgp.poolers import get_pooler, pooler_map
+from tgp.poolers.nopool import NoPool
 from tgp.ragged import BlockCSR
 from tgp.src.base import SRCPooling
 from tgp.src.level import LevelMixin
@@ -90,8 +91,9 @@ class PreCoarsening(BaseTransform):
     def forward(self, data: Data) -> Data:
         """A copy of the graph with its levels (PyG copies before it calls)."""
         source = data if self.input_key is None else getattr(data, self.input_key)
-        if _is_plain(source) and all(_is_engine(pooler) for pooler, _ in self.runs):
-            data[self.output_key] = self._engine_levels(*_single_block(source))[0]
+        steps = self._steps() if _is_plain(source) else None
+        if steps is not None:
+            data[self.output_key] = _engine_levels(steps, *_single_block(source))[0]
             return data
         levels: list[Data] = []
         count = _num_graphs(source)
@@ -115,36 +117,17 @@ class PreCoarsening(BaseTransform):
         """
         items = [copy.copy(data) for data in graphs]
         sources = items if self.input_key is None else [getattr(data, self.input_key) for data in items]
-        engine = all(_is_engine(pooler) for pooler, _ in self.runs)
-        if not items or not engine or not all(_is_plain(data) for data in sources):
+        steps = self._steps()
+        if not items or steps is None or not all(_is_plain(data) for data in sources):
             return [self.forward(data) for data in items]
-        for data, levels in zip(items, self._engine_levels(*_joint_block(sources)), strict=True):
+        for data, levels in zip(items, _engine_levels(steps, *_joint_block(sources)), strict=True):
             data[self.output_key] = levels
         return items
 
-    def _engine_levels(self, block: BlockCSR, weight_dtype: type) -> list[list[Data]]:
-        """``[graph][level]``, straight from the engine's arrays."""
-        views: list[LevelView] = []
-        methods: list[str] = []
-        inverse: list[str] = []
-        for pooler, length in self.runs:
-            hierarchy = coarsen(
-                block,
-                Schedule((pooler.spec,) * length),
-                pooler.selector.seed,
-                weight_dtype=weight_dtype,
-                first_level=len(views),
-            )
-            views += hierarchy_levels(hierarchy, weight_dtype)
-            methods += [pooler.spec.method] * length
-            inverse += [pooler.selector.s_inv_op] * length
-            block = hierarchy.levels[-1].block
-        rows = levels_to_data(views, methods)
-        if any(op != "transpose" for op in inverse):
-            for row in rows:
-                for level, op in zip(row, inverse, strict=True):
-                    level.so.s_inv_op = op
-        return rows
+    def _steps(self) -> list[tuple[_Step, int]] | None:
+        """The runs as the engine takes them, or ``None`` if a pooler has no engine behind it."""
+        steps = [(_engine_step(pooler), length) for pooler, length in self.runs]
+        return None if any(step is None for step, _ in steps) else steps
 
     def __repr__(self) -> str:
         shown = [f"{_shown(key)}*{length}" if length > 1 else _shown(key) for key, length in self._key_runs()]
@@ -259,8 +242,43 @@ def _seeded(name: str, params: dict[str, Any], seed: int) -> dict[str, Any]:
 # -- running them ---------------------------------------------------------------------------------
 
 
-def _is_engine(pooler: SRCPooling) -> bool:
-    return isinstance(pooler, LevelMixin) and pooler.selects_by_engine() and pooler.connects_by_engine(None)
+class _Step(NamedTuple):
+    """A pooler as the engine runs it."""
+
+    spec: LevelSpec
+    seed: int
+    s_inv_op: str
+
+
+def _engine_step(pooler: SRCPooling) -> _Step | None:
+    """How the engine runs this pooler; ``None`` if it cannot stand for it."""
+    if isinstance(pooler, LevelMixin):
+        stock = pooler.selects_by_engine() and pooler.connects_by_engine(None)
+        return _Step(pooler.spec, pooler.selector.seed, pooler.selector.s_inv_op) if stock else None
+    # The identity has no parameters; through the engine its edges come sorted, as they do from a store.
+    return _Step(LevelSpec.of("nopool"), 0, "transpose") if type(pooler) is NoPool else None
+
+
+def _engine_levels(
+    steps: Sequence[tuple[_Step, int]], block: BlockCSR, weight_dtype: type
+) -> list[list[Data]]:
+    """``[graph][level]``, straight from the engine's arrays."""
+    views: list[LevelView] = []
+    inverse: list[str] = []
+    methods: list[str] = []
+    for step, length in steps:
+        schedule = Schedule((step.spec,) * length)
+        hierarchy = coarsen(block, schedule, step.seed, weight_dtype=weight_dtype, first_level=len(views))
+        views += hierarchy_levels(hierarchy, weight_dtype)
+        methods += [step.spec.method] * length
+        inverse += [step.s_inv_op] * length
+        block = hierarchy.levels[-1].block
+    rows = levels_to_data(views, methods)
+    if any(op != "transpose" for op in inverse):
+        for row in rows:
+            for level, op in zip(row, inverse, strict=True):
+                level.so.s_inv_op = op
+    return rows
 
 
 def _is_plain(data: Data) -> bool:
