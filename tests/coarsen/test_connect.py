@@ -49,7 +49,8 @@ def assigned(draw):
 def test_contract_equals_the_reference(drawn, chosen):
     block, assignment = drawn
     edges, is_weighted = reference.contracted(block, assignment.cluster, chosen)
-    if chosen.edge_weight_norm and is_weighted:
+    if chosen.edge_weight_norm:
+        edges, is_weighted = edges if is_weighted else dict.fromkeys(edges, 1.0), True
         graph_of = np.repeat(np.arange(assignment.num_graphs), np.diff(assignment.super_ptr))
         edges = reference.max_normalised(edges, graph_of)
     coarse = contract(block, assignment, chosen)
@@ -85,8 +86,8 @@ def test_degree_norm_makes_weights():
     assert coarse.weight.tolist() == pytest.approx([0.5] * 6)
 
 
-def test_max_norm_of_an_unweighted_block_changes_nothing():
-    assert contract(path(4), pairs(4), ContractOptions(edge_weight_norm=True)).weight is None
+def test_max_norm_makes_weights():
+    assert contract(path(4), pairs(4), ContractOptions(edge_weight_norm=True)).weight.tolist() == [1.0, 1.0]
 
 
 def test_the_input_is_untouched():

@@ -30,7 +30,13 @@ def batch_of_graphs(seed=0):
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize(
-    "flags", [{}, {"degree_norm": True}, {"count_edges": True, "remove_self_loops": False}]
+    "flags",
+    [
+        {},
+        {"degree_norm": True},
+        {"edge_weight_norm": True},
+        {"count_edges": True, "remove_self_loops": False},
+    ],
 )
 def test_layer_transform_and_engine_agree(weighted, flags):
     edges, batch = batch_of_graphs()

@@ -44,7 +44,7 @@ def contract(block: BlockCSR, assignment: Assignment, options: ContractOptions |
     """The coarse block ``S^T A S`` of a hard or one-hot assignment, post-processed.
 
     Edges that touch a dropped node (cluster ``-1``) vanish; the values of ``S`` play no part. An
-    unweighted block stays unweighted, unless ``count_edges`` or ``degree_norm`` ask for weights.
+    unweighted block stays unweighted, unless ``count_edges`` or a normalisation asks for weights.
 
     Raises:
         InputError: for a soft assignment (see :mod:`tgp.coarsen.soft`) or one of another block.
@@ -92,8 +92,8 @@ def _normalise(block: BlockCSR, options: ContractOptions) -> BlockCSR:
     weight = block.weight
     if options.degree_norm:
         weight = kernels.degree_norm(block.indptr, block.indices, block.weights_or_ones())
-    if options.edge_weight_norm and weight is not None:
-        weight = kernels.max_norm(block.edge_ptr, weight)
+    if options.edge_weight_norm:
+        weight = kernels.max_norm(block.edge_ptr, block.weights_or_ones() if weight is None else weight)
     return block if weight is block.weight else BlockCSR(block.indptr, block.indices, weight, block.node_ptr)
 
 
