@@ -10,7 +10,7 @@ from torch import Tensor
 from tgp.errors import InputError
 from tgp.select.base_select import SelectOutput
 from tgp.utils.operator import Operator
-from tgp.utils.ops.adjacency import coalesce_edges, postprocess_adj_pool_sparse
+from tgp.utils.ops.adjacency import coalesce_edges, filter_edges, postprocess_adj_pool_sparse
 from tgp.utils.ops.connectivity import Container, connectivity_to_edge_index
 from tgp.utils.typing import ConnectionType
 
@@ -129,17 +129,14 @@ def sparse_connect(
     mapping, size, one_to_one = _node_map(index, node_index, cluster_index, num_nodes, num_supernodes)
     coarse = mapping[index]
     if node_index is not None:
-        keep = (coarse >= 0).all(0)
-        coarse = coarse[:, keep]
-        weight = None if weight is None else weight[keep]
+        coarse, weight = filter_edges(coarse, weight, (coarse[0] >= 0) & (coarse[1] >= 0))
+    if remove_self_loops:
+        # Before merging, so that edges inside a supernode are not sorted for nothing.
+        coarse, weight = filter_edges(coarse, weight, coarse[0] != coarse[1])
     if not one_to_one:
-        if remove_self_loops:
-            keep = coarse[0] != coarse[1]
-            coarse = coarse[:, keep]
-            weight = None if weight is None else weight[keep]
         coarse, weight = coalesce_edges(coarse, weight, size, reduce_op)
     coarse, weight = postprocess_adj_pool_sparse(
-        coarse, weight, size, remove_self_loops, degree_norm, edge_weight_norm, batch_pooled
+        coarse, weight, size, False, degree_norm, edge_weight_norm, batch_pooled
     )
     return container.pack(coarse, weight, size)
 

@@ -21,6 +21,7 @@ __all__ = [
     "coalesce_edges",
     "delta_gcn_matrix",
     "dense_to_block_diag",
+    "filter_edges",
     "inverse_sqrt_degree",
     "postprocess_adj_pool_dense",
     "postprocess_adj_pool_sparse",
@@ -83,6 +84,17 @@ def coalesce_edges(
     else:
         weight = weight.scatter_reduce(0, inverse, edge_weight, _REDUCE[reduce_op], include_self=False)
     return torch.stack([merged // size, merged % size]), weight
+
+
+def filter_edges(
+    edge_index: Tensor, edge_weight: Tensor | None, keep: Tensor
+) -> tuple[Tensor, Tensor | None]:
+    """The edges where ``keep [E]`` is true; nothing is copied if that is all of them."""
+    if bool(keep.all()):
+        return edge_index, edge_weight
+    chosen = keep.nonzero().squeeze(1)
+    weight = None if edge_weight is None else edge_weight.index_select(0, chosen)
+    return edge_index.index_select(1, chosen), weight
 
 
 def add_remaining_self_loops(
@@ -196,12 +208,9 @@ def postprocess_adj_pool_sparse(
     """
     edge_weight = check_and_filter_edge_weights(edge_weight)
     if remove_self_loops:
-        keep = edge_index[0] != edge_index[1]
-        edge_index = edge_index[:, keep]
-        edge_weight = None if edge_weight is None else edge_weight[keep]
+        edge_index, edge_weight = filter_edges(edge_index, edge_weight, edge_index[0] != edge_index[1])
     if edge_weight is not None:
-        keep = edge_weight.abs() > eps
-        edge_index, edge_weight = edge_index[:, keep], edge_weight[keep]
+        edge_index, edge_weight = filter_edges(edge_index, edge_weight, edge_weight.abs() > eps)
     elif degree_norm or edge_weight_norm:
         edge_weight = torch.ones(edge_index.size(1), device=edge_index.device)
     if edge_weight is None or edge_weight.numel() == 0:
