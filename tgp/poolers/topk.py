@@ -7,19 +7,16 @@ from typing import Any
 
 from torch import Tensor
 
-from tgp.connect.base_conn import SparseConnect
-from tgp.lift.base_lift import BaseLift
-from tgp.reduce.base_reduce import BaseReduce
 from tgp.select.base_select import SelectOutput
-from tgp.select.topk_select import TopkSelect
-from tgp.src.base import PoolCall, SRCPooling
+from tgp.src.base import PoolCall
 from tgp.src.output import PoolingOutput
+from tgp.src.scored import ScoredPooling
 from tgp.utils.typing import ConnectionType, LiftType, ReduceType, SinvType
 
 __all__ = ["TopkPooling"]
 
 
-class TopkPooling(SRCPooling):
+class TopkPooling(ScoredPooling):
     r"""Keep the nodes with the highest projection scores, from `"Graph U-Nets"
     <https://arxiv.org/abs/1905.05178>`_, `"Towards Sparse Hierarchical Graph Classifiers"
     <https://arxiv.org/abs/1811.01287>`_ and `"Understanding Attention and Generalization in Graph Neural
@@ -61,12 +58,19 @@ class TopkPooling(SRCPooling):
         edge_weight_norm: bool = False,
     ) -> None:
         super().__init__(
-            selector=TopkSelect(in_channels, ratio, min_score, nonlinearity, s_inv_op),
-            reducer=BaseReduce(),
-            lifter=BaseLift(lift, lift_red_op),
-            connector=SparseConnect(connect_red_op, remove_self_loops, edge_weight_norm, degree_norm),
+            in_channels,
+            ratio,
+            min_score,
+            multiplier,
+            nonlinearity,
+            lift,
+            s_inv_op,
+            connect_red_op,
+            lift_red_op,
+            remove_self_loops,
+            degree_norm,
+            edge_weight_norm,
         )
-        self.multiplier = multiplier
 
     def forward(
         self,
@@ -84,16 +88,7 @@ class TopkPooling(SRCPooling):
             lifting, x=x, adj=adj, edge_weight=edge_weight, so=so, batch=batch, attn=attn, **kwargs
         )
 
-    def run_select(self, call: PoolCall) -> SelectOutput:
-        """Score ``attn``, else ``x``."""
+    def scored(self, call: PoolCall) -> Tensor:
+        """``attn``, else ``x``."""
         attn = call.extra.get("attn")
-        return self.select(x=call.x if attn is None else attn, batch=call.batch, batch_size=call.batch_size)
-
-    def run_reduce(self, call: PoolCall, so: SelectOutput) -> tuple[Tensor, Tensor | None]:
-        """Gated features of the kept nodes, times the multiplier."""
-        x_pool, batch_pool = super().run_reduce(call, so)
-        return x_pool if self.multiplier == 1 else self.multiplier * x_pool, batch_pool
-
-    def extra_repr_args(self) -> dict[str, Any]:
-        """The multiplier."""
-        return {"multiplier": self.multiplier}
+        return call.x if attn is None else attn
