@@ -15,7 +15,7 @@ from torch_geometric.data.data import BaseData
 from tgp.data.levels import Attributes, LevelArrays, graph_ids, level_attributes, table_attributes
 from tgp.errors import InputError
 from tgp.ragged import GraphTable
-from tgp.select import _collate
+from tgp.select import collate
 from tgp.select.base_select import SelectOutput
 
 __all__ = ["LevelCountError", "PooledBatch"]
@@ -188,18 +188,18 @@ def _pick(value: Any, idx: int, store: Any) -> Any:
             raise RuntimeError(
                 "Cannot take this assignment apart: it was not made by 'PooledBatch' or 'SelectOutput.cat'"
             )
-        return _collate._part(value, value._parts, idx)
+        return collate.part(value, value._parts, idx)
     if isinstance(value, PooledBatch):
         return value.get_example(idx)
     return [_pick(item, idx, store) for item in value]
 
 
-def _parts_of(so: SelectOutput, node_ptr: Tensor, super_ptr: Tensor) -> _collate.Parts:
+def _parts_of(so: SelectOutput, node_ptr: Tensor, super_ptr: Tensor) -> collate.Parts:
     """Where the graphs of an assignment lie, for one that was made from arrays."""
     nodes, supernodes = tuple(node_ptr.tolist()), tuple(super_ptr.tolist())
-    rows = {"theta": _collate._Rows(nodes), "mis": _collate._Rows(supernodes)}
+    rows = {"theta": collate.Rows(nodes), "mis": collate.Rows(supernodes)}
     extras = {name: rows[name] for name in so._extra_args}
-    return _collate.Parts(nodes, supernodes, tuple(range(len(nodes))), extras)
+    return collate.Parts(nodes, supernodes, tuple(range(len(nodes))), extras)
 
 
 def _form(value: Any) -> str | None:

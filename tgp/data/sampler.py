@@ -129,18 +129,17 @@ class PoolBatchSampler(Sampler[list[int]]):
         self._reached = (self.epoch, START)
 
     def __iter__(self) -> Iterator[list[int]]:
+        # An epoch begins with its first batch: torch's worker pool asks for an iterator it never uses.
         if not self._begin:
             self.epoch += 1
         self._begin = False
         if self._start is None and self.seed is None and self.shuffle:
             self._seed_now = int(torch.empty((), dtype=torch.int64).random_(generator=self.generator))
         start, self._start = self._start or START, None
-        self._pending = deque()
-        self._reached = (self.epoch, start)
-        return self._generate(start, self._pending)
-
-    def _generate(self, start: Cursor, pending: deque[tuple[int, Cursor]]) -> Iterator[list[int]]:
         epoch = self.epoch
+        pending: deque[tuple[int, Cursor]] = deque()
+        self._pending = pending
+        self._reached = (epoch, start)
         steps = self._steps(start)
         step = next(steps, None)
         while step is not None:
