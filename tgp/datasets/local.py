@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import lzma
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -109,6 +110,8 @@ def _with_labels(table: GraphTable, path: Path, names: list[str]) -> GraphTable:
 
 
 def _npz(path: Path) -> GraphTable:
+    if not zipfile.is_zipfile(path):
+        raise DatasetError(f"{path} cannot be read: it is no archive of arrays")
     try:
         with np.load(path, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}

@@ -8,151 +8,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tgp.datasets._members import MOLECULE_NET, PYGSP, TU
 from tgp.datasets._params import parse_call
 from tgp.errors import UnknownNameError
 
 __all__ = ["FAMILIES", "Family", "KnownDataset", "default_root", "find_raw", "known_names", "resolve"]
-
-_TU = [
-    "AIDS",
-    "alchemy_full",
-    "aspirin",
-    "benzene",
-    "BZR",
-    "BZR_MD",
-    "COIL-DEL",
-    "COIL-RAG",
-    "COLLAB",
-    "COLORS-3",
-    "COX2",
-    "COX2_MD",
-    "Cuneiform",
-    "dblp_ct1",
-    "dblp_ct2",
-    "DBLP_v1",
-    "DD",
-    "deezer_ego_nets",
-    "DHFR",
-    "DHFR_MD",
-    "ENZYMES",
-    "ER_MD",
-    "ethanol",
-    "facebook_ct1",
-    "facebook_ct2",
-    "Fingerprint",
-    "FIRSTMM_DB",
-    "FRANKENSTEIN",
-    "github_stargazers",
-    "highschool_ct1",
-    "highschool_ct2",
-    "IMDB-BINARY",
-    "IMDB-MULTI",
-    "infectious_ct1",
-    "infectious_ct2",
-    "KKI",
-    "Letter-high",
-    "Letter-low",
-    "Letter-med",
-    "malonaldehyde",
-    "MCF-7",
-    "MCF-7H",
-    "mit_ct1",
-    "mit_ct2",
-    "MOLT-4",
-    "MOLT-4H",
-    "MSRC_9",
-    "MSRC_21",
-    "MSRC_21C",
-    "MUTAG",
-    "Mutagenicity",
-    "naphthalene",
-    "NCI1",
-    "NCI109",
-    "NCI-H23",
-    "NCI-H23H",
-    "OHSU",
-    "OVCAR-8",
-    "OVCAR-8H",
-    "P388",
-    "P388H",
-    "PC-3",
-    "PC-3H",
-    "Peking_1",
-    "PROTEINS",
-    "PROTEINS_full",
-    "PTC_FM",
-    "PTC_FR",
-    "PTC_MM",
-    "PTC_MR",
-    "QM9",
-    "REDDIT-BINARY",
-    "REDDIT-MULTI-5K",
-    "REDDIT-MULTI-12K",
-    "reddit_threads",
-    "salicylic_acid",
-    "SF-295",
-    "SF-295H",
-    "SN12C",
-    "SN12CH",
-    "SW-620",
-    "SW-620H",
-    "SYNTHETIC",
-    "SYNTHETICnew",
-    "Synthie",
-    "toluene",
-    "Tox21_AhR_training",
-    "Tox21_AhR_testing",
-    "Tox21_AhR_evaluation",
-    "Tox21_AR_training",
-    "Tox21_AR_testing",
-    "Tox21_AR_evaluation",
-    "Tox21_AR-LBD_training",
-    "Tox21_AR-LBD_testing",
-    "Tox21_AR-LBD_evaluation",
-    "Tox21_ARE_training",
-    "Tox21_ARE_testing",
-    "Tox21_ARE_evaluation",
-    "Tox21_aromatase_training",
-    "Tox21_aromatase_testing",
-    "Tox21_aromatase_evaluation",
-    "Tox21_ATAD5_training",
-    "Tox21_ATAD5_testing",
-    "Tox21_ATAD5_evaluation",
-    "Tox21_ER_training",
-    "Tox21_ER_testing",
-    "Tox21_ER_evaluation",
-    "Tox21_ER-LBD_training",
-    "Tox21_ER-LBD_testing",
-    "Tox21_ER-LBD_evaluation",
-    "Tox21_HSE_training",
-    "Tox21_HSE_testing",
-    "Tox21_HSE_evaluation",
-    "Tox21_MMP_training",
-    "Tox21_MMP_testing",
-    "Tox21_MMP_evaluation",
-    "Tox21_p53_training",
-    "Tox21_p53_testing",
-    "Tox21_p53_evaluation",
-    "Tox21_PPAR-gamma_training",
-    "Tox21_PPAR-gamma_testing",
-    "Tox21_PPAR-gamma_evaluation",
-    "TRIANGLES",
-    "tumblr_ct1",
-    "tumblr_ct2",
-    "twitch_egos",
-    "TWITTER-Real-Graph-Partial",
-    "UACC257",
-    "UACC257H",
-    "uracil",
-    "Yeast",
-    "YeastH",
-    "ZINC_full",
-    "ZINC_test",
-    "ZINC_train",
-    "ZINC_val",
-]
-
-_PYGSP = "Airfoil BarabasiAlbert Comet Community DavidSensorNet ErdosRenyi Grid2d Logo Minnesota Path RandomRegular Ring Sensor StochasticBlockModel SwissRoll Torus Bunny Cube Sphere TwoMoons"
 
 
 @dataclass(frozen=True)
@@ -222,8 +82,8 @@ FAMILIES: dict[str, Family] = {
     for family in (
         Family(
             "TUDataset",
-            "tgp.datasets.tu:open_tu",
-            tuple(_TU),
+            _pyg("TUDataset"),
+            TU,
             "Graph classification (TU Dortmund)",
             files=("{name}_A.txt", "{name}_graph_indicator.txt"),
             host="www.chrsmrrs.com",
@@ -281,22 +141,7 @@ FAMILIES: dict[str, Family] = {
         Family(
             "MoleculeNet",
             _pyg("MoleculeNet"),
-            tuple(
-                [
-                    "ESOL",
-                    "FreeSolv",
-                    "Lipo",
-                    "PCBA",
-                    "MUV",
-                    "HIV",
-                    "BACE",
-                    "BBBP",
-                    "Tox21",
-                    "ToxCast",
-                    "SIDER",
-                    "ClinTox",
-                ]
-            ),
+            MOLECULE_NET,
             "Molecular properties",
             folder="{lower}/raw",
             host="deepchemdata.s3-us-west-1.amazonaws.com",
@@ -364,7 +209,7 @@ FAMILIES: dict[str, Family] = {
         Family(
             "PyGSPDataset",
             "tgp.datasets.pygsp:PyGSPDataset",
-            tuple(_PYGSP.split()),
+            PYGSP,
             "Graphs of the PyGSP package, generated",
             host="",
             needs="pygsp",
@@ -424,12 +269,12 @@ def resolve(spec: str) -> KnownDataset | None:
         if rest.lower() not in members and not family.open_ended:
             raise UnknownNameError(f"dataset of {family.name}", rest, family.members)
         return KnownDataset(family, members.get(rest.lower(), rest), params)
-    for prefix, key in (("ogbg-", "OGB-G"), ("ogbn-", "OGB-N")):
-        if name.lower().startswith(prefix):
-            return KnownDataset(FAMILIES[key], name.lower(), params)
     for member, family, _ in _entries():
         if member.lower() == name.lower():
             return KnownDataset(family, member, params)
+    for prefix, key in (("ogbg-", "OGB-G"), ("ogbn-", "OGB-N")):
+        if name.lower().startswith(prefix):
+            return KnownDataset(FAMILIES[key], name.lower(), params)
     return None
 
 

@@ -17,6 +17,22 @@ __all__ = ["CoarsenConfig", "hierarchy_name", "load_config", "parse_shard", "sto
 
 DEFAULT_POOLERS = ("graclus*2",)
 DEFAULT_SHARD_SIZE = 64 * 10**6
+_FILES = (
+    ".npz",
+    ".h5",
+    ".hdf5",
+    ".pt",
+    ".graphml",
+    ".edgelist",
+    ".edges",
+    ".txt",
+    ".csv",
+    ".tsv",
+    ".gr",
+    ".el",
+    ".gz",
+    ".xz",
+)
 
 
 @dataclass(frozen=True)
@@ -99,13 +115,18 @@ def _known(dataset: str) -> str | None:
     known = resolve(dataset)
     if known is None:
         return None
-    return ":".join([known.name, *(f"{key}={value}" for key, value in known.params.items())])
+    first = resolve(known.name)
+    name = (
+        known.name if first is None or first.family is known.family else f"{known.family.name}-{known.name}"
+    )
+    return ":".join([name, *(f"{key}={value}" for key, value in known.params.items())])
 
 
 def store_name(dataset: str) -> str:
     """A folder name for a dataset: the last part of a path, other signs replaced."""
-    path = Path(dataset)
-    word = path.stem if path.suffix and "=" not in path.suffix else path.name
+    word = Path(dataset).name
+    while ":" not in word and Path(word).suffix in _FILES:
+        word = Path(word).stem
     return re.sub(r"[^A-Za-z0-9._=+-]+", "-", word).strip("-.") or "dataset"
 
 

@@ -124,7 +124,7 @@ def _unknown(name: str) -> DatasetError:
 def _open_known(known: KnownDataset, root: Path) -> tuple[GraphTable, dict[str, Any]]:
     description: dict[str, Any] = {"source": known.family.name, "name": known.name}
     description.update({key: as_literal(text) for key, text in known.params.items()})
-    if known.family.name == "TUDataset" and "cleaned" not in known.params:
+    if known.family.name == "TUDataset":
         return _open_tu(known, root), description
     from tgp.datasets._pyg import open_pyg
 

@@ -1,0 +1,294 @@
+"""Coarsening a dataset into a store: the same bytes whatever happens on the way."""
+
+import hashlib
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tgp.coarsen import coarsen
+from tgp.errors import GraphError, InputError, StoreError, StoreMismatchError, UnknownNameError
+from tgp.pipeline import (
+    CoarsenConfig,
+    coarsen_dataset,
+    merge_store,
+    open_source,
+    plan_run,
+    recheck,
+    store_status,
+)
+from tgp.pipeline import jobs as jobs_module
+from tgp.pipeline.merge import array_expression
+from tgp.pipeline.source import table_block
+from tgp.store import StoreReader, verify_store
+
+DATASET = "molecules:num_graphs=60"
+POOLERS = ("graclus*3", "random:ratio=0.3")
+UNITS = 20_000
+"""Bytes of a shard that give several units."""
+
+
+def config(out, **values):
+    base = {"dataset": DATASET, "poolers": POOLERS, "seed": 3, "shard_size": UNITS}
+    return CoarsenConfig(**(base | values), out=out)
+
+
+def run(out, **values):
+    return coarsen_dataset(config(out, **values), measure=False)
+
+
+def digest(folder: Path) -> dict[str, str]:
+    """Content of every file of a store."""
+    files = (p for p in sorted(folder.rglob("*")) if p.is_file() and p.name != ".lock")
+    return {str(p.relative_to(folder)): hashlib.sha256(p.read_bytes()).hexdigest() for p in files}
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("store") / "reference"
+    summary = run(folder)
+    assert summary.status == "complete" and summary.num_units > 3
+    return digest(folder)
+
+
+def test_a_store_is_what_the_engine_gives(tmp_path):
+    run(tmp_path)
+    assert verify_store(tmp_path) == []
+    assert recheck(tmp_path, sample=None) == []
+    reader = StoreReader(tmp_path)
+    block = table_block(open_source(config(tmp_path)).table)
+    ids = np.arange(60)
+    for name, schedule in zip(("graclus-x3", "random+ratio=0_3"), POOLERS, strict=True):
+        for number, level in enumerate(coarsen(block, schedule, 3).levels):
+            stored = reader.gather_level(ids, name, number)
+            assert np.array_equal(stored.cluster, level.assignment.cluster)
+            assert np.array_equal(stored.edge_index, level.block.edge_index())
+
+
+def test_second_run_is_up_to_date_and_changes_no_byte(tmp_path, reference):
+    run(tmp_path)
+    times = {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*") if p.is_file()}
+    again = run(tmp_path)
+    assert again.status == "up to date" and again.units_done == 0
+    assert digest(tmp_path) == reference
+    assert all(p.stat().st_mtime_ns == t for p, t in times.items())
+
+
+@pytest.mark.slow
+def test_worker_processes_give_the_same_bytes(tmp_path, reference):
+    summary = run(tmp_path, workers=2)
+    assert summary.status == "complete"
+    assert digest(tmp_path) == reference
+
+
+def test_any_executor_gives_the_same_bytes(tmp_path, reference):
+    with ThreadPoolExecutor(3) as pool:
+        coarsen_dataset(config(tmp_path), executor=pool, measure=False)
+    assert digest(tmp_path) == reference
+
+
+@pytest.mark.slow
+def test_dask_gives_the_same_bytes(tmp_path, reference):
+    distributed = pytest.importorskip("distributed")
+    options = {"n_workers": 1, "threads_per_worker": 2, "processes": False, "dashboard_address": None}
+    with distributed.LocalCluster(**options) as cluster:
+        assert run(tmp_path, scheduler=cluster.scheduler_address).status == "complete"
+    assert digest(tmp_path) == reference
+
+
+def test_a_scheduler_that_is_not_there(tmp_path, monkeypatch):
+    pytest.importorskip("distributed")
+    from tgp.pipeline import executors
+
+    monkeypatch.setattr(executors, "CONNECT_TIMEOUT", 0.3)
+    with pytest.raises(InputError, match="no Dask scheduler answers"):
+        run(tmp_path, scheduler="tcp://127.0.0.1:9")
+
+
+def test_job_arrays_meet_in_one_store(tmp_path, reference):
+    for job in (2, 0):
+        assert run(tmp_path, shard=(job, 3)).status == "incomplete"
+    status = store_status(tmp_path, 3)
+    assert not status.complete and status.jobs == [1] and status.array == "1"
+    assert all(unit % 3 == 1 for unit in status.missing)
+    with pytest.raises(StoreError, match="not written yet"):
+        merge_store(tmp_path)
+    assert run(tmp_path, shard=(1, 3)).status == "complete"
+    assert merge_store(tmp_path).status == "up to date"
+    assert digest(tmp_path) == reference
+
+
+def test_merge_publishes_what_jobs_left(tmp_path, reference):
+    run(tmp_path)
+    (tmp_path / "manifest.json").unlink()
+    assert not store_status(tmp_path).complete
+    assert merge_store(tmp_path).status == "complete"
+    assert digest(tmp_path) == reference
+
+
+def test_array_expressions():
+    assert array_expression([]) == ""
+    assert array_expression([9, 3, 8, 7, 7]) == "3,7-9"
+    assert array_expression([0]) == "0"
+
+
+@pytest.mark.parametrize("after", [0, 1, 4])
+def test_an_interrupted_run_continues(tmp_path, reference, monkeypatch, after):
+    seen = []
+
+    def interrupt(stage, done, total):
+        seen.append(stage)
+        if stage == "coarsening" and seen.count(stage) > after:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        coarsen_dataset(config(tmp_path), progress=interrupt, measure=False)
+    assert not (tmp_path / "manifest.json").exists()
+    assert run(tmp_path).status == "complete"
+    assert digest(tmp_path) == reference
+
+
+def test_a_lost_file_is_written_again(tmp_path, reference):
+    run(tmp_path)
+    next(iter(sorted(tmp_path.glob("shard-*.graclus-x3.h5")))).unlink()
+    assert run(tmp_path).units_done == 1
+    assert digest(tmp_path) == reference
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"seed": 4}, "seed 3 in the store, 4 asked for"),
+        ({"dataset": "molecules:num_graphs=60:seed=1"}, "graphs:"),
+        ({"dataset": "molecules:num_graphs=50"}, "number of graphs"),
+        ({"profile": "small"}, "profile"),
+        ({"shard_size": 10_000}, "cut into shards"),
+        ({"poolers": ("graclus:order=degree*3",), "names": ("graclus-x3",)}, "order"),
+        ({"add_degree": True}, "graphs:"),
+    ],
+)
+def test_what_differs_is_named_and_nothing_changes(tmp_path, change, named):
+    run(tmp_path)
+    before = digest(tmp_path)
+    with pytest.raises(StoreMismatchError) as caught:
+        run(tmp_path, **change)
+    assert any(named in text for text in caught.value.differences)
+    assert digest(tmp_path) == before
+
+
+def test_force_rebuilds(tmp_path, reference):
+    run(tmp_path, seed=4)
+    run(tmp_path, force=True)
+    assert digest(tmp_path) == reference
+
+
+def test_hierarchies_can_be_added_later_and_keep_the_cut(tmp_path):
+    run(tmp_path)
+    before = digest(tmp_path)
+    summary = coarsen_dataset(
+        CoarsenConfig(DATASET, out=tmp_path, poolers=("nopool",), seed=3), measure=False
+    )
+    assert {h.name for h in summary.hierarchies} == {"graclus-x3", "random+ratio=0_3", "nopool"}
+    after = digest(tmp_path)
+    assert {k: v for k, v in after.items() if k in before and k != "manifest.json"} == {
+        k: v for k, v in before.items() if k != "manifest.json"
+    }
+    assert verify_store(tmp_path) == []
+
+
+def test_dry_run_writes_nothing(tmp_path):
+    plan = plan_run(config(tmp_path / "s"))
+    assert not (tmp_path / "s").exists()
+    assert plan.num_graphs == 60 and plan.pending == plan.num_units * 3 and not plan.up_to_date
+    run(tmp_path / "s")
+    assert plan_run(config(tmp_path / "s")).up_to_date
+    assert plan_run(config(tmp_path / "s", force=True)).pending == plan.pending
+
+
+def test_names(tmp_path):
+    summary = run(tmp_path, names=("one", "two"))
+    assert [h.name for h in summary.hierarchies] == ["one", "two"]
+    with pytest.raises(InputError, match="different names"):
+        run(tmp_path / "x", poolers=("graclus", "graclus"))
+    with pytest.raises(UnknownNameError, match="'graclus'"):
+        run(tmp_path / "x", poolers=("graklus",))
+
+
+@pytest.fixture
+def failing(monkeypatch):
+    """Graphs of exactly 60 nodes cannot be coarsened."""
+    import tgp.coarsen.run as engine
+
+    whole = engine.assign_level
+
+    def assign(block, spec, draw):
+        bad = np.flatnonzero(np.diff(block.node_ptr) == 60)
+        if draw.level == 0 and bad.size:
+            raise GraphError("no luck", graph=int(bad[0]))
+        return whole(block, spec, draw)
+
+    monkeypatch.setattr(engine, "assign_level", assign)
+    return monkeypatch
+
+
+def test_graphs_that_fail_are_recorded_and_can_be_tried_again(tmp_path, reference, failing):
+    summary = run(tmp_path)
+    nodes, _ = StoreReader(tmp_path).sizes()
+    failed = {f.graph for name, f in summary.failures if name == "graclus-x3"}
+    assert failed == set(np.flatnonzero(nodes == 60)) and failed
+    assert all("no luck" in f.reason for _, f in summary.failures)
+    assert run(tmp_path).failures == summary.failures  # up to date, still told
+    assert store_status(tmp_path).failures["graclus-x3"] == len(failed)
+    failing.undo()
+    again = run(tmp_path, retry_failed=True)
+    assert again.failures == [] and 0 < again.units_done < len(reference)
+    assert digest(tmp_path) == reference
+
+
+def test_break_even_is_measured(tmp_path):
+    summary = coarsen_dataset(config(tmp_path))
+    even = summary.break_even
+    assert even.online > 0 and even.reading > 0 and even.spent == summary.seconds
+    assert even.sample == 60
+    assert (even.epochs is None) == (even.saved <= 0)
+    assert summary.to_json()["break_even"]["saved"] == even.saved
+
+
+def test_a_slow_pooler_is_not_run_twice_to_measure(tmp_path, monkeypatch):
+    calls = []
+    whole = jobs_module.coarsen_safe
+
+    def slow(block, schedule, seed):
+        calls.append(block.num_graphs)
+        import time
+
+        time.sleep(1.2)
+        return whole(block, schedule, seed)
+
+    monkeypatch.setattr(jobs_module, "coarsen_safe", slow)
+    summary = coarsen_dataset(CoarsenConfig("er:num_graphs=1", out=tmp_path, poolers=("graclus",)))
+    assert calls == [1]
+    assert 1.2 <= summary.break_even.online < 3 and summary.break_even.epochs >= 1
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="a superuser may write anywhere")
+def test_read_only_target(tmp_path):
+    tmp_path.chmod(0o500)
+    try:
+        with pytest.raises(StoreError, match="Permission denied"):
+            run(tmp_path / "s")
+    finally:
+        tmp_path.chmod(0o700)
+
+
+def test_target_that_is_a_file(tmp_path):
+    (tmp_path / "s").write_text("")
+    with pytest.raises(StoreError, match="cannot write"):
+        run(tmp_path / "s")
+
+
+def test_without_metrics(tmp_path):
+    run(tmp_path, metrics=False)
+    assert StoreReader(tmp_path).metrics("graclus-x3", 0) == {}
