@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from tgp.errors import InputError
-from tgp.select import _collate, _entries
+from tgp.select import _entries, collate
 from tgp.select._moves import TensorHolder
 from tgp.utils.operator import Operator
 from tgp.utils.ops.assign import get_assignments, pseudo_inverse
@@ -143,7 +143,7 @@ class SelectOutput(TensorHolder):
         self.batch = batch
         self.batch_size = batch_size
         self.in_mask: Tensor | None = None
-        self._parts: _collate.Parts | None = None
+        self._parts: collate.Parts | None = None
         self._link: Any = None
         self._extra_args = set(extra_args)
         for name, value in extra_args.items():
@@ -324,13 +324,13 @@ class SelectOutput(TensorHolder):
     @staticmethod
     def cat(items: Sequence[SelectOutput]) -> SelectOutput:
         """One assignment over the graphs of all ``items``: block-diagonal, or rows of a dense ``S``."""
-        return _collate.cat(items)
+        return collate.cat(items)
 
     def split(
         self, node_ptr: Sequence[int] | None = None, super_ptr: Sequence[int] | None = None
     ) -> list[SelectOutput]:
         """The parts :meth:`cat` joined, or those between the given offsets of nodes and supernodes."""
-        return _collate.split(self, node_ptr, super_ptr)
+        return collate.split(self, node_ptr, super_ptr)
 
     def assign_all_nodes(
         self,

@@ -16,7 +16,7 @@ from tgp.errors import InputError
 if TYPE_CHECKING:
     from tgp.select.base_select import SelectOutput
 
-__all__ = ["INDEX_EXTRAS", "Parts", "cat", "split"]
+__all__ = ["INDEX_EXTRAS", "Parts", "Rows", "cat", "part", "split"]
 
 INDEX_EXTRAS: dict[str, str] = {"mis": "num_nodes"}
 """Extras that hold ids, and the size that shifts them in a batch: ``num_nodes`` or ``num_supernodes``."""
@@ -33,7 +33,7 @@ class Parts:
 
 
 @dataclass(frozen=True)
-class _Rows:
+class Rows:
     """An extra that was concatenated along its first axis; ``number`` if each part was a number."""
 
     ptr: tuple[int, ...]
@@ -162,9 +162,9 @@ def _cat_values(values: list[Any], shift: Sequence[int] | None) -> tuple[Any, An
         rows = [v.unsqueeze(0) if v.dim() == 0 else v for v in values]
         if shift is not None:
             rows = [v + s for v, s in zip(rows, shift, strict=False)]
-        return torch.cat(rows), _Rows(_offsets([len(v) for v in rows]))
+        return torch.cat(rows), Rows(_offsets([len(v) for v in rows]))
     if isinstance(first, numbers.Number):
-        return torch.tensor(values), _Rows(_offsets([1] * len(values)), type(first))
+        return torch.tensor(values), Rows(_offsets([1] * len(values)), type(first))
     if isinstance(first, Mapping):
         joined = {key: _cat_values([v[key] for v in values], shift) for key in first}
         return {k: v for k, (v, _) in joined.items()}, {k: n for k, (_, n) in joined.items()}
@@ -172,11 +172,11 @@ def _cat_values(values: list[Any], shift: Sequence[int] | None) -> tuple[Any, An
 
 
 def _part_of(value: Any, note: Any, index: int, shift: int) -> Any:
-    if isinstance(note, _Rows):
-        part = value[note.ptr[index] : note.ptr[index + 1]]
+    if isinstance(note, Rows):
+        rows = value[note.ptr[index] : note.ptr[index + 1]]
         if note.number is not None:
-            return note.number(part.item())
-        return part - shift if shift else part
+            return note.number(rows.item())
+        return rows - shift if shift else rows
     if isinstance(note, dict):
         return {key: _part_of(value[key], sub, index, shift) for key, sub in note.items()}
     return value[index]
@@ -193,7 +193,7 @@ def split(
         raise InputError(
             "node_ptr must be given: this SelectOutput was not made by SelectOutput.cat", field="node_ptr"
         )
-    return [_part(so, parts, i) for i in range(len(parts.node_ptr) - 1)]
+    return [part(so, parts, i) for i in range(len(parts.node_ptr) - 1)]
 
 
 def _parts_from_offsets(so: SelectOutput, node_ptr: Sequence[int], super_ptr: Sequence[int] | None) -> Parts:
@@ -213,14 +213,15 @@ def _parts_from_offsets(so: SelectOutput, node_ptr: Sequence[int], super_ptr: Se
         if INDEX_EXTRAS.get(name) == "num_nodes" and isinstance(value, Tensor):
             bounds = torch.tensor(nodes, device=value.device)
             ptr = tuple(torch.searchsorted(value.contiguous(), bounds).tolist())
-        notes[name] = None if ptr is None else _Rows(ptr)
+        notes[name] = None if ptr is None else Rows(ptr)
     graph_ptr = None
     if so.batch is not None:
         graph_ptr = tuple(int(so.batch[lo]) if hi > lo else 0 for lo, hi in pairwise(nodes))
     return Parts(nodes, supernodes, graph_ptr, notes)
 
 
-def _part(so: SelectOutput, parts: Parts, i: int) -> SelectOutput:
+def part(so: SelectOutput, parts: Parts, i: int) -> SelectOutput:
+    """Part ``i`` of a joined assignment."""
     from tgp.select.base_select import SelectOutput
 
     low, high = parts.node_ptr[i], parts.node_ptr[i + 1]
