@@ -14,6 +14,7 @@ from torch_geometric.data import Data, Dataset
 
 from tgp.data.batch import PooledBatch
 from tgp.data.convert import table_to_data
+from tgp.data.hierarchy import GraphHierarchy
 from tgp.data.levels import table_attributes
 from tgp.data.split import levels_to_data
 from tgp.errors import DatasetError, InputError, UnknownNameError
@@ -121,6 +122,14 @@ class PooledDataset(Dataset):
         if not self.levels:
             return table, []
         return table, self._source.gather_levels(ids, self.hierarchy, self.levels)
+
+    def as_hierarchy(self, idx: int = 0) -> GraphHierarchy:
+        """One graph and its levels for models on nodes; for stores of a single big graph."""
+        if self.levels != tuple(range(len(self.levels))):
+            raise InputError(
+                f"a hierarchy needs levels without gaps, got {list(self.levels)}", field="levels"
+            )
+        return GraphHierarchy(self[idx])
 
     # -- subsets --------------------------------------------------------------------------------
 
