@@ -92,7 +92,7 @@ def cases():
             yield pytest.param(module, name, marks=late if name in PENDING else ())
 
 
-@pytest.mark.parametrize(("module", "name"), cases())
+@pytest.mark.parametrize(("module", "name"), list(cases()))
 def test_name_imports(module, name):
     assert hasattr(importlib.import_module(module), name)
 

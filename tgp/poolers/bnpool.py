@@ -15,6 +15,7 @@ from tgp.select.base_select import SelectOutput
 from tgp.select.dp_select import DPSelect
 from tgp.src.base import PoolCall
 from tgp.src.mlp import MLPPooling
+from tgp.src.output import PoolingOutput
 from tgp.utils.layout import DenseView, LayoutView, SegmentView
 from tgp.utils.losses._reduction import safe_divide
 from tgp.utils.losses.reconstruct import (
@@ -110,6 +111,21 @@ class BNPool(MLPPooling):
         self.register_buffer("beta_prior", alpha_DP * torch.ones(k - 1))
         self.register_buffer("K_var", torch.tensor(float(K_var)))
         self.register_buffer("K_mu", K_mu * sign)
+
+    def forward(
+        self,
+        x: Tensor | None = None,
+        adj: Any = None,
+        edge_weight: Tensor | None = None,
+        so: SelectOutput | None = None,
+        batch: Tensor | None = None,
+        batch_pooled: Tensor | None = None,
+        lifting: bool = False,
+        mask: Tensor | None = None,
+        **kwargs: Any,
+    ) -> PoolingOutput | Tensor:
+        """See :meth:`~tgp.src.DenseSRCPooling.forward`."""
+        return super().forward(x, adj, edge_weight, so, mask, batch, batch_pooled, lifting, **kwargs)
 
     def reset_parameters(self) -> None:
         super().reset_parameters()
