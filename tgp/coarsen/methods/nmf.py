@@ -118,7 +118,7 @@ def cost(
 ) -> npt.NDArray[np.float64]:
     """Some tens of sweeps of ``E k + n k^2`` on graphs that are larger than ``k``."""
     sweeps = np.where(nodes > params.k, 50.0, 1.0)
-    return sweeps * (edges * params.k + nodes * params.k**2) / 4.0 + nodes
+    return np.asarray(sweeps * (edges * params.k + nodes * params.k**2) / 4.0 + nodes, np.float64)
 
 
 METHOD = LevelMethod("nmf", NMFParams, assign, connect, cost=cost)

@@ -1,0 +1,87 @@
+"""Spectral clusters and cluster modes of one graph, dense, with numpy's eigensolver."""
+
+import numpy as np
+
+from tests.reference.kmeans import kmeans
+from tests.reference.nmf import adjacency
+
+SAME = 1e-8
+TIE = 1e-6
+
+
+def affinity(block):
+    """``max((A + A^T) / 2, 0)``."""
+    matrix = adjacency(block)
+    return np.maximum((matrix + matrix.T) / 2, 0)
+
+
+def canonical(values, vectors, take, tie=TIE):
+    """Unique eigenvectors (columns): in each eigenspace, projections of unit vectors, furthest first."""
+    tol = SAME * max(abs(values[-1]), abs(values[0]))
+    out = []
+    start = 0
+    while start < len(values) and len(out) < take:
+        end = start + 1
+        while end < len(values) and values[end] - values[end - 1] <= tol:
+            end += 1
+        projector = vectors[:, start:end] @ vectors[:, start:end].T
+        for _ in range(end - start):
+            size = projector.diagonal()
+            pivot = int(np.argmax(size >= size.max() * (1 - tie)))
+            vector = projector[:, pivot] / np.sqrt(size[pivot])
+            projector = projector - np.outer(vector, vector)
+            out.append(vector)
+        start = end
+    return np.array(out[:take]).T
+
+
+def lowest(matrix, take, tie=TIE):
+    values, vectors = np.linalg.eigh(matrix)
+    return canonical(values, vectors, take, tie)
+
+
+def embedding(matrix, k):
+    """Lowest eigenvectors of the normalised Laplacian over root degree; isolated nodes are components."""
+    matrix = matrix - np.diag(matrix.diagonal())
+    degree = matrix.sum(1)
+    factor = 1 / np.sqrt(np.where(degree > 0, degree, 1))
+    laplacian = np.diag((degree > 0).astype(float)) - factor[:, None] * matrix * factor
+    scale = np.sqrt(degree.sum()) if degree.sum() > 0 else 1.0
+    return lowest(laplacian, k) * (factor * scale)[:, None]
+
+
+def labels(block, k, seed=0, level=0, restarts=10):
+    n = block.num_nodes
+    if k == 1:
+        return np.zeros(n, int)
+    if n <= k:
+        return np.arange(n)
+    return kmeans(embedding(affinity(block), k), k, seed, level, restarts)
+
+
+def cluster_laplacian(matrix, normalized):
+    degree = matrix.sum(0)
+    if not normalized:
+        return np.diag(degree) - matrix
+    root = np.where(degree > 0, 1 / np.sqrt(np.where(degree > 0, degree, 1)), 0)
+    return np.eye(len(matrix)) - root[:, None] * matrix * root
+
+
+def theta(block, label, num_modes, normalized=True, tie=TIE):
+    """``[n, H]``: modes of each node inside its cluster, zeros behind the last one."""
+    matrix = affinity(block)
+    out = np.zeros((block.num_nodes, num_modes))
+    for c in np.unique(label):
+        nodes = np.flatnonzero(label == c)
+        modes = lowest(
+            cluster_laplacian(matrix[np.ix_(nodes, nodes)], normalized), min(num_modes, len(nodes))
+        )
+        out[nodes, : modes.shape[1]] = modes
+    return out
+
+
+def coarse(block, label, k):
+    """``S^T A S`` without the entries inside clusters."""
+    matrix = adjacency(block)
+    one_hot = np.eye(k)[label]
+    return one_hot.T @ np.where(label[:, None] == label, 0, matrix) @ one_hot

@@ -1,0 +1,174 @@
+"""Pieces of a multigrid eigensolver for large graph Laplacians: aggregation, smoothing, block algebra.
+
+Blocks of vectors are row-major ``[n, m]``: one gather brings all vectors of a neighbour. Sums have a fixed
+order and use no BLAS: results do not depend on threads or on the linear algebra library.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from tgp.kernels._prims import hash_normal
+
+__all__ = ["apply_laplacian", "combine", "draw_block", "gram", "pair_up", "smooth_down", "smooth_up"]
+
+
+@njit(cache=True, nogil=True)
+def pair_up(indptr, indices, weight, degree):
+    """Aggregate nodes in pairs: ``(aggregate [n] int32, how many)``.
+
+    Each node takes the free neighbour with the largest share ``w / degree``, ties by index. A node
+    left alone pairs with another one that leans on the same neighbour, or else joins that neighbour.
+    Aggregates are numbered by smallest member.
+    """
+    n = indptr.shape[0] - 1
+    root = np.full(n, -1, np.int64)
+    lean = np.full(n, -1, np.int64)
+    for i in range(n):
+        if root[i] >= 0:
+            continue
+        best, mate, top, anchor = 0.0, -1, 0.0, -1
+        for e in range(indptr[i], indptr[i + 1]):
+            j = indices[e]
+            share = weight[e] / degree[j]
+            if j != i and share > top:
+                top, anchor = share, j
+            if j != i and root[j] < 0 and share > best:
+                best, mate = share, j
+        if mate >= 0:
+            root[i] = i
+            root[mate] = i
+        lean[i] = anchor
+    waiting = np.full(n, -1, np.int64)
+    for i in range(n):
+        if root[i] < 0 and lean[i] >= 0:
+            other = waiting[lean[i]]
+            if other < 0:
+                waiting[lean[i]] = i
+            else:
+                root[other] = other
+                root[i] = other
+                waiting[lean[i]] = -1
+    for i in range(n):
+        if root[i] < 0:
+            root[i] = root[lean[i]] if lean[i] >= 0 else i
+    out = np.full(n, -1, np.int32)
+    name = np.full(n, -1, np.int32)
+    count = 0
+    for i in range(n):
+        if name[root[i]] < 0:
+            name[root[i]] = count
+            count += 1
+        out[i] = name[root[i]]
+    return out, count
+
+
+@njit(cache=True, nogil=True)
+def apply_laplacian(indptr, indices, weight, degree, x):
+    """``(D - A) x``."""
+    n, m = x.shape
+    out = np.empty((n, m))
+    for i in range(n):
+        for t in range(m):
+            out[i, t] = degree[i] * x[i, t]
+        for e in range(indptr[i], indptr[i + 1]):
+            j = indices[e]
+            value = weight[e]
+            for t in range(m):
+                out[i, t] -= value * x[j, t]
+    return out
+
+
+@njit(cache=True, nogil=True)
+def smooth_down(indptr, indices, weight, degree, b, aggregate, num_coarse):
+    """One forward Gauss-Seidel sweep on ``(D - A) x = b`` from zero, and the residual on aggregates."""
+    n, m = b.shape
+    x = np.zeros((n, m))
+    for i in range(n):
+        for t in range(m):
+            x[i, t] = b[i, t]
+        for e in range(indptr[i], indptr[i + 1]):
+            j = indices[e]
+            if j < i:
+                value = weight[e]
+                for t in range(m):
+                    x[i, t] += value * x[j, t]
+        inverse = 1.0 / degree[i]
+        for t in range(m):
+            x[i, t] *= inverse
+    # After a forward sweep only the neighbours that came later are left in the residual.
+    coarse = np.zeros((num_coarse, m))
+    for i in range(n):
+        c = aggregate[i]
+        for e in range(indptr[i], indptr[i + 1]):
+            j = indices[e]
+            if j > i:
+                value = weight[e]
+                for t in range(m):
+                    coarse[c, t] += value * x[j, t]
+    return x, coarse
+
+
+@njit(cache=True, nogil=True)
+def smooth_up(indptr, indices, weight, degree, b, aggregate, coarse, gain, x):
+    """Add ``gain`` times the coarse correction to ``x``, then one backward Gauss-Seidel sweep."""
+    n, m = b.shape
+    for i in range(n):
+        c = aggregate[i]
+        for t in range(m):
+            x[i, t] += gain * coarse[c, t]
+    row = np.empty(m)
+    for i in range(n - 1, -1, -1):
+        for t in range(m):
+            row[t] = b[i, t]
+        for e in range(indptr[i], indptr[i + 1]):
+            j = indices[e]
+            value = weight[e]
+            for t in range(m):
+                row[t] += value * x[j, t]
+        inverse = 1.0 / degree[i]
+        for t in range(m):
+            x[i, t] = row[t] * inverse
+
+
+@njit(cache=True, nogil=True)
+def gram(x, y, mass):
+    """``x^T diag(mass) y``."""
+    n, p = x.shape
+    q = y.shape[1]
+    out = np.zeros((p, q))
+    for i in range(n):
+        for a in range(p):
+            value = x[i, a] * mass[i]
+            for b in range(q):
+                out[a, b] += value * y[i, b]
+    return out
+
+
+@njit(cache=True, nogil=True)
+def combine(x, c):
+    """``x c`` for a tall ``x`` and a small ``c``, four columns of ``x`` at a time."""
+    n, p = x.shape
+    q = c.shape[1]
+    out = np.zeros((n, q))
+    for i in range(n):
+        for a in range(0, p - 3, 4):
+            x0, x1, x2, x3 = x[i, a], x[i, a + 1], x[i, a + 2], x[i, a + 3]
+            for b in range(q):
+                out[i, b] += (x0 * c[a, b] + x1 * c[a + 1, b]) + (x2 * c[a + 2, b] + x3 * c[a + 3, b])
+        for a in range(p - p % 4, p):
+            x0 = x[i, a]
+            for b in range(q):
+                out[i, b] += x0 * c[a, b]
+    return out
+
+
+@njit(cache=True, nogil=True)
+def draw_block(n, m, stream):
+    """``[n, m]`` standard normal draws that depend on (stream, row, column) alone."""
+    out = np.empty((n, m))
+    for i in range(n):
+        for t in range(m):
+            out[i, t] = hash_normal(stream, 0, i, t)
+    return out
