@@ -1,0 +1,201 @@
+"""Spectral cuts: exact sides by hand, eigenvectors against numpy, rules where signs leave things open."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.reference import ndp as reference
+from tgp.coarsen.kron import simple_graph
+from tgp.kernels.spectral_cut import cut_sides
+from tgp.kernels.spectral_vector import component_vectors
+from tgp.ragged import BlockCSR
+from tgp.testing.graphs import (
+    barabasi_albert,
+    complete,
+    cycle,
+    disconnected,
+    erdos_renyi,
+    from_pairs,
+    grid2d,
+    isolated,
+    karate,
+    path,
+    self_loop,
+    star,
+    weighted,
+)
+from tgp.testing.strategies import blocks, graphs
+
+
+def vectors(block, seed=0, level=0):
+    graph = simple_graph(block)
+    return component_vectors(graph.indptr, graph.indices, graph.weight, graph.node_ptr, seed, level)
+
+
+def kept(block, seed=0, level=0):
+    graph = simple_graph(block)
+    sides = cut_sides(graph.indptr, graph.indices, graph.weight, *vectors(block, seed, level))
+    assert set(sides.tolist()) <= {1, -1}
+    return np.flatnonzero(sides > 0).tolist()
+
+
+@pytest.mark.parametrize(
+    ("block", "expected"),
+    [
+        # Both colours have a node of degree 2 and as many nodes: the hub with the smallest id decides.
+        (path(6), [1, 3, 5]),
+        (path(2), [0]),
+        # The two inner nodes have degree 2; the smaller side is kept.
+        (path(3), [1]),
+        (path(5), [1, 3]),
+        (star(7), [0]),
+        (cycle(4), [0, 2]),
+        # 3 x 3: the centre is the only node of degree 4.
+        (grid2d(3, 3), [0, 2, 4, 6, 8]),
+        (isolated(4), [0, 1, 2, 3]),
+        (self_loop(), [0]),
+        (karate(), [0, 1, 2, 3, 16, 24, 25, 32, 33]),
+    ],
+)
+def test_sides_by_hand(block, expected):
+    assert kept(block) == expected
+
+
+def test_cut_of_karate():
+    block = karate()
+    sides = np.isin(np.arange(34), kept(block))
+    rows, cols = block.edge_index()
+    assert (sides[rows] != sides[cols]).sum() == 120  # 60 of 78 edges, both ways
+    assert (sides[rows] != sides[cols]).mean() == pytest.approx(0.76923, abs=1e-5)
+
+
+def test_every_component_has_both_sides():
+    sides = kept(disconnected())
+    assert len({0, 1, 2} & set(sides)) in (1, 2)
+    assert {4} == {3, 4, 5} & set(sides)
+    assert 6 in sides
+
+
+@pytest.mark.parametrize("n", [3, 4, 5, 8, 33, 70])
+def test_complete_graphs_have_a_cut_of_half_or_more(n):
+    # The top eigenvalue is (n - 1)-fold: any split is as good for the eigenvector, but not for the cut.
+    sides = kept(complete(n))
+    assert len(sides) * (n - len(sides)) / (n * (n - 1) / 2) >= 0.5
+    assert kept(complete(n)) == sides
+
+
+def test_zero_entries_take_the_side_that_cuts_more():
+    # A triangle 0, 1, 2 with horns on 0 and 2: mirror images of opposite sign, so v_1 = 0. Node 5 hangs on 1.
+    block = from_pairs(6, [(0, 1), (0, 2), (0, 4), (1, 2), (1, 5), (2, 3), (3, 4)])
+    order, _, entry, residual = vectors(block)
+    v = np.empty(6)
+    v[order] = entry
+    assert residual.tolist() == [0.0]
+    np.testing.assert_allclose(v[[1, 5]], 0.0, atol=1e-9)
+    np.testing.assert_allclose(np.abs(v[[0, 2, 3, 4]]), [0.447214, 0.447214, 0.547723, 0.547723], atol=1e-6)
+    # Hubs 0 and 2 tie: 0 stays, and so does 1, which is balanced between them. Then 5 has to go.
+    assert kept(block) == [0, 1, 3]
+
+
+def test_negative_weights_want_one_side():
+    # -1 edges must not be cut, +1 edges must: 0,1 | 2,3 satisfies all.
+    block = from_pairs(4, [(0, 1), (2, 3), (0, 2), (1, 3)], [-1.0, -1.0, 1.0, 1.0])
+    assert kept(block) == [0, 1]
+
+
+def test_all_weights_negative_still_drops_a_node():
+    assert kept(from_pairs(3, [(0, 1), (1, 2)], [-1.0, -2.0])) == [1, 2]
+
+
+def test_zero_weights_are_no_edges():
+    assert kept(from_pairs(3, [(0, 1), (1, 2)], [0.0, 1.0])) == [0, 1]
+
+
+@pytest.mark.parametrize("n", [5, 11, 63])
+def test_small_eigenvectors_equal_numpy(n):
+    block = weighted() if n == 5 else erdos_renyi(n, 6 / n, seed=n)
+    order, ptr, entry, _ = vectors(block)
+    graph = reference.dense_graph(block)
+    for a, b in itertools.pairwise(ptr):
+        nodes = order[a:b]
+        if b - a < 2:
+            continue
+        _, gap, vector = reference.top_pair(graph[np.ix_(nodes, nodes)])
+        assert gap > 1e-6
+        assert abs(vector @ entry[a:b]) == pytest.approx(1.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("n", [65, 150, 400])
+def test_large_eigenvectors_reach_their_residual(n):
+    block = barabasi_albert(n, 3, seed=n)
+    order, ptr, entry, residual = vectors(block)
+    assert ptr.tolist() == [0, n]
+    part = reference.dense_graph(block)[np.ix_(order, order)]
+    value, _, vector = reference.top_pair(part)
+    scale = part.sum(axis=1) ** -0.5
+    found = entry @ entry - entry @ (scale[:, None] * part * scale) @ entry
+    assert residual[0] <= 1e-8
+    assert found == pytest.approx(value, abs=1e-12)
+    assert abs(vector @ entry) == pytest.approx(1.0, abs=1e-9)
+
+
+@settings(max_examples=60)
+@given(graphs(min_nodes=1, max_nodes=9, max_edges=30))
+def test_equals_reference(block):
+    sides = set(kept(block))
+    for node, expected in reference.certain_sides(reference.dense_graph(block)).items():
+        assert (node in sides) == expected
+
+
+@settings(max_examples=60)
+@given(graphs(min_nodes=1, max_nodes=9, max_edges=30, negative=False), st.integers(0, 5))
+def test_cut_is_large_and_nobody_is_left_alone(block, seed):
+    sides = np.isin(np.arange(block.num_nodes), kept(block, seed))
+    graph = reference.dense_graph(block)
+    for nodes in reference.components(graph):
+        mine = sides[nodes]
+        if len(nodes) == 1:
+            assert mine.all()
+        else:
+            assert 0 < mine.sum() < len(nodes)
+            assert reference.share(graph[np.ix_(nodes, nodes)], mine) >= 0.5 - 1e-12
+
+
+@settings(max_examples=40)
+@given(graphs(min_nodes=2, max_nodes=9, max_edges=30, negative=False), st.randoms(use_true_random=False))
+def test_numbering_of_nodes_does_not_matter(block, random):
+    """Unless the choice is open: several eigenvectors, zero entries, hubs on both sides of equal size."""
+    order = list(range(block.num_nodes))
+    random.shuffle(order)
+    place = np.empty(block.num_nodes, dtype=int)
+    place[order] = np.arange(block.num_nodes)
+    shuffled = BlockCSR.from_edge_index(place[block.edge_index()], block.weight, num_nodes=block.num_nodes)
+    graph = reference.dense_graph(block)
+    certain = reference.certain_sides(graph)
+    ours, theirs = set(kept(block)), set(kept(shuffled))
+    for nodes in reference.components(graph):
+        degree = graph[nodes].sum(axis=1)
+        one_hub = (degree >= degree.max() * (1 - 1e-9)).sum() == 1
+        if one_hub and nodes[0] in certain:
+            assert {place[i] for i in nodes if i in ours} == {place[i] for i in nodes} & theirs
+
+
+@settings(max_examples=40)
+@given(blocks(max_graphs=4), st.integers(0, 3))
+def test_block_equals_graph_by_graph(block, seed):
+    whole = kept(block, seed, 1)
+    single = [int(block.node_ptr[g]) + i for g, part in enumerate(block.split()) for i in kept(part, seed, 1)]
+    assert whole == single
+
+
+def test_large_graphs_settle_what_the_solver_leaves_open():
+    # A long ladder with odd rungs: the eigenvector lives at one end, far away it is below the residual.
+    n = 3000
+    pairs = [(i, i + 1) for i in range(n - 1)] + [(i, i + 2) for i in range(0, n - 2, 7)]
+    block = from_pairs(n, pairs)
+    sides = np.isin(np.arange(n), kept(block))
+    rows, cols = block.edge_index()
+    assert (sides[rows] != sides[cols]).mean() > 0.8

@@ -1,0 +1,30 @@
+"""Kron reduction as a dense Schur complement."""
+
+import numpy as np
+
+from tests.reference.ndp import components
+
+
+def laplacian(graph):
+    return np.diag(graph.sum(axis=1)) - graph
+
+
+def kron_dense(graph, kept):
+    """Adjacency matrix of the reduced graph, zero diagonal, nothing left out."""
+    kept = np.asarray(kept, dtype=int)
+    reached = {i for nodes in components(graph) if set(nodes) & set(kept.tolist()) for i in nodes}
+    dropped = np.array(sorted(reached - set(kept.tolist())), dtype=int)
+    full = laplacian(graph)
+    inner = full[np.ix_(dropped, dropped)]
+    out = full[np.ix_(kept, kept)] - full[np.ix_(kept, dropped)] @ np.linalg.solve(
+        inner, full[np.ix_(dropped, kept)]
+    )
+    np.fill_diagonal(out, 0.0)
+    return -out
+
+
+def resistance(graph):
+    """Effective resistances between all pairs of nodes of a connected graph."""
+    inverse = np.linalg.pinv(laplacian(graph))
+    diagonal = np.diag(inverse)
+    return diagonal[:, None] + diagonal - 2 * inverse
