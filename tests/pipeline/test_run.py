@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -26,7 +27,7 @@ from tgp.store import StoreReader, verify_store
 
 DATASET = "molecules:num_graphs=60"
 POOLERS = ("graclus*3", "random:ratio=0.3")
-UNITS = 20_000
+UNITS = 60_000
 """Bytes of a shard that give several units."""
 
 
@@ -46,19 +47,29 @@ def digest(folder: Path) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def reference(tmp_path_factory):
+def built(tmp_path_factory):
     folder = tmp_path_factory.mktemp("store") / "reference"
     summary = run(folder)
     assert summary.status == "complete" and summary.num_units > 3
-    return digest(folder)
+    return folder
 
 
-def test_a_store_is_what_the_engine_gives(tmp_path):
-    run(tmp_path)
-    assert verify_store(tmp_path) == []
-    assert recheck(tmp_path, sample=None) == []
-    reader = StoreReader(tmp_path)
-    block = table_block(open_source(config(tmp_path)).table)
+@pytest.fixture(scope="module")
+def reference(built):
+    return digest(built)
+
+
+@pytest.fixture
+def store(built, tmp_path):
+    """A complete store that a test may change."""
+    return Path(shutil.copytree(built, tmp_path / "store"))
+
+
+def test_a_store_is_what_the_engine_gives(built):
+    assert verify_store(built) == []
+    assert recheck(built, sample=None) == []
+    reader = StoreReader(built)
+    block = table_block(open_source(config(built)).table)
     ids = np.arange(60)
     for name, schedule in zip(("graclus-x3", "random+ratio=0_3"), POOLERS, strict=True):
         for number, level in enumerate(coarsen(block, schedule, 3).levels):
@@ -67,12 +78,11 @@ def test_a_store_is_what_the_engine_gives(tmp_path):
             assert np.array_equal(stored.edge_index, level.block.edge_index())
 
 
-def test_second_run_is_up_to_date_and_changes_no_byte(tmp_path, reference):
-    run(tmp_path)
-    times = {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*") if p.is_file()}
-    again = run(tmp_path)
+def test_second_run_is_up_to_date_and_changes_no_byte(store, reference):
+    times = {p: p.stat().st_mtime_ns for p in store.rglob("*") if p.is_file()}
+    again = run(store)
     assert again.status == "up to date" and again.units_done == 0
-    assert digest(tmp_path) == reference
+    assert digest(store) == reference
     assert all(p.stat().st_mtime_ns == t for p, t in times.items())
 
 
@@ -120,12 +130,11 @@ def test_job_arrays_meet_in_one_store(tmp_path, reference):
     assert digest(tmp_path) == reference
 
 
-def test_merge_publishes_what_jobs_left(tmp_path, reference):
-    run(tmp_path)
-    (tmp_path / "manifest.json").unlink()
-    assert not store_status(tmp_path).complete
-    assert merge_store(tmp_path).status == "complete"
-    assert digest(tmp_path) == reference
+def test_merge_publishes_what_jobs_left(store, reference):
+    (store / "manifest.json").unlink()
+    assert not store_status(store).complete
+    assert merge_store(store).status == "complete"
+    assert digest(store) == reference
 
 
 def test_array_expressions():
@@ -150,11 +159,10 @@ def test_an_interrupted_run_continues(tmp_path, reference, monkeypatch, after):
     assert digest(tmp_path) == reference
 
 
-def test_a_lost_file_is_written_again(tmp_path, reference):
-    run(tmp_path)
-    next(iter(sorted(tmp_path.glob("shard-*.graclus-x3.h5")))).unlink()
-    assert run(tmp_path).units_done == 1
-    assert digest(tmp_path) == reference
+def test_a_lost_file_is_written_again(store, reference):
+    next(iter(sorted(store.glob("shard-*.graclus-x3.h5")))).unlink()
+    assert run(store).units_done == 1
+    assert digest(store) == reference
 
 
 @pytest.mark.parametrize(
@@ -169,13 +177,11 @@ def test_a_lost_file_is_written_again(tmp_path, reference):
         ({"add_degree": True}, "graphs:"),
     ],
 )
-def test_what_differs_is_named_and_nothing_changes(tmp_path, change, named):
-    run(tmp_path)
-    before = digest(tmp_path)
+def test_what_differs_is_named_and_nothing_changes(store, reference, change, named):
     with pytest.raises(StoreMismatchError) as caught:
-        run(tmp_path, **change)
+        run(store, **change)
     assert any(named in text for text in caught.value.differences)
-    assert digest(tmp_path) == before
+    assert digest(store) == reference
 
 
 def test_force_rebuilds(tmp_path, reference):
@@ -184,31 +190,26 @@ def test_force_rebuilds(tmp_path, reference):
     assert digest(tmp_path) == reference
 
 
-def test_hierarchies_can_be_added_later_and_keep_the_cut(tmp_path):
-    run(tmp_path)
-    before = digest(tmp_path)
-    summary = coarsen_dataset(
-        CoarsenConfig(DATASET, out=tmp_path, poolers=("nopool",), seed=3), measure=False
-    )
+def test_hierarchies_can_be_added_later_and_keep_the_cut(store, reference):
+    summary = coarsen_dataset(CoarsenConfig(DATASET, out=store, poolers=("nopool",), seed=3), measure=False)
     assert {h.name for h in summary.hierarchies} == {"graclus-x3", "random+ratio=0_3", "nopool"}
-    after = digest(tmp_path)
-    assert {k: v for k, v in after.items() if k in before and k != "manifest.json"} == {
-        k: v for k, v in before.items() if k != "manifest.json"
+    after = digest(store)
+    assert {k: v for k, v in after.items() if k in reference and k != "manifest.json"} == {
+        k: v for k, v in reference.items() if k != "manifest.json"
     }
-    assert verify_store(tmp_path) == []
+    assert verify_store(store) == []
 
 
-def test_dry_run_writes_nothing(tmp_path):
+def test_dry_run_writes_nothing(store, tmp_path):
     plan = plan_run(config(tmp_path / "s"))
     assert not (tmp_path / "s").exists()
     assert plan.num_graphs == 60 and plan.pending == plan.num_units * 3 and not plan.up_to_date
-    run(tmp_path / "s")
-    assert plan_run(config(tmp_path / "s")).up_to_date
-    assert plan_run(config(tmp_path / "s", force=True)).pending == plan.pending
+    assert plan_run(config(store)).up_to_date
+    assert plan_run(config(store, force=True)).pending == plan.pending
 
 
 def test_names(tmp_path):
-    summary = run(tmp_path, names=("one", "two"))
+    summary = run(tmp_path, names=("one", "two"), limit=5)
     assert [h.name for h in summary.hierarchies] == ["one", "two"]
     with pytest.raises(InputError, match="different names"):
         run(tmp_path / "x", poolers=("graclus", "graclus"))
@@ -290,5 +291,5 @@ def test_target_that_is_a_file(tmp_path):
 
 
 def test_without_metrics(tmp_path):
-    run(tmp_path, metrics=False)
+    run(tmp_path, metrics=False, limit=5)
     assert StoreReader(tmp_path).metrics("graclus-x3", 0) == {}
