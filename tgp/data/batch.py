@@ -87,10 +87,11 @@ class PooledBatch(Batch):
             methods: the method of each level, which names the extras of its assignment.
             key: attribute that holds the levels.
         """
-        batch = _new_batch(table_attributes(table), table.num_graphs)
+        attributes = table_attributes(table)
+        mapping = attributes.mapping
         if levels:
-            batch._store._mapping[key] = pooled_levels(levels, batch.ptr, batch.batch, methods)
-        return batch
+            mapping[key] = pooled_levels(levels, mapping["ptr"], mapping["batch"], methods)
+        return _new_batch(attributes, table.num_graphs)
 
     def get_example(self, idx: int) -> BaseData:
         """The graph at ``idx`` with all its levels, as it went in."""

@@ -7,6 +7,7 @@ offsets of every attribute (``slices``) and what was added to its ids (``incs``)
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
@@ -113,6 +114,12 @@ def graph_ids(ptr: PtrArray) -> Tensor:
     return torch.from_numpy(np.repeat(np.arange(len(ptr) - 1), ptr[1:] - ptr[:-1]))
 
 
+@lru_cache(maxsize=8)
+def _counting(count: int) -> Tensor:
+    """``0, 1, ...``, shared by the batches of a run; only read, to take batches apart."""
+    return torch.arange(count)
+
+
 def as_tensor(array: Array) -> Tensor:
     """A tensor over the array's memory; a read-only array (a mapped file) is copied first."""
     return torch.from_numpy(array if array.flags.writeable else array.copy())
@@ -133,13 +140,13 @@ def level_attributes(
         mapping["edge_weight"] = as_tensor(level.edge_weight)
         slices["edge_weight"], incs["edge_weight"] = edge_ptr, None
     mapping["batch"] = batch
-    slices["batch"], incs["batch"] = ptr, torch.arange(graphs)
+    slices["batch"], incs["batch"] = ptr, _counting(graphs)
     so = select_output(level, node_batch, method)
     if so is not None:
         mask = so.out_mask
         if mask is not None:
             mapping["mask"] = mask
-            slices["mask"], incs["mask"] = torch.arange(graphs + 1), None
+            slices["mask"], incs["mask"] = _counting(graphs + 1), None
         mapping["so"] = so
     mapping["num_nodes"] = int(level.super_ptr[-1])
     mapping["ptr"] = ptr
@@ -194,7 +201,7 @@ def table_attributes(table: GraphTable) -> Attributes:
         value, inc = _batched(field, table.node_ptr)
         out.mapping[name] = value
         if field.form == "str":
-            out.slices[name] = torch.arange(field.num_graphs + 1)
+            out.slices[name] = _counting(field.num_graphs + 1)
         else:
             out.slices[name] = torch.from_numpy(field.ptr)
         out.incs[name] = inc
