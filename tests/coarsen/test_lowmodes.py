@@ -32,6 +32,7 @@ GRAPHS = {
     "social": barabasi_albert(300, 3, seed=2),
     "random": erdos_renyi(200, 0.05, seed=4),
     "two": joined(grid2d(10, 15), path(170)),
+    "uneven": joined(path(2), grid2d(30, 30), cycle(5)),
     "with isolated": joined(isolated(3), grid2d(11, 13), isolated(2)),
 }
 

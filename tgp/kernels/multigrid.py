@@ -94,7 +94,7 @@ def smooth_down(indptr, indices, weight, degree, b, aggregate, num_coarse):
                 value = weight[e]
                 for t in range(m):
                     x[i, t] += value * x[j, t]
-        inverse = 1.0 / degree[i]
+        inverse = 1.0 / degree[i] if degree[i] > 0.0 else 0.0  # a component in one aggregate
         for t in range(m):
             x[i, t] *= inverse
     # After a forward sweep only the neighbours that came later are left in the residual.
@@ -127,7 +127,7 @@ def smooth_up(indptr, indices, weight, degree, b, aggregate, coarse, gain, x):
             value = weight[e]
             for t in range(m):
                 row[t] += value * x[j, t]
-        inverse = 1.0 / degree[i]
+        inverse = 1.0 / degree[i] if degree[i] > 0.0 else 0.0  # a component in one aggregate
         for t in range(m):
             x[i, t] = row[t] * inverse
 
