@@ -26,6 +26,7 @@ def _line(
     return Entry(alias, f"tgp.poolers.{module}:{cls}", summary, traits)
 
 
+# fmt: off
 POOLERS: tuple[Entry, ...] = (
     _line("acc", "asym_cheeger_cut", "AsymCheegerCutPooling", "Asymmetric Cheeger cut (total variation)", dense=True, loss=True),
     _line("asap", "asap", "ASAPooling", "Adaptive structure-aware pooling: attention over ego-nets, then top-k"),
@@ -49,3 +50,4 @@ POOLERS: tuple[Entry, ...] = (
     _line("sep", "sep", "SEPPooling", "Structural-entropy coding tree", trainable=False, precoarsenable=True),
     _line("topk", "topk", "TopkPooling", "Learned projection scores, top-k"),
 )
+# fmt: on

@@ -146,11 +146,12 @@ class LevelMixin(BasePrecoarseningMixin):
         batch_size: int | None = None,
         **kwargs: Any,
     ) -> list[PoolingOutput]:
+        selector = self.selector
         source = to_block(edge_index, edge_weight, batch, num_nodes, batch_size)
         hierarchy = coarsen(
             source.block,
             Schedule((self.spec,) * levels),
-            self.selector.seed,
+            selector.seed,
             weight_dtype=source.weight_dtype,
             first_level=level,
         )
@@ -161,10 +162,10 @@ class LevelMixin(BasePrecoarseningMixin):
             so = to_select_output(
                 step.assignment,
                 source,
-                self.selector.s_inv_op,
+                selector.s_inv_op,
                 batch,
                 batch_size,
-                self.selector.representative,
+                selector.representative,
             )
             adj, weight = to_adjacency(step.block, source)
             batch = pooled_batch(step.assignment, source)

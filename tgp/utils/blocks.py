@@ -154,5 +154,7 @@ def to_adjacency(block: BlockCSR, source: TorchBlock) -> tuple[Any, Tensor | Non
 
 def pooled_batch(assignment: Assignment, source: TorchBlock) -> Tensor:
     """``[K]`` graph ids of the supernodes."""
+    if assignment.num_graphs == 1:
+        return torch.zeros(assignment.num_supernodes, dtype=torch.long, device=source.device)
     counts = np.diff(assignment.super_ptr)
-    return source.tensor(np.repeat(np.arange(len(counts)), counts))
+    return source.tensor(np.repeat(np.arange(len(counts), dtype=np.int64), counts))
