@@ -61,18 +61,15 @@ NAMES = {
 PENDING = {
     "EigenPoolSelect",
     "KMISSelect",
-    "NDPSelect",
     "NMFSelect",
     "SEPSelect",
     "degree_scorer",
     "eigenpool_select",
     "EigenPoolReduce",
     "EigenPoolConnect",
-    "KronConnect",
     "EigenPoolLift",
     "EigenPooling",
     "KMISPooling",
-    "NDPPooling",
     "NMFPooling",
     "SEPPooling",
 }
