@@ -9,12 +9,16 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
+from pathlib import Path
 
 import torch
 from torch_geometric.nn import ARMAConv
 from torch_geometric.transforms import NormalizeFeatures
 
+from tgp.data.convert import table_to_data
 from tgp.datasets import PyGSPDataset
+from tgp.pipeline.config import CoarsenConfig
+from tgp.pipeline.source import open_source
 from tgp.poolers import get_pooler, pooler_map
 
 POOLERS = "acc,diff,dmon,hosc,jb,mincut"
@@ -55,9 +59,8 @@ def nmi(one: torch.Tensor, other: torch.Tensor) -> float:
 def load(name: str, root: str | None, seed: int):
     """One graph with features of unit scale and a label per node to compare with."""
     if name.lower() != "community":
-        from torch_geometric.datasets import Planetoid
-
-        return Planetoid(root, name, transform=NormalizeFeatures())[0]
+        source = open_source(CoarsenConfig(dataset=name, root=Path(root)))
+        return NormalizeFeatures()(table_to_data(source.table)[0])
     with tempfile.TemporaryDirectory() as folder:
         data = PyGSPDataset(root or folder, name="Community", kwargs={"N": 400, "Nc": 5, "seed": seed})[0]
     data.x = (data.x - data.x.mean(0)) / data.x.std(0)
@@ -84,8 +87,8 @@ def cluster(data, pooler: str, epochs: int, lr: float, seed: int) -> float:
 def main(argv: list[str] | None = None) -> dict[str, float]:
     """Print a table of agreements and return their means."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--dataset", default="Community", help="Community (made here), or a Planetoid name")
-    parser.add_argument("--root", help="folder of the data; needed for a Planetoid name")
+    parser.add_argument("--dataset", default="Community", help="Community (made here), or a known name")
+    parser.add_argument("--root", help="folder of the raw files of a known dataset")
     parser.add_argument("--poolers", default=POOLERS, help="aliases, separated by commas")
     parser.add_argument("--epochs", type=int, default=200)
     parser.add_argument("--lr", type=float, default=1e-3)
