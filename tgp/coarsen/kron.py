@@ -6,13 +6,23 @@ the same electrical network. Small entries are left out at the end.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from tgp.errors import InputError
+from tgp.errors import InputError, ParameterError
 from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.block import IndexArray, PtrArray
 
-__all__ = ["EXACT_WORK", "WALK_TOLERANCE", "kept_nodes", "kron", "simple_graph"]
+__all__ = [
+    "EXACT_WORK",
+    "WALK_TOLERANCE",
+    "check_threshold",
+    "kept_nodes",
+    "kron",
+    "reduce_simple",
+    "simple_graph",
+]
 
 EXACT_WORK = 300_000_000
 """Elimination is exact up to this work per graph (sum of squared row lengths): a second or so. A
@@ -25,6 +35,15 @@ _WALK_WORK = 1000
 """Beyond: entries that walks may read, per stored entry, before they are given up earlier."""
 _LEAST_THRESHOLD = 1e-3
 """Walks need a threshold; they use this one if the threshold of the result is smaller."""
+
+
+def check_threshold(value: float) -> float:
+    """Return a valid ``sparse_threshold``; :class:`~tgp.errors.ParameterError` for anything else."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < math.inf:
+        raise ParameterError(
+            f"sparse_threshold must be a number >= 0, got {value!r}", field="sparse_threshold"
+        )
+    return value
 
 
 def simple_graph(block: BlockCSR) -> BlockCSR:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from tgp.coarsen.kron import kron, simple_graph
+from tgp.coarsen.kron import check_threshold, kron, simple_graph
 from tgp.coarsen.protocol import Draw, LevelMethod
-from tgp.errors import ParameterError
 from tgp.ragged import Assignment, BlockCSR
 
-__all__ = ["METHOD", "NDPParams"]
+__all__ = ["METHOD", "NDPParams", "random_cut"]
 
 
 @dataclass(frozen=True)
@@ -28,11 +26,7 @@ class NDPParams:
     sparse_threshold: float = 1e-2
 
     def __post_init__(self) -> None:
-        value = self.sparse_threshold
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < math.inf:
-            raise ParameterError(
-                f"sparse_threshold must be a number >= 0, got {value!r}", field="sparse_threshold"
-            )
+        check_threshold(self.sparse_threshold)
 
 
 def assign(block: BlockCSR, params: NDPParams, draw: Draw) -> Assignment:
@@ -64,6 +58,15 @@ def assign(block: BlockCSR, params: NDPParams, draw: Draw) -> Assignment:
 def connect(block: BlockCSR, assignment: Assignment, params: NDPParams) -> BlockCSR:
     """The Kron reduction to the kept nodes."""
     return kron(block, assignment, params.sparse_threshold)
+
+
+def random_cut(num_nodes: int, seed: int = 0) -> npt.NDArray[np.float64]:
+    """A cut to compare with: node 0 on side 1, node 1 on side -1, each other node on either, by hash."""
+    from tgp.kernels._prims import hash_u64
+
+    sides = np.array([1.0 if hash_u64(seed, 0, i, 0) & 1 else -1.0 for i in range(num_nodes)])
+    sides[:2] = [1.0, -1.0][:num_nodes]
+    return sides
 
 
 def cost(
