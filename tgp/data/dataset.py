@@ -21,6 +21,7 @@ from tgp.errors import DatasetError, InputError, UnknownNameError
 from tgp.ragged import GraphTable
 from tgp.store.files import StoreFiles
 from tgp.store.reader import StoreReader
+from tgp.store.remote import open_files
 
 __all__ = ["PooledDataset"]
 
@@ -35,7 +36,8 @@ class PooledDataset(Dataset):
     dataset can be pickled, forked and spawned.
 
     Args:
-        store: directory of the store, or an open :class:`~tgp.store.StoreReader`.
+        store: directory of the store, a URL that fsspec reads (see :class:`~tgp.store.remote.RemoteFiles` for its
+            cache), or an open :class:`~tgp.store.StoreReader`.
         hierarchy: name of the hierarchy; may be left out if the store has one.
         levels: which of its levels to read, as positions in the schedule; all if ``None``.
         fields: which attributes of the input graphs to read; all if ``None``.
@@ -59,6 +61,8 @@ class PooledDataset(Dataset):
         failed: Literal["error", "skip"] = "error",
     ) -> None:
         super().__init__(None, transform)
+        if isinstance(store, str):
+            store = open_files(store)
         reader = store if isinstance(store, StoreReader) else StoreReader(store)
         self.reader = reader
         self.hierarchy = _chosen_hierarchy(reader, hierarchy)

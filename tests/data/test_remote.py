@@ -1,0 +1,184 @@
+"""Stores behind a URL: in memory, over HTTP, cached, broken."""
+
+import functools
+import http.server
+import pickle
+import shutil
+import threading
+
+import pytest
+
+from tgp.data import PoolDataLoader, PooledDataset
+from tgp.errors import StoreDamagedError, StoreError, StoreFullError, StoreMissingError
+from tgp.store import StoreReader
+from tgp.store.files import LocalFiles
+from tgp.store.remote import RemoteFiles, open_files
+
+fsspec = pytest.importorskip("fsspec")
+
+
+@pytest.fixture
+def graphs(make_graphs):
+    return make_graphs(20)
+
+
+@pytest.fixture
+def store(make_store, graphs):
+    return make_store(graphs, "graclus*2", units=3)
+
+
+@pytest.fixture
+def memory(store):
+    system = fsspec.filesystem("memory")
+    system.put(str(store), "/bucket/toy", recursive=True)
+    yield "memory://bucket/toy"
+    system.rm("/bucket", recursive=True)
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    requests: list[str] = []
+
+    def log_message(self, *args):
+        pass
+
+    def do_GET(self):
+        self.requests.append(self.path)
+        super().do_GET()
+
+
+@pytest.fixture
+def http_server(store):
+    pytest.importorskip("aiohttp")
+    handler = functools.partial(Quiet, directory=str(store.parent))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    Quiet.requests.clear()
+    yield f"http://127.0.0.1:{server.server_address[1]}/{store.name}"
+    server.shutdown()
+    thread.join()
+
+
+def test_same_graphs_from_memory(memory, store, same, tmp_path):
+    remote = PooledDataset(RemoteFiles(memory, tmp_path / "cache"))
+    for ours, other in zip(remote, PooledDataset(store), strict=True):
+        same(ours, other)
+
+
+def test_same_batches_over_http(http_server, store, same, tmp_path):
+    remote = PooledDataset(RemoteFiles(http_server, tmp_path / "cache"))
+    local = PooledDataset(store)
+    same(remote.__getitems__([3, 19, 7]), local.__getitems__([3, 19, 7]))
+    fetched = [p for p in Quiet.requests if p.endswith(".h5")]
+    assert len(fetched) == len(set(fetched)) == 6  # three shards, graphs and levels, once each
+    again = PooledDataset(RemoteFiles(http_server, tmp_path / "cache"))
+    same(again.__getitems__([3, 19, 7]), local.__getitems__([3, 19, 7]))
+    assert [p for p in Quiet.requests if p.endswith(".h5")] == fetched
+
+
+def test_only_needed_shards_are_fetched(memory, tmp_path):
+    dataset = PooledDataset(RemoteFiles(memory, tmp_path))
+    assert not list(tmp_path.rglob("*.h5"))
+    dataset[0]
+    assert sorted(p.name for p in tmp_path.rglob("*.h5")) == ["shard-00000.graphs.h5", "shard-00000.main.h5"]
+
+
+def test_default_cache_and_text(memory, monkeypatch, tmp_path):
+    monkeypatch.setenv("TGP_CACHE", str(tmp_path / "here"))
+    assert len(PooledDataset(memory)[0].pooled_data) == 2
+    assert list((tmp_path / "here").rglob("*.h5"))
+    assert isinstance(open_files("plain/folder"), LocalFiles)
+
+
+def test_workers_and_pickles(memory, store, same, tmp_path):
+    dataset = PooledDataset(RemoteFiles(memory, tmp_path))
+    dataset[0]
+    twin = pickle.loads(pickle.dumps(dataset))
+    same(twin[5], dataset[5])
+    batches = PoolDataLoader(twin, batch_size=6, num_workers=2)
+    for ours, other in zip(batches, PoolDataLoader(PooledDataset(store), batch_size=6), strict=True):
+        same(ours, other)
+
+
+def test_a_rebuilt_store_is_not_mixed_with_the_old_copy(memory, make_store, make_graphs, same, tmp_path):
+    before = PooledDataset(RemoteFiles(memory, tmp_path))
+    before[0]
+    other = make_store(make_graphs(20, seed=9), "graclus*2", units=3)
+    system = fsspec.filesystem("memory")
+    system.rm("/bucket", recursive=True)
+    system.put(str(other), "/bucket/toy", recursive=True)
+    same(PooledDataset(RemoteFiles(memory, tmp_path))[0], PooledDataset(other)[0])
+
+
+def test_missing(memory, tmp_path):
+    with pytest.raises(StoreMissingError, match="memory://bucket/nothing"):
+        StoreReader(RemoteFiles("memory://bucket/nothing", tmp_path))
+    with pytest.raises(StoreMissingError, match="nonsense"):
+        StoreReader(RemoteFiles("nonsense://x/y", tmp_path))
+    fsspec.filesystem("memory").rm("/bucket/toy/shard-00001.graphs.h5")
+    with pytest.raises(StoreMissingError, match="shard-00001"):
+        StoreReader(RemoteFiles(memory, tmp_path))
+
+
+def test_torn(memory, tmp_path):
+    system = fsspec.filesystem("memory")
+    system.pipe("/bucket/toy/shard-00001.graphs.h5", b"torn")
+    with pytest.raises(StoreDamagedError, match="shard-00001"):
+        StoreReader(RemoteFiles(memory, tmp_path))
+    system.pipe("/bucket/toy/manifest.json", b" " * (1 << 20))
+    with pytest.raises(StoreError, match="manifest"):
+        StoreReader(RemoteFiles(memory, tmp_path))
+
+
+def test_a_connection_that_breaks(memory, tmp_path, monkeypatch):
+    from fsspec.implementations.memory import MemoryFileSystem
+
+    dataset = PooledDataset(RemoteFiles(memory, tmp_path))
+
+    def fail(*args, **kwargs):
+        raise ConnectionResetError("connection reset")
+
+    monkeypatch.setattr(MemoryFileSystem, "_open", fail)
+    with pytest.raises(StoreError, match=r"shard-00000.*connection reset"):
+        dataset[0]
+    assert not [p for p in tmp_path.rglob("*") if p.is_file()]
+
+
+def test_a_full_cache(memory, tmp_path, monkeypatch):
+    import errno
+
+    dataset = PooledDataset(RemoteFiles(memory, tmp_path))
+    real = open
+
+    class Full:
+        def __init__(self, file):
+            self.file = file
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *args):
+            self.file.close()
+
+        def write(self, data):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(
+        "builtins.open", lambda p, *a, **k: Full(real(p, *a, **k)) if ".tmp-" in str(p) else real(p, *a, **k)
+    )
+    with pytest.raises(StoreFullError, match="cache"):
+        dataset[0]
+    assert not [p for p in tmp_path.rglob("*") if p.is_file()]
+
+
+def test_a_cache_that_was_deleted_is_filled_again(memory, tmp_path, same):
+    files = RemoteFiles(memory, tmp_path / "cache")
+    before = PooledDataset(files)[0]
+    shutil.rmtree(tmp_path / "cache")
+    same(PooledDataset(RemoteFiles(memory, tmp_path / "cache"))[0], before)
+
+
+def test_server_down(tmp_path):
+    pytest.importorskip("aiohttp")
+    with pytest.raises(StoreError, match=r"127\.0\.0\.1"):
+        StoreReader(RemoteFiles("http://127.0.0.1:9/store", tmp_path))
