@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import threading
 from collections.abc import Sequence
 from typing import Annotated, NamedTuple
 
@@ -12,6 +13,7 @@ import typer
 
 from tgp._version import __version__
 from tgp.errors import nearest
+from tgp.pipeline.threads import UNIT_THREAD
 from tgp_cli._errors import guard, on_sigterm
 from tgp_cli._status import ExitStatus
 
@@ -107,8 +109,8 @@ def main() -> None:
     """Console entry point."""
     on_sigterm()
     status = run(sys.argv[1:])
-    if status in (ExitStatus.INTERRUPTED, ExitStatus.TERMINATED):
-        # A kernel may still be running in a thread; stores survive any kill, so do not wait for it.
+    if any(thread.name.startswith(UNIT_THREAD) for thread in threading.enumerate()):
+        # Interrupted while a kernel runs in a thread; stores survive any kill, so do not wait for it.
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(status)

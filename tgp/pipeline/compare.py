@@ -146,7 +146,7 @@ def _unequal(x: npt.NDArray[Any], x_ptr: Ints, y: npt.NDArray[Any], y_ptr: Ints)
     owner = np.repeat(same, counts)
     inner = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
     pieces = x[x_ptr[owner] + inner] != y[y_ptr[owner] + inner]
-    rows = pieces.reshape(len(pieces), -1).any(axis=1) if pieces.ndim > 1 else pieces
+    rows = pieces.any(axis=1) if pieces.ndim > 1 else pieces
     wrong[owner[rows]] = True
     return wrong
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
-from collections.abc import Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+import signal
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from typing import Any
 
 from tgp.errors import InputError, MissingPackageError, TgpError
 from tgp.pipeline.config import CoarsenConfig
-from tgp.pipeline.threads import start_worker
+from tgp.pipeline.threads import UNIT_THREAD, start_worker
 
 __all__ = ["open_executor"]
 
@@ -34,20 +35,33 @@ def open_executor(config: CoarsenConfig) -> Iterator[tuple[Executor, int]]:
             yield pool, 2 * config.workers
     else:
         # Work happens in a thread so that the main thread hears signals while kernels run.
-        pool = ThreadPoolExecutor(1, thread_name_prefix="tgp-unit")
+        pool = ThreadPoolExecutor(1, thread_name_prefix=UNIT_THREAD)
         try:
             yield pool, 2
-        finally:
+        except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
+            raise
+        pool.shutdown()
+
+
+class _Pool(ProcessPoolExecutor):
+    """Workers are started by ``submit`` and inherit its signal mask: Ctrl-C is for the parent alone."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        if not hasattr(signal, "pthread_sigmask"):
+            return super().submit(fn, *args, **kwargs)
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            return super().submit(fn, *args, **kwargs)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextlib.contextmanager
 def _processes(workers: int) -> Iterator[Executor]:
     before = set(multiprocessing.active_children())
     # Spawned, not forked: torch, numba and HDF5 do not survive a fork of a busy process.
-    pool = ProcessPoolExecutor(
-        workers, mp_context=multiprocessing.get_context("spawn"), initializer=start_worker
-    )
+    pool = _Pool(workers, mp_context=multiprocessing.get_context("spawn"), initializer=start_worker)
     try:
         yield pool
         pool.shutdown()

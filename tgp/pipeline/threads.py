@@ -1,4 +1,4 @@
-"""Set-up of worker processes. Imports nothing, so that it can run before numpy counts the cores."""
+"""Set-up of workers. Imports nothing heavy, so that it can run before numpy counts the cores."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import os
 import signal
 import threading
 
-__all__ = ["start_worker"]
+__all__ = ["UNIT_THREAD", "start_worker"]
+
+UNIT_THREAD = "tgp-unit"
+"""Name of the thread that works where there are no worker processes."""
 
 _LIMITS = (
     "OMP_NUM_THREADS",

@@ -1,0 +1,239 @@
+"""The command line as a whole: table, errors, streams, light start."""
+
+import json
+import os
+import pty
+import subprocess
+import sys
+import time
+from importlib import import_module
+
+import pytest
+from typer.testing import CliRunner
+
+from tgp._version import __version__
+from tgp.errors import DatasetError, StoreDamagedError, StoreFullError, StoreMismatchError, TgpError
+from tgp_cli._errors import Terminated, guard, set_debug, status_of
+from tgp_cli._output import Output, human_bytes, human_seconds, sparkline
+from tgp_cli._status import ExitStatus
+from tgp_cli.main import COMMANDS, build_app, run
+
+ALL = pytest.mark.parametrize("name", COMMANDS)
+
+
+def tgp(*arguments, **options):
+    """Run ``tgp`` as a process."""
+    return subprocess.run(
+        [sys.executable, "-m", "tgp_cli.main", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        **options,
+    )
+
+
+def invoke(*arguments):
+    return CliRunner().invoke(build_app(arguments), [str(a) for a in arguments])
+
+
+def test_help_lists_every_command(capsys):
+    assert run(["--help"]) == 0
+    out = capsys.readouterr().out
+    for name, entry in COMMANDS.items():
+        assert name in out and entry.help in out
+
+
+@ALL
+def test_table_and_command_say_the_same(name):
+    module = import_module(COMMANDS[name].module)
+    assert module.command.__doc__.splitlines()[0] == COMMANDS[name].help
+
+
+@ALL
+def test_commands_are_short_and_explain_themselves(name):
+    module = import_module(COMMANDS[name].module)
+    with open(module.__file__) as file:
+        assert len(file.readlines()) <= 120
+    result = invoke(name, "--help")
+    assert result.exit_code == 0
+    assert COMMANDS[name].help in result.output and "--debug" in result.output
+    assert "Example" in result.output
+
+
+def test_version():
+    result = tgp("--version")
+    assert (result.returncode, result.stdout, result.stderr) == (0, f"tgp {__version__}\n", "")
+
+
+def test_unknown_command_names_the_nearest():
+    result = tgp("coarsn")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "Did you mean 'coarsen'?" in result.stderr and "Traceback" not in result.stderr
+
+
+def test_unknown_option_names_the_nearest():
+    result = tgp("coarsen", "--poolr", "ndp")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "--pooler" in result.stderr and "Traceback" not in result.stderr
+
+
+def test_missing_argument():
+    result = tgp("verify")
+    assert result.returncode == 2 and "STORE" in result.stderr
+
+
+LIGHT = [
+    ("--help",),
+    ("--version",),
+    ("poolers",),
+    ("poolers", "graclus"),
+    ("datasets",),
+    ("coarsen", "--help"),
+    ("nothing",),
+]
+
+
+@pytest.mark.parametrize("arguments", LIGHT, ids=" ".join)
+def test_light_commands_import_nothing_heavy(arguments):
+    heavy = loaded_after(arguments)
+    assert heavy & {"torch", "torch_geometric", "numba", "h5py", "scipy"} == set()
+
+
+def loaded_after(arguments):
+    code = (
+        "import sys; from tgp_cli.main import run; status = run(sys.argv[1:]); "
+        "print('\\n' + ' '.join(m for m in ('torch', 'torch_geometric', 'numba', 'h5py', 'scipy', 'rich') if m in sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True
+    )
+    return set(done.stdout.splitlines()[-1].split())
+
+
+def test_help_is_fast():
+    times = []
+    for _ in range(5):
+        started = time.perf_counter()
+        assert tgp("--help").returncode == 0
+        times.append(time.perf_counter() - started)
+    bare = []
+    for _ in range(5):
+        started = time.perf_counter()
+        subprocess.run([sys.executable, "-c", "import typer"], check=True)
+        bare.append(time.perf_counter() - started)
+    # On a busy machine everything takes longer; then compare with what Typer alone takes.
+    assert min(times) < max(0.3, 2.5 * min(bare))
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (DatasetError("x"), ExitStatus.USAGE),
+        (StoreMismatchError("x"), ExitStatus.USAGE),
+        (StoreDamagedError("x"), ExitStatus.FINDINGS),
+        (StoreFullError("x"), ExitStatus.NO_SPACE),
+        (OSError(28, "No space left on device"), ExitStatus.NO_SPACE),
+        (PermissionError(13, "Permission denied", "f"), ExitStatus.USAGE),
+        (KeyboardInterrupt(), ExitStatus.INTERRUPTED),
+        (Terminated(), ExitStatus.TERMINATED),
+        (ZeroDivisionError("x"), ExitStatus.BUG),
+    ],
+)
+def test_errors_have_a_status_and_no_traceback(error, status, capsys):
+    import typer
+
+    def command():
+        raise error
+
+    assert status_of(error) is status
+    with pytest.raises(typer.Exit) as caught:
+        guard(command)()
+    assert caught.value.exit_code == status
+    err = capsys.readouterr().err
+    assert "Traceback" not in err and err.startswith(("Error: ", "Interrupted"))
+
+
+def test_messages_carry_hints_and_debug_shows_the_traceback(capsys, monkeypatch):
+    import typer
+
+    from tgp_cli import _errors
+
+    def command():
+        raise TgpError("something is off", hint="do this")
+
+    with pytest.raises(typer.Exit):
+        guard(command)()
+    assert capsys.readouterr().err == "Error: something is off\nHint: do this\n"
+    monkeypatch.setitem(_errors._debug, "on", False)
+    set_debug(True)
+    with pytest.raises(typer.Exit):
+        guard(command)()
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_json_is_strict(capsys):
+    import numpy as np
+
+    Output(json=True).result(
+        {"a": np.float32(0.5), "b": float("nan"), "c": np.arange(2), "d": (1, None)}, lambda: None
+    )
+    assert json.loads(capsys.readouterr().out) == {"a": 0.5, "b": None, "c": [0, 1], "d": [1, None]}
+
+
+def test_quiet_prints_no_result(capsys):
+    Output(quiet=True).result({}, lambda: print("table"))
+    Output(quiet=True).message("hello")
+    captured = capsys.readouterr()
+    assert captured.out == captured.err == ""
+
+
+def test_numbers_for_people(capsys):
+    assert [human_bytes(n) for n in (5, 1500, 2_500_000, 3e12)] == ["5 B", "1.5 kB", "2.5 MB", "3.0 TB"]
+    assert [human_seconds(s) for s in (0.0123, 3.42, 125, 7300)] == [
+        "12 ms",
+        "3.4 s",
+        "2 min 5 s",
+        "2 h 1 min",
+    ]
+    assert sparkline([]) == "" and len(sparkline([1, 0, 4])) == 3
+
+
+def in_terminal(arguments, **environment):
+    """Run ``tgp`` with a terminal as stdout and stderr; everything it wrote."""
+    parent, child = pty.openpty()
+    env = {**os.environ, "TERM": "xterm", "COLUMNS": "200", **environment}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tgp_cli.main", *arguments], stdout=child, stderr=child, env=env
+    )
+    os.close(child)
+    pieces = []
+    while True:
+        try:
+            piece = os.read(parent, 65536)
+        except OSError:
+            break
+        if not piece:
+            break
+        pieces.append(piece)
+    os.close(parent)
+    assert process.wait() == 0
+    return b"".join(pieces).decode()
+
+
+def test_tables_are_plain_in_a_pipe_and_ruled_in_a_terminal():
+    piped = tgp("poolers").stdout
+    assert "\x1b" not in piped and "─" not in piped
+    shown = in_terminal(["poolers"])
+    assert "─" in shown and "graclus" in shown
+    assert "\x1b[" in shown
+    assert "\x1b[3" not in in_terminal(["poolers"], NO_COLOR="1")
+
+
+def test_a_closed_pipe_is_no_error():
+    command = f"{sys.executable} -m tgp_cli.main datasets --json | head -n 1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert done.stdout.strip() == "[" and done.stderr == ""
+
+
+def test_completion_knows_the_commands():
+    env = {**os.environ, "_TGP_COMPLETE": "complete_bash", "COMP_WORDS": "tgp in", "COMP_CWORD": "1"}
+    assert "inspect" in tgp(env=env).stdout

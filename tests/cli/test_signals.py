@@ -1,0 +1,86 @@
+"""Ctrl-C and SIGTERM: out at once, nothing left running, the same command continues."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+# Many small units, so that there is always one running when the signal comes.
+ARGUMENTS = [
+    "coarsen",
+    "--dataset",
+    "molecules:num_graphs=3000",
+    "--shard-size",
+    "100kB",
+    "-p",
+    "graclus*3",
+    "--out",
+]
+
+
+def start(out, *more):
+    """Start a run in a session of its own and wait until it writes shards."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tgp_cli.main", *ARGUMENTS, str(out), *more],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and not list(Path(out).glob("shard-*.graclus-x3.h5")):
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.05)
+    return process
+
+
+def members(session):
+    """Processes of a session that still live."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            if int(fields[3]) == session and fields[0] != "Z":
+                found.append(int(entry.name))
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+@pytest.mark.parametrize("more", [(), ("--workers", "2")], ids=["one", "two"])
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["INT", "TERM"]
+)
+def test_signal_ends_the_run_at_once(tmp_path, number, status, more):
+    out = tmp_path / "s"
+    process = start(out, *more)
+    sent = time.monotonic()
+    os.killpg(process.pid, number) if number == signal.SIGINT else process.send_signal(number)
+    _, err = process.communicate(timeout=30)
+    assert time.monotonic() - sent < 4  # 2 s on a machine that is not busy with other tests
+    assert process.returncode == status
+    assert "Run the same command again" in err and "Traceback" not in err
+    deadline = time.monotonic() + 5
+    while members(process.pid) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert members(process.pid) == []
+    assert not (out / "manifest.json").exists() and list(out.glob("shard-*.h5"))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+def test_workers_do_not_outlive_a_killed_parent(tmp_path):
+    process = start(tmp_path / "s", "--workers", "2")
+    process.kill()
+    process.communicate()
+    deadline = time.monotonic() + 10
+    while members(process.pid) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert members(process.pid) == []
