@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from torch.utils.data import Subset, random_split
 from torch_geometric.data import Dataset
 
-from tgp.data import PooledBatch, PooledDataset, precoarsen
+from tgp.coarsen import METHODS
+from tgp.data import PooledBatch, PooledDataset, PreCoarsening, precoarsen
 from tgp.errors import DatasetError, InputError, StoreDamagedError, StoreMissingError, UnknownNameError
 
 
@@ -53,6 +54,28 @@ def test_batches_equal_the_transform_for_every_method(make_graphs, make_store, s
             reference = PooledBatch.from_data_list([items[i] for i in ids])
             same(dataset.__getitems__(ids), reference, schedule)
             same(memory.__getitems__(ids), reference, schedule)
+
+
+SCHEDULES = {
+    "nmf": [{"pooler": "nmf", "k": 3}, "nopool"],
+    "eigen": [{"pooler": "eigen", "k": 3, "num_modes": 2}, "nopool"],
+    "kmis": [("kmis", {"scorer": "degree"})] * 2,
+}
+
+
+@pytest.mark.parametrize("alias", list(METHODS))
+@pytest.mark.parametrize("weighted", [True, False])
+def test_store_equals_the_transform_for_every_method(make_graphs, make_store, same, alias, weighted):
+    """Items and batches of a store are what the poolers attach, graph by graph and as one block."""
+    graphs = make_graphs(9, seed=4, weighted=weighted, rich=False, smallest=0)
+    levels = SCHEDULES.get(alias, [alias] * 2)
+    transform = PreCoarsening(levels, seed=3)
+    dataset = PooledDataset(make_store(graphs, {"h": levels}, seed=3, units=2))
+    single = [transform(data) for data in graphs]
+    same(list(dataset), single)
+    same(transform.block(graphs), single)
+    ids = [8, 2, 2, 5]
+    same(dataset.__getitems__(ids), PooledBatch.from_data_list([single[i] for i in ids]))
 
 
 @settings(max_examples=15, deadline=None)
