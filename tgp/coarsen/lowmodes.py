@@ -299,3 +299,14 @@ def _busy_modes(
     out = np.zeros((len(values), len(mass)))
     out[:, busy] = (vectors * np.sqrt(mass[busy])[:, None]).T
     return values, out
+
+
+def dense_eigenvectors(matrix: FloatArray) -> FloatArray:
+    """All eigenvectors of a symmetric matrix as rows, by ascending eigenvalue, canonical."""
+    from tgp.kernels import spectral_basis
+
+    values, vectors = spectral_basis.eigh_rows(np.array(matrix, np.float64))
+    if len(vectors):
+        spectral_basis.canonical_rows(values, vectors, len(vectors), spectral_basis.TIE)
+    out: FloatArray = vectors
+    return out

@@ -1,0 +1,47 @@
+"""Edges between clusters: what lies inside a cluster does not count."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from tgp.connect.dense_conn import DenseConnect, _dense_assignment
+from tgp.select.base_select import SelectOutput
+from tgp.utils.ops.connectivity import connectivity_to_edge_index, is_dense_adj
+
+__all__ = ["EigenPoolConnect"]
+
+
+class EigenPoolConnect(DenseConnect):
+    r"""Coarse adjacency of the edges between clusters, :math:`\mathbf{S}^\top \mathbf{A}_{ext} \mathbf{S}`, where
+    :math:`\mathbf{A}_{ext}` is :math:`\mathbf{A}` without the entries inside a cluster. The diagonal is always zero.
+
+    The cluster of a node is the largest entry of its row of ``S``. Arguments are those of
+    :class:`~tgp.connect.DenseConnect`; ``sparse_output`` gives an edge list whatever the container of the input.
+    """
+
+    def forward(
+        self,
+        edge_index: Any,
+        so: SelectOutput,
+        *,
+        edge_weight: Tensor | None = None,
+        **kwargs: Any,
+    ) -> tuple[Any, Tensor | None]:
+        """Connect clusters; arguments as for :class:`~tgp.connect.DenseConnect`."""
+        label = _dense_assignment(so).argmax(-1)
+        if is_dense_adj(edge_index):
+            adj = edge_index.unsqueeze(0) if edge_index.dim() == 2 else edge_index
+            label = label.unsqueeze(0) if label.dim() == 1 else label
+            between = label.unsqueeze(-1) != label.unsqueeze(-2)
+            return super().forward(adj * between, so, **kwargs)
+        label = label.squeeze(0) if label.dim() == 2 and label.size(0) == 1 else label
+        if label.dim() == 1:
+            edge_index, edge_weight = connectivity_to_edge_index(edge_index, edge_weight)
+            source, target = edge_index.long()
+            between = (label[source] != label[target]).nonzero().squeeze(1)
+            edge_index = edge_index[:, between]
+            if edge_weight is not None:
+                edge_weight = edge_weight[between]
+        return super().forward(edge_index, so, edge_weight=edge_weight, **kwargs)

@@ -1,0 +1,106 @@
+"""EigenPool: spectral clusters whose features keep the low frequencies."""
+
+from __future__ import annotations
+
+import warnings
+
+from torch import Tensor
+
+from tgp.coarsen.schedule import LevelSpec
+from tgp.connect.eigenpool_conn import EigenPoolConnect
+from tgp.lift.eigenpool_lift import EigenPoolLift
+from tgp.reduce.eigenpool_reduce import EigenPoolReduce
+from tgp.select.base_select import SelectOutput
+from tgp.select.eigenpool_select import EigenPoolSelect
+from tgp.src.base import PoolCall
+from tgp.src.level import DenseLevelPooling
+from tgp.utils.typing import LiftType, SinvType
+
+__all__ = ["EigenPooling"]
+
+
+class EigenPooling(DenseLevelPooling):
+    r"""Spectral clusters with features in the eigenbasis of each cluster, from `"Graph Convolutional Networks with
+    EigenPooling" <https://arxiv.org/abs/1904.13107>`_.
+
+    .. math::
+        \mathbf{X}'_c = \big[\, \theta_{c,0}^\top \mathbf{X} \,|\, \dots \,|\, \theta_{c,H-1}^\top \mathbf{X} \,\big],
+        \qquad \mathbf{A}' = \mathbf{S}^\top \mathbf{A}_{ext} \mathbf{S},
+
+    where :math:`\theta_{c,h}` is eigenvector :math:`h` of the Laplacian of cluster :math:`c` and
+    :math:`\mathbf{A}_{ext}` holds the edges between clusters. Pooled features are ``H`` times as wide. See
+    :class:`~tgp.select.EigenPoolSelect`. Nothing is learned, so the pooler can run before training.
+
+    Args:
+        k: supernodes per graph.
+        num_modes: ``H``, eigenvectors per cluster.
+        normalized: take them from the normalised Laplacian rather than ``D - A``.
+        cached: keep the result as long as the input graph stays the same.
+        remove_self_loops: has no effect: the diagonal is always zero.
+        degree_norm, edge_weight_norm, adj_transpose: see :class:`~tgp.connect.DenseConnect`.
+        lift: features are lifted along the modes: anything but ``precomputed`` warns and changes nothing.
+        s_inv_op: see :class:`~tgp.select.SelectOutput`.
+        batched: there is no padded mode: ``True`` warns and changes nothing.
+        sparse_output: return an edge list instead of a dense ``[B, K, K]``.
+        cache_preprocessing: has no effect: inputs are never padded.
+        restarts, seed: see :class:`~tgp.select.EigenPoolSelect`.
+    """
+
+    def __init__(
+        self,
+        k: int,
+        num_modes: int = 5,
+        normalized: bool = True,
+        cached: bool = False,
+        remove_self_loops: bool = True,
+        degree_norm: bool = True,
+        edge_weight_norm: bool = False,
+        adj_transpose: bool = True,
+        lift: LiftType = "precomputed",
+        s_inv_op: SinvType = "transpose",
+        batched: bool = False,
+        sparse_output: bool = False,
+        cache_preprocessing: bool = False,
+        *,
+        restarts: int = 10,
+        seed: int = 0,
+    ) -> None:
+        if batched:
+            _warn("EigenPooling works on flat batches of any graphs: batched=True has no effect.")
+        if lift != "precomputed":
+            _warn(f"EigenPooling lifts along its modes: lift={lift!r} has no effect.")
+        flags = {
+            "remove_self_loops": remove_self_loops,
+            "degree_norm": degree_norm,
+            "edge_weight_norm": edge_weight_norm,
+        }
+        super().__init__(
+            selector=EigenPoolSelect(k, s_inv_op, num_modes, normalized, restarts=restarts, seed=seed),
+            reducer=EigenPoolReduce(num_modes),
+            lifter=EigenPoolLift(num_modes),
+            connector=EigenPoolConnect(**flags, adj_transpose=adj_transpose, sparse_output=sparse_output),
+            cached=cached,
+            adj_transpose=adj_transpose,
+            batched=False,
+            sparse_output=sparse_output,
+            cache_preprocessing=cache_preprocessing,
+        )
+        self.preconnector = EigenPoolConnect(**flags, adj_transpose=adj_transpose, sparse_output=True)
+        modes = {"num_modes": num_modes, "normalized": normalized, "restarts": restarts}
+        self.use_engine(LevelSpec.of("eigen", {"k": k, **modes, **flags}))
+
+    @property
+    def seed(self) -> int:
+        """Seed of k-means."""
+        return self.selector.seed
+
+    def run_reduce(self, call: PoolCall, so: SelectOutput) -> tuple[Tensor, Tensor | None]:
+        """As any dense pooler; a single graph without a batch vector gives ``[K, H * F]``."""
+        pooled, batch_pool = super().run_reduce(call, so)
+        if call.batch is None and pooled.dim() == 3:
+            pooled = pooled.squeeze(0)
+        return pooled, batch_pool
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, UserWarning, stacklevel=3)

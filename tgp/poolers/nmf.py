@@ -1,0 +1,85 @@
+"""Pooling by non-negative matrix factorisation."""
+
+from __future__ import annotations
+
+import warnings
+
+from tgp.coarsen.schedule import LevelSpec
+from tgp.connect.dense_conn import DenseConnect
+from tgp.lift.base_lift import BaseLift
+from tgp.reduce.base_reduce import BaseReduce
+from tgp.select.nmf_select import NMFSelect
+from tgp.src.level import DenseLevelPooling
+from tgp.utils.typing import LiftType, SinvType
+
+__all__ = ["NMFPooling"]
+
+
+class NMFPooling(DenseLevelPooling):
+    r"""Soft clusters from a non-negative factorisation of the adjacency, from `"A Non-Negative Factorization approach
+    to node pooling in Graph Convolutional Neural Networks" <https://arxiv.org/abs/1909.03287>`_.
+
+    .. math::
+        \mathbf{A} \approx \mathbf{W} \mathbf{H}, \quad \mathbf{S} = \mathrm{softmax}(\mathbf{H}^\top), \quad
+        \mathbf{X}' = \mathbf{S}^\top \mathbf{X}, \quad \mathbf{A}' = \mathbf{S}^\top \mathbf{A} \mathbf{S}
+
+    See :class:`~tgp.select.NMFSelect`. Nothing is learned, so the pooler can run before training.
+
+    Args:
+        k: supernodes per graph.
+        cached: keep the result as long as the input graph stays the same.
+        remove_self_loops, degree_norm, edge_weight_norm, adj_transpose: see :class:`~tgp.connect.DenseConnect`.
+        lift, s_inv_op: see :class:`~tgp.lift.BaseLift` and :class:`~tgp.select.SelectOutput`.
+        batched: there is no padded mode: ``True`` warns and changes nothing.
+        sparse_output: return an edge list instead of a dense ``[B, K, K]``.
+        cache_preprocessing: has no effect: inputs are never padded.
+        tol, max_sweeps, seed: see :class:`~tgp.select.NMFSelect`.
+    """
+
+    def __init__(
+        self,
+        k: int,
+        cached: bool = False,
+        remove_self_loops: bool = True,
+        degree_norm: bool = True,
+        edge_weight_norm: bool = False,
+        adj_transpose: bool = True,
+        lift: LiftType = "precomputed",
+        s_inv_op: SinvType = "transpose",
+        batched: bool = False,
+        sparse_output: bool = False,
+        cache_preprocessing: bool = False,
+        *,
+        tol: float = 1e-3,
+        max_sweeps: int = 1000,
+        seed: int = 0,
+    ) -> None:
+        if batched:
+            warnings.warn(
+                "NMFPooling works on flat batches of any graphs: batched=True has no effect.",
+                UserWarning,
+                stacklevel=2,
+            )
+        flags = {
+            "remove_self_loops": remove_self_loops,
+            "degree_norm": degree_norm,
+            "edge_weight_norm": edge_weight_norm,
+        }
+        super().__init__(
+            selector=NMFSelect(k, s_inv_op, tol=tol, max_sweeps=max_sweeps, seed=seed),
+            reducer=BaseReduce(),
+            lifter=BaseLift(lift),
+            connector=DenseConnect(**flags, adj_transpose=adj_transpose, sparse_output=sparse_output),
+            cached=cached,
+            adj_transpose=adj_transpose,
+            batched=False,
+            sparse_output=sparse_output,
+            cache_preprocessing=cache_preprocessing,
+        )
+        self.preconnector = DenseConnect(**flags, adj_transpose=adj_transpose, sparse_output=True)
+        self.use_engine(LevelSpec.of("nmf", {"k": k, "tol": tol, "max_sweeps": max_sweeps, **flags}))
+
+    @property
+    def seed(self) -> int:
+        """Seed of the starting point."""
+        return self.selector.seed

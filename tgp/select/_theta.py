@@ -1,0 +1,146 @@
+"""The pooling operator of EigenPool in all its forms, as two linear maps."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tgp.errors import InputError
+from tgp.select.base_select import SelectOutput
+from tgp.utils.ops.batching import GraphLayout
+
+__all__ = ["Modes", "modes_of_assignment"]
+
+
+class MissingThetaError(InputError, AttributeError):
+    """Also an ``AttributeError``, which callers may catch."""
+
+
+class Modes(ABC):
+    """``H`` modes of ``K`` supernodes in each of ``B`` graphs."""
+
+    def __init__(self, num_graphs: int, k: int, num_modes: int) -> None:
+        self.num_graphs = num_graphs
+        self.k = k
+        self.num_modes = num_modes
+
+    @abstractmethod
+    def pool(self, x: Tensor) -> Tensor:
+        """``[N, F]`` -> ``[B, K, H, F]``: coefficients of ``x`` in every mode."""
+
+    @abstractmethod
+    def lift(self, coefficients: Tensor) -> Tensor:
+        """``[B, K, H, F]`` -> ``[N, F]``: the transposed map."""
+
+
+class CompactModes(Modes):
+    """``theta [N, H]`` and the supernode of each node: one scatter-add, one gather."""
+
+    def __init__(self, theta: Tensor, slot: Tensor, num_graphs: int, k: int) -> None:
+        super().__init__(num_graphs, k, theta.size(1))
+        self.theta = theta
+        self.slot = slot
+
+    def pool(self, x: Tensor) -> Tensor:
+        parts = self.theta.to(x.dtype).unsqueeze(2) * x.unsqueeze(1)  # [N, H, F]
+        out = parts.new_zeros((self.num_graphs * self.k, *parts.shape[1:]))
+        out = out.index_add(0, self.slot, parts)
+        return out.view(self.num_graphs, self.k, self.num_modes, -1)
+
+    def lift(self, coefficients: Tensor) -> Tensor:
+        mine = coefficients.flatten(0, 1).index_select(0, self.slot)  # [N, H, F]
+        return (self.theta.to(mine.dtype).unsqueeze(1) @ mine).squeeze(1)
+
+
+class WideModes(Modes):
+    """Dense ``theta [N, H * K]``, mode-major."""
+
+    def __init__(self, theta: Tensor, layout: GraphLayout, k: int) -> None:
+        super().__init__(layout.batch_size, k, theta.size(1) // max(k, 1))
+        self.theta = theta
+        self.layout = layout
+
+    def pool(self, x: Tensor) -> Tensor:
+        raw = self.layout.matmul(self.theta.to(x.dtype), x)  # [B, H * K, F]
+        return raw.view(self.num_graphs, self.num_modes, self.k, -1).transpose(1, 2)
+
+    def lift(self, coefficients: Tensor) -> Tensor:
+        raw = coefficients.transpose(1, 2).flatten(1, 2)  # [B, H * K, F]
+        theta = self.theta.to(raw.dtype)
+        return theta @ raw[0] if self.layout.single else self.layout.expand(theta, raw)
+
+
+class SparseModes(Modes):
+    """COO ``theta [N, H * K]``, mode-major, as entries."""
+
+    def __init__(self, theta: Tensor, batch: Tensor | None, num_graphs: int, k: int) -> None:
+        super().__init__(num_graphs, k, theta.size(1) // max(k, 1))
+        theta = theta.to_sparse_coo().coalesce()
+        self.num_nodes = theta.size(0)
+        self.row, column = theta.indices()
+        self.value = theta.values()
+        graph = 0 if batch is None else batch[self.row]
+        # [B, K, H] position of mode column // K of supernode column % K.
+        self.place = (graph * k + column % k) * self.num_modes + column // k
+
+    def pool(self, x: Tensor) -> Tensor:
+        parts = self.value.to(x.dtype).unsqueeze(1) * x.index_select(0, self.row)
+        out = parts.new_zeros((self.num_graphs * self.k * self.num_modes, x.size(1)))
+        out = out.index_add(0, self.place, parts)
+        return out.view(self.num_graphs, self.k, self.num_modes, -1)
+
+    def lift(self, coefficients: Tensor) -> Tensor:
+        flat = coefficients.flatten(0, 2)
+        parts = self.value.to(flat.dtype).unsqueeze(1) * flat.index_select(0, self.place)
+        return parts.new_zeros((self.num_nodes, flat.size(1))).index_add(0, self.row, parts)
+
+
+def modes_of_assignment(so: SelectOutput, batch: Tensor | None, batch_size: int | None) -> Modes:
+    """The modes that ``so.theta`` holds.
+
+    Forms: ``[N, H]`` with an assignment that knows the supernode of each node, as the selector makes it; or
+    ``[N, H * K]``, mode-major, dense or COO, or a list of these with one matrix per graph.
+    """
+    theta: Any = getattr(so, "theta", None)
+    if theta is None:
+        raise MissingThetaError(
+            "EigenPool needs the attribute theta of the SelectOutput: select with EigenPoolSelect", field="so"
+        )
+    k = so.num_supernodes
+    if isinstance(theta, (list, tuple)):
+        layout = GraphLayout(batch, so.num_nodes, batch_size)
+        theta = _stack([part if part.layout is torch.strided else part.to_dense() for part in theta], layout)
+        return WideModes(theta, layout, k)
+    if theta.size(0) != so.num_nodes:
+        raise InputError(f"theta must hold {so.num_nodes} rows, got {theta.size(0)}", field="theta")
+    layout = GraphLayout(batch, so.num_nodes, batch_size)
+    if theta.layout is not torch.strided:
+        _check_width(theta, k)
+        return SparseModes(theta, None if layout.single else batch, layout.batch_size, k)
+    if so._cluster_index is None:
+        _check_width(theta, k)
+        return WideModes(theta, layout, k)
+    slot = so._cluster_index if layout.single else batch * k + so._cluster_index
+    # A dropped node (column -1) has no modes; it only must not point outside.
+    return CompactModes(theta, slot.clamp(min=0), layout.batch_size, k)
+
+
+def _check_width(theta: Tensor, k: int) -> None:
+    if theta.size(1) % max(k, 1):
+        raise InputError(
+            f"theta must have a multiple of {k} columns (modes times supernodes), got {theta.size(1)}",
+            field="theta",
+        )
+
+
+def _stack(parts: list[Tensor], layout: GraphLayout) -> Tensor:
+    """One matrix per graph as one row per node, in the order of the nodes."""
+    rows = torch.cat(parts)
+    if rows.size(0) != layout.num_nodes:
+        raise InputError(f"theta must hold {layout.num_nodes} rows, got {rows.size(0)}", field="theta")
+    if layout.single:
+        return rows
+    return torch.empty_like(rows).index_copy(0, layout.batch.argsort(stable=True), rows)

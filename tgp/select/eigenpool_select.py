@@ -1,0 +1,173 @@
+"""Spectral clusters and their eigenvectors as a selector."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from tgp.coarsen.lowmodes import Rows
+from tgp.coarsen.methods.eigen import modes_of
+from tgp.errors import InputError
+from tgp.select._fixed_k import FixedKSelect
+from tgp.select.base_select import SelectOutput
+from tgp.utils.typing import SinvType
+
+__all__ = ["EigenPoolSelect", "build_pooling_matrix", "eigenpool_select", "eigenvectors", "laplacian"]
+
+Matrix = TypeVar("Matrix", npt.NDArray[Any], Tensor)
+
+
+class EigenPoolSelect(FixedKSelect):
+    r"""Spectral clusters with the first eigenvectors of each, from `"Graph Convolutional Networks with EigenPooling"
+    <https://arxiv.org/abs/1904.13107>`_.
+
+    Nodes are clustered by k-means on the lowest eigenvectors of the normalised Laplacian of the graph. ``so.theta``
+    holds ``[N, H]``: entry ``h`` of a node is its value in eigenvector ``h`` of the Laplacian of its
+    cluster, zero beyond the size of the cluster. Eigenvectors have a canonical sign and, where
+    eigenvalues repeat, a canonical basis. The result depends on the graph and the seed alone.
+
+    Args:
+        k: supernodes per graph.
+        s_inv_op: ``transpose`` or ``inverse``.
+        num_modes: ``H``, eigenvectors per cluster.
+        normalized: use the symmetric normalised Laplacian of the cluster rather than ``D - A``.
+        restarts: how many seedings k-means tries.
+        seed: seed of k-means.
+    """
+
+    def __init__(
+        self,
+        k: int,
+        s_inv_op: SinvType = "transpose",
+        num_modes: int = 5,
+        normalized: bool = True,
+        *,
+        restarts: int = 10,
+        seed: int = 0,
+    ) -> None:
+        params = {"k": k, "num_modes": num_modes, "normalized": normalized, "restarts": restarts}
+        super().__init__("eigen", params, seed, s_inv_op)
+
+    @property
+    def num_modes(self) -> int:
+        """Eigenvectors per cluster."""
+        return int(self.spec.params.num_modes)
+
+    @property
+    def normalized(self) -> bool:
+        """Modes are those of the normalised Laplacian."""
+        return bool(self.spec.params.normalized)
+
+
+def eigenpool_select(
+    edge_index: Any,
+    k: int,
+    edge_weight: Tensor | None = None,
+    batch: Tensor | None = None,
+    num_nodes: int | None = None,
+    fixed_k: bool = False,
+    s_inv_op: SinvType = "transpose",
+    num_modes: int = 5,
+    normalized: bool = True,
+    *,
+    restarts: int = 10,
+    seed: int = 0,
+    level: int = 0,
+) -> SelectOutput:
+    """:class:`EigenPoolSelect` as a function; arguments as there and in its ``forward``."""
+    select = EigenPoolSelect(k, s_inv_op, num_modes, normalized, restarts=restarts, seed=seed)
+    return select(
+        edge_index=edge_index,
+        edge_weight=edge_weight,
+        batch=batch,
+        num_nodes=num_nodes,
+        fixed_k=fixed_k,
+        level=level,
+    )
+
+
+def laplacian(adj: Matrix, normalized: bool = True) -> Matrix:
+    r"""Dense Laplacian :math:`I - D^{-1/2} A D^{-1/2}`, or :math:`D - A`, self loops included.
+
+    Args:
+        adj: ``[N, N]`` array or tensor.
+        normalized: which of the two. A node without edges has 1 on the diagonal of the first.
+    """
+    matrix = _square(adj, "adj")
+    degree = matrix.sum(0)
+    if normalized:
+        root = np.where(degree > 0, 1.0 / np.sqrt(np.where(degree > 0, degree, 1.0)), 0.0)
+        return _like(np.eye(len(matrix)) - root[:, None] * matrix * root, adj)
+    return _like(np.diag(degree) - matrix, adj)
+
+
+def eigenvectors(L: Matrix) -> Matrix:
+    """Eigenvectors of a symmetric ``[N, N]`` matrix as columns, by ascending eigenvalue, canonical.
+
+    The entry of largest magnitude is positive (ties by index); where an eigenvalue repeats, the basis is the one of
+    :func:`tgp.kernels.spectral_basis.canonical_rows`. Only the lower triangle is read.
+    """
+    from tgp.coarsen.lowmodes import dense_eigenvectors
+
+    lower = np.tril(_square(L, "L"))
+    return _like(dense_eigenvectors(lower + np.tril(lower, -1).T).T, L)
+
+
+def build_pooling_matrix(
+    adj_np: npt.ArrayLike | Tensor,
+    cluster_labels: npt.ArrayLike | Tensor,
+    num_modes: int,
+    normalized: bool = True,
+    expected_num_clusters: int | None = None,
+) -> Tensor:
+    r"""The pooling operator :math:`\Theta` of one graph as a dense ``[N, H * K]`` matrix, mode-major.
+
+    Column ``h * K + c`` holds eigenvector ``h`` of cluster ``c``; rows of other clusters are zero. This is the wide
+    form that earlier versions kept in ``so.theta``; reducer and lifter take it as well.
+
+    Args:
+        adj_np: ``[N, N]`` dense adjacency.
+        cluster_labels: ``[N]`` cluster of each node.
+        num_modes: ``H``.
+        normalized: which Laplacian of a cluster.
+        expected_num_clusters: ``K``; default largest label + 1.
+    """
+    matrix = _square(adj_np, "adj_np")
+    label = np.asarray(cluster_labels, dtype=np.int32).reshape(-1)
+    if len(label) != len(matrix):
+        raise InputError(
+            f"cluster_labels must hold {len(matrix)} labels, got {len(label)}", field="cluster_labels"
+        )
+    k = expected_num_clusters or int(label.max(initial=-1)) + 1
+    if label.size and (label.min() < 0 or label.max() >= k):
+        raise InputError(f"cluster_labels must lie in [0, {k})", field="cluster_labels")
+    theta = modes_of(_rows(np.maximum((matrix + matrix.T) / 2, 0.0)), label, k, num_modes, normalized)
+    wide = np.zeros((len(label), num_modes, k), np.float32)
+    wide[np.arange(len(label)), :, label] = theta
+    return torch.from_numpy(wide.reshape(len(label), num_modes * k))
+
+
+def _rows(matrix: npt.NDArray[np.float64]) -> Rows:
+    rows, cols = np.nonzero(matrix)
+    indptr = np.append(0, np.cumsum(np.bincount(rows, minlength=len(matrix)))).astype(np.int64)
+    return indptr, cols.astype(np.int32), matrix[rows, cols]
+
+
+def _square(matrix: Any, name: str) -> npt.NDArray[np.float64]:
+    if isinstance(matrix, Tensor):
+        matrix = matrix.detach().cpu().numpy()
+    out = np.asarray(matrix, dtype=np.float64)
+    if out.ndim != 2 or out.shape[0] != out.shape[1]:
+        raise InputError(f"{name} must be a square matrix, got shape {list(out.shape)}", field=name)
+    return out
+
+
+def _like(result: npt.NDArray[np.float64], given: Matrix) -> Matrix:
+    if isinstance(given, Tensor):
+        dtype = given.dtype if given.is_floating_point() else torch.get_default_dtype()
+        return torch.from_numpy(np.ascontiguousarray(result)).to(given.device, dtype)
+    return result
