@@ -48,19 +48,29 @@ _BYTE = np.uint64(255)
 
 @njit(cache=True, nogil=True)
 def check_symmetry(indptr, indices, node_ptr, first, last, cursor, finding):
-    """Fill ``finding[first:last]``; ``cursor`` is ``[N]`` int64 scratch."""
+    """Fill ``finding[first:last]``; ``cursor`` is ``[N]`` int64 scratch.
+
+    Rows come in ascending order, so the mirror image of an edge to a larger node must be the next
+    entry of that node's row, and a row whose turn it is must have no smaller node left.
+    """
     for g in range(first, last):
         finding[g] = BALANCED
         for i in range(node_ptr[g], node_ptr[g + 1]):
             cursor[i] = indptr[i]
         for i in range(node_ptr[g], node_ptr[g + 1]):
-            e = indptr[i]
-            while e < indptr[i + 1]:
+            e = cursor[i]
+            end = indptr[i + 1]
+            if e < end and indices[e] < i:
+                finding[g] = ASYMMETRIC
+                break
+            while e < end:
                 j = indices[e]
                 here = e
-                while e < indptr[i + 1] and indices[e] == j:
+                e += 1
+                while e < end and indices[e] == j:
                     e += 1
-                # Rows come in ascending order: the mirror images must be the next entries of row j.
+                if j == i:
+                    continue
                 back = cursor[j]
                 at = back
                 while at < indptr[j + 1] and indices[at] == i:
@@ -269,9 +279,14 @@ def cover_by_score(
         balanced = finding[g] == BALANCED
         _score(indptr, indices, weight, weighted, lo, hi, balanced, scorer, seed, level, score)
         if heuristic != NO_HEURISTIC:
+            # The first sum of ones over a balanced graph is the length of a row.
+            counted = heuristic == GREEDY and balanced
             for i in range(hi - lo):
-                total[i] = 1.0 if heuristic == GREEDY else score[lo + i]
-            for _ in range(k):
+                if counted:
+                    total[i] = 1 + indptr[lo + i + 1] - indptr[lo + i]
+                else:
+                    total[i] = 1.0 if heuristic == GREEDY else score[lo + i]
+            for _ in range(k - 1 if counted else k):
                 _add_incoming(indptr, indices, lo, hi, balanced, total, more)
                 total, more = more, total
         _rank_keys(score, total, lo, hi - lo, heuristic != NO_HEURISTIC, key, bits)

@@ -1,0 +1,242 @@
+"""Speed of k-MIS and SEP. Run: ``python tests/benchmarks/bench_kmis_sep.py [--data FOLDER] [--json]``.
+
+Wall time and processor time of the fastest of several runs after a warm-up, on one thread; edges are
+undirected. Each line carries a calibration from the same minute: scipy's sparse matrix times
+vector on the same graph (for small graphs: on the whole block). ``--data`` adds real graphs, read from
+their raw files. Memory is what one run adds at its peak.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import lzma
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("NUMBA_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+import scipy.sparse as sp
+
+from tgp.coarsen import coarsen
+from tgp.coarsen.methods.kmis import METHOD as KMIS
+from tgp.coarsen.methods.sep import METHOD as SEP
+from tgp.coarsen.protocol import Draw
+from tgp.ragged import BlockCSR
+from tgp.testing.graphs import barabasi_albert, grid2d, star
+
+NAMED = [
+    ("TUDataset/MUTAG", "MUTAG"),
+    ("TUDataset/NCI1", "NCI1"),
+    ("TUDataset/PROTEINS", "PROTEINS"),
+    ("TUDataset/REDDIT-BINARY", "REDDIT-BINARY"),
+]
+SPARSE = [("CitationFull/dblp", "DBLP"), ("Coauthor/Physics", "Physics"), ("Amazon/Computers", "Computers")]
+
+
+def best(function: Callable[[], object], budget: float = 3.0) -> tuple[float, float]:
+    """Least wall and processor seconds of the calls that fit the budget, after one that does not count."""
+    function()
+    wall, cpu, end = [], [], time.perf_counter() + budget
+    while not wall or (time.perf_counter() < end and len(wall) < 7):
+        start, used = time.perf_counter(), time.process_time()
+        function()
+        wall.append(time.perf_counter() - start)
+        cpu.append(time.process_time() - used)
+    return min(wall), min(cpu)
+
+
+def undirected(pairs: np.ndarray, num_nodes: int, node_ptr: np.ndarray | None = None) -> BlockCSR:
+    """Both directions of every pair, without loops and repetitions."""
+    pairs = pairs[:, pairs[0] != pairs[1]]
+    both = np.concatenate([pairs, pairs[::-1]], axis=1)
+    keys = np.unique(both[0] * num_nodes + both[1])
+    edges = np.stack([keys // num_nodes, keys % num_nodes])
+    return BlockCSR.from_edge_index(
+        edges, node_ptr=np.array([0, num_nodes]) if node_ptr is None else node_ptr
+    )
+
+
+def tu_dataset(folder: Path) -> BlockCSR:
+    """A TU collection from its raw text files."""
+    name = folder.name
+    pairs = np.fromstring(
+        (folder / "raw" / f"{name}_A.txt").read_text().replace(",", " "), sep=" ", dtype=np.int64
+    )
+    graph = np.fromstring(
+        (folder / "raw" / f"{name}_graph_indicator.txt").read_text(), sep=" ", dtype=np.int64
+    )
+    counts = np.bincount(graph - 1)
+    ptr = np.concatenate([[0], np.cumsum(counts)])
+    return undirected(pairs.reshape(-1, 2).T - 1, int(ptr[-1]), ptr)
+
+
+def sparse_file(folder: Path) -> BlockCSR:
+    """A node-level graph from its ``npz`` file."""
+    [path] = (folder / "raw").glob("*.npz")
+    with np.load(path) as z:
+        rows = np.repeat(np.arange(len(z["adj_indptr"]) - 1), np.diff(z["adj_indptr"]))
+        pairs = np.stack([rows, z["adj_indices"]]).astype(np.int64)
+        return undirected(pairs, len(z["adj_indptr"]) - 1)
+
+
+def road_network(path: Path) -> BlockCSR:
+    """A PACE graph file."""
+    with lzma.open(path) as file:
+        values = np.array(file.read().split()[2:], dtype=np.int64)
+    return undirected(values[2:].reshape(-1, 2).T - 1, int(values[0]))
+
+
+def social_network(path: Path) -> BlockCSR:
+    """A one-based edge list with one line of heading."""
+    with gzip.open(path, "rt") as file:
+        text = file.read().partition("\n")[2].replace("\n", ",")
+    values = np.fromstring(text, sep=",", dtype=np.int64)
+    pairs = values[: len(values) // 2 * 2].reshape(-1, 2).T - 1
+    return undirected(pairs, int(pairs.max()) + 1)
+
+
+def small_sets(data: Path | None) -> Iterator[tuple[str, BlockCSR]]:
+    """Collections of small graphs."""
+    rings = grid2d(5, 6)
+    yield "4000 grids of 5x6", BlockCSR.concat([rings] * 4000)
+    for place, name in NAMED:
+        if data is not None and (data / place).is_dir():
+            yield name, tu_dataset(data / place)
+
+
+def big_graphs(data: Path | None) -> Iterator[tuple[str, BlockCSR]]:
+    """Single graphs."""
+    for side in (100, 223, 500, 707):
+        yield f"grid {side}x{side}", grid2d(side, side)
+    for size in (10_000, 30_000, 100_000):
+        yield f"scale-free {size} m=5", barabasi_albert(size, 5, seed=0)
+    yield "scale-free 100000 m=10", barabasi_albert(100_000, 10, seed=0)
+    yield "star 500000", star(500_000)
+    if data is None:
+        return
+    for place, name in SPARSE:
+        if (data / place).is_dir():
+            yield name, sparse_file(data / place)
+    if (path := data / "RoadGraphs" / "NY.gr.xz").is_file():
+        yield "NY road network", road_network(path)
+    if (path := data / "SNAP" / "soc-slashdot0902-undirected.csv.gz").is_file():
+        yield "Slashdot", social_network(path)
+
+
+def matvec(block: BlockCSR) -> float:
+    """Seconds of one scipy matrix-vector product: the calibration."""
+    matrix = sp.csr_matrix(
+        (block.weights_or_ones(), block.indices, block.indptr), shape=(block.num_nodes,) * 2
+    )
+    x = np.ones(block.num_nodes)
+    return best(lambda: matrix @ x, 0.3)[0]
+
+
+def added_memory(task: Callable[[], object]) -> float:
+    """MB that one run adds to the memory in use, at its peak; not a number where the system does not tell."""
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+        before, _ = _memory()
+        task()
+        return _memory()[1] - before
+    except OSError:
+        return float("nan")
+
+
+def _memory() -> tuple[float, float]:
+    """Memory in use and its peak since the last reset, in MB."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    kb = {line.split(":")[0]: int(line.split()[1]) for line in lines if line.startswith(("VmRSS", "VmHWM"))}
+    return kb["VmRSS"] / 1024, kb["VmHWM"] / 1024
+
+
+def measure_small(name: str, block: BlockCSR) -> list[dict[str, Any]]:
+    """Three levels of many graphs at once."""
+    out = []
+    for schedule in ("kmis*3", "kmis:order_k=2*3", "sep*3"):
+        wall, cpu = best(lambda schedule=schedule: coarsen(block, schedule))
+        out.append({"set": name, "what": schedule, "graphs": block.num_graphs, "seconds": wall, "cpu": cpu})
+        out[-1] |= {"graphs/s": block.num_graphs / cpu, "matvec": matvec(block)}
+    return out
+
+
+def measure_big(name: str, block: BlockCSR) -> list[dict[str, Any]]:
+    """One level of one graph."""
+    out = []
+    edges = block.num_edges // 2
+    tasks = {
+        "kmis select": lambda: KMIS.assign(block, KMIS.params(), Draw()),
+        "kmis k=2 select": lambda: KMIS.assign(block, KMIS.params(order_k=2), Draw()),
+        "kmis random select": lambda: KMIS.assign(block, KMIS.params(scorer="random"), Draw()),
+        "kmis level": lambda: coarsen(block, "kmis"),
+        "sep level": lambda: SEP.assign(block, SEP.params(), Draw()),
+    }
+    for what, task in tasks.items():
+        wall, cpu = best(task, 1.0)
+        row = {
+            "set": name,
+            "what": what,
+            "nodes": block.num_nodes,
+            "edges": edges,
+            "seconds": wall,
+            "cpu": cpu,
+        }
+        rest = {"M edges/s": edges / cpu / 1e6, "matvec": matvec(block), "added MB": added_memory(task)}
+        out.append(row | rest)
+    return out
+
+
+def exponents(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Growth of time with edges within a family, from its smallest to its largest member."""
+    out = []
+    for family in ("grid", "scale-free"):
+        for what in ("kmis select", "sep level"):
+            mine = [
+                r
+                for r in rows
+                if r["what"] == what and r["set"].startswith(family) and "m=10" not in r["set"]
+            ]
+            low, high = mine[0], mine[-1]
+            power = np.log(high["cpu"] / low["cpu"]) / np.log(high["edges"] / low["edges"])
+            out.append({"set": family, "what": what, "exponent": float(power)})
+    return out
+
+
+def main() -> None:
+    """Print one line of figures per case, or JSON."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, help="folder of the real graphs")
+    parser.add_argument("--json", action="store_true", help="print JSON and nothing else")
+    given = parser.parse_args()
+    rows = []
+    for name, block in small_sets(given.data):
+        rows += measure_small(name, block)
+        _show(rows[-3:], given.json)
+    for name, block in big_graphs(given.data):
+        rows += measure_big(name, block)
+        _show(rows[-5:], given.json)
+    rows += exponents(rows)
+    _show(rows[-4:], given.json)
+    if given.json:
+        print(json.dumps(rows, indent=1))
+
+
+def _show(rows: list[dict[str, Any]], quiet: bool) -> None:
+    for row in rows if not quiet else []:
+        facts = (
+            f"{k} {v:,.4g}" if isinstance(v, float) else f"{k} {v:,}"
+            for k, v in row.items()
+            if k not in ("set", "what")
+        )
+        print(f"{row['set']:24s} {row['what']:20s}", "  ".join(facts), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,151 @@
+"""k-MIS pooling."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Tensor
+
+from tgp.errors import InputError, ParameterError
+from tgp.reduce.base_reduce import BaseReduce, Reduce
+from tgp.select.base_select import SelectOutput
+from tgp.select.kmis_select import KMISSelect, Scorer, add_mirrors
+from tgp.src.level import LevelPooling
+from tgp.src.output import PoolingOutput
+from tgp.utils.ops.connectivity import Container, connectivity_to_edge_index
+from tgp.utils.typing import ConnectionType, LiftType, ReduceType, SinvType
+
+__all__ = ["KMISPooling"]
+
+
+class KMISPooling(LevelPooling):
+    r"""Clusters around a k-hop maximal independent set, from `"Generalizing Downsampling from Regular Data to
+    Graphs" <https://arxiv.org/abs/2208.03523>`_.
+
+    Nodes are taken by descending score, unless a node taken before lies within :math:`k` hops; every node
+    joins the best-ranked member within :math:`k` hops. With scores :math:`s_i` the pooled features are
+    :math:`\sum_i s_i \mathbf{x}_i` over each cluster; edges of the coarse graph do not see the scores. Edges
+    count both ways, in the selection and in the coarse graph.
+
+    All scorers but ``linear``, ``first``, ``last``, given scores and functions depend on the graph alone: with
+    them the pooler can run before training, and in a schedule (where ``degree`` is the default).
+
+    Args:
+        in_channels, order_k, scorer, score_heuristic, force_undirected: see
+            :class:`~tgp.select.KMISSelect`.
+        lift, s_inv_op, lift_red_op: see :class:`~tgp.lift.BaseLift` and :class:`~tgp.select.SelectOutput`.
+        reduce_red_op: ``None`` pools each cluster to its member alone, times its score; any name is the
+            weighted sum.
+        connect_red_op, remove_self_loops, degree_norm, edge_weight_norm, count_edges: see
+            :class:`~tgp.connect.SparseConnect`.
+        cached: keep the result as long as the input graph stays the same; not for scores of features.
+        seed: seed of random scores.
+    """
+
+    def __init__(
+        self,
+        in_channels: int | Sequence[int] | None = None,
+        order_k: int = 1,
+        scorer: Scorer = "linear",
+        score_heuristic: str | None = "greedy",
+        force_undirected: bool = False,
+        lift: LiftType = "precomputed",
+        s_inv_op: SinvType = "transpose",
+        reduce_red_op: ReduceType | None = "sum",
+        connect_red_op: ConnectionType = "sum",
+        lift_red_op: ReduceType = "sum",
+        remove_self_loops: bool = True,
+        degree_norm: bool = False,
+        edge_weight_norm: bool = False,
+        cached: bool = False,
+        *,
+        count_edges: bool = False,
+        seed: int = 0,
+    ) -> None:
+        selector = KMISSelect(
+            in_channels, order_k, scorer, score_heuristic, force_undirected, s_inv_op, seed=seed
+        )
+        if cached and not selector.scores_by_engine and not isinstance(scorer, Tensor):
+            raise ParameterError(
+                f"cached=True needs a score of the graph alone (degree, random, constant, canonical), got {scorer!r}",
+                field="cached",
+            )
+        params = {
+            "order_k": order_k,
+            "scorer": selector.spec.params.scorer,
+            "score_heuristic": score_heuristic,
+            "force_undirected": force_undirected,
+            "connect_red_op": connect_red_op,
+            "remove_self_loops": remove_self_loops,
+            "degree_norm": degree_norm,
+            "edge_weight_norm": edge_weight_norm,
+            "count_edges": count_edges,
+        }
+        super().__init__(
+            "kmis",
+            params,
+            selector=selector,
+            reducer=_MemberReduce() if reduce_red_op is None else BaseReduce(),
+            lift=lift,
+            lift_red_op=lift_red_op,
+            cached=cached,
+        )
+        self.reduce_red_op = reduce_red_op
+
+    def selects_by_engine(self) -> bool:
+        """Whether the engine makes the scores and the assignment."""
+        return super().selects_by_engine() and getattr(self.selector, "scores_by_engine", False)
+
+    def select(self, **kwargs: Any) -> SelectOutput:
+        """Run the selector; the engine's arrays stay with the result until the coarse graph is made."""
+        if isinstance(self.selector, KMISSelect):
+            kwargs["keep_link"] = True
+        return super().select(**kwargs)
+
+    def call_connector(self, **kwargs: Any) -> tuple[Any, Tensor | None]:
+        """Connect by the engine where it may, else by the connector module with edges both ways."""
+        so, weight = kwargs["so"], kwargs.get("edge_weight")
+        if so._link is None or not self.connects_by_engine(weight):
+            kwargs["edge_index"], kwargs["edge_weight"] = _both_ways(
+                kwargs["edge_index"], weight, so.num_nodes
+            )
+        return super().call_connector(**kwargs)
+
+    def _precoarsening_from_select_output(
+        self, so: SelectOutput, edge_index: Any, edge_weight: Tensor | None = None, **kwargs: Any
+    ) -> PoolingOutput:
+        so._link = None
+        edge_index, edge_weight = _both_ways(edge_index, edge_weight, so.num_nodes)
+        return super()._precoarsening_from_select_output(so, edge_index, edge_weight, **kwargs)
+
+    def extra_repr_args(self) -> dict[str, Any]:
+        """How features are pooled."""
+        return {"reduce_red_op": self.reduce_red_op}
+
+
+def _both_ways(adj: Any, edge_weight: Tensor | None, num_nodes: int) -> tuple[Any, Tensor | None]:
+    """Connectivity with the mirror images of edges that have none, in the form it came in."""
+    index, weight = connectivity_to_edge_index(adj, edge_weight)
+    edges, values = add_mirrors(index, weight, num_nodes)
+    if edges is index:
+        return adj, edge_weight
+    return Container.of(adj).pack(edges, values, num_nodes)
+
+
+class _MemberReduce(Reduce):
+    """Features of the member of each cluster, times its score."""
+
+    def forward(
+        self, x: Tensor, so: SelectOutput, *, batch: Tensor | None = None, **kwargs: Any
+    ) -> tuple[Tensor, Tensor | None]:
+        """``x[mis] * s[mis]`` and ``batch[mis]``."""
+        mis = getattr(so, "mis", None)
+        if mis is None:
+            raise InputError(
+                "reduce_red_op=None pools to the members of an independent set: the assignment has no 'mis'",
+                field="so",
+            )
+        batch = so.batch if batch is None else batch
+        x = x.unsqueeze(-1) if x.dim() == 1 else x
+        return x[mis] * so.weight[mis].unsqueeze(-1), None if batch is None else batch[mis]

@@ -1,0 +1,88 @@
+"""SEP pooling."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from tgp.select.sep_select import SEPSelect
+from tgp.src.level import LevelPooling
+from tgp.src.output import PoolingOutput
+from tgp.src.precoarsening import check_connectivity
+from tgp.utils.typing import ConnectionType, LiftType, ReduceType, SinvType
+
+__all__ = ["SEPPooling"]
+
+
+class SEPPooling(LevelPooling):
+    r"""Clusters of least structural entropy, from `"Structural Entropy Guided Graph Hierarchical Pooling"
+    <https://proceedings.mlr.press/v162/wu22b.html>`_.
+
+    A coding tree :math:`T` with the nodes as leaves has the structural entropy
+
+    .. math::
+        H_T = -\sum_{\alpha \neq \text{root}} \frac{g_\alpha}{V} \log_2 \frac{V_\alpha}{V_{\alpha^-}},
+
+    with the weight :math:`g_\alpha` of edges that leave the leaves under :math:`\alpha`, and volumes
+    :math:`V_\alpha` of :math:`\alpha` and :math:`V_{\alpha^-}` of its parent. A greedy tree of height 2 gives one
+    level; ``multi_level_precoarsening`` makes one tree for all its levels. Every connected component has
+    at least two clusters if it has two nodes, so two connected nodes are never pooled. Features add up.
+
+    Args:
+        lift, s_inv_op, lift_red_op: see :class:`~tgp.lift.BaseLift` and :class:`~tgp.select.SelectOutput`.
+        connect_red_op, remove_self_loops, degree_norm, edge_weight_norm, count_edges: see
+            :class:`~tgp.connect.SparseConnect`.
+        cached: keep the result as long as the input graph stays the same.
+    """
+
+    def __init__(
+        self,
+        lift: LiftType = "precomputed",
+        s_inv_op: SinvType = "transpose",
+        connect_red_op: ConnectionType = "sum",
+        lift_red_op: ReduceType = "sum",
+        cached: bool = False,
+        remove_self_loops: bool = True,
+        degree_norm: bool = True,
+        edge_weight_norm: bool = False,
+        *,
+        count_edges: bool = False,
+    ) -> None:
+        params = {
+            "connect_red_op": connect_red_op,
+            "remove_self_loops": remove_self_loops,
+            "degree_norm": degree_norm,
+            "edge_weight_norm": edge_weight_norm,
+            "count_edges": count_edges,
+        }
+        super().__init__(
+            "sep",
+            params,
+            selector=SEPSelect(s_inv_op),
+            lift=lift,
+            lift_red_op=lift_red_op,
+            cached=cached,
+        )
+
+    def _levels(
+        self, levels: int, edge_index: Any, edge_weight: Tensor | None, **kwargs: Any
+    ) -> list[PoolingOutput]:
+        """One tree for all levels also where a connector module takes the engine's place."""
+        check_connectivity(edge_index)
+        by_engine = self.selects_by_engine() and self.connects_by_engine(edge_weight)
+        if by_engine or not isinstance(self.selector, SEPSelect):
+            return super()._levels(levels, edge_index, edge_weight, **kwargs)
+        batch = kwargs.pop("batch", None)
+        chosen = self.selector.multi_level_select(
+            edge_index, edge_weight, batch=batch, levels=levels, **kwargs
+        )
+        outputs = []
+        for so in chosen:
+            outputs.append(self._precoarsening_from_select_output(so, edge_index, edge_weight, batch=batch))
+            edge_index, edge_weight, batch = (
+                outputs[-1].edge_index,
+                outputs[-1].edge_weight,
+                outputs[-1].batch,
+            )
+        return outputs

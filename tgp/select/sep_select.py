@@ -1,0 +1,70 @@
+"""Structural-entropy coding trees as a selector."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from tgp.coarsen.methods.sep import assign_levels
+from tgp.coarsen.protocol import Draw
+from tgp.errors import InputError
+from tgp.select.base_select import SelectOutput
+from tgp.select.level_select import LevelSelect, to_select_output
+from tgp.utils.blocks import TorchBlock, pooled_batch, to_block
+from tgp.utils.typing import SinvType
+
+__all__ = ["SEPSelect"]
+
+
+class SEPSelect(LevelSelect):
+    r"""Clusters of least structural entropy, from `"Structural Entropy Guided Graph Hierarchical Pooling"
+    <https://proceedings.mlr.press/v162/wu22b.html>`_.
+
+    A call makes one level, from a coding tree of height 2. :meth:`multi_level_select` makes several from
+    one higher tree; its first level is in general finer than that of a call.
+
+    Args:
+        s_inv_op: ``transpose`` or ``inverse``.
+    """
+
+    def __init__(self, s_inv_op: SinvType = "transpose") -> None:
+        super().__init__("sep", s_inv_op=s_inv_op)
+
+    def multi_level_select(
+        self,
+        edge_index: Any = None,
+        edge_weight: Tensor | None = None,
+        *,
+        batch: Tensor | None = None,
+        num_nodes: int | None = None,
+        levels: int = 1,
+        batch_size: int | None = None,
+        **kwargs: Any,
+    ) -> list[SelectOutput]:
+        """The assignments of several levels, each of the supernodes of the one before.
+
+        Args:
+            edge_index: edge list, sparse matrix or ``SparseTensor``.
+            edge_weight: ``[E]`` or ``[E, 1]``; must not be negative.
+            batch: ``[N]`` graph ids in any order.
+            num_nodes: ``N``; default from ``batch`` or the connectivity.
+            levels: how many.
+            batch_size: number of graphs.
+        """
+        if edge_index is None:
+            raise InputError(
+                "edge_index cannot be None: this selection reads the topology", field="edge_index"
+            )
+        if levels < 1:
+            raise InputError(f"'levels' must be >= 1, got {levels}", field="levels")
+        source = to_block(edge_index, edge_weight, batch, num_nodes, batch_size)
+        outputs = []
+        for assignment in assign_levels(source.block, self.spec.params, Draw(self.seed), levels):
+            outputs.append(to_select_output(assignment, source, self.s_inv_op, batch, batch_size))
+            batch = None if batch is None else pooled_batch(assignment, source)
+            # From here on nodes are supernodes, numbered graph by graph.
+            source = TorchBlock(
+                source.block, None, None, source.container, source.device, source.weight_dtype
+            )
+        return outputs
