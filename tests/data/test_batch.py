@@ -9,7 +9,7 @@ from torch_geometric.data import Batch, Data, HeteroData
 
 from tgp.coarsen import coarsen
 from tgp.data import PooledBatch, graphs_to_arrays
-from tgp.data.batch import LevelCountError
+from tgp.data.collate import LevelCountError, collate, separate
 from tgp.data.convert import table_to_data
 from tgp.data.levels import hierarchy_levels
 from tgp.data.pack import pack
@@ -162,6 +162,16 @@ def test_graphs_with_different_numbers_of_levels(parts):
         PooledBatch.from_data_list(items)
     with pytest.raises(RuntimeError, match="pooled_data"):
         PooledBatch.from_data_list(items)
+
+
+def test_collate_and_separate_as_functions(parts, same):
+    _, _, _, items = parts
+    for cls, options in ((PooledBatch, {}), (Data, {"increment": False, "add_batch": False})):
+        out, slices, incs = collate(cls, items, **options)
+        decrement = options.get("increment", True)
+        for i, item in enumerate(items):
+            same(separate(Data, out, i, slices, incs if decrement else None, decrement=decrement), item)
+    assert "batch" not in out
 
 
 def test_a_batch_that_was_not_made_from_graphs():

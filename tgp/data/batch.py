@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -12,17 +11,11 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 from torch_geometric.data.data import BaseData
 
+from tgp.data.collate import LevelCountError, collate, separate
 from tgp.data.levels import Attributes, LevelArrays, graph_ids, level_attributes, table_attributes
-from tgp.errors import InputError
 from tgp.ragged import GraphTable
-from tgp.select import collate
-from tgp.select.base_select import SelectOutput
 
 __all__ = ["LevelCountError", "PooledBatch"]
-
-
-class LevelCountError(InputError, RuntimeError):
-    """Graphs of one batch have different numbers of levels."""
 
 
 class PooledBatch(Batch):
@@ -54,20 +47,11 @@ class PooledBatch(Batch):
         Raises:
             LevelCountError: the graphs have different numbers of levels.
         """
-        excluded = set(exclude_keys or ())
-        first = data_list[0]
-        nested = _nested_keys(first) - excluded
-        follow = list(follow_batch or ())
-        # PyG makes 'batch' anew, but cannot read that of an empty graph before.
-        renewed = {"batch"} if isinstance(first, Data) and not isinstance(first, Batch) else set()
-        batch = super().from_data_list(data_list, follow, sorted(excluded | nested | renewed))
-        if renewed & set(first.keys()) and "ptr" in batch:
-            batch._slice_dict["batch"], batch._inc_dict["batch"] = batch.ptr, torch.arange(len(data_list))
-        for key in nested:
-            batch[key] = _join([data[key] for data in data_list], key)
-        if isinstance(first, Data):
-            forms = {key: form for key, value in first._store._mapping.items() if (form := _form(value))}
-            batch._store._forms = forms
+        add_batch = not isinstance(data_list[0], Batch)
+        batch, slices, incs = collate(cls, data_list, True, add_batch, follow_batch, exclude_keys)
+        batch._num_graphs = len(data_list)
+        batch._slice_dict = slices
+        batch._inc_dict = incs
         return batch
 
     @classmethod
@@ -95,18 +79,12 @@ class PooledBatch(Batch):
 
     def get_example(self, idx: int) -> BaseData:
         """The graph at ``idx`` with all its levels, as it went in."""
+        if not hasattr(self, "_slice_dict"):
+            raise RuntimeError(
+                "Cannot reconstruct a graph: this batch was made neither by 'from_data_list' nor by 'from_arrays'"
+            )
         idx = _position(idx, self.num_graphs)
-        data = super().get_example(idx)
-        if not isinstance(data, Data):
-            return data
-        mapping = data._store._mapping
-        for key, form in getattr(self._store, "_forms", {}).items():
-            if isinstance(mapping.get(key), Tensor):
-                mapping[key] = mapping[key][0] if form == "stacked" else mapping[key].item()
-        for key, value in self._store._mapping.items():
-            if _is_nested(value):
-                mapping[key] = _pick(value, idx, self._store)
-        return data
+        return separate(type(self).__bases__[-1], self, idx, self._slice_dict, self._inc_dict)
 
     def follow(self, keys: Iterable[str]) -> PooledBatch:
         """Add ``<name>_batch`` and ``<name>_ptr`` for each of ``keys``; returns ``self``."""
@@ -149,68 +127,6 @@ def _new_batch(attributes: Attributes, num_graphs: int) -> PooledBatch:
 
 
 _prototype: PooledBatch | None = None
-
-
-def _nested_keys(data: BaseData) -> set[str]:
-    """Attributes that hold graphs or assignments, on their own or in a list."""
-    if not isinstance(data, Data):
-        return set()
-    return {key for key, value in data._store._mapping.items() if _is_nested(value)}
-
-
-def _is_nested(value: Any) -> bool:
-    if isinstance(value, (BaseData, SelectOutput)):
-        return True
-    return (
-        isinstance(value, (list, tuple)) and len(value) > 0 and isinstance(value[0], (BaseData, SelectOutput))
-    )
-
-
-def _join(values: Sequence[Any], key: str) -> Any:
-    first = values[0]
-    if isinstance(first, SelectOutput):
-        return SelectOutput.cat(values)
-    if isinstance(first, BaseData):
-        return PooledBatch.from_data_list(values)
-    counts = {len(value) for value in values}
-    if len(counts) > 1:
-        raise LevelCountError(
-            f"{key!r} must have equal size on all graphs of a batch, got {sorted(counts)} levels", field=key
-        )
-    return [_join([value[i] for value in values], key) for i in range(len(first))]
-
-
-def _pick(value: Any, idx: int, store: Any) -> Any:
-    """The part of one graph."""
-    if isinstance(value, SelectOutput):
-        if value._parts is None and hasattr(store, "_so_ptr"):
-            value._parts = _parts_of(value, *store._so_ptr)
-        if value._parts is None:
-            raise RuntimeError(
-                "Cannot take this assignment apart: it was not made by 'PooledBatch' or 'SelectOutput.cat'"
-            )
-        return collate.part(value, value._parts, idx)
-    if isinstance(value, PooledBatch):
-        return value.get_example(idx)
-    return [_pick(item, idx, store) for item in value]
-
-
-def _parts_of(so: SelectOutput, node_ptr: Tensor, super_ptr: Tensor) -> collate.Parts:
-    """Where the graphs of an assignment lie, for one that was made from arrays."""
-    nodes, supernodes = tuple(node_ptr.tolist()), tuple(super_ptr.tolist())
-    rows = {"theta": collate.Rows(nodes), "mis": collate.Rows(supernodes)}
-    extras = {name: rows[name] for name in so._extra_args}
-    return collate.Parts(nodes, supernodes, tuple(range(len(nodes))), extras)
-
-
-def _form(value: Any) -> str | None:
-    """How an attribute looked on one graph, where PyG's own batches forget it."""
-    if isinstance(value, Tensor):
-        return "stacked" if value.dim() == 0 else None
-    for kind in (bool, int, float):
-        if type(value) is kind:
-            return kind.__name__
-    return None
 
 
 def _position(idx: int, count: int) -> int:

@@ -1,0 +1,160 @@
+"""Joining graphs and taking batches apart: PyG's own routines, plus whatever graphs and assignments they carry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Batch, Data
+from torch_geometric.data.collate import collate as pyg_collate
+from torch_geometric.data.data import BaseData
+from torch_geometric.data.separate import separate as pyg_separate
+
+from tgp.errors import InputError
+from tgp.select import collate as assignments
+from tgp.select.base_select import SelectOutput
+
+__all__ = ["LevelCountError", "collate", "separate"]
+
+
+class LevelCountError(InputError, RuntimeError):
+    """Graphs of one batch have different numbers of levels."""
+
+
+def collate(
+    cls: type,
+    data_list: Sequence[BaseData],
+    increment: bool = True,
+    add_batch: bool = True,
+    follow_batch: Iterable[str] | None = None,
+    exclude_keys: Iterable[str] | None = None,
+) -> tuple[Any, dict[str, Any], dict[str, Any]]:
+    """Join graphs into one object of class ``cls``.
+
+    As PyG's function of this name; besides, attributes that hold graphs or assignments, on their own or in lists, are
+    joined position by position, graphs into batches and assignments into one.
+
+    Args:
+        cls: class of the result, a batch class or that of the graphs.
+        data_list: the graphs.
+        increment: shift node ids.
+        add_batch: add ``batch`` and ``ptr``.
+        follow_batch: attributes that get a ``<name>_batch`` and ``<name>_ptr``.
+        exclude_keys: attributes to leave out.
+
+    Returns:
+        The joined object, and per attribute its offsets and what was added to its ids.
+
+    Raises:
+        LevelCountError: the graphs have different numbers of levels.
+    """
+    first, excluded = data_list[0], set(exclude_keys or ())
+    nested = _nested_keys(first) - excluded
+    # 'batch' is made anew, and PyG cannot read that of an empty graph.
+    renewed = {"batch"} if add_batch and isinstance(first, Data) and not isinstance(first, Batch) else set()
+    out, slices, incs = pyg_collate(
+        cls,
+        data_list,
+        increment,
+        add_batch,
+        follow_batch=list(follow_batch or ()),
+        exclude_keys=sorted(excluded | nested | renewed),
+    )
+    if renewed & set(first.keys()) and "ptr" in out:
+        slices["batch"], incs["batch"] = out.ptr, torch.arange(len(data_list))
+    for key in nested:
+        out[key] = _join([data[key] for data in data_list], key)
+    if isinstance(first, Data):
+        forms = {key: form for key, value in first._store._mapping.items() if (form := _form(value))}
+        out._store._forms = forms
+    return out, slices, incs
+
+
+def separate(
+    cls: type,
+    batch: Any,
+    idx: int,
+    slice_dict: Mapping[str, Any],
+    inc_dict: Mapping[str, Any] | None = None,
+    decrement: bool = True,
+) -> Any:
+    """The graph at ``idx`` of a joined object, as it went into :func:`collate`.
+
+    As PyG's function of this name, except that numbers come back as numbers and 0-d tensors as 0-d tensors.
+    """
+    data = pyg_separate(cls, batch, idx, slice_dict, inc_dict, decrement)
+    if not isinstance(data, Data):
+        return data
+    store, mapping = batch._store, data._store._mapping
+    for key, form in getattr(store, "_forms", {}).items():
+        if isinstance(mapping.get(key), Tensor):
+            mapping[key] = mapping[key][0] if form == "stacked" else mapping[key].item()
+    for key, value in store._mapping.items():
+        if _is_nested(value):
+            mapping[key] = _pick(value, idx, store)
+    return data
+
+
+def _nested_keys(data: BaseData) -> set[str]:
+    """Attributes that hold graphs or assignments, on their own or in a list."""
+    if not isinstance(data, Data):
+        return set()
+    return {key for key, value in data._store._mapping.items() if _is_nested(value)}
+
+
+def _is_nested(value: Any) -> bool:
+    kinds = (BaseData, SelectOutput)
+    return isinstance(value, kinds) or (
+        isinstance(value, (list, tuple)) and len(value) > 0 and isinstance(value[0], kinds)
+    )
+
+
+def _join(values: Sequence[Any], key: str) -> Any:
+    from tgp.data.batch import PooledBatch
+
+    first = values[0]
+    if isinstance(first, SelectOutput):
+        return SelectOutput.cat(values)
+    if isinstance(first, BaseData):
+        return PooledBatch.from_data_list(values)
+    counts = {len(value) for value in values}
+    if len(counts) > 1:
+        raise LevelCountError(
+            f"{key!r} must have equal size on all graphs of a batch, got {sorted(counts)} levels", field=key
+        )
+    return [_join([value[i] for value in values], key) for i in range(len(first))]
+
+
+def _pick(value: Any, idx: int, store: Any) -> Any:
+    """The part of one graph."""
+    if isinstance(value, SelectOutput):
+        if value._parts is None and hasattr(store, "_so_ptr"):
+            value._parts = _parts_of(value, *store._so_ptr)
+        if value._parts is None:
+            raise RuntimeError(
+                "Cannot take this assignment apart: it was not made by 'PooledBatch' or 'SelectOutput.cat'"
+            )
+        return assignments.part(value, value._parts, idx)
+    if isinstance(value, Batch):
+        return value.get_example(idx)
+    return [_pick(item, idx, store) for item in value]
+
+
+def _parts_of(so: SelectOutput, node_ptr: Tensor, super_ptr: Tensor) -> assignments.Parts:
+    """Where the graphs of an assignment lie, for one that was made from arrays."""
+    nodes, supernodes = tuple(node_ptr.tolist()), tuple(super_ptr.tolist())
+    rows = {"theta": assignments.Rows(nodes), "mis": assignments.Rows(supernodes)}
+    extras = {name: rows[name] for name in so._extra_args}
+    return assignments.Parts(nodes, supernodes, tuple(range(len(nodes))), extras)
+
+
+def _form(value: Any) -> str | None:
+    """How an attribute looked on one graph, where PyG's own batches forget it."""
+    if isinstance(value, Tensor):
+        return "stacked" if value.dim() == 0 else None
+    for kind in (bool, int, float):
+        if type(value) is kind:
+            return kind.__name__
+    return None
