@@ -228,6 +228,28 @@ def test_tables_are_plain_in_a_pipe_and_ruled_in_a_terminal():
     assert "\x1b[3" not in in_terminal(["poolers"], NO_COLOR="1")
 
 
+def test_progress_is_for_terminals(tmp_path):
+    arguments = ["coarsen", "-d", "er:num_graphs=5", "-p", "nopool", "-o"]
+    piped = tgp(*arguments, tmp_path / "a")
+    assert piped.stderr == "" and "5 graphs" in piped.stdout
+    assert "preparing kernels" in in_terminal([*arguments, str(tmp_path / "b")])
+    assert in_terminal([*arguments, str(tmp_path / "c"), "--quiet"]) == ""
+
+
+def test_inspect_is_fast(tmp_path):
+    assert tgp("coarsen", "-d", "er:num_graphs=5", "-p", "nopool", "-o", tmp_path / "a", "-q").returncode == 0
+    times, bare = [], []
+    for _ in range(5):
+        started = time.perf_counter()
+        assert tgp("inspect", tmp_path / "a").returncode == 0
+        times.append(time.perf_counter() - started)
+        started = time.perf_counter()
+        subprocess.run([sys.executable, "-c", "import typer, pydantic, h5py"], check=True)
+        bare.append(time.perf_counter() - started)
+    # What the libraries alone take is the measure on a busy machine.
+    assert min(times) < max(0.5, 3 * min(bare))
+
+
 def test_a_closed_pipe_is_no_error():
     command = f"{sys.executable} -m tgp_cli.main datasets --json | head -n 1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)

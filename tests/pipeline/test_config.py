@@ -86,6 +86,7 @@ def test_shards():
         ({"seed": -1}, ParameterError),
         ({"limit": 0}, ParameterError),
         ({"scheduler": "tcp://x", "workers": 2}, InputError),
+        ({"force": True, "shard": (0, 2)}, InputError),
     ],
 )
 def test_bad_values_are_refused(values, error):

@@ -173,6 +173,9 @@ def graphs():
 
 def empty():
     return []
+
+def edgeless():
+    return [Data(x=torch.ones(2, 1))]
 """
 
 
@@ -185,6 +188,8 @@ def test_callables_of_the_working_directory(tmp_path, monkeypatch):
     assert found.description == {"source": "callable", "name": "mine_for_test:graphs"}
     with pytest.raises(DatasetError, match="no graphs"):
         source("mine_for_test:empty")
+    with pytest.raises(DatasetError, match="edge_index"):
+        source("mine_for_test:edgeless")
     with pytest.raises(DatasetError, match="cannot be imported"):
         source("mine_for_test:nothing")
     assert os.getcwd() not in sys.path

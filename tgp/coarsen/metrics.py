@@ -64,10 +64,10 @@ def _arrays(block: BlockCSR) -> tuple[Any, ...]:
 
 
 def _shape(block: BlockCSR) -> Metrics:
-    from tgp.kernels.quality import graph_shape
+    from tgp.kernels import quality
 
     names = ("components", "isolated", "symmetric", "total")
-    return dict(zip(names, graph_shape(*_arrays(block)), strict=True))
+    return dict(zip(names, quality.graph_shape(*_arrays(block)), strict=True))
 
 
 def _combine(fine: BlockCSR, level: Level, before: Metrics, after: Metrics) -> Metrics:
@@ -84,12 +84,11 @@ def _combine(fine: BlockCSR, level: Level, before: Metrics, after: Metrics) -> M
 
 
 def _clusters(fine: BlockCSR, level: Level, before: Metrics, coarse_total: Floats) -> Metrics:
-    from tgp.kernels.quality import cluster_flows
+    from tgp.kernels import quality
 
     assignment, total = level.assignment, before["total"]
-    counts, flows = cluster_flows(
-        *_arrays(fine), assignment.cluster, assignment.super_ptr, before["symmetric"]
-    )
+    arguments = (*_arrays(fine), assignment.cluster, assignment.super_ptr, before["symmetric"])
+    counts, flows = quality.cluster_flows(*arguments)
     within, expected, flat, entropy = flows
     with np.errstate(divide="ignore", invalid="ignore"):
         kept = (

@@ -95,6 +95,12 @@ class CoarsenConfig:
             value = getattr(self, name)
             if value is not None and value < least:
                 raise ParameterError(f"{name!r} must be at least {least}, got {value}", field=name)
+        if self.force and self.shard is not None:
+            raise InputError(
+                "a job of several must not rebuild the store: it would throw away the work of the others",
+                field="force",
+                hint="rebuild with --force --shard left out, or delete the store before the jobs start",
+            )
         if self.scheduler is not None and self.workers > 1:
             raise InputError("choose workers of this machine or a scheduler, not both", field="scheduler")
 

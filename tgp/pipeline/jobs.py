@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tgp.coarsen.run import coarsen, coarsen_safe
+from tgp.coarsen.run import coarsen_safe
 from tgp.coarsen.schedule import Schedule
 from tgp.pipeline.source import slice_table, table_block
 from tgp.ragged import BlockCSR, GraphTable
@@ -94,7 +94,7 @@ def warm_up(schedules: list[list[dict[str, Any]]], metrics: bool = True) -> floa
     block = BlockCSR.from_edge_index(edges, node_ptr=[0, 24])
     with _ONE_AT_A_TIME:
         for schedule in schedules:
-            hierarchy = coarsen(block, Schedule.from_json(schedule))
+            hierarchy, _ = coarsen_safe(block, Schedule.from_json(schedule))
             if metrics:
                 from tgp.coarsen.metrics import hierarchy_metrics
 

@@ -48,6 +48,10 @@ def open_source(config: CoarsenConfig) -> Source:
         description["limit"] = config.limit
     if table.num_graphs == 0:
         raise DatasetError(f"dataset {config.dataset!r} holds no graphs")
+    if "edge_index" not in table.fields:
+        raise DatasetError(
+            f"the graphs of {config.dataset!r} need an 'edge_index', got {', '.join(table.fields) or 'nothing'}"
+        )
     if config.exclude:
         table = transforms.exclude(table, config.exclude)
         description["exclude"] = sorted(config.exclude)
