@@ -31,6 +31,7 @@ _SUBMODULES = {
         "store",
         "pipeline",
         "ragged",
+        "report",
         "testing",
         "errors",
         "imports",

@@ -1,0 +1,121 @@
+"""Where to draw nodes: distances on the page follow distances in the graph.
+
+Small graphs only (hundreds of nodes): everything is dense numpy. The same graph always gets the same places.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components, shortest_path
+from scipy.spatial import cKDTree
+
+__all__ = ["layout", "separate"]
+
+Points = npt.NDArray[np.float64]
+_STEPS = 80
+_GAP = 1.4
+"""Space between components, in edge lengths."""
+
+
+def layout(edge_index: npt.NDArray[Any], num_nodes: int) -> Points:
+    """Places ``[N, 2]`` by stress majorisation of each component, components packed in rows.
+
+    Args:
+        edge_index: ``[2, E]`` ends of the edges; direction and loops play no part.
+        num_nodes: number of nodes; more than some hundred take long.
+
+    Returns:
+        Coordinates in which a typical edge has length 1.
+    """
+    ends = np.asarray(edge_index, np.int64).reshape(2, -1)
+    graph = coo_array((np.ones(ends.shape[1]), (ends[0], ends[1])), shape=(num_nodes, num_nodes)).tocsr()
+    if not num_nodes:
+        return np.zeros((0, 2))
+    count, component = connected_components(graph, directed=False)
+    boxes = []
+    for number in range(count):
+        nodes = np.flatnonzero(component == number)
+        hops = shortest_path(graph[nodes][:, nodes], directed=False, unweighted=True)
+        boxes.append((nodes, _upright(_stress(hops))))
+    return _pack(boxes, num_nodes)
+
+
+def _stress(hops: Points) -> Points:
+    """Minimise the sum of ``(|x_i - x_j| - d_ij)^2 / d_ij^2`` (SMACOF)."""
+    n = len(hops)
+    if n <= 2:
+        return np.stack([np.arange(n, dtype=np.float64), np.zeros(n)], axis=1)
+    weight = 1.0 / np.maximum(hops, 1.0) ** 2
+    np.fill_diagonal(weight, 0.0)
+    laplacian = np.diag(weight.sum(1)) - weight
+    inverse = np.linalg.pinv(laplacian, hermitian=True)
+    places = _start(hops)
+    for _ in range(_STEPS):
+        square = (places**2).sum(1)
+        apart = np.sqrt(np.maximum(square[:, None] + square - 2.0 * places @ places.T, 0.0))
+        pull = weight * hops / np.maximum(apart, 1e-6)
+        places = inverse @ (places * pull.sum(1)[:, None] - pull @ places)
+    return places
+
+
+def _start(hops: Points) -> Points:
+    """Classical scaling, and a little noise that depends on the node's number: it tells equal nodes apart."""
+    squared = hops**2
+    centred = -0.5 * (squared - squared.mean(0) - squared.mean(1)[:, None] + squared.mean())
+    values, vectors = np.linalg.eigh(centred)
+    places = vectors[:, -2:] * np.sqrt(np.maximum(values[-2:], 0.0))
+    return places + 0.3 * np.random.default_rng(0).standard_normal((len(hops), 2))
+
+
+def _upright(places: Points) -> Points:
+    """Longest extent across the page, signs fixed by the first node off the axis."""
+    places = places - places.mean(0)
+    _, axes = np.linalg.eigh(places.T @ places)
+    turned = places @ axes[:, ::-1]
+    for axis in range(2):
+        off = turned[np.abs(turned[:, axis]) > 1e-6, axis]
+        if off.size and off[0] > 0:
+            turned[:, axis] *= -1
+    return turned
+
+
+def _pack(boxes: list[tuple[npt.NDArray[np.int64], Points]], num_nodes: int) -> Points:
+    """Components in rows, largest first, in about the shape of a page."""
+    boxes = sorted(boxes, key=lambda box: -len(box[0]))
+    sizes = [np.ptp(places, axis=0) + _GAP for _, places in boxes]
+    across = max(max(s[0] for s in sizes), float(np.sqrt(1.5 * sum(s[0] * s[1] for s in sizes))))
+    found = np.zeros((num_nodes, 2))
+    x = y = height = 0.0
+    for (nodes, places), size in zip(boxes, sizes, strict=True):
+        if x and x + size[0] > across + 1e-9:
+            x, y, height = 0.0, y + height, 0.0
+        found[nodes] = places - places.min(0) + (x, y)
+        x, height = x + size[0], max(height, float(size[1]))
+    return found
+
+
+def separate(places: Points, gap: float, steps: int = 24) -> Points:
+    """Push points that lie closer than ``gap`` apart, a little at a time."""
+    places = places.copy()
+    if len(places) < 2 or not gap > 0:
+        return places
+    turn = np.arange(len(places)) * 2.399963  # the golden angle: coinciding points part in all directions
+    away = np.stack([np.cos(turn), np.sin(turn)], axis=1)
+    for _ in range(steps):
+        low, high = np.sort(cKDTree(places).query_pairs(gap, output_type="ndarray"), axis=1).T
+        if not len(low):
+            break
+        order = np.lexsort((high, low))  # sums are made in the same order every time
+        low, high = low[order], high[order]
+        delta = places[low] - places[high]
+        apart = np.linalg.norm(delta, axis=1)
+        delta = np.where(apart[:, None] < 1e-9, away[low] - away[high], delta)
+        length = np.maximum(np.linalg.norm(delta, axis=1), 1e-9)
+        push = (0.3 * (gap - apart) / length)[:, None] * delta
+        np.add.at(places, low, push)
+        np.add.at(places, high, -push)
+    return places

@@ -1,0 +1,272 @@
+"""One graph through its levels, ready to draw: places, colours, sizes. Shared by the report and the plots."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tgp.report.placement import layout, separate
+from tgp.store import LevelArrays, StoreReader
+
+__all__ = ["COLOURS", "MAX_NODES", "Picture", "Scene", "graph_scenes", "simple_edges"]
+
+COLOURS = 10
+"""Colours that tell supernodes apart; neighbours differ as long as there are enough."""
+
+MAX_NODES = 400
+"""Largest graph that is drawn; larger ones are drawn from the first level that is small enough."""
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Picture:
+    """One level of one graph.
+
+    Args:
+        step: steps of coarsening before it; 0 is the input graph.
+        method: the level method that made it, ``"input"`` for the input graph.
+        num_nodes: nodes of the whole graph at this level.
+        num_edges: edges of the whole graph at this level, as stored.
+        nodes: ``[n]`` ids of the nodes drawn.
+        places: ``[n, 2]``.
+        members: ``[n]`` nodes of the first drawn level that each stands for.
+        edges: ``[2, e]`` pairs of positions in ``nodes``, each once.
+        strength: ``[e]`` weights between 0 and 1.
+        target: ``[n]`` supernode that each node joins next, -1 if it is dropped; itself at the last level.
+        colour: ``[n]`` number of the target's colour, -1 if dropped.
+        share: ``[n]`` how much of the node its target takes, 1 unless the assignment is soft.
+        centres: places of the targets in the next picture, by node; the node itself if there is none.
+    """
+
+    step: int
+    method: str
+    num_nodes: int
+    num_edges: int
+    nodes: Ints
+    places: Floats
+    members: Ints
+    edges: Ints
+    strength: Floats
+    target: Ints
+    colour: Ints
+    share: Floats
+    centres: Floats
+    last: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """One graph in one hierarchy.
+
+    Args:
+        graph: its id.
+        hierarchy: name.
+        sizes: nodes at every level, the input first.
+        pictures: levels that are small enough to draw, finest first.
+        ball: only the surroundings of one node are drawn, because every level is too large.
+        reason: why the graph could not be coarsened, if so.
+    """
+
+    graph: int
+    hierarchy: str
+    sizes: tuple[int, ...]
+    pictures: tuple[Picture, ...]
+    ball: bool = False
+    reason: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class _Graph:
+    """A graph at one level while a scene is made."""
+
+    method: str
+    num_nodes: int
+    num_edges: int
+    edges: Ints
+    strength: Floats
+    owner: Ints | None = None
+    share: Floats | None = None
+    """Supernode of each node at the next level and how much of it; ``None`` at the last level."""
+
+
+def simple_edges(edge_index: npt.NDArray[Any], weight: npt.NDArray[Any] | None) -> tuple[Ints, Floats]:
+    """Each pair of neighbours once, without loops, with weights scaled to at most 1."""
+    ends = np.sort(np.asarray(edge_index, np.int64).reshape(2, -1), axis=0)
+    kept = ends[0] != ends[1]
+    width = int(ends.max(initial=0)) + 1
+    keys, place = np.unique(ends[0, kept] * width + ends[1, kept], return_inverse=True)
+    pairs = np.stack([keys // width, keys % width])
+    strength = np.ones(pairs.shape[1])
+    if weight is not None and pairs.shape[1]:
+        flat = np.abs(np.nan_to_num(np.asarray(weight, np.float64).reshape(-1), posinf=0.0, neginf=0.0))
+        np.maximum.at(strength := np.zeros(pairs.shape[1]), place.reshape(-1), flat[kept])
+        strength /= max(float(strength.max()), 1e-300)
+    return pairs, strength
+
+
+def graph_scenes(
+    reader: StoreReader, graph: int, hierarchy: str | None = None, *, max_nodes: int = MAX_NODES
+) -> list[Scene]:
+    """The graph in one or in all hierarchies. Input graphs that are drawn have the same places in each."""
+    names = [*reader.hierarchies] if hierarchy is None else [reader.hierarchy(hierarchy).name]
+    table = reader.gather_graphs([graph], [f for f in ("edge_index", "edge_weight") if f in reader.fields])
+    num_nodes = int(table.node_ptr[-1])
+    ends = table.fields["edge_index"].values if "edge_index" in table.fields else np.zeros((2, 0), np.int64)
+    weight = table.fields["edge_weight"].values if "edge_weight" in table.fields else None
+    edges, strength = simple_edges(
+        ends, weight if weight is not None and weight.size == ends.shape[1] else None
+    )
+    first = _Graph("input", num_nodes, ends.shape[1], edges, strength)
+    places = layout(edges, num_nodes) if num_nodes <= max_nodes else None
+    return [_scene(reader, graph, name, first, places, max_nodes) for name in names]
+
+
+def _scene(
+    reader: StoreReader, graph: int, name: str, first: _Graph, places: Floats | None, max_nodes: int
+) -> Scene:
+    levels = reader.gather_levels([graph], name, arrays=("edge_weight", "cluster", "soft"))
+    methods = [level.method for level in reader.hierarchies[name].levels]
+    chain = _chain(first, levels, methods)
+    sizes = tuple(g.num_nodes for g in chain)
+    small = next((i for i, size in enumerate(sizes) if size <= max_nodes), None)
+    reason = None
+    if any(size == 0 for size in sizes[1:]) and sizes[0]:
+        reason = next((f.reason for f in reader.failures(name) if f.graph == graph), None)
+    # A large graph that failed has an empty level: there is nothing to draw then.
+    if small is not None and small and not sizes[small]:
+        return Scene(graph, name, sizes, (), reason=reason)
+    if small is None:
+        chosen = _ball(chain[0], max_nodes * 3 // 4)
+        edges, _ = _restrict(chain[0], chosen)
+        pictures = _pictures(chain, 0, chosen, layout(edges, len(chosen)))
+        return Scene(graph, name, sizes, pictures, ball=True, reason=reason)
+    if small:
+        places = layout(chain[small].edges, sizes[small])
+    assert places is not None, "a graph that is small enough has places"
+    pictures = _pictures(chain, small, np.arange(sizes[small]), places)
+    return Scene(graph, name, sizes, pictures, reason=reason)
+
+
+def _chain(first: _Graph, levels: list[LevelArrays], methods: list[str]) -> list[_Graph]:
+    """The graphs of all levels, each with its assignment to the next."""
+    chain, before = [], first
+    for level, method in zip(levels, methods, strict=True):
+        if level.soft is not None:
+            some = level.soft.size > 0
+            owner = level.soft.argmax(1) if some else np.full(before.num_nodes, -1)
+            total = np.maximum(np.abs(level.soft).sum(1), 1e-12)
+            share = np.abs(level.soft).max(1) / total if some else np.ones(before.num_nodes)
+            owner[owner >= int(level.super_ptr[-1])] = -1
+        else:
+            owner = level.cluster if level.cluster is not None else np.full(before.num_nodes, -1)
+            share = np.ones(before.num_nodes)
+        chain.append(
+            _Graph(
+                before.method, before.num_nodes, before.num_edges, before.edges, before.strength,
+                owner.astype(np.int64), np.nan_to_num(share.astype(np.float64)),
+            )
+        )  # fmt: skip
+        edges, strength = simple_edges(level.edge_index, level.edge_weight)
+        before = _Graph(method, int(level.super_ptr[-1]), level.edge_index.shape[1], edges, strength)
+    return [*chain, before]
+
+
+def _ball(graph: _Graph, size: int) -> Ints:
+    """About ``size`` nodes around the node of most neighbours, nearest first, equals by number."""
+    degree = np.bincount(graph.edges.reshape(-1), minlength=graph.num_nodes)
+    inside = np.zeros(graph.num_nodes, bool)
+    inside[int(degree.argmax())] = True
+    while (count := int(inside.sum())) < size:
+        touching = inside[graph.edges[0]] | inside[graph.edges[1]]
+        reached = np.unique(graph.edges[:, touching])
+        fresh = reached[~inside[reached]][: size - count]
+        if not fresh.size:
+            break
+        inside[fresh] = True
+    return np.flatnonzero(inside)
+
+
+def _restrict(graph: _Graph, nodes: Ints) -> tuple[Ints, Floats]:
+    """Edges between ``nodes``, as positions in it."""
+    where = np.full(graph.num_nodes, -1)
+    where[nodes] = np.arange(len(nodes))
+    ends = where[graph.edges]
+    kept = (ends >= 0).all(0)
+    return ends[:, kept], graph.strength[kept]
+
+
+def _pictures(chain: list[_Graph], start: int, nodes: Ints, places: Floats) -> tuple[Picture, ...]:
+    """Draw from level ``start`` on; supernodes lie over the mean place of their members."""
+    found = []
+    own = np.full(len(nodes), -1)
+    members = np.ones(len(nodes), np.int64)
+    extent = float(np.ptp(places, axis=0).max()) if len(places) else 0.0
+    for step in range(start, len(chain)):
+        graph, last = chain[step], step == len(chain) - 1
+        edges, strength = _restrict(graph, nodes)
+        if last or graph.owner is None or graph.share is None:
+            target, share = nodes, np.ones(len(nodes))
+            heads, mean, size = nodes, places, members
+            position = np.arange(len(nodes))
+            joined = edges
+        else:
+            target, share = graph.owner[nodes], graph.share[nodes]
+            heads, position = np.unique(target[target >= 0], return_inverse=True)
+            mean, size, full = _gather(target, position, places, members, share, len(heads))
+            mean = separate(mean, 0.028 * extent)
+            joined = _restrict(chain[step + 1], heads)[0]
+            position = full
+        colours = _paint(joined, len(heads), position, own)
+        known = position >= 0
+        colour = np.where(known, colours[position] if len(heads) else -1, -1)
+        centres = np.where(known[:, None], mean[position] if len(heads) else places, places)
+        found.append(
+            Picture(
+                step, graph.method, graph.num_nodes, graph.num_edges, nodes, places, members, edges, strength,
+                target, colour, share, centres, last,
+            )
+        )  # fmt: skip
+        nodes, places, members, own = heads, mean, size, colours
+    return tuple(found)
+
+
+def _gather(
+    target: Ints, position: Ints, places: Floats, members: Ints, share: Floats, count: int
+) -> tuple[Floats, Ints, Ints]:
+    """Mean place and total of members of each supernode, and the position of each node's supernode or -1."""
+    full = np.full(len(target), -1)
+    full[target >= 0] = position.reshape(-1)
+    kept = full >= 0
+    weight = share[kept] * members[kept]
+    total = np.maximum(np.bincount(full[kept], weight, minlength=count), 1e-12)
+    mean = np.stack(
+        [np.bincount(full[kept], weight * places[kept, axis], minlength=count) / total for axis in range(2)],
+        axis=1,
+    )
+    size = np.bincount(full[kept], members[kept], minlength=count).astype(np.int64)
+    return mean, size, full
+
+
+def _paint(edges: Ints, count: int, position: Ints, own: Ints) -> Ints:
+    """Colours of supernodes: one of a member's if neighbours leave it free, else the one used least."""
+    wanted: list[list[int]] = [[] for _ in range(count)]
+    for head, colour in zip(position.tolist(), own.tolist(), strict=True):
+        if head >= 0 and colour >= 0:
+            wanted[head].append(colour)
+    beside: list[list[int]] = [[] for _ in range(count)]
+    for low, high in edges.T.tolist():
+        beside[low].append(high)
+        beside[high].append(low)
+    colours, used = [-1] * count, [0] * COLOURS
+    for head in range(count):
+        taken = {colours[other] for other in beside[head]}
+        free = [c for c in range(COLOURS) if c not in taken] or [*range(COLOURS)]
+        liked = [c for c in wanted[head] if c in free]
+        colours[head] = liked[0] if liked else min(free, key=lambda c: (used[c], c))
+        used[colours[head]] += 1
+    return np.array(colours, np.int64)

@@ -1,0 +1,37 @@
+"""``tgp report``: a store as one HTML page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tgp_cli._options import DebugOpt, JsonOpt, QuietOpt, StoreArg
+from tgp_cli._output import Output, human_bytes
+
+EPILOG = "Examples: tgp report pooled/MUTAG | tgp report pooled/MUTAG --graphs 0,5,17 -o mutag.html"
+
+
+def command(
+    store: StoreArg,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="File to write. Default <store>-report.html.")
+    ] = None,
+    graphs: Annotated[
+        str | None, typer.Option(help="Graphs to draw: 0,5,17. Default five, from small to large.")
+    ] = None,
+    json: JsonOpt = False,
+    quiet: QuietOpt = False,
+    debug: DebugOpt = False,
+) -> None:
+    """Write a page that shows a store: figures, charts and drawings. It opens in any browser, offline."""
+    from tgp.report import write_report
+
+    output = Output(json=json, quiet=quiet)
+    path = write_report(store, out, graphs=graphs)
+    size = path.stat().st_size
+    output.result(
+        {"path": str(path), "bytes": size},
+        lambda: output.line(f"{path}: {human_bytes(size)}, open it in a browser"),
+    )
