@@ -18,6 +18,7 @@ from tgp.src.base import PoolCall
 from tgp.src.scored import ScoredPooling, build_gnn
 from tgp.utils.ops.adjacency import add_remaining_self_loops
 from tgp.utils.ops.connectivity import Container, connectivity_to_edge_index
+from tgp.utils.signature import pass_on
 from tgp.utils.typing import ConnectionType, LiftType, ReduceType, SinvType
 
 __all__ = ["ASAPooling"]
@@ -71,20 +72,7 @@ class ASAPooling(ScoredPooling):
             raise ParameterError(
                 "remove_self_loops and add_self_loops cannot be both True", field="add_self_loops"
             )
-        super().__init__(
-            None,
-            ratio,
-            None,
-            1.0,
-            nonlinearity,
-            lift,
-            s_inv_op,
-            connect_red_op,
-            lift_red_op,
-            remove_self_loops,
-            degree_norm,
-            edge_weight_norm,
-        )
+        super().__init__(**{**pass_on(ScoredPooling, locals()), "in_channels": None})
         self.in_channels, self.ratio, self.GNN = in_channels, ratio, GNN
         self.dropout, self.negative_slope, self.add_self_loops = dropout, negative_slope, add_self_loops
         self.soft_connect = soft_connect

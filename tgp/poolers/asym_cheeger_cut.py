@@ -12,6 +12,7 @@ from tgp.src.mlp import MLPPooling
 from tgp.utils.layout import DenseView, LayoutView
 from tgp.utils.losses.balance import asym_norm
 from tgp.utils.losses.cut import total_variation
+from tgp.utils.signature import pass_on
 from tgp.utils.typing import LiftType, SinvType
 
 __all__ = ["AsymCheegerCutPooling"]
@@ -59,21 +60,7 @@ class AsymCheegerCutPooling(MLPPooling):
         sparse_output: bool = False,
         cache_preprocessing: bool = False,
     ) -> None:
-        super().__init__(
-            in_channels,
-            k,
-            act,
-            dropout,
-            remove_self_loops,
-            degree_norm,
-            edge_weight_norm,
-            adj_transpose,
-            lift,
-            s_inv_op,
-            batched,
-            sparse_output,
-            cache_preprocessing,
-        )
+        super().__init__(**pass_on(MLPPooling, locals()))
         self.totvar_coeff = totvar_coeff
         self.balance_coeff = balance_coeff
 

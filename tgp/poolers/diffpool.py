@@ -11,6 +11,7 @@ from tgp.src.dense import LossTerm
 from tgp.src.mlp import MLPPooling
 from tgp.utils.layout import DenseView
 from tgp.utils.losses.reconstruct import link_prediction, row_entropy
+from tgp.utils.signature import pass_on
 from tgp.utils.typing import LiftType, SinvType
 
 __all__ = ["DiffPool"]
@@ -57,21 +58,7 @@ class DiffPool(MLPPooling):
         sparse_output: bool = False,
         cache_preprocessing: bool = False,
     ) -> None:
-        super().__init__(
-            in_channels,
-            k,
-            act,
-            dropout,
-            remove_self_loops,
-            degree_norm,
-            edge_weight_norm,
-            adj_transpose,
-            lift,
-            s_inv_op,
-            batched,
-            sparse_output,
-            cache_preprocessing,
-        )
+        super().__init__(**pass_on(MLPPooling, locals()))
         self.link_loss_coeff = link_loss_coeff
         self.ent_loss_coeff = ent_loss_coeff
         self.normalize_loss = normalize_loss

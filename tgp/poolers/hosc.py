@@ -12,6 +12,7 @@ from tgp.src.mlp import MLPPooling
 from tgp.utils.layout import LayoutView
 from tgp.utils.losses.balance import hosc_orthogonality, orthogonality
 from tgp.utils.losses.cut import mincut, motif_mincut
+from tgp.utils.signature import pass_on
 from tgp.utils.typing import LiftType, SinvType
 
 __all__ = ["HOSCPooling"]
@@ -74,21 +75,7 @@ class HOSCPooling(MLPPooling):
         sparse_output: bool = False,
         cache_preprocessing: bool = False,
     ) -> None:
-        super().__init__(
-            in_channels,
-            k,
-            act,
-            dropout,
-            remove_self_loops,
-            degree_norm,
-            edge_weight_norm,
-            adj_transpose,
-            lift,
-            s_inv_op,
-            batched,
-            sparse_output,
-            cache_preprocessing,
-        )
+        super().__init__(**pass_on(MLPPooling, locals()))
         self.mu = mu
         self.alpha = alpha
         self.hosc_ortho = hosc_ortho

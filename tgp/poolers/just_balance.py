@@ -12,6 +12,7 @@ from tgp.src.dense import LossTerm
 from tgp.src.mlp import MLPPooling
 from tgp.utils.layout import DenseView, LayoutView, SegmentView
 from tgp.utils.losses.balance import just_balance
+from tgp.utils.signature import pass_on
 from tgp.utils.transforms import NormalizeAdj
 from tgp.utils.typing import LiftType, SinvType
 
@@ -54,21 +55,7 @@ class JustBalancePooling(MLPPooling):
         sparse_output: bool = False,
         cache_preprocessing: bool = False,
     ) -> None:
-        super().__init__(
-            in_channels,
-            k,
-            act,
-            dropout,
-            remove_self_loops,
-            degree_norm,
-            edge_weight_norm,
-            adj_transpose,
-            lift,
-            s_inv_op,
-            batched,
-            sparse_output,
-            cache_preprocessing,
-        )
+        super().__init__(**pass_on(MLPPooling, locals()))
         self.normalize_loss = normalize_loss
         self.loss_coeff = loss_coeff
 

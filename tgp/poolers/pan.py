@@ -10,6 +10,7 @@ from torch import Tensor
 from tgp.src.base import PoolCall
 from tgp.src.scored import ScoredPooling
 from tgp.utils.ops.connectivity import connectivity_to_edge_index
+from tgp.utils.signature import pass_on
 from tgp.utils.typing import ConnectionType, LiftType, ReduceType, SinvType
 
 __all__ = ["PANPooling"]
@@ -47,20 +48,7 @@ class PANPooling(ScoredPooling):
         degree_norm: bool = False,
         edge_weight_norm: bool = False,
     ) -> None:
-        super().__init__(
-            None,
-            ratio,
-            min_score,
-            multiplier,
-            nonlinearity,
-            lift,
-            s_inv_op,
-            connect_red_op,
-            lift_red_op,
-            remove_self_loops,
-            degree_norm,
-            edge_weight_norm,
-        )
+        super().__init__(**{**pass_on(ScoredPooling, locals()), "in_channels": None})
         self.in_channels = in_channels
         self.p = torch.nn.Parameter(torch.ones(in_channels))
         self.beta = torch.nn.Parameter(torch.full((2,), 0.5))

@@ -14,6 +14,7 @@ from tgp.src.base import PoolCall
 from tgp.src.output import PoolingOutput
 from tgp.src.scored import ScoredPooling, build_gnn
 from tgp.utils.ops.connectivity import connectivity_to_edge_index
+from tgp.utils.signature import pass_on
 from tgp.utils.typing import ConnectionType, LiftType, ReduceType, SinvType
 
 __all__ = ["SAGPooling"]
@@ -53,20 +54,7 @@ class SAGPooling(ScoredPooling):
         edge_weight_norm: bool = False,
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            None,
-            ratio,
-            min_score,
-            multiplier,
-            nonlinearity,
-            lift,
-            s_inv_op,
-            connect_red_op,
-            lift_red_op,
-            remove_self_loops,
-            degree_norm,
-            edge_weight_norm,
-        )
+        super().__init__(**{**pass_on(ScoredPooling, locals()), "in_channels": None})
         self.in_channels = in_channels
         self.gnn = build_gnn(GNN or GraphConv, in_channels, 1, kwargs)
         self._weighted = "edge_weight" in inspect.signature(self.gnn.forward).parameters

@@ -11,6 +11,7 @@ from tgp.select.base_select import SelectOutput
 from tgp.src.base import PoolCall
 from tgp.src.output import PoolingOutput
 from tgp.src.scored import ScoredPooling
+from tgp.utils.signature import pass_on
 from tgp.utils.typing import ConnectionType, LiftType, ReduceType, SinvType
 
 __all__ = ["TopkPooling"]
@@ -57,20 +58,7 @@ class TopkPooling(ScoredPooling):
         degree_norm: bool = False,
         edge_weight_norm: bool = False,
     ) -> None:
-        super().__init__(
-            in_channels,
-            ratio,
-            min_score,
-            multiplier,
-            nonlinearity,
-            lift,
-            s_inv_op,
-            connect_red_op,
-            lift_red_op,
-            remove_self_loops,
-            degree_norm,
-            edge_weight_norm,
-        )
+        super().__init__(**pass_on(ScoredPooling, locals()))
 
     def forward(
         self,

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-__all__ = ["Signature", "foo_signature"]
+__all__ = ["Signature", "foo_signature", "pass_on"]
 
 
 class Signature(NamedTuple):
@@ -34,3 +34,11 @@ def foo_signature(foo: Callable[..., Any] | type) -> Signature:
         inspect.Parameter.VAR_POSITIONAL in kinds,
         inspect.Parameter.VAR_KEYWORD in kinds,
     )
+
+
+def pass_on(base: type, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Those of ``arguments`` (a constructor's ``locals()``) that the constructor of ``base`` takes.
+
+    Poolers keep their full signatures for their users; what is the base's goes on to the base.
+    """
+    return {name: arguments[name] for name in foo_signature(base).args if name in arguments}
