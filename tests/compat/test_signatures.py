@@ -74,9 +74,6 @@ OPERATORS = {
     "tgp.utils.ops.negative_edge_sampling": "edge_index, num_nodes=None, num_neg_samples=None, method='auto', "
     "force_undirected=False",
 }
-PENDING = {"KMISPooling"}
-"""Still to come; strict, so that a finished one must leave this list."""
-
 FORWARDS = {
     "TopkPooling": "x adj edge_weight so batch attn lifting",
     "GraclusPooling": "x adj edge_weight so batch lifting",
@@ -91,8 +88,7 @@ FORWARDS = {
 def cases():
     everything = {**{f"tgp.poolers.{name}": text for name, text in POOLERS.items()}, **OPERATORS}
     for path, text in everything.items():
-        late = pytest.mark.xfail(raises=ImportError, strict=True, reason="module to come")
-        yield pytest.param(path, text, id=path, marks=late if path.rpartition(".")[2] in PENDING else ())
+        yield pytest.param(path, text, id=path)
 
 
 def find(path):
