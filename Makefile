@@ -39,5 +39,13 @@ $(VENV)/.test: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP) -c constraints.txt -e '.[test]'
 	touch $@ $(VENV)/.demo
 
+docs: $(VENV)/.docs
+	$(BIN)/python docs/_tools/reference.py
+	$(BIN)/mkdocs build --quiet --site-dir site
+
+$(VENV)/.docs: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP) -c constraints.txt -e '.[docs]'
+	touch $@ $(VENV)/.demo
+
 clean:
 	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache site
