@@ -53,7 +53,7 @@ def coarsen(
     Raises:
         GraphError: if a graph cannot be coarsened; see :func:`coarsen_safe`.
 
-    Example:
+    Examples:
         >>> from tgp.testing.graphs import path
         >>> [level.block.num_nodes for level in coarsen(path(8), "graclus:order=index*2").levels]
         [4, 2]

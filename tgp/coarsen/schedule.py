@@ -131,7 +131,7 @@ def parse_schedule(value: ScheduleLike) -> Schedule:
         UnknownNameError: for a method or parameter that does not exist; names the nearest.
         ParameterError: for a value of the wrong type or out of range.
 
-    Example:
+    Examples:
         >>> str(parse_schedule("graclus,graclus,nopool"))
         'graclus*2,nopool'
     """

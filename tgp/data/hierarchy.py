@@ -50,7 +50,7 @@ class GraphHierarchy:
         reducer: how features go up one level; default :class:`~tgp.reduce.BaseReduce`.
         lifter: how they come down; default :class:`~tgp.lift.BaseLift`.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from torch_geometric.data import Data
         >>> from tgp.data import PreCoarsening

@@ -35,7 +35,7 @@ class KeyedPermutation:
     value that lands outside ``[0, size)`` walks on along its cycle until it is back inside (fewer than four steps
     on average).
 
-    Example:
+    Examples:
         >>> order = KeyedPermutation(10, seed=3)
         >>> sorted(order(range(10)).tolist())
         [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]

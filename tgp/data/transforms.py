@@ -16,6 +16,7 @@ from torch_geometric.transforms import BaseTransform
 
 from tgp.coarsen.run import coarsen
 from tgp.coarsen.schedule import LevelSpec, Schedule
+from tgp.data.build import paused_gc
 from tgp.data.convert import graphs_to_table, table_to_block
 from tgp.data.levels import LevelView, hierarchy_levels
 from tgp.data.split import levels_to_data
@@ -56,7 +57,7 @@ class PreCoarsening(BaseTransform):
         output_key: attribute that gets the list of levels.
         seed: of every random choice, for levels that are not given as objects.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from torch_geometric.data import Batch, Data
         >>> ring = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]])
@@ -115,7 +116,8 @@ class PreCoarsening(BaseTransform):
 
         Graphs are coarsened one by one if a pooler does not run on the engine.
         """
-        items = [copy.copy(data) for data in graphs]
+        with paused_gc():
+            items = [copy.copy(data) for data in graphs]
         sources = items if self.input_key is None else [getattr(data, self.input_key) for data in items]
         steps = self._steps()
         if not items or steps is None or not all(_is_plain(data) for data in sources):
