@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 from tgp.datasets.names import resolve
 from tgp.errors import InputError, ParameterError, UnknownNameError
 
-__all__ = ["CoarsenConfig", "hierarchy_name", "load_config", "parse_shard", "store_name"]
+__all__ = ["CoarsenConfig", "from_options", "hierarchy_name", "load_config", "parse_shard", "store_name"]
 
 DEFAULT_POOLERS = ("graclus*2",)
 DEFAULT_SHARD_SIZE = 64 * 10**6
@@ -152,6 +152,22 @@ def parse_shard(text: str) -> tuple[int, int]:
     if not 0 <= job < jobs:
         raise InputError(f"expected i/N with 0 <= i < N, got {text!r}", field="shard")
     return job, jobs
+
+
+def from_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of the command line as fields of :class:`CoarsenConfig`; what was not given is left out.
+
+    Names that are no fields are ignored; ``no_metrics`` is understood; texts of ``shard`` and ``shard_size`` are read.
+    """
+    fields = {f.name for f in dataclasses.fields(CoarsenConfig)}
+    readers: dict[str, Callable[[Any], Any]] = {"shard": parse_shard, "shard_size": size_in_bytes}
+    given: dict[str, Any] = {"metrics": False} if options.get("no_metrics") else {}
+    for name, value in options.items():
+        if name not in fields or value is None or value is False or value in ([], ()):
+            continue
+        value = tuple(value) if isinstance(value, list | tuple) else value
+        given[name] = readers[name](value) if name in readers else value
+    return given
 
 
 def load_config(path: Path | None, given: Mapping[str, Any]) -> CoarsenConfig:

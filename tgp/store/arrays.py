@@ -30,4 +30,6 @@ def read_arrays(path: str | os.PathLike[str]) -> dict[str, npt.NDArray[Any]]:
         except (RuntimeError, ValueError, OSError) as error:
             if isinstance(error, StoreDamagedError):
                 raise
-            raise StoreDamagedError(f"{path} is not a sound HDF5 file: {error}", path=os.fspath(path)) from error
+            raise StoreDamagedError(
+                f"{path} is not a sound HDF5 file: {error}", path=os.fspath(path)
+            ) from error
