@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.reference import sep as reference
 from tgp.coarsen.methods import sep
-from tgp.kernels import _prims, coding_tree, coding_tree_cut, coding_tree_graph, csr
+from tgp.kernels import _prims, coding_tree, coding_tree_cut, coding_tree_graph, coding_tree_layers, csr
 from tgp.testing.graphs import barabasi_albert, complete, erdos_renyi, grid2d, karate, path, star
 from tgp.testing.strategies import graphs
 
@@ -141,7 +141,7 @@ def test_quotient_and_parts_are_blocks_of_the_dense_matrix(block, random):
     label[random.sample(range(n), k)] = np.arange(k)
     a = dense(indptr, indices, weight, n)
     s = np.eye(k)[label]
-    *rows, vol, cut = coding_tree_graph.quotient_rows(indptr, indices, weight, a.sum(1), label, k)
+    *rows, vol, cut = coding_tree_layers.quotient(indptr, indices, weight, a.sum(1), label, k)
     expected = s.T @ a @ s
     np.fill_diagonal(expected, 0)
     assert np.array_equal(dense(*rows, k), expected)
@@ -152,6 +152,37 @@ def test_quotient_and_parts_are_blocks_of_the_dense_matrix(block, random):
     assert np.array_equal(dense(*rows, n), (a * (s @ s.T))[np.ix_(order, order)])
 
 
-def test_first_seen():
-    label = np.array([2, 2, 0, 1, 0], np.int32)
-    assert coding_tree_graph.first_seen(label, 3).tolist() == [0, 0, 1, 2, 1]
+def test_levels_are_numbered_by_first_node():
+    # Two components, nodes 0 2 4 and 1 3 of one graph; rows 0 and 1 hold two layers.
+    ptr, order, graph_ptr = np.array([0, 3, 5]), np.array([0, 2, 4, 1, 3], np.int32), np.array([0, 2])
+    labels = np.array([[1, 0, 1, 1, 0], [0, 0, 0, 0, 0]], np.int32)
+    nums, low = np.array([[2, 2], [1, 1]]), np.zeros(2, np.int64)
+    below = np.arange(5, dtype=np.int32)
+    above, cluster, super_ptr = coding_tree_layers.number_level(
+        ptr, order, graph_ptr, labels, nums, low, 0, below, 5
+    )
+    assert cluster.tolist() == above.tolist() == [0, 1, 2, 3, 0]
+    assert super_ptr.tolist() == [0, 4]
+    above, cluster, super_ptr = coding_tree_layers.number_level(
+        ptr, order, graph_ptr, labels, nums, low, 1, above, 4
+    )
+    assert above.tolist() == [0, 1, 0, 1, 0]
+    assert cluster.tolist() == [0, 1, 0, 1] and super_ptr.tolist() == [0, 2]
+
+
+def test_the_better_step_is_taken_and_ties_go_to_the_leaves():
+    ptr = np.array([0, 1, 2, 3, 4])
+    up = [np.array([7, 7, 7, 7], np.int32), np.array([4, 4, 4, 4]), np.array([1.0, 1.0, 1.0, 0.0])]
+    down = [np.array([9, 9, 9, 9], np.int32), np.array([2, 3, 2, 2]), np.array([0.5, 2.0, 1.0, 5.0])]
+    bottom, top = ([np.array([8] * 4, np.int32), np.array([3, 3, 3, 2])] for _ in range(2))
+    labels, nums = np.zeros((3, 4), np.int32), np.zeros((3, 4), np.int64)
+    low, high = np.ones(4, np.int64), np.ones(4, np.int64)
+    new_up, new_down = np.ones(4, np.bool_), np.ones(4, np.bool_)
+    coding_tree_layers.take_steps(ptr, *up, *down, *bottom, *top, low, high, labels, nums, new_up, new_down)
+    # Better below; better above; equal; two clusters under the root cannot be joined.
+    assert low.tolist() == [0, 1, 0, 0] and high.tolist() == [1, 2, 1, 1]
+    assert labels.tolist() == [[7, 0, 7, 7], [0, 0, 0, 0], [0, 9, 0, 0]]
+    assert nums.tolist() == [[4, 0, 4, 4], [0, 0, 0, 0], [0, 3, 0, 0]]
+    assert bottom[0].tolist() == [7, 8, 7, 7] and top[0].tolist() == [8, 9, 8, 8]
+    assert bottom[1].tolist() == [4, 3, 4, 4] and top[1].tolist() == [3, 3, 3, 2]
+    assert new_up.tolist() == [True, False, True, True] and new_down.tolist() == [False, True, False, False]

@@ -1,15 +1,13 @@
-"""What coding trees are built on: simple graphs, their parts, their quotients, and entropy gains."""
+"""What coding trees are built on: simple undirected graphs, their parts side by side."""
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 from numba import njit
 
 from tgp.kernels._prims import scan
 
-__all__ = ["first_seen", "leaf_gain", "quotient_rows", "reorder", "root_gain", "row_sums", "simple_rows"]
+__all__ = ["reorder", "row_sums", "simple_rows"]
 
 
 @njit(cache=True, nogil=True)
@@ -107,120 +105,3 @@ def row_sums(indptr, weight, ptr):
             all_ += d
         total[p] = all_
     return degree, total
-
-
-@njit(cache=True, nogil=True)
-def quotient_rows(indptr, indices, weight, degree, label, num_labels):
-    """The graph whose nodes are the labels: ``(indptr, indices, weight, vol, cut)``.
-
-    Weights between labels add up; rows are not sorted.
-    """
-    num_nodes = indptr.shape[0] - 1
-    counts = np.zeros(num_labels, np.int64)
-    for i in range(num_nodes):
-        counts[label[i]] += 1
-    ptr = scan(counts)
-    for c in range(num_labels):
-        counts[c] = ptr[c]
-    order = np.empty(num_nodes, np.int32)
-    for i in range(num_nodes):
-        order[counts[label[i]]] = i
-        counts[label[i]] += 1
-    slot = np.empty(num_labels, np.int64)
-    out_ptr = np.empty(num_labels + 1, np.int64)
-    out = np.empty(indices.shape[0], np.int32)
-    value = np.empty(indices.shape[0])
-    vol = np.zeros(num_labels)
-    cut = np.zeros(num_labels)
-    for c in range(num_labels):
-        slot[c] = -1
-    size = np.int64(0)
-    for c in range(num_labels):
-        out_ptr[c] = size
-        for at in range(ptr[c], ptr[c + 1]):
-            i = order[at]
-            vol[c] += degree[i]
-            for e in range(indptr[i], indptr[i + 1]):
-                d = label[indices[e]]
-                if d == c:
-                    continue
-                cut[c] += weight[e]
-                if slot[d] < out_ptr[c]:
-                    slot[d] = size
-                    out[size] = d
-                    value[size] = weight[e]
-                    size += 1
-                else:
-                    value[slot[d]] += weight[e]
-    out_ptr[num_labels] = size
-    return out_ptr, out[:size], value[:size], vol, cut
-
-
-@njit(cache=True, nogil=True)
-def leaf_gain(part_ptr, part_comp, active, degree, label, groups, group_vol, group_cut, total, num_nodes):
-    """Entropy gained by a layer of groups between the nodes and their parts, per component and node.
-
-    Args:
-        part_ptr, part_comp: nodes of each part, component of each part (ascending).
-        active: ``[P]`` bool.
-        degree: ``[N]`` volume of each node, in the order of parts.
-        label, groups, group_vol, group_cut: what ``cut_trees`` made of the parts alone.
-        total, num_nodes: ``[C]`` volume and number of nodes of the components.
-    """
-    gain = np.zeros(total.shape[0])
-    vol = np.empty(degree.shape[0])
-    for p in range(part_comp.shape[0]):
-        lo, hi = part_ptr[p], part_ptr[p + 1]
-        if not active[p] or hi - lo <= 2:
-            continue
-        whole = total[part_comp[p]]
-        part_vol = 0.0
-        for c in range(lo, lo + groups[p]):
-            vol[c] = 0.0
-        for i in range(lo, hi):
-            part_vol += degree[i]
-            vol[lo + label[i]] += degree[i]
-        old, new = 0.0, 0.0
-        for i in range(lo, hi):
-            old -= degree[i] / whole * math.log2(degree[i] / part_vol)
-            new -= degree[i] / whole * math.log2(degree[i] / vol[lo + label[i]])
-        for c in range(lo, lo + groups[p]):
-            # What a group shares with itself is the same in its part and in the whole graph.
-            boundary = vol[c] - (group_vol[c] - group_cut[c])
-            new -= boundary / whole * math.log2(vol[c] / part_vol)
-        gain[part_comp[p]] += old - new
-    for c in range(gain.shape[0]):
-        gain[c] /= num_nodes[c]
-    return gain
-
-
-@njit(cache=True, nogil=True)
-def root_gain(item_ptr, active, vol, cut, label, groups, group_vol, group_cut, total):
-    """Entropy gained by a layer of groups under the root, per component and item (0 where not active)."""
-    gain = np.zeros(total.shape[0])
-    for c in range(total.shape[0]):
-        if not active[c]:
-            continue
-        lo, hi = item_ptr[c], item_ptr[c + 1]
-        old, new = 0.0, 0.0
-        for i in range(lo, hi):
-            old -= cut[i] / total[c] * math.log2(vol[i] / total[c])
-            new -= cut[i] / total[c] * math.log2(vol[i] / group_vol[lo + label[i]])
-        for k in range(lo, lo + groups[c]):
-            new -= group_cut[k] / total[c] * math.log2(group_vol[k] / total[c])
-        gain[c] = (old - new) / (hi - lo)
-    return gain
-
-
-@njit(cache=True, nogil=True)
-def first_seen(label, num_labels):
-    """Number labels in the order they first occur."""
-    seen = np.zeros(num_labels, np.int32)
-    out = np.empty(label.shape[0], np.int32)
-    count = 0
-    for i in range(label.shape[0]):
-        if seen[label[i]] == 0:
-            count += 1
-            seen[label[i]] = count
-        out[i] = seen[label[i]] - 1
-    return out

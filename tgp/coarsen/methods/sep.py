@@ -75,17 +75,6 @@ class _Groups(NamedTuple):
     cut: FloatArray
 
 
-class _Layer(NamedTuple):
-    """A partition of every component, and the entropy it gained per node or item.
-
-    ``label`` counts inside a component, ``num`` is the number of labels of each component.
-    """
-
-    label: IndexArray
-    num: PtrArray
-    gain: FloatArray
-
-
 class _Forest(NamedTuple):
     """Connected components side by side: position ``i`` is node ``order[i]`` of the block."""
 
@@ -96,15 +85,13 @@ class _Forest(NamedTuple):
     degree: FloatArray
     total: FloatArray
 
-    @property
-    def sizes(self) -> PtrArray:
-        """Number of nodes of each component."""
-        return np.diff(self.ptr)
 
-    def blockwise(self, layer: _Layer) -> tuple[IndexArray, PtrArray]:
-        """Labels that count through all components, and where those of each component start."""
-        ptr = _offsets(layer.num)
-        return (layer.label + np.repeat(ptr[:-1], self.sizes)).astype(np.int32), ptr
+class _Candidate(NamedTuple):
+    """A layer that may come next: label inside the component, labels per component, entropy gained."""
+
+    label: IndexArray
+    num: PtrArray
+    gain: FloatArray
 
 
 def assign(block: BlockCSR, params: SEPParams, draw: Draw) -> Assignment:
@@ -116,36 +103,35 @@ def assign(block: BlockCSR, params: SEPParams, draw: Draw) -> Assignment:
     creation in the tree.
     """
     forest = _forest(block)
-    label, ptr = forest.blockwise(_first_layer(forest))
+    groups = _first_layer(forest)
+    start = _offsets(groups.num)
     cluster = np.empty(block.num_nodes, np.int32)
-    cluster[forest.order] = label
-    return Assignment("hard", ptr[forest.graph_ptr], cluster)
+    cluster[forest.order] = groups.label + np.repeat(start[:-1], np.diff(forest.ptr))
+    return Assignment("hard", start[forest.graph_ptr], cluster)
 
 
 def assign_levels(block: BlockCSR, params: SEPParams, draw: Draw, num_levels: int) -> list[Assignment]:
     """Several levels from one tree of height ``num_levels + 1``; level l is the ancestor l above the leaves.
 
     The groups of the height-2 tree stay one of the layers; the others refine below them or coarsen
-    above, whichever gains more entropy per node. In small graphs layers without effect come first.
-    Supernodes are numbered in the order their first node occurs.
+    above, whichever gains more entropy per node or item, ties to the leaves. In small graphs layers without effect
+    come first. Supernodes are numbered in the order their first node occurs.
     """
-    from tgp.kernels import coding_tree_graph as kernels
+    from tgp.kernels import coding_tree_layers as kernels
 
     if num_levels == 1:
         return [assign(block, params, draw)]
     forest = _forest(block)
-    levels: list[Assignment] = []
+    labels, nums, low = _grow(forest, num_levels)
     below = np.arange(block.num_nodes, dtype=np.int32)
     size = block.num_nodes
-    for layer in _grow(forest, num_levels):
-        label, ptr = forest.blockwise(layer)
-        by_node = np.empty(block.num_nodes, np.int32)
-        by_node[forest.order] = label
-        above = kernels.first_seen(by_node, int(ptr[-1]))
-        cluster = np.empty(size, np.int32)
-        cluster[below] = above
-        levels.append(Assignment("hard", ptr[forest.graph_ptr], cluster))
-        below, size = above, int(ptr[-1])
+    levels: list[Assignment] = []
+    for level in range(num_levels):
+        below, cluster, super_ptr = kernels.number_level(
+            forest.ptr, forest.order, forest.graph_ptr, labels, nums, low, level, below, size
+        )
+        levels.append(Assignment("hard", super_ptr, cluster))
+        size = int(super_ptr[-1])
     return levels
 
 
@@ -209,86 +195,64 @@ def _trees(
     return out
 
 
-def _first_layer(forest: _Forest) -> _Layer:
+def _first_layer(forest: _Forest) -> _Groups:
     every = np.ones(len(forest.total), np.bool_)
-    degree = forest.degree
-    groups = _trees(forest.rows, forest.ptr, every, degree, degree, forest.total)
-    return _Layer(groups.label, groups.num, np.zeros(len(forest.total)))
+    return _trees(forest.rows, forest.ptr, every, forest.degree, forest.degree, forest.total)
 
 
-def _leaf_up(forest: _Forest, bottom: _Layer, active: BoolArray) -> _Layer:
-    """A finer layer below ``bottom``, in the active components."""
-    from tgp.kernels import coding_tree_graph as kernels
+def _leaf_up(forest: _Forest, label: IndexArray, num: PtrArray, active: BoolArray, up: _Candidate) -> None:
+    """Fill ``up`` with a finer layer below the given one, in the active components."""
+    from tgp.kernels import coding_tree_graph, coding_tree_layers
 
-    label, ptr = forest.blockwise(bottom)
-    order, part_ptr, *inner = kernels.reorder(*forest.rows, label, int(ptr[-1]))
-    component = np.repeat(np.arange(len(forest.total)), bottom.num)
-    chosen = active[component]
-    degree, total = kernels.row_sums(inner[0], inner[2], part_ptr)
-    groups = _trees(_Rows(*inner), part_ptr, chosen, degree, degree, total)
-    gain = kernels.leaf_gain(
-        part_ptr, component, chosen, forest.degree[order], *groups, forest.total, forest.sizes
+    part, component, chosen = coding_tree_layers.split_layer(forest.ptr, label, num, active)
+    order, ptr, *inner = coding_tree_graph.reorder(*forest.rows, part, len(component))
+    degree, total = coding_tree_graph.row_sums(inner[0], inner[2], ptr)
+    groups = _trees(_Rows(*inner), ptr, chosen, degree, degree, total)
+    coding_tree_layers.finer_layer(
+        forest.ptr, order, ptr, component, active, forest.degree, forest.total, *groups, *up
     )
-    start = _offsets(groups.num)
-    finer = np.empty(len(order), np.int64)
-    finer[order] = groups.label + np.repeat(start[:-1], np.diff(part_ptr))
-    finer -= np.repeat(start[ptr[:-1]], forest.sizes)
-    return _Layer(finer.astype(np.int32), np.diff(start[ptr]), gain)
 
 
-def _root_down(forest: _Forest, top: _Layer, active: BoolArray) -> _Layer:
-    """A coarser layer above ``top``, in the active components."""
-    from tgp.kernels import coding_tree_graph as kernels
+def _root_down(
+    forest: _Forest, label: IndexArray, num: PtrArray, active: BoolArray, down: _Candidate
+) -> None:
+    """Fill ``down`` with a coarser layer above the given one, in the active components."""
+    from tgp.kernels import coding_tree_layers as kernels
 
-    item, ptr = forest.blockwise(top)
-    *rows, vol, cut = kernels.quotient_rows(*forest.rows, forest.degree, item, int(ptr[-1]))
+    item, _, _ = kernels.split_layer(forest.ptr, label, num, active)
+    ptr = _offsets(num)
+    *rows, vol, cut = kernels.quotient(*forest.rows, forest.degree, item, int(ptr[-1]))
     groups = _trees(_Rows(*rows), ptr, active, vol, cut, forest.total)
-    gain = kernels.root_gain(ptr, active, vol, cut, *groups, forest.total)
-    return _Layer(groups.label[item], groups.num, gain)
+    kernels.coarser_layer(forest.ptr, item, ptr, active, vol, cut, forest.total, *groups, *down)
 
 
-def _grow(forest: _Forest, num_levels: int) -> list[_Layer]:
-    """Layers of the trees of height ``num_levels + 1``, bottom first.
+def _grow(forest: _Forest, num_levels: int) -> tuple[IndexArray, PtrArray, PtrArray]:
+    """Layers of the trees of height ``num_levels + 1``, as ``labels[row, node]`` and ``nums[row, component]``.
 
-    Every component takes the better of two steps at a time, ties to the leaves; the step it did not
-    take stays valid.
+    Those of component ``c`` stand in the rows ``low[c], ..., low[c] + num_levels - 1``, bottom first.
     """
-    num = len(forest.total)
-    owner = np.repeat(np.arange(num), forest.sizes)
+    from tgp.kernels import coding_tree_layers as kernels
 
-    def pick(condition: BoolArray, yes: _Layer, no: _Layer) -> _Layer:
-        """``yes`` in the components where the condition holds, ``no`` in the others."""
-        return _Layer(
-            np.where(condition[owner], yes.label, no.label),
-            np.where(condition, yes.num, no.num),
-            np.where(condition, yes.gain, no.gain),
-        )
-
-    bottom = top = up = down = _first_layer(forest)
-    place, component = np.arange(len(owner)), np.arange(num)
+    nodes, parts = len(forest.degree), len(forest.total)
+    first = _first_layer(forest)
     # The first layer stands in the middle row; each component grows down and up from there.
-    labels = np.tile(bottom.label, (2 * num_levels - 1, 1))
-    counts = np.tile(bottom.num, (2 * num_levels - 1, 1))
-    low = np.full(num, num_levels - 1)
+    labels = np.zeros((2 * num_levels - 1, nodes), np.int32)
+    nums = np.ones((2 * num_levels - 1, parts), np.int64)
+    labels[num_levels - 1], nums[num_levels - 1] = first.label, first.num
+    low = np.full(parts, num_levels - 1, np.int64)
     high = low.copy()
-    new_up = new_down = np.ones(num, np.bool_)
+    bottom, top = (first.label, first.num), (first.label.copy(), first.num.copy())
+    up, down = (
+        _Candidate(np.zeros(nodes, np.int32), np.ones(parts, np.int64), np.zeros(parts)) for _ in range(2)
+    )
+    new_up, new_down = np.ones(parts, np.bool_), first.num >= 3
     for _ in range(num_levels - 1):
-        raisable = top.num >= 3
         if new_up.any():
-            up = pick(new_up, _leaf_up(forest, bottom, new_up), up)
+            _leaf_up(forest, *bottom, new_up, up)
         if new_down.any():
-            down = pick(new_down, _root_down(forest, top, new_down & raisable), down)
-        raised = raisable & (up.gain < down.gain)
-        bottom, top = pick(raised, bottom, up), pick(raised, down, top)
-        low, high = low - ~raised, high + raised
-        step, row = pick(raised, down, up), np.where(raised, high, low)
-        labels[row[owner], place] = step.label
-        counts[row, component] = step.num
-        new_up, new_down = ~raised, raised
-    return [
-        _Layer(labels[(low + l)[owner], place], counts[low + l, component], up.gain)
-        for l in range(num_levels)
-    ]
+            _root_down(forest, *top, new_down, down)
+        kernels.take_steps(forest.ptr, *up, *down, *bottom, *top, low, high, labels, nums, new_up, new_down)
+    return labels, nums, low
 
 
 def _cost(
