@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -11,6 +10,7 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 from torch_geometric.data.data import BaseData
 
+from tgp.data.build import clone_with
 from tgp.data.collate import LevelCountError, collate, separate
 from tgp.data.levels import Attributes, LevelArrays, graph_ids, level_attributes, table_attributes
 from tgp.ragged import GraphTable
@@ -112,21 +112,20 @@ def pooled_levels(
 
 
 def _new_batch(attributes: Attributes, num_graphs: int) -> PooledBatch:
-    """A batch around ready attributes. A copy of a prototype costs a tenth of PyG's constructor."""
-    global _prototype
-    if _prototype is None:
-        _prototype = PooledBatch(_base_cls=Data)
-    batch = copy.copy(_prototype)
-    store = batch._store
-    store._mapping = attributes.mapping
-    store.__dict__.update(attributes.private)
-    store._num_graphs = num_graphs
-    store._slice_dict = attributes.slices
-    store._inc_dict = attributes.incs
-    return batch
+    """A batch around ready attributes."""
+    prototype = _prototypes.get("batch")
+    if prototype is None:
+        prototype = _prototypes["batch"] = PooledBatch(_base_cls=Data)
+    private = {
+        **attributes.private,
+        "_num_graphs": num_graphs,
+        "_slice_dict": attributes.slices,
+        "_inc_dict": attributes.incs,
+    }
+    return clone_with(prototype, attributes.mapping, private)
 
 
-_prototype: PooledBatch | None = None
+_prototypes: dict[str, PooledBatch] = {}
 
 
 def _position(idx: int, count: int) -> int:

@@ -19,6 +19,7 @@ from torch import Tensor
 from torch_geometric.data import Data, InMemoryDataset
 from torch_geometric.data.data import BaseData
 
+from tgp.data.build import make_data, paused_gc
 from tgp.errors import DatasetError, InputError
 from tgp.ragged import BlockCSR, Field, GraphTable
 from tgp.ragged.block import PtrArray
@@ -94,7 +95,7 @@ def table_to_block(table: GraphTable) -> BlockCSR:
         raise DatasetError(str(error)) from error
 
 
-def table_to_data(table: GraphTable, cls: type[Data] = Data) -> list[Data]:
+def table_to_data(table: GraphTable) -> list[Data]:
     """The graphs of a table as ``Data`` objects: the inverse of :func:`graphs_to_table`.
 
     Tensors are views into the table's arrays. A graph whose remaining attributes do not tell its number of nodes
@@ -103,12 +104,9 @@ def table_to_data(table: GraphTable, cls: type[Data] = Data) -> list[Data]:
     columns = {name: _column(field) for name, field in table.fields.items()}
     if not any(f.form == "rows" and n in NODE_KEYS for n, f in table.fields.items()):
         columns.setdefault("num_nodes", np.diff(table.node_ptr).tolist())
-    graphs = []
-    for values in zip(*columns.values(), strict=True) if columns else ((),) * table.num_graphs:
-        data = cls()
-        data._store._mapping.update(zip(columns, values, strict=True))
-        graphs.append(data)
-    return graphs
+    rows = zip(*columns.values(), strict=True) if columns else ((),) * table.num_graphs
+    with paused_gc():
+        return [make_data(dict(zip(columns, values, strict=True))) for values in rows]
 
 
 def _column(field: Field) -> list[Any]:

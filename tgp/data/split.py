@@ -11,19 +11,13 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from tgp.data.build import make_data, paused_gc
 from tgp.data.levels import REPRESENTATIVE, LevelArrays, as_tensor, select_output
 from tgp.select.base_select import SelectOutput
 
-__all__ = ["levels_to_data", "make_data"]
+__all__ = ["levels_to_data"]
 
 Array = npt.NDArray[Any]
-
-
-def make_data(mapping: dict[str, Any]) -> Data:
-    """A ``Data`` around ready attributes."""
-    data = Data()
-    data._store._mapping = mapping
-    return data
 
 
 def levels_to_data(levels: Sequence[LevelArrays], methods: Sequence[str]) -> list[list[Data]]:
@@ -35,8 +29,9 @@ def levels_to_data(levels: Sequence[LevelArrays], methods: Sequence[str]) -> lis
         return []
     if len(levels[0].super_ptr) == 2:
         return [_single(levels, methods)]
-    columns = [_split(level, method) for level, method in zip(levels, methods, strict=True)]
-    return [list(row) for row in zip(*columns, strict=True)]
+    with paused_gc():
+        columns = [_split(level, method) for level, method in zip(levels, methods, strict=True)]
+        return [list(row) for row in zip(*columns, strict=True)]
 
 
 def _single(levels: Sequence[LevelArrays], methods: Sequence[str]) -> list[Data]:
