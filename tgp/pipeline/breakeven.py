@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from tgp.coarsen.run import coarsen_safe
-from tgp.coarsen.schedule import Schedule
 from tgp.pipeline.jobs import topology
+from tgp.pipeline.keep import unfold
 from tgp.pipeline.source import table_block
 from tgp.ragged import GraphTable
 from tgp.store import StoreReader
@@ -40,9 +40,7 @@ def measure_epoch(path: str, names: list[str], online_seconds: float | None = No
     step = next(s for s in (7919, 104729, 1299709, 1) if np.gcd(s, total) == 1)
     order = np.arange(total) * step % total
     batches = [order[i : i + BATCH_SIZE] for i in range(0, total, BATCH_SIZE)]
-    schedules = [
-        (Schedule.from_json(list(reader.hierarchies[n].schedule)), reader.hierarchies[n].seed) for n in names
-    ]
+    schedules = [(unfold(reader.hierarchies[n].schedule)[0], reader.hierarchies[n].seed) for n in names]
     fields = [f for f in ("edge_index", "edge_weight") if f in reader.fields]
 
     def online(graphs: GraphTable) -> None:

@@ -45,6 +45,7 @@ class CoarsenConfig:
         out: directory of the store; default ``pooled/<dataset>``.
         poolers: one schedule per hierarchy.
         names: a name per hierarchy; default made from the schedule.
+        only_levels: positions of the levels to store; a stored level then maps from the stored level before it.
         seed: seed of every random choice.
         workers: worker processes.
         scheduler: address of a Dask scheduler, or its scheduler file.
@@ -66,6 +67,7 @@ class CoarsenConfig:
     out: Path | None = None
     poolers: tuple[str, ...] = DEFAULT_POOLERS
     names: tuple[str, ...] = ()
+    only_levels: tuple[int, ...] | None = None
     seed: int = 0
     workers: int = 1
     scheduler: str | None = None
@@ -136,11 +138,20 @@ def store_name(dataset: str) -> str:
     return re.sub(r"[^A-Za-z0-9._=+-]+", "-", word).strip("-.") or "dataset"
 
 
-def hierarchy_name(schedule: object) -> str:
+def hierarchy_name(schedule: object, only_levels: tuple[int, ...] | None = None) -> str:
     """A name for a schedule that can be part of a file name: ``ndp,eigen:k=4*2`` -> ``ndp-eigen+k=4-x2``."""
     text = str(schedule).replace("*", "-x").replace(",", "-").replace(":", "+")
     text = re.sub(r"[^A-Za-z0-9_+=-]+", "_", text)
-    return text[:80]
+    kept = "" if only_levels is None else "-only=" + "+".join(map(str, only_levels))
+    return text[: 80 - len(kept)] + kept
+
+
+def parse_levels(text: str) -> tuple[int, ...]:
+    """``"1,3"`` as ``(1, 3)``."""
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise InputError(f"expected levels such as 1,3, got {text!r}", field="only_levels") from None
 
 
 def parse_shard(text: str) -> tuple[int, int]:
@@ -160,7 +171,11 @@ def from_options(options: Mapping[str, Any]) -> dict[str, Any]:
     Names that are no fields are ignored; ``no_metrics`` is understood; texts of ``shard`` and ``shard_size`` are read.
     """
     fields = {f.name for f in dataclasses.fields(CoarsenConfig)}
-    readers: dict[str, Callable[[Any], Any]] = {"shard": parse_shard, "shard_size": size_in_bytes}
+    readers: dict[str, Callable[[Any], Any]] = {
+        "shard": parse_shard,
+        "shard_size": size_in_bytes,
+        "only_levels": parse_levels,
+    }
     given: dict[str, Any] = {"metrics": False} if options.get("no_metrics") else {}
     for name, value in options.items():
         if name not in fields or value is None or value is False or value in ([], ()):
@@ -208,6 +223,8 @@ def _typed(path: Path, name: str, value: Any, kind: str) -> Any:
     """A TOML value as the type of its field."""
     if name == "shard":
         return parse_shard(str(value))
+    if name == "only_levels" and isinstance(value, list) and all(type(item) is int for item in value):
+        return tuple(value)
     if kind.startswith("tuple[str"):
         items = [value] if isinstance(value, str) else value
         if isinstance(items, list) and all(isinstance(item, str) for item in items):

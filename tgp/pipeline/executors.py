@@ -6,6 +6,7 @@ import contextlib
 import multiprocessing
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from typing import Any
@@ -18,6 +19,9 @@ __all__ = ["open_executor"]
 
 CONNECT_TIMEOUT = 10.0
 """Seconds to wait for a Dask scheduler."""
+
+CLOSE_TIMEOUT = 1.0
+"""Seconds to wait for a pool whose workers were killed."""
 
 
 @contextlib.contextmanager
@@ -66,9 +70,13 @@ def _processes(workers: int) -> Iterator[Executor]:
         yield pool
         pool.shutdown()
     except BaseException:
-        pool.shutdown(wait=False, cancel_futures=True)
         for child in set(multiprocessing.active_children()) - before:
             child.kill()
+        # The pool's own thread now closes its pipes. Leaving earlier makes the interpreter complain at exit,
+        # waiting for ever is no way to leave either: a full pipe may keep that thread.
+        closing = threading.Thread(target=pool.shutdown, kwargs={"cancel_futures": True}, daemon=True)
+        closing.start()
+        closing.join(CLOSE_TIMEOUT)
         raise
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tgp.coarsen.run import coarsen_safe
-from tgp.coarsen.schedule import Schedule
+from tgp.pipeline.keep import keep_levels, unfold
 from tgp.pipeline.source import slice_table, table_block
 from tgp.ragged import BlockCSR, GraphTable
 from tgp.store import FailureRecord, StoreWriter
@@ -68,11 +68,12 @@ def run_job(job: HierarchyJob) -> JobReport:
     """Coarsen, measure, write."""
     started = time.perf_counter()
     wanted = job.writer.spec.hierarchy(job.name)
-    schedule = Schedule.from_json(wanted.schedule)
+    schedule, lengths = unfold(wanted.schedule)
     block = table_block(job.graphs)
     with _ONE_AT_A_TIME:
         before = time.perf_counter()
         hierarchy, failed = coarsen_safe(block, schedule, wanted.seed)
+        hierarchy = keep_levels(hierarchy, lengths)
         engine_seconds = time.perf_counter() - before
         metrics = None
         if job.metrics:
@@ -94,7 +95,7 @@ def warm_up(schedules: list[list[dict[str, Any]]], metrics: bool = True) -> floa
     block = BlockCSR.from_edge_index(edges, node_ptr=[0, 24])
     with _ONE_AT_A_TIME:
         for schedule in schedules:
-            hierarchy, _ = coarsen_safe(block, Schedule.from_json(schedule))
+            hierarchy, _ = coarsen_safe(block, unfold(schedule)[0])
             if metrics:
                 from tgp.coarsen.metrics import hierarchy_metrics
 

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.coarsen.run import coarsen_safe
-from tgp.coarsen.schedule import Schedule
 from tgp.errors import InputError, TgpError
 from tgp.pipeline.jobs import topology
+from tgp.pipeline.keep import keep_levels, unfold
 from tgp.pipeline.source import table_block
 from tgp.ragged import Level
 from tgp.store import Finding, LevelArrays, StoreReader
@@ -50,7 +50,7 @@ def recheck(
     done = 0
     for name, info in reader.hierarchies.items():
         try:
-            schedule = Schedule.from_json(list(info.schedule))
+            schedule, lengths = unfold(info.schedule)
         except TgpError as error:
             found.append(
                 Finding(store_format.MANIFEST, "schedule", None, f"{name} cannot be recomputed: {error}")
@@ -61,7 +61,7 @@ def recheck(
             graphs = reader.gather_graphs(batch, fields)
             block = table_block(topology(graphs, 0, len(batch)))
             hierarchy, _ = coarsen_safe(block, schedule, info.seed)
-            for number, level in enumerate(hierarchy.levels):
+            for number, level in enumerate(keep_levels(hierarchy, lengths).levels):
                 stored = reader.gather_level(batch, name, number)
                 found += _findings(reader, batch, name, number, level, stored)
             done += len(batch)

@@ -17,6 +17,7 @@ from tgp.pipeline.breakeven import BATCH_SIZE, measure_epoch
 from tgp.pipeline.config import DEFAULT_SHARD_SIZE, CoarsenConfig, hierarchy_name
 from tgp.pipeline.executors import open_executor
 from tgp.pipeline.jobs import HierarchyJob, JobReport, run_job, topology, warm_up
+from tgp.pipeline.keep import fold
 from tgp.pipeline.report import BreakEven, RunPlan, Summary, describe_manifest
 from tgp.pipeline.source import Source, open_source, slice_table
 from tgp.store import HierarchySpec, StoreSpec, StoreWriter, Task, data_digest, read_spec
@@ -126,14 +127,15 @@ def _prepare(config: CoarsenConfig) -> _Prepared:
 
 
 def _hierarchies(config: CoarsenConfig, schedules: Sequence[Schedule]) -> tuple[HierarchySpec, ...]:
-    names = config.names or tuple(hierarchy_name(s) for s in schedules)
+    names = config.names or tuple(hierarchy_name(s, config.only_levels) for s in schedules)
     if len({n.lower() for n in names}) != len(names):
         raise InputError(
             f"hierarchies need different names, got {', '.join(names)}",
             field="names",
             hint="the same schedule was given twice, or --name is needed to tell them apart",
         )
-    return tuple(HierarchySpec(n, s.to_json(), config.seed) for n, s in zip(names, schedules, strict=True))
+    folded = [fold(schedule, config.only_levels) for schedule in schedules]
+    return tuple(HierarchySpec(n, s, config.seed) for n, s in zip(names, folded, strict=True))
 
 
 def _plan(config: CoarsenConfig, source: Source, schedules: Sequence[Schedule]) -> Plan:

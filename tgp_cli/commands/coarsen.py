@@ -29,6 +29,7 @@ Dataset = Annotated[str | None, _option("--dataset", "-d", help=_DATASET)]
 Root = Annotated[Path | None, _option(help="Where datasets are kept. Default $TGP_DATA or ./data.")]
 Out = Annotated[Path | None, _option("--out", "-o", help="Directory of the store. Default pooled/<dataset>.")]
 Names = Annotated[list[str] | None, _option("--name", help="Name of a hierarchy, one per --pooler.")]
+Levels = Annotated[str | None, _option(metavar="0,2", help="Store only these levels; the first is 0.")]
 Seed = Annotated[int | None, _option(help="Seed of every random choice. Default 0.")]
 Scheduler = Annotated[str | None, _option(help="Address or file of a Dask scheduler.")]
 Shard = Annotated[str | None, _option(metavar="I/N", help="Do part I (from 0) of N, for job arrays.")]
@@ -53,6 +54,7 @@ def command(
     root: Root = None,
     out: Out = None,
     names: Names = None,
+    only_levels: Levels = None,
     seed: Seed = None,
     workers: WorkersOpt = None,
     scheduler: Scheduler = None,
