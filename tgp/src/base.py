@@ -37,6 +37,7 @@ class PoolCall:
         batch_size: number of graphs, where known.
         num_nodes: ``N``, where features do not tell.
         extra: further keywords of the call, handed to the selector.
+        edges: the edge list and weights behind a padded ``adj``, where there is one.
         view: the layout view of assignment and adjacency, once made.
     """
 
@@ -50,6 +51,7 @@ class PoolCall:
     batch_size: int | None = None
     num_nodes: int | None = None
     extra: dict[str, Any] = field(default_factory=dict)
+    edges: tuple[Any, Tensor | None, Tensor | None] | None = None
     view: LayoutView | None = None
 
 
@@ -317,7 +319,7 @@ class SRCPooling(nn.Module):
         return f"{type(self).__name__}(\n{lines})"
 
 
-_FIELDS = tuple(name for name in PoolCall.__dataclass_fields__ if name not in ("extra", "view"))
+_FIELDS = tuple(name for name in PoolCall.__dataclass_fields__ if name not in ("edges", "extra", "view"))
 
 
 def _to_call(kwargs: dict[str, Any]) -> PoolCall:

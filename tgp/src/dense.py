@@ -25,6 +25,9 @@ from tgp.utils.ops.connectivity import Container, connectivity_to_edge_index, is
 
 __all__ = ["DenseSRCPooling", "LossTerm"]
 
+_EDGE_COST = 8
+"""A product over one edge costs about as much as one over this many entries of a dense matrix (measured)."""
+
 
 @dataclass(frozen=True)
 class LossTerm:
@@ -132,6 +135,8 @@ class DenseSRCPooling(SRCPooling):
         if not self.batched:
             return super().prepare(call)
         call.so = call.so if self.honours_so else None
+        if call.adj is not None and not is_dense_adj(call.adj):
+            call.edges = (call.adj, call.edge_weight, call.batch)
         call.x, call.adj, call.mask = self._ensure_batched_inputs(
             call.x, call.adj, call.edge_weight, call.batch, call.mask, batch_size=call.batch_size
         )
@@ -173,11 +178,28 @@ class DenseSRCPooling(SRCPooling):
         if call.view is None:
             if is_dense_adj(call.adj):
                 adj = call.adj.mT if self.adj_transpose else call.adj
-                call.view = DenseView(so.s, adj, call.mask, clean=True)
+                call.view = DenseView(so.s, adj, call.mask, clean=True, edges=self._padded_edges(call))
             else:
                 index, weight = connectivity_to_edge_index(call.adj, call.edge_weight)
                 call.view = SegmentView(so.s, index, weight, call.batch, call.batch_size)
         return call.view
+
+    @staticmethod
+    def _padded_edges(call: PoolCall) -> tuple[Tensor, Tensor, Tensor | None] | None:
+        """The edges of a padded batch, where products over them beat dense ones: few edges, on a CPU."""
+        if call.edges is None or call.adj.device.type != "cpu":
+            return None
+        adj, edge_weight, batch = call.edges
+        index, weight = connectivity_to_edge_index(adj, edge_weight)
+        graphs, size = call.adj.shape[:2]
+        if index.size(1) * _EDGE_COST > graphs * size * size:
+            return None
+        source, target = index
+        if graphs > 1:
+            layout = GraphLayout(batch, batch.numel(), graphs)
+            layout.max_count = size
+            source, target = layout.slot[source], layout.slot[target]
+        return source, target, weight
 
     def loss(self, call: PoolCall, so: SelectOutput) -> dict[str, Tensor] | None:
         """The declared loss terms of this call."""
@@ -292,7 +314,8 @@ class DenseSRCPooling(SRCPooling):
         if not layout.single:
             graph_start = layout.batch * size
             source, target = layout.slot[source], layout.slot[target] - graph_start[target]
-        flat = weight.new_zeros(layout.batch_size * size * size).index_add(0, source * size + target, weight)
+        flat = weight.new_zeros(layout.batch_size * size * size)
+        flat.index_add_(0, source * size + target, weight)  # in place: a second array of this size is slow
         return flat.view(layout.batch_size, size, size)
 
     def _ensure_batched_inputs(

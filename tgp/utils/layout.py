@@ -134,10 +134,17 @@ class DenseView(LayoutView):
         adj: ``[B, N, N]`` (or ``[N, N]``), or ``None`` for formulas that need none.
         mask: ``[B, N]`` real nodes; all if absent.
         clean: rows of ``s`` outside ``mask`` are zero already, as selectors make them.
+        edges: the same adjacency as ``(source, target, weight)`` over flattened rows (weight ``None`` for ones):
+            products then cost as much as there are edges.
     """
 
     def __init__(
-        self, s: Tensor, adj: Tensor | None = None, mask: Tensor | None = None, clean: bool = False
+        self,
+        s: Tensor,
+        adj: Tensor | None = None,
+        mask: Tensor | None = None,
+        clean: bool = False,
+        edges: tuple[Tensor, Tensor, Tensor | None] | None = None,
     ) -> None:
         s = s.unsqueeze(0) if s.dim() == 2 else s
         if s.dim() != 3:
@@ -155,6 +162,7 @@ class DenseView(LayoutView):
             s = s if clean else s * mask.unsqueeze(-1).to(s.dtype)
         self.s = s
         self._adj = adj
+        self._edges = edges
         self.mask = None if mask is None else mask.bool()
         self.num_graphs = s.size(0)
 
@@ -176,6 +184,8 @@ class DenseView(LayoutView):
         return self.mask.sum(-1).to(self.s.dtype)
 
     def propagate(self, values: Tensor) -> Tensor:
+        if self._edges is not None:
+            return _propagate(values.flatten(0, 1), *self._edges).view_as(values)
         return self.adj @ values if values.dim() == 3 else (self.adj @ values.unsqueeze(-1)).squeeze(-1)
 
     def sum(self, values: Tensor) -> Tensor:
@@ -254,11 +264,7 @@ class SegmentView(LayoutView):
         return self.layout.counts.to(self.s)
 
     def propagate(self, values: Tensor) -> Tensor:
-        source, target = self.edge_index
-        moved = values.index_select(0, target)
-        if self.edge_weight is not None:
-            moved = moved * self.edge_weight.view(-1, *[1] * (values.dim() - 1))
-        return torch.zeros_like(values).index_add(0, source, moved)
+        return _propagate(values, *self.edge_index, self.edge_weight)
 
     def sum(self, values: Tensor) -> Tensor:
         return self.layout.sum(values)
@@ -289,3 +295,11 @@ class SegmentView(LayoutView):
         if weight is None:
             weight = self.s.new_ones(source.numel())
         return EdgeEntries(source, target, weight, self._graph[source])
+
+
+def _propagate(values: Tensor, source: Tensor, target: Tensor, weight: Tensor | None) -> Tensor:
+    """``A values`` over edges."""
+    moved = values.index_select(0, target)
+    if weight is not None:
+        moved = moved * weight.to(values.dtype).view(-1, *[1] * (values.dim() - 1))
+    return torch.zeros_like(values).index_add_(0, source, moved)

@@ -165,7 +165,7 @@ class GraphLayout:
             behind = values.new_zeros((self.max_count - self.num_nodes, *values.shape[1:]))
             return torch.cat([values, behind]).unsqueeze(0)
         shape = (self.batch_size * self.max_count, *values.shape[1:])
-        out = values.new_zeros(shape).index_copy(0, self.slot, values)
+        out = values.new_zeros(shape).index_copy_(0, self.slot, values)
         return out.view(self.batch_size, self.max_count, *values.shape[1:])
 
     def unpad(self, values: Tensor) -> Tensor:
@@ -184,7 +184,7 @@ class GraphLayout:
         if self.single:
             return values.sum(0, keepdim=True)
         out = values.new_zeros((self.batch_size, *values.shape[1:]))
-        return out.index_add(0, self.batch, values)
+        return out.index_add_(0, self.batch, values)
 
     def matmul(self, u: Tensor, v: Tensor) -> Tensor:
         """Per-graph ``u^T v``: ``[N, K]``, ``[N, F]`` -> ``[B, K, F]``."""
