@@ -227,6 +227,10 @@ def _drawings(contents: Contents) -> Markup | None:
     return _section("Graphs through their levels", controls, articles, id_="drawings", lead=lead)
 
 
+def _short(text: str, most: int = 500) -> str:
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
 def _failures(contents: Contents) -> Markup:
     table = failure_table(contents.failures, contents.num_failures)
     return _section("Graphs that could not be coarsened", table, id_="failures")
@@ -235,7 +239,7 @@ def _failures(contents: Contents) -> Markup:
 def _provenance(contents: Contents) -> Markup:
     view = contents.view
     pairs: list[tuple[str, Child]] = [
-        (f"dataset: {k}", tag("code", str(v))) for k, v in sorted(view.dataset.items())
+        (f"dataset: {k}", tag("code", _short(str(v)))) for k, v in sorted(view.dataset.items())
     ]
     pairs += [
         ("fingerprint", tag("code", view.fingerprint)),

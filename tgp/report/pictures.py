@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 from tgp.report.markup import Markup, number, tag
 from tgp.report.numbers import count_text
@@ -11,6 +12,9 @@ from tgp.report.scene import COLOURS, Floats, Picture, Scene
 __all__ = ["draw_picture", "draw_scene"]
 
 _WIDTH, _HEIGHT, _MARGIN = 480, 340, 26
+_THIN = 2.8
+"""Smallest radius of a node."""
+
 _STROKES = 5
 """Widths of edges are rounded to so many classes, so that each is one path."""
 
@@ -28,22 +32,29 @@ def draw_scene(scene: Scene) -> Markup:
             data_level=picture.step,
         )
         for picture in scene.pictures
-        if frame is not None and len(picture.nodes)
+        if frame is not None
     ]
     return tag(
         "div",
-        tag("h4", scene.hierarchy, tag("small", " → ".join(count_text(n) for n in scene.sizes), " nodes")),
-        _note(scene),
+        tag("h4", scene.hierarchy, tag("small", _sizes(scene.sizes))),
         tag("div", figures, class_="strip"),
+        _note(scene),
         class_="scene",
     )
+
+
+def _sizes(sizes: tuple[int, ...]) -> str:
+    shown = [count_text(n) for n in sizes]
+    if len(shown) > 6:
+        shown = [*shown[:3], "…", *shown[-2:]]
+    return " → ".join(shown) + " nodes"
 
 
 def _note(scene: Scene) -> Markup | None:
     if scene.reason is not None:
         return tag("p", "Could not be coarsened: ", scene.reason, class_="note bad")
-    if not scene.pictures or not scene.sizes[0]:
-        return tag("p", "Nothing to draw: the graph has no nodes.", class_="note")
+    if not scene.pictures:
+        return tag("p", "Nothing to draw: no level has nodes and is small enough.", class_="note")
     if scene.ball:
         count = len(scene.pictures[0].nodes)
         text = f"Every level is too large to draw: {count} nodes around the one with most neighbours."
@@ -52,7 +63,7 @@ def _note(scene: Scene) -> Markup | None:
     if first:
         size = count_text(scene.pictures[0].num_nodes)
         return tag(
-            "p", f"Drawn from level {first - 1} on, the first with at most {size} nodes.", class_="note"
+            "p", f"Drawn from level {first - 1} on, the first small enough: {size} nodes.", class_="note"
         )
     return None
 
@@ -76,6 +87,11 @@ class _Frame:
         low, high = places.min(0), places.max(0)
         room = np.array([_WIDTH - 2 * _MARGIN, _HEIGHT - 2 * _MARGIN])
         self.scale = float(min((room / np.maximum(high - low, 1e-9)).min(), 60.0))
+        self.radius = float(np.clip(0.3 * self.scale, _THIN, 8.0))
+        if len(places) > 2:
+            # Where nodes are crowded, smaller ones: three of four do not touch their nearest.
+            nearest = cKDTree(places).query(places, k=2)[0][:, 1]
+            self.radius = min(self.radius, max(0.55 * float(np.quantile(nearest, 0.25)) * self.scale, _THIN))
         self.shift = np.array([_WIDTH, _HEIGHT]) / 2 - self.scale * (low + high) / 2
 
     def __call__(self, places: Floats) -> Floats:
@@ -85,15 +101,16 @@ class _Frame:
 def draw_picture(picture: Picture, frame: _Frame, ghost: Picture | None = None) -> Markup:
     """One level: the first level as a shadow, members tied to their supernode, edges, nodes."""
     places, centres = frame(picture.places), frame(picture.centres)
-    base = float(np.clip(0.30 * frame.scale, 2.4, 8.0))
+    base = frame.radius
     parts = []
     if ghost is not None:
         parts.append(tag("path", d=_segments(frame(ghost.places), ghost.edges), class_="ghost"))
     parts.append(_ties(picture, places, centres, base))
     strokes = np.minimum((np.sqrt(picture.strength) * _STROKES).astype(np.int64), _STROKES - 1)
+    crowd = " crowd" if picture.edges.shape[1] > 250 else ""
     for stroke in np.unique(strokes).tolist():
         chosen = picture.edges[:, strokes == stroke]
-        parts.append(tag("path", d=_segments(places, chosen), class_=f"edge w{stroke}"))
+        parts.append(tag("path", d=_segments(places, chosen), class_=f"edge w{stroke}{crowd}"))
     parts.append(tag("g", _nodes(picture, places, base), class_="nodes"))
     name = "input graph" if picture.step == 0 else f"level {picture.step - 1}"
     title = tag("title", f"Drawing of the {name}: {count_text(picture.num_nodes)} nodes")

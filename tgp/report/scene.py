@@ -19,6 +19,9 @@ COLOURS = 10
 MAX_NODES = 400
 """Largest graph that is drawn; larger ones are drawn from the first level that is small enough."""
 
+_PLAIN = 1 / 3
+"""Strength of edges without weights."""
+
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
@@ -95,13 +98,13 @@ class _Graph:
 
 
 def simple_edges(edge_index: npt.NDArray[Any], weight: npt.NDArray[Any] | None) -> tuple[Ints, Floats]:
-    """Each pair of neighbours once, without loops, with weights scaled to at most 1."""
+    """Each pair of neighbours once, without loops, with weights scaled to at most 1; a third if there are none."""
     ends = np.sort(np.asarray(edge_index, np.int64).reshape(2, -1), axis=0)
     kept = ends[0] != ends[1]
     width = int(ends.max(initial=0)) + 1
     keys, place = np.unique(ends[0, kept] * width + ends[1, kept], return_inverse=True)
     pairs = np.stack([keys // width, keys % width])
-    strength = np.ones(pairs.shape[1])
+    strength = np.full(pairs.shape[1], _PLAIN)
     if weight is not None and pairs.shape[1]:
         flat = np.abs(np.nan_to_num(np.asarray(weight, np.float64).reshape(-1), posinf=0.0, neginf=0.0))
         np.maximum.at(strength := np.zeros(pairs.shape[1]), place.reshape(-1), flat[kept])
@@ -207,6 +210,8 @@ def _pictures(chain: list[_Graph], start: int, nodes: Ints, places: Floats) -> t
     members = np.ones(len(nodes), np.int64)
     extent = float(np.ptp(places, axis=0).max()) if len(places) else 0.0
     for step in range(start, len(chain)):
+        if not len(nodes):
+            break
         graph, last = chain[step], step == len(chain) - 1
         edges, strength = _restrict(graph, nodes)
         if last or graph.owner is None or graph.share is None:

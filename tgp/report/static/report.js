@@ -69,7 +69,7 @@
   if (all("option", chooser).some((option) => option.value === state.get("graph"))) chooser.value = state.get("graph");
   if (state.has("level")) slider.value = state.get("level");
   every.checked = state.get("view") === "all";
-  slider.addEventListener("input", () => { show(); remember("level", slider.value); });
+  slider.addEventListener("input", () => { root.classList.add("moved"); show(); remember("level", slider.value); });
   chooser.addEventListener("change", () => { show(); remember("graph", chooser.value); });
   every.addEventListener("change", () => { show(); remember("view", every.checked ? "all" : null); });
 
@@ -77,6 +77,7 @@
   play.addEventListener("click", () => {
     if (timer) { clearInterval(timer); timer = null; play.textContent = "Play"; return; }
     play.textContent = "Stop";
+    root.classList.add("moved");
     timer = setInterval(() => {
       slider.value = slider.value === slider.max ? "0" : String(Number(slider.value) + 1);
       show();

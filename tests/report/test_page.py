@@ -1,0 +1,194 @@
+"""The page as a file: complete, well-formed, safe, of bearable size."""
+
+import json
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+
+import pytest
+
+from tgp.errors import InputError, StoreMissingError
+from tgp.report import render_report, write_report
+from tgp.report.markup import join, tag
+from tgp.testing.stores import build_store, random_table
+
+VOID = {"meta", "input", "br", "hr"}
+
+
+class Page(HTMLParser):
+    """Collects elements and complains about bad nesting."""
+
+    def __init__(self, text):
+        super().__init__(convert_charrefs=True)
+        self.open, self.elements, self.text = [], [], []
+        self.feed(text)
+        self.close()
+        assert not self.open, f"not closed: {self.open}"
+
+    def handle_starttag(self, name, attributes):
+        names = [key for key, _ in attributes]
+        assert len(set(names)) == len(names), f"attribute twice in <{name}>: {names}"
+        self.elements.append((name, dict(attributes)))
+        if name not in VOID:
+            self.open.append(name)
+
+    def handle_startendtag(self, name, attributes):
+        self.elements.append((name, dict(attributes)))
+
+    def handle_endtag(self, name):
+        assert self.open and self.open[-1] == name, f"</{name}> closes {self.open[-1:]}"
+        self.open.pop()
+
+    def handle_data(self, data):
+        if not self.open or self.open[-1] not in ("script", "style"):
+            self.text.append(data)
+
+
+@pytest.fixture(scope="session")
+def page(store):
+    return render_report(store, graphs=[0, 5, 17])
+
+
+def test_is_well_formed(page):
+    parsed = Page(page)
+    names = [name for name, _ in parsed.elements]
+    assert names.count("script") == names.count("style") == names.count("h1") == 1
+    assert names.count("article") == 3
+    ids = [a["id"] for _, a in parsed.elements if "id" in a]
+    assert len(set(ids)) == len(ids)
+    links = [a["href"] for name, a in parsed.elements if name == "a"]
+    assert links and all(link.startswith("#") and link[1:] in ids for link in links)
+
+
+def test_loads_nothing(page):
+    assert not re.search(r"(src|href|xlink:href|action|data|poster)\s*=\s*[\"']?\s*(https?:)?//", page)
+    assert not re.search(r"@import|url\(|fetch\(|XMLHttpRequest|sendBeacon|new Image", page)
+    elements = Page(page).elements
+    (policy,) = [a["content"] for _, a in elements if a.get("http-equiv") == "Content-Security-Policy"]
+    assert policy.startswith("default-src 'none';") and "unsafe" not in policy
+    assert not {name for name, _ in elements} & {
+        "link",
+        "img",
+        "iframe",
+        "object",
+        "embed",
+        "base",
+    }
+
+
+def test_has_no_inline_handlers_and_styles(page):
+    for name, attributes in Page(page).elements:
+        assert not [a for a in attributes if a.startswith("on") or a == "style"], name
+
+
+def test_shows_the_figures_of_inspect(page, store):
+    from tgp.pipeline import inspect_store
+
+    view = inspect_store(store)
+    text = "\n".join(Page(page).text)
+    for level in view.hierarchies[0].levels:
+        assert f"{level.nodes:,}" in text and f"{level.edges:,}" in text
+    assert view.fingerprint in text and "connect_red_op" in text
+    assert "Every graph was coarsened" in text
+
+
+def test_all_levels_are_there_without_script(page):
+    figures = [a for n, a in Page(page).elements if n == "figure" and a.get("class") == "level"]
+    assert [f["data-level"] for f in figures] == ["0", "1", "2", "3"] * 3
+
+
+def test_hostile_texts_stay_text(hostile_store):
+    page = render_report(hostile_store, graphs=[0, 3])
+    parsed = Page(page)
+    assert [n for n, _ in parsed.elements].count("script") == 1
+    assert not {"img"} & {n for n, _ in parsed.elements}
+    for _, attributes in parsed.elements:
+        assert not [a for a in attributes if a.startswith("on")]
+    assert "\u202e" not in page
+    text = "".join(parsed.text)
+    assert text.count("<script>alert('x')</script>") >= 5, "it is shown as it is"
+
+
+def test_failures_are_listed(hostile_store):
+    text = "".join(Page(render_report(hostile_store)).text)
+    assert "Every graph was coarsened" not in text
+
+
+def test_every_kind_of_level(mixed_store):
+    Page(render_report(mixed_store, graphs=range(13)))
+
+
+def test_same_store_same_page(store, page):
+    assert render_report(store, graphs="0,5,17") == page
+
+
+def test_large_store_is_sampled(tmp_path):
+    build_store(tmp_path / "s", random_table(100_000, min_nodes=3, max_nodes=9, features=1), num_units=2)
+    page = render_report(tmp_path / "s")
+    assert len(page) < 400_000
+    parsed = Page(page)
+    assert [n for n, _ in parsed.elements].count("article") == 5
+    assert "sample" in "".join(parsed.text)
+
+
+def test_one_large_graph_is_drawn_coarse(tmp_path):
+    build_store(tmp_path / "s", random_table(1, min_nodes=3000, max_nodes=3000), num_units=1)
+    page = render_report(tmp_path / "s")
+    assert len(page) < 400_000
+    text = "".join(Page(page).text)
+    assert "Drawn from level 2 on" in text and "375 nodes" in text
+
+
+def test_file_appears_complete_or_not_at_all(store, tmp_path, monkeypatch):
+    out = tmp_path / "r.html"
+    out.write_text("old")
+
+    def fail(*_):
+        raise OSError("no")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.replace", fail)
+        with pytest.raises(OSError, match="no"):
+            write_report(store, out)
+    assert out.read_text() == "old" and [p.name for p in tmp_path.iterdir()] == ["r.html"]
+    assert write_report(store, out) == out
+    assert out.read_text(encoding="utf-8").endswith("</html>\n")
+
+
+@pytest.mark.parametrize("graphs", [[40], [-1], "0,99", "x", [0] * 51])
+def test_bad_graphs_are_refused(store, graphs):
+    with pytest.raises(InputError):
+        render_report(store, graphs=graphs)
+
+
+def test_missing_store(tmp_path):
+    with pytest.raises(StoreMissingError):
+        write_report(tmp_path / "nothing", tmp_path / "r.html")
+    assert not list(tmp_path.iterdir())
+
+
+def test_needs_neither_torch_nor_numba(store, tmp_path):
+    code = (
+        "import sys\nfrom tgp.report import write_report\nwrite_report(sys.argv[1], sys.argv[2])\n"
+        "print([m for m in ('torch', 'numba', 'torch_geometric', 'matplotlib') if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, store, tmp_path / "r.html"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def test_command(store, tmp_path):
+    out = tmp_path / "r.html"
+    command = [sys.executable, "-m", "tgp_cli.main", "report", store, "-o", out, "--graphs", "0,5", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == {"path": str(out), "bytes": out.stat().st_size}
+    bad = subprocess.run([*command[:-2], "77"], capture_output=True, text=True)
+    assert bad.returncode == 2 and "graphs 0 to 39" in bad.stderr
+
+
+def test_markup_escapes():
+    assert tag("td", "<&\"'", data_x='"') == '<td data-x="&quot;">&lt;&amp;&quot;&#x27;</td>'
+    assert join(["a\x00b", None, 3, tag("br")]) == "a\ufffdb3<br>"
+    assert tag("input", checked=True, disabled=False, value=None) == "<input checked>"

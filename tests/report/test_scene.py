@@ -1,0 +1,66 @@
+"""Graphs through their levels, ready to draw."""
+
+import numpy as np
+
+from tgp.report.scene import COLOURS, graph_scenes, simple_edges
+from tgp.store import StoreReader
+from tgp.testing.stores import build_store, random_table
+
+
+def test_edges_once_without_loops_scaled():
+    ends = np.array([[0, 1, 2, 2, 1], [1, 0, 2, 1, 2]])
+    pairs, strength = simple_edges(ends, np.array([1.0, -2.0, 9.0, 4.0, np.nan]))
+    np.testing.assert_array_equal(pairs, [[0, 1], [1, 2]])
+    np.testing.assert_array_equal(strength, [0.5, 1.0])
+    assert (simple_edges(ends, None)[1] == 1 / 3).all()
+
+
+def test_supernodes_lie_over_the_mean_of_their_members(store):
+    (scene,) = graph_scenes(StoreReader(store), 3)
+    first, second = scene.pictures[:2]
+    assert scene.sizes == (first.num_nodes, second.num_nodes, *scene.sizes[2:])
+    np.testing.assert_array_equal(first.target, np.arange(first.num_nodes) // 2)
+    extent = np.ptp(first.places, axis=0).max()
+    for head in range(second.num_nodes):
+        mean = first.places[2 * head : 2 * head + 2].mean(0)
+        assert np.linalg.norm(second.places[head] - mean) < 0.06 * extent
+        np.testing.assert_allclose(first.centres[2 * head], second.places[head])
+    np.testing.assert_array_equal(second.members[: first.num_nodes // 2], 2)
+    assert scene.pictures[-1].last and not first.last
+
+
+def test_neighbouring_supernodes_differ_in_colour(store):
+    for scene in graph_scenes(StoreReader(store), 3):
+        for before, after in zip(scene.pictures, scene.pictures[1:], strict=False):
+            colour = dict(zip(before.target.tolist(), before.colour.tolist(), strict=True))
+            assert all(0 <= c < COLOURS for c in colour.values())
+            for low, high in after.nodes[after.edges].T.tolist():
+                assert colour[low] != colour[high]
+
+
+def test_all_kinds_of_assignment(mixed_store):
+    reader = StoreReader(mixed_store)
+    for graph in range(reader.num_graphs):
+        (scene,) = graph_scenes(reader, graph)
+        for picture in scene.pictures:
+            assert np.isfinite(picture.places).all() and np.isfinite(picture.centres).all()
+            assert ((picture.colour >= 0) == (picture.target >= 0)).all()
+            assert ((picture.share >= 0) & (picture.share <= 1)).all()
+    assert any((p.share < 1).any() for g in range(12) for p in graph_scenes(reader, g)[0].pictures)
+
+
+def test_large_graph_is_drawn_from_the_first_small_level(tmp_path):
+    build_store(tmp_path / "s", random_table(1, min_nodes=1000, max_nodes=1000), num_units=1)
+    reader = StoreReader(tmp_path / "s")
+    (scene,) = graph_scenes(reader, 0)
+    assert scene.sizes == (1000, 500, 250, 125)
+    assert [p.step for p in scene.pictures] == [2, 3] and not scene.ball
+
+
+def test_when_all_levels_are_large_the_surroundings_of_a_node_are_drawn(tmp_path):
+    build_store(tmp_path / "s", random_table(1, min_nodes=1000, max_nodes=1000), num_units=1)
+    (scene,) = graph_scenes(StoreReader(tmp_path / "s"), 0, max_nodes=100)
+    assert scene.ball
+    assert [p.step for p in scene.pictures] == [0, 1, 2, 3]
+    assert len(scene.pictures[0].nodes) == 75
+    np.testing.assert_array_equal(scene.pictures[1].nodes, np.unique(scene.pictures[0].nodes // 2))
