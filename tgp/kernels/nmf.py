@@ -22,10 +22,11 @@ from tgp.kernels._prims import hash_normal
 __all__ = ["nmf_soft"]
 
 LANES = 32
-"""Nodes that are updated together; also what ``SHIFT`` and ``MASK`` say."""
+"""Nodes that are updated together; also what ``SHIFT``, ``MASK`` and ``STEP`` say."""
 
-SHIFT = 5
-MASK = 31
+SHIFT = np.uint64(5)
+MASK = np.uint64(31)
+STEP = np.uint64(32)
 
 DEAD = 1e-20
 """A component with this share of the largest squared norm is only rounding."""
@@ -33,19 +34,30 @@ DEAD = 1e-20
 
 @njit(cache=True, nogil=True)
 def _gram(factor, n, k, out):
-    """``out = factor^T factor``. Four sums at a time, because one would wait for each addition."""
+    """``out = factor^T factor``, two by two components at a time: each number read is used twice."""
     out[:] = 0.0
     for tile in range(factor.shape[0]):
         used = min(LANES, n - tile * LANES)
-        for a in range(k):
-            for b in range(a + 1):
-                s0 = s1 = s2 = s3 = 0.0
-                for r in range(0, used, 4):
-                    s0 += factor[tile, a, r] * factor[tile, b, r]
-                    s1 += factor[tile, a, r + 1] * factor[tile, b, r + 1]
-                    s2 += factor[tile, a, r + 2] * factor[tile, b, r + 2]
-                    s3 += factor[tile, a, r + 3] * factor[tile, b, r + 3]
-                out[a, b] += (s0 + s2) + (s1 + s3)
+        for a in range(0, k, 2):
+            for b in range(0, a + 2, 2):
+                p0 = p1 = q0 = q1 = s0 = s1 = t0 = t1 = 0.0
+                for r in range(0, used, 2):
+                    x0, x1 = factor[tile, a, r], factor[tile, a, r + 1]
+                    y0, y1 = factor[tile, a + 1, r], factor[tile, a + 1, r + 1]
+                    u0, u1 = factor[tile, b, r], factor[tile, b, r + 1]
+                    v0, v1 = factor[tile, b + 1, r], factor[tile, b + 1, r + 1]
+                    p0 += x0 * u0
+                    p1 += x1 * u1
+                    q0 += x0 * v0
+                    q1 += x1 * v1
+                    s0 += y0 * u0
+                    s1 += y1 * u1
+                    t0 += y0 * v0
+                    t1 += y1 * v1
+                out[a, b] += p0 + p1
+                out[a, b + 1] += q0 + q1
+                out[a + 1, b] += s0 + s1
+                out[a + 1, b + 1] += t0 + t1
     for a in range(k):
         for b in range(a):
             out[b, a] = out[a, b]
@@ -54,18 +66,23 @@ def _gram(factor, n, k, out):
 @njit(cache=True, nogil=True)
 def _times(indptr, indices, weight, lo, n, k, factor, out, transposed):
     """``out = A factor``, or ``A^T factor``, for the graph whose first node is ``lo``."""
-    out[:] = 0.0
+    source, target = factor.reshape(-1), out.reshape(-1)
+    target[:] = 0.0
+    stride = np.uint64(factor.shape[1] * LANES)
     for i in range(n):
+        row = (np.uint64(i) >> SHIFT) * stride + (np.uint64(i) & MASK)
         for e in range(indptr[lo + i], indptr[lo + i + 1]):
-            source = np.int64(indices[e]) - lo
-            target = i
-            if transposed:
-                source, target = target, source
+            j = np.uint64(indices[e] - lo)
+            there = (j >> SHIFT) * stride + (j & MASK)
             value = weight[e]
-            tile, lane = source >> SHIFT, source & MASK
-            to_tile, to_lane = target >> SHIFT, target & MASK
-            for a in range(k):
-                out[to_tile, a, to_lane] += value * factor[tile, a, lane]
+            # Unsigned positions: signed ones would be tested for counting from the end.
+            here = row
+            if transposed:
+                here, there = there, here
+            for _ in range(k):
+                target[here] += value * source[there]
+                here += STEP
+                there += STEP
 
 
 @njit(cache=True, nogil=True)
@@ -111,7 +128,7 @@ def _start(factor, n, k, scale, seed, level, first):
     """Absolute normal draws by (node index in its graph, component)."""
     for i in range(n):
         for a in range(k):
-            factor[i >> SHIFT, a, i & MASK] = scale * abs(hash_normal(seed, level, i, first + a))
+            factor[i // LANES, a, i % LANES] = scale * abs(hash_normal(seed, level, i, first + a))
 
 
 @njit(cache=True, nogil=True)
@@ -121,13 +138,13 @@ def _soft_rows(factor, lo, n, k, row, soft):
     for a in range(k):
         square = 0.0
         for i in range(n):
-            square += factor[i >> SHIFT, a, i & MASK] ** 2
+            square += factor[i // LANES, a, i % LANES] ** 2
         if square > 0.0:
             scale[a] = math.sqrt(n / square)
     for i in range(n):
         top = 0.0
         for a in range(k):
-            row[a] = factor[i >> SHIFT, a, i & MASK] * scale[a]
+            row[a] = factor[i // LANES, a, i % LANES] * scale[a]
             top = max(top, row[a])
         total = 0.0
         for a in range(k):
@@ -153,7 +170,7 @@ def nmf_soft(indptr, indices, weight, node_ptr, graphs, k, seed, level, tol, max
     """
     width = 4 * ((k + 3) // 4)
     sweeps = np.zeros(graphs.shape[0], np.int64)
-    gram = np.zeros((k, width))
+    gram = np.zeros((width, width))
     grad = np.empty(LANES)
     moved = np.empty(LANES)
     row = np.empty(k)
