@@ -104,7 +104,7 @@ def _unbatched(alias: str) -> str:
     """The alias behind ``_u``, if that pooler has an unbatched mode."""
     if alias not in pooler_map:
         raise UnknownNameError("pooler", alias, _all_aliases())
-    able = [entry.alias for entry in POOLERS if entry.traits["dense"]]
+    able = [entry.alias for entry in pooler_map.entries.values() if entry.traits["dense"]]
     if alias not in able:
         raise InputError(
             f"pooler {alias!r} has no unbatched mode: the suffix '_u' needs one of {', '.join(able)}",
