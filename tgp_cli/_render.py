@@ -55,7 +55,7 @@ def show_summary(out: Output, summary: Summary) -> None:
         return
     rate = f", {human_count(summary.graphs_per_second)} graphs/s" if summary.graphs_per_second else ""
     compiled = (
-        f" after {human_seconds(summary.compile_seconds)} of compiling (cached now)"
+        f" after {human_seconds(summary.compile_seconds)} of preparing kernels (compiled on first use, then cached)"
         if summary.compile_seconds > 2
         else ""
     )
