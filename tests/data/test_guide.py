@@ -9,7 +9,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "guide" / "from-store-to-t
 
 
 def test_code_blocks_run(tmp_path, monkeypatch):
-    pytest.importorskip("tgp.pipeline.run")
+    pytest.importorskip("fsspec")
     monkeypatch.chdir(tmp_path)
     text = PAGE.read_text()
     names = {"__name__": "guide"}

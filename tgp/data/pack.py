@@ -15,6 +15,7 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 from torch_geometric.data.data import BaseData
 
+from tgp.data.build import clone_with
 from tgp.select.base_select import SelectOutput
 
 __all__ = ["Packed", "pack"]
@@ -101,7 +102,7 @@ class _Writer:
         if isinstance(value, tuple) and hasattr(value, "_fields"):
             return type(value)(*(self.plan(item) for item in value))
         if isinstance(value, (list, tuple)):
-            return type(value)(self.plan(item) for item in value)
+            return value if _is_flat(value) else type(value)(self.plan(item) for item in value)
         if type(value) is dict:
             return {name: self.plan(item) for name, item in value.items()}
         return value
@@ -178,7 +179,7 @@ class _Reader:
         if isinstance(tree, tuple) and hasattr(tree, "_fields"):
             return kind(*(self.read(item) for item in tree))
         if kind in (list, tuple):
-            return kind(self.read(item) for item in tree)
+            return tree if _is_flat(tree) else kind(self.read(item) for item in tree)
         return tree
 
     def _once(self, view: _View) -> Tensor:
@@ -193,16 +194,21 @@ class _Reader:
         return {name: self.read(item) for name, item in tree.items()}
 
     def _graph(self, tree: _Graph) -> BaseData:
-        if len(tree.classes) == 1:
-            out = tree.classes[0]()
-        else:
-            batch_cls, base_cls = tree.classes
-            out = batch_cls(_base_cls=base_cls)
-        store = out._store
-        store._mapping = self._mapping(tree.mapping)
-        for name, item in tree.private.items():
-            setattr(store, name, self.read(item))
-        return out
+        prototype = _prototypes.get(tree.classes)
+        if prototype is None:
+            cls, *base = tree.classes
+            prototype = _prototypes[tree.classes] = cls(_base_cls=base[0]) if base else cls()
+        return clone_with(prototype, self._mapping(tree.mapping), self._mapping(tree.private))
+
+
+_prototypes: dict[tuple[type, ...], Data] = {}
+
+_FLAT = frozenset({int, float, bool, str, type(None)})
+
+
+def _is_flat(values: list[Any] | tuple[Any, ...]) -> bool:
+    """Nothing but numbers and text inside: no need to look at every item."""
+    return _FLAT.issuperset(map(type, values))
 
 
 def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
