@@ -101,6 +101,13 @@ def members(session: int) -> list[int]:
     return found
 
 
+def _is_tracker(pid: int) -> bool:
+    """Whether a process is the one Python keeps beside spawned workers; runs do not miss it."""
+    with contextlib.suppress(OSError):
+        return b"resource_tracker" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    return True
+
+
 def wait_until_gone(session: int, seconds: float = 15.0) -> bool:
     """Whether every process of a session ends in time."""
     deadline = time.monotonic() + seconds
@@ -145,8 +152,8 @@ class Run:
             os.kill(pid or self.pid, number)
 
     def workers(self) -> list[int]:
-        """The other processes of the session."""
-        return [pid for pid in members(self.pid) if pid != self.pid]
+        """The processes that work for the command."""
+        return [pid for pid in members(self.pid) if pid != self.pid and not _is_tracker(pid)]
 
     def text(self) -> str:
         """What it printed."""
@@ -255,7 +262,6 @@ def _become(request: dict[str, object]) -> None:
     null = os.open(os.devnull, os.O_RDONLY)
     for old, new in ((null, 0), (log, 1), (log, 2)):
         os.dup2(old, new)
-    sys.stdin = open(os.devnull)
     os.environ.update(request["environment"])
     if request["limit"] is not None:
         import resource

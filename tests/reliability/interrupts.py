@@ -39,8 +39,8 @@ def random_kills(launcher: Launcher, folder: Path, job: Job, kills: int, cold: b
         duration = _timed(launcher, job, folder / "cold")
     rng = random.Random(SEED + cold)
     killed = {"parent": 0, "worker": 0}
-    stores = untouched = 0
-    while sum(killed.values()) < kills and untouched < 5 + kills:
+    stores = 0
+    while sum(killed.values()) < kills and stores < 5 + kills:
         path = folder / f"kill-{cold}-{stores}"
         stores += 1
         for _ in range(6):
@@ -50,13 +50,12 @@ def random_kills(launcher: Launcher, folder: Path, job: Job, kills: int, cold: b
             victim = "worker" if workers and rng.random() < 0.5 else "parent"
             if run.poll() is None:
                 run.kill(signal.SIGKILL, rng.choice(workers) if victim == "worker" else None)
-                status = run.wait()
-                killed[victim] += status != 0
-                figure.expect("Traceback" not in run.text(), f"traceback after a kill: {run.text()}")
-            untouched += run.wait() == 0
+            status = run.wait()
+            killed[victim] += status != 0
+            figure.expect("Traceback" not in run.text(), f"traceback after a kill: {run.text()}")
             figure.expect(wait_until_gone(run.pid), "processes outlive the run")
             figure.expect(not torn(path, expected), f"torn after a kill: {torn(path, expected)}")
-            if sum(killed.values()) >= kills:
+            if status == 0 or sum(killed.values()) >= kills:
                 break
         _finish(launcher, job, path, expected, figure, f"store {stores - 1}")
     figure.count = sum(killed.values())
@@ -193,7 +192,7 @@ def two_writers(launcher: Launcher, folder: Path, job: Job, times: int) -> Figur
     for number in range(times):
         path = folder / f"two-{number}"
         runs = [launcher.start(job.arguments(path, workers)) for workers in (1, job.workers)]
-        while any([run.poll() is None for run in runs]):
+        while any(run.poll() is None for run in runs):
             figure.expect(not torn(path, expected), f"torn while writing: {torn(path, expected)}")
             try:
                 reader = StoreReader(path)

@@ -1,0 +1,92 @@
+"""Measures what the store promises, and prints one line per figure.
+
+    python tests/reliability/run.py --kills 300 --flips 10000 --truncations 1000
+
+Exits with 1 if anything went wrong. The suite runs the same functions with small numbers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+if str(ROOT) not in sys.path:
+    sys.path.insert(0, str(ROOT))
+
+from tests.reliability import damage, interrupts, readonly  # noqa: E402 - needs the path above
+from tests.reliability.harness import ENVIRONMENT, Figure, Job, Launcher, scratch  # noqa: E402
+
+
+def figures(options: argparse.Namespace) -> Iterator[Callable[[], list[Figure]]]:
+    """Every figure, to be called one after the other."""
+    job = Job(options.graphs, options.shard_size)
+    environment = {**os.environ, **ENVIRONMENT}
+
+    def with_launcher(function: Callable[..., Figure], *arguments: object) -> Callable[[], list[Figure]]:
+        def call() -> list[Figure]:
+            # A folder and a loaded process of its own, so that stores do not pile up.
+            with scratch() as folder, Launcher(Path(folder)) as launcher:
+                return [function(launcher, Path(folder), job, *arguments)]
+
+        return call
+
+    if options.kills:
+        yield with_launcher(interrupts.random_kills, options.kills)
+    if options.cold_kills:
+        yield with_launcher(interrupts.random_kills, options.cold_kills, True)
+    if options.turns:
+        yield with_launcher(interrupts.named_kills, tuple(options.turns))
+    if options.times:
+        yield with_launcher(interrupts.file_limits, 2 * options.times)
+        yield with_launcher(interrupts.full_disk, options.times)
+        yield with_launcher(interrupts.signals, options.times)
+        yield with_launcher(interrupts.two_writers, options.times)
+        yield with_launcher(readonly.read_only, environment)
+    if options.flips:
+        yield lambda: damage.flips(options.flips)
+    if options.truncations:
+        yield lambda: damage.truncations(options.truncations)
+
+
+def parse(arguments: list[str] | None = None) -> argparse.Namespace:
+    """Options of the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--kills", type=int, default=300, help="SIGKILLs at random moments")
+    parser.add_argument(
+        "--cold-kills", type=int, default=20, help="more of them, with a fresh Python every time"
+    )
+    parser.add_argument("--turns", type=int, nargs="*", default=[1, 3], help="passages of each kill point")
+    parser.add_argument("--times", type=int, default=10, help="full disks, signals, pairs of writers")
+    parser.add_argument("--flips", type=int, default=10000)
+    parser.add_argument("--truncations", type=int, default=1000)
+    parser.add_argument("--graphs", type=int, default=2000)
+    parser.add_argument("--shard-size", default="1MB")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run, print, tell whether all is well."""
+    failed = False
+    print(f"{'figure':45} {'count':>6} {'wrong':>6} {'seconds':>8}  note")
+    for figure in figures(parse(arguments)):
+        started = time.monotonic()
+        for result in figure():
+            seconds = time.monotonic() - started
+            wrong = len(result.problems)
+            print(f"{result.name:45} {result.count:6} {wrong:6} {seconds:8.0f}  {result.note}", flush=True)
+            for problem in result.problems[:5]:
+                print(f"    {problem}", flush=True)
+            failed |= bool(wrong)
+    print("load average", *(f"{value:.1f}" for value in os.getloadavg()), "on", os.cpu_count(), "cores")
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
