@@ -90,6 +90,7 @@ def _best_of_long(gain, slope, nbr, between, lo, size, vol, cut, link, j, drift,
     of ``j`` since. Only entries whose bound is not above the best so far are evaluated again.
     """
     best, at = np.inf, np.int64(-1)
+    seen_vol, seen_cut, seen_between, exact, size_of_terms = -1.0, 0.0, 0.0, 0.0, 0.0
     for e in range(lo, lo + size):
         bound = gain[e] - slope[e] * drift
         if bound > best:
@@ -97,12 +98,16 @@ def _best_of_long(gain, slope, nbr, between, lo, size, vol, cut, link, j, drift,
         i = nbr[e]
         if link[i] != i:
             continue
-        first, second, third = _terms(vol[i], vol[i] - cut[i], vol[j], vol[j] - cut[j], between[e], total)
-        exact = (first + second - third) / total
+        # Twins come in crowds: what was just evaluated need not be again.
+        if vol[i] != seen_vol or cut[i] != seen_cut or between[e] != seen_between:
+            seen_vol, seen_cut, seen_between = vol[i], cut[i], between[e]
+            first, second, third = _terms(vol[i], vol[i] - cut[i], vol[j], vol[j] - cut[j], between[e], total)
+            exact = (first + second - third) / total
+            size_of_terms = (first + second + abs(third)) / total
         # Rounded up, so that float32 and later sums never make a bound too high.
         slope[e] = vol[i] / (vol[i] + vol[j]) * 1.000001
         rise = slope[e] * drift
-        gain[e] = exact + rise - 1e-12 * ((first + second + abs(third)) / total + rise)
+        gain[e] = exact + rise - 1e-12 * (size_of_terms + rise)
         if exact < best or (exact == best and i < nbr[at]):
             best, at = exact, e
     if at < 0:
