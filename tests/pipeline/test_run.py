@@ -262,12 +262,12 @@ def test_a_slow_pooler_is_not_run_twice_to_measure(tmp_path, monkeypatch):
     calls = []
     whole = jobs_module.coarsen_safe
 
-    def slow(block, schedule, seed=None):
+    def slow(block, schedule, seed=None, **options):
         if seed is None:  # warming up, not measured
-            return whole(block, schedule)
+            return whole(block, schedule, **options)
         calls.append(block.num_graphs)
         time.sleep(1.2)
-        return whole(block, schedule, seed)
+        return whole(block, schedule, seed, **options)
 
     monkeypatch.setattr(jobs_module, "coarsen_safe", slow)
     summary = coarsen_dataset(CoarsenConfig("er:num_graphs=1", out=tmp_path, poolers=("graclus",)))

@@ -12,7 +12,7 @@ import numpy as np
 
 from tgp.coarsen.run import coarsen_safe
 from tgp.pipeline.keep import keep_levels, unfold
-from tgp.pipeline.source import slice_table, table_block
+from tgp.pipeline.source import slice_table, table_block, weight_type
 from tgp.ragged import BlockCSR, GraphTable
 from tgp.store import FailureRecord, StoreWriter
 
@@ -69,10 +69,10 @@ def run_job(job: HierarchyJob) -> JobReport:
     started = time.perf_counter()
     wanted = job.writer.spec.hierarchy(job.name)
     schedule, lengths = unfold(wanted.schedule)
-    block = table_block(job.graphs)
+    block, dtype = table_block(job.graphs), weight_type(job.graphs)
     with _ONE_AT_A_TIME:
         before = time.perf_counter()
-        hierarchy, failed = coarsen_safe(block, schedule, wanted.seed)
+        hierarchy, failed = coarsen_safe(block, schedule, wanted.seed, weight_dtype=dtype)
         hierarchy = keep_levels(hierarchy, lengths)
         engine_seconds = time.perf_counter() - before
         metrics = None
@@ -82,7 +82,9 @@ def run_job(job: HierarchyJob) -> JobReport:
             metrics = hierarchy_metrics(block, hierarchy)
     first = job.writer.spec.bounds[job.unit]
     failures = [FailureRecord(first + f.graph, f.level, f.reason) for f in failed]
-    job.writer.write_hierarchy(job.unit, job.name, hierarchy, metrics=metrics, failures=failures)
+    job.writer.write_hierarchy(
+        job.unit, job.name, hierarchy, weight_dtype=dtype, metrics=metrics, failures=failures
+    )
     seconds = time.perf_counter() - started
     return JobReport(job.unit, job.name, block.num_graphs, seconds, engine_seconds, failures)
 

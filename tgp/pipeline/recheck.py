@@ -13,7 +13,7 @@ from tgp.coarsen.run import coarsen_safe
 from tgp.errors import InputError, TgpError
 from tgp.pipeline.jobs import topology
 from tgp.pipeline.keep import keep_levels, unfold
-from tgp.pipeline.source import table_block
+from tgp.pipeline.source import table_block, weight_type
 from tgp.ragged import Level
 from tgp.store import Finding, LevelArrays, StoreReader
 from tgp.store import format as store_format
@@ -60,7 +60,7 @@ def recheck(
             batch = ids[low : low + BATCH]
             graphs = reader.gather_graphs(batch, fields)
             block = table_block(topology(graphs, 0, len(batch)))
-            hierarchy, _ = coarsen_safe(block, schedule, info.seed)
+            hierarchy, _ = coarsen_safe(block, schedule, info.seed, weight_dtype=weight_type(graphs))
             for number, level in enumerate(keep_levels(hierarchy, lengths).levels):
                 stored = reader.gather_level(batch, name, number)
                 found += _findings(reader, batch, name, number, level, stored)

@@ -20,7 +20,7 @@ from tgp.pipeline import transforms
 from tgp.pipeline.config import CoarsenConfig
 from tgp.ragged import BlockCSR, Field, GraphTable
 
-__all__ = ["Source", "open_source", "slice_table", "table_block"]
+__all__ = ["Source", "open_source", "slice_table", "table_block", "weight_type"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +81,12 @@ def table_block(table: GraphTable) -> BlockCSR:
         )
     except InputError as error:
         raise DatasetError(str(error)) from error
+
+
+def weight_type(table: GraphTable) -> type[np.floating[Any]]:
+    """Type of coarse weights: double for graphs with double weights, as the online layers have it, else single."""
+    weight = table.fields.get("edge_weight")
+    return np.float64 if weight is not None and weight.values.dtype == np.float64 else np.float32
 
 
 def slice_table(table: GraphTable, low: int, high: int, names: Collection[str] | None = None) -> GraphTable:
