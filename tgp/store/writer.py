@@ -338,6 +338,7 @@ class StoreWriter:
                     records[name] = found
                     spec = replace(spec, hierarchies=(*spec.hierarchies, self._others().hierarchy(name)))
             manifest = _build_manifest(spec, {p: [r for r in found if r] for p, found in records.items()})
+            self.files.remove_stale()  # of workers that died while others went on
             killpoint("manifest:before")
             self.files.write(fmt.MANIFEST, manifest.to_bytes())
             killpoint("manifest:after")
