@@ -30,6 +30,7 @@ _SUBMODULES = {
         "coarsen",
         "store",
         "pipeline",
+        "plot",
         "ragged",
         "report",
         "testing",

@@ -35,6 +35,7 @@ COMMANDS: dict[str, Command] = {
     "poolers": Command("tgp_cli.commands.poolers", "List poolers and their parameters."),
     "datasets": Command("tgp_cli.commands.datasets", "List known datasets."),
     "report": Command("tgp_cli.commands.report", "Write a page that shows a store."),
+    "plot": Command("tgp_cli.commands.plot", "Draw one graph through its levels."),
     "export": Command("tgp_cli.commands.export", "Convert a store for other tools."),
     "status": Command("tgp_cli.commands.status", "Show which units of a store are missing."),
     "merge": Command("tgp_cli.commands.merge", "Publish a store that several jobs wrote."),

@@ -11,6 +11,7 @@ __all__ = lazy_package(
         "render_report": "page",
         "layout": "placement",
         "graph_scenes": "scene",
+        "pooled_pictures": "scene",
         "Picture": "scene",
         "Scene": "scene",
     },

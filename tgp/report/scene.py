@@ -11,7 +11,7 @@ import numpy.typing as npt
 from tgp.report.placement import layout, separate
 from tgp.store import LevelArrays, StoreReader
 
-__all__ = ["COLOURS", "MAX_NODES", "Picture", "Scene", "graph_scenes", "simple_edges"]
+__all__ = ["COLOURS", "MAX_NODES", "Picture", "Scene", "graph_scenes", "pooled_pictures", "simple_edges"]
 
 COLOURS = 10
 """Colours that tell supernodes apart; neighbours differ as long as there are enough."""
@@ -127,6 +127,34 @@ def graph_scenes(
     first = _Graph("input", num_nodes, ends.shape[1], edges, strength)
     places = layout(edges, num_nodes) if num_nodes <= max_nodes else None
     return [_scene(reader, graph, name, first, places, max_nodes) for name in names]
+
+
+def pooled_pictures(
+    edge_index: npt.NDArray[Any],
+    s: npt.NDArray[Any],
+    coarse: npt.NDArray[Any],
+    places: Floats,
+    method: str,
+) -> tuple[Picture, ...]:
+    """A graph and its pooled graph.
+
+    Args:
+        edge_index: ``[2, E]`` edges.
+        s: ``[N, K]`` assignment; rows of zeros are dropped nodes.
+        coarse: ``[K, K]`` weights of the pooled graph.
+        places: ``[N, 2]``, see :func:`tgp.report.placement.layout`.
+        method: name of the pooler.
+    """
+    size = np.abs(np.nan_to_num(np.asarray(s, np.float64)))
+    total = size.sum(1)
+    owner = np.where(total > 0, size.argmax(1) if size.shape[1] else -1, -1)
+    share = np.where(total > 0, size.max(1, initial=0.0) / np.maximum(total, 1e-12), 1.0)
+    edges, strength = simple_edges(edge_index, None)
+    first = _Graph("input", len(size), np.shape(edge_index)[1], edges, strength, owner, share)
+    ends = np.stack(np.nonzero(coarse))
+    edges, strength = simple_edges(ends, np.asarray(coarse)[ends[0], ends[1]])
+    last = _Graph(method, size.shape[1], ends.shape[1], edges, strength)
+    return _pictures([first, last], 0, np.arange(len(size)), places)
 
 
 def _scene(

@@ -25,7 +25,10 @@ def command(
     quiet: QuietOpt = False,
     debug: DebugOpt = False,
 ) -> None:
-    """Write a page that shows a store: figures, charts and drawings. It opens in any browser, offline."""
+    """Write a page that shows a store.
+
+    One HTML file with figures, charts and drawings that opens in any browser, offline.
+    """
     from tgp.report import write_report
 
     output = Output(json=json, quiet=quiet)

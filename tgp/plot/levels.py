@@ -1,0 +1,75 @@
+"""One graph of a store through its levels."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tgp.errors import InputError
+from tgp.plot.canvas import INK, SOFT, draw_picture, new_figure
+from tgp.report.scene import Picture, Scene, graph_scenes
+from tgp.store import StoreReader
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["hierarchy"]
+
+
+def hierarchy(
+    store: str | os.PathLike[str] | StoreReader, graph: int, hierarchy: str | None = None
+) -> Figure:
+    """Draw one graph: a row per hierarchy, a column per level.
+
+    Nodes have the colour of the supernode they join next; supernodes lie over the mean place of their
+    members. A large graph is drawn from the first level with at most 400 nodes.
+
+    Args:
+        store: directory of a store, or a reader.
+        graph: id of the graph.
+        hierarchy: name of one hierarchy; all if ``None``.
+
+    Returns:
+        The figure; :func:`tgp.plot.save` or ``figure.savefig`` write it.
+
+    Raises:
+        InputError: no such graph, or nothing to draw.
+        MissingPackageError: matplotlib is absent.
+    """
+    reader = store if isinstance(store, StoreReader) else StoreReader(store)
+    if not 0 <= graph < reader.num_graphs:
+        raise InputError(f"the store holds graphs 0 to {reader.num_graphs - 1}, got {graph}", field="graph")
+    new_figure(1, 1)  # says that matplotlib is absent before any work is done
+    scenes = [scene for scene in graph_scenes(reader, graph, hierarchy) if scene.pictures]
+    if not scenes:
+        raise InputError(f"graph {graph} has no level with nodes that is small enough to draw", field="graph")
+    across = max(len(scene.pictures) for scene in scenes)
+    tall = [_height(scene.pictures[0]) for scene in scenes]
+    figure = new_figure(2.5 * across + 0.3, sum(tall) + 0.1)
+    grid = figure.subplots(len(scenes), across, squeeze=False, height_ratios=tall)
+    for row, scene in zip(grid, scenes, strict=True):
+        for axes in row[len(scene.pictures) :]:
+            axes.set_axis_off()
+        for axes, picture in zip(row, scene.pictures, strict=False):
+            ghost = scene.pictures[0] if picture is not scene.pictures[0] else None
+            draw_picture(axes, picture, ghost)
+            axes.set_title(_title(picture, scene), fontsize=8, color=SOFT)
+        row[0].text(
+            -0.02, 0.5, scene.hierarchy, transform=row[0].transAxes, rotation=90,
+            ha="right", va="center", fontsize=9, color=INK, parse_math=False,
+        )  # fmt: skip
+    return figure
+
+
+def _height(picture: Picture) -> float:
+    """Inches for a row, from the shape of the drawing."""
+    width, height = np.ptp(picture.places, axis=0).tolist()
+    return 0.35 + 2.4 * min(1.0, max(0.25, (height + 0.5) / (width + 0.5)))
+
+
+def _title(picture: Picture, scene: Scene) -> str:
+    name = "input" if picture.step == 0 else f"level {picture.step - 1}"
+    part = f" ({len(picture.nodes)} drawn)" if scene.ball else ""
+    return f"{name}: {picture.num_nodes:,} nodes{part}"
