@@ -25,7 +25,7 @@ def train(store: Path) -> float:
     import torch
     from torch_geometric.nn import GraphConv
 
-    from tgp.data import PooledDataset, PoolDataLoader
+    from tgp.data import PoolDataLoader, PooledDataset
     from tgp.reduce import BaseReduce, GlobalReduce
 
     class HierarchicalGNN(torch.nn.Module):

@@ -110,7 +110,12 @@ class StoreDamagedError(StoreError):
     """A file is torn, altered or hostile. ``item`` names the shard, field or manifest key."""
 
     def __init__(
-        self, message: str, *, path: str | Path | None = None, item: str | None = None, hint: str | None = None
+        self,
+        message: str,
+        *,
+        path: str | Path | None = None,
+        item: str | None = None,
+        hint: str | None = None,
     ) -> None:
         super().__init__(message, path=path, hint=hint)
         self.item = item

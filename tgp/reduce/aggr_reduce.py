@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from tgp.reduce.base_reduce import Reduce
-from tgp.select.base_select import SelectOutput
 from torch import Tensor
 from torch_geometric.nn.aggr import Aggregation
 
 from tgp.errors import InputError
+from tgp.reduce.base_reduce import Reduce
 from tgp.reduce.get_aggr import is_pyg_aggregation
+from tgp.select.base_select import SelectOutput
 
 __all__ = ["AggrReduce"]
 
