@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -142,6 +143,8 @@ class Run:
         deadline = time.monotonic() + seconds
         while (status := self.poll()) is None:
             if time.monotonic() > deadline:
+                for pid in members(self.pid):
+                    self.kill(signal.SIGKILL, pid)
                 raise TimeoutError(f"still running after {seconds} s: {self.text()}")
             time.sleep(0.005)
         return status

@@ -20,17 +20,17 @@ CHANGES = {"os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.truncate", "os.
 WRITE = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 def hook(event, arguments):
-    path = arguments[0] if arguments else None
-    if not isinstance(path, (str, bytes, os.PathLike)):
+    if event not in CHANGES and not (event == "open" and (arguments[2] or 0) & WRITE):
         return
-    inside = os.path.realpath(os.fsdecode(path)).startswith(root)
-    writes = event in CHANGES or (event == "open" and (arguments[2] or 0) & WRITE)
-    if inside and writes:
-        opened.append([event, os.fsdecode(path)])
+    if isinstance(arguments[0], int) or (event == "os.mkdir" and os.path.isdir(arguments[0])):
+        return  # a file that is open already, a folder that is there already
+    path = os.path.realpath(os.fsdecode(arguments[0]))
+    if path.startswith(root):
+        opened.append([event, path])
 
 sys.addaudithook(hook)
 import numpy as np
-from tgp.store import StoreReader, verify_store
+from tgp.store import StoreReader
 from tgp_cli.main import run
 reader = StoreReader(root)
 ids = np.arange(reader.num_graphs)
@@ -38,7 +38,7 @@ reader.gather_graphs(ids)
 for name, info in reader.hierarchies.items():
     for level in range(info.depth):
         reader.gather_level(ids, name, level)
-statuses = [run([command, root, "--quiet"]) for command in ("inspect", "verify", "status")]
+statuses = [run([command, root]) for command in ("inspect", "verify", "status")]
 statuses.append(run(sys.argv[2:]))
 if os.environ.get("TGP_WATCH_ITSELF"):
     open(os.path.join(root, "made"), "w").close()

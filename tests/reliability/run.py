@@ -31,7 +31,10 @@ def figures(options: argparse.Namespace) -> Iterator[Callable[[], list[Figure]]]
         def call() -> list[Figure]:
             # A folder and a loaded process of its own, so that stores do not pile up.
             with scratch() as folder, Launcher(Path(folder)) as launcher:
-                return [function(launcher, Path(folder), job, *arguments)]
+                try:
+                    return [function(launcher, Path(folder), job, *arguments)]
+                except TimeoutError as error:
+                    return [Figure(function.__name__, note="stopped by a hang", problems=[str(error)])]
 
         return call
 

@@ -21,7 +21,7 @@ CONNECT_TIMEOUT = 10.0
 """Seconds to wait for a Dask scheduler."""
 
 CLOSE_TIMEOUT = 1.0
-"""Seconds to wait for a pool whose workers were killed."""
+"""Seconds to wait for the workers of a pool to end, before and after they are killed."""
 
 
 @contextlib.contextmanager
@@ -66,18 +66,21 @@ def _processes(workers: int) -> Iterator[Executor]:
     before = set(multiprocessing.active_children())
     # Spawned, not forked: torch, numba and HDF5 do not survive a fork of a busy process.
     pool = _Pool(workers, mp_context=multiprocessing.get_context("spawn"), initializer=start_worker)
+    # All results are in when the block is left: what workers do after that is of no use to anyone.
+    closing = threading.Thread(target=pool.shutdown, kwargs={"cancel_futures": True}, daemon=True)
     try:
         yield pool
-        pool.shutdown()
-    except BaseException:
+        closing.start()
+        closing.join(CLOSE_TIMEOUT)
+    finally:
+        # A worker that died at the wrong moment keeps the lock the others wait for, so they may never end alone.
         for child in set(multiprocessing.active_children()) - before:
             child.kill()
         # The pool's own thread now closes its pipes. Leaving earlier makes the interpreter complain at exit,
         # waiting for ever is no way to leave either: a full pipe may keep that thread.
-        closing = threading.Thread(target=pool.shutdown, kwargs={"cancel_futures": True}, daemon=True)
-        closing.start()
+        if closing.ident is None:
+            closing.start()
         closing.join(CLOSE_TIMEOUT)
-        raise
 
 
 @contextlib.contextmanager

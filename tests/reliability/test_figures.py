@@ -1,0 +1,140 @@
+"""Every figure of ``tests/reliability/run.py``, with small numbers."""
+
+import os
+import re
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.reliability import damage, interrupts, readonly
+from tests.reliability.harness import ENVIRONMENT, Job, Launcher, digests, killpoints, scratch, torn
+from tests.reliability.run import figures, parse
+from tgp.pipeline import CoarsenConfig
+from tgp.pipeline.executors import open_executor
+
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux" or not hasattr(os, "fork"), reason="needs fork and /proc"
+)
+
+JOB = Job(graphs=300, shard_size="600kB")
+
+
+@pytest.fixture(scope="module")
+def launcher():
+    with scratch() as folder, Launcher(Path(folder)) as loaded:
+        yield loaded
+
+
+def sound(figure, count):
+    assert figure.problems == []
+    assert figure.count >= count, figure.note
+
+
+@pytest.mark.slow
+def test_kills_at_random_moments(launcher, tmp_path):
+    sound(interrupts.random_kills(launcher, tmp_path, JOB, 4), 4)
+
+
+@pytest.mark.slow
+def test_kills_at_every_point(launcher, tmp_path):
+    assert len(killpoints()) >= 11
+    sound(interrupts.named_kills(launcher, tmp_path, JOB, (1,)), len(killpoints()))
+
+
+def test_no_file_may_grow(launcher, tmp_path):
+    sound(interrupts.file_limits(launcher, tmp_path, JOB, 2), 2)
+
+
+def test_a_full_disk(launcher, tmp_path):
+    figure = interrupts.full_disk(launcher, tmp_path, JOB, 1)
+    if figure.note.startswith("not run"):
+        pytest.skip(figure.note)
+    sound(figure, 1)
+
+
+@pytest.mark.slow
+def test_signals(launcher, tmp_path):
+    sound(interrupts.signals(launcher, tmp_path, JOB, 1), 4)
+
+
+@pytest.mark.slow
+def test_two_writers_and_a_reader(launcher, tmp_path):
+    figure = interrupts.two_writers(launcher, tmp_path, JOB, 1)
+    sound(figure, 1)
+    assert not re.search(r"\b0 times absent", figure.note)
+
+
+def test_nothing_is_written_by_reading(launcher, tmp_path):
+    sound(readonly.read_only(launcher, tmp_path, JOB, {**os.environ, **ENVIRONMENT}), 5)
+
+
+def test_flipped_bits():
+    found, read = damage.flips(60)
+    sound(found, 60)
+    sound(read, 60)
+
+
+def test_truncations():
+    found, read = damage.truncations(30)
+    sound(found, 30)
+    sound(read, 30)
+
+
+def test_stuck_workers_do_not_keep_a_finished_run():
+    """A worker killed while it holds the lock of the queue leaves the others waiting for ever."""
+    with open_executor(CoarsenConfig(workers=2)) as (pool, _):
+        workers = {pool.submit(os.getpid).result() for _ in range(3)}
+        for pid in workers:
+            os.kill(pid, signal.SIGSTOP)
+        left = time.monotonic()
+    assert time.monotonic() - left < 10
+    assert not any(Path(f"/proc/{pid}").exists() for pid in workers)
+
+
+# The checks themselves can fail --------------------------------------------------------------------
+
+
+def test_a_torn_file_is_noticed(launcher, tmp_path):
+    assert launcher.run(JOB.arguments(tmp_path / "s"))[0] == 0
+    expected = digests(tmp_path / "s")
+    assert torn(tmp_path / "s", expected) == []
+    shard = tmp_path / "s" / "shard-00000.graphs.h5"
+    shard.write_bytes(shard.read_bytes()[:-1])
+    assert torn(tmp_path / "s", expected) == [shard.name]
+
+
+def test_a_write_into_the_store_is_noticed(launcher, tmp_path):
+    assert launcher.run(JOB.arguments(tmp_path / "s"))[0] == 0
+    environment = {**os.environ, **ENVIRONMENT, "TGP_WATCH_ITSELF": "1"}
+    _, opened = readonly.watched(tmp_path / "s", JOB.arguments(tmp_path / "s"), environment)
+    assert [event for event, _ in opened] == ["open"]
+
+
+def test_wrong_data_is_noticed():
+    """Headers, offsets and the manifest must never be read wrong; numbers only where the format says so."""
+    case = {"kind": "flip", "file": "f", "at": 1, "profile": "fast", "verify": "found", "full": "refused"}
+    for region, problems in (("offsets", 1), ("header", 1), ("json", 1), ("values", 0)):
+        found, read = interrupts.Figure("a"), interrupts.Figure("b")
+        damage._judge({**case, "region": region, "read": "wrong"}, found, read, damage.Counter())
+        assert (len(found.problems), len(read.problems)) == (0, problems)
+
+
+def test_the_script_lists_every_figure():
+    assert len(list(figures(parse([])))) == 10
+    nothing = [
+        "--kills",
+        "0",
+        "--cold-kills",
+        "0",
+        "--turns",
+        "--times",
+        "0",
+        "--flips",
+        "0",
+        "--truncations",
+        "0",
+    ]
+    assert list(figures(parse(nothing))) == []
