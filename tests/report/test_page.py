@@ -192,3 +192,12 @@ def test_markup_escapes():
     assert tag("td", "<&\"'", data_x='"') == '<td data-x="&quot;">&lt;&amp;&quot;&#x27;</td>'
     assert join(["a\x00b", None, 3, tag("br")]) == "a\ufffdb3<br>"
     assert tag("input", checked=True, disabled=False, value=None) == "<input checked>"
+
+
+def test_parameters_outside_params_are_shown():
+    from tgp.pipeline.inspection import HierarchyView
+    from tgp.report.tables import schedule_table
+
+    schedule = [{"method": "a+b", "steps": ["a", "b"]}, {"method": "c", "params": {"k": 2}}]
+    text = "".join(Page(schedule_table(HierarchyView("h", schedule, 0, 0, 0, []))).text)
+    assert 'steps = ["a", "b"]' in text and "k = 2" in text

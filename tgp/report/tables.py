@@ -154,10 +154,11 @@ def schedule_table(view: HierarchyView) -> Markup:
     """Every parameter of every level, as stored."""
     rows = []
     for number, level in enumerate(view.schedule):
-        values = level.get("params", {})
-        shown = json.dumps(values, sort_keys=True, ensure_ascii=False)
-        if isinstance(values, dict):
-            pairs = [(name, json.dumps(value, ensure_ascii=False)) for name, value in sorted(values.items())]
-            shown = tag("ul", [tag("li", tag("code", f"{n} = {v}")) for n, v in pairs], class_="params")
+        # Levels that stand for several steps list them under keys of their own.
+        values = {key: value for key, value in level.items() if key not in ("method", "params")}
+        params = level.get("params", {})
+        values |= params if isinstance(params, dict) else {"params": params}
+        pairs = [(name, json.dumps(value, ensure_ascii=False)) for name, value in sorted(values.items())]
+        shown = tag("ul", [tag("li", tag("code", f"{n} = {v}")) for n, v in pairs], class_="params")
         rows.append([cell(number), (tag("code", str(level.get("method", "?"))), None), (shown, None)])
     return table(["level", "method", "parameters"], rows, label=f"Schedule of {view.name}")
