@@ -3,7 +3,8 @@
     python tests/benchmarks/bench_loader.py [--data DIR] [--graphs 20000] [--seconds 1.5] [--json FILE]
 
 Every line is the best of three rounds over shuffled graphs, with a warm cache. Competitors take turns, so that a busy
-machine hits all of them. "gather" is a bare numpy copy of the same bytes per batch: what no loader can beat.
+machine hits all of them; without workers, graphs per second of CPU time are shown as well. "gather" is a bare numpy copy
+of the same bytes per batch: what no loader can beat.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from torch_geometric.loader import DataLoader
 
 from tgp.coarsen import coarsen, parse_schedule
 from tgp.data import PoolDataLoader, PooledDataset, graphs_to_arrays, precoarsen
+from tgp.pipeline.config import DEFAULT_SHARD_SIZE
 from tgp.store import HierarchySpec, StoreSpec, StoreWriter, data_digest
 
 METHOD = "graclus"
@@ -67,9 +69,11 @@ def nci1(data: Path, scratch: Path) -> TUDataset | None:
     return TUDataset(str(scratch), "NCI1")
 
 
-def write(path: Path, dataset: InMemoryDataset, levels: int, shards: int) -> Path:
+def write(path: Path, dataset: InMemoryDataset, levels: int, shards: int | None) -> Path:
     """A store with one hierarchy over the dataset."""
     table, block = graphs_to_arrays(dataset)
+    if shards is None:
+        shards = -(-sum(field.values.nbytes for field in table.fields.values()) // DEFAULT_SHARD_SIZE)
     plan = parse_schedule([METHOD] * levels)
     bounds = tuple(int(b) for b in np.linspace(0, table.num_graphs, shards + 1).astype(int))
     spec = StoreSpec(
@@ -109,19 +113,19 @@ class OnDisk(OnDiskDataset):
         return Data.from_dict(row)
 
 
-def speed(loader: Iterable, seconds: float) -> float:
-    """Graphs per second over at most ``seconds``, from the first batch on."""
+def speed(loader: Iterable, seconds: float) -> tuple[float, float]:
+    """Graphs per second over at most ``seconds``, from the first batch on; and per second of this process's CPU time."""
     stream = iter(loader)
     next(stream)
-    begin, graphs = time.perf_counter(), 0
+    begin, cpu, graphs = time.perf_counter(), time.process_time(), 0
     for batch in stream:
         graphs += batch.num_graphs
         if time.perf_counter() - begin > seconds:
             break
-    return graphs / (time.perf_counter() - begin)
+    return graphs / (time.perf_counter() - begin), graphs / max(time.process_time() - cpu, 1e-9)
 
 
-def gather_speed(dataset: PooledDataset, batch_size: int, seconds: float) -> float:
+def gather_speed(dataset: PooledDataset, batch_size: int, seconds: float) -> tuple[float, float]:
     """A copy of the bytes of a batch, per batch, as one take of 64-bit words from a flat array."""
     batch = dataset.__getitems__(list(range(batch_size)))
     tensors = [t for t in batch.to_dict().values() if isinstance(t, torch.Tensor)]
@@ -131,11 +135,11 @@ def gather_speed(dataset: PooledDataset, batch_size: int, seconds: float) -> flo
     words = sum(t.numel() * t.element_size() for t in tensors) // 8
     source = np.zeros(words * 64)
     rows = np.random.default_rng(0).integers(0, len(source), words)
-    begin, graphs = time.perf_counter(), 0
+    begin, cpu, graphs = time.perf_counter(), time.process_time(), 0
     while time.perf_counter() - begin < seconds / 3:
         source.take(rows)
         graphs += batch_size
-    return graphs / (time.perf_counter() - begin)
+    return graphs / (time.perf_counter() - begin), graphs / max(time.process_time() - cpu, 1e-9)
 
 
 def calibration() -> dict[str, float]:
@@ -154,7 +158,9 @@ def calibration() -> dict[str, float]:
     }
 
 
-def competitors(dataset: InMemoryDataset, levels: int, shards: int, scratch: Path) -> dict[str, Callable]:
+def competitors(
+    dataset: InMemoryDataset, levels: int, shards: int | None, scratch: Path
+) -> dict[str, Callable]:
     """Name -> function that makes a loader from batch size and workers."""
     path = write(scratch / f"store-{levels}", dataset, levels, shards)
     stored, held = PooledDataset(path), PooledDataset(path, in_memory=True)
@@ -186,33 +192,31 @@ def run(name: str, dataset: InMemoryDataset, args: argparse.Namespace, scratch: 
         makers = competitors(dataset, levels, args.shards, scratch / name / str(levels))
         for size in args.batch_sizes:
             for workers in args.workers:
-                best: dict[str, float] = {}
+                best: dict[str, tuple[float, float]] = {}
                 for _ in range(ROUNDS):
                     for who, make in makers.items():
                         loader = make(size, workers)
-                        if who == "gather":
-                            found = gather_speed(loader, size, args.seconds)
-                        else:
-                            found = speed(loader, args.seconds)
-                        best[who] = max(best.get(who, 0.0), found)
-                row = {
-                    "data": name,
-                    "levels": levels,
-                    "batch": size,
-                    "workers": workers,
-                    "graphs_per_s": best,
-                }
+                        measure = (
+                            gather_speed(loader, size, args.seconds)
+                            if who == "gather"
+                            else speed(loader, args.seconds)
+                        )
+                        best[who] = tuple(map(max, best.get(who, (0.0, 0.0)), measure))
+                row = {"data": name, "levels": levels, "batch": size, "workers": workers}
+                row["graphs_per_s"] = {who: found[0] for who, found in best.items()}
+                if workers == 0:
+                    row["graphs_per_cpu_s"] = {who: found[1] for who, found in best.items()}
                 rows.append(row)
                 print_row(row)
     return rows
 
 
 def print_row(row: dict) -> None:
-    cells = "  ".join(f"{who}: {found:,.0f}" for who, found in row["graphs_per_s"].items())
-    print(
-        f"{row['data']:10} levels={row['levels']} batch={row['batch']:<4} workers={row['workers']}  {cells}",
-        flush=True,
-    )
+    head = f"{row['data']:10} levels={row['levels']} batch={row['batch']:<4} workers={row['workers']}"
+    for unit in ("graphs_per_s", "graphs_per_cpu_s"):
+        if unit in row:
+            cells = "  ".join(f"{who}: {found:,.0f}" for who, found in row[unit].items())
+            print(f"{head}  {unit.replace('_', ' '):16}  {cells}", flush=True)
 
 
 def main() -> int:
@@ -223,7 +227,7 @@ def main() -> int:
     parser.add_argument(
         "--graphs", type=int, default=20_000, help="size of the synthetic set (100000 for the long run)"
     )
-    parser.add_argument("--shards", type=int, default=4)
+    parser.add_argument("--shards", type=int, help="default: shards of 64 MB, as the pipeline makes them")
     parser.add_argument("--seconds", type=float, default=1.5, help="per loader and round")
     parser.add_argument("--batch-sizes", type=int, nargs="+", default=[32, 128, 512])
     parser.add_argument("--levels", type=int, nargs="+", default=[1, 3])
