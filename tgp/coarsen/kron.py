@@ -29,7 +29,7 @@ EXACT_WORK = 300_000_000
 graph of up to 1,000 nodes never exceeds it."""
 WALK_TOLERANCE = 0.02
 """Beyond: a walk is given up when what it can add to an entry is below this share of the threshold."""
-_FIRST_WORK = 3
+_FIRST_WORK = 2
 """Beyond: elimination work per stored entry before walks take over."""
 _WALK_WORK = 1000
 """Beyond: entries that walks may read, per stored entry, before they are given up earlier."""

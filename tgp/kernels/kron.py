@@ -15,7 +15,7 @@ __all__ = ["eliminate"]
 _KEPT, _LIVE, _GONE = 0, 1, 2
 """Marks of a node: kept, to be eliminated, eliminated."""
 _CELLS = 4_000_000
-"""Rows may take this many entries, enough for any graph of 1,000 nodes, plus eight times those of the graph."""
+"""Rows may take this many entries, enough for any graph of 1,000 nodes, plus four times those of the graph."""
 _NO_LIMIT = np.int64(2**62)
 _EXACT_DEGREE = 32
 """Rows up to this length are merged at once, so their degree is exact; longer ones when they must grow."""
@@ -320,7 +320,7 @@ def eliminate(indptr, indices, weight, node_ptr, kept, exact_work, first_work):
         entries = indptr[hi] - indptr[lo]
         if entries == 0:
             continue
-        work, cells = exact_work, _CELLS + 8 * entries
+        work, cells = exact_work, _CELLS + 4 * entries
         for e in range(indptr[lo], indptr[hi]):
             if weight[e] < 0.0:
                 work, cells = _NO_LIMIT, _NO_LIMIT

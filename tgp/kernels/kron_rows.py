@@ -44,6 +44,15 @@ def _columns(ptr, cols, vals, n):
 
 
 @njit(cache=True, nogil=True)
+def _numbers(nodes, cluster):
+    """The supernode of each node."""
+    out = np.empty(nodes.shape[0], np.int32)
+    for e in range(nodes.shape[0]):
+        out[e] = cluster[nodes[e]]
+    return out
+
+
+@njit(cache=True, nogil=True)
 def assemble(indptr, indices, weight, cluster, nodes, eliminated, walked, threshold):
     """Rows of the result for the kept ``nodes``, in their order.
 
@@ -60,29 +69,31 @@ def assemble(indptr, indices, weight, cluster, nodes, eliminated, walked, thresh
         Offsets, columns (supernodes, unsorted in a row), values. Without walks the matrix is symmetric
         bit for bit.
     """
-    f_ptr, f_cols, f_vals, f_inv = eliminated
-    w_ptr, w_cols, w_vals, b_ptr, b_cols, b_vals = walked
-    n = cluster.shape[0]
-    t_ptr, t_row, t_val = _columns(f_ptr, f_cols, f_vals, n)
-    s_ptr, s_row, s_val = _columns(w_ptr, w_cols, w_vals, n)
-    out_ptr = np.zeros(nodes.shape[0] + 1, np.int64)
-    out_cols = np.empty(4 * nodes.shape[0], np.int32)
-    out_vals = np.empty(4 * nodes.shape[0])
+    f_ptr, f_nodes, f_vals, f_inv = eliminated
+    w_ptr, w_nodes, w_vals, b_ptr, b_nodes, b_vals = walked
+    size = nodes.shape[0]
+    # Supernodes instead of nodes: half the accumulator, so that it stays in a nearer cache.
+    f_cols = _numbers(f_nodes, cluster)
+    b_cols = _numbers(b_nodes, cluster)
+    t_ptr, t_row, t_val = _columns(f_ptr, f_cols, f_vals, size)
+    s_ptr, s_row, s_val = _columns(w_ptr, _numbers(w_nodes, cluster), w_vals, size)
+    out_ptr = np.zeros(size + 1, np.int64)
+    out_cols = np.empty(4 * size, np.int32)
+    out_vals = np.empty(4 * size)
+    acc = np.zeros(size)
+    seen = np.zeros(size, np.bool_)
+    touched = np.empty(size, np.int32)
     size = 0
-    acc = np.zeros(n)
-    seen = np.zeros(n, np.bool_)
-    touched = np.empty(n, np.int32)
     for r in range(nodes.shape[0]):
-        p = nodes[r]
         count = 0
-        for e in range(indptr[p], indptr[p + 1]):
-            j = indices[e]
-            if cluster[j] >= 0:
+        for e in range(indptr[nodes[r]], indptr[nodes[r] + 1]):
+            j = cluster[indices[e]]
+            if j >= 0:
                 seen[j] = True
                 touched[count] = j
                 count += 1
                 acc[j] = weight[e]
-        for t in range(t_ptr[p], t_ptr[p + 1]):
+        for t in range(t_ptr[r], t_ptr[r + 1]):
             q = t_row[t]
             for e in range(f_ptr[q], f_ptr[q + 1]):
                 j = f_cols[e]
@@ -90,9 +101,9 @@ def assemble(indptr, indices, weight, cluster, nodes, eliminated, walked, thresh
                     seen[j] = True
                     touched[count] = j
                     count += 1
-                # The product of the two entries first: the same number for (p, j) and (j, p).
+                # The product of the two entries first: the same number for (r, j) and (j, r).
                 acc[j] += (t_val[t] * f_vals[e]) * f_inv[q]
-        for t in range(s_ptr[p], s_ptr[p + 1]):
+        for t in range(s_ptr[r], s_ptr[r + 1]):
             c = s_row[t]
             for e in range(b_ptr[c], b_ptr[c + 1]):
                 j = b_cols[e]
@@ -106,8 +117,8 @@ def assemble(indptr, indices, weight, cluster, nodes, eliminated, walked, thresh
             out_vals = _longer(out_vals, size + count)
         for k in range(count):
             j = touched[k]
-            if j != p and abs(acc[j]) > threshold:
-                out_cols[size] = cluster[j]
+            if j != r and abs(acc[j]) > threshold:
+                out_cols[size] = j
                 out_vals[size] = acc[j]
                 size += 1
             acc[j] = 0.0
