@@ -27,7 +27,7 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import eigsh
 
 from tgp.coarsen import coarsen
-from tgp.coarsen.kron import simple_graph
+from tgp.coarsen.kron import EXACT_WORK, simple_graph
 from tgp.coarsen.methods.ndp import METHOD, NDPParams
 from tgp.coarsen.protocol import Draw
 from tgp.kernels.kron import eliminate
@@ -134,7 +134,9 @@ def large(name: str, block: BlockCSR) -> dict[str, Any]:
     peak = memory()[1] - before
     kept = assignment.cluster >= 0
     rows, cols = block.edge_index()
-    left = eliminate(block.indptr, block.indices, block.weights_or_ones(), block.node_ptr, kept, 3e8, 3)[2]
+    left = eliminate(
+        block.indptr, block.indices, block.weights_or_ones(), block.node_ptr, kept, EXACT_WORK, 2
+    )[2]
     return {
         "graph": name,
         "nodes": [block.num_nodes, coarse.num_nodes],
