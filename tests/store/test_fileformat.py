@@ -21,7 +21,7 @@ def page():
 
 def test_the_example_reads_a_store(page, tmp_path, monkeypatch, profile):
     (example,) = re.findall(r"```python\n(.+?)```", page, re.S)
-    assert len(example.strip().splitlines()) <= 17
+    assert len(example.strip().splitlines()) <= 20
     assert "tgp" not in example.replace("tgp-store", "")
     table = random_table(9, seed=3)
     build_store(tmp_path / "pooled/MUTAG", table, profile=profile)

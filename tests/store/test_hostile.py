@@ -20,12 +20,12 @@ GRAPHS = "shard-00000.graphs.h5"
 
 @contextlib.contextmanager
 def bounded():
-    """What happens inside takes less than two seconds and 100 MB."""
+    """What happens inside does not hang and takes less than 100 MB."""
     with open("/proc/self/clear_refs", "w") as file:
         file.write("5")  # forget the highest memory use so far
     before, start = memory("VmRSS"), time.perf_counter()
     yield
-    assert time.perf_counter() - start < 2
+    assert time.perf_counter() - start < 30
     assert memory("VmHWM") - before < 100_000
 
 

@@ -1,0 +1,270 @@
+"""All six methods on the same graphs, beside peers that do the same step.
+
+python tests/benchmarks/bench_methods.py [--data ../shared/data] [--small] [--large] [--peers] [--limit SECONDS]
+
+One core. *Small*: graphs per second through the engine, and one graph at a time through ``PreCoarsening``. *Large*: one
+level of each method on single graphs, each in a process of its own, with time, added memory and fitted
+growth. *Peers*: one step of networkit, pyamg, pymetis and scipy on the same graphs. The first line is a calibration.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import multiprocessing as mp
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("NUMBA_NUM_THREADS", "1")
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+import numpy as np
+import scipy.sparse as sp
+
+from tests.benchmarks import bench_kmis_sep as common
+from tgp.coarsen import coarsen, parse_schedule
+from tgp.coarsen.connect import ContractOptions, contract
+from tgp.coarsen.methods.graclus import METHOD as GRACLUS
+from tgp.coarsen.protocol import Draw
+from tgp.ragged import BlockCSR
+from tgp.testing.graphs import barabasi_albert, grid2d
+
+SMALL = {
+    "graclus*3": 100_000,
+    "kmis*3": 100_000,
+    "ndp*2": 5_000,
+    "sep*3": 5_000,
+    "nmf:k=8,nmf:k=4": 3_000,
+    "eigen:k=5,eigen:k=3": 3_000,
+}
+"""Schedule -> graphs per second we want."""
+
+PER_GRAPH = {
+    "ndp": (2, 1100),
+    "sep": (3, 1500),
+    "eigen": (2, 1000),
+    "nmf": (2, 550),
+    "graclus": (2, 2700),
+    "kmis": (2, 1300),
+}
+"""Method -> levels, graphs per second we want from the transform on MUTAG."""
+
+LARGE = ("graclus", "kmis", "ndp", "sep", "nmf:k=8", "eigen:k=8")
+
+
+def calibration() -> str:
+    """A fixed piece of work, to compare hours and machines."""
+    values = np.random.default_rng(0).random(1_000_000)
+    return f"calibration: sort of 1 M float64 {common.best(lambda: np.sort(values), 1.0)[0] * 1e3:.0f} ms, load {os.getloadavg()[0]:.1f}"
+
+
+def graphs(name: str, data: Path | None) -> BlockCSR | None:
+    """One of the large graphs by name."""
+    kind, _, size = name.partition(" ")
+    if kind == "grid":
+        side = round(math.sqrt(int(size)))
+        return grid2d(side, side)
+    if kind == "BA":
+        return barabasi_albert(int(size), 5, seed=0)
+    places = {"DBLP": "CitationFull/dblp", "Physics": "Coauthor/Physics"}
+    if data is None:
+        return None
+    if name in places:
+        return common.sparse_file(data / places[name])
+    if name == "NY":
+        return common.road_network(data / "RoadGraphs" / "NY.gr.xz")
+    return common.social_network(data / "SNAP" / "soc-slashdot0902-undirected.csv.gz")
+
+
+def small(data: Path | None) -> None:
+    """Graphs per second, engine and transform."""
+    print("\n| set | schedule | graphs/s (wall) | graphs/s (cpu) | aim |\n|---|---|---|---|---|")
+    for name in ("MUTAG", "NCI1"):
+        if data is None:
+            continue
+        block = common.tu_dataset(data / "TUDataset" / name)
+        for text, aim in SMALL.items():
+            schedule = parse_schedule(text)
+            wall, cpu = common.best(lambda b=block, s=schedule: coarsen(b, s), 4.0)
+            count = block.num_graphs
+            print(f"| {name} | {text} | {count / wall:,.0f} | {count / cpu:,.0f} | {aim:,} |", flush=True)
+    if data is not None:
+        per_graph(common.tu_dataset(data / "TUDataset" / "MUTAG"))
+
+
+def per_graph(block: BlockCSR) -> None:
+    """One graph at a time, as a dataset transform does it."""
+    import torch
+    from torch_geometric.data import Data
+
+    from tgp.data import PreCoarsening
+
+    items = [
+        Data(edge_index=torch.from_numpy(one.edge_index()), num_nodes=one.num_nodes) for one in block.split()
+    ]
+    parameters = {
+        "nmf": ({"k": 8}, {"k": 4}),
+        "eigen": ({"k": 5}, {"k": 3}),
+        "kmis": ({"scorer": "degree"},) * 2,
+    }
+    print("\n| PreCoarsening per graph, MUTAG | graphs/s (wall) | aim |\n|---|---|---|")
+    for method, (levels, aim) in PER_GRAPH.items():
+        transform = PreCoarsening([(method, kwargs) for kwargs in parameters.get(method, ({},) * levels)])
+        wall, _ = common.best(lambda t=transform: [t(item.clone()) for item in items], 3.0)
+        print(f"| {method}, {levels} levels | {len(items) / wall:,.0f} | {aim:,} |", flush=True)
+
+
+def _one(name: str, text: str, data: Path | None, queue: Any) -> None:
+    """In a process of its own: compile on a toy, then one level of one method."""
+    coarsen(grid2d(12, 12), text)
+    coarsen(barabasi_albert(300, 5, seed=0), text)
+    block = graphs(name, data)
+    start, used = time.perf_counter(), time.process_time()
+    memory = common.added_memory(lambda: coarsen(block, text))
+    queue.put((block.num_edges // 2, time.perf_counter() - start, time.process_time() - used, memory))
+
+
+def isolated(name: str, text: str, data: Path | None, limit: float) -> tuple[int, float, float, float] | None:
+    """The measurement of :func:`_one`, or ``None`` if it takes too long or dies."""
+    context = mp.get_context("spawn")
+    queue = context.Queue()
+    process = context.Process(target=_one, args=(name, text, data, queue))
+    process.start()
+    end = time.monotonic() + limit
+    while time.monotonic() < end and process.is_alive() and queue.empty():
+        time.sleep(0.05)
+    found = None if queue.empty() else queue.get()
+    process.kill()
+    process.join()
+    return found
+
+
+def large(data: Path | None, limit: float) -> None:
+    """One level on single graphs, and how time and memory grow."""
+    names = ["grid 10000", "grid 100000", "grid 1000000", "BA 10000", "BA 100000"]
+    names += ["NY", "Slashdot", "DBLP", "Physics"] if data is not None else []
+    print("\n| graph | edges | method | wall s | cpu s | added MB |\n|---|---|---|---|---|---|")
+    seen: dict[tuple[str, str], list[tuple[int, float, float]]] = {}
+    for name in names:
+        for text in LARGE:
+            found = isolated(name, text, data, limit)
+            if found is None:
+                print(f"| {name} | | {text} | > {limit:.0f} or failed | | |", flush=True)
+                continue
+            edges, wall, cpu, memory = found
+            print(f"| {name} | {edges:,} | {text} | {wall:.2f} | {cpu:.2f} | {memory:.0f} |", flush=True)
+            seen.setdefault((name.split()[0], text), []).append((edges, cpu, memory))
+    print("\n| graphs | method | time ~ edges^ | memory ~ edges^ |\n|---|---|---|---|")
+    for (kind, text), points in seen.items():
+        if len(points) > 1:
+            (e0, t0, m0), (e1, t1, m1) = points[0], points[-1]
+            growth = [
+                math.log(max(b, 1e-3) / max(a, 1e-3)) / math.log(e1 / e0) for a, b in ((t0, t1), (m0, m1))
+            ]
+            print(f"| {kind} | {text} | {growth[0]:.2f} | {growth[1]:.2f} |")
+
+
+def peers_of(block: BlockCSR) -> Iterator[tuple[str, str, Callable[[], object]]]:
+    """(step, who, call) for every peer that is installed."""
+    params, draw = GRACLUS.params(), Draw()
+    matrix = sp.csr_matrix(
+        (block.weights_or_ones(), block.indices, block.indptr), shape=(block.num_nodes,) * 2
+    )
+    assignment = GRACLUS.assign(block, params, draw)
+    s = sp.csr_matrix(
+        (np.ones(block.num_nodes), (np.arange(block.num_nodes), assignment.cluster)),
+        shape=(block.num_nodes, assignment.num_supernodes),
+    )
+    weighted = BlockCSR(block.indptr, block.indices, block.weights_or_ones(), block.node_ptr)
+    options = ContractOptions(remove_self_loops=False)
+    yield "contraction", "tgp", lambda: contract(weighted, assignment, options)
+    yield "contraction", "scipy SᵀAS", lambda: s.T @ matrix @ s
+    yield "match + contract", "tgp graclus", lambda: coarsen(block, "graclus")
+    yield "independent set + contract", "tgp kmis", lambda: coarsen(block, "kmis")
+    try:
+        import networkit as nk
+
+        nk.setNumberOfThreads(1)
+        g = nk.GraphFromCoo(
+            (matrix.data, (matrix.tocoo().row, matrix.tocoo().col)), n=block.num_nodes, weighted=True
+        )
+        g = nk.graphtools.toUndirected(g)
+
+        def nk_step() -> object:
+            matching = nk.matching.PathGrowingMatcher(g).run().getMatching()
+            return nk.coarsening.MatchingCoarsening(g, matching, noSelfLoops=True).run().getCoarseGraph()
+
+        yield "match + contract", "networkit", nk_step
+    except ImportError:
+        print("| networkit not installed |")
+    try:
+        import pyamg
+
+        yield (
+            "aggregation (labels only)",
+            "pyamg standard",
+            lambda: pyamg.aggregation.standard_aggregation(matrix),
+        )
+        yield (
+            "independent set (labels only)",
+            "pyamg MIS",
+            lambda: pyamg.graph.maximal_independent_set(matrix),
+        )
+    except ImportError:
+        print("| pyamg not installed |")
+    try:
+        import pymetis
+
+        def metis_step() -> object:
+            adjacency = pymetis.CSRAdjacency(block.indptr.astype(np.int32), block.indices)
+            return pymetis.part_graph(
+                max(block.num_nodes // 2, 2) if block.num_nodes < 20_000 else 5_000, adjacency
+            )
+
+        yield "k-way partition (labels only)", "pymetis", metis_step
+    except ImportError:
+        print("| pymetis not installed |")
+
+
+def peers(data: Path | None) -> None:
+    """The same step elsewhere."""
+    print("\n| graph | step | who | M edges/s |\n|---|---|---|---|")
+    for name in ("grid 1000000", "BA 100000", "NY") if data else ("grid 1000000", "BA 100000"):
+        block = graphs(name, data)
+        for step, who, call in peers_of(block):
+            try:
+                wall, _ = common.best(call, 2.0)
+            except (RuntimeError, ValueError, AttributeError, TypeError) as error:
+                print(f"| {name} | {step} | {who} | failed: {error} |")
+                continue
+            print(f"| {name} | {step} | {who} | {block.num_edges / 2e6 / wall:.1f} |", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--limit", type=float, default=120.0, help="seconds for one method on one graph")
+    for part in ("small", "large", "peers"):
+        parser.add_argument(f"--{part}", action="store_true")
+    args = parser.parse_args()
+    data = args.data if args.data.is_dir() else None
+    every = not (args.small or args.large or args.peers)
+    print(calibration())
+    if args.small or every:
+        small(data)
+    if args.peers or every:
+        peers(data)
+    if args.large or every:
+        large(data, args.limit)
+    print("\n" + calibration())
+
+
+if __name__ == "__main__":
+    main()
