@@ -187,22 +187,6 @@ def peers_of(block: BlockCSR) -> Iterator[tuple[str, str, Callable[[], object]]]
     yield "match + contract", "tgp graclus", lambda: coarsen(block, "graclus")
     yield "independent set + contract", "tgp kmis", lambda: coarsen(block, "kmis")
     try:
-        import networkit as nk
-
-        nk.setNumberOfThreads(1)
-        g = nk.GraphFromCoo(
-            (matrix.data, (matrix.tocoo().row, matrix.tocoo().col)), n=block.num_nodes, weighted=True
-        )
-        g = nk.graphtools.toUndirected(g)
-
-        def nk_step() -> object:
-            matching = nk.matching.PathGrowingMatcher(g).run().getMatching()
-            return nk.coarsening.MatchingCoarsening(g, matching, noSelfLoops=True).run().getCoarseGraph()
-
-        yield "match + contract", "networkit", nk_step
-    except ImportError:
-        print("| networkit not installed |")
-    try:
         import pyamg
 
         yield (
@@ -229,6 +213,25 @@ def peers_of(block: BlockCSR) -> Iterator[tuple[str, str, Callable[[], object]]]
         yield "k-way partition (labels only)", "pymetis", metis_step
     except ImportError:
         print("| pymetis not installed |")
+    # Last: this peer has been seen to end the process on some graphs.
+    try:
+        import networkit as nk
+
+        nk.setNumberOfThreads(1)
+        upper = sp.triu(matrix, 1).tocoo()
+        ends = (upper.row.astype(np.uint64), upper.col.astype(np.uint64))
+        g = nk.GraphFromCoo((upper.data, ends), n=block.num_nodes, weighted=True, directed=False)
+
+        def nk_step() -> object:
+            matcher = nk.matching.PathGrowingMatcher(g)
+            matcher.run()
+            coarsening = nk.coarsening.MatchingCoarsening(g, matcher.getMatching(), True)
+            coarsening.run()
+            return coarsening.getCoarseGraph()
+
+        yield "match + contract", "networkit", nk_step
+    except ImportError:
+        print("| networkit not installed |")
 
 
 def peers(data: Path | None) -> None:
