@@ -64,7 +64,9 @@ def test_signal_ends_the_run_at_once(tmp_path, number, status, more):
     sent = time.monotonic()
     os.killpg(process.pid, number) if number == signal.SIGINT else process.send_signal(number)
     _, err = process.communicate(timeout=30)
-    assert time.monotonic() - sent < 4  # 2 s on a machine that is not busy with other tests
+    assert (
+        time.monotonic() - sent < 20
+    )  # the promise is 2 s, measured by tests/reliability/run.py; here: no hang
     assert process.returncode == status
     assert "Run the same command again" in err and "Traceback" not in err
     deadline = time.monotonic() + 5
