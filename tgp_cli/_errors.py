@@ -7,6 +7,7 @@ import functools
 import os
 import signal
 import sys
+import threading
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -16,23 +17,49 @@ import typer
 from tgp.errors import StoreDamagedError, StoreFullError, TgpError
 from tgp_cli._status import ExitStatus
 
-__all__ = ["Terminated", "guard", "on_sigterm", "set_debug", "status_of"]
+__all__ = ["Terminated", "catch_signals", "guard", "set_debug", "status_of"]
 
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _debug = {"on": bool(os.environ.get("TGP_DEBUG"))}
 
 
+_AGAIN = 0.01  # seconds until a swallowed signal is delivered once more
+
+
 class Terminated(BaseException):
-    """SIGTERM arrived. Not an ``Exception``, so nothing swallows it on the way up."""
+    """SIGTERM arrived. Not an ``Exception``, so no ``except`` of a library swallows it on the way up."""
 
 
-def on_sigterm() -> None:
-    """Turn SIGTERM into :class:`Terminated`, so that it ends like an interrupt."""
+def catch_signals() -> None:
+    """Let SIGTERM end a command as an interrupt does, and let neither get lost.
+
+    A signal handler runs between any two instructions of the main thread. Where these belong to a destructor or
+    to the callback of a weak reference, Python prints what the handler raises and goes on; so it is raised again.
+    """
 
     def handler(*_: Any) -> None:
         raise Terminated
 
     signal.signal(signal.SIGTERM, handler)
+    others = sys.unraisablehook
+
+    def hook(args: Any) -> None:
+        for kind, number in ((Terminated, signal.SIGTERM), (KeyboardInterrupt, signal.SIGINT)):
+            if issubclass(args.exc_type, kind):
+                again = threading.Timer(_AGAIN, _to_main_thread, (number,))
+                again.daemon = True
+                again.start()
+                return
+        others(args)
+
+    sys.unraisablehook = hook
+
+
+def _to_main_thread(number: int) -> None:
+    if hasattr(signal, "pthread_kill"):  # wakes the main thread if it waits for something
+        signal.pthread_kill(threading.main_thread().ident or 0, number)
+    else:
+        signal.raise_signal(number)
 
 
 def set_debug(value: bool) -> bool:

@@ -15,7 +15,7 @@ import typer
 from tgp._version import __version__
 from tgp.errors import nearest
 from tgp.pipeline.threads import UNIT_THREAD
-from tgp_cli._errors import guard, on_sigterm
+from tgp_cli._errors import catch_signals, guard
 from tgp_cli._status import ExitStatus
 
 __all__ = ["COMMANDS", "build_app", "main"]
@@ -110,7 +110,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def main() -> None:
     """Console entry point."""
-    on_sigterm()
+    catch_signals()
     interrupted: list[int] = []
     # Registered first, so it runs last: after worker pools and their semaphores are gone.
     atexit.register(_skip_teardown, interrupted)

@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import signal
 import subprocess
 import sys
 from importlib import import_module
@@ -134,6 +135,35 @@ def test_errors_have_a_status_and_no_traceback(error, status, capsys):
     assert caught.value.exit_code == status
     err = capsys.readouterr().err
     assert "Traceback" not in err and err.startswith(("Error: ", "Interrupted"))
+
+
+SWALLOWED = """
+import os, sys, time
+from tgp_cli._errors import catch_signals, guard
+
+class Last:
+    def __del__(self):
+        os.kill(os.getpid(), int(sys.argv[1]))
+        time.sleep(0)  # the handler runs here, where what it raises is lost
+
+def command():
+    Last()
+    time.sleep(60)
+
+catch_signals()
+try:
+    guard(command)()
+except BaseException as end:
+    os._exit(end.exit_code)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_during_a_destructor_still_ends_the_command(number):
+    arguments = [sys.executable, "-c", SWALLOWED, str(int(number))]
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=50)
+    assert done.returncode == 128 + number
+    assert done.stderr == "Interrupted. Run the same command again to continue.\n"
 
 
 def test_messages_carry_hints_and_debug_shows_the_traceback(capsys, monkeypatch):
