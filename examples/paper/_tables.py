@@ -1,0 +1,52 @@
+"""Markdown tables of results, the paper's values beside ours."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from _harness import Cell
+
+Paper = Mapping[str, Mapping[str, tuple[float, float]]]
+"""``{dataset: {pooler: (mean, standard deviation)}}`` as printed in the paper."""
+
+
+def comparison(paper: Paper) -> Callable[[Sequence[Cell], Mapping[str, dict[str, Any]]], str]:
+    """A renderer: one table per dataset, the paper's mean ± std beside ours, the difference in the paper's stds."""
+
+    def render(cells: Sequence[Cell], results: Mapping[str, dict[str, Any]]) -> str:
+        groups: dict[str, dict[str, list[dict[str, Any]]]] = {}
+        for cell in cells:
+            runs = groups.setdefault(cell.dataset, {}).setdefault(cell.pooler, [])
+            if cell.key in results:
+                runs.append(results[cell.key])
+        return "\n".join(_one_dataset(name, rows, paper.get(name, {})) for name, rows in groups.items())
+
+    return render
+
+
+def _one_dataset(name: str, rows: Mapping[str, Sequence[dict[str, Any]]], paper: Mapping[str, Any]) -> str:
+    lines = []
+    for pooler, runs in rows.items():
+        if not runs:
+            continue
+        values = [run["value"] for run in runs]
+        mean, std = statistics.fmean(values), statistics.pstdev(values)
+        published, difference = "-", "-"
+        if pooler in paper:
+            expected, spread = paper[pooler]
+            published = f"{expected:g} ± {spread:g}"
+            # printed without decimals: a spread of 0 is one below 0.5
+            difference = f"{(mean - expected) / max(spread, 0.5):+.1f}"
+        seconds = statistics.fmean(run["seconds"] for run in runs)
+        lines.append([pooler, published, f"{mean:.1f} ± {std:.1f}", difference, len(runs), f"{seconds:.1f}"])
+    head = ["pooler", "paper", "ours", "difference in paper's stds", "runs", "s per run"]
+    return f"### {name}\n\n{markdown(head, lines)}" if lines else ""
+
+
+def markdown(head: Sequence[object], rows: Sequence[Sequence[object]]) -> str:
+    """A Markdown table."""
+    lines = ["| " + " | ".join(map(str, row)) + " |" for row in [head, *rows]]
+    lines.insert(1, "|" + "---|" * len(head))
+    return "\n".join(lines) + "\n"
