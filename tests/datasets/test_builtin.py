@@ -102,6 +102,23 @@ def test_families_are_what_they_say():
         assert inside.mean() > 0.75
 
 
+def test_regions_have_a_label_per_node_that_neighbours_tell():
+    table, _ = make_builtin("regions:num_graphs=2:num_nodes=900:noise=80")
+    y, x = table.fields["y"], table.fields["x"].values
+    assert np.array_equal(y.ptr, table.node_ptr) and set(y.values) == {0, 1, 2, 3}
+    assert 0.35 < (x.argmax(1) == y.values).mean() < 0.45  # 20 % true, a quarter of the rest by chance
+    edges, labels = table.fields["edge_index"].item(0), y.item(0)
+    assert (labels[edges[0]] == labels[edges[1]]).mean() > 0.8
+    clean, _ = make_builtin("regions:noise=0")
+    assert np.array_equal(clean.fields["x"].values.argmax(1), clean.fields["y"].values)
+
+
+@pytest.mark.parametrize("spec", ["regions:parts=0", "regions:labels=0", "regions:noise=101"])
+def test_regions_refuse(spec):
+    with pytest.raises(ParameterError, match="regions"):
+        make_builtin(spec)
+
+
 @pytest.mark.parametrize(
     "spec", ["molecules:num_graphs=0", "er:degree=x", "grid:num_nodes=-1", "molecules:units=2", "er:seed"]
 )

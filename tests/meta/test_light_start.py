@@ -23,6 +23,7 @@ def loaded_after(code: str) -> set[str]:
         "import tgp.poolers; tgp.poolers.pooler_classes",
         "import tgp.coarsen; from tgp.coarsen.methods import METHODS; list(METHODS)",
         "import tgp; dir(tgp); tgp.errors",
+        "import tgp; dir(tgp.datasets); tgp.datasets.dataset_classes",
     ],
 )
 def test_import_is_light(code):

@@ -213,3 +213,23 @@ def test_blocks_take_weights_from_edge_weight_only():
     ).weight.tolist() == [6, 5]
     with pytest.raises(DatasetError, match="edge_index"):
         table_block(GraphTable(table.node_ptr, {}))
+
+
+def test_load_graphs_gives_the_graphs_that_coarsen_sees(tmp_path):
+    from tgp.datasets import load_graphs
+
+    graphs = load_graphs("molecules:num_graphs=5", limit=3, add_degree=True)
+    table = open_source(CoarsenConfig(dataset="molecules:num_graphs=5", limit=3, add_degree=True)).table
+    assert [graph.num_nodes for graph in graphs] == np.diff(table.node_ptr).tolist()
+    assert np.array_equal(graphs[2].x.numpy(), table.fields["x"].item(2))
+    assert np.array_equal(graphs[2].edge_index.numpy(), table.fields["edge_index"].item(2))
+    with pytest.raises(DatasetError, match="MUTAG"):
+        load_graphs("MUTAGG", root=str(tmp_path))
+
+
+def test_load_graphs_makes_edges_go_both_ways(tmp_path):
+    from tgp.datasets import load_graphs
+
+    (tmp_path / "path.edgelist").write_text("0 1\n1 2\n")
+    (graph,) = load_graphs(str(tmp_path / "path.edgelist"), undirected=True)
+    assert graph.num_nodes == 3 and graph.is_undirected()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
+from tgp._lazy import lazy_package
 
 _CLASSES = {
     "CSBMDataset": "csbm",
@@ -16,16 +15,8 @@ _CLASSES = {
 dataset_classes: list[str] = [*_CLASSES]
 """Names of the dataset classes."""
 
-__all__ = [*_CLASSES, "dataset_classes"]
-
-
-def __getattr__(name: str) -> Any:
-    try:
-        module = _CLASSES[name]
-    except KeyError:
-        raise AttributeError(f"module 'tgp.datasets' has no attribute {name!r}") from None
-    return getattr(importlib.import_module(f"tgp.datasets.{module}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+# Opening by name joins names, files and PyG graphs, which is the pipeline's work; users look for it here.
+__all__ = [
+    *lazy_package(__name__, {**_CLASSES, "load_graphs": "tgp.pipeline.source:load_graphs"}),
+    "dataset_classes",
+]

@@ -254,6 +254,47 @@ def blocks(num_graphs: int, seed: int, num_nodes: int, inside: int, outside: int
     return _table(node_ptr, np.concatenate(edges, axis=1), label)
 
 
+# Graphs with a label per node.
+
+
+def regions(num_graphs: int, seed: int, num_nodes: int, parts: int, labels: int, noise: int) -> GraphTable:
+    """Maps for node classification: grids of about ``num_nodes`` cells, cut into ``parts`` regions.
+
+    A region takes the cells nearest to its centre and has one of ``labels`` labels. A cell's features show
+    its label; in ``noise`` percent of the cells they show a random one instead. So a cell alone tells
+    little, and its neighbourhood the more the larger it is.
+    """
+    if not (parts and labels):
+        raise ParameterError(
+            f"'parts' and 'labels' of regions must be at least 1, got {parts} and {labels}", field="parts"
+        )
+    if noise > 100:
+        raise ParameterError(f"'noise' of regions must be at most 100, got {noise}", field="noise")
+    width = max(2, round(num_nodes**0.5))
+    height = max(2, num_nodes // width)
+    cells = width * height
+    node_ptr = np.arange(num_graphs + 1) * cells
+    graph, place = np.divmod(np.arange(num_graphs * cells), cells)
+    row, col = place // width, place % width
+    nearest = np.full(len(place), np.iinfo(np.int64).max)
+    y = np.zeros(len(place), np.int64)
+    for part in range(parts):
+        at = [_below(size, seed, 1 + axis, graph, part) for axis, size in enumerate((height, width))]
+        distance = (row - at[0]) ** 2 + (col - at[1]) ** 2
+        y[distance < nearest] = part % labels
+        nearest = np.minimum(nearest, distance)
+    drawn = _below(labels, seed, 4, graph, place)
+    seen = np.where(_below(100, seed, 3, graph, place) < noise, drawn, y)
+    node = np.arange(len(place))
+    edges = [
+        np.stack([node, node + step])[:, inside]
+        for step, inside in ((1, col + 1 < width), (width, row + 1 < height))
+    ]
+    table = _table(node_ptr, np.concatenate(edges, axis=1), None, np.eye(labels, dtype=np.float32)[seen])
+    table.fields["y"] = Field("y", y, node_ptr)
+    return table
+
+
 BUILTIN: dict[str, BuiltinSet] = {
     entry.name: entry
     for entry in (
@@ -283,6 +324,12 @@ BUILTIN: dict[str, BuiltinSet] = {
             "Stochastic block models; the label counts the communities",
             {"num_graphs": 200, "seed": 0, "num_nodes": 64, "inside": 6, "outside": 1},
             blocks,
+        ),
+        BuiltinSet(
+            "regions",
+            "One map of noisy cells with a label per node, for node classification",
+            {"num_graphs": 1, "seed": 0, "num_nodes": 4096, "parts": 24, "labels": 4, "noise": 85},
+            regions,
         ),
     )
 }

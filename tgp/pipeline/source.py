@@ -8,19 +8,22 @@ import sys
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tgp.datasets._params import as_literal, parse_call
-from tgp.datasets.builtin import BUILTIN, make_builtin
+from tgp.datasets.builtin import BUILTIN, DEFAULT_DATASET, make_builtin
 from tgp.datasets.names import KnownDataset, default_root, family_folders, find_raw, nearest_names, resolve
 from tgp.errors import DatasetError, InputError, ParameterError
 from tgp.pipeline import transforms
 from tgp.pipeline.config import CoarsenConfig
 from tgp.ragged import BlockCSR, Field, GraphTable
 
-__all__ = ["Source", "open_source", "slice_table", "table_block", "weight_type"]
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+__all__ = ["Source", "load_graphs", "open_source", "slice_table", "table_block", "weight_type"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +67,45 @@ def open_source(config: CoarsenConfig) -> Source:
             table = change(table)
             description[name] = True
     return Source(table, description)
+
+
+def load_graphs(
+    dataset: str = DEFAULT_DATASET,
+    root: str | Path | None = None,
+    *,
+    limit: int | None = None,
+    undirected: bool = False,
+    largest_component: bool = False,
+    add_degree: bool = False,
+) -> list[Data]:
+    """The graphs of a dataset, by any name that ``tgp coarsen --dataset`` takes.
+
+    Args:
+        dataset: a built-in set, a known name, a path or ``module:callable``, each with optional ``:key=value``.
+        root: where datasets are kept; default ``$TGP_DATA`` or ``./data``.
+        limit: only the first graphs.
+        undirected: add the missing reverse edges.
+        largest_component: keep the largest connected component of each graph.
+        add_degree: append the node degree to the features.
+
+    Raises:
+        DatasetError: it is not there, cannot be read, or holds no graphs.
+
+    Examples:
+        >>> [graph.num_nodes for graph in load_graphs("er:num_graphs=2:num_nodes=9")]
+        [9, 9]
+    """
+    from tgp.data.convert import table_to_data
+
+    config = CoarsenConfig(
+        dataset=dataset,
+        root=None if root is None else Path(root),
+        limit=limit,
+        undirected=undirected,
+        largest_component=largest_component,
+        add_degree=add_degree,
+    )
+    return table_to_data(open_source(config).table)
 
 
 def table_block(table: GraphTable) -> BlockCSR:
