@@ -75,7 +75,7 @@ class Experiment:
         self.about, self.options, self.render = dict(about), options, render
         self.json, self.markdown = options.out / f"{name}.json", options.out / f"{name}.md"
         self.results: dict[str, dict[str, Any]] = {}
-        if self.json.exists():
+        if self.json.exists() and not options.fresh:
             self.results = json.loads(self.json.read_text(encoding="utf-8"))["cells"]
 
     def run(self, cells: Sequence[Cell], compute: Callable[[Cell], Mapping[str, Any]]) -> int:
@@ -141,6 +141,7 @@ def parser(description: str | None, seeds: int) -> argparse.ArgumentParser:
     )
     made.add_argument("--root", type=Path, help="folder of the raw files of the real datasets")
     made.add_argument("--only", help="patterns of dataset/pooler/seed or of a part, separated by commas")
+    made.add_argument("--fresh", action="store_true", help="forget earlier results, measure all again")
     return made
 
 

@@ -1,0 +1,168 @@
+"""Milliseconds to pool a batch with the deterministic poolers: online, cached, pre-coarsened, from a store.
+
+python examples/paper/efficiency.py --root DATA --fresh
+python examples/paper/efficiency.py --quick
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from _harness import Cell, Experiment, calibration, load, parse, parser
+from _tables import markdown
+from torch import Tensor
+from torch_geometric.data import Batch, Data
+from torch_geometric.loader import DataLoader
+
+from tgp.data import PoolDataLoader, PooledDataset, PreCoarsening
+from tgp.pipeline import CoarsenConfig, coarsen_dataset
+from tgp.poolers import get_pooler
+
+POOLERS = {
+    "graclus": {},
+    "kmis": {"scorer": "degree"},
+    "ndp": {},
+    "sep": {},
+    "nmf": {"k": 8},
+    "eigen": {"k": 8},
+}
+DATASETS = {
+    "MUTAG": "MUTAG",
+    "REDDIT-BINARY": "REDDIT-BINARY",
+    "hard_small": "GraphClassificationBench:easy=false:small=true",
+    "DBLP": "DBLP",
+}
+QUICK = {"molecules": "molecules:num_graphs=8"}
+SETTINGS = {"batch_size": 32, "batches": 5, "channels": 32, "rounds": 7, "seconds": 3.0}
+ABOUT = {
+    "title": "Efficiency: time to pool a batch",
+    "command": "python examples/paper/efficiency.py --root DATA --fresh",
+    "budget": "under 6 minutes of one core",
+}
+COLUMNS = ("online", "cached", "pre-coarsened", "store", "load plain", "load pre-coarsened", "load store")
+Layer = Callable[[Any, Tensor], Tensor]
+
+
+class Bench:
+    """Batches of one dataset in three forms: plain graphs, graphs with their levels, a store."""
+
+    def __init__(self, spec: str, root: Path | None, settings: Mapping[str, Any], folder: Path) -> None:
+        self.settings = settings
+        self.limit = settings["batch_size"] * settings["batches"]
+        self.config = {"dataset": spec, "root": root, "limit": self.limit, "workers": 1}
+        # connectivity only: features are made here, in the width of a hidden layer
+        graphs = load(spec, root)[: self.limit]
+        self.graphs = [Data(edge_index=g.edge_index, num_nodes=g.num_nodes) for g in graphs]
+        self.folder = folder
+
+    def loader(self, kind: str, pooler: str) -> Iterable[Batch]:
+        """Batches in the same order every time, made anew every time."""
+        size = self.settings["batch_size"]
+        if kind == "plain":
+            return DataLoader(self.graphs, batch_size=size)
+        if kind == "pre-coarsened":
+            transform = PreCoarsening([(pooler, POOLERS[pooler])])
+            return PoolDataLoader([transform(graph.clone()) for graph in self.graphs], batch_size=size)
+        schedule = ":".join([pooler, *(f"{name}={value}" for name, value in POOLERS[pooler].items())])
+        out = self.folder / pooler
+        coarsen_dataset(CoarsenConfig(**self.config, out=out, poolers=(schedule,)), measure=False)
+        return PoolDataLoader(PooledDataset(out, fields=["edge_index"]), batch_size=size)
+
+    def measure(self, loader: Iterable[Batch], layer: Layer, warm: bool = False) -> tuple[float, float]:
+        """Mean over batches of the fastest loading and of the fastest forward and backward, in milliseconds.
+
+        Every round sees new batches, so nothing is kept from the round before; ``warm`` repeats each call and
+        takes the second.
+        """
+        best: dict[int, list[float]] = {}
+        began = time.perf_counter()
+        for number in range(self.settings["rounds"]):
+            batches = iter(loader)
+            for place in range(-(-len(self.graphs) // self.settings["batch_size"])):
+                times = [time.perf_counter()]
+                batch = next(batches)
+                times.append(time.perf_counter())
+                x = torch.randn(batch.num_nodes, self.settings["channels"], requires_grad=True)
+                for _ in range(1 + warm):
+                    start = time.perf_counter()
+                    torch.autograd.grad(layer(batch, x).sum(), x)
+                    spent = time.perf_counter() - start
+                found = [times[1] - times[0], spent]
+                best[place] = [min(pair) for pair in zip(found, best.get(place, found), strict=True)]
+            if number and time.perf_counter() - began > self.settings["seconds"]:
+                break
+        load_time, layer_time = (1e3 * sum(column) / len(best) for column in zip(*best.values(), strict=True))
+        return load_time, layer_time
+
+
+def online(pooler: torch.nn.Module) -> Layer:
+    """The whole pooler."""
+    return lambda batch, x: pooler(x=x, adj=batch.edge_index, batch=batch.batch).x
+
+
+def reduced(pooler: torch.nn.Module) -> Layer:
+    """What is left where assignment and coarse graph come with the batch."""
+    return lambda batch, x: pooler.reducer(x=x, so=batch.pooled_data[0].so)[0]
+
+
+def run(bench: Bench, alias: str) -> dict[str, float]:
+    """All columns of one line."""
+    kwargs = {"in_channels": bench.settings["channels"], **POOLERS[alias]}
+    pooler, keeper = get_pooler(alias, **kwargs), get_pooler(alias, **kwargs, cached=True)
+    plain = bench.loader("plain", alias)
+    found = {}
+    found["load plain"], found["online"] = bench.measure(plain, online(pooler))
+    found["cached"] = bench.measure(plain, online(keeper), warm=True)[1]
+    for kind in ("pre-coarsened", "store"):
+        loader = bench.loader(kind, alias)
+        found[f"load {kind}"], found[kind] = bench.measure(loader, reduced(pooler))
+    return {name: round(found[name], 4) for name in COLUMNS}
+
+
+def table(cells: Sequence[Cell], results: Mapping[str, dict[str, Any]]) -> str:
+    """One line per dataset and pooler."""
+    done = [(cell, results[cell.key]) for cell in cells if cell.key in results]
+    head = ["dataset", "pooler", *COLUMNS, "online / store"]
+    rows = [
+        [cell.dataset, cell.pooler]
+        + [f"{found[name]:.2f}" for name in COLUMNS]
+        + [f"{(found['online'] + found['load plain']) / (found['store'] + found['load store']):.1f}"]
+        for cell, found in done
+    ]
+    sorts = [found["sort_ms"] for _, found in done] or [0.0]
+    return (
+        f"{markdown(head, rows)}\nMilliseconds per batch of {SETTINGS['batch_size']} graphs (DBLP: the one graph), "
+        f"{SETTINGS['channels']} channels, one level, forward and backward, one thread. A sort of a million floats took "
+        f"{min(sorts):.0f} to {max(sorts):.0f} ms meanwhile. The last column counts loading too.\n"
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> Experiment:
+    """Measure what is missing and write the table."""
+    options = parse(parser(__doc__, seeds=1), argv)
+    datasets, settings = (
+        (QUICK, {**SETTINGS, "batch_size": 4, "rounds": 2}) if options.quick else (DATASETS, SETTINGS)
+    )
+    settings = {**settings, "batches": 2} if options.quick else settings
+    cells = [Cell(d, p, s, settings) for s in range(options.seeds) for d in datasets for p in POOLERS]
+    benches: dict[str, Bench] = {}
+    with tempfile.TemporaryDirectory() as folder:
+
+        def compute(cell: Cell) -> dict[str, float]:
+            if cell.dataset not in benches:
+                place = Path(folder) / cell.dataset
+                benches[cell.dataset] = Bench(datasets[cell.dataset], options.root, settings, place)
+            return {**run(benches[cell.dataset], cell.pooler), "sort_ms": round(calibration(), 1)}
+
+        experiment = Experiment("efficiency", ABOUT, options, table)
+        experiment.run(cells, compute)
+    return experiment
+
+
+if __name__ == "__main__":
+    main()
