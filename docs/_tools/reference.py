@@ -1,4 +1,4 @@
-"""Write the generated pages of ``docs/reference``: poolers from their table, commands from their help, API stubs.
+"""Write the generated pages: poolers from their table, commands from their help, API stubs, a list of decisions.
 
 python docs/_tools/reference.py          # write
 python docs/_tools/reference.py --check  # exit 1 if a page is out of date
@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from tgp.coarsen.methods import METHODS
@@ -16,45 +18,152 @@ from tgp.poolers._table import POOLERS
 from tgp_cli.main import COMMANDS
 
 FOLDER = Path(__file__).resolve().parents[1] / "reference"
-API = {
-    "Poolers": ["tgp.poolers"],
-    "Frame": [
-        "tgp.src.base",
-        "tgp.src.dense",
-        "tgp.src.level",
-        "tgp.src.mlp",
-        "tgp.src.scored",
-        "tgp.src.output",
-    ],
-    "Stages": [
-        "tgp.select.base_select",
-        "tgp.reduce.base_reduce",
-        "tgp.reduce.aggr_reduce",
-        "tgp.reduce.global_reduce",
-        "tgp.connect.base_conn",
-        "tgp.connect.dense_conn",
-        "tgp.connect.kron_conn",
-        "tgp.lift.base_lift",
-        "tgp.mp.gtvconv",
-    ],
-    "Data": [
-        "tgp.data.dataset",
-        "tgp.data.loaders",
-        "tgp.data.batch",
-        "tgp.data.sampler",
-        "tgp.data.transforms",
-    ],
-    "Engine": [
-        "tgp.coarsen.run",
-        "tgp.coarsen.schedule",
-        "tgp.coarsen.protocol",
-        "tgp.ragged.block",
-        "tgp.ragged.hierarchy",
-    ],
-    "Store": ["tgp.store.reader", "tgp.store.writer", "tgp.store.verify"],
-    "Testing": ["tgp.testing.checks", "tgp.testing.cases"],
-    "Errors": ["tgp.errors"],
+POOLER_MODULES = sorted({e.target.partition(":")[0] for e in POOLERS})
+API: dict[str, tuple[str, str, list[str]]] = {
+    "poolers.md": (
+        "Poolers",
+        "Every pooler is built by its class or by `get_pooler(alias, ...)`; the [table](../poolers.md) says what each does.",
+        ["tgp.poolers", *POOLER_MODULES],
+    ),
+    "frame.md": (
+        "The frame of poolers",
+        "What all poolers share: one `forward`, one kind of result, the base classes to build on.",
+        [
+            "tgp.src.base",
+            "tgp.src.output",
+            "tgp.src.dense",
+            "tgp.src.mlp",
+            "tgp.src.level",
+            "tgp.src.scored",
+            "tgp.src.precoarsening",
+        ],
+    ),
+    "stages.md": (
+        "Stages",
+        "Select, reduce, connect, lift; message passing that some poolers use.",
+        [
+            "tgp.select.base_select",
+            "tgp.select.dp_select",
+            "tgp.select.edge_contraction_select",
+            "tgp.select.eigenpool_select",
+            "tgp.select.graclus_select",
+            "tgp.select.identity_select",
+            "tgp.select.kmis_select",
+            "tgp.select.lapool_select",
+            "tgp.select.level_select",
+            "tgp.select.maxcut_select",
+            "tgp.select.mlp_select",
+            "tgp.select.ndp_select",
+            "tgp.select.nmf_select",
+            "tgp.select.sep_select",
+            "tgp.select.topk_select",
+            "tgp.reduce.base_reduce",
+            "tgp.reduce.aggr_reduce",
+            "tgp.reduce.eigenpool_reduce",
+            "tgp.reduce.get_aggr",
+            "tgp.reduce.global_reduce",
+            "tgp.connect.base_conn",
+            "tgp.connect.dense_conn",
+            "tgp.connect.eigenpool_conn",
+            "tgp.connect.kron_conn",
+            "tgp.lift.base_lift",
+            "tgp.lift.eigenpool_lift",
+            "tgp.mp.gtvconv",
+        ],
+    ),
+    "data.md": (
+        "Data",
+        "Stores as datasets, batches with levels, loaders, transforms; named and synthetic datasets.",
+        [
+            "tgp.data.dataset",
+            "tgp.data.loaders",
+            "tgp.data.batch",
+            "tgp.data.sampler",
+            "tgp.data.permutation",
+            "tgp.data.hierarchy",
+            "tgp.data.transforms",
+            "tgp.data.convert",
+            "tgp.data.collate",
+            "tgp.datasets",
+            "tgp.datasets.builtin",
+            "tgp.datasets.csbm",
+            "tgp.datasets.expwl1",
+            "tgp.datasets.graph_classification_bench",
+            "tgp.datasets.gset",
+            "tgp.datasets.multipartite_graph",
+            "tgp.datasets.pygsp",
+        ],
+    ),
+    "pipeline.md": (
+        "Pipeline, report, plots",
+        "What the command line does, as functions.",
+        [
+            "tgp.pipeline.config",
+            "tgp.pipeline.run",
+            "tgp.pipeline.source",
+            "tgp.pipeline.inspection",
+            "tgp.pipeline.compare",
+            "tgp.pipeline.export",
+            "tgp.pipeline.jobs",
+            "tgp.pipeline.merge",
+            "tgp.pipeline.recheck",
+            "tgp.pipeline.report",
+            "tgp.report.page",
+            "tgp.report.scene",
+            "tgp.report.placement",
+            "tgp.plot.levels",
+            "tgp.plot.poolers",
+            "tgp.plot.canvas",
+        ],
+    ),
+    "engine.md": (
+        "Engine and store",
+        "The half without torch: blocks of graphs, schedules, coarsening, the HDF5 store.",
+        [
+            "tgp.coarsen.run",
+            "tgp.coarsen.schedule",
+            "tgp.coarsen.protocol",
+            "tgp.coarsen.connect",
+            "tgp.coarsen.methods",
+            "tgp.ragged.block",
+            "tgp.ragged.fields",
+            "tgp.ragged.hierarchy",
+            "tgp.store.reader",
+            "tgp.store.writer",
+            "tgp.store.arrays",
+            "tgp.store.files",
+            "tgp.store.fingerprint",
+            "tgp.store.manifest",
+            "tgp.store.remote",
+            "tgp.store.verify",
+            "tgp.registry",
+            "tgp.errors",
+        ],
+    ),
+    "tools.md": (
+        "Tools",
+        "Tensor helpers, losses as functions, and checks for poolers of your own.",
+        [
+            "tgp.utils.ops.adjacency",
+            "tgp.utils.ops.assign",
+            "tgp.utils.ops.batching",
+            "tgp.utils.ops.connectivity",
+            "tgp.utils.ops.sampling",
+            "tgp.utils.losses.balance",
+            "tgp.utils.losses.cut",
+            "tgp.utils.losses.modularity",
+            "tgp.utils.losses.reconstruct",
+            "tgp.utils.cheatsheet",
+            "tgp.utils.signature",
+            "tgp.testing.cases",
+            "tgp.testing.checks",
+            "tgp.testing.graphs",
+            "tgp.testing.strategies",
+        ],
+    ),
 }
+"""Pages of the API: title, first sentence, modules."""
+
 NOTE = "<!-- Generated by docs/_tools/reference.py; do not edit. -->\n\n"
 
 
@@ -87,23 +196,38 @@ def commands_page() -> str:
     return "".join(parts)
 
 
-def api_page() -> str:
+def api_page(title: str, lead: str, modules: list[str]) -> str:
     """One entry per documented module."""
-    parts = [NOTE, "# Python API\n"]
-    for title, modules in API.items():
-        parts.append(f"\n## {title}\n")
-        parts += [f"\n::: {module}\n" for module in modules]
-    return "".join(parts)
+    return "".join([NOTE, f"# {title}\n\n{lead}\n", *(f"\n::: {module}\n" for module in modules)])
 
 
-PAGES = {"poolers.md": poolers_page, "commands.md": commands_page, "api.md": api_page}
+def decisions_page() -> str:
+    """A line per decision."""
+    rows = []
+    for path in sorted((FOLDER.parent / "decisions").glob("[0-9]*.md")):
+        title = path.read_text().splitlines()[0].removeprefix("# ")[4:].lstrip(": ")
+        rows.append(f"- [{path.name[:4]}]({path.name}) {title}\n")
+    lead = (
+        "Each page tells one choice: the problem, what was wanted, what was chosen, what was rejected and why. "
+        "The first digits say where it belongs: 00 project, 01 engine, 02 store, 03 frame of poolers, 04 data, "
+        "05 command line and pipeline, 06 methods, 07 poolers and datasets, 08 documentation.\n\n"
+    )
+    return NOTE + "# Decisions\n\n" + lead + "".join(rows)
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "reference/poolers.md": poolers_page,
+    "reference/commands.md": commands_page,
+    "decisions/index.md": decisions_page,
+    **{f"reference/api/{name}": partial(api_page, *page) for name, page in API.items()},
+}
 
 
 def main() -> int:
     stale = []
-    FOLDER.mkdir(exist_ok=True)
     for name, make in PAGES.items():
-        text, path = make(), FOLDER / name
+        text, path = make(), FOLDER.parent / name
+        path.parent.mkdir(exist_ok=True)
         if path.exists() and path.read_text() == text:
             continue
         stale.append(name)

@@ -1,0 +1,61 @@
+"""A folder to follow a page in: small raw files under the names that pages use, no network, tables restored."""
+
+import sys
+import types
+
+import numpy as np
+import pytest
+
+from tgp.coarsen.methods import METHODS
+from tgp.datasets.builtin import make_builtin
+from tgp.poolers import pooler_map
+
+COLLECTIONS = ("MUTAG", "PROTEINS", "DD", "NCI1", "ENZYMES", "REDDIT-BINARY")
+
+
+def write_collection(root, name, num_graphs):
+    """Raw files in the layout of the TU collection, so that ``--dataset MUTAG`` finds a small stand-in."""
+    table, _ = make_builtin(f"molecules:num_graphs={num_graphs}")
+    raw = root / "TUDataset" / name / "raw"
+    raw.mkdir(parents=True)
+    sizes = np.diff(table.node_ptr)
+    edges = table.fields["edge_index"]
+    starts = np.repeat(table.node_ptr[:-1], np.diff(edges.ptr))
+    columns = {
+        "A": [f"{a}, {b}" for a, b in (edges.values + starts + 1).T.tolist()],
+        "graph_indicator": np.repeat(np.arange(1, len(sizes) + 1), sizes).tolist(),
+        "graph_labels": table.fields["y"].values.tolist(),
+        "node_labels": table.fields["x"].values.argmax(-1).tolist(),
+    }
+    for part, rows in columns.items():
+        (raw / f"{name}_{part}.txt").write_text("".join(f"{row}\n" for row in rows))
+
+
+@pytest.fixture(scope="session")
+def collections(tmp_path_factory):
+    root = tmp_path_factory.mktemp("raw")
+    for name in COLLECTIONS:
+        write_collection(root, name, 40)
+    return root
+
+
+@pytest.fixture
+def desk(tmp_path, monkeypatch, collections):
+    """The folder in which a reader sits."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TGP_DATA", str(collections))
+    monkeypatch.setenv("TGP_CACHE", str(tmp_path / ".cache"))
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "0")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for table in (METHODS, pooler_map):
+        monkeypatch.setattr(table, "entries", dict(table.entries))
+        monkeypatch.setattr(table, "_loaded", dict(table._loaded))
+    before = set(sys.modules)
+    yield tmp_path
+    for name in set(sys.modules) - before:
+        module = sys.modules[name]
+        if isinstance(module, types.ModuleType) and str(getattr(module, "__file__", None) or "").startswith(
+            str(tmp_path)
+        ):
+            del sys.modules[name]

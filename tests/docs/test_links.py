@@ -1,0 +1,57 @@
+"""Links between pages lead to files and headings that exist; every page is in the navigation. Needs no mkdocs."""
+
+import re
+import unicodedata
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted(p for p in [*ROOT.glob("*.md"), *DOCS.rglob("*.md")] if "changes" not in p.parts)
+CODE = re.compile(r"^```.*?^```$|`[^`\n]*`|<!--.*?-->", flags=re.M | re.S)
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+HEADING = re.compile(r"^#{1,6} (.*)$", flags=re.M)
+IN_NAV = re.compile(r"^ +- (?:.*: )?(\S+\.md)$", flags=re.M)
+
+
+def slug(heading):
+    """The anchor that a heading gets, in mkdocs and on code hosts alike for plain words."""
+    text = unicodedata.normalize("NFKD", re.sub(r"[`*]", "", heading)).encode("ascii", "ignore").decode()
+    return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", text).strip().lower())
+
+
+def anchors(page):
+    text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.M | re.S)
+    return {slug(heading) for heading in HEADING.findall(text)}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.relative_to(ROOT).as_posix())
+def test_links_lead_somewhere(page):
+    for link in LINK.findall(CODE.sub("", page.read_text())):
+        if re.match(r"[a-z]+:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), f"{link}: no such file"
+        if DOCS in page.parents:
+            assert DOCS in target.parents, f"{link}: outside of the built pages"
+            assert target.is_file(), f"{link}: a folder has no page"
+        if anchor:
+            assert anchor in anchors(target), f"{link}: no such heading"
+
+
+def test_every_page_is_in_the_navigation():
+    listed = set(IN_NAV.findall((ROOT / "mkdocs.yml").read_text()))
+    there = {p.relative_to(DOCS).as_posix() for p in PAGES if DOCS in p.parents}
+    decisions = {name for name in there if re.fullmatch(r"decisions/\d.*", name)}
+    assert listed == there - decisions, "add the page to nav in mkdocs.yml, or take it out"
+    index = (DOCS / "decisions" / "index.md").read_text()
+    assert all(f"({Path(name).name})" in index for name in decisions)
+
+
+def test_pictures_are_small_and_used():
+    text = "".join(page.read_text() for page in PAGES)
+    for picture in (DOCS / "img").iterdir():
+        assert picture.stat().st_size < 200_000, picture.name
+        assert f"img/{picture.name}" in text, f"{picture.name} is not used"
