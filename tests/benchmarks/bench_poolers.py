@@ -1,10 +1,20 @@
 """Trainable poolers, forward and backward, beside those of PyG. Run: ``python tests/benchmarks/bench_poolers.py``.
 
-Each figure is the median processor time of several runs on one thread. The column ``x TopK`` divides it by
-PyG's ``TopKPooling``, run in turn with it, so that figures of different machines and hours can be compared;
-``1.0.2`` holds the milliseconds that tgp 1.0.2 took on one machine. Memory is the growth of the peak resident
-set over one forward and backward, after a warm-up on two graphs, in a process forked before anything is timed:
-allocations of torch do not show in ``tracemalloc``.
+Four tables, in Markdown; ``--parts`` chooses among them.
+
+- ``poolers``: milliseconds and megabytes on 64 graphs of 20 to 120 nodes. ``x TopK`` divides a time by that of PyG's
+  ``TopKPooling``, run in turn with it, so that figures of different machines and hours can be compared.
+- ``peer``: the same batch under another interpreter, ``--peer-python PATH``, which has tgp 1.0.2 installed. Both
+  interpreters serve one step at a time and take turns, so that both see the same machine. Optional: without
+  the option the table is left out.
+- ``loop``: a flat batch of 256 graphs against a loop over its graphs.
+- ``memory`` (or ``--memory``): dense poolers in flat mode on square grids, and on Coauthor Physics if ``--physics`` names
+  its raw file ``ms_academic_phy.npz``; megabytes per million of ``E + N k`` stay level if memory is linear. The features
+  of Physics are reduced to 32 by a fixed random projection before anything is measured.
+
+A time is the median processor time of several runs on one thread. Memory is the growth of the peak resident set over
+one forward and backward, after a warm-up on two graphs, in a process forked before anything is timed: allocations of
+torch do not show in ``tracemalloc``.
 """
 
 from __future__ import annotations
@@ -16,9 +26,13 @@ import multiprocessing
 import os
 import resource
 import statistics
+import subprocess
+import sys
 import time
+import warnings
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import torch
 from torch_geometric import nn as pyg
 from torch_geometric.utils import to_dense_adj, to_dense_batch, to_undirected
@@ -26,15 +40,12 @@ from torch_geometric.utils import to_dense_adj, to_dense_batch, to_undirected
 from tgp.poolers import get_pooler
 
 F, K = 32, 10
-OLD = {
-    "topk": 2.6, "sag": 3.7, "asap": 15, "ec": 8.5, "maxcut": 24, "diff": 13, "mincut": 9.6, "dmon": 6.9, "jb": 5.2,
-    "hosc": 20, "bnpool": 67, "acc": 26, "lap": 556, "diff_u": 14, "mincut_u": 16, "dmon_u": 32, "jb_u": 15,
-    "hosc_u": 28, "bnpool_u": 54, "acc_u": 22, "lap_u": 47,
-}  # fmt: skip
-"""Milliseconds of tgp 1.0.2 on one machine, same batch."""
 SPARSE = ("topk", "sag", "asap", "pan", "ec", "maxcut")
 DENSE = ("diff", "mincut", "dmon", "jb", "hosc", "bnpool", "acc", "lap")
-NAMES = (*SPARSE, *DENSE, *(f"{name}_u" for name in DENSE))
+FLAT = tuple(f"{name}_u" for name in DENSE)
+NAMES = (*SPARSE, *DENSE, *FLAT)
+PYG = ("TopKPooling", "SAGPooling", "ASAPooling", "dense_diff_pool", "dense_mincut_pool", "DMoNPooling")
+SIDES = (50, 100, 150)
 
 
 class Graphs:
@@ -77,6 +88,24 @@ class Grid(Graphs):
         self.x = torch.randn(side * side, F, generator=torch.Generator().manual_seed(0))
 
 
+class Physics(Graphs):
+    """Coauthor Physics from its raw file, features projected to 32 at random."""
+
+    def __init__(self, path: str) -> None:
+        with np.load(path) as raw:
+            degree = torch.from_numpy(np.diff(raw["adj_indptr"]))
+            target = torch.from_numpy(raw["adj_indices"].astype(np.int64))
+            words = torch.from_numpy(raw["attr_indices"].astype(np.int64))
+            per_node = torch.from_numpy(np.diff(raw["attr_indptr"]))
+            width = int(raw["attr_shape"][1])
+        node = torch.arange(len(degree))
+        self.edge_index = torch.stack([node.repeat_interleave(degree), target])
+        self.batch = torch.zeros(len(degree), dtype=torch.long)
+        projection = torch.randn(width, F, generator=torch.Generator().manual_seed(0)) / width**0.5
+        start = per_node.cumsum(0) - per_node
+        self.x = torch.nn.functional.embedding_bag(words, projection, start, mode="sum")
+
+
 def backward(x: torch.Tensor, *losses: torch.Tensor) -> None:
     """Gradients of pooled features and losses."""
     total = x.square().sum() + sum(losses)
@@ -85,7 +114,7 @@ def backward(x: torch.Tensor, *losses: torch.Tensor) -> None:
 
 
 def ours(name: str, graphs: Graphs, **options: object) -> Callable[[], None]:
-    """One step of a pooler of this library."""
+    """One step of a pooler of ``tgp``, the release of this interpreter."""
     torch.manual_seed(0)
     pooler = get_pooler(name, in_channels=F, k=K, ratio=0.5, **options)
 
@@ -117,72 +146,8 @@ def _dense(layer: Callable[..., tuple], graphs: Graphs) -> None:
     backward(out[0], *out[2:])
 
 
-def medians(steps: Sequence[Callable[[], None]], runs: int) -> list[float]:
-    """Milliseconds of each step; they take turns, so that all see the same machine."""
-    times: list[list[float]] = [[] for _ in steps]
-    for _ in range(runs + 1):
-        for step, taken in zip(steps, times, strict=True):
-            started = time.process_time()
-            step()
-            taken.append(time.process_time() - started)
-    return [1000 * statistics.median(taken[1:]) for taken in times]
-
-
-def _measure(make: Callable[..., Callable[[], None]], name: str, options: dict, graphs: Graphs, out) -> None:
-    torch.set_num_threads(1)
-    make(name, Graphs(2), **options)()
-    step = make(name, graphs, **options)
-    gc.collect()
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    step()
-    out.send((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
-
-
-def peak(make: Callable[..., Callable[[], None]], name: str, graphs: Graphs, **options: object) -> float:
-    """Megabytes by which the peak of a forked process grows over one step."""
-    context = multiprocessing.get_context("fork")
-    receive, send = context.Pipe(duplex=False)
-    child = context.Process(target=_measure, args=(make, name, options, graphs, send))
-    child.start()
-    send.close()
-    value = receive.recv()
-    child.join()
-    return value
-
-
-def poolers(runs: int, names: tuple[str, ...], memory: bool) -> dict[str, dict[str, float]]:
-    """Milliseconds and megabytes per pooler on a batch of 64 graphs of 20 to 120 nodes."""
-    graphs, results = Graphs(64), {}
-    print(
-        f"{'pooler':18} {'ms':>8} {'x TopK':>7} {'MB':>7} {'1.0.2':>6}   {len(graphs.batch)} nodes, load {os.getloadavg()[0]:.1f}"
-    )
-    pyg_names = (
-        "TopKPooling",
-        "SAGPooling",
-        "ASAPooling",
-        "dense_diff_pool",
-        "dense_mincut_pool",
-        "DMoNPooling",
-    )
-    steps = [*((theirs, n) for n in pyg_names), *((ours, n) for n in names)]
-    # Before any timing: a child of a process whose heap has grown would find its memory there.
-    peaks = {name: peak(make, name, graphs) for make, name in steps} if memory else {}
-    reference = theirs("TopKPooling", graphs)
-    for make, name in steps:
-        ms, scale = medians([make(name, graphs), reference], runs)
-        row = {"ms": ms, "x TopK": ms / scale}
-        if memory:
-            row["MB"] = peaks[name]
-        results[name] = row
-        print(
-            f"{name:18} {ms:8.1f} {row['x TopK']:7.2f} {row.get('MB', float('nan')):7.1f} {OLD.get(name, ''):>6}",
-            flush=True,
-        )
-    return results
-
-
 def one_by_one(name: str, graphs: Graphs) -> Callable[[], None]:
-    """One step of a pooler of this library, graph after graph."""
+    """One step of a pooler of ``tgp``, graph after graph."""
     torch.manual_seed(0)
     pooler = get_pooler(name, in_channels=F, k=K)
     singles = [graphs.one(graph) for graph in range(len(graphs.sizes))]
@@ -196,25 +161,174 @@ def one_by_one(name: str, graphs: Graphs) -> Callable[[], None]:
     return step
 
 
-def against_loop(runs: int) -> dict[str, float]:
-    """How many times faster a flat batch of 256 graphs is than a loop over its graphs."""
-    graphs, results = Graphs(256), {}
-    print(f"\n{'256 graphs':18} {'flat ms':>8} {'loop ms':>8} {'ratio':>7}")
-    for name in (f"{name}_u" for name in DENSE):
-        flat, looped = medians([ours(name, graphs), one_by_one(name, graphs)], max(3, runs // 3))
-        results[name] = looped / flat
-        print(f"{name:18} {flat:8.1f} {looped:8.1f} {results[name]:7.1f}", flush=True)
+def seconds(step: Callable[[], None]) -> float:
+    """Processor time of one step."""
+    started = time.process_time()
+    step()
+    return time.process_time() - started
+
+
+def medians(steps: Sequence[Callable[[], float]], runs: int) -> list[float]:
+    """Milliseconds of each step; they take turns, so that all see the same machine."""
+    rounds = [[step() for step in steps] for _ in range(runs + 2)][2:]
+    return [1000 * statistics.median(taken) for taken in zip(*rounds, strict=True)]
+
+
+def timed(step: Callable[[], None]) -> Callable[[], float]:
+    """``step`` as a function that says how long it took."""
+    return lambda: seconds(step)
+
+
+def _measure(make: Callable[..., Callable[[], None]], name: str, graphs: Graphs, out) -> None:
+    torch.set_num_threads(1)
+    make(name, Graphs(2))()
+    step = make(name, graphs)
+    gc.collect()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    step()
+    out.send((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+
+
+def peak(make: Callable[..., Callable[[], None]], name: str, graphs: Graphs) -> float:
+    """Megabytes by which the peak of a forked process grows over one step."""
+    context = multiprocessing.get_context("fork")
+    receive, send = context.Pipe(duplex=False)
+    child = context.Process(target=_measure, args=(make, name, graphs, send))
+    child.start()
+    send.close()
+    value = receive.recv()
+    child.join()
+    return value
+
+
+class Server:
+    """An interpreter that runs steps on demand; see :func:`serve`."""
+
+    def __init__(self, python: str) -> None:
+        command = [python, "-W", "ignore", os.path.abspath(__file__), "--serve"]
+        # Where this process was started must not decide which tgp the other one imports.
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        )
+        self.version = self.ask("version", "")
+
+    def ask(self, what: str, name: str) -> float | str:
+        """``time`` or ``peak`` of a pooler, or the ``version``."""
+        assert self.process.stdin and self.process.stdout
+        print(json.dumps([what, name]), file=self.process.stdin, flush=True)
+        answer = json.loads(self.process.stdout.readline())
+        if isinstance(answer, dict):
+            raise RuntimeError(answer["error"])
+        return answer
+
+    def close(self) -> None:
+        """End the interpreter."""
+        assert self.process.stdin
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def serve() -> None:
+    """Answer the questions of :class:`Server` until its pipe closes."""
+    from importlib.metadata import version
+
+    graphs, steps = Graphs(64), {}
+    for line in sys.stdin:
+        what, name = json.loads(line)
+        try:
+            if what == "version":
+                answer: object = version("torch-geometric-pool")
+            elif what == "peak":
+                answer = peak(ours, name, graphs)
+            else:
+                steps.setdefault(name, None)
+                steps[name] = steps[name] or ours(name, graphs)
+                answer = seconds(steps[name])
+        except (RuntimeError, ValueError, AssertionError, ImportError) as error:
+            answer = {"error": f"{name}: {error}"}
+        print(json.dumps(answer), flush=True)
+
+
+def row(*cells: object) -> None:
+    """One line of a Markdown table."""
+    shown = (f"{cell:.2f}" if isinstance(cell, float) else str(cell) for cell in cells)
+    print("|", " | ".join(shown), "|", flush=True)
+
+
+def header(*cells: str) -> None:
+    """The head of a Markdown table."""
+    print()
+    row(*cells)
+    row(*("---" for _ in cells))
+
+
+def poolers(runs: int, names: Sequence[str], memory: bool) -> dict[str, dict[str, float]]:
+    """Milliseconds and megabytes per pooler on a batch of 64 graphs of 20 to 120 nodes."""
+    graphs, results = Graphs(64), {}
+    steps = [*((theirs, n) for n in PYG), *((ours, n) for n in names)]
+    # Before any timing: a child of a process whose heap has grown would find its memory there.
+    peaks = {name: peak(make, name, graphs) for make, name in steps} if memory else {}
+    header("pooler", "ms", "x TopK", "MB")
+    reference = timed(theirs("TopKPooling", graphs))
+    for make, name in steps:
+        ms, scale = medians([timed(make(name, graphs)), reference], runs)
+        results[name] = {"ms": ms, "x TopK": ms / scale, "MB": peaks.get(name, float("nan"))}
+        row(name, *results[name].values())
     return results
 
 
-def grids(sides: tuple[int, int]) -> dict[str, float]:
-    """Growth of the peak from a grid to one with four times its nodes, flat mode: 4 is linear."""
-    small, large, results = Grid(sides[0]), Grid(sides[1]), {}
-    print(f"\n{'grid':18} {sides[0]:>6}^2 MB {sides[1]:>5}^2 MB {'growth':>7}")
-    for name in (f"{name}_u" for name in DENSE if name != "lap"):  # as many leaders as nodes: N x N by design
-        low, high = peak(ours, name, small), peak(ours, name, large)
-        results[name] = high / max(low, 1e-3)
-        print(f"{name:18} {low:11.1f} {high:11.1f} {results[name]:7.1f}", flush=True)
+def against_peer(runs: int, names: Sequence[str], python: str, memory: bool) -> dict[str, dict[str, float]]:
+    """The same cases under another interpreter with another release of tgp, in turns."""
+    here, there = Server(sys.executable), Server(python)
+    memory_columns = (f"MB {here.version}", f"MB {there.version}") if memory else ()
+    header("pooler", f"ms {here.version}", f"ms {there.version}", "ours / theirs", *memory_columns)
+    # Memory first, for the reason given in ``poolers``.
+    cases = [name for name in names if name != "pan"]  # 1.0.2 needs torch_sparse for it
+    peaks = {name: [s.ask("peak", name) for s in (here, there)] for name in cases} if memory else {}
+    results = {}
+    for name in cases:
+        mine, other = medians([lambda s=s, n=name: s.ask("time", n) for s in (here, there)], runs)
+        results[name] = {"ms": mine, "peer ms": other, "ratio": mine / other}
+        row(name, *results[name].values(), *peaks.get(name, ()))
+    here.close()
+    there.close()
+    return results
+
+
+def against_loop(runs: int) -> dict[str, float]:
+    """How many times faster a flat batch of 256 graphs is than a loop over its graphs."""
+    graphs, results = Graphs(256), {}
+    header("256 graphs", "flat ms", "loop ms", "loop / flat")
+    for name in FLAT:
+        steps = [timed(ours(name, graphs)), timed(one_by_one(name, graphs))]
+        flat, looped = medians(steps, max(3, runs // 3))
+        results[name] = looped / flat
+        row(name, flat, looped, results[name])
+    return results
+
+
+def supernodes(name: str, graphs: Graphs) -> int:
+    """Supernodes per graph: LaPool has as many as it finds leaders, the others ``K``."""
+    if name != "lap_u":
+        return K
+    with torch.no_grad():
+        return get_pooler(name).selector(x=graphs.x, edge_index=graphs.edge_index).num_supernodes
+
+
+def memory_table(physics: str | None) -> dict[str, dict[str, float]]:
+    """Peak of a step in flat mode on growing graphs, over edges plus entries of the assignment."""
+    cases: dict[str, Graphs] = {f"grid {side}²": Grid(side) for side in SIDES}
+    if physics:
+        cases["Physics"] = Physics(physics)
+    results: dict[str, dict[str, float]] = {}
+    header("pooler", "graph", "N", "edges", "k", "added MB", "MB per 10⁶ (E + N k)")
+    for name in FLAT:
+        for label, graphs in cases.items():
+            k, (nodes, edges) = supernodes(name, graphs), (len(graphs.x), graphs.edge_index.size(1))
+            added = peak(ours, name, graphs)
+            results[f"{name} {label}"] = {"k": k, "MB": added, "per": 1e6 * added / (edges + nodes * k)}
+            row(name, label, nodes, edges // 2, k, added, results[f"{name} {label}"]["per"])
     return results
 
 
@@ -222,17 +336,29 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--runs", type=int, default=15)
     parser.add_argument("--poolers", default=",".join(NAMES))
-    parser.add_argument("--parts", default="poolers,loop,grid")
-    parser.add_argument("--no-memory", action="store_true")
+    parser.add_argument("--parts", default="poolers,peer,loop,memory")
+    parser.add_argument("--memory", action="store_true", help="the table of memory on large graphs alone")
+    parser.add_argument("--no-memory", action="store_true", help="times only")
+    parser.add_argument("--peer-python", help="an interpreter that has tgp 1.0.2 (optional)")
+    parser.add_argument("--physics", help="raw file of Coauthor Physics, ms_academic_phy.npz (optional)")
     parser.add_argument("--json", help="write the figures here")
+    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    warnings.simplefilter("ignore")
     torch.set_num_threads(1)
+    if options.serve:
+        serve()
+        return
+    parts = ["memory"] if options.memory else options.parts.split(",")
+    names, memory = options.poolers.split(","), not options.no_memory
     results: dict[str, object] = {"load": os.getloadavg()[0]}
-    if "grid" in options.parts:
-        results["grid"] = grids((75, 150))
-    if "poolers" in options.parts:
-        results["poolers"] = poolers(options.runs, tuple(options.poolers.split(",")), not options.no_memory)
-    if "loop" in options.parts:
+    if "memory" in parts and memory:
+        results["memory"] = memory_table(options.physics)
+    if "poolers" in parts:
+        results["poolers"] = poolers(options.runs, names, memory)
+    if "peer" in parts and options.peer_python:
+        results["peer"] = against_peer(options.runs, names, options.peer_python, memory)
+    if "loop" in parts:
         results["loop"] = against_loop(options.runs)
     if options.json:
         with open(options.json, "w") as file:

@@ -1,10 +1,10 @@
-"""Padded poolers multiply over edges where those are few; the results are those of dense products."""
+"""Padded poolers run on flat rows where edges are few; the results are those of padded execution."""
 
 import pytest
 import torch
 
 from tgp.poolers import get_pooler
-from tgp.src import dense
+from tgp.src import _rows
 
 POOLERS = ["acc", "diff", "dmon", "hosc", "jb", "mincut"]
 
@@ -33,29 +33,56 @@ def run(pooler, x, index, weight, batch):
     x = x.clone().requires_grad_()
     weight = weight.clone().requires_grad_()
     out = pooler(x=x, adj=index, edge_weight=weight, batch=batch)
-    total = out.x.square().sum() + out.edge_index.square().sum() + sum(out.loss.values())
+    edges = out.edge_index if out.edge_weight is None else out.edge_weight
+    total = out.x.square().sum() + edges.square().sum() + out.so.s.square().sum() + sum(out.loss.values())
     gradients = torch.autograd.grad(total, (x, weight))
-    return [out.x, out.edge_index, *out.loss.values(), *gradients]
+    return [out.x, edges, out.so.s, out.so.in_mask, out.batch, *out.loss.values(), *gradients]
+
+
+def watch(monkeypatch, pooler):
+    """Every time the padded adjacency is built."""
+    built = []
+    original = pooler._padded_adjacency
+    monkeypatch.setattr(pooler, "_padded_adjacency", lambda *args: built.append(args) or original(*args))
+    return built
 
 
 @pytest.mark.parametrize("name", POOLERS)
 @pytest.mark.parametrize("transposed", [True, False])
 @pytest.mark.parametrize("sorted_ids", [True, False])
 @pytest.mark.parametrize("directed", [True, False])
-def test_products_over_edges_equal_dense_ones(monkeypatch, name, transposed, sorted_ids, directed):
+def test_rows_equal_padding(monkeypatch, name, transposed, sorted_ids, directed):
     data = sparse_batch(sorted_ids, directed)
+    for sparse_output in (False, True):
+        torch.manual_seed(0)
+        pooler = get_pooler(
+            name, in_channels=4, k=3, adj_transpose=transposed, sparse_output=sparse_output
+        ).double()
+        with monkeypatch.context() as patch:
+            built = watch(patch, pooler)
+            on_rows = run(pooler, *data)
+            assert not built, "this batch must run on rows"
+            patch.setattr(_rows, "EDGE_COST", 10**9)
+            padded = run(pooler, *data)
+            assert built
+        for mine, expected in zip(on_rows, padded, strict=True):
+            torch.testing.assert_close(mine, expected)
+
+
+def test_the_posterior_on_rows_is_padded(monkeypatch):
+    x, index, _, batch = sparse_batch(True, False)
     torch.manual_seed(0)
-    pooler = get_pooler(name, in_channels=4, k=3, adj_transpose=transposed).double()
-    taken = []
-    original = pooler._padded_edges
-    monkeypatch.setattr(pooler, "_padded_edges", lambda call: taken.append(original(call)) or taken[-1])
-    over_edges = run(pooler, *data)
-    assert taken[-1] is not None, "this batch must take the way over edges"
-    monkeypatch.setattr(dense, "_EDGE_COST", 10**9)
-    dense_products = run(pooler, *data)
-    assert taken[-1] is None
-    for mine, expected in zip(over_edges, dense_products, strict=True):
-        torch.testing.assert_close(mine, expected)
+    pooler = get_pooler("bnpool", in_channels=4, k=3).double().eval()
+    outs = [pooler(x=x, adj=index, batch=batch)]
+    monkeypatch.setattr(_rows, "EDGE_COST", 10**9)
+    outs.append(pooler(x=x, adj=index, batch=batch))
+    mask = outs[0].so.in_mask
+    for part in ("concentration1", "concentration0", "mean"):
+        mine, expected = (getattr(out.so.q_z, part) for out in outs)
+        assert mine.shape == expected.shape == (3, 42, 2)
+        torch.testing.assert_close(mine[mask], expected[mask])
+    for name, value in outs[0].loss.items():
+        torch.testing.assert_close(value, outs[1].loss[name])
 
 
 def test_one_graph_with_isolated_nodes_behind():
@@ -71,12 +98,31 @@ def test_one_graph_with_isolated_nodes_behind():
         torch.testing.assert_close(a.loss[name], b.loss[name])
 
 
-def test_crowded_graphs_keep_dense_products(monkeypatch):
+def test_crowded_graphs_are_padded(monkeypatch):
     pooler = get_pooler("mincut", in_channels=4, k=2)
-    taken = []
-    original = pooler._padded_edges
-    monkeypatch.setattr(pooler, "_padded_edges", lambda call: taken.append(original(call)) or taken[-1])
+    built = watch(monkeypatch, pooler)
     complete = (1 - torch.eye(6)).nonzero().t()
     pooler(x=torch.randn(6, 4), adj=complete)
-    pooler(x=torch.randn(6, 4), adj=1 - torch.eye(6))
-    assert taken == [None, None]
+    assert built
+
+
+def test_a_hook_on_the_selector_sees_padding():
+    x, index, _, batch = sparse_batch(True, False)
+    pooler = get_pooler("mincut", in_channels=4, k=3).double()
+    plain = pooler(x=x, adj=index, batch=batch)
+    seen = []
+    pooler.selector.register_forward_hook(lambda module, args, so: seen.append(so.s.shape))
+    out = pooler(x=x, adj=index, batch=batch)
+    assert seen == [(3, 42, 3)]
+    torch.testing.assert_close(out.x, plain.x)
+
+
+def test_caching_still_gives_the_padded_adjacency(monkeypatch):
+    x, index, weight, _ = sparse_batch(True, False)
+    pooler = get_pooler("mincut", in_channels=4, k=3, cache_preprocessing=True).double()
+    built = watch(monkeypatch, pooler)
+    for _ in range(3):
+        pooler(x=x, adj=index, edge_weight=weight)
+    assert len(built) == 1
+    assert pooler.preprocessing_cache.shape == (1, len(x), len(x))
+    assert pooler.preprocessing_cache.sum().item() == pytest.approx(weight.sum().item())

@@ -16,8 +16,9 @@ from tgp.errors import ParameterError
 from tgp.select.base_select import SelectOutput
 from tgp.src.base import PoolCall
 from tgp.src.scored import ScoredPooling, build_gnn
-from tgp.utils.ops.adjacency import add_remaining_self_loops
+from tgp.utils.ops.adjacency import add_remaining_self_loops, weighted_degree
 from tgp.utils.ops.connectivity import Container, connectivity_to_edge_index
+from tgp.utils.ops.products import EdgeMatrix, max_over_edges
 from tgp.utils.signature import pass_on
 from tgp.utils.typing import ConnectionType, LiftType, ReduceType, SinvType
 
@@ -106,16 +107,27 @@ class ASAPooling(ScoredPooling):
         h = x
         if self.gnn_intra_cluster is not None:
             h = self.gnn_intra_cluster(x=x, edge_index=edges, edge_weight=weight)
-        place = target.unsqueeze(-1).expand(-1, h.size(-1))
-        query = torch.zeros_like(h).scatter_reduce(0, place, h[source], "amax", include_self=False)
-        score = self.att(torch.cat([self.lin(query)[target], h[source]], dim=-1)).view(-1)
+        query = self.lin(max_over_edges(h, source, target))
+        # The weights of attention are split, so that scores are numbers per node before they meet on edges.
+        to_query, to_member = self.att.weight.view(-1).split([query.size(-1), h.size(-1)])
+        score = (query @ to_query + self.att.bias)[target] + (h @ to_member)[source]
         alpha = softmax(F.leaky_relu(score, self.negative_slope), target, num_nodes=x.size(0))
         alpha = F.dropout(alpha, p=self.dropout, training=self.training)
-        return torch.zeros_like(x).index_add(0, target, alpha.unsqueeze(-1) * x[source]), alpha
+        return EdgeMatrix(target, source, alpha, x.size(0)) @ x, alpha
 
     def scored(self, call: PoolCall) -> Tensor:
         """Fitness of every neighbourhood."""
-        return self.select_scorer(call.x, call.adj, call.edge_weight)
+        scorer = self.select_scorer
+        if type(scorer) is LEConv and not scorer._forward_hooks:
+            return self._fitness(call.x, call.adj, call.edge_weight)
+        return scorer(call.x, call.adj, call.edge_weight)
+
+    def _fitness(self, x: Tensor, edges: Tensor, weight: Tensor | None) -> Tensor:
+        """``LEConv`` by products: ``Σ_j w_ji (a_j - b_i) = Aᵀa - b · in-degree``."""
+        scorer, (source, target) = self.select_scorer, edges
+        into = EdgeMatrix(target, source, weight, x.size(0))
+        degree = weighted_degree(target, weight, x.size(0)).to(x.dtype).unsqueeze(-1)
+        return into @ scorer.lin1(x) - degree * scorer.lin2(x) + scorer.lin3(x)
 
     def run_select(self, call: PoolCall) -> SelectOutput:
         so = super().run_select(call)

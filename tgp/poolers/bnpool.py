@@ -138,47 +138,46 @@ class BNPool(MLPPooling):
     # -- losses --------------------------------------------------------------------------------
 
     def loss(self, call: PoolCall, so: SelectOutput) -> dict[str, Tensor]:
-        return self._losses(self.view(call, so), so)
+        view = self.view(call, so)
+        return self._losses(view, call.row_extras.get("q_z", so.q_z), self.batched or self._few_pairs(view))
 
     def compute_loss(  # type: ignore[override]
         self, adj: Tensor, mask: Tensor | None, so: SelectOutput
     ) -> dict[str, Tensor]:
         """Losses of padded graphs."""
-        return self._losses(DenseView(so.s, adj, mask), so)
+        return self._losses(DenseView(so.s, adj, mask), so.q_z, True)
 
     def compute_sparse_loss(  # type: ignore[override]
         self, adj: Any, batch: Tensor | None, so: SelectOutput
     ) -> dict[str, Tensor]:
         """Losses of flat graphs."""
         index, weight = connectivity_to_edge_index(adj)
-        return self._losses(SegmentView(so.s, index, weight, batch), so)
+        view = SegmentView(so.s, index, weight, batch)
+        return self._losses(view, so.q_z, self._few_pairs(view))
 
-    def _losses(self, view: LayoutView, so: SelectOutput) -> dict[str, Tensor]:
+    def _losses(self, view: LayoutView, posterior: Beta, exact: bool) -> dict[str, Tensor]:
         pairs = view.counts.square()
         prior = Beta(self.alpha_prior, self.beta_prior, validate_args=False)
         where = {"mask": view.padded()[1]}
         if isinstance(view, SegmentView):
             where = {"batch": view.rows()[1], "batch_size": view.num_graphs}
-        kl = self.eta * kl_loss(so.q_z, prior, normalizing_const=pairs, **where)
+        kl = self.eta * kl_loss(posterior, prior, normalizing_const=pairs, **where)
         k_prior = view.s.new_zeros(())
         if self.train_K:
             k_prior = cluster_connectivity_prior_loss(self.K, self.K_mu, self.K_var, pairs)
-        return {"quality": self._quality(view).mean(), "kl": kl, "K_prior": k_prior}
+        return {"quality": self._quality(view, exact).mean(), "kl": kl, "K_prior": k_prior}
 
-    def _quality(self, view: LayoutView) -> Tensor:
+    def _quality(self, view: LayoutView, exact: bool) -> Tensor:
         """``[B]`` balanced cross entropy of the rebuilt adjacency, over the number of pairs."""
-        edges = view.entries()
         rows, graph = view.rows()
-        size = max(rows.size(0), 1)
         # Edge weights say how strong an edge is, not how likely: every entry counts once, as an edge.
-        key = torch.unique(edges.source * size + edges.target)
-        source, target = key // size, key % size
+        source, target, _, _ = view.merged()
         positive = self._entropy(rows, source, target, 1.0)
         count = view.s.new_zeros(view.num_graphs)
         num_edges = count.index_add(0, graph[source], torch.ones_like(positive))
         on_edges = count.index_add(0, graph[source], positive)
         non_edges = (view.counts.square() - num_edges).clamp(min=1)
-        if self._exact(view):
+        if exact:
             total = self._all_pairs_as_non_edges(view)
             off_edges = total - count.index_add(0, graph[source], self._entropy(rows, source, target, 0.0))
         else:
@@ -186,9 +185,7 @@ class BNPool(MLPPooling):
         weighted = on_edges * non_edges / num_edges.clamp(min=1)
         return safe_divide(weighted + off_edges, view.counts.square())
 
-    def _exact(self, view: LayoutView) -> bool:
-        if isinstance(view, DenseView):
-            return True
+    def _few_pairs(self, view: SegmentView) -> bool:
         padded = view.num_graphs * view.layout.max_count**2
         return self.num_neg_samples is None and padded <= EXACT_PAIRS
 

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.distributions import Beta
 
 from tgp.select.mlp_select import MLPSelect
+from tgp.utils.ops.batching import GraphLayout
 from tgp.utils.typing import SinvType
 
 __all__ = ["DPSelect", "stick_breaking"]
@@ -62,6 +63,15 @@ class DPSelect(MLPSelect):
     @property
     def num_outputs(self) -> int:
         return 2 * (self.k - 1)
+
+    def padded_extra(self, value: Beta, layout: GraphLayout) -> Beta:
+        """The posterior of padded rows; padding is uniform."""
+        padding = (~layout.mask()).unsqueeze(-1)
+        alpha, beta = (
+            layout.pad(part).masked_fill(padding, 1.0)
+            for part in (value.concentration1, value.concentration0)
+        )
+        return Beta(alpha, beta, validate_args=False)
 
     def assignment(self, x: Tensor) -> tuple[Tensor, dict[str, Any]]:
         if self.k == 1:

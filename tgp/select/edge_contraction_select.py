@@ -66,6 +66,14 @@ def maximal_matching_cluster(
     return match, torch.unique(leader, return_inverse=True)[1]
 
 
+def _best_first(score: Tensor, key: Tensor) -> Tensor:
+    """Edge ids by descending score, equal scores by ascending key."""
+    if bool((key[1:] >= key[:-1]).all()):
+        return score.argsort(descending=True, stable=True)
+    by_key = key.argsort(stable=True)
+    return by_key[score[by_key].argsort(descending=True, stable=True)]
+
+
 class EdgeContractionSelect(Select):
     r"""Score every edge from the features of its ends, then contract a greedy matching.
 
@@ -132,7 +140,10 @@ class EdgeContractionSelect(Select):
 
     def scores(self, x: Tensor, edge_index: Tensor) -> Tensor:
         """``[E]`` score of every edge."""
-        raw = self.lin(torch.cat([x[edge_index[0]], x[edge_index[1]]], dim=-1)).view(-1)
+        # One number per node and end, which then meet on edges: no row of 2F features per edge.
+        ends = x @ self.lin.weight.to(x.dtype).view(2, -1).t()
+        raw = ends[:, 0][edge_index[0]] + ends[:, 1][edge_index[1]]
+        raw = raw if self.lin.bias is None else raw + self.lin.bias
         raw = F.dropout(raw, p=self.dropout, training=self.training)
         return self.edge_score_method(raw, edge_index, x.size(0)) + self.add_to_edge_score
 
@@ -152,8 +163,7 @@ class EdgeContractionSelect(Select):
         size = x.size(0)
         score = self.scores(x, edge_index)
         # Best first; equal scores by node ids, so that the order of the edge list does not matter.
-        by_ends = torch.argsort(edge_index[0] * size + edge_index[1], stable=True)
-        best = by_ends[torch.argsort(score.detach()[by_ends], descending=True, stable=True)]
+        best = _best_first(score.detach(), edge_index[0] * size + edge_index[1])
         match, cluster = maximal_matching_cluster(edge_index, size, best)
         num_supernodes = int(cluster.max()) + 1 if size else 0
         weight = score.new_ones(num_supernodes).index_copy(0, cluster[edge_index[0, match]], score[match])

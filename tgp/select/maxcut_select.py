@@ -12,8 +12,9 @@ from torch_geometric.nn.resolver import activation_resolver
 
 from tgp.select.base_select import SelectOutput
 from tgp.select.topk_select import TopkSelect
-from tgp.utils.ops.adjacency import delta_gcn_matrix
+from tgp.utils.ops.adjacency import delta_gcn_edges
 from tgp.utils.ops.connectivity import connectivity_to_edge_index
+from tgp.utils.ops.products import EdgeMatrix
 from tgp.utils.typing import SinvType
 
 __all__ = ["MaxCutScoreNet", "MaxCutSelect"]
@@ -25,6 +26,13 @@ def _activation(name: str | None) -> torch.nn.Module:
     if name is None or name.lower() in ("identity", "none", "linear"):
         return torch.nn.Identity()
     return activation_resolver(name)
+
+
+def _propagate(conv: GCNConv, x: Tensor, towards: EdgeMatrix, diagonal: float) -> Tensor:
+    """``Pᵀ (x W) + b``: the convolution with ``P`` split into its edges and its constant diagonal."""
+    h = conv.lin(x)
+    out = torch.add(towards @ h, h, alpha=diagonal)
+    return out if conv.bias is None else out + conv.bias
 
 
 class MaxCutScoreNet(torch.nn.Module):
@@ -73,10 +81,11 @@ class MaxCutScoreNet(torch.nn.Module):
         index, weight = connectivity_to_edge_index(edge_index, edge_weight)
         if weight is not None:
             weight = weight.to(x.dtype)
-        index, weight = delta_gcn_matrix(index, weight, self.delta, x.size(0))
+        source, target, weight = delta_gcn_edges(index, weight, self.delta, x.size(0))
+        towards = EdgeMatrix(target, source, weight, x.size(0))
         x = self.initial_layer(x)
         for conv in self.mp_convs:
-            x = self.mp_act(conv(x, index, weight.to(x.dtype)))
+            x = self.mp_act(_propagate(conv, x, towards, 1.0 - self.delta))
         for layer in self.mlp:
             x = self.mlp_act(layer(x))
         return self.act(self.final_layer(x))

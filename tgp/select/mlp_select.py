@@ -10,6 +10,8 @@ from torch_geometric.nn import MLP
 
 from tgp.errors import InputError
 from tgp.select.base_select import Select, SelectOutput
+from tgp.utils.ops.batching import GraphLayout
+from tgp.utils.ops.products import softmax_rows
 from tgp.utils.typing import SinvType
 
 __all__ = ["MLPSelect"]
@@ -66,7 +68,22 @@ class MLPSelect(Select):
 
     def assignment(self, x: Tensor) -> tuple[Tensor, dict[str, Any]]:
         """``S`` of all rows, and what travels along with it."""
-        return self.mlp(x).softmax(-1), {}
+        return softmax_rows(self.mlp(x)), {}
+
+    def on_rows(self, x: Tensor, layout: GraphLayout) -> tuple[Tensor, dict[str, Any], SelectOutput]:
+        """Assign the nodes of a flat batch, without computing anything for padding.
+
+        Returns:
+            ``S [N, K]``, what travels along with it, and the padded assignment that :meth:`forward` would give.
+        """
+        s, extras = self.assignment(x)
+        padded = {name: self.padded_extra(value, layout) for name, value in extras.items()}
+        so = SelectOutput(s=layout.pad(s), s_inv_op=self.s_inv_op, in_mask=layout.mask(), **padded)
+        return s, extras, so
+
+    def padded_extra(self, value: Any, layout: GraphLayout) -> Any:
+        """What travels along with flat rows, for a padded assignment."""
+        return value
 
     def forward(
         self,

@@ -16,6 +16,7 @@ from tgp.src._cache import InputKey
 from tgp.src.output import PoolingOutput
 from tgp.src.precoarsening import Precoarsenable
 from tgp.utils.layout import LayoutView
+from tgp.utils.ops.batching import GraphLayout
 from tgp.utils.ops.connectivity import check_and_filter_edge_weights
 from tgp.utils.signature import Signature, foo_signature
 
@@ -37,7 +38,8 @@ class PoolCall:
         batch_size: number of graphs, where known.
         num_nodes: ``N``, where features do not tell.
         extra: further keywords of the call, handed to the selector.
-        edges: the edge list and weights behind a padded ``adj``, where there is one.
+        layout: the graphs of a padded call that runs on flat rows.
+        row_extras: what the selector gave along with flat rows.
         view: the layout view of assignment and adjacency, once made.
     """
 
@@ -51,7 +53,8 @@ class PoolCall:
     batch_size: int | None = None
     num_nodes: int | None = None
     extra: dict[str, Any] = field(default_factory=dict)
-    edges: tuple[Any, Tensor | None, Tensor | None] | None = None
+    layout: GraphLayout | None = None
+    row_extras: dict[str, Any] = field(default_factory=dict)
     view: LayoutView | None = None
 
 
@@ -319,7 +322,8 @@ class SRCPooling(nn.Module):
         return f"{type(self).__name__}(\n{lines})"
 
 
-_FIELDS = tuple(name for name in PoolCall.__dataclass_fields__ if name not in ("edges", "extra", "view"))
+_OWN = ("extra", "layout", "row_extras", "view")
+_FIELDS = tuple(name for name in PoolCall.__dataclass_fields__ if name not in _OWN)
 
 
 def _to_call(kwargs: dict[str, Any]) -> PoolCall:

@@ -16,6 +16,7 @@ from tgp.lift.base_lift import Lift
 from tgp.reduce.base_reduce import Reduce
 from tgp.select.base_select import Select, SelectOutput
 from tgp.src._cache import InputKey
+from tgp.src._rows import prepare_rows
 from tgp.src.base import PoolCall, SRCPooling
 from tgp.src.output import PoolingOutput
 from tgp.utils.layout import DenseView, LayoutView, SegmentView
@@ -24,9 +25,6 @@ from tgp.utils.ops.batching import GraphLayout, build_pooled_batch, is_multi_gra
 from tgp.utils.ops.connectivity import Container, connectivity_to_edge_index, is_dense_adj
 
 __all__ = ["DenseSRCPooling", "LossTerm"]
-
-_EDGE_COST = 8
-"""A product over one edge costs about as much as one over this many entries of a dense matrix (measured)."""
 
 
 @dataclass(frozen=True)
@@ -135,16 +133,25 @@ class DenseSRCPooling(SRCPooling):
         if not self.batched:
             return super().prepare(call)
         call.so = call.so if self.honours_so else None
-        if call.adj is not None and not is_dense_adj(call.adj):
-            call.edges = (call.adj, call.edge_weight, call.batch)
+        if self.runs_on_rows and prepare_rows(self, call):
+            return call
         call.x, call.adj, call.mask = self._ensure_batched_inputs(
             call.x, call.adj, call.edge_weight, call.batch, call.mask, batch_size=call.batch_size
         )
         call.edge_weight = call.batch = None
         return call
 
+    runs_on_rows: bool = False
+    """A padded call may run on flat rows, padding the assignment only: every override goes through :meth:`view`."""
+
     def run_select(self, call: PoolCall) -> SelectOutput:
         """Hand the call to ``select``."""
+        if call.layout is not None:
+            s, call.row_extras, so = self.selector.on_rows(call.x, call.layout)
+            call.view = SegmentView(
+                s, call.adj, call.edge_weight, call.batch, layout=call.layout, padded=so.s
+            )
+            return so
         return self.select(
             x=call.x,
             edge_index=call.adj,
@@ -158,6 +165,8 @@ class DenseSRCPooling(SRCPooling):
 
     def run_reduce(self, call: PoolCall, so: SelectOutput) -> tuple[Tensor, Tensor | None]:
         """Hand the call to ``reduce``; flat assignments give ``[B, K, F]`` unless the output is sparse."""
+        if call.layout is not None:
+            return self.view(call, so).product(call.view.s, call.x), None
         if so.batch_size is None:
             so.batch_size = call.batch_size
         return self.reduce(x=call.x, so=so, batch=call.batch, return_batched=not self.sparse_output)
@@ -169,7 +178,7 @@ class DenseSRCPooling(SRCPooling):
         if type(self.connector) is not DenseConnect:
             return super().run_connect(call, so, batch_pool)
         raw = self.view(call, so).coarse()
-        if isinstance(call.view, DenseView):
+        if isinstance(call.view, DenseView) or call.layout is not None:
             return self.connector.postprocess(raw.mT if self.adj_transpose else raw), None
         return self.connector.finish(raw, Container.of(call.adj), batch_pool)
 
@@ -178,28 +187,11 @@ class DenseSRCPooling(SRCPooling):
         if call.view is None:
             if is_dense_adj(call.adj):
                 adj = call.adj.mT if self.adj_transpose else call.adj
-                call.view = DenseView(so.s, adj, call.mask, clean=True, edges=self._padded_edges(call))
+                call.view = DenseView(so.s, adj, call.mask, clean=True)
             else:
                 index, weight = connectivity_to_edge_index(call.adj, call.edge_weight)
                 call.view = SegmentView(so.s, index, weight, call.batch, call.batch_size)
         return call.view
-
-    @staticmethod
-    def _padded_edges(call: PoolCall) -> tuple[Tensor, Tensor, Tensor | None] | None:
-        """The edges of a padded batch, where products over them beat dense ones: few edges, on a CPU."""
-        if call.edges is None or call.adj.device.type != "cpu":
-            return None
-        adj, edge_weight, batch = call.edges
-        index, weight = connectivity_to_edge_index(adj, edge_weight)
-        graphs, size = call.adj.shape[:2]
-        if index.size(1) * _EDGE_COST > graphs * size * size:
-            return None
-        source, target = index
-        if graphs > 1:
-            layout = GraphLayout(batch, batch.numel(), graphs)
-            layout.max_count = size
-            source, target = layout.slot[source], layout.slot[target]
-        return source, target, weight
 
     def loss(self, call: PoolCall, so: SelectOutput) -> dict[str, Tensor] | None:
         """The declared loss terms of this call."""

@@ -38,6 +38,7 @@ class MLPPooling(DenseSRCPooling):
     """
 
     select_class = MLPSelect
+    runs_on_rows = True
 
     def __init__(
         self,

@@ -21,6 +21,7 @@ from tgp.errors import InputError
 from tgp.utils.ops.adjacency import rank3_trace, weighted_degree
 from tgp.utils.ops.batching import GraphLayout
 from tgp.utils.ops.connectivity import check_and_filter_edge_weights
+from tgp.utils.ops.products import EdgeMatrix
 
 __all__ = ["DenseView", "EdgeEntries", "LayoutView", "SegmentView"]
 
@@ -119,7 +120,11 @@ class LayoutView(ABC):
 
     @abstractmethod
     def entries(self) -> EdgeEntries:
-        """Every non-zero entry of ``A``."""
+        """Every edge; in a padded view every non-zero entry of ``A``, where parallel edges are one."""
+
+    @abstractmethod
+    def merged(self) -> EdgeEntries:
+        """Every non-zero entry of ``A``, parallel edges summed."""
 
     def sum_entries(self, values: Tensor, entries: EdgeEntries) -> Tensor:
         """``[B]``: sum of one value per edge over the edges of each graph."""
@@ -134,8 +139,6 @@ class DenseView(LayoutView):
         adj: ``[B, N, N]`` (or ``[N, N]``), or ``None`` for formulas that need none.
         mask: ``[B, N]`` real nodes; all if absent.
         clean: rows of ``s`` outside ``mask`` are zero already, as selectors make them.
-        edges: the same adjacency as ``(source, target, weight)`` over flattened rows (weight ``None`` for ones):
-            products then cost as much as there are edges.
     """
 
     def __init__(
@@ -144,7 +147,6 @@ class DenseView(LayoutView):
         adj: Tensor | None = None,
         mask: Tensor | None = None,
         clean: bool = False,
-        edges: tuple[Tensor, Tensor, Tensor | None] | None = None,
     ) -> None:
         s = s.unsqueeze(0) if s.dim() == 2 else s
         if s.dim() != 3:
@@ -162,7 +164,6 @@ class DenseView(LayoutView):
             s = s if clean else s * mask.unsqueeze(-1).to(s.dtype)
         self.s = s
         self._adj = adj
-        self._edges = edges
         self.mask = None if mask is None else mask.bool()
         self.num_graphs = s.size(0)
 
@@ -184,8 +185,6 @@ class DenseView(LayoutView):
         return self.mask.sum(-1).to(self.s.dtype)
 
     def propagate(self, values: Tensor) -> Tensor:
-        if self._edges is not None:
-            return _propagate(values.flatten(0, 1), *self._edges).view_as(values)
         return self.adj @ values if values.dim() == 3 else (self.adj @ values.unsqueeze(-1)).squeeze(-1)
 
     def sum(self, values: Tensor) -> Tensor:
@@ -218,6 +217,9 @@ class DenseView(LayoutView):
         offset = graph * self.s.size(1)
         return EdgeEntries(row + offset, col + offset, self.adj[graph, row, col], graph)
 
+    def merged(self) -> EdgeEntries:
+        return self.entries()
+
 
 class SegmentView(LayoutView):
     """Flat graphs.
@@ -228,6 +230,9 @@ class SegmentView(LayoutView):
         edge_weight: ``[E]``, ``[E, 1]`` or ``None`` for ones.
         batch: ``[N]`` graph ids, in any order; one graph if absent.
         batch_size: number of graphs; default largest id + 1.
+        layout: the layout of ``batch``, where it is at hand.
+        padded: ``s`` as ``[B, N, K]`` of a padded call that runs on flat rows; entries are then those of its
+            adjacency.
     """
 
     def __init__(
@@ -237,6 +242,8 @@ class SegmentView(LayoutView):
         edge_weight: Tensor | None = None,
         batch: Tensor | None = None,
         batch_size: int | None = None,
+        layout: GraphLayout | None = None,
+        padded: Tensor | None = None,
     ) -> None:
         if s.dim() != 2:
             raise InputError(f"s must have shape [N, K], got {list(s.shape)}", field="s")
@@ -244,8 +251,11 @@ class SegmentView(LayoutView):
         self._edge_index = edge_index
         weight = check_and_filter_edge_weights(edge_weight)
         self.edge_weight = None if weight is None else weight.to(s.dtype)
-        self.layout = GraphLayout(batch, s.size(0), batch_size)
+        self.layout = GraphLayout(batch, s.size(0), batch_size) if layout is None else layout
         self.batch = batch
+        self._of_padded = padded is not None
+        if padded is not None:
+            self._padded = padded
         self.num_graphs = self.layout.batch_size
 
     @property
@@ -264,12 +274,22 @@ class SegmentView(LayoutView):
         return self.layout.counts.to(self.s)
 
     def propagate(self, values: Tensor) -> Tensor:
-        return _propagate(values, *self.edge_index, self.edge_weight)
+        return self._matrix @ values
+
+    @cached_property
+    def _matrix(self) -> EdgeMatrix:
+        return EdgeMatrix(*self.edge_index, self.edge_weight, self.s.size(0))
+
+    @cached_property
+    def _padded(self) -> Tensor:
+        return self.layout.pad(self.s)
 
     def sum(self, values: Tensor) -> Tensor:
         return self.layout.sum(values)
 
     def product(self, u: Tensor, v: Tensor) -> Tensor:
+        if u is self.s and self.layout.padding_pays(u.size(1), v.size(1)):
+            return self._padded.transpose(1, 2) @ (self._padded if v is u else self.layout.pad(v))
         return self.layout.matmul(u, v)
 
     def spread(self, values: Tensor) -> Tensor:
@@ -278,7 +298,7 @@ class SegmentView(LayoutView):
         return values.index_select(0, self.batch)
 
     def padded(self) -> tuple[Tensor, Tensor]:
-        return self.layout.pad(self.s), self.layout.mask().to(self.s.device)
+        return self._padded, self.layout.mask().to(self.s.device)
 
     def rows(self) -> tuple[Tensor, Tensor]:
         return self.s, self._graph
@@ -290,16 +310,23 @@ class SegmentView(LayoutView):
         return torch.zeros(self.s.size(0), dtype=torch.long, device=self.s.device)
 
     def entries(self) -> EdgeEntries:
+        if self._of_padded:
+            return self.merged()
         source, target = self.edge_index
         weight = self.edge_weight
         if weight is None:
             weight = self.s.new_ones(source.numel())
-        return EdgeEntries(source, target, weight, self._graph[source])
+        return EdgeEntries(source, target, weight, self._graph.index_select(0, source))
 
-
-def _propagate(values: Tensor, source: Tensor, target: Tensor, weight: Tensor | None) -> Tensor:
-    """``A values`` over edges."""
-    moved = values.index_select(0, target)
-    if weight is not None:
-        moved = moved * weight.to(values.dtype).view(-1, *[1] * (values.dim() - 1))
-    return torch.zeros_like(values).index_add_(0, source, moved)
+    def merged(self) -> EdgeEntries:
+        size = max(self.s.size(0), 1)
+        source, target = self.edge_index
+        weight = self.s.new_ones(source.numel()) if self.edge_weight is None else self.edge_weight
+        key = source * size + target
+        if not bool((key[1:] > key[:-1]).all()):  # most edge lists are sorted and free of repeats
+            key, group = torch.unique(key, return_inverse=True)
+            weight = weight.new_zeros(key.numel()).index_add(0, group, weight)
+            source, target = key // size, key % size
+        if self.edge_weight is not None and not bool(weight.all()):
+            source, target, weight = (part[weight != 0] for part in (source, target, weight))
+        return EdgeEntries(source, target, weight, self._graph.index_select(0, source))

@@ -46,7 +46,9 @@ def total_variation(view: LayoutView) -> Tensor:
     r"""``[B]``: :math:`\sum a_{ij}\|S_i - S_j\|_1 / 2\max(nnz, 1)`."""
     rows, _ = view.rows()
     edges = view.entries()
-    gaps = edges.weight * (rows[edges.source] - rows[edges.target]).abs().sum(-1)
+    gaps = edges.weight * (rows.index_select(0, edges.source) - rows.index_select(0, edges.target)).abs().sum(
+        -1
+    )
     entries = view.sum_entries(torch.ones_like(gaps), edges)
     return view.sum_entries(gaps, edges) / (2 * entries.clamp(min=1))
 

@@ -36,11 +36,8 @@ def link_prediction(view: LayoutView, normalize_loss: bool = False) -> Tensor:
 def _squared_residual(view: LayoutView) -> Tensor:
     """``Σ_g ‖A - SSᵀ‖²`` from edges and ``SᵀS`` alone; parallel edges count as their sum."""
     rows, _ = view.rows()
-    edges = view.entries()
-    size = max(rows.size(0), 1)
-    key, group = torch.unique(edges.source * size + edges.target, return_inverse=True)
-    weight = edges.weight.new_zeros(key.numel()).index_add(0, group, edges.weight)
-    inner = (rows[key // size] * rows[key % size]).sum(-1)
+    source, target, weight, _ = view.merged()
+    inner = (rows.index_select(0, source) * rows.index_select(0, target)).sum(-1)
     # Off the edges the residual is SSᵀ itself, whose squares sum to ‖SᵀS‖² less those on the edges.
     return (weight.square() - 2 * weight * inner).sum() + view.gram().square().sum()
 

@@ -19,6 +19,7 @@ from tgp.utils.ops.connectivity import (
 __all__ = [
     "add_remaining_self_loops",
     "coalesce_edges",
+    "delta_gcn_edges",
     "delta_gcn_matrix",
     "dense_to_block_diag",
     "filter_edges",
@@ -118,6 +119,17 @@ def add_remaining_self_loops(
     return container.pack(index, weight, size)
 
 
+def delta_gcn_edges(
+    edge_index: Tensor, edge_weight: Tensor | None, delta: float, num_nodes: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Sources, targets and values of :func:`delta_gcn_matrix` off the diagonal, parallel edges apart."""
+    weight = torch.ones(edge_index.size(1), device=edge_index.device) if edge_weight is None else edge_weight
+    index, weight = filter_edges(edge_index, weight, edge_index[0] != edge_index[1])
+    source, target = index
+    scale = inverse_sqrt_degree(weighted_degree(source, weight, num_nodes))
+    return source, target, delta * scale[source] * weight * scale[target]
+
+
 def delta_gcn_matrix(
     edge_index: Any,
     edge_weight: Tensor | None = None,
@@ -132,14 +144,9 @@ def delta_gcn_matrix(
     container = Container.of(edge_index)
     index, weight = connectivity_to_edge_index(edge_index, edge_weight)
     size = infer_num_nodes(edge_index if container.kind != "edge_index" else index, num_nodes)
-    if weight is None:
-        weight = torch.ones(index.size(1), device=index.device)
-    keep = index[0] != index[1]
-    index, weight = index[:, keep], weight[keep]
-    scale = inverse_sqrt_degree(weighted_degree(index[0], weight, size))
-    off = delta * scale[index[0]] * weight * scale[index[1]]
+    source, target, off = delta_gcn_edges(index, weight, delta, size)
     loops = torch.arange(size, device=index.device)
-    full = torch.cat([index, loops.expand(2, -1)], dim=1)
+    full = torch.stack([torch.cat([source, loops]), torch.cat([target, loops])])
     values = torch.cat([off, off.new_full((size,), 1.0 - delta)])
     merged, merged_weight = coalesce_edges(full, values, size)
     return container.pack(merged, merged_weight, size)

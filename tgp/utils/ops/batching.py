@@ -186,14 +186,20 @@ class GraphLayout:
         out = values.new_zeros((self.batch_size, *values.shape[1:]))
         return out.index_add_(0, self.batch, values)
 
+    def padding_pays(self, k: int, f: int) -> bool:
+        """Whether products of ``k`` by ``f`` columns should be padded.
+
+        One huge graph among many small ones would make the padded form explode; outer products do not.
+        """
+        padded = self.batch_size * self.max_count * (k + f)
+        return not self.single and padded <= max(self.num_nodes * k * f, 4 * self.num_nodes * (k + f))
+
     def matmul(self, u: Tensor, v: Tensor) -> Tensor:
         """Per-graph ``u^T v``: ``[N, K]``, ``[N, F]`` -> ``[B, K, F]``."""
         if self.single:
             return (u.t() @ v).unsqueeze(0)
         k, f = u.size(1), v.size(1)
-        padded = self.batch_size * self.max_count * (k + f)
-        # One huge graph among many small ones would make the padded form explode; outer products do not.
-        if padded <= max(self.num_nodes * k * f, 4 * self.num_nodes * (k + f)):
+        if self.padding_pays(k, f):
             return self.pad(u).transpose(1, 2) @ self.pad(v)
         outer = (u.unsqueeze(2) * v.unsqueeze(1)).view(self.num_nodes, k * f)
         return self.sum(outer).view(self.batch_size, k, f)
@@ -202,9 +208,6 @@ class GraphLayout:
         """Per-graph ``m x``: ``[N, K]``, ``[B, K, F]`` -> ``[N, F]``."""
         if self.single:
             return m @ x[0]
-        k, f = m.size(1), x.size(2)
-        if self.batch_size * self.max_count * (k + f) <= max(
-            self.num_nodes * k * f, 4 * self.num_nodes * (k + f)
-        ):
+        if self.padding_pays(m.size(1), x.size(2)):
             return self.unpad(self.pad(m) @ x)
         return torch.bmm(m.unsqueeze(1), x.index_select(0, self.batch)).squeeze(1)

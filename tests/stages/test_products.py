@@ -1,0 +1,162 @@
+"""Products over edges, and the poolers built on them, against formulas with a row per edge."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.reference import trainable as reference
+from tgp.poolers import get_pooler
+from tgp.utils.ops import add_remaining_self_loops
+from tgp.utils.ops.products import EdgeMatrix, group_by, max_over_edges, softmax_rows
+
+CASES = {"deadline": None, "max_examples": 40}
+
+
+@st.composite
+def edge_lists(draw):
+    size = draw(st.integers(1, 8))
+    ids = st.integers(0, size - 1)
+    pairs = draw(st.lists(st.tuples(ids, ids), max_size=20))
+    pairs = sorted(pairs) if draw(st.booleans()) else pairs
+    return size, torch.tensor(pairs, dtype=torch.long).view(-1, 2).t().contiguous()
+
+
+def random(*shape, grad=False):
+    return torch.randn(*shape, dtype=torch.float64, requires_grad=grad)
+
+
+@settings(**CASES)
+@given(edge_lists(), st.booleans(), st.integers(0, 3))
+def test_products_equal_dense_ones(graph, weighted, width):
+    size, (source, target) = graph
+    torch.manual_seed(0)
+    weight = random(len(source), grad=True) if weighted else None
+    values = random(size, width, grad=True) if width else random(size, grad=True)
+    matrix = EdgeMatrix(source, target, weight, size)
+    dense = reference.dense_matrix(source, target, weight, size)
+    inputs = [values] if weight is None else [values, weight]
+    for mine, expected in ((matrix @ values, dense @ values), (matrix.mT @ values, dense.mT @ values)):
+        torch.testing.assert_close(mine, expected)
+        gradients = torch.autograd.grad(mine.square().sum(), inputs)
+        others = torch.autograd.grad(expected.square().sum(), inputs, retain_graph=True)
+        for a, b in zip(gradients, others, strict=True):
+            torch.testing.assert_close(a, b)
+
+
+def test_gradients_of_gradients():
+    torch.manual_seed(0)
+    source, target = torch.randint(0, 5, (2, 9))
+    inputs = (random(5, 2, grad=True), random(9, grad=True))
+
+    def product(values, weight):
+        return EdgeMatrix(source, target, weight, 5) @ values
+
+    assert torch.autograd.gradcheck(product, inputs)
+    assert torch.autograd.gradgradcheck(product, inputs)
+
+
+def test_products_elsewhere_take_a_row_per_edge():
+    edges, values = torch.empty(2, 7, dtype=torch.long, device="meta"), torch.empty(4, 3, device="meta")
+    assert (EdgeMatrix(*edges, None, 4) @ values).shape == (4, 3)
+    half = torch.ones(3, 2, dtype=torch.bfloat16)
+    assert (EdgeMatrix(torch.tensor([0, 0]), torch.tensor([1, 2]), None, 3) @ half).tolist()[0] == [2, 2]
+
+
+@settings(**CASES)
+@given(st.lists(st.integers(0, 6), max_size=30))
+def test_groups_are_stable(ids):
+    ids = torch.tensor(ids, dtype=torch.long)
+    indptr, order = group_by(ids, 7)
+    assert indptr.tolist() == [int((ids < i).sum()) for i in range(8)]
+    order = torch.arange(len(ids)) if order is None else order
+    assert order.tolist() == ids.argsort(stable=True).tolist()
+
+
+@settings(**CASES)
+@given(edge_lists(), st.booleans())
+def test_largest_neighbours(graph, ties):
+    size, (source, target) = graph
+    torch.manual_seed(0)
+    values = random(size, 3)
+    values = (values.round() if ties else values).requires_grad_()
+    mine, expected = (f(values, source, target) for f in (max_over_edges, reference.largest_neighbour))
+    torch.testing.assert_close(mine, expected)
+    scale = random(size, 3)
+    a, b = (torch.autograd.grad((out * scale).sum(), values)[0] for out in (mine, expected))
+    torch.testing.assert_close(a, b)
+
+
+@pytest.mark.parametrize("shape", [(5, 1), (4, 3, 7), (3, 40), (0, 4), (6,)])
+def test_softmax_of_rows(shape):
+    x = torch.randn(shape)
+    torch.testing.assert_close(softmax_rows(x), x.softmax(-1))
+    assert softmax_rows(x).is_contiguous()
+
+
+def graph(seed):
+    torch.manual_seed(seed)
+    edges = torch.randint(0, 20, (2, 70))
+    return random(20, 4, grad=True), edges, torch.rand(70, dtype=torch.float64) + 0.1
+
+
+def same_gradients(pooler, x, mine, expected):
+    inputs = [x, *(p for p in pooler.parameters() if p.requires_grad)]
+    scale = torch.randn_like(mine)
+    gradients = [
+        torch.autograd.grad((out * scale).sum(), inputs, allow_unused=True) for out in (mine, expected)
+    ]
+    for a, b in zip(*gradients, strict=True):
+        assert (a is None) == (b is None)
+        if a is not None:
+            torch.testing.assert_close(a, b)
+
+
+@pytest.mark.parametrize("weighted", [True, False])
+def test_asap(weighted):
+    x, edges, weight = graph(0)
+    pooler = get_pooler("asap", in_channels=4).double()
+    edges, weight = add_remaining_self_loops(edges, weight if weighted else None, 1.0, 20)
+    mine, alpha = pooler._neighbourhoods(x, edges, weight)
+    expected, other = reference.asap_neighbourhoods(pooler, x, edges)
+    torch.testing.assert_close(mine, expected)
+    torch.testing.assert_close(alpha, other)
+    same_gradients(pooler, x, mine, expected)
+    fitness = pooler._fitness(x, edges, weight)
+    torch.testing.assert_close(fitness, reference.asap_fitness(pooler, x, edges, weight))
+    same_gradients(pooler, x, fitness, reference.asap_fitness(pooler, x, edges, weight))
+
+
+@pytest.mark.parametrize("weighted", [True, False])
+def test_maxcut(weighted):
+    x, edges, weight = graph(1)
+    net = get_pooler("maxcut", in_channels=4, mp_units=[5, 3], mlp_units=[4]).double().selector.score_net
+    weight = weight if weighted else None
+    mine, expected = net(x, edges, weight), reference.maxcut_scores(net, x, edges, weight)
+    torch.testing.assert_close(mine, expected)
+    same_gradients(net, x, mine, expected)
+
+
+def test_edge_contraction():
+    x, edges, _ = graph(2)
+    selector = get_pooler("ec", in_channels=4).double().selector
+    selector.edge_score_method, selector.add_to_edge_score = (lambda raw, *_: raw), 0.0
+    mine, expected = selector.scores(x, edges), reference.edge_contraction_raw(selector, x, edges)
+    torch.testing.assert_close(mine, expected)
+    same_gradients(selector, x, mine, expected)
+
+
+@pytest.mark.parametrize("batched", [True, False])
+def test_reconstruction_of_graphs_of_all_sizes(batched):
+    torch.manual_seed(3)
+    sizes = torch.tensor([1, 40, 7, 2, 33, 12])
+    batch, start = torch.arange(6).repeat_interleave(sizes), sizes.cumsum(0) - sizes
+    edges = torch.cat([torch.randint(0, n, (2, n)) + s for n, s in zip(sizes, start, strict=True)], dim=1)
+    pooler = get_pooler("bnpool", in_channels=4, k=3, batched=batched).double().eval()
+    out = pooler(x=random(len(batch), 4), adj=edges, batch=batch)
+    rows = out.so.s[out.so.in_mask] if batched else out.so.s
+    adj = reference.dense_matrix(*edges, None, len(batch))
+    expected = [
+        reference.reconstruction(rows[batch == g], pooler.K, adj[batch == g][:, batch == g]) for g in range(6)
+    ]
+    torch.testing.assert_close(out.loss["quality"], torch.stack(expected).mean())
