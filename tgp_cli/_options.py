@@ -9,7 +9,7 @@ import typer
 
 from tgp_cli._errors import set_debug
 
-__all__ = ["DebugOpt", "JsonOpt", "QuietOpt", "StoreArg", "WorkersOpt"]
+__all__ = ["DebugOpt", "JsonOpt", "QuietOpt", "PlaceArg", "StoreArg", "WorkersOpt"]
 
 JsonOpt = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 QuietOpt = Annotated[
@@ -20,6 +20,16 @@ DebugOpt = Annotated[
     typer.Option("--debug", help="Show the traceback of an error.", callback=set_debug, is_eager=True),
 ]
 StoreArg = Annotated[Path, typer.Argument(metavar="STORE", help="Directory of a store.", show_default=False)]
+PlaceArg = Annotated[
+    str, typer.Argument(metavar="STORE", help="Directory or URL of a store.", show_default=False)
+]
 WorkersOpt = Annotated[
-    int | None, typer.Option("--workers", "-j", min=1, help="Worker processes. Default 1.")
+    int | None,
+    typer.Option(
+        "--workers",
+        "-j",
+        min=1,
+        show_default=False,
+        help="Worker processes. Default: usable cores, but no more than there are units and seconds of work.",
+    ),
 ]

@@ -66,6 +66,7 @@ class Output:
         *,
         title: str | None = None,
         right: Sequence[int] = (),
+        keys: int = 0,
     ) -> None:
         """A table: ruled on a terminal, aligned plain text in a pipe.
 
@@ -74,10 +75,12 @@ class Output:
             rows: cells, already formatted or plain values.
             title: a line above the table.
             right: numbers of the right-aligned columns.
+            keys: so many first columns are repeated where a narrow terminal takes the others in several parts;
+                0 lets the cells wrap instead.
         """
         cells = [["-" if v is None else str(v) for v in row] for row in rows]
         if sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
-            self._rich_table(columns, cells, title, right)
+            self._rich_table(columns, cells, title, right, keys)
         else:
             self._plain_table(columns, cells, title, right)
 
@@ -97,19 +100,45 @@ class Output:
 
     @staticmethod
     def _rich_table(
-        columns: Sequence[str], cells: Sequence[Sequence[str]], title: str | None, right: Sequence[int]
+        columns: Sequence[str],
+        cells: Sequence[Sequence[str]],
+        title: str | None,
+        right: Sequence[int],
+        keys: int,
     ) -> None:
         from rich.box import SIMPLE_HEAD
         from rich.console import Console
         from rich.table import Table
         from rich.text import Text
 
-        table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, title_style="bold")
-        for i, name in enumerate(columns):
-            table.add_column(name, justify="right" if i in right else "left", no_wrap=i in right)
-        for row in cells:
-            table.add_row(*(Text(text) for text in row))
-        Console().print(table)
+        console = Console()
+        for part in _parts(columns, cells, keys, console.width):
+            table = Table(
+                title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, title_style="bold"
+            )
+            for i in part:
+                table.add_column(columns[i], justify="right" if i in right else "left", no_wrap=i in right)
+            for row in cells:
+                table.add_row(*(Text(row[i]) for i in part))
+            console.print(table)
+
+
+def _parts(columns: Sequence[str], cells: Sequence[Sequence[str]], keys: int, width: int) -> list[list[int]]:
+    """Numbers of the columns of each part of a table that is too wide for the terminal."""
+    gap = 2
+    widths = [gap + max(len(text) for text in column) for column in zip(columns, *cells, strict=True)]
+    if not keys or sum(widths) <= width:
+        return [[*range(len(columns))]]
+    first = [*range(keys)]
+    parts: list[list[int]] = []
+    room = 0
+    for i in range(keys, len(columns)):
+        if not parts or widths[i] > room:
+            parts.append([*first])
+            room = width - sum(widths[:keys])
+        parts[-1].append(i)
+        room -= widths[i]
+    return parts
 
 
 def _plain(value: Any) -> Any:

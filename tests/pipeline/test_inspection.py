@@ -21,8 +21,9 @@ from tgp.pipeline import (
 )
 from tgp.pipeline.compare import compare_hierarchies
 from tgp.pipeline.export import parse_graphs
-from tgp.pipeline.inspection import check_thresholds, find_stores, inspect_graph
+from tgp.pipeline.inspection import find_stores, inspect_graph
 from tgp.pipeline.source import table_block
+from tgp.pipeline.thresholds import check_thresholds
 from tgp.store import StoreReader, data_digest, verify_store
 
 DATASET = "er:num_graphs=30:num_nodes=20:degree=3"
@@ -35,7 +36,7 @@ def build(out, *poolers, **values):
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
-    return build(tmp_path_factory.mktemp("s") / "er", "graclus*2", "nopool", shard_size=20_000)
+    return build(tmp_path_factory.mktemp("s") / "er", "graclus*2", "nopool", shard_size=5_000)
 
 
 def test_totals_are_those_of_the_hierarchy(store):
@@ -68,7 +69,7 @@ def test_filters(store):
     assert [(h.name, [v.level for v in h.levels]) for h in view.hierarchies] == [("graclus-x2", [1])]
     with pytest.raises(UnknownNameError, match="'graclus-x2'"):
         inspect_store(store, hierarchy="graclus")
-    with pytest.raises(InputError, match="level 7"):
+    with pytest.raises(InputError, match="levels 0 to 1, got 7"):
         inspect_store(store, level=7)
 
 

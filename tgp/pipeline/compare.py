@@ -10,11 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.errors import InputError
+from tgp.pipeline.agreement import Composed, Floats, Ints, agreement
+from tgp.pipeline.places import Place, open_store, parse_place
 from tgp.store import LevelArrays, StoreReader
 
-__all__ = ["Comparison", "LevelComparison", "compare_hierarchies", "compare_stores"]
+__all__ = ["Comparison", "EdgeChanges", "LevelComparison", "compare_hierarchies", "compare_stores"]
 
-Ints = npt.NDArray[np.int64]
 CHUNK = 20_000
 """Graphs compared at a time."""
 
@@ -27,14 +28,39 @@ class LevelComparison:
         level: position in the schedules.
         different: graphs whose arrays differ.
         examples: the first of them.
-        rand: mean adjusted Rand index of the clusters, 1 for equal partitions; ``None`` for soft ones or
-            where the levels below already have different nodes.
+        rand: mean adjusted Rand index of the clusters that this level and those below make of the input
+            nodes, 1 for equal partitions; ``None`` behind a soft assignment, or if no graph has two nodes.
+        nmi: mean normalised mutual information of the same, by the mean of the two entropies.
+        edges: coarse edges of either.
+        edge_changes: see :class:`EdgeChanges`.
     """
 
     level: int
     different: int
     examples: list[int]
     rand: float | None
+    nmi: float | None
+    edges: tuple[int, int]
+    edge_changes: EdgeChanges
+
+
+@dataclass(frozen=True)
+class EdgeChanges:
+    """Differences of the edges of graphs that have the same supernodes in both.
+
+    Args:
+        graphs: how many such graphs there are; edges of the others have no common names.
+        only_first: edges that only the first has.
+        only_second: edges that only the second has.
+        reweighted: edges of both with different weights; an edge without weight counts 1.
+        largest: largest difference of two weights.
+    """
+
+    graphs: int
+    only_first: int
+    only_second: int
+    reweighted: int
+    largest: float
 
 
 @dataclass(frozen=True)
@@ -45,37 +71,52 @@ class Comparison:
     second: str
     num_graphs: int
     same_graphs: bool
+    depths: tuple[int, int]
     levels: list[LevelComparison]
 
     @property
     def equal(self) -> bool:
         """Whether nothing differs."""
-        return self.same_graphs and not any(level.different for level in self.levels)
+        same_depth = self.depths[0] == self.depths[1]
+        return self.same_graphs and same_depth and not any(level.different for level in self.levels)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
         return {**asdict(self), "equal": self.equal}
 
 
-def compare_stores(first: Path, second: Path) -> list[Comparison]:
-    """Compare the hierarchies that two stores share by name; if none, the only ones of either."""
-    one, two = StoreReader(first), StoreReader(second)
-    shared = [name for name in one.hierarchies if name in two.hierarchies]
-    pairs = [(name, name) for name in shared]
-    if not pairs and len(one.hierarchies) == len(two.hierarchies) == 1:
-        pairs = [(next(iter(one.hierarchies)), next(iter(two.hierarchies)))]
+def compare_stores(first: Place, second: Place) -> list[Comparison]:
+    """Compare the hierarchies that two stores share by name; if none, the only ones of either.
+
+    ``PATH#NAME`` stands for one hierarchy of a store.
+    """
+    (path, one, name), (other, two, name2) = _parse(first), _parse(second)
+    ours = [name] if name else [*one.hierarchies]
+    theirs = [name2] if name2 else [*two.hierarchies]
+    pairs = [(a, a) for a in ours if a in theirs]
+    if len(ours) == len(theirs) == 1:
+        pairs = [(ours[0], theirs[0])]
     if not pairs:
-        names = [
-            f"{path} has {', '.join(reader.hierarchies) or 'none'}"
-            for path, reader in ((first, one), (second, two))
-        ]
-        raise InputError(f"the stores share no hierarchy: {'; '.join(names)}", field="diff")
-    return [_compare(one, a, two, b, (f"{first}#{a}", f"{second}#{b}")) for a, b in pairs]
+        names = [f"{p} has {', '.join(n) or 'none'}" for p, n in ((path, ours), (other, theirs))]
+        raise InputError(
+            f"the stores share no hierarchy: {'; '.join(names)}",
+            field="diff",
+            hint="name one of each: --diff STORE#NAME STORE#NAME",
+        )
+    return [_compare(one, a, two, b, (f"{path}#{a}", f"{other}#{b}")) for a, b in pairs]
 
 
-def compare_hierarchies(store: Path, first: str, second: str) -> Comparison:
+def _parse(place: Place) -> tuple[str, StoreReader, str | None]:
+    text, mark, name = str(place).rpartition("#")
+    if not mark or Path(str(place)).exists():
+        return str(place), open_store(place), None
+    reader = open_store(parse_place(text))
+    return text, reader, reader.hierarchy(name).name
+
+
+def compare_hierarchies(store: Place, first: str, second: str) -> Comparison:
     """Compare two hierarchies of one store."""
-    reader = StoreReader(store)
+    reader = open_store(store)
     for name in (first, second):
         reader.hierarchy(name)
     return _compare(reader, first, reader, second, (first, second))
@@ -90,20 +131,53 @@ def _compare(
             field="diff",
         )
     same = one.manifest.spec.data_digest == two.manifest.spec.data_digest
-    depth = min(one.hierarchies[first].depth, two.hierarchies[second].depth)
-    levels = []
-    for number in range(depth):
-        different, scores = [], []
-        for low in range(0, one.num_graphs, CHUNK):
-            ids = np.arange(low, min(low + CHUNK, one.num_graphs))
+    depths = one.hierarchies[first].depth, two.hierarchies[second].depth
+    found: list[list[_Piece]] = [[] for _ in range(min(depths))]
+    for low in range(0, one.num_graphs, CHUNK):
+        ids = np.arange(low, min(low + CHUNK, one.num_graphs))
+        left, right = Composed(one, ids), Composed(two, ids)
+        for number in range(min(depths)):
             a, b = one.gather_level(ids, first, number), two.gather_level(ids, second, number)
-            different.append(ids[_differs(a, b)])
-            scores.append(_rand(a, b))
-        found = np.concatenate(different)
-        score = np.concatenate(scores)
-        rand = float(score[np.isfinite(score)].mean()) if np.isfinite(score).any() else None
-        levels.append(LevelComparison(number, len(found), found[:10].tolist(), rand))
-    return Comparison(*labels, one.num_graphs, same, levels)
+            left.add(a)
+            right.add(b)
+            different = ids[_differs(a, b)]
+            found[number].append(_Piece(different, agreement(left, right), a, b))
+    return Comparison(*labels, one.num_graphs, same, depths, [_joined(n, p) for n, p in enumerate(found)])
+
+
+class _Piece:
+    """What one chunk of graphs says about a level."""
+
+    def __init__(
+        self, different: Ints, scores: tuple[Floats, Floats], a: LevelArrays, b: LevelArrays
+    ) -> None:
+        self.different = different
+        self.scores = scores
+        self.edges = (a.edge_index.shape[1], b.edge_index.shape[1])
+        self.changes = edge_changes(a, b)
+
+
+def _joined(number: int, pieces: list[_Piece]) -> LevelComparison:
+    different = np.concatenate([piece.different for piece in pieces])
+    rand, nmi = (_mean(np.concatenate([piece.scores[i] for piece in pieces])) for i in (0, 1))
+    changes = [piece.changes for piece in pieces]
+    counts = [
+        sum(getattr(c, f) for c in changes) for f in ("graphs", "only_first", "only_second", "reweighted")
+    ]
+    return LevelComparison(
+        number,
+        len(different),
+        different[:10].tolist(),
+        rand,
+        nmi,
+        (sum(piece.edges[0] for piece in pieces), sum(piece.edges[1] for piece in pieces)),
+        EdgeChanges(*counts, max(c.largest for c in changes)),
+    )
+
+
+def _mean(values: Floats) -> float | None:
+    finite = values[np.isfinite(values)]
+    return float(finite.mean()) if finite.size else None
 
 
 def _differs(a: LevelArrays, b: LevelArrays) -> npt.NDArray[np.bool_]:
@@ -151,37 +225,44 @@ def _unequal(x: npt.NDArray[Any], x_ptr: Ints, y: npt.NDArray[Any], y_ptr: Ints)
     return wrong
 
 
-def _rand(a: LevelArrays, b: LevelArrays) -> npt.NDArray[np.float64]:
-    """``[B]`` adjusted Rand index; NaN where it has no meaning. A dropped node is a cluster of its own."""
-    graphs = len(a.node_ptr) - 1
-    if a.cluster is None or b.cluster is None or not np.array_equal(a.node_ptr, b.node_ptr):
-        return np.full(graphs, np.nan)
-    owner = np.repeat(np.arange(graphs), np.diff(a.node_ptr))
-    x, y = (
-        _named(a.cluster, len(a.super_ptr) and int(a.super_ptr[-1])),
-        _named(b.cluster, int(b.super_ptr[-1])),
+def edge_changes(a: LevelArrays, b: LevelArrays) -> EdgeChanges:
+    """How the edges differ where both levels have the same supernodes."""
+    same = _same_supernodes(a, b)
+    (first, weight), (second, other) = _edges(a, same), _edges(b, same)
+    common, i, j = np.intersect1d(first, second, assume_unique=True, return_indices=True)
+    gap = np.abs(weight[i] - other[j])
+    return EdgeChanges(
+        int(same.sum()),
+        len(first) - len(common),
+        len(second) - len(common),
+        int((gap != 0).sum()),
+        float(gap.max(initial=0.0)),
     )
-    both = np.unique(np.stack([owner, x, y]), axis=1, return_counts=True)
-    pairs = _pairs(graphs, both[0][0], both[1])
-    left = _pairs(graphs, *_counts(owner, x))
-    right = _pairs(graphs, *_counts(owner, y))
-    size = np.diff(a.node_ptr).astype(np.float64)
-    total = size * (size - 1) / 2
-    with np.errstate(invalid="ignore", divide="ignore"):
-        expected = left * right / total
-        highest = (left + right) / 2
-        score = (pairs - expected) / (highest - expected)
-    return np.where(total == 0, np.nan, np.where(highest == expected, 1.0, score))
 
 
-def _named(cluster: Ints, start: int) -> Ints:
-    return np.where(cluster < 0, start + np.arange(len(cluster)), cluster)
+def _same_supernodes(a: LevelArrays, b: LevelArrays) -> npt.NDArray[np.bool_]:
+    same = (np.diff(a.node_ptr) == np.diff(b.node_ptr)) & (np.diff(a.super_ptr) == np.diff(b.super_ptr))
+    if (a.cluster is None) != (b.cluster is None):
+        return np.zeros_like(same)
+    if a.cluster is None or b.cluster is None:
+        return same
+    x, y = (_localised(level, level.cluster, "node_ptr", "super_ptr") for level in (a, b))
+    return same & ~_unequal(x, a.node_ptr, y, b.node_ptr)
 
 
-def _counts(owner: Ints, cluster: Ints) -> tuple[Ints, Ints]:
-    _, first, counts = np.unique(cluster, return_index=True, return_counts=True)
-    return owner[first], counts
+def _edges(level: LevelArrays, use: npt.NDArray[np.bool_]) -> tuple[Ints, Floats]:
+    """Ascending names of the edges of some graphs, parallel ones added up, and their weights.
 
-
-def _pairs(graphs: int, owner: Ints, counts: Ints) -> npt.NDArray[np.float64]:
-    return np.bincount(owner, counts * (counts - 1) / 2, minlength=graphs)
+    The same edge of the same graph has the same name in both levels: these graphs have as many supernodes.
+    """
+    counts = np.diff(level.super_ptr)
+    start = np.cumsum(np.where(use, counts, 0) * np.where(use, counts, 0)) - np.where(use, counts, 0) ** 2
+    graph = np.repeat(np.arange(len(counts)), np.diff(level.edge_ptr))
+    inside = use[graph]
+    graph = graph[inside]
+    row, column = level.edge_index[:, inside] - level.super_ptr[graph]
+    weight = (
+        np.ones(len(graph)) if level.edge_weight is None else level.edge_weight[inside].astype(np.float64)
+    )
+    names, place = np.unique(start[graph] + row * counts[graph] + column, return_inverse=True)
+    return names, np.bincount(place, weight, len(names))

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.errors import InputError, StoreError, UnknownNameError
+from tgp.pipeline.places import Place, open_store
 from tgp.store import LevelArrays, StoreReader
 
 __all__ = ["EXPORTS", "export_store", "parse_graphs"]
@@ -31,19 +32,25 @@ def parse_graphs(text: str | None, total: int) -> Ints:
     found: list[Ints] = []
     try:
         for part in text.split(","):
-            low, colon, high = part.partition(":")
-            start = int(low or 0)
-            found.append(np.arange(start, int(high or total)) if colon else np.array([start]))
-    except ValueError:
+            low, colon, high = (piece.strip() for piece in part.partition(":"))
+            start = int(low or 0) if colon else int(low)
+            stop = int(high or total) if colon else start + 1
+            if start < 0 or stop < 0 or max(start + 1, stop) > total:
+                raise InputError(
+                    f"the store holds graphs 0 to {total - 1}, got {part.strip()!r}", field="graphs"
+                )
+            if stop <= start:
+                raise InputError(f"{part.strip()!r} names no graph", field="graphs", hint="0:100 is 0 to 99")
+            found.append(np.arange(start, stop))
+    except ValueError as error:
+        if isinstance(error, InputError):
+            raise
         raise InputError(f"expected graphs such as 0:100 or 3,5, got {text!r}", field="graphs") from None
-    ids = np.concatenate(found)
-    if not ids.size or ids.min() < 0 or ids.max() >= total:
-        raise InputError(f"the store holds graphs 0 to {total - 1}, got {text!r}", field="graphs")
-    return ids
+    return np.concatenate(found)
 
 
 def export_store(
-    store: Path,
+    store: Place,
     to: str,
     out: Path,
     *,
@@ -54,7 +61,7 @@ def export_store(
     """Convert a store.
 
     Args:
-        store: the store.
+        store: directory or URL of the store.
         to: one of :data:`EXPORTS`.
         out: folder to write to; made if absent.
         hierarchy: which one; not needed if there is only one.
@@ -66,7 +73,7 @@ def export_store(
     """
     if to not in EXPORTS:
         raise UnknownNameError("format", to, EXPORTS)
-    reader = StoreReader(store)
+    reader = open_store(store)
     if hierarchy is None:
         if len(reader.hierarchies) != 1:
             raise InputError(

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import operator
-import re
-from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,14 +9,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tgp.errors import InputError, StoreError, UnknownNameError
+from tgp.errors import InputError, StoreError
+from tgp.pipeline.places import Place, open_store
 from tgp.store import StoreReader
 
 __all__ = [
     "HierarchyView",
     "LevelView",
+    "SpectralOptions",
     "StoreView",
-    "check_thresholds",
     "find_stores",
     "inspect_graph",
     "inspect_store",
@@ -33,6 +31,29 @@ SAMPLE = 2000
 """Graphs whose clusters are read for the histogram of cluster sizes."""
 
 COUNTS = ("dropped", "singletons", "empty", "isolated", "components_before", "components")
+
+ON_REQUEST = ("eigenvalue_error", "eigenvalue_error_scaled", "eigenvalue_error_restricted")
+"""Figures that exist only if spectral ones were asked for."""
+
+
+@dataclass(frozen=True)
+class SpectralOptions:
+    """Which spectral figures to compute.
+
+    Args:
+        sample: graphs to look at; all if there are no more.
+        modes: eigenvalues to compare per graph.
+        seed: chooses the sample.
+    """
+
+    sample: int = 100
+    modes: int = 8
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("sample", "modes"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} must be at least 1, got {getattr(self, name)}", field=name)
 
 
 @dataclass(frozen=True)
@@ -94,6 +115,8 @@ class StoreView:
     bytes: int
     input: LevelView
     hierarchies: list[HierarchyView]
+    spectral: dict[str, int] | None = None
+    """Sample, modes and seed of the spectral figures, if there are any."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
@@ -128,9 +151,22 @@ def find_stores(folder: Path) -> list[dict[str, Any]]:
     return found
 
 
-def inspect_store(path: Path, *, hierarchy: str | None = None, level: int | None = None) -> StoreView:
-    """Read the figures of a store, of all or of one hierarchy or level."""
-    reader = StoreReader(path)
+def inspect_store(
+    path: Place,
+    *,
+    hierarchy: str | None = None,
+    level: int | None = None,
+    spectral: SpectralOptions | None = None,
+) -> StoreView:
+    """Read the figures of a store, of all or of one hierarchy or level.
+
+    Args:
+        path: directory or URL of the store.
+        hierarchy: only this one.
+        level: only this one.
+        spectral: also compute spectral figures of a sample of the graphs.
+    """
+    reader = open_store(path)
     names = [reader.hierarchy(hierarchy).name] if hierarchy is not None else [*reader.hierarchies]
     manifest = reader.manifest
     nodes, edges = reader.sizes()
@@ -142,9 +178,9 @@ def inspect_store(path: Path, *, hierarchy: str | None = None, level: int | None
         reader.num_bytes()[0],
         node_histogram=_histogram(nodes),
     )
-    views = [_hierarchy(reader, name, level) for name in names]
-    if level is not None and not any(view.levels for view in views):
-        raise InputError(f"no hierarchy of {path} has a level {level}", field="level")
+    _check_level(reader, names, level)
+    extra = _spectral(reader, names, spectral)
+    views = [_hierarchy(reader, name, level, extra.get(name, [])) for name in names]
     fields = [
         {"name": f.name, "dtype": f.dtype, "per": f.ptr, "shape": list(f.tail)} for f in manifest.fields
     ]
@@ -159,19 +195,44 @@ def inspect_store(path: Path, *, hierarchy: str | None = None, level: int | None
         sum(reader.file_bytes(part) for part in ("graphs", *reader.hierarchies)),
         given,
         views,
+        None if spectral is None else asdict(spectral),
     )
 
 
-def _hierarchy(reader: StoreReader, name: str, only: int | None) -> HierarchyView:
+def _check_level(reader: StoreReader, names: list[str], level: int | None) -> None:
+    deepest = max((reader.hierarchies[name].depth for name in names), default=0)
+    if level is not None and not 0 <= level < deepest:
+        which = f"hierarchy {names[0]!r}" if len(names) == 1 else "the store"
+        have = f"levels 0 to {deepest - 1}" if deepest else "no levels"
+        raise InputError(f"{which} has {have}, got {level}", field="level")
+
+
+def _spectral(
+    reader: StoreReader, names: list[str], options: SpectralOptions | None
+) -> dict[str, list[dict[str, npt.NDArray[Any]]]]:
+    if options is None:
+        return {}
+    from tgp.pipeline.spectral import spectral_figures
+
+    return spectral_figures(reader, names, options)
+
+
+def _hierarchy(
+    reader: StoreReader, name: str, only: int | None, extra: list[dict[str, npt.NDArray[Any]]]
+) -> HierarchyView:
     info = reader.hierarchies[name]
-    levels = [_level(reader, name, n) for n in range(info.depth) if only is None or n == only]
+    levels = [
+        _level(reader, name, n, extra[n] if extra else {})
+        for n in range(info.depth)
+        if only is None or n == only
+    ]
     return HierarchyView(name, list(info.schedule), info.seed, info.failures, reader.file_bytes(name), levels)
 
 
-def _level(reader: StoreReader, name: str, number: int) -> LevelView:
+def _level(reader: StoreReader, name: str, number: int, extra: dict[str, npt.NDArray[Any]]) -> LevelView:
     nodes, edges = reader.sizes(name, number + 1)
     before, edges_before = reader.sizes(name, number)
-    metrics = reader.metrics(name, number)
+    metrics = reader.metrics(name, number) | extra
     some = before > 0
     ratios = nodes[some] / before[some]
     total, total_before = int(nodes.sum()), int(before.sum())
@@ -218,17 +279,36 @@ def _cluster_histogram(reader: StoreReader, name: str, number: int) -> list[int]
     return np.bincount(np.clip(members, 1, BINS) - 1, minlength=BINS).tolist()
 
 
-def inspect_graph(path: Path, graph: int, *, hierarchy: str | None = None) -> dict[str, Any]:
-    """Every figure of one graph."""
-    reader = StoreReader(path)
+def inspect_graph(
+    path: Place,
+    graph: int,
+    *,
+    hierarchy: str | None = None,
+    level: int | None = None,
+    modes: int | None = None,
+) -> dict[str, Any]:
+    """Every figure of one graph.
+
+    Args:
+        path: directory or URL of the store.
+        graph: its number.
+        hierarchy: only this one.
+        level: only this one.
+        modes: also compute the error of so many eigenvalues.
+    """
+    reader = open_store(path)
     if not 0 <= graph < reader.num_graphs:
         raise InputError(f"{path} holds graphs 0 to {reader.num_graphs - 1}, got {graph}", field="graph")
     names = [reader.hierarchy(hierarchy).name] if hierarchy is not None else [*reader.hierarchies]
+    _check_level(reader, names, level)
     nodes, edges = reader.sizes()
+    extra = _graph_spectrum(reader, names, graph, modes)
     rows = []
     for name in names:
         failed = {f.graph: f.reason for f in reader.failures(name)}
         for number in range(reader.hierarchies[name].depth):
+            if level not in (None, number):
+                continue
             (n, e), (before, _) = reader.sizes(name, number + 1), reader.sizes(name, number)
             row = {"hierarchy": name, "level": number, "method": reader.level_info(name, number).method}
             row |= {"nodes": int(n[graph]), "edges": int(e[graph])}
@@ -236,6 +316,7 @@ def inspect_graph(path: Path, graph: int, *, hierarchy: str | None = None) -> di
             row["metrics"] = {
                 key: values[graph].item() for key, values in sorted(reader.metrics(name, number).items())
             }
+            row["metrics"] |= {key: values[0].item() for key, values in extra.get((name, number), {}).items()}
             row["failure"] = failed.get(graph)
             rows.append(row)
     table = reader.gather_graphs([graph])
@@ -252,43 +333,12 @@ def inspect_graph(path: Path, graph: int, *, hierarchy: str | None = None) -> di
     }
 
 
-_OPERATORS: dict[str, Callable[[float, float], bool]] = {
-    ">=": operator.ge,
-    "<=": operator.le,
-    "==": operator.eq,
-    "!=": operator.ne,
-    ">": operator.gt,
-    "<": operator.lt,
-}
+def _graph_spectrum(
+    reader: StoreReader, names: list[str], graph: int, modes: int | None
+) -> dict[tuple[str, int], dict[str, npt.NDArray[Any]]]:
+    if modes is None:
+        return {}
+    from tgp.pipeline.spectral import errors_of
 
-
-def _figures(level: LevelView) -> dict[str, float]:
-    values: dict[str, Any] = {**asdict(level), **level.metrics}
-    return {k: float(v) for k, v in values.items() if isinstance(v, int | float) and k != "level"}
-
-
-def check_thresholds(view: StoreView, conditions: list[str]) -> Iterator[str]:
-    """Every level for which a condition such as ``ratio>0.95`` holds, as a sentence."""
-    parsed = [_condition(text) for text in conditions]
-    for hierarchy in view.hierarchies:
-        for level in hierarchy.levels:
-            figures = {**_figures(level), "failures": float(hierarchy.failures)}
-            for text, name, compare, bound in parsed:
-                if name not in figures:
-                    if name in level.metrics:
-                        continue
-                    raise UnknownNameError("figure", name, figures)
-                if compare(figures[name], bound):
-                    yield f"{hierarchy.name}, level {level.level}: {name} = {figures[name]:g} ({text})"
-
-
-def _condition(text: str) -> tuple[str, str, Callable[[float, float], bool], float]:
-    match = re.fullmatch(r"\s*([A-Za-z_]+)\s*(>=|<=|==|!=|>|<)\s*([-+0-9.eE]+)\s*", text)
-    try:
-        if match is None:
-            raise ValueError
-        return text.strip(), match[1], _OPERATORS[match[2]], float(match[3])
-    except ValueError:
-        raise InputError(
-            f"expected a condition such as 'ratio>0.95', got {text!r}", field="fail_if"
-        ) from None
+    found = errors_of(reader, np.array([graph]), names, modes)
+    return {(name, number): figures for name in names for number, figures in enumerate(found[name])}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from tgp.coarsen.run import coarsen_safe
 from tgp.errors import InputError, TgpError
 from tgp.pipeline.jobs import topology
 from tgp.pipeline.keep import keep_levels, unfold
+from tgp.pipeline.places import Place, open_store
 from tgp.pipeline.source import table_block, weight_type
 from tgp.ragged import Level
 from tgp.store import Finding, LevelArrays, StoreReader
@@ -27,7 +27,7 @@ Ints = npt.NDArray[np.int64]
 
 
 def recheck(
-    path: Path,
+    path: Place,
     *,
     sample: int | None = DEFAULT_SAMPLE,
     progress: Callable[[str, int, int], None] | None = None,
@@ -35,13 +35,13 @@ def recheck(
     """Recompute graphs spread evenly over a store; every difference is a finding.
 
     Args:
-        path: the store.
+        path: directory or URL of the store.
         sample: graphs to check; ``None`` for all.
         progress: called with (stage, done, total).
     """
     if sample is not None and sample < 1:
         raise InputError(f"the sample must hold at least 1 graph, got {sample}", field="sample")
-    reader = StoreReader(path)
+    reader = open_store(path)
     count = reader.num_graphs if sample is None else min(sample, reader.num_graphs)
     ids = np.unique(np.linspace(0, reader.num_graphs - 1, count).round().astype(np.int64))
     fields = [f for f in ("edge_index", "edge_weight") if f in reader.fields]

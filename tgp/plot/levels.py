@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tgp.errors import InputError
+from tgp.pipeline.places import open_store
 from tgp.plot.canvas import INK, SOFT, draw_picture, new_figure
 from tgp.report.scene import Picture, Scene, graph_scenes
 from tgp.store import StoreReader
@@ -27,7 +28,7 @@ def hierarchy(
     members. A large graph is drawn from the first level with at most 400 nodes.
 
     Args:
-        store: directory of a store, or a reader.
+        store: directory or URL of a store, or a reader.
         graph: id of the graph.
         hierarchy: name of one hierarchy; all if ``None``.
 
@@ -38,7 +39,7 @@ def hierarchy(
         InputError: no such graph, or nothing to draw.
         MissingPackageError: matplotlib is absent.
     """
-    reader = store if isinstance(store, StoreReader) else StoreReader(store)
+    reader = store if isinstance(store, StoreReader) else open_store(store)
     if not 0 <= graph < reader.num_graphs:
         raise InputError(f"the store holds graphs 0 to {reader.num_graphs - 1}, got {graph}", field="graph")
     new_figure(1, 1)  # says that matplotlib is absent before any work is done

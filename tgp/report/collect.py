@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from tgp.errors import InputError
 from tgp.pipeline.export import parse_graphs
 from tgp.pipeline.inspection import SAMPLE, StoreView, inspect_store
+from tgp.pipeline.places import Place, beside, open_store
 from tgp.report.charts import Histogram, count_histogram, share_histogram
 from tgp.report.scene import Scene, graph_scenes
 from tgp.report.tables import MAX_FAILURES
@@ -77,9 +77,9 @@ def choose_graphs(reader: StoreReader, graphs: Sequence[int] | str | None = None
     return list(dict.fromkeys(picked))
 
 
-def collect(path: Path, graphs: Sequence[int] | str | None = None) -> Contents:
+def collect(path: Place, graphs: Sequence[int] | str | None = None) -> Contents:
     """Read a store. Damage and missing stores raise the errors of :class:`~tgp.store.StoreReader`."""
-    reader = StoreReader(path)
+    reader = open_store(path)
     chosen = choose_graphs(reader, graphs)
     view = inspect_store(path)
     nodes, edges = reader.sizes()
@@ -89,7 +89,7 @@ def collect(path: Path, graphs: Sequence[int] | str | None = None) -> Contents:
             failures += [(name, f) for f in reader.failures(name)[:MAX_FAILURES]]
     manifest = reader.manifest
     return Contents(
-        path.resolve().name,
+        beside(path, "").name,
         view,
         manifest.spec.data_digest,
         _format_version(),

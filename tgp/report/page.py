@@ -12,6 +12,7 @@ from importlib import resources
 from pathlib import Path
 
 from tgp._version import __version__
+from tgp.pipeline.places import beside
 from tgp.report.charts import curves, draw_histogram
 from tgp.report.collect import Contents, LevelCharts, collect
 from tgp.report.markup import Child, Markup, join, raw, tag
@@ -40,18 +41,15 @@ def write_report(
     """Write the report of a store; the file appears complete or not at all.
 
     Args:
-        store: directory of the store.
+        store: directory or URL of the store.
         out: file to write; ``<store>-report.html`` beside the store if ``None``.
         graphs: ids of the graphs to draw, also as text (``"0,5,17"``); five from the smallest to the largest if ``None``.
 
     Returns:
         The file.
     """
-    source = Path(store)
-    target = (
-        Path(out) if out is not None else source.resolve().with_name(f"{source.resolve().name}-report.html")
-    )
-    text = render_report(source, graphs=graphs).encode("utf-8")
+    target = Path(out) if out is not None else beside(store, "-report.html")
+    text = render_report(store, graphs=graphs).encode("utf-8")
     temp = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
     try:
         with open(temp, "xb") as file:
@@ -68,7 +66,7 @@ def write_report(
 
 def render_report(store: str | os.PathLike[str], *, graphs: Sequence[int] | str | None = None) -> str:
     """The report of a store as text. The same store gives the same text."""
-    contents = collect(Path(store), graphs)
+    contents = collect(store, graphs)
     sections = [_overview(contents), _drawings(contents), _side_by_side(contents), *_hierarchies(contents)]
     sections += [_failures(contents), _provenance(contents)]
     style, script = _static("report.css"), _static("report.js")

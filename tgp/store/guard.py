@@ -76,17 +76,18 @@ class Inspector:
         kind = dataset.get_type()
         if kind.get_class() not in _NUMBERS or kind.get_size() > 8:
             raise self.refuse(path, "must hold plain numbers of at most 8 bytes")
-        if kind.dtype.str not in fmt.STORED_DTYPES:
+        dtype = kind.dtype
+        if dtype.str not in fmt.STORED_DTYPES:
             raise self.refuse(
-                path, f"has type {kind.dtype.str}, allowed are {', '.join(sorted(fmt.STORED_DTYPES))}"
+                path, f"has type {dtype.str}, allowed are {', '.join(sorted(fmt.STORED_DTYPES))}"
             )
         space = dataset.get_space()
         if space.get_simple_extent_type() == h5py.h5s.NULL or space.get_simple_extent_ndims() > fmt.MAX_NDIM:
             raise self.refuse(path, f"must be an array of at most {fmt.MAX_NDIM} dimensions")
         shape = tuple(int(n) for n in space.get_simple_extent_dims())
-        nbytes = math.prod(shape) * kind.dtype.itemsize
+        nbytes = math.prod(shape) * dtype.itemsize
         offset = self.storage(dataset, path, nbytes)
-        return ArrayInfo(path, kind.dtype, shape, offset, self.attributes(dataset, path))
+        return ArrayInfo(path, dtype, shape, offset, self.attributes(dataset, path))
 
     def storage(self, dataset: Any, path: str, nbytes: int) -> int | None:
         """Offset of the bytes in the file; ``None`` if they are compressed."""
@@ -125,12 +126,13 @@ class Inspector:
             text = isinstance(kind, h5py.h5t.TypeStringID) and not kind.is_variable_str()
             if (
                 attribute.get_storage_size() > fmt.MAX_ATTRIBUTE_BYTES
-                or attribute.shape != ()
+                or attribute.get_space().get_simple_extent_type() != h5py.h5s.SCALAR
                 or not (text or (kind.get_class() == h5py.h5t.INTEGER and kind.get_size() == 8))
             ):
                 raise self.refuse(f"{path}@{name}", "must be one integer or one string of fixed length")
-            value = np.empty((), attribute.dtype)
-            attribute.read(value)
+            # Stating the type is half the price of asking h5py for it, and there are hundreds per shard.
+            value = np.empty((), f"S{kind.get_size()}" if text else np.int64)
+            attribute.read(value, kind if text else h5py.h5t.NATIVE_INT64)
             found[name] = bytes(value[()]).decode("utf-8", "replace") if text else int(value)
         return found
 

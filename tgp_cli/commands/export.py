@@ -7,14 +7,14 @@ from typing import Annotated
 
 import typer
 
-from tgp_cli._options import DebugOpt, JsonOpt, QuietOpt, StoreArg
+from tgp_cli._options import DebugOpt, JsonOpt, PlaceArg, QuietOpt
 from tgp_cli._output import Output, human_bytes
 
 EPILOG = "Examples: tgp export pooled/MUTAG --to npz | tgp export pooled/MUTAG --to graphml --graphs 0:10 --out drawn"
 
 
 def command(
-    store: StoreArg,
+    store: PlaceArg,
     to: Annotated[
         str, typer.Option(help="pyg: InMemoryDataset files; npz: plain arrays; graphml: a file per graph.")
     ],
@@ -30,10 +30,12 @@ def command(
 ) -> None:
     """Convert a store for other tools."""
     from tgp.pipeline.export import export_store
+    from tgp.pipeline.places import beside, parse_place
 
     output = Output(json=json, quiet=quiet)
-    folder = out or store.with_name(f"{store.name}-{to}")
-    files = export_store(store, to, folder, hierarchy=hierarchy, graphs=graphs, force=force)
+    place = parse_place(store)
+    folder = out or beside(place, f"-{to}")
+    files = export_store(place, to, folder, hierarchy=hierarchy, graphs=graphs, force=force)
     size = sum(f.stat().st_size for f in files)
     report = {"path": str(folder), "files": [f.name for f in files], "bytes": size}
     output.result(report, lambda: output.line(f"{folder}: {len(files)} files, {human_bytes(size)}"))

@@ -7,14 +7,14 @@ from typing import Annotated
 
 import typer
 
-from tgp_cli._options import DebugOpt, JsonOpt, QuietOpt, StoreArg
+from tgp_cli._options import DebugOpt, JsonOpt, PlaceArg, QuietOpt
 from tgp_cli._output import Output, human_bytes
 
 EPILOG = "Examples: tgp plot pooled/MUTAG --graph 5 -o mutag-5.svg | tgp plot pooled/MUTAG --graph 5 --hierarchy ndp-x2"
 
 
 def command(
-    store: StoreArg,
+    store: PlaceArg,
     graph: Annotated[int, typer.Option("--graph", "-g", min=0, help="Which graph.")] = 0,
     out: Annotated[
         Path | None,
@@ -28,9 +28,11 @@ def command(
 ) -> None:
     """Draw one graph through its levels."""
     from tgp import plot
+    from tgp.pipeline.places import beside, parse_place
 
     output = Output(json=json, quiet=quiet)
-    target = out or store.resolve().with_name(f"{store.resolve().name}-{graph}.png")
-    path = plot.save(plot.hierarchy(store, graph, hierarchy), target, dpi=dpi)
+    place = parse_place(store)
+    target = out or beside(place, f"-{graph}.png")
+    path = plot.save(plot.hierarchy(place, graph, hierarchy), target, dpi=dpi)
     size = path.stat().st_size
     output.result({"path": str(path), "bytes": size}, lambda: output.line(f"{path}: {human_bytes(size)}"))

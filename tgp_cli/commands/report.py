@@ -7,14 +7,14 @@ from typing import Annotated
 
 import typer
 
-from tgp_cli._options import DebugOpt, JsonOpt, QuietOpt, StoreArg
+from tgp_cli._options import DebugOpt, JsonOpt, PlaceArg, QuietOpt
 from tgp_cli._output import Output, human_bytes
 
 EPILOG = "Examples: tgp report pooled/MUTAG | tgp report pooled/MUTAG --graphs 0,5,17 -o mutag.html"
 
 
 def command(
-    store: StoreArg,
+    store: PlaceArg,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="File to write. Default <store>-report.html.")
     ] = None,
@@ -29,10 +29,11 @@ def command(
 
     One HTML file with figures, charts and drawings that opens in any browser, offline.
     """
+    from tgp.pipeline.places import parse_place
     from tgp.report import write_report
 
     output = Output(json=json, quiet=quiet)
-    path = write_report(store, out, graphs=graphs)
+    path = write_report(parse_place(store), out, graphs=graphs)
     size = path.stat().st_size
     output.result(
         {"path": str(path), "bytes": size},

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tgp_cli._options import DebugOpt, JsonOpt, QuietOpt, StoreArg
+from tgp_cli._options import DebugOpt, JsonOpt, PlaceArg, QuietOpt
 from tgp_cli._output import Output
 from tgp_cli._progress import Progress
 from tgp_cli._status import ExitStatus
@@ -19,7 +19,7 @@ EPILOG = "Examples: tgp verify pooled/MUTAG | tgp verify pooled/MUTAG --deep --s
 
 
 def command(
-    store: StoreArg,
+    store: PlaceArg,
     deep: Annotated[bool, typer.Option("--deep", help="Also recompute sampled graphs and compare.")] = False,
     sample: Annotated[int | None, typer.Option(min=1, help="Graphs to recompute. Default 100.")] = None,
     every: Annotated[bool, typer.Option("--all", help="Recompute every graph.")] = False,
@@ -31,18 +31,20 @@ def command(
 
     Compares the digest of every file, the structure of every array and the meaning of its numbers.
     """
+    from tgp.pipeline.places import parse_place, store_files
     from tgp.store import verify_store
 
+    place = parse_place(store)
     output = Output(json=json, quiet=quiet)
     with Progress(output) as progress:
         progress("checking files", 0, 0)
-        findings = verify_store(store)
+        findings = verify_store(store_files(place))
         if (deep or sample or every) and not findings:
             from tgp.pipeline.recheck import DEFAULT_SAMPLE, recheck
 
-            findings = recheck(store, sample=None if every else sample or DEFAULT_SAMPLE, progress=progress)
-    report = {"path": str(store), "sound": not findings, "findings": [asdict(f) for f in findings]}
-    output.result(report, lambda: _show(output, str(store), findings))
+            findings = recheck(place, sample=None if every else sample or DEFAULT_SAMPLE, progress=progress)
+    report = {"path": store, "sound": not findings, "findings": [asdict(f) for f in findings]}
+    output.result(report, lambda: _show(output, store, findings))
     return ExitStatus.FINDINGS if findings else ExitStatus.OK
 
 
