@@ -14,6 +14,8 @@ from tgp.data.build import clone_with
 from tgp.data.collate import LevelCountError, collate, separate
 from tgp.data.levels import Attributes, LevelArrays, graph_ids, level_attributes, table_attributes
 from tgp.ragged import GraphTable
+from tgp.ragged.block import PtrArray
+from tgp.store.plan import BatchArrays
 
 __all__ = ["LevelCountError", "PooledBatch"]
 
@@ -77,6 +79,19 @@ class PooledBatch(Batch):
             mapping[key] = pooled_levels(levels, mapping["ptr"], mapping["batch"], methods)
         return _new_batch(attributes, table.num_graphs)
 
+    @classmethod
+    def from_gathered(cls, arrays: BatchArrays, methods: Sequence[str] | None = None) -> PooledBatch:
+        """As :meth:`from_arrays`, from the finished arrays of a :class:`~tgp.store.plan.BatchPlan`."""
+        batches = [torch.from_numpy(batch) for batch in arrays.batches]
+        table = GraphTable(arrays.node_ptr, arrays.fields)
+        attributes = table_attributes(table, batches[0], shifted=True)
+        mapping = attributes.mapping
+        if arrays.levels:
+            mapping["pooled_data"] = pooled_levels(
+                arrays.levels, mapping["ptr"], batches[0], methods, arrays.node_ptr, batches[1:]
+            )
+        return _new_batch(attributes, table.num_graphs)
+
     def get_example(self, idx: int) -> BaseData:
         """The graph at ``idx`` with all its levels, as it went in."""
         if not hasattr(self, "_slice_dict"):
@@ -98,15 +113,37 @@ class PooledBatch(Batch):
 
 
 def pooled_levels(
-    levels: Sequence[LevelArrays], node_ptr: Tensor, node_batch: Tensor, methods: Sequence[str] | None = None
+    levels: Sequence[LevelArrays],
+    node_ptr: Tensor,
+    node_batch: Tensor,
+    methods: Sequence[str] | None = None,
+    offsets: PtrArray | None = None,
+    batches: Sequence[Tensor] | None = None,
 ) -> list[PooledBatch]:
-    """Pooled levels as batches; ``node_ptr`` and ``node_batch`` are those of the input graphs."""
+    """Pooled levels as batches.
+
+    Args:
+        levels: their arrays.
+        node_ptr, node_batch: offsets and graphs of the nodes of the input graphs.
+        methods: the method of each level.
+        offsets: the array behind ``node_ptr``.
+        batches: per level, the graph of each supernode; made here if not given.
+    """
     made = []
+    offsets = node_ptr.numpy() if offsets is None else offsets
     for number, level in enumerate(levels):
-        if not np.array_equal(level.node_ptr, node_ptr.numpy()):  # levels in between were left out
+        if level.node_ptr is not offsets and not np.array_equal(level.node_ptr, offsets):
+            # Levels in between were left out.
             node_ptr, node_batch = torch.from_numpy(level.node_ptr), graph_ids(level.node_ptr)
-        attributes = level_attributes(level, node_ptr, node_batch, methods[number] if methods else None)
+        attributes = level_attributes(
+            level,
+            node_ptr,
+            node_batch,
+            methods[number] if methods else None,
+            batches[number] if batches else None,
+        )
         made.append(_new_batch(attributes, len(level.super_ptr) - 1))
+        offsets = level.super_ptr
         node_ptr, node_batch = attributes.mapping["ptr"], attributes.mapping["batch"]
     return made
 

@@ -20,6 +20,7 @@ from tgp.data.split import levels_to_data
 from tgp.errors import DatasetError, InputError, UnknownNameError
 from tgp.ragged import GraphTable
 from tgp.store.files import StoreFiles
+from tgp.store.plan import BatchPlan
 from tgp.store.reader import StoreReader
 from tgp.store.remote import open_files
 
@@ -71,6 +72,7 @@ class PooledDataset(Dataset):
         self.methods = tuple(reader.level_info(str(self.hierarchy), level).method for level in self.levels)
         self.fields = _chosen_fields(fields, reader)
         self._indices = self._sound_graphs(failed)
+        self._plans: list[BatchPlan | None] = []
         self._source: Any = reader
         if in_memory:
             from tgp.data.memory import MemoryReader
@@ -119,13 +121,25 @@ class PooledDataset(Dataset):
             ids = self._indices[ids]
         elif len(ids) and ids.min() < 0:
             ids = ids % len(self)
-        return PooledBatch.from_arrays(*self._gather(ids), methods=self.methods)
+        plan = self._plan()
+        if plan is None:
+            return PooledBatch.from_arrays(*self._gather(ids), methods=self.methods)
+        return PooledBatch.from_gathered(plan.gather(ids), self.methods)
+
+    def _plan(self) -> BatchPlan | None:
+        """The quick way to batches, made on first use and shared by subsets; ``None`` if there is none."""
+        if not self._plans:
+            self._plans.append(self._source.batch_plan(self.hierarchy, self.levels, self.fields))
+        return self._plans[0]
 
     def _gather(self, ids: npt.NDArray[np.int64]) -> tuple[GraphTable, list[Any]]:
         table = self._source.gather_graphs(ids, self.fields)
         if not self.levels:
             return table, []
         return table, self._source.gather_levels(ids, self.hierarchy, self.levels)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_plans": []}
 
     def as_hierarchy(self, idx: int = 0) -> GraphHierarchy:
         """One graph and its levels for models on nodes; for stores of a single big graph."""

@@ -126,13 +126,21 @@ def as_tensor(array: Array) -> Tensor:
 
 
 def level_attributes(
-    level: LevelArrays, node_ptr: Tensor, node_batch: Tensor, method: str | None = None
+    level: LevelArrays,
+    node_ptr: Tensor,
+    node_batch: Tensor,
+    method: str | None = None,
+    batch: Tensor | None = None,
 ) -> Attributes:
-    """Attributes of one pooled level; ``node_ptr`` and ``node_batch`` belong to the nodes that are pooled."""
+    """Attributes of one pooled level; ``node_ptr`` and ``node_batch`` belong to the nodes that are pooled.
+
+    ``batch`` is the graph of each supernode, made here if it is not given.
+    """
     ptr = torch.from_numpy(level.super_ptr)
     edge_ptr = torch.from_numpy(level.edge_ptr)
     graphs = len(level.super_ptr) - 1
-    batch = graph_ids(level.super_ptr)
+    if batch is None:
+        batch = graph_ids(level.super_ptr)
     mapping: dict[str, Any] = {"edge_index": as_tensor(level.edge_index)}
     slices: dict[str, Any] = {"edge_index": edge_ptr}
     incs: dict[str, Any] = {"edge_index": ptr}
@@ -190,15 +198,21 @@ def select_output(level: LevelArrays, batch: Tensor, method: str | None = None) 
     )
 
 
-def table_attributes(table: GraphTable) -> Attributes:
-    """Attributes of a batch of input graphs, as PyG's own collate would make them."""
+def table_attributes(table: GraphTable, batch: Tensor | None = None, *, shifted: bool = False) -> Attributes:
+    """Attributes of a batch of input graphs, as PyG's own collate would make them.
+
+    Args:
+        table: the graphs.
+        batch: graph of each node, made here if it is not given.
+        shifted: node ids are already those of the batch.
+    """
     out = Attributes({}, {}, {}, {"_forms": {}})
     told = False
     for name, field in table.fields.items():
         told = told or name == "num_nodes" or (name in NODE_KEYS and field.form == "rows")
         if name in ("num_nodes", "ptr"):
             continue
-        value, inc = _batched(field, table.node_ptr)
+        value, inc = _batched(field, table.node_ptr, shifted)
         out.mapping[name] = value
         if field.form == "str":
             out.slices[name] = _counting(field.num_graphs + 1)
@@ -210,12 +224,12 @@ def table_attributes(table: GraphTable) -> Attributes:
     if "num_nodes" in table.fields or not told:
         out.mapping["num_nodes"] = table.num_nodes
         out.private["_num_nodes"] = np.diff(table.node_ptr).tolist()
-    out.mapping["batch"] = graph_ids(table.node_ptr)
+    out.mapping["batch"] = graph_ids(table.node_ptr) if batch is None else batch
     out.mapping["ptr"] = torch.from_numpy(table.node_ptr)
     return out
 
 
-def _batched(field: Field, node_ptr: PtrArray) -> tuple[Any, Tensor | None]:
+def _batched(field: Field, node_ptr: PtrArray, shifted: bool) -> tuple[Any, Tensor | None]:
     """The value of an attribute in a batch, and what was added to each graph's ids."""
     if field.form == "str":
         raw, ptr = field.values.tobytes(), field.ptr.tolist()
@@ -225,6 +239,8 @@ def _batched(field: Field, node_ptr: PtrArray) -> tuple[Any, Tensor | None]:
     start = None
     if field.shifted:
         start = node_ptr[:-1]
+        if shifted:
+            return torch.from_numpy(field.values), torch.from_numpy(start)
     elif "batch" in field.name and field.form in ("rows", "stacked"):
         start = _graphs_before(field)
     if start is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy.typing as npt
 from tgp.ragged import Field, GraphTable
 from tgp.store.gather import LevelArrays, Pick
 from tgp.store.index import Selection, locate
+from tgp.store.plan import BatchPlan, Layout, UnitArrays
 from tgp.store.reader import StoreReader
 
 __all__ = ["MemoryReader"]
@@ -87,6 +89,39 @@ class MemoryReader:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._load()
+
+    def batch_plan(
+        self, hierarchy: str | None, levels: Sequence[int], fields: Collection[str] | None = None
+    ) -> BatchPlan | None:
+        """See :meth:`tgp.store.StoreReader.batch_plan`."""
+        infos = [self.reader.fields[name] for name in (self.table.fields if fields is None else fields)]
+        if sys.byteorder != "little" or not all(Layout.supports(info) for info in infos):
+            return None
+        named = [(number, self.reader.level_info(str(hierarchy), number)) for number in levels]
+        layout = Layout(infos, named)
+        cuts = [self._cut(*key) for key in layout.cuts]
+        arrays = [self._array(*column.key) for column in layout.columns]
+        return BatchPlan(layout, self._bounds, lambda unit: UnitArrays(cuts, arrays, ()))
+
+    def _cut(self, kind: Any, which: Any) -> Array | None:
+        if kind == "step":
+            return self._ptrs[which] if which else self.table.node_ptr
+        if kind == "edges":
+            return self._levels[which].edge_ptr
+        if kind == "own":
+            return self.table.fields[which].ptr
+        return self._edge_ptr() if kind == "edge" else None
+
+    def _edge_ptr(self) -> Array:
+        """Offsets of the input edges: those of any field that is cut by them."""
+        infos = self.reader.fields
+        return next(f.ptr for name, f in self.table.fields.items() if infos[name].ptr == "edge")
+
+    def _array(self, kind: Any, which: Any) -> Array | None:
+        if kind == "field":
+            values = self.table.fields[which].values
+            return values.view(np.uint8) if values.dtype == np.bool_ else values
+        return None if kind == "batch" else getattr(self._levels[kind], which)
 
     def gather_graphs(self, ids: npt.ArrayLike, fields: Collection[str] | None = None) -> GraphTable:
         """Input graphs in the order of ``ids``, with all or some of the fields held."""

@@ -57,6 +57,10 @@ class StoreFiles(Protocol):
         """A seekable binary file; what HDF5 reads from and digests are made of."""
         ...
 
+    def path_of(self, name: str) -> str | None:
+        """Where on this machine the bytes lie that :meth:`map` gives, if they lie in a file that can change."""
+        ...
+
 
 class LocalFiles:
     """Files in a directory of this machine (or of a network file system)."""
@@ -99,6 +103,9 @@ class LocalFiles:
     def open(self, name: str) -> BinaryIO:
         self.size(name)
         return open(self.path / name, "rb")
+
+    def path_of(self, name: str) -> str | None:
+        return str(self.path / name)
 
     def exists(self, name: str) -> bool:
         """Whether there is a file of that name."""

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from tgp.errors import InputError
 
-__all__ = ["Selection", "locate"]
+__all__ = ["Selection", "as_ids", "locate"]
 
 Ids = npt.NDArray[np.int64]
 
@@ -63,7 +63,7 @@ class Selection:
 
 def locate(bounds: npt.NDArray[np.int64], ids: npt.ArrayLike) -> Selection:
     """Find graphs by their ids, in any order, repeated or not."""
-    wanted = _as_ids(ids, int(bounds[-1]))
+    wanted = as_ids(ids, int(bounds[-1]))
     unit = np.searchsorted(bounds, wanted, side="right") - 1
     if len(wanted) == 0:
         return Selection(0, (0,), (wanted,), run=True)
@@ -82,7 +82,8 @@ def locate(bounds: npt.NDArray[np.int64], ids: npt.ArrayLike) -> Selection:
     return Selection(len(wanted), units, rows, order)
 
 
-def _as_ids(ids: Any, num_graphs: int) -> Ids:
+def as_ids(ids: Any, num_graphs: int) -> Ids:
+    """Ids as a vector of int64, or an error that says what is wrong with them."""
     wanted = np.asarray(ids)
     if wanted.size == 0 and wanted.ndim == 1:
         return np.zeros(0, np.int64)

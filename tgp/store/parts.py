@@ -8,6 +8,7 @@ of libhdf5 to share with its parent.
 from __future__ import annotations
 
 import contextlib
+import os
 from collections import OrderedDict
 from functools import cache
 from typing import Any
@@ -64,6 +65,11 @@ def check_size(files: StoreFiles, record: ShardRecord) -> None:
         )
 
 
+def _stamp(path: str) -> tuple[int, int, int]:
+    found = os.stat(path)
+    return found.st_size, found.st_ino, found.st_mtime_ns
+
+
 class OpenPart:
     """One shard file that passed the guard."""
 
@@ -87,8 +93,25 @@ class OpenPart:
                 inspector = inspect_file(file, self.name, record.size)
         self.arrays: dict[str, ArrayInfo] = inspector.arrays
         self.groups = inspector.groups
+        self._path = files.path_of(record.file)
+        self._stamp = None if self._path is None else _stamp(self._path)
         mapped = any(info.offset is not None and info.nbytes for info in self.arrays.values())
         self._bytes = files.map(record.file) if mapped else np.empty(0, np.uint8)
+
+    def check_unchanged(self) -> None:
+        """Raise if the file was cut, replaced or written to since it was opened.
+
+        Touching mapped bytes that a file no longer has would end the process (SIGBUS). What happens to a file
+        between this look and the reading that follows is not seen.
+        """
+        if self._path is None:
+            return
+        try:
+            same = _stamp(self._path) == self._stamp
+        except OSError:
+            same = False
+        if not same:
+            raise self.damaged("/", "was removed, replaced or cut while the store was being read")
 
     def _hdf5(self, raw: Any) -> h5py.File:
         try:

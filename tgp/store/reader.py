@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Collection, Sequence
 from itertools import pairwise
 from typing import Any, Literal
@@ -18,7 +19,8 @@ from tgp.store.files import LocalFiles, StoreFiles
 from tgp.store.gather import LevelArrays, Pick, take_field, take_level
 from tgp.store.index import locate
 from tgp.store.manifest import Manifest, read_manifest
-from tgp.store.parts import DecodedCache, GraphsPart, HierarchyPart, check_size
+from tgp.store.parts import DecodedCache, GraphsPart, HierarchyPart, check_size, level_paths
+from tgp.store.plan import BatchPlan, Layout, UnitArrays
 from tgp.store.schema import FailureRecord, FieldInfo, HierarchyInfo, LevelInfo
 
 __all__ = ["StoreReader"]
@@ -185,6 +187,8 @@ class StoreReader:
         if part is None:
             part = GraphsPart(self.files, self.manifest, unit, self._cache, full=self.check == "full")
             self._graphs[unit] = part
+        else:
+            part.check_unchanged()
         return part
 
     def _hierarchy_part(self, name: str, unit: int) -> HierarchyPart:
@@ -195,9 +199,52 @@ class StoreReader:
                 self.files, self.manifest, name, unit, self._cache, node_ptr, full=self.check == "full"
             )
             self._hierarchies[name, unit] = part
+        else:
+            part.check_unchanged()
         return part
 
     # Batches ------------------------------------------------------------------------------------
+
+    def batch_plan(
+        self, hierarchy: str | None, levels: Sequence[int], fields: Collection[str] | None = None
+    ) -> BatchPlan | None:
+        """The quick way to batches of always the same fields and levels; ``None`` where only the general one leads.
+
+        That is so for compressed stores, and for node ids of other types than int64.
+        """
+        infos = [self.fields[name] for name in (self.fields if fields is None else fields)]
+        if self.manifest.spec.profile != "fast" or sys.byteorder != "little":
+            return None
+        if not all(Layout.supports(info) for info in infos):
+            return None
+        layout = Layout(infos, [(number, self.level_info(str(hierarchy), number)) for number in levels])
+        return BatchPlan(layout, self._bounds, lambda unit: self._unit_arrays(layout, hierarchy, unit))
+
+    def _unit_arrays(self, layout: Layout, hierarchy: str | None, unit: int) -> UnitArrays:
+        graphs = self._graphs_part(unit)
+        part = self._hierarchy_part(str(hierarchy), unit) if layout.levels else None
+
+        def cut(kind: Any, which: Any) -> npt.NDArray[Any] | None:
+            if part is not None and (kind == "edges" or (kind == "step" and which)):
+                ptrs = part.edge_ptrs if kind == "edges" else part.node_ptrs
+                return ptrs[int(which)]
+            if kind == "own":
+                return graphs.pin(graphs.ptrs[which]) if graphs.ptrs[which] else None
+            return {"step": graphs.node_ptr, "edge": graphs.edge_ptr, "graph": None}[kind]
+
+        def array(kind: Any, which: Any) -> npt.NDArray[Any] | None:
+            if kind == "field":
+                return graphs.array(GraphsPart.path(which))
+            if kind == "batch" or part is None:
+                return None
+            path = level_paths(kind)[which]
+            return part.array(path) if path in part.present else None
+
+        return UnitArrays(
+            [cut(*key) for key in layout.cuts],
+            [array(*column.key) for column in layout.columns],
+            (graphs,) if part is None else (graphs, part),
+        )
 
     def gather_graphs(self, ids: npt.ArrayLike, fields: Collection[str] | None = None) -> GraphTable:
         """Input graphs, in the order of ``ids``, with all or some of their fields (ids local, as stored)."""

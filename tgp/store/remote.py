@@ -106,6 +106,9 @@ class RemoteFiles:
     def open(self, name: str) -> BinaryIO:
         return self._fetched(name).open(name)
 
+    def path_of(self, name: str) -> str | None:
+        return self._fetched(name).path_of(name)
+
     # Fetching -----------------------------------------------------------------------------------
 
     def _kept(self, name: str) -> Path | None:
