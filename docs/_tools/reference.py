@@ -7,6 +7,7 @@ python docs/_tools/reference.py --check  # exit 1 if a page is out of date
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -82,6 +83,7 @@ API: dict[str, tuple[str, str, list[str]]] = {
             "tgp.data.permutation",
             "tgp.data.hierarchy",
             "tgp.data.transforms",
+            "tgp.utils.transforms",
             "tgp.data.convert",
             "tgp.data.collate",
             "tgp.datasets",
@@ -134,6 +136,8 @@ API: dict[str, tuple[str, str, list[str]]] = {
             "tgp.store.files",
             "tgp.store.fingerprint",
             "tgp.store.manifest",
+            "tgp.store.gather",
+            "tgp.store.schema",
             "tgp.store.remote",
             "tgp.store.verify",
             "tgp.registry",
@@ -215,10 +219,76 @@ def decisions_page() -> str:
     return NOTE + "# Decisions\n\n" + lead + "".join(rows)
 
 
+def _figure(table: str, row: tuple[str, ...], column: int) -> str:
+    """One figure of the performance page: the cell of the row that starts with these cells."""
+    for line in table.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if line.startswith("|") and tuple(cells[: len(row)]) == row:
+            return cells[column]
+    raise SystemExit(f"docs/performance.md has no row {row}, which README.md shows")
+
+
+def figures_table() -> str:
+    """The figures that the README shows; performance.md is the one place where they are kept."""
+    table = (FOLDER.parent / "performance.md").read_text()
+    schedules = ("graclus*3", "kmis*3", "ndp*2", "sep*3")
+    speeds = ", ".join(f"`{name}` {_figure(table, ('NCI1', f'`{name}`'), 2)}" for name in schedules)
+    disk, plain = (
+        _figure(table, (name,), 1) for name in ("store, disk", "PyG `DataLoader`, in memory, no levels")
+    )
+    grid = "grid 1000000"
+    steps = {
+        "join pairs and contract, a grid of a million nodes": (
+            "match + contract",
+            "tgp graclus",
+            "networkit",
+        ),
+        "contract alone, the same grid": ("contraction", "tgp", "scipy SᵀAS"),
+    }
+    rows = [
+        f"| coarsen NCI1, graphs/s | {speeds} | |",
+        f"| load NCI1 with 3 levels, batch 128, graphs/s | {disk} from disk | PyG, without levels, in memory: {plain} |",
+    ]
+    for what, (step, ours, theirs) in steps.items():
+        mine, other = (_figure(table, (grid, step, who), 3) for who in (ours, theirs))
+        rows.append(f"| {what}, million edges/s | {mine} | {theirs}: {other} |")
+    seconds, memory = (_figure(table, ("NY", "365,050", "ndp"), column) for column in (3, 5))
+    rows.append(f"| one level of NDP on the roads of New York, 365,050 edges | {seconds} s, {memory} MB | |")
+    return "| what | tgp | beside it |\n|---|---|---|\n" + "\n".join(rows) + "\n"
+
+
+def groups_table() -> str:
+    """Poolers by kind."""
+    kinds = {
+        "deterministic, can be precomputed": lambda e: e.alias in METHODS and e.alias != "nopool",
+        "inside the model, sparse result": lambda e: e.alias not in METHODS and not e.traits["dense"],
+        "inside the model, dense result": lambda e: e.alias not in METHODS and e.traits["dense"],
+    }
+    rows = [
+        f"| {kind} | {', '.join(f'`{e.alias}`' for e in POOLERS if test(e))} |"
+        for kind, test in kinds.items()
+    ]
+    rows.append("| baselines | `nopool` (identity), `random` (partition at a chosen ratio) |")
+    return "| kind | names |\n|---|---|\n" + "\n".join(rows) + "\n"
+
+
+def readme_page() -> str:
+    """The README with its two generated tables."""
+    text = (FOLDER.parents[1] / "README.md").read_text()
+    for name, make in {"figures": figures_table, "poolers": groups_table}.items():
+        pattern = re.compile(rf"(<!-- {name}: [^>]*-->\n).*?(<!-- end -->)", flags=re.S)
+        made = make().replace("\\", r"\\")
+        text, count = pattern.subn(rf"\1\n{made}\n\2", text)
+        if count != 1:
+            raise SystemExit(f"README.md has no place for the table of {name}")
+    return text
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "reference/poolers.md": poolers_page,
     "reference/commands.md": commands_page,
     "decisions/index.md": decisions_page,
+    "../README.md": readme_page,
     **{f"reference/api/{name}": partial(api_page, *page) for name, page in API.items()},
 }
 
