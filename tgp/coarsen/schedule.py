@@ -123,7 +123,7 @@ ScheduleLike = Schedule | LevelLike | Sequence[LevelLike]
 def parse_schedule(value: ScheduleLike) -> Schedule:
     """Read a schedule from text, a level, or a sequence of levels.
 
-    A level is text (``"kmis:k=2"``), a :class:`LevelSpec`, a pair ``(name, parameters or None)``, or a
+    A level is text (``"kmis:order_k=2"``), a :class:`LevelSpec`, a pair ``(name, parameters or None)``, or a
     mapping with ``method`` (or ``pooler`` or ``name``) and the parameters, flat or under ``params``.
 
     Raises:

@@ -7,14 +7,14 @@ from typing import Annotated, Any
 
 import typer
 
-from tgp_cli._options import DebugOpt, JsonOpt, QuietOpt, WorkersOpt
+from tgp_cli._options import DebugOpt, JsonOpt, QuietOpt, WorkersOpt, local_only
 from tgp_cli._output import Output
 from tgp_cli._progress import Progress
 from tgp_cli._status import ExitStatus
 
 EPILOG = (
     "Examples: tgp coarsen | tgp coarsen --pooler ndp,ndp --dataset MUTAG | "
-    "tgp coarsen --pooler 'kmis:k=2' --pooler 'sep*3' --dataset graphs.npz --workers 4"
+    "tgp coarsen --pooler 'kmis:order_k=2' --pooler 'sep*3' --dataset graphs.npz --workers 4"
 )
 _LEVELS = "Levels, finest first: ndp,eigen:k=8,graclus*3. Repeat for several hierarchies. Default graclus*2."
 _DATASET = "A known name, a path, module:callable, or a built-in set. Default molecules."
@@ -27,7 +27,10 @@ def _option(*names: str, **values: Any) -> Any:
 Poolers = Annotated[list[str] | None, _option("--pooler", "-p", help=_LEVELS)]
 Dataset = Annotated[str | None, _option("--dataset", "-d", help=_DATASET)]
 Root = Annotated[Path | None, _option(help="Where datasets are kept. Default $TGP_DATA or ./data.")]
-Out = Annotated[Path | None, _option("--out", "-o", help="Directory of the store. Default pooled/<dataset>.")]
+Out = Annotated[
+    Path | None,
+    _option("--out", "-o", callback=local_only, help="Directory of the store. Default pooled/<dataset>."),
+]
 Names = Annotated[list[str] | None, _option("--name", help="Name of a hierarchy, one per --pooler.")]
 Levels = Annotated[str | None, _option(metavar="0,2", help="Store only these levels; the first is 0.")]
 Seed = Annotated[int | None, _option(help="Seed of every random choice. Default 0.")]
