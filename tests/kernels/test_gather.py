@@ -1,0 +1,117 @@
+"""Rows of arrays in several shards, of every stored type."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.reference.gather import gather_rows, shift_ids
+from tgp.kernels.gather import COPY, GRAPH, IDS, copy_rows, find_rows, find_units
+
+CODES = {"u1": 0, "u2": 1, "u4": 2, "u8": 3, "i1": 4, "i2": 5, "i4": 6, "i8": 7}
+ANY = np.iinfo(np.int64).min
+
+
+def addresses(shards, code=True):
+    """``[U, J]`` tables of addresses, types and lengths of the arrays of each shard."""
+    place = [[0 if a is None else a.ctypes.data for a in shard] for shard in shards]
+    kinds = [[0 if a is None else CODES.get(a.dtype.str[1:], 0) for a in shard] for shard in shards]
+    return np.array(place, np.int64), np.array(kinds, np.int64)
+
+
+def offsets(counts, dtype):
+    return np.concatenate([[0], np.cumsum(counts)]).astype(dtype)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    stored=st.lists(st.sampled_from(sorted(CODES)), min_size=1, max_size=3),
+    cut=st.sampled_from(sorted(CODES)),
+    width=st.integers(0, 3),
+)
+def test_rows_ids_and_graphs_equal_the_reference(seed, stored, cut, width):
+    rng = np.random.default_rng(seed)
+    sizes = [int(rng.integers(1, 5)) for _ in stored]
+    bounds = np.concatenate([[0], np.cumsum(sizes)])
+    ptrs, plain, ids, clusters = [], [], [], []
+    for kind, size in zip(stored, sizes, strict=True):
+        counts = rng.integers(0, 4, size)
+        ptr = offsets(counts, cut)
+        nodes = np.repeat(counts, counts)
+        ptrs.append(ptr)
+        plain.append(rng.normal(size=(int(ptr[-1]), width)).astype(np.float32))
+        ids.append((rng.random((2, len(nodes))) * nodes).astype(kind))
+        dropped = rng.random(len(nodes)) < (0.3 if kind[0] == "i" else 0)
+        clusters.append(np.where(dropped, -1, ids[-1][0].astype(np.int64)).astype(kind))
+    wanted = rng.integers(0, bounds[-1], int(rng.integers(0, 9)))
+    units = np.empty(len(wanted), np.int64)
+    assert find_units(wanted, bounds, np.ones(len(sizes), np.bool_), units) == 0
+    starts, found = np.empty((2, len(wanted)), np.int64), np.empty((2, len(wanted) + 1), np.int64)
+    where, code = addresses([[ptr, None] for ptr in ptrs])
+    rows = np.array([[int(ptr[-1]), size] for ptr, size in zip(ptrs, sizes, strict=True)])
+    assert find_rows(wanted, bounds, units, where, code, rows, starts, found) == -1
+    total = int(found[0, -1])
+    columns = np.array(
+        [
+            [COPY, 0, -1, 1, width, 4, ANY],
+            [IDS, 0, 0, 2, 1, 8, 0],
+            [IDS, 0, 0, 1, 1, 8, -1],
+            [GRAPH, 0, -1, 1, 1, 8, ANY],
+        ]
+    )
+    where, code = addresses([[a, b, c, None] for a, b, c in zip(plain, ids, clusters, strict=True)])
+    ends = np.cumsum([0, 4 * width * total, 16 * total, 8 * total, 8 * total])
+    buffer = np.zeros(ends[-1], np.uint8)
+    assert (
+        copy_rows(units, starts, found, columns, where, code, rows[:, [0] * 4].copy(), buffer, ends[:-1])
+        == -1
+    )
+    got = [buffer[a:b] for a, b in itertools.pairwise(ends)]
+    if not len(wanted):
+        return
+    expected, ptr = gather_rows(plain, ptrs, bounds, wanted)
+    np.testing.assert_array_equal(found[0], ptr)
+    np.testing.assert_array_equal(found[1], np.arange(len(wanted) + 1))
+    np.testing.assert_array_equal(got[0].view(np.float32).reshape(total, width), expected)
+    local, _ = gather_rows(ids, ptrs, bounds, wanted, axis=-1)
+    np.testing.assert_array_equal(got[1].view(np.int64).reshape(2, total), shift_ids(local, ptr, ptr))
+    local, _ = gather_rows(clusters, ptrs, bounds, wanted)
+    np.testing.assert_array_equal(got[2].view(np.int64), shift_ids(local, ptr, ptr))
+    np.testing.assert_array_equal(got[3].view(np.int64), np.repeat(np.arange(len(wanted)), np.diff(ptr)))
+
+
+def test_shards_that_are_not_open_and_ids_outside():
+    bounds, units = np.array([0, 2, 5]), np.empty(1, np.int64)
+    ready = np.array([True, False])
+    assert find_units(np.array([1]), bounds, ready, units) == 0
+    assert find_units(np.array([2]), bounds, ready, units) == 1
+    assert units[0] == 1
+    assert find_units(np.array([5]), bounds, ready, units) == 2
+    assert find_units(np.array([-1]), bounds, ready, units) == 2
+
+
+@pytest.mark.parametrize("ptr", [[0, 3, 2], [0, 1, 9], [0, -1, 2]])
+def test_offsets_that_lead_nowhere(ptr):
+    ptr = np.array(ptr, np.int32)
+    where, code = addresses([[ptr]])
+    starts, found = np.empty((1, 2), np.int64), np.empty((1, 3), np.int64)
+    wanted, units = np.array([0, 1]), np.zeros(2, np.int64)
+    bad = find_rows(wanted, np.array([0, 2]), units, where, code, np.array([[2]]), starts, found)
+    assert bad in (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("stored", "low", "value"), [("u1", 0, 3), ("i1", 0, -1), ("i1", -1, -2), ("i8", 0, 2**40)]
+)
+def test_ids_outside_their_graph(stored, low, value):
+    ids = np.array([0, 2, 1, value], stored)
+    units, starts = np.zeros(2, np.int64), np.array([[0, 2]])
+    ptrs = np.array([[0, 2, 4], [0, 3, 6]])
+    where, code = addresses([[ids]])
+    buffer = np.zeros(32, np.uint8)
+    columns = np.array([[IDS, 0, 1, 1, 1, 8, low]])
+    bad = copy_rows(units, starts, ptrs, columns, where, code, np.array([[4]]), buffer, np.zeros(1, np.int64))
+    assert bad == 1  # column 0, graph 1
