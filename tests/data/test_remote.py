@@ -113,7 +113,7 @@ def test_a_rebuilt_store_is_not_mixed_with_the_old_copy(memory, make_store, make
 def test_missing(memory, tmp_path):
     with pytest.raises(StoreMissingError, match="memory://bucket/nothing"):
         StoreReader(RemoteFiles("memory://bucket/nothing", tmp_path))
-    with pytest.raises(StoreMissingError, match="nonsense"):
+    with pytest.raises(StoreError, match="nonsense"):
         StoreReader(RemoteFiles("nonsense://x/y", tmp_path))
     fsspec.filesystem("memory").rm("/bucket/toy/shard-00001.graphs.h5")
     with pytest.raises(StoreMissingError, match="shard-00001"):

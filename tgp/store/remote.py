@@ -26,6 +26,7 @@ from tgp.store.files import LocalFiles, StoreFiles, is_full
 __all__ = ["RemoteFiles", "open_files"]
 
 _BLOCK = 4 << 20
+_ADVICE = "check the address, the network and the credentials"
 
 
 def open_files(
@@ -170,13 +171,28 @@ class RemoteFiles:
         except (StoreError, MissingPackageError):
             raise
         except FileNotFoundError as error:
+            lost = _lost_connection(error)
+            if lost is not None:
+                raise StoreError(f"{where} cannot be read: {lost}", path=where, hint=_ADVICE) from error
             raise StoreMissingError(f"{where} does not exist", path=where) from error
         except _transport_errors() as error:
             raise StoreError(
                 f"{where} cannot be read: {error or type(error).__name__}",
                 path=where,
-                hint="check the address, the network and the credentials",
+                hint=_ADVICE,
             ) from error
+
+
+def _lost_connection(error: BaseException) -> BaseException | None:
+    """The network error behind a file that was not found: HTTP file systems report both alike."""
+    client = sys.modules.get("aiohttp")
+    kinds = (ConnectionError, *((client.ClientConnectionError,) if client else ()))
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, kinds):
+            return cause
+        cause = cause.__cause__ or cause.__context__
+    return None
 
 
 @contextlib.contextmanager
@@ -213,5 +229,5 @@ def _connect(url: str, options: dict[str, Any]) -> tuple[Any, str]:
     except ImportError as error:
         raise MissingPackageError(f"reading {url} needs another package: {error}") from error
     except ValueError as error:
-        raise StoreMissingError(f"{url} cannot be read: {error}", path=url) from error
+        raise StoreError(f"{url} cannot be read: {error}", path=url) from error
     return system, str(path).rstrip("/")
