@@ -129,8 +129,8 @@ def replace(path: Path, text: str) -> None:
     os.replace(file.name, path)
 
 
-def parser(description: str | None, seeds: int) -> argparse.ArgumentParser:
-    """The options of every script; add your own, then call :func:`parse`."""
+def parser(description: str | None, seeds: int, data: bool = True) -> argparse.ArgumentParser:
+    """The options of every script; add your own, then call :func:`parse`. ``data``: real datasets are needed."""
     made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawTextHelpFormatter)
     made.add_argument(
         "--out", type=Path, help=f"folder of the results (default: {RESULTS.name} beside the script)"
@@ -141,6 +141,7 @@ def parser(description: str | None, seeds: int) -> argparse.ArgumentParser:
     )
     made.add_argument("--root", type=Path, help="folder of the raw files of the real datasets")
     made.add_argument("--only", help="patterns of dataset/pooler/seed or of a part, separated by commas")
+    made.set_defaults(needs_root=data)
     made.add_argument("--fresh", action="store_true", help="forget earlier results, measure all again")
     return made
 
@@ -148,7 +149,7 @@ def parser(description: str | None, seeds: int) -> argparse.ArgumentParser:
 def parse(made: argparse.ArgumentParser, argv: Sequence[str] | None) -> argparse.Namespace:
     """Parse, and fill what depends on other options: a quick run never touches the real results."""
     options = made.parse_args(argv)
-    if options.root is None and not options.quick:
+    if options.needs_root and options.root is None and not options.quick:
         made.error("--root is needed: the folder that holds the raw files of the datasets (or give --quick)")
     if options.out is None:
         options.out = Path(tempfile.gettempdir()) / "tgp-paper-quick" if options.quick else RESULTS
@@ -172,10 +173,10 @@ def seed_all(seed: int) -> None:
     torch.manual_seed(seed)
 
 
-def calibration() -> float:
-    """Milliseconds of a sort of a million floats, best of seven: how fast this machine is right now."""
+def calibration(times: int = 7) -> float:
+    """Milliseconds of a sort of a million floats, the best of several: how fast this machine is right now."""
     floats = np.random.default_rng(0).random(1_000_000)
-    return best_of(lambda: np.sort(floats), 7) * 1e3
+    return best_of(lambda: np.sort(floats), times) * 1e3
 
 
 def best_of(call: Callable[[], object], times: int) -> float:

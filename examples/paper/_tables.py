@@ -21,13 +21,14 @@ def comparison(paper: Paper) -> Callable[[Sequence[Cell], Mapping[str, dict[str,
             runs = groups.setdefault(cell.dataset, {}).setdefault(cell.pooler, [])
             if cell.key in results:
                 runs.append(results[cell.key])
-        return "\n".join(_one_dataset(name, rows, paper.get(name, {})) for name, rows in groups.items())
+        tables = [_one_dataset(name, rows, paper.get(name, {})) for name, rows in groups.items()]
+        return "\n".join(table for table in tables if table)
 
     return render
 
 
 def _one_dataset(name: str, rows: Mapping[str, Sequence[dict[str, Any]]], paper: Mapping[str, Any]) -> str:
-    lines = []
+    lines, distances = [], []
     for pooler, runs in rows.items():
         if not runs:
             continue
@@ -38,11 +39,16 @@ def _one_dataset(name: str, rows: Mapping[str, Sequence[dict[str, Any]]], paper:
             expected, spread = paper[pooler]
             published = f"{expected:g} ± {spread:g}"
             # printed without decimals: a spread of 0 is one below 0.5
-            difference = f"{(mean - expected) / max(spread, 0.5):+.1f}"
+            distances.append((mean - expected) / max(spread, 0.5))
+            difference = f"{distances[-1]:+.1f}"
         seconds = statistics.fmean(run["seconds"] for run in runs)
         lines.append([pooler, published, f"{mean:.1f} ± {std:.1f}", difference, len(runs), f"{seconds:.1f}"])
+    if not lines:
+        return ""
     head = ["pooler", "paper", "ours", "difference in paper's stds", "runs", "s per run"]
-    return f"### {name}\n\n{markdown(head, lines)}" if lines else ""
+    near = sum(abs(distance) <= 2 for distance in distances)
+    line = f"{near} of {len(distances)} within two of the paper's standard deviations.\n"
+    return f"### {name}\n\n{markdown(head, lines)}" + (f"\n{line}" if distances else "")
 
 
 def markdown(head: Sequence[object], rows: Sequence[Sequence[object]]) -> str:

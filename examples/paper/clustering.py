@@ -15,12 +15,12 @@ from typing import Any
 import torch
 from _harness import Cell, Experiment, load, parse, parser
 from _tables import comparison
+from scipy.sparse import csr_matrix
 from torch import Tensor
 from torch.nn import functional as F
 from torch_geometric.data import Data
 from torch_geometric.nn import ARMAConv
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
-from torch_geometric.transforms import NormalizeFeatures
 
 from tgp.poolers import get_pooler, pooler_map
 
@@ -39,20 +39,22 @@ SETTINGS = {
     "patience": 500,
     "scheduler": "plateau, factor 0.1, patience 10",
     "batched": False,
+    "features": "as loaded",
 }
 ABOUT = {
     "title": "Clustering: NMI x 100",
     "command": "python examples/paper/clustering.py --root DATA",
     "budget": "the paper's 2000 epochs, 3 seeds, about 40 minutes of one core",
+    "settings": "two ARMA layers of 32 channels, Adam with rate 0.0005, plateau scheduler with torch's defaults, patience of "
+    "500 epochs, features as loaded; all graphs in unbatched mode, whose losses equal those of the padded mode",
 }
 
 
 class Constant:
     """A sparse matrix without gradient that multiplies dense ones; its transpose is made once, not per step."""
 
-    def __init__(self, matrix: Tensor) -> None:
-        self.rows = matrix.to_sparse_csr()
-        self.columns = self.rows.to_sparse_coo().t().coalesce().to_sparse_csr()
+    def __init__(self, matrix: csr_matrix) -> None:
+        self.rows, self.columns = matrix, matrix.T.tocsr()
 
     def __matmul__(self, dense: Tensor) -> Tensor:
         return _Product.apply(dense, self.rows, self.columns)
@@ -60,13 +62,13 @@ class Constant:
 
 class _Product(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, dense: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+    def forward(ctx: Any, dense: Tensor, rows: csr_matrix, columns: csr_matrix) -> Tensor:
         ctx.columns = columns
-        return rows @ dense
+        return torch.from_numpy(rows @ dense.detach().numpy())
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        return ctx.columns @ grad, None, None
+        return torch.from_numpy(ctx.columns @ grad.numpy()), None, None
 
 
 class SparseARMA(ARMAConv):
@@ -113,17 +115,15 @@ def nmi(one: Tensor, other: Tensor) -> float:
 
 
 def graph(name: str, root: Path | None, nodes: int) -> Data:
-    """One graph with a label per node; words have unit row sums, coordinates zero mean and unit variance."""
+    """One graph with a label per node, its features as they are loaded: the paper mentions no scaling."""
     if name != "Community":
-        return NormalizeFeatures()(load(name, root)[0])
+        return load(name, root)[0]
     from tgp.datasets import PyGSPDataset
 
     logging.disable(logging.INFO)  # PyGSP tells how it made the graph
     with tempfile.TemporaryDirectory() as folder:
         # this seed gives the 5,904 arcs of the paper
-        data = PyGSPDataset(folder, name="Community", kwargs={"N": nodes, "Nc": 5, "seed": 0})[0]
-    data.x = (data.x - data.x.mean(0)) / data.x.std(0)
-    return data
+        return PyGSPDataset(folder, name="Community", kwargs={"N": nodes, "Nc": 5, "seed": 0})[0]
 
 
 def train(data: Data, cell: Cell) -> dict[str, float]:
@@ -135,8 +135,9 @@ def train(data: Data, cell: Cell) -> dict[str, float]:
     index, weight = gcn_norm(
         data.edge_index, data.edge_weight, size, add_self_loops=False, dtype=data.x.dtype
     )
-    adj = Constant(torch.sparse_coo_tensor(index.flip(0), weight, (size, size)))
-    x = Constant(data.x) if (data.x == 0).float().mean() > 0.9 else data.x
+    source, target = index.numpy()
+    adj = Constant(csr_matrix((weight.numpy(), (target, source)), (size, size)))
+    x = Constant(csr_matrix(data.x.numpy())) if (data.x == 0).float().mean() > 0.9 else data.x
     net = ClusteringNet(cell.pooler, data.num_features, int(data.y.max()) + 1, settings)
     optimizer = torch.optim.Adam(net.parameters(), lr=settings["lr"], fused=True)
     scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)

@@ -1,0 +1,64 @@
+"""Put the tables of the experiments together into docs/results.md.
+
+python examples/paper/report.py
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from _harness import RESULTS, replace
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "results.md"
+ORDER = ("clustering", "graph_classification", "node_classification", "efficiency", "dense_modes")
+INTRO = """\
+# The paper's experiments, run again
+
+Each section is one table or figure of the article that describes the library (tgp 1.0.2, on a GPU), run with this library
+on one core of a shared machine without a GPU. The paper's value stands beside ours, both as mean ± standard deviation
+over runs; the difference is counted in the paper's standard deviations. Where the paper trains longer than a processor
+allows, the budget is stated. `DATA` is a folder of raw files in the layout of PyTorch Geometric.
+
+This page is put together from `examples/paper/results` by `python examples/paper/report.py`.
+"""
+
+
+def section(name: str, folder: Path) -> str:
+    """Facts, table and discussion of one experiment; empty if it has not been run."""
+    results, table = folder / f"{name}.json", folder / f"{name}.md"
+    if not results.exists() or not table.exists():
+        return ""
+    about = json.loads(results.read_text(encoding="utf-8"))["about"]
+    facts = [f"{key.capitalize()}: {text}." for key, text in about.items() if key not in ("title", "command")]
+    notes = folder / f"{name}.notes.md"
+    parts = [
+        f"## {about.get('title', name)}",
+        f"```bash\n{about['command']}\n```" if "command" in about else "",
+        "\n".join(facts),
+        table.read_text(encoding="utf-8").strip(),
+        notes.read_text(encoding="utf-8").strip() if notes.exists() else "",
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def page(folder: Path) -> str:
+    """The whole page: known experiments in the order of the paper, then any others."""
+    others = sorted(path.stem for path in folder.glob("*.json") if path.stem not in ORDER)
+    return "\n".join([INTRO, *filter(None, (section(name, folder) for name in (*ORDER, *others)))])
+
+
+def main(argv: Sequence[str] | None = None) -> Path:
+    """Write the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the results")
+    parser.add_argument("--page", type=Path, default=PAGE, help="file to write")
+    options = parser.parse_args(argv)
+    replace(options.page, page(options.results))
+    return options.page
+
+
+if __name__ == "__main__":
+    main()
