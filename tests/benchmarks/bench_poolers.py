@@ -37,6 +37,7 @@ import torch
 from torch_geometric import nn as pyg
 from torch_geometric.utils import to_dense_adj, to_dense_batch, to_undirected
 
+import tgp
 from tgp.poolers import get_pooler
 
 F, K = 32, 10
@@ -211,7 +212,7 @@ class Server:
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
         )
-        self.version = self.ask("version", "")
+        self.version = f"tgp {self.ask('version', '')}"
 
     def ask(self, what: str, name: str) -> float | str:
         """``time`` or ``peak`` of a pooler, or the ``version``."""
@@ -231,14 +232,12 @@ class Server:
 
 def serve() -> None:
     """Answer the questions of :class:`Server` until its pipe closes."""
-    from importlib.metadata import version
-
     graphs, steps = Graphs(64), {}
     for line in sys.stdin:
         what, name = json.loads(line)
         try:
             if what == "version":
-                answer: object = version("torch-geometric-pool")
+                answer: object = tgp.__version__
             elif what == "peak":
                 answer = peak(ours, name, graphs)
             else:
