@@ -16,30 +16,45 @@ __all__ = ["Histogram", "count_histogram", "curves", "draw_histogram", "share_hi
 
 _BINS = 24
 _WIDTH, _HEIGHT, _BASE = 240, 88, 68
+_SKEW = 8
+"""A largest value so many times the median calls for a logarithmic axis."""
+
 _WIDEST = 30
 """Bars are no wider, so that two of them do not fill the chart."""
 
 
 @dataclass(frozen=True)
 class Histogram:
-    """Counts per bin, what each bin is called, and the labels under the first and the last bar."""
+    """Counts per bin, what each bin is called, the labels under the first and the last bar, and a note on the axis."""
 
     counts: tuple[int, ...]
     names: tuple[str, ...]
     low: str
     high: str
+    scale: str = ""
 
 
 def count_histogram(values: npt.NDArray[Any]) -> Histogram | None:
-    """Whole numbers in at most 24 bins of equal width; ``None`` if there is nothing to see."""
+    """Whole numbers in at most 24 bins, ``None`` if there is nothing to see.
+
+    Bins have equal width, or equal ratio where some values are far larger than most.
+    """
     if values.size < 2:
         return None
     low, high = int(values.min()), int(values.max())
-    width = -(-(high - low + 1) // _BINS)
-    counts = np.bincount((values - low) // width, minlength=1)
-    starts = [low + i * width for i in range(len(counts))]
-    names = [count_text(s) if width == 1 else f"{count_text(s)}–{count_text(s + width - 1)}" for s in starts]
-    return Histogram(tuple(counts.tolist()), tuple(names), count_text(low), count_text(high))
+    skewed = high - low > _BINS and high > _SKEW * max(float(np.median(values)), 1.0)
+    if skewed:
+        starts = np.unique(np.geomspace(low + 1, high + 2, _BINS + 1).astype(np.int64) - 1)[:-1]
+    else:
+        starts = np.arange(low, high + 1, -(-(high - low + 1) // _BINS))
+    counts = np.bincount(np.searchsorted(starts, values, side="right") - 1, minlength=len(starts))
+    ends = [*(starts[1:] - 1).tolist(), high]
+    names = [
+        count_text(a) if a == b else f"{count_text(a)}–{count_text(b)}"
+        for a, b in zip(starts.tolist(), ends, strict=True)
+    ]
+    scale = "log scale" if skewed else ""
+    return Histogram(tuple(counts.tolist()), tuple(names), count_text(low), count_text(high), scale)
 
 
 def share_histogram(values: npt.NDArray[Any]) -> Histogram | None:
@@ -70,14 +85,8 @@ def draw_histogram(histogram: Histogram | None, title: str, unit: str) -> Markup
                 tag("rect", bar, x=number(i * step + gap / 2), y=number(_BASE - height),
                     width=number(max(step - gap, 1)), height=number(height), rx=1)
             )  # fmt: skip
-    end = step * len(histogram.counts)
-    labels = [
-        tag("text", histogram.low, x=0, y=_BASE + 15),
-        tag("text", histogram.high, x=number(end), y=_BASE + 15, text_anchor="end")
-        if histogram.high != histogram.low
-        else None,
-        tag("text", count_text(top), x=_WIDTH, y=9, text_anchor="end", class_="top"),
-    ]
+    labels = _labels(histogram, step)
+    labels.append(tag("text", count_text(top), x=_WIDTH, y=9, text_anchor="end", class_="top"))
     svg = tag(
         "svg",
         tag("title", f"{title}: from {histogram.low} to {histogram.high}, at most {count_text(top)} {unit}"),
@@ -88,7 +97,22 @@ def draw_histogram(histogram: Histogram | None, title: str, unit: str) -> Markup
         role="img",
         class_="histogram",
     )
-    return tag("figure", tag("figcaption", title), svg, class_="chart")
+    note = tag("small", f", {histogram.scale}") if histogram.scale else None
+    return tag("figure", tag("figcaption", title, note), svg, class_="chart")
+
+
+def _labels(histogram: Histogram, step: float) -> list[Markup]:
+    """Below the axis: every bar if they are few and wide, else the ends."""
+    y, names = _BASE + 15, histogram.names
+    if step == _WIDEST and all(len(name) <= 3 for name in names):
+        return [
+            tag("text", name, x=number((i + 0.5) * step), y=y, text_anchor="middle")
+            for i, name in enumerate(names)
+        ]
+    first = tag("text", histogram.low, x=0, y=y)
+    if histogram.high == histogram.low:
+        return [first]
+    return [first, tag("text", histogram.high, x=number(step * len(names)), y=y, text_anchor="end")]
 
 
 def curves(title: str, series: Sequence[tuple[str, Sequence[float | None]]]) -> Markup | None:

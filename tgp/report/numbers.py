@@ -13,15 +13,17 @@ def count_text(value: float | None) -> str:
 
 
 def figure_text(value: float | None) -> str:
-    """Whole numbers in full, others with three figures."""
+    """Whole and large numbers in full, others with three figures."""
     if value is None or not math.isfinite(value):
         return "–"
-    return f"{value:,.0f}" if float(value).is_integer() and abs(value) >= 10 else f"{value:.3g}"
+    return f"{value:,.0f}" if float(value).is_integer() or abs(value) >= 1000 else f"{value:#.3g}"
 
 
 def share_text(value: float | None) -> str:
-    """``58.6 %``."""
-    return "–" if value is None or not math.isfinite(value) else f"{100 * value:.1f} %"
+    """``58.6 %``; two figures of small shares."""
+    if value is None or not math.isfinite(value):
+        return "–"
+    return f"{100 * value:.1f} %" if value == 0 or abs(value) >= 0.001 else f"{100 * value:.2g} %"
 
 
 def bytes_text(count: float) -> str:

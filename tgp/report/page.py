@@ -179,6 +179,8 @@ def _hierarchies(contents: Contents) -> list[Markup]:
             if drawn is not None:
                 title = tag("h3", f"Level {level.level} ", tag("code", level.method))
                 rows.append(tag("div", title, drawn, class_="levelrow"))
+        # One chart per level: side by side, not one below the other.
+        single = all(c.nodes is None for c in contents.charts[view.name])
         note = "Cluster sizes are those of a sample of the graphs." if contents.sampled else None
         found.append(
             tag(
@@ -187,7 +189,7 @@ def _hierarchies(contents: Contents) -> list[Markup]:
                 tag("p", tag("code", view.summary), f" with seed {view.seed}", class_="lead"),
                 level_table(view, contents.view.input),
                 quality_table(view),
-                rows,
+                tag("div", rows, class_="levelgrid" if single else None),
                 tag("p", note, class_="note") if note else None,
                 id=anchor(contents.view, view),
                 class_="hierarchy",

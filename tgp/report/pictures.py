@@ -7,7 +7,7 @@ from scipy.spatial import cKDTree
 
 from tgp.report.markup import Markup, number, tag
 from tgp.report.numbers import count_text
-from tgp.report.scene import COLOURS, Floats, Picture, Scene
+from tgp.report.scene import COLOURS, MAX_NODES, Floats, Picture, Scene
 
 __all__ = ["draw_picture", "draw_scene"]
 
@@ -87,11 +87,12 @@ class _Frame:
         low, high = places.min(0), places.max(0)
         room = np.array([_WIDTH - 2 * _MARGIN, _HEIGHT - 2 * _MARGIN])
         self.scale = float(min((room / np.maximum(high - low, 1e-9)).min(), 60.0))
-        self.radius = float(np.clip(0.3 * self.scale, _THIN, 8.0))
+        thin = _THIN if len(places) <= MAX_NODES else 0.6 * _THIN
+        self.radius = float(np.clip(0.3 * self.scale, thin, 8.0))
         if len(places) > 2:
             # Where nodes are crowded, smaller ones: three of four do not touch their nearest.
             nearest = cKDTree(places).query(places, k=2)[0][:, 1]
-            self.radius = min(self.radius, max(0.55 * float(np.quantile(nearest, 0.25)) * self.scale, _THIN))
+            self.radius = min(self.radius, max(0.55 * float(np.quantile(nearest, 0.25)) * self.scale, thin))
         self.shift = np.array([_WIDTH, _HEIGHT]) / 2 - self.scale * (low + high) / 2
 
     def __call__(self, places: Floats) -> Floats:
@@ -111,7 +112,8 @@ def draw_picture(picture: Picture, frame: _Frame, ghost: Picture | None = None) 
     for stroke in np.unique(strokes).tolist():
         chosen = picture.edges[:, strokes == stroke]
         parts.append(tag("path", d=_segments(places, chosen), class_=f"edge w{stroke}{crowd}"))
-    parts.append(tag("g", _nodes(picture, places, base), class_="nodes"))
+    many = " many" if len(picture.nodes) > MAX_NODES else ""
+    parts.append(tag("g", _nodes(picture, places, base), class_=f"nodes{many}"))
     name = "input graph" if picture.step == 0 else f"level {picture.step - 1}"
     title = tag("title", f"Drawing of the {name}: {count_text(picture.num_nodes)} nodes")
     return tag("svg", title, parts, viewBox=f"0 0 {_WIDTH} {_HEIGHT}", role="img", class_="drawing")

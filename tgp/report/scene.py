@@ -19,6 +19,9 @@ COLOURS = 10
 MAX_NODES = 400
 """Largest graph that is drawn; larger ones are drawn from the first level that is small enough."""
 
+_CROWD = 3
+"""The last level may be so many times larger, if no level is small enough."""
+
 _PLAIN = 1 / 3
 """Strength of edges without weights."""
 
@@ -165,6 +168,8 @@ def _scene(
     chain = _chain(first, levels, methods)
     sizes = tuple(g.num_nodes for g in chain)
     small = next((i for i, size in enumerate(sizes) if size <= max_nodes), None)
+    if small is None and len(sizes) > 1 and sizes[-1] <= _CROWD * max_nodes:
+        small = len(sizes) - 1
     reason = None
     if any(size == 0 for size in sizes[1:]) and sizes[0]:
         reason = next((f.reason for f in reader.failures(name) if f.graph == graph), None)

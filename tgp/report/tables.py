@@ -8,7 +8,7 @@ from typing import Any
 
 from tgp.pipeline.inspection import HierarchyView, LevelView, StoreView
 from tgp.report.markup import Child, Markup, tag
-from tgp.report.numbers import bytes_text, count_text, figure_text
+from tgp.report.numbers import bytes_text, count_text, figure_text, share_text
 from tgp.store import FailureRecord
 
 __all__ = [
@@ -123,9 +123,9 @@ def comparison(view: StoreView) -> Markup:
             (tag("code", h.summary), None),
             cell(len(h.levels)),
             cell(last.nodes),
-            cell(nodes, figure_text),
+            cell(nodes, share_text),
             cell(last.edges),
-            cell(edges, figure_text),
+            cell(edges, share_text),
             cell(h.failures),
             (bytes_text(h.bytes), h.bytes),
         ]
