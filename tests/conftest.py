@@ -1,6 +1,7 @@
 """Fixed conditions for every test: thread counts, hypothesis profile, fresh kernels, real data."""
 
 import os
+import signal
 from pathlib import Path
 
 # Before numpy, torch and numba read them.
@@ -24,6 +25,10 @@ settings.load_profile("tgp")
 
 def pytest_configure(config):
     """Forget compiled kernels older than the primitives: numba does not notice edits across files."""
+    if (
+        signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    ):  # started in the background: commands would inherit it
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     kernels = ROOT / "tgp" / "kernels"
     edited = (kernels / "_prims.py").stat().st_mtime
     for index in (kernels / "__pycache__").glob("*.nbi"):

@@ -8,9 +8,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tgp_cli._output import Output, human_seconds
+from tgp_cli._output import Output, human_bytes, human_count, human_seconds
+
+if TYPE_CHECKING:
+    from tgp.pipeline.progress import Step
 
 __all__ = ["Progress", "spinner"]
 
@@ -19,7 +22,7 @@ LOG_EVERY = 30.0
 
 
 class Progress:
-    """Follows a run: call it with (stage, done, total)."""
+    """Follows a run: call it with a step, or with (stage, done, total)."""
 
     def __init__(self, output: Output) -> None:
         self._output = output
@@ -37,47 +40,60 @@ class Progress:
         if self._bar is not None:
             self._bar.stop()
 
-    def __call__(self, stage: str, done: int, total: int) -> None:
-        """Show that ``done`` of ``total`` steps of ``stage`` are finished."""
+    def __call__(self, step: Step | str, done: int = 0, total: int = 0) -> None:
+        """Show where a run is."""
         if self._output.silent:
             return
-        if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
-            self._show(stage, done, total)
+        if isinstance(step, str):
+            stage, details = step, f"{done} of {total}" * (total > 0)
         else:
-            self._log(stage, done, total)
+            stage, done, total, details = step.stage, step.done, step.total, _details(step)
+        if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
+            self._show(stage, done, total, details)
+        else:
+            self._log(stage, done, total, details)
 
-    def _show(self, stage: str, done: int, total: int) -> None:
+    def _show(self, stage: str, done: int, total: int, details: str) -> None:
         if self._bar is None:
             from rich.console import Console
-            from rich.progress import (
-                BarColumn,
-                MofNCompleteColumn,
-                SpinnerColumn,
-                TextColumn,
-                TimeRemainingColumn,
-            )
+            from rich.progress import BarColumn, SpinnerColumn, TextColumn
             from rich.progress import Progress as Bar
 
-            columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-            self._bar = Bar(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True)
+            columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=24))
+            texts = TextColumn("{task.fields[details]}", markup=False)
+            self._bar = Bar(*columns, texts, console=Console(stderr=True), transient=True)
             self._bar.start()
-            self._task = self._bar.add_task(stage, total=total or None)
+            self._task = self._bar.add_task(stage, total=total or None, details=details)
         if stage != self._stage:
             self._stage = stage
             self._bar.reset(self._task, description=stage, total=total or None, completed=done)
-        self._bar.update(self._task, completed=done, total=total or None)
+        self._bar.update(self._task, completed=done, total=total or None, details=details)
 
-    def _log(self, stage: str, done: int, total: int) -> None:
+    def _log(self, stage: str, done: int, total: int, details: str) -> None:
         now = time.monotonic()
         if now - self._logged >= LOG_EVERY:
             self._logged = now
             spent = human_seconds(now - self._started)
-            print(f"{stage}: {done} of {total} after {spent}", file=sys.stderr, flush=True)
+            print(f"{stage}: {details or 'at work'}, {spent} so far", file=sys.stderr, flush=True)
+
+
+def _details(step: Step) -> str:
+    """``12 of 40 units, 1,200 graphs/s, 3.4 MB, about 20 s left``."""
+    if not step.total:
+        return ""
+    parts = [f"{step.done} of {step.total} units"]
+    if step.graphs_per_second is not None:
+        parts.append(f"{human_count(step.graphs_per_second)} graphs/s")
+    if step.bytes:
+        parts.append(human_bytes(step.bytes))
+    if step.remaining is not None and step.done < step.total:
+        parts.append(f"about {human_seconds(max(1.0, round(step.remaining)))} left".replace(".0 s", " s"))
+    return ", ".join(parts)
 
 
 @contextmanager
 def spinner(output: Output, text: str) -> Iterator[None]:
     """Show ``text`` while something of unknown length goes on."""
     with Progress(output) as progress:
-        progress(text, 0, 0)
+        progress(text)
         yield

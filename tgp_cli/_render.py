@@ -32,8 +32,13 @@ def show_plan(out: Output, plan: RunPlan) -> None:
     for entry in plan.hierarchies:
         out.line(f"  {entry['name']}: {entry['levels']} levels, seed {entry['seed']}")
     out.line(
-        f"{plan.pending} files in {plan.num_units} shards, about {human_bytes(plan.estimated_bytes)} ({plan.profile}), "
-        f"about {human_bytes(plan.peak_memory)} of memory"
+        f"{plan.pending} files in {plan.num_units} shard{'s' * (plan.num_units > 1)}, "
+        f"about {human_bytes(plan.estimated_bytes)} ({plan.profile})"
+    )
+    where = "in this process" if plan.workers == 1 else f"shared by {plan.workers} processes"
+    out.line(
+        f"about {human_seconds(plan.estimated_seconds)} of work, {where}, "
+        f"and {human_bytes(plan.peak_memory)} of memory"
     )
 
 
@@ -59,9 +64,11 @@ def show_summary(out: Output, summary: Summary) -> None:
         if summary.compile_seconds > 2
         else ""
     )
+    shards = f"{summary.num_units} shard{'s' * (summary.num_units > 1)}"
+    workers = f" by {summary.workers} processes" if summary.workers > 1 else ""
     out.line(
         f"{summary.path}: {human_count(summary.num_graphs)} graphs in {human_seconds(summary.seconds)}{rate}, "
-        f"{human_bytes(summary.bytes)} in {summary.num_units} shard{'s' * (summary.num_units > 1)}{compiled}"
+        f"{human_bytes(summary.bytes)} in {shards}{workers}{compiled}"
     )
     for hierarchy in summary.hierarchies:
         chain = " -> ".join(

@@ -43,7 +43,7 @@ def digest(folder: Path):
 def store(tmp_path_factory):
     folder = tmp_path_factory.mktemp("cli") / "store"
     result = invoke(
-        "coarsen", *SMALL, "-p", "graclus*2", "-p", "nopool", "-o", folder, "--shard-size", "60kB"
+        "coarsen", *SMALL, "-p", "graclus*2", "-p", "nopool", "-o", folder, "--shard-size", "12kB"
     )
     assert result.exit_code == 0, result.output
     return folder
@@ -264,7 +264,7 @@ def test_verify_finds_a_flipped_bit(copy):
 
 def test_jobs_status_and_merge(tmp_path):
     out = tmp_path / "s"
-    base = ["coarsen", *SMALL, "-p", "graclus*2", "--shard-size", "40kB", "-o", out]
+    base = ["coarsen", *SMALL, "-p", "graclus*2", "--shard-size", "10kB", "-o", out]
     part = invoke(*base, "--shard", "0/2")
     assert part.exit_code == 0 and "still missing" in part.stdout
     status = invoke("status", out, "--jobs", 2)

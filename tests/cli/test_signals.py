@@ -15,7 +15,7 @@ ARGUMENTS = [
     "--dataset",
     "molecules:num_graphs=3000",
     "--shard-size",
-    "100kB",
+    "30kB",
     "-p",
     "graclus*3",
     "--out",

@@ -103,7 +103,7 @@ def test_arguments_win_over_the_file_and_the_file_over_defaults(tmp_path):
     config = load_config(file, {"seed": 9, "dataset": None})
     assert config.poolers == ("graclus*3", "nopool")
     assert (config.dataset, config.seed, config.shard_size, config.out) == ("er", 9, 10**6, Path("o"))
-    assert config.undirected and config.shard == (1, 4) and config.workers == 1
+    assert config.undirected and config.shard == (1, 4) and config.workers is None
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="needs tomllib")

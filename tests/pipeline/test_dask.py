@@ -14,7 +14,7 @@ from tgp.pipeline import CoarsenConfig, coarsen_dataset
 from tgp_cli.main import run as tgp
 
 DATASET = "molecules:num_graphs=400"
-SHARD_SIZE = 300_000
+SHARD_SIZE = 80_000
 WORDS = ["coarsen", "--dataset", DATASET, "--shard-size", str(SHARD_SIZE), "--quiet"]
 
 
@@ -70,10 +70,10 @@ def test_a_dask_worker_dies_and_the_bytes_are_the_same(tmp_path, serial):
     with cluster(tmp_path, 2) as (file, workers):
         seen = []
 
-        def progress(stage, done, total):
-            if stage == "coarsening":
-                seen.append(done)
-            if stage == "coarsening" and workers[0].poll() is None and len(seen) == 3:
+        def progress(step):
+            if step.stage == "coarsening":
+                seen.append(step.done)
+            if step.stage == "coarsening" and workers[0].poll() is None and len(seen) == 3:
                 workers[0].kill()
 
         config = CoarsenConfig(

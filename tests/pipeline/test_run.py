@@ -3,6 +3,7 @@
 import hashlib
 import os
 import shutil
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -22,13 +23,14 @@ from tgp.pipeline import (
     store_status,
 )
 from tgp.pipeline import jobs as jobs_module
+from tgp.pipeline import run as run_module
 from tgp.pipeline.merge import array_expression
 from tgp.pipeline.source import table_block
 from tgp.store import StoreReader, verify_store
 
 DATASET = "molecules:num_graphs=60"
 POOLERS = ("graclus*3", "random:ratio=0.3")
-UNITS = 60_000
+UNITS = 15_000
 """Bytes of a shard that give several units."""
 
 
@@ -148,9 +150,9 @@ def test_array_expressions():
 def test_an_interrupted_run_continues(tmp_path, reference, monkeypatch, after):
     seen = []
 
-    def interrupt(stage, done, total):
-        seen.append(stage)
-        if stage == "coarsening" and seen.count(stage) > after:
+    def interrupt(step):
+        seen.append(step.stage)
+        if step.stage == "coarsening" and seen.count(step.stage) > after:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -173,7 +175,7 @@ def test_a_lost_file_is_written_again(store, reference):
         ({"dataset": "molecules:num_graphs=60:seed=1"}, "graphs:"),
         ({"dataset": "molecules:num_graphs=50"}, "number of graphs"),
         ({"profile": "small"}, "profile"),
-        ({"shard_size": 10_000}, "cut into shards"),
+        ({"shard_size": 5_000}, "cut into shards"),
         ({"poolers": ("graclus:order=degree*3",), "names": ("graclus-x3",)}, "order"),
         ({"add_degree": True}, "graphs:"),
     ],
@@ -247,6 +249,48 @@ def test_graphs_that_fail_are_recorded_and_can_be_tried_again(tmp_path, referenc
     again = run(tmp_path, retry_failed=True)
     assert again.failures == [] and 0 < again.units_done < len(reference)
     assert digest(tmp_path) == reference
+
+
+@pytest.mark.parametrize("level", [0, 1])
+@pytest.mark.parametrize("pooler", ["nmf:k=4,nmf:k=2", "eigen:k=4:num_modes=2,eigen:k=2", "ndp,sep"])
+def test_a_unit_where_every_graph_fails(tmp_path, monkeypatch, pooler, level):
+    """Its levels are empty but of the method's kind, so that the store can be published and read."""
+    import tgp.coarsen.run as engine
+
+    here, whole, whole_job = threading.local(), engine._run, run_module.run_job
+
+    def fail(block, spec, length, draw, dtype):
+        if here.unit == 0 and draw.level == level:
+            raise GraphError("no luck", graph=0)
+        return whole(block, spec, length, draw, dtype)
+
+    def job(task):
+        here.unit = task.unit
+        return whole_job(task)
+
+    values = {"poolers": (pooler,), "shard_size": 10_000, "limit": 30}
+    monkeypatch.setattr(engine, "_run", fail)
+    monkeypatch.setattr(run_module, "run_job", job)
+    monkeypatch.setattr(run_module, "warm_up", lambda *arguments: 0.0)
+    out, clean = tmp_path / "s", tmp_path / "clean"
+    summary = run(out, **values)
+    monkeypatch.undo()
+    run(clean, **values)
+    stored, right = StoreReader(out), StoreReader(clean)
+    lost = stored.manifest.spec.bounds[1]
+    assert summary.num_units > 2 and lost > 1
+    assert [(f.graph, f.level) for _, f in summary.failures] == [(g, level) for g in range(lost)]
+    assert verify_store(out) == []
+    name, ids = summary.hierarchies[0].name, np.arange(30)
+    for depth in range(2):
+        found, wanted = stored.gather_level(ids, name, depth), right.gather_level(ids, name, depth)
+        assert found.kind == wanted.kind
+        counts, expected = np.diff(found.super_ptr), np.diff(wanted.super_ptr)
+        assert np.array_equal(counts[lost:], expected[lost:])
+        assert np.array_equal(counts[:lost], expected[:lost] if depth < level else 0 * expected[:lost])
+        assert stored.gather_level([0], name, depth).kind == wanted.kind
+    run(out, retry_failed=True, **values)
+    assert digest(out) == digest(clean)
 
 
 def test_break_even_is_measured(tmp_path):

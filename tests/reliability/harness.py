@@ -47,7 +47,7 @@ class Job:
     """What all runs of a figure do."""
 
     graphs: int = 2000
-    shard_size: str = "1MB"
+    shard_size: str = "250kB"
     workers: int = 2
 
     def arguments(self, out: Path, workers: int | None = None) -> list[str]:

@@ -70,7 +70,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--flips", type=int, default=10000)
     parser.add_argument("--truncations", type=int, default=1000)
     parser.add_argument("--graphs", type=int, default=2000)
-    parser.add_argument("--shard-size", default="1MB")
+    parser.add_argument("--shard-size", default="250kB")
     return parser.parse_args(arguments)
 
 

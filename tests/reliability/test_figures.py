@@ -12,14 +12,13 @@ import pytest
 from tests.reliability import damage, interrupts, readonly
 from tests.reliability.harness import ENVIRONMENT, Job, Launcher, digests, killpoints, scratch, torn
 from tests.reliability.run import figures, parse
-from tgp.pipeline import CoarsenConfig
 from tgp.pipeline.executors import open_executor
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or not hasattr(os, "fork"), reason="needs fork and /proc"
 )
 
-JOB = Job(graphs=300, shard_size="600kB")
+JOB = Job(graphs=300, shard_size="120kB")
 
 
 @pytest.fixture(scope="module")
@@ -85,8 +84,8 @@ def test_truncations():
 
 def test_stuck_workers_do_not_keep_a_finished_run():
     """A worker killed while it holds the lock of the queue leaves the others waiting for ever."""
-    with open_executor(CoarsenConfig(workers=2)) as (pool, _):
-        workers = {pool.submit(os.getpid).result() for _ in range(3)}
+    with open_executor(None, 2) as pool:
+        workers = {pool.executor.submit(os.getpid).result() for _ in range(3)}
         for pid in workers:
             os.kill(pid, signal.SIGSTOP)
         left = time.monotonic()

@@ -6,6 +6,8 @@ import os
 import numpy as np
 import pytest
 
+from tgp.errors import StoreDamagedError
+from tgp.store import StoreReader
 from tgp.store.mapping import map_file
 
 
@@ -39,3 +41,21 @@ def test_an_empty_file_is_an_empty_array(tmp_path):
     (tmp_path / "none").write_bytes(b"")
     with open(tmp_path / "none", "rb") as file:
         assert map_file(file).shape == (0,)
+
+
+def test_a_file_replaced_by_itself_is_still_read(store, table):
+    """A second writer of the same store does that; other bytes in its place are refused."""
+    reader = StoreReader(store)
+    before = reader.gather_graphs([0]).fields["edge_index"].values
+    for file in sorted(store.glob("*.h5")):
+        copy = file.with_name("copy")
+        copy.write_bytes(file.read_bytes())
+        os.replace(copy, file)
+    assert np.array_equal(reader.gather_graphs([0]).fields["edge_index"].values, before)
+    for file in sorted(store.glob("*.h5")):
+        content = bytearray(file.read_bytes())
+        content[-1] ^= 1
+        copy.write_bytes(content)
+        os.replace(copy, file)
+    with pytest.raises(StoreDamagedError, match="replaced"):
+        reader.gather_graphs([0])

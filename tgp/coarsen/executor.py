@@ -51,7 +51,7 @@ def run_units(
     executor: Executor | None = None,
     *,
     ordered: bool = False,
-    in_flight: int | None = None,
+    in_flight: int | Callable[[], int] | None = None,
     on_done: Callable[[T, R], None] | None = None,
 ) -> Iterator[tuple[T, R]]:
     """Yield ``(unit, function(unit))`` for every unit.
@@ -61,17 +61,20 @@ def run_units(
         units: what to do it with; drawn lazily.
         executor: where; in this process if absent. It is not shut down.
         ordered: yield in the order of ``units`` instead of the order of completion.
-        in_flight: units submitted at a time; default twice the number of workers, one if serial.
+        in_flight: units submitted at a time, or what tells it from one moment to the next; default twice the
+            number of workers, one if serial.
         on_done: called with each unit and its result, before it is yielded.
 
     Raises:
         TgpError: if a worker died. Any error of ``function`` comes through as it is.
     """
     pool = executor if executor is not None else SerialExecutor()
+    if isinstance(in_flight, int) and in_flight < 1:
+        raise InputError(f"in_flight must be at least 1, got {in_flight}", field="in_flight")
+    if callable(in_flight):
+        return _stream(function, iter(units), pool, ordered, in_flight, on_done)
     limit = _limit(pool) if in_flight is None else in_flight
-    if limit < 1:
-        raise InputError(f"in_flight must be at least 1, got {limit}", field="in_flight")
-    return _stream(function, iter(units), pool, ordered, limit, on_done)
+    return _stream(function, iter(units), pool, ordered, lambda: limit, on_done)
 
 
 def _limit(pool: Executor) -> int:
@@ -86,14 +89,15 @@ def _stream(
     units: Iterator[T],
     pool: Executor,
     ordered: bool,
-    limit: int,
+    limit: Callable[[], int],
     on_done: Callable[[T, R], None] | None,
 ) -> Iterator[tuple[T, R]]:
     pending: deque[tuple[T, Future[R]]] = deque()
     try:
         more = True
         while more or pending:
-            while more and len(pending) < limit:
+            room = max(1, limit()) if more else 0
+            while more and len(pending) < room:
                 try:
                     unit = next(units)
                 except StopIteration:

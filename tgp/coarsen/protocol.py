@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from tgp.ragged import Assignment, BlockCSR
 
-__all__ = ["Draw", "LevelMethod", "linear_cost"]
+__all__ = ["Draw", "Expected", "LevelMethod", "linear_cost"]
 
 Params = Any
 """An instance of the method's own frozen dataclass."""
@@ -40,6 +40,25 @@ def linear_cost(
 
 
 @dataclass(frozen=True)
+class Expected:
+    """What a level is expected to leave and to need. A guess for planning: no result depends on it.
+
+    Args:
+        nodes: share of the nodes that is left; exactly ``params.k`` nodes per graph if ``fixed_k``.
+        edges: share of the edges that is left.
+        fixed_k: whether ``S`` is dense, with ``params.k`` columns.
+        weighted: whether coarse edges have weights even if those of the graph have none.
+        scratch: bytes of memory per node while it runs.
+    """
+
+    nodes: float = 0.5625
+    edges: float = 0.625
+    fixed_k: bool = False
+    weighted: bool = False
+    scratch: float = 60.0
+
+
+@dataclass(frozen=True)
 class LevelMethod:
     """A deterministic pooler as the engine sees it.
 
@@ -51,7 +70,8 @@ class LevelMethod:
         connect: ``(block, assignment, params) -> BlockCSR``, the coarse graphs.
         assign_levels: ``(block, params, draw, num_levels) -> list[Assignment]`` for a method that
             builds one tree for a run of equal levels (SEP); ``None`` otherwise.
-        cost: estimated work per graph from node and edge counts, for planning.
+        cost: estimated work per graph from node and edge counts, for planning; 5e7 take about a second.
+        expected: what a level leaves and needs, for planning.
     """
 
     name: str
@@ -60,3 +80,4 @@ class LevelMethod:
     connect: Callable[[BlockCSR, Assignment, Params], BlockCSR]
     assign_levels: Callable[[BlockCSR, Params, Draw, int], list[Assignment]] | None = None
     cost: CostModel = linear_cost
+    expected: Expected = Expected()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from tgp.coarsen.protocol import Draw
-from tgp.coarsen.schedule import LevelSpec, ScheduleLike, parse_schedule
+from tgp.coarsen.schedule import LevelSpec, Schedule, ScheduleLike, parse_schedule
 from tgp.errors import GraphError, InputError
 from tgp.ragged import Assignment, BlockCSR, Hierarchy, Level
 
@@ -88,8 +89,11 @@ def coarsen_safe(
     levels: list[Level] = []
     failures: list[Failure] = []
     current = block
-    for spec, length in plan.runs():
+    for spec, length in _runs_that_fail_alone(plan):
+        gone = np.array([f.graph for f in failures], np.int64)
         steps = _run_safe(current, spec, length, Draw(seed, len(levels)), weight_dtype, 0, failures)
+        if gone.size:
+            steps = [_without(step, gone) for step in steps]
         levels.extend(Level(spec.method, assignment, coarse) for assignment, coarse in steps)
         current = steps[-1][1]
     return Hierarchy(block.node_ptr, tuple(levels)), sorted(failures, key=lambda f: f.graph)
@@ -161,18 +165,12 @@ def _run_safe(
 ) -> list[Step]:
     """:func:`_run`, halving the block until the graphs that fail stand alone. ``first`` is the
     index of the block's first graph."""
-    if spec.level_method.assign_levels is None and length > 1:
-        steps: list[Step] = []
-        for level in range(draw.level, draw.level + length):
-            steps += _run_safe(block, spec, 1, Draw(draw.seed, level), weight_dtype, first, failures)
-            block = steps[-1][1]
-        return steps
     try:
         return _run(block, spec, length, draw, weight_dtype)
     except _GRAPH_TROUBLE as error:
         if block.num_graphs < 2:
             failures.append(Failure(first, draw.level, f"{type(error).__name__}: {error}".rstrip(": ")))
-            return _nothing(block, length)
+            return _nothing(block, spec, length)
     middle = block.num_graphs // 2
     halves = [
         _run_safe(block.take(range(lo, hi)), spec, length, draw, weight_dtype, first + lo, failures)
@@ -184,11 +182,58 @@ def _run_safe(
     ]
 
 
-def _nothing(block: BlockCSR, length: int) -> list[Step]:
-    """The levels of a failed graph: every node dropped, nothing left."""
+def _runs_that_fail_alone(plan: Schedule) -> Iterator[tuple[LevelSpec, int]]:
+    """Single levels, except those that are built as one tree: a graph fails from one of these on."""
+    for spec, length in plan.runs():
+        if spec.level_method.assign_levels is None:
+            yield from [(spec, 1)] * length
+        else:
+            yield spec, length
+
+
+def _without(step: Step, gone: npt.NDArray[np.int64]) -> Step:
+    """A level without the supernodes of graphs that failed before: a method with as many in every graph makes
+    them even where there are no nodes."""
+    assignment, block = step
+    counts = np.diff(assignment.super_ptr)
+    if not counts[gone].any():
+        return step
+    left = np.ones(assignment.num_graphs, bool)
+    left[gone] = False
+    kept = np.repeat(left, counts)
+    super_ptr = np.concatenate([[0], np.cumsum(counts * left)]).astype(np.int64)
+    new_id = np.append(np.cumsum(kept) - 1, -1).astype(np.int32)  # the last one is for dropped nodes
+    cluster, chosen = assignment.cluster, assignment.representative
+    assignment = replace(
+        assignment,
+        super_ptr=super_ptr,
+        cluster=None if cluster is None else new_id[cluster],
+        representative=None if chosen is None else chosen[kept],
+    )
+    rows = np.concatenate([[0], np.cumsum(np.diff(block.indptr)[kept])]).astype(np.int64)
+    entries = np.repeat(kept, np.diff(block.indptr))
+    weight = None if block.weight is None else block.weight[entries]
+    return assignment, BlockCSR(rows, new_id[block.indices[entries]], weight, super_ptr)
+
+
+def _nothing(block: BlockCSR, spec: LevelSpec, length: int) -> list[Step]:
+    """The levels of a failed graph: every node dropped, nothing left. They are of the method's own kind, so that
+    a block where every graph failed fits to the others."""
     empty = BlockCSR.concat([])
-    empty = BlockCSR(empty.indptr, empty.indices, None, np.zeros(2, np.int64))
-    return [
-        (Assignment("hard", np.zeros(2, np.int64), np.full(nodes, -1, np.int32)), empty)
-        for nodes in [block.num_nodes] + [0] * (length - 1)
-    ]
+    try:
+        kind = assign_level(empty, spec, Draw())  # no graphs: tells the arrays and their widths
+    except _GRAPH_TROUBLE:
+        kind = Assignment("hard", np.zeros(1, np.int64), np.zeros(0, np.int32))
+    gone = BlockCSR(empty.indptr, empty.indices, None, np.zeros(2, np.int64))
+    steps = []
+    for nodes in [block.num_nodes] + [0] * (length - 1):
+        assignment = Assignment(
+            kind.kind,
+            np.zeros(2, np.int64),
+            None if kind.cluster is None else np.full(nodes, -1, np.int32),
+            soft=None if kind.soft is None else np.zeros((nodes, kind.soft.shape[1]), np.float32),
+            theta=None if kind.theta is None else np.zeros((nodes, kind.theta.shape[1]), np.float32),
+            representative=None if kind.representative is None else np.zeros(0, np.int32),
+        )
+        steps.append((assignment, gone))
+    return steps

@@ -31,57 +31,102 @@ def graph_shape(indptr, indices, weight, weighted, node_ptr):
     isolated = np.zeros(graphs, np.int32)
     symmetric = np.ones(graphs, np.bool_)
     total = np.zeros(graphs, np.float64)
-    parent = np.arange(indptr.shape[0] - 1)
-    linked = np.zeros(indptr.shape[0] - 1, np.bool_)
-    # Rows are visited in ascending order, so the entries of row c that point back are met in their own
-    # order: cursor[c] is the next of them.
-    cursor = indptr[:-1].copy()
+    nodes = indptr.shape[0] - 1
+    parent = np.arange(nodes)
+    # Rows are visited in ascending order, so the entries of row c that point to later rows are met from there in
+    # their own order: cursor[c] is the next of them. Every entry below the diagonal must find its partner.
+    cursor = np.empty(nodes, np.uint64)
     for g in range(graphs):
         first, last = node_ptr[g], node_ptr[g + 1]
-        joined = 0
+        joined, lonely, below, above = 0, 0, 0, 0
         amount = 0.0
         same = True
         for row in range(first, last):
-            for entry in range(indptr[row], indptr[row + 1]):
-                column = np.int64(indices[entry])
+            root = row
+            start, stop = np.uint64(indptr[row]), np.uint64(indptr[row + 1])
+            entry = start
+            while entry < stop and indices[entry] < row:
+                column = np.uint64(indices[entry])
                 back = cursor[column]
-                cursor[column] = back + 1
+                cursor[column] = back + np.uint64(1)
+                same &= back < np.uint64(indptr[column + np.uint64(1)]) and indices[back] == row
                 if weighted:
-                    amount += weight[entry]
-                    same &= (
-                        back < indptr[column + 1] and indices[back] == row and weight[back] == weight[entry]
-                    )
-                else:
-                    same &= back < indptr[column + 1] and indices[back] == row
-                if column != row:
-                    linked[row] = True
-                    linked[column] = True
-                if column < row:
-                    joined += _join(parent, row, column)
+                    same &= same and weight[back] == weight[entry]
+                other = uf_find(parent, np.int64(column))
+                if other < root:
+                    parent[root] = other
+                    root = other
+                    joined += 1
+                elif root < other:
+                    parent[other] = root
+                    joined += 1
+                entry += np.uint64(1)
+            below += entry - start
+            lonely += entry == start
+            while entry < stop and indices[entry] == row:
+                entry += np.uint64(1)
+            cursor[row] = entry
+            above += stop - entry
+            lonely -= entry < stop and indices[start] >= row
+            if weighted:
+                for at in range(start, stop):
+                    amount += weight[at]
+        same &= below == above
         if not same:
-            for row in range(first, last):
-                for entry in range(indptr[row], indptr[row + 1]):
-                    joined += _join(parent, row, np.int64(indices[entry]))
-        lonely = 0
-        for node in range(first, last):
-            lonely += not linked[node]
+            joined, lonely = _loose(indptr, indices, parent, first, last, joined)
         components[g], isolated[g], symmetric[g] = last - first - joined, lonely, same
         total[g] = amount if weighted else indptr[last] - indptr[first]
     return components, isolated, symmetric, total
 
 
 @njit(cache=True, nogil=True)
-def _join(parent, one, other):
-    """Unite two nodes: 1 if they were apart."""
-    if uf_find(parent, one) == uf_find(parent, other):
-        return 0
-    uf_union(parent, one, other)
-    return 1
+def _loose(indptr, indices, parent, first, last, joined):
+    """Join over all edges of a graph that is not symmetric; count nodes without an edge to or from another node."""
+    linked = np.zeros(last - first, np.bool_)
+    for row in range(first, last):
+        for entry in range(indptr[row], indptr[row + 1]):
+            column = np.int64(indices[entry])
+            if column != row:
+                linked[row - first] = True
+                linked[column - first] = True
+                if uf_find(parent, row) != uf_find(parent, column):
+                    uf_union(parent, row, column)
+                    joined += 1
+    return joined, last - first - linked.sum()
+
+
+_SMALL = 128
+"""Whole numbers below this have their ``x log2 x`` in a table: degrees and volumes of small graphs."""
+
+
+@njit(cache=True, nogil=True)
+def _tables():
+    """``x log2 x`` and ``log2 x`` of small whole numbers, as the functions give them."""
+    product, plain = np.zeros(_SMALL), np.zeros(_SMALL)
+    for x in range(1, _SMALL):
+        plain[x] = math.log2(float(x))
+        product[x] = x * plain[x]
+    return product, plain
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _xlog(x):
-    return x * math.log2(x) if x > 0.0 else 0.0
+def _xlog(x, product):
+    if x <= 0.0:
+        return 0.0
+    if x < _SMALL:
+        whole = np.uint64(x)
+        if whole == x:
+            return product[whole]
+    return x * math.log2(x)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _log(x, plain):
+    if x < _SMALL:
+        whole = np.uint64(x)
+        if whole == x:
+            return plain[whole]
+    return math.log2(x)
 
 
 @njit(cache=True, nogil=True)
@@ -105,6 +150,7 @@ def cluster_flows(indptr, indices, weight, weighted, node_ptr, cluster, super_pt
     clusters = super_ptr[graphs]
     members = np.zeros(clusters, np.int32)
     out, into, own = np.zeros(clusters), np.zeros(clusters), np.zeros(clusters)
+    product, plain = _tables()
     for g in range(graphs):
         total, within, leaves, roots = 0.0, 0.0, 0.0, 0.0
         same = symmetric[g]
@@ -120,7 +166,7 @@ def cluster_flows(indptr, indices, weight, weighted, node_ptr, cluster, super_pt
                 if not same and other >= 0:
                     into[other] += value
             total += degree
-            leaves += _xlog(degree)
+            leaves += _xlog(degree, product)
             if mine >= 0:
                 members[mine] += 1
                 out[mine] += degree
@@ -136,9 +182,9 @@ def cluster_flows(indptr, indices, weight, weighted, node_ptr, cluster, super_pt
             counts[3, g] = max(counts[3, g], members[c])
             within += own[c]
             expected += out[c] * (out[c] if same else into[c])
-            volumes += _xlog(out[c])
+            volumes += _xlog(out[c], product)
             if out[c] > 0.0 and out[c] > own[c]:
-                inner += (out[c] - own[c]) * (scale - math.log2(out[c]))
+                inner += (out[c] - own[c]) * (scale - _log(out[c], plain))
         flows[0, g] = within
         flows[1, g] = expected
         flows[2, g] = scale - leaves / total if total > 0.0 else 0.0

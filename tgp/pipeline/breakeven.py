@@ -18,14 +18,13 @@ from tgp.store import StoreReader
 __all__ = ["measure_epoch"]
 
 BATCH_SIZE = 32
-BUDGET = 0.25
-"""Seconds to spend on a measurement."""
-
 LEAST = 4
-"""Batches to measure even where that takes longer."""
+"""Batches to read even where that takes longer."""
 
 
-def measure_epoch(path: str, names: list[str], online_seconds: float | None = None) -> dict[str, Any]:
+def measure_epoch(
+    path: str, names: list[str], online_seconds: float | None = None, budget: float = 0.25
+) -> dict[str, Any]:
     """Seconds per epoch to coarsen every batch anew, and to read the levels from the store.
 
     Batches are drawn from the whole store in a scattered order, as shuffled training does.
@@ -34,6 +33,7 @@ def measure_epoch(path: str, names: list[str], online_seconds: float | None = No
         path: the store.
         names: its hierarchies that count.
         online_seconds: time to coarsen all graphs where it is known and a sample would take too long.
+        budget: seconds for each of the measurements.
     """
     reader = StoreReader(path)
     total = reader.num_graphs
@@ -52,7 +52,7 @@ def measure_epoch(path: str, names: list[str], online_seconds: float | None = No
         for name in names:
             reader.gather_levels(ids, name)
 
-    tables, deadline = [], time.perf_counter() + BUDGET
+    tables, deadline = [], time.perf_counter() + budget
     for ids in batches:
         tables.append(reader.gather_graphs(ids, fields))
         if time.perf_counter() > deadline and len(tables) >= LEAST:
@@ -60,9 +60,9 @@ def measure_epoch(path: str, names: list[str], online_seconds: float | None = No
     batches = batches[: len(tables)]
     online_time = online_seconds
     if online_time is None:
-        batches, online_time = _timed(online, tables, batches)
-    opened, _ = _timed(read, batches, batches)  # opens shards, which an epoch does once
-    used, reading = _timed(read, opened, opened)
+        batches, online_time = _timed(online, tables, batches, budget)
+    opened, _ = _timed(read, batches, batches, budget)  # opens shards, which an epoch does once
+    used, reading = _timed(read, opened, opened, budget)
     measured, read_graphs = sum(map(len, batches)), sum(map(len, used))
     return {
         "online": online_time * (total / measured if online_seconds is None else 1.0),
@@ -73,7 +73,7 @@ def measure_epoch(path: str, names: list[str], online_seconds: float | None = No
 
 
 def _timed(
-    call: Callable[[Any], None], items: Sequence[Any], batches: Sequence[Any]
+    call: Callable[[Any], None], items: Sequence[Any], batches: Sequence[Any], budget: float
 ) -> tuple[list[Any], float]:
     """Call for each item until the budget is used up: the batches that were done, and the seconds."""
     call(items[0])  # once without the clock: first use costs more
@@ -82,6 +82,6 @@ def _timed(
     for item in items:
         call(item)
         done += 1
-        if time.perf_counter() - started > BUDGET:
+        if time.perf_counter() - started > budget:
             break
     return list(batches[:done]), time.perf_counter() - started

@@ -47,7 +47,8 @@ class CoarsenConfig:
         names: a name per hierarchy; default made from the schedule.
         only_levels: positions of the levels to store; a stored level then maps from the stored level before it.
         seed: seed of every random choice.
-        workers: worker processes.
+        workers: worker processes; default as many as cores can be used, units there are, and seconds of work are
+            expected. Small runs stay in this process.
         scheduler: address of a Dask scheduler, or its scheduler file.
         shard: ``(i, n)``: only the units ``i, i + n, i + 2n, ...``.
         profile: ``"fast"`` or ``"small"``; default that of an existing store, else fast.
@@ -69,7 +70,7 @@ class CoarsenConfig:
     names: tuple[str, ...] = ()
     only_levels: tuple[int, ...] | None = None
     seed: int = 0
-    workers: int = 1
+    workers: int | None = None
     scheduler: str | None = None
     shard: tuple[int, int] | None = None
     profile: str | None = None
@@ -103,7 +104,7 @@ class CoarsenConfig:
                 field="force",
                 hint="rebuild with --force --shard left out, or delete the store before the jobs start",
             )
-        if self.scheduler is not None and self.workers > 1:
+        if self.scheduler is not None and (self.workers or 1) > 1:
             raise InputError("choose workers of this machine or a scheduler, not both", field="scheduler")
 
     @property

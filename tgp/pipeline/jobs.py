@@ -10,13 +10,15 @@ from typing import Any
 
 import numpy as np
 
+from tgp.coarsen.methods import METHODS
 from tgp.coarsen.run import coarsen_safe
 from tgp.pipeline.keep import keep_levels, unfold
 from tgp.pipeline.source import slice_table, table_block, weight_type
 from tgp.ragged import BlockCSR, GraphTable
+from tgp.registry import Entry
 from tgp.store import FailureRecord, StoreWriter
 
-__all__ = ["HierarchyJob", "JobReport", "run_job", "topology", "warm_up"]
+__all__ = ["HierarchyJob", "JobReport", "know", "run_job", "topology", "warm_up"]
 
 _ONE_AT_A_TIME = threading.Lock()
 """Numba's own thread pool must not be entered by two threads at once (several threads of a Dask worker)."""
@@ -33,6 +35,7 @@ class HierarchyJob:
         graphs: the unit's graphs with ``edge_index`` and ``edge_weight`` only: attributes stay with the
             parent, which writes them itself.
         metrics: whether to compute quality figures.
+        methods: where the methods of its levels are found: a worker may not know those added at run time.
     """
 
     writer: StoreWriter
@@ -40,17 +43,19 @@ class HierarchyJob:
     name: str
     graphs: GraphTable
     metrics: bool = True
+    methods: tuple[Entry, ...] = ()
 
 
 @dataclass(frozen=True)
 class JobReport:
-    """What came of a job; ``engine_seconds`` is the share of coarsening alone."""
+    """What came of a job; ``engine_seconds`` is the share of coarsening alone, ``bytes`` the size of the file."""
 
     unit: int
     name: str
     num_graphs: int
     seconds: float
     engine_seconds: float
+    bytes: int
     failures: list[FailureRecord] = field(default_factory=list)
 
 
@@ -67,6 +72,7 @@ def topology(table: GraphTable, low: int, high: int) -> GraphTable:
 def run_job(job: HierarchyJob) -> JobReport:
     """Coarsen, measure, write."""
     started = time.perf_counter()
+    know(job.methods)
     wanted = job.writer.spec.hierarchy(job.name)
     schedule, lengths = unfold(wanted.schedule)
     block, dtype = table_block(job.graphs), weight_type(job.graphs)
@@ -82,16 +88,27 @@ def run_job(job: HierarchyJob) -> JobReport:
             metrics = hierarchy_metrics(block, hierarchy)
     first = job.writer.spec.bounds[job.unit]
     failures = [FailureRecord(first + f.graph, f.level, f.reason) for f in failed]
-    job.writer.write_hierarchy(
+    record = job.writer.write_hierarchy(
         job.unit, job.name, hierarchy, weight_dtype=dtype, metrics=metrics, failures=failures
     )
     seconds = time.perf_counter() - started
-    return JobReport(job.unit, job.name, block.num_graphs, seconds, engine_seconds, failures)
+    return JobReport(
+        job.unit, job.name, block.num_graphs, seconds, engine_seconds, record.shard.size, failures
+    )
 
 
-def warm_up(schedules: list[list[dict[str, Any]]], metrics: bool = True) -> float:
+def know(methods: tuple[Entry, ...]) -> None:
+    """Add methods to the table that this process does not have in it."""
+    for entry in methods:
+        METHODS.entries.setdefault(entry.alias, entry)
+
+
+def warm_up(
+    schedules: list[list[dict[str, Any]]], metrics: bool = True, methods: tuple[Entry, ...] = ()
+) -> float:
     """Compile (or load from the cache) what the schedules need, on a tiny graph; the seconds it took."""
     started = time.perf_counter()
+    know(methods)
     ring = np.arange(24)
     edges = np.stack([np.r_[ring, (ring + 1) % 24], np.r_[(ring + 1) % 24, ring]])
     block = BlockCSR.from_edge_index(edges, node_ptr=[0, 24])

@@ -76,6 +76,7 @@ class Summary:
         num_units: shards per part.
         units_done: parts written by this run.
         units_missing: parts that are still to be written.
+        workers: processes that worked; 1 also stands for this one.
         seconds: wall time of the run without opening the dataset and without compiling.
         open_seconds: time to open the dataset and digest it.
         compile_seconds: time to compile kernels or load them from the cache.
@@ -92,6 +93,7 @@ class Summary:
     num_units: int
     units_done: int = 0
     units_missing: int = 0
+    workers: int = 1
     seconds: float = 0.0
     open_seconds: float = 0.0
     compile_seconds: float = 0.0
@@ -123,8 +125,14 @@ class RunPlan:
     num_units: int
     pending: int
     """Parts to be written."""
+    workers: int
+    """Processes that would work."""
+    estimated_seconds: float
+    """Work of one core; a guess within a factor of three."""
     estimated_bytes: int
+    """Size of the finished store."""
     peak_memory: int
+    """Memory of all processes together."""
     profile: str
     up_to_date: bool
 

@@ -4,32 +4,37 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import Executor, as_completed
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tgp.coarsen.executor import run_units
-from tgp.coarsen.plan import Plan, plan_units
+from tgp.coarsen.methods import METHODS
+from tgp.coarsen.plan import COST_PER_SECOND, Plan, plan_units
 from tgp.coarsen.schedule import Schedule, parse_schedule
 from tgp.errors import InputError
 from tgp.pipeline.breakeven import BATCH_SIZE, measure_epoch
 from tgp.pipeline.config import DEFAULT_SHARD_SIZE, CoarsenConfig, hierarchy_name
-from tgp.pipeline.executors import open_executor
+from tgp.pipeline.cores import choose_workers
+from tgp.pipeline.estimate import attribute_bytes, peak_memory
+from tgp.pipeline.executors import Pool, given_executor, open_executor
 from tgp.pipeline.jobs import HierarchyJob, JobReport, run_job, topology, warm_up
 from tgp.pipeline.keep import fold
+from tgp.pipeline.progress import Meter, Step
 from tgp.pipeline.report import BreakEven, RunPlan, Summary, describe_manifest
 from tgp.pipeline.source import Source, open_source, slice_table
+from tgp.registry import Entry
 from tgp.store import HierarchySpec, StoreSpec, StoreWriter, Task, data_digest, read_spec
 from tgp.store import format as store_format
 
 __all__ = ["coarsen_dataset", "plan_run"]
 
-Progress = Callable[[str, int, int], None]
-"""Called with (stage, done, total)."""
+Progress = Callable[[Step], None]
+"""Told how far a run is."""
 
 
-def _ignore(stage: str, done: int, total: int) -> None:
+def _ignore(step: Step) -> None:
     pass
 
 
@@ -68,7 +73,7 @@ def coarsen_dataset(
         StoreMismatchError: the store was made from something else.
         DatasetError: the dataset cannot be opened.
     """
-    progress("opening the dataset", 0, 0)
+    progress(Step("opening the dataset"))
     prepared = _prepare(config)
     writer = StoreWriter.open(config.path, prepared.spec, force=config.force)
     if config.retry_failed:
@@ -77,9 +82,9 @@ def coarsen_dataset(
         return _summary(prepared, writer, "up to date")
     tasks = _my_tasks(writer.pending(), config.shard)
     if executor is not None:
-        return _run(prepared, writer, tasks, executor, None, progress, measure)
-    with open_executor(config) as (pool, in_flight):
-        return _run(prepared, writer, tasks, pool, in_flight, progress, measure)
+        return _run(prepared, writer, tasks, given_executor(executor), progress, measure)
+    with open_executor(config.scheduler, _workers(prepared, tasks)) as pool:
+        return _run(prepared, writer, tasks, pool, progress, measure)
 
 
 def plan_run(config: CoarsenConfig) -> RunPlan:
@@ -89,8 +94,8 @@ def plan_run(config: CoarsenConfig) -> RunPlan:
     writer = StoreWriter(config.path, spec)
     stored = read_spec(config.path)
     done = stored is not None and writer.is_complete and not config.force
-    parts = spec.num_units * (1 + len(spec.hierarchies))
-    pending = 0 if done else parts if stored is None or config.force else len(writer.pending())
+    todo = [] if done else _all_tasks(writer) if stored is None or config.force else writer.pending()
+    workers = _workers(prepared, todo)
     return RunPlan(
         path=str(config.path),
         dataset=prepared.source.description,
@@ -99,9 +104,11 @@ def plan_run(config: CoarsenConfig) -> RunPlan:
         num_edges=int(table.fields["edge_index"].ptr[-1]),
         hierarchies=[{"name": h.name, "levels": len(h.schedule), "seed": h.seed} for h in spec.hierarchies],
         num_units=spec.num_units,
-        pending=pending,
+        pending=len(todo),
+        workers=workers,
+        estimated_seconds=sum(_costs(prepared, todo)) / COST_PER_SECOND,
         estimated_bytes=prepared.plan.total_bytes,
-        peak_memory=prepared.plan.peak_bytes(config.workers) + _table_bytes(prepared.source),
+        peak_memory=peak_memory(prepared.plan, workers),
         profile=spec.profile,
         up_to_date=done,
     )
@@ -140,24 +147,45 @@ def _hierarchies(config: CoarsenConfig, schedules: Sequence[Schedule]) -> tuple[
 
 def _plan(config: CoarsenConfig, source: Source, schedules: Sequence[Schedule]) -> Plan:
     table = source.table
-    edges = table.fields.get("edge_index")
-    counts = np.zeros(table.num_graphs, np.int64) if edges is None else np.diff(edges.ptr)
-    extra = np.zeros(table.num_graphs, np.int64)
-    for name, entry in table.fields.items():
-        if name not in ("edge_index", "edge_weight"):
-            per_row = entry.values.nbytes // max(entry.values.shape[entry.axis], 1)
-            extra += per_row * np.diff(entry.ptr)
     return plan_units(
         np.diff(table.node_ptr),
-        counts,
+        np.diff(table.fields["edge_index"].ptr),
         schedules,
         shard_size=config.shard_size or DEFAULT_SHARD_SIZE,
-        extra_bytes=extra,
+        extra_bytes=attribute_bytes(table),
+        weighted="edge_weight" in table.fields,
+        metrics=config.metrics,
     )
 
 
-def _table_bytes(source: Source) -> int:
-    return sum(entry.values.nbytes for entry in source.table.fields.values())
+def _methods(prepared: _Prepared) -> tuple[Entry, ...]:
+    names = sorted({spec.method for schedule in prepared.schedules for spec in schedule})
+    return tuple(METHODS.entry(name) for name in names)
+
+
+def _costs(prepared: _Prepared, tasks: list[Task]) -> list[float]:
+    """Estimated work of each task: hierarchies of a unit share its estimate, its graphs take none."""
+    plan, spec = prepared.plan, prepared.spec
+    if plan.bounds == spec.bounds:
+        units = [cost / len(spec.hierarchies) for cost in plan.unit_cost]
+    else:  # the store was cut by other hierarchies
+        graphs = np.diff(spec.bounds) / spec.num_graphs / len(spec.hierarchies)
+        units = [float(cost) for cost in graphs * sum(plan.unit_cost)]
+    return [0.0 if task.part == store_format.GRAPHS else units[task.unit] for task in tasks]
+
+
+def _workers(prepared: _Prepared, tasks: list[Task]) -> int:
+    """Processes for these tasks: as many as asked for, else as many as they are worth."""
+    if any(entry.target.startswith("__main__:") for entry in _methods(prepared)):
+        return 1  # a method of the running script: no other process can import it
+    if prepared.config.workers is not None or prepared.config.scheduler is not None:
+        return prepared.config.workers or 1
+    work = [cost for cost in _costs(prepared, tasks) if cost]
+    return choose_workers(len(work), sum(work) / COST_PER_SECOND)
+
+
+def _all_tasks(writer: StoreWriter) -> list[Task]:
+    return [Task(unit, part) for unit in range(writer.spec.num_units) for part in writer.parts]
 
 
 def _my_tasks(tasks: list[Task], shard: tuple[int, int] | None) -> list[Task]:
@@ -185,25 +213,20 @@ def _run(
     prepared: _Prepared,
     writer: StoreWriter,
     tasks: list[Task],
-    executor: Executor,
-    in_flight: int | None,
+    pool: Pool,
     progress: Progress,
     measure: bool,
 ) -> Summary:
-    names = [h.name for h in writer.spec.hierarchies]
-    compiled = 0.0
-    if any(task.part in names for task in tasks):
-        progress("preparing kernels (compiled on first use, then cached)", 0, 0)
-        schedules = [h.schedule for h in writer.spec.hierarchies]
-        compiled = executor.submit(warm_up, schedules, prepared.config.metrics).result()
+    compiled = _warm_up(prepared, tasks, pool, progress)
     started = time.perf_counter()
-    done = len(tasks) - sum(task.part in names for task in tasks)
-    reports: list[JobReport] = []
-    progress("coarsening", done, len(tasks))
-    jobs = _jobs(prepared, writer, tasks)
-    for _, report in run_units(run_job, jobs, executor, in_flight=in_flight):
+    reports = []
+    meter = Meter(prepared.spec, tasks, _costs(prepared, tasks))
+    progress(meter.step())
+    jobs = _jobs(prepared, writer, meter)
+    for job, report in run_units(run_job, jobs, pool.executor, in_flight=pool.in_flight):
         reports.append(report)
-        progress("coarsening", done + len(reports), len(tasks))
+        meter.finished(Task(job.unit, job.name), report.bytes)
+        progress(meter.step())
     missing = writer.pending()
     if not missing:
         writer.publish()
@@ -214,28 +237,43 @@ def _run(
         summary,
         units_done=len(tasks),
         units_missing=len(missing),
+        workers=pool.processes,
         seconds=seconds,
         compile_seconds=compiled,
         graphs_per_second=graphs / seconds if graphs else None,
     )
     if measure and reports and not missing:
-        progress("measuring the break-even", 0, 0)
-        summary = replace(summary, break_even=_break_even(prepared, reports, executor, seconds))
+        progress(Step("measuring the break-even"))
+        summary = replace(summary, break_even=_break_even(prepared, reports, pool.executor, seconds))
     return summary
 
 
-def _jobs(prepared: _Prepared, writer: StoreWriter, tasks: list[Task]) -> Iterator[HierarchyJob]:
-    """Jobs of the hierarchies, unit by unit; the graphs of a unit are written here, while workers compute."""
+def _warm_up(prepared: _Prepared, tasks: list[Task], pool: Pool, progress: Progress) -> float:
+    """Start the workers and let each load what it needs; the seconds until the first is ready."""
+    if all(task.part == store_format.GRAPHS for task in tasks):
+        return 0.0
+    progress(Step("preparing kernels (compiled on first use, then cached)"))
+    schedules = [h.schedule for h in prepared.spec.hierarchies]
+    arguments = (schedules, prepared.config.metrics, _methods(prepared))
+    # All at once: a pool starts a process per call that finds none idle.
+    calls = [pool.executor.submit(warm_up, *arguments) for _ in range(pool.processes)]
+    return next(as_completed(calls)).result()
+
+
+def _jobs(prepared: _Prepared, writer: StoreWriter, meter: Meter) -> Iterator[HierarchyJob]:
+    """Jobs of the hierarchies, heaviest first; the graphs of a unit are written here, while workers compute."""
     table, bounds = prepared.source.table, writer.spec.bounds
     # Workers may have another working directory.
     elsewhere = StoreWriter(prepared.config.path.resolve(), writer.spec)
-    for task in tasks:
+    methods = _methods(prepared)
+    for task in meter.order():
         low, high = bounds[task.unit], bounds[task.unit + 1]
         if task.part == store_format.GRAPHS:
-            writer.write_graphs(task.unit, slice_table(table, low, high))
+            record = writer.write_graphs(task.unit, slice_table(table, low, high))
+            meter.finished(task, record.shard.size)
         else:
             graphs = topology(table, low, high)
-            yield HierarchyJob(elsewhere, task.unit, task.part, graphs, prepared.config.metrics)
+            yield HierarchyJob(elsewhere, task.unit, task.part, graphs, prepared.config.metrics, methods)
 
 
 def _break_even(
@@ -247,7 +285,9 @@ def _break_even(
     path = str(prepared.config.path.resolve())
     # Where one batch takes long, the run itself was measurement enough.
     slow = engine / graphs * min(BATCH_SIZE, prepared.spec.num_graphs) > 1.0
-    sample = executor.submit(measure_epoch, path, names, engine if slow else None).result()
+    # A hundredth of the run per measurement: to know when it pays should cost little beside it.
+    budget = min(0.25, max(0.02, seconds / 100))
+    sample = executor.submit(measure_epoch, path, names, engine if slow else None, budget).result()
     return BreakEven(spent=seconds, **sample)
 
 

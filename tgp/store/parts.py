@@ -102,16 +102,25 @@ class OpenPart:
         """Raise if the file was cut, replaced or written to since it was opened.
 
         Touching mapped bytes that a file no longer has would end the process (SIGBUS). What happens to a file
-        between this look and the reading that follows is not seen.
+        between this look and the reading that follows is not seen. A second writer of the same store puts the
+        same bytes in the place of a file: that is no change.
         """
-        if self._path is None:
+        if self._path is None or self._stamp is None:
             return
         try:
-            same = _stamp(self._path) == self._stamp
+            found = _stamp(self._path)
+            same = found == self._stamp or (found[1] != self._stamp[1] and self._is_twin())
         except OSError:
             same = False
         if not same:
             raise self.damaged("/", "was removed, replaced or cut while the store was being read")
+        self._stamp = found
+
+    def _is_twin(self) -> bool:
+        """Whether another file of that name is the one the manifest tells of."""
+        with self.files.open(self.record.file) as raw:
+            size = raw.seek(0, os.SEEK_END)
+            return size == self.record.size and ends_digest(raw, size) == self.record.ends
 
     def _hdf5(self, raw: Any) -> h5py.File:
         try:

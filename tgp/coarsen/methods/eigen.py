@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from tgp.coarsen.connect import ContractOptions, contract
 from tgp.coarsen.lowmodes import DENSE, Rows, graph_modes, row_sums, sums
-from tgp.coarsen.protocol import Draw, LevelMethod
+from tgp.coarsen.protocol import Draw, Expected, LevelMethod
 from tgp.errors import ParameterError
 from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.block import FloatArray, IndexArray, PtrArray
@@ -199,4 +199,11 @@ def cost(
     return np.asarray(np.where(nodes > params.k, work, 1.0) + 10.0 * (nodes + edges), np.float64)
 
 
-METHOD = LevelMethod("eigen", EigenParams, assign, connect, cost=cost)
+METHOD = LevelMethod(
+    "eigen",
+    EigenParams,
+    assign,
+    connect,
+    cost=cost,
+    expected=Expected(fixed_k=True, weighted=True, scratch=2000.0),
+)

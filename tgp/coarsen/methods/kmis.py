@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.coarsen.connect import ContractOptions, ReduceOp, contract
-from tgp.coarsen.protocol import Draw, LevelMethod
+from tgp.coarsen.protocol import Draw, Expected, LevelMethod
 from tgp.coarsen.threads import over_ranges
 from tgp.errors import InputError, ParameterError
 from tgp.ragged import Assignment, BlockCSR
@@ -206,4 +206,4 @@ def _check_heuristic(heuristic: object) -> None:
         )
 
 
-METHOD = LevelMethod("kmis", KMISParams, assign, connect)
+METHOD = LevelMethod("kmis", KMISParams, assign, connect, expected=Expected(0.4, 0.4))

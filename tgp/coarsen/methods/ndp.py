@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.coarsen.kron import check_threshold, kron, simple_graph
-from tgp.coarsen.protocol import Draw, LevelMethod
+from tgp.coarsen.protocol import Draw, Expected, LevelMethod
 from tgp.ragged import Assignment, BlockCSR
 
 __all__ = ["METHOD", "NDPParams", "random_cut"]
@@ -76,4 +76,6 @@ def cost(
     return 40.0 * (nodes + edges).astype(np.float64)
 
 
-METHOD = LevelMethod("ndp", NDPParams, assign, connect, cost=cost)
+METHOD = LevelMethod(
+    "ndp", NDPParams, assign, connect, cost=cost, expected=Expected(0.5, 0.75, weighted=True, scratch=500.0)
+)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.coarsen.connect import ContractOptions
-from tgp.coarsen.protocol import Draw, LevelMethod
+from tgp.coarsen.protocol import Draw, Expected, LevelMethod
 from tgp.coarsen.soft import soft_connect
 from tgp.errors import ParameterError
 from tgp.ragged import Assignment, BlockCSR
@@ -121,4 +121,11 @@ def cost(
     return np.asarray(sweeps * (edges * params.k + nodes * params.k**2) / 4.0 + nodes, np.float64)
 
 
-METHOD = LevelMethod("nmf", NMFParams, assign, connect, cost=cost)
+METHOD = LevelMethod(
+    "nmf",
+    NMFParams,
+    assign,
+    connect,
+    cost=cost,
+    expected=Expected(fixed_k=True, weighted=True, scratch=250.0),
+)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tgp.coarsen.protocol import Draw, LevelMethod
+from tgp.coarsen.protocol import Draw, Expected, LevelMethod
 from tgp.ragged import Assignment, BlockCSR
 
 __all__ = ["METHOD", "NoPoolParams"]
@@ -28,4 +28,4 @@ def connect(block: BlockCSR, assignment: Assignment, params: NoPoolParams) -> Bl
     return block
 
 
-METHOD = LevelMethod("nopool", NoPoolParams, assign, connect)
+METHOD = LevelMethod("nopool", NoPoolParams, assign, connect, expected=Expected(1.0, 1.0))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tgp.coarsen.connect import ContractOptions, ReduceOp, contract
-from tgp.coarsen.protocol import Draw, LevelMethod
+from tgp.coarsen.protocol import Draw, Expected, LevelMethod
 from tgp.errors import ParameterError
 from tgp.ragged import Assignment, BlockCSR
 
@@ -69,4 +69,4 @@ def connect(block: BlockCSR, assignment: Assignment, params: RandomParams) -> Bl
     return contract(block, assignment, params.options())
 
 
-METHOD = LevelMethod("random", RandomParams, assign, connect)
+METHOD = LevelMethod("random", RandomParams, assign, connect, expected=Expected(0.5, 0.9))

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.coarsen.connect import ContractOptions, ReduceOp, contract
-from tgp.coarsen.protocol import Draw, LevelMethod
+from tgp.coarsen.protocol import Draw, Expected, LevelMethod
 from tgp.coarsen.threads import over_ranges
 from tgp.errors import GraphError
 from tgp.ragged import Assignment, BlockCSR
@@ -263,4 +263,12 @@ def _cost(
     return cost
 
 
-METHOD = LevelMethod("sep", SEPParams, assign, connect, assign_levels, _cost)
+METHOD = LevelMethod(
+    "sep",
+    SEPParams,
+    assign,
+    connect,
+    assign_levels,
+    _cost,
+    Expected(0.3, 0.3, weighted=True, scratch=450.0),
+)
