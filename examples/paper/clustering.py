@@ -82,7 +82,7 @@ class SparseARMA(ARMAConv):
         weights = torch.cat([self.init_weight[0], self.root_weight[0][0], self.root_weight[1][0]], dim=1)
         first, root, skip = (x @ weights).split(self.out_channels, dim=1)
         out = self.act(adj @ first + root + self.bias[0].flatten())
-        return adj @ (out @ self.weight[0][0]) + skip + self.bias[1].flatten()
+        return self.act(adj @ (out @ self.weight[0][0]) + skip + self.bias[1].flatten())
 
 
 class ClusteringNet(torch.nn.Module):
