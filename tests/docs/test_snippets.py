@@ -134,10 +134,11 @@ def test_page(page, desk, monkeypatch, capsys):
     module = types.ModuleType(name)  # a module, so that classes of the page have a home
     monkeypatch.setitem(sys.modules, name, module)
     for block in blocks(page):
-        assert block.language in {"python", *SHELL, *PLAIN}, f"{block}: language {block.language!r}"
         if block.note.startswith("not run: "):
             assert len(block.note) > 15, f"{block}: say why"
-        elif block.note.startswith("saved as "):
+            continue
+        assert block.language in {"python", *SHELL, *PLAIN}, f"{block}: language {block.language!r}"
+        if block.note.startswith("saved as "):
             Path(block.note.removeprefix("saved as ")).write_text(block.code)
         elif block.language == "python":
             # Blank lines in front, so that an error names the line of the page.
@@ -147,10 +148,24 @@ def test_page(page, desk, monkeypatch, capsys):
 
 
 def test_nothing_is_missed():
-    """Fences that the pattern does not see, such as indented ones, would not run."""
+    """Fences that the pattern does not see, and code set off by spaces, would not run."""
     for page in PAGES:
         text = (ROOT / page).read_text()
         assert len(re.findall(r"^\s*```", text, flags=re.M)) == 2 * len(FENCE.findall(text)), page
+        assert re.findall(r"^    (?:tgp|pip|python|make) .*", FENCE.sub("", text), flags=re.M) == [], page
+
+
+def test_commands_in_sentences_exist():
+    """What stands in a sentence is not run, but names commands and options that there are."""
+    reference = (ROOT / "docs/reference/commands.md").read_text()
+    helps = dict(re.findall(r"^## tgp (\w+)\n(.*?)(?=^## |\Z)", reference, flags=re.M | re.S))
+    for page in PAGES:
+        for words in re.findall(r"`tgp ([a-z]\w*[^`]*)`", FENCE.sub("", (ROOT / page).read_text())):
+            for part in words.split(" | "):
+                name = part.split()[0]
+                assert name in helps or part.isupper(), f"{page}: tgp {words}"
+                unknown = [o for o in re.findall(r"(?<!\S)--[a-z-]+", part) if o not in helps[name]]
+                assert not unknown, f"{page}: tgp {words} has {unknown}"
 
 
 def test_pages_with_a_test_of_their_own():
