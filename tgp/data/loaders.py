@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -10,8 +12,9 @@ from torch_geometric.data.data import BaseData
 from torch_geometric.loader.dataloader import Collater
 
 from tgp.data.batch import PooledBatch
-from tgp.data.pack import Packed, pack
+from tgp.data.pack import Packed
 from tgp.data.sampler import PoolBatchSampler, size_table
+from tgp.data.slots import InSlot, Slots, forget
 from tgp.errors import InputError
 
 __all__ = ["PoolCollater", "PoolDataLoader"]
@@ -51,14 +54,25 @@ class PoolCollater(Collater):
 
 
 class _WorkerCollater:
-    """In a worker process, packs the batch into one shared buffer."""
+    """In a worker process, puts the batch into one piece of shared memory."""
 
-    def __init__(self, collater: PoolCollater) -> None:
+    def __init__(self, collater: PoolCollater, owner: int = 0, slots: int = 0) -> None:
         self.collater = collater
+        self.owner = owner
+        self.limit = slots
+        self._slots: Slots | None = None
 
     def __call__(self, batch: Any) -> Any:
         joined = self.collater(batch)
-        return joined if get_worker_info() is None else pack(joined, shared=True)
+        worker = get_worker_info()
+        if worker is None:
+            return joined
+        if self._slots is None:
+            self._slots = Slots(self.owner, worker.id, self.limit)
+        return self._slots.pack(joined)
+
+
+_iterators = itertools.count(1)
 
 
 class PoolDataLoader(DataLoader):
@@ -108,9 +122,8 @@ class PoolDataLoader(DataLoader):
         kwargs.pop("collate_fn", None)
         self.follow_batch = follow_batch
         self.exclude_keys = exclude_keys
-        collater = PoolCollater(dataset, follow_batch, exclude_keys)
-        workers = kwargs.get("num_workers", 0)
-        kwargs["collate_fn"] = _WorkerCollater(collater) if workers else collater
+        self._collater = PoolCollater(dataset, follow_batch, exclude_keys)
+        kwargs["collate_fn"] = self._collater
         budget = {"max_nodes": max_nodes, "max_edges": max_edges, "bucket_size": bucket_size}
         self.pool_sampler: PoolBatchSampler | None = None
         if _chooses_itself(dataset, batch_size, kwargs, budget, world_size):
@@ -135,6 +148,17 @@ class PoolDataLoader(DataLoader):
         self.__dict__["batch_size"] = batch_size
         self.__dict__["drop_last"] = self.pool_sampler.drop_last
 
+    def _get_iterator(self) -> Any:
+        """Torch's hook: every set of workers gets slots of its own."""
+        if not self.num_workers:
+            return super()._get_iterator()
+        owner = next(_iterators)
+        # As many batches of a worker as can be under way, and one that is being copied out.
+        self.collate_fn = _WorkerCollater(self._collater, owner, (self.prefetch_factor or 2) + 1)
+        iterator = super()._get_iterator()
+        weakref.finalize(iterator, forget, owner).atexit = False
+        return iterator
+
     def __iter__(self) -> Iterator[Any]:
         source = super().__iter__()
         return self._received(source)
@@ -144,7 +168,7 @@ class PoolDataLoader(DataLoader):
         for item in source:
             if sampler is not None:
                 sampler.advance()
-            yield item.unpack() if isinstance(item, Packed) else item
+            yield item.unpack() if isinstance(item, (Packed, InSlot)) else item
 
     def set_epoch(self, epoch: int) -> None:
         """Start the next iteration at the beginning of this epoch."""

@@ -18,7 +18,7 @@ from torch_geometric.data.data import BaseData
 from tgp.data.build import clone_with
 from tgp.select.base_select import SelectOutput
 
-__all__ = ["Packed", "pack"]
+__all__ = ["Packed", "Packer", "pack"]
 
 _ALIGN = 64
 """Bytes between the starts of arrays: a cache line, and a multiple of every item size."""
@@ -78,13 +78,17 @@ def pack(value: Any, *, shared: bool = False) -> Packed:
         value: what to pack.
         shared: put the buffer in shared memory, for sending to another process.
     """
-    writer = _Writer()
+    writer = Packer()
     tree = writer.plan(value)
     return Packed(writer.write(shared), tree)
 
 
-class _Writer:
-    """First lays out all tensors, then copies them in one go."""
+class Packer:
+    """First lays out all tensors, then copies them in one go.
+
+    Attributes:
+        size: bytes that the tensors laid out so far need.
+    """
 
     def __init__(self) -> None:
         self.size = 0
@@ -92,6 +96,7 @@ class _Writer:
         self.tensors: list[tuple[_View, Tensor]] = []
 
     def plan(self, value: Any) -> Any:
+        """Lay out the tensors of a value; returns its description."""
         if isinstance(value, Tensor):
             return self._tensor(value)
         if isinstance(value, SelectOutput):
@@ -130,15 +135,20 @@ class _Writer:
         return _Graph(bases, {name: self.plan(v) for name, v in store._mapping.items()}, hidden)
 
     def write(self, shared: bool) -> Tensor:
+        """All tensors in a new buffer."""
         if shared and self.size:
             storage = torch.UntypedStorage._new_shared(self.size, device="cpu")
             buffer = torch.empty(0, dtype=torch.uint8).set_(storage)
         else:
             buffer = torch.empty(self.size, dtype=torch.uint8)
+        self.fill(buffer)
+        return buffer
+
+    def fill(self, buffer: Tensor) -> None:
+        """Copy all tensors into a buffer of at least :attr:`size` bytes that starts at a whole number of items."""
         reader = _Reader(buffer)
         for view, tensor in self.tensors:
             reader.tensor(view).copy_(tensor)
-        return buffer
 
 
 class _Reader:
@@ -146,15 +156,17 @@ class _Reader:
 
     def __init__(self, buffer: Tensor) -> None:
         self.buffer = buffer
-        self.bases: dict[torch.dtype, tuple[Tensor, int]] = {}
+        self.bases: dict[torch.dtype, tuple[Tensor, int, int]] = {}
         self.made: dict[int, Tensor] = {}
 
     def tensor(self, view: _View) -> Tensor:
         base = self.bases.get(view.dtype)
         if base is None:
             typed = self.buffer.view(view.dtype)
-            base = self.bases[view.dtype] = (typed, typed.element_size())
-        return base[0].as_strided(view.shape, _strides(view.shape), view.offset // base[1])
+            base = self.bases[view.dtype] = (typed, typed.element_size(), typed.storage_offset())
+        start = base[2] + view.offset // base[1]
+        # ".data": a change in place of one tensor is not to count as a change of all others of the batch.
+        return base[0].as_strided(view.shape, _strides(view.shape), start).data
 
     def read(self, tree: Any) -> Any:
         kind = type(tree)
