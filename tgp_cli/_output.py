@@ -14,6 +14,9 @@ __all__ = ["Output", "human_bytes", "human_count", "human_ratio", "human_seconds
 
 Row = Sequence[Any]
 
+MOST_PARTS = 4
+"""A table that is broken into more parts than this is easier to read as lists."""
+
 
 class Output:
     """Results go to stdout, messages to stderr.
@@ -75,8 +78,8 @@ class Output:
             rows: cells, already formatted or plain values.
             title: a line above the table.
             right: numbers of the right-aligned columns.
-            keys: so many first columns are repeated where a narrow terminal takes the others in several parts;
-                0 lets the cells wrap instead.
+            keys: so many first columns name a row. They are repeated where a narrow terminal takes the others in
+                several parts; where it would take many, every row becomes a list. 0 lets the cells wrap.
         """
         cells = [["-" if v is None else str(v) for v in row] for row in rows]
         if sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
@@ -112,7 +115,11 @@ class Output:
         from rich.text import Text
 
         console = Console()
-        for part in _parts(columns, cells, keys, console.width):
+        parts = _parts(columns, cells, keys, console.width)
+        if len(parts) > MOST_PARTS:
+            _lists(columns, cells, title, keys)
+            return
+        for part in parts:
             table = Table(
                 title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, title_style="bold"
             )
@@ -125,9 +132,10 @@ class Output:
 
 def _parts(columns: Sequence[str], cells: Sequence[Sequence[str]], keys: int, width: int) -> list[list[int]]:
     """Numbers of the columns of each part of a table that is too wide for the terminal."""
-    gap = 2
+    width -= 2  # the rule reaches beyond the first and the last column
+    gap = 3
     widths = [gap + max(len(text) for text in column) for column in zip(columns, *cells, strict=True)]
-    if not keys or sum(widths) <= width:
+    if not keys or sum(widths) - gap <= width:
         return [[*range(len(columns))]]
     first = [*range(keys)]
     parts: list[list[int]] = []
@@ -135,10 +143,21 @@ def _parts(columns: Sequence[str], cells: Sequence[Sequence[str]], keys: int, wi
     for i in range(keys, len(columns)):
         if not parts or widths[i] > room:
             parts.append([*first])
-            room = width - sum(widths[:keys])
+            room = width + gap - sum(widths[:keys])
         parts[-1].append(i)
         room -= widths[i]
     return parts
+
+
+def _lists(columns: Sequence[str], cells: Sequence[Sequence[str]], title: str | None, keys: int) -> None:
+    if title:
+        print(title)
+    width = max(len(name) for name in columns[keys:])
+    for row in cells:
+        print(" ".join(text for text in row[:keys] if text))
+        for name, text in zip(columns[keys:], row[keys:], strict=True):
+            if text not in ("", "-"):
+                print(f"  {name.ljust(width)}  {text}".rstrip())
 
 
 def _plain(value: Any) -> Any:

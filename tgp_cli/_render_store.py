@@ -75,8 +75,11 @@ def show_store(out: Output, view: StoreView) -> None:
         )
         rows += [(hierarchy.name, *_row(level)) for level in hierarchy.levels]
     columns, rows = _with_spectral(view, rows)
+    right = range(3, len(columns) - 3)
+    if not any(row[-1] for row in rows):  # nothing stalls
+        columns, rows = columns[:-1], [row[:-1] for row in rows]
     out.line()
-    out.table(columns, rows, right=range(3, len(columns) - 3), keys=3)
+    out.table(columns, rows, right=right, keys=3)
     if view.spectral is not None:
         looked = min(view.spectral["sample"], view.num_graphs)
         out.line(

@@ -111,6 +111,9 @@ def run(arguments: Sequence[str]) -> int:
 def main() -> None:
     """Console entry point."""
     catch_signals()
+    if sys.stdout is not None and sys.stdout.errors == "strict":
+        # File names need not be text; one that cannot be printed is shown escaped, as on stderr.
+        sys.stdout.reconfigure(errors="backslashreplace")
     interrupted: list[int] = []
     # Registered first, so it runs last: after worker pools and their semaphores are gone.
     atexit.register(_skip_teardown, interrupted)

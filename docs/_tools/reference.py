@@ -104,6 +104,8 @@ API: dict[str, tuple[str, str, list[str]]] = {
             "tgp.pipeline.run",
             "tgp.pipeline.source",
             "tgp.pipeline.inspection",
+            "tgp.pipeline.spectral",
+            "tgp.pipeline.thresholds",
             "tgp.pipeline.compare",
             "tgp.pipeline.export",
             "tgp.pipeline.jobs",

@@ -56,11 +56,12 @@ class Inspector:
 
     def walk(self, group: Any, prefix: str, depth: int) -> None:
         self.groups[prefix] = self.attributes(group, prefix)
+        links = group.links
         for raw in group:
             path = f"{prefix}/{raw.decode('utf-8', 'replace')}"
             if len(self.arrays) + len(self.groups) >= fmt.MAX_OBJECTS:
                 raise self.refuse(path, f"is one object too many; a file holds at most {fmt.MAX_OBJECTS}")
-            if group.links.get_info(raw).type != h5py.h5l.TYPE_HARD:
+            if links.get_info(raw).type != h5py.h5l.TYPE_HARD:
                 raise self.refuse(path, "is a soft or external link; only data inside the file is read")
             found = h5py.h5o.open(group, raw)
             if isinstance(found, h5py.h5d.DatasetID):
@@ -124,14 +125,15 @@ class Inspector:
             name = attribute.name.decode("utf-8", "replace")
             kind = attribute.get_type()
             text = isinstance(kind, h5py.h5t.TypeStringID) and not kind.is_variable_str()
+            size = kind.get_size()
             if (
-                attribute.get_storage_size() > fmt.MAX_ATTRIBUTE_BYTES
-                or attribute.get_space().get_simple_extent_type() != h5py.h5s.SCALAR
-                or not (text or (kind.get_class() == h5py.h5t.INTEGER and kind.get_size() == 8))
+                size > fmt.MAX_ATTRIBUTE_BYTES
+                or attribute.get_storage_size() != size  # exactly one value
+                or not (text or (size == 8 and kind.get_class() == h5py.h5t.INTEGER))
             ):
                 raise self.refuse(f"{path}@{name}", "must be one integer or one string of fixed length")
             # Stating the type is half the price of asking h5py for it, and there are hundreds per shard.
-            value = np.empty((), f"S{kind.get_size()}" if text else np.int64)
+            value = np.empty((), f"S{size}" if text else np.int64)
             attribute.read(value, kind if text else h5py.h5t.NATIVE_INT64)
             found[name] = bytes(value[()]).decode("utf-8", "replace") if text else int(value)
         return found

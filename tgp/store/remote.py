@@ -186,7 +186,7 @@ class RemoteFiles:
 def _lost_connection(error: BaseException) -> BaseException | None:
     """The network error behind a file that was not found: HTTP file systems report both alike."""
     client = sys.modules.get("aiohttp")
-    kinds = (ConnectionError, *((client.ClientConnectionError,) if client else ()))
+    kinds: tuple[type[BaseException], ...] = (ConnectionError, *((client.ClientConnectionError,) if client else ()))
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, kinds):

@@ -83,7 +83,7 @@ def command(
 def _reject(what: str, **given: Any) -> None:
     """Options that would be ignored are a mistake."""
     for name, value in given.items():
-        if value not in (None, False, []):
+        if value is not None and value is not False and value != []:
             raise typer.BadParameter(f"--{name.replace('_', '-')} has no meaning with {what}")
 
 

@@ -31,14 +31,13 @@ def command(
 
     Compares the digest of every file, the structure of every array and the meaning of its numbers.
     """
-    from tgp.pipeline.places import parse_place, store_files
-    from tgp.store import verify_store
+    from tgp.pipeline.places import parse_place, verify_place
 
     place = parse_place(store)
     output = Output(json=json, quiet=quiet)
     with Progress(output) as progress:
         progress("checking files", 0, 0)
-        findings = verify_store(store_files(place))
+        findings = verify_place(place)
         if (deep or sample or every) and not findings:
             from tgp.pipeline.recheck import DEFAULT_SAMPLE, recheck
 
@@ -53,5 +52,9 @@ def _show(out: Output, path: str, findings: list[Finding]) -> None:
         out.line(f"{path} is sound.")
         return
     rows = [(f.shard, f.field, f.graph, f.message) for f in findings]
-    out.table(("file", "field", "graph", "what is wrong"), rows, title=f"{path}: {len(findings)} findings")
+    out.table(
+        ("file", "field", "graph", "what is wrong"),
+        rows,
+        title=f"{path}: {len(findings)} finding{'s' * (len(findings) > 1)}",
+    )
     out.message("Hint: run the 'tgp coarsen' command that made the store with --force to write it anew.")
