@@ -38,6 +38,7 @@ SETTINGS = {
     "lr": 5e-4,
     "patience": 500,
     "scheduler": "plateau, factor 0.1, patience 10",
+    "least_lr": 1e-7,
     "batched": False,
     "features": "as loaded",
 }
@@ -141,19 +142,19 @@ def train(data: Data, cell: Cell) -> dict[str, float]:
     net = ClusteringNet(cell.pooler, data.num_features, int(data.y.max()) + 1, settings)
     optimizer = torch.optim.Adam(net.parameters(), lr=settings["lr"], fused=True)
     scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)
-    best, waited, epochs = float("inf"), 0, 0
-    while epochs < settings["epochs"] and waited <= settings["patience"]:
+    best, waited, epochs, rate = float("inf"), 0, 0, settings["lr"]
+    # below the least rate 2000 epochs move no weight by more than 0.0002
+    while epochs < settings["epochs"] and waited <= settings["patience"] and rate > settings["least_lr"]:
         optimizer.zero_grad()
         _, loss = net(x, adj, data)
         loss.backward()
         optimizer.step()
         scheduler.step(loss.item())
         best, waited = (loss.item(), 0) if loss.item() < best else (best, waited + 1)
-        epochs += 1
+        epochs, rate = epochs + 1, optimizer.param_groups[0]["lr"]
     with torch.no_grad():
         assignment, _ = net.eval()(x, adj, data)
     clusters = assignment.argmax(-1)
-    rate = optimizer.param_groups[0]["lr"]
     found = {"epochs": epochs, "loss": best, "clusters": clusters.unique().numel(), "last_lr": rate}
     return {"value": round(100 * nmi(clusters, data.y), 2), **found}
 
