@@ -17,6 +17,7 @@ from tgp.select import EdgeContractionSelect
 CASES = {
     "topk": {},
     "topk_min_score": {"min_score": 0.05},
+    "sag": {},
     "asap": {},
     # Softmax scores tie at every leaf, and 1.0.2 leaves ties to an unstable sort.
     "ec_tanh": {"edge_score_method": EdgeContractionSelect.compute_edge_score_tanh},
@@ -56,17 +57,17 @@ def main() -> None:
         pooler = get_pooler(case.partition("_")[0], in_channels=6, k=4, ratio=0.5, **options).eval()
         for name, value in pooler.state_dict().items():
             arrays[f"{case}/state/{name}"] = value.numpy()
+        weight = None if case == "sag" else data["edge_weight"]  # its convolution did not see weights
         with torch.no_grad():
-            out = pooler(
-                x=data["x"], adj=data["edge_index"], edge_weight=data["edge_weight"], batch=data["batch"]
-            )
+            out = pooler(x=data["x"], adj=data["edge_index"], edge_weight=weight, batch=data["batch"])
         s = out.so.s.to_dense() if out.so.s.is_sparse else out.so.s
         arrays[f"{case}/x"], arrays[f"{case}/s"] = out.x.numpy(), s.numpy()
         if out.edge_index.is_floating_point():
             arrays[f"{case}/adj"] = out.edge_index.numpy()
         else:
             arrays[f"{case}/edge_index"] = out.edge_index.numpy()
-            arrays[f"{case}/edge_weight"] = out.edge_weight.numpy()
+            ones = torch.ones(out.edge_index.size(1))
+            arrays[f"{case}/edge_weight"] = (ones if weight is None else out.edge_weight).numpy()
         for name, value in (out.loss or {}).items():
             arrays[f"{case}/loss/{name}"] = np.asarray(float(value))
     np.savez_compressed(sys.argv[1], **arrays)

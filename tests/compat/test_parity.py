@@ -13,7 +13,7 @@ with np.load(Path(__file__).with_name("release_1_0_2.npz")) as _file:
     RECORDED = {name: torch.from_numpy(_file[name]) for name in _file.files}
 DATA = {name.partition("/")[2]: value for name, value in RECORDED.items() if name.startswith("data/")}
 CASES = sorted({name.partition("/")[0] for name in RECORDED} - {"data"})
-PERMUTED = ("asap", "maxcut", "topk")
+PERMUTED = ("asap", "maxcut", "sag", "topk")
 
 
 def part(case, kind):
@@ -31,14 +31,14 @@ def run():
             options["edge_score_method"] = EdgeContractionSelect.compute_edge_score_tanh
         pooler = get_pooler(case.partition("_")[0], in_channels=6, k=4, ratio=0.5, **options).eval()
         pooler.load_state_dict(part(case, "state"), strict=True)
-        return pooler(
-            x=DATA["x"], adj=DATA["edge_index"], edge_weight=DATA["edge_weight"], batch=DATA["batch"]
-        )
+        weight = None if case == "sag" else DATA["edge_weight"]
+        return pooler(x=DATA["x"], adj=DATA["edge_index"], edge_weight=weight, batch=DATA["batch"])
 
     return pooled
 
 
 def dense(edge_index, edge_weight, size):
+    edge_weight = torch.ones(edge_index.size(1)) if edge_weight is None else edge_weight
     return torch.zeros(size, size).index_put(tuple(edge_index), edge_weight, accumulate=True)
 
 

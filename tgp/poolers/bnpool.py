@@ -24,12 +24,14 @@ from tgp.utils.losses.reconstruct import (
     sparse_bce_reconstruction_loss,
 )
 from tgp.utils.ops.connectivity import connectivity_to_edge_index
+from tgp.utils.ops.products import EdgeMatrix
 from tgp.utils.ops.sampling import batched_negative_edge_sampling, negative_edge_sampling
 from tgp.utils.signature import pass_on
 from tgp.utils.typing import LiftType, SinvType
 
 __all__ = ["BNPool"]
 
+_SIZE_CLASSES = 4
 EXACT_PAIRS = 2**22
 """Up to this many (padded) node pairs a flat batch is reconstructed exactly; beyond it pairs are sampled."""
 
@@ -172,14 +174,14 @@ class BNPool(MLPPooling):
         rows, graph = view.rows()
         # Edge weights say how strong an edge is, not how likely: every entry counts once, as an edge.
         source, target, _, _ = view.merged()
-        positive = self._entropy(rows, source, target, 1.0)
-        count = view.s.new_zeros(view.num_graphs)
-        num_edges = count.index_add(0, graph[source], torch.ones_like(positive))
-        on_edges = count.index_add(0, graph[source], positive)
+        logits = self._logits(rows, source, target)
+        count, owner = view.s.new_zeros(view.num_graphs), graph.index_select(0, source)
+        num_edges = count.index_add(0, owner, torch.ones_like(logits))
+        on_edges = count.index_add(0, owner, F.softplus(-logits))
         non_edges = (view.counts.square() - num_edges).clamp(min=1)
         if exact:
             total = self._all_pairs_as_non_edges(view)
-            off_edges = total - count.index_add(0, graph[source], self._entropy(rows, source, target, 0.0))
+            off_edges = total - count.index_add(0, owner, F.softplus(logits))
         else:
             off_edges = self._estimated_non_edges(view, torch.stack([source, target]), non_edges)
         weighted = on_edges * non_edges / num_edges.clamp(min=1)
@@ -189,19 +191,26 @@ class BNPool(MLPPooling):
         padded = view.num_graphs * view.layout.max_count**2
         return self.num_neg_samples is None and padded <= EXACT_PAIRS
 
-    def _entropy(self, rows: Tensor, source: Tensor, target: Tensor, label: float) -> Tensor:
-        logits = self._logits(rows, source, target)
-        return F.binary_cross_entropy_with_logits(logits, torch.full_like(logits, label), reduction="none")
+    def _as_non_edges(self, rows: Tensor, source: Tensor, target: Tensor) -> Tensor:
+        """Cross entropy of pairs that are no edges."""
+        return F.softplus(self._logits(rows, source, target))
 
     def _logits(self, rows: Tensor, source: Tensor, target: Tensor) -> Tensor:
-        return ((rows @ self.K.to(rows.dtype))[source] * rows[target]).sum(-1)
+        return EdgeMatrix(source, target, None, rows.size(0)).dots(rows @ self.K.to(rows.dtype), rows)
 
     def _all_pairs_as_non_edges(self, view: LayoutView) -> Tensor:
         """``[B]`` cross entropy if no pair were an edge: the softplus of every logit."""
         padded, mask = view.padded()
-        loss = F.softplus(self.get_rec_adj(padded))
-        valid = mask.to(loss.dtype)
-        return (valid.unsqueeze(1) @ loss @ valid.unsqueeze(2)).view(-1)
+        # Graphs of similar size together: padding all to the largest would double the pairs.
+        # A mask that was given may have holes, so its graphs keep their width.
+        order, holes = view.counts.argsort(), isinstance(view, DenseView)
+        parts = [view.s.new_zeros(0)]
+        for graphs in order.split(max(1, -(-order.numel() // _SIZE_CLASSES))):
+            width = mask.size(1) if holes or not graphs.numel() else int(view.counts[graphs[-1]])
+            loss = F.softplus(self.get_rec_adj(padded[graphs, :width]))
+            valid = mask[graphs, :width].to(loss.dtype)
+            parts.append((valid.unsqueeze(1) @ loss @ valid.unsqueeze(2)).view(-1))
+        return torch.cat(parts)[order.argsort()]
 
     def _estimated_non_edges(self, view: LayoutView, edges: Tensor, non_edges: Tensor) -> Tensor:
         """``[B]`` cross entropy of all non-edges: the diagonal exactly, the rest from a sample."""
@@ -210,10 +219,10 @@ class BNPool(MLPPooling):
         node = torch.arange(rows.size(0), device=rows.device)
         no_loop = torch.ones_like(node, dtype=torch.bool).index_fill(0, edges[0, edges[0] == edges[1]], False)
         node = node[no_loop]
-        diagonal = zeros.index_add(0, graph[node], self._entropy(rows, node, node, 0.0))
+        diagonal = zeros.index_add(0, graph[node], self._as_non_edges(rows, node, node))
         rest = non_edges - zeros.index_add(0, graph[node], torch.ones_like(node, dtype=zeros.dtype))
         source, target = self._negatives(edges, graph, view.num_graphs, rows.size(0))
-        loss = self._entropy(rows, source, target, 0.0)
+        loss = self._as_non_edges(rows, source, target)
         count = zeros.index_add(0, graph[source], torch.ones_like(loss)).clamp(min=1)
         return diagonal + rest.clamp(min=0) * zeros.index_add(0, graph[source], loss) / count
 

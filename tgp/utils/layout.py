@@ -126,6 +126,10 @@ class LayoutView(ABC):
     def merged(self) -> EdgeEntries:
         """Every non-zero entry of ``A``, parallel edges summed."""
 
+    @abstractmethod
+    def squares(self) -> Tensor:
+        """Squares of the non-zero entries of ``A`` (or of all), in any shape."""
+
     def sum_entries(self, values: Tensor, entries: EdgeEntries) -> Tensor:
         """``[B]``: sum of one value per edge over the edges of each graph."""
         return values.new_zeros(self.num_graphs).index_add(0, entries.graph, values)
@@ -219,6 +223,9 @@ class DenseView(LayoutView):
 
     def merged(self) -> EdgeEntries:
         return self.entries()
+
+    def squares(self) -> Tensor:
+        return self.adj.square()
 
 
 class SegmentView(LayoutView):
@@ -317,6 +324,9 @@ class SegmentView(LayoutView):
         if weight is None:
             weight = self.s.new_ones(source.numel())
         return EdgeEntries(source, target, weight, self._graph.index_select(0, source))
+
+    def squares(self) -> Tensor:
+        return self.merged().weight.square()
 
     def merged(self) -> EdgeEntries:
         size = max(self.s.size(0), 1)

@@ -34,12 +34,8 @@ def link_prediction(view: LayoutView, normalize_loss: bool = False) -> Tensor:
 
 
 def _squared_residual(view: LayoutView) -> Tensor:
-    """``Σ_g ‖A - SSᵀ‖²`` from edges and ``SᵀS`` alone; parallel edges count as their sum."""
-    rows, _ = view.rows()
-    source, target, weight, _ = view.merged()
-    inner = (rows.index_select(0, source) * rows.index_select(0, target)).sum(-1)
-    # Off the edges the residual is SSᵀ itself, whose squares sum to ‖SᵀS‖² less those on the edges.
-    return (weight.square() - 2 * weight * inner).sum() + view.gram().square().sum()
+    """``Σ_g ‖A - SSᵀ‖² = Σ_g ‖A‖² - 2 Tr(SᵀAS) + ‖SᵀS‖²``; parallel edges count as their sum."""
+    return view.squares().sum() - 2 * view.quad().sum() + view.gram().square().sum()
 
 
 def link_pred_loss(S: Tensor, adj: Tensor, normalize_loss: bool = True, mask: Tensor | None = None) -> Tensor:

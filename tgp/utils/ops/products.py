@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 __all__ = ["EdgeMatrix", "group_by", "max_over_edges", "softmax_rows"]
 
+_EDGES_AT_ONCE = 2**16
 _FAST_DTYPES = (torch.float32, torch.float64)
 _WIDE_ROWS = 16
 """Rows this wide fill the vectors of the processor, and torch's softmax of rows is the faster one (measured)."""
@@ -81,6 +84,21 @@ class EdgeMatrix:
             moved = moved * weight.unsqueeze(-1)
         return torch.zeros_like(values).index_add(0, self.source, moved)
 
+    def with_weight(self, weight: Tensor | None) -> EdgeMatrix:
+        """The same edges with other weights; what is known about their order is kept."""
+        other = EdgeMatrix(self.source, self.target, weight, self.num_nodes)
+        if "_rows" in self.__dict__:
+            other.__dict__["_rows"] = self._rows
+        return other
+
+    def dots(self, u: Tensor, v: Tensor) -> Tensor:
+        """``[E]``: inner product of row ``i`` of ``u`` and row ``j`` of ``v`` for every edge, whatever its weight."""
+        return _EdgeDots.apply(u, v, self)
+
+    def distances(self, values: Tensor) -> Tensor:
+        """``[E]``: sum of absolute differences of the rows at both ends of every edge."""
+        return _EdgeDistances.apply(values, self.source, self.target)
+
     def row_sums(self, values: Tensor, weight: Tensor | None) -> Tensor:
         """``A values`` for ``[N, F]`` and weights of its dtype, outside of autograd."""
         if not self.source.numel() or not values.numel():
@@ -112,6 +130,52 @@ class _Product(torch.autograd.Function):
             left, right = grad.index_select(0, matrix.source), values.index_select(0, matrix.target)
             to_weight = (left * right).sum(-1)
         return to_values, to_weight, None
+
+
+def _chunks(source: Tensor, target: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    """Edges in portions, so that rows gathered for them stay few."""
+    return zip(source.split(_EDGES_AT_ONCE), target.split(_EDGES_AT_ONCE), strict=True)
+
+
+class _EdgeDots(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, u: Tensor, v: Tensor, matrix: EdgeMatrix) -> Tensor:
+        ctx.save_for_backward(u, v)
+        ctx.matrix = matrix
+        parts = [
+            (u.index_select(0, i) * v.index_select(0, j)).sum(-1)
+            for i, j in _chunks(matrix.source, matrix.target)
+        ]
+        return torch.cat(parts) if parts else u.new_zeros(0)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
+        u, v = ctx.saved_tensors
+        weighted = ctx.matrix.with_weight(grad)
+        return weighted @ v, weighted.mT @ u, None
+
+
+class _EdgeDistances(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, source: Tensor, target: Tensor) -> Tensor:
+        ctx.save_for_backward(values, source, target)
+        parts = [
+            (values.index_select(0, i) - values.index_select(0, j)).abs_().sum(-1)
+            for i, j in _chunks(source, target)
+        ]
+        return torch.cat(parts) if parts else values.new_zeros(0)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        values, source, target = ctx.saved_tensors
+        out = torch.zeros_like(values)
+        for (i, j), part in zip(_chunks(source, target), grad.split(_EDGES_AT_ONCE), strict=True):
+            slope = (values.index_select(0, i) - values.index_select(0, j)).sign_()
+            slope *= part.unsqueeze(-1)
+            out.index_add_(0, i, slope)
+            out.index_add_(0, j, slope, alpha=-1)
+        return out, None, None
 
 
 def softmax_rows(x: Tensor) -> Tensor:
