@@ -154,6 +154,30 @@ def assert_same_levels(found, expected):
             np.testing.assert_array_equal(array, np.concatenate(pieces, axis=axis), err_msg=name)
 
 
+def assert_same_plan(reader, ids, hierarchy=None):
+    """The quick way gives what the general one gives, ids being those of the batch."""
+    depth = len(reader.hierarchies[hierarchy].levels) if hierarchy else 0
+    got = reader.batch_plan(hierarchy, range(depth)).gather(ids)
+    table = reader.gather_graphs(ids)
+    for name, field in table.fields.items():
+        found = got.fields[name]
+        values = found.values
+        if field.shifted:
+            values = values - np.repeat(table.node_ptr[:-1], np.diff(field.ptr))
+        assert (values.dtype, values.shape) == (field.values.dtype, field.values.shape), name
+        assert np.ascontiguousarray(values).tobytes() == np.ascontiguousarray(field.values).tobytes(), name
+        np.testing.assert_array_equal(found.ptr, field.ptr)
+    levels = reader.gather_levels(ids, hierarchy) if hierarchy else []
+    for left, right in zip(got.levels, levels, strict=True):
+        for name, array in vars(right).items():
+            np.testing.assert_array_equal(getattr(left, name), array, err_msg=name)
+            if array is not None and name != "kind":
+                assert getattr(left, name).dtype == array.dtype, name
+    ptrs = [table.node_ptr, *(level.super_ptr for level in levels)]
+    for batch, ptr in zip(got.batches, ptrs, strict=True):
+        np.testing.assert_array_equal(batch, np.repeat(np.arange(len(ids)), np.diff(ptr)))
+
+
 def make(path, table, bounds, profile, hierarchy=None, seed=0):
     specs = ()
     if hierarchy is not None:
@@ -180,6 +204,8 @@ def test_fields_come_back_bit_for_bit(profile, data):
         assert reader.num_graphs == table.num_graphs
         assert_same_table(reader.gather_graphs(np.arange(table.num_graphs)), table)
         assert_same_table(reader.gather_graphs(ids), table.take(np.array(ids, np.int64)))
+        if profile == "fast":
+            assert_same_plan(reader, ids)
         nodes, edges = reader.sizes()
         np.testing.assert_array_equal(nodes, np.diff(table.node_ptr))
         expected = np.diff(table.fields["edge_index"].ptr) if "edge_index" in table.fields else 0 * nodes
@@ -212,6 +238,8 @@ def test_levels_come_back_in_any_order(profile, data):
         found = reader.gather_levels(ids, "h")
         whole = _joined(units, bounds, table)
         assert_same_levels(found, take_hierarchy(whole, ids))
+        if profile == "fast":
+            assert_same_plan(reader, ids, "h")
         for number, level in enumerate(whole.levels):
             nodes, edges = reader.sizes("h", number + 1)
             np.testing.assert_array_equal(nodes, np.diff(level.assignment.super_ptr))

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from tgp.ragged import Field
 from tgp.store.gather import LevelArrays
 from tgp.store.index import as_ids
+from tgp.store.parts import GraphsPart
 from tgp.store.schema import FieldInfo, LevelInfo
 
 __all__ = ["Allocate", "BatchArrays", "BatchPlan", "Layout", "UnitArrays"]
@@ -309,7 +310,9 @@ class BatchPlan:
         watched = self._units[int(units[graph])].watched
         assert watched, "what is held in memory was checked when it was read"
         inner = isinstance(key[0], int) or key[0] == "edges" or (key[0] == "step" and key[1] != 0)
-        path = f"/levels/{key[0]}/{key[1]}" if isinstance(key[0], int) else f"/{'/'.join(map(str, key))}"
+        path = f"/levels/{key[0]}/{key[1]}" if isinstance(key[0], int) else f"/{key[0]} {key[1]}"
+        if key[0] == "field":
+            path = GraphsPart.path(str(key[1]))
         return watched[-1 if inner else 0].damaged(path, f"{why} (graph {graph} of the batch)")
 
 
