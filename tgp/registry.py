@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from tgp.errors import UnknownNameError
+from tgp.errors import ParameterError, UnknownNameError
 
 __all__ = ["Entry", "LazyRegistry", "load"]
 
 T = TypeVar("T")
+_ALIAS = re.compile(r"[a-z][a-z0-9_-]*")
 
 
 def load(target: str) -> Any:
@@ -36,7 +38,7 @@ class Entry:
 
 
 class LazyRegistry(Mapping[str, T], Generic[T]):
-    """A read-only mapping alias -> object that imports an object when it is asked for."""
+    """A mapping alias -> object that imports an object when it is asked for; :meth:`register` adds lines."""
 
     def __init__(self, kind: str, entries: tuple[Entry, ...]) -> None:
         self.kind = kind
@@ -54,6 +56,33 @@ class LazyRegistry(Mapping[str, T], Generic[T]):
             return self.entries[alias]
         except KeyError:
             raise _UnknownKey(self.kind, alias, self.entries) from None
+
+    def register(self, entry: Entry, *, replace: bool = False) -> Entry:
+        """Add a line. Nothing is imported until the alias is asked for.
+
+        Args:
+            entry: the line; its alias is lower-case, as it stands in schedules and on the command line.
+            replace: take the place of a line of the same alias instead of refusing.
+        """
+        if not _ALIAS.fullmatch(entry.alias) or entry.alias.endswith("_u"):
+            raise ParameterError(
+                f"alias must be lower-case letters, digits, '_' or '-', must begin with a letter and must not end in '_u', "
+                f"got {entry.alias!r}",
+                field="alias",
+            )
+        if not all(entry.target.partition(":")):
+            raise ParameterError(
+                f"target must be 'package.module:name', got {entry.target!r}", field="target"
+            )
+        if entry.alias in self.entries and not replace:
+            raise ParameterError(
+                f"{self.kind} {entry.alias!r} is taken by {self.entries[entry.alias].target}; choose another alias or "
+                "pass replace=True",
+                field="alias",
+            )
+        self.entries[entry.alias] = entry
+        self._loaded.pop(entry.alias, None)
+        return entry
 
     def __contains__(self, alias: object) -> bool:
         return alias in self.entries

@@ -10,14 +10,24 @@ from typing import TYPE_CHECKING, Any
 from tgp.registry import load
 
 if TYPE_CHECKING:
-    from tgp.coarsen.methods import METHODS
+    from tgp.coarsen.methods import METHODS, register_method
     from tgp.coarsen.run import Failure, coarsen, coarsen_safe
     from tgp.coarsen.schedule import LevelSpec, Schedule, parse_schedule
 
-__all__ = ["METHODS", "Failure", "LevelSpec", "Schedule", "coarsen", "coarsen_safe", "parse_schedule"]
+__all__ = [
+    "METHODS",
+    "Failure",
+    "LevelSpec",
+    "Schedule",
+    "coarsen",
+    "coarsen_safe",
+    "parse_schedule",
+    "register_method",
+]
 
 _HOMES = {
     "METHODS": "tgp.coarsen.methods",
+    "register_method": "tgp.coarsen.methods",
     "Failure": "tgp.coarsen.run",
     "coarsen": "tgp.coarsen.run",
     "coarsen_safe": "tgp.coarsen.run",

@@ -10,7 +10,7 @@ from typing import Any
 from tgp._lazy import lazy_package
 from tgp.errors import InputError, UnknownNameError
 from tgp.poolers._table import POOLERS
-from tgp.registry import LazyRegistry
+from tgp.registry import Entry, LazyRegistry
 
 pooler_map: LazyRegistry[Any] = LazyRegistry("pooler", POOLERS)
 """Alias -> class, imported on access."""
@@ -63,6 +63,41 @@ def get_pooler(pooler_name: str, strict: bool = False, **kwargs: Any) -> Any:
 
 Builder = tuple[Callable[..., Any], list[str] | None]
 """A constructor and the names it takes; ``None`` if it takes any."""
+
+
+def register_pooler(
+    alias: str,
+    pooler: type | str,
+    summary: str = "",
+    *,
+    dense: bool = False,
+    trainable: bool = True,
+    loss: bool = False,
+    precoarsenable: bool = False,
+    replace: bool = False,
+) -> Entry:
+    """Make a pooler of your own known to :func:`get_pooler` and to everything that takes an alias.
+
+    Args:
+        alias: its name, lower-case.
+        pooler: the class, or ``"package.module:Class"``, which is imported when it is asked for.
+        summary: one line for listings.
+        dense: its assignment is a dense matrix; ``alias_u`` then asks for its unbatched mode.
+        trainable: it has parameters to learn.
+        loss: it yields auxiliary losses.
+        precoarsenable: its hierarchy depends on the graph alone.
+        replace: take the place of a pooler of the same alias.
+
+    Returns:
+        The line of the table, as the checks of ``tgp.testing`` take it.
+    """
+    target = pooler if isinstance(pooler, str) else f"{pooler.__module__}:{pooler.__qualname__}"
+    traits = {"dense": dense, "trainable": trainable, "loss": loss, "precoarsenable": precoarsenable}
+    entry = pooler_map.register(Entry(alias, target, summary, traits), replace=replace)
+    if not isinstance(pooler, str):
+        pooler_map._loaded[alias] = pooler  # a class made in a function or a notebook cannot be imported
+    _every_parameter.cache_clear()
+    return entry
 
 
 def _class_builder(alias: str) -> Builder:
@@ -169,4 +204,5 @@ __all__ = [
     "get_pooler",
     "pooler_classes",
     "pooler_map",
+    "register_pooler",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tgp.coarsen.protocol import LevelMethod
 from tgp.registry import Entry, LazyRegistry
 
-__all__ = ["METHODS"]
+__all__ = ["METHODS", "register_method"]
 
 
 def _line(alias: str, summary: str) -> Entry:
@@ -25,3 +25,16 @@ METHODS: LazyRegistry[LevelMethod] = LazyRegistry(
         _line("random", "Random partition at a chosen ratio: the honest baseline"),
     ),
 )
+
+
+def register_method(alias: str, target: str, summary: str = "", *, replace: bool = False) -> Entry:
+    """Make a level method known to ``get_pooler``, ``PreCoarsening`` and schedules.
+
+    Args:
+        alias: its name, lower-case.
+        target: ``"package.module:NAME"`` of the :class:`~tgp.coarsen.protocol.LevelMethod`; worker processes import
+            it from there.
+        summary: one line for listings.
+        replace: take the place of a method of the same alias.
+    """
+    return METHODS.register(Entry(alias, target, summary), replace=replace)
