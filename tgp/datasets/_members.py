@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["MOLECULE_NET", "PYGSP", "TU"]
+__all__ = ["MOLECULE_NET", "MOLECULE_NET_FILES", "OGB_G", "PYGSP", "TU"]
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -27,7 +27,24 @@ YeastH ZINC_full ZINC_test ZINC_train ZINC_val
     *(f"Tox21_{assay}_{part}" for assay in _TOX21 for part in ("training", "testing", "evaluation")),
 )
 
-MOLECULE_NET = _words("ESOL FreeSolv Lipo PCBA MUV HIV BACE BBBP Tox21 ToxCast SIDER ClinTox")
+MOLECULE_NET_FILES = {
+    "ESOL": "delaney-processed",
+    "FreeSolv": "SAMPL",
+    "Lipo": "Lipophilicity",
+    "PCBA": "pcba",
+    "MUV": "muv",
+    "HIV": "HIV",
+    "BACE": "bace",
+    "BBBP": "BBBP",
+    "Tox21": "tox21",
+    "ToxCast": "toxcast_data",
+    "SIDER": "sider",
+    "ClinTox": "clintox",
+}
+MOLECULE_NET = tuple(MOLECULE_NET_FILES)
+
+_OGB_MOL = _words("hiv pcba bace bbbp clintox muv sider tox21 toxcast esol freesolv lipo chembl")
+OGB_G = (*(f"ogbg-mol{name}" for name in _OGB_MOL), "ogbg-ppa", "ogbg-code2")
 
 PYGSP = _words("""
 Airfoil BarabasiAlbert Comet Community DavidSensorNet ErdosRenyi Grid2d Logo Minnesota Path

@@ -8,19 +8,35 @@ import importlib.util
 import inspect
 import io
 import os
+import pickle
 import shutil
 import tempfile
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from tgp.datasets._download import check_reachable, unreachable
+from tgp.datasets._no_code import no_code
 from tgp.datasets._params import as_literal
 from tgp.datasets.names import KnownDataset, family_folders, find_raw
-from tgp.errors import DatasetError, MissingPackageError, UnknownNameError
+from tgp.errors import DatasetError, MissingPackageError, TgpError, UnknownNameError
 from tgp.registry import load
 
-__all__ = ["open_pyg"]
+__all__ = ["open_pyg", "published_split"]
+
+_BROKEN = (
+    AssertionError,
+    LookupError,
+    EOFError,
+    RuntimeError,
+    ValueError,
+    TypeError,
+    AttributeError,
+    OSError,
+    zipfile.BadZipFile,
+)
+"""What classes raise at files that are not what they expect."""
 
 _RESERVED = {"root", "name", "transform", "pre_transform", "pre_filter", "force_reload", "log"}
 
@@ -43,8 +59,21 @@ def open_pyg(known: KnownDataset, root: Path) -> Any:
         if known.family.host:
             check_reachable(known.family.host, known.label, base / known.raw_folder())
     arguments = _arguments(known)
-    with _writable(known, base) as place, _quiet():
+    with _writable(known, base) as place, _quiet(), no_code(known.label):
         return _construct(known, place, base, arguments)
+
+
+def published_split(dataset: Any, label: str) -> dict[str, Any]:
+    """The split that an Open Graph Benchmark comes with: ``train``, ``val`` and ``test`` ids as arrays."""
+    try:
+        with _quiet(), no_code(label):
+            ids = dataset.get_idx_split()
+        return {
+            short: ids[name].numpy()
+            for short, name in (("train", "train"), ("val", "valid"), ("test", "test"))
+        }
+    except (OSError, KeyError, AttributeError, RuntimeError, ValueError, pickle.UnpicklingError) as error:
+        raise DatasetError(f"the split of {label} cannot be read: {type(error).__name__}: {error}") from error
 
 
 def _construct(known: KnownDataset, place: Path, base: Path, arguments: dict[str, Any]) -> Any:
@@ -58,8 +87,14 @@ def _construct(known: KnownDataset, place: Path, base: Path, arguments: dict[str
         raise unreachable(known.label, base / known.raw_folder(), str(error)) from error
     except (ModuleNotFoundError, ImportError) as error:
         raise MissingPackageError(f"{known.label} cannot be opened: {error}") from error
-    except (AssertionError, KeyError, EOFError, RuntimeError) as error:
-        if isinstance(error, DatasetError):
+    except pickle.UnpicklingError as error:
+        raise DatasetError(
+            f"a file of {known.label} below {base} holds Python objects that could run code when they are "
+            f"loaded: {str(error).splitlines()[0]}",
+            hint="open it in a function of yours and pass --dataset module:function",
+        ) from error
+    except _BROKEN as error:
+        if isinstance(error, TgpError):
             raise
         raise DatasetError(
             f"{known.label} cannot be read from {base}: {type(error).__name__}: {error}"

@@ -18,7 +18,7 @@ import numpy as np
 
 from tgp.errors import DatasetError
 
-__all__ = ["object_arrays", "read_objects"]
+__all__ = ["object_arrays", "read_objects", "read_stream"]
 
 
 def _latin1(text: str, encoding: str = "latin1") -> bytes:
@@ -75,9 +75,21 @@ def _torch_names() -> dict[tuple[str, str], Any]:
     }
 
 
+def _container_names() -> dict[tuple[str, str], Any]:
+    import collections
+
+    kinds = {kind.__name__: kind for kind in (list, dict, set, tuple)}
+    names: dict[tuple[str, str], Any] = {("collections", "defaultdict"): collections.defaultdict}
+    for module in ("builtins", "__builtin__"):
+        names.update({(module, name): kind for name, kind in kinds.items()})
+    return names
+
+
 class _InertUnpickler(pickle.Unpickler):
-    def __init__(self, stream: BinaryIO, names: dict[tuple[str, str], Any], path: Path) -> None:
-        super().__init__(stream)
+    def __init__(
+        self, stream: BinaryIO, names: dict[tuple[str, str], Any], path: Path, encoding: str = "ASCII"
+    ) -> None:
+        super().__init__(stream, encoding=encoding)
         self._names, self._path = names, path
 
     def find_class(self, module: str, name: str) -> Any:
@@ -93,10 +105,15 @@ class _InertUnpickler(pickle.Unpickler):
         raise DatasetError(f"{self._path.name} refers to an outside object: refused")
 
 
-def _decode(stream: BinaryIO, path: Path, *tables: Callable[[], dict[tuple[str, str], Any]]) -> Any:
+def _decode(
+    stream: BinaryIO,
+    path: Path,
+    *tables: Callable[[], dict[tuple[str, str], Any]],
+    encoding: str = "ASCII",
+) -> Any:
     names = {key: value for table in tables for key, value in table().items()}
     try:
-        return _InertUnpickler(stream, names, path).load()
+        return _InertUnpickler(stream, names, path, encoding).load()
     except (pickle.UnpicklingError, EOFError, ValueError, TypeError, AttributeError, IndexError) as error:
         if isinstance(error, DatasetError):
             raise
@@ -107,7 +124,19 @@ def read_objects(path: str | Path) -> Any:
     """Decode a pickled list of PyG graphs."""
     path = Path(path)
     with path.open("rb") as stream:
-        return _decode(stream, path, _numpy_names, _scipy_names, _torch_names)
+        return read_stream(stream, path)
+
+
+def read_stream(stream: BinaryIO, path: Path, encoding: str = "ASCII") -> Any:
+    """Decode an open pickle of arrays, matrices, tensors, graphs and containers of them.
+
+    Args:
+        stream: the file.
+        path: its name, for messages.
+        encoding: of the texts in files of Python 2.
+    """
+    tables = (_numpy_names, _scipy_names, _torch_names, _container_names)
+    return _decode(stream, path, *tables, encoding=encoding)
 
 
 def object_arrays(path: str | Path) -> dict[str, Any]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tgp.datasets._members import MOLECULE_NET, PYGSP, TU
+from tgp.datasets._members import MOLECULE_NET, MOLECULE_NET_FILES, OGB_G, PYGSP, TU
 from tgp.datasets._params import parse_call
 from tgp.errors import UnknownNameError
 
@@ -26,6 +26,9 @@ class Family:
         summary: one line for the listing.
         folder: raw folder below the family's folder; ``{name}`` and ``{lower}`` are filled in.
         files: raw files that must be there before anything is read.
+        special: the same of members whose files have other names.
+        splits: parts that the class opens one at a time, by its argument ``split``.
+        whole: members without splits.
         host: where downloads come from; empty if the data is generated.
         named: whether the class takes a ``name``.
         needs: package that must be installed.
@@ -38,6 +41,9 @@ class Family:
     summary: str
     folder: str = "{name}/raw"
     files: tuple[str, ...] = ()
+    special: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    splits: tuple[str, ...] = ()
+    whole: tuple[str, ...] = ()
     host: str = "github.com"
     named: bool = True
     needs: str = ""
@@ -63,7 +69,16 @@ class KnownDataset:
 
     def raw_files(self) -> list[str]:
         """Names of the raw files."""
-        return [_fill(name, self.name) for name in self.family.files]
+        return [_fill(name, self.name) for name in self.family.special.get(self.name, self.family.files)]
+
+    def parts(self) -> list[KnownDataset]:
+        """This dataset by its splits, if its class opens one at a time and none is chosen; else itself."""
+        if "split" in self.params or self.name in self.family.whole:
+            return [self]
+        return [
+            KnownDataset(self.family, self.name, {**self.params, "split": split})
+            for split in self.family.splits
+        ] or [self]
 
 
 def _fill(template: str, name: str) -> str:
@@ -76,6 +91,9 @@ def _fill(template: str, name: str) -> str:
 def _pyg(cls: str) -> str:
     return f"torch_geometric.datasets:{cls}"
 
+
+_SPLITS = ("train", "val", "test")
+_SPLIT = "all graphs, told apart by the field 'split', or :split=train, val, test"
 
 FAMILIES: dict[str, Family] = {
     family.name: family
@@ -133,9 +151,12 @@ FAMILIES: dict[str, Family] = {
         Family(
             "GNNBenchmarkDataset",
             _pyg("GNNBenchmarkDataset"),
-            ("PATTERN", "CLUSTER", "MNIST", "CIFAR10", "TSP"),
-            "Benchmarking GNNs; :split=val and :split=test choose the others",
+            ("PATTERN", "CLUSTER", "MNIST", "CIFAR10", "TSP", "CSL"),
+            f"Benchmarking GNNs; {_SPLIT}",
             files=("{name}_v2.pt",),
+            special={"CSL": ("graphs_Kary_Deterministic_Graphs.pkl", "y_Kary_Deterministic_Graphs.pt")},
+            splits=_SPLITS,
+            whole=("CSL",),
             host="data.pyg.org",
         ),
         Family(
@@ -144,6 +165,7 @@ FAMILIES: dict[str, Family] = {
             MOLECULE_NET,
             "Molecular properties",
             folder="{lower}/raw",
+            special={name: (f"{file}.csv",) for name, file in MOLECULE_NET_FILES.items()},
             host="deepchemdata.s3-us-west-1.amazonaws.com",
             needs="rdkit",
         ),
@@ -151,16 +173,22 @@ FAMILIES: dict[str, Family] = {
             "LRGBDataset",
             _pyg("LRGBDataset"),
             ("PascalVOC-SP", "COCO-SP", "PCQM-Contact", "Peptides-func", "Peptides-struct"),
-            "Long-range graph benchmark; :split=val and :split=test choose the others",
+            f"Long-range graph benchmark; {_SPLIT}",
             folder="{lower}/raw",
+            files=tuple(f"{split}.pt" for split in _SPLITS),
+            special={
+                name: tuple(f"{split}.pickle" for split in _SPLITS) for name in ("PascalVOC-SP", "COCO-SP")
+            },
+            splits=_SPLITS,
             host="www.dropbox.com",
         ),
         Family(
             "ZINC",
             _pyg("ZINC"),
             ("ZINC",),
-            "Molecules (regression); :subset=true for the 12k subset",
+            f"Molecules (regression); :subset=true for the 12k subset; {_SPLIT}",
             folder="raw",
+            splits=_SPLITS,
             files=tuple(f"{s}.{e}" for e in ("pickle", "index") for s in ("train", "val", "test")),
             host="www.dropbox.com",
             named=False,
@@ -217,7 +245,7 @@ FAMILIES: dict[str, Family] = {
         Family(
             "OGB-G",
             "ogb.graphproppred:PygGraphPropPredDataset",
-            ("ogbg-molhiv", "ogbg-molpcba", "ogbg-ppa", "ogbg-code2"),
+            OGB_G,
             "Open Graph Benchmark, graph property prediction",
             folder="{under}/raw",
             host="snap.stanford.edu",

@@ -178,9 +178,25 @@ def _open_known(known: KnownDataset, root: Path) -> tuple[GraphTable, dict[str, 
     description.update({key: as_literal(text) for key, text in known.params.items()})
     if known.family.name == "TUDataset":
         return _open_tu(known, root), description
-    from tgp.datasets._pyg import open_pyg
+    return _open_class(known, root), description
 
-    return _convert(open_pyg(known, root)), description
+
+def _open_class(known: KnownDataset, root: Path) -> GraphTable:
+    """Through the dataset's class; all splits, told apart, unless one was chosen."""
+    from tgp.datasets import _splits
+    from tgp.datasets._pyg import open_pyg, published_split
+
+    if known.family.name in ("OGB-G", "OGB-N"):
+        dataset = open_pyg(known, root)
+        table, ids = _convert(dataset), published_split(dataset, known.label)
+        if known.family.name == "OGB-N":
+            return _splits.mark_nodes(table, ids)
+        split = np.full(table.num_graphs, -1)
+        for number, name in enumerate(_splits.SPLITS):
+            split[ids[name]] = number
+        return _splits.mark_graphs(table, split)
+    parts = [_convert(open_pyg(part, root)) for part in known.parts()]
+    return parts[0] if len(parts) == 1 else _splits.join_splits(parts)
 
 
 def _open_tu(known: KnownDataset, root: Path) -> GraphTable:
