@@ -308,7 +308,38 @@ def test_a_shard_going_bad_under_a_running_loader_is_named(make_store, graphs, w
         list(stream)
 
 
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_mapped_shard_cut_under_a_running_loader_is_named(make_store, graphs, workers):
+    """An error in the loop, not a process killed by SIGBUS."""
+    dataset = PooledDataset(make_store(graphs, "graclus", units=4))
+    list(PoolDataLoader(dataset, batch_size=8))  # maps all shards, also for workers forked from here
+    stream = iter(PoolDataLoader(dataset, batch_size=2, num_workers=workers))
+    next(stream)
+    os.truncate(dataset.reader.files.path / "shard-00003.main.h5", 0)
+    with pytest.raises(StoreDamagedError, match=r"shard-00003\.main\.h5 was removed, replaced or cut"):
+        list(stream)
+
+
 # -- moving ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize(
+    "schedule", ["graclus*2", "ndp,graclus", "kmis:scorer=degree", "eigen:k=3", "nmf:k=3"]
+)
+def test_nothing_stays_behind_on_a_move(make_store, graphs, schedule, workers):
+    """A device without memory: whatever was not moved, or is read on the way, shows."""
+    dataset = PooledDataset(make_store(graphs[:12], schedule))
+    batch = next(iter(PoolDataLoader(dataset, batch_size=12, num_workers=workers)))
+    moved = batch.to("meta", non_blocking=True)
+    assert moved is batch
+    for level in [moved, *moved.pooled_data]:
+        tensors = [value for _, value in level if isinstance(value, torch.Tensor)]
+        so = level.get("so")
+        if so is not None:
+            tensors += [so.batch, so.s, *(getattr(so, name) for name in so._extra_args)]
+        assert tensors
+        assert {t.device.type for t in tensors if t is not None} == {"meta"}
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="pinned memory needs a GPU")

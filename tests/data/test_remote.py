@@ -4,6 +4,8 @@ import functools
 import http.server
 import pickle
 import shutil
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -182,3 +184,74 @@ def test_server_down(tmp_path):
     pytest.importorskip("aiohttp")
     with pytest.raises(StoreError, match=r"127\.0\.0\.1"):
         StoreReader(RemoteFiles("http://127.0.0.1:9/store", tmp_path))
+
+
+def test_several_readers_fill_one_cache_at_once(memory, store, same, tmp_path):
+    """Threads that start together: every one gets whole files, and nothing is left over."""
+    expected = PooledDataset(store).__getitems__(list(range(20)))
+    start = threading.Barrier(4)
+    found = []
+
+    def read():
+        dataset = PooledDataset(RemoteFiles(memory, tmp_path))
+        start.wait(60)
+        for _ in range(3):  # again, after others may have put their copy in the place of ours
+            found.append(dataset.__getitems__(list(range(20))))
+
+    threads = [threading.Thread(target=read) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 12
+    for batch in found:
+        same(batch, expected)
+    assert len([p for p in tmp_path.rglob("*") if p.is_file()]) == 6
+
+
+READ = """
+import sys
+from tgp.store import StoreReader
+from tgp.store.remote import RemoteFiles
+reader = StoreReader(RemoteFiles(sys.argv[1], sys.argv[2]))
+print(reader.gather_graphs(range(20)).num_nodes, reader.gather_levels(range(20), "main")[1].edge_index.sum())
+"""
+
+
+def test_two_processes_fill_one_cache_at_once(http_server, store, tmp_path):
+    command = [sys.executable, "-c", READ, http_server, str(tmp_path)]
+    both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    told = [process.communicate(timeout=120)[0].split() for process in both]
+    reader = StoreReader(store)
+    edges = reader.gather_levels(range(20), "main")[1].edge_index.sum()
+    assert told == [[str(reader.gather_graphs(range(20)).num_nodes), str(edges)]] * 2
+    assert len([p for p in tmp_path.rglob("*") if p.is_file()]) == 6
+
+
+@pytest.mark.parametrize("check", ["cheap", "full"])
+def test_a_remote_file_that_changed_is_refused_and_fetched_again(memory, store, tmp_path, check):
+    system = fsspec.filesystem("memory")
+    name = "shard-00001.graphs.h5"
+    sound = (store / name).read_bytes()
+    middle = len(sound) // 2 if check == "full" else 0
+    bad = sound[:middle] + bytes([sound[middle] ^ 1]) + sound[middle + 1 :]
+    reader = StoreReader(RemoteFiles(memory, tmp_path), check=check)
+    system.pipe(f"/bucket/toy/{name}", bad)
+    with pytest.raises(StoreDamagedError, match="shard-00001"):
+        reader.gather_graphs([10])
+    assert not list(tmp_path.rglob(name))
+    system.pipe(f"/bucket/toy/{name}", sound)  # the upload is finished
+    assert reader.gather_graphs([10]).num_graphs == 1
+    assert StoreReader(RemoteFiles(memory, tmp_path)).gather_graphs([10]).num_graphs == 1
+
+
+def test_a_torn_copy_is_fetched_again(memory, tmp_path):
+    system = fsspec.filesystem("memory")
+    name = "shard-00001.graphs.h5"
+    sound = system.cat(f"/bucket/toy/{name}")
+    reader = StoreReader(RemoteFiles(memory, tmp_path))
+    system.pipe(f"/bucket/toy/{name}", sound[:-1])
+    with pytest.raises(StoreDamagedError, match="shard-00001"):
+        reader.gather_graphs([10])
+    system.pipe(f"/bucket/toy/{name}", sound)
+    assert StoreReader(RemoteFiles(memory, tmp_path)).gather_graphs([10]).num_graphs == 1

@@ -61,6 +61,10 @@ class StoreFiles(Protocol):
         """Where on this machine the bytes lie that :meth:`map` gives, if they lie in a file that can change."""
         ...
 
+    def drop(self, name: str) -> None:
+        """Told that a file is not what the manifest says: forget a copy of it, if there is one."""
+        ...
+
 
 class LocalFiles:
     """Files in a directory of this machine (or of a network file system)."""
@@ -106,6 +110,9 @@ class LocalFiles:
 
     def path_of(self, name: str) -> str | None:
         return str(self.path / name)
+
+    def drop(self, name: str) -> None:
+        """Nothing: this is no copy."""
 
     def exists(self, name: str) -> bool:
         """Whether there is a file of that name."""

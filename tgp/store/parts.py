@@ -57,6 +57,7 @@ def check_size(files: StoreFiles, record: ShardRecord) -> None:
     """The cheapest check: a torn file does not have its size."""
     size = files.size(record.file)
     if size != record.size:
+        files.drop(record.file)
         raise StoreDamagedError(
             f"{files.location}/{record.file} has {size} bytes, the manifest says {record.size}: the file is torn",
             path=f"{files.location}/{record.file}",
@@ -86,8 +87,10 @@ class OpenPart:
         check_size(files, record)
         with files.open(record.file) as raw:
             if ends_digest(raw, record.size) != record.ends:
+                files.drop(record.file)
                 raise self.damaged("/", "was altered: its first or last bytes do not match the manifest")
             if full and file_digest(raw) != record.sha256:
+                files.drop(record.file)
                 raise self.damaged("/", "was altered: its bytes do not match the manifest's digest")
             with self._hdf5(raw) as file:
                 inspector = inspect_file(file, self.name, record.size)

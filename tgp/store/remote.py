@@ -110,6 +110,13 @@ class RemoteFiles:
     def path_of(self, name: str) -> str | None:
         return self._fetched(name).path_of(name)
 
+    def drop(self, name: str) -> None:
+        """A bad copy is fetched again next time: what it was copied from may have been in the middle of a change."""
+        kept = self._kept(name)
+        if kept is not None:
+            with _keeping(kept):
+                kept.unlink(missing_ok=True)
+
     # Fetching -----------------------------------------------------------------------------------
 
     def _kept(self, name: str) -> Path | None:
@@ -186,7 +193,10 @@ class RemoteFiles:
 def _lost_connection(error: BaseException) -> BaseException | None:
     """The network error behind a file that was not found: HTTP file systems report both alike."""
     client = sys.modules.get("aiohttp")
-    kinds: tuple[type[BaseException], ...] = (ConnectionError, *((client.ClientConnectionError,) if client else ()))
+    kinds: tuple[type[BaseException], ...] = (
+        ConnectionError,
+        *((client.ClientConnectionError,) if client else ()),
+    )
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, kinds):
