@@ -75,7 +75,10 @@ def show_summary(out: Output, summary: Summary) -> None:
 
 def _break_even(even: BreakEven) -> str:
     sample = f"measured on {human_count(even.sample)} graphs in batches of {even.batch_size}"
-    costs = f"{human_seconds(even.online)} to pool online, {human_seconds(even.reading)} to read, per epoch"
+    costs = (
+        f"{human_seconds(even.online)} to pool online, {human_seconds(even.reading)} to read, "
+        "per epoch in one process"
+    )
     if even.epochs is None:
         return f"Break-even: never, reading costs as much as pooling here ({costs}; {sample})"
     epochs = max(1, -int(-even.epochs // 1))

@@ -257,6 +257,19 @@ def test_a_closed_pipe_is_no_error():
     assert done.stdout.strip() == "[" and done.stderr == ""
 
 
+@pytest.mark.parametrize("words", [("datasets", "--json"), ("poolers",)], ids=" ".join)
+def test_a_pipe_nobody_reads_has_a_status_of_its_own(words):
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "tgp_cli.main", *words], stdout=writing, stderr=subprocess.PIPE, text=True
+        )
+    finally:
+        os.close(writing)
+    assert done.returncode == 141 and done.stderr == ""
+
+
 def test_completion_knows_the_commands():
     env = {**os.environ, "_TGP_COMPLETE": "complete_bash", "COMP_WORDS": "tgp in", "COMP_CWORD": "1"}
     assert "inspect" in tgp(env=env).stdout

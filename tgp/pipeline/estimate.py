@@ -10,7 +10,11 @@ import numpy.typing as npt
 from tgp.coarsen.plan import Plan
 from tgp.ragged import GraphTable
 
-__all__ = ["attribute_bytes", "peak_memory"]
+__all__ = ["attribute_bytes", "peak_memory", "stored_bytes"]
+
+COMPRESSED = 1 / 3
+"""Share of the bytes of arrays that the small profile leaves: about this for small graphs, half of it for large ones,
+and far less for features that are mostly zeros."""
 
 KERNELS = 110 * 10**6
 """Memory that loading numba and the compiled kernels takes."""
@@ -41,7 +45,13 @@ def _stored_itemsize(values: npt.NDArray[np.generic]) -> int:
     if values.dtype.kind not in "iu" or not values.size:
         return values.dtype.itemsize
     low, high = int(values.min()), int(values.max())
-    return np.result_type(np.min_scalar_type(low), np.min_scalar_type(high)).itemsize
+    return np.min_scalar_type(high if low >= 0 else min(low, -high - 1)).itemsize
+
+
+def stored_bytes(plan: Plan, profile: str) -> int:
+    """Size of the finished store."""
+    arrays = sum(plan.unit_bytes)
+    return plan.total_bytes if profile == "fast" else int(plan.total_bytes - arrays * (1 - COMPRESSED))
 
 
 def peak_memory(plan: Plan, workers: int) -> int:

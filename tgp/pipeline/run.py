@@ -17,7 +17,7 @@ from tgp.errors import InputError
 from tgp.pipeline.breakeven import BATCH_SIZE, measure_epoch
 from tgp.pipeline.config import DEFAULT_SHARD_SIZE, CoarsenConfig, hierarchy_name
 from tgp.pipeline.cores import choose_workers
-from tgp.pipeline.estimate import attribute_bytes, peak_memory
+from tgp.pipeline.estimate import attribute_bytes, peak_memory, stored_bytes
 from tgp.pipeline.executors import Pool, given_executor, open_executor
 from tgp.pipeline.jobs import HierarchyJob, JobReport, run_job, topology, warm_up
 from tgp.pipeline.keep import fold
@@ -107,7 +107,7 @@ def plan_run(config: CoarsenConfig) -> RunPlan:
         pending=len(todo),
         workers=workers,
         estimated_seconds=sum(_costs(prepared, todo)) / COST_PER_SECOND,
-        estimated_bytes=prepared.plan.total_bytes,
+        estimated_bytes=stored_bytes(prepared.plan, spec.profile),
         peak_memory=peak_memory(prepared.plan, workers),
         profile=spec.profile,
         up_to_date=done,

@@ -1,0 +1,81 @@
+"""Progress: a bar on a terminal, rare plain lines in a log, nothing if silent."""
+
+import sys
+
+import pytest
+
+from tgp.pipeline.progress import Step
+from tgp_cli import _progress
+from tgp_cli._output import Output
+
+STEP = Step("coarsening", 12, 40, 1234.5, 3_400_000, 20.4)
+
+
+@pytest.fixture
+def at_once(monkeypatch):
+    monkeypatch.setattr(_progress, "LOG_EVERY", 0.0)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: False, raising=False)
+
+
+def test_a_log_gets_plain_lines(capsys, at_once, monkeypatch):
+    with _progress.Progress(Output()) as progress:
+        monkeypatch.setattr(sys.stderr, "isatty", lambda: False, raising=False)
+        progress(Step("opening the dataset"))
+        progress(STEP)
+        progress(Step("coarsening", 40, 40, 1234.5, 9, 0.0))
+        progress("checking", 3, 7)
+    found = capsys.readouterr()
+    lines = [line.rpartition(", ")[0] for line in found.err.splitlines()]
+    assert found.out == "" and "\x1b" not in found.err
+    assert lines == [
+        "opening the dataset: at work",
+        "coarsening: 12 of 40 units, 1,234 graphs/s, 3.4 MB, about 20 s left",
+        "coarsening: 40 of 40 units, 1,234 graphs/s, 9 B",
+        "checking: 3 of 7",
+    ]
+
+
+def test_lines_are_rare(capsys):
+    with _progress.Progress(Output()) as progress:
+        progress(STEP)
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("options", [{"quiet": True}, {"json": True}])
+def test_silence(capsys, at_once, options):
+    with _progress.Progress(Output(**options)) as progress:
+        progress(STEP)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_terminal_gets_a_bar_that_leaves_nothing_behind(tmp_path):
+    """A real terminal, as far as the command can tell."""
+    pty = pytest.importorskip("pty")
+    import os
+    import subprocess
+
+    code = (
+        "from tgp_cli._progress import Progress\n"
+        "from tgp_cli._output import Output\n"
+        "from tgp.pipeline.progress import Step\n"
+        "import time\n"
+        "with Progress(Output()) as progress:\n"
+        "    progress(Step('opening the dataset'))\n"
+        "    progress(Step('coarsening', 12, 40, 1234.5, 3_400_000, 20.4))\n"
+        "    time.sleep(0.3)\n"
+    )
+    parent, child = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
+    try:
+        subprocess.run([sys.executable, "-c", code], stderr=child, env=environment, check=True, timeout=120)
+    finally:
+        os.close(child)
+    text = b""
+    try:
+        while piece := os.read(parent, 65536):
+            text += piece
+    except OSError:  # the other end is closed
+        pass
+    os.close(parent)
+    assert b"12 of 40 units, 1,234 graphs/s, 3.4 MB, about 20 s left" in text
+    assert text.rstrip().endswith(b"\x1b[2K") or b"\x1b[2K" in text.rpartition(b"left")[2]
