@@ -167,8 +167,8 @@ def main(argv: Sequence[str] | None = None) -> Experiment:
         datasets, settings, nodes = ["Community"], {**SETTINGS, "epochs": 3}, 60
     cells = [
         Cell(dataset, pooler, seed, settings, COST[dataset])
-        for seed in range(options.seeds)
         for dataset in datasets
+        for seed in range(options.seeds)
         for pooler in POOLERS
     ]
     graphs: dict[str, Data] = {}
