@@ -1,16 +1,18 @@
 """From nothing to a trained hierarchical GNN: coarsen, inspect, train. Runs offline in under a minute.
 
 python examples/demo.py
+python examples/demo.py --pooler ndp,ndp --epochs 30
+
+The labels of the built-in molecules show on coarser levels; chance is 50 %. examples/custom_pooler.py has a table with
+a network that does not pool. The exit status is 0 if more than 75 % of the test graphs are right.
 """
 
-from __future__ import annotations
-
+import argparse
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-EPOCHS = 15
 HIDDEN = 32
 
 
@@ -20,7 +22,7 @@ def run(*arguments: str) -> None:
     subprocess.run([sys.executable, "-m", "tgp_cli.main", *arguments], check=True)
 
 
-def train(store: Path) -> float:
+def train(store: Path, epochs: int) -> float:
     """Train on 80 % of the stored graphs, return the accuracy on the rest."""
     import torch
     from torch_geometric.nn import GraphConv
@@ -51,7 +53,7 @@ def train(store: Path) -> float:
 
     model = HierarchicalGNN(dataset.num_features, dataset.num_classes, depth=len(dataset[0].pooled_data))
     optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
-    for epoch in range(1, EPOCHS + 1):
+    for epoch in range(1, epochs + 1):
         model.train()
         for data in train_loader:
             optimizer.zero_grad()
@@ -66,13 +68,20 @@ def train(store: Path) -> float:
     return accuracy
 
 
-def main() -> int:
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--pooler", default="graclus*2", help="schedule of the levels")
+    parser.add_argument("--epochs", type=int, default=15)
+    options = parser.parse_args(argv)
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder) / "molecules"
-        run("coarsen", "--pooler", "graclus*2", "--out", str(store))
-        run("inspect", str(store))
+        try:
+            run("coarsen", "--pooler", options.pooler, "--out", str(store))
+            run("inspect", str(store))
+        except subprocess.CalledProcessError as error:  # the command has said why
+            return error.returncode
         print("\nTraining a hierarchical GNN from the store")
-        accuracy = train(store)
+        accuracy = train(store, options.epochs)
     print(f"\nTest accuracy {accuracy:.1%} (chance 50 %)")
     return 0 if accuracy > 0.75 else 1
 

@@ -1,0 +1,195 @@
+"""Every example runs, says how to use it, and answers a slip in one line."""
+
+import importlib.util
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from tgp.errors import DatasetError, TgpError
+
+FOLDER = Path(__file__).resolve().parents[2] / "examples"
+NAMES = sorted(path.stem for path in FOLDER.glob("*.py"))
+OURS = [
+    "big_graph",
+    "custom_pooler",
+    "dask_cluster",
+    "node_classification",
+    "precoarsening",
+    "store_training",
+]
+
+
+@pytest.fixture(scope="module")
+def load():
+    """An example as a module, once."""
+    found = {}
+
+    def get(name):
+        if name not in found:
+            spec = importlib.util.spec_from_file_location(f"example_{name}", FOLDER / f"{name}.py")
+            found[name] = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(found[name])
+        return found[name]
+
+    return get
+
+
+@pytest.fixture(autouse=True)
+def same_random_state():
+    state = torch.get_rng_state()
+    yield
+    torch.set_rng_state(state)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_is_short_and_shows_two_commands(name):
+    text = (FOLDER / f"{name}.py").read_text()
+    if name in OURS:
+        assert len(text.splitlines()) < 120
+    commands = re.findall(rf"^python examples/{name}\.py", text.split('"""')[1], flags=re.M)
+    assert len(commands) >= 2
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_help_explains(name, load, capsys):
+    example = load(name)
+    with pytest.raises(SystemExit) as stopped:
+        example.main(["--help"])
+    assert stopped.value.code == 0
+    shown = capsys.readouterr().out
+    assert example.__doc__.splitlines()[0].split(":")[0] in shown and "--help" in shown
+
+
+def test_table_of_the_readme_is_complete():
+    rows = re.findall(r"^\| \[(\w+)\.py\]\((\w+)\.py\)", (FOLDER / "README.md").read_text(), flags=re.M)
+    assert sorted(one for one, _ in rows) == NAMES
+    assert all(one == other for one, other in rows)
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_an_unknown_dataset_is_an_error_that_says_so(name, load, tmp_path):
+    if name == "dask_cluster":
+        pytest.importorskip("distributed")
+        words = ["--scheduler", "tcp://127.0.0.1:9", "--out", str(tmp_path)]
+    else:
+        words = []
+    with pytest.raises(DatasetError, match="MUTAG"):
+        load(name).main(["--dataset", "MUTAGG", "--root", str(tmp_path), *words])
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("node_classification", ["--dataset", "regions:num_nodes=100"]),
+        ("precoarsening", ["--dataset", "molecules:num_graphs=4"]),
+        ("store_training", ["--dataset", "molecules:num_graphs=10"]),
+        ("custom_pooler", ["--dataset", "molecules:num_graphs=4"]),
+        ("big_graph", ["--dataset", "regions:num_nodes=100"]),
+    ],
+)
+def test_an_unknown_pooler_is_an_error_that_says_so(name, words, load):
+    with pytest.raises(TgpError, match=r"graclos.*graclus"):
+        load(name).main([*words, "--pooler", "graclos"])
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_errors_come_without_traceback(name, monkeypatch, tmp_path):
+    words = ["--dataset", "Coraa", "--root", str(tmp_path)]
+    words += ["--scheduler", "tcp://127.0.0.1:9"] if name == "dask_cluster" else []
+    if name == "dask_cluster":
+        pytest.importorskip("distributed")
+    monkeypatch.setattr(sys, "argv", [name, *words])
+    with pytest.raises(SystemExit) as stopped:
+        runpy.run_path(str(FOLDER / f"{name}.py"), run_name="__main__")
+    message = str(stopped.value.code)  # Python prints it and exits with 1
+    assert message.startswith("Error: 'Coraa' is neither") and len(message.splitlines()) <= 2
+
+
+def test_node_classification(load, capsys):
+    words = ["--dataset", "regions:num_nodes=400", "--levels", "2", "--epochs", "2"]
+    found = load("node_classification").main([*words, "--pooler", "graclus,topk,mincut,eigen"])
+    assert list(found) == ["commonest", "graclus", "topk", "mincut", "eigen", "nopool"]
+    assert "accuracy" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_node_classification_profits_from_coarse_levels(load):
+    words = ["--dataset", "regions:num_nodes=1600:parts=9:noise=80", "--pooler", "graclus", "--epochs", "30"]
+    found = load("node_classification").main(words)
+    assert found["graclus"] > found["commonest"] + 0.2, found
+
+
+def test_node_classification_needs_labels(load):
+    with pytest.raises(TgpError, match="label for every node"):
+        load("node_classification").main(["--dataset", "grid"])
+
+
+def test_precoarsening_equals_online_pooling(load, capsys):
+    words = ["--dataset", "molecules:num_graphs=60", "--epochs", "2", "--pooler", "ndp,graclus,kmis"]
+    found = load("precoarsening").main(words)
+    assert found["online"][0] == pytest.approx(found["pre-coarsened"][0], rel=1e-4)
+    assert "pre-coarsened" in capsys.readouterr().out
+
+
+def test_precoarsening_refuses_a_trainable_pooler(load):
+    with pytest.raises(TgpError, match=r"topk|Topk"):
+        load("precoarsening").main(["--dataset", "molecules:num_graphs=4", "--pooler", "topk"])
+
+
+def test_store_training_continues_where_it_stopped(load, capsys, tmp_path):
+    words = ["--dataset", "molecules:num_graphs=100", "--epochs", "2", "--store", str(tmp_path / "store")]
+    found = load("store_training").main([*words, "--pooler", "topk,mincut,bnpool"])
+    assert list(found) == ["commonest", "topk", "mincut", "bnpool", "nopool"]
+    out = capsys.readouterr().out
+    assert out.count("it is the same as") == 4 and "NOT" not in out
+    assert (tmp_path / "store" / "manifest.json").exists()
+
+
+def test_custom_pooler(load, capsys):
+    found = load("custom_pooler").main(["--dataset", "molecules:num_graphs=40", "--epochs", "1"])
+    assert list(found) == ["nopool", "topk", "topk+kron", "climb", "climb+max"]
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()[1:]]
+    nodes, edges = ({row[0]: int(row[column]) for row in rows} for column in (2, 3))
+    assert nodes["climb"] < nodes["nopool"] and edges["topk+kron"] > edges["topk"]
+
+
+def test_the_climbing_selector_gathers_slopes_under_peaks(load):
+    select = load("custom_pooler").ClimbSelect(1)
+    with torch.no_grad():
+        select.score.weight.fill_(1)
+    heights = torch.tensor([[1.0], [3.0], [2.0], [0.0], [5.0], [4.0]])
+    path = torch.tensor([[0, 1, 2, 3, 4], [1, 2, 3, 4, 5]])
+    out = select(heights, torch.cat([path, path.flip(0)], dim=1))
+    assert out.cluster_index.tolist() == [0, 0, 0, 1, 1, 1]
+
+
+@pytest.mark.parametrize("dataset", ["regions:num_nodes=2500:parts=9", "grid:num_nodes=900"])
+def test_big_graph(dataset, load, capsys, tmp_path):
+    words = ["--dataset", dataset, "--levels", "2", "--share", "0.05", "--landmarks", "5"]
+    found = load("big_graph").main([*words, "--keep", str(tmp_path / "store")])
+    full, lifted, more = found.values()
+    assert list(found) == ["full graph", "level 2, lifted", "level 2, 10 sweeps more"]
+    assert full[1] == 1 and full[0] > 0.6
+    assert lifted[0] > full[0] - 0.2 and more[0] > full[0] - 0.2
+    assert "GraphHierarchy(" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_dask_cluster_gives_the_same_bytes(tmp_path):
+    pytest.importorskip("distributed")
+    words = [sys.executable, str(FOLDER / "dask_cluster.py"), "--dataset", "molecules:num_graphs=100"]
+    words += ["--pooler", "graclus", "--workers", "1", "--out", str(tmp_path)]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "same bytes" in done.stdout
+
+
+def test_dask_cluster_is_skipped_without_dask(load, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    assert load("dask_cluster").main([]) is None
+    assert capsys.readouterr().out.startswith("skipped: ")
