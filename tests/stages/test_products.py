@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.reference import trainable as reference
 from tgp.poolers import get_pooler
-from tgp.utils.ops import add_remaining_self_loops
+from tgp.utils.ops import add_remaining_self_loops, products
 from tgp.utils.ops.products import EdgeMatrix, group_by, max_over_edges, softmax_rows
 
 CASES = {"deadline": None, "max_examples": 40}
@@ -54,6 +54,44 @@ def test_gradients_of_gradients():
 
     assert torch.autograd.gradcheck(product, inputs)
     assert torch.autograd.gradgradcheck(product, inputs)
+
+
+@settings(**CASES)
+@given(edge_lists(), st.integers(1, 3))
+def test_values_per_edge(graph, width):
+    size, (source, target) = graph
+    torch.manual_seed(0)
+    u, v = random(size, width, grad=True), random(size, width, grad=True)
+    matrix = EdgeMatrix(source, target, None, size)
+    pairs = (
+        (matrix.dots(u, v), (u[source] * v[target]).sum(-1)),
+        (matrix.distances(u) + 0 * v.sum(), (u[source] - u[target]).abs().sum(-1) + 0 * v.sum()),
+    )
+    for mine, expected in pairs:
+        torch.testing.assert_close(mine, expected)
+        scale = random(len(source))
+        gradients = [torch.autograd.grad((out * scale).sum(), (u, v)) for out in (mine, expected)]
+        for a, b in zip(*gradients, strict=True):
+            torch.testing.assert_close(a, b)
+
+
+def test_portions_make_no_difference(monkeypatch):
+    torch.manual_seed(0)
+    source, target = torch.randint(0, 30, (2, 3000))
+    values = random(30, 2, grad=True)
+    results = []
+    for numbers in (1, 2**18):  # the smallest portion is 1,024 edges
+        monkeypatch.setattr(products, "_NUMBERS_AT_ONCE", numbers)
+        matrix = EdgeMatrix(source, target, None, 30)
+        parts = [
+            matrix.dots(values, values),
+            matrix.distances(values),
+            max_over_edges(values, source, target),
+        ]
+        total = sum((part * part).sum() for part in parts)
+        results.append([*parts, *torch.autograd.grad(total, values)])
+    for a, b in zip(*results, strict=True):
+        torch.testing.assert_close(a, b)
 
 
 def test_products_elsewhere_take_a_row_per_edge():
@@ -117,12 +155,13 @@ def test_asap(weighted):
     x, edges, weight = graph(0)
     pooler = get_pooler("asap", in_channels=4).double()
     edges, weight = add_remaining_self_loops(edges, weight if weighted else None, 1.0, 20)
-    mine, alpha = pooler._neighbourhoods(x, edges, weight)
+    into = EdgeMatrix(edges[1], edges[0], weight, 20)
+    mine, alpha = pooler._neighbourhoods(x, into, weight)
     expected, other = reference.asap_neighbourhoods(pooler, x, edges)
     torch.testing.assert_close(mine, expected)
     torch.testing.assert_close(alpha, other)
     same_gradients(pooler, x, mine, expected)
-    fitness = pooler._fitness(x, edges, weight)
+    fitness = pooler._fitness(x, into)
     torch.testing.assert_close(fitness, reference.asap_fitness(pooler, x, edges, weight))
     same_gradients(pooler, x, fitness, reference.asap_fitness(pooler, x, edges, weight))
 

@@ -99,13 +99,18 @@ class ASAPooling(ScoredPooling):
         call.extra["container"] = Container.of(call.adj)
         index, weight = connectivity_to_edge_index(call.adj, call.edge_weight)
         call.adj, call.edge_weight = add_remaining_self_loops(index, weight, 1.0, call.x.size(0))
-        call.x, call.extra["attention"] = self._neighbourhoods(call.x, call.adj, call.edge_weight)
+        source, target = call.adj
+        into = EdgeMatrix(target, source, None, call.x.size(0))
+        call.x, call.extra["attention"] = self._neighbourhoods(call.x, into, call.edge_weight)
+        call.extra["into"] = into.with_weight(call.edge_weight)
         return call
 
-    def _neighbourhoods(self, x: Tensor, edges: Tensor, weight: Tensor | None) -> tuple[Tensor, Tensor]:
-        source, target = edges
+    def _neighbourhoods(self, x: Tensor, into: EdgeMatrix, weight: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Features and attention over the edges ``into`` each node."""
+        source, target = into.target, into.source
         h = x
         if self.gnn_intra_cluster is not None:
+            edges = torch.stack([source, target])
             h = self.gnn_intra_cluster(x=x, edge_index=edges, edge_weight=weight)
         query = self.lin(max_over_edges(h, source, target))
         # The weights of attention are split, so that scores are numbers per node before they meet on edges.
@@ -113,20 +118,19 @@ class ASAPooling(ScoredPooling):
         score = (query @ to_query + self.att.bias)[target] + (h @ to_member)[source]
         alpha = softmax(F.leaky_relu(score, self.negative_slope), target, num_nodes=x.size(0))
         alpha = F.dropout(alpha, p=self.dropout, training=self.training)
-        return EdgeMatrix(target, source, alpha, x.size(0)) @ x, alpha
+        return into.with_weight(alpha) @ x, alpha
 
     def scored(self, call: PoolCall) -> Tensor:
         """Fitness of every neighbourhood."""
         scorer = self.select_scorer
         if type(scorer) is LEConv and not scorer._forward_hooks:
-            return self._fitness(call.x, call.adj, call.edge_weight)
+            return self._fitness(call.x, call.extra["into"])
         return scorer(call.x, call.adj, call.edge_weight)
 
-    def _fitness(self, x: Tensor, edges: Tensor, weight: Tensor | None) -> Tensor:
+    def _fitness(self, x: Tensor, into: EdgeMatrix) -> Tensor:
         """``LEConv`` by products: ``Σ_j w_ji (a_j - b_i) = Aᵀa - b · in-degree``."""
-        scorer, (source, target) = self.select_scorer, edges
-        into = EdgeMatrix(target, source, weight, x.size(0))
-        degree = weighted_degree(target, weight, x.size(0)).to(x.dtype).unsqueeze(-1)
+        scorer = self.select_scorer
+        degree = weighted_degree(into.source, into.weight, x.size(0)).to(x.dtype).unsqueeze(-1)
         return into @ scorer.lin1(x) - degree * scorer.lin2(x) + scorer.lin3(x)
 
     def run_select(self, call: PoolCall) -> SelectOutput:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from torch.autograd.function import once_differentiable
 
 __all__ = ["EdgeMatrix", "group_by", "max_over_edges", "softmax_rows"]
 
-_EDGES_AT_ONCE = 2**16
+_NUMBERS_AT_ONCE = 2**18
 _FAST_DTYPES = (torch.float32, torch.float64)
 _WIDE_ROWS = 16
 """Rows this wide fill the vectors of the processor, and torch's softmax of rows is the faster one (measured)."""
@@ -55,19 +54,31 @@ class EdgeMatrix:
 
     def __init__(self, source: Tensor, target: Tensor, weight: Tensor | None, num_nodes: int) -> None:
         self.source, self.target, self.weight, self.num_nodes = source, target, weight, num_nodes
+        # Grouped rows by side; shared by the matrices made from this one, which have the same edges.
+        self._groups: dict[bool, tuple[Tensor, Tensor, Tensor | None]] = {}
+        self._flipped = False
 
-    @cached_property
+    @property
     def mT(self) -> EdgeMatrix:
         """The transpose."""
-        flipped = EdgeMatrix(self.target, self.source, self.weight, self.num_nodes)
-        flipped.__dict__["mT"] = self
-        return flipped
+        return self._like(self.target, self.source, self.weight, not self._flipped)
 
-    @cached_property
+    def with_weight(self, weight: Tensor | None) -> EdgeMatrix:
+        """The same edges with other weights."""
+        return self._like(self.source, self.target, weight, self._flipped)
+
+    def _like(self, source: Tensor, target: Tensor, weight: Tensor | None, flipped: bool) -> EdgeMatrix:
+        other = EdgeMatrix(source, target, weight, self.num_nodes)
+        other._groups, other._flipped = self._groups, flipped
+        return other
+
     def _rows(self) -> tuple[Tensor, Tensor, Tensor | None]:
         """Offsets of the rows, columns in that order, and the order (``None``: as given)."""
-        indptr, order = group_by(self.source, self.num_nodes)
-        return indptr, self.target if order is None else self.target.index_select(0, order), order
+        if self._flipped not in self._groups:
+            indptr, order = group_by(self.source, self.num_nodes)
+            columns = self.target if order is None else self.target.index_select(0, order)
+            self._groups[self._flipped] = indptr, columns, order
+        return self._groups[self._flipped]
 
     def __matmul__(self, values: Tensor) -> Tensor:
         """``A values`` for ``[N]`` or ``[N, F]``."""
@@ -84,13 +95,6 @@ class EdgeMatrix:
             moved = moved * weight.unsqueeze(-1)
         return torch.zeros_like(values).index_add(0, self.source, moved)
 
-    def with_weight(self, weight: Tensor | None) -> EdgeMatrix:
-        """The same edges with other weights; what is known about their order is kept."""
-        other = EdgeMatrix(self.source, self.target, weight, self.num_nodes)
-        if "_rows" in self.__dict__:
-            other.__dict__["_rows"] = self._rows
-        return other
-
     def dots(self, u: Tensor, v: Tensor) -> Tensor:
         """``[E]``: inner product of row ``i`` of ``u`` and row ``j`` of ``v`` for every edge, whatever its weight."""
         return _EdgeDots.apply(u, v, self)
@@ -103,7 +107,7 @@ class EdgeMatrix:
         """``A values`` for ``[N, F]`` and weights of its dtype, outside of autograd."""
         if not self.source.numel() or not values.numel():
             return torch.zeros_like(values)
-        indptr, columns, order = self._rows
+        indptr, columns, order = self._rows()
         if weight is not None and order is not None:
             weight = weight.index_select(0, order)
         return torch.embedding_bag(
@@ -127,14 +131,14 @@ class _Product(torch.autograd.Function):
         if ctx.needs_input_grad[0]:
             to_values = _Product.apply(grad, weight, matrix.mT)
         if ctx.needs_input_grad[1]:
-            left, right = grad.index_select(0, matrix.source), values.index_select(0, matrix.target)
-            to_weight = (left * right).sum(-1)
+            to_weight = matrix.dots(grad, values)
         return to_values, to_weight, None
 
 
-def _chunks(source: Tensor, target: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """Edges in portions, so that rows gathered for them stay few."""
-    return zip(source.split(_EDGES_AT_ONCE), target.split(_EDGES_AT_ONCE), strict=True)
+def _chunks(width: int, *per_edge: Tensor) -> Iterator[tuple[Tensor, ...]]:
+    """Vectors over edges in portions, so that rows of ``width`` gathered for them stay in the cache."""
+    portion = max(1024, _NUMBERS_AT_ONCE // max(width, 1))
+    return zip(*(values.split(portion) for values in per_edge), strict=True)
 
 
 class _EdgeDots(torch.autograd.Function):
@@ -144,7 +148,7 @@ class _EdgeDots(torch.autograd.Function):
         ctx.matrix = matrix
         parts = [
             (u.index_select(0, i) * v.index_select(0, j)).sum(-1)
-            for i, j in _chunks(matrix.source, matrix.target)
+            for i, j in _chunks(u.size(-1), matrix.source, matrix.target)
         ]
         return torch.cat(parts) if parts else u.new_zeros(0)
 
@@ -161,7 +165,7 @@ class _EdgeDistances(torch.autograd.Function):
         ctx.save_for_backward(values, source, target)
         parts = [
             (values.index_select(0, i) - values.index_select(0, j)).abs_().sum(-1)
-            for i, j in _chunks(source, target)
+            for i, j in _chunks(values.size(-1), source, target)
         ]
         return torch.cat(parts) if parts else values.new_zeros(0)
 
@@ -170,7 +174,7 @@ class _EdgeDistances(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         values, source, target = ctx.saved_tensors
         out = torch.zeros_like(values)
-        for (i, j), part in zip(_chunks(source, target), grad.split(_EDGES_AT_ONCE), strict=True):
+        for i, j, part in _chunks(values.size(-1), source, target, grad):
             slope = (values.index_select(0, i) - values.index_select(0, j)).sign_()
             slope *= part.unsqueeze(-1)
             out.index_add_(0, i, slope)
@@ -196,16 +200,25 @@ def max_over_edges(values: Tensor, source: Tensor, target: Tensor) -> Tensor:
 class _MaxOverEdges(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, values: Tensor, source: Tensor, target: Tensor) -> Tensor:
-        place = target.unsqueeze(-1).expand(-1, values.size(-1))
-        moved = values.index_select(0, source)
-        out = torch.zeros_like(values).scatter_reduce(0, place, moved, "amax", include_self=False)
-        ctx.save_for_backward(source, target, moved == out.index_select(0, target))
+        width = values.size(-1)
+        out = torch.full_like(values, -torch.inf)
+        for i, j in _chunks(width, source, target):
+            place = j.unsqueeze(-1).expand(-1, width)
+            out.scatter_reduce_(0, place, values.index_select(0, i), "amax")
+        out.masked_fill_(out == -torch.inf, 0.0)
+        ctx.save_for_backward(values, out, source, target)
         return out
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        source, target, reaches = ctx.saved_tensors
-        reaches = reaches.to(grad.dtype)
-        ties = torch.zeros_like(grad).index_add(0, target, reaches).clamp(min=1)
-        shared = (grad / ties).index_select(0, target) * reaches
-        return torch.zeros_like(grad).index_add(0, source, shared), None, None
+        values, top, source, target = ctx.saved_tensors
+        ties, reaches = torch.zeros_like(top), []
+        with torch.no_grad():
+            for i, j in _chunks(top.size(-1), source, target):
+                gap = top.index_select(0, j) - values.index_select(0, i)
+                reaches.append(gap.sign_().neg_().add_(1))  # 1 at the maximum, 0 below; faster than comparing
+                ties.index_add_(0, j, reaches[-1])
+        share, out = grad / ties.clamp_(min=1), torch.zeros_like(grad)
+        for (i, j), reach in zip(_chunks(top.size(-1), source, target), reaches, strict=True):
+            out = out.index_add_(0, i, share.index_select(0, j) * reach)
+        return out, None, None
