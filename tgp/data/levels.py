@@ -158,7 +158,10 @@ def level_attributes(
         mapping["so"] = so
     mapping["num_nodes"] = int(level.super_ptr[-1])
     mapping["ptr"] = ptr
-    private = {"_num_nodes": np.diff(level.super_ptr).tolist(), "_so_ptr": (node_ptr, ptr)}
+    private = {
+        "_num_nodes": (level.super_ptr[1:] - level.super_ptr[:-1]).tolist(),
+        "_so_ptr": (node_ptr, ptr),
+    }
     return Attributes(mapping, slices, incs, private)
 
 

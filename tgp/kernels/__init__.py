@@ -1,1 +1,1 @@
-"""Compiled kernels on plain arrays. Private: called from ``ragged`` and ``coarsen`` only."""
+"""Compiled kernels on plain arrays. Private: called from ``ragged``, ``coarsen`` and ``store`` only."""
