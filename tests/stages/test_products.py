@@ -4,9 +4,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch_geometric.nn import GraphConv
 
 from tests.reference import trainable as reference
-from tgp.poolers import get_pooler
+from tgp.poolers import SAGPooling, get_pooler
+from tgp.src.base import PoolCall
 from tgp.utils.ops import add_remaining_self_loops, products
 from tgp.utils.ops.products import EdgeMatrix, group_by, max_over_edges, softmax_rows
 
@@ -164,6 +166,20 @@ def test_asap(weighted):
     fitness = pooler._fitness(x, into)
     torch.testing.assert_close(fitness, reference.asap_fitness(pooler, x, edges, weight))
     same_gradients(pooler, x, fitness, reference.asap_fitness(pooler, x, edges, weight))
+
+
+@pytest.mark.parametrize("weighted", [True, False])
+@pytest.mark.parametrize("options", [{}, {"flow": "target_to_source"}, {"aggr": "mean"}, {"bias": False}])
+def test_sag(weighted, options):
+    x, edges, weight = graph(4)
+    weight = weight if weighted else None
+    pooler = SAGPooling(4)
+    pooler.gnn = GraphConv(4, 1, **options)
+    pooler = pooler.double()
+    mine = pooler.scored(PoolCall(x=x, adj=edges, edge_weight=weight))
+    expected = pooler.gnn(x, edges, edge_weight=weight)
+    torch.testing.assert_close(mine, expected)
+    same_gradients(pooler, x, mine, expected)
 
 
 @pytest.mark.parametrize("weighted", [True, False])

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.nn import GraphConv
 
@@ -14,6 +15,7 @@ from tgp.src.base import PoolCall
 from tgp.src.output import PoolingOutput
 from tgp.src.scored import ScoredPooling, build_gnn
 from tgp.utils.ops.connectivity import connectivity_to_edge_index
+from tgp.utils.ops.products import EdgeMatrix
 from tgp.utils.signature import pass_on
 from tgp.utils.typing import ConnectionType, LiftType, ReduceType, SinvType
 
@@ -81,9 +83,23 @@ class SAGPooling(ScoredPooling):
         h = call.x if attn is None else attn
         h = h.unsqueeze(-1) if h.dim() == 1 else h
         index, weight = connectivity_to_edge_index(call.adj, call.edge_weight)
+        if self._plain_graph_conv():
+            return self._graph_conv(h, index, weight)
         if self._weighted and weight is not None:
             return self.gnn(h, index, edge_weight=weight)
         return self.gnn(h, index)
+
+    def _plain_graph_conv(self) -> bool:
+        gnn = self.gnn
+        return type(gnn) is GraphConv and gnn.aggr in ("add", "sum") and not gnn._forward_hooks
+
+    def _graph_conv(self, h: Tensor, index: Tensor, weight: Tensor | None) -> Tensor:
+        """``GraphConv`` with one output: projected first, so that one number per edge is summed, not a row."""
+        source, target = index if self.gnn.flow == "source_to_target" else index.flip(0)
+        projected = F.linear(h, self.gnn.lin_rel.weight)
+        moved = EdgeMatrix(target, source, weight, h.size(0)) @ projected
+        bias = self.gnn.lin_rel.bias
+        return (moved if bias is None else moved + bias) + self.gnn.lin_root(h)
 
     def reset_parameters(self) -> None:
         super().reset_parameters()
