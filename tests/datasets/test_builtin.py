@@ -132,3 +132,27 @@ def test_unknown_names_give_the_nearest():
         make_builtin("molecule")
     with pytest.raises(UnknownNameError, match="'num_graphs'"):
         make_builtin("er:num_graph=3")
+
+
+def test_families_differ_in_their_degrees_not_in_size_or_density():
+    table, _ = make_builtin("families")
+    assert data_digest(table)[:16] == "b06d3cfb1cb3bd1e"
+    y, sizes = table.fields["y"].values, np.diff(table.node_ptr)
+    assert np.abs(np.bincount(y) - 500 / 3).max() < 1
+    density, spread = [], []
+    for index in range(300):
+        degree = np.bincount(table.fields["edge_index"].item(index)[0], minlength=sizes[index])
+        density.append(degree.mean())
+        spread.append(degree.var() / degree.mean())
+    means = [np.mean(np.array(spread)[y[:300] == label]) for label in range(3)]
+    assert means[2] < 0.5 < means[0] < 1.2 < means[1]
+    for values in (np.array(density), sizes[:300]):
+        groups = [values[y[:300] == label] for label in range(3)]
+        assert max(g.mean() for g in groups) - min(g.mean() for g in groups) < values.std()
+
+
+def test_families_check_their_parameters():
+    with pytest.raises(ParameterError, match="at least 8"):
+        make_builtin("families:num_nodes=7")
+    with pytest.raises(ParameterError, match="percent"):
+        make_builtin("families:noise=101")

@@ -257,6 +257,38 @@ def blocks(num_graphs: int, seed: int, num_nodes: int, inside: int, outside: int
 # Graphs with a label per node.
 
 
+def families(num_graphs: int, seed: int, num_nodes: int, noise: int) -> GraphTable:
+    """Networks of three families; the label says how their edges came about.
+
+    Label 0: uniformly drawn edges; 1: preferential attachment; 2: a ring of near neighbours. In every family
+    ``noise`` percent of the edges are drawn uniformly instead. A graph has ``num_nodes`` nodes more or less
+    half of them, and every node brings two or three edges, so neither size nor density tells the family:
+    the degrees around a node do. A network without pooling learns it, and pooling must not lose it.
+    """
+    if num_nodes < 8 or noise > 100:
+        raise ParameterError(
+            f"families needs at least 8 nodes and at most 100 percent noise, got {num_nodes} and {noise}",
+            field="num_nodes" if num_nodes < 8 else "noise",
+        )
+    g = np.arange(num_graphs)
+    label = (_below(3, seed, 0, g // 3) + g) % 3  # every three graphs have all labels
+    sizes = num_nodes // 2 + _below(num_nodes + 1, seed, 1, g)
+    per_node = 2 + _below(2, seed, 2, g)
+    node_ptr, edge_ptr = _ptr(sizes), _ptr(sizes * per_node)
+    graph, draw = np.repeat(g, np.diff(edge_ptr)), _within(edge_ptr)
+    source, step = np.divmod(draw, per_node[graph])
+    # Preferential: a random end of an earlier edge of the graph, as in barabasi_albert.
+    pick = np.where(source == 0, 0, _below(np.maximum(2 * source * per_node[graph], 1), seed, 3, graph, draw))
+    while (pending := pick % 2 == 1).any():
+        pick[pending] = pick[edge_ptr[graph[pending]] + pick[pending] // 2]
+    uniform = [_below(sizes[graph], seed, 4 + i, graph, draw) for i in range(2)]
+    kind = np.where(_below(100, seed, 6, graph, draw) < noise, 0, label[graph])
+    near = (source + 1 + step) % sizes[graph]
+    target = np.choose(kind, [uniform[0], pick // 2 // per_node[graph], near])
+    ends = np.stack([np.where(kind == 0, uniform[1], source), target])
+    return _table(node_ptr, _shuffle_nodes(seed, node_ptr)[node_ptr[graph] + ends], label)
+
+
 def regions(num_graphs: int, seed: int, num_nodes: int, parts: int, labels: int, noise: int) -> GraphTable:
     """Maps for node classification: grids of about ``num_nodes`` cells, cut into ``parts`` regions.
 
@@ -324,6 +356,12 @@ BUILTIN: dict[str, BuiltinSet] = {
             "Stochastic block models; the label counts the communities",
             {"num_graphs": 200, "seed": 0, "num_nodes": 64, "inside": 6, "outside": 1},
             blocks,
+        ),
+        BuiltinSet(
+            "families",
+            "Networks grown in three ways, told apart by the degrees around a node",
+            {"num_graphs": 500, "seed": 0, "num_nodes": 40, "noise": 20},
+            families,
         ),
         BuiltinSet(
             "regions",

@@ -1,0 +1,103 @@
+"""The networks of the experiments: GIN blocks around a pooler, with a readout or with a lift."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import ELU, BatchNorm1d, Dropout, Linear, ModuleList, ReLU, Sequential
+from torch.nn.functional import elu, relu
+from torch_geometric.nn import DenseGINConv
+
+from tgp.poolers import get_pooler
+from tgp.reduce import GlobalReduce
+
+HIDDEN = 32
+
+
+class WeightedGINConv(torch.nn.Module):
+    """GIN whose sum over neighbours counts edge weights: coarse graphs have them, and so has ``DenseGINConv``."""
+
+    def __init__(self, nn: torch.nn.Module) -> None:
+        super().__init__()
+        self.nn = nn
+
+    def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+        source, target = edge_index
+        message = x[source] if edge_weight is None else edge_weight.view(-1, 1) * x[source]
+        return self.nn(x.index_add(0, target, message))
+
+
+def gin(conv: type, in_channels: int, layers: int, act: type, norm: bool = False) -> ModuleList:
+    """GIN layers, each with one hidden layer inside; padded rows would spoil the statistics of a norm."""
+    made = ModuleList()
+    for size in [in_channels] + [HIDDEN] * (layers - 1):
+        inner = [
+            Linear(size, HIDDEN),
+            *([BatchNorm1d(HIDDEN)] if norm else []),
+            act(),
+            Linear(HIDDEN, HIDDEN),
+        ]
+        made.append(conv(Sequential(*inner)))
+    return made
+
+
+class GraphNet(torch.nn.Module):
+    """GIN, pool, GIN, sum, perceptron. Levels made beforehand are used if the batch carries them."""
+
+    def __init__(self, pooler: str, in_channels: int, classes: int, layers: int, **options) -> None:
+        super().__init__()
+        self.pooler = get_pooler(pooler, in_channels=HIDDEN, **options)
+        self.before = gin(WeightedGINConv, in_channels, layers, ELU, norm=True)
+        self.dense = self.pooler.is_dense and not self.pooler.is_precoarsenable
+        width = HIDDEN * getattr(self.pooler.reducer, "num_modes", 1)
+        self.after = gin(DenseGINConv if self.dense else WeightedGINConv, width, layers, ELU)
+        self.readout = GlobalReduce("sum")
+        head = [[Linear(HIDDEN, HIDDEN), BatchNorm1d(HIDDEN), ELU(), Dropout(0.5)] for _ in range(2)]
+        self.head = Sequential(*head[0], *head[1], Linear(HIDDEN, classes))
+
+    def forward(self, data) -> tuple[Tensor, Tensor | float]:
+        """Logits of the graphs, and the sum of the auxiliary losses."""
+        x, edges, size = data.x, (data.edge_index, data.edge_weight), data.num_graphs
+        for conv in self.before:
+            x = elu(conv(x, *edges))
+        if "pooled_data" in data:
+            out, loss = data.pooled_data[0], 0.0
+            x, _ = self.pooler.reducer(x=x, so=out.so, batch=data.batch, batch_size=size)
+        else:
+            out = self.pooler(x, *edges, batch=data.batch, batch_size=size)
+            x, loss = out.x, sum(out.get_loss_value()) if out.loss else 0.0
+        if self.dense:
+            for conv in self.after:
+                x = elu(conv(x, out.edge_index, mask=out.mask))
+            return self.head(self.readout(x, mask=out.mask)), loss
+        for conv in self.after:
+            x = elu(conv(x, out.edge_index, out.edge_weight))
+        if getattr(out, "mask", None) is not None:  # supernodes of a small graph that got no node
+            x = x * out.mask.view(-1, 1)
+        return self.head(self.readout(x, batch=out.batch, size=size)), loss
+
+
+class NodeNet(torch.nn.Module):
+    """GIN, pool, GIN, lift, GIN, perceptron; nothing goes round the bottleneck."""
+
+    def __init__(self, pooler: str, in_channels: int, classes: int, layers: int, **options) -> None:
+        super().__init__()
+        self.pooler = get_pooler(pooler, in_channels=HIDDEN, **options)
+        self.before = gin(WeightedGINConv, in_channels, layers, ReLU)
+        self.coarse = gin(WeightedGINConv, HIDDEN, layers, ReLU)
+        self.after = gin(WeightedGINConv, HIDDEN, layers, ReLU)
+        self.head = Sequential(Linear(HIDDEN, HIDDEN), ReLU(), Dropout(0.1), Linear(HIDDEN, classes))
+
+    def forward(self, data) -> tuple[Tensor, Tensor | float]:
+        """Logits of the nodes, and the sum of the auxiliary losses."""
+        x = data.x
+        for conv in self.before:
+            x = relu(conv(x, data.edge_index))
+        out = self.pooler(x=x, adj=data.edge_index)
+        x = out.x
+        for conv in self.coarse:
+            x = relu(conv(x, out.edge_index, out.edge_weight))
+        x = self.pooler(x=x, so=out.so, lifting=True)
+        for conv in self.after:
+            x = relu(conv(x, data.edge_index))
+        return self.head(x), sum(out.get_loss_value()) if out.loss else 0.0
