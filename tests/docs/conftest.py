@@ -5,6 +5,7 @@ import types
 
 import numpy as np
 import pytest
+import torch
 
 from tgp.coarsen.methods import METHODS
 from tgp.datasets.builtin import make_builtin
@@ -52,7 +53,9 @@ def desk(tmp_path, monkeypatch, collections):
         monkeypatch.setattr(table, "entries", dict(table.entries))
         monkeypatch.setattr(table, "_loaded", dict(table._loaded))
     before = set(sys.modules)
-    yield tmp_path
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        yield tmp_path
     for name in set(sys.modules) - before:
         module = sys.modules[name]
         if isinstance(module, types.ModuleType) and str(getattr(module, "__file__", None) or "").startswith(
