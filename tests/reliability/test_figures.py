@@ -27,47 +27,54 @@ def launcher():
         yield loaded
 
 
+@pytest.fixture
+def folder():
+    """In memory where there is one: hundreds of syncs of small files are what takes time on a disk."""
+    with scratch() as name:
+        yield Path(name)
+
+
 def sound(figure, count):
     assert figure.problems == []
     assert figure.count >= count, figure.note
 
 
 @pytest.mark.slow
-def test_kills_at_random_moments(launcher, tmp_path):
-    sound(interrupts.random_kills(launcher, tmp_path, JOB, 4), 4)
+def test_kills_at_random_moments(launcher, folder):
+    sound(interrupts.random_kills(launcher, folder, JOB, 20), 20)
 
 
 @pytest.mark.slow
-def test_kills_at_every_point(launcher, tmp_path):
+def test_kills_at_every_point(launcher, folder):
     assert len(killpoints()) >= 11
-    sound(interrupts.named_kills(launcher, tmp_path, JOB, (1,)), len(killpoints()))
+    sound(interrupts.named_kills(launcher, folder, JOB, (1,)), len(killpoints()))
 
 
-def test_no_file_may_grow(launcher, tmp_path):
-    sound(interrupts.file_limits(launcher, tmp_path, JOB, 2), 2)
+def test_no_file_may_grow(launcher, folder):
+    sound(interrupts.file_limits(launcher, folder, JOB, 2), 2)
 
 
-def test_a_full_disk(launcher, tmp_path):
-    figure = interrupts.full_disk(launcher, tmp_path, JOB, 1)
+def test_a_full_disk(launcher, folder):
+    figure = interrupts.full_disk(launcher, folder, JOB, 1)
     if figure.note.startswith("not run"):
         pytest.skip(figure.note)
     sound(figure, 1)
 
 
 @pytest.mark.slow
-def test_signals(launcher, tmp_path):
-    sound(interrupts.signals(launcher, tmp_path, JOB, 1), 4)
+def test_signals(launcher, folder):
+    sound(interrupts.signals(launcher, folder, JOB, 1), 4)
 
 
 @pytest.mark.slow
-def test_two_writers_and_a_reader(launcher, tmp_path):
-    figure = interrupts.two_writers(launcher, tmp_path, JOB, 1)
+def test_two_writers_and_a_reader(launcher, folder):
+    figure = interrupts.two_writers(launcher, folder, JOB, 1)
     sound(figure, 1)
     assert not re.search(r"\b0 times absent", figure.note)
 
 
-def test_nothing_is_written_by_reading(launcher, tmp_path):
-    sound(readonly.read_only(launcher, tmp_path, JOB, {**os.environ, **ENVIRONMENT}), 5)
+def test_nothing_is_written_by_reading(launcher, folder):
+    sound(readonly.read_only(launcher, folder, JOB, {**os.environ, **ENVIRONMENT}), 5)
 
 
 def test_flipped_bits():
@@ -96,19 +103,19 @@ def test_stuck_workers_do_not_keep_a_finished_run():
 # The checks themselves can fail --------------------------------------------------------------------
 
 
-def test_a_torn_file_is_noticed(launcher, tmp_path):
-    assert launcher.run(JOB.arguments(tmp_path / "s"))[0] == 0
-    expected = digests(tmp_path / "s")
-    assert torn(tmp_path / "s", expected) == []
-    shard = tmp_path / "s" / "shard-00000.graphs.h5"
+def test_a_torn_file_is_noticed(launcher, folder):
+    assert launcher.run(JOB.arguments(folder / "s"))[0] == 0
+    expected = digests(folder / "s")
+    assert torn(folder / "s", expected) == []
+    shard = folder / "s" / "shard-00000.graphs.h5"
     shard.write_bytes(shard.read_bytes()[:-1])
-    assert torn(tmp_path / "s", expected) == [shard.name]
+    assert torn(folder / "s", expected) == [shard.name]
 
 
-def test_a_write_into_the_store_is_noticed(launcher, tmp_path):
-    assert launcher.run(JOB.arguments(tmp_path / "s"))[0] == 0
+def test_a_write_into_the_store_is_noticed(launcher, folder):
+    assert launcher.run(JOB.arguments(folder / "s"))[0] == 0
     environment = {**os.environ, **ENVIRONMENT, "TGP_WATCH_ITSELF": "1"}
-    _, opened = readonly.watched(tmp_path / "s", JOB.arguments(tmp_path / "s"), environment)
+    _, opened = readonly.watched(folder / "s", JOB.arguments(folder / "s"), environment)
     assert [event for event, _ in opened] == ["open"]
 
 
