@@ -75,7 +75,7 @@ class Experiment:
         self.about, self.options, self.render = dict(about), options, render
         self.json, self.markdown = options.out / f"{name}.json", options.out / f"{name}.md"
         self.results: dict[str, dict[str, Any]] = {}
-        if self.json.exists() and not options.fresh:
+        if self.json.exists():
             self.results = json.loads(self.json.read_text(encoding="utf-8"))["cells"]
 
     def run(self, cells: Sequence[Cell], compute: Callable[[Cell], Mapping[str, Any]]) -> int:
@@ -84,7 +84,8 @@ class Experiment:
         ``compute`` gets a cell with all generators seeded by it and returns values that JSON can hold; the harness
         adds ``seconds``. Tables of ``_tables.comparison`` read ``value``.
         """
-        todo = [c for c in cells if c.matches(self.options.only) and c.key not in self.results]
+        known = () if self.options.fresh else self.results
+        todo = [c for c in cells if c.matches(self.options.only) and c.key not in known]
         left = total = sum(cell.cost for cell in todo)
         console = Console(stderr=True)
         console.print(f"{self.json.stem}: {len(todo)} of {len(cells)} cells to compute", highlight=False)
@@ -142,7 +143,7 @@ def parser(description: str | None, seeds: int, data: bool = True) -> argparse.A
     made.add_argument("--root", type=Path, help="folder of the raw files of the real datasets")
     made.add_argument("--only", help="patterns of dataset/pooler/seed or of a part, separated by commas")
     made.set_defaults(needs_root=data)
-    made.add_argument("--fresh", action="store_true", help="forget earlier results, measure all again")
+    made.add_argument("--fresh", action="store_true", help="compute finished cells again")
     return made
 
 

@@ -55,6 +55,7 @@ def test_a_finished_cell_is_not_computed_again(modules, start, tmp_path):
     assert all(found[key] == value for key, value in first.items())
     assert start().run(cells, compute) == 0
     assert start("--fresh", "--only", "B").run(cells, compute) == 4
+    assert set(start().results) == {cell.key for cell in cells}  # what was not chosen is kept
 
 
 def test_an_interrupted_run_keeps_what_it_had(modules, start):
