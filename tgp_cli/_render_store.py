@@ -83,8 +83,8 @@ def show_store(out: Output, view: StoreView) -> None:
     if view.spectral is not None:
         looked = min(view.spectral["sample"], view.num_graphs)
         out.line(
-            f"eig.err: mean relative error of the first {view.spectral['modes']} eigenvalues of {human_count(looked)} "
-            "graphs against their input graphs; scaled: after the best common factor; restr.: clusters alone."
+            f"eig.err: mean relative error of the first {view.spectral['modes']} eigenvalues against the input graphs, "
+            f"{human_count(looked)} of them; scaled: after the best common factor; restr.: of the clusters alone."
         )
     for hierarchy in view.hierarchies:
         stalled = [str(level.level) for level in hierarchy.levels if level.stalled]

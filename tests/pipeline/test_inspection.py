@@ -166,16 +166,42 @@ def test_recheck_finds_what_digests_cannot(store, tmp_path):
         recheck(copy, sample=0)
 
 
-def test_verify_names_shard_field_and_graph(store, tmp_path):
-    copy = Path(shutil.copytree(store, tmp_path / "s"))
-    shard = copy / "shard-00000.graclus-x2.h5"
+@pytest.fixture
+def altered(tmp_path):
+    """Change clusters of a store whose files are long enough to have a middle: only their ends are checked on opening."""
+    store = tmp_path / "s"
+    config = CoarsenConfig("er:num_graphs=40:num_nodes=250:degree=3", out=store, poolers=("nopool",))
+    coarsen_dataset(config, measure=False)
+    shard = store / "shard-00000.nopool.h5"
     with h5py.File(shard, "r") as file:
-        offset = file["levels/0/cluster"].id.get_offset()
-    content = bytearray(shard.read_bytes())
-    content[offset] ^= 0x40
-    shard.write_bytes(content)
-    (finding, *_) = verify_store(copy)
-    assert finding.shard == shard.name
+        cluster = file["levels/0/cluster"]
+        offset, values = cluster.id.get_offset(), cluster[:]
+    assert values.dtype == np.uint8 and (values[:250] == np.arange(250)).all()
+
+    def change(position, value):
+        content = bytearray(shard.read_bytes())
+        assert 8192 < offset + position < len(content) - 8192
+        content[offset + position] = value
+        shard.write_bytes(content)
+        return store
+
+    return change
+
+
+def test_verify_names_shard_field_and_graph(altered):
+    store = altered(20 * 250 + 7, 255)
+    digest, outside = verify_store(store)
+    assert (digest.shard, digest.field, digest.graph) == ("shard-00000.nopool.h5", None, None)
+    assert (outside.shard, outside.field, outside.graph) == (digest.shard, "/levels/0/cluster", 20)
+    assert verify_store(store, semantics=False) == [digest]
+
+
+def test_recheck_names_what_only_differs(altered):
+    """Numbers that mean something else but break no rule show when they are recomputed."""
+    altered(20 * 250 + 7, 8)
+    store = altered(20 * 250 + 8, 7)
+    found = [(f.shard, f.field, f.graph) for f in recheck(store, sample=None)]
+    assert found == [("shard-00000.nopool.h5", "/levels/0/cluster", 20)]
 
 
 def test_export_npz_round_trip(store, tmp_path):
@@ -208,6 +234,7 @@ def test_export_graphml(store, tmp_path):
 
 @pytest.mark.slow
 def test_export_pyg(store, tmp_path):
+    import torch
     from torch_geometric.data import InMemoryDataset
 
     class Loaded(InMemoryDataset):
@@ -216,6 +243,8 @@ def test_export_pyg(store, tmp_path):
             self.load(str(path))
 
     export_store(store, "pyg", tmp_path, hierarchy="graclus-x2", graphs="0:10")
+    for name in ("graphs.pt", "level-0.pt", "level-1.pt"):
+        torch.load(tmp_path / name, weights_only=True)
     graphs, level = Loaded(tmp_path / "graphs.pt"), Loaded(tmp_path / "level-0.pt")
     assert len(graphs) == len(level) == 10
     stored = StoreReader(store).gather_level([7], "graclus-x2", 0)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tgp.coarsen.run import coarsen_safe
-from tgp.errors import InputError, TgpError
+from tgp.errors import InputError, StoreDamagedError, TgpError
 from tgp.pipeline.jobs import topology
 from tgp.pipeline.keep import keep_levels, unfold
 from tgp.pipeline.places import Place, open_store
@@ -58,12 +59,15 @@ def recheck(
             continue
         for low in range(0, len(ids), BATCH):
             batch = ids[low : low + BATCH]
-            graphs = reader.gather_graphs(batch, fields)
-            block = table_block(topology(graphs, 0, len(batch)))
-            hierarchy, _ = coarsen_safe(block, schedule, info.seed, weight_dtype=weight_type(graphs))
-            for number, level in enumerate(keep_levels(hierarchy, lengths).levels):
-                stored = reader.gather_level(batch, name, number)
-                found += _findings(reader, batch, name, number, level, stored)
+            try:
+                graphs = reader.gather_graphs(batch, fields)
+                block = table_block(topology(graphs, 0, len(batch)))
+                hierarchy, _ = coarsen_safe(block, schedule, info.seed, weight_dtype=weight_type(graphs))
+                for number, level in enumerate(keep_levels(hierarchy, lengths).levels):
+                    stored = reader.gather_level(batch, name, number)
+                    found += _findings(reader, batch, name, number, level, stored)
+            except StoreDamagedError as error:
+                found.append(Finding(PurePath(error.path or name).name, error.item, None, str(error)))
             done += len(batch)
             if progress is not None:
                 progress("recomputing", done, total)

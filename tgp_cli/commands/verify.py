@@ -38,13 +38,19 @@ def command(
     with Progress(output) as progress:
         progress("checking files", 0, 0)
         findings = verify_place(place)
-        if (deep or sample or every) and not findings:
+        if (deep or sample or every) and not _unreadable(findings):
             from tgp.pipeline.recheck import DEFAULT_SAMPLE, recheck
 
-            findings = recheck(place, sample=None if every else sample or DEFAULT_SAMPLE, progress=progress)
+            count = None if every else sample or DEFAULT_SAMPLE
+            findings += recheck(place, sample=count, progress=progress)
     report = {"path": store, "sound": not findings, "findings": [asdict(f) for f in findings]}
     output.result(report, lambda: _show(output, store, findings))
     return ExitStatus.FINDINGS if findings else ExitStatus.OK
+
+
+def _unreadable(findings: list[Finding]) -> bool:
+    """Whether there is damage that keeps the store from being opened, let alone recomputed."""
+    return any(f.shard == "manifest.json" or "torn" in f.message for f in findings)
 
 
 def _show(out: Output, path: str, findings: list[Finding]) -> None:
