@@ -1,10 +1,12 @@
-"""Time to start, to open a store of a million graphs, to read one graph, to resume. Run: ``python tests/benchmarks/bench_store.py``.
+"""Time to start, to write, to open a store of a million graphs, to read one graph, to resume.
 
-The calibration is a sort of a million numbers and the import of the libraries alone.
+Run: ``python tests/benchmarks/bench_store.py``. The calibration is a sort of a million numbers and the import of the
+libraries alone.
 """
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -15,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from tgp.data.sampler import PoolBatchSampler
+from tgp.pipeline import CoarsenConfig, coarsen_dataset
 from tgp.ragged import Field, GraphTable
 from tgp.store import StoreReader
 from tgp.testing.stores import build_store
@@ -37,35 +40,67 @@ def run(*words: str) -> Callable[[], object]:
     return lambda: subprocess.run([sys.executable, *words], check=True, capture_output=True)
 
 
+def row(what: str, value: str, aim: str = "") -> None:
+    """A line of the table."""
+    print(f"| {what} | {value} | {aim} |", flush=True)
+
+
+def writing(folder: Path) -> None:
+    """Arrays to shards: graphs, three levels, quality figures, digests, syncs, the manifest; without opening."""
+    for graphs in (10_000, 100_000):
+        # The graphs of another store: opened quickly, as often as needed.
+        source = folder / f"source-{graphs}"
+        given = CoarsenConfig(f"molecules:num_graphs={graphs}", poolers=("nopool",), out=source, workers=1)
+        coarsen_dataset(given, measure=False)
+        for metrics in (True, False):
+            out, rates = folder / "out", []
+            for _ in range(5):
+                shutil.rmtree(out, ignore_errors=True)
+                config = CoarsenConfig(
+                    str(source), poolers=("graclus*3",), out=out, workers=1, metrics=metrics
+                )
+                rates.append(coarsen_dataset(config, measure=False).graphs_per_second)
+            name = (
+                f"`graclus*3`, {graphs:,} molecules, one process{'' if metrics else ', no quality figures'}"
+            )
+            row(name, f"{max(rates):,.0f} graphs/s", "100,000")
+        shutil.rmtree(source)
+
+
+def reading(folder: Path) -> None:
+    """Large stores of tiny graphs."""
+    path = folder / "million"
+    node_ptr = np.arange(0, 2 * MILLION + 1, 2)
+    ends = np.tile(np.array([[0, 1], [1, 0]]), MILLION)
+    fields = {
+        "edge_index": Field("edge_index", ends, node_ptr, axis=-1, shifted=True),
+        "y": Field("y", np.arange(MILLION), np.arange(MILLION + 1)),
+    }
+    build_store(path, GraphTable(node_ptr, fields), num_units=16)
+    row("open a store of 1 M graphs", f"{best(lambda: StoreReader(path)):.1f} ms", "50")
+    reader = StoreReader(path)
+    reader.gather_graphs([5]), reader.gather_levels([5], "halve")
+    one = best(lambda: (reader.gather_graphs([5]), reader.gather_levels([5], "halve")), 200)
+    row("read one graph and its levels", f"{one:.2f} ms", "1")
+    small = folder / "hundred-thousand"
+    cut = {
+        "edge_index": Field("edge_index", ends[:, :200_000], node_ptr[:100_001], axis=-1, shifted=True),
+        "y": Field("y", np.arange(100_000), np.arange(100_001)),
+    }
+    build_store(small, GraphTable(node_ptr[:100_001], cut), num_units=4)
+    inspect = best(run("-m", "tgp_cli.main", "inspect", str(small)))
+    row("`tgp inspect`, 100,000 graphs", f"{inspect:.0f} ms", "500")
+
+
 def main() -> None:
     values = np.random.default_rng(0).random(MILLION)
-    print(f"calibration: sort of 1 M float64 {best(lambda: np.sort(values)):.0f} ms")
-    print(f"python -c 'import typer'            {best(run('-c', 'import typer')):8.0f} ms")
-    print(
-        f"tgp --help                          {best(run('-m', 'tgp_cli.main', '--help')):8.0f} ms   aim 300"
-    )
+    print("| what | measured | aim |\n|---|---|---|")
+    row("calibration: sort of 1 M float64", f"{best(lambda: np.sort(values)):.0f} ms")
+    row("calibration: `python -c 'import typer'`", f"{best(run('-c', 'import typer')):.0f} ms")
+    row("`tgp --help`", f"{best(run('-m', 'tgp_cli.main', '--help')):.0f} ms", "300")
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "million"
-        node_ptr = np.arange(0, 2 * MILLION + 1, 2)
-        ends = np.tile(np.array([[0, 1], [1, 0]]), MILLION)
-        fields = {
-            "edge_index": Field("edge_index", ends, node_ptr, axis=-1, shifted=True),
-            "y": Field("y", np.arange(MILLION), np.arange(MILLION + 1)),
-        }
-        build_store(path, GraphTable(node_ptr, fields), num_units=16)
-        print(f"open a store of 1 M graphs          {best(lambda: StoreReader(path)):8.1f} ms   aim 50")
-        reader = StoreReader(path)
-        reader.gather_graphs([5]), reader.gather_levels([5], "halve")
-        one = best(lambda: (reader.gather_graphs([5]), reader.gather_levels([5], "halve")), 200)
-        print(f"read one graph and its levels       {one:8.2f} ms   aim 1")
-        small = Path(folder) / "hundred-thousand"
-        cut = {
-            "edge_index": Field("edge_index", ends[:, :200_000], node_ptr[:100_001], axis=-1, shifted=True),
-            "y": Field("y", np.arange(100_000), np.arange(100_001)),
-        }
-        build_store(small, GraphTable(node_ptr[:100_001], cut), num_units=4)
-        inspect = best(run("-m", "tgp_cli.main", "inspect", str(small)))
-        print(f"tgp inspect, 100,000 graphs         {inspect:8.0f} ms   aim 500")
+        writing(Path(folder))
+        reading(Path(folder))
     sampler = PoolBatchSampler(MILLION, batch_size=128, shuffle=True)
     state = sampler.state_dict() | {"position": 900_000}
 
@@ -73,7 +108,7 @@ def main() -> None:
         sampler.load_state_dict(state)
         next(iter(sampler))
 
-    print(f"resume at 90 % of 1 M graphs        {best(resume):8.2f} ms   aim 50")
+    row("resume at 90 % of 1 M graphs", f"{best(resume):.2f} ms", "50")
 
 
 if __name__ == "__main__":

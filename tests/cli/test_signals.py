@@ -22,6 +22,10 @@ ARGUMENTS = [
 ]
 
 
+PATIENCE = 120
+"""Seconds after which something hangs, on however busy a machine."""
+
+
 def start(out, *more):
     """Start a run in a session of its own and wait until it writes shards."""
     process = subprocess.Popen(
@@ -31,10 +35,12 @@ def start(out, *more):
         text=True,
         start_new_session=True,
     )
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline and not list(Path(out).glob("shard-*.graclus-x3.h5")):
-        assert process.poll() is None, process.stderr.read()
-        time.sleep(0.05)
+        if process.poll() is not None:
+            assert process.returncode == 0, process.stderr.read()
+            break
+        time.sleep(0.02)
     return process
 
 
@@ -59,17 +65,18 @@ def members(session):
     ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["INT", "TERM"]
 )
 def test_signal_ends_the_run_at_once(tmp_path, number, status, more):
-    out = tmp_path / "s"
-    process = start(out, *more)
-    sent = time.monotonic()
-    os.killpg(process.pid, number) if number == signal.SIGINT else process.send_signal(number)
-    _, err = process.communicate(timeout=30)
-    assert (
-        time.monotonic() - sent < 20
-    )  # the promise is 2 s, measured by tests/reliability/run.py; here: no hang
-    assert process.returncode == status
+    for attempt in range(5):
+        out = tmp_path / f"s{attempt}"
+        process = start(out, *more)
+        if process.poll() is None:
+            os.killpg(process.pid, number) if number == signal.SIGINT else process.send_signal(number)
+        # The promise is 2 s, measured by tests/reliability/run.py; here: no hang.
+        _, err = process.communicate(timeout=PATIENCE)
+        if process.returncode != 0:
+            break  # else this process slept so long that the run was through before the signal came
+    assert process.returncode == status, err
     assert "Run the same command again" in err and "Traceback" not in err
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + PATIENCE
     while members(process.pid) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert members(process.pid) == []
@@ -82,7 +89,7 @@ def test_workers_do_not_outlive_a_killed_parent(tmp_path):
     process = start(tmp_path / "s", "--workers", "2")
     process.kill()
     process.communicate()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + PATIENCE
     while members(process.pid) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert members(process.pid) == []

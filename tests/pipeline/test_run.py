@@ -24,6 +24,7 @@ from tgp.pipeline import (
 )
 from tgp.pipeline import jobs as jobs_module
 from tgp.pipeline import run as run_module
+from tgp.pipeline.executors import given_executor
 from tgp.pipeline.merge import array_expression
 from tgp.pipeline.source import table_block
 from tgp.store import StoreReader, verify_store
@@ -108,6 +109,17 @@ def test_dask_gives_the_same_bytes(tmp_path, reference):
     options = {"n_workers": 1, "threads_per_worker": 2, "processes": False, "dashboard_address": None}
     with distributed.LocalCluster(**options) as cluster:
         assert run(tmp_path, scheduler=cluster.scheduler_address).status == "complete"
+    assert digest(tmp_path) == reference
+
+
+@pytest.mark.slow
+def test_an_executor_of_dask_is_asked_for_its_cluster(tmp_path, reference):
+    distributed = pytest.importorskip("distributed")
+    options = {"n_workers": 1, "threads_per_worker": 5, "processes": False, "dashboard_address": None}
+    with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
+        executor = client.get_executor(pure=False)
+        assert given_executor(executor).in_flight() == 10
+        coarsen_dataset(config(tmp_path), executor=executor, measure=False)
     assert digest(tmp_path) == reference
 
 

@@ -23,7 +23,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-PATIENCE = 120.0
+PATIENCE = 300.0
 """Seconds after which a command counts as hanging."""
 
 
@@ -109,7 +109,7 @@ def _is_tracker(pid: int) -> bool:
     return True
 
 
-def wait_until_gone(session: int, seconds: float = 15.0) -> bool:
+def wait_until_gone(session: int, seconds: float = 60.0) -> bool:
     """Whether every process of a session ends in time."""
     deadline = time.monotonic() + seconds
     while members(session):

@@ -13,7 +13,7 @@ from tests.reliability.harness import Figure, Job, Launcher, Run, digests, killp
 SEED = 20240229
 
 
-END_LIMIT = 20.0
+END_LIMIT = 60.0
 """Seconds. The promise is 2 s and the longest time is printed; on a busy machine only a hang is wrong."""
 
 
