@@ -138,6 +138,14 @@ def test_shuffle_and_copy(store):
     assert len(dataset.copy()) == len(dataset)
 
 
+def test_subsets_share_what_was_found_out(store):
+    dataset = PooledDataset(store)
+    part = dataset[:4]
+    part.__getitems__([0, 1])
+    assert dataset._plan() is part._plan() is dataset.copy()._plan()
+    assert pickle.loads(pickle.dumps(dataset))._plan() is not dataset._plan()
+
+
 def test_torch_subsets_reach_the_batch_path(store):
     dataset = PooledDataset(store)
     part = Subset(dataset, [4, 7, 1])

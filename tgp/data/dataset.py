@@ -159,13 +159,18 @@ class PooledDataset(Dataset):
             chosen = chosen[slice(*bounds, idx.step)]
         else:
             chosen = chosen[_as_index(idx)]
-        dataset = copy.copy(self)
+        dataset = self._twin()
         dataset._indices = chosen
         return dataset
 
     def copy(self, idx: Any = None) -> PooledDataset:
         """A dataset of its own over the same store; ``idx`` selects a subset."""
-        return copy.copy(self) if idx is None else self.index_select(idx)
+        return self._twin() if idx is None else self.index_select(idx)
+
+    def _twin(self) -> PooledDataset:
+        twin = copy.copy(self)
+        twin._plans = self._plans
+        return twin
 
     def _ids(self) -> npt.NDArray[np.int64]:
         return np.arange(self.len()) if self._indices is None else self._indices

@@ -7,15 +7,17 @@ import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from torch.utils.data import DataLoader, IterableDataset, get_worker_info
+from torch.utils.data import DataLoader, IterableDataset, Subset, get_worker_info
 from torch_geometric.data.data import BaseData
 from torch_geometric.loader.dataloader import Collater
 
 from tgp.data.batch import PooledBatch
+from tgp.data.dataset import PooledDataset
 from tgp.data.pack import Packed
 from tgp.data.sampler import PoolBatchSampler, size_table
 from tgp.data.slots import InSlot, Slots, forget
 from tgp.errors import InputError
+from tgp.store.plan import load_kernels
 
 __all__ = ["PoolCollater", "PoolDataLoader"]
 
@@ -152,6 +154,8 @@ class PoolDataLoader(DataLoader):
         """Torch's hook: every set of workers gets slots of its own."""
         if not self.num_workers:
             return super()._get_iterator()
+        if isinstance(_innermost(self.dataset), PooledDataset):
+            load_kernels()
         owner = next(_iterators)
         # As many batches of a worker as can be under way, and one that is being copied out.
         self.collate_fn = _WorkerCollater(self._collater, owner, (self.prefetch_factor or 2) + 1)
@@ -192,6 +196,13 @@ class PoolDataLoader(DataLoader):
                 hint="leave it out and pass shuffle, seed, rank and world_size instead",
             )
         return self.pool_sampler
+
+
+def _innermost(dataset: Any) -> Any:
+    """What a torch subset, or a subset of a subset, was taken from."""
+    while isinstance(dataset, Subset):
+        dataset = dataset.dataset
+    return dataset
 
 
 def _chooses_itself(

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -22,7 +23,7 @@ from tgp.store.index import as_ids
 from tgp.store.parts import GraphsPart
 from tgp.store.schema import FieldInfo, LevelInfo
 
-__all__ = ["Allocate", "BatchArrays", "BatchPlan", "Layout", "UnitArrays"]
+__all__ = ["Allocate", "BatchArrays", "BatchPlan", "Layout", "UnitArrays", "load_kernels"]
 
 Array = npt.NDArray[Any]
 Key = tuple[Hashable, Hashable]
@@ -314,6 +315,12 @@ class BatchPlan:
         if key[0] == "field":
             path = GraphsPart.path(str(key[1]))
         return watched[-1 if inner else 0].damaged(path, f"{why} (graph {graph} of the batch)")
+
+
+@cache
+def load_kernels() -> None:
+    """Compile the kernels, or load them from their cache: processes forked from this one need not."""
+    BatchPlan(Layout([], []), np.zeros(1, np.int64), lambda unit: UnitArrays([], [], ())).gather([])
 
 
 def _readable(found: UnitArrays, column: Column, array: Array | None, rows: int) -> Array:
