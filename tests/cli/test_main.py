@@ -161,7 +161,7 @@ except BaseException as end:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_during_a_destructor_still_ends_the_command(number):
     arguments = [sys.executable, "-c", SWALLOWED, str(int(number))]
-    done = subprocess.run(arguments, capture_output=True, text=True, timeout=50)
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=120)
     assert done.returncode == 128 + number
     assert done.stderr == "Interrupted. Run the same command again to continue.\n"
 

@@ -13,6 +13,7 @@ __all__ = lazy_package(
         "open_source": "source",
         "coarsen_dataset": "run",
         "plan_run": "run",
+        "Step": "progress",
         "RunPlan": "report",
         "Summary": "report",
         "inspect_store": "inspection",
