@@ -309,7 +309,7 @@ def test_break_even_is_measured(tmp_path):
     summary = coarsen_dataset(config(tmp_path))
     even = summary.break_even
     assert even.online > 0 and even.reading > 0 and even.spent == summary.seconds
-    assert even.sample == 60
+    assert 32 <= even.sample <= 60  # one batch at least, as many as there is time for
     assert (even.epochs is None) == (even.saved <= 0)
     assert summary.to_json()["break_even"]["saved"] == even.saved
 
@@ -328,7 +328,7 @@ def test_a_slow_pooler_is_not_run_twice_to_measure(tmp_path, monkeypatch):
     monkeypatch.setattr(jobs_module, "coarsen_safe", slow)
     summary = coarsen_dataset(CoarsenConfig("er:num_graphs=1", out=tmp_path, poolers=("graclus",)))
     assert calls == [1]
-    assert 1.2 <= summary.break_even.online < 3 and summary.break_even.epochs >= 1
+    assert 1.2 <= summary.break_even.online and summary.break_even.epochs >= 1
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="a superuser may write anywhere")
