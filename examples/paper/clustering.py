@@ -122,9 +122,12 @@ def graph(name: str, root: Path | None, nodes: int) -> Data:
     from tgp.datasets import PyGSPDataset
 
     logging.disable(logging.INFO)  # PyGSP tells how it made the graph
-    with tempfile.TemporaryDirectory() as folder:
-        # this seed gives the 5,904 arcs of the paper
-        return PyGSPDataset(folder, name="Community", kwargs={"N": nodes, "Nc": 5, "seed": 0})[0]
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            # this seed gives the 5,904 arcs of the paper
+            return PyGSPDataset(folder, name="Community", kwargs={"N": nodes, "Nc": 5, "seed": 0})[0]
+    finally:
+        logging.disable(logging.NOTSET)
 
 
 def train(data: Data, cell: Cell) -> dict[str, float]:

@@ -16,6 +16,14 @@ from torch_geometric.utils import erdos_renyi_graph, is_undirected
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "paper"
 
 
+@pytest.fixture(autouse=True)
+def threads():
+    """Scripts run on one thread; other tests need not."""
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
 @pytest.fixture(scope="module")
 def script():
     """Names of a script, which is read once; PyG looks its layers up in ``sys.modules``."""
