@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import ELU, BatchNorm1d, Dropout, Linear, ModuleList, ReLU, Sequential
 from torch.nn.functional import elu, relu
-from torch_geometric.nn import DenseGINConv
+from torch_geometric.nn import DenseGINConv, GINConv
 
 from tgp.poolers import get_pooler
 from tgp.reduce import GlobalReduce
@@ -78,14 +78,14 @@ class GraphNet(torch.nn.Module):
 
 
 class NodeNet(torch.nn.Module):
-    """GIN, pool, GIN, lift, GIN, perceptron; nothing goes round the bottleneck."""
+    """GIN, pool, GIN, lift, GIN, perceptron: nothing goes round the bottleneck, and coarse weights are not read."""
 
     def __init__(self, pooler: str, in_channels: int, classes: int, layers: int, **options) -> None:
         super().__init__()
         self.pooler = get_pooler(pooler, in_channels=HIDDEN, **options)
-        self.before = gin(WeightedGINConv, in_channels, layers, ReLU)
-        self.coarse = gin(WeightedGINConv, HIDDEN, layers, ReLU)
-        self.after = gin(WeightedGINConv, HIDDEN, layers, ReLU)
+        self.before = gin(GINConv, in_channels, layers, ReLU)
+        self.coarse = gin(GINConv, HIDDEN, layers, ReLU)
+        self.after = gin(GINConv, HIDDEN, layers, ReLU)
         self.head = Sequential(Linear(HIDDEN, HIDDEN), ReLU(), Dropout(0.1), Linear(HIDDEN, classes))
 
     def forward(self, data) -> tuple[Tensor, Tensor | float]:
@@ -96,7 +96,7 @@ class NodeNet(torch.nn.Module):
         out = self.pooler(x=x, adj=data.edge_index)
         x = out.x
         for conv in self.coarse:
-            x = relu(conv(x, out.edge_index, out.edge_weight))
+            x = relu(conv(x, out.edge_index))
         x = self.pooler(x=x, so=out.so, lifting=True)
         for conv in self.after:
             x = relu(conv(x, data.edge_index))
