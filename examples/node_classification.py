@@ -3,8 +3,7 @@
 python examples/node_classification.py --pooler graclus,topk,mincut
 python examples/node_classification.py --dataset Cora --root DIR --levels 1 --epochs 60
 
-Baselines: the commonest label, and the same network without pooling. The built-in map was made for this example and the
-network chosen on it: it shows how lifting is done, not that pooling helps on your graphs.
+Baselines: the commonest label, and no pooling. Map and network were made for each other: no proof that pooling helps.
 """
 
 import argparse
