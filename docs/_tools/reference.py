@@ -102,6 +102,7 @@ API: dict[str, tuple[str, str, list[str]]] = {
         [
             "tgp.pipeline.config",
             "tgp.pipeline.run",
+            "tgp.pipeline.progress",
             "tgp.pipeline.source",
             "tgp.pipeline.inspection",
             "tgp.pipeline.spectral",
