@@ -262,15 +262,22 @@ def header(*cells: str) -> None:
     row(*("---" for _ in cells))
 
 
-def poolers(runs: int, names: Sequence[str], memory: bool) -> dict[str, dict[str, float]]:
+def peaks_of(names: Sequence[str]) -> dict[str, float]:
+    """Megabytes per pooler. Before anything else: a child of a process whose heap has grown would find its memory there."""
+    graphs = Graphs(64)
+    return {name: peak(make, name, graphs) for make, name in _steps(names)}
+
+
+def _steps(names: Sequence[str]) -> list[tuple[Callable[..., object], str]]:
+    return [*((theirs, n) for n in PYG), *((ours, n) for n in names)]
+
+
+def poolers(runs: int, names: Sequence[str], peaks: dict[str, float]) -> dict[str, dict[str, float]]:
     """Milliseconds and megabytes per pooler on a batch of 64 graphs of 20 to 120 nodes."""
     graphs, results = Graphs(64), {}
-    steps = [*((theirs, n) for n in PYG), *((ours, n) for n in names)]
-    # Before any timing: a child of a process whose heap has grown would find its memory there.
-    peaks = {name: peak(make, name, graphs) for make, name in steps} if memory else {}
     header("pooler", "ms", "x TopK", "MB")
     reference = timed(theirs("TopKPooling", graphs))
-    for make, name in steps:
+    for make, name in _steps(names):
         ms, scale = medians([timed(make(name, graphs)), reference], runs)
         results[name] = {"ms": ms, "x TopK": ms / scale, "MB": peaks.get(name, float("nan"))}
         row(name, *results[name].values())
@@ -351,10 +358,11 @@ def main() -> None:
     parts = ["memory"] if options.memory else options.parts.split(",")
     names, memory = options.poolers.split(","), not options.no_memory
     results: dict[str, object] = {"load": os.getloadavg()[0]}
+    peaks = peaks_of(names) if "poolers" in parts and memory else {}
     if "memory" in parts and memory:
         results["memory"] = memory_table(options.physics)
     if "poolers" in parts:
-        results["poolers"] = poolers(options.runs, names, memory)
+        results["poolers"] = poolers(options.runs, names, peaks)
     if "peer" in parts and options.peer_python:
         results["peer"] = against_peer(options.runs, names, options.peer_python, memory)
     if "loop" in parts:
