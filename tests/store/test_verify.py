@@ -102,6 +102,13 @@ def test_structure_only(store):
     assert verify_store(store, semantics=False) == []
 
 
+@pytest.mark.parametrize("name", ["manifest.json", "records/spec.json", "records/shard-00000.graphs.json"])
+def test_a_missing_last_line_break_is_noticed(store, name):
+    file = store / name
+    file.write_bytes(file.read_bytes()[:-1])  # a line break: the content is the same
+    assert [f.shard for f in verify_store(store)] == [name]
+
+
 def test_a_record_that_disagrees(store):
     record = store / "records/shard-00000.graphs.json"
     other = store / "records/shard-00001.graphs.json"

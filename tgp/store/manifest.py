@@ -14,7 +14,7 @@ from tgp.store.fingerprint import HierarchySpec, StoreSpec
 from tgp.store.schema import FieldInfo, HierarchyInfo, LevelInfo, ShardRecord
 from tgp.store.strictjson import Document, canonical, parse
 
-__all__ = ["Manifest", "PartRecord", "read_manifest", "seal", "unseal"]
+__all__ = ["Manifest", "PartRecord", "read_manifest", "seal", "sealed_again", "unseal"]
 
 _SEAL = "checksum"
 
@@ -46,6 +46,11 @@ def unseal(data: bytes, name: str) -> Document:
             f"{name} was altered: its content does not match its checksum", path=name, item=name
         )
     return document
+
+
+def sealed_again(document: Document) -> bytes:
+    """The bytes :func:`seal` gives for what a file says; others say the same, but somebody else wrote them."""
+    return seal({key: value for key, value in document.values.items() if key != _SEAL})
 
 
 @dataclass(frozen=True)

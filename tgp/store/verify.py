@@ -21,7 +21,7 @@ from tgp.errors import StoreDamagedError, StoreError, StoreMissingError
 from tgp.store import format as fmt
 from tgp.store.files import LocalFiles, StoreFiles, file_digest
 from tgp.store.gather import first_outside
-from tgp.store.manifest import Manifest, PartRecord, unseal
+from tgp.store.manifest import Manifest, PartRecord, sealed_again, unseal
 from tgp.store.parts import DecodedCache, GraphsPart, HierarchyPart, check_size
 from tgp.store.schema import ShardRecord
 
@@ -103,11 +103,15 @@ def _check_records(files: StoreFiles, manifest: Manifest) -> Iterator[Finding]:
     for hierarchy in (None, *manifest.hierarchies):
         name = f"{fmt.RECORDS}/{fmt.spec_file(hierarchy)}"
         try:
-            unseal(files.read(name, fmt.MAX_MANIFEST_BYTES), name)
+            data = files.read(name, fmt.MAX_MANIFEST_BYTES)
+            document = unseal(data, name)
         except StoreMissingError:
             continue
         except StoreError as error:
             yield Finding(name, None, None, str(error))
+            continue
+        if sealed_again(document) != data:
+            yield Finding(name, None, None, f"{name} is not written as the format says")
 
 
 @dataclass(frozen=True)
