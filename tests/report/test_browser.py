@@ -34,8 +34,23 @@ FLAGS = [
 ]
 
 
+@pytest.fixture(scope="module")
+def works(tmp_path_factory):
+    """Skip where a browser is installed but shows not even an empty page: an unfinished installation, no fonts, no rights."""
+    for _ in range(3):
+        profile = tmp_path_factory.mktemp("probe")
+        command = [CHROMIUM, *FLAGS, f"--user-data-dir={profile}", "--dump-dom", "data:text/html,<p>seen</p>"]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+        except (subprocess.TimeoutExpired, OSError) as error:
+            pytest.skip(f"{CHROMIUM} does not run here: {error}")
+        if done.returncode == 0 and "seen" in done.stdout:
+            return
+    pytest.skip(f"{CHROMIUM} shows no page here: {done.stderr.strip()[-200:]}")
+
+
 @pytest.fixture
-def browse(tmp_path):
+def browse(works, tmp_path):
     """Load an address: the page's elements afterwards, and what the browser wrote to its log."""
 
     def load(address, *flags):
