@@ -1,7 +1,6 @@
 """Orders, budgets, ranks and resuming."""
 
 import json
-import sys
 
 import numpy as np
 import pytest
@@ -10,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch_geometric.data import Data
 
+from tests.reference.calls import calls_of
 from tgp.data.batching import Budget, cut
 from tgp.data.sampler import KeyedPermutation, PoolBatchSampler, size_table
 from tgp.errors import InputError
@@ -150,22 +150,6 @@ def test_resume_is_exact(size, options, taken, ahead):
     rest = [batch for _ in range(2) for batch in resumed]
     assert rest == flat[used : used + len(rest)]
     assert len(rest) >= len(reference) // 2
-
-
-def calls_of(task):
-    """How many functions a task calls, in Python and in C."""
-    count = 0
-
-    def note(frame, event, argument):
-        nonlocal count
-        count += event in ("call", "c_call")
-
-    sys.setprofile(note)
-    try:
-        task()
-    finally:
-        sys.setprofile(None)
-    return count
 
 
 def test_resuming_costs_the_same_anywhere():

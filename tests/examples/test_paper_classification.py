@@ -1,8 +1,6 @@
 """The classification experiments of the paper: quick runs, folds, areas, and networks without padding errors."""
 
-import importlib.util
 import itertools
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,21 +14,9 @@ FOLDER = Path(__file__).resolve().parents[2] / "examples" / "paper"
 
 
 @pytest.fixture(scope="module")
-def script():
-    """A script as a module, read once."""
-    read = {}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(FOLDER))
-
-        def get(name):
-            if name not in read:
-                spec = importlib.util.spec_from_file_location(f"paper_{name}", FOLDER / f"{name}.py")
-                read[name] = importlib.util.module_from_spec(spec)
-                patch.setitem(sys.modules, spec.name, read[name])
-                spec.loader.exec_module(read[name])
-            return read[name]
-
-        yield get
+def script(paper_script):
+    """A script as a module."""
+    return paper_script
 
 
 @pytest.fixture(autouse=True)

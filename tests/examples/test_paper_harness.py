@@ -12,14 +12,6 @@ import torch
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "paper"
 
 
-@pytest.fixture(autouse=True)
-def threads():
-    """Scripts run on one thread; other tests need not."""
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.fixture(scope="module")
 def modules():
     with pytest.MonkeyPatch.context() as patch:

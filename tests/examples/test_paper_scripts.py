@@ -1,8 +1,6 @@
 """The scripts of the paper's experiments run offline on tiny graphs, continue, and measure what they say."""
 
-import importlib.util
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -16,30 +14,10 @@ from torch_geometric.utils import erdos_renyi_graph, is_undirected
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "paper"
 
 
-@pytest.fixture(autouse=True)
-def threads():
-    """Scripts run on one thread; other tests need not."""
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.fixture(scope="module")
-def script():
-    """Names of a script, which is read once; PyG looks its layers up in ``sys.modules``."""
-    read = {}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(FOLDER))
-
-        def get(name):
-            if name not in read:
-                spec = importlib.util.spec_from_file_location(f"paper_{name}", FOLDER / f"{name}.py")
-                read[name] = importlib.util.module_from_spec(spec)
-                patch.setitem(sys.modules, spec.name, read[name])
-                spec.loader.exec_module(read[name])
-            return vars(read[name])
-
-        yield get
+def script(paper_script):
+    """Names of a script."""
+    return lambda name: vars(paper_script(name))
 
 
 @pytest.mark.parametrize("name", ["clustering", "efficiency", "dense_modes"])

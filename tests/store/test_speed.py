@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import pytest
 
+from tests.reference.calls import calls_of
 from tgp.ragged import Field, GraphTable
 from tgp.store import StoreReader
 from tgp.testing.stores import build_store, random_table
@@ -53,22 +54,6 @@ def test_sizes_of_a_million_graphs(million):
     nodes, edges = reader.sizes("halve", 1)
     assert nodes.sum() == MILLION
     assert edges.sum() == 0
-
-
-def calls_of(task):
-    """How many functions a task calls, in Python and in C."""
-    count = 0
-
-    def note(frame, event, argument):
-        nonlocal count
-        count += event in ("call", "c_call")
-
-    sys.setprofile(note)
-    try:
-        task()
-    finally:
-        sys.setprofile(None)
-    return count
 
 
 def test_a_batch_costs_numpy_calls_not_graphs(tmp_path):
