@@ -78,11 +78,17 @@ class Experiment:
         if self.json.exists():
             self.results = json.loads(self.json.read_text(encoding="utf-8"))["cells"]
 
-    def run(self, cells: Sequence[Cell], compute: Callable[[Cell], Mapping[str, Any]]) -> int:
+    def run(
+        self,
+        cells: Sequence[Cell],
+        compute: Callable[[Cell, Any], Mapping[str, Any]],
+        prepare: Callable[[str], Any] = lambda dataset: None,
+    ) -> int:
         """Compute what is missing of the chosen cells, save after each one, and return how many were computed.
 
-        ``compute`` gets a cell with all generators seeded by it and returns values that JSON can hold; the harness
-        adds ``seconds``. Tables of ``_tables.comparison`` read ``value``.
+        ``compute`` gets a cell, with all generators seeded by it, and what ``prepare`` made of the name of its dataset
+        (once, outside the clock). It returns values that JSON can hold; the harness adds ``seconds``. Tables of
+        ``_tables.comparison`` read ``value``.
         """
         known = () if self.options.fresh else self.results
         todo = [c for c in cells if c.matches(self.options.only) and c.key not in known]
@@ -91,14 +97,17 @@ class Experiment:
         console.print(f"{self.json.stem}: {len(todo)} of {len(cells)} cells to compute", highlight=False)
         columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:.0f} %"))
         started = time.perf_counter()
+        prepared: dict[str, Any] = {}
         with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
             task = progress.add_task("", total=total)
             for number, cell in enumerate(todo, 1):
                 progress.update(task, description=cell.name)
+                if cell.dataset not in prepared:
+                    prepared[cell.dataset] = prepare(cell.dataset)
                 seed_all(cell.seed)
-                began = time.perf_counter()
-                values = dict(compute(cell))
-                values["seconds"] = round(time.perf_counter() - began, 3)
+                began = time.process_time()  # of this process: other programs do not count
+                values = dict(compute(cell, prepared[cell.dataset]))
+                values["seconds"] = round(time.process_time() - began, 3)
                 self.results[cell.key] = {"cell": cell.name, "settings": dict(cell.settings), **values}
                 self.save(cells)
                 left -= cell.cost

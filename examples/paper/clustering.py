@@ -130,7 +130,7 @@ def graph(name: str, root: Path | None, nodes: int) -> Data:
         logging.disable(logging.NOTSET)
 
 
-def train(data: Data, cell: Cell) -> dict[str, float]:
+def train(cell: Cell, data: Data) -> dict[str, float]:
     """Minimise the auxiliary losses of a pooler and compare its clusters with the labels."""
     settings = dict(cell.settings)
     transform = pooler_map[cell.pooler].data_transforms()
@@ -174,15 +174,8 @@ def main(argv: Sequence[str] | None = None) -> Experiment:
         for seed in range(options.seeds)
         for pooler in POOLERS
     ]
-    graphs: dict[str, Data] = {}
-
-    def compute(cell: Cell) -> dict[str, float]:
-        if cell.dataset not in graphs:
-            graphs[cell.dataset] = graph(cell.dataset, options.root, nodes)
-        return train(graphs[cell.dataset], cell)
-
     experiment = Experiment("clustering", ABOUT, options, comparison(PAPER))
-    experiment.run(cells, compute)
+    experiment.run(cells, train, lambda name: graph(name, options.root, nodes))
     return experiment
 
 

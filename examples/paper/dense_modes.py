@@ -161,16 +161,18 @@ def main(argv: Sequence[str] | None = None) -> Experiment:
     datasets = [f"grid-{side}" for side in sides] + [f"er-{count}" for count in batches]
     cells = [Cell(d, p, s, settings) for s in range(options.seeds) for d in datasets for p in POOLERS]
 
-    def compute(cell: Cell) -> dict[str, float | None]:
-        kind, _, size = cell.dataset.partition("-")
-        batch = {"grid": grid, "er": erdos_renyi}[kind](int(size))
+    def prepare(dataset: str) -> Batch:
+        kind, _, size = dataset.partition("-")
+        return {"grid": grid, "er": erdos_renyi}[kind](int(size))
+
+    def compute(cell: Cell, batch: Batch) -> dict[str, float | None]:
         found = {"sort_ms": round(calibration(1 if options.quick else 3), 1)}
         for mode in MODES:
             found.update(measure(batch, cell, mode, options.gigabytes))
         return found
 
     experiment = Experiment("dense_modes", ABOUT, options, table)
-    experiment.run(cells, compute)
+    experiment.run(cells, compute, prepare)
     if options.figure is not None:
         figure(cells, experiment.results, options.figure)
     return experiment

@@ -150,20 +150,17 @@ def main(argv: Sequence[str] | None = None) -> Experiment:
     )
     settings = {**settings, "batches": 2} if options.quick else settings
     cells = [Cell(d, p, s, settings) for s in range(options.seeds) for d in datasets for p in POOLERS]
-    benches: dict[str, Bench] = {}
     with tempfile.TemporaryDirectory() as folder:
 
-        def compute(cell: Cell) -> dict[str, float]:
-            if cell.dataset not in benches:
-                place = Path(folder) / cell.dataset
-                benches[cell.dataset] = Bench(datasets[cell.dataset], options.root, settings, place)
-            return {
-                **run(benches[cell.dataset], cell.pooler),
-                "sort_ms": round(calibration(1 if options.quick else 3), 1),
-            }
+        def prepare(name: str) -> Bench:
+            return Bench(datasets[name], options.root, settings, Path(folder) / name)
+
+        def compute(cell: Cell, bench: Bench) -> dict[str, float]:
+            sort = round(calibration(1 if options.quick else 3), 1)
+            return {**run(bench, cell.pooler), "sort_ms": sort}
 
         experiment = Experiment("efficiency", ABOUT, options, table)
-        experiment.run(cells, compute)
+        experiment.run(cells, compute, prepare)
     return experiment
 
 

@@ -46,7 +46,7 @@ def auroc(scores: Tensor, positive: Tensor) -> float:
     return 100 * float((rank[positive].sum() - ones * (ones + 1) / 2) / (ones * zeros))
 
 
-def train(data: Data, cell: Cell) -> dict[str, float]:
+def train(cell: Cell, data: Data) -> dict[str, float]:
     """Train on a published split; the test AUROC of the epoch with the highest one on the validation nodes."""
     settings = cell.settings
     masks = [data[f"{part}_mask"][:, cell.seed] for part in ("train", "val", "test")]
@@ -90,8 +90,7 @@ def main(argv: Sequence[str] | None = None) -> Experiment:
     order = itertools.product(range(options.seeds), sorted(PAPER["Minesweeper"]))
     cells = [Cell(name, pooler, seed, SETTINGS[name]) for seed, pooler in order]
     experiment = Experiment("node_classification", ABOUT, options, comparison(PAPER))
-    graph = read(SOURCES.get(name, name), options.root)
-    experiment.run(cells, lambda cell: train(graph, cell))
+    experiment.run(cells, train, lambda name: read(SOURCES.get(name, name), options.root))
     return experiment
 
 

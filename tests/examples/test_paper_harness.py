@@ -40,7 +40,7 @@ def cells_of(modules, **settings):
 def test_a_finished_cell_is_not_computed_again(modules, start, tmp_path):
     calls = []
 
-    def compute(cell):
+    def compute(cell, _):
         calls.append(cell.name)
         return {"value": 60.0 + cell.seed}
 
@@ -61,7 +61,7 @@ def test_a_finished_cell_is_not_computed_again(modules, start, tmp_path):
 def test_an_interrupted_run_keeps_what_it_had(modules, start):
     cells = cells_of(modules)
 
-    def stop(cell):
+    def stop(cell, _):
         if cell is cells[2]:
             raise KeyboardInterrupt
         return {"value": 1.0}
@@ -69,12 +69,12 @@ def test_an_interrupted_run_keeps_what_it_had(modules, start):
     with pytest.raises(KeyboardInterrupt):
         start().run(cells, stop)
     assert set(start().results) == {cells[0].key, cells[1].key}
-    assert start().run(cells, lambda cell: {"value": 2.0}) == len(cells) - 2
+    assert start().run(cells, lambda cell, _: {"value": 2.0}) == len(cells) - 2
 
 
 def test_other_settings_are_other_cells(modules, start):
-    assert start().run(cells_of(modules, lr=1), lambda cell: {"value": 1.0}) == 8
-    assert start().run(cells_of(modules, lr=2), lambda cell: {"value": 1.0}) == 8
+    assert start().run(cells_of(modules, lr=1), lambda cell, _: {"value": 1.0}) == 8
+    assert start().run(cells_of(modules, lr=2), lambda cell, _: {"value": 1.0}) == 8
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_only(modules, pattern, fits):
 
 def test_table(modules, start, tmp_path):
     experiment = start("--only", "A")
-    experiment.run(cells_of(modules), lambda cell: {"value": 53.0 + 2 * cell.seed})
+    experiment.run(cells_of(modules), lambda cell, _: {"value": 53.0 + 2 * cell.seed})
     for found in experiment.results.values():
         found["seconds"] = 1.25
     experiment.save(cells_of(modules))
@@ -112,7 +112,7 @@ def test_table(modules, start, tmp_path):
 
 
 def test_every_cell_starts_from_its_seed(modules, start):
-    def compute(cell):
+    def compute(cell, _):
         return {"value": float(torch.rand(())) + np.random.random()}  # noqa: NPY002
 
     experiment, cells = start(), cells_of(modules)
@@ -121,8 +121,30 @@ def test_every_cell_starts_from_its_seed(modules, start):
     assert len(drawn[0]) == len(drawn[1]) == 1 and drawn[0] != drawn[1]
 
 
+def test_a_dataset_is_prepared_once_if_needed_and_off_the_clock(modules, start, monkeypatch):
+    harness, clock, prepared = modules[0], [0.0], []
+    monkeypatch.setattr(harness.time, "process_time", lambda: clock[0])
+
+    def prepare(dataset):
+        prepared.append(dataset)
+        clock[0] += 100
+        return dataset.lower()
+
+    def compute(cell, data):
+        assert data == cell.dataset.lower()
+        clock[0] += 1
+        return {"value": 1.0}
+
+    experiment, cells = start(), cells_of(modules)
+    experiment.run(cells, compute, prepare)
+    assert prepared == ["A", "B"]
+    assert {found["seconds"] for found in experiment.results.values()} == {1.0}
+    start().run(cells, compute, prepare)
+    assert prepared == ["A", "B"]
+
+
 def test_progress_goes_to_stderr(modules, start, capsys):
-    start().run(cells_of(modules)[:1], lambda cell: {"value": 1.0})
+    start().run(cells_of(modules)[:1], lambda cell, _: {"value": 1.0})
     out, err = capsys.readouterr()
     assert out == "" and "[1/1] A/mincut/0" in err and "left" in err
 
@@ -138,7 +160,7 @@ def test_real_data_needs_a_folder(modules, capsys):
 
 def test_page(modules, start, tmp_path):
     report = runpy.run_path(str(FOLDER / "report.py"))
-    start().run(cells_of(modules)[:2], lambda cell: {"value": 50.0})
+    start().run(cells_of(modules)[:2], lambda cell, _: {"value": 50.0})
     (tmp_path / "toy.notes.md").write_text("Seen and understood.\n")
     (tmp_path / "half.json").write_text('{"about": {}, "cells": {}}')  # no table yet
     page = report["main"](["--results", str(tmp_path), "--page", str(tmp_path / "page.md")]).read_text()
