@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import functools
 import os
@@ -17,7 +18,7 @@ import typer
 from tgp.errors import StoreDamagedError, StoreFullError, TgpError
 from tgp_cli._status import ExitStatus
 
-__all__ = ["Terminated", "catch_signals", "guard", "set_debug", "status_of"]
+__all__ = ["Terminated", "catch_signals", "finish", "guard", "report", "set_debug", "status_of"]
 
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _debug = {"on": bool(os.environ.get("TGP_DEBUG"))}
@@ -75,6 +76,8 @@ def status_of(error: BaseException) -> ExitStatus:
         return ExitStatus.INTERRUPTED
     if isinstance(error, Terminated):
         return ExitStatus.TERMINATED
+    if isinstance(error, BrokenPipeError):
+        return ExitStatus.CLOSED_PIPE
     if isinstance(error, StoreFullError) or (isinstance(error, OSError) and error.errno in _NO_SPACE):
         return ExitStatus.NO_SPACE
     if isinstance(error, StoreDamagedError):
@@ -93,28 +96,42 @@ def guard(command: Callable[..., Any]) -> Callable[..., Any]:
             status = command(*args, **kwargs)
         except (typer.Exit, typer.Abort, typer.BadParameter):
             raise
-        except BrokenPipeError:
-            _close_stdout()
-            raise typer.Exit(128 + getattr(signal, "SIGPIPE", 13)) from None
         except BaseException as error:
             if isinstance(error, SystemExit | GeneratorExit):
                 raise
-            _report(error)
-            raise typer.Exit(int(status_of(error))) from error
+            raise typer.Exit(report(error)) from error
         raise typer.Exit(int(status or ExitStatus.OK))
 
     return guarded
 
 
-def _report(error: BaseException) -> None:
-    if _debug["on"]:
-        traceback.print_exception(error, file=sys.stderr)
-    for line in _message(error):
-        print(line, file=sys.stderr)
-    sys.stderr.flush()
+def report(error: BaseException) -> int:
+    """Tell the user about an error, if there is a way to; its exit status."""
+    with contextlib.suppress(OSError):
+        if _debug["on"]:
+            traceback.print_exception(error, file=sys.stderr)
+        for line in _message(error):
+            print(line, file=sys.stderr)
+    return status_of(error)
+
+
+def finish(status: int) -> int:
+    """Hand over what was printed and is still buffered; ``status``, or that of what went wrong.
+
+    Left to the interpreter, a closed pipe or a full disk would be noticed after the exit status is settled.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError as error:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())  # the rest goes nowhere
+            status = report(error)
+    return status
 
 
 def _message(error: BaseException) -> list[str]:
+    if isinstance(error, BrokenPipeError):
+        return []  # whoever closed the pipe has read enough
     if isinstance(error, KeyboardInterrupt | Terminated):
         return ["Interrupted. Run the same command again to continue."]
     if isinstance(error, TgpError):
@@ -131,8 +148,3 @@ def _message(error: BaseException) -> list[str]:
     text = str(error).strip().splitlines()
     summary = f"{type(error).__name__}: {text[0]}" if text else type(error).__name__
     return [f"Error: unexpected {summary}", "Hint: --debug shows the traceback."]
-
-
-def _close_stdout() -> None:
-    """Stop the interpreter from complaining about the closed pipe at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -22,4 +22,6 @@ class ExitStatus(IntEnum):
     BUG = 70
     """Something nobody foresaw; ``--debug`` shows the traceback."""
     INTERRUPTED = 130
+    CLOSED_PIPE = 141
+    """Nobody reads the output any more; what a shell shows for a program that ``SIGPIPE`` ended."""
     TERMINATED = 143

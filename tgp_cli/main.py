@@ -13,9 +13,9 @@ from typing import Annotated, NamedTuple
 import typer
 
 from tgp._version import __version__
-from tgp.errors import nearest
+from tgp.errors import TgpError, nearest
 from tgp.pipeline.threads import UNIT_THREAD
-from tgp_cli._errors import catch_signals, guard
+from tgp_cli._errors import Terminated, catch_signals, finish, guard, report
 from tgp_cli._status import ExitStatus
 
 __all__ = ["COMMANDS", "build_app", "main"]
@@ -94,16 +94,19 @@ def build_app(arguments: Sequence[str]) -> typer.Typer:
 
 def run(arguments: Sequence[str]) -> int:
     """Run a command and return its exit status."""
-    for word in _wanted(arguments) - {*COMMANDS, ""}:
-        guess = nearest(word, COMMANDS)
-        print(
-            f"Error: No such command {word!r}.{f' Did you mean {guess!r}?' if guess else ''}", file=sys.stderr
-        )
-        print("Hint: 'tgp --help' lists all commands.", file=sys.stderr)
-        return ExitStatus.USAGE
+    streams = sys.stdout, sys.stderr
     try:
+        for word in _wanted(arguments) - {*COMMANDS, ""}:
+            guess = nearest(word, COMMANDS)
+            text = f"No such command {word!r}." + (f" Did you mean {guess!r}?" if guess else "")
+            raise TgpError(text, hint="'tgp --help' lists all commands.")
         build_app(arguments)(args=list(arguments), prog_name="tgp")
+    except (KeyboardInterrupt, Terminated, OSError, TgpError) as error:  # outside of any command
+        return report(error)
     except SystemExit as end:
+        if sys.stdout is not streams[0]:  # Typer found a pipe that nobody reads, and silenced it
+            sys.stdout, sys.stderr = streams
+            return ExitStatus.CLOSED_PIPE
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     return ExitStatus.OK
 
@@ -111,17 +114,18 @@ def run(arguments: Sequence[str]) -> int:
 def main() -> None:
     """Console entry point."""
     catch_signals()
-    if sys.stdout is not None and sys.stdout.errors == "strict":
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by whoever started us
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - for the life of the process
+    if sys.stdout.errors == "strict":
         # File names need not be text; one that cannot be printed is shown escaped, as on stderr.
         sys.stdout.reconfigure(errors="backslashreplace")
     interrupted: list[int] = []
     # Registered first, so it runs last: after worker pools and their semaphores are gone.
     atexit.register(_skip_teardown, interrupted)
-    status = run(sys.argv[1:])
+    status = finish(run(sys.argv[1:]))
     if any(thread.name.startswith(UNIT_THREAD) for thread in threading.enumerate()):
         # Interrupted while a kernel runs in a thread; stores survive any kill, so do not wait for it.
-        sys.stdout.flush()
-        sys.stderr.flush()
         os._exit(status)
     if status in (ExitStatus.INTERRUPTED, ExitStatus.TERMINATED):
         interrupted.append(status)
@@ -131,8 +135,6 @@ def main() -> None:
 def _skip_teardown(interrupted: list[int]) -> None:
     """Leave at once after an interrupt: taking compiled kernels apart takes half a second of work."""
     if interrupted:
-        sys.stdout.flush()
-        sys.stderr.flush()
         os._exit(interrupted[0])
 
 

@@ -251,23 +251,66 @@ def test_progress_is_for_terminals(tmp_path):
     assert quiet.replace("\x1b[0m", "") == ""  # numba resets the colour of a terminal when it ends
 
 
-def test_a_closed_pipe_is_no_error():
-    command = f"{sys.executable} -m tgp_cli.main datasets --json | head -n 1"
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
-    assert done.stdout.strip() == "[" and done.stderr == ""
+def buffered(**more):
+    """An environment in which Python keeps output back, as it does by default."""
+    return {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"} | more
 
 
-@pytest.mark.parametrize("words", [("datasets", "--json"), ("poolers",)], ids=" ".join)
-def test_a_pipe_nobody_reads_has_a_status_of_its_own(words):
+@pytest.mark.parametrize("command", ["datasets --json | head -n 1", "--help | true", "poolers | true"])
+def test_a_closed_pipe_is_no_error(command):
+    done = subprocess.run(
+        ["bash", "-c", f"{sys.executable} -m tgp_cli.main {command}"],
+        capture_output=True,
+        text=True,
+        env=buffered(),
+    )
+    assert done.stdout.strip() in ("", "[") and done.stderr == ""
+
+
+PRINTING = [("--help",), ("--version",), ("coarsen", "--help"), ("poolers",), ("datasets", "--json")]
+
+
+@pytest.mark.parametrize("more", [{}, {"PYTHONUNBUFFERED": "1"}], ids=["kept back", "at once"])
+@pytest.mark.parametrize("words", PRINTING, ids=" ".join)
+def test_a_pipe_nobody_reads_has_a_status_of_its_own(words, more):
+    assert onto_closed_pipe(words, buffered(**more)) == (141, "")
+
+
+def onto_closed_pipe(words, env):
+    """Status and messages of ``tgp`` whose output nobody reads."""
     reading, writing = os.pipe()
     os.close(reading)
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "tgp_cli.main", *words], stdout=writing, stderr=subprocess.PIPE, text=True
+            [sys.executable, "-m", "tgp_cli.main", *map(str, words)],
+            stdout=writing,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=env,
         )
     finally:
         os.close(writing)
-    assert done.returncode == 141 and done.stderr == ""
+    return done.returncode, done.stderr
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+@pytest.mark.parametrize("words", ["--help >/dev/full", "poolers >/dev/full", "nothing 2>/dev/full"])
+def test_output_that_finds_no_space(words):
+    command = f"{sys.executable} -m tgp_cli.main {words}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, env=buffered())
+    assert done.returncode == 4 and "Traceback" not in done.stderr and "Exception" not in done.stderr
+    assert "2>" in words or done.stderr.startswith("Error: no space left")
+
+
+@pytest.mark.parametrize(("words", "status"), [("poolers >&-", 0), ("nothing 2>&-", 2)])
+def test_streams_that_are_closed_from_the_start(words, status):
+    done = subprocess.run(
+        ["bash", "-c", f"{sys.executable} -m tgp_cli.main {words}"],
+        capture_output=True,
+        text=True,
+        env=buffered(),
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (status, "", "")
 
 
 def test_completion_knows_the_commands():
