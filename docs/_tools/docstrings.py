@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import re
-import textwrap
+import sys
+from pathlib import Path
 
 import griffe
+
+sys.path.insert(0, str(Path(__file__).parent))  # mkdocs loads this file by its path, not as part of a package
+
+from formulas import to_mathml
 
 _ROLE = re.compile(r":(?:py:)?(?:class|func|meth|mod|data|attr|obj|exc):`([^`]+)`")
 _MATH = re.compile(r":math:`([^`]+)`")
@@ -14,22 +19,53 @@ _FORMULA = re.compile(r"^( *)\.\. math::[ ]*(.*)\n((?:\1[ ]+.*\n?|[ ]*\n)*)", fl
 _DOUBLE = re.compile(r"(?<!`)``([^`]+)``(?!`)")
 
 
+_JOINT = re.compile(r"^( +)((?:\w+,\s+)+\w+):\s((?:.*\n?)(?:\1 +.*\n?)*)", flags=re.M)
+_SPACE = re.compile(r"\s*\\q?quad\s*")
+
+
+def _homes() -> dict[str, str]:
+    """Names as packages export them, and where they are defined, which is where pages show them."""
+    root = Path(__file__).resolve().parents[2]
+    found = {}
+    for path in (root / "tgp").rglob("*.py"):
+        module = ".".join(path.relative_to(root).with_suffix("").parts)
+        for name in re.findall(r"^(?:class|def) ([A-Za-z]\w*)", path.read_text(), flags=re.M):
+            found[f"{module.rpartition('.')[0]}.{name}"] = f"{module}.{name}"
+    return found
+
+
+_HOMES = _homes()
+
+
 def _target(match: re.Match[str]) -> str:
-    text = match[1]
-    return f"`{text.rpartition('.')[2] if text.startswith('~') else text}`"
+    """Code, linked to the page that shows it if there is one."""
+    path = match[1].removeprefix("~")
+    shown = path.rpartition(".")[2] if match[1].startswith("~") else path
+    if "." not in path:
+        return f"`{shown}`"
+    return f'<autoref optional identifier="{_HOMES.get(path, path)}"><code>{shown}</code></autoref>'
 
 
 def _formula(match: re.Match[str]) -> str:
-    body = textwrap.dedent(match[3]).strip() or match[2].strip()
-    lines = ["```latex", *body.splitlines(), "```"]
-    return "\n".join(match[1] + line for line in lines) + "\n\n"
+    """A line of its own that may be broken where the formula has wide spaces."""
+    body = " ".join((match[3].strip() or match[2]).split())
+    parts = " ".join(to_mathml(part) for part in _SPACE.split(body) if part)
+    return f'{match[1]}<p class="formula">{parts}</p>\n\n'
+
+
+def _entries(match: re.Match[str]) -> str:
+    """One entry for each of several parameters that a docstring explains together."""
+    text = " ".join(match[3].split())
+    return "".join(f"{match[1]}{name}: {text}\n" for name in re.split(r",\s+", match[2]))
 
 
 def to_markdown(text: str) -> str:
-    """Roles become code, links Markdown links, displayed formulas code blocks."""
+    """Roles become links, links Markdown links, formulas MathML; joint parameters get an entry each."""
+    text = _JOINT.sub(_entries, text)
     text = _FORMULA.sub(_formula, text)
     text = _ROLE.sub(_target, text)
-    text = _MATH.sub(r"`\1`", text)
+    # In a span: at the start of a line Markdown takes <math> for a block and would end the paragraph.
+    text = _MATH.sub(lambda m: f"<span>{to_mathml(m[1])}</span>", text)
     text = _LINK.sub(lambda m: f"[{' '.join(m[1].split())}]({m[2]})", text)
     return _DOUBLE.sub(r"`\1`", text)
 

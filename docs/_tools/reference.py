@@ -7,6 +7,7 @@ python docs/_tools/reference.py --check  # exit 1 if a page is out of date
 from __future__ import annotations
 
 import ast
+import importlib
 import os
 import re
 import subprocess
@@ -185,38 +186,53 @@ def _paper(entry: Entry) -> str:
 
 def poolers_page() -> str:
     """The table of poolers."""
-    mark = {True: "yes", False: ""}
+    mark = {True: "✓", False: ""}
     rows = [
-        f"| `{e.alias}` | `{e.attribute}` | {e.summary} | {mark[e.alias in METHODS]} | {mark[e.traits['trainable']]} "
-        f"| {mark[e.traits['dense']]} | {mark[e.traits['loss']]} | {_paper(e)} |"
+        f"| `{e.alias}` | [`{e.attribute}`](api/poolers.md#{e.target.replace(':', '.')}) | {e.summary} "
+        f"| {mark[e.alias in METHODS]} | {mark[e.traits['trainable']]} | {mark[e.traits['dense']]} "
+        f"| {mark[e.traits['loss']]} | {_paper(e)} |"
         for e in POOLERS
     ]
     only = [
-        f"| `{a}` | `LevelPooling` | {METHODS.entry(a).summary} | yes | | | | |"
+        f"| `{a}` | `LevelPooling` | {METHODS.entry(a).summary} | ✓ | | | | |"
         for a in METHODS
         if a not in {e.alias for e in POOLERS}
     ]
     head = (
-        "| alias | class | what it does | `tgp coarsen` | trainable | dense | auxiliary loss | from |\n"
-        "|---|---|---|---|---|---|---|---|\n"
+        "| alias | class | what it does | precomputed | trainable | dense | loss | from |\n"
+        "|---|---|---|:-:|:-:|:-:|:-:|---|\n"
     )
     lead = (
-        "Build one with `get_pooler(alias, ...)` or with its class ([parameters](api/poolers.md)). *`tgp coarsen`*: can be "
-        "computed before training; `tgp poolers ALIAS` lists its parameters. *Dense*: a fixed number of supernodes per graph "
-        "and a full matrix between them. The words are explained in [concepts](../concepts.md).\n\n"
+        "Build one with `get_pooler(alias, ...)` or with its class, which lists the parameters.\n\n"
+        "- *precomputed*: `tgp coarsen` computes it before training; `tgp poolers ALIAS` lists the parameters of a level.\n"
+        "- *dense*: a fixed number of supernodes per graph and a full matrix between them "
+        "([more](../concepts.md#sparse-and-dense)).\n"
+        "- *loss*: has auxiliary losses in `out.loss`.\n\n"
     )
-    return NOTE + "# Poolers\n\n" + lead + head + "\n".join(rows + only) + "\n"
+    return "---\nhide: [toc]\n---\n\n" + NOTE + "# Poolers\n\n" + lead + head + "\n".join(rows + only) + "\n"
+
+
+def _examples(epilog: str) -> list[str]:
+    """The commands that the last paragraph of a help shows."""
+    return epilog.partition(":")[2].strip().split(" | ")
 
 
 def commands_page() -> str:
     """The help of every command."""
     environment = {**os.environ, "COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
-    parts = [NOTE, "# Commands\n"]
-    for name in COMMANDS:
+    lead = (
+        "What `tgp COMMAND --help` prints. [The command line](../guide/command-line.md) explains how the commands work "
+        "together, and what the exit status means.\n"
+    )
+    parts = [NOTE, f"# Commands\n\n{lead}"]
+    for name, command in COMMANDS.items():
         words = [sys.executable, "-m", "tgp_cli.main", name, "--help"]
         text = subprocess.run(words, capture_output=True, text=True, check=True, env=environment).stdout
-        lines = "\n".join(line.rstrip() for line in text.strip().splitlines())
-        parts.append(f"\n## tgp {name}\n\n```text\n{lines}\n```\n")
+        epilog = importlib.import_module(command.module).EPILOG
+        body = text[: text.rindex(epilog.partition(":")[0])]
+        lines = "\n".join(line.rstrip() for line in body.strip().splitlines())
+        shown = "\n".join(_examples(epilog))
+        parts.append(f"\n## tgp {name}\n\n```text\n{lines}\n```\n\n```text\n{shown}\n```\n")
     return "".join(parts)
 
 

@@ -1,5 +1,6 @@
 """Links between pages lead to files and headings that exist; every page is in the navigation. Needs no mkdocs."""
 
+import importlib
 import re
 import unicodedata
 from pathlib import Path
@@ -22,8 +23,11 @@ def slug(heading):
 
 
 def anchors(page):
+    """Headings, and the names that a page of the API shows."""
     text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.M | re.S)
-    return {slug(heading) for heading in HEADING.findall(text)}
+    shown = [importlib.import_module(name) for name in re.findall(r"^::: (\S+)$", text, flags=re.M)]
+    names = {f"{module.__name__}.{name}" for module in shown for name in getattr(module, "__all__", [])}
+    return names | {slug(heading) for heading in HEADING.findall(text)}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.relative_to(ROOT).as_posix())
