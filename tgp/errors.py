@@ -21,6 +21,7 @@ __all__ = [
     "GraphError",
     "DatasetError",
     "MissingPackageError",
+    "PackageError",
     "StoreError",
     "StoreMissingError",
     "StoreDamagedError",
@@ -89,6 +90,14 @@ class DatasetError(TgpError, ValueError):
 
 class MissingPackageError(TgpError, ImportError):
     """An optional package is needed and absent."""
+
+
+class PackageError(TgpError, ImportError):
+    """What another package offers to tgp cannot be used; ``package`` names it."""
+
+    def __init__(self, message: str, *, package: str | None = None, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.package = package
 
 
 class StoreError(TgpError, OSError):

@@ -71,7 +71,7 @@ def show_store(out: Output, view: StoreView) -> None:
     for hierarchy in view.hierarchies:
         failed = f", {hierarchy.failures} graphs failed" if hierarchy.failures else ""
         out.line(
-            f"hierarchy {hierarchy.name}: {hierarchy.summary}, seed {hierarchy.seed}, {human_bytes(hierarchy.bytes)}{failed}"
+            f"hierarchy {hierarchy.name}: {hierarchy.summary}{_packages(hierarchy.schedule)}, seed {hierarchy.seed}, {human_bytes(hierarchy.bytes)}{failed}"
         )
         rows += [(hierarchy.name, *_row(level)) for level in hierarchy.levels]
     columns, rows = _with_spectral(view, rows)
@@ -90,6 +90,14 @@ def show_store(out: Output, view: StoreView) -> None:
         stalled = [str(level.level) for level in hierarchy.levels if level.stalled]
         if stalled:
             out.line(f"Level {', '.join(stalled)} of {hierarchy.name} keeps more than 95 % of the nodes.")
+
+
+def _packages(schedule: list[dict[str, Any]]) -> str:
+    """Other packages whose methods made the levels."""
+    steps = [step for level in schedule for step in level.get("levels", [level])]
+    named = [step["package"] for step in steps if isinstance(step.get("package"), dict)]
+    found = dict.fromkeys(f"{package.get('name')} {package.get('version')}" for package in named)
+    return f" (package{'s' * (len(found) > 1)} {', '.join(found)})" if found else ""
 
 
 def _with_spectral(view: StoreView, rows: list[tuple[Any, ...]]) -> tuple[list[str], list[tuple[Any, ...]]]:

@@ -21,6 +21,7 @@ from typing import Any, Literal, Union
 from tgp.coarsen.methods import METHODS
 from tgp.coarsen.protocol import LevelMethod
 from tgp.errors import ParameterError, ScheduleError, UnknownNameError
+from tgp.registry import Entry
 
 __all__ = ["LevelSpec", "Schedule", "ScheduleLike", "parse_schedule"]
 
@@ -53,8 +54,10 @@ class LevelSpec:
         return METHODS[self.method]
 
     def to_json(self) -> dict[str, Any]:
-        """Alias and every parameter, defaults included."""
-        return {"method": self.method, "params": dataclasses.asdict(self.params)}
+        """Alias and every parameter, defaults included; for a method of another package also its name and version."""
+        line = {"method": self.method, "params": dataclasses.asdict(self.params)}
+        entry = METHODS.entry(self.method)
+        return line if entry.package is None else line | {"package": _package(entry)}
 
     def __str__(self) -> str:
         shown = [
@@ -184,7 +187,23 @@ def _from_mapping(item: object) -> LevelSpec:
     nested = rest.pop("params", None)
     if nested is not None and not isinstance(nested, Mapping):
         raise ScheduleError(f"'params' of level {name!r} must be a mapping, got {type(nested).__name__}.")
+    if nested is not None and "package" in rest:
+        _check_package(name, rest.pop("package"))
     return LevelSpec.of(name, {**rest, **(nested or {})})
+
+
+def _package(entry: Entry) -> dict[str, str | None]:
+    return {"name": entry.package, "version": entry.version}
+
+
+def _check_package(name: str, wanted: object) -> None:
+    """Refuse to make a level with another package, or another version of it, than the one that a schedule names."""
+    alias = name.strip().lower()
+    entry = METHODS.entry(alias) if alias in METHODS else None
+    if entry is None or _package(entry) != wanted:
+        made = " ".join(map(str, wanted.values())) if isinstance(wanted, Mapping) else repr(wanted)
+        here = "is not installed" if entry is None else f"is of {entry.origin or 'tgp or the program'} here"
+        raise ScheduleError(f"Level {name!r} is of package {made}; {name!r} {here}.")
 
 
 def _from_text(text: str) -> list[LevelSpec]:

@@ -9,20 +9,36 @@ from typing import Any
 from tgp.coarsen.methods import METHODS
 from tgp.datasets.names import FAMILIES, KnownDataset, default_root, find_raw
 from tgp.errors import UnknownNameError
-from tgp.poolers._table import POOLERS
+from tgp.poolers import pooler_map
+from tgp.registry import Entry
 
-__all__ = ["describe_pooler", "list_datasets", "list_poolers"]
+__all__ = ["describe_pooler", "hidden_offers", "list_datasets", "list_poolers"]
 
 
 def list_poolers(*, precoarsenable_only: bool = False) -> list[dict[str, Any]]:
-    """Every pooler with its summary and traits; level methods without a layer come last."""
-    rows = [{"alias": e.alias, "summary": e.summary, **e.traits} for e in POOLERS]
-    layers = {e.alias for e in POOLERS}
-    for alias, entry in METHODS.entries.items():
-        if alias not in layers:
-            traits = {"dense": False, "trainable": False, "loss": False, "precoarsenable": True}
-            rows.append({"alias": alias, "summary": entry.summary, **traits})
+    """Every pooler with its summary, package and traits; level methods without a layer come last.
+
+    Traits of layers of other packages are ``None``: only an import could tell.
+    """
+    layers, methods = pooler_map.lines(), METHODS.lines()
+    both = {(entry.alias, entry.package) for entry in methods}
+    rows = [_line(e, precoarsenable=(e.alias, e.package) in both) | dict(e.traits) for e in layers]
+    method = {"dense": False, "trainable": False, "loss": False}
+    known = {(entry.alias, entry.package) for entry in layers}
+    rows += [_line(e, precoarsenable=True) | method for e in methods if (e.alias, e.package) not in known]
     return [row for row in rows if row["precoarsenable"] or not precoarsenable_only]
+
+
+def _line(entry: Entry, **traits: bool) -> dict[str, Any]:
+    unknown = dict.fromkeys(("dense", "trainable", "loss"))
+    return {"alias": entry.alias, "summary": entry.summary, "package": entry.origin, **unknown, **traits}
+
+
+def hidden_offers() -> list[str]:
+    """What packages offer and nobody gets: names that are taken, entry points that cannot be read."""
+    tables = (pooler_map, METHODS)
+    taken = [f"{e.origin} offers {e.alias!r}, but that name is taken" for t in tables for e in t.hidden()]
+    return [*taken, *dict.fromkeys(text for t in tables for text in t.offers.unreadable)]
 
 
 def describe_pooler(name: str) -> dict[str, Any]:
@@ -34,6 +50,8 @@ def describe_pooler(name: str) -> dict[str, Any]:
     row = rows[alias]
     if row["precoarsenable"]:
         row["parameters"] = _parameters(METHODS[alias].params)
+    else:
+        pooler_map.entry(alias)  # several packages may offer it
     return row
 
 

@@ -12,7 +12,7 @@ from tgp.errors import InputError, UnknownNameError
 from tgp.poolers._table import POOLERS
 from tgp.registry import Entry, LazyRegistry
 
-pooler_map: LazyRegistry[Any] = LazyRegistry("pooler", POOLERS)
+pooler_map: LazyRegistry[Any] = LazyRegistry("pooler", POOLERS, group="tgp.poolers", of=type)
 """Alias -> class, imported on access."""
 
 pooler_classes: list[str] = [entry.attribute for entry in POOLERS]
@@ -46,7 +46,7 @@ def get_pooler(pooler_name: str, strict: bool = False, **kwargs: Any) -> Any:
     if alias not in pooler_map and alias.endswith(_SUFFIX):
         alias = _unbatched(alias[: -len(_SUFFIX)])
         kwargs.setdefault("batched", False)
-    build, names = _class_builder(alias) if alias in pooler_map else _method_builder(alias)
+    build, names = _class_builder(alias) if _has_class(alias) else _method_builder(alias)
     others = [] if names is None else [name for name in kwargs if name not in names]
     if others and strict:
         raise UnknownNameError(f"parameter of {alias}", others[0], names or [])
@@ -100,6 +100,15 @@ def register_pooler(
     return entry
 
 
+def _has_class(alias: str) -> bool:
+    """Whether ``alias`` is in the table of classes; a package cannot take the name of a method of tgp."""
+    from tgp.coarsen.methods import METHODS
+
+    method = METHODS.entries.get(alias)
+    own = method is not None and method.package is None
+    return alias in (pooler_map.entries if own else pooler_map)
+
+
 def _class_builder(alias: str) -> Builder:
     from tgp.utils.signature import foo_signature
 
@@ -139,13 +148,20 @@ def _unbatched(alias: str) -> str:
     """The alias behind ``_u``, if that pooler has an unbatched mode."""
     if alias not in pooler_map:
         raise UnknownNameError("pooler", alias, _all_aliases())
-    able = [entry.alias for entry in pooler_map.entries.values() if entry.traits["dense"]]
-    if alias not in able:
+    able = [entry.alias for entry in pooler_map.entries.values() if entry.traits.get("dense")]
+    # Of a pooler that an installed package offers only the class can tell.
+    if alias not in able and (pooler_map.entry(alias).traits or not _takes_batched(alias)):
         raise InputError(
             f"pooler {alias!r} has no unbatched mode: the suffix '_u' needs one of {', '.join(able)}",
             field="pooler_name",
         )
     return alias
+
+
+def _takes_batched(alias: str) -> bool:
+    from tgp.utils.signature import foo_signature
+
+    return "batched" in foo_signature(pooler_map[alias]).args
 
 
 def _all_aliases() -> list[str]:

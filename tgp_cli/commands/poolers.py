@@ -23,30 +23,38 @@ def command(
     debug: DebugOpt = False,
 ) -> None:
     """List poolers and their parameters."""
-    from tgp.pipeline.catalog import describe_pooler, list_poolers
+    from tgp.pipeline.catalog import describe_pooler, hidden_offers, list_poolers
 
     out = Output(json=json)
     if name is None:
         poolers = list_poolers(precoarsenable_only=precoarsenable)
         out.result(poolers, lambda: _table(out, poolers))
+        for problem in hidden_offers():
+            out.warn(problem)
     else:
         pooler = describe_pooler(name)
         out.result(pooler, lambda: _card(out, pooler))
 
 
-def _table(out: Output, poolers: list[dict]) -> None:
-    def mark(pooler: dict, trait: str) -> str:
-        return "yes" if pooler[trait] else ""
+MARKS = {True: "yes", False: "", None: "?"}
 
-    columns = ("pooler", "what it does", "coarsen", "trainable", "dense", "loss")
+
+def _table(out: Output, poolers: list[dict]) -> None:
+    columns = ["pooler", "what it does", "coarsen", "trainable", "dense", "loss"]
     traits = ("precoarsenable", "trainable", "dense", "loss")
-    out.table(columns, [(p["alias"], p["summary"], *(mark(p, t) for t in traits)) for p in poolers])
+    rows = [[p["alias"], p["summary"], *(MARKS[p[t]] for t in traits)] for p in poolers]
+    if any(p["package"] for p in poolers):
+        columns.append("package")
+        rows = [[*row, p["package"] or ""] for row, p in zip(rows, poolers, strict=True)]
+    out.table(columns, rows)
 
 
 def _card(out: Output, pooler: dict) -> None:
-    out.line(f"{pooler['alias']}: {pooler['summary']}")
+    package = f" (package {pooler['package']})" if pooler["package"] else ""
+    out.line(f"{pooler['alias']}: {pooler['summary']}{package}")
     if not pooler["precoarsenable"]:
-        out.line("Trained with the model: use it as a layer, tgp coarsen cannot precompute it.")
+        how = "Trained with the model" if pooler["trainable"] else "Part of the model"
+        out.line(f"{how}: use it as a layer, tgp coarsen cannot precompute it.")
         return
     out.line(f"Use: tgp coarsen --pooler {pooler['alias']}  (or {pooler['alias']}*3 for three levels)")
     rows = [(p["name"], p["default"], p["type"]) for p in pooler["parameters"]]

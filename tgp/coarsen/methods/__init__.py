@@ -24,6 +24,8 @@ METHODS: LazyRegistry[LevelMethod] = LazyRegistry(
         _line("nopool", "Identity: every node its own supernode"),
         _line("random", "Random partition at a chosen ratio: the honest baseline"),
     ),
+    group="tgp.methods",
+    of=LevelMethod,
 )
 
 
