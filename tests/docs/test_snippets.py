@@ -15,6 +15,7 @@ import sys
 import types
 from dataclasses import dataclass
 from importlib.metadata import metadata
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -98,8 +99,10 @@ def check_make(words, block):
 
 def check_pip(words, block):
     assert words[:2] == ["pip", "install"], f"{block}: {words}"
-    for word in words[2:]:
-        if word.startswith("-"):
+    for option, word in pairwise(words[1:]):
+        if option == "-c":
+            assert (ROOT / word).is_file(), f"{block}: no file {word}"
+        if word.startswith("-") or option == "-c":
             continue
         name, _, extras = word.rstrip("]").partition("[")
         assert name in {NAME, "."}, f"{block}: {name}"
