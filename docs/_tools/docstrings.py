@@ -20,6 +20,7 @@ _DOUBLE = re.compile(r"(?<!`)``([^`]+)``(?!`)")
 
 
 _JOINT = re.compile(r"^( +)((?:\w+,\s+)+\w+):\s((?:.*\n?)(?:\1 +.*\n?)*)", flags=re.M)
+_TABLE = re.compile(r"^( *)=+(?:  +=+)+\n(.*?)^\1=+(?:  +=+)+$", flags=re.M | re.S)
 _SPACE = re.compile(r"\s*\\q?quad\s*")
 
 
@@ -53,6 +54,18 @@ def _formula(match: re.Match[str]) -> str:
     return f'{match[1]}<p class="formula">{parts}</p>\n\n'
 
 
+def _table(match: re.Match[str]) -> str:
+    """A simple table: its columns start where the marks of its first line start."""
+    rule = match[0].partition("\n")[0]
+    starts = [m.start() for m in re.finditer(r"=+", rule)]
+    ends = [*starts[1:], None]
+    rows = [[line[a:b].strip() for a, b in zip(starts, ends, strict=True)] for line in match[2].splitlines()]
+    if any(set("".join(row)) == {"="} for row in rows):
+        raise ValueError(f"a table with a heading or a block of rows: {match[0]}")
+    lines = [["name", "meaning"], ["---"] * len(starts), *rows]
+    return "\n".join(match[1] + f"| {' | '.join(row)} |" for row in lines)
+
+
 def _entries(match: re.Match[str]) -> str:
     """One entry for each of several parameters that a docstring explains together."""
     text = " ".join(match[3].split())
@@ -62,6 +75,7 @@ def _entries(match: re.Match[str]) -> str:
 def to_markdown(text: str) -> str:
     """Roles become links, links Markdown links, formulas MathML; joint parameters get an entry each."""
     text = _JOINT.sub(_entries, text)
+    text = _TABLE.sub(_table, text)
     text = _FORMULA.sub(_formula, text)
     text = _ROLE.sub(_target, text)
     # In a span: at the start of a line Markdown takes <math> for a block and would end the paragraph.

@@ -27,7 +27,9 @@ def anchors(page):
     text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.M | re.S)
     shown = [importlib.import_module(name) for name in re.findall(r"^::: (\S+)$", text, flags=re.M)]
     names = {f"{module.__name__}.{name}" for module in shown for name in getattr(module, "__all__", [])}
-    return names | {slug(heading) for heading in HEADING.findall(text)}
+    return (
+        names | {module.__name__ for module in shown} | {slug(heading) for heading in HEADING.findall(text)}
+    )
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.relative_to(ROOT).as_posix())
