@@ -6,6 +6,7 @@ import scipy.sparse as sp
 
 from tgp.kernels import contract as kernels
 from tgp.kernels import csr
+from tgp.ragged import BlockCSR
 from tgp.testing.graphs import barabasi_albert, cycle, star, weighted
 
 CODES = {"sum": csr.SUM, "mean": csr.MEAN, "min": csr.MIN, "max": csr.MAX, "mul": csr.MUL}
@@ -95,6 +96,30 @@ def test_long_rows_equal_scipy(parts, op):
         np.testing.assert_allclose(
             sp.csr_matrix((weight, cols, ptr), shape=(parts, parts)).toarray(), (s.T @ a @ s).toarray()
         )
+
+
+@pytest.mark.parametrize("span", [63, 64, 65, 4095, 4097, 262_143, 300_000, 600_000])
+@pytest.mark.parametrize("length", [1, 12, 13, 200])
+def test_rows_of_any_span_are_sorted_and_merged(span, length):
+    """One word, a page of words, several books of pages: every kind of set, more than once."""
+    rng = np.random.default_rng(span + length)
+    size = span + 5
+    # A few rows far apart; columns 3 .. span + 3 with both ends, some of them twice.
+    rows = np.repeat([0, 2, size - 1], length)
+    cols = rng.integers(3, span + 4, len(rows))
+    cols[::length] = 3
+    cols[length - 1 :: length] = span + 3
+    weight = rng.standard_normal(len(rows))
+    block = BlockCSR.from_edge_index(np.stack([rows, cols]), weight, num_nodes=size)
+    ptr, found, values = run(block, np.arange(size), size, drop_loops=False, tiny=-1.0)
+    keys, inverse = np.unique(rows * size + cols, return_inverse=True)
+    sums = np.zeros(len(keys))
+    np.add.at(sums, inverse, weight)
+    np.testing.assert_array_equal(np.repeat(np.arange(size), np.diff(ptr)) * size + found, keys)
+    np.testing.assert_array_equal(values, sums)
+    plain = BlockCSR(block.indptr, block.indices, None, block.node_ptr)
+    bare = run(plain, np.arange(size), size, drop_loops=False)
+    assert [a.tolist() for a in bare] == [ptr.tolist(), found.tolist(), []]
 
 
 def test_members_are_listed_in_order():

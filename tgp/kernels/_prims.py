@@ -9,7 +9,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
 
 __all__ = [
     "hash_u64",
@@ -18,6 +20,7 @@ __all__ = [
     "heap_drop",
     "heap_push",
     "heap_sink",
+    "lowest_bit",
     "scan",
     "uf_find",
     "uf_union",
@@ -60,6 +63,16 @@ def hash_normal(seed, level, node, draw):
     u = hash_uniform(seed, level, node, 2 * draw)
     v = hash_uniform(seed, level, node, 2 * draw + 1)
     return math.sqrt(-2.0 * math.log(1.0 - u)) * math.cos(2.0 * math.pi * v)
+
+
+@intrinsic
+def lowest_bit(typingctx, word):
+    """Position of the lowest bit that is set in a uint64 other than 0."""
+
+    def codegen(context, builder, signature, args):
+        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.uint64(types.uint64), codegen
 
 
 @njit(cache=True, nogil=True)

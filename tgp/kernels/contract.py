@@ -2,8 +2,10 @@
 
 Two passes. The first goes through the nodes in order and writes the entries of each, end points
 replaced by their supernodes, behind those of the other members of its supernode: reads are sequential, which
-is what counts when the numbering of a graph is scattered. The second sorts and merges each row, short rows
-by insertion, long ones through a marker per supernode.
+is what counts when the numbering of a graph is scattered. The second sorts and merges each row through a set of
+bits, one per column, which is read in order: no comparison is made, and none is guessed wrong. A row
+whose columns are close together needs one word, others a tree of words; only a few entries far apart are
+faster inserted one by one.
 
 Sums are taken in a fixed order (members ascending, entries as stored), in float64: the result of a
 graph does not depend on what else is in the block.
@@ -21,6 +23,8 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from tgp.kernels._prims import lowest_bit
+
 __all__ = ["contract", "degree_norm", "filter_entries", "max_norm", "members_of"]
 
 Array = npt.NDArray[Any]
@@ -31,8 +35,15 @@ _SUM, _MEAN, _MIN, _MAX, _MUL = 0, 1, 2, 3, 4
 _U = np.uint64
 _ONE = np.uint64(1)
 
-_SHORT = 32
-"""Rows up to this length are sorted as they are, longer ones merged first."""
+_SIX, _TWELVE, _EIGHTEEN, _LAST = np.uint64(6), np.uint64(12), np.uint64(18), np.uint64(63)
+
+_NEAR = 64
+"""Columns of a row that span fewer than this are bits of one word."""
+
+_FEW = 12
+"""Rows up to this length are sorted by insertion where one word does not do."""
+
+_MOST = 2**31 - 1
 
 
 def contract(
@@ -61,10 +72,11 @@ def contract(
     stop = np.empty(num_supernodes, np.int64)
     cols = np.empty(size, np.int32)
     values = np.empty(size if weighted else 0)
-    longest = _gather(indptr, indices, weight, weighted, cluster, drop_loops, start, stop, cols, values)
-    marker = np.empty(num_supernodes if longest > _SHORT else 0, np.int32)
+    _gather(indptr, indices, weight, weighted, cluster, drop_loops, start, stop, cols, values)
+    sets = [np.zeros((num_supernodes >> shift) + 1, np.uint64) for shift in (6, 12, 18)]
+    near, far = np.empty(_NEAR), np.empty(num_supernodes if weighted else 0)
     out_ptr = np.empty(num_supernodes + 1, np.int64)
-    total = _merge_rows(start, stop, cols, values, weighted, op, tiny, marker, out_ptr)
+    total = _merge_rows(start, stop, cols, values, weighted, op, tiny, *sets, near, far, out_ptr)
     # Gives the unused end back without a copy.
     cols.resize(total, refcheck=False)
     values.resize(total if weighted else 0, refcheck=False)
@@ -109,7 +121,7 @@ def members_of(cluster, num_supernodes):
 
 @njit(cache=True, nogil=True)
 def _gather(indptr, indices, weight, weighted, cluster, drop_loops, start, stop, cols, values):
-    """Put the renamed entries of row ``c`` at ``start[c]:stop[c]``; returns the longest row."""
+    """Put the renamed entries of row ``c`` at ``start[c]:stop[c]``."""
     num_supernodes = stop.shape[0]
     num_nodes = cluster.shape[0]
     stop[:] = 0
@@ -136,10 +148,6 @@ def _gather(indptr, indices, weight, weighted, cluster, drop_loops, start, stop,
                 values[slot] = weight[e]
             slot += _U((d >= 0) & (d != skip))
         stop[np.uint32(c)] = slot
-    longest = np.int64(0)
-    for c in range(num_supernodes):
-        longest = max(longest, stop[c] - start[c])
-    return longest
 
 
 @njit(cache=True, nogil=True)
@@ -154,11 +162,10 @@ def _join(old, new, op):
 
 
 @njit(cache=True, nogil=True)
-def _merge_short(cols, values, weighted, op, lo, hi, first):
+def _merge_few(cols, values, weighted, op, tiny, lo, hi, first):
     """Insert the entries ``lo:hi`` one by one into a sorted row at ``first <= lo``; returns its end."""
-    first = _U(first)
     end = first
-    for i in range(_U(lo), _U(hi)):
+    for i in range(lo, hi):
         col = cols[i]
         at = end
         while at > first and cols[at - _ONE] > col:
@@ -178,81 +185,105 @@ def _merge_short(cols, values, weighted, op, lo, hi, first):
         if weighted:
             values[at] = w
         end += _ONE
-    return np.int64(end)
-
-
-@njit(cache=True, nogil=True)
-def _merge_long(cols, values, weighted, op, lo, hi, first, marker):
-    """The same for a long row: merge through the marker, then Shell's sort.
-
-    ``marker[d]`` is where column ``d`` stands, if it does: marks need no reset, because a stale one
-    points behind the end or at another column.
-    """
-    end = first
-    for i in range(lo, hi):
-        col = cols[i]
-        at = first + marker[col]
-        if first <= at < end and cols[at] == col:
-            if weighted:
-                values[at] = _join(values[at], values[i], op)
-            continue
-        marker[col] = end - first
-        cols[end] = col
-        if weighted:
-            values[end] = values[i]
-        end += 1
-    gap = 1
-    while gap < (end - first) // 9:
-        gap = 3 * gap + 1
-    while gap > 0:
-        for i in range(first + gap, end):
-            col = cols[i]
-            w = values[i] if weighted else 0.0
-            at = i
-            while at - gap >= first and cols[at - gap] > col:
-                cols[at] = cols[at - gap]
-                if weighted:
-                    values[at] = values[at - gap]
-                at -= gap
-            cols[at] = col
-            if weighted:
-                values[at] = w
-        gap //= 3
-    return end
-
-
-@njit(cache=True, nogil=True)
-def _drop_tiny(cols, values, first, end, tiny):
-    """Close up over the entries with ``|w| <= tiny``, which are rare; returns the new end."""
-    tiny_ones = 0
-    for i in range(_U(first), _U(end)):
-        tiny_ones += abs(values[i]) <= tiny
-    if tiny_ones == 0:
+    if not weighted:
         return end
-    slot = first
+    at = first
     for i in range(first, end):
-        if abs(values[i]) > tiny:
-            cols[slot] = cols[i]
-            values[slot] = values[i]
-            slot += 1
-    return slot
+        w = values[i]
+        cols[at] = cols[i]
+        values[at] = w
+        at += _U(not abs(w) <= tiny)
+    return at
 
 
 @njit(cache=True, nogil=True)
-def _merge_rows(start, stop, cols, values, weighted, op, tiny, marker, out_ptr):
+def _merge_near(cols, values, weighted, op, tiny, lo, hi, first, low, sums):
+    """The same for entries whose columns lie in ``low:low + 64``: they are the bits of one word."""
+    found = _U(0)
+    for i in range(lo, hi):
+        bit = _U(cols[i] - low)
+        if weighted:
+            w = values[i]
+            sums[bit] = _join(sums[bit], w, op) if (found >> bit) & _ONE else w
+        found |= _ONE << bit
+    at = first
+    while found:
+        bit = lowest_bit(found)
+        found &= found - _ONE
+        cols[at] = low + np.int32(bit)
+        if weighted:
+            values[at] = sums[bit]
+            at += _U(not abs(sums[bit]) <= tiny)
+        else:
+            at += _ONE
+    return at
+
+
+@njit(cache=True, nogil=True)
+def _merge_far(cols, values, weighted, op, tiny, lo, hi, first, low, high, bits, words, pages, sums):
+    """The same for any columns between ``low`` and ``high``.
+
+    A column is a bit of ``bits``. ``words`` tells which words of ``bits`` are not zero, ``pages`` which words
+    of ``words``: what is set is found, in order, without a look at what is not. Everything is zero again at the end.
+    """
+    for i in range(lo, hi):
+        col = _U(cols[i])
+        word, page = col >> _SIX, col >> _TWELVE
+        bit = _ONE << (col & _LAST)
+        old = bits[word]
+        if weighted:
+            w = values[i]
+            sums[col] = _join(sums[col], w, op) if old & bit else w
+        bits[word] = old | bit
+        words[page] |= _ONE << (word & _LAST)
+        pages[page >> _SIX] |= _ONE << (page & _LAST)
+    at = first
+    for book in range(_U(low) >> _EIGHTEEN, (_U(high) >> _EIGHTEEN) + _ONE):
+        in_book = pages[book]
+        pages[book] = _U(0)
+        while in_book:
+            page = (book << _SIX) | lowest_bit(in_book)
+            in_book &= in_book - _ONE
+            in_page = words[page]
+            words[page] = _U(0)
+            while in_page:
+                word = (page << _SIX) | lowest_bit(in_page)
+                in_page &= in_page - _ONE
+                in_word = bits[word]
+                bits[word] = _U(0)
+                while in_word:
+                    col = (word << _SIX) | lowest_bit(in_word)
+                    in_word &= in_word - _ONE
+                    cols[at] = np.int32(col)
+                    if weighted:
+                        values[at] = sums[col]
+                        at += _U(not abs(sums[col]) <= tiny)
+                    else:
+                        at += _ONE
+    return at
+
+
+@njit(cache=True, nogil=True)
+def _merge_rows(start, stop, cols, values, weighted, op, tiny, bits, words, pages, near, far, out_ptr):
     """Merge every row and close the gaps between them, in place; returns the number of entries."""
-    slot = np.int64(0)
+    slot = _U(0)
     out_ptr[0] = 0
     for c in range(stop.shape[0]):
-        first = slot
-        if stop[c] - start[c] > _SHORT:
-            slot = _merge_long(cols, values, weighted, op, start[c], stop[c], first, marker)
+        lo, hi = _U(start[c]), _U(stop[c])
+        low, high = np.int32(_MOST), np.int32(-1)
+        for i in range(lo, hi):
+            low = min(low, cols[i])
+            high = max(high, cols[i])
+        if high - low < _NEAR:
+            slot = _merge_near(cols, values, weighted, op, tiny, lo, hi, slot, low, near)
+        elif hi - lo <= _FEW:
+            slot = _merge_few(cols, values, weighted, op, tiny, lo, hi, slot)
         else:
-            slot = _merge_short(cols, values, weighted, op, start[c], stop[c], first)
-        if weighted and tiny >= 0.0:
-            slot = _drop_tiny(cols, values, first, slot, tiny)
+            slot = _merge_far(
+                cols, values, weighted, op, tiny, lo, hi, slot, low, high, bits, words, pages, far
+            )
         out_ptr[c + 1] = slot
-    return slot
+    return np.int64(slot)
 
 
 @njit(cache=True, nogil=True)
