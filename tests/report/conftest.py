@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tgp.ragged import Field, GraphTable
+from tgp.ragged import Assignment, BlockCSR, Field, GraphTable, Hierarchy, Level
 from tgp.store import FailureRecord, StoreWriter
 from tgp.testing.stores import build_store, halving, halving_spec, random_hierarchy, random_table, store_spec
 
@@ -57,5 +57,26 @@ def mixed_store(tmp_path_factory):
     writer = StoreWriter.open(path, spec)
     writer.write_graphs(0, table)
     writer.write_hierarchy(0, "mixed", random_hierarchy(table.node_ptr, kinds, seed=3))
+    writer.publish()
+    return path
+
+
+@pytest.fixture(scope="session")
+def failed_store(tmp_path_factory):
+    """Graph 3 of eight could not be coarsened."""
+    path = tmp_path_factory.mktemp("report") / "failed"
+    table = random_table(8, seed=4)
+    counts = np.diff(table.node_ptr)
+    heads = np.where(np.arange(8) == 3, 0, (counts + 1) // 2)
+    ptr = np.concatenate([[0], np.cumsum(heads)])
+    local = np.arange(table.node_ptr[-1]) - np.repeat(table.node_ptr[:-1], counts)
+    cluster = np.where(np.repeat(heads, counts) > 0, local // 2 + np.repeat(ptr[:-1], counts), -1)
+    block = BlockCSR(np.zeros(ptr[-1] + 1, np.int64), np.zeros(0, np.int32), None, ptr)
+    level = Level("halve", Assignment("hard", ptr, cluster.astype(np.int32)), block)
+    writer = StoreWriter.open(path, store_spec(table, 1, hierarchies=[halving_spec(num_levels=1)]))
+    writer.write_graphs(0, table)
+    writer.write_hierarchy(
+        0, "halve", Hierarchy(table.node_ptr, (level,)), failures=[FailureRecord(3, 0, "no luck")]
+    )
     writer.publish()
     return path

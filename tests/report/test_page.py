@@ -1,5 +1,6 @@
 """The page as a file: complete, well-formed, safe, of bearable size."""
 
+import errno
 import json
 import re
 import subprocess
@@ -194,10 +195,94 @@ def test_markup_escapes():
     assert tag("input", checked=True, disabled=False, value=None) == "<input checked>"
 
 
-def test_parameters_outside_params_are_shown():
-    from tgp.pipeline.inspection import HierarchyView
+def schedules(*levels):
+    from tgp.pipeline.inspection import HierarchyView, LevelView, StoreView
     from tgp.report.tables import schedule_table
 
-    schedule = [{"method": "a+b", "steps": ["a", "b"]}, {"method": "c", "params": {"k": 2}}]
-    text = "".join(Page(schedule_table(HierarchyView("h", schedule, 0, 0, 0, []))).text)
-    assert 'steps = ["a", "b"]' in text and "k = 2" in text
+    hierarchy = HierarchyView("h", [*levels], 7, 0, 0, [])
+    view = StoreView("s", {}, 0, 0, "fast", [], "", 0, LevelView(-1, "input", 0, 0, 0), [hierarchy])
+    return Page(schedule_table(view)).text
+
+
+def test_parameters_outside_params_are_shown():
+    text = schedules({"method": "a+b", "steps": ["a", "b"]}, {"method": "c", "params": {"k": 2}})
+    assert 'steps = ["a", "b"]' in text and "k = 2" in text and "7" in text
+
+
+def test_equal_levels_share_a_row():
+    level = {"method": "c", "params": {"k": 2}}
+    text = schedules(level, dict(level), {"method": "c", "params": {"k": 3}}, level)
+    assert [text.count(name) for name in ("0–1", "2", "3", "k = 2", "k = 3")] == [1, 1, 1, 2, 1]
+
+
+def test_one_node_without_edges(tmp_path):
+    """Nothing can be counted, compared or tied; the page still stands."""
+    build_store(tmp_path / "s", random_table(1, min_nodes=1, max_nodes=1), num_units=1)
+    text = Page(render_report(tmp_path / "s")).text
+    assert "1 graph of random, coarsened by halve*3" in text
+    assert "1 node · 0 edges · 1 supernode" in text
+
+
+def test_every_quality_figure_is_explained():
+    from tgp.coarsen.metrics import level_metrics
+    from tgp.report.tables import FIGURES
+    from tgp.testing.stores import block_of, halving
+
+    table = random_table(3, seed=1, weighted=True)
+    names = level_metrics(block_of(table), halving(table).levels[0]).keys()
+    assert {*names} - {"largest"} <= FIGURES.keys(), "the largest supernode has a column of its own"
+
+
+def test_quality_has_a_row_per_figure():
+    from tgp.pipeline.inspection import HierarchyView, LevelView
+    from tgp.report.tables import quality_table
+
+    metrics = [{"modularity": 0.5, "odd": 3.0, "cut": 0.25}, {"cut": 0.125}]
+    levels = [LevelView(i, "a", 1, 1, 1, metrics=m) for i, m in enumerate(metrics)]
+    text = Page(quality_table(HierarchyView("h", [], 0, 0, 0, levels))).text
+    assert [t for t in text if t in ("cut", "modularity", "odd")] == ["cut", "modularity", "odd"]
+    assert text[text.index("cut") + 1 :][:2] == ["0.250", "0.125"]
+    assert text[text.index("odd") + 1 :][:2] == ["3", "–"]
+
+
+def test_failed_graphs_are_no_empty_graphs(failed_store):
+    page = render_report(failed_store, graphs=[3, 0])
+    parsed = Page(page)
+    text = "".join(parsed.text)
+    assert "no luck" in text and "Could not be coarsened" in text
+    assert "0 supernodes" not in text and "dropped" not in "".join(
+        re.findall(r"<figcaption>.*?</figcaption>", page)
+    )
+    assert not re.search(r"<title>0: \d+ graphs", page) and not re.search(r"<title>0–5 %: ", page)
+    (link,) = [a for n, a in parsed.elements if n == "a" and a.get("class") == "bad"]
+    assert link["href"] == "#failures"
+
+
+def test_places_that_cannot_hold_a_page(store, tmp_path):
+    with pytest.raises(InputError, match=r"there is no folder .*nowhere"):
+        write_report(store, tmp_path / "nowhere" / "r.html")
+    with pytest.raises(InputError, match="it is a folder"):
+        write_report(store, tmp_path)
+    before = (store / "manifest.json").read_bytes()
+    with pytest.raises(InputError, match="is a store"):
+        write_report(store, store / "manifest.json")
+    assert (store / "manifest.json").read_bytes() == before and not list(tmp_path.iterdir())
+
+
+def test_refusals_name_the_file_that_was_asked_for(store, tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device", "something else")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="No space") as caught:
+        write_report(store, tmp_path / "r.html")
+    assert caught.value.filename == str(tmp_path / "r.html") and caught.value.errno == errno.ENOSPC
+    assert not list(tmp_path.iterdir())
+
+
+def test_page_on_stdout(store, page, tmp_path):
+    command = [sys.executable, "-m", "tgp_cli.main", "report", store, "--graphs", "0,5,17", "-o", "-"]
+    done = subprocess.run(command, capture_output=True, check=True, cwd=tmp_path)
+    assert done.stdout.decode() == page and done.stderr == b"" and not list(tmp_path.iterdir())
+    both = subprocess.run([*command, "--json"], capture_output=True, text=True)
+    assert both.returncode == 2 and both.stdout == "" and "--json" in both.stderr

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from tgp.report.scene import COLOURS, graph_scenes, simple_edges
+from tgp.report.palette import COLOURS
+from tgp.report.scene import graph_scenes, node_radius, pooled_pictures, simple_edges
 from tgp.store import StoreReader
 from tgp.testing.stores import build_store, random_table
 
@@ -13,6 +14,9 @@ def test_edges_once_without_loops_scaled():
     np.testing.assert_array_equal(pairs, [[0, 1], [1, 2]])
     np.testing.assert_array_equal(strength, [0.5, 1.0])
     assert (simple_edges(ends, None)[1] == 1 / 3).all()
+    assert (simple_edges(ends, np.full(5, 7.0))[1] == 1 / 3).all(), (
+        "equal weights are no reason for thick edges"
+    )
 
 
 def test_supernodes_lie_over_the_mean_of_their_members(store):
@@ -67,3 +71,46 @@ def test_when_all_levels_are_large_the_surroundings_of_a_node_are_drawn(tmp_path
     assert [p.step for p in scene.pictures] == [0, 1, 2, 3]
     assert len(scene.pictures[0].nodes) == 30
     np.testing.assert_array_equal(scene.pictures[1].nodes, np.unique(scene.pictures[0].nodes // 2))
+
+
+def test_failed_graph_ends_where_it_failed(failed_store):
+    reader = StoreReader(failed_store)
+    (scene,) = graph_scenes(reader, 3)
+    assert scene.reason == "no luck" and scene.sizes == (reader.sizes()[0][3],)
+    (picture,) = scene.pictures
+    assert picture.last and (picture.target >= 0).all(), "nothing was dropped"
+
+
+def test_large_failed_graph_is_drawn_in_part(failed_store):
+    (scene,) = graph_scenes(StoreReader(failed_store), 3, max_nodes=4)
+    assert scene.ball and len(scene.pictures[0].nodes) == 3
+
+
+def test_a_level_drawn_alone_has_one_colour(tmp_path):
+    build_store(tmp_path / "s", random_table(1, min_nodes=1000, max_nodes=1000), num_units=1)
+    (scene,) = graph_scenes(StoreReader(tmp_path / "s"), 0, max_nodes=100)
+    (picture,) = scene.pictures
+    assert set(picture.colour.tolist()) == {0}
+
+
+def test_bands_tie_only_what_is_together():
+    s = np.array([[1.0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 0]])
+    places = np.arange(8.0).reshape(4, 2)
+    first, last = pooled_pictures(np.zeros((2, 0), int), s, np.zeros((3, 3)), places, "any")
+    assert first.tied.tolist() == [True, True, False, False]
+    assert not last.tied.any()
+
+
+def test_rows_of_zeros_are_dropped_nodes():
+    """Also in soft assignments."""
+    from tgp.report.scene import _owners
+
+    owner, share = _owners(np.array([[0.0, 0.0], [-0.75, 0.25]]))
+    assert owner.tolist() == [-1, 0] and share.tolist() == [1.0, 0.75]
+
+
+def test_crowded_nodes_are_smaller():
+    grid = np.stack(np.meshgrid(np.arange(5.0), np.arange(5.0)), -1).reshape(-1, 2)
+    assert node_radius(grid, 20.0, 1.0, 8.0) == 6.0
+    assert node_radius(grid / 4, 20.0, 1.0, 8.0) == 0.55 * 5
+    assert node_radius(grid / 100, 20.0, 1.0, 8.0) == 1.0

@@ -9,9 +9,9 @@ import numpy as np
 
 from tgp.errors import InputError
 from tgp.pipeline.export import parse_graphs
-from tgp.pipeline.inspection import SAMPLE, StoreView, inspect_store
+from tgp.pipeline.inspection import SAMPLE, HierarchyView, StoreView, inspect_store
 from tgp.pipeline.places import Place, beside, open_store
-from tgp.report.charts import Histogram, count_histogram, share_histogram
+from tgp.report.charts import Histogram, count_histogram, named_histogram, share_histogram
 from tgp.report.scene import Scene, graph_scenes
 from tgp.report.tables import MAX_FAILURES
 from tgp.store import FailureRecord, StoreReader
@@ -83,10 +83,7 @@ def collect(path: Place, graphs: Sequence[int] | str | None = None) -> Contents:
     chosen = choose_graphs(reader, graphs)
     view = inspect_store(path)
     nodes, edges = reader.sizes()
-    failures = []
-    for name, info in reader.hierarchies.items():
-        if info.failures:
-            failures += [(name, f) for f in reader.failures(name)[:MAX_FAILURES]]
+    ledger = {name: reader.failures(name) for name, info in reader.hierarchies.items() if info.failures}
     manifest = reader.manifest
     return Contents(
         beside(path, "").name,
@@ -95,10 +92,10 @@ def collect(path: Place, graphs: Sequence[int] | str | None = None) -> Contents:
         _format_version(),
         LevelCharts(count_histogram(nodes), count_histogram(edges), None, None),
         {
-            h.name: [_charts(reader, view, i, k) for k in range(len(h.levels))]
-            for i, h in enumerate(view.hierarchies)
+            h.name: [_charts(reader, h, k, ledger.get(h.name, ())) for k in range(len(h.levels))]
+            for h in view.hierarchies
         },
-        failures,
+        [(name, failure) for name, found in ledger.items() for failure in found[:MAX_FAILURES]],
         sum(info.failures for info in reader.hierarchies.values()),
         [graph_scenes(reader, graph) for graph in chosen],
         [(int(nodes[g]), int(edges[g])) for g in chosen],
@@ -112,18 +109,24 @@ def _format_version() -> int:
     return fmt.VERSION
 
 
-def _charts(reader: StoreReader, view: StoreView, hierarchy: int, level: int) -> LevelCharts:
-    shown = view.hierarchies[hierarchy]
+def _charts(
+    reader: StoreReader, shown: HierarchyView, level: int, failures: Sequence[FailureRecord]
+) -> LevelCharts:
     nodes, edges = reader.sizes(shown.name, level + 1)
     before, _ = reader.sizes(shown.name, level)
-    some = before > 0
+    done = np.ones(len(nodes), bool)
+    done[[f.graph for f in failures]] = False  # they have no levels, which is not a size of 0
+    some = done & (before > 0)
     counts = shown.levels[level].cluster_histogram
     clusters = None
     if any(counts):
         last = max(i for i, count in enumerate(counts) if count)
-        names = [str(i + 1) if i + 1 < len(counts) else f"{i + 1} or more" for i in range(last + 1)]
-        high = f"{last + 1}" if last + 1 < len(counts) else f"{last + 1}+"
-        clusters = Histogram(tuple(counts[: last + 1]), tuple(names), "1", high)
+        names = [str(i + 1) if i + 1 < len(counts) else f"{i + 1}+" for i in range(last + 1)]
+        first = next(i for i, count in enumerate(counts) if count) if sum(map(bool, counts)) == 1 else 0
+        clusters = named_histogram(counts[first : last + 1], names[first:])
     return LevelCharts(
-        count_histogram(nodes), count_histogram(edges), share_histogram(nodes[some] / before[some]), clusters
+        count_histogram(nodes[done]),
+        count_histogram(edges[done]),
+        share_histogram(nodes[some] / before[some]),
+        clusters,
     )

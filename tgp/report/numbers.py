@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["bytes_text", "count_text", "figure_text", "share_text"]
+__all__ = ["bytes_text", "count_text", "counted", "figure_text", "share_text"]
 
 
 def count_text(value: float | None) -> str:
@@ -12,11 +12,17 @@ def count_text(value: float | None) -> str:
     return "–" if value is None else f"{value:,.0f}"
 
 
+def counted(count: int, one: str, many: str | None = None) -> str:
+    """``1 node``, ``12,345 nodes``."""
+    return f"{count_text(count)} {one if count == 1 else many or one + 's'}"
+
+
 def figure_text(value: float | None) -> str:
     """Whole and large numbers in full, others with three figures."""
     if value is None or not math.isfinite(value):
         return "–"
-    return f"{value:,.0f}" if float(value).is_integer() or abs(value) >= 1000 else f"{value:#.3g}"
+    text = f"{value:,.0f}" if float(value).is_integer() or abs(value) >= 1000 else f"{value:#.3g}"
+    return text.replace("-", "−")
 
 
 def share_text(value: float | None) -> str:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import hashlib
 import os
-import secrets
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
@@ -15,9 +13,11 @@ from tgp._version import __version__
 from tgp.pipeline.places import beside
 from tgp.report.charts import curves, draw_histogram
 from tgp.report.collect import Contents, LevelCharts, collect
-from tgp.report.markup import Child, Markup, join, raw, tag
-from tgp.report.numbers import bytes_text, count_text
-from tgp.report.pictures import draw_scene
+from tgp.report.markup import Child, Markup, raw, tag
+from tgp.report.numbers import bytes_text, count_text, counted
+from tgp.report.output import write_whole
+from tgp.report.palette import colour_rules
+from tgp.report.pictures import draw_scene, legend
 from tgp.report.tables import (
     anchor,
     comparison,
@@ -25,6 +25,7 @@ from tgp.report.tables import (
     failure_table,
     field_table,
     level_table,
+    quality_comparison,
     quality_table,
     schedule_table,
 )
@@ -49,19 +50,7 @@ def write_report(
         The file.
     """
     target = Path(out) if out is not None else beside(store, "-report.html")
-    text = render_report(store, graphs=graphs).encode("utf-8")
-    temp = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
-    try:
-        with open(temp, "xb") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temp, target)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            temp.unlink()
-        raise
-    return target
+    return write_whole(target, render_report(store, graphs=graphs).encode("utf-8"))
 
 
 def render_report(store: str | os.PathLike[str], *, graphs: Sequence[int] | str | None = None) -> str:
@@ -69,7 +58,7 @@ def render_report(store: str | os.PathLike[str], *, graphs: Sequence[int] | str 
     contents = collect(store, graphs)
     sections = [_overview(contents), _drawings(contents), _side_by_side(contents), *_hierarchies(contents)]
     sections += [_failures(contents), _provenance(contents)]
-    style, script = _static("report.css"), _static("report.js")
+    style, script = colour_rules() + _static("report.css"), _static("report.js")
     policy = f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; base-uri 'none'; form-action 'none'"
     head = tag(
         "head",
@@ -116,18 +105,18 @@ def _footer() -> Markup:
 
 
 def _overview(contents: Contents) -> Markup:
-    view = contents.view
-    dataset = view.dataset.get("name") or view.dataset.get("source") or contents.name
-    tiles = [
+    view, failures = contents.view, contents.num_failures
+    disk = f"in {counted(view.num_shards, 'shard')}, profile {view.profile}"
+    tiles: list[tuple[Child, str]] = [
         (count_text(view.num_graphs), "graph" if view.num_graphs == 1 else "graphs"),
-        (count_text(view.input.nodes), "nodes"),
-        (count_text(view.input.edges), "edges"),
+        (count_text(view.input.nodes), "node" if view.input.nodes == 1 else "nodes"),
+        (count_text(view.input.edges), "edges, each direction counts"),
         (count_text(len(view.hierarchies)), "hierarchy" if len(view.hierarchies) == 1 else "hierarchies"),
+        (bytes_text(view.bytes), disk),
         (
-            bytes_text(view.bytes),
-            f"in {count_text(view.num_shards)} shard{'s' if view.num_shards != 1 else ''}, profile {view.profile}",
+            tag("a", count_text(failures), href="#failures", class_="bad") if failures else "0",
+            "failure" if failures == 1 else "failures",
         ),
-        (count_text(contents.num_failures), "failures"),
     ]
     blocks = [tag("div", tag("b", value), tag("span", name)) for value, name in tiles]
     return _section(
@@ -135,8 +124,24 @@ def _overview(contents: Contents) -> Markup:
         tag("div", blocks, class_="tiles"),
         tag("div", tag("div", field_table(view)), _row(contents.given), class_="split"),
         id_="overview",
-        lead=f"Dataset {dataset}",
+        lead=_summary(contents),
     )
+
+
+def _summary(contents: Contents) -> str:
+    """One sentence: which graphs, coarsened how."""
+    view = contents.view
+    name, source = view.dataset.get("name"), view.dataset.get("source")
+    text = f"{counted(view.num_graphs, 'graph')} of {_short(str(name or source or contents.name), 200)}"
+    text += f" ({source})" if name and source and source != "local" else ""
+    summaries = [h.summary for h in view.hierarchies]
+    if not summaries:
+        return f"{text}, no hierarchy yet"
+    most = 4
+    shown = ", ".join(summaries[:most]) + (
+        f" and {len(summaries) - most} more" if len(summaries) > most else ""
+    )
+    return f"{text}, coarsened by {shown}"
 
 
 def _row(charts: LevelCharts) -> Markup | None:
@@ -166,7 +171,11 @@ def _side_by_side(contents: Contents) -> Markup | None:
         curves("Edges left, by level", shares("edges")),
     ]
     return _section(
-        "Hierarchies side by side", comparison(view), tag("div", drawn, class_="pair"), id_="compare"
+        "Hierarchies side by side",
+        comparison(view),
+        quality_comparison(view),
+        tag("div", drawn, class_="pair") if any(drawn) else None,
+        id_="compare",
     )
 
 
@@ -177,7 +186,7 @@ def _hierarchies(contents: Contents) -> list[Markup]:
         for level, charts in zip(view.levels, contents.charts[view.name], strict=True):
             drawn = _row(charts)
             if drawn is not None:
-                title = tag("h3", f"Level {level.level} ", tag("code", level.method))
+                title = tag("h3", f"Level {level.level} ", tag("small", level.method))
                 rows.append(tag("div", title, drawn, class_="levelrow"))
         # One chart per level: side by side, not one below the other.
         single = all(c.nodes is None for c in contents.charts[view.name])
@@ -205,26 +214,37 @@ def _drawings(contents: Contents) -> Markup | None:
     options, articles = [], []
     for scenes, (nodes, edges) in zip(contents.scenes, contents.sizes, strict=True):
         graph = scenes[0].graph
-        size = f"{count_text(nodes)} nodes, {count_text(edges)} edges"
+        size = f"{counted(nodes, 'node')}, {counted(edges, 'edge')}"
         options.append(tag("option", f"{graph} ({size})", value=graph))
         title = tag("h3", f"Graph {graph} ", tag("small", size))
         drawn = tag("div", [draw_scene(scene) for scene in scenes], class_="scenes")
-        articles.append(tag("article", title, drawn, class_="graph", data_graph=graph))
-    controls = tag(
+        steps = [picture.step for scene in scenes for picture in scene.pictures] or [0]
+        articles.append(
+            tag("article", title, drawn, class_="graph",
+                data_graph=graph, data_first=min(steps), data_last=max(steps))
+        )  # fmt: skip
+    return _section(
+        "Graphs through their levels",
+        legend([scene for scenes in contents.scenes for scene in scenes]),
+        _controls(options, deepest),
+        articles,
+        id_="drawings",
+        lead="Each supernode appears at the mean place of its members.",
+    )
+
+
+def _controls(options: list[Markup], deepest: int) -> Markup:
+    """Choice of the graph and the level; of no use, and hidden, without the script."""
+    marks = tag("datalist", [tag("option", value=step) for step in range(deepest + 1)], id="levels")
+    slider = tag("input", type="range", id="level", min=0, max=deepest, value=0, step=1, list="levels")
+    return tag(
         "div",
         tag("label", "Graph ", tag("select", options, id="graph")),
-        tag("label", "Level ", tag("input", type="range", id="level", min=0, max=deepest, value=0, step=1),
-            tag("output", "input", id="level-name", for_="level")),
-        tag("button", "Play", type="button", id="play"),
+        tag("label", "Level ", slider, marks, tag("output", "input", id="level-name", for_="level")),
+        tag("button", "Play", type="button", id="play", aria_label="Play through the levels"),
         tag("label", tag("input", type="checkbox", id="all"), " all levels at once"),
         class_="controls js",
-    )  # fmt: skip
-    lead = (
-        "A node has the colour of the supernode it joins next; pale bands tie members together. Each "
-        "supernode then appears at the mean place of its members, larger the more nodes it stands for, over "
-        "the shadow of the first drawing. Thick edges weigh more; hollow nodes are dropped."
     )
-    return _section("Graphs through their levels", controls, articles, id_="drawings", lead=lead)
 
 
 def _short(text: str, most: int = 500) -> str:
@@ -248,13 +268,5 @@ def _provenance(contents: Contents) -> Markup:
         ("profile", view.profile),
         ("report made by", f"tgp {__version__}"),
     ]
-    schedules = [
-        tag(
-            "details",
-            tag("summary", tag("b", h.name), f" seed {h.seed}"),
-            schedule_table(h),
-            open=len(view.hierarchies) == 1,
-        )
-        for h in view.hierarchies
-    ]
-    return _section("Provenance", facts(pairs), tag("h3", "Schedules"), join(schedules), id_="provenance")
+    schedules = [tag("h3", "Schedules"), schedule_table(view)] if view.hierarchies else None
+    return _section("Provenance", facts(pairs), schedules, id_="provenance")

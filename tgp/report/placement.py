@@ -18,7 +18,7 @@ __all__ = ["layout", "separate"]
 Points = npt.NDArray[np.float64]
 _STEPS = 80
 _GAP = 1.4
-"""Space between components, in edge lengths."""
+"""Most space between components, in edge lengths; less where nodes lie closer than an edge is long."""
 
 
 def layout(edge_index: npt.NDArray[Any], num_nodes: int) -> Points:
@@ -86,7 +86,8 @@ def _upright(places: Points) -> Points:
 def _pack(boxes: list[tuple[npt.NDArray[np.int64], Points]], num_nodes: int) -> Points:
     """Components in rows, largest first, in about the shape of a page."""
     boxes = sorted(boxes, key=lambda box: -len(box[0]))
-    sizes = [np.ptp(places, axis=0) + _GAP for _, places in boxes]
+    gap = _GAP * min(1.0, 2.0 * _spacing(boxes[0][1]))
+    sizes = [np.ptp(places, axis=0) + gap for _, places in boxes]
     across = max(max(s[0] for s in sizes), float(np.sqrt(1.5 * sum(s[0] * s[1] for s in sizes))))
     found = np.zeros((num_nodes, 2))
     x = y = height = 0.0
@@ -96,6 +97,11 @@ def _pack(boxes: list[tuple[npt.NDArray[np.int64], Points]], num_nodes: int) -> 
         found[nodes] = places - places.min(0) + (x, y)
         x, height = x + size[0], max(height, float(size[1]))
     return found
+
+
+def _spacing(places: Points) -> float:
+    """How far a typical node is from its nearest one."""
+    return float(np.median(cKDTree(places).query(places, k=2)[0][:, 1])) if len(places) > 2 else 1.0
 
 
 def separate(places: Points, gap: float, steps: int = 24) -> Points:

@@ -7,14 +7,22 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.spatial import cKDTree
 
+from tgp.report.palette import COLOURS
 from tgp.report.placement import layout, separate
 from tgp.store import LevelArrays, StoreReader
 
-__all__ = ["COLOURS", "MAX_NODES", "Picture", "Scene", "graph_scenes", "pooled_pictures", "simple_edges"]
-
-COLOURS = 10
-"""Colours that tell supernodes apart; neighbours differ as long as there are enough."""
+__all__ = [
+    "MAX_NODES",
+    "Picture",
+    "Scene",
+    "graph_scenes",
+    "member_radius",
+    "node_radius",
+    "pooled_pictures",
+    "simple_edges",
+]
 
 MAX_NODES = 400
 """Largest graph that is drawn; larger ones are drawn from the first level that is small enough."""
@@ -23,7 +31,7 @@ _CROWD = 3
 """The last level may be so many times larger, if no level is small enough."""
 
 _PLAIN = 1 / 3
-"""Strength of edges without weights."""
+"""Strength of edges without weights, and of edges whose weights are all the same."""
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -64,6 +72,17 @@ class Picture:
     centres: Floats
     last: bool
 
+    @property
+    def crowded(self) -> bool:
+        """Whether edges should be faint."""
+        return self.edges.shape[1] > 250
+
+    @property
+    def tied(self) -> npt.NDArray[np.bool_]:
+        """``[n]`` nodes that share their next supernode with others: those a band should tie together."""
+        _, where, count = np.unique(self.target, return_inverse=True, return_counts=True)
+        return (count[where.reshape(-1)] > 1) & (self.target >= 0) & (not self.last)
+
 
 @dataclass(frozen=True, eq=False)
 class Scene:
@@ -101,7 +120,7 @@ class _Graph:
 
 
 def simple_edges(edge_index: npt.NDArray[Any], weight: npt.NDArray[Any] | None) -> tuple[Ints, Floats]:
-    """Each pair of neighbours once, without loops, with weights scaled to at most 1; a third if there are none."""
+    """Each pair of neighbours once, without loops, with weights scaled to at most 1; a third if none differ."""
     ends = np.sort(np.asarray(edge_index, np.int64).reshape(2, -1), axis=0)
     kept = ends[0] != ends[1]
     width = int(ends.max(initial=0)) + 1
@@ -111,7 +130,8 @@ def simple_edges(edge_index: npt.NDArray[Any], weight: npt.NDArray[Any] | None) 
     if weight is not None and pairs.shape[1]:
         flat = np.abs(np.nan_to_num(np.asarray(weight, np.float64).reshape(-1), posinf=0.0, neginf=0.0))
         np.maximum.at(strength := np.zeros(pairs.shape[1]), place.reshape(-1), flat[kept])
-        strength /= max(float(strength.max()), 1e-300)
+        low, high = float(strength.min()), float(strength.max())
+        strength = np.full(len(strength), _PLAIN) if high - low <= 1e-6 * high else strength / high
     return pairs, strength
 
 
@@ -148,16 +168,36 @@ def pooled_pictures(
         places: ``[N, 2]``, see :func:`tgp.report.placement.layout`.
         method: name of the pooler.
     """
+    owner, share = _owners(s)
+    edges, strength = simple_edges(edge_index, None)
+    first = _Graph("input", len(s), np.shape(edge_index)[1], edges, strength, owner, share)
+    ends = np.stack(np.nonzero(coarse))
+    edges, strength = simple_edges(ends, np.asarray(coarse)[ends[0], ends[1]])
+    last = _Graph(method, np.shape(s)[1], ends.shape[1], edges, strength)
+    return _pictures([first, last], 0, np.arange(len(s)), places)
+
+
+def node_radius(places: Floats, scale: float, thin: float, wide: float) -> float:
+    """Radius of a node on the page, between ``thin`` and ``wide``, if an edge of length 1 is ``scale`` long there."""
+    radius = min(max(0.3 * scale, thin), wide)
+    if len(places) > 2:
+        # Where nodes are crowded, smaller ones: three of four do not touch their nearest.
+        nearest = cKDTree(places).query(places, k=2)[0][:, 1]
+        radius = min(radius, max(0.55 * float(np.quantile(nearest, 0.25)) * scale, thin))
+    return radius
+
+
+def member_radius(picture: Picture, base: float) -> Floats:
+    """Radii of the nodes of a picture: larger the more nodes they stand for."""
+    return np.minimum(base * picture.members**0.32, 2.6 * base)
+
+
+def _owners(s: npt.NDArray[Any]) -> tuple[Ints, Floats]:
+    """The supernode that takes most of each node and how much of it; -1 for rows of zeros."""
     size = np.abs(np.nan_to_num(np.asarray(s, np.float64)))
     total = size.sum(1)
     owner = np.where(total > 0, size.argmax(1) if size.shape[1] else -1, -1)
-    share = np.where(total > 0, size.max(1, initial=0.0) / np.maximum(total, 1e-12), 1.0)
-    edges, strength = simple_edges(edge_index, None)
-    first = _Graph("input", len(size), np.shape(edge_index)[1], edges, strength, owner, share)
-    ends = np.stack(np.nonzero(coarse))
-    edges, strength = simple_edges(ends, np.asarray(coarse)[ends[0], ends[1]])
-    last = _Graph(method, size.shape[1], ends.shape[1], edges, strength)
-    return _pictures([first, last], 0, np.arange(len(size)), places)
+    return owner, np.where(total > 0, size.max(1, initial=0.0) / np.maximum(total, 1e-12), 1.0)
 
 
 def _scene(
@@ -166,16 +206,16 @@ def _scene(
     levels = reader.gather_levels([graph], name, arrays=("edge_weight", "cluster", "soft"))
     methods = [level.method for level in reader.hierarchies[name].levels]
     chain = _chain(first, levels, methods)
+    failed = next((i for i, g in enumerate(chain) if i and not g.num_nodes), None)
+    reason = None
+    if failed is not None and chain[0].num_nodes:
+        reason = next((f.reason for f in reader.failures(name) if f.graph == graph), None)
+    if reason is not None:  # what follows is empty because it failed, not because nodes were dropped
+        chain = chain[:failed]
     sizes = tuple(g.num_nodes for g in chain)
     small = next((i for i, size in enumerate(sizes) if size <= max_nodes), None)
     if small is None and len(sizes) > 1 and sizes[-1] <= _CROWD * max_nodes:
         small = len(sizes) - 1
-    reason = None
-    if any(size == 0 for size in sizes[1:]) and sizes[0]:
-        reason = next((f.reason for f in reader.failures(name) if f.graph == graph), None)
-    # A large graph that failed has an empty level: there is nothing to draw then.
-    if small is not None and small and not sizes[small]:
-        return Scene(graph, name, sizes, (), reason=reason)
     if small is None:
         chosen = _ball(chain[0], max_nodes * 3 // 4)
         edges, _ = _restrict(chain[0], chosen)
@@ -193,10 +233,7 @@ def _chain(first: _Graph, levels: list[LevelArrays], methods: list[str]) -> list
     chain, before = [], first
     for level, method in zip(levels, methods, strict=True):
         if level.soft is not None:
-            some = level.soft.size > 0
-            owner = level.soft.argmax(1) if some else np.full(before.num_nodes, -1)
-            total = np.maximum(np.abs(level.soft).sum(1), 1e-12)
-            share = np.abs(level.soft).max(1) / total if some else np.ones(before.num_nodes)
+            owner, share = _owners(level.soft)
             owner[owner >= int(level.super_ptr[-1])] = -1
         else:
             owner = level.cluster if level.cluster is not None else np.full(before.num_nodes, -1)
@@ -259,7 +296,9 @@ def _pictures(chain: list[_Graph], start: int, nodes: Ints, places: Floats) -> t
             mean = separate(mean, 0.028 * extent)
             joined = _restrict(chain[step + 1], heads)[0]
             position = full
-        colours = _paint(joined, len(heads), position, own)
+        # Alone, a last level has nothing that its colours could refer to.
+        alone = last and not found
+        colours = np.zeros(len(heads), np.int64) if alone else _paint(joined, len(heads), position, own)
         known = position >= 0
         colour = np.where(known, colours[position] if len(heads) else -1, -1)
         centres = np.where(known[:, None], mean[position] if len(heads) else places, places)

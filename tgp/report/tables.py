@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -17,6 +18,7 @@ __all__ = [
     "failure_table",
     "field_table",
     "level_table",
+    "quality_comparison",
     "quality_table",
     "schedule_table",
     "table",
@@ -24,6 +26,35 @@ __all__ = [
 
 MAX_FAILURES = 200
 """Rows of the failure ledger that are shown per hierarchy."""
+
+FIGURES = {
+    "dropped": "nodes without a supernode",
+    "singletons": "supernodes with one member",
+    "empty": "supernodes without a member",
+    "isolated": "supernodes without an edge to another",
+    "components_before": "connected parts of the finer graphs",
+    "components": "connected parts of the coarser graphs",
+    "cut": "share of the weight between supernodes; less is better",
+    "modularity": "weight inside supernodes beyond chance; more is better",
+    "entropy": "structural entropy in bits; less is better",
+    "entropy_flat": "the same without supernodes",
+    "weight_kept": "weight that coarsening kept; 1 if nothing was lost",
+    "expressive": "share of graphs in which all rows of S have the same sum",
+    "symmetric": "share of graphs whose coarse weights are symmetric",
+}
+"""What the quality figures mean, in the order of their rows."""
+
+_COMPARED = (
+    "dropped",
+    "singletons",
+    "components",
+    "cut",
+    "modularity",
+    "entropy",
+    "weight_kept",
+    "expressive",
+)
+"""Figures of the first level that stand side by side; all levels below it start from different graphs."""
 
 Cell = tuple[Child, float | str | None]
 """What is shown, and what is sorted by (``None`` for plain text)."""
@@ -34,10 +65,14 @@ def cell(value: float | None, show: Any = count_text) -> Cell:
     return show(value), value if value is not None else ""
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[Cell]], *, label: str) -> Markup:
-    """A table that can be sorted; columns whose cells have a number are set to the right."""
+def table(columns: Sequence[str], rows: Iterable[Sequence[Cell]], *, label: str, sort: bool = True) -> Markup:
+    """A table; columns whose cells have a number are set to the right. The script lets it be sorted."""
     body = [list(row) for row in rows]
-    numeric = [bool(body) and all(row[i][1] is not None for row in body) for i in range(len(columns))]
+    # Words that are sorted by a number, such as "input" among levels, stay on the left.
+    numeric = [
+        bool(body) and all(row[i][1] is not None and name != "level" for row in body)
+        for i, name in enumerate(columns)
+    ]
     head = [
         tag("th", name, scope="col", class_="n" if right else None)
         for name, right in zip(columns, numeric, strict=True)
@@ -52,7 +87,10 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Cell]], *, label: str)
         )
         for row in body
     ]
-    inner = tag("table", tag("thead", tag("tr", head)), tag("tbody", lines), aria_label=label)
+    inner = tag(
+        "table", tag("thead", tag("tr", head)), tag("tbody", lines),
+        aria_label=label, class_="sort" if sort else None,
+    )  # fmt: skip
     return tag("div", inner, class_="scroll", tabindex=0, role="region", aria_label=label)
 
 
@@ -94,14 +132,20 @@ def level_table(view: HierarchyView, given: LevelView) -> Markup:
 
 
 def quality_table(view: HierarchyView) -> Markup | None:
-    """Quality figures of the levels, if the store has some: counts in total, others on average."""
-    names = list(dict.fromkeys(name for level in view.levels for name in level.metrics))
+    """Quality figures, if the store has some: a row for each, a column per level, and what it means."""
+    found = list(dict.fromkeys(name for level in view.levels for name in level.metrics))
+    names = [name for name in FIGURES if name in found] + [name for name in found if name not in FIGURES]
     rows = [
-        [cell(level.level), *(cell(level.metrics.get(name), figure_text) for name in names)]
-        for level in view.levels
+        [
+            (name.replace("_", " "), None),
+            *(cell(level.metrics.get(name), figure_text) for level in view.levels),
+            (tag("span", FIGURES.get(name, ""), class_="soft"), None),
+        ]
+        for name in names
     ]
-    columns = ["level", *(name.replace("_", " ") for name in names)]
-    return table(columns, rows, label=f"Quality of {view.name}") if names else None
+    meaning = "meaning (counts in total, others on average)"
+    columns = ["quality", *(f"level {level.level}" for level in view.levels), meaning]
+    return table(columns, rows, label=f"Quality of {view.name}", sort=False) if names else None
 
 
 def _ratio(level: LevelView) -> Cell:
@@ -130,8 +174,30 @@ def comparison(view: StoreView) -> Markup:
             (bytes_text(h.bytes), h.bytes),
         ]
         rows.append(row)
-    columns = ["hierarchy", "levels", "depth", "nodes left", "of input", "edges left", "of input", "failures"]
+    columns = [
+        "hierarchy",
+        "levels",
+        "depth",
+        "nodes left",
+        "% of nodes",
+        "edges left",
+        "% of edges",
+        "failures",
+    ]
     return table([*columns, "on disk"], rows, label="Hierarchies side by side")
+
+
+def quality_comparison(view: StoreView) -> Markup | None:
+    """Quality of the first level, hierarchies side by side, if there are several and the store has figures."""
+    shown = [h for h in view.hierarchies if h.levels and h.levels[0].metrics]
+    names = [name for name in _COMPARED if any(name in h.levels[0].metrics for h in shown)]
+    if len(shown) < 2 or not names:
+        return None
+    rows: list[list[Cell]] = [
+        [(h.name, None), *(cell(h.levels[0].metrics.get(name), figure_text) for name in names)] for h in shown
+    ]
+    columns = ["first level", *(name.replace("_", " ") for name in names)]
+    return table(columns, rows, label="Quality of the first level side by side")
 
 
 def anchor(view: StoreView, hierarchy: HierarchyView) -> str:
@@ -150,15 +216,30 @@ def failure_table(failures: Sequence[tuple[str, FailureRecord]], total: int) -> 
     return [shown, tag("p", rest, class_="note") if more else None]
 
 
-def schedule_table(view: HierarchyView) -> Markup:
-    """Every parameter of every level, as stored."""
-    rows = []
-    for number, level in enumerate(view.schedule):
-        # Levels that stand for several steps list them under keys of their own.
-        values = {key: value for key, value in level.items() if key not in ("method", "params")}
-        params = level.get("params", {})
-        values |= params if isinstance(params, dict) else {"params": params}
-        pairs = [(name, json.dumps(value, ensure_ascii=False)) for name, value in sorted(values.items())]
-        shown = tag("ul", [tag("li", tag("code", f"{n} = {v}")) for n, v in pairs], class_="params")
-        rows.append([cell(number), (tag("code", str(level.get("method", "?"))), None), (shown, None)])
-    return table(["level", "method", "parameters"], rows, label=f"Schedule of {view.name}")
+def schedule_table(view: StoreView) -> Markup:
+    """Every parameter of every level, as stored; equal levels that follow one another share a row."""
+    rows: list[list[Cell]] = []
+    for hierarchy in view.hierarchies:
+        steps = [*enumerate(hierarchy.schedule)]
+        for _, equal in itertools.groupby(steps, lambda step: json.dumps(step[1], sort_keys=True)):
+            (first, level), *others = equal
+            last = others[-1][0] if others else first
+            rows.append(
+                [
+                    (hierarchy.name, None),
+                    (str(first) if first == last else f"{first}–{last}", first),
+                    (tag("code", str(level.get("method", "?"))), None),
+                    (_parameters(level), None),
+                    cell(hierarchy.seed, str),
+                ]
+            )
+    return table(["hierarchy", "level", "method", "parameters", "seed"], rows, label="Schedules")
+
+
+def _parameters(level: dict[str, Any]) -> Markup:
+    # Levels that stand for several steps list them under keys of their own.
+    values = {key: value for key, value in level.items() if key not in ("method", "params")}
+    params = level.get("params", {})
+    values |= params if isinstance(params, dict) else {"params": params}
+    pairs = [(name, json.dumps(value, ensure_ascii=False)) for name, value in sorted(values.items())]
+    return tag("ul", [tag("li", tag("code", f"{n} = {v}")) for n, v in pairs], class_="params")

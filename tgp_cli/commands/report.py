@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +17,8 @@ EPILOG = "Examples: tgp report pooled/MUTAG | tgp report pooled/MUTAG --graphs 0
 def command(
     store: PlaceArg,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="File to write. Default <store>-report.html.")
+        Path | None,
+        typer.Option("--out", "-o", help="File to write, - for stdout. Default <store>-report.html."),
     ] = None,
     graphs: Annotated[
         str | None, typer.Option(help="Graphs to draw: 0,5,17. Default five, from small to large.")
@@ -30,9 +32,15 @@ def command(
     One HTML file with figures, charts and drawings that opens in any browser, offline.
     """
     from tgp.pipeline.places import parse_place
-    from tgp.report import write_report
+    from tgp.report import render_report, write_report
 
     output = Output(json=json, quiet=quiet)
+    if str(out) == "-":
+        if json:
+            raise typer.BadParameter("'--out -' and '--json' both want stdout")
+        page = render_report(parse_place(store), graphs=graphs)
+        sys.stdout.buffer.write(page.encode("utf-8"))  # the page says UTF-8, whatever the terminal does
+        return
     path = write_report(parse_place(store), out, graphs=graphs)
     size = path.stat().st_size
     output.result(

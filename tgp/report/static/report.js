@@ -6,7 +6,8 @@
   root.classList.add("live", "slider");
 
   // What is shown is kept in the address, so that a view can be linked to. Other fragments are plain anchors.
-  const state = new URLSearchParams(location.hash.includes("=") ? location.hash.slice(1) : "");
+  const read = () => new URLSearchParams(location.hash.includes("=") ? location.hash.slice(1) : "");
+  let state = read();
   const remember = (key, value) => {
     if (value === null) state.delete(key); else state.set(key, value);
     try { history.replaceState(null, "", "#" + state); } catch { /* not allowed for this kind of address */ }
@@ -29,11 +30,12 @@
     if (value === undefined) return cell.textContent.toLowerCase();
     return value === "" ? -Infinity : Number(value);
   };
-  for (const table of all("table")) {
+  for (const table of all("table.sort")) {
     if (table.tBodies[0].rows.length < 2) continue;
     all("th", table).forEach((head, column) => {
       const button = document.createElement("button");
       button.type = "button";
+      button.title = "Sort";
       button.append(...head.childNodes);
       head.append(button);
       button.addEventListener("click", () => {
@@ -47,45 +49,86 @@
     });
   }
 
+  // Marks tell what they are as soon as they are pointed at; a browser's own titles take a second, and none on touch.
+  const tip = document.createElement("div");
+  tip.id = "tip";
+  tip.hidden = true;
+  document.body.append(tip);
+  const place = (event) => {
+    const box = tip.getBoundingClientRect();
+    const x = Math.min(event.clientX + 12, innerWidth - box.width - 4);
+    const above = event.clientY - box.height - 10;
+    tip.style.transform = `translate(${Math.max(x, 4)}px, ${above < 4 ? event.clientY + 18 : above}px)`;
+  };
+  document.addEventListener("pointerover", (event) => {
+    const mark = event.target.closest ? event.target.closest("svg circle, svg rect") : null;
+    const title = mark && mark.querySelector("title");
+    if (title) { mark.dataset.tip = title.textContent; title.remove(); }
+    tip.hidden = !(mark && mark.dataset.tip);
+    if (!tip.hidden) { tip.textContent = mark.dataset.tip; place(event); }
+  });
+  document.addEventListener("pointermove", (event) => { if (!tip.hidden) place(event); });
+  document.addEventListener("scroll", () => { tip.hidden = true; }, { passive: true });
+
   const slider = one("level");
   if (!slider) return;
   const chooser = one("graph"), every = one("all"), play = one("play");
 
   // Every hierarchy shows the level asked for, or the nearest it has.
   const show = () => {
+    for (const graph of all(".graph")) {
+      const on = graph.dataset.graph === chooser.value;
+      graph.classList.toggle("on", on);
+      if (on) { slider.min = graph.dataset.first; slider.max = graph.dataset.last; }
+    }
     const level = Number(slider.value);
-    one("level-name").textContent = level === 0 ? "input" : "level " + (level - 1);
+    const name = level === 0 ? "input" : "level " + (level - 1);
+    one("level-name").textContent = name;
+    slider.setAttribute("aria-valuetext", name);
     root.classList.toggle("slider", !every.checked);
-    for (const graph of all(".graph")) graph.classList.toggle("on", graph.dataset.graph === chooser.value);
+    slider.disabled = play.disabled = every.checked || slider.min === slider.max;
     for (const strip of all(".strip")) {
       const levels = all(".level", strip);
       const fit = levels.filter((figure) => Number(figure.dataset.level) <= level).pop() || levels[0];
       for (const figure of levels) {
         figure.classList.toggle("on", figure === fit);
-        figure.classList.toggle("past", !every.checked && Number(figure.dataset.level) !== level);
+        figure.classList.toggle("early", Number(figure.dataset.level) > level);
+        figure.classList.toggle("past", Number(figure.dataset.level) < level);
       }
     }
   };
-  if (all("option", chooser).some((option) => option.value === state.get("graph"))) chooser.value = state.get("graph");
-  if (state.has("level")) slider.value = state.get("level");
-  every.checked = state.get("view") === "all";
-  slider.addEventListener("input", () => { root.classList.add("moved"); show(); remember("level", slider.value); });
-  chooser.addEventListener("change", () => { show(); remember("graph", chooser.value); });
-  every.addEventListener("change", () => { show(); remember("view", every.checked ? "all" : null); });
 
   let timer = null;
+  const stop = () => {
+    clearInterval(timer);
+    timer = null;
+    play.textContent = "Play";
+  };
   play.addEventListener("click", () => {
-    if (timer) { clearInterval(timer); timer = null; play.textContent = "Play"; return; }
+    if (timer) { stop(); return; }
     play.textContent = "Stop";
     root.classList.add("moved");
     timer = setInterval(() => {
-      slider.value = slider.value === slider.max ? "0" : String(Number(slider.value) + 1);
+      slider.value = slider.value === slider.max ? slider.min : String(Number(slider.value) + 1);
       show();
     }, 1100);
   });
+  slider.addEventListener("input", () => { stop(); root.classList.add("moved"); show(); remember("level", slider.value); });
+  chooser.addEventListener("change", () => { stop(); show(); remember("graph", chooser.value); });
+  every.addEventListener("change", () => { stop(); show(); remember("view", every.checked ? "all" : null); });
+
+  const restore = () => {
+    state = read();
+    setTheme(state.get("theme"));
+    if (all("option", chooser).some((option) => option.value === state.get("graph"))) chooser.value = state.get("graph");
+    every.checked = state.get("view") === "all";
+    show();  // sets the bounds of the slider
+    if (state.has("level")) { slider.value = state.get("level"); show(); }
+  };
+  addEventListener("hashchange", () => { if (location.hash.includes("=")) restore(); });
 
   // Pointing at a node shows all that join the same supernode.
-  for (const group of all(".nodes")) {
+  for (const group of all(".drawing .nodes")) {
     group.addEventListener("pointerover", (event) => {
       const circle = event.target.closest("circle");
       if (!circle) return;
@@ -94,5 +137,5 @@
     });
     group.addEventListener("pointerleave", () => group.classList.remove("focus"));
   }
-  show();
+  restore();
 })();

@@ -1,0 +1,44 @@
+"""Colours of the page and of plots: a light and a dark theme, and colours that tell supernodes apart."""
+
+from __future__ import annotations
+
+__all__ = ["COLOURS", "DARK", "LIGHT", "THEMES", "colour_rules"]
+
+LIGHT = ("#2c6d9e", "#e1712a", "#0da885", "#85095b", "#c067df", "#bc3f51", "#1d36ac", "#494503")
+"""On white. All pairs stay apart for eyes without red, green or blue cones, and none is fainter than 3 : 1."""
+
+DARK = ("#4abbf3", "#e3aa35", "#75edac", "#f96ba8", "#a24ac1", "#d15c10", "#7e7bff", "#e0e33b")
+"""The same on the dark card, in the same order of hues as far as possible."""
+
+COLOURS = len(LIGHT)
+
+THEMES = {
+    "light": {
+        "page": "#f5f6f8", "card": "#ffffff", "ink": "#1b2430", "soft": "#566170", "line": "#dfe4ea",
+        "accent": "#1f5c9e", "bar": "#4a86c5", "mark": "#e1712a", "ghost": "#dde3ea", "edge": "#64707e",
+        "good": "#1d7a46", "bad": "#b3261e", "flag": "#fdecc8", "flag-ink": "#7a4a00",
+    },
+    "dark": {
+        "page": "#11151b", "card": "#1a2029", "ink": "#e6ebf1", "soft": "#a3afbd", "line": "#333d4a",
+        "accent": "#7db4f0", "bar": "#5b9ae0", "mark": "#e3aa35", "ghost": "#303a47", "edge": "#98a4b3",
+        "good": "#6cc796", "bad": "#ff8a80", "flag": "#4a3a12", "flag-ink": "#ffd479",
+    },
+}  # fmt: skip
+
+
+def _theme(name: str, colours: tuple[str, ...]) -> str:
+    values = THEMES[name] | {f"c{i}": colour for i, colour in enumerate(colours)}
+    return f"color-scheme:{name};" + "".join(f"--{key}:{value};" for key, value in values.items())
+
+
+def colour_rules() -> str:
+    """The part of the style sheet that names colours. Paper is always light."""
+    light, dark = _theme("light", LIGHT), _theme("dark", DARK)
+    rules = [
+        f":root{{{light}}}",
+        f'@media screen and (prefers-color-scheme:dark){{:root:not([data-theme="light"]){{{dark}}}}}',
+        f'@media screen{{:root[data-theme="dark"]{{{dark}}}}}',
+    ]
+    # A colour is a variable of the element, so that nodes, bands and lines of charts need no rules of their own.
+    rules += [f".c{i}{{--own:var(--c{i})}}" for i in range(COLOURS)]
+    return "\n".join(rules) + "\n"
