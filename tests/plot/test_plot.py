@@ -1,16 +1,13 @@
 """Figures for papers."""
 
-import re
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tgp import plot
 from tgp.errors import InputError, MissingPackageError, UnknownNameError
-from tgp.plot.canvas import PALETTE
 from tgp.report.placement import layout
 from tgp.report.scene import pooled_pictures
 from tgp.store import StoreReader
@@ -75,9 +72,38 @@ def test_command_needs_neither_torch_nor_numba(store, tmp_path):
     assert done.stdout.strip() == "[]" and out.stat().st_size > 1000
 
 
-def test_palette_is_that_of_the_report():
-    css = (Path(plot.__file__).parents[1] / "report" / "static" / "report.css").read_text()
-    assert tuple(re.findall(r"--c\d: (#[0-9a-f]{6})", css)[:10]) == PALETTE
+def test_figure_is_no_wider_than_a_page(store):
+    figure = plot.hierarchy(store, 2)
+    width, height = figure.get_size_inches()
+    assert len(figure.axes) == 4 and 4 < width < 7.2 and height < width
+    sizes = {text.get_fontsize() for axes in figure.axes for text in [axes.title, *axes.texts]}
+    assert min(sizes) >= 7
+
+
+def test_nodes_do_not_overlap(store):
+    """Nodes of the input graph are smaller than the space between them, whatever the size of the figure."""
+    figure = plot.hierarchy(store, 2)
+    figure.draw_without_rendering()
+    axes = figure.axes[0]
+    nodes = axes.collections[-1]
+    points = axes.transData.transform(nodes.get_offsets()) * 72 / figure.dpi
+    apart = np.linalg.norm(points[:, None] - points[None], axis=-1) + 1e9 * np.eye(len(points))
+    assert np.quantile(apart.min(1), 0.5) > np.sqrt(nodes.get_sizes()).max()
+
+
+def test_file_is_written_whole_or_not_at_all(store, tmp_path, monkeypatch):
+    figure = plot.hierarchy(store, 0)
+    with pytest.raises(InputError, match="there is no folder"):
+        plot.save(figure, tmp_path / "nowhere" / "a.png")
+    (tmp_path / "a.png").write_text("old")
+
+    def fail(*_):
+        raise OSError("no")
+
+    monkeypatch.setattr("os.replace", fail)
+    with pytest.raises(OSError, match="no"):
+        plot.save(figure, tmp_path / "a.png")
+    assert (tmp_path / "a.png").read_text() == "old" and [p.name for p in tmp_path.iterdir()] == ["a.png"]
 
 
 def test_pictures_of_an_assignment():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,24 +10,31 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tgp.errors import InputError, MissingPackageError
-from tgp.report.scene import Picture
+from tgp.report.output import write_whole
+from tgp.report.palette import LIGHT, THEMES
+from tgp.report.scene import Picture, member_radius, node_radius
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["PALETTE", "draw_picture", "new_figure", "save"]
-
-PALETTE = (
-    "#3b78c2", "#e07b28", "#2f9e6b", "#c9443f", "#8a5fc4", "#a8752f", "#d6609f", "#2aa3b4", "#8f9a1e", "#5a6fd8",
-)  # fmt: skip
-"""The colours of the report on a light page."""
+__all__ = ["INK", "SOFT", "draw_picture", "height_for", "new_figure", "save"]
 
 _PALE = tuple(
     "#" + "".join(f"{round(255 - 0.24 * (255 - int(colour[i : i + 2], 16))):02x}" for i in (1, 3, 5))
-    for colour in PALETTE
+    for colour in LIGHT
 )
-INK, SOFT, GHOST, EDGE = "#1b2430", "#5b6675", "#e3e8ee", "#6d7987"
+INK, SOFT = THEMES["light"]["ink"], THEMES["light"]["soft"]
+_GHOST, _EDGE = THEMES["light"]["ghost"], THEMES["light"]["edge"]
+_MARGIN, _LONGEST = 8.0, 26.0
+"""Points around a drawing, and of the longest typical edge."""
+
+_LOWEST = 0.45
+"""Inches of the lowest drawing."""
+
+_THIN = 0.7
+"""Smallest radius of a node in points."""
+
 FORMATS = (".png", ".svg", ".pdf")
 
 
@@ -34,12 +42,14 @@ def new_figure(width: float, height: float) -> Figure:
     """An empty figure; :class:`~tgp.errors.MissingPackageError` if matplotlib is absent."""
     try:
         from matplotlib.figure import Figure
+        from matplotlib.layout_engine import ConstrainedLayoutEngine
     except ImportError as error:
         raise MissingPackageError(
             "The 'matplotlib' package is required for plots and is not installed.",
             hint="pip install 'tgp-coarsen[plot]'",
         ) from error
-    return Figure(figsize=(width, height), layout="constrained")
+    engine = ConstrainedLayoutEngine(w_pad=0.015, h_pad=0.02, wspace=0.0, hspace=0.0)
+    return Figure(figsize=(width, height), layout=engine)
 
 
 def save(figure: Figure, path: str | os.PathLike[str], *, dpi: int = 200) -> Path:
@@ -51,60 +61,82 @@ def save(figure: Figure, path: str | os.PathLike[str], *, dpi: int = 200) -> Pat
         raise InputError(
             f"expected a file name that ends in {', '.join(FORMATS)}, got {target.name!r}", field="out"
         )
-    dates = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
+    kind = target.suffix.lower().removeprefix(".")
+    dates = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
+    drawn = io.BytesIO()
     with rc_context({"svg.hashsalt": "tgp"}):
-        figure.savefig(target, dpi=dpi, metadata=dates.get(target.suffix.lower()))
-    return target
+        figure.savefig(drawn, format=kind, dpi=dpi, metadata=dates.get(kind))
+    return write_whole(target, drawn.getvalue())
 
 
-def draw_picture(axes: Axes, picture: Picture, ghost: Picture | None = None, *, size: float = 26.0) -> None:
+def draw_picture(
+    axes: Axes,
+    picture: Picture,
+    ghost: Picture | None = None,
+    *,
+    room: tuple[float, float],
+    widest: float = 3.6,
+) -> None:
     """One level: the first level as a shadow, members tied to their supernode, edges, nodes.
 
     Args:
         axes: where to draw.
         picture: what to draw.
         ghost: the first level, drawn pale below.
-        size: area of a node that stands for itself, in points squared.
+        room: width and height of the axes in inches; nodes and lines are made to fit it.
+        widest: largest radius of a node that stands for itself, in points.
     """
     from matplotlib.collections import LineCollection
 
     frame = picture if ghost is None else ghost
-    # Crowded graphs get smaller nodes: the area for one is what matters.
-    size = float(min(size, 1400.0 / max(len(frame.nodes), 1)))
+    scale = _frame(axes, frame, room)
+    base = node_radius(frame.places, scale, _THIN, widest)
     if ghost is not None:
-        axes.add_collection(LineCollection(_lines(ghost.places, ghost.edges), colors=GHOST, linewidths=0.7))
-    if not picture.last:
-        known = picture.colour >= 0
-        ties = np.stack([picture.places[known], picture.centres[known] + 1e-9], axis=1)
+        axes.add_collection(LineCollection(_lines(ghost.places, ghost.edges), colors=_GHOST, linewidths=0.5))
+    tied = picture.tied
+    if tied.any():
+        ties = np.stack([picture.places[tied], picture.centres[tied] + 1e-9], axis=1)
         # Pale instead of transparent: the bands of one supernode overlap and must not grow darker.
-        colours = [_PALE[c] for c in picture.colour[known].tolist()]
-        axes.add_collection(
-            LineCollection(ties, colors=colours, linewidths=1.9 * size**0.5, capstyle="round")
-        )
-    widths = 0.4 + 1.2 * np.sqrt(picture.strength)
+        colours = [_PALE[c] for c in picture.colour[tied].tolist()]
+        axes.add_collection(LineCollection(ties, colors=colours, linewidths=3.4 * base, capstyle="round"))
+    widths = (0.3 + 0.8 * np.sqrt(picture.strength)) * (0.5 if picture.crowded else 1.0)
     axes.add_collection(
-        LineCollection(_lines(picture.places, picture.edges), colors=EDGE, linewidths=widths, alpha=0.8)
+        LineCollection(_lines(picture.places, picture.edges), colors=_EDGE, linewidths=widths, alpha=0.85)
     )
-    _nodes(axes, picture, size)
+    _nodes(axes, picture, base)
+
+
+def _frame(axes: Axes, picture: Picture, room: tuple[float, float]) -> float:
+    """Put the picture into the middle of the axes; points per unit of its places."""
+    low, high = picture.places.min(0), picture.places.max(0)
+    points = 72.0 * np.array(room)
+    scale = float(min(((points - 2 * _MARGIN) / np.maximum(high - low, 1e-9)).min(), _LONGEST))
+    middle, half = (low + high) / 2, points / scale / 2
     axes.set_aspect("equal")
     axes.set_axis_off()
-    low, high = frame.places.min(0), frame.places.max(0)
-    room = 0.08 * max(float((high - low).max()), 1.0)
-    axes.set_xlim(low[0] - room, high[0] + room)
-    axes.set_ylim(high[1] + room, low[1] - room)  # downwards, as in the report
+    axes.set_xlim(middle[0] - half[0], middle[0] + half[0])
+    axes.set_ylim(middle[1] + half[1], middle[1] - half[1])  # downwards, as in the report
+    return scale
 
 
-def _nodes(axes: Axes, picture: Picture, size: float) -> None:
-    area = size * np.minimum(picture.members**0.64, 7.0)
+def height_for(picture: Picture, wide: float) -> float:
+    """Height in inches of a drawing that may be ``wide`` inches wide; no more than that."""
+    across, down = np.maximum(np.ptp(picture.places, axis=0), 1e-9).tolist()
+    scale = min((72 * wide - 2 * _MARGIN) / across, _LONGEST)
+    return min(max((down * scale + 2 * _MARGIN) / 72, _LOWEST), wide)
+
+
+def _nodes(axes: Axes, picture: Picture, base: float) -> None:
     dropped = picture.colour < 0
     faces: list[Any] = [
-        "white" if colour < 0 else (PALETTE[colour], 0.25 + 0.75 * share)
+        "white" if colour < 0 else (LIGHT[colour], 0.25 + 0.75 * share)
         for colour, share in zip(picture.colour.tolist(), picture.share.tolist(), strict=True)
     ]
-    rims = np.where(dropped, EDGE, "white")
+    rims = np.where(dropped, _EDGE, "white")
     axes.scatter(
-        picture.places[:, 0], picture.places[:, 1], s=area, c=faces, edgecolors=rims, linewidths=0.6, zorder=3
-    )
+        picture.places[:, 0], picture.places[:, 1], s=(2 * member_radius(picture, base)) ** 2, c=faces,
+        edgecolors=rims, linewidths=min(0.5, 0.25 * base), zorder=3,
+    )  # fmt: skip
 
 
 def _lines(places: np.ndarray, edges: np.ndarray) -> np.ndarray:

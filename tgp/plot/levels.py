@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from tgp.errors import InputError
 from tgp.pipeline.places import open_store
-from tgp.plot.canvas import INK, SOFT, draw_picture, new_figure
+from tgp.plot.canvas import INK, SOFT, draw_picture, height_for, new_figure
+from tgp.report.numbers import counted
 from tgp.report.scene import Picture, Scene, graph_scenes
 from tgp.store import StoreReader
 
@@ -17,6 +16,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = ["hierarchy"]
+
+_PAGE, _NARROW, _BROAD = 6.8, 1.2, 2.0
+"""Inches: all columns together as wide as the text of a page, unless one would be narrower or broader than that."""
+
+_TITLE = 0.2
 
 
 def hierarchy(
@@ -47,30 +51,26 @@ def hierarchy(
     if not scenes:
         raise InputError(f"graph {graph} has no level with nodes that is small enough to draw", field="graph")
     across = max(len(scene.pictures) for scene in scenes)
-    tall = [_height(scene.pictures[0]) for scene in scenes]
-    figure = new_figure(2.5 * across + 0.3, sum(tall) + 0.1)
+    wide = min(max(_PAGE / across, _NARROW), _BROAD)
+    tall = [height_for(scene.pictures[0], wide) for scene in scenes]
+    figure = new_figure(wide * across + 0.25, sum(tall) + _TITLE * len(scenes))
     grid = figure.subplots(len(scenes), across, squeeze=False, height_ratios=tall)
-    for row, scene in zip(grid, scenes, strict=True):
+    for row, scene, high in zip(grid, scenes, tall, strict=True):
         for axes in row[len(scene.pictures) :]:
             axes.set_axis_off()
         for axes, picture in zip(row, scene.pictures, strict=False):
             ghost = scene.pictures[0] if picture is not scene.pictures[0] else None
-            draw_picture(axes, picture, ghost)
-            axes.set_title(_title(picture, scene), fontsize=8, color=SOFT)
+            draw_picture(axes, picture, ghost, room=(wide, high))
+            axes.set_title(_title(picture, scene), fontsize=7, color=SOFT, pad=2)
         row[0].text(
             -0.02, 0.5, scene.hierarchy, transform=row[0].transAxes, rotation=90,
-            ha="right", va="center", fontsize=9, color=INK, parse_math=False,
+            ha="right", va="center", fontsize=8, color=INK, parse_math=False,
         )  # fmt: skip
     return figure
-
-
-def _height(picture: Picture) -> float:
-    """Inches for a row, from the shape of the drawing."""
-    width, height = np.ptp(picture.places, axis=0).tolist()
-    return 0.35 + 2.4 * min(1.0, max(0.25, (height + 0.5) / (width + 0.5)))
 
 
 def _title(picture: Picture, scene: Scene) -> str:
     name = "input" if picture.step == 0 else f"level {picture.step - 1}"
     part = f" ({len(picture.nodes)} drawn)" if scene.ball else ""
-    return f"{name}: {picture.num_nodes:,} nodes{part}"
+    failed = "\ncould not be coarsened" if picture.last and scene.reason is not None else ""
+    return f"{name}: {counted(picture.num_nodes, 'node')}{part}{failed}"

@@ -18,6 +18,15 @@ if TYPE_CHECKING:
 __all__ = ["gallery"]
 
 _ACROSS = 3
+_CELL = (2.3, 0.95)
+"""Inches for a pooler: three across fill the width of a page at the size of its notes."""
+
+_ROOM = (0.95, 0.8)
+"""Inches for a drawing."""
+
+_NODE = 1.8
+"""Radius of a node in points."""
+
 _FEATURES = 8
 
 
@@ -30,7 +39,9 @@ def gallery(
     steps: int = 0,
     seed: int = 0,
 ) -> Figure:
-    """Draw a graph under all poolers: the assignment, the matrix ``S``, the pooled graph.
+    """Draw a graph under all poolers: the assignment, the matrix ``S`` (a row per node), the pooled graph.
+
+    The figure is as wide as the text of a page, with letters to match.
 
     Poolers that are trained start from random weights, drawn from ``seed``. Those with a loss of their own
     can be trained on it for some steps; all others show what kind of assignment they make, not a good one.
@@ -72,7 +83,7 @@ def gallery(
     }
     names = [name for name in pooler_map if _importable(name)] if poolers is None else list(poolers)
     down = -(-len(names) // _ACROSS)
-    figure = new_figure(4.6 * min(_ACROSS, len(names)), 1.75 * down)
+    figure = new_figure(_CELL[0] * min(_ACROSS, len(names)), _CELL[1] * down)
     cells = np.atleast_1d(figure.subfigures(down, min(_ACROSS, len(names)))).reshape(-1)
     for cell, name in zip(cells, names, strict=False):
         s, coarse = _pool(name, x, edge_index, options, steps, seed)
@@ -144,15 +155,15 @@ def _draw(
     cell: Any, name: str, edge_index: np.ndarray, s: np.ndarray, coarse: np.ndarray, places: np.ndarray
 ) -> None:
     pictures = pooled_pictures(edge_index, s, coarse, places, name)
-    left, middle, right = cell.subplots(1, 3, width_ratios=[1.35, 0.6, 1.35])
-    draw_picture(left, pictures[0], size=20)
+    left, middle, right = cell.subplots(1, 3, width_ratios=[1.0, 0.42, 1.0])
+    draw_picture(left, pictures[0], room=_ROOM, widest=_NODE)
     middle.imshow(np.abs(s), aspect="auto", cmap="Blues", interpolation="nearest", vmin=0)
     middle.set_xticks([])
     middle.set_yticks([])
     for spine in middle.spines.values():
         spine.set_linewidth(0.5)
     if len(pictures) > 1:
-        draw_picture(right, pictures[1], pictures[0], size=20)
+        draw_picture(right, pictures[1], pictures[0], room=_ROOM, widest=_NODE)
     else:
         right.set_axis_off()
-    cell.suptitle(f"{name}: {s.shape[0]} → {s.shape[1]}", fontsize=9, color=INK, fontweight="bold")
+    cell.suptitle(f"{name}: {s.shape[0]} → {s.shape[1]}", fontsize=7, color=INK, fontweight="bold")
