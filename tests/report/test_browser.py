@@ -186,6 +186,14 @@ def test_narrow_window_does_not_scroll_sideways(browser, file, hostile_store, tm
         assert browser.run("document.documentElement.scrollWidth") <= 400
 
 
+def test_wide_tables_are_marked_and_reached_by_the_keyboard(browser, file):
+    script = "[...document.querySelectorAll('.scroll')].map((e) => [e.scrollWidth > e.clientWidth, e.classList.contains('wide'), e.tabIndex === 0])"
+    for width in (1280, 400):
+        found = browser.open(file.as_uri(), width=width).run(script)
+        assert all(len({*one}) == 1 for one in found)
+        assert any(one[0] for one in found) == (width == 400)
+
+
 def test_readable_without_script(browser, file):
     browser.open(file.as_uri(), script=False)
     levels, controls, tables = browser.run(f"['.level', '.controls', 'table'].map({COUNT})")

@@ -49,6 +49,17 @@
     });
   }
 
+  // Tables that fit need no stop for the keyboard and no shadow that says there is more.
+  const fit = () => {
+    for (const box of all(".scroll")) {
+      const wide = box.scrollWidth > box.clientWidth;
+      box.classList.toggle("wide", wide);
+      box.tabIndex = wide ? 0 : -1;
+    }
+  };
+  fit();
+  addEventListener("resize", fit);
+
   // Marks tell what they are as soon as they are pointed at; a browser's own titles take a second, and none on touch.
   const tip = document.createElement("div");
   tip.id = "tip";
