@@ -15,7 +15,7 @@ from typing import Any
 
 import typer
 
-from tgp.errors import StoreDamagedError, StoreFullError, TgpError
+from tgp.errors import StoreDamagedError, StoreFullError, StoreMissingError, TgpError, UnknownNameError
 from tgp_cli._status import ExitStatus
 
 __all__ = ["Terminated", "catch_signals", "finish", "guard", "report", "set_debug", "status_of"]
@@ -78,13 +78,20 @@ def status_of(error: BaseException) -> ExitStatus:
         return ExitStatus.TERMINATED
     if isinstance(error, BrokenPipeError):
         return ExitStatus.CLOSED_PIPE
-    if isinstance(error, StoreFullError) or (isinstance(error, OSError) and error.errno in _NO_SPACE):
+    if _no_space(error):
         return ExitStatus.NO_SPACE
     if isinstance(error, StoreDamagedError):
         return ExitStatus.FINDINGS
     if isinstance(error, TgpError | OSError):
         return ExitStatus.USAGE
     return ExitStatus.BUG
+
+
+def _no_space(error: BaseException | None) -> bool:
+    """Whether a full disk is behind an error, perhaps told in other words."""
+    if isinstance(error, StoreFullError) or (isinstance(error, OSError) and error.errno in _NO_SPACE):
+        return True
+    return error is not None and _no_space(error.__cause__)
 
 
 def guard(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -137,9 +144,10 @@ def _message(error: BaseException) -> list[str]:
     if isinstance(error, TgpError):
         lines = [f"Error: {error}"]
         lines += [f"  - {item}" for item in getattr(error, "differences", ()) if item not in str(error)]
-        return lines + ([f"Hint: {error.hint}"] if error.hint else [])
-    if isinstance(error, OSError) and error.errno in _NO_SPACE:
-        return [f"Error: no space left: {error}", "Hint: free some space and run the same command again."]
+        hint = error.hint or _hint(error)
+        return lines + ([f"Hint: {hint}"] if hint else [])
+    if _no_space(error):
+        return [f"Error: no space left: {error}", f"Hint: {_hint(error)}"]
     if isinstance(error, OSError) and error.errno is not None:
         where = f"{error.filename}: " if error.filename else ""
         return [f"Error: {where}{error.strerror}"]
@@ -148,3 +156,20 @@ def _message(error: BaseException) -> list[str]:
     text = str(error).strip().splitlines()
     summary = f"{type(error).__name__}: {text[0]}" if text else type(error).__name__
     return [f"Error: unexpected {summary}", "Hint: --debug shows the traceback."]
+
+
+def _hint(error: BaseException) -> str | None:
+    """What to do next, where the library does not say it."""
+    if _no_space(error):
+        return "free some space and run the same command again."
+    if isinstance(error, StoreMissingError):
+        return "an interrupted run has none yet: run the same 'tgp coarsen' command again, it continues."
+    if isinstance(error, UnknownNameError) and error.kind == "pooler":
+        from tgp.poolers import pooler_map
+
+        if error.name.lower() in pooler_map.entries:
+            return (
+                f"{error.name} is trained with the model, as a layer of it; "
+                "'tgp poolers --precoarsenable' lists what can be computed beforehand."
+            )
+    return None

@@ -7,6 +7,7 @@ import json
 import math
 import os
 import sys
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -16,6 +17,10 @@ Row = Sequence[Any]
 
 MOST_PARTS = 4
 """A table that is broken into more parts than this is easier to read as lists."""
+
+
+LEAST_TEXT = 24
+"""A column of text is not made narrower than this."""
 
 
 class Output:
@@ -38,12 +43,17 @@ class Output:
     def message(self, text: str) -> None:
         """Tell the user something that is not a result."""
         if not self.silent:
-            print(text, file=sys.stderr, flush=True)
+            self._say(text)
 
     def warn(self, text: str) -> None:
         """A message that ``--quiet`` keeps."""
         if not self.json:
-            print(f"Warning: {text}", file=sys.stderr, flush=True)
+            self._say(f"Warning: {text}")
+
+    @staticmethod
+    def _say(text: str) -> None:
+        sys.stdout.flush()  # where both go to one file, in the order they were said
+        print(text, file=sys.stderr, flush=True)
 
     def result(self, data: Any, human: Callable[[], None]) -> None:
         """Print ``data`` as JSON, or let ``human`` print it for eyes."""
@@ -69,7 +79,8 @@ class Output:
         *,
         title: str | None = None,
         right: Sequence[int] = (),
-        keys: int = 0,
+        keys: int = 1,
+        wrap: Sequence[int] = (),
     ) -> None:
         """A table: ruled on a terminal, aligned plain text in a pipe.
 
@@ -79,11 +90,12 @@ class Output:
             title: a line above the table.
             right: numbers of the right-aligned columns.
             keys: so many first columns name a row. They are repeated where a narrow terminal takes the others in
-                several parts; where it would take many, every row becomes a list. 0 lets the cells wrap.
+                several parts; where it would take many, every row becomes a list.
+            wrap: numbers of the columns that hold text, which a narrow terminal breaks into lines.
         """
         cells = [["-" if v is None else str(v) for v in row] for row in rows]
         if sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
-            self._rich_table(columns, cells, title, right, keys)
+            self._rich_table(columns, cells, title, right, keys, wrap)
         else:
             self._plain_table(columns, cells, title, right)
 
@@ -108,6 +120,7 @@ class Output:
         title: str | None,
         right: Sequence[int],
         keys: int,
+        wrap: Sequence[int],
     ) -> None:
         from rich.box import SIMPLE_HEAD
         from rich.console import Console
@@ -115,27 +128,32 @@ class Output:
         from rich.text import Text
 
         console = Console()
-        parts = _parts(columns, cells, keys, console.width)
-        if len(parts) > MOST_PARTS:
-            _lists(columns, cells, title, keys)
+        parts = _parts(columns, cells, keys, wrap, console.width)
+        if len(parts) > (1 if wrap else MOST_PARTS):
+            _lists(columns, cells, title, keys, console.width)
             return
         for part in parts:
             table = Table(
                 title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, title_style="bold"
             )
             for i in part:
-                table.add_column(columns[i], justify="right" if i in right else "left", no_wrap=i in right)
+                justify = "right" if i in right else "left"
+                table.add_column(columns[i], justify=justify, no_wrap=i in right or i < keys, overflow="fold")
             for row in cells:
                 table.add_row(*(Text(row[i]) for i in part))
             console.print(table)
 
 
-def _parts(columns: Sequence[str], cells: Sequence[Sequence[str]], keys: int, width: int) -> list[list[int]]:
+def _parts(
+    columns: Sequence[str], cells: Sequence[Sequence[str]], keys: int, wrap: Sequence[int], width: int
+) -> list[list[int]]:
     """Numbers of the columns of each part of a table that is too wide for the terminal."""
     width -= 2  # the rule reaches beyond the first and the last column
     gap = 3
     widths = [gap + max(len(text) for text in column) for column in zip(columns, *cells, strict=True)]
-    if not keys or sum(widths) - gap <= width:
+    for i in wrap:
+        widths[i] = min(widths[i], gap + LEAST_TEXT)
+    if sum(widths) - gap <= width:
         return [[*range(len(columns))]]
     first = [*range(keys)]
     parts: list[list[int]] = []
@@ -149,15 +167,18 @@ def _parts(columns: Sequence[str], cells: Sequence[Sequence[str]], keys: int, wi
     return parts
 
 
-def _lists(columns: Sequence[str], cells: Sequence[Sequence[str]], title: str | None, keys: int) -> None:
+def _lists(
+    columns: Sequence[str], cells: Sequence[Sequence[str]], title: str | None, keys: int, width: int
+) -> None:
     if title:
         print(title)
-    width = max(len(name) for name in columns[keys:])
+    longest = max(len(name) for name in columns[keys:])
     for row in cells:
         print(" ".join(text for text in row[:keys] if text))
         for name, text in zip(columns[keys:], row[keys:], strict=True):
             if text not in ("", "-"):
-                print(f"  {name.ljust(width)}  {text}".rstrip())
+                line = f"  {name.ljust(longest)}  {text}"
+                print(textwrap.fill(line, width, subsequent_indent=" " * (longest + 4)))
 
 
 def _plain(value: Any) -> Any:
@@ -195,7 +216,9 @@ def human_ratio(value: float | None, digits: int = 3) -> str:
 
 
 def human_seconds(seconds: float) -> str:
-    """``12 ms``, ``3.4 s``, ``5 min 10 s``."""
+    """``0.12 ms``, ``12 ms``, ``3.4 s``, ``5 min 10 s``."""
+    if seconds < 0.01:
+        return f"{seconds * 1000:.2g} ms"
     if seconds < 1:
         return f"{seconds * 1000:.0f} ms"
     if seconds < 90:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +13,7 @@ from tgp_cli._output import Output, human_bytes, human_count, human_seconds
 if TYPE_CHECKING:
     from tgp.pipeline.progress import Step
 
-__all__ = ["Progress", "spinner"]
+__all__ = ["Progress"]
 
 LOG_EVERY = 30.0
 """Seconds between lines where stderr is not a terminal."""
@@ -89,11 +87,3 @@ def _details(step: Step) -> str:
     if step.remaining is not None and step.done < step.total:
         parts.append(f"about {human_seconds(max(1.0, round(step.remaining)))} left".replace(".0 s", " s"))
     return ", ".join(parts)
-
-
-@contextmanager
-def spinner(output: Output, text: str) -> Iterator[None]:
-    """Show ``text`` while something of unknown length goes on."""
-    with Progress(output) as progress:
-        progress(text)
-        yield

@@ -29,7 +29,7 @@ def show_stores(out: Output, stores: list[dict[str, Any]]) -> None:
         )
         for s in stores
     ]
-    out.table(("store", "graphs", "hierarchies", "size", "status"), rows, right=(1, 3))
+    out.table(("store", "graphs", "hierarchies", "size", "status"), rows, right=(1, 3), wrap=(2, 4))
 
 
 _COLUMNS = (
@@ -224,7 +224,7 @@ def show_comparison(out: Output, found: list[Comparison]) -> None:
             "edge changes",
             "for example",
         )
-        out.table(columns, [_difference(level) for level in comparison.levels], right=(1, 2, 3, 4), keys=1)
+        out.table(columns, [_difference(level) for level in comparison.levels], right=(1, 2, 3, 4))
         out.line("equal" if comparison.equal else "different")
 
 

@@ -86,7 +86,9 @@ def build_app(arguments: Sequence[str]) -> typer.Typer:
     for name, (module, summary) in COMMANDS.items():
         if name in wanted:
             loaded = importlib.import_module(module)
-            app.command(name, epilog=getattr(loaded, "EPILOG", None))(guard(loaded.command))
+            settings = getattr(loaded, "SETTINGS", None)
+            register = app.command(name, epilog=getattr(loaded, "EPILOG", None), context_settings=settings)
+            register(guard(loaded.command))
         else:
             app.command(name, help=summary)(_unloaded)
     return app

@@ -105,6 +105,8 @@ def test_a_changed_command_is_an_error_that_names_the_change(copy):
     ("arguments", "message"),
     [
         (["--pooler", "graklus"], "'graclus'"),
+        (["--pooler", "mincut"], "Hint: mincut is trained with the model"),
+        (["MUTAG"], "--dataset MUTAG"),
         (["--pooler", "graclus:ordr=index"], "'order'"),
         (["--pooler", "graclus:order=best"], "order"),
         (["--pooler", "graclus,,nopool"], "comma"),
@@ -279,6 +281,14 @@ def test_jobs_status_and_merge(tmp_path):
     assert invoke("status", out).exit_code == 3
     assert "published" in invoke("merge", out).stdout
     assert invoke("merge", tmp_path / "nowhere").exit_code == 2
+
+
+def test_unfinished_stores_say_what_to_do(tmp_path):
+    base = ["coarsen", *SMALL, "--shard-size", "10kB", "-o", tmp_path / "s", "--shard", "0/2", "-q"]
+    assert invoke(*base).exit_code == 0
+    for command in ("inspect", "verify", "report"):
+        result = invoke(command, tmp_path / "s")
+        assert result.exit_code == 2 and "run the same" in result.stderr and "it continues" in result.stderr
 
 
 def test_export(store, tmp_path):

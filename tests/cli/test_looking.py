@@ -129,12 +129,15 @@ def test_names_that_are_not_text(store, tmp_path):
 
 def test_wide_tables_come_in_parts_or_as_lists():
     columns, cells = ["a", "bb", "ccc", "dddd"], [["x", "1", "22", "333"], ["y", "", "-", "4"]]
-    assert _output._parts(columns, cells, 1, 80) == [[0, 1, 2, 3]]
-    assert _output._parts(columns, cells, 1, 14) == [[0, 1, 2], [0, 3]]
-    assert _output._parts(columns, cells, 1, 5) == [[0, 1], [0, 2], [0, 3]]
-    assert _output._parts(columns, cells, 0, 5) == [[0, 1, 2, 3]]
+    assert _output._parts(columns, cells, 1, (), 80) == [[0, 1, 2, 3]]
+    assert _output._parts(columns, cells, 1, (), 14) == [[0, 1, 2], [0, 3]]
+    assert _output._parts(columns, cells, 1, (), 5) == [[0, 1], [0, 2], [0, 3]]
+    assert _output._parts(columns, [["x", "1", "2" * 80, "3"]], 1, (2,), 48) == [[0, 1, 2, 3]]
+    assert len(_output._parts(columns, [["x", "1", "2" * 80, "3"]], 1, (2,), 30)) > 1
 
 
 def test_lists(capsys):
-    _output._lists(["a", "bb", "ccc"], [["x", "1", "22"], ["y", "", "-"]], "title", 1)
+    _output._lists(["a", "bb", "ccc"], [["x", "1", "22"], ["y", "", "-"]], "title", 1, 80)
     assert capsys.readouterr().out == "title\nx\n  bb   1\n  ccc  22\ny\n"
+    _output._lists(["a", "b"], [["x", "one two three"]], None, 1, 12)
+    assert capsys.readouterr().out == "x\n  b  one two\n     three\n"

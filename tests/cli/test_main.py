@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -184,6 +185,21 @@ def test_messages_carry_hints_and_debug_shows_the_traceback(capsys, monkeypatch)
     assert "Traceback" in capsys.readouterr().err
 
 
+def test_a_full_disk_keeps_its_status_in_other_words(capsys):
+    import typer
+
+    def command():
+        try:
+            raise OSError(28, "No space left on device")
+        except OSError as error:
+            raise TgpError("cannot write x") from error
+
+    with pytest.raises(typer.Exit) as caught:
+        guard(command)()
+    assert caught.value.exit_code == ExitStatus.NO_SPACE
+    assert capsys.readouterr().err.splitlines()[1].startswith("Hint: free some space")
+
+
 def test_json_is_strict(capsys):
     import numpy as np
 
@@ -202,7 +218,8 @@ def test_quiet_prints_no_result(capsys):
 
 def test_numbers_for_people(capsys):
     assert [human_bytes(n) for n in (5, 1500, 2_500_000, 3e12)] == ["5 B", "1.5 kB", "2.5 MB", "3.0 TB"]
-    assert [human_seconds(s) for s in (0.0123, 3.42, 125, 7300)] == [
+    assert [human_seconds(s) for s in (0.000123, 0.0123, 3.42, 125, 7300)] == [
+        "0.12 ms",
         "12 ms",
         "3.4 s",
         "2 min 5 s",
@@ -240,6 +257,24 @@ def test_tables_are_plain_in_a_pipe_and_ruled_in_a_terminal():
     assert "─" in shown and "graclus" in shown
     assert "\x1b[" in shown
     assert "\x1b[3" not in in_terminal(["poolers"], NO_COLOR="1")
+
+
+@pytest.mark.parametrize("columns", ["30", "60", "90"])
+@pytest.mark.parametrize("words", [["poolers"], ["datasets", "reddit"], ["poolers", "graclus"]], ids=" ".join)
+def test_names_are_whole_however_narrow_the_terminal(words, columns):
+    shown = in_terminal(words, COLUMNS=columns)
+    assert "…" not in shown
+    whole = {"poolers": "graclus", "datasets": "REDDIT-MULTI-12K"}[words[0]]
+    assert whole in shown and ("remove_self_loops" in shown or len(words) == 1 or "reddit" in words)
+    assert max(len(line) for line in re.sub(r"\x1b\[[0-9;]*m", "", shown).splitlines()) <= 90
+
+
+def test_messages_come_in_order_where_they_share_a_file(tmp_path):
+    command = f"{sys.executable} -m tgp_cli.main inspect 2>&1"
+    done = subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, env=buffered(), cwd=tmp_path
+    )
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ["No", "Hint:"]
 
 
 def test_progress_is_for_terminals(tmp_path):

@@ -16,6 +16,7 @@ EPILOG = (
     "Examples: tgp coarsen | tgp coarsen --pooler ndp,ndp --dataset MUTAG | "
     "tgp coarsen --pooler 'kmis:order_k=2' --pooler 'sep*3' --dataset graphs.npz --workers 4"
 )
+SETTINGS = {"allow_extra_args": True}  # to say what they should have been
 _LEVELS = "Levels, finest first: ndp,eigen:k=8,graclus*3. Repeat for several hierarchies. Default graclus*2."
 _DATASET = "A known name, a path, module:callable, or a built-in set. Default molecules."
 
@@ -82,8 +83,11 @@ def command(
 
     Running the same command again is safe: a complete store is left alone, an interrupted one is continued.
     """
+    from tgp.errors import InputError
     from tgp.pipeline.config import from_options, load_config
 
+    for word in context.args:
+        raise InputError(f"unexpected argument {word!r}", hint=f"a dataset is named by --dataset {word}")
     settings = load_config(config, from_options(context.params))
     output = Output(json=json, quiet=quiet)
     from tgp.pipeline.run import coarsen_dataset, plan_run

@@ -42,7 +42,7 @@ def _show(out: Output, rows: list[dict], *, compact: bool) -> None:
         return
     if not compact:
         cells = [(r["name"], r["collection"], "yes" if r["local"] else "", r["summary"]) for r in rows]
-        out.table(("dataset", "collection", "here", "what it is"), cells)
+        out.table(("dataset", "collection", "here", "what it is"), cells, wrap=(3,))
         return
     groups: dict[str, list[dict]] = {}
     for row in rows:
@@ -52,5 +52,5 @@ def _show(out: Output, rows: list[dict], *, compact: bool) -> None:
         names = [m["name"] for m in members]
         shown = ", ".join(names[:6]) + (f", ... ({len(names)})" if len(names) > 6 else "")
         cells.append((collection, shown, BUILT_IN if collection == "built-in" else members[0]["summary"]))
-    out.table(("collection", "datasets", "what it is"), cells)
+    out.table(("collection", "datasets", "what it is"), cells, wrap=(1, 2))
     out.message("Hint: 'tgp datasets WORD' searches; a path or module:callable works as --dataset, too.")

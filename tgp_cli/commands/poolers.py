@@ -46,7 +46,7 @@ def _table(out: Output, poolers: list[dict]) -> None:
     if any(p["package"] for p in poolers):
         columns.append("package")
         rows = [[*row, p["package"] or ""] for row, p in zip(rows, poolers, strict=True)]
-    out.table(columns, rows)
+    out.table(columns, rows, wrap=(1,))
 
 
 def _card(out: Output, pooler: dict) -> None:
@@ -59,4 +59,4 @@ def _card(out: Output, pooler: dict) -> None:
     out.line(f"Use: tgp coarsen --pooler {pooler['alias']}  (or {pooler['alias']}*3 for three levels)")
     rows = [(p["name"], p["default"], p["type"]) for p in pooler["parameters"]]
     if rows:
-        out.table(("parameter", "default", "type"), rows)
+        out.table(("parameter", "default", "type"), rows, wrap=(2,))

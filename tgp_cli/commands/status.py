@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tgp_cli._options import DebugOpt, JsonOpt, QuietOpt, StoreArg
-from tgp_cli._output import Output
+from tgp_cli._output import Output, human_count
 from tgp_cli._status import ExitStatus
 
 if TYPE_CHECKING:
@@ -47,7 +47,9 @@ def command(
 
 def _show(out: Output, status: StoreStatus) -> None:
     done = "complete" if status.complete else "unfinished"
-    out.line(f"{status.path}: {done}, {status.num_graphs:,} graphs in {status.num_units} units")
+    out.line(
+        f"{status.path}: {done}, {human_count(status.num_graphs)} graphs in {status.num_units} unit{'s' * (status.num_units > 1)}"
+    )
     from tgp.pipeline.merge import array_expression
 
     rows = []
@@ -61,7 +63,12 @@ def _show(out: Output, status: StoreStatus) -> None:
                 status.failures.get(part, 0),
             )
         )
-    out.table(("part", "done", "missing", "missing units", "failed graphs"), rows, right=(1, 2, 4))
+    out.table(
+        ("part", "done", "missing", "missing units", "failed graphs"),
+        rows,
+        right=(1, 2, 4),
+        wrap=(3,),
+    )
     if status.missing:
         out.line(f"Jobs with work to do: {status.array}")
     elif not status.complete:

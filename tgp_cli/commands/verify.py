@@ -61,6 +61,7 @@ def _show(out: Output, path: str, findings: list[Finding]) -> None:
     out.table(
         ("file", "field", "graph", "what is wrong"),
         rows,
+        wrap=(3,),
         title=f"{path}: {len(findings)} finding{'s' * (len(findings) > 1)}",
     )
     out.message("Hint: run the 'tgp coarsen' command that made the store with --force to write it anew.")
