@@ -47,7 +47,7 @@ def spread(matrix, known, start, sweeps: int, tolerance: float = 1e-3) -> tuple[
 
 def labels_of(data, landmarks: int) -> torch.Tensor:
     """The labels of the nodes; if there are none, which landmark is nearest."""
-    if data.y is not None and data.y.numel() == data.num_nodes:
+    if data.y is not None and data.y.numel() == data.num_nodes and not data.y.is_floating_point():
         return data.y
     places = torch.linspace(0, data.num_nodes - 1, landmarks).long().tolist()
     matrix = to_scipy_sparse_matrix(data.edge_index, num_nodes=data.num_nodes).tocsr()
@@ -86,6 +86,8 @@ def main(argv: list[str] | None = None) -> dict[str, tuple[float, float, float]]
     labels = labels_of(data, options.landmarks)
     draw = torch.rand(data.num_nodes, generator=torch.Generator().manual_seed(0))
     known = one_hot(labels) * (draw < options.share).float().unsqueeze(1)
+    if not known.any():
+        raise InputError(f"no node of {data.num_nodes} has a known label: raise --share", field="share")
     found, fine = {}, averaging(data)
     print(f"{'work on':24} {'accuracy':>8} {'as full':>8} {'sweeps':>7} {'seconds':>8}")
 

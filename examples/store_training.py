@@ -1,10 +1,10 @@
 """Training from a store: two stored levels, then a trainable pooler, in one network; stopped and continued.
 
-python examples/store_training.py --pooler mincut
-python examples/store_training.py --dataset MUTAG --root DIR --stored ndp --store pooled/MUTAG
+python examples/store_training.py --pooler topk,mincut
+python examples/store_training.py --dataset MUTAG --root DIR --stored ndp --store pooled/MUTAG --epochs 40
 
 Every run is trained twice: straight through, and stopped in the middle of an epoch, saved, and continued by new objects.
-Both end in the same parameters. Baselines: the commonest class, and stored levels without a pooler (nopool).
+Baselines: the commonest class, and stored levels without a pooler (nopool).
 """
 
 import argparse
@@ -18,7 +18,7 @@ from torch.nn.functional import cross_entropy
 from torch_geometric.nn import GraphConv
 
 from tgp.data import PoolDataLoader, PooledDataset
-from tgp.errors import TgpError
+from tgp.errors import InputError, TgpError
 from tgp.pipeline import CoarsenConfig, coarsen_dataset
 from tgp.poolers import get_pooler
 from tgp.reduce import BaseReduce, GlobalReduce
@@ -44,18 +44,17 @@ class Net(torch.nn.Module):
             x = conv(x, level.edge_index, level.edge_weight).relu()
         out = self.pooler(x, level.edge_index, level.edge_weight, batch=level.batch, batch_size=size)
         x = self.last(out.x, out.edge_index, out.edge_weight).relu()
-        return self.head(self.readout(x, batch=out.batch, size=size)), sum(
-            out.get_loss_value()
-        ) if out.loss else 0.0
+        auxiliary = sum(out.get_loss_value()) if out.loss else 0.0
+        return self.head(self.readout(x, batch=out.batch, size=size)), auxiliary
 
 
-def start(dataset: PooledDataset, pooler: str) -> list:
+def start(dataset: PooledDataset, pooler: str) -> dict:
     """Network, optimizer and loader: what a checkpoint has to bring back, besides torch's random state."""
     torch.manual_seed(0)
     net = Net(pooler, dataset.num_features, dataset.num_classes, len(dataset.levels))
     own = torch.Generator()  # an epoch draws a number when it starts: not from the random state of the model
     loader = PoolDataLoader(dataset, batch_size=32, shuffle=True, seed=0, generator=own)
-    return [net, torch.optim.Adam(net.parameters(), lr=5e-3), loader]
+    return {"net": net, "optimizer": torch.optim.Adam(net.parameters(), lr=5e-3), "loader": loader}
 
 
 def train(net: Net, optimizer: torch.optim.Optimizer, loader: PoolDataLoader, batches: int) -> None:
@@ -67,26 +66,26 @@ def train(net: Net, optimizer: torch.optim.Optimizer, loader: PoolDataLoader, ba
         optimizer.step()
 
 
-def stop_and_continue(dataset: PooledDataset, pooler: str, epochs: int, file: Path) -> tuple[Net, bool]:
-    """A network whose training was stopped in the middle of an epoch, and whether that made a difference."""
+def stop_and_continue(dataset: PooledDataset, pooler: str, epochs: int, file: Path) -> Net:
+    """A network whose training was stopped in the middle of an epoch; prints whether it made a difference."""
     straight = start(dataset, pooler)
-    total = epochs * len(straight[-1])
-    train(*straight, total)
+    total = epochs * len(straight["loader"])
+    train(**straight, batches=total)
     stopped, stop = start(dataset, pooler), total // 2 + 1
-    train(*stopped, stop)
-    torch.save({"random": torch.get_rng_state(), "parts": [part.state_dict() for part in stopped]}, file)
-    print(f"{pooler}: stopped after batch {stop} of {total} at {stopped[-1].state_dict()}")
+    train(**stopped, batches=stop)
+    states = {name: part.state_dict() for name, part in stopped.items()}
+    torch.save({"random": torch.get_rng_state(), **states}, file)
     resumed, saved = start(dataset, pooler), torch.load(file)
     torch.set_rng_state(saved["random"])
-    for part, state in zip(resumed, saved["parts"], strict=True):
-        part.load_state_dict(state)
-    train(*resumed, total - stop)
-    pairs = zip(straight[0].parameters(), resumed[0].parameters(), strict=True)
-    return resumed[0], all(torch.equal(one, other) for one, other in pairs)
+    for name, part in resumed.items():
+        part.load_state_dict(saved[name])
+    train(**resumed, batches=total - stop)
+    same = all(map(torch.equal, straight["net"].parameters(), resumed["net"].parameters()))
+    print(f"{pooler}: stopped at batch {stop} of {total} and continued, parameters equal: {same}", flush=True)
+    return resumed["net"]
 
 
 def main(argv: list[str] | None = None) -> dict[str, float]:
-    """Print test accuracies and return them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--dataset", default="molecules", help="a built-in set, a known name, or a path")
     parser.add_argument("--root", type=Path, help="folder of the raw files of a known dataset")
@@ -97,17 +96,18 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     options = parser.parse_args(argv)
     with tempfile.TemporaryDirectory() as folder:
         store = options.store or Path(folder) / "store"
-        config = CoarsenConfig(options.dataset, options.root, store, (options.stored,))
-        coarsen_dataset(config, measure=False)
+        config = CoarsenConfig(options.dataset, options.root, store, (options.stored,), add_degree=True)
+        coarsen_dataset(config, measure=False)  # a store that is already there is left alone
         torch.manual_seed(0)
         dataset = PooledDataset(store).shuffle()
+        if len(dataset) < 10 or (y := dataset[0].y) is None or y.numel() != 1 or y.is_floating_point():
+            raise InputError(f"{options.dataset!r} has no ten graphs with a class each", field="dataset")
         seen, test = dataset[:0.8], dataset[0.8:]
-        found = {"commonest": float((test.y == seen.y.mode().values).float().mean())}
+        found = {"commonest": float((test.y == seen.y.view(-1).mode().values).float().mean())}
         (data,) = PoolDataLoader(test, batch_size=len(test))
         for name in dict.fromkeys([*options.pooler.split(","), "nopool"]):
-            net, same = stop_and_continue(seen, name, options.epochs, Path(folder) / "checkpoint.pt")
-            print(f"  continued, it is {'the same' if same else 'NOT the same'} as a run without a stop")
-            found[name] = float((net.eval()(data)[0].argmax(-1) == data.y).float().mean())
+            net = stop_and_continue(seen, name, options.epochs, Path(folder) / "checkpoint.pt")
+            found[name] = float((net.eval()(data)[0].argmax(-1) == data.y.view(-1)).float().mean())
     print("test accuracy:", ", ".join(f"{name} {accuracy:.1%}" for name, accuracy in found.items()))
     return found
 
