@@ -11,7 +11,15 @@ import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-__all__ = ["Output", "human_bytes", "human_count", "human_ratio", "human_seconds", "sparkline"]
+__all__ = [
+    "Output",
+    "human_bytes",
+    "human_count",
+    "human_ratio",
+    "human_seconds",
+    "shows_unicode",
+    "sparkline",
+]
 
 Row = Sequence[Any]
 
@@ -227,10 +235,14 @@ def human_seconds(seconds: float) -> str:
     return f"{minutes} min {rest} s" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
 
 
+def shows_unicode(stream: Any) -> bool:
+    """Whether a stream takes more than ASCII."""
+    return "utf" in (getattr(stream, "encoding", None) or "ascii").lower()
+
+
 def sparkline(counts: Sequence[float]) -> str:
     """Heights as one line of blocks, in ASCII where the terminal cannot show blocks."""
-    encoding = (getattr(sys.stdout, "encoding", None) or "ascii").lower()
-    levels = "▁▂▃▄▅▆▇█" if "utf" in encoding else "_.-=oO#@"
+    levels = "▁▂▃▄▅▆▇█" if shows_unicode(sys.stdout) else "_.-=oO#@"
     top = max(counts, default=0)
     if top <= 0:
         return ""

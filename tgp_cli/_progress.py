@@ -8,7 +8,7 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from tgp_cli._output import Output, human_bytes, human_count, human_seconds
+from tgp_cli._output import Output, human_bytes, human_count, human_seconds, shows_unicode
 
 if TYPE_CHECKING:
     from tgp.pipeline.progress import Step
@@ -57,7 +57,8 @@ class Progress:
             from rich.progress import BarColumn, SpinnerColumn, TextColumn
             from rich.progress import Progress as Bar
 
-            columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=24))
+            spinner = SpinnerColumn("dots" if shows_unicode(sys.stderr) else "line")
+            columns = (spinner, TextColumn("{task.description}"), BarColumn(bar_width=24))
             texts = TextColumn("{task.fields[details]}", markup=False)
             self._bar = Bar(*columns, texts, console=Console(stderr=True), transient=True)
             self._bar.start()

@@ -259,6 +259,15 @@ def test_tables_are_plain_in_a_pipe_and_ruled_in_a_terminal():
     assert "\x1b[3" not in in_terminal(["poolers"], NO_COLOR="1")
 
 
+def test_a_terminal_that_knows_ascii_only(tmp_path):
+    plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    shown = in_terminal(
+        ["coarsen", "-d", "er:num_graphs=5", "-p", "nopool", "-o", str(tmp_path / "s")], **plain
+    )
+    shown += in_terminal(["inspect", str(tmp_path / "s")], **plain)
+    assert shown.isascii() and "\\u" not in shown and "preparing kernels" in shown
+
+
 @pytest.mark.parametrize("columns", ["30", "60", "90"])
 @pytest.mark.parametrize("words", [["poolers"], ["datasets", "reddit"], ["poolers", "graclus"]], ids=" ".join)
 def test_names_are_whole_however_narrow_the_terminal(words, columns):
