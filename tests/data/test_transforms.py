@@ -9,6 +9,7 @@ import torch
 from torch_geometric.data import Batch, Data
 
 from tgp.coarsen import coarsen
+from tgp.coarsen.methods import METHODS
 from tgp.data import PoolDataLoader, PooledBatch, PreCoarsening, graphs_to_arrays, precoarsen
 from tgp.data.levels import REPRESENTATIVE, hierarchy_levels
 from tgp.poolers import get_pooler
@@ -87,6 +88,8 @@ def test_equal_levels_collapse_and_objects_do_not():
         ([(3, {})], TypeError, "Pooler config must be"),
         (3, TypeError, "iterable"),
         ([("topk", {"in_channels": 4})], ValueError, "must not be trainable"),
+        (["mincut"], ValueError, "must not be trainable .* got 'mincut'; use one of .*ndp"),
+        ([("kmis", {"scorer": "linear", "in_channels": 4})], ValueError, "must not be trainable"),
         ([("graclus", {"pooler": "nopool"})], ValueError, "two levels"),
         (["graklus"], ValueError, "graclus"),
     ],
@@ -150,6 +153,14 @@ def test_transform_equals_layer_and_engine(make_graphs, same):
     levels = hierarchy_levels(coarsen(block, "graclus*2,random", 5))
     batch = PooledBatch.from_arrays(table, levels, methods=["graclus", "graclus", "random"])
     same(batch, PooledBatch.from_data_list([transform(data) for data in graphs]))
+
+
+@pytest.mark.parametrize("alias", METHODS)
+def test_an_alias_means_what_it_means_in_a_schedule(alias, make_graphs, same):
+    graphs = make_graphs(3, seed=4, smallest=1)
+    table, block = graphs_to_arrays(graphs)
+    batch = PooledBatch.from_arrays(table, hierarchy_levels(coarsen(block, alias, 0)), methods=[alias])
+    same(batch, PooledBatch.from_data_list(precoarsen(graphs, alias)))
 
 
 def test_a_list_as_one_block(make_graphs, same):

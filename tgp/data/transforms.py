@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
@@ -14,6 +15,7 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 from torch_geometric.transforms import BaseTransform
 
+from tgp.coarsen.methods import METHODS
 from tgp.coarsen.run import coarsen
 from tgp.coarsen.schedule import LevelSpec, Schedule
 from tgp.data.build import paused_gc
@@ -44,7 +46,8 @@ class PreCoarsening(BaseTransform):
 
     A level is written as
 
-    - an alias, in any case: ``"ndp"``;
+    - an alias, in any case: ``"ndp"``; parameters have the defaults of ``tgp coarsen``, which are those of the
+      layer except that ``kmis`` ranks by degree and that ``nmf`` and ``eigen`` make 8 supernodes;
     - an alias with parameters: ``("eigen", {"k": 8})`` or ``{"pooler": "eigen", "k": 8}`` (or ``"name"``);
     - a pooler object.
 
@@ -222,7 +225,7 @@ def _shown(key: Key) -> str:
 
 
 def _checked(name: Any, params: dict[str, Any], seed: int) -> SRCPooling:
-    pooler = get_pooler(name, **_seeded(name, params, seed)) if isinstance(name, str) else name
+    pooler = get_pooler(name, **_filled(name, params, seed)) if isinstance(name, str) else name
     title = f"{name!r} ({type(pooler).__name__})" if isinstance(name, str) else type(pooler).__name__
     if pooler.is_trainable:
         raise InputError(f"A pooler for PreCoarsening must not be trainable, got {title}", field="poolers")
@@ -233,12 +236,28 @@ def _checked(name: Any, params: dict[str, Any], seed: int) -> SRCPooling:
     return pooler
 
 
-def _seeded(name: str, params: dict[str, Any], seed: int) -> dict[str, Any]:
-    """The parameters with the seed, if the pooler has one."""
+def _filled(name: str, params: dict[str, Any], seed: int) -> dict[str, Any]:
+    """The parameters with the seed, if the pooler has one, and with the defaults of its method.
+
+    A layer may need more than its method: k-MIS learns its scores by default, which cannot be done beforehand.
+    """
     alias = name.lower().removesuffix("_u")
-    if alias in pooler_map and "seed" not in foo_signature(pooler_map[alias]).args:
-        return params
-    return {"seed": seed, **params}
+    if alias not in pooler_map:
+        return {"seed": seed, **params}
+    if alias not in METHODS and not hasattr(pooler_map[alias], "multi_level_precoarsening"):
+        raise InputError(
+            f"A pooler for PreCoarsening must not be trainable or read features, got {alias!r}; "
+            f"use one of {', '.join(METHODS)}",
+            field="poolers",
+        )
+    known = set(foo_signature(pooler_map[alias]).args)
+    defaults = {"seed": seed, **(_method_defaults(alias) if alias in METHODS else {})}
+    return {key: value for key, value in defaults.items() if key in known} | params
+
+
+def _method_defaults(alias: str) -> dict[str, Any]:
+    given = dataclasses.fields(METHODS[alias].params)
+    return {field.name: field.default for field in given if field.default is not dataclasses.MISSING}
 
 
 # -- running them ---------------------------------------------------------------------------------

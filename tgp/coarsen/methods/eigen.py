@@ -34,7 +34,7 @@ class EigenParams:
         restarts: how many seedings k-means tries.
     """
 
-    k: int
+    k: int = 8
     num_modes: int = 5
     normalized: bool = True
     remove_self_loops: bool = True

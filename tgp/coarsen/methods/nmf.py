@@ -31,7 +31,7 @@ class NMFParams:
         max_sweeps: stop after so many sweeps over both factors.
     """
 
-    k: int
+    k: int = 8
     remove_self_loops: bool = True
     degree_norm: bool = True
     edge_weight_norm: bool = False
