@@ -7,9 +7,11 @@ import subprocess
 import sys
 from html.parser import HTMLParser
 
+import numpy as np
 import pytest
 
 from tgp.errors import InputError, StoreMissingError
+from tgp.ragged import Field, GraphTable
 from tgp.report import render_report, write_report
 from tgp.report.markup import join, tag
 from tgp.testing.stores import build_store, random_table
@@ -217,7 +219,8 @@ def test_equal_levels_share_a_row():
 
 def test_one_node_without_edges(tmp_path):
     """Nothing can be counted, compared or tied; the page still stands."""
-    build_store(tmp_path / "s", random_table(1, min_nodes=1, max_nodes=1), num_units=1)
+    none = Field("edge_index", np.zeros((2, 0), np.int64), np.array([0, 0]), axis=-1, shifted=True)
+    build_store(tmp_path / "s", GraphTable(np.array([0, 1]), {"edge_index": none}), num_units=1)
     text = Page(render_report(tmp_path / "s")).text
     assert "1 graph of random, coarsened by halve*3" in text
     assert "1 node · 0 edges · 1 supernode" in text

@@ -109,6 +109,16 @@ def test_rows_of_zeros_are_dropped_nodes():
     assert owner.tolist() == [-1, 0] and share.tolist() == [1.0, 0.75]
 
 
+def test_edges_are_fainter_where_there_are_many():
+    def faint(count):
+        pairs = np.stack(np.triu_indices(count, 1))
+        angle = 2 * np.pi * np.arange(count) / count
+        places = np.stack([np.cos(angle), np.sin(angle)], 1)
+        return pooled_pictures(pairs, np.eye(count), np.eye(count), places, "any")[0].faint
+
+    assert [faint(n) for n in (1, 5, 14, 25, 60)] == [0, 0, 1, 2, 3]
+
+
 def test_crowded_nodes_are_smaller():
     grid = np.stack(np.meshgrid(np.arange(5.0), np.arange(5.0)), -1).reshape(-1, 2)
     assert node_radius(grid, 20.0, 1.0, 8.0) == 6.0

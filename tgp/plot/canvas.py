@@ -29,6 +29,9 @@ _GHOST, _EDGE = THEMES["light"]["ghost"], THEMES["light"]["edge"]
 _MARGIN, _LONGEST = 8.0, 26.0
 """Points around a drawing, and of the longest typical edge."""
 
+_FAINT = ((1.0, 0.85), (0.6, 0.7), (0.5, 0.5), (0.45, 0.25))
+"""Width and opacity of edges, the fuller the drawing the less."""
+
 _LOWEST = 0.45
 """Inches of the lowest drawing."""
 
@@ -99,9 +102,10 @@ def draw_picture(
         # Pale instead of transparent: the bands of one supernode overlap and must not grow darker.
         colours = [_PALE[c] for c in picture.colour[tied].tolist()]
         axes.add_collection(LineCollection(ties, colors=colours, linewidths=3.4 * base, capstyle="round"))
-    widths = (0.3 + 0.8 * np.sqrt(picture.strength)) * (0.5 if picture.crowded else 1.0)
+    thin, alpha = _FAINT[picture.faint]
+    widths = (0.3 + 0.8 * np.sqrt(picture.strength)) * thin
     axes.add_collection(
-        LineCollection(_lines(picture.places, picture.edges), colors=_EDGE, linewidths=widths, alpha=0.85)
+        LineCollection(_lines(picture.places, picture.edges), colors=_EDGE, linewidths=widths, alpha=alpha)
     )
     _nodes(axes, picture, base)
 

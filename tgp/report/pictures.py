@@ -114,10 +114,10 @@ def draw_picture(picture: Picture, frame: _Frame, ghost: Picture | None = None) 
         parts.append(tag("path", d=_segments(frame(ghost.places), ghost.edges), class_="ghost"))
     parts.append(_ties(picture, places, centres, base))
     strokes = np.minimum((np.sqrt(picture.strength) * _STROKES).astype(np.int64), _STROKES - 1)
-    crowd = " crowd" if picture.crowded else ""
+    faint = f" f{picture.faint}"
     for stroke in np.unique(strokes).tolist():
         chosen = picture.edges[:, strokes == stroke]
-        parts.append(tag("path", d=_segments(places, chosen), class_=f"edge w{stroke}{crowd}"))
+        parts.append(tag("path", d=_segments(places, chosen), class_=f"edge w{stroke}{faint}"))
     many = " many" if len(picture.nodes) > MAX_NODES else ""
     parts.append(tag("g", _nodes(picture, places, base), class_=f"nodes{many}"))
     name = "input graph" if picture.step == 0 else f"level {picture.step - 1}"

@@ -33,6 +33,9 @@ _CROWD = 3
 _PLAIN = 1 / 3
 """Strength of edges without weights, and of edges whose weights are all the same."""
 
+_LINES = (40.0, 120.0, 400.0)
+"""Edges become fainter where all of them together are so many times longer than the drawing is wide."""
+
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
@@ -73,9 +76,12 @@ class Picture:
     last: bool
 
     @property
-    def crowded(self) -> bool:
-        """Whether edges should be faint."""
-        return self.edges.shape[1] > 250
+    def faint(self) -> int:
+        """How faint edges must be so that nodes stand out, from 0 to 3: by the length of all lines in the drawing."""
+        low, high = self.edges
+        total = float(np.linalg.norm(self.places[low] - self.places[high], axis=1).sum())
+        extent = float(np.ptp(self.places, axis=0).max()) if len(self.places) else 0.0
+        return int(np.searchsorted(_LINES, total / max(extent, 1e-9)))
 
     @property
     def tied(self) -> npt.NDArray[np.bool_]:
