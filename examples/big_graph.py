@@ -1,7 +1,7 @@
 """One big graph: coarsen it into a store, spread labels on the coarse graph, lift the result back to the nodes.
 
 python examples/big_graph.py
-python examples/big_graph.py --dataset Physics --root DIR --levels 2 --keep pooled/Physics
+python examples/big_graph.py --dataset Physics --root DIR --levels 2 --share 0.02 --keep pooled/Physics
 
 Some nodes have a known label; every other node takes the mean of its neighbours until nothing changes much. That is done
 on the full graph (the baseline) and on a coarse level, whose result is lifted and smoothed by a few sweeps on the full

@@ -1,7 +1,7 @@
 """Unsupervised clustering of the nodes of one graph, on the auxiliary losses of dense poolers alone.
 
 python examples/clustering.py --pooler mincut,dmon
-python examples/clustering.py --dataset Cora --root DIR --pooler mincut,dmon --epochs 500
+python examples/clustering.py --dataset Cora --root DIR --pooler mincut,dmon --epochs 200
 
 Labels are not used in training: the table shows how well clusters agree with them (normalised mutual information, 1 = the
 same). The bar is k-means on the features. On the default graph diff and hosc leave all nodes in one cluster.
