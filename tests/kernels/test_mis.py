@@ -14,8 +14,7 @@ from tgp.testing.strategies import blocks, graphs
 
 def findings(block):
     out = np.empty(block.num_graphs, np.int8)
-    scratch = np.empty(block.num_nodes, np.int64)
-    mis.check_symmetry(block.indptr, block.indices, block.node_ptr, 0, block.num_graphs, scratch, out)
+    mis.check_symmetry(block.indptr, block.indices, block.node_ptr, out)
     return out.tolist()
 
 

@@ -1,5 +1,7 @@
 """BlockCSR: building, checking, cutting and joining."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -170,3 +172,39 @@ def test_validate_names_what_is_broken(change, field):
     with pytest.raises(InputError) as caught:
         BlockCSR(**{**parts, **change}).validate()
     assert caught.value.field == field
+
+
+@given(blocks(), st.randoms(use_true_random=False))
+def test_local_edges_in_any_order_make_the_same_block(block, random):
+    """Out of order inside a graph: sorted as edges in block ids are."""
+    order = []
+    for low, high in pairwise(block.edge_ptr.tolist()):
+        order += random.sample(range(low, high), high - low)
+    edges = block.edge_index()[:, order]
+    weight = None if block.weight is None else block.weight[order]
+    expected = BlockCSR.from_edge_index(edges, weight, node_ptr=block.node_ptr)
+    local = edges - block.node_ptr[block.graph_of_node()[edges[0]]]
+    assert_same(BlockCSR.from_local_edges(local, block.edge_ptr, weight, node_ptr=block.node_ptr), expected)
+
+
+@pytest.mark.parametrize(
+    ("edges", "cuts", "match"),
+    [
+        ([[0, 1], [1, 2]], [0, 1, 2], "got 4 at edge 1"),
+        ([[0, -1], [1, 0]], [0, 1, 2], "must stay inside its graph"),
+        ([[0, -1], [1, -2]], [0, 1, 2], r"got -1 -> -2 in ids of its graph \(edge 1\)"),
+        ([[2, 1], [3, 0]], [0, 1, 2], r"got 2 -> 3 in ids of its graph \(edge 0\)"),
+        ([[0, 1], [1, 0]], [0, 2], "edge_ptr must hold 3 offsets"),
+        ([[0, 1], [1, 0]], [0, 3, 2], "edge_ptr must hold 3 offsets"),
+        ([[0, 1], [1, 0]], [0, 1, 1], "edge_ptr must hold 3 offsets"),
+    ],
+)
+def test_local_edges_are_checked(edges, cuts, match):
+    with pytest.raises(InputError, match=match):
+        BlockCSR.from_local_edges(np.array(edges), cuts, node_ptr=[0, 2, 4])
+
+
+def test_symmetry_is_found_once():
+    block = path(4)
+    assert block.symmetry is block.symmetry
+    assert block.symmetry.tolist() == [0]

@@ -47,16 +47,15 @@ _BYTE = np.uint64(255)
 
 
 @njit(cache=True, nogil=True)
-def check_symmetry(indptr, indices, node_ptr, first, last, cursor, finding):
-    """Fill ``finding[first:last]``; ``cursor`` is ``[N]`` int64 scratch.
+def check_symmetry(indptr, indices, node_ptr, finding):
+    """Fill ``finding [B]``.
 
     Rows come in ascending order, so the mirror image of an edge to a larger node must be the next
     entry of that node's row, and a row whose turn it is must have no smaller node left.
     """
-    for g in range(first, last):
+    cursor = indptr[:-1].copy()
+    for g in range(node_ptr.shape[0] - 1):
         finding[g] = BALANCED
-        for i in range(node_ptr[g], node_ptr[g + 1]):
-            cursor[i] = indptr[i]
         for i in range(node_ptr[g], node_ptr[g + 1]):
             e = cursor[i]
             end = indptr[i + 1]

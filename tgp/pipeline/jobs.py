@@ -17,6 +17,7 @@ from tgp.pipeline.source import slice_table, table_block, weight_type
 from tgp.ragged import BlockCSR, GraphTable
 from tgp.registry import Entry
 from tgp.store import FailureRecord, StoreWriter
+from tgp.store.local import load_kernels
 
 __all__ = ["HierarchyJob", "JobReport", "know", "run_job", "topology", "warm_up"]
 
@@ -119,4 +120,5 @@ def warm_up(
                 from tgp.coarsen.metrics import hierarchy_metrics
 
                 hierarchy_metrics(block, hierarchy)
+        load_kernels()
     return time.perf_counter() - started

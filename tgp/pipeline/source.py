@@ -113,13 +113,12 @@ def table_block(table: GraphTable) -> BlockCSR:
     edges = table.fields.get("edge_index")
     if edges is None:
         raise DatasetError(f"graphs need an 'edge_index', got {', '.join(table.fields) or 'nothing'}")
-    shift = np.repeat(table.node_ptr[:-1], np.diff(edges.ptr))
     weight = table.fields.get("edge_weight")
     if weight is not None and not np.array_equal(weight.ptr, edges.ptr):
         raise DatasetError("'edge_weight' must hold one value per edge of every graph")
     try:
-        return BlockCSR.from_edge_index(
-            edges.values + shift, None if weight is None else weight.values, node_ptr=table.node_ptr
+        return BlockCSR.from_local_edges(
+            edges.values, edges.ptr, None if weight is None else weight.values, node_ptr=table.node_ptr
         )
     except InputError as error:
         raise DatasetError(str(error)) from error

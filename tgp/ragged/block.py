@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -65,6 +66,15 @@ class BlockCSR:
         """``[B + 1]`` int64, start of each graph's entries in ``indices``."""
         return self.indptr[self.node_ptr]
 
+    @cached_property
+    def symmetry(self) -> npt.NDArray[np.int8]:
+        """``[B]`` whether the edges of each graph run both ways: a code of :mod:`tgp.kernels.mis`."""
+        from tgp.kernels import mis
+
+        finding = np.empty(self.num_graphs, np.int8)
+        mis.check_symmetry(self.indptr, self.indices, self.node_ptr, finding)
+        return finding
+
     def __repr__(self) -> str:
         kind = "unweighted" if self.weight is None else "weighted"
         return f"BlockCSR(graphs={self.num_graphs}, nodes={self.num_nodes}, edges={self.num_edges}, {kind})"
@@ -86,11 +96,55 @@ class BlockCSR:
             node_ptr: ``[B + 1]`` offsets of the graphs; one graph if absent.
             num_nodes: number of nodes when ``node_ptr`` is absent; default largest id + 1.
         """
-        edges = _edge_list(edge_index)
+        edges = _own(_edge_list(edge_index), np.int64)
         values = _weights(weight, edges.shape[1])
         ptr = _graph_offsets(node_ptr, num_nodes, edges)
         _check_edges(edges, ptr)
         return cls._sorted(edges, values, ptr)
+
+    @classmethod
+    def from_local_edges(
+        cls,
+        edge_index: npt.ArrayLike,
+        edge_ptr: npt.ArrayLike,
+        weight: npt.ArrayLike | None = None,
+        *,
+        node_ptr: npt.ArrayLike,
+    ) -> BlockCSR:
+        """:meth:`from_edge_index` for ids that are local to their graphs, given graph after graph.
+
+        Args:
+            edge_index: ``[2, E]`` integers. Edges in order (by source, then target) are taken in one pass.
+            edge_ptr: ``[B + 1]`` offsets of the edges of each graph.
+            weight: ``[E]`` or ``[E, 1]`` finite numbers, or ``None``.
+            node_ptr: ``[B + 1]`` offsets of the graphs.
+        """
+        from tgp.kernels import local
+
+        edges = _edge_list(edge_index)
+        ptr = _graph_offsets(node_ptr, None, edges)
+        cuts = _own(np.asarray(edge_ptr), np.int64)
+        if cuts.shape != ptr.shape or cuts[0] != 0 or cuts[-1] != edges.shape[1] or (np.diff(cuts) < 0).any():
+            raise InputError(
+                f"edge_ptr must hold {len(ptr)} offsets that start at 0, never fall, and end at {edges.shape[1]}",
+                field="edge_ptr",
+            )
+        indptr, indices = np.empty(ptr[-1] + 1, np.int64), np.empty(edges.shape[1], np.int32)
+        if local.join_rows(edges[0], edges[1], cuts, ptr, indptr, indices):
+            values = _weights(weight, edges.shape[1])
+            return cls(indptr, indices, None if values is None else values.copy(), ptr)
+        counts = np.diff(cuts)
+        block = cls.from_edge_index(edges + np.repeat(ptr[:-1], counts), weight, node_ptr=ptr)
+        # Both ends may lie in one other graph: as block ids they are good.
+        wrong = ((edges < 0) | (edges >= np.repeat(np.diff(ptr), counts))).any(axis=0)
+        if wrong.any():
+            position = int(np.argmax(wrong))
+            raise InputError(
+                f"an edge must stay inside its graph, got {edges[0, position]} -> {edges[1, position]} "
+                f"in ids of its graph (edge {position})",
+                field="edge_index",
+            )
+        return block
 
     @classmethod
     def _sorted(cls, edges: npt.NDArray[np.int64], values: FloatArray | None, ptr: PtrArray) -> BlockCSR:
@@ -187,13 +241,14 @@ class BlockCSR:
         return self
 
 
-def _edge_list(edge_index: npt.ArrayLike) -> npt.NDArray[np.int64]:
+def _edge_list(edge_index: npt.ArrayLike) -> npt.NDArray[np.integer[Any]]:
+    """Two rows of int32 or int64."""
     edges = np.asarray(edge_index)
     if edges.ndim != 2 or edges.shape[0] != 2:
         raise InputError(f"edge_index must have shape [2, E], got {list(edges.shape)}", field="edge_index")
     if edges.size and not np.issubdtype(edges.dtype, np.integer):
         raise InputError(f"edge_index must hold integers, got {edges.dtype}", field="edge_index")
-    return _own(edges, np.int64)
+    return _own(edges, np.int32 if edges.dtype == np.int32 else np.int64)
 
 
 def _own(array: npt.NDArray[Any], dtype: type[np.generic]) -> npt.NDArray[Any]:
@@ -222,7 +277,7 @@ def _weights(weight: npt.ArrayLike | None, num_edges: int) -> FloatArray | None:
 
 
 def _graph_offsets(
-    node_ptr: npt.ArrayLike | None, num_nodes: int | None, edges: npt.NDArray[np.int64]
+    node_ptr: npt.ArrayLike | None, num_nodes: int | None, edges: npt.NDArray[np.integer[Any]]
 ) -> PtrArray:
     if node_ptr is None:
         inferred = int(edges.max()) + 1 if edges.size else 0

@@ -11,13 +11,18 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.errors import InputError
-from tgp.ragged import BlockCSR, Field, GraphTable, Hierarchy, Level
+from tgp.ragged import Field, GraphTable, Hierarchy, Level
 from tgp.store import format as fmt
 from tgp.store.codec import narrow, set_attributes, write_array
 from tgp.store.files import Sink
+from tgp.store.local import local_edges, local_ids
 from tgp.store.schema import FailureRecord, FieldInfo, LevelInfo, PtrKind
 
 __all__ = ["PartSummary", "field_infos", "split_metric", "write_graphs_file", "write_hierarchy_file"]
+
+
+_IDS = dict.fromkeys(("edge_index", "cluster", "representative"), "int64")
+"""Arrays of a level that readers get in another type than they come in here."""
 
 
 @dataclass
@@ -61,9 +66,10 @@ class _File:
         name: str,
         values: npt.NDArray[Any],
         attributes: Mapping[str, str | int] | None = None,
+        dtype: str | None = None,
     ) -> int:
-        """Write one array, narrowed; its original type goes into the attribute ``dtype``."""
-        kind = {"dtype": values.dtype.newbyteorder("=").name}
+        """Write one array, narrowed; its original type (``dtype`` if that is known better) becomes an attribute."""
+        kind = {"dtype": dtype or values.dtype.newbyteorder("=").name}
         return write_array(group, name, narrow(values, name), self.profile, {**kind, **(attributes or {})})
 
     def __enter__(self) -> _File:
@@ -157,7 +163,9 @@ def write_hierarchy_file(
         for number, level in enumerate(hierarchy.levels):
             arrays = _level_arrays(level, node_ptr, number, np.dtype(weight_dtype))
             group = out.group(f"levels/{number}", {"method": level.method, "kind": level.assignment.kind})
-            summary.bytes.append(sum(out.array(group, name, values) for name, values in arrays.items()))
+            summary.bytes.append(
+                sum(out.array(group, name, values, dtype=_IDS.get(name)) for name, values in arrays.items())
+            )
             summary.nodes.append(level.block.num_nodes)
             summary.edges.append(level.block.num_edges)
             infos.append(_level_info(level, arrays))
@@ -189,19 +197,17 @@ def _level_arrays(
         raise InputError(
             f"level {number}: the coarse graphs must have the supernodes of the assignment", field="super_ptr"
         )
-    node_counts, super_counts = np.diff(node_ptr), np.diff(given.super_ptr)
     arrays: dict[str, npt.NDArray[Any]] = {
         "super_ptr": given.super_ptr,
         "edge_ptr": block.edge_ptr,
-        "edge_index": _local_edges(block, number),
+        "edge_index": local_edges(block, f"level {number}: edge_index"),
     }
     if block.weight is not None:
         arrays["edge_weight"] = block.weight.astype(weight_dtype)
     if given.cluster is not None:
-        local = given.cluster - np.repeat(given.super_ptr[:-1], node_counts)
-        local[given.cluster < 0] = -1
-        _check_local(local, np.repeat(super_counts, node_counts), -1, f"level {number}: cluster")
-        arrays["cluster"] = local
+        arrays["cluster"] = local_ids(
+            given.cluster, node_ptr, given.super_ptr, -1, f"level {number}: cluster"
+        )
     for name in ("weight", "soft", "theta"):
         values = getattr(given, name)
         if values is not None:
@@ -211,23 +217,10 @@ def _level_arrays(
                 )
             arrays[name] = values
     if given.representative is not None:
-        local = given.representative - np.repeat(node_ptr[:-1], super_counts)
-        _check_local(local, np.repeat(node_counts, super_counts), 0, f"level {number}: representative")
-        arrays["representative"] = local
+        arrays["representative"] = local_ids(
+            given.representative, given.super_ptr, node_ptr, 0, f"level {number}: representative"
+        )
     return arrays
-
-
-def _local_edges(block: BlockCSR, number: int) -> npt.NDArray[np.int64]:
-    counts = np.diff(block.edge_ptr)
-    rows = np.repeat(np.arange(block.num_nodes), np.diff(block.indptr))
-    local = np.stack([rows, block.indices]) - np.repeat(block.node_ptr[:-1], counts)
-    _check_local(local, np.repeat(np.diff(block.node_ptr), counts), 0, f"level {number}: edge_index")
-    return local
-
-
-def _check_local(local: npt.NDArray[Any], sizes: npt.NDArray[np.int64], low: int, name: str) -> None:
-    if local.shape[-1] != len(sizes) or (local < low).any() or (local >= sizes).any():
-        raise InputError(f"{name} must hold ids of its own graph, got one out of range", field=name)
 
 
 def split_metric(name: str) -> tuple[int, str]:
@@ -241,6 +234,7 @@ def split_metric(name: str) -> tuple[int, str]:
 def _write_metrics(
     out: _File, metrics: Mapping[str, npt.NDArray[Any]], hierarchy: Hierarchy
 ) -> tuple[str, ...]:
+    groups: dict[int, h5py.Group] = {}
     for key in sorted(metrics):
         level, name = split_metric(key)
         values = np.asarray(metrics[key])
@@ -252,7 +246,9 @@ def _write_metrics(
                 f"got {len(values)}",
                 field="metrics",
             )
-        out.array(out.group(f"metrics/{level}"), fmt.encode_name(name), values)
+        if level not in groups:
+            groups[level] = out.group(f"metrics/{level}")
+        out.array(groups[level], fmt.encode_name(name), values)
     return tuple(sorted(metrics))
 
 

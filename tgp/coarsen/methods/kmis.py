@@ -136,27 +136,14 @@ def both_ways(block: BlockCSR) -> tuple[BlockCSR, npt.NDArray[np.int8]]:
     """
     from tgp.kernels import csr, mis
 
-    finding = _symmetry(block)
+    finding = block.symmetry
     if not (finding == mis.ASYMMETRIC).any():
         return block, finding
     indptr, indices, weight, weighted = block.arrays()
     back = csr.transpose(indptr, indices, weight, weighted)
     indptr, indices, weight = mis.add_mirrors(indptr, indices, weight, *back, weighted)
-    finding[finding == mis.ASYMMETRIC] = mis.UNBALANCED
-    return BlockCSR(indptr, indices, weight if weighted else None, block.node_ptr), finding
-
-
-def _symmetry(block: BlockCSR) -> npt.NDArray[np.int8]:
-    from tgp.kernels import mis
-
-    finding = np.empty(block.num_graphs, np.int8)
-    cursor = np.empty(block.num_nodes, np.int64)
-
-    def run(first: int, last: int) -> None:
-        mis.check_symmetry(block.indptr, block.indices, block.node_ptr, first, last, cursor, finding)
-
-    over_ranges(run, block.node_ptr + block.edge_ptr)
-    return finding
+    mended = np.where(finding == mis.ASYMMETRIC, np.int8(mis.UNBALANCED), finding)
+    return BlockCSR(indptr, indices, weight if weighted else None, block.node_ptr), mended
 
 
 def _assign(
