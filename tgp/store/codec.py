@@ -107,10 +107,17 @@ def _chunk(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
 
 def set_attributes(target: h5py.Group | h5py.Dataset, attributes: Mapping[str, str | int]) -> None:
     """Attach attributes: strings of fixed length (UTF-8), and 64-bit integers."""
+    # Below h5py's own interface, which takes longer than a small array does: a shard has hundreds of these.
+    scalar = h5py.h5s.create(h5py.h5s.SCALAR)
     for key, value in attributes.items():
         # Fixed length: a string of variable length would live in a heap and can point anywhere.
         if isinstance(value, str):
-            kind = h5py.string_dtype("utf-8", max(1, len(value.encode())))
-            target.attrs.create(key, value.encode(), shape=(), dtype=kind)
+            text = value.encode()
+            kind = h5py.h5t.C_S1.copy()
+            kind.set_size(max(1, len(text)))
+            kind.set_strpad(h5py.h5t.STR_NULLPAD)
+            kind.set_cset(h5py.h5t.CSET_UTF8)
+            data = np.array(text, f"S{max(1, len(text))}")
         else:
-            target.attrs.create(key, value, shape=(), dtype="<i8")
+            kind, data = h5py.h5t.STD_I64LE, np.array(value, "<i8")
+        h5py.h5a.create(target.id, key.encode("ascii"), kind, scalar).write(data, mtype=kind)
