@@ -71,32 +71,28 @@ def _sort_by_degree(visit, indptr, indices, node_ptr):
 
 
 @njit(cache=True, nogil=True)
-def _partner(indptr, indices, weight, weighted, free, u, index, pick, seed, level):
+def _partner(indptr, indices, weight, weighted, free, u, index, pick, seed, level, heaviest):
     """The heaviest free neighbour of ``u`` (not free itself), or -1. Negative weights never match.
 
-    The loops have no branch to guess: whether a neighbour is free is as good as random.
+    The loop has no branch to guess: whether a neighbour is free is as good as random. Those that tie are kept in
+    ``heaviest``, which is as long as the longest row.
     """
-    low, high = _U(indptr[u]), _U(indptr[u + 1])
     best = 0.0
-    ties = 0
-    if weighted:
-        for e in range(low, high):
-            w = weight[e] if free[np.uint32(indices[e])] else -1.0
-            ties = 1 if w > best else ties + (w == best)
+    ties = _U(0)
+    for e in range(_U(indptr[u]), _U(indptr[u + 1])):
+        v = indices[e]
+        if weighted:
+            w = weight[e] if free[np.uint32(v)] else -1.0
+            ties = _U(0) if w > best else ties
             best = max(w, best)
-    else:
-        for e in range(low, high):
-            ties += free[np.uint32(indices[e])]
+            heaviest[ties] = v
+            ties += _U(w == best)
+        else:
+            heaviest[ties] = v
+            ties += _U(free[np.uint32(v)])
     if ties == 0:
         return np.int32(-1)
-    skip = _draw(seed, level, index, 1, ties) if pick and ties > 1 else 0
-    for e in range(low, high):
-        v = indices[e]
-        hit = free[np.uint32(v)] and (not weighted or weight[e] == best)
-        if hit and skip == 0:
-            return v
-        skip -= hit
-    return np.int32(-1)
+    return heaviest[_draw(seed, level, index, 1, ties) if pick else 0]
 
 
 def match(
@@ -122,8 +118,9 @@ def match(
     if order == BY_DEGREE:
         _sort_by_degree(visit, indptr, indices, node_ptr)
     _match(indptr, indices, weight, weighted, node_ptr, order, seed, level, visit, free, mate)
-    _number(mate, node_ptr, super_ptr)
-    return mate, super_ptr
+    cluster = visit  # has done its duty
+    _number(mate, node_ptr, cluster, super_ptr)
+    return cluster, super_ptr
 
 
 @njit(cache=True, nogil=True)
@@ -131,6 +128,10 @@ def _match(indptr, indices, weight, weighted, node_ptr, order, seed, level, visi
     """Visit and match. ``mate`` comes in as the identity and goes out as an involution."""
     if order == RANDOM:
         _shuffle(visit, node_ptr, seed, level)
+    longest = np.int64(0)
+    for u in range(indptr.shape[0] - 1):
+        longest = max(longest, indptr[u + 1] - indptr[u])
+    heaviest = np.empty(longest, np.int32)
     for g in range(node_ptr.shape[0] - 1):
         lo, hi = node_ptr[g], node_ptr[g + 1]
         for i in range(lo, hi):
@@ -138,7 +139,9 @@ def _match(indptr, indices, weight, weighted, node_ptr, order, seed, level, visi
             if not free[u]:
                 continue
             free[u] = False
-            v = _partner(indptr, indices, weight, weighted, free, u, u - lo, order == RANDOM, seed, level)
+            v = _partner(
+                indptr, indices, weight, weighted, free, u, u - lo, order == RANDOM, seed, level, heaviest
+            )
             if v >= 0:
                 free[v] = False
                 mate[u] = v
@@ -146,21 +149,17 @@ def _match(indptr, indices, weight, weighted, node_ptr, order, seed, level, visi
 
 
 @njit(cache=True, nogil=True)
-def _number(mate, node_ptr, super_ptr):
-    """Replace each node's mate by its supernode, numbered by smallest member, in place."""
-    count = np.int64(0)
+def _number(mate, node_ptr, cluster, super_ptr):
+    """The supernode of each node, numbered by smallest member."""
+    count = np.int32(0)
     super_ptr[0] = 0
     for g in range(node_ptr.shape[0] - 1):
         for u in range(node_ptr[g], node_ptr[g + 1]):
-            if mate[u] >= u:
-                other = mate[u]
-                mate[u] = count
-                # Marked as named: the bitwise complement of a name is negative.
-                if other != u:
-                    mate[other] = ~count
-                count += 1
-            elif mate[u] < 0:
-                mate[u] = ~mate[u]
+            # The smaller of two mates was named before. No branch to guess: what is read of itself is not used.
+            smaller = min(mate[u], np.int32(u))
+            leads = smaller == u
+            cluster[u] = count if leads else cluster[np.uint32(smaller)]
+            count += np.int32(leads)
         super_ptr[g + 1] = count
 
 

@@ -61,12 +61,12 @@ def graph_shape(indptr, indices, weight, weighted, node_ptr):
                     parent[other] = root
                     joined += 1
                 entry += np.uint64(1)
-            below += entry - start
+            below += np.int64(entry - start)
             lonely += entry == start
             while entry < stop and indices[entry] == row:
                 entry += np.uint64(1)
             cursor[row] = entry
-            above += stop - entry
+            above += np.int64(stop - entry)
             lonely -= entry < stop and indices[start] >= row
             if weighted:
                 for at in range(start, stop):
@@ -93,6 +93,14 @@ def _loose(indptr, indices, parent, first, last, joined):
                     uf_union(parent, row, column)
                     joined += 1
     return joined, last - first - linked.sum()
+
+
+@njit(cache=True, nogil=True)
+def _largest(ptr):
+    most = np.int64(0)
+    for g in range(ptr.shape[0] - 1):
+        most = max(most, ptr[g + 1] - ptr[g])
+    return most
 
 
 _SMALL = 128
@@ -147,44 +155,59 @@ def cluster_flows(indptr, indices, weight, weighted, node_ptr, cluster, super_pt
     graphs = node_ptr.shape[0] - 1
     counts = np.zeros((4, graphs), np.int32)
     flows = np.zeros((4, graphs), np.float64)
-    clusters = super_ptr[graphs]
-    members = np.zeros(clusters, np.int32)
-    out, into, own = np.zeros(clusters), np.zeros(clusters), np.zeros(clusters)
+    most = _largest(super_ptr)
+    members = np.empty(most, np.int32)
+    out, into, own = np.empty(most), np.empty(most), np.empty(most)
     product, plain = _tables()
     for g in range(graphs):
+        low, clusters = super_ptr[g], super_ptr[g + 1] - super_ptr[g]
+        for c in range(clusters):
+            members[c] = 0
+            out[c] = into[c] = own[c] = 0.0
         total, within, leaves, roots = 0.0, 0.0, 0.0, 0.0
+        dropped = 0
         same = symmetric[g]
         for row in range(node_ptr[g], node_ptr[g + 1]):
             mine = cluster[row]
+            start, stop = np.uint64(indptr[row]), np.uint64(indptr[row + 1])
             degree, home = 0.0, 0.0
-            for entry in range(indptr[row], indptr[row + 1]):
-                value = weight[entry] if weighted else 1.0
-                other = cluster[indices[entry]]
-                degree += value
-                if other == mine:
-                    home += value
-                if not same and other >= 0:
-                    into[other] += value
+            if weighted:
+                for entry in range(start, stop):
+                    degree += weight[entry]
+                    home += weight[entry] if cluster[np.uint32(indices[entry])] == mine else 0.0
+            else:
+                inside = 0
+                for entry in range(start, stop):
+                    inside += cluster[np.uint32(indices[entry])] == mine
+                degree, home = float(stop - start), float(inside)
+            if not same:
+                for entry in range(start, stop):
+                    other = cluster[np.uint32(indices[entry])]
+                    if other >= 0:
+                        into[other - low] += weight[entry] if weighted else 1.0
             total += degree
             leaves += _xlog(degree, product)
             if mine >= 0:
-                members[mine] += 1
-                out[mine] += degree
-                own[mine] += home
+                at = np.uint64(mine - low)
+                members[at] += 1
+                out[at] += degree
+                own[at] += home
             else:
-                counts[0, g] += 1
+                dropped += 1
                 roots += degree
         expected, inner, volumes = 0.0, 0.0, 0.0
+        single, empty, largest = 0, 0, np.int32(0)
         scale = math.log2(total) if total > 0.0 else 0.0
-        for c in range(super_ptr[g], super_ptr[g + 1]):
-            counts[1, g] += members[c] == 1
-            counts[2, g] += members[c] == 0
-            counts[3, g] = max(counts[3, g], members[c])
+        for c in range(clusters):
+            single += members[c] == 1
+            empty += members[c] == 0
+            largest = max(largest, members[c])
             within += own[c]
             expected += out[c] * (out[c] if same else into[c])
             volumes += _xlog(out[c], product)
             if out[c] > 0.0 and out[c] > own[c]:
                 inner += (out[c] - own[c]) * (scale - _log(out[c], plain))
+        counts[0, g], counts[1, g], counts[2, g], counts[3, g] = dropped, single, empty, largest
         flows[0, g] = within
         flows[1, g] = expected
         flows[2, g] = scale - leaves / total if total > 0.0 else 0.0
