@@ -200,9 +200,9 @@ def test_readable_without_script(browser, file):
     assert levels == 12 and controls == 0 and tables >= 3
 
 
-def test_paper_shows_everything(browser, file):
+def test_paper_shows_everything(browser, file, large):
     """All graphs and levels, no controls, no table wider than the page, light colours."""
-    browser.open(f"{file.as_uri()}#theme=dark", width=690, media="print")
+    browser.open(f"{file.as_uri()}#theme=dark&level=3", width=690, media="print")
     levels, controls, marks = browser.run(f"['.level', '.controls', '.level em'].map({COUNT})")
     assert (levels, controls, marks) == (12, 0, 0)
     assert browser.run(
@@ -210,6 +210,10 @@ def test_paper_shows_everything(browser, file):
     )
     assert browser.run(BACKGROUND) == 0, "nothing paints the paper"
     assert browser.paper().startswith(b"%PDF")
+    browser.open(large.as_uri(), width=690, media="print")
+    assert browser.run(f"({COUNT})('.level em')") == 0, "there is no slider to explain"
+    widths = browser.run("[...document.querySelectorAll('#hierarchy-0 .chart')].map((e) => e.clientWidth)")
+    assert widths and min(widths) > 120, "charts of a single graph are as wide as others"
 
 
 def test_text_is_dark_enough_to_read(browser, file):
