@@ -56,7 +56,6 @@ def labels_of(data, landmarks: int) -> torch.Tensor:
 
 
 def main(argv: list[str] | None = None) -> dict[str, tuple[float, float, float]]:
-    """Print accuracy, agreement with the full graph, sweeps and seconds; return the first, second and last."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--dataset", default="regions:num_nodes=160000:parts=100", help="a set of one graph")
     parser.add_argument("--root", type=Path, help="folder of the raw files of a known dataset")
@@ -92,7 +91,9 @@ def main(argv: list[str] | None = None) -> dict[str, tuple[float, float, float]]
     print(f"{'work on':24} {'accuracy':>8} {'as full':>8} {'sweeps':>7} {'seconds':>8}")
 
     def report(name: str, x: torch.Tensor, sweeps: int, started: float) -> None:
-        seconds, answer = time.perf_counter() - started, x.argmax(1)
+        seconds = time.perf_counter() - started
+        # Far from known labels all values are alike: what counts is where a label has more than on average.
+        answer = (x / x.mean(0).clamp(min=1e-9)).argmax(1)
         found.setdefault("answer", answer)
         agreement = float((answer == found["answer"]).float().mean())
         accuracy = float((answer == labels).float().mean())

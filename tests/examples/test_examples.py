@@ -222,6 +222,18 @@ def test_big_graph(dataset, load, capsys, tmp_path):
     assert "GraphHierarchy(" in capsys.readouterr().out
 
 
+def test_big_graph_does_not_forget_rare_labels(load, tmp_path):
+    """A quarter of the nodes has the second label; the largest mean alone would give it to hardly any."""
+    draw, y = np.random.default_rng(0), (np.arange(400) >= 300).astype(np.int64)
+    joined = draw.random((400, 400)) < np.where(y[:, None] == y, 0.08, 0.02)
+    edges = np.stack(np.nonzero(np.triu(joined, 1)))
+    np.savez(tmp_path / "two.npz", edge_index=np.concatenate([edges, edges[::-1]], axis=1), y=y)
+    found = load("big_graph").main(
+        ["--dataset", str(tmp_path / "two.npz"), "--levels", "1", "--share", "0.1"]
+    )
+    assert all(accuracy > 0.85 for accuracy, _, _ in found.values()), found
+
+
 @pytest.mark.slow
 def test_dask_cluster_gives_the_same_bytes(tmp_path):
     pytest.importorskip("distributed")
