@@ -73,10 +73,9 @@ def contract(
     cols = np.empty(size, np.int32)
     values = np.empty(size if weighted else 0)
     _gather(indptr, indices, weight, weighted, cluster, drop_loops, start, stop, cols, values)
-    sets = [np.zeros((num_supernodes >> shift) + 1, np.uint64) for shift in (6, 12, 18)]
-    near, far = np.empty(_NEAR), np.empty(num_supernodes if weighted else 0)
+    sums = np.empty(num_supernodes if weighted else 0)
     out_ptr = np.empty(num_supernodes + 1, np.int64)
-    total = _merge_rows(start, stop, cols, values, weighted, op, tiny, *sets, near, far, out_ptr)
+    total = _merge_rows(start, stop, cols, values, weighted, op, tiny, sums, out_ptr)
     # Gives the unused end back without a copy.
     cols.resize(total, refcheck=False)
     values.resize(total if weighted else 0, refcheck=False)
@@ -264,11 +263,16 @@ def _merge_far(cols, values, weighted, op, tiny, lo, hi, first, low, high, bits,
 
 
 @njit(cache=True, nogil=True)
-def _merge_rows(start, stop, cols, values, weighted, op, tiny, bits, words, pages, near, far, out_ptr):
+def _merge_rows(start, stop, cols, values, weighted, op, tiny, sums, out_ptr):
     """Merge every row and close the gaps between them, in place; returns the number of entries."""
+    size = stop.shape[0]
+    bits = np.zeros((size >> 6) + 1, np.uint64)
+    words = np.zeros((size >> 12) + 1, np.uint64)
+    pages = np.zeros((size >> 18) + 1, np.uint64)
+    near = np.empty(_NEAR)
     slot = _U(0)
     out_ptr[0] = 0
-    for c in range(stop.shape[0]):
+    for c in range(size):
         lo, hi = _U(start[c]), _U(stop[c])
         low, high = np.int32(_MOST), np.int32(-1)
         for i in range(lo, hi):
@@ -280,7 +284,7 @@ def _merge_rows(start, stop, cols, values, weighted, op, tiny, bits, words, page
             slot = _merge_few(cols, values, weighted, op, tiny, lo, hi, slot)
         else:
             slot = _merge_far(
-                cols, values, weighted, op, tiny, lo, hi, slot, low, high, bits, words, pages, far
+                cols, values, weighted, op, tiny, lo, hi, slot, low, high, bits, words, pages, sums
             )
         out_ptr[c + 1] = slot
     return np.int64(slot)

@@ -92,7 +92,7 @@ def _partner(indptr, indices, weight, weighted, free, u, index, pick, seed, leve
             ties += _U(free[np.uint32(v)])
     if ties == 0:
         return np.int32(-1)
-    return heaviest[_draw(seed, level, index, 1, ties) if pick else 0]
+    return heaviest[_draw(seed, level, index, 1, ties) if pick and ties > 1 else 0]
 
 
 def match(
