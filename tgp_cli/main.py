@@ -18,7 +18,7 @@ from tgp.pipeline.threads import UNIT_THREAD
 from tgp_cli._errors import Terminated, catch_signals, finish, guard, report
 from tgp_cli._status import ExitStatus
 
-__all__ = ["COMMANDS", "build_app", "main"]
+__all__ = ["COMMANDS", "build_app", "examples", "main"]
 
 
 class Command(NamedTuple):
@@ -70,6 +70,18 @@ def _wanted(arguments: Sequence[str]) -> set[str]:
     return {next((word for word in arguments if not word.startswith("-")), "")}
 
 
+def examples(epilog: str) -> list[str]:
+    """The commands of an epilog ``Examples: a | b``."""
+    return epilog.partition(":")[2].strip().split(" | ")
+
+
+def _example_lines(epilog: str) -> str:
+    """An epilog with a line per example: in one paragraph they would look like pipes."""
+    title = epilog.partition(":")[0]
+    # A paragraph that begins with "\b" keeps its lines.
+    return "\n".join(["\b", f"{title}:", *(f"  {line}" for line in examples(epilog))])
+
+
 def build_app(arguments: Sequence[str]) -> typer.Typer:
     """The application; only the command that ``arguments`` name is imported."""
     app = typer.Typer(
@@ -87,7 +99,7 @@ def build_app(arguments: Sequence[str]) -> typer.Typer:
         if name in wanted:
             loaded = importlib.import_module(module)
             settings = getattr(loaded, "SETTINGS", None)
-            register = app.command(name, epilog=getattr(loaded, "EPILOG", None), context_settings=settings)
+            register = app.command(name, epilog=_example_lines(loaded.EPILOG), context_settings=settings)
             register(guard(loaded.command))
         else:
             app.command(name, help=summary)(_unloaded)

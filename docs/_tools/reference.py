@@ -19,7 +19,7 @@ from pathlib import Path
 from tgp.coarsen.methods import METHODS
 from tgp.poolers._table import POOLERS
 from tgp.registry import Entry
-from tgp_cli.main import COMMANDS
+from tgp_cli.main import COMMANDS, examples
 
 FOLDER = Path(__file__).resolve().parents[1] / "reference"
 POOLER_MODULES = sorted({e.target.partition(":")[0] for e in POOLERS})
@@ -214,11 +214,6 @@ def poolers_page() -> str:
     return "---\nhide: [toc]\n---\n\n" + NOTE + "# Poolers\n\n" + lead + head + "\n".join(rows + only) + "\n"
 
 
-def _examples(epilog: str) -> list[str]:
-    """The commands that the last paragraph of a help shows."""
-    return epilog.partition(":")[2].strip().split(" | ")
-
-
 def commands_page() -> str:
     """The help of every command."""
     environment = {**os.environ, "COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
@@ -233,7 +228,7 @@ def commands_page() -> str:
         epilog = importlib.import_module(command.module).EPILOG
         body = text[: text.rindex(epilog.partition(":")[0])]
         lines = "\n".join(line.rstrip() for line in body.strip().splitlines())
-        shown = "\n".join(_examples(epilog))
+        shown = "\n".join(examples(epilog))
         parts.append(f"\n## tgp {name}\n\n```text\n{lines}\n```\n\n```text\n{shown}\n```\n")
     return "".join(parts)
 

@@ -17,7 +17,7 @@ from tgp.errors import DatasetError, StoreDamagedError, StoreFullError, StoreMis
 from tgp_cli._errors import Terminated, guard, set_debug, status_of
 from tgp_cli._output import Output, human_bytes, human_seconds, sparkline
 from tgp_cli._status import ExitStatus
-from tgp_cli.main import COMMANDS, build_app, run
+from tgp_cli.main import COMMANDS, build_app, examples, run
 
 ALL = pytest.mark.parametrize("name", COMMANDS)
 
@@ -58,6 +58,17 @@ def test_commands_are_short_and_explain_themselves(name):
     assert result.exit_code == 0
     assert COMMANDS[name].help in result.output and "--debug" in result.output
     assert "Example" in result.output
+
+
+@ALL
+@pytest.mark.parametrize("columns", ["60", "200"])
+def test_help_has_a_line_per_example(name, columns, monkeypatch):
+    monkeypatch.setenv("COLUMNS", columns)
+    shown = examples(import_module(COMMANDS[name].module).EPILOG)
+    lines = invoke(name, "--help").output.rstrip().splitlines()
+    assert [line.strip() for line in lines[-len(shown) :]] == shown
+    assert all(line.startswith(("tgp ", "sbatch ")) and " | " not in line for line in shown)
+    assert lines[-len(shown) - 1].strip() == ("Examples:" if len(shown) > 1 else "Example:")
 
 
 def test_version():
