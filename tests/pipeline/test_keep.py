@@ -1,14 +1,19 @@
 """Stores that keep some levels only."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 
 from tgp.coarsen import coarsen, parse_schedule
+from tgp.coarsen.methods import METHODS
+from tgp.coarsen.protocol import Expected, LevelMethod
 from tgp.errors import InputError
 from tgp.pipeline import CoarsenConfig, coarsen_dataset, open_source, recheck
 from tgp.pipeline.keep import fold, keep_levels, unfold
 from tgp.pipeline.source import table_block
 from tgp.ragged import Assignment, BlockCSR, Hierarchy, Level
+from tgp.registry import Entry
 from tgp.store import StoreReader, verify_store
 
 
@@ -32,6 +37,51 @@ def test_dense_assignments_are_not_composed():
     with pytest.raises(InputError, match="nmf"):
         fold(parse_schedule("graclus,nmf:k=3"), (1,))
     assert len(fold(parse_schedule("graclus,nmf:k=3"), (0, 1))) == 2
+
+
+@dataclass(frozen=True)
+class Halves:
+    k: int = 2
+
+
+def halves(block, params, draw):
+    """Every node belongs to both supernodes of its graph, half each."""
+    soft = np.full((block.num_nodes, params.k), 0.5, np.float32)
+    return Assignment("soft", np.arange(block.num_graphs + 1) * params.k, soft=soft)
+
+
+def two_nodes(block, assignment, params):
+    return BlockCSR(
+        np.zeros(assignment.num_supernodes + 1, np.int64), np.zeros(0, np.int32), None, assignment.super_ptr
+    )
+
+
+@pytest.fixture
+def register(monkeypatch):
+    """Makes ``halves`` a level method that says ``expected`` of itself, as another package would."""
+
+    def add(expected):
+        monkeypatch.setitem(METHODS.entries, "halves", Entry("halves", "other:METHOD", ""))
+        method = LevelMethod("halves", Halves, halves, two_nodes, expected=expected)
+        monkeypatch.setitem(METHODS._loaded, "halves", method)
+
+    return add
+
+
+def test_a_method_says_itself_that_it_is_dense(register):
+    register(Expected(fixed_k=True))
+    with pytest.raises(InputError, match=r"levels 0 to 1 \(graclus, halves\) .*: halves has a dense"):
+        fold(parse_schedule("graclus,halves"), (1,))
+
+
+@pytest.mark.parametrize("schedule", ["graclus,halves", "halves,graclus"])
+def test_a_dense_assignment_of_a_method_that_says_nothing(register, tmp_path, schedule):
+    register(Expected())
+    config = CoarsenConfig(
+        "molecules:num_graphs=3", out=tmp_path, poolers=(schedule,), only_levels=(1,), workers=1
+    )
+    with pytest.raises(InputError, match="halves has a dense assignment"):
+        coarsen_dataset(config)
 
 
 def test_composition_by_hand():

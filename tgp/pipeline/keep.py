@@ -13,7 +13,6 @@ import numpy as np
 
 from tgp.coarsen.schedule import Schedule
 from tgp.errors import InputError
-from tgp.poolers._table import POOLERS
 from tgp.ragged import Assignment, Hierarchy, Level
 
 __all__ = ["fold", "keep_levels", "unfold"]
@@ -35,17 +34,13 @@ def fold(schedule: Schedule, kept: Sequence[int] | None) -> list[LevelJson]:
             f"levels to keep must be ascending numbers from 0 to {len(levels) - 1}, got {list(kept)}",
             field="only_levels",
         )
-    dense = {entry.alias for entry in POOLERS if entry.traits["dense"]}
+    dense = {spec.method for spec in schedule if spec.level_method.expected.fixed_k}
     folded, start = [], 0
     for last in kept:
         steps = levels[start : last + 1]
         names = [str(step["method"]) for step in steps]
         if len(steps) > 1 and dense & set(names):
-            raise InputError(
-                f"levels {start} to {last} ({', '.join(names)}) cannot be stored as one: "
-                f"{', '.join(sorted(dense & set(names)))} has a dense assignment",
-                field="only_levels",
-            )
+            raise _not_one(start, names, dense & set(names))
         folded.append(steps[0] if len(steps) == 1 else {"method": "+".join(names), "levels": steps})
         start = last + 1
     return folded
@@ -57,13 +52,29 @@ def unfold(stored: Sequence[LevelJson]) -> tuple[Schedule, list[int]]:
     return Schedule.from_json([step for level in steps for step in level]), [len(level) for level in steps]
 
 
+def _not_one(start: int, names: Sequence[str], dense: set[str]) -> InputError:
+    return InputError(
+        f"levels {start} to {start + len(names) - 1} ({', '.join(names)}) cannot be stored as one: "
+        f"{', '.join(sorted(dense))} has a dense assignment",
+        field="only_levels",
+        hint="keep each of these levels",
+    )
+
+
 def keep_levels(hierarchy: Hierarchy, lengths: Sequence[int]) -> Hierarchy:
-    """Join runs of ``lengths`` levels to one level each."""
+    """Join runs of ``lengths`` levels to one level each.
+
+    Raises:
+        InputError: a level has a dense assignment, which its method may not have told :func:`fold`.
+    """
     if all(length == 1 for length in lengths):
         return hierarchy
     levels, start = [], 0
     for length in lengths:
         run = hierarchy.levels[start : start + length]
+        dense = {level.method for level in run if level.assignment.kind != "hard"}
+        if length > 1 and dense:
+            raise _not_one(start, [level.method for level in run], dense)
         assignment = run[0].assignment
         for level in run[1:]:
             assignment = _compose(assignment, level.assignment)
