@@ -21,6 +21,9 @@ from tgp.poolers._table import POOLERS
 from tgp.registry import Entry
 from tgp_cli.main import COMMANDS, examples
 
+OWN = METHODS.entries
+"""Level methods of tgp itself; the pages do not depend on what else is installed."""
+
 FOLDER = Path(__file__).resolve().parents[1] / "reference"
 POOLER_MODULES = sorted({e.target.partition(":")[0] for e in POOLERS})
 API: dict[str, tuple[str, str, list[str]]] = {
@@ -191,13 +194,13 @@ def poolers_page() -> str:
     mark = {True: "✓", False: ""}
     rows = [
         f"| `{e.alias}` | [`{e.attribute}`](api/poolers.md#{e.target.replace(':', '.')}) | {e.summary} "
-        f"| {mark[e.alias in METHODS]} | {mark[e.traits['trainable']]} | {mark[e.traits['dense']]} "
+        f"| {mark[e.alias in OWN]} | {mark[e.traits['trainable']]} | {mark[e.traits['dense']]} "
         f"| {mark[e.traits['loss']]} | {_paper(e)} |"
         for e in POOLERS
     ]
     only = [
-        f"| `{a}` | `LevelPooling` | {METHODS.entry(a).summary} | ✓ | | | | |"
-        for a in METHODS
+        f"| `{a}` | `LevelPooling` | {entry.summary} | ✓ | | | | |"
+        for a, entry in OWN.items()
         if a not in {e.alias for e in POOLERS}
     ]
     head = (
@@ -295,9 +298,9 @@ def figures_table() -> str:
 def groups_table() -> str:
     """Poolers by kind."""
     kinds = {
-        "deterministic, can be precomputed": lambda e: e.alias in METHODS and e.alias != "nopool",
-        "inside the model, sparse result": lambda e: e.alias not in METHODS and not e.traits["dense"],
-        "inside the model, dense result": lambda e: e.alias not in METHODS and e.traits["dense"],
+        "deterministic, can be precomputed": lambda e: e.alias in OWN and e.alias != "nopool",
+        "inside the model, sparse result": lambda e: e.alias not in OWN and not e.traits["dense"],
+        "inside the model, dense result": lambda e: e.alias not in OWN and e.traits["dense"],
     }
     rows = [
         f"| {kind} | {', '.join(f'`{e.alias}`' for e in POOLERS if test(e))} |"

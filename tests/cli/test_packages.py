@@ -229,6 +229,17 @@ def test_listings_name_the_package_and_import_nothing(site):
     assert "package" not in tgp("poolers").stdout
 
 
+def test_generated_pages_do_not_depend_on_installed_packages(site):
+    tool = Path(__file__).parents[2] / "docs/_tools/reference.py"
+    code = (
+        "import runpy, sys; pages = runpy.run_path(sys.argv[1]); "
+        "print(pages['poolers_page']() + pages['groups_table']())"
+    )
+    alone, beside = tgp(tool, code=code), tgp(tool, site=site, code=code)
+    assert alone.returncode == 0 and "`mincut`" in alone.stdout
+    assert beside.stdout == alone.stdout, beside.stderr
+
+
 def test_entry_points_that_cannot_be_read(garbled, monkeypatch):
     result = tgp("poolers", site=garbled)
     assert result.returncode == 0 and "graclus" in result.stdout
