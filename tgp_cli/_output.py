@@ -13,6 +13,7 @@ from typing import Any
 
 __all__ = [
     "Output",
+    "counted",
     "human_bytes",
     "human_count",
     "human_ratio",
@@ -216,6 +217,11 @@ def human_bytes(count: float) -> str:
 def human_count(count: float | None) -> str:
     """``12,345``."""
     return "-" if count is None else f"{count:,.0f}"
+
+
+def counted(count: float, noun: str) -> str:
+    """``1 graph``, ``12,345 graphs``."""
+    return f"{human_count(count)} {noun}{'' if count == 1 else 's'}"
 
 
 def human_ratio(value: float | None, digits: int = 3) -> str:

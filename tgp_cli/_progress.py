@@ -8,7 +8,7 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from tgp_cli._output import Output, human_bytes, human_count, human_seconds, shows_unicode
+from tgp_cli._output import Output, counted, human_bytes, human_count, human_seconds, shows_unicode
 
 if TYPE_CHECKING:
     from tgp.pipeline.progress import Step
@@ -80,7 +80,7 @@ def _details(step: Step) -> str:
     """``12 of 40 units, 1,200 graphs/s, 3.4 MB, about 20 s left``."""
     if not step.total:
         return ""
-    parts = [f"{step.done} of {step.total} units"]
+    parts = [f"{step.done} of {counted(step.total, 'unit')}"]
     if step.graphs_per_second is not None:
         parts.append(f"{human_count(step.graphs_per_second)} graphs/s")
     if step.bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tgp_cli._output import Output, human_bytes, human_count, human_ratio, human_seconds
+from tgp_cli._output import Output, counted, human_bytes, human_count, human_ratio, human_seconds
 
 if TYPE_CHECKING:
     from tgp.pipeline.report import BreakEven, RunPlan, Summary
@@ -20,12 +20,15 @@ def show_plan(out: Output, plan: RunPlan) -> None:
     if plan.up_to_date:
         out.line(f"{plan.path} is up to date.")
         return
-    sizes = f"{human_count(plan.num_graphs)} graphs, {human_count(plan.num_nodes)} nodes, {human_count(plan.num_edges)} edges"
+    sizes = ", ".join(
+        counted(count, noun)
+        for count, noun in ((plan.num_graphs, "graph"), (plan.num_nodes, "node"), (plan.num_edges, "edge"))
+    )
     out.line(f"Would coarsen {sizes} into {plan.path}")
     for entry in plan.hierarchies:
-        out.line(f"  {entry['name']}: {entry['levels']} levels, seed {entry['seed']}")
+        out.line(f"  {entry['name']}: {counted(entry['levels'], 'level')}, seed {entry['seed']}")
     out.line(
-        f"{plan.pending} files in {plan.num_units} shard{'s' * (plan.num_units > 1)}, "
+        f"{counted(plan.pending, 'file')} in {counted(plan.num_units, 'shard')}, "
         f"about {human_bytes(plan.estimated_bytes)} ({plan.profile})"
     )
     where = "in this process" if plan.workers == 1 else f"shared by {plan.workers} processes"
@@ -39,13 +42,15 @@ def show_summary(out: Output, summary: Summary) -> None:
     """The end of ``tgp coarsen``."""
     if summary.status == "up to date":
         out.line(
-            f"{summary.path} is up to date ({human_count(summary.num_graphs)} graphs, {human_bytes(summary.bytes)})."
+            f"{summary.path} is up to date ({counted(summary.num_graphs, 'graph')}, {human_bytes(summary.bytes)})."
         )
         _failures(out, summary)
         return
     if summary.status == "incomplete":
+        verb = "is" if summary.units_missing == 1 else "are"
         out.line(
-            f"{summary.units_done} files written to {summary.path}, {summary.units_missing} are still missing."
+            f"{counted(summary.units_done, 'file')} written to {summary.path}, "
+            f"{human_count(summary.units_missing)} {verb} still missing."
         )
         out.message(
             f"Hint: 'tgp status {summary.path}' shows which, 'tgp merge {summary.path}' publishes the store."
@@ -57,11 +62,10 @@ def show_summary(out: Output, summary: Summary) -> None:
         if summary.compile_seconds > 2
         else ""
     )
-    shards = f"{summary.num_units} shard{'s' * (summary.num_units > 1)}"
     workers = f" by {summary.workers} processes" if summary.workers > 1 else ""
     out.line(
-        f"{summary.path}: {human_count(summary.num_graphs)} graphs in {human_seconds(summary.seconds)}{rate}, "
-        f"{human_bytes(summary.bytes)} in {shards}{workers}{compiled}"
+        f"{summary.path}: {counted(summary.num_graphs, 'graph')} in {human_seconds(summary.seconds)}{rate}, "
+        f"{human_bytes(summary.bytes)} in {counted(summary.num_units, 'shard')}{workers}{compiled}"
     )
     for hierarchy in summary.hierarchies:
         chain = " -> ".join(
@@ -74,7 +78,7 @@ def show_summary(out: Output, summary: Summary) -> None:
 
 
 def _break_even(even: BreakEven) -> str:
-    sample = f"measured on {human_count(even.sample)} graphs in batches of {even.batch_size}"
+    sample = f"measured on {counted(even.sample, 'graph')} in batches of {even.batch_size}"
     costs = (
         f"{human_seconds(even.online)} to pool online, {human_seconds(even.reading)} to read, "
         "per epoch in one process"
@@ -82,13 +86,13 @@ def _break_even(even: BreakEven) -> str:
     if even.epochs is None:
         return f"Break-even: never, reading costs as much as pooling here ({costs}; {sample})"
     epochs = max(1, -int(-even.epochs // 1))
-    plural = "epoch" if epochs == 1 else "epochs"
-    return f"Break-even: after {human_count(epochs)} {plural}, {human_seconds(even.spent)} spent here ({costs}; {sample})"
+    return f"Break-even: after {counted(epochs, 'epoch')}, {human_seconds(even.spent)} spent here ({costs}; {sample})"
 
 
 def _failures(out: Output, summary: Summary) -> None:
     if summary.failures:
         count = len({(name, f.graph) for name, f in summary.failures})
-        out.warn(f"{count} graphs could not be coarsened; their levels are empty.")
+        whose = "its" if count == 1 else "their"
+        out.warn(f"{counted(count, 'graph')} could not be coarsened; {whose} levels are empty.")
         for name, failure in summary.failures[:5]:
             out.warn(f"  {name}, graph {failure.graph}, level {failure.level}: {failure.reason}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tgp_cli._output import Output, human_bytes, human_count, human_ratio, sparkline
+from tgp_cli._output import Output, counted, human_bytes, human_count, human_ratio, sparkline
 
 if TYPE_CHECKING:
     from tgp.pipeline.compare import Comparison, LevelComparison
@@ -64,12 +64,12 @@ def show_store(out: Output, view: StoreView) -> None:
         f" ({source})" if source else ""
     )
     out.line(
-        f"{view.path}: {human_count(view.num_graphs)} graphs of {name}, {human_bytes(view.bytes)} in {view.num_shards} shard{'s' * (view.num_shards > 1)} ({view.profile})"
+        f"{view.path}: {counted(view.num_graphs, 'graph')} of {name}, {human_bytes(view.bytes)} in {counted(view.num_shards, 'shard')} ({view.profile})"
     )
     out.line("fields: " + ", ".join(f"{f['name']} {f['dtype']}{f['shape'] or ''}" for f in view.fields))
     rows = [("", *_row(view.input))]
     for hierarchy in view.hierarchies:
-        failed = f", {hierarchy.failures} graphs failed" if hierarchy.failures else ""
+        failed = f", {counted(hierarchy.failures, 'graph')} failed" if hierarchy.failures else ""
         out.line(
             f"hierarchy {hierarchy.name}: {hierarchy.summary}{_packages(hierarchy.schedule)}, seed {hierarchy.seed}, {human_bytes(hierarchy.bytes)}{failed}"
         )
@@ -83,7 +83,7 @@ def show_store(out: Output, view: StoreView) -> None:
     if view.spectral is not None:
         looked = min(view.spectral["sample"], view.num_graphs)
         out.line(
-            f"eig.err: mean relative error of the first {view.spectral['modes']} eigenvalues against the input graphs, "
+            f"eig.err: mean relative error of the first {counted(view.spectral['modes'], 'eigenvalue')} against the input graphs, "
             f"{human_count(looked)} of them; scaled: after the best common factor; restr.: of the clusters alone."
         )
     for hierarchy in view.hierarchies:
@@ -174,7 +174,7 @@ def level_rows(view: StoreView) -> tuple[list[str], list[list[Any]]]:
 
 def show_graph(out: Output, card: dict[str, Any]) -> None:
     """``tgp inspect STORE --graph I``."""
-    out.line(f"graph {card['graph']}: {card['nodes']} nodes, {card['edges']} edges")
+    out.line(f"graph {card['graph']}: {counted(card['nodes'], 'node')}, {counted(card['edges'], 'edge')}")
     out.line("fields: " + ", ".join(f"{name} {f['dtype']}{f['shape']}" for name, f in card["fields"].items()))
     names = sorted({key for row in card["levels"] for key in row["metrics"]})
     rows = [
@@ -210,11 +210,12 @@ def _short(value: Any) -> str:
 def show_comparison(out: Output, found: list[Comparison]) -> None:
     """``tgp inspect --diff A B``."""
     for comparison in found:
-        title = f"{comparison.first} and {comparison.second}: {human_count(comparison.num_graphs)} graphs"
+        title = f"{comparison.first} and {comparison.second}: {counted(comparison.num_graphs, 'graph')}"
         out.line(title + ("" if comparison.same_graphs else " (the input graphs differ)"))
         one, two = comparison.depths
         if one != two:
-            out.line(f"They have {one} and {two} levels; the first {min(one, two)} are compared.")
+            shared = "only the first is" if min(one, two) == 1 else f"the first {min(one, two)} are"
+            out.line(f"They have {one} and {counted(two, 'level')}; {shared} compared.")
         columns = (
             "level",
             "different graphs",
@@ -236,7 +237,7 @@ def _difference(level: LevelComparison) -> tuple[Any, ...]:
         ("reweighted", changes.reweighted),
     )
     parts = [f"{human_count(count)} {what}" for what, count in counts if count]
-    among = f" (of {human_count(changes.graphs)} graphs with equal clusters)"
+    among = f" (of {counted(changes.graphs, 'graph')} with equal clusters)"
     return (
         level.level,
         human_count(level.different),

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from tgp._version import __version__
 from tgp.errors import DatasetError, StoreDamagedError, StoreFullError, StoreMismatchError, TgpError
 from tgp_cli._errors import Terminated, guard, set_debug, status_of
-from tgp_cli._output import Output, human_bytes, human_seconds, sparkline
+from tgp_cli._output import Output, counted, human_bytes, human_seconds, sparkline
 from tgp_cli._status import ExitStatus
 from tgp_cli.main import COMMANDS, build_app, examples, run
 
@@ -236,6 +236,7 @@ def test_numbers_for_people(capsys):
         "2 min 5 s",
         "2 h 1 min",
     ]
+    assert [counted(n, "graph") for n in (0, 1, 1234)] == ["0 graphs", "1 graph", "1,234 graphs"]
     assert sparkline([]) == "" and len(sparkline([1, 0, 4])) == 3
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tgp_cli._options import DebugOpt, JsonOpt, PlaceArg, QuietOpt
-from tgp_cli._output import Output, human_bytes
+from tgp_cli._output import Output, counted, human_bytes
 
 EPILOG = "Examples: tgp export pooled/MUTAG --to npz | tgp export pooled/MUTAG --to graphml --graphs 0:10 --out drawn"
 
@@ -38,4 +38,6 @@ def command(
     files = export_store(place, to, folder, hierarchy=hierarchy, graphs=graphs, force=force)
     size = sum(f.stat().st_size for f in files)
     report = {"path": str(folder), "files": [f.name for f in files], "bytes": size}
-    output.result(report, lambda: output.line(f"{folder}: {len(files)} files, {human_bytes(size)}"))
+    output.result(
+        report, lambda: output.line(f"{folder}: {counted(len(files), 'file')}, {human_bytes(size)}")
+    )

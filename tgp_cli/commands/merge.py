@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tgp_cli._options import DebugOpt, JsonOpt, QuietOpt, StoreArg
-from tgp_cli._output import Output, human_bytes, human_count
+from tgp_cli._output import Output, counted, human_bytes
 from tgp_cli._status import ExitStatus
 
 EPILOG = "Example: tgp merge pooled/big"
@@ -21,13 +21,14 @@ def command(
     output = Output(json=json, quiet=quiet)
     status = store_status(store)
     if status.missing:
+        units = f"unit {status.array} is" if len(status.missing) == 1 else f"units {status.array} are"
         output.result(
             {"path": str(store), "status": "incomplete", "missing": status.missing, "array": status.array},
-            lambda: output.line(f"{store} cannot be published yet: units {status.array} are missing."),
+            lambda: output.line(f"{store} cannot be published yet: {units} missing."),
         )
         return ExitStatus.PARTIAL
     summary = merge_store(store)
     word = "already complete" if summary.status == "up to date" else "published"
-    text = f"{store}: {word}, {human_count(summary.num_graphs)} graphs, {human_bytes(summary.bytes)}"
+    text = f"{store}: {word}, {counted(summary.num_graphs, 'graph')}, {human_bytes(summary.bytes)}"
     output.result(summary.to_json(), lambda: output.line(text))
     return ExitStatus.OK

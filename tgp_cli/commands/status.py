@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tgp_cli._options import DebugOpt, JsonOpt, QuietOpt, StoreArg
-from tgp_cli._output import Output, human_count
+from tgp_cli._output import Output, counted
 from tgp_cli._status import ExitStatus
 
 if TYPE_CHECKING:
@@ -47,9 +47,8 @@ def command(
 
 def _show(out: Output, status: StoreStatus) -> None:
     done = "complete" if status.complete else "unfinished"
-    out.line(
-        f"{status.path}: {done}, {human_count(status.num_graphs)} graphs in {status.num_units} unit{'s' * (status.num_units > 1)}"
-    )
+    graphs, units = counted(status.num_graphs, "graph"), counted(status.num_units, "unit")
+    out.line(f"{status.path}: {done}, {graphs} in {units}")
     from tgp.pipeline.merge import array_expression
 
     rows = []

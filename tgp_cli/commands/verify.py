@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tgp_cli._options import DebugOpt, JsonOpt, PlaceArg, QuietOpt
-from tgp_cli._output import Output
+from tgp_cli._output import Output, counted
 from tgp_cli._progress import Progress
 from tgp_cli._status import ExitStatus
 
@@ -62,6 +62,6 @@ def _show(out: Output, path: str, findings: list[Finding]) -> None:
         ("file", "field", "graph", "what is wrong"),
         rows,
         wrap=(3,),
-        title=f"{path}: {len(findings)} finding{'s' * (len(findings) > 1)}",
+        title=f"{path}: {counted(len(findings), 'finding')}",
     )
     out.message("Hint: run the 'tgp coarsen' command that made the store with --force to write it anew.")
