@@ -186,6 +186,42 @@ def test_failed_graphs_make_a_run_partial(tmp_path, monkeypatch):
     assert status.exit_code == 0 and re.search(r"graclus\s+1\s+0\s+3", status.stdout)
 
 
+@pytest.mark.parametrize("text", ["", "# a comment\n", "no numbers here\n"])
+@pytest.mark.parametrize("folder", [False, True])
+def test_an_edge_list_without_edges_is_an_error(tmp_path, text, folder):
+    (tmp_path / "in").mkdir()
+    file = tmp_path / "in" / "graph.txt"
+    file.write_text(text)
+    result = invoke("coarsen", "-d", tmp_path / "in" if folder else file, "-o", tmp_path / "s")
+    assert result.exit_code == 2 and result.stdout == "" and not (tmp_path / "s").exists()
+    assert f"{file} holds no edges" in result.stderr and "'u v'" in result.stderr
+
+
+def test_one_of_a_kind_is_singular(tmp_path):
+    (tmp_path / "loop.txt").write_text("0 0\n")
+    make = ["coarsen", "-d", tmp_path / "loop.txt", "-p", "nopool"]
+    one, two = tmp_path / "one", tmp_path / "two"
+    words = [
+        [*make, "-o", one, "--dry-run"],
+        [*make, "-o", one],
+        [*make, "-o", one],
+        [*make[:-1], "nopool*2", "-o", two],
+        ["inspect", one],
+        ["inspect", one, "--graph", 0],
+        ["inspect", one, "--spectral", "--modes", 1],
+        [*make[:-1], "nopool*2", "-o", one],
+        ["inspect", one, "--diff", "nopool", "nopool-x2"],
+        ["status", one],
+        ["merge", one],
+        ["export", one, "--hierarchy", "nopool", "--to", "graphml", "--graphs", 0, "-o", tmp_path / "x"],
+    ]
+    shown = "".join(invoke(*line).stdout for line in words)
+    nouns = "graph|node|edge|level|file|shard|unit|epoch|eigenvalue"
+    assert re.findall(rf"(?<![\d.,])1 (?:{nouns})s(?!/s)", shown) == []
+    found = set(re.findall(rf"(?<![\d.,])1 ({nouns})\b", shown))
+    assert {"graph", "node", "edge", "level", "shard", "unit", "eigenvalue"} <= found
+
+
 # inspect
 
 

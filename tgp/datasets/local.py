@@ -145,10 +145,12 @@ def _edge_list(path: Path, directed: bool) -> GraphTable:
             rows = [_edge(path, number, line) for number, line in enumerate(file, start=1) if _is_edge(line)]
     except (OSError, UnicodeDecodeError, lzma.LZMAError, EOFError) as error:
         raise DatasetError(f"{path} cannot be read: {error}") from error
+    if not rows:
+        raise DatasetError(f"{path} holds no edges", hint="an edge list has lines 'u v' or 'u v weight'")
     widths = {len(row) for row in rows}
     if len(widths) > 1:
         raise DatasetError(f"{path}: either all lines have a weight or none")
-    values = np.array(rows, np.float64).reshape(len(rows), -1 if rows else 2)
+    values = np.array(rows, np.float64).reshape(len(rows), -1)
     ids, index = np.unique(values[:, :2].astype(np.int64), return_inverse=True)
     edges = index.reshape(-1, 2).T.astype(np.int64)
     weight = values[:, 2].astype(np.float32) if values.shape[1] == 3 else None
