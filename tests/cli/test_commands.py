@@ -319,6 +319,24 @@ def test_jobs_status_and_merge(tmp_path):
     assert invoke("merge", tmp_path / "nowhere").exit_code == 2
 
 
+def test_merging_a_complete_store_writes_nothing(copy):
+    for lock in copy.rglob(".lock"):
+        lock.unlink()
+    folders = [copy, *(p for p in copy.iterdir() if p.is_dir())]
+
+    def state():
+        return {p: (p.stat().st_ino, p.stat().st_mtime_ns) for p in (copy, *copy.rglob("*"))}
+
+    before = state()
+    for folder in folders:
+        folder.chmod(0o555)
+    result = invoke("merge", copy)
+    for folder in folders:
+        folder.chmod(0o755)
+    assert result.exit_code == 0 and "already complete, 40 graphs" in result.stdout, result.stderr
+    assert state() == before  # a superuser may write anywhere: modes alone prove nothing
+
+
 def test_unfinished_stores_say_what_to_do(tmp_path):
     base = ["coarsen", *SMALL, "--shard-size", "10kB", "-o", tmp_path / "s", "--shard", "0/2", "-q"]
     assert invoke(*base).exit_code == 0

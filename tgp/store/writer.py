@@ -322,27 +322,35 @@ class StoreWriter:
     def publish(self) -> Manifest:
         """Write the manifest, atomically.
 
-        Everything asked for must have been written. Hierarchies that others have finished are listed, too.
+        Everything asked for must have been written. Hierarchies that others have finished are listed, too. A manifest
+        that says it all is left alone.
         """
+        published = self._manifest() if self.is_complete else None
+        if published is not None and published.to_bytes() == self._finished().to_bytes():
+            return published  # nothing to write; in a folder for reading only, that is as well
         with self.files.lock():
-            spec, records = self.spec, self._records(self.spec)
-            missing = [Task(u, p) for p, found in records.items() for u, r in enumerate(found) if r is None]
-            if missing:
-                shown = ", ".join(f"{t.part} of unit {t.unit}" for t in missing[:5])
-                raise StoreError(
-                    f"{len(missing)} parts are not written yet: {shown}{', ...' if len(missing) > 5 else ''}",
-                    path=self.files.location,
-                )
-            for name, found in self._records(self._others()).items():
-                if name != fmt.GRAPHS and all(found):
-                    records[name] = found
-                    spec = replace(spec, hierarchies=(*spec.hierarchies, self._others().hierarchy(name)))
-            manifest = _build_manifest(spec, {p: [r for r in found if r] for p, found in records.items()})
+            manifest = self._finished()
             self.files.remove_stale()  # of workers that died while others went on
             killpoint("manifest:before")
             self.files.write(fmt.MANIFEST, manifest.to_bytes())
             killpoint("manifest:after")
         return manifest
+
+    def _finished(self) -> Manifest:
+        """The manifest of everything that is written."""
+        spec, records = self.spec, self._records(self.spec)
+        missing = [Task(u, p) for p, found in records.items() for u, r in enumerate(found) if r is None]
+        if missing:
+            shown = ", ".join(f"{t.part} of unit {t.unit}" for t in missing[:5])
+            raise StoreError(
+                f"{len(missing)} parts are not written yet: {shown}{', ...' if len(missing) > 5 else ''}",
+                path=self.files.location,
+            )
+        for name, found in self._records(self._others()).items():
+            if name != fmt.GRAPHS and all(found):
+                records[name] = found
+                spec = replace(spec, hierarchies=(*spec.hierarchies, self._others().hierarchy(name)))
+        return _build_manifest(spec, {p: [r for r in found if r] for p, found in records.items()})
 
     def _others(self) -> StoreSpec:
         """The hierarchies over these graphs that this writer was not asked for."""
