@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from tgp.coarsen.methods import METHODS
 from tgp_cli.main import build_app
 
 SMALL = ["--dataset", "molecules:num_graphs=40"]
@@ -366,6 +367,20 @@ def test_poolers():
     assert "order" in card.stdout and "tgp coarsen --pooler graclus" in card.stdout
     assert "layer" in invoke("poolers", "mincut").stdout
     assert "'graclus'" in invoke("poolers", "gracluss").stderr
+
+
+def test_parameters_show_their_choices():
+    shown = invoke("poolers", "kmis").stdout
+    for line in (
+        "connect_red_op sum sum, mean, min, max, mul",
+        "score_heuristic greedy greedy, w-greedy, none",
+        "order_k 1 int",
+    ):
+        assert line in [" ".join(row.split()) for row in shown.splitlines()]
+    card = json.loads(invoke("poolers", "graclus", "--json").stdout)
+    assert {p["name"]: p["type"] for p in card["parameters"]}["order"] == "random, degree, index"
+    for name in METHODS.entries:
+        assert not re.search(r"Literal|ReduceOp|Scorer|Heuristic", invoke("poolers", name).stdout)
 
 
 def test_datasets(tmp_path):
