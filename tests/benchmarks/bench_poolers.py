@@ -26,7 +26,6 @@ import multiprocessing
 import os
 import resource
 import statistics
-import subprocess
 import sys
 import time
 import warnings
@@ -34,10 +33,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
+from _peer import Server, serve
 from torch_geometric import nn as pyg
 from torch_geometric.utils import to_dense_adj, to_dense_batch, to_undirected
 
-import tgp
 from tgp.poolers import get_pooler
 
 F, K = 32, 10
@@ -202,51 +201,18 @@ def peak(make: Callable[..., Callable[[], None]], name: str, graphs: Graphs) -> 
     return value
 
 
-class Server:
-    """An interpreter that runs steps on demand; see :func:`serve`."""
-
-    def __init__(self, python: str) -> None:
-        command = [python, "-W", "ignore", os.path.abspath(__file__), "--serve"]
-        # Where this process was started must not decide which tgp the other one imports.
-        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-        self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
-        )
-        self.version = f"tgp {self.ask('version', '')}"
-
-    def ask(self, what: str, name: str) -> float | str:
-        """``time`` or ``peak`` of a pooler, or the ``version``."""
-        assert self.process.stdin and self.process.stdout
-        print(json.dumps([what, name]), file=self.process.stdin, flush=True)
-        answer = json.loads(self.process.stdout.readline())
-        if isinstance(answer, dict):
-            raise RuntimeError(answer["error"])
-        return answer
-
-    def close(self) -> None:
-        """End the interpreter."""
-        assert self.process.stdin
-        self.process.stdin.close()
-        self.process.wait()
-
-
-def serve() -> None:
-    """Answer the questions of :class:`Server` until its pipe closes."""
+def serve_steps() -> None:
+    """Time and measure poolers for :class:`_peer.Server`."""
     graphs, steps = Graphs(64), {}
-    for line in sys.stdin:
-        what, name = json.loads(line)
-        try:
-            if what == "version":
-                answer: object = tgp.__version__
-            elif what == "peak":
-                answer = peak(ours, name, graphs)
-            else:
-                steps.setdefault(name, None)
-                steps[name] = steps[name] or ours(name, graphs)
-                answer = seconds(steps[name])
-        except (RuntimeError, ValueError, AssertionError, ImportError) as error:
-            answer = {"error": f"{name}: {error}"}
-        print(json.dumps(answer), flush=True)
+
+    def answer(what: str, name: str) -> float:
+        if what == "peak":
+            return peak(ours, name, graphs)
+        if name not in steps:
+            steps[name] = ours(name, graphs)
+        return seconds(steps[name])
+
+    serve(answer)
 
 
 def row(*cells: object) -> None:
@@ -286,7 +252,7 @@ def poolers(runs: int, names: Sequence[str], peaks: dict[str, float]) -> dict[st
 
 def against_peer(runs: int, names: Sequence[str], python: str, memory: bool) -> dict[str, dict[str, float]]:
     """The same cases under another interpreter with another release of tgp, in turns."""
-    here, there = Server(sys.executable), Server(python)
+    here, there = (Server(found, __file__) for found in (sys.executable, python))
     memory_columns = (f"MB {here.version}", f"MB {there.version}") if memory else ()
     header("pooler", f"ms {here.version}", f"ms {there.version}", "ours / theirs", *memory_columns)
     # Memory first, for the reason given in ``poolers``.
@@ -353,7 +319,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     if options.serve:
-        serve()
+        serve_steps()
         return
     parts = ["memory"] if options.memory else options.parts.split(",")
     names, memory = options.poolers.split(","), not options.no_memory

@@ -1,0 +1,52 @@
+"""Another interpreter beside this one, for comparing two releases of tgp: both serve one step at a time, in turns."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+
+__all__ = ["Server", "serve"]
+
+
+class Server:
+    """An interpreter that runs ``script`` with ``--serve`` and answers questions; see :func:`serve`."""
+
+    def __init__(self, python: str, script: str, *arguments: str) -> None:
+        command = [python, "-W", "ignore", os.path.abspath(script), "--serve", *arguments]
+        # Where this process was started must not decide which tgp the other one imports.
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        )
+        self.version = f"tgp {self.ask('version', '')}"
+
+    def ask(self, what: str, name: str) -> float | str:
+        """The answer to a question, or a ``RuntimeError``."""
+        assert self.process.stdin and self.process.stdout
+        print(json.dumps([what, name]), file=self.process.stdin, flush=True)
+        answer = json.loads(self.process.stdout.readline())
+        if isinstance(answer, dict):
+            raise RuntimeError(answer["error"])
+        return answer
+
+    def close(self) -> None:
+        """End the interpreter."""
+        assert self.process.stdin
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def serve(answer: Callable[[str, str], object]) -> None:
+    """Answer the questions of a :class:`Server` by ``answer(what, name)`` until its pipe closes."""
+    import tgp
+
+    for line in sys.stdin:
+        what, name = json.loads(line)
+        try:
+            found: object = tgp.__version__ if what == "version" else answer(what, name)
+        except (RuntimeError, ValueError, AssertionError, ImportError) as error:
+            found = {"error": f"{name}: {error}"}
+        print(json.dumps(found), flush=True)
