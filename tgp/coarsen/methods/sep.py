@@ -174,7 +174,9 @@ def _forest(block: BlockCSR) -> _Forest:
 
 
 def _offsets(counts: npt.NDArray[np.int64]) -> PtrArray:
-    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    out = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(counts, out=out[1:])
+    return out
 
 
 def _trees(
