@@ -77,10 +77,11 @@ class ScheduleError(TgpError, ValueError):
 
 
 class GraphError(TgpError, ValueError):
-    """One graph could not be coarsened. ``graph`` is its index in the block."""
+    """One graph could not be coarsened. ``graph`` is its index in the block, ``reason`` the message without it."""
 
     def __init__(self, message: str, *, graph: int | None = None, hint: str | None = None) -> None:
-        super().__init__(message, hint=hint)
+        super().__init__(message if graph is None else f"{message} (graph {graph})", hint=hint)
+        self.reason = message
         self.graph = graph
 
 

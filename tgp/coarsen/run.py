@@ -123,7 +123,7 @@ def connect_level(
         graph = int(np.searchsorted(coarse.edge_ptr, entry, side="right")) - 1
         raise GraphError(
             f"{spec.method}: coarse weights must be finite {np.dtype(weight_dtype).name} numbers, "
-            f"got {coarse.weight[entry]} in graph {graph}",
+            f"got {coarse.weight[entry]}",
             graph=graph,
             hint="scale the edge weights of this graph down",
         )
@@ -169,7 +169,9 @@ def _run_safe(
         return _run(block, spec, length, draw, weight_dtype)
     except _GRAPH_TROUBLE as error:
         if block.num_graphs < 2:
-            failures.append(Failure(first, draw.level, f"{type(error).__name__}: {error}".rstrip(": ")))
+            # The index in a block of one graph would only mislead: the ledger knows which graph it is.
+            reason = error.reason if isinstance(error, GraphError) else error
+            failures.append(Failure(first, draw.level, f"{type(error).__name__}: {reason}".rstrip(": ")))
             return _nothing(block, spec, length)
     middle = block.num_graphs // 2
     halves = [

@@ -151,8 +151,7 @@ def _forest(block: BlockCSR) -> _Forest:
     if bad >= 0:
         graph = int(np.searchsorted(block.node_ptr, bad, side="right")) - 1
         raise GraphError(
-            f"sep: weights between two nodes must not be negative, got some at node {bad - block.node_ptr[graph]} "
-            f"of graph {graph}",
+            f"sep: weights between two nodes must not be negative, got some at node {bad - block.node_ptr[graph]}",
             graph=graph,
             hint="use absolute or shifted weights",
         )
@@ -166,7 +165,7 @@ def _forest(block: BlockCSR) -> _Forest:
     if not np.isfinite(total).all():
         graph = int(np.searchsorted(graph_ptr, int(np.argmin(np.isfinite(total))), side="right")) - 1
         raise GraphError(
-            f"sep: the sum of weights must be finite, got an overflow in graph {graph}",
+            "sep: the sum of weights must be finite, got an overflow",
             graph=graph,
             hint="scale the edge weights of this graph down",
         )
