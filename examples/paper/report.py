@@ -20,7 +20,7 @@ INTRO = """\
 Each section is one table or figure of the article that describes the library (tgp 1.0.2, on a GPU), run with this library
 on one core of a shared machine without a GPU. The paper's value stands beside ours, both as mean ± standard deviation
 over runs; the difference is counted in the paper's standard deviations. Where the paper trains longer than a processor
-allows, the budget is stated. Seconds per run are wall time while other programs ran. `DATA` is a folder of raw files in
+allows, the budget is stated. Seconds per run are processor time. `DATA` is a folder of raw files in
 the layout of PyTorch Geometric.
 
 This page is put together from `examples/paper/results` by `python examples/paper/report.py`.
