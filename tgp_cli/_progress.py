@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
@@ -13,10 +14,13 @@ from tgp_cli._output import Output, counted, human_bytes, human_count, human_sec
 if TYPE_CHECKING:
     from tgp.pipeline.progress import Step
 
-__all__ = ["Progress"]
+__all__ = ["COMPILING", "Progress"]
 
 LOG_EVERY = 30.0
 """Seconds between lines where stderr is not a terminal."""
+
+COMPILING = "preparing kernels (compiled on first use, then cached)"
+"""The stage of a run that takes a moment, or a minute if there is something to compile."""
 
 
 class Progress:
@@ -27,6 +31,7 @@ class Progress:
         self._bar: Any = None
         self._task: Any = None
         self._stage = ""
+        self._listening = contextlib.ExitStack()
         self._started = self._logged = time.monotonic()
 
     def __enter__(self) -> Progress:
@@ -35,6 +40,7 @@ class Progress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._listening.close()
         if self._bar is not None:
             self._bar.stop()
 
@@ -69,11 +75,34 @@ class Progress:
         self._bar.update(self._task, completed=done, total=total or None, details=details)
 
     def _log(self, stage: str, done: int, total: int, details: str) -> None:
+        if stage == COMPILING != self._stage:
+            self._announce_compilation()
+        self._stage = stage
         now = time.monotonic()
         if now - self._logged >= LOG_EVERY:
             self._logged = now
             spent = human_seconds(now - self._started)
             print(f"{stage}: {details or 'at work'}, {spent} so far", file=sys.stderr, flush=True)
+
+    def _announce_compilation(self) -> None:
+        """Name the stage in the log when the first kernel is about to be compiled; loading kernels is not worth a line."""
+        from numba.core import event
+
+        say = self._output.message
+
+        class First(event.Listener):
+            said = False
+
+            def on_start(self, _: Any) -> None:
+                if not self.said:
+                    self.said = True
+                    with contextlib.suppress(OSError):  # no reason to give up compiling, if nobody reads
+                        say(COMPILING)
+
+            def on_end(self, _: Any) -> None:
+                pass
+
+        self._listening.enter_context(event.install_listener("numba:compile", First()))
 
 
 def _details(step: Step) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tgp_cli._output import Output, counted, human_bytes, human_count, human_ratio, human_seconds
+from tgp_cli._progress import COMPILING
 
 if TYPE_CHECKING:
     from tgp.pipeline.report import BreakEven, RunPlan, Summary
@@ -58,7 +59,7 @@ def show_summary(out: Output, summary: Summary) -> None:
         return
     rate = f", {human_count(summary.graphs_per_second)} graphs/s" if summary.graphs_per_second else ""
     compiled = (
-        f" after {human_seconds(summary.compile_seconds)} of preparing kernels (compiled on first use, then cached)"
+        f" after {human_seconds(summary.compile_seconds)} of {COMPILING}"
         if summary.compile_seconds > 2
         else ""
     )

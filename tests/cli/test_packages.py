@@ -317,7 +317,8 @@ def test_workers_refuse_another_version(site, monkeypatch):
 
 
 def test_other_commands_do_not_notice(site, tmp_path):
-    made = tgp("coarsen", "-d", "molecules:num_graphs=5", "-p", "graclus", "-o", tmp_path / "s", site=site)
+    words = ("-d", "molecules:num_graphs=5", "-p", "graclus", "-q", "-o", tmp_path / "s")
+    made = tgp("coarsen", *words, site=site)
     assert made.returncode == 0 and made.stderr == ""
     manifest = json.loads((tmp_path / "s" / "manifest.json").read_text())
     assert "package" not in manifest["hierarchies"][0]["schedule"][0]

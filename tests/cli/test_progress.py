@@ -1,7 +1,10 @@
 """Progress: a bar on a terminal, rare plain lines in a log, nothing if silent."""
 
+import os
+import subprocess
 import sys
 
+import numba
 import pytest
 
 from tgp.pipeline.progress import Step
@@ -48,12 +51,51 @@ def test_silence(capsys, at_once, options):
     assert capsys.readouterr() == ("", "")
 
 
+def compile_one():
+    numba.njit(lambda x: x + 1)(1)
+
+
+def test_a_log_names_compilation_once_and_only_if_there_is_any(capsys):
+    with _progress.Progress(Output()) as progress:
+        progress(Step("opening the dataset"))
+        progress(Step(_progress.COMPILING))
+        assert capsys.readouterr().err == ""
+        compile_one()
+        compile_one()
+        progress(Step("coarsening", 0, 2))
+        assert capsys.readouterr().err == f"{_progress.COMPILING}\n"
+    compile_one()
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("options", [{"quiet": True}, {"json": True}])
+def test_silence_while_compiling(capsys, options):
+    with _progress.Progress(Output(**options)) as progress:
+        progress(Step(_progress.COMPILING))
+        compile_one()
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.slow
+def test_the_first_run_of_all_says_that_it_compiles(tmp_path):
+    """With a cache of its own, empty at first; the line is there long before the run ends."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    words = [sys.executable, "-m", "tgp_cli.main", "coarsen", "-d", "er:num_graphs=5", "-p", "nopool"]
+    words += ["--workers", "1", "--no-metrics", "-o"]
+    command = [*words, str(tmp_path / "a")]
+    pipe = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "env": environment}
+    with subprocess.Popen(command, **pipe) as first:
+        line = first.stderr.readline()
+        running = first.poll() is None
+        rest = first.communicate()[1]
+    assert (line, running, rest, first.returncode) == (f"{_progress.COMPILING}\n", True, "", 0)
+    second = subprocess.run([*words, str(tmp_path / "b")], **pipe)
+    assert (second.stderr, second.returncode) == ("", 0)
+
+
 def test_a_terminal_gets_a_bar_that_leaves_nothing_behind(tmp_path):
     """A real terminal, as far as the command can tell."""
     pty = pytest.importorskip("pty")
-    import os
-    import subprocess
-
     code = (
         "from tgp_cli._progress import Progress\n"
         "from tgp_cli._output import Output\n"
