@@ -31,7 +31,8 @@ class PooledDataset(Dataset):
     """A store as a dataset: ``dataset[i]`` is a graph with its pooled levels.
 
     ``dataset[i].pooled_data[l]`` is what :class:`~tgp.data.PreCoarsening` would have attached. Through
-    :class:`~tgp.data.PoolDataLoader` whole batches are gathered at once.
+    :class:`~tgp.data.PoolDataLoader` whole batches are gathered at once; PyG's own ``DataLoader`` cannot read these
+    (it ends in "'tupleBatch' object has no attribute 'stores_as'").
 
     Opening reads the manifest only. Files are opened by the process that needs them, when it needs them, so the
     dataset can be pickled, forked and spawned.
