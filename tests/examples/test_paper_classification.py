@@ -29,7 +29,7 @@ def same_random_state():
 
 @pytest.mark.parametrize("name", ["graph_classification", "node_classification"])
 def test_quick_run_and_resume(script, name, tmp_path, monkeypatch):
-    module, common = script(name), ["--quick", "--out", str(tmp_path)]
+    module, common = script(name), ["--quick", "--seeds", "1", "--out", str(tmp_path)]
     first = module.main([*common, "--only", "*/topk/0,*/kmis/0"]).results
     assert len(first) == 2
     whole = module.main(common).results
