@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Any
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from tgp.coarsen.methods import METHODS
 from tgp.datasets.names import FAMILIES, KnownDataset, default_root, find_raw
@@ -56,15 +57,26 @@ def describe_pooler(name: str) -> dict[str, Any]:
 
 
 def _parameters(params: type) -> list[dict[str, Any]]:
-    found = []
+    found, hints = [], get_type_hints(params)
     for field in dataclasses.fields(params):
         default = field.default_factory() if callable(field.default_factory) else field.default
         required = default is dataclasses.MISSING
-        kind = field.type if isinstance(field.type, str) else getattr(field.type, "__name__", str(field.type))
+        kind = _type(hints[field.name])
         found.append(
             {"name": field.name, "default": None if required else default, "required": required, "type": kind}
         )
     return found
+
+
+def _type(hint: Any) -> str:
+    """A type as users write its values: choices instead of the name of a type that lists them."""
+    if hint is NoneType:
+        return "none"
+    if get_origin(hint) is Literal:
+        return ", ".join(map(str, get_args(hint)))
+    if get_origin(hint) in (Union, UnionType):
+        return ", ".join(map(_type, get_args(hint)))
+    return getattr(hint, "__name__", str(hint))
 
 
 def list_datasets(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated
 
 import typer
 
@@ -33,28 +32,8 @@ def command(
         for problem in hidden_offers():
             out.warn(problem)
     else:
-        pooler = _spelt_out(describe_pooler(name))
+        pooler = describe_pooler(name)
         out.result(pooler, lambda: _card(out, pooler))
-
-
-def _spelt_out(pooler: dict) -> dict:
-    """With the types of parameters as users write them: choices instead of the name of a type that lists them."""
-    from tgp.coarsen.methods import METHODS
-
-    if not pooler["precoarsenable"]:
-        return pooler
-    hints = get_type_hints(METHODS[pooler["alias"]].params)
-    return pooler | {"parameters": [p | {"type": _type(hints[p["name"]])} for p in pooler["parameters"]]}
-
-
-def _type(hint: Any) -> str:
-    if hint is NoneType:
-        return "none"
-    if get_origin(hint) is Literal:
-        return ", ".join(map(str, get_args(hint)))
-    if get_origin(hint) in (Union, UnionType):
-        return ", ".join(map(_type, get_args(hint)))
-    return getattr(hint, "__name__", str(hint))
 
 
 MARKS = {True: "yes", False: "", None: "?"}
