@@ -1,7 +1,9 @@
 """A folder to follow a page in: small raw files under the names that pages use, no network, tables restored."""
 
+import importlib.util
 import sys
 import types
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +14,21 @@ from tgp.datasets.builtin import make_builtin
 from tgp.poolers import pooler_map
 
 COLLECTIONS = ("MUTAG", "PROTEINS", "DD", "NCI1", "ENZYMES", "REDDIT-BINARY")
+
+TOOLS = Path(__file__).resolve().parents[2] / "docs" / "_tools"
+
+
+@pytest.fixture(scope="session")
+def tool():
+    """Load one of the scripts that build the pages."""
+
+    def load(name):
+        spec = importlib.util.spec_from_file_location(name, TOOLS / f"{name}.py")
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+    return load
 
 
 def write_collection(root, name, num_graphs):

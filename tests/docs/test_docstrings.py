@@ -1,20 +1,13 @@
 """Docstrings as the pages of the API show them."""
 
-import importlib.util
-from pathlib import Path
-
 import pytest
 
 pytest.importorskip("griffe", reason="needs the docs extra")
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
-def to_markdown():
-    spec = importlib.util.spec_from_file_location("docstrings", ROOT / "docs/_tools/docstrings.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.to_markdown
+def to_markdown(tool):
+    return tool("docstrings").to_markdown
 
 
 def test_parameters_explained_together_get_an_entry_each(to_markdown):

@@ -1,7 +1,6 @@
 """Formulas of docstrings become MathML."""
 
 import ast
-import importlib.util
 import re
 import textwrap
 from pathlib import Path
@@ -15,11 +14,8 @@ BLOCK = re.compile(r"^\.\. math::[ ]*(.*)\n((?:[ ]+.*\n?|[ ]*\n)*)", flags=re.M)
 
 
 @pytest.fixture(scope="module")
-def to_mathml():
-    spec = importlib.util.spec_from_file_location("formulas", ROOT / "docs/_tools/formulas.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.to_mathml
+def to_mathml(tool):
+    return tool("formulas").to_mathml
 
 
 def formulas():
