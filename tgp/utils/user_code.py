@@ -1,0 +1,76 @@
+"""Find code of the user in a module, before a fast path replaces a call to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.modules import module as _torch_module
+
+__all__ = ["has_user_code", "is_overridden"]
+
+_LIBRARIES = frozenset({"torch", "torch_geometric", "tgp"})
+_HOOKS = (
+    "_forward_hooks",
+    "_forward_pre_hooks",
+    "_backward_hooks",
+    "_backward_pre_hooks",
+    "_forward_hooks_with_kwargs",
+)
+
+
+def has_user_code(*modules: nn.Module | None, methods: Iterable[str] = ()) -> bool:
+    """Return True if calling the modules may run code that the library does not know.
+
+    This is the only function that decides whether a fast path may replace calls of stages and layers. A fast
+    path computes the same result from the parameters; it would skip code of the user.
+
+    Args:
+        *modules: Modules whose calls would be skipped, checked with all their submodules. ``None`` is
+            skipped.
+        methods: Names of further methods of the given modules that would be skipped.
+
+    Returns:
+        True if a class comes from outside of torch, PyG and tgp, a method was replaced on a class or an
+        instance, or hooks or parametrizations are registered. Always True while a graph is traced: compilers
+        see plain calls.
+    """
+    if torch.compiler.is_compiling() or _has_global_hooks():
+        return True
+    for module in modules:
+        if module is None:
+            continue
+        if any(is_overridden(module, name) for name in methods):
+            return True
+        if any(_runs_user_code(part) for part in module.modules()):
+            return True
+    return False
+
+
+def is_overridden(owner: Any, method: str) -> bool:
+    """Return True if ``owner.method`` is not the library's own: overridden in a subclass or replaced."""
+    return method in owner.__dict__ or not _from_library(getattr(type(owner), method))
+
+
+def _runs_user_code(module: nn.Module) -> bool:
+    state = module.__dict__
+    if "forward" in state or "parametrizations" in module._modules:
+        return True
+    if any(state.get(name) for name in _HOOKS):
+        return True
+    return not (_from_library(type(module)) and _from_library(type(module).forward))
+
+
+def _from_library(definition: Any) -> bool:
+    return definition.__module__.partition(".")[0] in _LIBRARIES
+
+
+def _has_global_hooks() -> bool:
+    return bool(
+        _torch_module._global_forward_hooks
+        or _torch_module._global_forward_pre_hooks
+        or _torch_module._global_backward_hooks
+        or _torch_module._global_backward_pre_hooks
+    )
