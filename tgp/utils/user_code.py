@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn.modules import module as _torch_module
 
-__all__ = ["has_user_code", "is_overridden"]
+__all__ = ["has_user_code", "is_library_code", "is_overridden"]
 
 _LIBRARIES = frozenset({"torch", "torch_geometric", "tgp"})
 _HOOKS = (
@@ -51,7 +51,7 @@ def has_user_code(*modules: nn.Module | None, methods: Iterable[str] = ()) -> bo
 
 def is_overridden(owner: Any, method: str) -> bool:
     """Return True if ``owner.method`` is not the library's own: overridden in a subclass or replaced."""
-    return method in owner.__dict__ or not _from_library(getattr(type(owner), method))
+    return method in owner.__dict__ or not is_library_code(getattr(type(owner), method))
 
 
 def _runs_user_code(module: nn.Module) -> bool:
@@ -60,10 +60,11 @@ def _runs_user_code(module: nn.Module) -> bool:
         return True
     if any(state.get(name) for name in _HOOKS):
         return True
-    return not (_from_library(type(module)) and _from_library(type(module).forward))
+    return not (is_library_code(type(module)) and is_library_code(type(module).forward))
 
 
-def _from_library(definition: Any) -> bool:
+def is_library_code(definition: Any) -> bool:
+    """Return True if a class or function is defined in torch, PyG or tgp."""
     return definition.__module__.partition(".")[0] in _LIBRARIES
 
 
