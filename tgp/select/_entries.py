@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from tgp.errors import InputError
-from tgp.imports import is_sparsetensor
+from tgp.utils.ops.batching import num_graphs
 
 if TYPE_CHECKING:
     from tgp.select.base_select import SelectOutput
@@ -17,15 +17,16 @@ if TYPE_CHECKING:
 __all__ = [
     "AssignmentError",
     "check_inverse_op",
-    "check_propagation",
     "checked",
     "checked_mask",
-    "first_of_each",
+    "cluster_to_s",
     "from_matrix",
     "is_expressive",
     "matrix",
+    "onehot_mask",
     "onehot_matrix",
     "refuse",
+    "to_nodes",
 ]
 
 Parts = tuple[Tensor | None, Tensor, Tensor | None, int, int]
@@ -37,14 +38,14 @@ class AssignmentError(InputError, AssertionError):
 
 
 def refuse(given: Mapping[str, Any], why: str) -> None:
-    """Complain about arguments that make no sense together with ``s``."""
+    """Raise an error for arguments that make no sense together with ``s``."""
     for name, value in given.items():
         if value is not None:
             raise AssignmentError(f"{name} must be None when {why}", field=name)
 
 
 def check_inverse_op(op: str) -> None:
-    """``transpose`` and ``inverse`` are the ways to invert an assignment."""
+    """Check that ``op`` is ``transpose`` or ``inverse``."""
     if op not in ("transpose", "inverse"):
         raise InputError(f"s_inv_op must be 'transpose' or 'inverse', got {op!r}", field="s_inv_op")
 
@@ -146,13 +147,18 @@ def checked_mask(in_mask: Tensor, so: SelectOutput) -> Tensor:
 
 
 def matrix(
-    rows: Tensor | None, cols: Tensor, weight: Tensor | None, num_nodes: int, num_supernodes: int
+    rows: Tensor | None,
+    cols: Tensor,
+    weight: Tensor | None,
+    num_nodes: int,
+    num_supernodes: int,
+    dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """COO ``[N, K]`` of canonical entries."""
+    """Return the COO matrix ``[N, K]`` of canonical entries; missing weights are ones of ``dtype``."""
     if rows is None:
         rows = torch.arange(num_nodes, device=cols.device)
     if weight is None:
-        weight = torch.ones(cols.numel(), device=cols.device)
+        weight = torch.ones(cols.numel(), dtype=dtype, device=cols.device)
     return torch.sparse_coo_tensor(
         torch.stack([rows, cols]),
         weight,
@@ -162,13 +168,74 @@ def matrix(
     )
 
 
-def onehot_matrix(column: Tensor, k: int) -> Tensor:
-    """Dense ``[N, k]`` with a one in the given column of each row; ``-1`` gives a zero row."""
-    return (column.unsqueeze(1) == torch.arange(k, device=column.device)).float()
+def onehot_matrix(column: Tensor, k: int, dtype: torch.dtype | None = None) -> Tensor:
+    """Return the dense ``[N, k]`` with a one in the given column of each row; ``-1`` gives a zero row."""
+    hits = column.unsqueeze(1) == torch.arange(k, device=column.device)
+    return hits.to(torch.get_default_dtype() if dtype is None else dtype)
+
+
+def onehot_mask(column: Tensor, k: int, batch: Tensor | None, batch_size: int | None) -> Tensor:
+    """Return ``[B, k]``: columns that some node of the graph has. Needs no ``[N, k]`` matrix."""
+    count = num_graphs(batch, batch_size)
+    place = column if batch is None else batch * k + column
+    place = torch.where(column < 0, count * k, place)  # rows without a column share one place behind
+    hits = torch.zeros(count * k + 1, dtype=torch.bool, device=column.device)
+    return hits.index_fill(0, place, True)[:-1].view(count, k)
+
+
+def to_nodes(so: SelectOutput, x: Tensor) -> Tensor:
+    """See :meth:`SelectOutput.to_nodes`."""
+    padded = so.is_dense and so._cluster_index is None and so.s.dim() == 3
+    if not padded:
+        if x.dim() > 0 and x.size(0) == so.num_nodes:
+            return x
+        raise InputError(
+            f"x has the wrong shape: expected {so.num_nodes} rows, because this assignment is not padded, "
+            f"got {list(x.shape)}",
+            field="x",
+        )
+    if x.shape[:2] != so.s.shape[:2]:
+        raise InputError(
+            f"x has the wrong shape: expected {list(so.s.shape[:2])} in front, as in the assignment, "
+            f"got {list(x.shape)}",
+            field="x",
+        )
+    if so._layout is not None:
+        return so._layout.unpad(x)
+    return x.flatten(0, 1) if so.in_mask is None else x[so.in_mask]
+
+
+def cluster_to_s(
+    cluster_index: Tensor,
+    node_index: Tensor | None = None,
+    weight: Tensor | None = None,
+    as_edge_index: bool = False,
+    num_nodes: int | None = None,
+    num_supernodes: int | None = None,
+) -> Tensor | tuple[Tensor, Tensor | None]:
+    """Return the COO matrix ``[N, K]`` with one entry per item of ``cluster_index``; duplicates are summed.
+
+    Args:
+        cluster_index: supernode of each entry.
+        node_index: node of each entry; default ``0, 1, ...``.
+        weight: value of each entry; default ones.
+        as_edge_index: return ``(stack([node_index, cluster_index]), weight)`` as it is instead.
+        num_nodes: ``N``; default the number of entries.
+        num_supernodes: ``K``; default largest id + 1.
+    """
+    if as_edge_index:
+        rows = (
+            node_index
+            if node_index is not None
+            else torch.arange(cluster_index.numel(), device=cluster_index.device)
+        )
+        return torch.stack([rows, cluster_index]), weight
+    entries = checked(cluster_index, node_index, weight, num_nodes, num_supernodes)
+    return matrix(*entries)
 
 
 def is_expressive(so: SelectOutput) -> bool:
-    """Whether all row sums equal one non-zero constant."""
+    """Return True if all row sums equal one non-zero constant."""
     if so.is_sparse:
         if so._node_index is None and so._weight is None:
             return so.num_nodes > 0
@@ -180,25 +247,3 @@ def is_expressive(so: SelectOutput) -> bool:
     if sums.numel() == 0 or bool(sums[0] == 0):
         return False
     return torch.allclose(sums, sums[0].expand_as(sums))
-
-
-def first_of_each(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Distinct values of an ascending vector and where each occurs first."""
-    first = torch.ones_like(rows, dtype=torch.bool)
-    first[1:] = rows[1:] != rows[:-1]
-    return rows[first], first
-
-
-def check_propagation(adj: Any, max_iter: int, batch: Tensor | None, closest: bool) -> Any:
-    """The connectivity to propagate along, or ``None`` for a random spread."""
-    if not closest:
-        if batch is None:
-            raise InputError("batch must be given when closest_node_assignment=False", field="batch")
-        return None
-    if adj is None:
-        raise AssignmentError("adj must be given when closest_node_assignment=True", field="adj")
-    if max_iter <= 0:
-        raise AssignmentError(f"max_iter must be positive, got {max_iter}", field="max_iter")
-    if not isinstance(adj, Tensor) and not is_sparsetensor(adj):
-        raise InputError(f"adj must be a Tensor or a SparseTensor, got {type(adj).__name__}", field="adj")
-    return adj

@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 
 from tgp.select._mapping import map_tensors
+from tgp.select._release import adopt_state
+from tgp.utils.ops.batching import GraphLayout
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -20,7 +22,7 @@ _PARTS = ("_node_index", "_cluster_index", "_weight", "_s", "_s_inv", "batch", "
 
 
 class TensorHolder:
-    """The half of ``SelectOutput`` that treats it as a bag of tensors, with the method names of ``Data``.
+    """Methods of ``SelectOutput`` that move, copy and pickle its tensors, named as those of ``Data``.
 
     Equality and hash are those of the object itself.
     """
@@ -33,7 +35,10 @@ class TensorHolder:
     _given_s_inv: bool
     _dense: bool
     _extra_args: set[str]
+    _dtype: torch.dtype | None
+    _layout: GraphLayout | None
     _link: Any
+    _memo: Any
 
     def _map(self, func: Callable[[Tensor], Tensor]) -> Self:
         """Apply ``func`` in place to every stored tensor."""
@@ -44,6 +49,9 @@ class TensorHolder:
         for name in self._extra_args - {"in_mask"}:
             if hasattr(self, name):
                 setattr(self, name, map_tensors(getattr(self, name), func))
+        if self._layout is not None:
+            self._layout = _moved(self._layout, func)
+        self._memo = None
         return self
 
     def apply(self, func: Callable[[Tensor], Tensor]) -> Self:
@@ -63,8 +71,8 @@ class TensorHolder:
             args, non_blocking = args[:1], args[1]
         device, dtype, other_non_blocking, _ = torch._C._nn._parse_to(*args, **kwargs)
         wait_not = non_blocking or other_non_blocking
-        if dtype is not None and self._weight is None and self.is_sparse:
-            self._weight = self.weight
+        if dtype is not None and dtype.is_floating_point and self._cluster_index is not None:
+            self._dtype = dtype
         return self._map(
             lambda t: t.to(device, dtype if t.is_floating_point() else None, non_blocking=wait_not)
         )
@@ -127,7 +135,7 @@ class TensorHolder:
         out = type(self).__new__(type(self))
         out.__dict__.update(self.__dict__)
         out._extra_args = set(self._extra_args)
-        out._link = None
+        out._link = out._memo = None
         return out
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
@@ -141,9 +149,23 @@ class TensorHolder:
         return out
 
     def __getstate__(self) -> dict[str, Any]:
-        state = {**self.__dict__, "_link": None}
+        state = {**self.__dict__, "_link": None, "_memo": None}
         if self._cluster_index is not None:
             state["_s"] = None
         if not self._given_s_inv:
             state["_s_inv"] = None
         return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if "_dense" in state:
+            self.__dict__.update(state)
+        else:
+            adopt_state(self, state)  # type: ignore[arg-type]
+
+
+def _moved(layout: GraphLayout, func: Callable[[Tensor], Tensor]) -> GraphLayout:
+    """Return a layout of the same graphs whose graph ids went through ``func``."""
+    batch = None if layout.batch is None else func(layout.batch)
+    out = GraphLayout(batch, layout.num_nodes, layout.batch_size)
+    out.max_count = layout.max_count
+    return out

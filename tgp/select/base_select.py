@@ -1,4 +1,4 @@
-"""``SelectOutput``: an assignment of nodes to supernodes; ``Select``: what makes one."""
+"""``SelectOutput``: an assignment of nodes to supernodes. ``Select``: base class of the selectors."""
 
 from __future__ import annotations
 
@@ -9,52 +9,27 @@ import torch
 from torch import Tensor
 
 from tgp.errors import InputError
-from tgp.select import _entries, collate
+from tgp.imports import is_sparsetensor as is_sparsetensor
+from tgp.select import _entries, _spread, collate
+from tgp.select._entries import cluster_to_s
 from tgp.select._moves import TensorHolder
+from tgp.select._release import dataclass_fields
 from tgp.utils.operator import Operator
-from tgp.utils.ops.assign import get_assignments, pseudo_inverse
-from tgp.utils.ops.batching import get_mask_from_dense_s
-from tgp.utils.ops.connectivity import connectivity_to_edge_index
+from tgp.utils.ops.assign import get_assignments as get_assignments
+from tgp.utils.ops.assign import pseudo_inverse
+from tgp.utils.ops.batching import GraphLayout, get_mask_from_dense_s
+from tgp.utils.ops.connectivity import connectivity_to_edge_index as connectivity_to_edge_index
 from tgp.utils.typing import SinvType
 
 __all__ = ["Select", "SelectOutput", "cluster_to_s"]
 
 
-def cluster_to_s(
-    cluster_index: Tensor,
-    node_index: Tensor | None = None,
-    weight: Tensor | None = None,
-    as_edge_index: bool = False,
-    num_nodes: int | None = None,
-    num_supernodes: int | None = None,
-) -> Tensor | tuple[Tensor, Tensor | None]:
-    """The COO matrix ``[N, K]`` with one entry per item of ``cluster_index``; duplicates are summed.
-
-    Args:
-        cluster_index: supernode of each entry.
-        node_index: node of each entry; default ``0, 1, ...``.
-        weight: value of each entry; default ones.
-        as_edge_index: return ``(stack([node_index, cluster_index]), weight)`` as it is instead.
-        num_nodes: ``N``; default the number of entries.
-        num_supernodes: ``K``; default largest id + 1.
-    """
-    if as_edge_index:
-        rows = (
-            node_index
-            if node_index is not None
-            else torch.arange(cluster_index.numel(), device=cluster_index.device)
-        )
-        return torch.stack([rows, cluster_index]), weight
-    entries = _entries.checked(cluster_index, node_index, weight, num_nodes, num_supernodes)
-    return _entries.matrix(*entries)
-
-
 class SelectOutput(TensorHolder):
     r"""An assignment :math:`\mathbf{S}` of ``N`` nodes to ``K`` supernodes.
 
-    A sparse assignment keeps its entries as flat vectors and builds the COO matrix ``s`` only if somebody
-    reads it; so does a one-hot one (:meth:`onehot`) with its dense ``[N, K]``. ``s_inv`` is built on
-    first use, too.
+    A sparse assignment stores its entries as flat vectors and builds the COO matrix ``s`` on first access. A
+    one-hot assignment (:meth:`onehot`) builds its dense ``[N, K]`` matrix in the same way, and both build
+    ``s_inv`` on first access.
 
     Args:
         s: COO ``[N, K]``, or dense ``[N, K]`` / ``[B, N, K]``; ``None`` to build from ``cluster_index``.
@@ -68,8 +43,15 @@ class SelectOutput(TensorHolder):
         batch: ``[N]`` graph ids of the nodes.
         in_mask: ``[B, N]`` real nodes of a dense ``[B, N, K]`` assignment.
         batch_size: number of graphs, where trailing ones may be empty.
-        **extra_args: further attributes that travel along; their names are in ``_extra_args``.
+        **extra_args: further attributes, stored under their names, which are listed in ``_extra_args``.
     """
+
+    __dataclass_fields__ = dataclass_fields()
+
+    # Defaults for objects that older versions pickled.
+    _dtype: torch.dtype | None = None  # of implicit ones; None: the default dtype
+    _layout: GraphLayout | None = None  # graphs of a padded [B, N, K] assignment, for to_nodes
+    _memo: Any = None  # views made by a pooler, valid for this object only
 
     def __init__(
         self,
@@ -145,6 +127,7 @@ class SelectOutput(TensorHolder):
         self.in_mask: Tensor | None = None
         self._parts: collate.Parts | None = None
         self._link: Any = None
+        self._memo = None
         self._extra_args = set(extra_args)
         for name, value in extra_args.items():
             setattr(self, name, value)
@@ -161,16 +144,29 @@ class SelectOutput(TensorHolder):
         s_inv_op: SinvType = "transpose",
         batch: Tensor | None = None,
         batch_size: int | None = None,
+        dtype: torch.dtype | None = None,
         **extra_args: Any,
     ) -> SelectOutput:
-        """A sparse assignment from entries that are known to be right: nothing is checked or sorted.
+        """Return a sparse assignment from valid entries. Nothing is checked or sorted.
 
-        ``node_index`` must ascend without repeats; ``None`` says that every node has one entry.
+        Args:
+            cluster_index: supernode of each entry.
+            num_supernodes: ``K``.
+            node_index: node of each entry, ascending without repeats; ``None``: every node has one entry.
+            num_nodes: ``N``; default the number of entries.
+            weight: value of each entry; default ones.
+            s_inv_op: ``transpose`` or ``inverse``.
+            batch: ``[N]`` graph ids of the nodes.
+            batch_size: number of graphs.
+            dtype: type of the default ones.
+            **extra_args: further attributes.
         """
         self = cls.__new__(cls)
         size = cluster_index.numel() if num_nodes is None else num_nodes
         self._set_parts(node_index, cluster_index, weight, size, num_supernodes)
         self._finish(None, s_inv_op, batch, batch_size, extra_args)
+        if dtype is not None:
+            self._dtype = dtype
         return self
 
     @classmethod
@@ -182,12 +178,15 @@ class SelectOutput(TensorHolder):
         s_inv_op: SinvType = "transpose",
         batch: Tensor | None = None,
         batch_size: int | None = None,
+        dtype: torch.dtype | None = None,
         **extra_args: Any,
     ) -> SelectOutput:
-        """A dense ``[N, k]`` one-hot assignment, kept as one column per node (``-1``: a zero row)."""
+        """Return a dense ``[N, k]`` one-hot assignment, stored as one column per node (``-1``: a zero row)."""
         self = cls.__new__(cls)
         self._set_parts(None, column, None, column.numel(), k, dense=True)
         self._finish(None, s_inv_op, batch, batch_size, extra_args)
+        if dtype is not None:
+            self._dtype = dtype
         return self
 
     @property
@@ -195,9 +194,9 @@ class SelectOutput(TensorHolder):
         """``S``: COO ``[N, K]``, or dense ``[N, K]`` / ``[B, N, K]``."""
         if self._s is None:
             if self._dense:
-                self._s = _entries.onehot_matrix(self._cluster_index, self._num_supernodes)
+                self._s = _entries.onehot_matrix(self._cluster_index, self._num_supernodes, self._dtype)
             else:
-                self._s = _entries.matrix(*self._entries())
+                self._s = _entries.matrix(*self._entries(), dtype=self._dtype)
         return self._s
 
     @s.setter
@@ -206,6 +205,7 @@ class SelectOutput(TensorHolder):
             self._set_parts(None, None, None, value.size(-2), value.size(-1), s=value)
         else:
             self._set_parts(*_entries.from_matrix(value, None, None, None))
+        self._memo = None
         if not self._given_s_inv:
             self._s_inv = None
 
@@ -225,7 +225,7 @@ class SelectOutput(TensorHolder):
         self._given_s_inv = value is not None
 
     def set_s_inv(self, method: SinvType) -> None:
-        """Make ``s_inv`` anew by ``transpose`` or ``inverse``."""
+        """Rebuild ``s_inv`` by ``transpose`` or ``inverse``."""
         _entries.check_inverse_op(method)
         self.s_inv_op = method
         self._s_inv = None
@@ -274,7 +274,8 @@ class SelectOutput(TensorHolder):
         if self._dense:
             return None
         if self._weight is None:
-            return torch.ones(self._cluster_index.numel(), device=self._cluster_index.device)
+            index = self._cluster_index
+            return torch.ones(index.numel(), dtype=self._dtype, device=index.device)
         return self._weight
 
     @property
@@ -314,23 +315,44 @@ class SelectOutput(TensorHolder):
         """``[B, K]`` supernodes with any non-zero entry; ``None`` for a sparse assignment."""
         if not self._dense or (self._s is not None and self._s.dim() not in (2, 3)):
             return None
+        if self._cluster_index is not None:
+            return _entries.onehot_mask(
+                self._cluster_index, self._num_supernodes, self.batch, self.batch_size
+            )
         return get_mask_from_dense_s(self.s, self.batch, self.batch_size)
 
     @property
     def is_expressive(self) -> bool:
-        """All row sums equal one non-zero constant: pooling keeps the power to tell graphs apart."""
+        """All row sums equal one non-zero constant, so pooling keeps the expressive power of the GNN."""
         return _entries.is_expressive(self)
 
     @staticmethod
     def cat(items: Sequence[SelectOutput]) -> SelectOutput:
-        """One assignment over the graphs of all ``items``: block-diagonal, or rows of a dense ``S``."""
+        """Join the assignments of ``items``: block-diagonal, or stacked rows of a dense ``S``."""
         return collate.cat(items)
 
     def split(
         self, node_ptr: Sequence[int] | None = None, super_ptr: Sequence[int] | None = None
     ) -> list[SelectOutput]:
-        """The parts :meth:`cat` joined, or those between the given offsets of nodes and supernodes."""
+        """Return the parts that :meth:`cat` joined, or those between the given offsets."""
         return collate.split(self, node_ptr, super_ptr)
+
+    def to_nodes(self, x: Tensor) -> Tensor:
+        """Return rows of a padded tensor in the order of the input nodes.
+
+        Lifting from a padded assignment gives ``[B, N, F]``. This method removes the padding and restores the
+        order that the nodes had before padding, also if the graph ids were not sorted.
+
+        Args:
+            x: ``[B, N, ...]``, padded in the same way as this assignment; flat rows are returned unchanged.
+
+        Returns:
+            ``[num_nodes, ...]`` with one row per input node.
+
+        Raises:
+            InputError: if the shape of ``x`` does not belong to this assignment.
+        """
+        return _entries.to_nodes(self, x)
 
     def assign_all_nodes(
         self,
@@ -340,7 +362,7 @@ class SelectOutput(TensorHolder):
         batch: Tensor | None = None,
         closest_node_assignment: bool = True,
     ) -> SelectOutput:
-        """A new assignment in which every node belongs to a supernode; numbering is kept.
+        """Return a new assignment in which every node belongs to a supernode; numbering is kept.
 
         Args:
             adj: connectivity; needed for ``closest_node_assignment``.
@@ -349,32 +371,7 @@ class SelectOutput(TensorHolder):
             batch: ``[N]`` graph ids for nodes that nothing reaches; default ``self.batch``.
             closest_node_assignment: propagate along edges; else spread nodes at random.
         """
-        if self._dense:
-            raise InputError("assign_all_nodes needs a sparse assignment, got a dense one", field="s")
-        if self.covers_all:
-            return self
-        batch = self.batch if batch is None else batch
-        edge_index = _entries.check_propagation(adj, max_iter, batch, closest_node_assignment)
-        if weight is not None and weight.numel() != self.num_nodes:
-            raise InputError(
-                f"Weight tensor size ({weight.numel()}) must match the number of nodes ({self.num_nodes})",
-                field="weight",
-            )
-        if edge_index is not None:
-            edge_index, _ = connectivity_to_edge_index(edge_index)
-        rounds = max_iter if closest_node_assignment else 0
-        kept, first = _entries.first_of_each(self.node_index)
-        leader = get_assignments(kept, edge_index, rounds, batch, self.num_nodes)[1]
-        extras = {name: getattr(self, name) for name in self._extra_args - {"in_mask"} if hasattr(self, name)}
-        return SelectOutput.hard(
-            self._cluster_index[first][leader],
-            self.num_supernodes,
-            weight=None if weight is None else weight.reshape(-1),
-            s_inv_op=self.s_inv_op,
-            batch=batch,
-            batch_size=self.batch_size,
-            **extras,
-        )
+        return _spread.assign_all_nodes(self, adj, weight, max_iter, batch, closest_node_assignment)
 
     def __repr__(self) -> str:
         extra = f", extra={self._extra_args}" if self._extra_args else ""
@@ -382,7 +379,7 @@ class SelectOutput(TensorHolder):
 
 
 class Select(Operator):
-    """Base of selectors. ``is_dense`` says whether the assignment is a dense matrix."""
+    """Base class of selectors. ``is_dense`` is True if the assignment is a dense matrix."""
 
     is_dense: bool = False
 
@@ -396,5 +393,5 @@ class Select(Operator):
         num_nodes: int | None = None,
         **kwargs: Any,
     ) -> SelectOutput:
-        """Make an assignment; subclasses implement it."""
+        """Return an assignment; subclasses implement it."""
         raise NotImplementedError(f"{type(self).__name__} must implement forward")

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from tgp.errors import InputError
+from tgp.utils.ops.batching import GraphLayout
 
 if TYPE_CHECKING:
     from tgp.select.base_select import SelectOutput
@@ -135,7 +136,34 @@ def _cat_dense(items: Sequence[SelectOutput]) -> SelectOutput:
     mask = None
     if first.in_mask is not None:
         mask = torch.cat([so.in_mask for so in items])
-    return SelectOutput(s=torch.cat([so.s for so in items]), in_mask=mask)
+    out = SelectOutput(s=torch.cat([so.s for so in items]), in_mask=mask)
+    if all(so._layout is not None for so in items):
+        out._layout = _cat_layouts([so._layout for so in items])
+    return out
+
+
+def _cat_layouts(layouts: Sequence[GraphLayout]) -> GraphLayout:
+    """Return the layout of the graphs of all parts, whose nodes follow one another part by part."""
+    shifts = _offsets([layout.batch_size for layout in layouts])
+    ids = [
+        torch.zeros(layout.num_nodes, dtype=torch.long) if layout.batch is None else layout.batch
+        for layout in layouts
+    ]
+    device = next((part.device for part in ids if part.device.type != "cpu"), ids[0].device)
+    batch = torch.cat([part.to(device) + shift for part, shift in zip(ids, shifts, strict=False)])
+    out = GraphLayout(batch, batch.numel(), shifts[-1])
+    out.max_count = max(layout.max_count for layout in layouts)
+    return out
+
+
+def _layout_part(layout: GraphLayout, rows: slice) -> GraphLayout:
+    """Return the layout of the graphs in ``rows``."""
+    if layout.batch is None:
+        return layout
+    mine = layout.batch[(layout.batch >= rows.start) & (layout.batch < rows.stop)] - rows.start
+    out = GraphLayout(mine, mine.numel(), rows.stop - rows.start)
+    out.max_count = layout.max_count
+    return out
 
 
 def _cat_inverse(items: Sequence[SelectOutput], node_ptr: Sequence[int], super_ptr: Sequence[int]) -> Tensor:
@@ -234,6 +262,7 @@ def part(so: SelectOutput, parts: Parts, i: int) -> SelectOutput:
         counts = so.s.size(0) // (len(parts.node_ptr) - 1)
         rows = slice(i * counts, (i + 1) * counts)
         out = SelectOutput(s=so.s[rows], in_mask=None if so.in_mask is None else so.in_mask[rows])
+        out._layout = None if so._layout is None else _layout_part(so._layout, rows)
     else:
         out = SelectOutput(s=so.s[low:high])
     out.s_inv_op = so.s_inv_op

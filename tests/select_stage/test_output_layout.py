@@ -1,0 +1,102 @@
+"""SelectOutput: rows of padded results in node order, masks without matrices, dtypes, copies."""
+
+import copy
+import dataclasses
+import pickle
+
+import pytest
+import torch
+
+from tgp.select import SelectOutput
+from tgp.utils.ops.batching import GraphLayout
+
+UNSORTED = torch.tensor([1, 0, 2, 1, 0, 2, 2])
+
+
+def padded(batch=UNSORTED, layout=True):
+    graphs = GraphLayout(batch, batch.numel())
+    so = SelectOutput(s=graphs.pad(torch.rand(batch.numel(), 2)), in_mask=graphs.mask())
+    if layout:
+        so._layout = graphs
+    return so, graphs
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda so: so,
+        copy.copy,
+        copy.deepcopy,
+        lambda so: so.clone(),
+        lambda so: so.detach(),
+        lambda so: so.to(torch.float64),
+        lambda so: pickle.loads(pickle.dumps(so)),
+    ],
+)
+def test_to_nodes_restores_the_order_of_unsorted_graphs(change):
+    so, graphs = padded()
+    rows = torch.arange(14.0).view(7, 2)
+    assert change(so).to_nodes(graphs.pad(rows)).equal(rows)
+
+
+def test_to_nodes_uses_the_mask_of_sorted_graphs_and_flat_rows_pass():
+    so, graphs = padded(UNSORTED.sort().values, layout=False)
+    rows = torch.rand(7, 3)
+    assert so.to_nodes(graphs.pad(rows)).equal(rows)
+    flat = SelectOutput(cluster_index=torch.tensor([0, 0, 1]))
+    assert flat.to_nodes(rows[:3]).equal(rows[:3])
+    assert SelectOutput(s=torch.rand(2, 3, 2)).to_nodes(torch.ones(2, 3, 4)).shape == (6, 4)
+
+
+def test_to_nodes_refuses_other_shapes():
+    with pytest.raises(ValueError, match="wrong shape"):
+        padded()[0].to_nodes(torch.rand(7, 2))
+    with pytest.raises(ValueError, match="wrong shape"):
+        SelectOutput(cluster_index=torch.tensor([0, 0, 1])).to_nodes(torch.rand(1, 3, 2))
+
+
+def test_joined_and_split_assignments_keep_the_node_order():
+    first, graphs = padded()
+    second, others = padded(torch.tensor([1, 1, 0, 1]))
+    rows, more = torch.rand(7, 2), torch.rand(4, 2)
+    joined = SelectOutput.cat([first, second])
+    x = torch.cat([graphs.pad(rows), others.pad(more)])
+    assert joined.to_nodes(x).equal(torch.cat([rows, more]))
+    parts = SelectOutput.cat([first, first]).split()
+    assert parts[1].to_nodes(graphs.pad(rows)).equal(rows)
+
+
+@pytest.mark.parametrize("batch", [None, torch.tensor([2, 0, 2, 0])])
+def test_out_mask_of_a_onehot_assignment_needs_no_matrix(batch, monkeypatch):
+    so = SelectOutput.onehot(
+        torch.tensor([1, 0, -1, 2]), 4, batch=batch, batch_size=None if batch is None else 4
+    )
+    mask = so.out_mask
+    assert so._s is None
+    assert mask.equal(SelectOutput(s=so.s, batch=batch, batch_size=so.batch_size).out_mask)
+
+
+def test_implicit_ones_have_the_dtype_that_was_asked_for():
+    wide = SelectOutput.hard(torch.tensor([0, 0, 1]), 2, dtype=torch.float64)
+    assert wide.s.dtype == wide.weight.dtype == torch.float64
+    assert pickle.loads(pickle.dumps(wide)).s.dtype == torch.float64
+    assert SelectOutput.onehot(torch.tensor([0, 1]), 2, dtype=torch.float64).s.dtype == torch.float64
+    late = SelectOutput.onehot(torch.tensor([0, 1]), 2).to(torch.float64)
+    assert late.s.dtype == torch.float64
+
+
+def test_private_results_of_a_pooler_stay_behind():
+    so = SelectOutput(cluster_index=torch.tensor([0, 0, 1]))
+    so._memo, so._link = object(), object()
+    for other in (copy.copy(so), so.clone(), copy.deepcopy(so), pickle.loads(pickle.dumps(so))):
+        assert other._memo is None and other._link is None
+    so.to("cpu")
+    assert so._memo is None
+
+
+def test_it_is_a_dataclass():
+    so = SelectOutput(cluster_index=torch.tensor([0, 0, 1]), batch=torch.tensor([0, 0, 0]))
+    assert dataclasses.is_dataclass(so)
+    assert [f.name for f in dataclasses.fields(so)][:2] == ["s", "s_inv"]
+    other = dataclasses.replace(so, batch=torch.tensor([0, 0, 1]))
+    assert other.batch.tolist() == [0, 0, 1] and other.s.to_dense().equal(so.s.to_dense())
