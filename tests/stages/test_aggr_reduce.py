@@ -244,3 +244,24 @@ def test_building_by_name_warns_of_nothing():
         warnings.simplefilter("error")
         for alias in AGGREGATIONS:
             build(alias)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_aggregated_in_float32(dtype):
+    x = torch.ones(3000, 1, dtype=dtype)
+    pooled = GlobalReduce("sum")(x, torch.zeros(3000, dtype=torch.long))
+    assert pooled.dtype == dtype and pooled.item() == torch.tensor(3000.0).to(dtype).item()
+    so = SelectOutput(cluster_index=torch.zeros(3000, dtype=torch.long), num_supernodes=1)
+    pooled, _ = AggrReduce(get_aggr("sum"))(x, so)
+    assert pooled.dtype == dtype and pooled.item() == torch.tensor(3000.0).to(dtype).item()
+    assert GlobalReduce("sum")(x.double()).dtype == torch.float64
+
+
+@pytest.mark.parametrize("name", ["sum", "mean", "max", "std", "lstm"])
+def test_padded_readout_without_reading_values(name, monkeypatch):
+    torch.manual_seed(0)
+    reduce = GlobalReduce(name, **({"in_channels": 2} if name == "lstm" else {}))
+    x, mask = torch.rand(3, 4, 2), torch.tensor([[1, 1, 1, 1], [0, 1, 0, 1], [1, 0, 0, 0]]).bool()
+    expected = reduce(x, mask=mask)
+    monkeypatch.setattr("tgp.reduce.global_reduce.on_host", lambda *tensors: False)
+    torch.testing.assert_close(reduce(x, mask=mask), expected)

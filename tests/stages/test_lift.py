@@ -107,3 +107,29 @@ def test_single_graph_forms_and_errors():
     assert repr(BaseLift()) == "BaseLift(matrix_op=precomputed, reduce_op=sum)"
     with pytest.raises(NotImplementedError):
         Lift()(x, so)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_keeps_its_type_and_sums_in_float32(dtype):
+    entries = torch.stack([torch.zeros(3000, dtype=torch.long), torch.arange(3000)])
+    s = torch.sparse_coo_tensor(entries, torch.ones(3000), (1, 3000), check_invariants=True)
+    lifted = BaseLift()(torch.ones(3000, 1, dtype=dtype), SelectOutput(s=s))
+    assert lifted.dtype == dtype and lifted.item() == torch.tensor(3000.0).to(dtype).item()
+    hard = SelectOutput(cluster_index=torch.zeros(3000, dtype=torch.long), weight=torch.ones(3000))
+    for op in ("transpose", "inverse"):
+        lifted = BaseLift(op)(torch.ones(1, 1, dtype=dtype), hard)
+        assert lifted.dtype == dtype
+    torch.testing.assert_close(lifted, torch.full((3000, 1), 1 / 3000, dtype=dtype))
+    assert BaseLift()(torch.ones(1, 1, dtype=torch.float64), hard).dtype == torch.float64
+
+
+def test_padded_features_return_to_the_order_of_the_nodes():
+    from tgp.utils.ops.batching import GraphLayout
+
+    s, x_pool, batch = torch.rand(5, 2), torch.rand(4, 3), torch.tensor([0, 0, 1, 1, 1])
+    expected = BaseLift()(x_pool, SelectOutput(s=s, batch=batch), batch_pooled=torch.tensor([0, 0, 1, 1]))
+    layout = GraphLayout(batch, 5)
+    padded = SelectOutput(s=layout.pad(s), in_mask=layout.pad(torch.ones(5, 1))[..., 0] > 0, batch=batch)
+    lifted = BaseLift()(x_pool.view(2, 2, 3), padded)
+    assert lifted.shape == (2, 3, 3)
+    torch.testing.assert_close(padded.to_nodes(lifted), expected)

@@ -2,11 +2,25 @@
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from tgp.reduce import BaseReduce, Reduce
+from tgp.lift import EigenPoolLift
+from tgp.reduce import BaseReduce, EigenPoolReduce, Reduce, base_reduce
 from tgp.select import SelectOutput
 
 BATCH = torch.tensor([1, 0, 1, 3, 0])
+
+
+class NoReading(TorchDispatchMode):
+    """Fail on operations that would synchronize an accelerator with the host."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        assert func.overloadpacket not in (
+            torch.ops.aten._local_scalar_dense,
+            torch.ops.aten.nonzero,
+            torch.ops.aten.is_nonzero,
+        ), func
+        return func(*args, **(kwargs or {}))
 
 
 def per_graph(s, x, batch, size):
@@ -77,3 +91,47 @@ def test_gradients_reach_features_and_weights():
     )
     with pytest.raises(NotImplementedError):
         Reduce()(x, None)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("weight", [None, torch.ones(3000)])
+def test_half_precision_is_summed_in_float32(dtype, weight):
+    so = SelectOutput(cluster_index=torch.arange(3000) % 2, num_supernodes=2, weight=weight)
+    pooled, _ = BaseReduce()(torch.ones(3000, 1, dtype=dtype), so)
+    assert pooled.dtype == dtype and pooled.flatten().tolist() == [torch.tensor(1500.0).to(dtype).item()] * 2
+    x = torch.ones(3000, 1, dtype=torch.float64)
+    assert BaseReduce()(x, so)[0].dtype == torch.float64
+
+
+def test_half_precision_of_eigen_modes_is_summed_in_float32():
+    so = SelectOutput(s=torch.ones(3000, 1), theta=torch.ones(3000, 1).to_sparse_coo())
+    pooled, _ = EigenPoolReduce()(torch.ones(3000, 1, dtype=torch.bfloat16), so)
+    assert pooled.dtype == torch.bfloat16 and pooled.item() == torch.tensor(3000.0).bfloat16().item()
+    lifted = EigenPoolLift()(pooled, so)
+    assert lifted.dtype == torch.bfloat16 and lifted.shape == (3000, 1)
+
+
+@pytest.mark.parametrize("cluster", [[0, 0, 3, 3], [1, 1, 2, 2], [4, 4, 4, 4]])
+def test_batch_of_supernodes_without_reading_values(cluster, monkeypatch):
+    so = SelectOutput(cluster_index=torch.tensor(cluster), num_supernodes=5)
+    batch = torch.tensor([0, 0, 1, 1] if len(set(cluster)) > 1 else [2, 2, 2, 2])
+    expected = Reduce.reduce_batch(so, batch)
+    monkeypatch.setattr(base_reduce, "on_host", lambda *tensors: False)
+    with NoReading():
+        found = Reduce.reduce_batch(so, batch)
+    assert found.tolist() == expected.tolist()
+    none = SelectOutput(cluster_index=torch.zeros(0, dtype=torch.long), num_nodes=0, num_supernodes=3)
+    assert Reduce.reduce_batch(none, torch.zeros(0, dtype=torch.long)).tolist() == [0, 0, 0]
+    empty = SelectOutput(cluster_index=torch.zeros(0, dtype=torch.long), num_nodes=0, num_supernodes=0)
+    assert Reduce.reduce_batch(empty, torch.zeros(0, dtype=torch.long)).numel() == 0
+
+
+def test_a_sparse_reduction_compiles_without_graph_breaks():
+    so = SelectOutput(cluster_index=torch.tensor([0, 0, 2]), num_supernodes=4, weight=torch.rand(3))
+    so.cluster_index, so.is_sparse  # noqa: B018
+    x, batch = torch.rand(3, 2), torch.tensor([0, 0, 1])
+    expected = BaseReduce()(x, so, batch=batch)
+    reduce = BaseReduce()
+    found = torch.compile(lambda x: reduce(x, so, batch=batch), backend="eager", fullgraph=True)(x)
+    for new, old in zip(found, expected, strict=True):
+        torch.testing.assert_close(new, old)

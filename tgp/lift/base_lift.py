@@ -9,13 +9,15 @@ from torch import Tensor
 
 from tgp.errors import InputError
 from tgp.select.base_select import SelectOutput
+from tgp.utils.host import on_host
 from tgp.utils.operator import Operator
 from tgp.utils.ops.assign import pseudo_inverse
-from tgp.utils.ops.batching import GraphLayout, expand_compacted_rows, num_graphs
+from tgp.utils.ops.batching import GraphLayout, expand_compacted_rows
 from tgp.utils.typing import LiftType, ReduceType
 
 __all__ = ["BaseLift", "Lift"]
 
+HALF = (torch.float16, torch.bfloat16)
 _SCATTER = {"mean": "mean", "min": "amin", "max": "amax", "mul": "prod"}
 
 
@@ -27,7 +29,7 @@ class Lift(Operator):
     """Base of lifters: ``forward(x_pool, so)`` returns features of nodes."""
 
     def forward(self, x_pool: Tensor, so: SelectOutput, **kwargs: Any) -> Tensor:
-        """Lift ``x_pool``; subclasses implement it."""
+        """Lift ``x_pool``. Subclasses implement this method."""
         raise NotImplementedError(f"{type(self).__name__} must implement forward")
 
 
@@ -67,7 +69,8 @@ class BaseLift(Lift):
             batch_size: number of graphs.
 
         Returns:
-            ``[N, F]``, or ``[B, N, F]`` for a batched dense assignment.
+            ``[N, F]`` in the order of the nodes, or padded ``[B, N, F]`` for a batched dense assignment.
+            ``so.to_nodes(lifted)`` brings padded features back to the order of the nodes.
         """
         if so is None:
             raise _NoAssignment("a SelectOutput is needed to lift, got None", field="so")
@@ -102,11 +105,18 @@ class BaseLift(Lift):
             raise InputError(f"x_pool must have shape [K, F], got {list(x_pool.shape)}", field="x_pool")
         rows, cols, values = self._entries(so)
         lifted = x_pool.index_select(0, cols)
+        half = lifted.dtype in HALF
+        if half:
+            lifted = lifted.float()
         if values is not None:
             lifted = lifted * values.unsqueeze(-1)
-        if rows is None:
-            return lifted
-        out = lifted.new_zeros((so.num_nodes, x_pool.size(1)))
+        if rows is not None:
+            lifted = self._collect(lifted, rows, so)
+        return lifted.to(x_pool.dtype) if half else lifted
+
+    def _collect(self, lifted: Tensor, rows: Tensor, so: SelectOutput) -> Tensor:
+        """Combine the entries of each node; nodes without entry get 0."""
+        out = lifted.new_zeros((so.num_nodes, lifted.size(1)))
         if self.reduce_op in ("sum", "add") or so.cluster is not None:
             return out.index_add(0, rows, lifted)
         if self.reduce_op not in _SCATTER:
@@ -118,18 +128,19 @@ class BaseLift(Lift):
         return out.scatter_reduce(0, place, lifted, _SCATTER[self.reduce_op], include_self=False)
 
     def _entries(self, so: SelectOutput) -> tuple[Tensor | None, Tensor, Tensor | None]:
-        """Nodes (``None``: entry i is node i), supernodes and values (``None``: ones) of the lift matrix."""
+        """Return nodes (``None``: entry i is node i), supernodes and values (``None``: ones) of the lift matrix."""
         op = so.s_inv_op if self.matrix_op == "precomputed" else self.matrix_op
         if self.matrix_op == "precomputed" and so._given_s_inv:
-            cols, rows = so.s_inv.to_sparse_coo().coalesce().indices()
-            return rows, cols, so.s_inv.to_sparse_coo().coalesce().values()
+            inverse = so.s_inv.to_sparse_coo().coalesce()
+            cols, rows = inverse.indices()
+            return rows, cols, inverse.values()
         if op == "transpose":
             return so._node_index, so.cluster_index, so._weight
         if so.cluster is None:
             inverse = pseudo_inverse(so.s).coalesce()
             cols, rows = inverse.indices()
             return rows, cols, inverse.values()
-        weight = so.weight
+        weight = so.weight.float() if so.weight.dtype in HALF else so.weight
         norm = weight.new_zeros(so.num_supernodes).index_add(0, so.cluster_index, weight * weight)
         norm = torch.where(norm == 0, torch.ones_like(norm), norm)
         return so._node_index, so.cluster_index, weight / norm[so.cluster_index]
@@ -140,7 +151,7 @@ class _NoAssignment(InputError, AttributeError):
 
 
 def _blocks_of_batch(x_pool: Tensor, so: SelectOutput, matrix: Tensor) -> Tensor:
-    """``[B, K, F]`` of padded, flat or compacted pooled features."""
+    """Return padded, flat or compacted pooled features as ``[B, K, F]``."""
     if x_pool.dim() == 3:
         return x_pool
     graphs, k = matrix.size(0), matrix.size(2)
@@ -177,11 +188,17 @@ def _block_order(batch_pooled: Tensor, rows: int, graphs: int, k: int) -> Tensor
             f"batch_pooled has an unexpected length: expected {rows}, got {batch_pooled.numel()}",
             field="batch_pooled",
         )
+    if on_host(batch_pooled):
+        check_blocks(batch_pooled, graphs, k)
+    return batch_pooled.argsort(stable=True)
+
+
+def check_blocks(batch_pooled: Tensor, graphs: int, k: int) -> None:
+    """Check that ``batch_pooled`` names each of ``graphs`` graphs ``k`` times."""
     counts = torch.bincount(batch_pooled, minlength=graphs)
-    if num_graphs(batch_pooled) > graphs or bool((counts != k).any()):
+    if counts.numel() > graphs or bool((counts != k).any()):
         raise InputError(
             f"Inconsistent per-graph blocks: expected {k} supernodes in each of {graphs} graphs, "
             f"got {counts.tolist()[:8]}",
             field="batch_pooled",
         )
-    return batch_pooled.argsort(stable=True)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from tgp.errors import InputError
-from tgp.lift.base_lift import Lift
+from tgp.lift.base_lift import HALF, Lift, check_blocks
 from tgp.select._theta import MissingThetaError, Modes, modes_of_assignment
 from tgp.select.base_select import SelectOutput
+from tgp.utils.host import on_host
 from tgp.utils.typing import ReduceType
 
 __all__ = ["EigenPoolLift"]
@@ -62,14 +62,17 @@ class EigenPoolLift(Lift):
         batch = so.batch if batch is None else batch
         batch_size = so.batch_size if batch_size is None else batch_size
         modes = modes_of_assignment(so, batch, batch_size)
-        return modes.lift(_coefficients(x_pool, modes, batch_pooled))
+        coefficients = _coefficients(x_pool, modes, batch_pooled)
+        if coefficients.dtype in HALF:
+            return modes.lift(coefficients.float()).to(coefficients.dtype)
+        return modes.lift(coefficients)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(num_modes={self.num_modes})"
 
 
 def _coefficients(x_pool: Tensor, modes: Modes, batch_pooled: Tensor | None) -> Tensor:
-    """``[B, K, H, F]`` of pooled features in any accepted shape."""
+    """Return pooled features of any accepted shape as ``[B, K, H, F]``."""
     graphs, k = modes.num_graphs, modes.k
     x = x_pool if x_pool.is_floating_point() else x_pool.float()
     if x.dim() == 3:
@@ -81,13 +84,13 @@ def _coefficients(x_pool: Tensor, modes: Modes, batch_pooled: Tensor | None) -> 
             field="x_pool",
         )
     if batch_pooled is not None and x.size(0) == graphs * k:
-        if batch_pooled.numel() != x.size(0) or bool(
-            (torch.bincount(batch_pooled, minlength=graphs) != k).any()
-        ):
+        if batch_pooled.numel() != x.size(0):
             raise InputError(
-                f"Inconsistent per-graph blocks: batch_pooled must name each of {graphs} graphs {k} times",
+                f"batch_pooled has an unexpected length: expected {x.size(0)}, got {batch_pooled.numel()}",
                 field="batch_pooled",
             )
+        if on_host(batch_pooled):
+            check_blocks(batch_pooled, graphs, k)
         x = x[batch_pooled.argsort(stable=True)]
     x = x.view(-1, k, modes.num_modes, x.size(1) // modes.num_modes)
     return x.expand(graphs, -1, -1, -1)

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch_geometric.nn.aggr import Aggregation
 
 from tgp.errors import InputError
-from tgp.reduce.base_reduce import Reduce
+from tgp.reduce.base_reduce import Reduce, accumulation_dtype
 from tgp.reduce.get_aggr import is_pyg_aggregation
 from tgp.select.base_select import SelectOutput
 
@@ -20,8 +20,8 @@ class AggrReduce(Reduce):
     r"""Pool the features of each supernode with a PyG aggregation instead of the sum.
 
     Rows are multiplied by their assignment weight, sorted by supernode (stable, so that sequence
-    models such as LSTM see nodes in ascending order) and handed to ``aggr``. Without an assignment
-    it is a readout over whole graphs.
+    models such as LSTM see nodes in ascending order) and passed to ``aggr``. Without an assignment
+    it is a readout over whole graphs. Half-precision rows are aggregated in float32.
 
     Args:
         aggr: an instance, e.g. ``get_aggr("lstm", in_channels=64)``.
@@ -34,6 +34,7 @@ class AggrReduce(Reduce):
         self.aggr = aggr
 
     def reset_parameters(self) -> None:
+        """Reset all learnable parameters of the aggregation."""
         self.aggr.reset_parameters()
 
     def forward(
@@ -69,8 +70,7 @@ class AggrReduce(Reduce):
         weight = so.weight
         if weight is not None:
             rows = rows * weight[order].to(rows.dtype).view(-1, *[1] * (rows.dim() - 1))
-        x_pool = self.aggr(rows, index=cluster, dim_size=so.num_supernodes, dim=0)
-        return x_pool, self.reduce_batch(so, batch)
+        return self._call_aggr(rows, cluster, so.num_supernodes), self.reduce_batch(so, batch)
 
     def _readout(self, x: Tensor, batch: Tensor | None, size: int | None) -> tuple[Tensor, Tensor | None]:
         if x.dim() == 3:
@@ -89,8 +89,14 @@ class AggrReduce(Reduce):
         return self._aggregate(x[order], index, size)
 
     def _aggregate(self, rows: Tensor, index: Tensor, groups: int) -> tuple[Tensor, Tensor]:
-        pooled = self.aggr(rows, index=index, dim_size=groups, dim=0)
-        return pooled, torch.arange(groups, device=rows.device)
+        return self._call_aggr(rows, index, groups), torch.arange(groups, device=rows.device)
+
+    def _call_aggr(self, rows: Tensor, index: Tensor, groups: int) -> Tensor:
+        """Aggregate in float32 if the rows are of half precision, unless the layers of ``aggr`` are, too."""
+        wide = accumulation_dtype(rows.dtype)
+        if wide is rows.dtype or any(p.dtype is rows.dtype for p in self.aggr.parameters()):
+            return self.aggr(rows, index=index, dim_size=groups, dim=0)
+        return self.aggr(rows.to(wide), index=index, dim_size=groups, dim=0).to(rows.dtype)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(aggr={self.aggr})"

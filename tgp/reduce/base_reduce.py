@@ -9,10 +9,21 @@ from torch import Tensor
 
 from tgp.errors import InputError
 from tgp.select.base_select import SelectOutput
+from tgp.utils.host import on_host
 from tgp.utils.operator import Operator
 from tgp.utils.ops.batching import GraphLayout, build_pooled_batch, num_graphs
 
-__all__ = ["BaseReduce", "Reduce"]
+__all__ = ["BaseReduce", "Reduce", "accumulation_dtype"]
+
+_HALF = (torch.float16, torch.bfloat16)
+
+
+def accumulation_dtype(dtype: torch.dtype) -> torch.dtype:
+    """Return the type in which values of ``dtype`` are summed: float32 for half precision, else ``dtype``.
+
+    A running sum in bfloat16 stops growing near 256.
+    """
+    return torch.float32 if dtype in _HALF else dtype
 
 
 class Reduce(Operator):
@@ -22,11 +33,16 @@ class Reduce(Operator):
     def reduce_batch(
         select_output: SelectOutput, batch: Tensor | None, batch_size: int | None = None
     ) -> Tensor | None:
-        """Graph ids of the supernodes; ``None`` without ``batch``.
+        """Return the graph ids of the supernodes, or ``None`` without ``batch``.
 
-        A supernode of a sparse assignment has the graph of its nodes; an empty one that of the nearest
-        non-empty supernode before it (behind it, for the first ones). A dense assignment has ``K``
-        supernodes per graph.
+        A supernode of a sparse assignment belongs to the graph of its nodes. An empty supernode belongs to the
+        graph of the nearest non-empty one before it, or after it for the first ones. A dense assignment has
+        ``K`` supernodes per graph.
+
+        Args:
+            select_output: Assignment.
+            batch: ``[N]`` graph ids of the nodes.
+            batch_size: Number of graphs; default largest id + 1.
         """
         so = select_output
         if batch is None:
@@ -37,28 +53,38 @@ class Reduce(Operator):
         source = batch if so._node_index is None else batch[so._node_index]
         out = torch.full((so.num_supernodes,), -1, dtype=batch.dtype, device=batch.device)
         out[so.cluster_index] = source
-        empty = out < 0
-        return _fill_from_neighbour(out, empty) if bool(empty.any()) else out
+        # Reading a value would synchronize an accelerator, so there every supernode takes the general path.
+        if on_host(out) and not bool((out < 0).any()):
+            return out
+        return _fill_from_neighbour(out)
 
     def forward(
         self, x: Tensor, so: SelectOutput, *, batch: Tensor | None = None, **kwargs: Any
     ) -> tuple[Tensor, Tensor | None]:
-        """Pool ``x``; subclasses implement it."""
+        """Pool ``x``. Subclasses implement this method."""
         raise NotImplementedError(f"{type(self).__name__} must implement forward")
 
 
-def _fill_from_neighbour(ids: Tensor, empty: Tensor) -> Tensor:
-    if bool(empty.all()):
-        return torch.zeros_like(ids)
+def _fill_from_neighbour(ids: Tensor) -> Tensor:
+    """Replace negative ids by the id before them, or by the first valid one; all are 0 if none is valid."""
+    if ids.numel() == 0:
+        return ids
+    valid = ids >= 0
     place = torch.arange(ids.numel(), device=ids.device)
-    before = torch.where(empty, torch.zeros_like(place), place).cummax(0).values
-    before = torch.where(empty[before], (~empty).int().argmax(), before)
-    return ids[before]
+    source = torch.where(valid, place, 0).cummax(0).values
+    source = torch.where(valid[source], source, valid.int().argmax())
+    return ids[source].clamp(min=0)
 
 
 class BaseReduce(Reduce):
     r"""Sum of the features of each supernode's nodes, weighted by the assignment:
-    :math:`\mathbf{X}' = \mathbf{S}^\top \mathbf{X}`."""
+    :math:`\mathbf{X}' = \mathbf{S}^\top \mathbf{X}`.
+
+    Half-precision features are summed in float32 and returned in their own type.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
 
     def forward(
         self,
@@ -111,7 +137,11 @@ class BaseReduce(Reduce):
     def _sparse(x: Tensor, so: SelectOutput) -> Tensor:
         x = x.unsqueeze(-1) if x.dim() == 1 else x
         rows = x if so._node_index is None else x.index_select(0, so._node_index)
+        half = x.dtype in _HALF
+        if half:
+            rows = rows.float()
         if so._weight is not None:
             rows = rows * so._weight.unsqueeze(-1)
         out = rows.new_zeros((so.num_supernodes, *rows.shape[1:]))
-        return out.index_add(0, so.cluster_index, rows)
+        out = out.index_add(0, so.cluster_index, rows)
+        return out.to(x.dtype) if half else out

@@ -11,6 +11,7 @@ from torch_geometric.nn.aggr import Aggregation
 from tgp.errors import InputError
 from tgp.reduce.aggr_reduce import AggrReduce
 from tgp.reduce.get_aggr import resolve_reduce_op
+from tgp.utils.host import on_host
 
 __all__ = ["GlobalReduce"]
 
@@ -52,4 +53,9 @@ class GlobalReduce(AggrReduce):
             )
         valid = mask.bool()
         graph = torch.arange(x.size(0), device=x.device).unsqueeze(1).expand(valid.shape)
-        return self._aggregate(x[valid], graph[valid], x.size(0))[0]
+        if on_host(valid):
+            return self._aggregate(x[valid], graph[valid], x.size(0))[0]
+        # Boolean indexing synchronizes: padding goes into one more group, which is dropped.
+        groups = x.size(0)
+        index, order = torch.sort(torch.where(valid, graph, groups).flatten(), stable=True)
+        return self._aggregate(x.flatten(0, 1)[order], index, groups + 1)[0][:groups]
