@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch_geometric.nn import aggr
 from torch_geometric.nn.aggr import Aggregation
 
 from tgp.errors import InputError
@@ -14,6 +15,16 @@ from tgp.reduce.get_aggr import resolve_reduce_op
 from tgp.utils.host import on_host
 
 __all__ = ["GlobalReduce"]
+
+_SCATTERED = (
+    aggr.SumAggregation,
+    aggr.MeanAggregation,
+    aggr.MaxAggregation,
+    aggr.MinAggregation,
+    aggr.VarAggregation,
+    aggr.StdAggregation,
+)
+"""Aggregations whose result for a group does not depend on the sizes of the other groups."""
 
 
 class GlobalReduce(AggrReduce):
@@ -53,7 +64,7 @@ class GlobalReduce(AggrReduce):
             )
         valid = mask.bool()
         graph = torch.arange(x.size(0), device=x.device).unsqueeze(1).expand(valid.shape)
-        if on_host(valid):
+        if on_host(valid) or type(self.aggr) not in _SCATTERED:
             return self._aggregate(x[valid], graph[valid], x.size(0))[0]
         # Boolean indexing synchronizes: padding goes into one more group, which is dropped.
         groups = x.size(0)
