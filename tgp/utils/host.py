@@ -22,12 +22,13 @@ def on_host(*tensors: Tensor | None) -> bool:
         False under ``torch.compile`` and ``torch.export``, inside ``torch.func`` transforms, and for tensors
         on accelerators, fake tensors, meta tensors and tensor subclasses.
     """
-    if torch.compiler.is_compiling():
+    # Inside a transform even plain tensors count: a custom Function fails there whatever its arguments are.
+    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
         return False
-    return all(tensor is None or _is_plain(tensor) for tensor in tensors)
-
-
-def _is_plain(tensor: Tensor) -> bool:
-    if type(tensor) is not Tensor and type(tensor) is not torch.nn.Parameter:
-        return False
-    return tensor.device.type == "cpu" and not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+    for tensor in tensors:
+        if tensor is None:
+            continue
+        kind = type(tensor)
+        if not tensor.is_cpu or (kind is not Tensor and kind is not torch.nn.Parameter):
+            return False
+    return True

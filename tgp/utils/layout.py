@@ -6,33 +6,28 @@ shapes, so a formula over a view is written once:
 
 >>> def mincut(view):
 ...     return -view.quad() / (view.degree_quad() + 1e-8)  # [B]
+
+Views compute in float32 or wider, also for half-precision assignments and under autocast.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from functools import cached_property
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from tgp.errors import InputError
+from tgp.utils.host import on_host
+from tgp.utils.lazy_attribute import lazy_attribute
 from tgp.utils.ops.adjacency import rank3_trace, weighted_degree
 from tgp.utils.ops.batching import GraphLayout
 from tgp.utils.ops.connectivity import check_and_filter_edge_weights
+from tgp.utils.ops.entries import EdgeEntries, mark_merged_entries, merge_entries
 from tgp.utils.ops.products import EdgeMatrix
+from tgp.utils.precision import matmul, widen
 
 __all__ = ["DenseView", "EdgeEntries", "LayoutView", "SegmentView"]
-
-
-class EdgeEntries(NamedTuple):
-    """Edges as flat vectors: positions of both ends in :meth:`LayoutView.rows`, weights and graph ids."""
-
-    source: Tensor
-    target: Tensor
-    weight: Tensor
-    graph: Tensor
 
 
 class LayoutView(ABC):
@@ -41,46 +36,53 @@ class LayoutView(ABC):
     ``A_ij`` is the weight of the edge ``i -> j``; degrees are sums over ``j``. Per-node values have the
     *node shape* of the view (``[B, N, ...]`` or ``[N, ...]``), per-graph ones start with ``B``. A graph without
     nodes or edges contributes zeros, never NaN.
+
+    Attributes:
+        s: The assignment, in float32 if it was given in half precision. All values that formulas use have
+            this dtype.
+        dtype: The dtype in which the assignment was given, and which :meth:`coarse` returns.
+        num_graphs: ``B``.
     """
 
     s: Tensor
+    dtype: torch.dtype
     num_graphs: int
 
     @property
     def k(self) -> int:
-        """Supernodes per graph."""
+        """Number of supernodes per graph."""
         return self.s.size(-1)
 
-    @cached_property
+    @lazy_attribute
     def assignment_image(self) -> Tensor:
         """``A S``, in node shape."""
         return self.propagate(self.s)
 
     def quad(self) -> Tensor:
-        """``[B]``: ``Tr(S^T A S)``, the weight kept inside supernodes."""
+        """Return ``[B]``: ``Tr(S^T A S)``, the weight kept inside supernodes."""
         return self.sum((self.assignment_image * self.s).sum(-1))
 
     def degree_quad(self) -> Tensor:
-        """``[B]``: ``Tr(S^T D S) = sum_i d_i |S_i|^2``."""
+        """Return ``[B]``: ``Tr(S^T D S) = sum_i d_i |S_i|^2``."""
         return self.sum(self.degree * self.s.square().sum(-1))
 
     def volume(self) -> Tensor:
-        """``[B]``: total edge weight."""
+        """Return ``[B]``: total edge weight."""
         return self.sum(self.degree)
 
     def column_sums(self) -> Tensor:
-        """``[B, K]``: ``S^T 1``, soft sizes of the supernodes."""
+        """Return ``[B, K]``: ``S^T 1``, soft sizes of the supernodes."""
         return self.sum(self.s)
 
     def gram(self) -> Tensor:
-        """``[B, K, K]``: ``S^T S``."""
+        """Return ``[B, K, K]``: ``S^T S``."""
         return self.product(self.s, self.s)
 
     def coarse(self) -> Tensor:
-        """``[B, K, K]``: ``S^T A S`` as it is, before any post-processing."""
-        return self._coarse
+        """Return ``[B, K, K]``: ``S^T A S`` before any post-processing, in the dtype of the given assignment."""
+        return self._coarse.to(self.dtype)
 
-    @cached_property
+    @lazy_attribute
     def _coarse(self) -> Tensor:
         return self.product(self.s, self.assignment_image)
 
@@ -92,19 +94,19 @@ class LayoutView(ABC):
     @property
     @abstractmethod
     def counts(self) -> Tensor:
-        """``[B]``: real nodes per graph, in the dtype of ``S``."""
+        """``[B]``: real nodes per graph, in the dtype of :attr:`s`."""
 
     @abstractmethod
     def propagate(self, values: Tensor) -> Tensor:
-        """``A values``, in node shape."""
+        """Return ``A values``, in node shape."""
 
     @abstractmethod
     def sum(self, values: Tensor) -> Tensor:
-        """Sum over the real nodes of each graph: node shape -> ``[B, ...]``."""
+        """Sum over the real nodes of each graph: node shape -> ``[B, ...]``, in float32 or wider."""
 
     @abstractmethod
     def product(self, u: Tensor, v: Tensor) -> Tensor:
-        """``[B, K, F]``: ``u^T v`` of each graph."""
+        """Return ``[B, K, F]``: ``u^T v`` of each graph, in the dtype of ``v``."""
 
     @abstractmethod
     def spread(self, values: Tensor) -> Tensor:
@@ -112,27 +114,39 @@ class LayoutView(ABC):
 
     @abstractmethod
     def padded(self) -> tuple[Tensor, Tensor]:
-        """``S`` as ``[B, N, K]`` and ``[B, N]`` bool of its real rows."""
+        """Return ``S`` as ``[B, N, K]`` and ``[B, N]`` bool of its real rows."""
 
     @abstractmethod
     def rows(self) -> tuple[Tensor, Tensor]:
-        """``S`` as flat rows ``[R, K]`` and their graph ids; :meth:`entries` point into these rows."""
+        """Return ``S`` as flat rows ``[R, K]`` and their graph ids; :meth:`entries` point into these rows."""
 
     @abstractmethod
     def entries(self) -> EdgeEntries:
-        """Every edge; in a padded view every non-zero entry of ``A``, where parallel edges are one."""
+        """Return every edge; in a padded view every non-zero entry of ``A``, where parallel edges are one."""
 
     @abstractmethod
     def merged(self) -> EdgeEntries:
-        """Every non-zero entry of ``A``, parallel edges summed."""
+        """Return every non-zero entry of ``A``, parallel edges summed."""
 
     @abstractmethod
     def squares(self) -> Tensor:
-        """Squares of the non-zero entries of ``A`` (or of all), in any shape."""
+        """Return the squares of the entries of ``A``, in any shape; zeros may be left out."""
 
     def sum_entries(self, values: Tensor, entries: EdgeEntries) -> Tensor:
-        """``[B]``: sum of one value per edge over the edges of each graph."""
+        """Return ``[B]``: sum of one value per edge over the edges of each graph, in float32 or wider."""
+        values = widen(values)
         return values.new_zeros(self.num_graphs).index_add(0, entries.graph, values)
+
+    def variation(self) -> tuple[Tensor, Tensor]:
+        """Return ``[B]`` sums of ``A_ij |S_i - S_j|_1`` over the entries of ``A``, and ``[B]`` numbers of entries."""
+        edges = self.entries()
+        return self._variation(edges, torch.ones_like(edges.weight))
+
+    def _variation(self, edges: EdgeEntries, present: Tensor) -> tuple[Tensor, Tensor]:
+        rows, _ = self.rows()
+        matrix = EdgeMatrix(edges.source, edges.target, None, rows.size(0), checked=True)
+        gaps = edges.weight * matrix.distances(rows)
+        return self.sum_entries(gaps, edges), self.sum_entries(present.to(gaps.dtype), edges)
 
 
 class DenseView(LayoutView):
@@ -152,7 +166,8 @@ class DenseView(LayoutView):
         mask: Tensor | None = None,
         clean: bool = False,
     ) -> None:
-        s = s.unsqueeze(0) if s.dim() == 2 else s
+        dtype = s.dtype
+        s = widen(s.unsqueeze(0) if s.dim() == 2 else s)
         if s.dim() != 3:
             raise InputError(f"s must have shape [B, N, K], got {list(s.shape)}", field="s")
         if adj is not None:
@@ -166,7 +181,7 @@ class DenseView(LayoutView):
         if mask is not None:
             mask = mask.unsqueeze(0) if mask.dim() == 1 else mask
             s = s if clean else s * mask.unsqueeze(-1).to(s.dtype)
-        self.s = s
+        self.s, self.dtype = s, dtype
         self._adj = adj
         self.mask = None if mask is None else mask.bool()
         self.num_graphs = s.size(0)
@@ -178,27 +193,30 @@ class DenseView(LayoutView):
             raise InputError("this formula needs an adjacency, got None", field="adj")
         return self._adj
 
-    @cached_property
+    @lazy_attribute
     def degree(self) -> Tensor:
         return self.adj.sum(-1)
 
-    @cached_property
+    @lazy_attribute
     def counts(self) -> Tensor:
         if self.mask is None:
             return self.s.new_full((self.num_graphs,), self.s.size(1))
         return self.mask.sum(-1).to(self.s.dtype)
 
     def propagate(self, values: Tensor) -> Tensor:
-        return self.adj @ values if values.dim() == 3 else (self.adj @ values.unsqueeze(-1)).squeeze(-1)
+        if values.dim() == 3:
+            return matmul(self.adj, values)
+        return matmul(self.adj, values.unsqueeze(-1)).squeeze(-1)
 
     def sum(self, values: Tensor) -> Tensor:
+        values = widen(values)
         if self.mask is not None:
             mask = self.mask.view(*self.mask.shape, *[1] * (values.dim() - 2))
             values = values.masked_fill(~mask, 0)
         return values.sum(1)
 
     def product(self, u: Tensor, v: Tensor) -> Tensor:
-        return u.transpose(1, 2) @ v
+        return matmul(widen(u).transpose(1, 2), widen(v)).to(v.dtype)
 
     def quad(self) -> Tensor:
         return rank3_trace(self._coarse)
@@ -227,6 +245,13 @@ class DenseView(LayoutView):
     def squares(self) -> Tensor:
         return self.adj.square()
 
+    def variation(self) -> tuple[Tensor, Tensor]:
+        if on_host(self.adj):
+            return super().variation()
+        # The number of entries is not known without reading it: use all pairs of nodes.
+        gaps = self.adj * torch.cdist(self.s, self.s, p=1)
+        return gaps.sum((1, 2)), (self.adj != 0).to(gaps.dtype).sum((1, 2))
+
 
 class SegmentView(LayoutView):
     """Flat graphs.
@@ -240,6 +265,7 @@ class SegmentView(LayoutView):
         layout: the layout of ``batch``, where it is at hand.
         padded: ``s`` as ``[B, N, K]`` of a padded call that runs on flat rows; entries are then those of its
             adjacency.
+        checked: the node ids are known to be in range.
     """
 
     def __init__(
@@ -251,18 +277,20 @@ class SegmentView(LayoutView):
         batch_size: int | None = None,
         layout: GraphLayout | None = None,
         padded: Tensor | None = None,
+        checked: bool = False,
     ) -> None:
         if s.dim() != 2:
             raise InputError(f"s must have shape [N, K], got {list(s.shape)}", field="s")
-        self.s = s
+        self.s, self.dtype = widen(s), s.dtype
         self._edge_index = edge_index
+        self._checked = checked
         weight = check_and_filter_edge_weights(edge_weight)
-        self.edge_weight = None if weight is None else weight.to(s.dtype)
+        self.edge_weight = None if weight is None else weight.to(self.s.dtype)
         self.layout = GraphLayout(batch, s.size(0), batch_size) if layout is None else layout
         self.batch = batch
         self._of_padded = padded is not None
         if padded is not None:
-            self._padded = padded
+            self._padded = widen(padded)
         self.num_graphs = self.layout.batch_size
 
     @property
@@ -272,22 +300,25 @@ class SegmentView(LayoutView):
             raise InputError("this formula needs an edge list, got None", field="edge_index")
         return self._edge_index
 
-    @cached_property
+    @lazy_attribute
     def degree(self) -> Tensor:
         return weighted_degree(self.edge_index[0], self.edge_weight, self.s.size(0)).to(self.s.dtype)
 
-    @cached_property
+    @lazy_attribute
     def counts(self) -> Tensor:
+        if self.layout.batch is None:
+            return self.s.new_full((1,), self.layout.num_nodes)
         return self.layout.counts.to(self.s)
 
     def propagate(self, values: Tensor) -> Tensor:
         return self._matrix @ values
 
-    @cached_property
+    @lazy_attribute
     def _matrix(self) -> EdgeMatrix:
-        return EdgeMatrix(*self.edge_index, self.edge_weight, self.s.size(0))
+        source, target = self.edge_index
+        return EdgeMatrix(source, target, self.edge_weight, self.s.size(0), checked=self._checked)
 
-    @cached_property
+    @lazy_attribute
     def _padded(self) -> Tensor:
         return self.layout.pad(self.s)
 
@@ -295,9 +326,10 @@ class SegmentView(LayoutView):
         return self.layout.sum(values)
 
     def product(self, u: Tensor, v: Tensor) -> Tensor:
-        if u is self.s and self.layout.padding_pays(u.size(1), v.size(1)):
-            return self._padded.transpose(1, 2) @ (self._padded if v is u else self.layout.pad(v))
-        return self.layout.matmul(u, v)
+        if u is not self.s or not self.layout.padding_pays(u.size(1), v.size(1)):
+            return self.layout.matmul(u, v)
+        other = self._padded if v is u else self.layout.pad(widen(v))
+        return matmul(self._padded.transpose(1, 2), other).to(v.dtype)
 
     def spread(self, values: Tensor) -> Tensor:
         if self.batch is None:
@@ -310,7 +342,7 @@ class SegmentView(LayoutView):
     def rows(self) -> tuple[Tensor, Tensor]:
         return self.s, self._graph
 
-    @cached_property
+    @lazy_attribute
     def _graph(self) -> Tensor:
         if self.batch is not None:
             return self.batch
@@ -320,23 +352,29 @@ class SegmentView(LayoutView):
         if self._of_padded:
             return self.merged()
         source, target = self.edge_index
-        weight = self.edge_weight
-        if weight is None:
-            weight = self.s.new_ones(source.numel())
-        return EdgeEntries(source, target, weight, self._graph.index_select(0, source))
+        return EdgeEntries(source, target, self._weights(), self._graph.index_select(0, source))
+
+    def _weights(self) -> Tensor:
+        return self.s.new_ones(self.edge_index.size(1)) if self.edge_weight is None else self.edge_weight
 
     def squares(self) -> Tensor:
-        return self.merged().weight.square()
+        if on_host(self.edge_index, self.edge_weight):
+            return self.merged().weight.square()
+        return self._merged_with_mask()[0].weight.square()
 
     def merged(self) -> EdgeEntries:
-        size = max(self.s.size(0), 1)
-        source, target = self.edge_index
-        weight = self.s.new_ones(source.numel()) if self.edge_weight is None else self.edge_weight
-        key = source * size + target
-        if not bool((key[1:] > key[:-1]).all()):  # most edge lists are sorted and free of repeats
-            key, group = torch.unique(key, return_inverse=True)
-            weight = weight.new_zeros(key.numel()).index_add(0, group, weight)
-            source, target = key // size, key % size
-        if self.edge_weight is not None and not bool(weight.all()):
-            source, target, weight = (part[weight != 0] for part in (source, target, weight))
+        source, target, weight = merge_entries(
+            *self.edge_index, self._weights(), self.s.size(0), positive=self.edge_weight is None
+        )
         return EdgeEntries(source, target, weight, self._graph.index_select(0, source))
+
+    def _merged_with_mask(self) -> tuple[EdgeEntries, Tensor]:
+        source, target, weight, present = mark_merged_entries(
+            *self.edge_index, self._weights(), self.s.size(0)
+        )
+        return EdgeEntries(source, target, weight, self._graph.index_select(0, source)), present
+
+    def variation(self) -> tuple[Tensor, Tensor]:
+        if not self._of_padded or on_host(self.edge_index, self.edge_weight):
+            return super().variation()
+        return self._variation(*self._merged_with_mask())

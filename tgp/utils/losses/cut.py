@@ -10,7 +10,6 @@ from tgp.errors import InputError
 from tgp.utils.layout import DenseView, LayoutView
 from tgp.utils.losses._reduction import BatchReductionType, reduce_graphs
 from tgp.utils.losses._views import segment_view, trace_of
-from tgp.utils.ops.products import EdgeMatrix
 
 __all__ = [
     "maxcut_loss",
@@ -45,12 +44,8 @@ def motif_mincut(view: LayoutView) -> Tensor:
 
 def total_variation(view: LayoutView) -> Tensor:
     r"""``[B]``: :math:`\sum a_{ij}\|S_i - S_j\|_1 / 2\max(nnz, 1)`."""
-    rows, _ = view.rows()
-    edges = view.entries()
-    matrix = EdgeMatrix(edges.source, edges.target, None, rows.size(0))
-    gaps = edges.weight * matrix.distances(rows)
-    entries = view.sum_entries(torch.ones_like(gaps), edges)
-    return view.sum_entries(gaps, edges) / (2 * entries.clamp(min=1))
+    variation, entries = view.variation()
+    return variation / (2 * entries.clamp(min=1))
 
 
 def mincut_loss(

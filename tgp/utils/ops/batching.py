@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import torch
 from torch import Tensor
 
 from tgp.errors import InputError
+from tgp.utils.checks import check_length
+from tgp.utils.host import on_host
+from tgp.utils.lazy_attribute import lazy_attribute
+from tgp.utils.precision import matmul, widen
 
 __all__ = [
     "GraphLayout",
@@ -21,12 +23,12 @@ __all__ = [
 
 
 def is_multi_graph_batch(batch: Tensor | None) -> bool:
-    """Whether ``batch`` is given, non-empty and holds more than one graph id."""
+    """Return True if ``batch`` is given, non-empty and holds more than one graph id."""
     return batch is not None and batch.numel() > 0 and bool(batch.min() != batch.max())
 
 
 def num_graphs(batch: Tensor | None, batch_size: int | None = None) -> int:
-    """Number of graphs: ``batch_size`` if known, else largest id + 1; one graph without ``batch``."""
+    """Return the number of graphs: ``batch_size`` if known, else largest id + 1; one graph without ``batch``."""
     if batch_size is not None:
         return int(batch_size)
     if batch is None:
@@ -40,13 +42,23 @@ def build_pooled_batch(
     device: torch.device | str | None = None,
     dtype: torch.dtype = torch.long,
 ) -> Tensor:
-    """``[0] * K + [1] * K + ...``, length ``batch_size * num_supernodes``."""
+    """Return the graph ids ``[0] * K + [1] * K + ...`` of ``batch_size`` graphs with ``K`` supernodes each.
+
+    Args:
+        batch_size: Number of graphs.
+        num_supernodes: ``K``.
+        device: Device of the result.
+        dtype: Integer dtype of the result.
+
+    Returns:
+        ``[batch_size * K]``.
+    """
     ids = torch.arange(batch_size, device=device, dtype=dtype)
     return ids.repeat_interleave(num_supernodes)
 
 
 def apply_dense_node_mask(x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """Rows of padded ``x [B, N, F]`` where ``mask [B, N]`` is true, and their graph ids."""
+    """Return the rows of padded ``x [B, N, F]`` where ``mask [B, N]`` is true, and their graph ids."""
     if x.dim() != 3:
         raise InputError(
             f"apply_dense_node_mask expects x to be 3D [B, N, F], got {list(x.shape)}", field="x"
@@ -62,7 +74,19 @@ def apply_dense_node_mask(x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def expand_compacted_rows(x_compact: Tensor, valid_mask: Tensor | None, expected_rows: int) -> Tensor:
-    """Put compact rows back at the true positions of ``valid_mask``; zeros elsewhere."""
+    """Put compact rows back at the true positions of ``valid_mask``; zeros elsewhere.
+
+    Args:
+        x_compact: ``[M, ...]`` rows.
+        valid_mask: Mask with ``expected_rows`` entries, ``M`` of them true.
+        expected_rows: Number of rows of the result.
+
+    Returns:
+        ``[expected_rows, ...]``.
+
+    Raises:
+        InputError: The sizes do not fit. The number of true entries is checked on the host only.
+    """
     if x_compact.dim() == 0:
         raise InputError("x_compact must be at least 1D, got a scalar", field="x_compact")
     if valid_mask is None or valid_mask.numel() != expected_rows:
@@ -71,6 +95,8 @@ def expand_compacted_rows(x_compact: Tensor, valid_mask: Tensor | None, expected
             f"valid_mask must contain exactly {expected_rows} entries, got {got}", field="valid_mask"
         )
     flat = valid_mask.reshape(-1).bool()
+    if not on_host(x_compact, valid_mask):
+        return _expand_rows(x_compact, flat)
     count = int(flat.sum())
     if count != x_compact.size(0):
         raise InputError(
@@ -80,8 +106,17 @@ def expand_compacted_rows(x_compact: Tensor, valid_mask: Tensor | None, expected
     return out.index_copy(0, flat.nonzero().squeeze(1), x_compact)
 
 
+def _expand_rows(x_compact: Tensor, flat: Tensor) -> Tensor:
+    """Expand without reading the mask: every place fetches the row that it would get if it were true."""
+    if not x_compact.size(0):
+        return x_compact.new_zeros((flat.numel(), *x_compact.shape[1:]))
+    row = (flat.long().cumsum(0) - 1).clamp(0, x_compact.size(0) - 1)
+    hidden = ~flat.view(-1, *[1] * (x_compact.dim() - 1))
+    return x_compact.index_select(0, row).masked_fill(hidden, 0)
+
+
 def get_mask_from_dense_s(s: Tensor, batch: Tensor | None = None, batch_size: int | None = None) -> Tensor:
-    """``[B, K]``: which supernodes of a dense assignment have any non-zero entry.
+    """Return ``[B, K]``: True for supernodes of a dense assignment that have a non-zero entry.
 
     Args:
         s: ``[B, N, K]`` (``batch`` is not read) or ``[N, K]``.
@@ -107,58 +142,82 @@ class _SparseGiven(InputError, AssertionError):
 
 
 class GraphLayout:
-    """Where the nodes of each graph are: the one place that sorts, counts and pads.
+    """Position of the nodes of each graph: the one place that sorts, counts and pads.
 
-    Works for any order of graph ids, for ids without nodes, and without a batch vector (one graph).
+    Works for any order of graph ids, for ids without nodes, and without a batch vector (one graph). With
+    ``batch_size`` and ``max_num_nodes`` given, nothing is read on the host.
 
     Args:
         batch: ``[N]`` graph ids, or ``None``.
         num_nodes: ``N``; needed when ``batch`` is ``None``.
-        batch_size: number of graphs; default largest id + 1.
+        batch_size: Number of graphs; default largest id + 1.
+        max_num_nodes: Width of the padded layout; default the size of the largest graph.
     """
 
-    def __init__(self, batch: Tensor | None, num_nodes: int, batch_size: int | None = None) -> None:
+    def __init__(
+        self,
+        batch: Tensor | None,
+        num_nodes: int,
+        batch_size: int | None = None,
+        max_num_nodes: int | None = None,
+    ) -> None:
+        check_length(batch, num_nodes, "batch")
         self.batch = batch
         self.num_nodes = num_nodes
         self.batch_size = num_graphs(batch, batch_size)
         if batch is None and self.batch_size > 1:
             raise InputError(f"{self.batch_size} graphs need a batch vector, got None", field="batch")
+        if max_num_nodes is not None:
+            self.max_count = self._checked_width(int(max_num_nodes))
+
+    def _checked_width(self, width: int) -> int:
+        if self.batch is not None and not on_host(self.batch):
+            return width
+        largest = self.num_nodes if self.single else int(self.counts.max()) if self.batch_size else 0
+        if largest > width:
+            raise InputError(
+                f"max_num_nodes is too small: expected at least {largest} (the largest graph), got {width}.",
+                field="max_num_nodes",
+            )
+        return width
 
     @property
     def single(self) -> bool:
-        """Exactly one graph: per-graph sums are plain sums."""
+        """True for exactly one graph, whose sums are plain sums."""
         return self.batch_size == 1
 
-    @cached_property
+    @lazy_attribute
     def counts(self) -> Tensor:
         """``[B]`` int64 nodes per graph."""
         if self.batch is None:
-            return torch.tensor([self.num_nodes])
-        return torch.bincount(self.batch, minlength=self.batch_size)
+            return torch.full((1,), self.num_nodes)
+        if on_host(self.batch):
+            return torch.bincount(self.batch, minlength=self.batch_size)
+        zeros = torch.zeros(self.batch_size, dtype=torch.long, device=self.batch.device)
+        return zeros.index_add(0, self.batch, torch.ones_like(self.batch, dtype=torch.long))
 
-    @cached_property
+    @lazy_attribute
     def max_count(self) -> int:
         """Nodes of the largest graph. May be set larger before padding."""
         if self.single:
             return self.num_nodes
         return int(self.counts.max()) if self.batch_size else 0
 
-    @cached_property
+    @lazy_attribute
     def slot(self) -> Tensor:
         """``[N]`` position of each node in the flattened padded layout ``[B * max_count]``."""
         assert self.batch is not None
         start = self.counts.cumsum(0) - self.counts
         batch = self.batch
-        if bool((batch[1:] >= batch[:-1]).all()):
-            local = torch.arange(self.num_nodes, device=batch.device) - start[batch]
-        else:
-            order = batch.argsort(stable=True)
-            local = torch.empty_like(batch)
-            local[order] = torch.arange(self.num_nodes, device=batch.device) - start[batch[order]]
-        return batch * self.max_count + local
+        place = torch.arange(self.num_nodes, device=batch.device)
+        if on_host(batch) and bool((batch[1:] >= batch[:-1]).all()):
+            return batch * self.max_count + place - start[batch]
+        order = batch.argsort(stable=True)
+        rank = torch.zeros_like(place).index_copy(0, order, place)
+        return batch * self.max_count + rank - start[batch]
 
     def pad(self, values: Tensor) -> Tensor:
-        """``[N, ...]`` -> ``[B, max_count, ...]`` with zeros behind each graph's nodes."""
+        """Return ``[N, ...]`` as ``[B, max_count, ...]`` with zeros behind the nodes of each graph."""
         if self.single and self.max_count == self.num_nodes:
             return values.unsqueeze(0)
         if self.single:
@@ -169,25 +228,29 @@ class GraphLayout:
         return out.view(self.batch_size, self.max_count, *values.shape[1:])
 
     def unpad(self, values: Tensor) -> Tensor:
-        """``[B, max_count, ...]`` -> ``[N, ...]``: inverse of :meth:`pad`."""
+        """Return ``[B, max_count, ...]`` as ``[N, ...]``: inverse of :meth:`pad`."""
         if self.single:
             return values[0, : self.num_nodes]
         return values.flatten(0, 1).index_select(0, self.slot)
 
     def mask(self) -> Tensor:
-        """``[B, max_count]`` bool: which padded places hold a node."""
+        """Return ``[B, max_count]`` bool: True for padded places that hold a node."""
         counts = self.counts
         return torch.arange(self.max_count, device=counts.device) < counts.unsqueeze(1)
 
     def sum(self, values: Tensor) -> Tensor:
-        """``[N, ...]`` -> ``[B, ...]``: sum over each graph's nodes; zero for a graph without nodes."""
+        """Sum over the nodes of each graph: ``[N, ...]`` -> ``[B, ...]``; zero for a graph without nodes.
+
+        The result has the dtype of ``values``; half-precision values are summed in float32.
+        """
         if self.single:
             return values.sum(0, keepdim=True)
-        out = values.new_zeros((self.batch_size, *values.shape[1:]))
-        return out.index_add_(0, self.batch, values)
+        wide = widen(values)
+        out = wide.new_zeros((self.batch_size, *values.shape[1:]))
+        return out.index_add_(0, self.batch, wide).to(values.dtype)
 
     def padding_pays(self, k: int, f: int) -> bool:
-        """Whether products of ``k`` by ``f`` columns should be padded.
+        """Return True if products of ``k`` by ``f`` columns should be padded.
 
         One huge graph among many small ones would make the padded form explode; outer products do not.
         """
@@ -195,17 +258,21 @@ class GraphLayout:
         return not self.single and padded <= max(self.num_nodes * k * f, 4 * self.num_nodes * (k + f))
 
     def matmul(self, u: Tensor, v: Tensor) -> Tensor:
-        """Per-graph ``u^T v``: ``[N, K]``, ``[N, F]`` -> ``[B, K, F]``."""
-        if self.single:
-            return (u.t() @ v).unsqueeze(0)
+        """Return ``u^T v`` of each graph: ``[N, K]``, ``[N, F]`` -> ``[B, K, F]``, in the dtype of ``v``."""
+        dtype = v.dtype
+        u, v = widen(u), widen(v)
         k, f = u.size(1), v.size(1)
-        if self.padding_pays(k, f):
-            return self.pad(u).transpose(1, 2) @ self.pad(v)
-        outer = (u.unsqueeze(2) * v.unsqueeze(1)).view(self.num_nodes, k * f)
-        return self.sum(outer).view(self.batch_size, k, f)
+        if self.single:
+            out = matmul(u.t(), v).unsqueeze(0)
+        elif self.padding_pays(k, f):
+            out = matmul(self.pad(u).transpose(1, 2), self.pad(v))
+        else:
+            outer = (u.unsqueeze(2) * v.unsqueeze(1)).view(self.num_nodes, k * f)
+            out = self.sum(outer).view(self.batch_size, k, f)
+        return out.to(dtype)
 
     def expand(self, m: Tensor, x: Tensor) -> Tensor:
-        """Per-graph ``m x``: ``[N, K]``, ``[B, K, F]`` -> ``[N, F]``."""
+        """Return ``m x`` of each graph: ``[N, K]``, ``[B, K, F]`` -> ``[N, F]``."""
         if self.single:
             return m @ x[0]
         if self.padding_pays(m.size(1), x.size(2)):

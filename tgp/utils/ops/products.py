@@ -1,4 +1,9 @@
-"""Products with a matrix that is given as edges, without a message per edge."""
+"""Products with a matrix that is given as edges, without a message per edge.
+
+On the host the products are custom autograd functions over compiled kernels. Everywhere else (see
+:func:`~tgp.utils.host.on_host`) they are plain torch operations with one row per edge, which every device,
+compiler and ``torch.func`` transform understands.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +13,10 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
+
+from tgp.utils.checks import check_ids
+from tgp.utils.host import on_host
+from tgp.utils.precision import widen
 
 __all__ = ["EdgeMatrix", "group_by", "max_over_edges", "softmax_rows"]
 
@@ -18,22 +26,31 @@ _WIDE_ROWS = 16
 """Rows this wide fill the vectors of the processor, and torch's softmax of rows is the faster one (measured)."""
 
 
-def _in_memory(tensor: Tensor) -> bool:
-    """A real tensor on the CPU: no fake, meta or traced one."""
-    return type(tensor) in (Tensor, torch.nn.Parameter) and tensor.device.type == "cpu"
+def group_by(ids: Tensor, size: int, *, checked: bool = False) -> tuple[Tensor, Tensor | None]:
+    """Sort ids into groups of equal ids. Needs tensors on the host.
 
+    Args:
+        ids: ``[E]`` ids from 0 to ``size - 1``, in any order.
+        size: Number of groups.
+        checked: The ids are known to be in range.
 
-def group_by(ids: Tensor, size: int) -> tuple[Tensor, Tensor | None]:
-    """Offsets ``[size + 1]`` of the groups and the stable order that sorts ``ids`` (``None``: they are sorted)."""
+    Returns:
+        Offsets ``[size + 1]`` of the groups, and the stable order that sorts ``ids`` (``None`` if they are sorted).
+
+    Raises:
+        InputError: An id is out of range.
+    """
+    if not checked:
+        check_ids(ids, size, "edge_index")
     indptr = torch.zeros(size + 1, dtype=torch.long, device=ids.device)
     torch.cumsum(torch.bincount(ids, minlength=size), 0, out=indptr[1:])
     if bool((ids[1:] >= ids[:-1]).all()):
         return indptr, None
-    if not _in_memory(ids):
+    if not on_host(ids):
         return indptr, ids.argsort(stable=True)
     from scipy.sparse import csr_matrix
 
-    # One entry per row, read by columns: a counting sort, which beats a comparing one five times.
+    # One entry per row, read by columns: a counting sort, five times as fast as one that compares.
     count = ids.numel()
     rows = csr_matrix((np.ones(count, np.int8), ids.numpy(), np.arange(count + 1)), shape=(count, size))
     return indptr, torch.from_numpy(rows.tocsc().indices).long()
@@ -42,21 +59,26 @@ def group_by(ids: Tensor, size: int) -> tuple[Tensor, Tensor | None]:
 class EdgeMatrix:
     """``A`` with ``A_ij`` the sum of the weights of the edges ``i -> j``.
 
-    On the CPU a product costs memory for its result only; elsewhere, one row per edge. Gradients reach both
-    the values and the weights.
+    On the host a product costs memory for its result only; elsewhere, one row per edge. Gradients reach both
+    the values and the weights. Sums of half-precision values are formed in float32.
 
     Args:
         source: ``[E]`` rows, in any order.
         target: ``[E]`` columns.
         weight: ``[E]``, or ``None`` for ones.
         num_nodes: ``N``.
+        checked: The ids are known to be in range. Otherwise an id out of range raises an error in the first
+            product.
     """
 
-    def __init__(self, source: Tensor, target: Tensor, weight: Tensor | None, num_nodes: int) -> None:
+    def __init__(
+        self, source: Tensor, target: Tensor, weight: Tensor | None, num_nodes: int, *, checked: bool = False
+    ) -> None:
         self.source, self.target, self.weight, self.num_nodes = source, target, weight, num_nodes
         # Grouped rows by side; shared by the matrices made from this one, which have the same edges.
         self._groups: dict[bool, tuple[Tensor, Tensor, Tensor | None]] = {}
         self._flipped = False
+        self._checked = checked
 
     @property
     def mT(self) -> EdgeMatrix:
@@ -64,31 +86,32 @@ class EdgeMatrix:
         return self._like(self.target, self.source, self.weight, not self._flipped)
 
     def with_weight(self, weight: Tensor | None) -> EdgeMatrix:
-        """The same edges with other weights."""
+        """Return a matrix of the same edges with other weights."""
         return self._like(self.source, self.target, weight, self._flipped)
 
     def _like(self, source: Tensor, target: Tensor, weight: Tensor | None, flipped: bool) -> EdgeMatrix:
-        other = EdgeMatrix(source, target, weight, self.num_nodes)
+        other = EdgeMatrix(source, target, weight, self.num_nodes, checked=self._checked)
         other._groups, other._flipped = self._groups, flipped
         return other
 
     def _rows(self) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Offsets of the rows, columns in that order, and the order (``None``: as given)."""
+        """Return the offsets of the rows, the columns in that order, and the order (``None``: as given)."""
         if self._flipped not in self._groups:
-            indptr, order = group_by(self.source, self.num_nodes)
+            indptr, order = group_by(self.source, self.num_nodes, checked=self._checked)
             columns = self.target if order is None else self.target.index_select(0, order)
             self._groups[self._flipped] = indptr, columns, order
         return self._groups[self._flipped]
 
     def __matmul__(self, values: Tensor) -> Tensor:
-        """``A values`` for ``[N]`` or ``[N, F]``."""
-        weight = None if self.weight is None else self.weight.to(values.dtype)
+        """Return ``A values`` for ``[N]`` or ``[N, F]``, in the dtype of ``values``."""
+        wide = widen(values)
+        weight = None if self.weight is None else self.weight.to(wide.dtype)
         if values.dim() == 1:
-            return self._product(values.unsqueeze(1), weight).squeeze(1)
-        return self._product(values, weight)
+            return self._product(wide.unsqueeze(1), weight).squeeze(1).to(values.dtype)
+        return self._product(wide, weight).to(values.dtype)
 
     def _product(self, values: Tensor, weight: Tensor | None) -> Tensor:
-        if _in_memory(values) and _in_memory(self.source) and values.dtype in _FAST_DTYPES:
+        if on_host(values, weight, self.source) and values.dtype in _FAST_DTYPES:
             return _Product.apply(values, weight, self)
         moved = values.index_select(0, self.target)
         if weight is not None:
@@ -96,15 +119,19 @@ class EdgeMatrix:
         return torch.zeros_like(values).index_add(0, self.source, moved)
 
     def dots(self, u: Tensor, v: Tensor) -> Tensor:
-        """``[E]``: inner product of row ``i`` of ``u`` and row ``j`` of ``v`` for every edge, whatever its weight."""
-        return _EdgeDots.apply(u, v, self)
+        """Return ``[E]``: inner product of row ``i`` of ``u`` and row ``j`` of ``v`` for every edge ``i -> j``."""
+        if on_host(u, v, self.source):
+            return _EdgeDots.apply(u, v, self)
+        return (u.index_select(0, self.source) * v.index_select(0, self.target)).sum(-1)
 
     def distances(self, values: Tensor) -> Tensor:
-        """``[E]``: sum of absolute differences of the rows at both ends of every edge."""
-        return _EdgeDistances.apply(values, self.source, self.target)
+        """Return ``[E]``: sum of absolute differences of the rows at both ends of every edge."""
+        if on_host(values, self.source):
+            return _EdgeDistances.apply(values, self.source, self.target)
+        return _differences(values, self.source, self.target).abs().sum(-1)
 
     def row_sums(self, values: Tensor, weight: Tensor | None) -> Tensor:
-        """``A values`` for ``[N, F]`` and weights of its dtype, outside of autograd."""
+        """Return ``A values`` for ``[N, F]`` and weights of its dtype, outside of autograd."""
         if not self.source.numel() or not values.numel():
             return torch.zeros_like(values)
         indptr, columns, order = self._rows()
@@ -129,14 +156,14 @@ class _Product(torch.autograd.Function):
         values, weight = ctx.saved_tensors
         matrix, to_values, to_weight = ctx.matrix, None, None
         if ctx.needs_input_grad[0]:
-            to_values = _Product.apply(grad, weight, matrix.mT)
+            to_values = matrix.with_weight(weight).mT @ grad
         if ctx.needs_input_grad[1]:
             to_weight = matrix.dots(grad, values)
         return to_values, to_weight, None
 
 
 def _chunks(width: int, *per_edge: Tensor) -> Iterator[tuple[Tensor, ...]]:
-    """Vectors over edges in portions, so that rows of ``width`` gathered for them stay in the cache."""
+    """Split vectors over edges into portions, so that rows of ``width`` gathered for them stay in the cache."""
     portion = max(1024, _NUMBERS_AT_ONCE // max(width, 1))
     return zip(*(values.split(portion) for values in per_edge), strict=True)
 
@@ -159,42 +186,52 @@ class _EdgeDots(torch.autograd.Function):
         return weighted @ v, weighted.mT @ u, None
 
 
+def _differences(values: Tensor, source: Tensor, target: Tensor) -> Tensor:
+    return values.index_select(0, source) - values.index_select(0, target)
+
+
 class _EdgeDistances(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, values: Tensor, source: Tensor, target: Tensor) -> Tensor:
         ctx.save_for_backward(values, source, target)
         parts = [
-            (values.index_select(0, i) - values.index_select(0, j)).abs_().sum(-1)
-            for i, j in _chunks(values.size(-1), source, target)
+            _differences(values, i, j).abs_().sum(-1) for i, j in _chunks(values.size(-1), source, target)
         ]
         return torch.cat(parts) if parts else values.new_zeros(0)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         values, source, target = ctx.saved_tensors
-        out = torch.zeros_like(values)
+        if torch.is_grad_enabled():  # a second derivative will be taken: autograd has to see every step
+            slope = _differences(values, source, target).sign() * grad.unsqueeze(-1)
+            zeros = torch.zeros_like(values)
+            return zeros.index_add(0, source, slope).index_add(0, target, -slope), None, None
+        out = torch.zeros_like(widen(values))
         for i, j, part in _chunks(values.size(-1), source, target, grad):
-            slope = (values.index_select(0, i) - values.index_select(0, j)).sign_()
-            slope *= part.unsqueeze(-1)
+            slope = widen(_differences(values, i, j).sign_().mul_(part.unsqueeze(-1)))
             out.index_add_(0, i, slope)
             out.index_add_(0, j, slope, alpha=-1)
-        return out, None, None
+        return out.to(values.dtype), None, None
 
 
 def softmax_rows(x: Tensor) -> Tensor:
-    """Softmax over the last axis; short rows are done column by column, which a CPU vectorises."""
-    if x.size(-1) >= _WIDE_ROWS or x.device.type != "cpu" or x.dim() < 2:
+    """Return the softmax over the last axis. Short rows are done column by column, which a CPU vectorises."""
+    if x.size(-1) >= _WIDE_ROWS or not x.is_cpu or x.dim() < 2:
         return x.softmax(-1)
     return x.mT.contiguous().softmax(-2).mT.contiguous()
 
 
 def max_over_edges(values: Tensor, source: Tensor, target: Tensor) -> Tensor:
-    """``[N, F]``: the largest ``values[j]`` over the edges ``j -> i`` into each node, 0 where there is none.
+    """Return ``[N, F]``: the largest ``values[j]`` over the edges ``j -> i`` into each node, 0 if there is none.
 
     The gradient of a tie is shared evenly among the edges that reach the maximum.
     """
-    return _MaxOverEdges.apply(values, source, target)
+    if on_host(values, source, target):
+        return _MaxOverEdges.apply(values, source, target)
+    place = target.unsqueeze(-1).expand(-1, values.size(-1))
+    lowest = torch.full_like(values, -torch.inf)
+    out = lowest.scatter_reduce(0, place, values.index_select(0, source), "amax")
+    return out.masked_fill(out == -torch.inf, 0.0)
 
 
 class _MaxOverEdges(torch.autograd.Function):
@@ -212,13 +249,15 @@ class _MaxOverEdges(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         values, top, source, target = ctx.saved_tensors
-        ties, reaches = torch.zeros_like(top), []
+        wide = widen(grad)
+        ties, reaches = torch.zeros_like(wide), []
         with torch.no_grad():
             for i, j in _chunks(top.size(-1), source, target):
                 gap = top.index_select(0, j) - values.index_select(0, i)
-                reaches.append(gap.sign_().neg_().add_(1))  # 1 at the maximum, 0 below; faster than comparing
+                # 1 at the maximum, 0 below; faster than comparing
+                reaches.append(widen(gap.sign_().neg_().add_(1)))
                 ties.index_add_(0, j, reaches[-1])
-        share, out = grad / ties.clamp_(min=1), torch.zeros_like(grad)
+        share, out = wide / ties.clamp_(min=1), torch.zeros_like(wide)
         for (i, j), reach in zip(_chunks(top.size(-1), source, target), reaches, strict=True):
             out = out.index_add_(0, i, share.index_select(0, j) * reach)
-        return out, None, None
+        return out.to(grad.dtype), None, None

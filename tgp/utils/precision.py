@@ -1,0 +1,28 @@
+"""Number formats of intermediate results.
+
+Sums over the nodes or edges of a graph are formed in float32 or wider: bfloat16 cannot count past 256, and
+float16 ends at 65,504. Losses of half-precision input are float32; float64 stays float64.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+__all__ = ["matmul", "widen"]
+
+_HALF = (torch.bfloat16, torch.float16)
+
+
+def widen(tensor: Tensor) -> Tensor:
+    """Return ``tensor`` in a dtype that is safe for sums: float32 for bfloat16 and float16, else unchanged."""
+    return tensor.float() if tensor.dtype in _HALF else tensor
+
+
+def matmul(a: Tensor, b: Tensor) -> Tensor:
+    """Return ``a @ b`` in the dtype of the arguments, also where autocast would choose a narrower one."""
+    device = a.device.type
+    if device != "meta" and torch.is_autocast_enabled(device):
+        with torch.autocast(device, enabled=False):
+            return a @ b
+    return a @ b
