@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from tgp.select import LevelSelect
-from tgp.utils.blocks import to_adjacency, to_block
+from tgp.utils import blocks
+from tgp.utils.blocks import to_adjacency, to_block, to_host
 
 PATH = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
 
@@ -59,3 +60,72 @@ def test_unsorted_ids_with_gaps_are_grouped_and_inverted():
 def test_bad_batches(kwargs, text):
     with pytest.raises(ValueError, match=text):
         to_block(PATH, **kwargs)
+
+
+@pytest.fixture
+def accelerator(monkeypatch):
+    """Treat the CPU as an accelerator and count the copies between it and main memory."""
+    copies = {"down": 0, "up": 0}
+    to = torch.Tensor.to
+
+    def download(packed):
+        copies["down"] += 1
+        return packed.clone()
+
+    def upload(tensor, *args, **kwargs):
+        copies["up"] += kwargs.get("non_blocking", False)
+        return to(tensor, *args, **kwargs)
+
+    monkeypatch.setattr(blocks, "_is_main_memory", lambda device: False)
+    monkeypatch.setattr(blocks, "_download", download)
+    monkeypatch.setattr(blocks, "_pinned", lambda size: torch.empty(size, dtype=torch.uint8))
+    monkeypatch.setattr(torch.Tensor, "to", upload)
+    return copies
+
+
+@pytest.mark.parametrize("method", ["graclus", "ndp", "kmis", "sep", "nmf:k=2", "eigen:k=2"])
+def test_one_copy_to_main_memory_and_one_back(method, accelerator, monkeypatch):
+    name, _, k = method.partition(":k=")
+    batch = torch.tensor([1, 0, 1, 0, 0, 1])
+    edges = torch.tensor([[0, 2, 1, 3, 3, 4, 2, 5], [2, 0, 3, 1, 4, 3, 5, 2]])
+    weight = torch.rand(8, dtype=torch.float64)
+    selector = LevelSelect(name, {"k": int(k)} if k else {})
+    so = selector(edge_index=edges, edge_weight=weight, batch=batch)
+    assert accelerator == {"down": 1, "up": 1}
+    monkeypatch.undo()
+    same = selector(edge_index=edges, edge_weight=weight, batch=batch)
+    assert so.s.to_dense().equal(same.s.to_dense())
+
+
+def test_coarse_graph_goes_back_in_one_copy(accelerator):
+    source = to_block(PATH, torch.arange(1.0, 7.0))
+    index, weight = to_adjacency(source.block, source)
+    assert accelerator == {"down": 1, "up": 1}
+    assert index.tolist() == PATH.tolist() and weight.tolist() == [1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.bfloat16, torch.uint8])
+def test_parts_of_any_type_and_size_are_packed(dtype, accelerator):
+    given = torch.tensor([1, 0, 1]).to(dtype)
+    empty = torch.empty(2, 0, dtype=torch.long)
+    parts = to_host(given, None, empty, torch.rand(2, 3, dtype=torch.float64))
+    assert parts[0].equal(given) and parts[1] is None and parts[2].equal(empty) and parts[3].shape == (2, 3)
+    assert accelerator["down"] == 1
+
+
+def test_missing_weights_follow_float64_features():
+    x = torch.rand(6, 2, dtype=torch.float64)
+    so = LevelSelect("kmis", {"scorer": "degree"})(x, PATH)
+    assert so.weight.dtype == so.s.dtype == torch.float64
+    assert LevelSelect("graclus")(x, PATH).s.dtype == torch.float64
+    assert LevelSelect("eigen", {"k": 2})(x, PATH).theta.dtype == torch.float64
+    assert LevelSelect("nmf", {"k": 2})(x, PATH).s.dtype == torch.float64
+    source = to_block(PATH, dtype=torch.float64)
+    assert source.weight_dtype is np.float64
+    assert to_block(PATH, torch.ones(6), dtype=torch.float64).weight_dtype is np.float32
+
+
+def test_bool_weights_are_ones_and_zeros():
+    weight = torch.tensor([True, False, True, True, True, False])
+    _, values = to_adjacency(to_block(PATH, weight).block, to_block(PATH, weight))
+    assert set(values.tolist()) <= {0.0, 1.0}

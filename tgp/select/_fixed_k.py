@@ -6,17 +6,18 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from tgp.ragged import Assignment
 from tgp.select.base_select import SelectOutput
-from tgp.select.level_select import LevelSelect, to_select_output
+from tgp.select.level_select import LevelSelect, MethodParameter, to_select_output
 
 __all__ = ["FixedKSelect"]
 
 
 class FixedKSelect(LevelSelect):
-    """A level method that gives every graph ``k`` supernodes, with a dense assignment.
+    """Selector that gives every graph ``k`` supernodes, with a dense assignment.
 
     A graph with fewer than ``k`` nodes has empty supernodes at the end. In a batch they stay, so that all
     graphs have the same width; for a single graph they are left out unless ``fixed_k`` asks for them.
@@ -24,11 +25,9 @@ class FixedKSelect(LevelSelect):
 
     is_dense = True
 
-    @property
-    def k(self) -> int:
-        """Supernodes per graph."""
-        return int(self.spec.params.k)
+    k = MethodParameter("Supernodes per graph.")
 
+    @torch.compiler.disable
     def forward(
         self,
         x: Tensor | None = None,
@@ -44,13 +43,13 @@ class FixedKSelect(LevelSelect):
         """Assign the nodes of every graph.
 
         Args:
-            x: read for the number of nodes only.
+            x: read for the number of nodes and the type of real numbers.
             edge_index: edge list, sparse matrix or ``SparseTensor``.
             edge_weight: ``[E]`` or ``[E, 1]``.
             batch: ``[N]`` graph ids in any order.
             num_nodes: ``N``; default from ``x``, ``batch`` or the connectivity.
             fixed_k: always return ``k`` columns.
-            keep_link: leave the engine's arrays at the result, for a connector that follows.
+            keep_link: store the arrays of the engine in the result, for the connector.
             **kwargs: ``batch_size`` and ``level``, see :class:`~tgp.select.LevelSelect`.
         """
         so = super().forward(
@@ -66,7 +65,7 @@ class FixedKSelect(LevelSelect):
 
 
 def _narrow(assignment: Assignment, width: int) -> Assignment:
-    """The assignment of one graph without its last, empty supernodes."""
+    """Return the assignment of one graph without its last, empty supernodes."""
     soft = assignment.soft
     return replace(
         assignment,

@@ -13,7 +13,11 @@ from tgp.coarsen.lowmodes import Rows
 from tgp.coarsen.methods.eigen import modes_of
 from tgp.errors import InputError
 from tgp.select._fixed_k import FixedKSelect
+from tgp.select.base_select import Select as Select
 from tgp.select.base_select import SelectOutput
+from tgp.select.level_select import MethodParameter
+from tgp.utils.ops.batching import is_multi_graph_batch as is_multi_graph_batch
+from tgp.utils.ops.connectivity import connectivity_to_edge_index as connectivity_to_edge_index
 from tgp.utils.typing import SinvType
 
 __all__ = ["EigenPoolSelect", "build_pooling_matrix", "eigenpool_select", "eigenvectors", "laplacian"]
@@ -35,7 +39,7 @@ class EigenPoolSelect(FixedKSelect):
         s_inv_op: ``transpose`` or ``inverse``.
         num_modes: ``H``, eigenvectors per cluster.
         normalized: use the symmetric normalised Laplacian of the cluster rather than ``D - A``.
-        restarts: how many seedings k-means tries.
+        restarts: number of seedings that k-means tries.
         seed: seed of k-means.
     """
 
@@ -52,15 +56,8 @@ class EigenPoolSelect(FixedKSelect):
         params = {"k": k, "num_modes": num_modes, "normalized": normalized, "restarts": restarts}
         super().__init__("eigen", params, seed, s_inv_op)
 
-    @property
-    def num_modes(self) -> int:
-        """Eigenvectors per cluster."""
-        return int(self.spec.params.num_modes)
-
-    @property
-    def normalized(self) -> bool:
-        """Modes are those of the normalised Laplacian."""
-        return bool(self.spec.params.normalized)
+    num_modes = MethodParameter("Eigenvectors per cluster.")
+    normalized = MethodParameter("True if the modes are those of the normalised Laplacian.")
 
 
 def eigenpool_select(
@@ -78,7 +75,7 @@ def eigenpool_select(
     seed: int = 0,
     level: int = 0,
 ) -> SelectOutput:
-    """:class:`EigenPoolSelect` as a function; arguments as there and in its ``forward``."""
+    """Run :class:`EigenPoolSelect`; arguments as in its constructor and its ``forward``."""
     select = EigenPoolSelect(k, s_inv_op, num_modes, normalized, restarts=restarts, seed=seed)
     return select(
         edge_index=edge_index,

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from tgp.select.level_select import LevelSelect
+from typing import Any
+
+from torch import Tensor
+
+from tgp.imports import check_torch_cluster_available as check_torch_cluster_available
+from tgp.select.base_select import Select as Select
+from tgp.select.base_select import SelectOutput
+from tgp.select.level_select import LevelSelect, MethodParameter
+from tgp.utils.ops.connectivity import connectivity_to_edge_index as connectivity_to_edge_index
 from tgp.utils.typing import SinvType
 
 __all__ = ["GraclusSelect"]
@@ -14,14 +22,31 @@ class GraclusSelect(LevelSelect):
 
     Args:
         s_inv_op: ``transpose`` or ``inverse``.
-        order: in which order nodes look for a partner: ``random`` (seeded, per graph), ``degree`` or ``index``.
+        order: order in which nodes look for a partner: ``random`` (seeded, per graph), ``degree`` or ``index``.
         seed: seed of the random order.
     """
 
     def __init__(self, s_inv_op: SinvType = "transpose", order: str = "random", seed: int = 0) -> None:
         super().__init__("graclus", {"order": order}, seed=seed, s_inv_op=s_inv_op)
 
-    @property
-    def order(self) -> str:
-        """In which order nodes look for a partner."""
-        return self.spec.params.order
+    order = MethodParameter("Order in which nodes look for a partner.")
+
+    def forward(  # type: ignore[override]
+        self,
+        edge_index: Any = None,
+        edge_weight: Tensor | None = None,
+        num_nodes: int | None = None,
+        *,
+        x: Tensor | None = None,
+        **kwargs: Any,
+    ) -> SelectOutput:
+        """Match the nodes of every graph.
+
+        Args:
+            edge_index: edge list, sparse matrix or ``SparseTensor``.
+            edge_weight: ``[E]`` or ``[E, 1]``.
+            num_nodes: ``N``; default from ``x``, ``batch`` or the connectivity.
+            x: read for the number of nodes and the type of real numbers.
+            **kwargs: ``batch``, ``batch_size``, ``level``, see :class:`~tgp.select.LevelSelect`.
+        """
+        return super().forward(x, edge_index, edge_weight, num_nodes=num_nodes, **kwargs)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from tgp.errors import InputError
+from tgp.imports import is_sparsetensor as is_sparsetensor
 from tgp.select.base_select import Select, SelectOutput
 from tgp.utils.ops.connectivity import infer_num_nodes
 
@@ -15,7 +16,7 @@ __all__ = ["IdentitySelect", "get_device"]
 
 
 def get_device(x: Tensor | None = None, edge_index: Any = None) -> torch.device:
-    """Device of the connectivity, else of the features."""
+    """Return the device of the connectivity, else that of the features."""
     if edge_index is not None:
         return edge_index.device if isinstance(edge_index, Tensor) else edge_index.device()
     if x is None:
@@ -32,7 +33,9 @@ class IdentitySelect(Select):
         edge_index: Any = None,
         num_nodes: int | None = None,
         device: torch.device | str | None = None,
+        x: Tensor | None = None,
         batch: Tensor | None = None,
+        batch_size: int | None = None,
         **kwargs: Any,
     ) -> SelectOutput:
         """Assign every node to itself.
@@ -40,8 +43,10 @@ class IdentitySelect(Select):
         Args:
             edge_index: connectivity, read for the number of nodes and the device.
             num_nodes: ``N``; default from ``batch``, else from the connectivity.
-            device: where the result lives; default that of the connectivity, else the CPU.
+            device: device of the result; default that of the connectivity, else the CPU.
+            x: read for the type of real numbers.
             batch: kept as ``so.batch``.
+            batch_size: kept as ``so.batch_size``.
         """
         if num_nodes is None and batch is not None:
             num_nodes = batch.numel()
@@ -50,4 +55,7 @@ class IdentitySelect(Select):
         size = infer_num_nodes(edge_index, num_nodes)
         if device is None:
             device = torch.device("cpu") if edge_index is None else get_device(edge_index=edge_index)
-        return SelectOutput.hard(torch.arange(size, device=device), size, batch=batch)
+        dtype = x.dtype if x is not None and x.dtype is torch.float64 else None
+        return SelectOutput.hard(
+            torch.arange(size, device=device), size, batch=batch, batch_size=batch_size, dtype=dtype
+        )

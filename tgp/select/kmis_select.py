@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -11,10 +12,14 @@ from torch_geometric.nn.dense.linear import Linear
 from torch_geometric.utils import to_undirected
 
 from tgp.coarsen.methods.kmis import assign_by_order, assign_by_score, both_ways
+from tgp.coarsen.schedule import LevelSpec
 from tgp.errors import InputError, ParameterError
+from tgp.imports import HAS_TORCH_SCATTER as HAS_TORCH_SCATTER
+from tgp.select.base_select import Select as Select
 from tgp.select.base_select import SelectOutput
-from tgp.select.level_select import LevelSelect, to_select_output
-from tgp.utils.blocks import to_block
+from tgp.select.level_select import LevelSelect, MethodParameter, to_select_output
+from tgp.utils.blocks import to_block, to_host
+from tgp.utils.ops.adjacency import weighted_degree as weighted_degree
 from tgp.utils.ops.connectivity import connectivity_to_edge_index, infer_num_nodes
 from tgp.utils.typing import SinvType
 
@@ -34,13 +39,13 @@ Scorer = str | Tensor | Callable[..., Tensor]
 def degree_scorer(
     edge_index: Any, edge_weight: Tensor | None = None, num_nodes: int | None = None, dim: int = 1
 ) -> Tensor:
-    """Weighted degree of each node, ``[N]``: gradients reach the weights.
+    """Return the weighted degree of each node, ``[N]``; gradients reach the weights.
 
     Args:
         edge_index: edge list, sparse matrix or ``SparseTensor``.
         edge_weight: ``[E]``; ones if absent.
         num_nodes: ``N``; default from the connectivity.
-        dim: which end of an edge counts: 1 the target (in-degree), 0 the source.
+        dim: end of an edge that counts: 1 the target (in-degree), 0 the source.
     """
     num_nodes = infer_num_nodes(edge_index, num_nodes)
     index, weight = connectivity_to_edge_index(edge_index, edge_weight)
@@ -53,7 +58,7 @@ def degree_scorer(
 def maximal_independent_set(
     edge_index: Any, order_k: int = 1, perm: Tensor | None = None, num_nodes: int | None = None
 ) -> Tensor:
-    """A set of nodes more than ``k`` hops apart, with one within ``k`` hops of every node: ``[N]`` bool.
+    """Return a set of nodes more than ``k`` hops apart, with one within ``k`` hops of every node: ``[N]`` bool.
 
     Args:
         edge_index: edge list, sparse matrix or ``SparseTensor``; edges count both ways.
@@ -67,17 +72,17 @@ def maximal_independent_set(
 def maximal_independent_set_cluster(
     edge_index: Any, order_k: int = 1, perm: Tensor | None = None, num_nodes: int | None = None
 ) -> tuple[Tensor, Tensor]:
-    """:func:`maximal_independent_set`, and the cluster of each node.
+    """Return :func:`maximal_independent_set` and the cluster of each node.
 
     Returns:
         ``mask`` ``[N]`` bool, and ``cluster`` ``[N]``: a node joins the member within ``k`` hops that comes
         first in ``perm``. Clusters are numbered by their members' ids.
     """
     source = to_block(edge_index, None, None, num_nodes)
-    order = None if perm is None else perm.detach().cpu().numpy()
+    order = None if perm is None else to_host(perm)[0].numpy()
     found = assign_by_order(source.block, order, order_k)
     mask = torch.zeros(source.block.num_nodes, dtype=torch.bool, device=source.device)
-    mask[source.node_ids(found.representative)] = True
+    mask[source.tensor(source.node_ids(found.representative))] = True
     return mask, source.tensor(found.cluster.astype("int64"))
 
 
@@ -136,7 +141,7 @@ class KMISSelect(LevelSelect):
             params["scorer"] = scorer
         super().__init__("kmis", params, seed=seed, s_inv_op=s_inv_op)
         self.in_channels = in_channels
-        self.scorer = scorer
+        self._scorer = scorer
         self.lin = None
         if named and scorer == "linear":
             if in_channels is None:
@@ -148,37 +153,38 @@ class KMISSelect(LevelSelect):
             size = in_channels if isinstance(in_channels, int) else int(in_channels[0])
             self.lin = Linear(size, 1, weight_initializer="uniform")
 
-    @property
-    def order_k(self) -> int:
-        """Members are more than this many hops apart."""
-        return self.spec.params.order_k
+    order_k = MethodParameter("Number of hops that members are more than apart.")
+    score_heuristic = MethodParameter("Rule by which scores are divided before ranking.")
+    force_undirected = MethodParameter("True if the larger weight of two directions counts for both.")
 
     @property
-    def score_heuristic(self) -> str | None:
-        """What scores are divided by before ranking."""
-        return self.spec.params.score_heuristic
+    def scorer(self) -> Scorer:
+        """Name of the scorer, scores, or a function that returns scores."""
+        return self._scorer
 
-    @property
-    def force_undirected(self) -> bool:
-        """Whether the larger weight of two directions counts for both."""
-        return self.spec.params.force_undirected
+    @scorer.setter
+    def scorer(self, value: Scorer) -> None:
+        self._scorer = value
+        if self.scores_by_engine:
+            self.spec = LevelSpec(self.method, replace(self.spec.params, scorer=value))
 
     @property
     def scores_by_engine(self) -> bool:
-        """The scores follow from the graph alone, so that the engine makes them."""
-        return isinstance(self.scorer, str) and self.scorer in _BY_ENGINE
+        """True if the engine computes the scores, because they follow from the graph alone."""
+        return isinstance(self._scorer, str) and self._scorer in _BY_ENGINE
 
     def reset_parameters(self) -> None:
-        """Draw the weights of the linear score anew."""
+        """Reset the weights of the linear score."""
         if self.lin is not None:
             self.lin.reset_parameters()
 
-    def forward(
+    @torch.compiler.disable
+    def forward(  # type: ignore[override]
         self,
-        x: Tensor | None = None,
+        *,
         edge_index: Any = None,
         edge_weight: Tensor | None = None,
-        *,
+        x: Tensor | None = None,
         batch: Tensor | None = None,
         num_nodes: int | None = None,
         batch_size: int | None = None,
@@ -189,14 +195,14 @@ class KMISSelect(LevelSelect):
         """Assign the nodes of every graph; ``so.mis`` holds the members.
 
         Args:
-            x: ``[N, F]`` features, for the scorers that read them.
             edge_index: edge list, sparse matrix or ``SparseTensor``.
             edge_weight: ``[E]`` or ``[E, 1]``.
+            x: ``[N, F]`` features, for the scorers that read them.
             batch: ``[N]`` graph ids in any order.
             num_nodes: ``N``; default from ``x``, ``batch`` or the connectivity.
             batch_size: number of graphs.
             level: place of this step in a schedule; another level draws other random scores.
-            keep_link: leave the engine's arrays at the result, for a connector that follows.
+            keep_link: store the arrays of the engine in the result, for the connector.
         """
         if self.scores_by_engine:
             so = super().forward(
@@ -217,12 +223,10 @@ class KMISSelect(LevelSelect):
                 "edge_index cannot be None: this selection reads the topology", field="edge_index"
             )
         score = self._score(x, edge_index, edge_weight, batch)
-        source = to_block(edge_index, edge_weight, batch, score.numel(), batch_size)
-        order = source.order
-        values = score.detach().cpu().double().numpy()
-        assignment = assign_by_score(
-            source.block, values if order is None else values[order], self.spec.params
+        source = to_block(
+            edge_index, edge_weight, batch, score.numel(), batch_size, dtype=score.dtype, node_values=score
         )
+        assignment = assign_by_score(source.block, source.node_values, self.spec.params)
         so = to_select_output(assignment, source, self.s_inv_op, batch, batch_size, self.representative)
         so._weight = score
         if keep_link:
@@ -251,7 +255,7 @@ class KMISSelect(LevelSelect):
         return score if score.is_floating_point() else score.to(torch.get_default_dtype())
 
     def _degree(self, edge_index: Any, edge_weight: Tensor, num_nodes: int) -> Tensor:
-        """The same degrees as those of the engine, for gradients."""
+        """Return the degrees that the engine computes, with gradients."""
         index, weight = connectivity_to_edge_index(edge_index, edge_weight)
         if self.force_undirected:
             index, weight = to_undirected(index, weight.view(-1), num_nodes, reduce="max")
@@ -261,7 +265,7 @@ class KMISSelect(LevelSelect):
 def add_mirrors(
     edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int
 ) -> tuple[Tensor, Tensor | None]:
-    """An edge list and the mirror images of those edges that have none; gradients pass."""
+    """Return an edge list with the mirror images of those edges that have none; gradients pass."""
     block = to_block(edge_index, None, None, num_nodes).block
     if both_ways(block)[0] is block:
         return edge_index, edge_weight

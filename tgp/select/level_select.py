@@ -1,11 +1,14 @@
-"""Any method of the engine as a selector."""
+"""Selectors that run a method of the engine."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+import torch
 from torch import Tensor
 
 from tgp.coarsen.protocol import Draw
@@ -18,21 +21,40 @@ from tgp.select.base_select import Select, SelectOutput
 from tgp.utils.blocks import TorchBlock, to_block
 from tgp.utils.typing import SinvType
 
-__all__ = ["LevelSelect", "to_select_output"]
+__all__ = ["LevelSelect", "MethodParameter", "to_select_output"]
+
+
+class MethodParameter:
+    """Attribute of a selector that reads and sets a parameter of its level method."""
+
+    def __init__(self, doc: str) -> None:
+        self.__doc__ = doc
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, selector: LevelSelect | None, owner: type) -> Any:
+        return self if selector is None else getattr(selector.spec.params, self.name)
+
+    def __set__(self, selector: LevelSelect, value: Any) -> None:
+        spec = selector.spec
+        selector.spec = LevelSpec(spec.method, replace(spec.params, **{self.name: value}))
 
 
 class LevelSelect(Select):
-    """Assignments from a level method: computed from the topology, the same on every run.
+    """Selector that computes assignments from the topology by a level method, the same on every run.
+
+    The method runs in compiled code outside of torch, so ``torch.compile`` does not trace it.
 
     Args:
         method: alias of the method (``graclus``, ``ndp``, ...).
-        params: its parameters; what is left out has its default.
-        seed: seed of every random choice.
+        params: its parameters; others have their defaults.
+        seed: seed of every random choice; may be assigned later.
         s_inv_op: ``transpose`` or ``inverse``.
     """
 
     representative: str | None = None
-    """Name of the extra that holds the node standing for each supernode, for methods that have one."""
+    """Name of the extra that holds the node that represents each supernode, for methods that have one."""
 
     def __init__(
         self,
@@ -52,6 +74,7 @@ class LevelSelect(Select):
         """Alias of the method."""
         return self.spec.method
 
+    @torch.compiler.disable
     def forward(
         self,
         x: Tensor | None = None,
@@ -68,14 +91,14 @@ class LevelSelect(Select):
         """Assign the nodes of every graph.
 
         Args:
-            x: read for the number of nodes only.
+            x: read for the number of nodes and the type of real numbers.
             edge_index: edge list, sparse matrix or ``SparseTensor``.
             edge_weight: ``[E]`` or ``[E, 1]``.
             batch: ``[N]`` graph ids in any order.
             num_nodes: ``N``; default from ``x``, ``batch`` or the connectivity.
             batch_size: number of graphs.
             level: place of this step in a schedule; another level draws other random numbers.
-            keep_link: leave the engine's arrays at the result, for a connector that follows.
+            keep_link: store the arrays of the engine in the result, for the connector.
         """
         if edge_index is None:
             raise InputError(
@@ -83,7 +106,8 @@ class LevelSelect(Select):
             )
         if num_nodes is None and batch is None and x is not None:
             num_nodes = x.size(0)
-        source = to_block(edge_index, edge_weight, batch, num_nodes, batch_size)
+        dtype = None if x is None else x.dtype
+        source = to_block(edge_index, edge_weight, batch, num_nodes, batch_size, dtype=dtype)
         assignment = assign_level(source.block, self.spec, Draw(self.seed, level))
         so = to_select_output(assignment, source, self.s_inv_op, batch, batch_size, self.representative)
         if keep_link:
@@ -99,7 +123,7 @@ def to_select_output(
     batch_size: int | None = None,
     representative: str | None = None,
 ) -> SelectOutput:
-    """The engine's assignment of the nodes of ``source`` as a :class:`SelectOutput`.
+    """Convert an assignment of the engine to a :class:`SelectOutput`.
 
     Args:
         assignment: of the nodes of ``source.block``.
@@ -107,39 +131,49 @@ def to_select_output(
         s_inv_op: ``transpose`` or ``inverse``.
         batch: kept as ``so.batch``.
         batch_size: kept as ``so.batch_size``.
-        representative: name of an extra for the node that stands for each supernode.
+        representative: name of an extra for the node that represents each supernode.
     """
-    extras: dict[str, Any] = {}
+    arrays: dict[str, npt.NDArray[Any]] = {}
     if assignment.theta is not None:
-        extras["theta"] = source.per_node(assignment.theta)
+        arrays["theta"] = source.reals(source.rows(assignment.theta))
     if representative is not None and assignment.representative is not None:
-        extras[representative] = source.node_ids(assignment.representative)
+        arrays[representative] = source.node_ids(assignment.representative)
     if assignment.kind == "soft":
-        s = source.per_node(assignment.soft)
-        return SelectOutput(s=s, s_inv_op=s_inv_op, batch=batch, batch_size=batch_size, **extras)
-    cluster = assignment.cluster
+        main = {"s": source.reals(source.rows(assignment.soft))}
+    elif assignment.kind == "onehot":
+        main = {"column": _columns(assignment, source)}
+    else:
+        main = _entries_of(assignment, source)
+    tensors = source.tensors(*main.values(), *arrays.values())  # one copy to an accelerator
+    given = dict(zip(main, tensors, strict=False))
+    extras = dict(zip(arrays, tensors[len(main) :], strict=True))
+    options = {"s_inv_op": s_inv_op, "batch": batch, "batch_size": batch_size}
+    if assignment.kind == "soft":
+        return SelectOutput(s=given["s"], **options, **extras)
+    options["dtype"] = source.dtype
     if assignment.kind == "onehot":
-        start = np.repeat(assignment.super_ptr[:-1], np.diff(source.block.node_ptr))
-        column = source.per_node(np.where(cluster < 0, -1, cluster - start))
-        width = assignment.width or 0
-        return SelectOutput.onehot(
-            column, width, s_inv_op=s_inv_op, batch=batch, batch_size=batch_size, **extras
-        )
-    ids = source.per_node(cluster.astype(np.int64))
-    weight = None if assignment.weight is None else source.per_node(assignment.weight)
-    nodes = None
-    if cluster.size and cluster.min() < 0:
-        nodes = (ids >= 0).nonzero().squeeze(1)
-        ids = ids[nodes]
-        weight = None if weight is None else weight[nodes]
+        return SelectOutput.onehot(given["column"], assignment.width or 0, **options, **extras)
+    size = assignment.num_nodes
     return SelectOutput.hard(
-        ids,
-        assignment.num_supernodes,
-        node_index=nodes,
-        num_nodes=len(cluster),
-        weight=weight,
-        s_inv_op=s_inv_op,
-        batch=batch,
-        batch_size=batch_size,
-        **extras,
+        num_supernodes=assignment.num_supernodes, num_nodes=size, **given, **options, **extras
     )
+
+
+def _columns(assignment: Assignment, source: TorchBlock) -> npt.NDArray[np.int64]:
+    """Return the supernode of each input node inside its graph, ``-1`` for a dropped node."""
+    cluster = assignment.cluster
+    start = np.repeat(assignment.super_ptr[:-1], np.diff(source.block.node_ptr))
+    return source.rows(np.where(cluster < 0, -1, cluster - start))
+
+
+def _entries_of(assignment: Assignment, source: TorchBlock) -> dict[str, npt.NDArray[Any]]:
+    """Return the entries of a hard assignment by the names that :meth:`SelectOutput.hard` gives them."""
+    entries = {"cluster_index": source.rows(assignment.cluster.astype(np.int64))}
+    if assignment.weight is not None:
+        entries["weight"] = source.reals(source.rows(assignment.weight))
+    cluster = assignment.cluster
+    if cluster.size and cluster.min() < 0:
+        nodes = np.flatnonzero(entries["cluster_index"] >= 0)
+        entries = {name: values[nodes] for name, values in entries.items()}
+        entries["node_index"] = nodes
+    return entries

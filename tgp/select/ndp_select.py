@@ -9,8 +9,10 @@ import torch
 from torch import Tensor
 
 from tgp.errors import InputError
+from tgp.select.base_select import Select as Select
 from tgp.select.base_select import SelectOutput
 from tgp.select.level_select import LevelSelect
+from tgp.utils.ops.connectivity import connectivity_to_edge_index as connectivity_to_edge_index
 from tgp.utils.typing import SinvType
 
 __all__ = ["NDPSelect"]
@@ -33,9 +35,27 @@ class NDPSelect(LevelSelect):
     def __init__(self, s_inv_op: SinvType = "transpose", seed: int = 0) -> None:
         super().__init__("ndp", seed=seed, s_inv_op=s_inv_op)
 
-    def forward(self, *args: Any, **kwargs: Any) -> SelectOutput:
-        """Cut every graph; arguments as for :class:`~tgp.select.LevelSelect`."""
-        so = super().forward(*args, **kwargs)
+    def forward(  # type: ignore[override]
+        self,
+        edge_index: Any = None,
+        edge_weight: Tensor | None = None,
+        *,
+        batch: Tensor | None = None,
+        num_nodes: int | None = None,
+        x: Tensor | None = None,
+        **kwargs: Any,
+    ) -> SelectOutput:
+        """Cut every graph.
+
+        Args:
+            edge_index: edge list, sparse matrix or ``SparseTensor``.
+            edge_weight: ``[E]`` or ``[E, 1]``.
+            batch: ``[N]`` graph ids in any order.
+            num_nodes: ``N``; default from ``x``, ``batch`` or the connectivity.
+            x: read for the number of nodes and the type of real numbers.
+            **kwargs: ``batch_size`` and ``level``, see :class:`~tgp.select.LevelSelect`.
+        """
+        so = super().forward(x, edge_index, edge_weight, batch=batch, num_nodes=num_nodes, **kwargs)
         so._decimated = True
         return so
 
@@ -61,7 +81,7 @@ class NDPSelect(LevelSelect):
         return form / (2.0 * volume) if volume > 0 else 0.0
 
     @staticmethod
-    def sign_partition(vec_or_size: Any, seed: int = 0) -> Any:
+    def sign_partition(vec_or_size: Any, *, seed: int = 0) -> Any:
         """Sides of a vector, or a random cut.
 
         Args:

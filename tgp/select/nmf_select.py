@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from torch import Tensor
+
 from tgp.select._fixed_k import FixedKSelect
+from tgp.select.base_select import Select as Select
+from tgp.select.base_select import SelectOutput
+from tgp.utils.ops.batching import is_multi_graph_batch as is_multi_graph_batch
+from tgp.utils.ops.connectivity import connectivity_to_edge_index as connectivity_to_edge_index
 from tgp.utils.typing import SinvType
 
 __all__ = ["NMFSelect"]
@@ -23,7 +31,7 @@ class NMFSelect(FixedKSelect):
         k: supernodes per graph.
         s_inv_op: ``transpose`` or ``inverse``.
         tol: stop when a sweep's projected gradient is below this share of the first one's.
-        max_sweeps: stop after so many sweeps over both factors.
+        max_sweeps: largest number of sweeps over both factors.
         seed: seed of the starting point.
     """
 
@@ -37,3 +45,29 @@ class NMFSelect(FixedKSelect):
         seed: int = 0,
     ) -> None:
         super().__init__("nmf", {"k": k, "tol": tol, "max_sweeps": max_sweeps}, seed, s_inv_op)
+
+    def forward(  # type: ignore[override]
+        self,
+        edge_index: Any = None,
+        edge_weight: Tensor | None = None,
+        *,
+        batch: Tensor | None = None,
+        num_nodes: int | None = None,
+        fixed_k: bool = False,
+        x: Tensor | None = None,
+        **kwargs: Any,
+    ) -> SelectOutput:
+        """Factorise the adjacency of every graph.
+
+        Args:
+            edge_index: edge list, sparse matrix or ``SparseTensor``.
+            edge_weight: ``[E]`` or ``[E, 1]``.
+            batch: ``[N]`` graph ids in any order.
+            num_nodes: ``N``; default from ``x``, ``batch`` or the connectivity.
+            fixed_k: always return ``k`` columns.
+            x: read for the number of nodes and the type of real numbers.
+            **kwargs: ``batch_size`` and ``level``, see :class:`~tgp.select.LevelSelect`.
+        """
+        return super().forward(
+            x, edge_index, edge_weight, batch=batch, num_nodes=num_nodes, fixed_k=fixed_k, **kwargs
+        )

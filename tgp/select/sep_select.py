@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from tgp.coarsen.methods.sep import assign_levels
 from tgp.coarsen.protocol import Draw
 from tgp.errors import InputError
+from tgp.select.base_select import Select as Select
 from tgp.select.base_select import SelectOutput
 from tgp.select.level_select import LevelSelect, to_select_output
-from tgp.utils.blocks import TorchBlock, pooled_batch, to_block
+from tgp.utils.blocks import pooled_batch, to_block
+from tgp.utils.ops.connectivity import connectivity_to_edge_index as connectivity_to_edge_index
 from tgp.utils.typing import SinvType
 
 __all__ = ["SEPSelect"]
@@ -31,6 +34,7 @@ class SEPSelect(LevelSelect):
     def __init__(self, s_inv_op: SinvType = "transpose") -> None:
         super().__init__("sep", s_inv_op=s_inv_op)
 
+    @torch.compiler.disable
     def multi_level_select(
         self,
         edge_index: Any = None,
@@ -42,14 +46,14 @@ class SEPSelect(LevelSelect):
         batch_size: int | None = None,
         **kwargs: Any,
     ) -> list[SelectOutput]:
-        """The assignments of several levels, each of the supernodes of the one before.
+        """Return the assignments of several levels, each of the supernodes of the level before.
 
         Args:
             edge_index: edge list, sparse matrix or ``SparseTensor``.
             edge_weight: ``[E]`` or ``[E, 1]``; must not be negative.
             batch: ``[N]`` graph ids in any order.
             num_nodes: ``N``; default from ``batch`` or the connectivity.
-            levels: how many.
+            levels: number of levels.
             batch_size: number of graphs.
         """
         if edge_index is None:
@@ -64,7 +68,5 @@ class SEPSelect(LevelSelect):
             outputs.append(to_select_output(assignment, source, self.s_inv_op, batch, batch_size))
             batch = None if batch is None else pooled_batch(assignment, source)
             # From here on nodes are supernodes, numbered graph by graph.
-            source = TorchBlock(
-                source.block, None, None, source.container, source.device, source.weight_dtype
-            )
+            source = source.pooled(source.block)
         return outputs

@@ -1,11 +1,13 @@
-"""The border between torch and the engine: tensors in, ``BlockCSR`` across, tensors out.
+"""Conversion between tensors and the engine: tensors in, ``BlockCSR``, tensors out.
 
-Nothing is copied on the CPU where dtypes agree; tensors of another device travel to main memory and back.
+On the CPU nothing is copied where dtypes agree. Tensors on an accelerator are packed into one buffer of bytes, so that
+a graph needs one copy to main memory and a result one copy back, both through pinned memory.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,23 +19,27 @@ from tgp.errors import InputError
 from tgp.ragged import Assignment, BlockCSR
 from tgp.utils.ops.connectivity import Container, connectivity_to_edge_index, infer_num_nodes
 
-__all__ = ["TorchBlock", "pooled_batch", "to_adjacency", "to_block"]
+__all__ = ["TorchBlock", "pooled_batch", "to_adjacency", "to_block", "to_host"]
 
 _CPU = torch.device("cpu")
 _EDGE_LIST = Container("edge_index")
+_ALIGNMENT = 16
+"""Bytes; every part of a packed buffer starts at a multiple of it, so that it can be viewed in its dtype."""
 
 
 @dataclass(frozen=True, eq=False)
 class TorchBlock:
-    """A block made of tensors, and what is needed to bring results back in their form.
+    """Graphs that came as tensors, with the facts that turn results into tensors of the same form.
 
     Args:
         block: the graphs, nodes grouped by graph.
         order: ``[N]`` input node at each place of the block; ``None`` if the input was grouped already.
         rank: ``[N]`` place of each input node; inverse of ``order``.
         container: form of the connectivity.
-        device: where results go.
-        weight_dtype: type of coarse weights.
+        device: device of the results.
+        weight_dtype: numpy type of coarse weights.
+        dtype: type of real numbers of the assignment; ``None`` keeps the float32 of the engine.
+        node_values: ``[N]`` the given number of each node, in the order of the block.
     """
 
     block: BlockCSR
@@ -42,19 +48,33 @@ class TorchBlock:
     container: Container
     device: torch.device
     weight_dtype: type
+    dtype: torch.dtype | None = None
+    node_values: npt.NDArray[np.float64] | None = None
 
     def tensor(self, array: npt.NDArray[Any]) -> Tensor:
-        """An array as a tensor on the input's device, sharing memory on the CPU."""
-        out = torch.from_numpy(array)
-        return out if self.device == _CPU else out.to(self.device)
+        """Return an array as a tensor on the device of the input, sharing memory on the CPU."""
+        return self.tensors(array)[0]
 
-    def per_node(self, array: npt.NDArray[Any]) -> Tensor:
-        """One row per node of the block as one row per input node."""
-        return self.tensor(array if self.rank is None else array[self.rank])
+    def tensors(self, *arrays: npt.NDArray[Any]) -> list[Tensor]:
+        """Return arrays as tensors on the device of the input, with one copy for all of them."""
+        parts = [torch.from_numpy(array) for array in arrays]
+        return parts if _is_main_memory(self.device) else _to_device(parts, self.device)
 
-    def node_ids(self, ids: npt.NDArray[Any]) -> Tensor:
-        """Node ids of the block as input node ids."""
-        return self.tensor(ids.astype(np.int64) if self.order is None else self.order[ids])
+    def rows(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return one row per node of the block as one row per input node."""
+        return array if self.rank is None else array[self.rank]
+
+    def node_ids(self, ids: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+        """Return node ids of the block as input node ids."""
+        return ids.astype(np.int64) if self.order is None else self.order[ids]
+
+    def reals(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return real numbers of an assignment in the type that the features ask for."""
+        return array.astype(np.float64) if self.dtype is torch.float64 else array
+
+    def pooled(self, block: BlockCSR) -> TorchBlock:
+        """Return the same facts for a coarse block, whose nodes are grouped by graph."""
+        return replace(self, block=block, order=None, rank=None, node_values=None)
 
 
 def to_block(
@@ -63,8 +83,11 @@ def to_block(
     batch: Tensor | None = None,
     num_nodes: int | None = None,
     batch_size: int | None = None,
+    *,
+    dtype: torch.dtype | None = None,
+    node_values: Tensor | None = None,
 ) -> TorchBlock:
-    """Any sparse connectivity as a block.
+    """Convert any sparse connectivity to a block.
 
     Args:
         edge_index: edge list, sparse matrix or ``SparseTensor``.
@@ -72,46 +95,110 @@ def to_block(
         batch: ``[N]`` graph ids in any order, with or without gaps; one graph if absent.
         num_nodes: ``N``; default from ``batch``, else from the connectivity.
         batch_size: number of graphs; default largest id + 1.
+        dtype: type of the features. If it is float64, so are results that the graph alone would give in float32.
+        node_values: ``[N]`` numbers of the nodes that the method reads, copied together with the graph.
+
+    Raises:
+        InputError: if ids, lengths or shapes do not fit.
     """
     container = _EDGE_LIST
-    index, weight = edge_index, edge_weight
     if (
         not isinstance(edge_index, Tensor)
         or edge_index.layout is not torch.strided
-        or index.dtype != torch.int64
+        or edge_index.dtype != torch.int64
     ):
         container = Container.of(edge_index)
     if container.kind != "edge_index" and num_nodes is None and batch is None:
         num_nodes = infer_num_nodes(edge_index)
     index, weight = connectivity_to_edge_index(edge_index, edge_weight)
     device = index.device
-    edges = _numpy(index)
-    values, weight_dtype = None, np.float32
-    if weight is not None:
-        weight = weight.detach()
-        if weight.dtype == torch.float64:
-            weight_dtype = np.float64
-        elif weight.dtype != torch.float32:
-            weight = weight.double()
-        values = _numpy(weight)
+    dtype = torch.float64 if dtype is torch.float64 else None
+    index, weight, batch, node_values = to_host(index, weight, batch, node_values)
+    edges = index.numpy()
+    values = None if weight is None else _weights(weight)
+    wide = dtype if weight is None else weight.dtype
+    weight_dtype = np.float64 if wide is torch.float64 else np.float32
+    numbers = None if node_values is None else node_values.double().numpy()
     if batch is None:
         if batch_size is not None and batch_size > 1:
             raise InputError(f"{batch_size} graphs need a batch vector, got None", field="batch")
         block = BlockCSR.from_edge_index(edges, values, num_nodes=num_nodes)
-        return TorchBlock(block, None, None, container, device, weight_dtype)
-    node_ptr, order = _group(_numpy(batch), num_nodes, batch_size)
+        return TorchBlock(block, None, None, container, device, weight_dtype, dtype, numbers)
+    node_ptr, order = _group(batch.numpy(), num_nodes, batch_size)
     rank = None
     if order is not None:
         rank = np.empty_like(order)
         rank[order] = np.arange(len(order))
         _check_ids(edges, len(order))
         edges = rank[edges]
+        numbers = None if numbers is None else numbers[order]
     block = BlockCSR.from_edge_index(edges, values, node_ptr=node_ptr)
-    return TorchBlock(block, order, rank, container, device, weight_dtype)
+    return TorchBlock(block, order, rank, container, device, weight_dtype, dtype, numbers)
 
 
-def _numpy(tensor: Tensor) -> npt.NDArray[Any]:
-    return (tensor if tensor.device == _CPU else tensor.cpu()).numpy()
+def _weights(weight: Tensor) -> npt.NDArray[Any]:
+    """Return weights as float32 or float64; other types (half, bool, integers) become float64."""
+    return (weight if weight.dtype in (torch.float32, torch.float64) else weight.double()).numpy()
+
+
+def to_host(*tensors: Tensor | None) -> list[Any]:
+    """Return detached tensors in main memory, with one copy for all that are on an accelerator.
+
+    Args:
+        *tensors: tensors of one device, or of main memory; ``None`` stays ``None``.
+    """
+    parts = [None if tensor is None else tensor.detach() for tensor in tensors]
+    away = [
+        place for place, part in enumerate(parts) if part is not None and not _is_main_memory(part.device)
+    ]
+    if away:
+        sent = [parts[place] for place in away]
+        starts = _starts(sent)
+        packed = torch.zeros(starts[-1], dtype=torch.uint8, device=sent[0].device)
+        for part, start in zip(sent, starts, strict=False):
+            bytes_of = part.contiguous().reshape(-1).view(torch.uint8)
+            packed[start : start + bytes_of.numel()] = bytes_of
+        for place, part in zip(away, _unpack(_download(packed), sent, starts), strict=True):
+            parts[place] = part
+    return parts
+
+
+def _to_device(parts: Sequence[Tensor], device: torch.device) -> list[Tensor]:
+    starts = _starts(parts)
+    packed = _pinned(starts[-1])
+    for part, view in zip(parts, _unpack(packed, parts, starts), strict=True):
+        view.copy_(part)
+    return _unpack(packed.to(device, non_blocking=True), parts, starts)
+
+
+def _starts(parts: Sequence[Tensor]) -> list[int]:
+    """Return the offset of each part in a packed buffer, and the size of the buffer."""
+    starts = [0]
+    for part in parts:
+        size = part.numel() * part.element_size()
+        starts.append(starts[-1] + -(-size // _ALIGNMENT) * _ALIGNMENT)
+    return starts
+
+
+def _unpack(packed: Tensor, like: Sequence[Tensor], starts: Sequence[int]) -> list[Tensor]:
+    """Return views of a packed buffer with the dtypes and shapes of the given tensors."""
+    return [
+        packed[start : start + part.numel() * part.element_size()].view(part.dtype).view(part.shape)
+        for part, start in zip(like, starts, strict=False)
+    ]
+
+
+def _is_main_memory(device: torch.device) -> bool:
+    return device == _CPU
+
+
+def _pinned(size: int) -> Tensor:
+    return torch.empty(size, dtype=torch.uint8, pin_memory=True)
+
+
+def _download(packed: Tensor) -> Tensor:
+    """Copy a buffer to pinned main memory; returns when the copy is complete."""
+    return _pinned(packed.numel()).copy_(packed)
 
 
 def _check_ids(edges: npt.NDArray[np.int64], num_nodes: int) -> None:
@@ -123,7 +210,7 @@ def _check_ids(edges: npt.NDArray[np.int64], num_nodes: int) -> None:
 def _group(
     ids: npt.NDArray[np.int64], num_nodes: int | None, batch_size: int | None
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64] | None]:
-    """Offsets of the graphs, and the order that groups nodes by graph (``None``: they are)."""
+    """Return offsets of the graphs and the order that groups nodes by graph (``None``: they are grouped)."""
     if num_nodes is not None and len(ids) != num_nodes:
         raise InputError(f"batch must hold {num_nodes} graph ids, got {len(ids)}", field="batch")
     if len(ids) and ids.min() < 0:
@@ -141,19 +228,21 @@ def _group(
 
 
 def to_adjacency(block: BlockCSR, source: TorchBlock) -> tuple[Any, Tensor | None]:
-    """A coarse block as ``(adj, weight)`` in the container and on the device of ``source``."""
+    """Return a coarse block as ``(adj, weight)`` in the container and on the device of ``source``."""
     edges = np.empty((2, block.num_edges), np.int64)
     edges[0] = block.rows()
     edges[1] = block.indices
-    index = source.tensor(edges)
-    weight = None if block.weight is None else source.tensor(block.weight.astype(source.weight_dtype))
+    if block.weight is None:
+        index, weight = source.tensor(edges), None
+    else:
+        index, weight = source.tensors(edges, block.weight.astype(source.weight_dtype))
     if source.container is _EDGE_LIST:
         return index, weight
     return source.container.pack(index, weight, block.num_nodes)
 
 
 def pooled_batch(assignment: Assignment, source: TorchBlock) -> Tensor:
-    """``[K]`` graph ids of the supernodes."""
+    """Return ``[K]`` graph ids of the supernodes."""
     if assignment.num_graphs == 1:
         return torch.zeros(assignment.num_supernodes, dtype=torch.long, device=source.device)
     counts = np.diff(assignment.super_ptr)
