@@ -302,6 +302,8 @@ class SegmentView(LayoutView):
 
     @lazy_attribute
     def degree(self) -> Tensor:
+        if self.edge_weight is None and on_host(self.edge_index):
+            return self._matrix.row_counts().to(self.s.dtype)
         return weighted_degree(self.edge_index[0], self.edge_weight, self.s.size(0)).to(self.s.dtype)
 
     @lazy_attribute

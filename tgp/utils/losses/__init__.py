@@ -1,5 +1,6 @@
 """Auxiliary losses, each written once against a layout view (``tgp.utils.layout``)."""
 
+from tgp import eps
 from tgp.utils.losses._reduction import BatchReductionType
 from tgp.utils.losses.balance import (
     asym_norm_loss,
@@ -32,13 +33,16 @@ from tgp.utils.losses.reconstruct import (
     unbatched_entropy_loss,
     weighted_bce_reconstruction_loss,
 )
+from tgp.utils.ops import check_and_filter_edge_weights, rank3_diag, rank3_trace
 
 __all__ = [
     "BatchReductionType",
     "asym_norm_loss",
+    "check_and_filter_edge_weights",
     "cluster_connectivity_prior_loss",
     "cluster_loss",
     "entropy_loss",
+    "eps",
     "hosc_orthogonality_loss",
     "just_balance_loss",
     "kl_loss",
@@ -46,6 +50,8 @@ __all__ = [
     "maxcut_loss",
     "mincut_loss",
     "orthogonality_loss",
+    "rank3_diag",
+    "rank3_trace",
     "sparse_bce_reconstruction_loss",
     "sparse_ho_mincut_loss",
     "sparse_link_pred_loss",

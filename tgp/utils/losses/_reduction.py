@@ -1,4 +1,4 @@
-"""From one value per graph to one number."""
+"""Reduction of one value per graph to one number."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BatchReductionType = Literal["mean", "sum"]
 
 
 def reduce_graphs(values: Tensor, batch_reduction: BatchReductionType = "mean") -> Tensor:
-    """Mean or sum over graphs; no graphs give 0."""
+    """Return the mean or sum over graphs; no graphs give 0."""
     if batch_reduction == "sum":
         return values.sum()
     if batch_reduction == "mean":
@@ -26,14 +26,14 @@ def reduce_graphs(values: Tensor, batch_reduction: BatchReductionType = "mean") 
 
 
 def safe_divide(numerator: Tensor, denominator: Tensor) -> Tensor:
-    """``numerator / denominator``, 0 where the denominator is not positive, with finite gradients."""
+    """Return ``numerator / denominator``, 0 where the denominator is not positive, with finite gradients."""
     positive = denominator > 0
     divisor = torch.where(positive, denominator, torch.ones_like(denominator))
     return torch.where(positive, numerator / divisor, torch.zeros_like(numerator))
 
 
 def safe_sqrt(values: Tensor) -> Tensor:
-    """Square root whose gradient at 0 is 0 instead of infinite."""
+    """Return the square root whose gradient at 0 is 0 instead of infinite."""
     positive = values > 0
     root = torch.where(positive, values, torch.ones_like(values)).sqrt()
     return torch.where(positive, root, torch.zeros_like(values))

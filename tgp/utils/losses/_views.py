@@ -1,4 +1,4 @@
-"""Build a flat view from any sparse container."""
+"""Views for the public loss functions, which are called with any container and unchecked ids."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from typing import Any
 
 from torch import Tensor
 
+from tgp.utils.checks import check_ids, check_length
 from tgp.utils.layout import SegmentView
 from tgp.utils.ops.adjacency import rank3_trace
 from tgp.utils.ops.connectivity import connectivity_to_edge_index
+from tgp.utils.precision import widen
 
 __all__ = ["segment_view", "trace_of"]
 
@@ -20,12 +22,20 @@ def segment_view(
     batch: Tensor | None = None,
     batch_size: int | None = None,
 ) -> SegmentView:
-    """A :class:`SegmentView`, with the connectivity brought to an edge list first."""
+    """Return a checked :class:`SegmentView` of any sparse connectivity.
+
+    Raises:
+        InputError: A node id or graph id is out of range, or a length does not fit.
+    """
     if edge_index is not None:
         edge_index, edge_weight = connectivity_to_edge_index(edge_index, edge_weight)
-    return SegmentView(s, edge_index, edge_weight, batch, batch_size)
+        check_ids(edge_index, s.size(0), "edge_index")
+        check_length(edge_weight, edge_index.size(1), "edge_weight")
+    if batch is not None:
+        check_ids(batch, batch_size if batch_size is not None else max(2**31, s.size(0)), "batch")
+    return SegmentView(s, edge_index, edge_weight, batch, batch_size, checked=True)
 
 
 def trace_of(pooled: Tensor) -> Tensor:
-    """``[B]`` traces of ``[B, K, K]`` (or one of ``[K, K]``)."""
-    return rank3_trace(pooled.unsqueeze(0) if pooled.dim() == 2 else pooled)
+    """Return ``[B]`` traces of ``[B, K, K]`` (or one of ``[K, K]``), in float32 or wider."""
+    return rank3_trace(widen(pooled.unsqueeze(0) if pooled.dim() == 2 else pooled))

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 import tgp
-from tgp.utils.layout import DenseView, LayoutView, SegmentView
+from tgp.utils.layout import DenseView, LayoutView
 from tgp.utils.losses._reduction import BatchReductionType, reduce_graphs, safe_divide, safe_sqrt
+from tgp.utils.losses._views import segment_view
 
 __all__ = [
     "asym_norm",
@@ -32,12 +33,12 @@ __all__ = [
 
 
 def column_norms(view: LayoutView) -> Tensor:
-    """``[B, K]`` squared norms of the columns of ``S``: the diagonal of ``SᵀS``."""
+    """Return ``[B, K]`` squared norms of the columns of ``S``: the diagonal of ``SᵀS``."""
     return view.sum(view.s.square())
 
 
 def orthogonality(view: LayoutView) -> Tensor:
-    r"""``[B]``: :math:`\|S^\top S/\|S^\top S\|_F - I/\sqrt{K}\|_F`; 0 for a graph without nodes."""
+    r"""Return ``[B]``: :math:`\|S^\top S/\|S^\top S\|_F - I/\sqrt{K}\|_F`; 0 for a graph without nodes."""
     gram = view.gram()
     size = gram.square().sum((1, 2))
     norm = safe_sqrt(size)
@@ -47,7 +48,7 @@ def orthogonality(view: LayoutView) -> Tensor:
 
 
 def hosc_orthogonality(view: LayoutView) -> Tensor:
-    r"""``[B]``: :math:`(\sqrt K - \sum_j\|S_{:j}\|/\sqrt n) / (\sqrt K - 1)`; 0 for one cluster or no nodes."""
+    r"""Return ``[B]``: :math:`(\sqrt K - \sum_j\|S_{:j}\|/\sqrt n) / (\sqrt K - 1)`; 0 for one cluster or no nodes."""
     k = view.k
     norms = safe_sqrt(column_norms(view)).sum(-1)
     if k <= 1:
@@ -57,25 +58,25 @@ def hosc_orthogonality(view: LayoutView) -> Tensor:
 
 
 def cluster_balance(view: LayoutView) -> Tensor:
-    r"""``[B]``: :math:`\sqrt K\,\|\sum_i S_i\|_2 / n - 1`; 0 for a graph without nodes."""
+    r"""Return ``[B]``: :math:`\sqrt K\,\|\sum_i S_i\|_2 / n - 1`; 0 for a graph without nodes."""
     sizes = safe_sqrt(view.column_sums().square().sum(-1))
     value = safe_divide(sizes, view.counts) * math.sqrt(view.k) - 1
     return torch.where(view.counts > 0, value, torch.zeros_like(value))
 
 
 def just_balance(view: LayoutView, normalize_loss: bool = True) -> Tensor:
-    r"""``[B]``: :math:`-\sum_j\sqrt{(S^\top S)_{jj}+\epsilon}`, over :math:`\sqrt{nK}` if normalised."""
+    r"""Return ``[B]``: :math:`-\sum_j\sqrt{(S^\top S)_{jj}+\epsilon}`, over :math:`\sqrt{nK}` if normalised."""
     value = -(column_norms(view) + tgp.eps).sqrt().sum(-1)
     value = torch.where(view.counts > 0, value, torch.zeros_like(value))
     return safe_divide(value, (view.counts * view.k).sqrt()) if normalize_loss else value
 
 
 def asym_norm(view: LayoutView, k: int) -> Tensor:
-    """``[B]``: asymmetric distance of ``S`` to its column quantiles; 0 for one cluster or no nodes."""
+    """Return ``[B]``: asymmetric distance of ``S`` to its column quantiles; 0 for one cluster or no nodes."""
     count = view.counts
-    if k <= 1:
-        return torch.zeros_like(count)
     padded, real = view.padded()
+    if k <= 1 or not padded.size(1):
+        return torch.zeros_like(count)
     ordered = padded.masked_fill(~real.unsqueeze(-1), -1).sort(dim=1, descending=True).values
     position = torch.minimum((count / k).floor(), count - 1).clamp(min=0).long()
     quantile = ordered.gather(1, position.view(-1, 1, 1).expand(-1, 1, view.k)).squeeze(1)
@@ -86,29 +87,29 @@ def asym_norm(view: LayoutView, k: int) -> Tensor:
 
 
 def orthogonality_loss(S: Tensor, batch_reduction: BatchReductionType = "mean") -> Tensor:
-    """Orthogonality of padded graphs."""
+    """Return the orthogonality loss of padded graphs."""
     return reduce_graphs(orthogonality(DenseView(S)), batch_reduction)
 
 
 def unbatched_orthogonality_loss(
     S: Tensor, batch: Tensor | None = None, batch_reduction: BatchReductionType = "mean"
 ) -> Tensor:
-    """Orthogonality of flat graphs."""
-    return reduce_graphs(orthogonality(SegmentView(S, batch=batch)), batch_reduction)
+    """Return the orthogonality loss of flat graphs."""
+    return reduce_graphs(orthogonality(segment_view(S, batch=batch)), batch_reduction)
 
 
 def hosc_orthogonality_loss(
     S: Tensor, mask: Tensor | None = None, batch_reduction: BatchReductionType = "mean"
 ) -> Tensor:
-    """The orthogonality of HOSC, padded graphs."""
+    """Return the orthogonality loss of HOSC, padded graphs."""
     return reduce_graphs(hosc_orthogonality(DenseView(S, mask=mask)), batch_reduction)
 
 
 def unbatched_hosc_orthogonality_loss(
     S: Tensor, batch: Tensor | None = None, batch_reduction: BatchReductionType = "mean"
 ) -> Tensor:
-    """The orthogonality of HOSC, flat graphs."""
-    return reduce_graphs(hosc_orthogonality(SegmentView(S, batch=batch)), batch_reduction)
+    """Return the orthogonality loss of HOSC, flat graphs."""
+    return reduce_graphs(hosc_orthogonality(segment_view(S, batch=batch)), batch_reduction)
 
 
 def cluster_loss(
@@ -117,15 +118,15 @@ def cluster_loss(
     num_supernodes: int | None = None,
     batch_reduction: BatchReductionType = "mean",
 ) -> Tensor:
-    """Collapse penalty of DMoN, padded graphs. ``num_supernodes`` is read from ``S``."""
+    """Return the collapse penalty of DMoN, padded graphs. ``num_supernodes`` is read from ``S``."""
     return reduce_graphs(cluster_balance(DenseView(S, mask=mask)), batch_reduction)
 
 
 def unbatched_cluster_loss(
     S: Tensor, batch: Tensor | None = None, batch_reduction: BatchReductionType = "mean"
 ) -> Tensor:
-    """Collapse penalty of DMoN, flat graphs."""
-    return reduce_graphs(cluster_balance(SegmentView(S, batch=batch)), batch_reduction)
+    """Return the collapse penalty of DMoN, flat graphs."""
+    return reduce_graphs(cluster_balance(segment_view(S, batch=batch)), batch_reduction)
 
 
 def just_balance_loss(
@@ -136,7 +137,7 @@ def just_balance_loss(
     num_supernodes: int | None = None,
     batch_reduction: BatchReductionType = "mean",
 ) -> Tensor:
-    """Balance of cluster sizes, padded graphs.
+    """Return the balance loss of cluster sizes, padded graphs.
 
     ``num_nodes`` overrides the node count of every graph where no mask is given; ``num_supernodes``
     is read from ``S``.
@@ -153,19 +154,19 @@ def unbatched_just_balance_loss(
     normalize_loss: bool = True,
     batch_reduction: BatchReductionType = "mean",
 ) -> Tensor:
-    """Balance of cluster sizes, flat graphs."""
-    return reduce_graphs(just_balance(SegmentView(S, batch=batch), normalize_loss), batch_reduction)
+    """Return the balance loss of cluster sizes, flat graphs."""
+    return reduce_graphs(just_balance(segment_view(S, batch=batch), normalize_loss), batch_reduction)
 
 
 def asym_norm_loss(
     S: Tensor, k: int, mask: Tensor | None = None, batch_reduction: BatchReductionType = "mean"
 ) -> Tensor:
-    """Asymmetric-norm balance, padded graphs."""
+    """Return the asymmetric-norm balance of padded graphs; 0 without nodes."""
     return reduce_graphs(asym_norm(DenseView(S, mask=mask), k), batch_reduction)
 
 
 def unbatched_asym_norm_loss(
     S: Tensor, k: int, batch: Tensor | None = None, batch_reduction: BatchReductionType = "mean"
 ) -> Tensor:
-    """Asymmetric-norm balance, flat graphs."""
-    return reduce_graphs(asym_norm(SegmentView(S, batch=batch), k), batch_reduction)
+    """Return the asymmetric-norm balance of flat graphs; 0 without nodes."""
+    return reduce_graphs(asym_norm(segment_view(S, batch=batch), k), batch_reduction)

@@ -25,7 +25,7 @@ __all__ = [
 
 
 def mincut(view: LayoutView, pooled: Tensor | None = None) -> Tensor:
-    r"""``[B]``: :math:`-\mathrm{Tr}(S^\top A S) / (\mathrm{Tr}(S^\top D S) + \epsilon)`.
+    r"""Return ``[B]``: :math:`-\mathrm{Tr}(S^\top A S) / (\mathrm{Tr}(S^\top D S) + \epsilon)`.
 
     ``pooled`` is a raw ``SᵀAS`` that is at hand already.
     """
@@ -34,7 +34,7 @@ def mincut(view: LayoutView, pooled: Tensor | None = None) -> Tensor:
 
 
 def motif_mincut(view: LayoutView) -> Tensor:
-    """``[B]``: the same with ``M = A³``, applied three times and never formed."""
+    """Return ``[B]``: the min-cut with ``M = A³``, applied three times and never formed."""
     moved, degree = view.assignment_image, view.degree
     for _ in range(2):
         moved, degree = view.propagate(moved), view.propagate(degree)
@@ -43,7 +43,7 @@ def motif_mincut(view: LayoutView) -> Tensor:
 
 
 def total_variation(view: LayoutView) -> Tensor:
-    r"""``[B]``: :math:`\sum a_{ij}\|S_i - S_j\|_1 / 2\max(nnz, 1)`."""
+    r"""Return ``[B]``: :math:`\sum a_{ij}\|S_i - S_j\|_1 / 2\max(nnz, 1)`."""
     variation, entries = view.variation()
     return variation / (2 * entries.clamp(min=1))
 
@@ -51,7 +51,7 @@ def total_variation(view: LayoutView) -> Tensor:
 def mincut_loss(
     adj: Tensor, S: Tensor, adj_pooled: Tensor, batch_reduction: BatchReductionType = "mean"
 ) -> Tensor:
-    """Relaxed normalised min-cut of padded graphs; ``adj_pooled`` is the raw ``SᵀAS``."""
+    """Return the relaxed normalised min-cut of padded graphs; ``adj_pooled`` is the raw ``SᵀAS``."""
     return reduce_graphs(mincut(DenseView(S, adj), adj_pooled), batch_reduction)
 
 
@@ -62,7 +62,7 @@ def sparse_mincut_loss(
     batch: Tensor | None = None,
     batch_reduction: BatchReductionType = "mean",
 ) -> Tensor:
-    """Relaxed normalised min-cut of flat graphs."""
+    """Return the relaxed normalised min-cut of flat graphs."""
     return reduce_graphs(mincut(segment_view(S, edge_index, edge_weight, batch)), batch_reduction)
 
 
@@ -73,12 +73,12 @@ def sparse_ho_mincut_loss(
     batch: Tensor | None = None,
     batch_reduction: BatchReductionType = "mean",
 ) -> Tensor:
-    """Min-cut of the third-order motif matrix ``A³`` of flat graphs."""
+    """Return the min-cut of the third-order motif matrix ``A³`` of flat graphs."""
     return reduce_graphs(motif_mincut(segment_view(S, edge_index, edge_weight, batch)), batch_reduction)
 
 
 def totvar_loss(S: Tensor, adj: Tensor, batch_reduction: BatchReductionType = "mean") -> Tensor:
-    """Total variation of padded graphs."""
+    """Return the total variation of padded graphs."""
     return reduce_graphs(total_variation(DenseView(S, adj)), batch_reduction)
 
 
@@ -89,7 +89,7 @@ def sparse_totvar_loss(
     batch: Tensor | None = None,
     batch_reduction: BatchReductionType = "mean",
 ) -> Tensor:
-    """Total variation of flat graphs."""
+    """Return the total variation of flat graphs."""
     return reduce_graphs(total_variation(segment_view(S, edge_index, edge_weight, batch)), batch_reduction)
 
 
@@ -100,7 +100,7 @@ def maxcut_loss(
     batch: Tensor | None = None,
     batch_reduction: BatchReductionType = "mean",
 ) -> Tensor:
-    r""":math:`z^\top A z / \sum_e w_e` per graph; minimising it drives neighbours to opposite signs."""
+    r"""Return :math:`z^\top A z / \sum_e w_e` per graph; minimising it drives neighbours to opposite signs."""
     if scores.dim() > 2 or (scores.dim() == 2 and scores.size(1) != 1) or scores.dim() == 0:
         raise InputError(
             f"Expected scores to have shape [N] or [N, 1], got {list(scores.shape)}", field="scores"

@@ -12,7 +12,7 @@ __all__ = ["modularity", "sparse_spectral_loss", "spectral_loss"]
 
 
 def modularity(view: LayoutView, pooled: Tensor | None = None) -> Tensor:
-    r"""``[B]``: :math:`-(\mathrm{Tr}(S^\top A S) - \|S^\top d\|^2/2m)/2m`; 0 for a graph without edges."""
+    r"""Return ``[B]``: :math:`-(\mathrm{Tr}(S^\top A S) - \|S^\top d\|^2/2m)/2m`; 0 for a graph without edges."""
     twice_m = view.volume()
     expected = view.sum(view.s * view.degree.unsqueeze(-1)).square().sum(-1)
     kept = view.quad() if pooled is None else trace_of(pooled)
@@ -27,7 +27,7 @@ def spectral_loss(
     num_supernodes: int | None = None,
     batch_reduction: BatchReductionType = "mean",
 ) -> Tensor:
-    """Negative modularity of padded graphs; ``num_supernodes`` is read from ``S``."""
+    """Return the negative modularity of padded graphs; ``num_supernodes`` is read from ``S``."""
     return reduce_graphs(modularity(DenseView(S, adj, mask), adj_pooled), batch_reduction)
 
 
@@ -38,5 +38,5 @@ def sparse_spectral_loss(
     batch: Tensor | None = None,
     batch_reduction: BatchReductionType = "mean",
 ) -> Tensor:
-    """Negative modularity of flat graphs."""
+    """Return the negative modularity of flat graphs."""
     return reduce_graphs(modularity(segment_view(S, edge_index, edge_weight, batch)), batch_reduction)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.distributions import Distribution, kl_divergence
+from torch.distributions import Beta, Distribution, kl_divergence
 
 import tgp
 from tgp.errors import InputError
+from tgp.utils.checks import check_ids
 from tgp.utils.layout import DenseView, LayoutView
 from tgp.utils.losses._reduction import BatchReductionType, reduce_graphs, safe_divide, safe_sqrt
 from tgp.utils.losses._views import segment_view
+from tgp.utils.ops.batching import num_graphs
+from tgp.utils.precision import widen
 
 __all__ = [
     "cluster_connectivity_prior_loss",
@@ -28,18 +31,18 @@ __all__ = [
 
 
 def link_prediction(view: LayoutView, normalize_loss: bool = False) -> Tensor:
-    r"""One norm :math:`\|A - SS^\top\|_F` over all graphs, over the number of real node pairs if normalised."""
+    r"""Return one norm :math:`\|A - SS^\top\|_F` over all graphs, over the number of real node pairs if normalised."""
     norm = safe_sqrt(_squared_residual(view).clamp(min=0))
     return safe_divide(norm, view.counts.square().sum()) if normalize_loss else norm
 
 
 def _squared_residual(view: LayoutView) -> Tensor:
-    """``Σ_g ‖A - SSᵀ‖² = Σ_g ‖A‖² - 2 Tr(SᵀAS) + ‖SᵀS‖²``; parallel edges count as their sum."""
+    """Return ``Σ_g ‖A - SSᵀ‖² = Σ_g ‖A‖² - 2 Tr(SᵀAS) + ‖SᵀS‖²``; parallel edges count as their sum."""
     return view.squares().sum() - 2 * view.quad().sum() + view.gram().square().sum()
 
 
 def link_pred_loss(S: Tensor, adj: Tensor, normalize_loss: bool = True, mask: Tensor | None = None) -> Tensor:
-    """Link prediction of padded graphs. With ``mask``, only real node pairs count in the normaliser."""
+    """Return the link prediction loss of padded graphs. With ``mask``, only real node pairs count in the normaliser."""
     return link_prediction(DenseView(S, adj, mask), normalize_loss)
 
 
@@ -50,24 +53,25 @@ def sparse_link_pred_loss(
     batch: Tensor | None = None,
     normalize_loss: bool = True,
 ) -> Tensor:
-    """Link prediction of flat graphs, without forming ``SSᵀ``."""
+    """Return the link prediction loss of flat graphs, without forming ``SSᵀ``."""
     return link_prediction(segment_view(S, edge_index, edge_weight, batch), normalize_loss)
 
 
 def row_entropy(view: LayoutView) -> Tensor:
-    """Mean entropy of the assignment of a node, over all graphs."""
+    """Return the mean entropy of the assignment of a node, over all graphs."""
     return entropy_loss(view.s, view.counts.sum())
 
 
 def entropy_loss(S: Tensor, num_nodes: int | Tensor) -> Tensor:
-    """Mean entropy of the rows of ``S`` over ``num_nodes`` real nodes."""
+    """Return the mean entropy of the rows of ``S`` over ``num_nodes`` real nodes."""
+    S = widen(S)
     total = -(S * (S + tgp.eps).log()).sum()
     count = torch.as_tensor(num_nodes, dtype=S.dtype, device=S.device)
     return safe_divide(total, count)
 
 
 def unbatched_entropy_loss(S: Tensor, num_nodes: int | Tensor | None = None) -> Tensor:
-    """Mean entropy of the rows of ``S``."""
+    """Return the mean entropy of the rows of ``S``."""
     return entropy_loss(S, S.size(0) if num_nodes is None else num_nodes)
 
 
@@ -79,12 +83,13 @@ def weighted_bce_reconstruction_loss(
     normalizing_const: Tensor | float | None = None,
     batch_reduction: BatchReductionType = "mean",
 ) -> Tensor:
-    """Cross entropy between logits ``rec_adj`` and ``adj``, both ``[B, N, N]``.
+    """Return the cross entropy between logits ``rec_adj`` and ``adj``, both ``[B, N, N]``.
 
     With ``balance_links`` every edge is weighted by the ratio of non-edges to edges of its graph.
     """
     if rec_adj.dim() == 2:
         rec_adj, adj = rec_adj.unsqueeze(0), adj.unsqueeze(0)
+    rec_adj = widen(rec_adj)
     loss = F.binary_cross_entropy_with_logits(rec_adj, adj.to(rec_adj.dtype), reduction="none")
     valid = torch.ones_like(loss)
     if mask is not None:
@@ -116,12 +121,22 @@ def kl_loss(
     normalizing_const: Tensor | float | None = None,
     batch_reduction: BatchReductionType = "mean",
 ) -> Tensor:
-    """KL divergence of ``q`` from ``p``, summed over the nodes of each graph."""
+    """Return the KL divergence of ``q`` from ``p``, summed over the nodes of each graph.
+
+    Args:
+        q: Posterior with one value per node (and component).
+        p: Prior.
+        mask: ``[B, N]`` real nodes of padded graphs.
+        batch: ``[N]`` graph ids of flat graphs.
+        batch_size: Number of graphs; needed with ``batch``.
+        normalizing_const: Divisor of each graph.
+        batch_reduction: ``mean`` or ``sum`` over graphs.
+    """
     if mask is not None and batch is not None:
         raise InputError("Cannot specify both mask and batch: padded graphs have one, flat graphs the other")
     if batch is not None and batch_size is None:
         raise InputError("Batch size must be specified together with batch", field="batch_size")
-    value = kl_divergence(q, p).sum(-1)
+    value = kl_divergence(_widened(q), _widened(p)).sum(-1)
     if mask is not None:
         value = (value * mask.to(value.dtype)).sum(-1)
     elif batch is not None:
@@ -131,6 +146,16 @@ def kl_loss(
     return reduce_graphs(_normalised(value, normalizing_const), batch_reduction)
 
 
+def _widened(distribution: Distribution) -> Distribution:
+    """Return a Beta distribution with parameters wide enough for its gamma functions; others unchanged."""
+    if not isinstance(distribution, Beta):
+        return distribution
+    alpha, beta = distribution.concentration1, distribution.concentration0
+    if widen(alpha) is alpha and widen(beta) is beta:
+        return distribution
+    return Beta(widen(alpha), widen(beta), validate_args=False)
+
+
 def cluster_connectivity_prior_loss(
     K: Tensor,
     K_mu: Tensor | float,
@@ -138,11 +163,12 @@ def cluster_connectivity_prior_loss(
     normalizing_const: Tensor | float | None = None,
     batch_reduction: BatchReductionType = "mean",
 ) -> Tensor:
-    r"""Gaussian prior :math:`P = \frac12\sum (K - \mu)^2/\sigma^2` on the cluster connectivity.
+    r"""Return the Gaussian prior :math:`P = \frac12\sum (K - \mu)^2/\sigma^2` on the cluster connectivity.
 
     With one constant :math:`\gamma_g` per graph the value of a graph is :math:`P/\gamma_g`; the batch
     size enters once, through the reduction.
     """
+    K = widen(K)
     prior = 0.5 * ((K - K_mu).square() / K_var).sum()
     if normalizing_const is None:
         return prior
@@ -151,27 +177,35 @@ def cluster_connectivity_prior_loss(
 
 
 def sparse_bce_reconstruction_loss(
-    link_prob_logit: Tensor | None = None,
+    link_prob_loigit: Tensor | None = None,
     true_y: Tensor | None = None,
     edges_batch_id: Tensor | None = None,
     batch_size: int | None = None,
     batch_reduction: BatchReductionType = "mean",
     *,
-    link_prob_loigit: Tensor | None = None,
+    link_prob_logit: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Cross entropy over sampled node pairs; returns the loss and the number of pairs per graph.
+    """Return the cross entropy over sampled node pairs, and the number of pairs per graph.
 
-    ``link_prob_loigit`` is the old spelling of the first argument.
+    Args:
+        link_prob_loigit: ``[E]`` logits (the spelling is that of version 1).
+        true_y: ``[E]`` labels.
+        edges_batch_id: ``[E]`` graph ids of the pairs; one graph if absent.
+        batch_size: Number of graphs; default largest id + 1.
+        batch_reduction: ``mean`` or ``sum`` over graphs.
+        link_prob_logit: Another name of the first argument.
     """
-    logits = link_prob_loigit if link_prob_logit is None else link_prob_logit
+    logits = link_prob_logit if link_prob_loigit is None else link_prob_loigit
     if logits is None or true_y is None:
-        raise InputError("link_prob_logit and true_y are required", field="link_prob_logit")
+        raise InputError("link_prob_loigit and true_y are required", field="link_prob_loigit")
+    logits = widen(logits)
     loss = F.binary_cross_entropy_with_logits(logits, true_y.to(logits.dtype), reduction="none")
     if edges_batch_id is None:
         count = loss.new_tensor(float(loss.numel()))
         return safe_divide(loss.sum(), count), count
     if batch_size is None:
-        batch_size = int(edges_batch_id.max()) + 1 if edges_batch_id.numel() else 1
+        batch_size = max(num_graphs(edges_batch_id), 1)
+    check_ids(edges_batch_id, batch_size, "edges_batch_id")
     zeros = loss.new_zeros(batch_size)
     count = zeros.index_add(0, edges_batch_id, torch.ones_like(loss)).clamp(min=1)
     return reduce_graphs(zeros.index_add(0, edges_batch_id, loss) / count, batch_reduction), count

@@ -1,5 +1,7 @@
 """Tensor helpers, by theme: connectivity, adjacency, batching, assign, sampling."""
 
+from tgp import eps
+from tgp.imports import HAS_TORCH_SPARSE, is_sparsetensor
 from tgp.utils.ops.adjacency import (
     add_remaining_self_loops,
     coalesce_edges,
@@ -37,6 +39,7 @@ from tgp.utils.ops.connectivity import (
     connectivity_to_torch_coo,
     infer_num_nodes,
     is_dense_adj,
+    real_weights,
 )
 from tgp.utils.ops.sampling import (
     batched_negative_edge_sampling,
@@ -49,6 +52,7 @@ from tgp.utils.ops.sampling import (
 __all__ = [
     "Container",
     "GraphLayout",
+    "HAS_TORCH_SPARSE",
     "add_remaining_self_loops",
     "apply_dense_node_mask",
     "batched_negative_edge_sampling",
@@ -62,6 +66,7 @@ __all__ = [
     "delta_gcn_matrix",
     "dense_to_block_diag",
     "edge_index_to_vector_id",
+    "eps",
     "expand_compacted_rows",
     "filter_edges",
     "get_assignments",
@@ -71,6 +76,7 @@ __all__ = [
     "inverse_sqrt_degree",
     "is_dense_adj",
     "is_multi_graph_batch",
+    "is_sparsetensor",
     "negative_edge_sampling",
     "num_graphs",
     "postprocess_adj_pool_dense",
@@ -79,6 +85,7 @@ __all__ = [
     "pseudo_inverse",
     "rank3_diag",
     "rank3_trace",
+    "real_weights",
     "sample_almost_k_edges",
     "vector_id_to_edge_index",
     "weighted_degree",

@@ -9,12 +9,16 @@ from torch import Tensor
 
 from tgp import eps
 from tgp.errors import InputError
+from tgp.utils.checks import check_ids
+from tgp.utils.host import on_host
 from tgp.utils.ops.connectivity import (
     Container,
     check_and_filter_edge_weights,
     connectivity_to_edge_index,
     infer_num_nodes,
+    real_weights,
 )
+from tgp.utils.precision import widen
 
 __all__ = [
     "add_remaining_self_loops",
@@ -35,25 +39,43 @@ _REDUCE = {"sum": "sum", "add": "sum", "mean": "mean", "min": "amin", "max": "am
 
 
 def rank3_trace(x: Tensor) -> Tensor:
-    """``[B, N, N] -> [B]``: trace of each matrix."""
+    """Return the trace of each matrix: ``[B, N, N]`` -> ``[B]``."""
     return x.diagonal(dim1=-2, dim2=-1).sum(-1)
 
 
 def rank3_diag(x: Tensor) -> Tensor:
-    """``[B, N] -> [B, N, N]``: diagonal matrices."""
+    """Return diagonal matrices: ``[B, N]`` -> ``[B, N, N]``."""
     return torch.diag_embed(x)
 
 
 def weighted_degree(index: Tensor, weights: Tensor | None = None, num_nodes: int | None = None) -> Tensor:
-    """``[N]``: sum of ``weights`` per id of ``index``; int32 counts without weights."""
+    """Return ``[N]``: sum of ``weights`` per id of ``index``; int32 counts without weights.
+
+    Args:
+        index: ``[E]`` ids.
+        weights: ``[E]``; half-precision weights are summed in float32, bool and integer weights become floats.
+        num_nodes: ``N``; default largest id + 1.
+
+    Returns:
+        Degrees in the dtype of the weights.
+
+    Raises:
+        InputError: An id is out of range.
+    """
     size = infer_num_nodes(index, num_nodes)
-    if weights is None:
+    if weights is None and on_host(index):
+        check_ids(index, size, "index")
         return torch.bincount(index, minlength=size).to(torch.int32)
-    return weights.new_zeros(size).index_add(0, index, weights)
+    if weights is None:
+        ones = torch.ones_like(index, dtype=torch.int32)
+        return torch.zeros(size, dtype=torch.int32, device=index.device).index_add(0, index, ones)
+    weights = real_weights(weights)
+    wide = widen(weights)
+    return wide.new_zeros(size).index_add(0, index, wide).to(weights.dtype)
 
 
 def inverse_sqrt_degree(degree: Tensor) -> Tensor:
-    """``d^-1/2``, and 0 where the degree is not positive (a sink, or negative weights)."""
+    """Return ``d^-1/2``, and 0 where the degree is not positive (a sink, or negative weights)."""
     positive = degree > eps
     return torch.where(positive, degree, torch.ones_like(degree)).rsqrt() * positive
 
@@ -79,19 +101,20 @@ def coalesce_edges(
         merged = torch.unique(key)
         return torch.stack([merged // size, merged % size]), None
     merged, inverse = torch.unique(key, return_inverse=True)
-    weight = edge_weight.new_zeros(merged.numel())
+    wide = widen(edge_weight)
+    weight = wide.new_zeros(merged.numel())
     if reduce_op in ("sum", "add"):
-        weight = weight.index_add(0, inverse, edge_weight)
+        weight = weight.index_add(0, inverse, wide)
     else:
-        weight = weight.scatter_reduce(0, inverse, edge_weight, _REDUCE[reduce_op], include_self=False)
-    return torch.stack([merged // size, merged % size]), weight
+        weight = weight.scatter_reduce(0, inverse, wide, _REDUCE[reduce_op], include_self=False)
+    return torch.stack([merged // size, merged % size]), weight.to(edge_weight.dtype)
 
 
 def filter_edges(
     edge_index: Tensor, edge_weight: Tensor | None, keep: Tensor
 ) -> tuple[Tensor, Tensor | None]:
-    """The edges where ``keep [E]`` is true; nothing is copied if that is all of them."""
-    if bool(keep.all()):
+    """Return the edges where ``keep [E]`` is true. On the host nothing is copied if that is all of them."""
+    if on_host(keep) and bool(keep.all()):
         return edge_index, edge_weight
     chosen = keep.nonzero().squeeze(1)
     weight = None if edge_weight is None else edge_weight.index_select(0, chosen)
@@ -120,14 +143,31 @@ def add_remaining_self_loops(
 
 
 def delta_gcn_edges(
-    edge_index: Tensor, edge_weight: Tensor | None, delta: float, num_nodes: int
+    edge_index: Tensor,
+    edge_weight: Tensor | None,
+    delta: float,
+    num_nodes: int,
+    *,
+    dtype: torch.dtype | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Sources, targets and values of :func:`delta_gcn_matrix` off the diagonal, parallel edges apart."""
-    weight = torch.ones(edge_index.size(1), device=edge_index.device) if edge_weight is None else edge_weight
-    index, weight = filter_edges(edge_index, weight, edge_index[0] != edge_index[1])
+    """Return sources, targets and values of :func:`delta_gcn_matrix` off the diagonal, parallel edges apart.
+
+    Args:
+        edge_index: ``[2, E]``.
+        edge_weight: ``[E]`` or ``None`` for ones.
+        delta: Strength of the filter.
+        num_nodes: ``N``.
+        dtype: Type of the values; default that of the weights, or float32 without weights.
+    """
+    if edge_weight is None:
+        weight = torch.ones(edge_index.size(1), dtype=dtype or torch.float32, device=edge_index.device)
+    else:
+        weight = real_weights(edge_weight, dtype)
+    index, weight = filter_edges(edge_index, widen(weight), edge_index[0] != edge_index[1])
     source, target = index
     scale = inverse_sqrt_degree(weighted_degree(source, weight, num_nodes))
-    return source, target, delta * scale[source] * weight * scale[target]
+    values = delta * scale[source] * weight * scale[target]
+    return source, target, values if dtype is None else values.to(dtype)
 
 
 def delta_gcn_matrix(
@@ -135,16 +175,26 @@ def delta_gcn_matrix(
     edge_weight: Tensor | None = None,
     delta: float = 2.0,
     num_nodes: int | None = None,
+    *,
+    dtype: torch.dtype | None = None,
 ) -> tuple[Any, Tensor | None]:
-    r"""Propagation matrix :math:`\mathbf{P} = \mathbf{I} - \delta \mathbf{L}_\mathrm{sym}`, same container.
+    r"""Return the propagation matrix :math:`\mathbf{P} = \mathbf{I} - \delta \mathbf{L}_\mathrm{sym}`.
 
     Self-loops of the input are removed first, so an isolated node has the diagonal entry
     :math:`1 - \delta`.
+
+    Args:
+        edge_index: Any sparse connectivity; the result has the same form.
+        edge_weight: ``[E]`` weights of an edge list.
+        delta: Strength of the filter.
+        num_nodes: ``N``; default from the connectivity.
+        dtype: Type of the values; default that of the weights, or float32 without weights.
     """
     container = Container.of(edge_index)
     index, weight = connectivity_to_edge_index(edge_index, edge_weight)
     size = infer_num_nodes(edge_index if container.kind != "edge_index" else index, num_nodes)
-    source, target, off = delta_gcn_edges(index, weight, delta, size)
+    check_ids(index, size, "edge_index")
+    source, target, off = delta_gcn_edges(index, weight, delta, size, dtype=dtype)
     loops = torch.arange(size, device=index.device)
     full = torch.stack([torch.cat([source, loops]), torch.cat([target, loops])])
     values = torch.cat([off, off.new_full((size,), 1.0 - delta)])
@@ -153,7 +203,14 @@ def delta_gcn_matrix(
 
 
 def dense_to_block_diag(adj_pool: Tensor) -> tuple[Tensor, Tensor]:
-    """``[B, K, K]`` or ``[K, K]`` to one block-diagonal edge list of the entries with ``|a| > eps``."""
+    """Return one block-diagonal edge list of the entries with ``|a| > eps``.
+
+    Args:
+        adj_pool: ``[B, K, K]`` or ``[K, K]``.
+
+    Returns:
+        Edge list ``[2, E]`` and weights ``[E]``.
+    """
     if adj_pool.dim() == 2:
         adj_pool = adj_pool.unsqueeze(0)
     if adj_pool.dim() != 3:
@@ -172,7 +229,9 @@ def postprocess_adj_pool_dense(
     adj_transpose: bool = False,
     edge_weight_norm: bool = False,
 ) -> Tensor:
-    """Self-loops, then degrees, then the largest weight. The input is not changed.
+    """Remove self-loops, then divide by degrees, then by the largest weight. The input is not changed.
+
+    Half-precision input is processed in float32; the result has the dtype of the input.
 
     Args:
         adj_pool: ``[..., K, K]``.
@@ -181,6 +240,7 @@ def postprocess_adj_pool_dense(
         adj_transpose: degrees are column sums (targets stand in rows) instead of row sums.
         edge_weight_norm: divide each matrix by its largest absolute entry.
     """
+    dtype, adj_pool = adj_pool.dtype, widen(adj_pool)
     if remove_self_loops:
         diagonal = torch.eye(adj_pool.size(-1), dtype=torch.bool, device=adj_pool.device)
         adj_pool = adj_pool.masked_fill(diagonal, 0.0)
@@ -190,7 +250,7 @@ def postprocess_adj_pool_dense(
     if edge_weight_norm and adj_pool.numel():
         top = adj_pool.abs().amax(dim=(-2, -1), keepdim=True)
         adj_pool = adj_pool / torch.where(top == 0, torch.ones_like(top), top)
-    return adj_pool
+    return adj_pool.to(dtype)
 
 
 def postprocess_adj_pool_sparse(
@@ -201,8 +261,12 @@ def postprocess_adj_pool_sparse(
     degree_norm: bool = False,
     edge_weight_norm: bool = False,
     batch_pooled: Tensor | None = None,
+    *,
+    dtype: torch.dtype | None = None,
 ) -> tuple[Tensor, Tensor | None]:
-    """Self-loops, tiny weights, degrees, then the largest weight per graph.
+    """Remove self-loops and tiny weights, then divide by degrees, then by the largest weight of each graph.
+
+    Half-precision weights are processed in float32; the result has their dtype.
 
     Args:
         edge_index: ``[2, E]``.
@@ -212,6 +276,7 @@ def postprocess_adj_pool_sparse(
         degree_norm: divide by the roots of both out-degrees; a degree that is not positive gives 0.
         edge_weight_norm: divide by the largest absolute weight of each graph.
         batch_pooled: ``[K]`` graph ids; one graph if absent.
+        dtype: type of the ones that stand for missing weights; default float32.
     """
     edge_weight = check_and_filter_edge_weights(edge_weight)
     if remove_self_loops:
@@ -219,23 +284,29 @@ def postprocess_adj_pool_sparse(
     if edge_weight is not None:
         edge_index, edge_weight = filter_edges(edge_index, edge_weight, edge_weight.abs() > eps)
     elif degree_norm or edge_weight_norm:
-        edge_weight = torch.ones(edge_index.size(1), device=edge_index.device)
+        edge_weight = torch.ones(edge_index.size(1), dtype=dtype or torch.float32, device=edge_index.device)
     if edge_weight is None or edge_weight.numel() == 0:
         return edge_index, edge_weight
+    edge_weight = real_weights(edge_weight, dtype)
+    wide = widen(edge_weight)
     if degree_norm:
-        scale = inverse_sqrt_degree(weighted_degree(edge_index[0], edge_weight, num_nodes))
-        edge_weight = edge_weight * scale[edge_index[0]] * scale[edge_index[1]]
+        scale = inverse_sqrt_degree(weighted_degree(edge_index[0], wide, num_nodes))
+        wide = wide * scale[edge_index[0]] * scale[edge_index[1]]
     if edge_weight_norm:
-        edge_weight = edge_weight / _largest_of_graph(edge_index[0], edge_weight, batch_pooled)
-    return edge_index, edge_weight
+        wide = wide / _largest_of_graph(edge_index[0], wide, batch_pooled)
+    return edge_index, wide.to(edge_weight.dtype)
 
 
 def _largest_of_graph(source: Tensor, weight: Tensor, batch_pooled: Tensor | None) -> Tensor:
-    """``[E]`` or scalar: largest absolute weight of each edge's graph, 1 where that is 0."""
+    """Return ``[E]`` or scalar: largest absolute weight of the graph of each edge, 1 where that is 0."""
     size = weight.abs()
     if batch_pooled is None:
         top = size.max()
         return torch.where(top == 0, torch.ones_like(top), top)
     graph = batch_pooled[source]
-    top = size.new_zeros(int(graph.max()) + 1).scatter_reduce(0, graph, size, "amax")
+    if on_host(graph):
+        graphs = int(graph.max()) + 1
+    else:  # the first supernode of a graph stands for its id, which has no bound that is known
+        graph, graphs = torch.searchsorted(batch_pooled.sort().values, graph), batch_pooled.numel()
+    top = size.new_zeros(graphs).scatter_reduce(0, graph, size, "amax")
     return torch.where(top == 0, torch.ones_like(top), top)[graph]

@@ -1,4 +1,4 @@
-"""Assignments: pseudo-inverse, one-hot matrices, and giving every node to a kept one."""
+"""Assignments: pseudo-inverse, one-hot matrices, and assignment of all nodes to kept nodes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import torch
 from torch import Tensor
 
 from tgp.errors import InputError
+from tgp.utils.checks import check_ids
 from tgp.utils.ops.connectivity import connectivity_to_edge_index
+from tgp.utils.precision import widen
 
 __all__ = [
     "create_one_hot_tensor",
@@ -22,17 +24,29 @@ __all__ = [
 _TINY = 1e-5
 
 
-def pseudo_inverse(matrix: Tensor) -> Tensor:
-    """Moore-Penrose inverse ``[..., N, K] -> [..., K, N]``; sparse in, sparse out.
+def pseudo_inverse(edge_index: Tensor) -> Tensor:
+    """Return the Moore-Penrose inverse ``[..., N, K] -> [..., K, N]``; sparse in, sparse out.
 
     A sparse matrix with at most one entry per row is inverted by its formula
     ``diag(1 / column sums of squares) S^T``, without ever being dense.
+
+    Args:
+        edge_index: The matrix (the name is that of version 1), dense or sparse. Half precision is inverted in
+            float32.
+
+    Returns:
+        The inverse in the dtype of the matrix; float32 for bool and integers.
+
+    Raises:
+        InputError: For an argument that is not a tensor (also a ``NotImplementedError``).
     """
+    matrix = edge_index
     if not isinstance(matrix, Tensor):
-        raise _NotATensor(f"pseudo_inverse takes a Tensor, got {type(matrix).__name__}", field="matrix")
+        raise _NotATensor(f"pseudo_inverse takes a Tensor, got {type(matrix).__name__}", field="edge_index")
     if matrix.layout is torch.strided:
-        wide = matrix if matrix.dtype == torch.float64 else matrix.float()
-        return torch.linalg.pinv(wide)
+        if not matrix.is_floating_point():
+            matrix = matrix.float()
+        return torch.linalg.pinv(widen(matrix)).to(matrix.dtype)
     coo = matrix.to_sparse_coo().coalesce()
     rows, cols = coo.indices()
     if rows.numel() < 2 or bool((rows[1:] != rows[:-1]).all()):
@@ -43,17 +57,19 @@ def pseudo_inverse(matrix: Tensor) -> Tensor:
 
 def _hard_inverse(rows: Tensor, cols: Tensor, values: Tensor, shape: Sequence[int]) -> Tensor:
     values = values if values.is_floating_point() else values.float()
-    norm = values.new_zeros(shape[1]).index_add(0, cols, values * values)
+    wide = widen(values)
+    norm = wide.new_zeros(shape[1]).index_add(0, cols, wide * wide)
     norm = torch.where(norm == 0, torch.ones_like(norm), norm)
     order = cols.argsort(stable=True)
     index = torch.stack([cols, rows])[:, order]
+    inverse = (wide / norm[cols])[order].to(values.dtype)
     return torch.sparse_coo_tensor(
-        index, (values / norm[cols])[order], (shape[1], shape[0]), is_coalesced=True, check_invariants=False
+        index, inverse, (shape[1], shape[0]), is_coalesced=True, check_invariants=False
     )
 
 
 class _NotATensor(InputError, NotImplementedError):
-    """Also a ``NotImplementedError``, which users of this check may catch."""
+    """Argument that is not a tensor; also a ``NotImplementedError``, as in version 1."""
 
 
 def create_one_hot_tensor(
@@ -62,8 +78,21 @@ def create_one_hot_tensor(
     device: torch.device | str | None = None,
     dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """``[N, K + 1]``: column 0 means unassigned, kept node ``i`` has its one in column ``i + 1``."""
+    """Return a one-hot matrix ``[N, K + 1]`` of kept nodes.
+
+    Column 0 means unassigned; the ``i``-th kept node has its one in column ``i + 1``.
+
+    Args:
+        num_nodes: ``N``.
+        kept_node_tensor: ``[K]`` node ids.
+        device: Device of the result.
+        dtype: Type of the result; default float32.
+
+    Raises:
+        InputError: A node id is out of range.
+    """
     kept = kept_node_tensor.reshape(-1)
+    check_ids(kept, num_nodes, "kept_node_tensor")
     out = torch.zeros(num_nodes, kept.numel() + 1, device=device, dtype=dtype or torch.float32)
     out[kept, torch.arange(1, kept.numel() + 1, device=kept.device)] = 1
     return out
@@ -76,7 +105,7 @@ def propagate_assignments_sparse(
     mask: Tensor,
     num_clusters: int,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """One round: an unassigned target takes the label most frequent among its assigned sources.
+    """Run one round: an unassigned target takes the label most frequent among its assigned sources.
 
     Args:
         assignments: ``[N]`` labels 1..K, 0 for unassigned.
@@ -109,7 +138,7 @@ def propagate_assignments_sparse(
 
 
 def _scramble(ids: Tensor) -> Tensor:
-    """Well-mixed non-negative int64 per id: the same on every run and device."""
+    """Return a pseudo-random non-negative int64 per id, the same on every run and device."""
     z = ids * 2654435761 + 12345
     z = (z ^ (z >> 16)) * 73244475
     z = (z ^ (z >> 16)) * 73244475
@@ -123,7 +152,7 @@ def get_random_map_mask(
     *,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """``[2, M]``: each unassigned node and a kept node for it, of its own graph where there is one.
+    """Return ``[2, M]``: each unassigned node and a kept node for it, of its own graph where there is one.
 
     A graph without kept nodes draws from all kept nodes. Without a ``generator`` the choice is a hash
     of the node's position, so it is the same on every run.
@@ -160,7 +189,7 @@ def get_assignments(
     *,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """Give every node to a kept one: ``[2, N]`` node ids and consecutive cluster ids.
+    """Assign every node to a kept node: ``[2, N]`` node ids and consecutive cluster ids.
 
     Kept nodes are their own clusters, numbered by ascending id; then up to ``max_iter`` rounds of
     :func:`propagate_assignments_sparse`; the rest by :func:`get_random_map_mask`.
@@ -175,7 +204,8 @@ def get_assignments(
     """
     if num_nodes is None and batch is None and edge_index is None:
         raise InputError(
-            "one of num_nodes, batch and edge_index must be given to know the nodes", field="num_nodes"
+            "Either num_nodes, batch, or edge_index must be provided: the number of nodes is not known.",
+            field="num_nodes",
         )
     if max_iter > 0 and edge_index is None:
         raise InputError(
@@ -187,6 +217,9 @@ def get_assignments(
     device = index.device if index is not None else batch.device if batch is not None else None
     kept = torch.as_tensor(kept_node_indices, dtype=torch.long, device=device).reshape(-1)
     kept = torch.unique(kept)
+    check_ids(kept, num_nodes, "kept_node_indices")
+    if index is not None:
+        check_ids(index, num_nodes, "edge_index")
     labels = torch.zeros(num_nodes, dtype=torch.long, device=kept.device)
     labels[kept] = torch.arange(1, kept.numel() + 1, device=kept.device)
     mask = labels > 0

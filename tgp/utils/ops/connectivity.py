@@ -10,6 +10,7 @@ from torch import Tensor
 
 from tgp import imports
 from tgp.errors import InputError, MissingPackageError
+from tgp.utils.checks import check_ids, check_length
 
 __all__ = [
     "Container",
@@ -19,17 +20,18 @@ __all__ = [
     "connectivity_to_torch_coo",
     "infer_num_nodes",
     "is_dense_adj",
+    "real_weights",
 ]
 
 _COMPRESSED = (torch.sparse_csr, torch.sparse_csc)
 
 
 class _ShapeError(InputError, RuntimeError):
-    """Also a ``RuntimeError``: what a bad weight shape has always been to users."""
+    """Wrong shape of the weights; also a ``RuntimeError``, as in version 1."""
 
 
 class _KindError(InputError, NotImplementedError):
-    """Also a ``NotImplementedError``: what an unknown container has always been to users."""
+    """Unknown container; also a ``NotImplementedError``, as in version 1."""
 
 
 def _is_sparse_matrix(adj: Any) -> bool:
@@ -37,7 +39,7 @@ def _is_sparse_matrix(adj: Any) -> bool:
 
 
 def is_dense_adj(edge_index: Any) -> bool:
-    """Whether ``edge_index`` is a dense adjacency: 3-D, or a square 2-D floating-point tensor.
+    """Return True if ``edge_index`` is a dense adjacency: 3-D, or a square 2-D floating-point tensor.
 
     An int64 ``[2, 2]`` is an edge list, a float ``[2, 2]`` is an adjacency.
     """
@@ -50,13 +52,31 @@ def is_dense_adj(edge_index: Any) -> bool:
 
 
 def check_and_filter_edge_weights(edge_weight: Tensor | None) -> Tensor | None:
-    """``None`` and ``[E]`` pass, ``[E, 1]`` is flattened; anything else is an error."""
+    """Return weights as ``[E]``: ``None`` and ``[E]`` pass, ``[E, 1]`` is flattened.
+
+    Raises:
+        InputError: For any other shape (also a ``RuntimeError``).
+    """
     if edge_weight is None or edge_weight.dim() == 1:
         return edge_weight
     if edge_weight.dim() == 2 and edge_weight.size(1) == 1:
         return edge_weight[:, 0]
     raise _ShapeError(
         f"edge_weight must have shape [E] or [E, 1], got {list(edge_weight.shape)}", field="edge_weight"
+    )
+
+
+def real_weights(edge_weight: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+    """Return weights as floating-point numbers; bool and integer weights take ``dtype``.
+
+    Args:
+        edge_weight: Weights of any real type.
+        dtype: Type for weights that are not floating-point numbers; default torch's default type.
+    """
+    if edge_weight.is_floating_point():
+        return edge_weight
+    return edge_weight.to(
+        dtype if dtype is not None and dtype.is_floating_point else torch.get_default_dtype()
     )
 
 
@@ -87,7 +107,7 @@ def _matrix_to_coo(adj: Tensor) -> Tensor:
 def connectivity_to_edge_index(
     edge_index: Any, edge_weight: Tensor | None = None
 ) -> tuple[Tensor, Tensor | None]:
-    """Any sparse connectivity as ``(edge_index [2, E] int64, weight [E] or None)``.
+    """Return any sparse connectivity as ``(edge_index [2, E] int64, weight [E] or None)``.
 
     For matrices (COO, CSR, CSC, ``SparseTensor``) the weights are the stored values and the
     ``edge_weight`` argument is ignored; duplicates of an uncoalesced matrix are summed.
@@ -106,7 +126,7 @@ def connectivity_to_edge_index(
 
 
 def infer_num_nodes(edge_index: Any, num_nodes: int | None = None) -> int:
-    """``num_nodes`` if given, else the size of a matrix, else largest id + 1."""
+    """Return ``num_nodes`` if given, else the size of a matrix, else largest id + 1."""
     if num_nodes is not None:
         return int(num_nodes)
     if _is_sparse_matrix(edge_index):
@@ -117,11 +137,25 @@ def infer_num_nodes(edge_index: Any, num_nodes: int | None = None) -> int:
 
 
 def connectivity_to_torch_coo(
-    edge_index: Any, edge_weight: Tensor | None = None, num_nodes: int | None = None
+    edge_index: Any,
+    edge_weight: Tensor | None = None,
+    num_nodes: int | None = None,
+    *,
+    dtype: torch.dtype | None = None,
+    checked: bool = False,
 ) -> Tensor:
-    """Any sparse connectivity as a coalesced COO matrix ``[N, N]``; duplicates are summed.
+    """Return any sparse connectivity as a coalesced COO matrix ``[N, N]``; duplicates are summed.
 
-    A coalesced COO input comes back as the same object. Missing weights become float32 ones.
+    Args:
+        edge_index: Edge list, sparse matrix or ``SparseTensor``. A coalesced COO matrix comes back as the same
+            object.
+        edge_weight: ``[E]`` or ``[E, 1]`` weights of an edge list.
+        num_nodes: ``N``; default largest id + 1.
+        dtype: Type of the ones that stand for missing weights; default float32.
+        checked: The ids are known to be below ``num_nodes``.
+
+    Raises:
+        InputError: For another type of ``edge_index``, an id out of range, or the wrong number of weights.
     """
     if _is_sparse_matrix(edge_index):
         return _matrix_to_coo(edge_index)
@@ -132,8 +166,11 @@ def connectivity_to_torch_coo(
         )
     index, weight = connectivity_to_edge_index(edge_index, edge_weight)
     size = infer_num_nodes(index if isinstance(edge_index, Tensor) else edge_index, num_nodes)
+    if not checked:  # torch does not check them, and writes out of bounds when it makes row pointers
+        check_ids(index, size, "edge_index")
+        check_length(weight, index.size(1), "edge_weight")
     if weight is None:
-        weight = torch.ones(index.size(1), device=index.device)
+        weight = torch.ones(index.size(1), dtype=dtype or torch.float32, device=index.device)
     matrix = torch.sparse_coo_tensor(index, weight, (size, size), check_invariants=False)
     return matrix.coalesce()
 
@@ -141,7 +178,7 @@ def connectivity_to_torch_coo(
 def connectivity_to_sparsetensor(
     edge_index: Any, edge_weight: Tensor | None = None, num_nodes: int | None = None
 ) -> Any:
-    """Any sparse connectivity as a ``torch_sparse.SparseTensor`` ``[N, N]``."""
+    """Return any sparse connectivity as a ``torch_sparse.SparseTensor`` ``[N, N]``."""
     if imports.is_sparsetensor(edge_index):
         return edge_index
     index, weight = connectivity_to_edge_index(edge_index, edge_weight)
@@ -151,18 +188,19 @@ def connectivity_to_sparsetensor(
             hint="pip install torch_sparse",
         )
     size = infer_num_nodes(edge_index if _is_sparse_matrix(edge_index) else index, num_nodes)
+    check_ids(index, size, "edge_index")
     return imports.SparseTensor(row=index[0], col=index[1], value=weight, sparse_sizes=(size, size))
 
 
 @dataclass(frozen=True)
 class Container:
-    """The form a connectivity came in, so that the result goes out in the same one."""
+    """Form of a connectivity, in which results are returned."""
 
     kind: str
 
     @classmethod
     def of(cls, adj: Any) -> Container:
-        """Remember the form of ``adj``: ``edge_index``, ``coo``, ``csr``, ``csc`` or ``sparsetensor``."""
+        """Return the form of ``adj``: ``edge_index``, ``coo``, ``csr``, ``csc`` or ``sparsetensor``."""
         if isinstance(adj, Tensor):
             if adj.layout is torch.strided:
                 return cls("edge_index")
@@ -173,12 +211,15 @@ class Container:
     def pack(
         self, edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int
     ) -> tuple[Any, Tensor | None]:
-        """``(adj, weight)`` in the remembered form; a matrix carries its weights, so they become ``None``."""
+        """Return ``(adj, weight)`` in this form; a matrix holds its weights, so they become ``None``.
+
+        The ids are not checked: they come from the library.
+        """
         if self.kind == "edge_index":
             return edge_index, edge_weight
         if self.kind == "sparsetensor":
             return connectivity_to_sparsetensor(edge_index, edge_weight, num_nodes), None
-        matrix = connectivity_to_torch_coo(edge_index, edge_weight, num_nodes)
+        matrix = connectivity_to_torch_coo(edge_index, edge_weight, num_nodes, checked=True)
         if self.kind == "csr":
             return matrix.to_sparse_csr(), None
         if self.kind == "csc":

@@ -118,6 +118,10 @@ class EdgeMatrix:
             moved = moved * weight.unsqueeze(-1)
         return torch.zeros_like(values).index_add(0, self.source, moved)
 
+    def row_counts(self) -> Tensor:
+        """Return ``[N]``: number of edges of every row. Needs tensors on the host."""
+        return self._rows()[0].diff()
+
     def dots(self, u: Tensor, v: Tensor) -> Tensor:
         """Return ``[E]``: inner product of row ``i`` of ``u`` and row ``j`` of ``v`` for every edge ``i -> j``."""
         if on_host(u, v, self.source):

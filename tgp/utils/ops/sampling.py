@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from tgp.errors import InputError
+from tgp.utils.checks import check_ids
 from tgp.utils.ops.batching import num_graphs
 
 __all__ = [
@@ -22,16 +23,16 @@ _METHODS = ("sparse", "dense", "auto")
 
 
 class _MethodError(InputError, AssertionError):
-    """Also an ``AssertionError``, which users of this check may catch."""
+    """Unknown sampling method; also an ``AssertionError``, as in version 1."""
 
 
 def edge_index_to_vector_id(edge_index: Tensor, size: tuple[int, int]) -> Tensor:
-    """``row * size[1] + col`` of each pair."""
+    """Return ``row * size[1] + col`` of each pair."""
     return edge_index[0] * size[1] + edge_index[1]
 
 
 def vector_id_to_edge_index(vector_id: Tensor, size: tuple[int, int]) -> tuple[Tensor, Tensor]:
-    """``(row, col)`` of each id: inverse of :func:`edge_index_to_vector_id`."""
+    """Return ``(row, col)`` of each id: inverse of :func:`edge_index_to_vector_id`."""
     return vector_id // size[1], vector_id % size[1]
 
 
@@ -45,7 +46,7 @@ def sample_almost_k_edges(
     *,
     generator: torch.Generator | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """At most ``k`` distinct pairs and their ids, in random order.
+    """Draw at most ``k`` distinct pairs, in random order; return pairs and their ids.
 
     ``dense`` draws without replacement, ``sparse`` with replacement and drops repeats; pairs below
     the diagonal (``force_undirected``) and on it (``remove_self_loops``) are dropped.
@@ -66,7 +67,10 @@ def sample_almost_k_edges(
 
 
 def _draws(wanted: int, free: float) -> int:
-    """How many draws with replacement give about ``wanted`` negatives when a share ``free`` is negative."""
+    """Return the number of draws with replacement that give about ``wanted`` negatives.
+
+    A share ``free`` of all pairs is negative.
+    """
     if free > 2 / 3:
         return int(wanted / free)
     if free < 0.5:
@@ -88,7 +92,7 @@ def negative_edge_sampling(
     *,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """``[2, M]`` pairs that are not edges; fewer than asked for is possible, more is not.
+    """Draw ``[2, M]`` pairs that are not edges. Fewer than asked for is possible, more is not.
 
     Args:
         edge_index: ``[2, E]``.
@@ -107,6 +111,8 @@ def negative_edge_sampling(
     else:
         count = num_nodes if num_nodes is not None else int(edge_index.max()) + 1 if edge_index.numel() else 0
         size = (int(count), int(count))
+    for side, limit in zip(edge_index, size, strict=True):
+        check_ids(side, limit, "edge_index")
     total, edges = size[0] * size[1], edge_index.size(1)
     wanted = min(edges, total - edges) if num_neg_samples is None else num_neg_samples
     wanted = wanted // 2 if force_undirected else wanted
@@ -134,7 +140,7 @@ def batched_negative_edge_sampling(
     batch_size: int | None = None,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """Negative pairs inside each graph, in global ids; ``num_neg_samples`` counts per graph.
+    """Draw negative pairs inside each graph, in global ids; ``num_neg_samples`` counts per graph.
 
     All graphs at once, in any order of edges and nodes. Graph ``g`` draws distinct local pair ids from
     its ``Ns_g * Nd_g`` pairs, drops edges, and keeps the wanted number.
@@ -152,6 +158,8 @@ def batched_negative_edge_sampling(
         raise _MethodError(f"method must be one of {', '.join(_METHODS)}, got {method!r}", field="method")
     bipartite = isinstance(batch, tuple)
     src, dst = batch if isinstance(batch, tuple) else (batch, batch)
+    for side, ids in zip(edge_index, (src, dst), strict=True):
+        check_ids(side, ids.numel(), "edge_index")
     force_undirected = force_undirected and not bipartite
     graphs = max(num_graphs(src, batch_size), num_graphs(dst, batch_size))
     rows, cols = _Side(src, graphs), _Side(dst, graphs)
