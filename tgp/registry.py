@@ -35,8 +35,15 @@ def load(target: str) -> Any:
 class Entry:
     """One line of a table: everything that is known without importing the target.
 
-    ``package`` and ``version`` are those of the installed package that offers it; ``None`` for lines of tgp itself
-    and for what a program registers.
+    Args:
+        alias: Name in the table.
+        target: ``"package.module:name"`` of the object.
+        summary: One line for listings.
+        traits: Facts about the object.
+        package: Installed package that offers the object; ``None`` for lines of tgp and of the running program.
+        version: Version of that package.
+        adapter: ``"package.module:function"`` that makes the object of the table from this line; ``None`` if it is
+            the target itself.
     """
 
     alias: str
@@ -45,15 +52,16 @@ class Entry:
     traits: Mapping[str, Any] = field(default_factory=dict)
     package: str | None = None
     version: str | None = None
+    adapter: str | None = None
 
     @property
     def attribute(self) -> str:
-        """Name of the object behind the alias."""
+        """Name of the object in its module."""
         return self.target.partition(":")[2]
 
     @property
     def origin(self) -> str | None:
-        """Package and version, for people."""
+        """Package and version as text."""
         return None if self.package is None else f"{self.package} {self.version}"
 
 
@@ -119,14 +127,23 @@ class LazyRegistry(Mapping[str, T], Generic[T]):
         entries: the lines of tgp itself. Packages cannot take their names.
         group: entry points of this name in other packages are lines, too.
         of: what an object of another package must be an instance of.
+        fallback: ``"package.module:function"`` that returns the line of an alias which neither the table nor a
+            package has, or ``None``. Such lines can be looked up; they are not listed.
     """
 
     def __init__(
-        self, kind: str, entries: tuple[Entry, ...], *, group: str | None = None, of: type = object
+        self,
+        kind: str,
+        entries: tuple[Entry, ...],
+        *,
+        group: str | None = None,
+        of: type = object,
+        fallback: str | None = None,
     ) -> None:
         self.kind = kind
         self.group = group
         self.of = of
+        self.fallback = fallback
         self.entries: dict[str, Entry] = {entry.alias: entry for entry in entries}
         self._loaded: dict[str, T] = {}
         self._offers: Offers | None = None
@@ -134,19 +151,33 @@ class LazyRegistry(Mapping[str, T], Generic[T]):
     def __getitem__(self, alias: str) -> T:
         if alias not in self._loaded:
             entry = self.entry(alias)
-            self._loaded[alias] = load(entry.target) if entry.package is None else self._import(entry)
+            found = cast("T", _object_of(entry)) if entry.package is None else self._import(entry)
+            if alias not in self:  # a line of the fallback, which may change
+                return found
+            self._loaded[alias] = found
         return self._loaded[alias]
 
+    def find(self, alias: str) -> Entry | None:
+        """Return the line of ``alias``, or ``None`` if there is none."""
+        try:
+            return self.entry(alias)
+        except _UnknownKey:
+            return None
+
     def entry(self, alias: str) -> Entry:
-        """The table line of ``alias``; :class:`UnknownNameError` names the nearest one.
+        """Return the line of ``alias``.
 
         Raises:
+            UnknownNameError: no line has this alias; the message names the nearest one.
             PackageError: a package offers this name in a way that cannot be used.
         """
         if alias in self.entries:
             return self.entries[alias]
         found = self.offers.entries.get(alias, ())
         if not found:
+            other = None if self.fallback is None else load(self.fallback)(alias)
+            if other is not None:
+                return cast("Entry", other)
             raise _UnknownKey(self.kind, alias, self, "; ".join(self.offers.unreadable))
         if len(found) > 1:
             packages = " and ".join(f"{entry.origin} ({entry.target})" for entry in found)
@@ -181,12 +212,14 @@ class LazyRegistry(Mapping[str, T], Generic[T]):
             if alias in self.entries and self.entries[alias].target != entry.target
         ]
 
-    def register(self, entry: Entry, *, replace: bool = False) -> Entry:
-        """Add a line. Nothing is imported until the alias is asked for.
+    def register(self, entry: Entry, *, replace: bool = False, given: Any = None) -> Entry:
+        """Add a line. Nothing is imported until the alias is looked up.
 
         Args:
             entry: the line; its alias is lower-case, as it stands in schedules and on the command line.
-            replace: take the place of a line of the same alias instead of refusing.
+            replace: replace a line of the same alias instead of refusing.
+            given: the object itself, if it exists already: a class that was defined in a function or a notebook
+                cannot be imported.
         """
         problem = _problem(entry)
         if problem:
@@ -202,12 +235,23 @@ class LazyRegistry(Mapping[str, T], Generic[T]):
                 f"{self.kind} {entry.alias!r} is taken by {owner}; choose another alias or pass replace=True",
                 field="alias",
             )
-        self.entries[entry.alias] = entry
-        self._loaded.pop(entry.alias, None)
+        self._set(entry, given)
         return entry
 
+    def _set(self, entry: Entry, given: Any = None) -> None:
+        """Add a line without checks."""
+        self._drop(entry.alias)
+        self.entries[entry.alias] = entry
+        if given is not None:
+            self._loaded[entry.alias] = given
+
+    def _drop(self, alias: str) -> None:
+        """Remove a line and what was loaded for it."""
+        self.entries.pop(alias, None)
+        self._loaded.pop(alias, None)
+
     def _import(self, entry: Entry) -> T:
-        """The object that a package offers."""
+        """Return the object that a package offers."""
         from importlib import metadata
 
         try:
@@ -215,8 +259,8 @@ class LazyRegistry(Mapping[str, T], Generic[T]):
             # A worker of a cluster is told the line by a process that may have another version installed.
             if version != entry.version:
                 raise self._unusable(entry, f"version {version} is installed here")
-            found = load(entry.target)
-        except PackageError:
+            found = _object_of(entry)
+        except (PackageError, ParameterError):
             raise
         except (Exception, SystemExit) as error:
             raise self._unusable(
@@ -248,8 +292,12 @@ class LazyRegistry(Mapping[str, T], Generic[T]):
         return f"LazyRegistry({self.kind}: {', '.join(self)})"
 
 
+def _object_of(entry: Entry) -> Any:
+    return load(entry.target) if entry.adapter is None else load(entry.adapter)(entry)
+
+
 def _problem(entry: Entry) -> str | None:
-    """What is wrong with a line, if something is."""
+    """Return what is wrong with a line, or ``None``."""
     if not _ALIAS.fullmatch(entry.alias) or entry.alias.endswith("_u"):
         return (
             "alias must be lower-case letters, digits, '_' or '-', must begin with a letter and must not end in '_u', "

@@ -199,7 +199,7 @@ def _package(entry: Entry) -> dict[str, str | None]:
 def _check_package(name: str, wanted: object) -> None:
     """Refuse to make a level with another package, or another version of it, than the one that a schedule names."""
     alias = name.strip().lower()
-    entry = METHODS.entry(alias) if alias in METHODS else None
+    entry = METHODS.find(alias)
     if entry is None or _package(entry) != wanted:
         made = " ".join(map(str, wanted.values())) if isinstance(wanted, Mapping) else repr(wanted)
         here = "is not installed" if entry is None else f"is of {entry.origin or 'tgp or the program'} here"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import inspect
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -21,6 +21,7 @@ from tgp.coarsen.schedule import LevelSpec, Schedule
 from tgp.data.build import paused_gc
 from tgp.data.convert import graphs_to_table, table_to_block
 from tgp.data.levels import LevelView, hierarchy_levels
+from tgp.data.pooler_method import seeded
 from tgp.data.split import levels_to_data
 from tgp.errors import InputError
 from tgp.poolers import get_pooler, pooler_map
@@ -28,9 +29,12 @@ from tgp.poolers.nopool import NoPool
 from tgp.ragged import BlockCSR
 from tgp.src.base import SRCPooling
 from tgp.src.level import LevelMixin
+from tgp.src.output import PoolingOutput
+from tgp.src.precoarsening import Precoarsenable, run_levels
 from tgp.utils.blocks import to_block
 from tgp.utils.signature import foo_signature
 from tgp.utils.transforms import NormalizeAdj, SortNodes
+from tgp.utils.user_code import has_user_code
 
 __all__ = ["NormalizeAdj", "PreCoarsening", "SortNodes", "precoarsen"]
 
@@ -101,8 +105,9 @@ class PreCoarsening(BaseTransform):
             return data
         levels: list[Data] = []
         count = _num_graphs(source)
-        for pooler, length in self.runs:
-            outputs = _run(pooler, length, source, len(levels), count)
+        for (pooler, length), (key, _) in zip(self.runs, self._key_runs(), strict=True):
+            with seeded(self.seed, len(levels)) if key[0] == "config" else nullcontext():
+                outputs = _run(pooler, length, source, len(levels), count)
             if len(outputs) != length:
                 raise InputError(
                     f"{type(pooler).__name__} returned {len(outputs)} levels, expected {length}",
@@ -229,11 +234,17 @@ def _checked(name: Any, params: dict[str, Any], seed: int) -> SRCPooling:
     title = f"{name!r} ({type(pooler).__name__})" if isinstance(name, str) else type(pooler).__name__
     if pooler.is_trainable:
         raise InputError(f"A pooler for PreCoarsening must not be trainable, got {title}", field="poolers")
-    if not pooler.is_precoarsenable:
+    if not (pooler.is_precoarsenable or _defines_levels(pooler)):
         raise InputError(
             f"{title} cannot pre-coarsen: its pooled graph depends on more than the topology", field="poolers"
         )
     return pooler
+
+
+def _defines_levels(pooler: SRCPooling) -> bool:
+    """Return True if a class of the user defines levels without deriving from ``Precoarsenable``."""
+    methods = ("multi_level_precoarsening", "precoarsening")
+    return not isinstance(pooler, Precoarsenable) and any(hasattr(pooler, name) for name in methods)
 
 
 def _filled(name: str, params: dict[str, Any], seed: int) -> dict[str, Any]:
@@ -241,10 +252,11 @@ def _filled(name: str, params: dict[str, Any], seed: int) -> dict[str, Any]:
 
     A layer may need more than its method: k-MIS learns its scores by default, which cannot be done beforehand.
     """
-    alias = name.lower().removesuffix("_u")
+    alias = name if name in pooler_map.entries else name.lower().removesuffix("_u")
     if alias not in pooler_map:
         return {"seed": seed, **params}
-    if alias not in METHODS and not hasattr(pooler_map[alias], "multi_level_precoarsening"):
+    able = ("multi_level_precoarsening", "precoarsening")
+    if alias not in METHODS and not any(hasattr(pooler_map[alias], method) for method in able):
         raise InputError(
             f"A pooler for PreCoarsening must not be trainable or read features, got {alias!r}; "
             f"use one of {', '.join(METHODS)}",
@@ -263,6 +275,16 @@ def _method_defaults(alias: str) -> dict[str, Any]:
 # -- running them ---------------------------------------------------------------------------------
 
 
+_STEPS = (
+    "select",
+    "connect",
+    "precoarsening",
+    "multi_level_precoarsening",
+    "_precoarsening_from_select_output",
+)
+"""Methods that the engine stands for."""
+
+
 class _Step(NamedTuple):
     """A pooler as the engine runs it."""
 
@@ -272,12 +294,14 @@ class _Step(NamedTuple):
 
 
 def _engine_step(pooler: SRCPooling) -> _Step | None:
-    """How the engine runs this pooler; ``None`` if it cannot stand for it."""
+    """Return the pooler as the engine runs it, or ``None`` if that would skip code of the user."""
     if isinstance(pooler, LevelMixin):
-        stock = pooler.selects_by_engine() and pooler.connects_by_engine(None)
-        return _Step(pooler.spec, pooler.selector.seed, pooler.selector.s_inv_op) if stock else None
+        stock = pooler._runs_by_engine()
+        return _Step(pooler._spec, pooler.selector.seed, pooler.selector.s_inv_op) if stock else None
     # The identity has no parameters; through the engine its edges come sorted, as they do from a store.
-    return _Step(LevelSpec.of("nopool"), 0, "transpose") if type(pooler) is NoPool else None
+    if type(pooler) is NoPool and not has_user_code(pooler, methods=_STEPS):
+        return _Step(LevelSpec.of("nopool"), 0, "transpose")
+    return None
 
 
 def _engine_levels(
@@ -332,19 +356,15 @@ def _num_graphs(data: Data) -> int:
     return int(data.batch.max()) + 1 if data.batch.numel() else 1
 
 
-def _run(pooler: SRCPooling, length: int, data: Data, level: int, num_graphs: int) -> list[Any]:
-    given: dict[str, Any] = {"level": level}
-    if isinstance(pooler, LevelMixin):
-        given["batch_size"] = num_graphs
-    else:
-        accepted = inspect.signature(pooler.multi_level_precoarsening).parameters
-        if "level" not in accepted and all(p.kind is not p.VAR_KEYWORD for p in accepted.values()):
-            given = {}
-    return pooler.multi_level_precoarsening(
-        levels=length,
+def _run(pooler: SRCPooling, length: int, data: Data, level: int, num_graphs: int) -> list[PoolingOutput]:
+    given: dict[str, Any] = {"batch_size": num_graphs} if isinstance(pooler, LevelMixin) else {}
+    return run_levels(
+        pooler,
+        length,
         edge_index=data.edge_index,
         edge_weight=data.get("edge_weight"),
         batch=data.get("batch"),
         num_nodes=data.num_nodes,
+        level=level,
         **given,
     )

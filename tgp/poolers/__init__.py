@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
 from collections.abc import Callable
 from functools import cache
@@ -9,11 +10,12 @@ from typing import Any
 
 from tgp._lazy import lazy_package
 from tgp.errors import InputError, UnknownNameError
+from tgp.poolers._map import PoolerMap, target_of
 from tgp.poolers._table import POOLERS
-from tgp.registry import Entry, LazyRegistry
+from tgp.registry import Entry
 
-pooler_map: LazyRegistry[Any] = LazyRegistry("pooler", POOLERS, group="tgp.poolers", of=type)
-"""Alias -> class, imported on access."""
+pooler_map = PoolerMap(POOLERS)
+"""Dictionary alias -> class. A class is imported on access; assigning a class registers it."""
 
 pooler_classes: list[str] = [entry.attribute for entry in POOLERS]
 """Names of the pooler classes."""
@@ -42,7 +44,7 @@ def get_pooler(pooler_name: str, strict: bool = False, **kwargs: Any) -> Any:
         UnknownNameError: for an unknown alias, or with ``strict`` an unknown parameter.
         TypeError: if a required parameter is missing.
     """
-    alias = pooler_name.lower()
+    alias = pooler_name if pooler_name in pooler_map.entries else pooler_name.lower()
     if alias not in pooler_map and alias.endswith(_SUFFIX):
         alias = _unbatched(alias[: -len(_SUFFIX)])
         kwargs.setdefault("batched", False)
@@ -76,28 +78,54 @@ def register_pooler(
     precoarsenable: bool = False,
     replace: bool = False,
 ) -> Entry:
-    """Make a pooler of your own known to :func:`get_pooler` and to everything that takes an alias.
+    """Register a pooler under an alias, for :func:`get_pooler` and everything else that takes an alias.
+
+    A pooler with ``precoarsenable=True`` can also be used in schedules: ``tgp coarsen --pooler alias``.
 
     Args:
-        alias: its name, lower-case.
-        pooler: the class, or ``"package.module:Class"``, which is imported when it is asked for.
-        summary: one line for listings.
-        dense: its assignment is a dense matrix; ``alias_u`` then asks for its unbatched mode.
-        trainable: it has parameters to learn.
-        loss: it yields auxiliary losses.
-        precoarsenable: its hierarchy depends on the graph alone.
-        replace: take the place of a pooler of the same alias.
+        alias: Name of the pooler, lower-case.
+        pooler: The class, or ``"package.module:Class"``, which is imported when it is asked for.
+        summary: One line for listings.
+        dense: Its assignment is a dense matrix; ``alias_u`` then asks for its unbatched mode.
+        trainable: It has learnable parameters.
+        loss: It returns auxiliary losses.
+        precoarsenable: Its hierarchy depends on the graph alone. The class must define ``precoarsening`` or
+            ``multi_level_precoarsening``.
+        replace: Replace a pooler of the same alias.
 
     Returns:
         The line of the table, as the checks of ``tgp.testing`` take it.
+
+    Raises:
+        ParameterError: if the alias is taken or cannot stand in a schedule.
     """
-    target = pooler if isinstance(pooler, str) else f"{pooler.__module__}:{pooler.__qualname__}"
+    target = pooler if isinstance(pooler, str) else target_of(pooler)
     traits = {"dense": dense, "trainable": trainable, "loss": loss, "precoarsenable": precoarsenable}
-    entry = pooler_map.register(Entry(alias, target, summary, traits), replace=replace)
-    if not isinstance(pooler, str):
-        pooler_map._loaded[alias] = pooler  # a class made in a function or a notebook cannot be imported
-    _every_parameter.cache_clear()
-    return entry
+    given = None if isinstance(pooler, str) else pooler
+    return pooler_map.register(Entry(alias, target, summary, traits), replace=replace, given=given)
+
+
+_ADAPTER = "tgp.data.pooler_method:level_method"
+
+
+def method_entry(alias: str) -> Entry | None:
+    """Return the line that makes a pooler usable as a level of a schedule.
+
+    The engine calls this function for a name that it does not know.
+
+    Args:
+        alias: Name of a pooler that was registered with ``precoarsenable=True``, was assigned to ``pooler_map``, or is
+            offered by an installed package.
+
+    Returns:
+        The line, or ``None`` for poolers of tgp itself and for those that cannot be precomputed.
+    """
+    entry = pooler_map.find(alias)
+    if entry is None or entry.target == getattr(pooler_map.own.get(alias), "target", None):
+        return None
+    if not (entry.traits.get("precoarsenable") or entry.package or not entry.traits):
+        return None
+    return dataclasses.replace(entry, adapter=_ADAPTER)
 
 
 def _has_class(alias: str) -> bool:
@@ -171,18 +199,19 @@ def _all_aliases() -> list[str]:
 
 
 def _method_parameters(alias: str) -> list[str]:
-    import dataclasses
-
     from tgp.coarsen.methods import METHODS
 
     return [f.name for f in dataclasses.fields(METHODS[alias].params)]
 
 
 @cache
-def _every_parameter() -> frozenset[str] | None:
-    """Constructor parameters of all poolers, or ``None`` if one cannot be imported here.
+def _every_parameter(revision: int) -> frozenset[str] | None:
+    """Return the constructor parameters of all poolers, or ``None`` if one cannot be imported here.
 
-    Imports them all, so only called when there is something to check.
+    Imports all poolers, so it is only called when there is something to check.
+
+    Args:
+        revision: Number of changes of the table; names the cached result.
     """
     from tgp.coarsen.methods import METHODS
     from tgp.utils.signature import foo_signature
@@ -196,7 +225,7 @@ def _every_parameter() -> frozenset[str] | None:
 
 
 def _known_to_nobody(names: list[str]) -> list[str]:
-    every = _every_parameter() if names else None
+    every = _every_parameter(pooler_map.revision) if names else None
     return [] if every is None else sorted(set(names) - every)
 
 

@@ -1,7 +1,8 @@
-"""Poolers whose hierarchy depends on the graph alone."""
+"""Pre-coarsening: coarse levels that depend on the graph alone, computed before training."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -10,15 +11,17 @@ from torch import Tensor
 from tgp.errors import InputError
 from tgp.select.base_select import SelectOutput
 from tgp.src.output import PoolingOutput
+from tgp.utils.signature import call_accepted, foo_signature
+from tgp.utils.user_code import is_library_code, is_overridden
 
-__all__ = ["BasePrecoarseningMixin", "Precoarsenable"]
+__all__ = ["BasePrecoarseningMixin", "Precoarsenable", "run_levels"]
 
 
 class Precoarsenable:
-    """Interface: one coarse level, or several, before training."""
+    """Interface of poolers that can compute coarse levels before training."""
 
     def precoarsening(self, **kwargs: Any) -> PoolingOutput:
-        """One level: the assignment and the coarse graph, without features."""
+        """Return one level: the assignment and the coarse graph, without features."""
         raise NotImplementedError(f"{type(self).__name__} must implement precoarsening")
 
     def multi_level_precoarsening(
@@ -32,16 +35,16 @@ class Precoarsenable:
         level: int = 0,
         **kwargs: Any,
     ) -> list[PoolingOutput]:
-        """Several levels, each on the coarse graph of the one before.
+        """Return several levels, each computed on the coarse graph of the one before.
 
         Args:
-            levels: how many.
-            edge_index: connectivity of the finest graph.
-            edge_weight: its weights.
+            levels: Number of levels.
+            edge_index: Connectivity of the finest graph.
+            edge_weight: Its weights.
             batch: ``[N]`` graph ids.
             num_nodes: ``N``.
-            level: place of the first of them in a longer schedule.
-            **kwargs: handed to every :meth:`precoarsening`.
+            level: Position of the first of them in a longer schedule.
+            **kwargs: Passed to every :meth:`precoarsening` that accepts them.
         """
         check_levels(levels)
         clear = getattr(self, "clear_cache", lambda: None)
@@ -53,7 +56,8 @@ class Precoarsenable:
                 edge_index, edge_weight = data.edge_index, getattr(data, "edge_weight", None)
                 batch, num_nodes = getattr(data, "batch", None), data.num_nodes
             outputs.append(
-                self.precoarsening(
+                _call_step(
+                    self.precoarsening,
                     edge_index=edge_index,
                     edge_weight=edge_weight,
                     batch=batch,
@@ -66,10 +70,44 @@ class Precoarsenable:
         return outputs
 
 
-class BasePrecoarseningMixin(Precoarsenable):
-    """Pre-coarsening through the pooler's own ``select`` and ``connector``.
+def run_levels(pooler: Any, levels: int, **inputs: Any) -> list[PoolingOutput]:
+    """Run the pre-coarsening of any pooler.
 
-    A pooler may have a ``preconnector`` for this purpose (a dense pooler one with sparse output).
+    Args:
+        pooler: An object with ``multi_level_precoarsening`` or ``precoarsening``; it needs no base class.
+        levels: Number of levels.
+        **inputs: Arguments of :meth:`Precoarsenable.multi_level_precoarsening`; what the pooler does not accept is
+            left out.
+
+    Returns:
+        One output per level.
+    """
+    if hasattr(pooler, "multi_level_precoarsening"):
+        return list(_call_step(pooler.multi_level_precoarsening, levels=levels, **inputs))
+    return Precoarsenable.multi_level_precoarsening(pooler, levels, **inputs)
+
+
+_NEW = ("level", "batch_size")
+"""Keywords that tgp 1.0.2 did not pass."""
+
+
+def _call_step(method: Callable[..., Any], **kwargs: Any) -> Any:
+    """Call a method that a user may have overridden.
+
+    A method of the user gets new keywords only if it names them: one with ``**kwargs`` may pass them on to a function
+    that does not accept them.
+    """
+    if not is_library_code(method):
+        names = foo_signature(method).args
+        kwargs = {name: value for name, value in kwargs.items() if name not in _NEW or name in names}
+    return call_accepted(method, **kwargs)
+
+
+class BasePrecoarseningMixin(Precoarsenable):
+    """Pre-coarsening through the pooler's own ``select`` and ``connect``.
+
+    A pooler may have a ``preconnector`` for this purpose (a dense pooler one with sparse output); it is used unless
+    ``connect`` is overridden.
     """
 
     def precoarsening(
@@ -81,20 +119,32 @@ class BasePrecoarseningMixin(Precoarsenable):
         num_nodes: int | None = None,
         **kwargs: Any,
     ) -> PoolingOutput:
-        """One level.
+        """Return one level.
 
         Args:
-            edge_index: connectivity.
-            edge_weight: its weights.
+            edge_index: Connectivity.
+            edge_weight: Its weights.
             batch: ``[N]`` graph ids; one graph if absent.
             num_nodes: ``N``.
-            **kwargs: handed to selector and connector (``level``: place in a schedule).
+            **kwargs: Passed to selector and connector (``level``: position in a schedule).
         """
         check_connectivity(edge_index)
-        so = self.select(
-            edge_index=edge_index, edge_weight=edge_weight, batch=batch, num_nodes=num_nodes, **kwargs
+        so = call_accepted(
+            self.select,
+            edge_index=edge_index,
+            edge_weight=edge_weight,
+            batch=batch,
+            num_nodes=num_nodes,
+            **kwargs,
         )
-        return self._precoarsening_from_select_output(so, edge_index, edge_weight, batch=batch, **kwargs)
+        return _call_step(
+            self._precoarsening_from_select_output,
+            so=so,
+            edge_index=edge_index,
+            edge_weight=edge_weight,
+            batch=batch,
+            **kwargs,
+        )
 
     def _precoarsening_from_select_output(
         self,
@@ -105,7 +155,7 @@ class BasePrecoarseningMixin(Precoarsenable):
         batch: Tensor | None = None,
         **kwargs: Any,
     ) -> PoolingOutput:
-        """The level of a ready-made assignment; ``so.batch`` is set on every level."""
+        """Return the level of a given assignment; ``so.batch`` is set on every level."""
         if batch is None:
             batch = so.batch
         if batch is None:
@@ -114,7 +164,8 @@ class BasePrecoarseningMixin(Precoarsenable):
         so.batch = batch
         batch_pooled = self.reducer.reduce_batch(so, batch)
         connector = getattr(self, "preconnector", None) or self.connector
-        adj, weight = connector(
+        adj, weight = call_accepted(
+            self.connect if is_overridden(self, "connect") else connector,
             edge_index=edge_index,
             so=so,
             edge_weight=edge_weight,
@@ -122,16 +173,17 @@ class BasePrecoarseningMixin(Precoarsenable):
             batch_pooled=batch_pooled,
             **kwargs,
         )
+        so._link = None  # the arrays of the engine have served
         return PoolingOutput(edge_index=adj, edge_weight=weight, batch=batch_pooled, so=so)
 
 
 def check_levels(levels: int) -> None:
-    """``levels`` must be at least one."""
+    """Check that the number of levels is at least one."""
     if levels < 1:
         raise InputError(f"'levels' must be >= 1, got {levels}", field="levels")
 
 
 def check_connectivity(edge_index: Any) -> None:
-    """Pre-coarsening reads the topology, so there must be one."""
+    """Check that a connectivity is given: pre-coarsening reads nothing else."""
     if edge_index is None:
         raise InputError("edge_index cannot be None: pre-coarsening reads the topology", field="edge_index")

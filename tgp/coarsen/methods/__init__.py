@@ -12,6 +12,7 @@ def _line(alias: str, summary: str) -> Entry:
     return Entry(alias, f"tgp.coarsen.methods.{alias}:METHOD", summary)
 
 
+# Poolers that are not level methods may still be able to precompute their levels. The engine does not import them.
 METHODS: LazyRegistry[LevelMethod] = LazyRegistry(
     "pooler",
     (
@@ -26,17 +27,18 @@ METHODS: LazyRegistry[LevelMethod] = LazyRegistry(
     ),
     group="tgp.methods",
     of=LevelMethod,
+    fallback="tgp.poolers:method_entry",
 )
 
 
 def register_method(alias: str, target: str, summary: str = "", *, replace: bool = False) -> Entry:
-    """Make a level method known to ``get_pooler``, ``PreCoarsening`` and schedules.
+    """Register a level method for ``get_pooler``, ``PreCoarsening`` and schedules.
 
     Args:
         alias: its name, lower-case.
         target: ``"package.module:NAME"`` of the :class:`~tgp.coarsen.protocol.LevelMethod`; worker processes import
             it from there.
         summary: one line for listings.
-        replace: take the place of a method of the same alias.
+        replace: replace a method of the same alias.
     """
     return METHODS.register(Entry(alias, target, summary), replace=replace)
