@@ -59,3 +59,40 @@ def test_adj_weights():
         gtv_adj_weights(edges, weight, flow="sideways")
     with pytest.raises(ValueError, match="edge_weight"):
         gtv_adj_weights(edges, None)
+
+
+def test_one_mask_for_all_graphs():
+    """``[N]`` and ``[1, N]`` masks hold for every graph of a padded batch, ``[B, N]`` for each."""
+    layer = GTVConv(2, 3)
+    x, adj = torch.randn(2, 3, 2), torch.ones(2, 3, 3)
+    mask = torch.tensor([True, False, True])
+    expected = layer(x, adj, mask=mask.expand(2, 3))
+    assert (expected[:, 1] == 0).all()
+    torch.testing.assert_close(layer(x, adj, mask=mask), expected)
+    torch.testing.assert_close(layer(x, adj, mask=mask.unsqueeze(0)), expected)
+
+
+def test_messages_of_subclasses():
+    class Doubled(GTVConv):
+        def message(self, x_j, edge_weight):
+            return 2 * super().message(x_j, edge_weight)
+
+    torch.manual_seed(0)
+    layer, other = GTVConv(2, 3, act=None, bias=False), Doubled(2, 3, act=None, bias=False)
+    other.load_state_dict(layer.state_dict())
+    edges = torch.tensor([[0, 1, 2, 2, 3], [1, 2, 2, 0, 3]])
+    weight = torch.tensor([1.0, 0.5, 3, 2, 1])
+    torch.testing.assert_close(other(X, edges, weight), 2 * layer(X, edges, weight), rtol=1e-4, atol=1e-4)
+    calls = []
+    layer.register_message_forward_hook(lambda *_: calls.append(1))
+    layer(X, edges, weight)
+    assert calls
+    messages = layer.message(torch.ones(2, 3), torch.tensor([2.0, 3.0]))
+    assert messages.tolist() == [[2] * 3, [3] * 3]
+
+
+def test_wrong_ids_are_an_error(conv):
+    with pytest.raises(ValueError, match="edge_index has an id out of range"):
+        conv(X, torch.tensor([[0, 4], [1, 0]]))
+    with pytest.raises(ValueError, match="edge_index has an id out of range"):
+        conv(X, torch.tensor([[0, -1], [1, 0]]))

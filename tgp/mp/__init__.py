@@ -1,5 +1,5 @@
-"""Message passing that belongs to poolers. Names resolve on first access."""
+"""Message passing layers that belong to poolers. Names resolve on first access."""
 
 from tgp._lazy import lazy_package
 
-__all__ = lazy_package(__name__, {"GTVConv": "gtvconv"})
+__all__ = lazy_package(__name__, {"GTVConv": "gtvconv", "PANConv": "panconv"})

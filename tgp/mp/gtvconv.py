@@ -12,13 +12,16 @@ from torch_geometric.nn.resolver import activation_resolver
 from torch_geometric.utils import add_remaining_self_loops, remove_self_loops
 
 from tgp.errors import InputError
-from tgp.utils.ops.connectivity import connectivity_to_edge_index, is_dense_adj
+from tgp.utils.checks import check_ids
+from tgp.utils.ops.connectivity import connectivity_to_edge_index, is_dense_adj, real_weights
+from tgp.utils.precision import matmul, widen
+from tgp.utils.user_code import is_overridden
 
 __all__ = ["GTVConv", "gtv_adj_weights"]
 
 
 class GTVConv(MessagePassing):
-    r"""The layer of `"Total Variation Graph Neural Networks" <https://arxiv.org/abs/2211.06218>`_.
+    r"""Layer of `"Total Variation Graph Neural Networks" <https://arxiv.org/abs/2211.06218>`_.
 
     .. math::
         h = XW, \quad \Gamma_{ij} = \frac{a_{ij}}{\max(\|h_i - h_j\|_1, \epsilon)}, \quad
@@ -29,7 +32,7 @@ class GTVConv(MessagePassing):
     Args:
         in_channels: size of the input features.
         out_channels: size of the output features.
-        bias: whether to add a bias.
+        bias: add a bias.
         delta_coeff: step size :math:`\delta`.
         eps: smallest distance :math:`\epsilon`.
         act: activation, a name or a callable; ``None`` for none.
@@ -54,6 +57,8 @@ class GTVConv(MessagePassing):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
+        """Reset all learnable parameters."""
+        super().reset_parameters()
         torch.nn.init.kaiming_normal_(self.weight)
         if self.bias is not None:
             torch.nn.init.zeros_(self.bias)
@@ -67,10 +72,14 @@ class GTVConv(MessagePassing):
             x: ``[N, F]``, or ``[B, N, F]`` with a dense adjacency.
             edge_index: edge list, sparse matrix, or dense ``[N, N]`` / ``[B, N, N]``.
             edge_weight: ``[E]`` for an edge list.
-            mask: ``[B, N]`` (or ``[N]``) of real nodes; the rest are set to zero before the activation.
+            mask: ``[B, N]``, or ``[N]`` for all graphs, of real nodes; the rest are set to zero before the
+                activation.
 
         Returns:
             ``[N, F']``; ``[B, N, F']`` for a dense adjacency.
+
+        Raises:
+            InputError: A node id is out of range.
         """
         h = x @ self.weight
         out = (
@@ -81,27 +90,62 @@ class GTVConv(MessagePassing):
         if self.bias is not None:
             out = out + self.bias
         if mask is not None:
-            out = out * mask.reshape(*out.shape[:-1], 1).to(out.dtype)
+            out = out * _node_mask(mask, out)
         return out if self.act is None else self.act(out)
+
+    def message(self, x_j: Tensor, edge_weight: Tensor) -> Tensor:
+        """Return the messages of the filter ``I - delta L``, whose diagonal is part of the edges.
+
+        The layer evaluates the filter without messages; it calls this method only if a subclass overrides it.
+        """
+        return edge_weight.view(-1, 1) * x_j
 
     def _sparse(self, h: Tensor, edge_index: Any, edge_weight: Tensor | None) -> Tensor:
         edge_index, edge_weight = connectivity_to_edge_index(edge_index, edge_weight)
+        check_ids(edge_index, h.size(0), "edge_index")
         row, col = edge_index
-        weight = h.new_ones(row.numel()) if edge_weight is None else edge_weight.to(h.dtype)
-        gamma = weight / (h[row] - h[col]).abs().sum(-1).clamp(min=self.eps)
-        flow = torch.zeros_like(h).index_add(0, row, gamma.unsqueeze(-1) * (h[col] - h[row]))
-        return h + self.delta_coeff * flow
+        wide = widen(h)
+        weight = wide.new_ones(row.numel()) if edge_weight is None else edge_weight.to(wide.dtype)
+        steps = wide.index_select(0, col) - wide.index_select(0, row)
+        gamma = weight / steps.abs().sum(-1).clamp(min=self.eps)
+        if self._has_own_messages():
+            edges, values = gtv_adj_weights(edge_index.flip(0), gamma, h.size(0), coeff=self.delta_coeff)
+            return self.propagate(edges, x=h, edge_weight=values.to(h.dtype), size=None)
+        flow = torch.zeros_like(wide).index_add(0, row, gamma.unsqueeze(-1) * steps)
+        return (wide + self.delta_coeff * flow).to(h.dtype)
+
+    def _has_own_messages(self) -> bool:
+        """Return True if a subclass or a hook takes part in message passing."""
+        hooks = (
+            self._message_forward_hooks,
+            self._message_forward_pre_hooks,
+            self._propagate_forward_hooks,
+            self._propagate_forward_pre_hooks,
+            self._aggregate_forward_hooks,
+            self._aggregate_forward_pre_hooks,
+        )
+        methods = ("message", "aggregate", "update", "propagate")
+        return any(hooks) or any(is_overridden(self, name) for name in methods)
 
     def _dense(self, h: Tensor, adj: Tensor) -> Tensor:
         h = h.unsqueeze(0) if h.dim() == 2 else h
         adj = adj.unsqueeze(0) if adj.dim() == 2 else adj
+        wide = widen(h)
         # Loops cancel in exact arithmetic only: a_ii / eps would swamp the rest.
-        adj = adj.to(h.dtype) * (1 - torch.eye(adj.size(-1), dtype=h.dtype, device=h.device))
-        gamma = adj / torch.cdist(h, h, p=1).clamp(min=self.eps)
-        return h + self.delta_coeff * (gamma @ h - gamma.sum(-1, keepdim=True) * h)
+        adj = adj.to(wide.dtype) * (1 - torch.eye(adj.size(-1), dtype=wide.dtype, device=h.device))
+        gamma = adj / torch.cdist(wide, wide, p=1).clamp(min=self.eps)
+        flow = matmul(gamma, wide) - gamma.sum(-1, keepdim=True) * wide
+        return (wide + self.delta_coeff * flow).to(h.dtype)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.in_channels}, {self.out_channels})"
+
+
+def _node_mask(mask: Tensor, out: Tensor) -> Tensor:
+    """Return a mask of nodes that broadcasts over ``out``: one per graph, or one for all graphs."""
+    if mask.numel() == out[..., 0].numel():
+        return mask.reshape(*out.shape[:-1], 1).to(out.dtype)
+    return mask.reshape(-1, out.size(-2), 1).to(out.dtype)
 
 
 def gtv_adj_weights(
@@ -111,10 +155,17 @@ def gtv_adj_weights(
     flow: str = "source_to_target",
     coeff: float = 1.0,
 ) -> tuple[Tensor, Tensor]:
-    """Edge list of ``I - coeff (D - A)`` with an explicit diagonal.
+    """Return the edge list and weights of ``I - coeff (D - A)`` with an explicit diagonal.
 
-    Degrees are summed over destinations for ``source_to_target`` and over sources for
-    ``target_to_source``.
+    Args:
+        edge_index: ``[2, E]``.
+        edge_weight: ``[E]`` or ``[E, 1]``.
+        num_nodes: ``N``; default largest id + 1.
+        flow: Degrees are summed over targets for ``source_to_target``, over sources for ``target_to_source``.
+        coeff: Step size.
+
+    Raises:
+        InputError: For another flow, missing weights, or an id out of range.
     """
     if flow not in ("source_to_target", "target_to_source"):
         raise InputError(f"flow must be 'source_to_target' or 'target_to_source', got {flow!r}", field="flow")
@@ -122,7 +173,8 @@ def gtv_adj_weights(
         raise InputError("edge_weight must be a tensor, got None", field="edge_weight")
     if num_nodes is None:
         num_nodes = int(edge_index.max()) + 1 if edge_index.numel() else 0
-    weight = edge_weight.view(-1)
+    check_ids(edge_index, num_nodes, "edge_index")
+    weight = real_weights(edge_weight.reshape(-1))
     # A loop adds the same to D and to A.
     edge_index, weight = remove_self_loops(edge_index, weight)
     end = edge_index[1] if flow == "source_to_target" else edge_index[0]

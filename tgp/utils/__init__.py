@@ -1,4 +1,4 @@
-"""Helpers of the torch half. Names resolve on first access."""
+"""Helpers of the model half. Names resolve on first access."""
 
 from tgp._lazy import lazy_package
 

@@ -1,4 +1,4 @@
-"""The table of poolers for eyes: what each can do and where it comes from."""
+"""Table of poolers: abilities and papers."""
 
 from __future__ import annotations
 
@@ -7,8 +7,13 @@ import inspect
 import re
 from typing import Any
 
+import torch
+
 __all__ = [
     "POOLER_TEST_PARAMS",
+    "TEST_EDGE_INDEX",
+    "TEST_EDGE_WEIGHT",
+    "TEST_X",
     "extract_paper_links",
     "get_pooler_cheatsheet",
     "print_cheatsheet",
@@ -19,40 +24,52 @@ __all__ = [
 
 POOLER_TEST_PARAMS: dict[str, Any] = {"in_channels": 16, "ratio": 0.5, "k": 8, "scorer": "degree"}
 """Parameters that build every pooler."""
+TEST_X = torch.randn(10, 16, generator=torch.Generator().manual_seed(0))
+"""Features of a small test graph."""
+TEST_EDGE_INDEX = torch.stack([torch.arange(9), torch.arange(1, 10)])
+"""Edges of a small test graph: a directed path."""
+TEST_EDGE_WEIGHT = torch.ones(9)
+"""Weights of these edges."""
 
 _RST_LINK = re.compile(r"<(https?://[^>\s]+)>")
 _URL = re.compile(r"https?://[^\s>`)\]]+")
 
 
 def _poolers() -> Any:
-    # By name: utilities stand below the poolers, and this table is the one that looks up.
+    # By name: utilities are a layer below the poolers and must not import them.
     return importlib.import_module("tgp.poolers")
 
 
-def _trait(name: str, trait: str) -> bool | None:
-    alias = name.lower().removesuffix("_u") if isinstance(name, str) else name
+def __getattr__(name: str) -> Any:
+    if name in ("get_pooler", "pooler_map"):
+        return getattr(_poolers(), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _trait(pooler_name: str, trait: str) -> bool | None:
+    alias = pooler_name.lower().removesuffix("_u") if isinstance(pooler_name, str) else pooler_name
     entries = _poolers().pooler_map.entries
     return bool(entries[alias].traits[trait]) if alias in entries else None
 
 
-def supports_sparse(name: str) -> bool:
-    """Its assignments are sparse; ``False`` for an unknown name."""
-    return _trait(name, "dense") is False
+def supports_sparse(pooler_name: str) -> bool:
+    """Return True if the assignments of a pooler are sparse; False for an unknown name."""
+    return _trait(pooler_name, "dense") is False
 
 
-def supports_trainable(name: str) -> bool:
-    """It has parameters to learn; ``False`` for an unknown name."""
-    return _trait(name, "trainable") is True
+def supports_trainable(pooler_name: str) -> bool:
+    """Return True if a pooler has parameters to learn; False for an unknown name."""
+    return _trait(pooler_name, "trainable") is True
 
 
-def supports_aux_loss(name: str) -> bool:
-    """It yields auxiliary losses; ``False`` for an unknown name."""
-    return _trait(name, "loss") is True
+def supports_aux_loss(pooler_name: str) -> bool:
+    """Return True if a pooler yields auxiliary losses; False for an unknown name."""
+    return _trait(pooler_name, "loss") is True
 
 
-def extract_paper_links(cls: type) -> list[str]:
-    """Links in the class docstring: those written as links first, then bare ones, each once."""
-    text = inspect.getdoc(cls) if cls.__doc__ else None
+def extract_paper_links(pooler_class: type) -> list[str]:
+    """Return the links in a class docstring: those written as links first, then bare ones, each once."""
+    text = inspect.getdoc(pooler_class) if pooler_class.__doc__ else None
     if not text:
         return []
     links = _RST_LINK.findall(text)
@@ -61,7 +78,7 @@ def extract_paper_links(cls: type) -> list[str]:
 
 
 def get_pooler_cheatsheet() -> list[tuple[str, str, bool, bool, bool, list[str]]]:
-    """``(alias, class, sparse, trainable, aux_loss, links)`` of every pooler, by class name."""
+    """Return ``(alias, class, sparse, trainable, aux_loss, links)`` of every pooler, sorted by class name."""
     rows = []
     for alias, cls in _poolers().pooler_map.items():
         facts = (supports_sparse(alias), supports_trainable(alias), supports_aux_loss(alias))

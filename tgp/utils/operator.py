@@ -1,4 +1,4 @@
-"""What every stage has in common: a module with a one-line repr taken from its constructor."""
+"""Base class of the stages: a module with a one-line repr taken from its constructor."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class Operator(nn.Module):
     """Base of selectors, reducers, connectors and lifters."""
 
     def reset_parameters(self) -> None:
-        """Draw learnable parameters anew; nothing to do for most operators."""
+        """Reset all learnable parameters; most operators have none."""
 
     def options(self) -> dict[str, Any]:
-        """Constructor arguments that are kept as attributes of the same name, with their values."""
+        """Return the constructor arguments that are kept as attributes of the same name, with their values."""
         return {name: getattr(self, name) for name in _argument_names(type(self)) if hasattr(self, name)}
 
     def __repr__(self) -> str:

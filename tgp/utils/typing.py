@@ -7,13 +7,13 @@ from typing import Literal
 __all__ = ["ConnectionType", "LiftType", "ReduceType", "SinvType"]
 
 SinvType = Literal["transpose", "inverse"]
-"""How ``s_inv`` is made from ``s``."""
+"""Method that makes ``s_inv`` from ``s``."""
 
 LiftType = Literal["transpose", "inverse", "precomputed"]
-"""Which matrix lifts pooled features."""
+"""Matrix that lifts pooled features."""
 
 ConnectionType = Literal["sum", "mean", "min", "max", "mul"]
-"""How parallel coarse edges merge."""
+"""Reduction that merges parallel coarse edges."""
 
 ReduceType = str
 """Any scatter reduction known to PyG."""

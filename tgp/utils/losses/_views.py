@@ -14,6 +14,9 @@ from tgp.utils.precision import widen
 
 __all__ = ["segment_view", "trace_of"]
 
+_EMPTY_GRAPHS = 2**20
+"""Graph ids above the number of nodes by more than this are taken for a mistake: they would allocate memory."""
+
 
 def segment_view(
     s: Tensor,
@@ -32,7 +35,7 @@ def segment_view(
         check_ids(edge_index, s.size(0), "edge_index")
         check_length(edge_weight, edge_index.size(1), "edge_weight")
     if batch is not None:
-        check_ids(batch, batch_size if batch_size is not None else max(2**31, s.size(0)), "batch")
+        check_ids(batch, s.size(0) + _EMPTY_GRAPHS if batch_size is None else batch_size, "batch")
     return SegmentView(s, edge_index, edge_weight, batch, batch_size, checked=True)
 
 
