@@ -1,4 +1,4 @@
-"""Soft clusters from a truncated stick-breaking (Dirichlet) process."""
+"""Selector with soft clusters from a truncated stick-breaking (Dirichlet) process."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.distributions import Beta
 
+from tgp.select.base_select import SelectOutput as SelectOutput
 from tgp.select.mlp_select import MLPSelect
 from tgp.utils.ops.batching import GraphLayout
+from tgp.utils.precision import widen
 from tgp.utils.typing import SinvType
 
 __all__ = ["DPSelect", "stick_breaking"]
@@ -21,7 +23,7 @@ _SMALLEST, _LARGEST = 1e-3, 1e3
 
 
 def stick_breaking(v: Tensor) -> Tensor:
-    r"""Fractions ``[..., k - 1]`` of the remaining stick -> ``[..., k]`` pieces that sum to one.
+    r"""Return the pieces ``[..., k]`` of a stick from the fractions ``[..., k - 1]`` of the rest that break off.
 
     :math:`\pi_c = v_c \prod_{l<c} (1 - v_l)`, in log space.
     """
@@ -33,9 +35,10 @@ def stick_breaking(v: Tensor) -> Tensor:
 
 
 class DPSelect(MLPSelect):
-    r"""An MLP gives each node the parameters of :math:`k-1` Beta variables, whose sample breaks a stick.
+    r"""Selector whose MLP gives each node the parameters of :math:`k-1` Beta variables that break a stick.
 
-    Training draws a reparameterised sample; evaluation uses the mean, so that it is deterministic.
+    Training draws a reparameterised sample; evaluation uses the mean, so that it is deterministic. The
+    distribution is kept in ``so.q_z``, in float32 or wider; ``S`` has the type of the features.
 
     Args:
         in_channels: feature size, or the widths of the layers, the first being the feature size.
@@ -44,7 +47,7 @@ class DPSelect(MLPSelect):
         act: activation of the hidden layers.
         dropout: dropout of the hidden layers.
         s_inv_op: see :class:`~tgp.select.SelectOutput`.
-        sample_in_eval: draw samples in evaluation mode, too.
+        sample_in_eval: also draw samples in evaluation mode.
     """
 
     def __init__(
@@ -65,7 +68,7 @@ class DPSelect(MLPSelect):
         return 2 * (self.k - 1)
 
     def padded_extra(self, value: Beta, layout: GraphLayout) -> Beta:
-        """The posterior of padded rows; padding is uniform."""
+        """Return the posterior of padded rows; padding is uniform."""
         padding = (~layout.mask()).unsqueeze(-1)
         alpha, beta = (
             layout.pad(part).masked_fill(padding, 1.0)
@@ -75,11 +78,12 @@ class DPSelect(MLPSelect):
 
     def assignment(self, x: Tensor) -> tuple[Tensor, dict[str, Any]]:
         if self.k == 1:
-            # One cluster leaves nothing to break; the posterior over no fractions is empty.
+            # With one cluster nothing is broken; the posterior of no fractions is empty.
             empty = x.new_ones(*x.shape[:-1], 0)
             return x.new_ones(*x.shape[:-1], 1), {"q_z": Beta(empty, empty, validate_args=False)}
-        theta = F.softplus(self.mlp(x)).clamp(_SMALLEST, _LARGEST)
+        theta = F.softplus(widen(self.mlp(x))).clamp(_SMALLEST, _LARGEST)
         alpha, beta = theta.chunk(2, dim=-1)
         posterior = Beta(alpha, beta, validate_args=False)
         sampled = self.training or self.sample_in_eval
-        return stick_breaking(posterior.rsample() if sampled else posterior.mean), {"q_z": posterior}
+        s = stick_breaking(posterior.rsample() if sampled else posterior.mean)
+        return s.to(x.dtype) if widen(x) is not x else s, {"q_z": posterior}

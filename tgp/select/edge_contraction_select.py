@@ -1,4 +1,4 @@
-"""Merge the end points of a matching of high-scoring edges."""
+"""Selector that contracts a matching of edges with high scores."""
 
 from __future__ import annotations
 
@@ -11,19 +11,24 @@ from torch import Tensor
 from torch_geometric.utils import softmax
 
 from tgp.select.base_select import Select, SelectOutput
+from tgp.utils.host import on_host
 from tgp.utils.ops.connectivity import connectivity_to_edge_index, infer_num_nodes
 from tgp.utils.typing import SinvType
+from tgp.utils.user_code import has_user_code
 
 __all__ = ["EdgeContractionSelect", "maximal_matching", "maximal_matching_cluster"]
 
 EdgeScore = Callable[[Tensor, Tensor, int], Tensor]
 
+_HALF = (torch.float16, torch.bfloat16)
+
 
 def maximal_matching(edge_index: Any, num_nodes: int | None = None, perm: Tensor | None = None) -> Tensor:
-    """``[E]`` bool: the matching that a scan of the edges in the order ``perm`` would take.
+    """Return a mask ``[E]`` of the matching that a scan of the edges in the order ``perm`` would take.
 
-    Computed in rounds: an edge wins if no live edge at either of its ends comes before it; then
-    all edges at matched nodes die. The first live edge always wins, so it ends. Self loops never match.
+    Computed in rounds: an edge wins if no live edge at either of its ends comes before it; then all edges at
+    matched nodes die. The first live edge always wins, so the loop ends. Self loops never match. Each round
+    synchronizes once with an accelerator.
 
     Args:
         edge_index: any sparse connectivity.
@@ -37,15 +42,17 @@ def maximal_matching(edge_index: Any, num_nodes: int | None = None, perm: Tensor
     if perm is not None:
         rank = torch.empty_like(rank).scatter_(0, perm, rank)
     match = torch.zeros(count, dtype=torch.bool, device=source.device)
-    taken = torch.zeros(size, dtype=torch.bool, device=source.device)
+    taken = torch.zeros(
+        size + 1, dtype=torch.bool, device=source.device
+    )  # the last place is for edges that lose
     live = (source != target).nonzero().squeeze(1)
     while live.numel():
         s, t, r = source[live], target[live], rank[live]
         first = r.new_full((size,), count).scatter_reduce(0, s, r, "amin").scatter_reduce(0, t, r, "amin")
         wins = (first[s] == r) & (first[t] == r)
-        match[live[wins]] = True
-        taken[s[wins]] = True
-        taken[t[wins]] = True
+        match.index_copy_(0, live, wins)
+        taken.index_fill_(0, torch.where(wins, s, size), True)
+        taken.index_fill_(0, torch.where(wins, t, size), True)
         live = live[~(taken[s] | taken[t])]
     return match
 
@@ -53,33 +60,46 @@ def maximal_matching(edge_index: Any, num_nodes: int | None = None, perm: Tensor
 def maximal_matching_cluster(
     edge_index: Any, num_nodes: int | None = None, perm: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """The matching and ``[N]`` clusters: pairs and singletons, numbered by representative.
+    """Return the matching and ``[N]`` clusters: pairs and single nodes, numbered by representative.
 
-    The source of a matched edge represents its pair.
+    The source of a matched edge represents its pair. Arguments as in :func:`maximal_matching`.
     """
     edge_index, _ = connectivity_to_edge_index(edge_index)
-    size = infer_num_nodes(edge_index, num_nodes)
+    match, cluster, _, _ = _contract(edge_index, infer_num_nodes(edge_index, num_nodes), perm)
+    return match, cluster
+
+
+@torch.compiler.disable  # its rounds depend on values: one break of a compiled graph instead of several per round
+def _contract(edge_index: Tensor, size: int, perm: Tensor | None) -> tuple[Tensor, Tensor, Tensor, int]:
+    """Return mask and ids of the matched edges, cluster of each node, and the number of clusters."""
     match = maximal_matching(edge_index, size, perm)
-    leader = torch.arange(size, device=edge_index.device)
-    source, target = edge_index[:, match]
-    leader[target] = source
-    return match, torch.unique(leader, return_inverse=True)[1]
+    ids = match.nonzero().squeeze(1)
+    nodes = torch.arange(size, device=edge_index.device)
+    source, target = edge_index.index_select(1, ids)
+    leader = nodes.index_copy(0, target, source)
+    number = (leader == nodes).cumsum(0)
+    count = int(number[-1]) if size else 0
+    return match, (number - 1)[leader], ids, count
 
 
 def _best_first(score: Tensor, key: Tensor) -> Tensor:
-    """Edge ids by descending score, equal scores by ascending key."""
-    if bool((key[1:] >= key[:-1]).all()):
+    """Return edge ids by descending score, equal scores by ascending key."""
+    if on_host(key) and bool((key[1:] >= key[:-1]).all()):
         return score.argsort(descending=True, stable=True)
     by_key = key.argsort(stable=True)
     return by_key[score[by_key].argsort(descending=True, stable=True)]
 
 
 class EdgeContractionSelect(Select):
-    r"""Score every edge from the features of its ends, then contract a greedy matching.
+    r"""Selector that scores every edge from the features of its ends and contracts a greedy matching.
 
     :math:`r_{ij} = \mathbf{w}^\top[\mathbf{x}_i \| \mathbf{x}_j] + b`, turned into a score by
-    ``edge_score_method`` plus a constant. A merged pair is weighted by the score of its edge, which is how
-    gradients reach the parameters; a node on its own by one.
+    ``edge_score_method`` plus a constant. A merged pair is weighted by the score of its edge, through which
+    gradients reach the parameters; the weight of a single node is one. Scores of half-precision features are
+    computed in float32.
+
+    Host synchronizations per call on an accelerator: one per round of :func:`maximal_matching` (about the
+    logarithm of the number of edges) and four more.
 
     Args:
         in_channels: feature size.
@@ -100,33 +120,39 @@ class EdgeContractionSelect(Select):
     ) -> None:
         super().__init__()
         self.in_channels = in_channels
-        self.edge_score_method = edge_score_method or self.compute_edge_score_softmax
+        self.compute_edge_score = edge_score_method or self.compute_edge_score_softmax
         self.dropout = dropout
         self.add_to_edge_score = add_to_edge_score
         self.s_inv_op = s_inv_op
         self.lin = torch.nn.Linear(2 * in_channels, 1)
 
+    @property
+    def edge_score_method(self) -> EdgeScore:
+        """Function that turns raw scores into scores."""
+        return self.compute_edge_score
+
     def reset_parameters(self) -> None:
+        """Reset the parameters of the edge score."""
         self.lin.reset_parameters()
 
     @staticmethod
-    def compute_edge_score_softmax(raw: Tensor, edge_index: Tensor, num_nodes: int) -> Tensor:
-        """Softmax over the edges with the same target."""
-        return softmax(raw, edge_index[1], num_nodes=num_nodes)
+    def compute_edge_score_softmax(raw_edge_score: Tensor, edge_index: Tensor, num_nodes: int) -> Tensor:
+        """Return the softmax over the edges with the same target."""
+        return softmax(raw_edge_score, edge_index[1], num_nodes=num_nodes)
 
     @staticmethod
     def compute_edge_score_tanh(
-        raw: Tensor, edge_index: Tensor | None = None, num_nodes: int | None = None
+        raw_edge_score: Tensor, edge_index: Tensor | None = None, num_nodes: int | None = None
     ) -> Tensor:
-        """Elementwise tanh."""
-        return raw.tanh()
+        """Return the elementwise tanh."""
+        return raw_edge_score.tanh()
 
     @staticmethod
     def compute_edge_score_sigmoid(
-        raw: Tensor, edge_index: Tensor | None = None, num_nodes: int | None = None
+        raw_edge_score: Tensor, edge_index: Tensor | None = None, num_nodes: int | None = None
     ) -> Tensor:
-        """Elementwise sigmoid."""
-        return raw.sigmoid()
+        """Return the elementwise sigmoid."""
+        return raw_edge_score.sigmoid()
 
     def options(self) -> dict[str, Any]:
         name = getattr(self.edge_score_method, "__name__", repr(self.edge_score_method))
@@ -139,34 +165,53 @@ class EdgeContractionSelect(Select):
         }
 
     def scores(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        """``[E]`` score of every edge."""
-        # One number per node and end, which then meet on edges: no row of 2F features per edge.
-        ends = x @ self.lin.weight.to(x.dtype).view(2, -1).t()
-        raw = ends[:, 0][edge_index[0]] + ends[:, 1][edge_index[1]]
-        raw = raw if self.lin.bias is None else raw + self.lin.bias
+        """Return the ``[E]`` score of every edge, in float32 or wider."""
+        raw = self._raw_scores(x, edge_index)
+        raw = raw.float() if raw.dtype in _HALF else raw
         raw = F.dropout(raw, p=self.dropout, training=self.training)
-        return self.edge_score_method(raw, edge_index, x.size(0)) + self.add_to_edge_score
+        return self.compute_edge_score(raw, edge_index, x.size(0)) + self.add_to_edge_score
 
-    def forward(
+    def _raw_scores(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        lin = self.lin
+        source, target = edge_index
+        if type(lin) is not torch.nn.Linear or has_user_code(lin) or torch.is_autocast_enabled(x.device.type):
+            return lin(torch.cat([x[source], x[target]], dim=-1)).view(-1)
+        # One number per node and end, added on edges: no row of 2F features per edge.
+        ends = x @ lin.weight.to(x.dtype).view(2, -1).t()
+        raw = ends[:, 0][source] + ends[:, 1][target]
+        return raw if lin.bias is None else raw + lin.bias
+
+    def forward(  # type: ignore[override]
         self,
         x: Tensor,
         edge_index: Any = None,
-        edge_weight: Tensor | None = None,
         *,
         batch: Tensor | None = None,
-        num_nodes: int | None = None,
+        batch_size: int | None = None,
         **kwargs: Any,
     ) -> SelectOutput:
-        """Contract a matching. Weights of edges play no role; clusters never cross graphs."""
+        """Contract a matching. Weights of edges are not read; clusters never cross graphs.
+
+        Args:
+            x: ``[N, F]`` features, or ``[N]``.
+            edge_index: edge list, sparse matrix or ``SparseTensor``.
+            batch: ``[N]`` graph ids, kept as ``so.batch``.
+            batch_size: number of graphs, kept as ``so.batch_size``.
+        """
         x = x.unsqueeze(-1) if x.dim() == 1 else x
         edge_index, _ = connectivity_to_edge_index(edge_index)
         size = x.size(0)
         score = self.scores(x, edge_index)
         # Best first; equal scores by node ids, so that the order of the edge list does not matter.
         best = _best_first(score.detach(), edge_index[0] * size + edge_index[1])
-        match, cluster = maximal_matching_cluster(edge_index, size, best)
-        num_supernodes = int(cluster.max()) + 1 if size else 0
-        weight = score.new_ones(num_supernodes).index_copy(0, cluster[edge_index[0, match]], score[match])
+        _, cluster, ids, num_supernodes = _contract(edge_index, size, best)
+        score = score.to(x.dtype) if x.dtype in _HALF else score
+        weight = score.new_ones(num_supernodes).index_copy(0, cluster[edge_index[0, ids]], score[ids])
         return SelectOutput.hard(
-            cluster, num_supernodes, weight=weight[cluster], s_inv_op=self.s_inv_op, batch=batch
+            cluster,
+            num_supernodes,
+            weight=weight[cluster],
+            s_inv_op=self.s_inv_op,
+            batch=batch,
+            batch_size=batch_size,
         )

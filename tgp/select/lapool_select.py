@@ -1,4 +1,4 @@
-"""Leaders by the norm of the Laplacian, everyone else by cosine attention to them."""
+"""Selector with leaders by the norm of the Laplacian and soft assignments to them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,12 @@ from torch import Tensor
 from tgp.errors import InputError
 from tgp.select.base_select import Select, SelectOutput
 from tgp.utils.ops.batching import GraphLayout
+from tgp.utils.ops.batching import is_multi_graph_batch as is_multi_graph_batch
+from tgp.utils.ops.connectivity import (
+    check_and_filter_edge_weights as check_and_filter_edge_weights,
+)
 from tgp.utils.ops.connectivity import connectivity_to_edge_index, is_dense_adj
+from tgp.utils.precision import matmul, widen
 from tgp.utils.typing import SinvType
 
 __all__ = ["LaPoolSelect"]
@@ -19,11 +24,15 @@ _EPS = 1e-8
 
 
 class LaPoolSelect(Select):
-    r"""A node leads if its signal changes at least as fast as that of all its neighbours.
+    r"""Selector whose leaders are the nodes with a signal that changes at least as fast as that of all neighbours.
 
     With :math:`v_i = \|(\mathbf{L}\mathbf{X})_i\|_2`, node :math:`i` is a leader iff
     :math:`v_i \ge v_j` for all neighbours; a graph without a leader makes all its nodes leaders. The rest
-    are assigned by the softmax of the cosine similarity to the leaders of their graph.
+    are assigned by the softmax of the cosine similarity to the leaders of their graph. Half-precision features
+    are compared in float32.
+
+    Host synchronizations per call on an accelerator, with ``batch_size`` given: two (leaders, and their largest
+    number in a graph), one more for a dense adjacency, and one per hop with ``shortest_path_reg``.
 
     Args:
         shortest_path_reg: multiply the assignment by one over the number of hops to the leader.
@@ -44,18 +53,29 @@ class LaPoolSelect(Select):
         self.batched_representation = batched_representation
         self.s_inv_op = s_inv_op
 
-    def forward(
+    def forward(  # type: ignore[override]
         self,
         x: Tensor,
         edge_index: Any = None,
         edge_weight: Tensor | None = None,
-        *,
-        mask: Tensor | None = None,
         batch: Tensor | None = None,
+        mask: Tensor | None = None,
+        num_nodes: int | None = None,
+        *,
         batch_size: int | None = None,
         **kwargs: Any,
     ) -> SelectOutput:
-        """Assign every node to the leaders of its graph, numbered in ascending node order."""
+        """Assign every node to the leaders of its graph, numbered in ascending node order.
+
+        Args:
+            x: ``[B, N, F]`` (``[N, F]`` is one graph) if padded, else ``[N, F]``.
+            edge_index: dense adjacency of padded input, sparse connectivity of flat input.
+            edge_weight: ``[E]`` or ``[E, 1]``, for an edge list.
+            batch: ``[N]`` graph ids of flat input.
+            mask: ``[B, N]`` real nodes of padded input.
+            num_nodes: not read; the number of nodes is that of ``x``.
+            batch_size: number of graphs of flat input.
+        """
         if self.batched_representation:
             return self._padded(x, edge_index, mask)
         if x.dim() != 2:
@@ -83,7 +103,8 @@ class LaPoolSelect(Select):
         edges = torch.stack([graph * width + row, graph * width + col])
         layout = _Padded(x.size(0), width, valid)
         s = self._assign(x.flatten(0, 1), edges, adj[graph, row, col], layout)
-        return SelectOutput(s=s.view(x.size(0), width, -1), s_inv_op=self.s_inv_op, in_mask=mask)
+        s = s.view(x.size(0), width, s.size(1))
+        return SelectOutput(s=s, s_inv_op=self.s_inv_op, in_mask=mask)
 
     def _flat(
         self,
@@ -96,54 +117,38 @@ class LaPoolSelect(Select):
         edges, weight = connectivity_to_edge_index(edge_index, edge_weight)
         weight = x.new_ones(edges.size(1)) if weight is None else weight
         layout = _Flat(GraphLayout(batch, x.size(0), batch_size), x.device)
-        s = self._assign(x, edges, weight.to(x.dtype), layout)
+        s = self._assign(x, edges, weight, layout)
         return SelectOutput(s=s, s_inv_op=self.s_inv_op, batch=batch, batch_size=batch_size)
 
     def _assign(self, x: Tensor, edges: Tensor, weight: Tensor, layout: _Rows) -> Tensor:
-        """``[rows, K]`` over flat rows, padded or not."""
-        leader = self._leaders(x, edges, weight, layout)
-        column = _column_of_leader(leader, layout)  # [rows], place among the leaders of the graph
-        width = int(column[leader].max()) + 1 if bool(leader.any()) else 0
+        """Return ``[rows, K]`` over flat rows, padded or not."""
+        dtype, x = x.dtype, widen(x)
+        ids, column, width = _find_leaders(x.detach(), edges, weight.detach().to(x.dtype), layout)
         slots = layout.num_graphs * width
-        # Leader features by (graph, column); unused columns stay zero and are masked below.
-        place = layout.graph * width + column
-        ids = leader.nonzero().squeeze(1)
-        features = x.new_zeros(slots, x.size(1)).index_copy(0, place[ids], x[ids]).view(-1, width, x.size(1))
-        exists = torch.zeros(slots, dtype=torch.bool, device=x.device).index_fill(0, place[ids], True)
-        s = layout.similarity(x, features)
-        present = exists.view(-1, width)[layout.graph]
-        s = s.masked_fill(~present, float("-inf")).softmax(-1)
+        # Features of leaders by (graph, column); unused columns stay zero and are masked below.
+        place = layout.graph[ids] * width + column
+        features = x.new_zeros(slots, x.size(1)).index_copy(0, place, x.index_select(0, ids))
+        exists = torch.zeros(slots, dtype=torch.bool, device=x.device).index_fill(0, place, True)
+        s = layout.similarity(x, features.view(layout.num_graphs, width, x.size(1)))
+        present = exists.view(layout.num_graphs, width)[layout.graph]
+        s = s.masked_fill(~present, torch.finfo(s.dtype).min).softmax(-1)
         s = torch.where(present & layout.real.unsqueeze(-1), s, torch.zeros_like(s))
         if self.shortest_path_reg:
-            s = s * _inverse_hops(edges, place[ids], ids, layout, width).to(s.dtype)
-        own = torch.zeros_like(s)
-        own[ids, column[ids]] = 1
-        return torch.where(leader.unsqueeze(-1), own, s)
-
-    @staticmethod
-    def _leaders(x: Tensor, edges: Tensor, weight: Tensor, layout: _Rows) -> Tensor:
-        source, target = edges
-        with torch.no_grad():
-            change = torch.zeros_like(x).index_add(0, source, weight.unsqueeze(-1) * (x[source] - x[target]))
-            speed = change.norm(dim=-1)
-            beaten = torch.zeros_like(layout.real)
-            counts = (weight != 0) & (speed[target] > speed[source])
-            beaten[source[counts]] = True
-            leader = layout.real & ~beaten
-            led = torch.zeros(layout.num_graphs, dtype=torch.bool, device=x.device)
-            led[layout.graph[leader]] = True
-            return leader | (layout.real & ~led[layout.graph])
+            s = s * _inverse_hops(edges, ids, column, layout, width).to(s.dtype)
+        own = torch.zeros_like(s).index_put((ids, column), s.new_ones(()))
+        leads = torch.zeros_like(layout.real).index_fill(0, ids, True)
+        return torch.where(leads.unsqueeze(-1), own, s).to(dtype)
 
 
 class _Rows:
-    """Flat rows and the graph of each; some of them may be padding."""
+    """Flat rows with their graph ids; some of them may be padding."""
 
     graph: Tensor
     real: Tensor
     num_graphs: int
 
     def similarity(self, x: Tensor, leaders: Tensor) -> Tensor:
-        """``[rows, K]`` cosine of every row with the leaders ``[B, K, F]`` of its graph."""
+        """Return ``[rows, K]``: cosine of every row with the leaders ``[B, K, F]`` of its graph."""
         raise NotImplementedError
 
 
@@ -157,8 +162,8 @@ class _Padded(_Rows):
         self.graph = torch.arange(num_graphs, device=real.device).repeat_interleave(width)
 
     def similarity(self, x: Tensor, leaders: Tensor) -> Tensor:
-        rows = x.view(self.num_graphs, self.width, -1)
-        inner = rows @ leaders.transpose(1, 2)
+        rows = x.view(self.num_graphs, self.width, x.size(1))
+        inner = matmul(rows, leaders.transpose(1, 2))
         return _cosine(inner, rows, leaders.unsqueeze(1)).flatten(0, 1)
 
 
@@ -170,24 +175,43 @@ class _Flat(_Rows):
         self.graph = zeros if layout.batch is None else layout.batch
 
     def similarity(self, x: Tensor, leaders: Tensor) -> Tensor:
-        inner = self.layout.expand(x, leaders.transpose(1, 2))
+        inner = widen(self.layout.expand(x, leaders.transpose(1, 2)))
         return inner / (x.norm(dim=-1, keepdim=True) * leaders.norm(dim=-1)[self.graph] + _EPS)
 
 
-def _column_of_leader(leader: Tensor, layout: _Rows) -> Tensor:
-    """Place of each leader among those of its graph, in ascending row order; graphs in any order."""
+@torch.compiler.disable  # sizes depend on values: one break of a compiled graph
+@torch.no_grad()
+def _find_leaders(x: Tensor, edges: Tensor, weight: Tensor, layout: _Rows) -> tuple[Tensor, Tensor, int]:
+    """Return rows of the leaders, the column of each in its graph, and the largest number of a graph.
+
+    Columns follow ascending rows, for graph ids in any order.
+    """
+    source, target = edges
+    change = torch.zeros_like(x).index_add(0, source, weight.unsqueeze(-1) * (x[source] - x[target]))
+    speed = change.norm(dim=-1)
+    beaten = _hit((weight != 0) & (speed[target] > speed[source]), source, layout.graph.numel())
+    leader = layout.real & ~beaten
+    led = _hit(leader, layout.graph, layout.num_graphs)
+    leader = leader | (layout.real & ~led[layout.graph])
     ids = leader.nonzero().squeeze(1)
     graph = layout.graph[ids]
+    counts = torch.zeros(layout.num_graphs, dtype=torch.long, device=x.device)
+    counts = counts.index_add(0, graph, torch.ones_like(graph))
     order = graph.argsort(stable=True)
-    counts = torch.bincount(graph, minlength=layout.num_graphs)
-    start = counts.cumsum(0) - counts
-    column = torch.zeros_like(layout.graph)
-    column[ids[order]] = torch.arange(ids.numel(), device=ids.device) - start[graph[order]]
-    return column
+    place = torch.arange(ids.numel(), device=ids.device) - (counts.cumsum(0) - counts)[graph[order]]
+    column = torch.empty_like(ids).index_copy(0, order, place)
+    return ids, column, int(counts.max()) if counts.numel() else 0
 
 
-def _inverse_hops(edges: Tensor, place: Tensor, leaders: Tensor, layout: _Rows, width: int) -> Tensor:
-    """``[rows, K]`` one over the hops to each leader of the graph; 0 at the leader itself and out of reach.
+def _hit(flags: Tensor, ids: Tensor, size: int) -> Tensor:
+    """Return ``[size]``: True for the ids that occur with a flag. Needs no mask of selected ids."""
+    out = torch.zeros(size + 1, dtype=torch.bool, device=ids.device)
+    return out.index_fill(0, torch.where(flags, ids, size), True)[:-1]
+
+
+@torch.compiler.disable
+def _inverse_hops(edges: Tensor, leaders: Tensor, column: Tensor, layout: _Rows, width: int) -> Tensor:
+    """Return ``[rows, K]``: one over the hops to each leader of the graph; 0 at the leader and out of reach.
 
     A breadth-first wave from all leaders at once, one column per leader.
     """
@@ -195,7 +219,7 @@ def _inverse_hops(edges: Tensor, place: Tensor, leaders: Tensor, layout: _Rows, 
     source = torch.cat([edges[0], edges[1]])
     target = torch.cat([edges[1], edges[0]])
     reached = torch.zeros(rows, width, dtype=torch.bool, device=edges.device)
-    reached[leaders, place % max(width, 1)] = True
+    reached[leaders, column] = True
     inverse = torch.zeros(rows, width, device=edges.device)
     hops = 0
     while True:

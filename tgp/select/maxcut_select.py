@@ -1,4 +1,4 @@
-"""Scores that cut the graph in two, from a network that sharpens differences between neighbours."""
+"""Selector with scores that cut the graph in two, from a network that sharpens differences of neighbours."""
 
 from __future__ import annotations
 
@@ -13,9 +13,12 @@ from torch_geometric.nn.resolver import activation_resolver
 from tgp.select.base_select import SelectOutput
 from tgp.select.topk_select import TopkSelect
 from tgp.utils.ops.adjacency import delta_gcn_edges
+from tgp.utils.ops.adjacency import delta_gcn_matrix as delta_gcn_matrix
 from tgp.utils.ops.connectivity import connectivity_to_edge_index
 from tgp.utils.ops.products import EdgeMatrix
+from tgp.utils.precision import widen
 from tgp.utils.typing import SinvType
+from tgp.utils.user_code import has_user_code
 
 __all__ = ["MaxCutScoreNet", "MaxCutSelect"]
 
@@ -28,15 +31,32 @@ def _activation(name: str | None) -> torch.nn.Module:
     return activation_resolver(name)
 
 
-def _propagate(conv: GCNConv, x: Tensor, towards: EdgeMatrix, diagonal: float) -> Tensor:
-    """``Pᵀ (x W) + b``: the convolution with ``P`` split into its edges and its constant diagonal."""
-    h = conv.lin(x)
-    out = torch.add(towards @ h, h, alpha=diagonal)
-    return out if conv.bias is None else out + conv.bias
+class _Propagation:
+    """Edges of :math:`P = I - \\delta L_{sym}` off the diagonal, whose entries are all ``1 - delta``."""
+
+    def __init__(self, edge_index: Tensor, weight: Tensor, delta: float, num_nodes: int) -> None:
+        self.num_nodes, self.diagonal = num_nodes, 1.0 - delta
+        self.source, self.target, self.weight = delta_gcn_edges(edge_index, weight, delta, num_nodes)
+
+    def run(self, convs: torch.nn.ModuleList, act: torch.nn.Module, x: Tensor) -> Tensor:
+        """Apply the convolutions. Edges and diagonal are kept apart unless a convolution may run other code."""
+        if has_user_code(convs) or any(type(conv) is not GCNConv for conv in convs):
+            loops = torch.arange(self.num_nodes, device=x.device)
+            index = torch.stack([torch.cat([self.source, loops]), torch.cat([self.target, loops])])
+            weight = torch.cat([self.weight, self.weight.new_full((self.num_nodes,), self.diagonal)])
+            for conv in convs:
+                x = act(conv(x, index, weight.to(x.dtype)))
+            return x
+        towards = EdgeMatrix(self.target, self.source, self.weight, self.num_nodes)
+        for conv in convs:
+            h = conv.lin(x)
+            out = torch.add(towards @ h, h, alpha=self.diagonal)
+            x = act(out if conv.bias is None else out + conv.bias)
+        return x
 
 
 class MaxCutScoreNet(torch.nn.Module):
-    r"""Node scores by message passing with :math:`P = I - \delta L_{sym}`, which pushes neighbours apart.
+    r"""Network of node scores by message passing with :math:`P = I - \delta L_{sym}`, which pushes neighbours apart.
 
     Args:
         in_channels: size of the features.
@@ -46,6 +66,7 @@ class MaxCutScoreNet(torch.nn.Module):
         mlp_act: their activation.
         act: activation of the score.
         delta: strength of the propagation.
+        **kwargs: accepted as in tgp 1.0.2, and not read.
     """
 
     def __init__(
@@ -57,6 +78,7 @@ class MaxCutScoreNet(torch.nn.Module):
         mlp_act: str = "relu",
         act: str = "tanh",
         delta: float = 2.0,
+        **kwargs: Any,
     ) -> None:
         super().__init__()
         self.in_channels, self.delta = in_channels, delta
@@ -72,29 +94,29 @@ class MaxCutScoreNet(torch.nn.Module):
         self.final_layer = torch.nn.Linear(widths[-1], 1)
 
     def reset_parameters(self) -> None:
-        """Draw all parameters anew."""
+        """Reset all parameters."""
         for layer in (self.initial_layer, *self.mp_convs, *self.mlp, self.final_layer):
             layer.reset_parameters()
 
     def forward(self, x: Tensor, edge_index: Any, edge_weight: Tensor | None = None) -> Tensor:
-        """``[N, 1]`` scores."""
+        """Return ``[N, 1]`` scores."""
         index, weight = connectivity_to_edge_index(edge_index, edge_weight)
-        if weight is not None:
-            weight = weight.to(x.dtype)
-        source, target, weight = delta_gcn_edges(index, weight, self.delta, x.size(0))
-        towards = EdgeMatrix(target, source, weight, x.size(0))
-        x = self.initial_layer(x)
-        for conv in self.mp_convs:
-            x = self.mp_act(_propagate(conv, x, towards, 1.0 - self.delta))
+        # Degrees are sums over edges: in float32 or wider.
+        dtype = widen(x).dtype if x.is_floating_point() else torch.get_default_dtype()
+        ones = torch.ones(index.size(1), dtype=dtype, device=index.device)
+        propagation = _Propagation(index, ones if weight is None else weight.to(dtype), self.delta, x.size(0))
+        x = propagation.run(self.mp_convs, self.mp_act, self.initial_layer(x))
         for layer in self.mlp:
             x = self.mlp_act(layer(x))
         return self.act(self.final_layer(x))
 
 
 class MaxCutSelect(TopkSelect):
-    """Keep the nodes with the highest (signed) scores of a :class:`MaxCutScoreNet`.
+    """Selector that keeps the nodes with the highest (signed) scores of a :class:`MaxCutScoreNet`.
 
-    ``so.scores`` holds the scores of all nodes.
+    ``so.scores`` holds the scores of all nodes. Host synchronizations per call on an accelerator: those of
+    :class:`~tgp.select.TopkSelect`, and with ``assign_all_nodes`` those of
+    :func:`tgp.utils.ops.get_assignments` (a few per round, at most ``max_iter`` rounds).
 
     Args:
         in_channels, mp_units, mp_act, mlp_units, mlp_act, act, delta: see :class:`MaxCutScoreNet`.
@@ -127,6 +149,7 @@ class MaxCutSelect(TopkSelect):
         return {name: getattr(self, name) for name in names}
 
     def reset_parameters(self) -> None:
+        """Reset the score network."""
         if hasattr(self, "score_net"):
             self.score_net.reset_parameters()
 
@@ -135,12 +158,20 @@ class MaxCutSelect(TopkSelect):
         x: Tensor,
         edge_index: Any = None,
         edge_weight: Tensor | None = None,
-        *,
         batch: Tensor | None = None,
+        *,
         batch_size: int | None = None,
         **kwargs: Any,
     ) -> SelectOutput:
-        """Score, select, and spread the selection if asked for."""
+        """Score, select, and assign all nodes if asked for.
+
+        Args:
+            x: ``[N, F]`` features, or ``[N]``.
+            edge_index: edge list, sparse matrix or ``SparseTensor``; ``None``: no edges.
+            edge_weight: ``[E]`` or ``[E, 1]``.
+            batch: ``[N]`` graph ids, in any order.
+            batch_size: number of graphs.
+        """
         x = x.unsqueeze(-1) if x.dim() == 1 else x
         if edge_index is None:
             edge_index = torch.empty(2, 0, dtype=torch.long, device=x.device)
@@ -155,5 +186,5 @@ class MaxCutSelect(TopkSelect):
     def spread(
         self, so: SelectOutput, edge_index: Any, weight: Tensor | None, batch: Tensor | None
     ) -> SelectOutput:
-        """Extend a selection to all nodes."""
+        """Return the selection extended to all nodes."""
         return so.assign_all_nodes(adj=edge_index, weight=weight, max_iter=self.max_iter, batch=batch)

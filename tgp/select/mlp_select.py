@@ -1,4 +1,4 @@
-"""Soft clusters from an MLP on node features."""
+"""Selector with soft clusters from an MLP on node features."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["MLPSelect"]
 
 
 class _ShapeError(InputError, AssertionError):
-    """Also an ``AssertionError``, which users of this check may catch."""
+    """Wrong shape; also an ``AssertionError``, which users of this check may catch."""
 
 
 class MLPSelect(Select):
@@ -64,25 +64,27 @@ class MLPSelect(Select):
         return shown
 
     def reset_parameters(self) -> None:
+        """Reset the parameters of the MLP."""
         self.mlp.reset_parameters()
 
     def assignment(self, x: Tensor) -> tuple[Tensor, dict[str, Any]]:
-        """``S`` of all rows, and what travels along with it."""
+        """Return ``S`` of all rows and the extra attributes of the assignment."""
         return softmax_rows(self.mlp(x)), {}
 
     def on_rows(self, x: Tensor, layout: GraphLayout) -> tuple[Tensor, dict[str, Any], SelectOutput]:
-        """Assign the nodes of a flat batch, without computing anything for padding.
+        """Assign the nodes of a flat batch without computing anything for padding.
 
         Returns:
-            ``S [N, K]``, what travels along with it, and the padded assignment that :meth:`forward` would give.
+            ``S [N, K]``, its extra attributes, and the padded assignment that :meth:`forward` would return.
         """
         s, extras = self.assignment(x)
         padded = {name: self.padded_extra(value, layout) for name, value in extras.items()}
         so = SelectOutput(s=layout.pad(s), s_inv_op=self.s_inv_op, in_mask=layout.mask(), **padded)
+        so._layout = layout
         return s, extras, so
 
     def padded_extra(self, value: Any, layout: GraphLayout) -> Any:
-        """What travels along with flat rows, for a padded assignment."""
+        """Return an extra attribute of flat rows in the form of a padded assignment."""
         return value
 
     def forward(
@@ -90,10 +92,11 @@ class MLPSelect(Select):
         x: Tensor,
         mask: Tensor | None = None,
         batch: Tensor | None = None,
+        *,
         batch_size: int | None = None,
         **kwargs: Any,
     ) -> SelectOutput:
-        """Assign every node.
+        """Assign every node. No value is read on the host.
 
         Args:
             x: ``[B, N, F]`` (``[N, F]`` is one graph) if padded, else ``[N, F]``.

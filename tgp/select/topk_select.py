@@ -1,4 +1,4 @@
-"""Keep the nodes with the highest scores."""
+"""Selector that keeps the nodes with the highest scores."""
 
 from __future__ import annotations
 
@@ -13,40 +13,68 @@ from torch_geometric.nn.resolver import activation_resolver
 from tgp.errors import InputError
 from tgp.select._entries import AssignmentError, check_inverse_op
 from tgp.select.base_select import Select, SelectOutput
+from tgp.utils.host import on_host
 from tgp.utils.ops.batching import GraphLayout
+from tgp.utils.precision import widen
 from tgp.utils.typing import SinvType
 
 __all__ = ["TopkSelect", "keep_above", "keep_top", "softmax_by_graph"]
 
 _LINEAR = (None, "linear", "identity", "none")
+_MANY_NODES, _MOST_PADDING = 512, 4
+"""Graphs are sorted as rows of a padded matrix from this number of nodes on, with at most this number of places per node."""
 
 
 def keep_top(score: Tensor, ratio: float, layout: GraphLayout) -> Tensor:
-    """Nodes with the highest scores, graph after graph, best first; ties go to the smaller id.
+    """Return the nodes with the highest scores, graph after graph, best first; ties go to the smaller id.
 
     Args:
         score: ``[N]``.
-        ratio: share of each graph's nodes (a float up to 1, rounded up), or a number of nodes.
+        ratio: share of the nodes of each graph (a float up to 1, rounded up), or a number of nodes.
         layout: the graphs.
     """
-    counts = layout.counts.to(score.device)
-    if isinstance(ratio, float) and 0 <= ratio <= 1:
-        # In the dtype of the scores: 0.1 * 30 must not become 3.0000000000000004 and keep 4.
-        kept = (counts.to(score.dtype) * ratio).ceil().long()
-    else:
-        kept = counts.clamp(max=int(ratio))
+    score = score.detach()
+    kept = _numbers_to_keep(layout.counts, ratio, score.dtype)
+    batch = layout.batch
+    if batch is None:
+        return score.sort(descending=True, stable=True).indices[: int(kept[0])]
+    counts = layout.counts
+    start = counts.cumsum(0) - counts
+    if score.is_floating_point() and _sorts_as_rows(layout):
+        width = layout.max_count
+        slot = torch.arange(layout.num_nodes) + (torch.arange(layout.batch_size) * width - start)[batch]
+        rows = score.new_full((layout.batch_size * width,), -math.inf).index_copy_(0, slot, score)
+        order = rows.view(-1, width).sort(dim=1, descending=True, stable=True).indices + start.unsqueeze(1)
+        return order[torch.arange(width) < kept.unsqueeze(1)]
     order = score.sort(descending=True, stable=True).indices
-    if layout.batch is None:
-        return order[: int(kept[0])]
-    batch = layout.batch[order]
-    by_graph = batch.sort(stable=True)
+    by_graph = batch[order].sort(stable=True)
     order, batch = order[by_graph.indices], by_graph.values
-    place = torch.arange(order.numel(), device=order.device) - (counts.cumsum(0) - counts)[batch]
+    place = torch.arange(order.numel(), device=order.device) - start[batch]
     return order[place < kept[batch]]
 
 
+def _numbers_to_keep(counts: Tensor, ratio: float, dtype: torch.dtype) -> Tensor:
+    """Return the number of nodes to keep in each graph of ``counts`` nodes."""
+    if isinstance(ratio, float) and 0 <= ratio <= 1:
+        # In the dtype of the scores: 0.1 * 30 must not become 3.0000000000000004 and keep 4. Half precision
+        # has no numbers for the sizes of large graphs.
+        dtype = torch.float64 if dtype is torch.float64 else torch.float32
+        return (counts.to(dtype) * ratio).ceil().long()
+    return counts.clamp(max=int(ratio))
+
+
+def _sorts_as_rows(layout: GraphLayout) -> bool:
+    """Return True if nodes are grouped by graph and graphs are of similar size."""
+    batch = layout.batch
+    if layout.num_nodes < _MANY_NODES or not on_host(batch):
+        return False
+    if layout.max_count * layout.batch_size > _MOST_PADDING * layout.num_nodes:
+        return False
+    return bool((batch[1:] >= batch[:-1]).all())
+
+
 def keep_above(score: Tensor, min_score: float, layout: GraphLayout) -> Tensor:
-    """Nodes above ``min_score``, ascending; the best of each graph always stays."""
+    """Return the nodes above ``min_score``, ascending; the best of each graph always stays."""
     if layout.batch is None:
         top = score.max() if score.numel() else score.new_zeros(())
     else:
@@ -56,7 +84,7 @@ def keep_above(score: Tensor, min_score: float, layout: GraphLayout) -> Tensor:
 
 
 def softmax_by_graph(score: Tensor, layout: GraphLayout) -> Tensor:
-    """Softmax over the nodes of each graph."""
+    """Return the softmax over the nodes of each graph."""
     if layout.batch is None:
         return score.softmax(0)
     batch = layout.batch
@@ -66,10 +94,13 @@ def softmax_by_graph(score: Tensor, layout: GraphLayout) -> Tensor:
 
 
 class TopkSelect(Select):
-    r"""Keep the highest-scoring nodes of each graph, weighted by their scores.
+    r"""Selector that keeps the nodes with the highest scores of each graph, weighted by their scores.
 
     With a projection :math:`\mathbf{p}` the score is :math:`\mathbf{s} = \sigma(\mathbf{X}\mathbf{p} / \|\mathbf{p}\|)`;
-    without one the input is the score. Supernodes are numbered by rank, graph after graph.
+    without one the input is the score. Supernodes are numbered by rank, graph after graph. Scores of
+    half-precision features are computed in float32.
+
+    With ``batch_size`` given, a call synchronizes an accelerator once: to read the number of kept nodes.
 
     Args:
         in_channels: size of the projection; ``None`` or 1 for no projection.
@@ -106,21 +137,21 @@ class TopkSelect(Select):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw the projection anew."""
+        """Reset the projection."""
         if self.weight is not None:
             bound = 1.0 / math.sqrt(self.weight.size(1))
             nn.init.uniform_(self.weight, -bound, bound)
 
     def scores(self, x: Tensor, layout: GraphLayout) -> Tensor:
-        """``[N]`` scores of the nodes."""
+        """Return the ``[N]`` scores of the nodes, in float32 or wider for floating-point features."""
         if self.weight is None:
             if x.dim() > 2 or (x.dim() == 2 and x.size(1) != 1):
                 raise AssignmentError(
                     f"without a projection x must hold one score per node, got {list(x.shape)}", field="x"
                 )
-            score = x.reshape(-1)
+            score = widen(x.reshape(-1))
         else:
-            x = x.unsqueeze(-1) if x.dim() == 1 else x
+            x = widen(x.unsqueeze(-1) if x.dim() == 1 else x)
             weight = self.weight.to(x.dtype) if x.is_floating_point() else self.weight
             score = (x * weight).sum(-1)
             if self.min_score is None:
@@ -146,12 +177,13 @@ class TopkSelect(Select):
         else:
             kept = keep_top(score, self.ratio, layout)
         nodes, rank = kept.sort()
+        weight = score.index_select(0, nodes)
         return SelectOutput.hard(
             rank,
             kept.numel(),
             node_index=nodes,
             num_nodes=x.size(0),
-            weight=score[nodes],
+            weight=weight.to(x.dtype) if x.is_floating_point() else weight,
             s_inv_op=self.s_inv_op,
             batch=batch,
             batch_size=batch_size,
