@@ -6,16 +6,20 @@ several components, self loops, parallel edges, directed edges, zero and negativ
 
 from __future__ import annotations
 
+import dataclasses
+import types
+import typing
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from hypothesis import strategies as st
 
+from tgp.coarsen import METHODS
 from tgp.coarsen.schedule import LevelSpec, Schedule
 from tgp.ragged import BlockCSR
 
-__all__ = ["blocks", "graphs", "schedules"]
+__all__ = ["NUMBERS", "blocks", "graphs", "levels", "schedules"]
 
 
 @st.composite
@@ -79,9 +83,56 @@ def blocks(
 
 
 @st.composite
-def schedules(
-    draw: Any, methods: Sequence[str] = ("graclus", "nopool", "random"), max_levels: int = 4
-) -> Schedule:
-    """Levels of the given methods with default parameters; equal neighbours are likely."""
-    names = draw(st.lists(st.sampled_from(list(methods)), min_size=1, max_size=max_levels))
-    return Schedule(tuple(LevelSpec.of(name) for name in names))
+def levels(draw: Any, method: str) -> LevelSpec:
+    """One level of a method with valid parameters, drawn from the types of its fields.
+
+    Numbers come from :data:`NUMBERS`, because a type does not say which values are valid; a parameter that has no
+    line there has its default.
+    """
+    params = METHODS[method].params
+    hints = typing.get_type_hints(params)
+    given = {}
+    for field in dataclasses.fields(params):
+        values = NUMBERS.get(field.name) or _values(hints[field.name])
+        if values and draw(st.booleans()):
+            given[field.name] = draw(st.sampled_from(values))
+    return LevelSpec.of(method, given)
+
+
+@st.composite
+def schedules(draw: Any, methods: Sequence[str] | None = None, max_levels: int = 4) -> Schedule:
+    """Levels of the given methods with valid parameters; equal neighbours are likely.
+
+    Args:
+        methods: Aliases; ``None`` draws from the whole table, registered methods included.
+        max_levels: Largest number of levels.
+    """
+    names = st.sampled_from(sorted(METHODS) if methods is None else list(methods))
+    first = draw(names)
+    found = [draw(levels(first))]
+    for _ in range(draw(st.integers(0, max_levels - 1))):
+        found.append(found[-1] if draw(st.booleans()) else draw(levels(draw(names))))
+    return Schedule(tuple(found))
+
+
+NUMBERS: dict[str, list[Any]] = {
+    "k": [1, 2, 3, 5],
+    "num_modes": [1, 2, 3],
+    "order_k": [1, 2, 3],
+    "ratio": [0.1, 0.5, 1.0],
+    "restarts": [1, 2],
+    "sparse_threshold": [0.0, 0.01, 0.1],
+    "tol": [0.01, 0.001],
+    "max_sweeps": [5, 50],
+}
+"""Name of a parameter -> values that are valid for every method that has it."""
+
+
+def _values(hint: Any) -> list[Any]:
+    """Values of a type that has few of them."""
+    origin = typing.get_origin(hint)
+    if origin is Literal:
+        return list(typing.get_args(hint))
+    if origin in (typing.Union, types.UnionType):
+        return [value for part in typing.get_args(hint) for value in _values(part)]
+    return {bool: [False, True], type(None): [None]}.get(hint, [])

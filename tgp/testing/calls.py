@@ -1,0 +1,256 @@
+"""Calls that a pooler must refuse, and calls that it must accept, drawn at random."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tgp.errors import TgpError
+from tgp.testing.cases import IN_CHANNELS, Case
+
+__all__ = ["ACCEPTED", "Call", "REFUSED", "accepted_calls", "refused_calls", "refusal_problem"]
+
+ADJ = ("adj", "edge_index", "connectivity")
+
+
+@dataclass(frozen=True)
+class Call:
+    """Arguments of a forward.
+
+    Args:
+        kind: What is wrong with them, or special about them.
+        args: Positional arguments.
+        kwargs: Keyword arguments.
+        names: The message must name one of these arguments; empty if the call must be accepted.
+    """
+
+    kind: str
+    args: tuple[Any, ...] = ()
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    names: tuple[str, ...] = ()
+
+
+@dataclass
+class _Draw:
+    """A random batch, whose arguments the kinds of calls change."""
+
+    rng: random.Random
+    case: Case
+
+    def __post_init__(self) -> None:
+        sizes = [self.rng.randint(3, 7) for _ in range(self.rng.randint(2, 4))]
+        generator = torch.Generator().manual_seed(self.rng.getrandbits(30))
+        pairs, start = [], 0
+        for size in sizes:
+            chain = [(i, i + 1) for i in range(size - 1)] + [
+                (self.rng.randrange(size), self.rng.randrange(size))
+            ]
+            pairs += [(start + a, start + b) for a, b in chain] + [(start + b, start + a) for a, b in chain]
+            start += size
+        self.n, self.graphs = start, len(sizes)
+        self.edges = torch.tensor(pairs).t().contiguous()
+        self.e = self.edges.size(1)
+        self.x = torch.randn(start, IN_CHANNELS, generator=generator)
+        self.weight = torch.rand(self.e, generator=generator) + 0.1
+        self.batch = torch.repeat_interleave(torch.arange(len(sizes)), torch.tensor(sizes))
+
+    def kwargs(self, **changes: Any) -> dict[str, Any]:
+        """Return the arguments of a valid call with some of them changed; ``...`` leaves one out."""
+        given = {"x": self.x, "adj": self.edges, "edge_weight": self.weight, "batch": self.batch, **changes}
+        return {name: value for name, value in given.items() if value is not ...}
+
+    def entry(self, tensor: Tensor, value: Any) -> Tensor:
+        """Return a copy of ``tensor`` with one random entry replaced."""
+        copy = tensor.clone()
+        copy.view(-1)[self.rng.randrange(copy.numel())] = value
+        return copy
+
+    @property
+    def reads_topology(self) -> bool:
+        """Return True if the pooler needs no features."""
+        return self.case.build().is_precoarsenable
+
+    def pick(self, *values: Any) -> Any:
+        """Return one of the values."""
+        return self.rng.choice(values)
+
+
+Make = Callable[[_Draw], Call | None]
+
+
+def _call(names: tuple[str, ...] | str, **changes: Any) -> Call:
+    return Call("", (), changes, (names,) if isinstance(names, str) else names)
+
+
+REFUSED: dict[str, Make] = {
+    "node id too large": lambda d: _call(
+        ADJ, **d.kwargs(adj=d.entry(d.edges, d.n + d.pick(0, 1, 5, 99, 10**4, 2**31, 2**40)))
+    ),
+    "node id negative": lambda d: _call(ADJ, **d.kwargs(adj=d.entry(d.edges, -d.pick(1, 2, d.n, 10**6)))),
+    "node id too large, int32": lambda d: _call(
+        ADJ, **d.kwargs(adj=d.entry(d.edges, d.n + d.pick(0, 7)).int())
+    ),
+    "node id too large, no weights": lambda d: _call(
+        ADJ, **d.kwargs(adj=d.entry(d.edges, d.n + d.pick(0, 3)), edge_weight=None)
+    ),
+    "node id too large, no batch": lambda d: _call(
+        ADJ, **d.kwargs(adj=d.entry(d.edges, d.n + d.pick(0, 3)), batch=None)
+    ),
+    "edge list of wrong shape": lambda d: _call(
+        ADJ,
+        **d.kwargs(
+            adj=d.pick(d.edges.t().contiguous(), d.edges.view(-1), d.edges[:1], d.edges[None], d.edges[0, 0])
+        ),
+    ),
+    "edge list of three rows": lambda d: _call(ADJ, **d.kwargs(adj=torch.cat([d.edges, d.edges[:1]]))),
+    "edge list of wrong dtype": lambda d: _call(
+        ADJ, **d.kwargs(adj=d.edges.to(d.pick(torch.float32, torch.float64, torch.complex64, torch.bool)))
+    ),
+    "edge list of wrong type": lambda d: _call(
+        ADJ, **d.kwargs(adj=d.pick(d.edges.tolist(), d.edges.numpy(), "edges", 7, {"edge_index": d.edges}))
+    ),
+    "no connectivity": lambda d: _call(ADJ, **d.kwargs(adj=d.pick(..., None))),
+    "sparse matrix of wrong size": lambda d: _call(
+        (*ADJ, "x"),
+        **d.kwargs(
+            adj=torch.sparse_coo_tensor(
+                d.edges, d.weight, (d.n + d.pick(1, 3),) * 2, check_invariants=True
+            ).coalesce(),
+            edge_weight=None,
+        ),
+    ),
+    "edge_weight of wrong length": lambda d: _call(
+        "edge_weight", **d.kwargs(edge_weight=torch.rand(d.pick(d.e - 1, d.e + 1, d.n, 0, 1, 2 * d.e)))
+    ),
+    "edge_weight of wrong shape": lambda d: _call(
+        "edge_weight",
+        **d.kwargs(edge_weight=d.pick(torch.rand(d.e, 2), torch.rand(1, d.e), torch.rand(d.e, 1, 1))),
+    ),
+    "edge_weight of wrong dtype": lambda d: _call(
+        "edge_weight", **d.kwargs(edge_weight=d.weight.to(d.pick(torch.complex64, torch.complex128)))
+    ),
+    "edge_weight of wrong type": lambda d: _call(
+        "edge_weight", **d.kwargs(edge_weight=d.pick(d.weight.tolist(), d.weight.numpy(), "weight", 1.0))
+    ),
+    "batch of wrong length": lambda d: _call(
+        "batch",
+        **d.kwargs(batch=d.pick(d.batch[:-1], torch.cat([d.batch, d.batch[-1:]]), d.batch[:0], d.batch[:1])),
+    ),
+    "batch of wrong shape": lambda d: _call(
+        "batch", **d.kwargs(batch=d.pick(d.batch[:, None], d.batch[None]))
+    ),
+    "batch of wrong dtype": lambda d: _call(
+        "batch", **d.kwargs(batch=d.batch.to(d.pick(torch.float32, torch.float64, torch.bool)))
+    ),
+    "batch of wrong type": lambda d: _call(
+        "batch", **d.kwargs(batch=d.pick(d.batch.tolist(), d.batch.numpy(), "batch", 0))
+    ),
+    "batch id negative": lambda d: _call("batch", **d.kwargs(batch=d.entry(d.batch, -d.pick(1, 3)))),
+    "batch id beyond batch_size": lambda d: _call(
+        ("batch", "batch_size"), **d.kwargs(batch_size=d.graphs - d.pick(*range(1, d.graphs)))
+    ),
+    "batch_size of wrong type": lambda d: _call(
+        "batch_size", **d.kwargs(batch_size=d.pick("3", 2.5, [4], -1))
+    ),
+    "no features": lambda d: None if d.reads_topology else _call("x", **d.kwargs(x=d.pick(..., None))),
+    "x of wrong shape": lambda d: _call("x", **d.kwargs(x=d.pick(d.x[0, 0], d.x[None, None]))),
+    "x of wrong dtype": lambda d: _call("x", **d.kwargs(x=d.x.to(d.pick(torch.complex64, torch.complex128)))),
+    "x of wrong type": lambda d: _call("x", **d.kwargs(x=d.pick(d.x.tolist(), d.x.numpy(), "x", 3))),
+    "x with too few rows": lambda d: _call(
+        ("x", "batch", *ADJ), **d.kwargs(x=d.x[: -d.pick(1, 2)], batch=d.pick(None, d.batch))
+    ),
+    "x with too many rows": lambda d: _call(("x", "batch"), **d.kwargs(x=torch.cat([d.x, d.x[:1]]))),
+    "so of wrong type": lambda d: _call(
+        "so", **d.kwargs(so=d.pick(d.batch, d.batch.tolist(), "so", 3, {"s": d.x}, d.x))
+    ),
+    "unknown keyword": lambda d: _call(
+        (),
+        **d.kwargs(**{d.pick("edge_weights", "edge_attr", "batchs", "weights", "adjs", "Batch"): d.weight}),
+    ),
+    "PyG's order of arguments": lambda d: Call(
+        "", (d.x, d.edges, d.pick(d.weight, None), d.batch), {}, ("batch=", "so")
+    ),
+    "batch as third argument": lambda d: Call(
+        "", (d.x, d.edges, d.batch if d.n != d.e else d.batch[:-1]), {}, ("edge_weight",)
+    ),
+    "edges first": lambda d: Call("", (d.edges, d.x), {"batch": d.batch}, ("x", *ADJ)),
+    "lifting without so": lambda d: _call(("so", "SelectOutput"), **d.kwargs(lifting=True)),
+}
+"""Kind -> a function that draws such a call."""
+
+ACCEPTED: dict[str, Make] = {
+    "int32 ids": lambda d: _call((), **d.kwargs(adj=d.edges.int())),
+    "[E, 1] weights": lambda d: _call((), **d.kwargs(edge_weight=d.weight[:, None])),
+    "other weights": lambda d: _call(
+        (), **d.kwargs(edge_weight=d.pick(None, (d.weight * 9).long(), d.weight.double(), d.weight > 0.5))
+    ),
+    "no batch": lambda d: _call((), **d.kwargs(batch=None)),
+    "int32 batch": lambda d: _call((), **d.kwargs(batch=d.batch.int())),
+    "larger batch_size": lambda d: _call((), **d.kwargs(batch_size=d.graphs + d.pick(0, 1, 2))),
+    "no edges": lambda d: _call((), **d.kwargs(adj=d.edges[:, :0], edge_weight=d.weight[:0])),
+    "positional": lambda d: Call("", (d.x, d.edges, d.weight), {"batch": d.batch}),
+    "without checks": lambda d: _call((), **d.kwargs(validate=False)),
+    "other features": lambda d: _call((), **d.kwargs(x=d.x.clone().requires_grad_())),
+    "shuffled edges": lambda d: _call((), **d.kwargs(adj=d.edges.flip(1), edge_weight=d.weight.flip(0))),
+    "COO": lambda d: _call(
+        (),
+        **d.kwargs(
+            adj=torch.sparse_coo_tensor(d.edges, d.weight, (d.n, d.n), check_invariants=True).coalesce(),
+            edge_weight=None,
+        ),
+    ),
+}
+"""Kind -> a function that draws such a call."""
+
+
+def refused_calls(case: Case, seed: int = 0) -> Iterator[Call]:
+    """Yield one call of every kind that ``case`` must refuse."""
+    yield from _calls(REFUSED, case, seed)
+
+
+def accepted_calls(case: Case, seed: int = 0) -> Iterator[Call]:
+    """Yield one call of every kind that ``case`` must accept."""
+    yield from _calls(ACCEPTED, case, seed)
+
+
+def _calls(kinds: dict[str, Make], case: Case, seed: int) -> Iterator[Call]:
+    for kind, make in kinds.items():
+        # A string seeds the same way in every process, a tuple does not.
+        found = make(_Draw(random.Random(f"{case}/{kind}/{seed}"), case))
+        if found is not None:
+            yield Call(kind, found.args, found.kwargs, found.names)
+
+
+def refusal_problem(pooler: Any, call: Call, refused: bool) -> str | None:
+    """Make a call and say what is wrong with the reaction, or return ``None``.
+
+    Args:
+        pooler: Pooler to call.
+        call: Arguments.
+        refused: True if the pooler must refuse the call, False if it must accept it.
+    """
+    try:
+        pooler(*call.args, **call.kwargs)
+    except (ValueError, TypeError, TgpError) as error:
+        if not refused:
+            return f"refused: {type(error).__name__}: {error}"
+        text = str(error)
+        if call.names and not any(name in text for name in call.names):
+            return f"the message names none of {', '.join(call.names)}: {type(error).__name__}: {text[:200]}"
+        return None
+    except Exception as error:  # noqa: BLE001 - anything else is what this function looks for
+        return f"{type(error).__name__} from inside: {str(error)[:200]}"
+    return "accepted" if refused else None
+
+
+def as_text(value: Any) -> str:
+    """Return a short text of an argument, for reports."""
+    if isinstance(value, (Tensor, np.ndarray)):
+        return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
+    return repr(value)[:40]

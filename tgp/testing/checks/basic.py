@@ -1,0 +1,323 @@
+"""Checks of shapes, copies, order, independence of graphs, and gradients."""
+
+from __future__ import annotations
+
+import copy
+import io
+import pickle
+
+import torch
+from torch import Tensor
+from torch_geometric.nn import DenseGCNConv, GCNConv
+
+from tgp.testing.batches import (
+    adjacency,
+    assert_same_output,
+    by_graph,
+    close,
+    complete_batch,
+    is_dense_output,
+    mixed_batch,
+    objective,
+    ring_batch,
+    sorted_rows,
+)
+from tgp.testing.cases import IN_CHANNELS, Case, Skip
+
+ONCE = frozenset({"copies", "traits", "gradcheck", "pickles"})
+SLOW: frozenset[str] = frozenset()
+
+
+def check_shapes(case: Case) -> None:
+    """Features, edges, graph ids and mask describe the same supernodes; the next layer can read them."""
+    data, pooler = mixed_batch(), case.build()
+    out = data(pooler)
+    if is_dense_output(out):
+        graphs, k = out.edge_index.shape[:2]
+        assert out.edge_index.shape == (4, k, k)
+        assert out.x.shape[:2] == (graphs, k)
+        assert out.edge_weight is None
+        DenseGCNConv(out.x.size(-1), 2)(out.x.float(), out.edge_index.float())
+    else:
+        rows = out.x.size(0)
+        assert out.batch.numel() == rows
+        assert out.edge_index.numel() == 0 or int(out.edge_index.max()) < rows
+        assert (out.batch[out.edge_index[0]] == out.batch[out.edge_index[1]]).all(), "an edge left its graph"
+        assert out.edge_weight is None or out.edge_weight.numel() == out.edge_index.size(1)
+        GCNConv(out.x.size(-1), 2)(out.x, out.edge_index, out.edge_weight)
+    assert out.so.num_nodes in (24, 6)
+
+
+def check_mask(case: Case) -> None:
+    """The mask of a dense result marks the supernodes that have nodes; the others have no features and edges."""
+    for data in (mixed_batch(), ring_batch()):
+        out = data(case.build())
+        if out.mask is None:
+            raise Skip("the result has no mask")
+        assert out.mask.shape == (data.num_graphs, out.so.num_supernodes)
+        assert out.mask.dtype is torch.bool
+        used = torch.stack([part.abs().sum(0) > 0 for part in _assignment_by_graph(out, data)])
+        assert torch.equal(out.mask, used), "the mask differs from the supernodes that have nodes"
+        if is_dense_output(out):
+            assert not out.x[~out.mask].any(), "a supernode without nodes has features"
+            assert not out.edge_index[~out.mask].any(), "a supernode without nodes has edges"
+
+
+def _assignment_by_graph(out, data) -> list[Tensor]:
+    s = out.so.s.to_dense() if out.so.s.layout is not torch.strided else out.so.s
+    if s.dim() == 3:
+        return [s[graph][: int((data.batch == graph).sum())] for graph in range(data.num_graphs)]
+    return [s[data.batch == graph] for graph in range(data.num_graphs)]
+
+
+def check_numbering(case: Case) -> None:
+    """Supernodes are numbered graph after graph, and the assignment maps every node into its own graph."""
+    data, pooler = mixed_batch(), case.build()
+    out = data(pooler)
+    if out.so.is_dense:
+        raise Skip("a dense assignment has its own columns for every graph")
+    assert out.so.num_supernodes == out.x.size(0)
+    assert (out.batch.diff() >= 0).all(), "graph ids of supernodes must ascend"
+    index, nodes = out.so.cluster_index, out.so.node_index
+    assert int(index.min()) >= 0 and int(index.max()) < out.so.num_supernodes
+    assert torch.equal(out.batch[index], data.batch[nodes]), "a node is in a supernode of another graph"
+    assert index.unique().numel() == out.so.num_supernodes, "a supernode has no node"
+
+
+def check_reduce(case: Case) -> None:
+    """The reducer gives the pooled features for the assignment of the result, row for row."""
+    data, pooler = mixed_batch(), case.build()
+    out = data(pooler)
+    if out.so.is_dense:
+        raise Skip("the reducer of a dense assignment works on padded features")
+    pooled, batch = pooler.reducer(x=data.x, so=out.so, batch=data.batch)
+    assert torch.equal(batch, out.batch), "graph ids of the supernodes differ"
+    assert pooled.shape == out.x.shape
+
+
+def check_lift(case: Case) -> None:
+    """Lifting gives a finite row to every node, is linear, and keeps graphs apart."""
+    data, pooler = mixed_batch(), case.build()
+    out = data(pooler)
+    lifted = pooler(x=out.x, so=out.so, lifting=True, batch=data.batch, batch_pooled=out.batch)
+    assert lifted.size(-2) == out.so.num_nodes
+    assert torch.isfinite(lifted).all()
+    twice = pooler(x=2 * out.x, so=out.so, lifting=True, batch=data.batch, batch_pooled=out.batch)
+    close(twice, 2 * lifted, "lifting is not linear")
+    for graph in range(4):
+        other = out.x.clone()
+        if other.dim() == 3:
+            other[graph] += 1
+        else:
+            other[out.batch == graph] += 1
+        moved = pooler(x=other, so=out.so, lifting=True, batch=data.batch, batch_pooled=out.batch)
+        changed = (moved - lifted).abs().sum(-1) > 1e-6
+        if changed.dim() == 2:
+            outside = torch.cat([changed[:graph], changed[graph + 1 :]])
+        else:
+            outside = changed[data.batch != graph]
+        assert not outside.any(), "lifting mixes graphs"
+        assert changed.any(), "lifting ignores the features of a graph"
+
+
+def check_lift_values(case: Case) -> None:
+    """Lifted features are ``s_inv^T x``: every node gets the sum of its supernodes, weighted by the assignment."""
+    data, pooler = mixed_batch(), case.build()
+    out = data(pooler)
+    x_pool = torch.randn(out.x.shape, generator=torch.Generator().manual_seed(4))
+    lifted = pooler(x=x_pool, so=out.so, lifting=True, batch=data.batch, batch_pooled=out.batch)
+    back = out.so.s_inv if out.so.s_inv.layout is torch.strided else out.so.s_inv.to_dense()
+    if back.dim() == 2 and back.size(0) == x_pool.size(0) and not out.so.is_dense:
+        expected = back.t() @ x_pool
+    else:
+        padded = x_pool if x_pool.dim() == 3 else _padded(x_pool, out, data.num_graphs)
+        back = back.mT if back.dim() == 3 else back.t()[:, None, :]
+        expected = back @ (padded if back.size(-2) != 1 else padded[data.batch])
+        expected = expected if lifted.dim() == 3 else expected.reshape(-1, expected.size(-1))
+    close(lifted, expected, "lifted features", atol=1e-4)
+
+
+def _padded(x_pool: Tensor, out, num_graphs: int) -> Tensor:
+    """Return the rows of a sparse result at their places in ``[B, K, F]``."""
+    full = x_pool.new_zeros(num_graphs * out.so.num_supernodes, x_pool.size(-1))
+    mask = torch.ones(len(full), dtype=torch.bool) if out.mask is None else out.mask.reshape(-1)
+    full[mask] = x_pool
+    return full.view(num_graphs, -1, x_pool.size(-1))
+
+
+def check_copies(case: Case) -> None:
+    """Deep copies and saved parameters give the same pooler."""
+    data, pooler = mixed_batch(), case.build()
+    expected = data(pooler)
+    assert_same_output(data(copy.deepcopy(pooler)), expected, "deep copy")
+    buffer = io.BytesIO()
+    torch.save(pooler.state_dict(), buffer)
+    buffer.seek(0)
+    other = case.build(seed=8)
+    other.reset_parameters()
+    other.load_state_dict(torch.load(buffer, weights_only=True))
+    assert_same_output(data(other), expected, "loaded parameters")
+    assert type(pooler).__name__ in repr(pooler)
+
+
+def check_pickles(case: Case) -> None:
+    """Poolers and assignments survive pickling."""
+    data, pooler = mixed_batch(), case.build()
+    out = data(pooler)
+    try:
+        text = pickle.dumps(pooler)
+    except (pickle.PicklingError, AttributeError) as error:
+        if "<locals>" in type(pooler).__qualname__:
+            raise Skip("a class made in a function cannot be pickled") from error
+        raise
+    assert_same_output(data(pickle.loads(text)), out, "unpickled")  # noqa: S301
+    again = pickle.loads(pickle.dumps(out.so))  # noqa: S301
+    assert again.num_supernodes == out.so.num_supernodes
+
+
+def check_traits(case: Case) -> None:
+    """Properties and the line of the table say what the pooler is."""
+    pooler = case.build()
+    out = mixed_batch()(pooler)
+    facts = {
+        "dense": out.so.is_dense,
+        "trainable": any(p.requires_grad for p in pooler.parameters()),
+        "loss": bool(out.loss),
+        "precoarsenable": pooler.is_precoarsenable,
+    }
+    assert pooler.is_dense == facts["dense"]
+    assert pooler.is_sparse != facts["dense"]
+    assert pooler.is_trainable == facts["trainable"]
+    assert pooler.has_loss == facts["loss"]
+    assert all(value.dim() == 0 and torch.isfinite(value) for value in (out.loss or {}).values())
+    if case.entry is not None and case.entry.traits:
+        assert dict(case.entry.traits) == facts, "the line of the table differs from the pooler"
+
+
+def check_single(case: Case) -> None:
+    """A graph pools the same alone and in a batch, at any place in it."""
+    data, pooler = mixed_batch(), case.build()
+    together = data(pooler)
+    for graph in range(4):
+        alone = data.take([graph])(pooler)
+        _assert_graph(alone, 0, together, graph)
+    shuffled = data.take([2, 0, 3, 1])(pooler)
+    for place, graph in enumerate([2, 0, 3, 1]):
+        _assert_graph(shuffled, place, together, graph)
+
+
+def _assert_graph(mine, place: int, theirs, graph: int) -> None:
+    """Compare graph ``place`` of one result with graph ``graph`` of another, up to padding."""
+    rows, expected = by_graph(mine, place + 1)[place], by_graph(theirs, graph + 1)[graph]
+    size = min(len(rows), len(expected))  # a batch may be padded to the widest of its graphs
+    assert not rows[size:].any() and not expected[size:].any()
+    close(rows[:size], expected[:size], f"graph {graph} alone and in a batch: x")
+    ours, other = _own_adjacency(mine, place), _own_adjacency(theirs, graph)
+    close(ours[:size, :size], other[:size, :size], f"graph {graph} alone and in a batch: adjacency")
+
+
+def _own_adjacency(out, graph: int) -> Tensor:
+    if is_dense_output(out):
+        return out.edge_index[graph].detach()
+    keep = out.batch == graph
+    return adjacency(out)[keep][:, keep]
+
+
+def check_order(case: Case) -> None:
+    """Edges and graphs may come in any order; nodes keep theirs inside each graph."""
+    data, pooler = mixed_batch(), case.build()
+    out = data(pooler)
+    order = torch.arange(24).view(4, 6).t().reshape(-1)  # graphs interleaved
+    place = order.argsort()
+    shuffle = torch.randperm(data.adj.size(1), generator=torch.Generator().manual_seed(1))
+    mixed = data(
+        pooler,
+        x=data.x[order],
+        adj=place[data.adj][:, shuffle],
+        edge_weight=data.edge_weight[shuffle],
+        batch=data.batch[order],
+    )
+    for mine, expected in zip(by_graph(mixed, 4), by_graph(out, 4), strict=True):
+        close(sorted_rows(mine), sorted_rows(expected))
+
+
+def check_permutation(case: Case) -> None:
+    """New numbers of the nodes of a graph give new numbers of supernodes and nothing else."""
+    data, pooler = mixed_batch(), case.build()
+    inside = torch.cat([6 * g + torch.tensor([3, 1, 5, 0, 4, 2]) for g in range(4)])
+    place = inside.argsort()
+    permuted = data(pooler, x=data.x[inside], adj=place[data.adj])
+    for mine, expected in zip(by_graph(permuted, 4), by_graph(data(pooler), 4), strict=True):
+        close(sorted_rows(mine), sorted_rows(expected), atol=1e-4)
+
+
+def check_repeat(case: Case) -> None:
+    """A result depends on the input alone: not on earlier calls, and not on the call count."""
+    pooler, first, second = case.build(), mixed_batch(), ring_batch()
+    expected = first(pooler)
+    assert_same_output(first(pooler), expected, "second call", rtol=0, atol=0)
+    second(pooler)
+    assert_same_output(first(pooler), expected, "call after another batch", rtol=0, atol=0)
+    fresh = case.build()
+    complete_batch()(fresh)
+    assert_same_output(first(fresh), expected, "another instance", rtol=0, atol=0)
+
+
+def check_inputs_unchanged(case: Case) -> None:
+    """Arguments of a call keep their values."""
+    data, pooler = mixed_batch(), case.build()
+    before = {name: getattr(data, name).clone() for name in ("x", "adj", "edge_weight", "batch")}
+    out = data(pooler)
+    pooler(x=out.x, so=out.so, lifting=True, batch=data.batch, batch_pooled=out.batch)
+    for name, value in before.items():
+        assert torch.equal(getattr(data, name), value), f"the call changed {name} in place"
+
+
+def check_gradients(case: Case) -> None:
+    """Features and parameters get finite gradients."""
+    data, pooler = mixed_batch().with_leaf(), case.build()
+    out = data(pooler)
+    objective(out).backward()
+    assert torch.isfinite(data.x.grad).all()
+    assert data.x.grad.abs().sum() > 0, "no gradient reaches the features"
+    for name, parameter in pooler.named_parameters():
+        if parameter.requires_grad:
+            assert parameter.grad is not None, f"no gradient for {name}"
+            assert torch.isfinite(parameter.grad).all(), name
+
+
+def check_gradcheck(case: Case) -> None:
+    """Analytic gradients with respect to features equal numeric ones in double precision."""
+    data, pooler = mixed_batch(torch.float64).take([3]), case.build().double()
+    if not pooler.is_trainable:
+        raise Skip("the pooler has no parameters")
+
+    def pooled(x: Tensor) -> Tensor:
+        out = data(pooler, x=x)
+        return torch.stack([out.x.square().sum(), *(out.loss or {}).values()])
+
+    start = data.x.clone().requires_grad_()
+    assert torch.autograd.gradcheck(pooled, (start,), eps=1e-6, atol=1e-4, rtol=1e-3)
+
+
+def check_device_clean(case: Case) -> None:
+    """No tensor is made on the default device by accident: it would be on the wrong one elsewhere."""
+    data, pooler = mixed_batch(), case.build()
+    expected = data(pooler).x
+    with torch.device("meta"):
+        close(data(pooler).x, expected)
+
+
+def check_corners(case: Case) -> None:
+    """One node, no edges, isolated nodes at the end without a batch vector."""
+    pooler = case.build()
+    generator = torch.Generator().manual_seed(5)
+    for num_nodes, edges in ((1, []), (5, []), (6, [(0, 1), (1, 0), (1, 2), (2, 1)])):
+        x = torch.randn(num_nodes, IN_CHANNELS, generator=generator)
+        adj = torch.tensor(edges, dtype=torch.long).view(-1, 2).t()
+        out = pooler(x=x, adj=adj, batch=torch.zeros(num_nodes, dtype=torch.long))
+        assert torch.isfinite(out.x).all()
+        assert out.so.num_nodes == num_nodes
+        out = pooler(x=x, adj=adj)
+        assert out.so.num_nodes == num_nodes
+        assert all(torch.isfinite(value) for value in (out.loss or {}).values())

@@ -1,0 +1,119 @@
+"""Checks of ``torch.compile``, ``torch.export`` and ``torch.func``."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from tgp.testing.batches import assert_same_output, close, mixed_batch, objective
+from tgp.testing.cases import IN_CHANNELS, Case, Skip
+
+ONCE = frozenset({"compile_eager", "compile_aot", "fullgraph", "export", "func_grad"})
+SLOW = frozenset({"compile_aot"})
+
+
+def check_compile_eager(case: Case) -> None:
+    """A compiled pooler (backend "eager") gives the values and gradients of an eager one."""
+    _check_compiled(case, "eager")
+
+
+def check_compile_aot(case: Case) -> None:
+    """A compiled pooler (backend "aot_eager") gives the values and gradients of an eager one."""
+    _check_compiled(case, "aot_eager")
+
+
+def _check_compiled(case: Case, backend: str) -> None:
+    data, plain, pooler = mixed_batch(), case.build(), case.build()
+    expected, theirs = _with_gradients(plain, plain, data)
+    torch._dynamo.reset()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compiled = torch.compile(pooler, backend=backend)
+            out, mine = _with_gradients(compiled, pooler, data)
+    finally:
+        torch._dynamo.reset()
+    assert_same_output(out, expected, f"compiled by {backend}:", atol=1e-4)
+    for name, value in theirs.items():
+        assert (mine[name] is None) == (value is None), f"gradient of {name} is missing"
+        if value is not None:
+            close(mine[name], value, f"gradient of {name}", atol=1e-4)
+
+
+def _with_gradients(call: Any, pooler: nn.Module, data: Any) -> tuple[Any, dict[str, Tensor | None]]:
+    leaf = data.with_leaf()
+    out = leaf(call)
+    objective(out).backward()
+    return out, {"x": leaf.x.grad, **{name: p.grad for name, p in pooler.named_parameters()}}
+
+
+class _DenseCall(nn.Module):
+    """A pooler on dense input that returns tensors only."""
+
+    def __init__(self, pooler: nn.Module) -> None:
+        super().__init__()
+        self.pooler = pooler
+
+    def forward(self, x: Tensor, adj: Tensor) -> tuple[Tensor, ...]:
+        """Return pooled features, connectivity and losses."""
+        out = self.pooler(x=x, adj=adj)
+        return (out.x, out.edge_index, *(out.loss or {}).values())
+
+
+def _dense_input() -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(9)
+    adj = (torch.rand(2, 6, 6, generator=generator) < 0.5).float()
+    return torch.randn(2, 6, IN_CHANNELS, generator=generator), ((adj + adj.mT) > 0).float()
+
+
+def _dense_model(case: Case) -> tuple[_DenseCall, tuple[Tensor, Tensor], tuple[Tensor, ...]]:
+    """Return a model on dense input with its result, or skip poolers that read edge lists only."""
+    if not case.options.get("batched") or case.options.get("sparse_output"):
+        raise Skip("the default mode does not take padded input")
+    model, inputs = _DenseCall(case.build()), _dense_input()
+    expected = model(*inputs)
+    return model, inputs, expected
+
+
+def check_fullgraph(case: Case) -> None:
+    """On dense input a padded pooler compiles without graph breaks."""
+    model, inputs, expected = _dense_model(case)
+    torch._dynamo.reset()
+    try:
+        out = torch.compile(model, backend="eager", fullgraph=True)(*inputs)
+    finally:
+        torch._dynamo.reset()
+    for mine, theirs in zip(out, expected, strict=True):
+        close(mine, theirs, atol=1e-4)
+
+
+def check_export(case: Case) -> None:
+    """On dense input a padded pooler can be exported."""
+    model, inputs, expected = _dense_model(case)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        program = torch.export.export(model, inputs, strict=False)
+    for mine, theirs in zip(program.module()(*inputs), expected, strict=True):
+        close(mine, theirs, atol=1e-4)
+
+
+def check_func_grad(case: Case) -> None:
+    """``torch.func.grad`` gives the gradients of ``backward``, with respect to features and parameters."""
+    data, pooler = mixed_batch(), case.build()
+    _, expected = _with_gradients(pooler, pooler, data)
+
+    def value(parameters: dict[str, Tensor], x: Tensor) -> Tensor:
+        arguments = {"x": x, "adj": data.adj, "edge_weight": data.edge_weight, "batch": data.batch}
+        torch.manual_seed(11)
+        return objective(torch.func.functional_call(pooler, parameters, (), arguments))
+
+    parameters = {name: p.detach() for name, p in pooler.named_parameters()}
+    with torch.random.fork_rng(devices=[]):
+        found, x_grad = torch.func.grad(value, argnums=(0, 1))(parameters, data.x)
+    close(x_grad, expected.pop("x"), "gradient of x", atol=1e-4)
+    for name, theirs in expected.items():
+        if theirs is not None:
+            close(found[name], theirs, f"gradient of {name}", atol=1e-4)

@@ -1,0 +1,68 @@
+"""Checks that the modes of a pooler agree, and that layer and pre-coarsening do."""
+
+from __future__ import annotations
+
+import torch
+
+from tgp.testing.batches import (
+    GraphBatch,
+    adjacency,
+    assert_same_losses,
+    close,
+    complete_batch,
+    mixed_batch,
+    ring_batch,
+)
+from tgp.testing.cases import Case, Skip
+
+ONCE = frozenset({"modes_agree", "precoarsening"})
+SLOW: frozenset[str] = frozenset()
+
+
+def check_modes_agree(case: Case) -> None:
+    """Padded, flat, dense and sparse results are the same pooled graphs with the same losses."""
+    modes = case.modes()
+    if len(modes) < 2:
+        raise Skip("the constructor has neither `batched` nor `sparse_output`")
+    for name, data in _densities().items():
+        for weight in (data.edge_weight, None):
+            outputs = {str(mode): data(mode.build(), edge_weight=weight) for mode in modes}
+            first, expected = next(iter(outputs.items()))
+            for mode, out in outputs.items():
+                what = f"{name} graphs, {'un' if weight is None else ''}weighted, {mode} against {first}:"
+                close(_flat_x(out), _flat_x(expected), f"{what} x")
+                close(adjacency(out, flat=True), adjacency(expected, flat=True), f"{what} adjacency")
+                assert_same_losses(out, expected, what)
+
+
+def _densities() -> dict[str, GraphBatch]:
+    return {"mixed": mixed_batch(), "ring": ring_batch(), "complete": complete_batch()}
+
+
+def _flat_x(out) -> torch.Tensor:
+    if out.x.dim() == 2:
+        return out.x
+    flat = out.x.reshape(-1, out.x.size(-1))
+    return flat if out.mask is None else flat[out.mask.reshape(-1)]
+
+
+def check_precoarsening(case: Case) -> None:
+    """Pre-coarsening gives the assignment and the coarse graph of a forward."""
+    pooler, data = case.build(), mixed_batch()
+    if not pooler.is_precoarsenable:
+        raise Skip("the pooler reads features or learns")
+    level = pooler.precoarsening(
+        edge_index=data.adj, edge_weight=data.edge_weight, batch=data.batch, num_nodes=data.x.size(0)
+    )
+    out = data(case.build(sparse_output=True))
+    close(level.so.s.to_dense(), out.so.s.to_dense(), "assignment")
+    both = [(step.edge_index, step.edge_weight) for step in (level, out)]
+    assert torch.equal(both[0][0], both[1][0]), "coarse edges"
+    assert (both[0][1] is None) == (both[1][1] is None), "coarse weights"
+    if both[0][1] is not None:
+        close(both[0][1], both[1][1], "coarse weights")
+    two = pooler.multi_level_precoarsening(
+        2, data.adj, data.edge_weight, batch=data.batch, num_nodes=data.x.size(0)
+    )
+    assert len(two) == 2
+    assert two[1].so.num_nodes == two[0].batch.numel()

@@ -1,0 +1,140 @@
+"""Checks of number types: double precision stays, half precision is accurate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from tgp.src import PoolingOutput
+from tgp.testing.batches import GraphBatch, adjacency, is_dense_output, mixed_batch, objective, ring_batch
+from tgp.testing.cases import Case, Skip
+
+ONCE = frozenset({"half_losses"})
+SLOW: frozenset[str] = frozenset()
+
+HALF_TOLERANCE = {torch.bfloat16: 0.05, torch.float16: 0.01}
+"""Largest error against float32, relative to the largest value of the result (at least 1)."""
+
+
+@contextmanager
+def _plain_kernels() -> Iterator[None]:
+    """Leave out oneDNN: its bfloat16 kernels fail on some virtual machines."""
+    enabled = torch._C._get_mkldnn_enabled()
+    torch._C._set_mkldnn_enabled(False)
+    try:
+        yield
+    finally:
+        torch._C._set_mkldnn_enabled(enabled)
+
+
+def check_double(case: Case) -> None:
+    """Double precision in, double precision out, with weights and without."""
+    data, pooler = mixed_batch(torch.float64), case.build().double()
+    for weight in (data.edge_weight, None):
+        out = data(pooler, edge_weight=weight)
+        what = "without edge weights" if weight is None else "with edge weights"
+        assert out.x.dtype == torch.float64, f"x is {out.x.dtype} {what}"
+        values = out.edge_index if is_dense_output(out) else out.edge_weight
+        assert values is None or values.dtype == torch.float64, f"pooled weights are {values.dtype} {what}"
+        for name, value in (out.loss or {}).items():
+            assert value.dtype == torch.float64, f"loss {name} is {value.dtype} {what}"
+
+
+def check_bfloat16(case: Case) -> None:
+    """A bfloat16 pooler gives the results of float32 within a tolerance."""
+    _check_half(case, torch.bfloat16)
+
+
+def check_float16(case: Case) -> None:
+    """A float16 pooler gives the results of float32 within a tolerance."""
+    _check_half(case, torch.float16)
+
+
+def _check_half(case: Case, dtype: torch.dtype) -> None:
+    data, pooler = mixed_batch(), case.build().to(dtype)
+    half = GraphBatch(data.x.to(dtype), data.adj, data.edge_weight.to(dtype), data.batch)
+    rounded = GraphBatch(half.x.float(), data.adj, half.edge_weight.float(), data.batch)
+    expected = rounded(pooler.float())
+    with _plain_kernels():
+        mine = half.with_leaf()
+        out = mine(pooler.to(dtype))
+        objective(out).backward()
+    assert out.x.dtype == dtype, f"x is {out.x.dtype}"
+    assert torch.isfinite(mine.x.grad).all(), "the gradient of the features is not finite"
+    _assert_near(out, expected, HALF_TOLERANCE[dtype])
+
+
+def check_autocast(case: Case) -> None:
+    """Under bfloat16 autocast, results are those of float32 within a tolerance, and gradients are finite."""
+    for data in (mixed_batch(), ring_batch()):
+        pooler, leaf = case.build(), data.with_leaf()
+        expected = data(pooler)
+        with _plain_kernels():
+            with torch.autocast("cpu", torch.bfloat16):
+                out = leaf(pooler)
+            objective(out).backward()
+        assert torch.isfinite(leaf.x.grad).all(), "the gradient of the features is not finite"
+        _assert_near(out, expected, HALF_TOLERANCE[torch.bfloat16])
+
+
+def check_half_losses(case: Case) -> None:
+    """Losses of large graphs under autocast and in half precision are those of float32: sums do not saturate."""
+    data, pooler = ring_batch((1000, 700)), case.build()
+    data = GraphBatch(data.x, data.adj, None, data.batch)
+    expected = data(pooler)
+    if not expected.loss:
+        raise Skip("the pooler has no losses")
+    with _plain_kernels(), torch.autocast("cpu", torch.bfloat16):
+        _assert_near_losses(data(pooler), expected, HALF_TOLERANCE[torch.bfloat16], "autocast")
+    for dtype, tolerance in HALF_TOLERANCE.items():
+        pooler = case.build().to(dtype)
+        half = GraphBatch(data.x.to(dtype), data.adj, None, data.batch)
+        rounded = GraphBatch(half.x.float(), data.adj, None, data.batch)
+        expected = rounded(pooler.float())
+        with _plain_kernels():
+            _assert_near_losses(half(pooler.to(dtype)), expected, tolerance, str(dtype))
+
+
+def _assert_near(out: PoolingOutput, expected: PoolingOutput, tolerance: float) -> None:
+    """Compare results; where rounding changed a choice between nodes, only that all is finite."""
+    assert torch.isfinite(out.x).all(), "x is not finite"
+    if _same_choice(out, expected):
+        for name, mine, theirs in (
+            ("x", out.x, expected.x),
+            ("adjacency", adjacency(out), adjacency(expected)),
+        ):
+            assert mine.shape == theirs.shape, (
+                f"{name} has shape {list(mine.shape)}, not {list(theirs.shape)}"
+            )
+            error = _error(mine, theirs)
+            assert error <= tolerance, f"{name} is off by {error:.3g}, more than {tolerance}"
+    _assert_near_losses(out, expected, tolerance, "")
+
+
+def _same_choice(out: PoolingOutput, expected: PoolingOutput) -> bool:
+    if out.so.is_dense:
+        return out.mask is None or torch.equal(out.mask, expected.mask)
+    mine, theirs = out.so, expected.so
+    return torch.equal(mine.cluster_index, theirs.cluster_index) and torch.equal(
+        mine.node_index, theirs.node_index
+    )
+
+
+def _assert_near_losses(out: PoolingOutput, expected: PoolingOutput, tolerance: float, what: str) -> None:
+    for name, value in (expected.loss or {}).items():
+        error = _error(out.loss[name], value)
+        assert error <= tolerance, (
+            f"loss {name} {what} is {float(out.loss[name]):.4g}, {float(value):.4g} in float32: "
+            f"off by {error:.3g}, more than {tolerance}"
+        )
+
+
+def _error(mine: torch.Tensor, theirs: torch.Tensor) -> float:
+    if not torch.isfinite(mine).all():
+        return float("inf")
+    if not mine.numel():
+        return 0.0
+    scale = theirs.detach().abs().max().clamp(min=1)
+    return float((mine.detach().float() - theirs.detach().float()).abs().max() / scale)

@@ -1,0 +1,152 @@
+"""Run all checks on a pooler or a method: the entry points for packages that bring their own.
+
+>>> from tgp.testing import check_method, pooler_checks
+>>> str(pooler_checks("topk")[0])
+'topk/shapes'
+>>> check_method("nopool")["sizes"]
+'passed'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Any
+
+from tgp.testing.cases import Skip, pooler_cases
+
+__all__ = ["Check", "check_method", "check_pooler", "method_checks", "pooler_checks"]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check on one pooler in one mode, or on one method; call it to run it.
+
+    Args:
+        name: Name of the check.
+        case: Pooler or method that it runs on.
+        function: The check itself.
+        exception: Reason why the check does not hold for this pooler, or ``None``.
+        slow: The check takes seconds.
+    """
+
+    name: str
+    case: Any
+    function: Callable[[Any], None]
+    exception: str | None = None
+    slow: bool = False
+
+    def __call__(self) -> None:
+        """Run the check.
+
+        Raises:
+            AssertionError: The pooler or method does not conform.
+            Skip: The check does not apply; pytest reports the test as skipped.
+        """
+        if self.exception is not None:
+            raise Skip(self.exception)
+        self.function(self.case)
+
+    def __str__(self) -> str:
+        return f"{self.case}/{self.name}"
+
+
+def pooler_checks(
+    pooler: str | type | None = None,
+    *,
+    only: Collection[str] | None = None,
+    slow: bool = True,
+    host_syncs: int | None = None,
+    exceptions: dict[str, str] | None = None,
+    **arguments: Any,
+) -> list[Check]:
+    """List the checks of a pooler, for ``pytest.mark.parametrize``.
+
+    Args:
+        pooler: Alias or class; ``None`` lists those of all poolers of tgp.
+        only: Names of checks; all if ``None``.
+        slow: List checks that take seconds, too.
+        host_syncs: Host synchronizations of one forward that the author promises.
+        exceptions: Name of a check -> reason why it does not hold for this pooler.
+        **arguments: Constructor arguments. ``in_channels``, ``k``, ``ratio`` and ``scorer`` have defaults.
+
+    Returns:
+        A check per name and mode of the pooler.
+    """
+    from tgp.testing.checks import CHECKS, ONCE, SLOW
+
+    found, seen = [], set()
+    for case in pooler_cases(pooler, host_syncs=host_syncs, **arguments):
+        for name, function in CHECKS.items():
+            if (only is not None and name not in only) or (name in SLOW and not slow):
+                continue
+            if name in ONCE and (case.alias, name) in seen:
+                continue
+            seen.add((case.alias, name))
+            reason = (exceptions or {}).get(name) or case.exempt(name)
+            found.append(Check(name, case, function, reason, name in SLOW))
+    return found
+
+
+def method_checks(
+    method: str | None = None,
+    *,
+    only: Collection[str] | None = None,
+    exceptions: dict[str, str] | None = None,
+    **params: Any,
+) -> list[Check]:
+    """List the checks of a level method, for ``pytest.mark.parametrize``.
+
+    Args:
+        method: Alias of a registered method; ``None`` lists those of all methods in the table.
+        only: Names of checks; all if ``None``.
+        exceptions: Name of a check -> reason why it does not hold for this method.
+        **params: Parameters of the method.
+    """
+    from tgp.coarsen.methods import METHODS
+    from tgp.testing.methods import METHOD_CHECKS, MethodCase
+
+    return [
+        Check(name, case, function, (exceptions or {}).get(name))
+        for case in [MethodCase(alias, params) for alias in ([method] if method else METHODS)]
+        for name, function in METHOD_CHECKS.items()
+        if only is None or name in only
+    ]
+
+
+def check_pooler(pooler: str | type, **options: Any) -> dict[str, str]:
+    """Run all checks on a pooler.
+
+    Args:
+        pooler: Alias or class.
+        **options: As in :func:`pooler_checks`.
+
+    Returns:
+        Name of the check and its mode -> ``"passed"``, or the reason why it was skipped.
+
+    Raises:
+        AssertionError: A check fails; the message lists all that fail.
+    """
+    return _run(pooler_checks(pooler, **options))
+
+
+def check_method(method: str, **options: Any) -> dict[str, str]:
+    """Run all checks on a level method; see :func:`check_pooler` and :func:`method_checks`."""
+    return _run(method_checks(method, **options))
+
+
+def _run(checks: list[Check]) -> dict[str, str]:
+    results, failures = {}, []
+    single = len({str(check.case) for check in checks}) == 1
+    for check in checks:
+        name = check.name if single else str(check)
+        try:
+            check()
+            results[name] = "passed"
+        except Skip as reason:
+            results[name] = f"skipped: {reason}"
+        except Exception as error:  # noqa: BLE001 - a check that raises anything else has failed as well
+            failures.append(f"{check}: {type(error).__name__}: {error}")
+    if failures:
+        raise AssertionError(f"{len(failures)} of {len(checks)} checks fail:\n" + "\n".join(failures))
+    return results

@@ -1,0 +1,372 @@
+"""Functions ``check_*``: requirements that every level method meets.
+
+Each takes a :class:`MethodCase` and raises ``AssertionError`` with what went wrong.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+from tgp.coarsen import METHODS, coarsen, parse_schedule
+from tgp.coarsen.protocol import LevelMethod
+from tgp.coarsen.schedule import LevelSpec, Schedule
+from tgp.ragged import Assignment, BlockCSR, Hierarchy
+from tgp.testing import graphs
+
+__all__ = ["METHOD_CHECKS", "PARAMETERS", "MethodCase"]
+
+PARAMETERS: dict[str, Any] = {"k": 3, "num_modes": 2, "ratio": 0.5, "scorer": "degree"}
+"""Value of a parameter in the checks, by its name; other parameters have their defaults."""
+
+LEVELS = 2
+
+
+@dataclass(frozen=True)
+class MethodCase:
+    """A method with its parameters.
+
+    Args:
+        alias: Alias in the table of methods.
+        given: Parameters; they win over :data:`PARAMETERS`.
+    """
+
+    alias: str
+    given: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def method(self) -> LevelMethod:
+        """The method behind the alias."""
+        return METHODS[self.alias]
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """Parameters of the checks."""
+        names = {f.name for f in dataclasses.fields(self.method.params)}
+        return {name: value for name, value in {**PARAMETERS, **self.given}.items() if name in names}
+
+    @property
+    def schedule(self) -> Schedule:
+        """Two levels of the method; one if it leaves a fixed number of supernodes."""
+        return Schedule(
+            (LevelSpec.of(self.alias, self.params),) * (1 if self.method.expected.fixed_k else LEVELS)
+        )
+
+    def coarsen(self, block: BlockCSR, seed: int = 5) -> Hierarchy:
+        """Return the hierarchy of ``block``."""
+        return coarsen(block, self.schedule, seed)
+
+    def __str__(self) -> str:
+        return self.alias
+
+
+def sample_block(*, weighted: bool = True) -> BlockCSR:
+    """Return small graphs of many shapes, also without nodes and without edges."""
+    makers = (
+        graphs.path,
+        graphs.empty,
+        graphs.karate,
+        graphs.single_node,
+        graphs.grid2d,
+        graphs.isolated,
+        graphs.star,
+        graphs.self_loop,
+        graphs.disconnected,
+        graphs.complete,
+    )
+    block = BlockCSR.concat([make() for make in makers])
+    return with_weights(block) if weighted else block
+
+
+def with_weights(block: BlockCSR, salt: int = 0) -> BlockCSR:
+    """Return the block with symmetric weights that depend on the place inside each graph alone."""
+    rows, cols = block.edge_index()
+    start = np.repeat(block.node_ptr[:-1], np.diff(block.edge_ptr))
+    low, high = np.minimum(rows, cols) - start, np.maximum(rows, cols) - start
+    weight = 0.25 + ((low * 2654435761 + high * 40503 + salt) % 1009) / 256.0
+    return BlockCSR(block.indptr, block.indices, weight, block.node_ptr)
+
+
+def check_sizes(case: MethodCase) -> None:
+    """Assignments and coarse graphs are valid: ids in range, graphs apart, no supernode without nodes."""
+    for weighted in (True, False):
+        block = sample_block(weighted=weighted)
+        hierarchy = case.coarsen(block).validate()
+        nodes = block.node_ptr
+        for level in hierarchy.levels:
+            assignment, coarse = level.assignment, level.block
+            assignment.validate(nodes)
+            coarse.validate()
+            assert np.array_equal(coarse.node_ptr, assignment.super_ptr), (
+                "coarse graphs and supernodes differ"
+            )
+            sizes, supers = np.diff(nodes), np.diff(assignment.super_ptr)
+            if assignment.kind == "hard":
+                assert (supers <= sizes).all(), "more supernodes than nodes"
+                assert (supers[sizes > 0] > 0).all(), "a graph with nodes has no supernode"
+                assert (
+                    len(np.unique(assignment.cluster[assignment.cluster >= 0])) == assignment.num_supernodes
+                )
+            assert coarse.weight is None or np.isfinite(coarse.weight).all()
+            nodes = assignment.super_ptr
+
+
+def check_blocks(case: MethodCase) -> None:
+    """The hierarchy of a graph is the same alone, in a block, and at any place in it."""
+    block = sample_block()
+    together = case.coarsen(block)
+    order = np.random.default_rng(0).permutation(block.num_graphs)
+    shuffled = case.coarsen(block.take(order))
+    for place, graph in enumerate(order.tolist()):
+        alone = _of_graph(case.coarsen(block.take([graph])), 0)
+        what = f"graph {graph}"
+        _assert_same(_of_graph(together, graph), alone, f"{what} in a block and alone")
+        _assert_same(_of_graph(shuffled, place), alone, f"{what} at another place and alone")
+
+
+def check_seeds(case: MethodCase) -> None:
+    """Equal seeds give equal bytes, whatever the state of the global generators."""
+    block = sample_block()
+    np.random.seed(1)  # noqa: NPY002
+    first = case.coarsen(block)
+    np.random.seed(2)  # noqa: NPY002
+    np.random.random(7)  # noqa: NPY002
+    _assert_same(_bytes(case.coarsen(block)), _bytes(first), "two runs of the same seed")
+    case.coarsen(block, seed=6).validate()
+
+
+def check_threads(case: MethodCase) -> None:
+    """Results do not depend on threads: neither on their number, nor on calls at the same time."""
+    block = BlockCSR.concat([sample_block()] * 3)
+    expected = _bytes(case.coarsen(block))
+    with (
+        mock.patch("tgp.coarsen.threads._WORTH_IT", 1),
+        mock.patch("tgp.coarsen.threads.num_threads", lambda: 3),
+    ):
+        _assert_same(_bytes(case.coarsen(block)), expected, "three threads and one")
+    with ThreadPoolExecutor(3) as pool:
+        for found in pool.map(lambda _: _bytes(case.coarsen(block)), range(3)):
+            _assert_same(found, expected, "calls at the same time")
+
+
+def check_tiny(case: MethodCase) -> None:
+    """Blocks without graphs, graphs without nodes, one node, no edges and self loops alone work."""
+    loops = BlockCSR.from_edge_index(np.array([[0, 1], [0, 1]]), None, num_nodes=2)
+    none = BlockCSR.concat([])
+    for block in (none, graphs.empty(), graphs.single_node(), graphs.isolated(), loops, graphs.self_loop()):
+        hierarchy = case.coarsen(block).validate()
+        assert hierarchy.levels[-1].block.num_graphs == block.num_graphs
+        if block.num_nodes and not case.method.expected.fixed_k:
+            assert hierarchy.levels[-1].block.num_nodes >= 1, "a graph with nodes has no supernode"
+
+
+def check_odd_weights(case: MethodCase) -> None:
+    """Zero weights, parallel edges and directed edges give valid results."""
+    block = sample_block()
+    zero = BlockCSR(block.indptr, block.indices, np.zeros(block.num_edges), block.node_ptr)
+    pairs = np.array([[0, 0, 1, 1, 1, 2], [1, 1, 0, 0, 2, 1]])
+    parallel = BlockCSR.from_edge_index(pairs, np.arange(1.0, 7.0), num_nodes=4)
+    for odd in (zero, parallel, graphs.directed()):
+        case.coarsen(odd).validate()
+
+
+def check_weights(case: MethodCase) -> None:
+    """Coarse graphs of weighted graphs have weights that depend on them; unweighted ones as declared."""
+    block = sample_block(weighted=False)
+    plain = case.coarsen(block)
+    declared = case.method.expected.weighted
+    found = plain.levels[0].block.weight is not None
+    assert found == declared, (
+        f"coarse graphs of unweighted graphs have weights: {found}, declared: {declared}"
+    )
+    first, second = case.coarsen(with_weights(block)), case.coarsen(with_weights(block, salt=77))
+    assert first.levels[0].block.weight is not None, "coarse graphs of weighted graphs have no weights"
+    assert _bytes(first) != _bytes(second), "coarse graphs do not depend on the weights"
+
+
+def check_inputs_unchanged(case: MethodCase) -> None:
+    """The arrays of the input keep their values."""
+    block = sample_block()
+    before = [array.copy() for array in (block.indptr, block.indices, block.weight, block.node_ptr)]
+    case.coarsen(block)
+    for name, mine, theirs in zip(
+        ("indptr", "indices", "weight", "node_ptr"),
+        (block.indptr, block.indices, block.weight, block.node_ptr),
+        before,
+        strict=True,
+    ):
+        assert np.array_equal(mine, theirs), f"the method changed {name} in place"
+
+
+def check_schedule(case: MethodCase) -> None:
+    """A schedule of the method survives text and JSON, and its parameters have names, types and defaults."""
+    schedule = case.schedule
+    assert parse_schedule(str(schedule)) == schedule
+    assert Schedule.from_json(schedule.to_json()) == schedule
+    params = schedule[0].params
+    assert dataclasses.replace(params) == params
+    assert hash(params) == hash(dataclasses.replace(params)), "parameters must be a frozen dataclass"
+
+
+def check_planning(case: MethodCase) -> None:
+    """Cost and expected sizes are finite, positive and grow with the graph."""
+    nodes, edges = np.array([1, 10, 1000, 10**6]), np.array([0, 30, 4000, 4 * 10**6])
+    cost = np.asarray(case.method.cost(nodes, edges, case.schedule[0].params), np.float64)
+    assert cost.shape == nodes.shape and np.isfinite(cost).all() and (cost >= 0).all()
+    assert (np.diff(cost) >= 0).all(), "a larger graph costs less"
+    expected = case.method.expected
+    assert 0 < expected.nodes <= 1 and expected.edges > 0 and expected.scratch >= 0
+
+
+def check_layer_transform_store(case: MethodCase) -> None:
+    """The layer, the transform, a store on disk and one in memory give the same bytes."""
+    import torch
+
+    from tgp.data import PooledBatch, PooledDataset, PreCoarsening
+    from tgp.poolers import get_pooler
+
+    data = _data_list()
+    level = (case.alias, case.params)
+    joined = PooledBatch.from_data_list([PreCoarsening([level], seed=3)(graph) for graph in data])
+    with tempfile.TemporaryDirectory() as folder:
+        path = _write_store(Path(folder) / "store", data, parse_schedule([level]), seed=3)
+        for in_memory in (False, True):
+            stored = PooledDataset(path, in_memory=in_memory).__getitems__(list(range(len(data))))
+            _assert_same_level(stored.pooled_data[0], joined.pooled_data[0], "store and transform")
+    x, batch = joined.x, joined.batch
+    layer = get_pooler(case.alias, seed=3, sparse_output=True, **case.params)
+    out = layer(x=x, adj=joined.edge_index, edge_weight=joined.edge_weight, batch=batch, batch_size=len(data))
+    _assert_same_level(joined.pooled_data[0], out.as_data(), "transform and layer")
+    assert torch.equal(out.batch, joined.pooled_data[0].batch), "graph ids of transform and layer"
+
+
+def check_store(case: MethodCase) -> None:
+    """A hierarchy that is written to a store is read back with the same arrays."""
+    from tgp.store import StoreReader
+
+    data = _data_list()
+    with tempfile.TemporaryDirectory() as folder:
+        path = _write_store(Path(folder) / "store", data, case.schedule, seed=5)
+        expected = case.coarsen(_arrays(data)[1])
+        found = StoreReader(path).gather_levels(np.arange(len(data)), "h")
+        for number, (level, stored) in enumerate(zip(expected.levels, found, strict=True), start=1):
+            arrays = _assignment_arrays(level.assignment)
+            arrays |= {"edge_index": level.block.edge_index(), "edge_weight": level.block.weight}
+            for name, array in arrays.items():
+                mine = getattr(stored, name)
+                assert (mine is None) == (array is None), f"level {number}: {name} is missing"
+                assert array is None or np.array_equal(mine, array), f"level {number}: {name} differs"
+
+
+def _data_list() -> list[Any]:
+    import torch
+    from torch_geometric.data import Data
+
+    found = []
+    for number, one in enumerate(sample_block().split()):
+        index = torch.from_numpy(one.edge_index().astype(np.int64))
+        weight = torch.from_numpy(one.weights_or_ones().astype(np.float32))
+        x = torch.randn(one.num_nodes, 2, generator=torch.Generator().manual_seed(number))
+        found.append(Data(x=x, edge_index=index, edge_weight=weight))
+    return found
+
+
+def _arrays(data: list[Any]) -> tuple[Any, BlockCSR]:
+    from tgp.data import graphs_to_arrays
+
+    return graphs_to_arrays(data)
+
+
+def _write_store(path: Path, data: list[Any], schedule: Schedule, seed: int) -> Path:
+    from tgp.store import HierarchySpec, StoreSpec, StoreWriter, data_digest
+
+    table, block = _arrays(data)
+    spec = HierarchySpec("h", schedule.to_json(), seed)
+    bounds = (0, len(data) // 2, len(data))
+    writer = StoreWriter.open(
+        path, StoreSpec({"name": "toy"}, data_digest(table), len(data), bounds, "fast", (spec,))
+    )
+    for unit in range(2):
+        ids = np.arange(bounds[unit], bounds[unit + 1])
+        writer.write_graphs(unit, table.take(ids))
+        writer.write_hierarchy(unit, "h", coarsen(block.take(ids), schedule, seed), weight_dtype=np.float32)
+    writer.publish()
+    return path
+
+
+def _assert_same_level(mine: Any, theirs: Any, what: str) -> None:
+    import torch
+
+    assert torch.equal(mine.edge_index, theirs.edge_index), f"{what}: edges differ"
+    ours, other = mine.get("edge_weight"), theirs.get("edge_weight")
+    assert (ours is None) == (other is None), f"{what}: weights are there in one only"
+    assert ours is None or torch.equal(ours, other), f"{what}: weights differ"
+    assert torch.equal(mine.so.s.to_dense(), theirs.so.s.to_dense()), f"{what}: assignments differ"
+
+
+Flat = list[tuple[str, bytes]]
+
+
+def _assert_same(mine: Flat, theirs: Flat, what: str) -> None:
+    for (name, ours), (_, other) in zip(mine, theirs, strict=True):
+        assert ours == other, f"{what}: {name} differs"
+
+
+def _bytes(hierarchy: Hierarchy) -> Flat:
+    """Return every array of a hierarchy as bytes."""
+    found: Flat = []
+    for number, level in enumerate(hierarchy.levels):
+        a, b = level.assignment, level.block
+        arrays = _assignment_arrays(a) | {"indptr": b.indptr, "indices": b.indices, "weights": b.weight}
+        found += [
+            (f"{name} of level {number + 1}", b"" if array is None else array.tobytes())
+            for name, array in arrays.items()
+        ]
+    return found
+
+
+def _assignment_arrays(a: Assignment) -> dict[str, Any]:
+    names = ("super_ptr", "cluster", "weight", "soft", "theta", "representative")
+    return {name: getattr(a, name) for name in names}
+
+
+def _of_graph(hierarchy: Hierarchy, graph: int) -> Flat:
+    """Return the arrays of one graph as bytes, with ids that count from its first node."""
+    found: Flat = []
+    nodes = hierarchy.node_ptr
+    for number, level in enumerate(hierarchy.levels):
+        a, one = level.assignment, level.block.take([graph])
+        mine = slice(int(nodes[graph]), int(nodes[graph + 1]))
+        first, last = (int(value) for value in a.super_ptr[graph : graph + 2])
+        arrays = {
+            name: None if array is None else array[mine] for name, array in _assignment_arrays(a).items()
+        }
+        if a.cluster is not None:
+            cluster = a.cluster[mine].astype(np.int64)
+            arrays["cluster"] = np.where(cluster < 0, -1, cluster - first)
+        if a.representative is not None:
+            arrays["representative"] = a.representative[first:last].astype(np.int64) - mine.start
+        arrays["super_ptr"] = np.array([last - first])
+        arrays |= {"indptr": one.indptr, "indices": one.indices, "weights": one.weight}
+        found += [
+            (f"{name} of level {number + 1}", b"" if array is None else np.ascontiguousarray(array).tobytes())
+            for name, array in arrays.items()
+        ]
+        nodes = a.super_ptr
+    return found
+
+
+METHOD_CHECKS: dict[str, Callable[[MethodCase], None]] = {
+    name.removeprefix("check_"): function
+    for name, function in list(globals().items())
+    if name.startswith("check_")
+}
+"""Name -> check."""
