@@ -346,6 +346,6 @@ def test_warnings():
 
 def test_parameters_reach_the_engine():
     pooler = get_pooler("eigen", k=3, num_modes=2, normalized=False, degree_norm=False, restarts=4, seed=6)
-    assert str(pooler.spec) == "eigen:k=3:num_modes=2:normalized=false:degree_norm=false:restarts=4"
+    assert str(pooler._spec) == "eigen:k=3:num_modes=2:normalized=false:degree_norm=false:restarts=4"
     assert (pooler.seed, pooler.selector.num_modes, pooler.selector.normalized) == (6, 2, False)
     assert "EigenPoolConnect" in repr(pooler)

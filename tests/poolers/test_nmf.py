@@ -113,7 +113,7 @@ def test_batched_warns_and_changes_nothing():
 
 def test_parameters_reach_the_engine():
     pooler = get_pooler("nmf", k=3, tol=0.1, max_sweeps=2, degree_norm=False, remove_self_loops=False, seed=4)
-    assert str(pooler.spec) == "nmf:k=3:remove_self_loops=false:degree_norm=false:tol=0.1:max_sweeps=2"
+    assert str(pooler._spec) == "nmf:k=3:remove_self_loops=false:degree_norm=false:tol=0.1:max_sweeps=2"
     assert pooler.seed == 4
     out = pooler(x=torch.randn(6, 1), adj=path(6))
     torch.testing.assert_close(out.edge_index.sum(), torch.tensor(10.0))

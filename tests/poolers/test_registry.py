@@ -79,6 +79,9 @@ def test_unbatched_suffix_needs_an_unbatched_mode():
 def test_methods_without_a_class_become_level_poolers():
     pooler = get_pooler("random", seed=7, cached=True)
     assert (
-        type(pooler) is LevelPooling and pooler.spec.method == "random" and pooler.seed == 7 and pooler.cached
+        type(pooler) is LevelPooling
+        and pooler._spec.method == "random"
+        and pooler.seed == 7
+        and pooler.cached
     )
     assert "random" in METHODS and "random" not in pooler_map

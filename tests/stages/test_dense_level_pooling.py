@@ -37,7 +37,7 @@ class Soft(DenseLevelPooling):
             sparse_output=sparse_output,
         )
         self.preconnector = DenseConnect(sparse_output=True)
-        self.use_engine(LevelSpec.of("nmf", {"k": K}))
+        self._use_engine(LevelSpec.of("nmf", {"k": K}))
 
 
 def graphs():
@@ -67,7 +67,7 @@ def test_precoarsening_is_the_engine(sparse_output):
     pooler = Soft(sparse_output)
     levels = pooler.multi_level_precoarsening(2, edges, batch=batch)
     source = to_block(edges, None, batch)
-    hierarchy = coarsen(source.block, [pooler.spec] * 2)
+    hierarchy = coarsen(source.block, [pooler._spec] * 2)
     for level, made in zip(levels, hierarchy.levels, strict=True):
         assert np.array_equal(level.so.s, made.assignment.soft)
         assert np.array_equal(level.edge_index, made.block.edge_index())

@@ -31,7 +31,7 @@ class Projection(Select):
 
 
 class Toy(DenseSRCPooling):
-    loss_terms = (
+    _loss_terms = (
         LossTerm("cut", lambda view: view.quad() / (view.degree_quad() + 1e-8), "cut_coeff"),
         LossTerm("size", lambda view, power: (view.column_sums() ** power).sum(-1), "size_coeff", ("power",)),
         LossTerm("never", lambda view: 1 / 0, "zero"),

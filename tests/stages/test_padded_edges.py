@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from tgp.poolers import get_pooler
-from tgp.src import _rows
+from tgp.src import row_execution
 
 POOLERS = ["acc", "diff", "dmon", "hosc", "jb", "mincut"]
 
@@ -62,7 +62,7 @@ def test_rows_equal_padding(monkeypatch, name, transposed, sorted_ids, directed)
             built = watch(patch, pooler)
             on_rows = run(pooler, *data)
             assert not built, "this batch must run on rows"
-            patch.setattr(_rows, "EDGE_COST", 10**9)
+            patch.setattr(row_execution, "EDGE_COST", 10**9)
             padded = run(pooler, *data)
             assert built
         for mine, expected in zip(on_rows, padded, strict=True):
@@ -74,7 +74,7 @@ def test_the_posterior_on_rows_is_padded(monkeypatch):
     torch.manual_seed(0)
     pooler = get_pooler("bnpool", in_channels=4, k=3).double().eval()
     outs = [pooler(x=x, adj=index, batch=batch)]
-    monkeypatch.setattr(_rows, "EDGE_COST", 10**9)
+    monkeypatch.setattr(row_execution, "EDGE_COST", 10**9)
     outs.append(pooler(x=x, adj=index, batch=batch))
     mask = outs[0].so.in_mask
     for part in ("concentration1", "concentration0", "mean"):

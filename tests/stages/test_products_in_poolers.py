@@ -6,7 +6,8 @@ from torch_geometric.nn import GraphConv
 
 from tests.reference import trainable as reference
 from tgp.poolers import SAGPooling, get_pooler
-from tgp.src.base import PoolCall
+from tgp.poolers.asap import ASAPExecution
+from tgp.src.inputs import PoolInputs
 from tgp.utils.ops import add_remaining_self_loops
 from tgp.utils.ops.products import EdgeMatrix
 
@@ -38,13 +39,13 @@ def test_asap(weighted):
     x, edges, weight = graph(0)
     pooler = get_pooler("asap", in_channels=4).double()
     edges, weight = add_remaining_self_loops(edges, weight if weighted else None, 1.0, 20)
-    into = EdgeMatrix(edges[1], edges[0], weight, 20)
-    mine, alpha = pooler._neighbourhoods(x, into, weight)
+    run = ASAPExecution(pooler, PoolInputs(x=x, adj=edges, edge_weight=weight))
+    mine, alpha = run.inputs.x, run.attention
     expected, other = reference.asap_neighbourhoods(pooler, x, edges)
     torch.testing.assert_close(mine, expected)
     torch.testing.assert_close(alpha, other)
     same_gradients(pooler, x, mine, expected)
-    fitness = pooler._fitness(x, into)
+    fitness = pooler._fitness(x, edges, EdgeMatrix(edges[1], edges[0], weight, 20))
     torch.testing.assert_close(fitness, reference.asap_fitness(pooler, x, edges, weight))
     same_gradients(pooler, x, fitness, reference.asap_fitness(pooler, x, edges, weight))
 
@@ -57,7 +58,7 @@ def test_sag(weighted, options):
     pooler = SAGPooling(4)
     pooler.gnn = GraphConv(4, 1, **options)
     pooler = pooler.double()
-    mine = pooler.scored(PoolCall(x=x, adj=edges, edge_weight=weight))
+    mine = pooler._scored(PoolInputs(x=x, adj=edges, edge_weight=weight))
     expected = pooler.gnn(x, edges, edge_weight=weight)
     torch.testing.assert_close(mine, expected)
     same_gradients(pooler, x, mine, expected)

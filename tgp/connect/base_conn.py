@@ -9,6 +9,7 @@ from torch import Tensor
 
 from tgp.errors import InputError
 from tgp.select.base_select import SelectOutput
+from tgp.utils.engine_link import connect_by_engine
 from tgp.utils.operator import Operator
 from tgp.utils.ops.adjacency import coalesce_edges, filter_edges, postprocess_adj_pool_sparse
 from tgp.utils.ops.connectivity import Container, connectivity_to_edge_index
@@ -77,6 +78,9 @@ class SparseConnect(Connect):
             edge_weight: ``[E]`` or ``[E, 1]`` for an edge list.
             batch_pooled: ``[K]`` graph ids for ``edge_weight_norm``; one graph if absent.
         """
+        pooled = connect_by_engine(self, so, edge_index, edge_weight)
+        if pooled is not None:
+            return pooled
         return sparse_connect(
             edge_index,
             edge_weight,

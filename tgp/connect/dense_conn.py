@@ -10,6 +10,7 @@ from torch import Tensor
 from tgp.connect.base_conn import Connect
 from tgp.errors import InputError
 from tgp.select.base_select import SelectOutput
+from tgp.utils.engine_link import connect_by_engine
 from tgp.utils.layout import SegmentView
 from tgp.utils.ops.adjacency import (
     dense_to_block_diag,
@@ -17,6 +18,7 @@ from tgp.utils.ops.adjacency import (
     postprocess_adj_pool_sparse,
 )
 from tgp.utils.ops.connectivity import Container, connectivity_to_edge_index, is_dense_adj
+from tgp.utils.user_code import is_overridden
 
 __all__ = ["DenseConnect", "dense_connect"]
 
@@ -26,7 +28,7 @@ class _TypeInputError(InputError, TypeError):
 
 
 def dense_connect(adj: Tensor, s: Tensor) -> Tensor:
-    """``[B, N, N]``, ``[B, N, K]`` -> ``[B, K, K]``: the raw product ``S^T A S``."""
+    """Return the raw product ``S^T A S``: ``[B, N, N]``, ``[B, N, K]`` -> ``[B, K, K]``."""
     return s.transpose(-1, -2) @ (adj @ s)
 
 
@@ -69,6 +71,7 @@ class DenseConnect(Connect):
         batch: Tensor | None = None,
         batch_pooled: Tensor | None = None,
         batch_size: int | None = None,
+        sparse_output: bool | None = None,
         **kwargs: Any,
     ) -> tuple[Any, Tensor | None]:
         """Connect the supernodes of a dense assignment.
@@ -80,10 +83,18 @@ class DenseConnect(Connect):
             batch: ``[N]`` graph ids for sparse connectivity, in any order; default ``so.batch``.
             batch_pooled: ``[B * K]`` graph ids for ``edge_weight_norm`` of a sparse result.
             batch_size: number of graphs; default largest id + 1.
+            sparse_output: default the option of the connector.
         """
+        sparse = self.sparse_output if sparse_output is None else sparse_output
+        pooled = connect_by_engine(self, so, edge_index, edge_weight, sparse)
+        if pooled is not None:
+            return pooled
         s = _dense_assignment(so)
+        raw = self._shared_product(so, edge_index, edge_weight)
         if is_dense_adj(edge_index):
-            return self.postprocess(_dense_product(edge_index, s)), None
+            return self.postprocess(self.dense_connect(edge_index, s) if raw is None else raw), None
+        if raw is not None:
+            return self._finish(raw, Container.of(edge_index), batch_pooled, sparse)
         if s.dim() == 3 and s.size(0) == 1:
             s = s[0]
         if s.dim() != 2:
@@ -94,17 +105,29 @@ class DenseConnect(Connect):
         index, weight = connectivity_to_edge_index(edge_index, edge_weight)
         batch = so.batch if batch is None else batch
         view = SegmentView(s, index, weight, batch, batch_size if batch_size is not None else so.batch_size)
-        return self.finish(self.product(view), Container.of(edge_index), batch_pooled)
+        return self._finish(view.coarse(), Container.of(edge_index), batch_pooled, sparse)
 
-    def product(self, view: SegmentView) -> Tensor:
-        """The raw ``[B, K, K]`` of sparse connectivity."""
-        return view.coarse()
+    @staticmethod
+    def dense_connect(adj: Tensor, s: Tensor) -> Tensor:
+        """Return the raw product ``S^T A S``, ``[B, K, K]``.
 
-    def finish(
-        self, raw: Tensor, container: Container, batch_pooled: Tensor | None = None
+        Args:
+            adj: ``[N, N]`` or ``[B, N, N]``.
+            s: ``[N, K]`` or ``[B, N, K]``.
+        """
+        return _dense_product(adj, s)
+
+    def _shared_product(self, so: SelectOutput, edge_index: Any, edge_weight: Tensor | None) -> Tensor | None:
+        """Return the ``S^T A S`` that this forward pass of a pooler has already, or ``None``."""
+        if so is None or so._memo is None or is_overridden(self, "dense_connect"):
+            return None
+        return so._memo.shared_product(so, edge_index, edge_weight)
+
+    def _finish(
+        self, raw: Tensor, container: Container, batch_pooled: Tensor | None, sparse: bool
     ) -> tuple[Any, Tensor | None]:
-        """Post-process a raw ``[B, K, K]`` of sparse connectivity into the form asked for."""
-        if not self.sparse_output:
+        """Post-process a raw ``[B, K, K]`` of sparse connectivity and return it in the requested form."""
+        if not sparse:
             return self.postprocess(raw, adj_transpose=False), None
         size = raw.size(0) * raw.size(-1)
         if batch_pooled is None and self.edge_weight_norm:

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from tgp.connect.dense_conn import DenseConnect, _dense_assignment
 from tgp.select.base_select import SelectOutput
+from tgp.utils.engine_link import connect_by_engine
 from tgp.utils.ops.connectivity import connectivity_to_edge_index, is_dense_adj
 
 __all__ = ["EigenPoolConnect"]
@@ -27,9 +28,15 @@ class EigenPoolConnect(DenseConnect):
         so: SelectOutput,
         *,
         edge_weight: Tensor | None = None,
+        batch: Tensor | None = None,
+        batch_pooled: Tensor | None = None,
         **kwargs: Any,
     ) -> tuple[Any, Tensor | None]:
         """Connect clusters; arguments as for :class:`~tgp.connect.DenseConnect`."""
+        pooled = connect_by_engine(self, so, edge_index, edge_weight, self.sparse_output)
+        if pooled is not None:
+            return pooled
+        kwargs.update(batch=batch, batch_pooled=batch_pooled)
         label = _dense_assignment(so).argmax(-1)
         if is_dense_adj(edge_index):
             adj = edge_index.unsqueeze(0) if edge_index.dim() == 2 else edge_index

@@ -17,6 +17,7 @@ from tgp.errors import InputError
 from tgp.ragged import BlockCSR
 from tgp.select.base_select import SelectOutput
 from tgp.utils.blocks import TorchBlock, to_adjacency, to_block
+from tgp.utils.engine_link import connect_by_engine
 from tgp.utils.ops.connectivity import connectivity_to_edge_index
 
 __all__ = ["KronConnect"]
@@ -46,8 +47,8 @@ class KronConnect(Connect):
         self,
         edge_index: Any,
         so: SelectOutput,
-        *,
         edge_weight: Tensor | None = None,
+        *,
         batch: Tensor | None = None,
         batch_size: int | None = None,
         **kwargs: Any,
@@ -66,6 +67,20 @@ class KronConnect(Connect):
         Raises:
             InputError: if it is not clear which node stands for each supernode.
         """
+        pooled = connect_by_engine(self, so, edge_index, edge_weight)
+        if pooled is not None:
+            return pooled
+        return self._reduce(edge_index, so, edge_weight, batch, batch_size)
+
+    @torch.compiler.disable
+    def _reduce(
+        self,
+        edge_index: Any,
+        so: SelectOutput,
+        edge_weight: Tensor | None,
+        batch: Tensor | None,
+        batch_size: int | None,
+    ) -> tuple[Any, Tensor | None]:
         given = getattr(so, "L", None)
         kept = _kept_nodes(so)
         if given is not None:
@@ -77,7 +92,7 @@ class KronConnect(Connect):
                     "Kron reduction after a selection other than NDP: the coarse graph joins one node per supernode, "
                     "whatever the pooled features stand for",
                     UserWarning,
-                    stacklevel=2,
+                    stacklevel=4,
                 )
         batch = so.batch if batch is None else batch
         source = to_block(edges, weights, batch, so.num_nodes, None if batch is None else batch_size)

@@ -14,13 +14,15 @@ from torch_geometric.utils import softmax
 
 from tgp.errors import ParameterError
 from tgp.select.base_select import SelectOutput
-from tgp.src.base import PoolCall
+from tgp.src.execution import Pooled, SparseExecution
+from tgp.src.inputs import PoolInputs
 from tgp.src.scored import ScoredPooling, build_gnn
 from tgp.utils.ops.adjacency import add_remaining_self_loops, weighted_degree
 from tgp.utils.ops.connectivity import Container, connectivity_to_edge_index
 from tgp.utils.ops.products import EdgeMatrix, max_over_edges
-from tgp.utils.signature import pass_on
+from tgp.utils.signature import call_accepted, pass_on
 from tgp.utils.typing import ConnectionType, LiftType, ReduceType, SinvType
+from tgp.utils.user_code import has_user_code
 
 __all__ = ["ASAPooling"]
 
@@ -83,94 +85,103 @@ class ASAPooling(ScoredPooling):
         self.gnn_intra_cluster = None if GNN is None else build_gnn(GNN, in_channels, in_channels, kwargs)
 
     def reset_parameters(self) -> None:
+        """Reset all learnable parameters."""
         super().reset_parameters()
         for layer in (self.lin, self.att, self.select_scorer, self.gnn_intra_cluster):
             if layer is not None:
                 layer.reset_parameters()
 
     def extra_repr_args(self) -> dict[str, Any]:
+        """Return the ratio, the convolution and the use of self-loops."""
         name = None if self.GNN is None else self.GNN.__name__
         return {"ratio": self.ratio, "GNN": name, "add_self_loops": self.add_self_loops}
 
-    def prepare(self, call: PoolCall) -> PoolCall:
-        """Every neighbourhood holds its own centre; features become those of the neighbourhoods."""
-        call = super().prepare(call)
-        call.x = call.x.unsqueeze(-1) if call.x.dim() == 1 else call.x
-        call.extra["container"] = Container.of(call.adj)
-        index, weight = connectivity_to_edge_index(call.adj, call.edge_weight)
-        call.adj, call.edge_weight = add_remaining_self_loops(index, weight, 1.0, call.x.size(0))
-        source, target = call.adj
-        into = EdgeMatrix(target, source, None, call.x.size(0))
-        call.x, call.extra["attention"] = self._neighbourhoods(call.x, into, call.edge_weight)
-        call.extra["into"] = into.with_weight(call.edge_weight)
-        return call
+    def _execution(self, inputs: PoolInputs) -> ASAPExecution:
+        return ASAPExecution(self, inputs)
 
-    def _neighbourhoods(self, x: Tensor, into: EdgeMatrix, weight: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Features and attention over the edges ``into`` each node."""
-        source, target = into.target, into.source
+    def _attention(self, x: Tensor, edges: Tensor, weight: Tensor | None) -> Tensor:
+        """Return the attention of every edge, which sums to one over the edges into a node."""
+        source, target = edges
         h = x
         if self.gnn_intra_cluster is not None:
-            edges = torch.stack([source, target])
-            h = self.gnn_intra_cluster(x=x, edge_index=edges, edge_weight=weight)
+            h = call_accepted(self.gnn_intra_cluster, x=x, edge_index=edges, edge_weight=weight)
         query = self.lin(max_over_edges(h, source, target))
-        # The weights of attention are split, so that scores are numbers per node before they meet on edges.
-        to_query, to_member = self.att.weight.view(-1).split([query.size(-1), h.size(-1)])
-        score = (query @ to_query + self.att.bias)[target] + (h @ to_member)[source]
+        if type(self.att) is torch.nn.Linear and not has_user_code(self.att):
+            # Split by columns, the layer gives numbers per node before they meet on edges.
+            to_query, to_member = self.att.weight.view(-1).split([query.size(-1), h.size(-1)])
+            score = (query @ to_query + self.att.bias)[target] + (h @ to_member)[source]
+        else:
+            score = self.att(torch.cat([query[target], h[source]], dim=-1)).view(-1)
         alpha = softmax(F.leaky_relu(score, self.negative_slope), target, num_nodes=x.size(0))
-        alpha = F.dropout(alpha, p=self.dropout, training=self.training)
-        return into.with_weight(alpha) @ x, alpha
+        return F.dropout(alpha, p=self.dropout, training=self.training)
 
-    def scored(self, call: PoolCall) -> Tensor:
-        """Fitness of every neighbourhood."""
+    def _fitness(self, x: Tensor, edges: Tensor, into: EdgeMatrix) -> Tensor:
+        """Return the score of every neighbourhood."""
         scorer = self.select_scorer
-        if type(scorer) is LEConv and not scorer._forward_hooks:
-            return self._fitness(call.x, call.extra["into"])
-        return scorer(call.x, call.adj, call.edge_weight)
-
-    def _fitness(self, x: Tensor, into: EdgeMatrix) -> Tensor:
-        """``LEConv`` by products: ``Σ_j w_ji (a_j - b_i) = Aᵀa - b · in-degree``."""
-        scorer = self.select_scorer
+        if type(scorer) is not LEConv or has_user_code(scorer):
+            return scorer(x, edges, into.weight)
+        # As products: sum_j w_ji (a_j - b_i) = A^T a - b * in-degree.
         degree = weighted_degree(into.source, into.weight, x.size(0)).to(x.dtype).unsqueeze(-1)
         return into @ scorer.lin1(x) - degree * scorer.lin2(x) + scorer.lin3(x)
 
-    def run_select(self, call: PoolCall) -> SelectOutput:
-        so = super().run_select(call)
-        so.attention = call.extra["attention"]
+
+class ASAPExecution(SparseExecution):
+    """Run the stages of ASAP on neighbourhoods: every node gathers its neighbours and itself by attention."""
+
+    pooler: ASAPooling
+
+    def __init__(self, pooler: ASAPooling, inputs: PoolInputs) -> None:
+        x = inputs.x.unsqueeze(-1) if inputs.x.dim() == 1 else inputs.x
+        self.container = Container.of(inputs.adj)
+        index, weight = connectivity_to_edge_index(inputs.adj, inputs.edge_weight)
+        edges, weight = add_remaining_self_loops(index, weight, 1.0, x.size(0))
+        self.attention = pooler._attention(x, edges, weight)
+        into = EdgeMatrix(edges[1], edges[0], None, x.size(0))
+        gathered = into.with_weight(self.attention) @ x
+        self.into = into.with_weight(weight)
+        super().__init__(pooler, inputs._replace(x=gathered, adj=edges, edge_weight=weight))
+
+    def select(self) -> SelectOutput:
+        """Return the fittest neighbourhoods."""
+        inputs = self.inputs
+        so = call_accepted(
+            self.pooler.select,
+            x=self.pooler._fitness(inputs.x, inputs.adj, self.into),
+            edge_index=inputs.adj,
+            edge_weight=inputs.edge_weight,
+            batch=inputs.batch,
+            num_nodes=inputs.num_nodes,
+            batch_size=inputs.batch_size,
+        )
+        so.attention = self.attention
         so._extra_args.add("attention")
         return so
 
-    def run_connect(
-        self, call: PoolCall, so: SelectOutput, batch_pool: Tensor | None
-    ) -> tuple[Any, Tensor | None]:
-        edges, weight = call.adj, call.edge_weight
-        if self.soft_connect:
-            edges, weight = self._soft_edges(call, so)
+    def connect(self, so: SelectOutput, batch_pool: Tensor | None) -> Pooled:
+        """Return the edges between kept nodes, or with ``soft_connect`` between attention clusters."""
+        if self.pooler.soft_connect:
+            edges, weight = self._soft_edges(so)
+            self.inputs = self.inputs._replace(adj=edges, edge_weight=weight)
             # Ids are supernodes already.
             so = SelectOutput.hard(torch.arange(so.num_supernodes, device=edges.device), so.num_supernodes)
-        index, weight = self.connect(
-            edge_index=edges,
-            so=so,
-            edge_weight=weight,
-            batch=call.batch,
-            batch_pooled=batch_pool,
-            batch_size=call.batch_size,
-        )
-        return call.extra["container"].pack(index, weight, so.num_supernodes)
+        index, weight = super().connect(so, batch_pool)
+        return self.container.pack(index, weight, so.num_supernodes)
 
-    def _soft_edges(self, call: PoolCall, so: SelectOutput) -> tuple[Tensor, Tensor]:
-        """``SᵀAS`` where ``S`` holds the attention of the kept neighbourhoods, as sparse products."""
-        source, target = call.adj
-        size, kept = call.x.size(0), so.cluster
+    def _soft_edges(self, so: SelectOutput) -> tuple[Tensor, Tensor]:
+        """Return ``S^T A S`` where ``S`` holds the attention of the kept neighbourhoods, by sparse products."""
+        edges, given = self.inputs.adj, self.inputs.edge_weight
+        source, target = edges
+        size, kept = self.inputs.x.size(0), so.cluster
         member = kept[target] >= 0
-        alpha = call.extra["attention"]
-        weight = torch.ones_like(alpha) if call.edge_weight is None else call.edge_weight.to(alpha.dtype)
+        alpha = self.attention
+        weight = torch.ones_like(alpha) if given is None else given.to(alpha.dtype)
         s = torch.sparse_coo_tensor(
             torch.stack([source[member], kept[target[member]]]),
             alpha[member],
             (size, so.num_supernodes),
             check_invariants=False,
         )
-        a = torch.sparse_coo_tensor(call.adj, weight, (size, size), check_invariants=False)
+        a = torch.sparse_coo_tensor(edges, weight, (size, size), check_invariants=False)
         with warnings.catch_warnings():
             # torch says once per process that its sparse products are in beta.
             warnings.filterwarnings("ignore", message="Sparse CSR tensor support")

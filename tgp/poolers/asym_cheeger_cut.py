@@ -37,10 +37,12 @@ class AsymCheegerCutPooling(MLPPooling):
         balance_coeff: coefficient of balance.
     """
 
-    loss_terms = (
+    _loss_terms = (
         LossTerm("total_variation_loss", total_variation, "totvar_coeff"),
         LossTerm("balance_loss", _balance, "balance_coeff"),
     )
+
+    _loss_arguments = ("adj", "S", "mask")
 
     def __init__(
         self,
@@ -67,5 +69,5 @@ class AsymCheegerCutPooling(MLPPooling):
     def compute_loss(  # type: ignore[override]
         self, adj: Tensor, S: Tensor, mask: Tensor | None = None, **kwargs: Any
     ) -> dict[str, Tensor]:
-        """Losses of padded graphs."""
-        return self.losses_of(DenseView(S, adj, mask))
+        """Return the losses of padded graphs."""
+        return self._losses(DenseView(S, adj, mask), {})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -13,7 +13,6 @@ from torch.distributions import Beta
 from tgp.errors import ParameterError
 from tgp.select.base_select import SelectOutput
 from tgp.select.dp_select import DPSelect
-from tgp.src.base import PoolCall
 from tgp.src.mlp import MLPPooling
 from tgp.src.output import PoolingOutput
 from tgp.utils.layout import DenseView, LayoutView, SegmentView
@@ -63,7 +62,9 @@ class BNPool(MLPPooling):
         num_neg_samples: sample this many non-edges per graph in flat mode, whatever the size.
     """
 
-    select_class = DPSelect
+    _select_class = DPSelect
+    _loss_arguments = ("adj", "mask", "so")
+    _sparse_loss_arguments = ("adj", "batch", "so")
 
     def __init__(
         self,
@@ -117,9 +118,15 @@ class BNPool(MLPPooling):
         return super().forward(x, adj, edge_weight, so, mask, batch, batch_pooled, lifting, **kwargs)
 
     def reset_parameters(self) -> None:
+        """Reset all learnable parameters, and the buffers of the priors, which ``to_empty`` leaves undefined."""
         super().reset_parameters()
+        sign = 2 * torch.eye(self.k, device=self.K.device) - 1
         with torch.no_grad():
-            self.K.copy_(self.K_init_val * (2 * torch.eye(self.k, device=self.K.device) - 1))
+            self.K.copy_(self.K_init_val * sign)
+            self.alpha_prior.fill_(1.0)
+            self.beta_prior.fill_(self.alpha_DP)
+            self.K_var.fill_(self.K_var_val)
+            self.K_mu.copy_(self.K_mu_val * sign)
 
     @property
     def has_loss(self) -> bool:
@@ -139,25 +146,25 @@ class BNPool(MLPPooling):
 
     # -- losses --------------------------------------------------------------------------------
 
-    def loss(self, call: PoolCall, so: SelectOutput) -> dict[str, Tensor]:
-        view = self.view(call, so)
-        return self._losses(view, call.row_extras.get("q_z", so.q_z), self.batched or self._few_pairs(view))
+    def _losses(self, view: LayoutView, selected: Mapping[str, Any]) -> dict[str, Tensor]:
+        exact = self.batched or isinstance(view, DenseView) or self._few_pairs(view)
+        return self._terms(view, selected["q_z"], exact)
 
     def compute_loss(  # type: ignore[override]
         self, adj: Tensor, mask: Tensor | None, so: SelectOutput
     ) -> dict[str, Tensor]:
-        """Losses of padded graphs."""
-        return self._losses(DenseView(so.s, adj, mask), so.q_z, True)
+        """Return the losses of padded graphs."""
+        return self._terms(DenseView(so.s, adj, mask), so.q_z, True)
 
     def compute_sparse_loss(  # type: ignore[override]
         self, adj: Any, batch: Tensor | None, so: SelectOutput
     ) -> dict[str, Tensor]:
-        """Losses of flat graphs."""
+        """Return the losses of flat graphs."""
         index, weight = connectivity_to_edge_index(adj)
         view = SegmentView(so.s, index, weight, batch)
-        return self._losses(view, so.q_z, self._few_pairs(view))
+        return self._terms(view, so.q_z, self._few_pairs(view))
 
-    def _losses(self, view: LayoutView, posterior: Beta, exact: bool) -> dict[str, Tensor]:
+    def _terms(self, view: LayoutView, posterior: Beta, exact: bool) -> dict[str, Tensor]:
         pairs = view.counts.square()
         prior = Beta(self.alpha_prior, self.beta_prior, validate_args=False)
         where = {"mask": view.padded()[1]}

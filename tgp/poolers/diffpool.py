@@ -34,10 +34,12 @@ class DiffPool(MLPPooling):
         normalize_loss: divide the link loss by the number of node pairs.
     """
 
-    loss_terms = (
+    _loss_terms = (
         LossTerm("link_loss", link_prediction, "link_loss_coeff", ("normalize_loss",)),
         LossTerm("entropy_loss", row_entropy, "ent_loss_coeff"),
     )
+
+    _loss_arguments = ("adj", "S", "num_nodes")
 
     def __init__(
         self,
@@ -69,8 +71,8 @@ class DiffPool(MLPPooling):
     def compute_loss(  # type: ignore[override]
         self, adj: Tensor, S: Tensor, num_nodes: Tensor | int | None = None, mask: Tensor | None = None
     ) -> dict[str, Tensor]:
-        """Losses of padded graphs. ``num_nodes`` is the number of real nodes where no mask says it."""
-        losses = self.losses_of(DenseView(S, adj, mask))
+        """Return the losses of padded graphs; without a mask ``num_nodes`` is the number of real nodes."""
+        losses = self._losses(DenseView(S, adj, mask), {})
         if num_nodes is not None and mask is None:
             padded = S.numel() // S.size(-1)
             losses["entropy_loss"] = losses["entropy_loss"] * padded / num_nodes

@@ -29,7 +29,7 @@ class DMoNPooling(MLPPooling):
         ortho_loss_coeff: coefficient of the orthogonality of min-cut pooling, off by default.
     """
 
-    loss_terms = (
+    _loss_terms = (
         LossTerm("spectral_loss", modularity, "spectral_loss_coeff"),
         LossTerm("cluster_loss", cluster_balance, "cluster_loss_coeff"),
         LossTerm("ortho_loss", orthogonality, "ortho_loss_coeff"),

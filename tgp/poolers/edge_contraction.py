@@ -28,6 +28,8 @@ class EdgeContractionPooling(SRCPooling):
             :class:`~tgp.connect.SparseConnect`.
     """
 
+    _needs_features = True
+
     def __init__(
         self,
         in_channels: int,

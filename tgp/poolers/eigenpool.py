@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 from torch import Tensor
 
@@ -12,7 +13,8 @@ from tgp.lift.eigenpool_lift import EigenPoolLift
 from tgp.reduce.eigenpool_reduce import EigenPoolReduce
 from tgp.select.base_select import SelectOutput
 from tgp.select.eigenpool_select import EigenPoolSelect
-from tgp.src.base import PoolCall
+from tgp.src.execution import FlatExecution
+from tgp.src.inputs import PoolInputs
 from tgp.src.level import DenseLevelPooling
 from tgp.utils.typing import LiftType, SinvType
 
@@ -87,17 +89,31 @@ class EigenPooling(DenseLevelPooling):
         )
         self.preconnector = EigenPoolConnect(**flags, adj_transpose=adj_transpose, sparse_output=True)
         modes = {"num_modes": num_modes, "normalized": normalized, "restarts": restarts}
-        self.use_engine(LevelSpec.of("eigen", {"k": k, **modes, **flags}))
+        self.k = k
+        self.num_modes = num_modes
+        self.normalized = normalized
+        self._use_engine(LevelSpec.of("eigen", {"k": k, **modes, **flags}))
 
-    @property
-    def seed(self) -> int:
-        """Seed of k-means."""
-        return self.selector.seed
+    def extra_repr_args(self) -> dict[str, Any]:
+        """Return the sizes and whether results are kept."""
+        return {
+            "k": self.k,
+            "num_modes": self.num_modes,
+            "normalized": self.normalized,
+            "cached": self.cached,
+        }
 
-    def run_reduce(self, call: PoolCall, so: SelectOutput) -> tuple[Tensor, Tensor | None]:
-        """As any dense pooler; a single graph without a batch vector gives ``[K, H * F]``."""
-        pooled, batch_pool = super().run_reduce(call, so)
-        if call.batch is None and pooled.dim() == 3:
+    def _execution(self, inputs: PoolInputs) -> EigenExecution:
+        return EigenExecution(self, inputs)
+
+
+class EigenExecution(FlatExecution):
+    """Run EigenPool: a single graph without a batch vector gives ``[K, H * F]``."""
+
+    def reduce(self, so: SelectOutput) -> tuple[Tensor | None, Tensor | None]:
+        """Return the pooled features."""
+        pooled, batch_pool = super().reduce(so)
+        if self.inputs.batch is None and pooled is not None and pooled.dim() == 3:
             pooled = pooled.squeeze(0)
         return pooled, batch_pool
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from tgp.src.dense import LossTerm
 from tgp.src.mlp import MLPPooling
-from tgp.utils.layout import LayoutView
+from tgp.utils.layout import DenseView, LayoutView
 from tgp.utils.losses.balance import hosc_orthogonality, orthogonality
 from tgp.utils.losses.cut import mincut, motif_mincut
 from tgp.utils.signature import pass_on
@@ -49,10 +49,12 @@ class HOSCPooling(MLPPooling):
         hosc_ortho: use the orthogonality of the paper instead of that of min-cut pooling.
     """
 
-    loss_terms = (
+    _loss_terms = (
         LossTerm("hosc_loss", _motif_cut, "hosc_loss_coeff", ("alpha",)),
         LossTerm("ortho_loss", _overlap, "mu", ("hosc_ortho",)),
     )
+
+    _loss_arguments = ("adj", "S", "adj_pooled", "mask")
 
     hosc_loss_coeff = 1.0
 
@@ -79,6 +81,12 @@ class HOSCPooling(MLPPooling):
         self.mu = mu
         self.alpha = alpha
         self.hosc_ortho = hosc_ortho
+
+    def compute_loss(  # type: ignore[override]
+        self, adj: Tensor, S: Tensor, adj_pool: Tensor | None = None, mask: Tensor | None = None
+    ) -> dict[str, Tensor]:
+        """Return the losses of padded graphs; see :meth:`~tgp.src.DenseSRCPooling.compute_loss`."""
+        return self._losses(DenseView(S, adj, mask), {})
 
     def extra_repr_args(self) -> dict[str, Any]:
         return {"batched": self.batched, "mu": self.mu, "alpha": self.alpha, "hosc_ortho": self.hosc_ortho}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torch import Tensor
@@ -10,6 +10,7 @@ from torch import Tensor
 from tgp.errors import InputError
 from tgp.src.dense import LossTerm
 from tgp.src.mlp import MLPPooling
+from tgp.utils.host import on_host
 from tgp.utils.layout import DenseView, LayoutView, SegmentView
 from tgp.utils.losses.balance import just_balance
 from tgp.utils.signature import pass_on
@@ -35,7 +36,10 @@ class JustBalancePooling(MLPPooling):
         loss_coeff: coefficient of the loss.
     """
 
-    loss_terms = (LossTerm("balance_loss", just_balance, "loss_coeff", ("normalize_loss",)),)
+    _loss_terms = (LossTerm("balance_loss", just_balance, "loss_coeff", ("normalize_loss",)),)
+
+    _loss_arguments = ("S", "mask", "num_nodes", "num_supernodes")
+    _sparse_loss_arguments = ("S", "batch")
 
     def __init__(
         self,
@@ -67,11 +71,10 @@ class JustBalancePooling(MLPPooling):
         """Replace the adjacency by ``I - 0.85 L`` before message passing."""
         return NormalizeAdj(delta=0.85)
 
-    def losses_of(self, view: LayoutView) -> dict[str, Tensor]:
-        losses = super().losses_of(view)
+    def _losses(self, view: LayoutView, selected: Mapping[str, Any]) -> dict[str, Tensor]:
+        losses = super()._losses(view, selected)
         value = losses["balance_loss"]
-        # Asking an accelerator for the value would stall it at every step.
-        if value.device.type == "cpu" and bool(value.isnan()):
+        if on_host(value) and bool(value.isnan()):
             raise InputError("Loss is NaN: the assignment holds NaN", field="S")
         return losses
 
@@ -82,14 +85,14 @@ class JustBalancePooling(MLPPooling):
         num_nodes: int | None = None,
         num_supernodes: int | None = None,
     ) -> dict[str, Tensor]:
-        """Losses of padded graphs; ``num_nodes`` replaces the padded size where no mask is given."""
+        """Return the losses of padded graphs; ``num_nodes`` replaces the padded size where no mask is given."""
         view = DenseView(S, mask=mask)
         if num_nodes is not None and mask is None:
             view.counts = view.counts.new_full(view.counts.shape, float(num_nodes))
-        return self.losses_of(view)
+        return self._losses(view, {})
 
     def compute_sparse_loss(  # type: ignore[override]
         self, S: Tensor, batch: Tensor | None = None
     ) -> dict[str, Tensor]:
-        """Losses of flat graphs."""
-        return self.losses_of(SegmentView(S, batch=batch))
+        """Return the losses of flat graphs."""
+        return self._losses(SegmentView(S, batch=batch), {})

@@ -11,8 +11,11 @@ from tgp.errors import InputError, ParameterError
 from tgp.reduce.base_reduce import BaseReduce, Reduce
 from tgp.select.base_select import SelectOutput
 from tgp.select.kmis_select import KMISSelect, Scorer, add_mirrors
+from tgp.src.execution import Pooled, SparseExecution
+from tgp.src.inputs import PoolInputs
 from tgp.src.level import LevelPooling
 from tgp.src.output import PoolingOutput
+from tgp.utils.engine_link import EngineLink
 from tgp.utils.ops.connectivity import Container, connectivity_to_edge_index
 from tgp.utils.typing import ConnectionType, LiftType, ReduceType, SinvType
 
@@ -93,53 +96,57 @@ class KMISPooling(LevelPooling):
         )
         self.reduce_red_op = reduce_red_op
 
-    def selects_by_engine(self) -> bool:
-        """Whether the engine makes the scores and the assignment."""
-        return super().selects_by_engine() and getattr(self.selector, "scores_by_engine", False)
+    def _selects_by_engine(self) -> bool:
+        """Return True if the engine makes the scores and the assignment."""
+        return super()._selects_by_engine() and getattr(self.selector, "scores_by_engine", False)
 
-    def select(self, **kwargs: Any) -> SelectOutput:
-        """Run the selector; the engine's arrays stay with the result until the coarse graph is made."""
-        if isinstance(self.selector, KMISSelect):
-            kwargs["keep_link"] = True
-        return super().select(**kwargs)
+    def _execution(self, inputs: PoolInputs) -> KMISExecution:
+        return KMISExecution(self, inputs)
 
-    def call_connector(self, **kwargs: Any) -> tuple[Any, Tensor | None]:
-        """Connect by the engine where it may, else by the connector module with edges both ways."""
-        so, weight = kwargs["so"], kwargs.get("edge_weight")
-        if so._link is None or not self.connects_by_engine(weight):
-            kwargs["edge_index"], kwargs["edge_weight"] = _both_ways(
-                kwargs["edge_index"], weight, so.num_nodes
-            )
-        return super().call_connector(**kwargs)
+    def _undirected(
+        self, so: SelectOutput, edge_index: Any, edge_weight: Tensor | None
+    ) -> tuple[Any, Tensor | None]:
+        """Return edges both ways for a connector module; the engine adds mirrored edges on its own."""
+        link = so._link
+        if isinstance(link, EngineLink) and link.fits(self.connector, edge_index, edge_weight):
+            return edge_index, edge_weight
+        index, weight = connectivity_to_edge_index(edge_index, edge_weight)
+        edges, values = add_mirrors(index, weight, so.num_nodes)
+        if edges is index:
+            return edge_index, edge_weight
+        return Container.of(edge_index).pack(edges, values, so.num_nodes)
 
     def _precoarsening_from_select_output(
         self, so: SelectOutput, edge_index: Any, edge_weight: Tensor | None = None, **kwargs: Any
     ) -> PoolingOutput:
-        so._link = None
-        edge_index, edge_weight = _both_ways(edge_index, edge_weight, so.num_nodes)
+        edge_index, edge_weight = self._undirected(so, edge_index, edge_weight)
         return super()._precoarsening_from_select_output(so, edge_index, edge_weight, **kwargs)
 
     def extra_repr_args(self) -> dict[str, Any]:
-        """How features are pooled."""
+        """Return the reduction of features."""
         return {"reduce_red_op": self.reduce_red_op}
 
 
-def _both_ways(adj: Any, edge_weight: Tensor | None, num_nodes: int) -> tuple[Any, Tensor | None]:
-    """Connectivity with the mirror images of edges that have none, in the form it came in."""
-    index, weight = connectivity_to_edge_index(adj, edge_weight)
-    edges, values = add_mirrors(index, weight, num_nodes)
-    if edges is index:
-        return adj, edge_weight
-    return Container.of(adj).pack(edges, values, num_nodes)
+class KMISExecution(SparseExecution):
+    """Run the stages of k-MIS pooling: edges count both ways."""
+
+    pooler: KMISPooling
+
+    def connect(self, so: SelectOutput, batch_pool: Tensor | None) -> Pooled:
+        """Return the pooled connectivity of the undirected graph."""
+        inputs = self.inputs
+        adj, weight = self.pooler._undirected(so, inputs.adj, inputs.edge_weight)
+        self.inputs = inputs._replace(adj=adj, edge_weight=weight)
+        return super().connect(so, batch_pool)
 
 
 class _MemberReduce(Reduce):
-    """Features of the member of each cluster, times its score."""
+    """Reducer that keeps the features of the member of each cluster, times its score."""
 
     def forward(
         self, x: Tensor, so: SelectOutput, *, batch: Tensor | None = None, **kwargs: Any
     ) -> tuple[Tensor, Tensor | None]:
-        """``x[mis] * s[mis]`` and ``batch[mis]``."""
+        """Return ``x[mis] * s[mis]`` and ``batch[mis]``."""
         mis = getattr(so, "mis", None)
         if mis is None:
             raise InputError(

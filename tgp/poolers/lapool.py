@@ -11,11 +11,13 @@ from tgp.lift.base_lift import BaseLift
 from tgp.reduce.base_reduce import BaseReduce
 from tgp.select.base_select import SelectOutput
 from tgp.select.lapool_select import LaPoolSelect
-from tgp.src.base import PoolCall
 from tgp.src.dense import DenseSRCPooling
+from tgp.src.execution import FlatExecution, Pooled
+from tgp.src.inputs import PoolInputs
 from tgp.src.output import PoolingOutput
 from tgp.utils.ops.batching import expand_compacted_rows
 from tgp.utils.ops.connectivity import Container
+from tgp.utils.signature import call_accepted
 from tgp.utils.typing import LiftType, ReduceType, SinvType
 
 __all__ = ["LaPooling"]
@@ -38,6 +40,8 @@ class LaPooling(DenseSRCPooling):
         batched: padded execution (true) or flat.
         sparse_output: return the pooled graphs as one edge list.
     """
+
+    _needs_features = True
 
     def __init__(
         self,
@@ -77,7 +81,7 @@ class LaPooling(DenseSRCPooling):
         """See :meth:`~tgp.src.DenseSRCPooling.forward`."""
         if lifting and not self.batched and so is not None and x is not None and x.dim() == 2:
             x, batch_pooled = _expanded(x, so), None
-        return self.pool(
+        return self._pool(
             lifting,
             x=x,
             adj=adj,
@@ -89,28 +93,43 @@ class LaPooling(DenseSRCPooling):
             **kwargs,
         )
 
-    def run_connect(
-        self, call: PoolCall, so: SelectOutput, batch_pool: Tensor | None
-    ) -> tuple[Any, Tensor | None]:
-        """As the base, but a flat sparse result waits for :meth:`finish` to be compacted."""
-        if self.batched or not self.sparse_output or type(self.connector) is not DenseConnect:
-            return super().run_connect(call, so, batch_pool)
-        return self.connector.postprocess(self.view(call, so).coarse(), adj_transpose=False), None
+    def _execution(self, inputs: PoolInputs) -> FlatExecution:
+        if self.batched or not self.sparse_output or not isinstance(self.connector, DenseConnect):
+            return super()._execution(inputs)
+        return FlatLaExecution(self, inputs)
 
-    def finish(self, call: PoolCall, output: PoolingOutput) -> PoolingOutput:
-        """Padded supernodes leave a sparse result in both modes."""
-        if self.batched or not self.sparse_output or type(self.connector) is not DenseConnect:
-            return super().finish(call, output)
+
+class FlatLaExecution(FlatExecution):
+    """Run LaPool on flat inputs with a sparse output: padded supernodes leave the result."""
+
+    def connect(self, so: SelectOutput, batch_pool: Tensor | None) -> Pooled:
+        """Return the dense ``[B, K, K]``, which :meth:`finish` makes compact."""
+        so._memo = self
+        inputs = self.inputs
+        return call_accepted(
+            self.pooler.connect,
+            edge_index=inputs.adj,
+            so=so,
+            edge_weight=inputs.edge_weight,
+            batch=inputs.batch,
+            batch_pooled=batch_pool,
+            batch_size=inputs.batch_size,
+            sparse_output=False,
+        )
+
+    def finish(self, output: PoolingOutput) -> PoolingOutput:
+        """Return the real supernodes as one edge list in the container of the input."""
         adj, given = output.edge_index, output.batch
         x = output.x.view(*adj.shape[:2], -1)
-        output.x, index, weight, batch = self._finalize_sparse_output(x, adj, None, None, output.so)
+        output.x, index, weight, batch = self.pooler._finalize_sparse_output(x, adj, None, None, output.so)
         output.batch = batch if given is not None else None
-        output.edge_index, output.edge_weight = Container.of(call.adj).pack(index, weight, output.x.size(0))
-        return output
+        container = Container.of(self.inputs.adj)
+        output.edge_index, output.edge_weight = container.pack(index, weight, output.x.size(0))
+        return self._release(output)
 
 
 def _expanded(x: Tensor, so: SelectOutput) -> Tensor:
-    """Rows of real supernodes back at their places in ``[B * K]``."""
+    """Return the rows of real supernodes at their positions in ``[B * K]``."""
     mask = so.out_mask
     if mask is None or x.size(0) == mask.numel() or x.size(0) != int(mask.sum()):
         return x

@@ -13,12 +13,28 @@ from tgp.lift.base_lift import BaseLift
 from tgp.reduce.base_reduce import BaseReduce
 from tgp.select.base_select import SelectOutput
 from tgp.select.maxcut_select import MaxCutSelect
-from tgp.src.base import PoolCall, SRCPooling
-from tgp.src.output import PoolingOutput
+from tgp.src.base import SRCPooling
+from tgp.src.execution import Pooled, SparseExecution
+from tgp.src.inputs import PoolInputs
 from tgp.utils.losses.cut import maxcut_loss
 from tgp.utils.typing import ConnectionType, LiftType, ReduceType, SinvType
 
 __all__ = ["MaxCutPooling"]
+
+
+class MaxCutExecution(SparseExecution):
+    """Run the stages of max-cut pooling: edges are those of the full assignment."""
+
+    def connect(self, so: SelectOutput, batch_pool: Tensor | None) -> Pooled:
+        """Return the pooled connectivity after every node has joined a supernode."""
+        if not so.covers_all:
+            so = self.pooler.selector.spread(so, self.inputs.adj, None, self.inputs.batch)
+        return super().connect(so, batch_pool)
+
+    def loss(self, so: SelectOutput) -> dict[str, Tensor]:
+        """Return the losses of the scores."""
+        inputs = self.inputs
+        return self.pooler.compute_loss(so.scores, inputs.adj, inputs.edge_weight, inputs.batch)
 
 
 class MaxCutPooling(SRCPooling):
@@ -41,6 +57,8 @@ class MaxCutPooling(SRCPooling):
         connect_red_op, remove_self_loops, degree_norm, edge_weight_norm: see
             :class:`~tgp.connect.SparseConnect`.
     """
+
+    _needs_features = True
 
     def __init__(
         self,
@@ -81,32 +99,32 @@ class MaxCutPooling(SRCPooling):
             lifter=BaseLift(lift, lift_red_op),
             connector=SparseConnect(connect_red_op, remove_self_loops, edge_weight_norm, degree_norm),
         )
+        self.in_channels = in_channels
+        self.ratio = ratio
+        self.assign_all_nodes = assign_all_nodes
+        self.max_iter = max_iter
         self.loss_coeff = loss_coeff
-
-    @property
-    def has_loss(self) -> bool:
-        return True
+        self.mp_units = mp_units
+        self.mp_act = mp_act
+        self.mlp_units = mlp_units
+        self.mlp_act = mlp_act
+        self.act = act
+        self.delta = delta
 
     def extra_repr_args(self) -> dict[str, Any]:
+        """Return the coefficient of the loss."""
         return {"loss_coeff": self.loss_coeff}
 
-    def pool(self, lifting: bool = False, **kwargs: Any) -> PoolingOutput | Tensor:
-        if lifting and kwargs.get("so") is None:
+    def _execution(self, inputs: PoolInputs) -> MaxCutExecution:
+        return MaxCutExecution(self, inputs)
+
+    def _run_lift(self, **arguments: Any) -> Tensor:
+        if arguments.get("so") is None:
             raise InputError("SelectOutput (so) cannot be None for lifting", field="so")
-        return super().pool(lifting, **kwargs)
-
-    def run_connect(
-        self, call: PoolCall, so: SelectOutput, batch_pool: Tensor | None
-    ) -> tuple[Any, Tensor | None]:
-        if not so.covers_all:
-            so = self.selector.spread(so, call.adj, None, call.batch)
-        return super().run_connect(call, so, batch_pool)
-
-    def loss(self, call: PoolCall, so: SelectOutput) -> dict[str, Tensor]:
-        return self.compute_loss(so.scores, call.adj, call.edge_weight, call.batch)
+        return super()._run_lift(**arguments)
 
     def compute_loss(  # type: ignore[override]
         self, scores: Tensor, adj: Any, edge_weight: Tensor | None = None, batch: Tensor | None = None
     ) -> dict[str, Tensor]:
-        """The loss of given scores."""
+        """Return the loss of given scores."""
         return {"maxcut_loss": self.loss_coeff * maxcut_loss(scores, adj, edge_weight, batch)}

@@ -29,10 +29,12 @@ class MinCutPooling(MLPPooling):
         ortho_loss_coeff: coefficient of orthogonality.
     """
 
-    loss_terms = (
+    _loss_terms = (
         LossTerm("cut_loss", mincut, "cut_loss_coeff"),
         LossTerm("ortho_loss", orthogonality, "ortho_loss_coeff"),
     )
+
+    _loss_arguments = ("adj", "S", "adj_pooled")
 
     def __init__(
         self,

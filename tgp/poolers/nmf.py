@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 from tgp.coarsen.schedule import LevelSpec
 from tgp.connect.dense_conn import DenseConnect
@@ -77,9 +78,8 @@ class NMFPooling(DenseLevelPooling):
             cache_preprocessing=cache_preprocessing,
         )
         self.preconnector = DenseConnect(**flags, adj_transpose=adj_transpose, sparse_output=True)
-        self.use_engine(LevelSpec.of("nmf", {"k": k, "tol": tol, "max_sweeps": max_sweeps, **flags}))
+        self._use_engine(LevelSpec.of("nmf", {"k": k, "tol": tol, "max_sweeps": max_sweeps, **flags}))
 
-    @property
-    def seed(self) -> int:
-        """Seed of the starting point."""
-        return self.selector.seed
+    def extra_repr_args(self) -> dict[str, Any]:
+        """Return the size and whether results are kept."""
+        return {"k": self.selector.k, "cached": self.cached}

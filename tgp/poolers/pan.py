@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from tgp.src.base import PoolCall
+from tgp.select.base_select import SelectOutput
+from tgp.src.inputs import PoolInputs
+from tgp.src.output import PoolingOutput
 from tgp.src.scored import ScoredPooling
 from tgp.utils.ops.connectivity import connectivity_to_edge_index
 from tgp.utils.signature import pass_on
@@ -54,19 +57,34 @@ class PANPooling(ScoredPooling):
         self.beta = torch.nn.Parameter(torch.full((2,), 0.5))
 
     def reset_own_parameters(self) -> None:
-        """Set projection and mixture back to where they started."""
+        """Reset the projection and the mixture to their initial values."""
         with torch.no_grad():
             self.p.fill_(1.0)
             self.beta.fill_(0.5)
 
     def reset_parameters(self) -> None:
+        """Reset all learnable parameters."""
         super().reset_parameters()
         self.reset_own_parameters()
 
-    def scored(self, call: PoolCall) -> Tensor:
-        """Mix of the projected features and the column sums of ``M``."""
-        x = call.x.unsqueeze(-1) if call.x.dim() == 1 else call.x
-        (_, column), weight = connectivity_to_edge_index(call.adj, call.edge_weight)
+    def forward(
+        self,
+        x: Tensor | None = None,
+        adj: Any = None,
+        so: SelectOutput | None = None,
+        batch: Tensor | None = None,
+        lifting: bool = False,
+        *,
+        edge_weight: Tensor | None = None,
+        **kwargs: Any,
+    ) -> PoolingOutput | Tensor:
+        """Pool or lift; ``adj`` is the matrix ``M``, ``edge_weight`` its values if it is an edge list."""
+        return self._pool(lifting, x=x, adj=adj, edge_weight=edge_weight, so=so, batch=batch, **kwargs)
+
+    def _scored(self, inputs: PoolInputs) -> Tensor:
+        """Return a mix of the projected features and the column sums of ``M``."""
+        x = inputs.x.unsqueeze(-1) if inputs.x.dim() == 1 else inputs.x
+        (_, column), weight = connectivity_to_edge_index(inputs.adj, inputs.edge_weight)
         weight = x.new_ones(column.numel()) if weight is None else weight.to(x.dtype)
         reach = x.new_zeros(x.size(0)).index_add(0, column, weight)
         return self.beta[0] * (x * self.p).sum(-1) + self.beta[1] * reach

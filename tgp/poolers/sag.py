@@ -7,17 +7,18 @@ from collections.abc import Callable
 from typing import Any
 
 import torch.nn.functional as F
-from torch import Tensor
-from torch_geometric.nn import GraphConv
+from torch import Tensor, nn
+from torch_geometric.nn import GraphConv, Linear
 
 from tgp.select.base_select import SelectOutput
-from tgp.src.base import PoolCall
+from tgp.src.inputs import PoolInputs
 from tgp.src.output import PoolingOutput
 from tgp.src.scored import ScoredPooling, build_gnn
 from tgp.utils.ops.connectivity import connectivity_to_edge_index
 from tgp.utils.ops.products import EdgeMatrix
 from tgp.utils.signature import pass_on
 from tgp.utils.typing import ConnectionType, LiftType, ReduceType, SinvType
+from tgp.utils.user_code import has_user_code
 
 __all__ = ["SAGPooling"]
 
@@ -72,29 +73,25 @@ class SAGPooling(ScoredPooling):
         lifting: bool = False,
         **kwargs: Any,
     ) -> PoolingOutput | Tensor:
-        """Pool or lift; the convolution reads ``attn`` instead of ``x`` where given."""
-        return self.pool(
+        """Pool or lift; the convolution reads ``attn`` instead of ``x`` if it is given."""
+        return self._pool(
             lifting, x=x, adj=adj, edge_weight=edge_weight, so=so, batch=batch, attn=attn, **kwargs
         )
 
-    def scored(self, call: PoolCall) -> Tensor:
-        """The convolution of ``attn`` or ``x``."""
-        attn = call.extra.get("attn")
-        h = call.x if attn is None else attn
+    def _scored(self, inputs: PoolInputs) -> Tensor:
+        """Return the convolution of ``attn`` or ``x``."""
+        attn = inputs.extra.get("attn")
+        h = inputs.x if attn is None else attn
         h = h.unsqueeze(-1) if h.dim() == 1 else h
-        index, weight = connectivity_to_edge_index(call.adj, call.edge_weight)
-        if self._plain_graph_conv():
+        index, weight = connectivity_to_edge_index(inputs.adj, inputs.edge_weight)
+        if _is_plain_graph_conv(self.gnn):
             return self._graph_conv(h, index, weight)
         if self._weighted and weight is not None:
             return self.gnn(h, index, edge_weight=weight)
         return self.gnn(h, index)
 
-    def _plain_graph_conv(self) -> bool:
-        gnn = self.gnn
-        return type(gnn) is GraphConv and gnn.aggr in ("add", "sum") and not gnn._forward_hooks
-
     def _graph_conv(self, h: Tensor, index: Tensor, weight: Tensor | None) -> Tensor:
-        """``GraphConv`` with one output: projected first, so that one number per edge is summed, not a row."""
+        """Return ``GraphConv`` with one output: features are projected first, so that edges add up numbers."""
         source, target = index if self.gnn.flow == "source_to_target" else index.flip(0)
         projected = F.linear(h, self.gnn.lin_rel.weight)
         moved = EdgeMatrix(target, source, weight, h.size(0)) @ projected
@@ -102,5 +99,13 @@ class SAGPooling(ScoredPooling):
         return (moved if bias is None else moved + bias) + self.gnn.lin_root(h)
 
     def reset_parameters(self) -> None:
+        """Reset all learnable parameters."""
         super().reset_parameters()
         self.gnn.reset_parameters()
+
+
+def _is_plain_graph_conv(gnn: nn.Module) -> bool:
+    """Return True if the convolution may be computed from its weights: PyG's own layers, no code of the user."""
+    if type(gnn) is not GraphConv or gnn.aggr not in ("add", "sum") or gnn.explain:
+        return False
+    return type(gnn.lin_rel) is Linear and type(gnn.lin_root) is Linear and not has_user_code(gnn)

@@ -9,8 +9,9 @@ from torch import Tensor
 from tgp.select.sep_select import SEPSelect
 from tgp.src.level import LevelPooling
 from tgp.src.output import PoolingOutput
-from tgp.src.precoarsening import check_connectivity
+from tgp.src.precoarsening import check_connectivity, check_levels
 from tgp.utils.typing import ConnectionType, LiftType, ReduceType, SinvType
+from tgp.utils.user_code import is_overridden
 
 __all__ = ["SEPPooling"]
 
@@ -65,14 +66,19 @@ class SEPPooling(LevelPooling):
             cached=cached,
         )
 
-    def _levels(
-        self, levels: int, edge_index: Any, edge_weight: Tensor | None, **kwargs: Any
+    def extra_repr_args(self) -> dict[str, Any]:
+        """Return whether results are kept."""
+        return {"cached": self.cached}
+
+    def multi_level_precoarsening(
+        self, levels: int, edge_index: Any = None, edge_weight: Tensor | None = None, **kwargs: Any
     ) -> list[PoolingOutput]:
-        """One tree for all levels also where a connector module takes the engine's place."""
+        """Return several levels of one tree, also where the connector was replaced."""
+        check_levels(levels)
         check_connectivity(edge_index)
-        by_engine = self.selects_by_engine() and self.connects_by_engine(edge_weight)
-        if by_engine or not isinstance(self.selector, SEPSelect):
-            return super()._levels(levels, edge_index, edge_weight, **kwargs)
+        whole = self._runs_by_engine(edge_weight) or not isinstance(self.selector, SEPSelect)
+        if whole or any(is_overridden(self, name) for name in ("select", "precoarsening")):
+            return super().multi_level_precoarsening(levels, edge_index, edge_weight, **kwargs)
         batch = kwargs.pop("batch", None)
         chosen = self.selector.multi_level_select(
             edge_index, edge_weight, batch=batch, levels=levels, **kwargs

@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from tgp.select.base_select import SelectOutput
-from tgp.src.base import PoolCall
+from tgp.src.inputs import PoolInputs
 from tgp.src.output import PoolingOutput
 from tgp.src.scored import ScoredPooling
 from tgp.utils.signature import pass_on
@@ -71,12 +71,12 @@ class TopkPooling(ScoredPooling):
         lifting: bool = False,
         **kwargs: Any,
     ) -> PoolingOutput | Tensor:
-        """Pool or lift; ``attn`` (``in_channels`` columns) is scored instead of ``x`` where given."""
-        return self.pool(
+        """Pool or lift; ``attn`` (``in_channels`` columns) is scored instead of ``x`` if it is given."""
+        return self._pool(
             lifting, x=x, adj=adj, edge_weight=edge_weight, so=so, batch=batch, attn=attn, **kwargs
         )
 
-    def scored(self, call: PoolCall) -> Tensor:
-        """``attn``, else ``x``."""
-        attn = call.extra.get("attn")
-        return call.x if attn is None else attn
+    def _scored(self, inputs: PoolInputs) -> Tensor:
+        """Return ``attn`` if it is given, else ``x``."""
+        attn = inputs.extra.get("attn")
+        return inputs.x if attn is None else attn

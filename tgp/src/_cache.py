@@ -1,51 +1,103 @@
-"""A cached result that knows which input it belongs to."""
+"""Keep the last result of a stage while its inputs stay the same."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
-__all__ = ["InputKey"]
+from tgp.select.base_select import SelectOutput
+
+__all__ = ["ResultCache", "assignment_tensors"]
 
 
-class InputKey:
-    """The tensors and numbers a result was made from.
+class _Snapshot:
+    """The tensors and numbers that a result was made from.
 
-    An input matches if it is the same tensor, unchanged since; or another tensor of the same content,
-    as a loader makes one per epoch.
+    Tensors are kept alive, so an identity is never that of another tensor. A tensor matches if it is the same
+    one, unchanged since, or another one of the same content, as a loader makes one per epoch. Inference tensors
+    do not count changes; a copy of them is kept and compared.
     """
 
-    def __init__(self, *values: Any) -> None:
-        self._values = tuple(v.detach() if isinstance(v, Tensor) and v.requires_grad else v for v in values)
-        self._ids = tuple(id(v) for v in values)
-        self._versions = tuple(_version(v) for v in values)
+    def __init__(self, values: tuple[Any, ...]) -> None:
+        self._values = tuple(v.clone() if _is_inference(v) else v for v in values)
+        self._versions = tuple(_version(value) for value in self._values)
 
-    def matches(self, *values: Any) -> bool:
-        """Whether ``values`` are what this key was made from."""
-        if len(values) != len(self._values):
-            return False
-        return all(self._same(i, value) for i, value in enumerate(values))
+    def matches(self, values: tuple[Any, ...]) -> bool:
+        """Return True if ``values`` are those of the snapshot."""
+        return len(values) == len(self._values) and all(map(_same, self._values, self._versions, values))
 
-    def _same(self, place: int, value: Any) -> bool:
-        kept = self._values[place]
-        if not isinstance(value, Tensor):
-            return not isinstance(kept, Tensor) and (kept is value or kept == value)
-        if not isinstance(kept, Tensor) or kept._version != self._versions[place]:
-            return False
-        if id(value) == self._ids[place]:
-            return True
-        if kept.layout is not torch.strided or value.layout is not torch.strided:
-            return False
-        alike = kept.shape == value.shape and kept.dtype == value.dtype and kept.device == value.device
-        return alike and torch.equal(kept, value)
+    def unchanged(self) -> bool:
+        """Return True if no tensor of the snapshot was changed in place."""
+        return all(
+            _version(value) == version for value, version in zip(self._values, self._versions, strict=True)
+        )
 
-    def apply(self, func: Callable[[Tensor], Tensor]) -> InputKey:
-        """The key of the same input moved by ``func``."""
-        return InputKey(*(func(v) if isinstance(v, Tensor) else v for v in self._values))
+
+class ResultCache:
+    """The last result of a computation, with what it was made from.
+
+    Results that carry gradients are never kept: the next training step needs its own. Results of
+    ``torch.inference_mode`` cannot take part in training, so there is one place for them and one for all
+    others. A kept result that was changed in place is not used again.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[bool, tuple[Any, _Snapshot, _Snapshot]] = {}
+
+    def find(self, *inputs: Any) -> Any | None:
+        """Return the result for these inputs, or ``None``."""
+        found = self._kept.get(torch.is_inference_mode_enabled())
+        if found is None or any(map(_is_learned, inputs)):
+            return None
+        result, made_from, tensors = found
+        return result if made_from.matches(inputs) and tensors.unchanged() else None
+
+    def keep(self, result: Any, tensors: tuple[Any, ...], *inputs: Any) -> None:
+        """Keep a result.
+
+        Args:
+            result: The result.
+            tensors: The tensors that it holds.
+            *inputs: What it was made from.
+        """
+        if any(map(_is_learned, (*inputs, *tensors))) or torch.compiler.is_compiling():
+            return
+        self._kept[torch.is_inference_mode_enabled()] = (result, _Snapshot(inputs), _Snapshot(tensors))
+
+    def clear(self) -> None:
+        """Forget the result."""
+        self._kept.clear()
+
+
+def assignment_tensors(so: SelectOutput) -> tuple[Tensor | None, ...]:
+    """Return the tensors that an assignment is made of."""
+    matrix = so._s if so._cluster_index is None else None
+    return so._node_index, so._cluster_index, so._weight, matrix, so.batch, so.in_mask
+
+
+def _is_learned(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.requires_grad
+
+
+def _is_inference(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.is_inference()
 
 
 def _version(value: Any) -> int:
-    return value._version if isinstance(value, Tensor) else 0
+    """Return the number of in-place changes of a tensor; 0 for a copy that only a snapshot knows."""
+    return value._version if isinstance(value, Tensor) and not value.is_inference() else 0
+
+
+def _same(kept: Any, version: int, value: Any) -> bool:
+    if not isinstance(kept, Tensor) or not isinstance(value, Tensor):
+        return kept is value or (type(kept) is type(value) and bool(kept == value))
+    if _version(kept) != version:
+        return False
+    if kept is value:
+        return True
+    if kept.layout is not torch.strided or value.layout is not torch.strided:
+        return False
+    alike = kept.shape == value.shape and kept.dtype == value.dtype and kept.device == value.device
+    return alike and torch.equal(kept, value)

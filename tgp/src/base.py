@@ -1,76 +1,55 @@
-"""``SRCPooling``: the four stages and the one forward that every pooler shares."""
+"""``SRCPooling``: the base class of all poolers."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from tgp.connect.base_conn import Connect
 from tgp.lift.base_lift import Lift
 from tgp.reduce.base_reduce import Reduce
 from tgp.select.base_select import Select, SelectOutput
-from tgp.src._cache import InputKey
+from tgp.src._cache import ResultCache, assignment_tensors
+from tgp.src.execution import SparseExecution
+from tgp.src.inputs import PoolInputs, check_assignment, check_keywords, read_inputs
 from tgp.src.output import PoolingOutput
 from tgp.src.precoarsening import Precoarsenable
-from tgp.utils.layout import LayoutView
-from tgp.utils.ops.batching import GraphLayout
-from tgp.utils.ops.connectivity import check_and_filter_edge_weights
-from tgp.utils.signature import Signature, foo_signature
+from tgp.utils.signature import Signature, call_accepted, foo_signature
 
-__all__ = ["PoolCall", "SRCPooling"]
-
-
-@dataclass
-class PoolCall:
-    """What one forward works on; :meth:`SRCPooling.prepare` may replace fields.
-
-    Args:
-        x: node features.
-        adj: connectivity.
-        edge_weight: its weights.
-        so: a ready-made assignment, or ``None`` to select.
-        batch: ``[N]`` graph ids.
-        mask: ``[B, N]`` real nodes of padded input.
-        batch_pooled: graph ids of supernodes, for lifting.
-        batch_size: number of graphs, where known.
-        num_nodes: ``N``, where features do not tell.
-        extra: further keywords of the call, handed to the selector.
-        layout: the graphs of a padded call that runs on flat rows.
-        row_extras: what the selector gave along with flat rows.
-        view: the layout view of assignment and adjacency, once made.
-    """
-
-    x: Tensor | None = None
-    adj: Any = None
-    edge_weight: Tensor | None = None
-    so: SelectOutput | None = None
-    batch: Tensor | None = None
-    mask: Tensor | None = None
-    batch_pooled: Tensor | None = None
-    batch_size: int | None = None
-    num_nodes: int | None = None
-    extra: dict[str, Any] = field(default_factory=dict)
-    layout: GraphLayout | None = None
-    row_extras: dict[str, Any] = field(default_factory=dict)
-    view: LayoutView | None = None
+__all__ = ["SRCPooling"]
 
 
 class SRCPooling(nn.Module):
     """Select, reduce, connect, lift.
 
-    :meth:`pool` is the only implementation of pooling. A pooler overrides what differs: :meth:`prepare`
-    (inputs), :meth:`select`, :meth:`reduce`, :meth:`connect`, :meth:`loss` and :meth:`finish` (outputs).
+    A forward pass checks its arguments and runs the stages in this order (see :mod:`tgp.src.execution`).
+    A pooler is made by passing stages, and changed by overriding :meth:`select`, :meth:`reduce`,
+    :meth:`connect`, :meth:`lift` or :meth:`compute_loss`. What is overridden, replaced or hooked takes effect in
+    every mode. Stages and overridden methods receive the keywords that their signature accepts.
+
+    The public names of this class are those of tgp 1.0.2; names of our own start with an underscore, so that
+    subclasses may use any other attribute.
 
     Args:
-        selector: makes the assignment.
-        reducer: pools features.
-        lifter: brings pooled features back to nodes.
-        connector: connects supernodes.
-        cached: keep the assignment and the pooled connectivity as long as the input graph stays the same.
+        selector: Makes the assignment.
+        reducer: Pools features.
+        lifter: Brings pooled features back to nodes.
+        connector: Connects supernodes.
+        cached: Keep the assignment and the pooled connectivity as long as the input graph stays the same.
     """
+
+    _accepts_assignment: bool = False
+    """A given ``so`` replaces selection. False where the assignment must carry gradients."""
+
+    _needs_features: bool = False
+    """The pooler cannot run without ``x``."""
+
+    _connectivity_optional: bool = False
+    """The pooler can run without ``adj``."""
 
     def __init__(
         self,
@@ -86,7 +65,8 @@ class SRCPooling(nn.Module):
         self.lifter = lifter
         self.connector = connector
         self.cached = cached
-        self.clear_cache()
+        self._select_cache = ResultCache()
+        self._connect_cache = ResultCache()
 
     # -- the stages ----------------------------------------------------------------------------
 
@@ -94,39 +74,35 @@ class SRCPooling(nn.Module):
         """Run the selector, or return its cached result for the same graph."""
         selector = _present(self.selector, "selector")
         if not self.cached:
-            return selector(**kwargs)
+            return call_accepted(selector, **kwargs)
         inputs = [kwargs.get(name) for name in ("edge_index", "edge_weight", "batch", "num_nodes", "level")]
-        if self._so_cached is None or not self._select_key.matches(*inputs):
-            self._so_cached = selector(**kwargs)
-            self._select_key = InputKey(*inputs)
-            self._pooled_edge_index = self._pooled_edge_weight = None
-        return self._so_cached
+        found = self._select_cache.find(*inputs)
+        if found is None:
+            found = call_accepted(selector, **kwargs)
+            self._select_cache.keep(found, assignment_tensors(found), *inputs)
+        return _handed_out(found)
 
     def reduce(self, **kwargs: Any) -> tuple[Tensor, Tensor | None]:
         """Run the reducer."""
-        return _present(self.reducer, "reducer")(**kwargs)
+        return call_accepted(_present(self.reducer, "reducer"), **kwargs)
 
     def connect(self, **kwargs: Any) -> tuple[Any, Tensor | None]:
         """Run the connector, or return its cached result for the same graph and assignment."""
+        connector = _present(self.connector, "connector")
         if not self.cached:
-            return self.call_connector(**kwargs)
+            return call_accepted(connector, **kwargs)
         so = kwargs.get("so")
         inputs = [kwargs.get(name) for name in ("edge_index", "edge_weight", "batch_pooled")]
-        fresh = (
-            self._connect_key is not None and self._connect_so is so and self._connect_key.matches(*inputs)
-        )
-        if self._pooled_edge_index is None or not fresh:
-            self._pooled_edge_index, self._pooled_edge_weight = self.call_connector(**kwargs)
-            self._connect_key, self._connect_so = InputKey(*inputs), so
-        return self._pooled_edge_index, self._pooled_edge_weight
-
-    def call_connector(self, **kwargs: Any) -> tuple[Any, Tensor | None]:
-        """Run the connector, whatever is cached."""
-        return _present(self.connector, "connector")(**kwargs)
+        inputs += [] if so is None else assignment_tensors(so)
+        found = self._connect_cache.find(*inputs)
+        if found is None:
+            found = call_accepted(connector, **kwargs)
+            self._connect_cache.keep(found, found, *inputs)
+        return _handed_out(found)
 
     def lift(self, **kwargs: Any) -> Tensor:
         """Run the lifter."""
-        return _present(self.lifter, "lifter")(**kwargs)
+        return call_accepted(_present(self.lifter, "lifter"), **kwargs)
 
     # -- the forward ---------------------------------------------------------------------------
 
@@ -143,104 +119,61 @@ class SRCPooling(nn.Module):
         """Pool a graph or a batch of graphs, or lift pooled features.
 
         Args:
-            x: node features ``[N, F]``; pooled features when lifting.
-            adj: edge list, sparse matrix or ``SparseTensor``.
+            x: Node features ``[N, F]``; pooled features when lifting.
+            adj: Edge list ``[2, E]``, sparse matrix or ``SparseTensor``.
             edge_weight: ``[E]`` or ``[E, 1]``.
-            so: assignment to lift with; poolers that read the topology only also pool with it.
-            batch: ``[N]`` graph ids.
-            lifting: bring ``x`` back to the nodes of ``so`` instead.
-            **kwargs: ``batch_size``, ``batch_pooled``, ``num_nodes``, and whatever the selector reads.
+            so: Assignment to lift with. Poolers that read only the topology also pool with it.
+            batch: Graph ids ``[N]``.
+            lifting: Bring ``x`` back to the nodes of ``so`` instead of pooling.
+            **kwargs: ``batch_size``, ``batch_pooled``, ``num_nodes``, ``validate`` (False skips the check of node
+                and graph ids), and keywords of the selector.
 
         Returns:
             A :class:`PoolingOutput`, or the lifted features.
+
+        Raises:
+            InputError: For an argument of a wrong shape, length or type, or with ids out of range.
         """
-        return self.pool(lifting, x=x, adj=adj, edge_weight=edge_weight, so=so, batch=batch, **kwargs)
+        return self._pool(lifting, x=x, adj=adj, edge_weight=edge_weight, so=so, batch=batch, **kwargs)
 
-    def pool(self, lifting: bool = False, **kwargs: Any) -> PoolingOutput | Tensor:
-        """The forward of every pooler; their ``forward`` methods only name the arguments."""
-        call = _to_call(kwargs)
+    def _pool(self, lifting: bool = False, **arguments: Any) -> PoolingOutput | Tensor:
+        """Run a forward pass; the ``forward`` methods of poolers only name the arguments."""
         if lifting:
-            return self.lift(
-                x_pool=call.x,
-                so=call.so,
-                batch=call.batch,
-                batch_pooled=call.batch_pooled,
-                batch_size=call.batch_size,
-            )
-        call = self.prepare(call)
-        so = call.so if call.so is not None else self.run_select(call)
-        x_pool = batch_pool = None
-        if call.x is not None:
-            x_pool, batch_pool = self.run_reduce(call, so)
-        elif self.reducer is not None:
-            batch_pool = self.reducer.reduce_batch(so, call.batch)
-        adj, weight = self.run_connect(call, so, batch_pool)
-        output = PoolingOutput(x_pool, adj, weight, batch_pool, so, self.loss(call, so))
-        return self.finish(call, output)
+            return self._run_lift(**arguments)
+        return self._execution(read_inputs(self, arguments)).run()
 
-    def prepare(self, call: PoolCall) -> PoolCall:
-        """Bring the inputs into the form the stages take."""
-        if call.adj is None and call.so is None:
-            raise NotImplementedError(f"{type(self).__name__} needs a connectivity: adj is None")
-        call.so = None if not self.honours_so else call.so
-        call.edge_weight = check_and_filter_edge_weights(call.edge_weight)
-        if call.num_nodes is None and call.x is not None:
-            call.num_nodes = call.x.size(0)
-        return call
+    def _execution(self, inputs: PoolInputs) -> SparseExecution:
+        """Return the object that runs the stages on these inputs."""
+        return SparseExecution(self, inputs)
 
-    def run_select(self, call: PoolCall) -> SelectOutput:
-        """Hand the call to :meth:`select`."""
-        return self.select(
-            x=call.x,
-            edge_index=call.adj,
-            edge_weight=call.edge_weight,
-            batch=call.batch,
-            num_nodes=call.num_nodes,
-            batch_size=call.batch_size,
-            **call.extra,
+    def _run_lift(
+        self,
+        x: Tensor | None = None,
+        so: SelectOutput | None = None,
+        batch: Tensor | None = None,
+        batch_pooled: Tensor | None = None,
+        batch_size: int | None = None,
+        **unused: Any,
+    ) -> Tensor:
+        check_keywords(self, unused)
+        check_assignment(so)
+        return call_accepted(
+            self.lift, x_pool=x, so=so, batch=batch, batch_pooled=batch_pooled, batch_size=batch_size
         )
-
-    def run_reduce(self, call: PoolCall, so: SelectOutput) -> tuple[Tensor, Tensor | None]:
-        """Hand the call to :meth:`reduce`."""
-        return self.reduce(x=call.x, so=so, batch=call.batch)
-
-    def run_connect(
-        self, call: PoolCall, so: SelectOutput, batch_pool: Tensor | None
-    ) -> tuple[Any, Tensor | None]:
-        """Hand the call to :meth:`connect`."""
-        return self.connect(
-            edge_index=call.adj,
-            so=so,
-            edge_weight=call.edge_weight,
-            batch=call.batch,
-            batch_pooled=batch_pool,
-            batch_size=call.batch_size,
-        )
-
-    def loss(self, call: PoolCall, so: SelectOutput) -> dict[str, Tensor] | None:
-        """Auxiliary losses of this call; none by default."""
-        return None
-
-    def finish(self, call: PoolCall, output: PoolingOutput) -> PoolingOutput:
-        """Bring the outputs into the form the caller asked for."""
-        return output
 
     # -- facts ---------------------------------------------------------------------------------
 
-    honours_so: bool = False
-    """A given ``so`` replaces selection. Off where the assignment must carry gradients."""
-
     def preprocessing(self, x: Tensor, edge_index: Any, **kwargs: Any) -> tuple[Tensor, Any, None]:
-        """``(x, edge_index, None)``: sparse poolers take their inputs as they are."""
+        """Return ``(x, edge_index, None)``: sparse poolers take their inputs as they are."""
         return x, edge_index, None
 
     def compute_loss(self, *args: Any, **kwargs: Any) -> dict[str, Tensor] | None:
-        """Auxiliary losses from their ingredients; poolers that have any override this."""
+        """Return auxiliary losses; a pooler that has any overrides this method."""
         return None
 
     @staticmethod
     def data_transforms() -> Any:
-        """A transform the pooler wants on its data, or ``None``."""
+        """Return a transform that the pooler needs on its data, or ``None``."""
         return None
 
     @property
@@ -265,50 +198,40 @@ class SRCPooling(nn.Module):
 
     @property
     def is_precoarsenable(self) -> bool:
-        """Its hierarchy depends on the graph alone, so it can be computed before training."""
-        return isinstance(self, Precoarsenable) and not self.is_trainable
+        """The pooled graph depends on the topology alone, so it can be computed before training."""
+        return not self.is_trainable and (
+            isinstance(self, Precoarsenable) or hasattr(self, "multi_level_precoarsening")
+        )
 
     @classmethod
     def get_signature(cls) -> Signature:
-        """Arguments of the constructor."""
+        """Return the arguments of the constructor."""
         return foo_signature(cls)
 
     @classmethod
     def get_forward_signature(cls) -> Signature:
-        """Arguments of ``forward``."""
+        """Return the arguments of ``forward``."""
         return foo_signature(cls.forward)
 
     def extra_repr_args(self) -> dict[str, Any]:
-        """Further lines of the repr."""
+        """Return further lines of the repr."""
         return {}
 
     def reset_parameters(self) -> None:
-        """Draw the learnable parameters of all stages anew."""
+        """Reset all learnable parameters of the stages."""
         for stage in (self.selector, self.reducer, self.lifter, self.connector):
             if stage is not None:
                 stage.reset_parameters()
 
     def clear_cache(self) -> None:
         """Forget cached assignments and connectivity."""
-        self._so_cached: SelectOutput | None = None
-        self._pooled_edge_index: Any = None
-        self._pooled_edge_weight: Tensor | None = None
-        self._select_key = InputKey()
-        self._connect_key: InputKey | None = None
-        self._connect_so: SelectOutput | None = None
+        self._select_cache.clear()
+        self._connect_cache.clear()
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> SRCPooling:
-        out = super()._apply(fn, recurse)
-        if self._so_cached is not None:
-            self._so_cached._map(fn)
-            self._select_key = self._select_key.apply(fn)
-        if self._connect_key is not None:
-            self._connect_key = self._connect_key.apply(fn)
-        for name in ("_pooled_edge_index", "_pooled_edge_weight"):
-            value = getattr(self, name)
-            if isinstance(value, Tensor):
-                setattr(self, name, fn(value))
-        return out
+        # Results that are kept belong to the old device and dtype.
+        self.clear_cache()
+        return super()._apply(fn, recurse)
 
     def __repr__(self) -> str:
         stages = {
@@ -322,16 +245,21 @@ class SRCPooling(nn.Module):
         return f"{type(self).__name__}(\n{lines})"
 
 
-_OWN = ("extra", "layout", "row_extras", "view")
-_FIELDS = tuple(name for name in PoolCall.__dataclass_fields__ if name not in _OWN)
-
-
-def _to_call(kwargs: dict[str, Any]) -> PoolCall:
-    known = {name: kwargs.pop(name) for name in _FIELDS if name in kwargs}
-    return PoolCall(**known, extra=kwargs)
-
-
 def _present(stage: Any, name: str) -> Any:
     if stage is None:
         raise NotImplementedError(f"this pooler has no {name}")
     return stage
+
+
+def _handed_out(kept: Any) -> Any:
+    """Return a kept result in a form that its user may change without changing the cache."""
+    inference = torch.is_inference_mode_enabled()  # where changes in place are not counted
+    if isinstance(kept, tuple):
+        return tuple(map(_clone, kept)) if inference else kept
+    out = kept.clone() if inference else copy.copy(kept)
+    out._link = kept._link
+    return out
+
+
+def _clone(value: Any) -> Any:
+    return value.clone() if isinstance(value, Tensor) else value

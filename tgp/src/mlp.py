@@ -19,7 +19,7 @@ class MLPPooling(DenseSRCPooling):
 
     :math:`\mathbf{S} = \mathrm{softmax}(\mathrm{MLP}(\mathbf{X}))`,
     :math:`\mathbf{X}' = \mathbf{S}^\top\mathbf{X}`, :math:`\mathbf{A}' = \mathbf{S}^\top\mathbf{A}\mathbf{S}`. A
-    subclass declares ``loss_terms`` and names its coefficients.
+    subclass declares ``_loss_terms`` and names its coefficients.
 
     Args:
         in_channels: feature size, or the widths of the layers, the first being the feature size.
@@ -37,8 +37,8 @@ class MLPPooling(DenseSRCPooling):
         cache_preprocessing: keep the padded adjacency of a single graph while it stays the same.
     """
 
-    select_class = MLPSelect
-    runs_on_rows = True
+    _select_class = MLPSelect
+    _needs_features = True
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class MLPPooling(DenseSRCPooling):
         cache_preprocessing: bool = False,
     ) -> None:
         super().__init__(
-            selector=self.select_class(in_channels, k, batched, act, dropout, s_inv_op),
+            selector=self._select_class(in_channels, k, batched, act, dropout, s_inv_op),
             reducer=BaseReduce(),
             lifter=BaseLift(matrix_op=lift),
             connector=DenseConnect(

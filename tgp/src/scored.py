@@ -13,19 +13,47 @@ from tgp.lift.base_lift import BaseLift
 from tgp.reduce.base_reduce import BaseReduce
 from tgp.select.base_select import SelectOutput
 from tgp.select.topk_select import TopkSelect
-from tgp.src.base import PoolCall, SRCPooling
+from tgp.src.base import SRCPooling
+from tgp.src.execution import SparseExecution
+from tgp.src.inputs import PoolInputs
+from tgp.utils.signature import call_accepted
 from tgp.utils.typing import ConnectionType, LiftType, ReduceType, SinvType
 
-__all__ = ["ScoredPooling", "build_gnn"]
+__all__ = ["ScoredExecution", "ScoredPooling", "build_gnn"]
+
+
+class ScoredExecution(SparseExecution):
+    """Run the stages of a pooler that scores nodes."""
+
+    pooler: ScoredPooling
+
+    def select(self) -> SelectOutput:
+        """Return the best nodes by the scores of the pooler."""
+        inputs = self.inputs
+        return call_accepted(
+            self.pooler.select,
+            x=self.pooler._scored(inputs),
+            edge_index=inputs.adj,
+            edge_weight=inputs.edge_weight,
+            batch=inputs.batch,
+            num_nodes=inputs.num_nodes,
+            batch_size=inputs.batch_size,
+        )
+
+    def reduce(self, so: SelectOutput) -> tuple[Tensor | None, Tensor | None]:
+        """Return the gated features of the kept nodes, times the multiplier."""
+        x_pool, batch_pool = super().reduce(so)
+        factor = self.pooler.multiplier
+        return x_pool if factor == 1 or x_pool is None else factor * x_pool, batch_pool
 
 
 class ScoredPooling(SRCPooling):
-    """Base of poolers that score nodes and keep the best, gated by their scores.
+    """Base class of poolers that score nodes and keep the best, gated by their scores.
 
-    A subclass says in :meth:`scored` what the selector sees.
+    A subclass returns from ``_scored`` what the selector scores.
 
     Args:
-        in_channels: size of the selector's projection; ``None`` if :meth:`scored` gives the scores.
+        in_channels: size of the selector's projection; ``None`` if ``_scored`` returns the scores.
         ratio: share of nodes to keep (a float up to 1, so ``1.0`` keeps all), or a number per graph.
         min_score: keep nodes above this softmax score instead.
         multiplier: factor on the pooled features.
@@ -34,6 +62,8 @@ class ScoredPooling(SRCPooling):
         connect_red_op, remove_self_loops, degree_norm, edge_weight_norm: see
             :class:`~tgp.connect.SparseConnect`.
     """
+
+    _needs_features = True
 
     def __init__(
         self,
@@ -58,26 +88,20 @@ class ScoredPooling(SRCPooling):
         )
         self.multiplier = multiplier
 
-    def scored(self, call: PoolCall) -> Tensor:
-        """What the selector scores."""
-        raise NotImplementedError(f"{type(self).__name__} must implement scored")
+    def _scored(self, inputs: PoolInputs) -> Tensor:
+        """Return the tensor that the selector scores: features or ready scores."""
+        raise NotImplementedError(f"{type(self).__name__} must implement _scored")
 
-    def run_select(self, call: PoolCall) -> SelectOutput:
-        """Score and select."""
-        return self.select(x=self.scored(call), batch=call.batch, batch_size=call.batch_size)
-
-    def run_reduce(self, call: PoolCall, so: SelectOutput) -> tuple[Tensor, Tensor | None]:
-        """Gated features of the kept nodes, times the multiplier."""
-        x_pool, batch_pool = super().run_reduce(call, so)
-        return x_pool if self.multiplier == 1 else self.multiplier * x_pool, batch_pool
+    def _execution(self, inputs: PoolInputs) -> ScoredExecution:
+        return ScoredExecution(self, inputs)
 
     def extra_repr_args(self) -> dict[str, Any]:
-        """The multiplier."""
+        """Return the multiplier."""
         return {"multiplier": self.multiplier}
 
 
 def build_gnn(gnn: type, in_channels: int, out_channels: int, kwargs: dict[str, Any]) -> Any:
-    """``gnn(in_channels, out_channels, ...)`` with those of ``kwargs`` that its constructor names.
+    """Return ``gnn(in_channels, out_channels, ...)`` with those of ``kwargs`` that its constructor names.
 
     ``cached`` is the pooler's own word for keeping assignments, so it never reaches a convolution.
     """

@@ -1,0 +1,294 @@
+"""Run the stages of a pooler on one input: sparse, flat or padded.
+
+Every pooler runs the same steps (:meth:`SparseExecution.run`). The three executions differ in the form of
+the data:
+
+- :class:`SparseExecution`: inputs as they come, a sparse assignment.
+- :class:`FlatExecution`: inputs as they come, a dense assignment ``[N, K]``.
+- :class:`PaddedExecution`: inputs padded to ``[B, N, ...]``, a dense assignment ``[B, N, K]``.
+
+Each step calls the public method of the pooler (``select``, ``reduce``, ``connect``, ``compute_loss``), which
+calls the stage. Overridden methods, replaced stages and hooks therefore take effect. The one exception is
+:class:`~tgp.src.row_execution.RowExecution`, a fast path that gives the result of :class:`PaddedExecution` and is used only where no
+code of the user would be skipped. A pooler whose steps differ brings a subclass of one of these classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from tgp.select.base_select import SelectOutput
+from tgp.src.inputs import PoolInputs
+from tgp.src.output import PoolingOutput
+from tgp.utils.layout import DenseView, LayoutView, SegmentView
+from tgp.utils.ops.connectivity import connectivity_to_edge_index, is_dense_adj
+from tgp.utils.signature import call_accepted
+from tgp.utils.user_code import is_overridden
+
+if TYPE_CHECKING:
+    from tgp.src.base import SRCPooling
+    from tgp.src.dense import DenseSRCPooling
+
+__all__ = ["FlatExecution", "PaddedExecution", "SparseExecution"]
+
+Pooled = tuple[Any, Tensor | None]
+"""Pooled connectivity and its weights, or pooled features and their graph ids."""
+
+
+class SparseExecution:
+    """Run the stages on inputs as they come.
+
+    Args:
+        pooler: The pooler that is called.
+        inputs: The checked arguments of the call.
+    """
+
+    def __init__(self, pooler: SRCPooling, inputs: PoolInputs) -> None:
+        self.pooler = pooler
+        self.inputs = inputs
+
+    def run(self) -> PoolingOutput:
+        """Return the pooled graph."""
+        so = self.inputs.so if self.pooler._accepts_assignment else None
+        if so is None:
+            so = self.select()
+        x_pool, batch_pool = self.reduce(so)
+        adj, weight = self.connect(so, batch_pool)
+        output = PoolingOutput(x_pool, adj, weight, batch_pool, so, self.loss(so))
+        return self.finish(output)
+
+    def select(self) -> SelectOutput:
+        """Return the assignment."""
+        inputs = self.inputs
+        return call_accepted(
+            self.pooler.select,
+            x=inputs.x,
+            edge_index=inputs.adj,
+            edge_weight=inputs.edge_weight,
+            batch=inputs.batch,
+            num_nodes=inputs.num_nodes,
+            batch_size=inputs.batch_size,
+            **inputs.extra,
+        )
+
+    def reduce(self, so: SelectOutput) -> tuple[Tensor | None, Tensor | None]:
+        """Return the pooled features and the graph ids of the supernodes."""
+        inputs = self.inputs
+        if inputs.x is not None:
+            return call_accepted(self.pooler.reduce, x=inputs.x, so=so, batch=inputs.batch)
+        reducer = self.pooler.reducer
+        return None, None if reducer is None else reducer.reduce_batch(so, inputs.batch)
+
+    def connect(self, so: SelectOutput, batch_pool: Tensor | None) -> Pooled:
+        """Return the pooled connectivity and its weights."""
+        inputs = self.inputs
+        return call_accepted(
+            self.pooler.connect,
+            edge_index=inputs.adj,
+            so=so,
+            edge_weight=inputs.edge_weight,
+            batch=inputs.batch,
+            batch_pooled=batch_pool,
+            batch_size=inputs.batch_size,
+        )
+
+    def loss(self, so: SelectOutput) -> dict[str, Tensor] | None:
+        """Return the auxiliary losses of a pooler whose ``compute_loss`` is overridden."""
+        if not is_overridden(self.pooler, "compute_loss"):
+            return None
+        inputs = self.inputs
+        return call_accepted(
+            self.pooler.compute_loss,
+            x=inputs.x,
+            adj=inputs.adj,
+            edge_weight=inputs.edge_weight,
+            so=so,
+            batch=inputs.batch,
+        )
+
+    def finish(self, output: PoolingOutput) -> PoolingOutput:
+        """Return the output in the form that the caller asked for."""
+        output.so._link = None
+        return output
+
+
+class FlatExecution(SparseExecution):
+    """Run the stages of a dense pooler on flat inputs: the assignment is ``[N, K]``.
+
+    Connector and losses need the same products ``A S`` and ``S^T A S``. They share one
+    :class:`~tgp.utils.layout.LayoutView`, which computes each product once: the assignment refers to this
+    object while the stages run, and :class:`~tgp.connect.DenseConnect` asks it for the product.
+    """
+
+    pooler: DenseSRCPooling
+
+    def __init__(self, pooler: DenseSRCPooling, inputs: PoolInputs) -> None:
+        super().__init__(pooler, inputs)
+        self._view: LayoutView | None = None
+
+    def reduce(self, so: SelectOutput) -> tuple[Tensor | None, Tensor | None]:
+        """Return ``[B, K, F]``, or rows for a sparse output."""
+        inputs = self.inputs
+        if inputs.x is None:
+            return super().reduce(so)
+        if so.batch_size is None:
+            so.batch_size = inputs.batch_size
+        batched = {"return_batched": True} if not self.pooler.sparse_output else {}
+        return call_accepted(self.pooler.reduce, x=inputs.x, so=so, batch=inputs.batch, **batched)
+
+    def connect(self, so: SelectOutput, batch_pool: Tensor | None) -> Pooled:
+        """Return the pooled connectivity; the connector may ask for :meth:`shared_product`."""
+        so._memo = self
+        return super().connect(so, batch_pool)
+
+    def view(self, so: SelectOutput) -> LayoutView:
+        """Return the assignment and the adjacency (sources in rows) for formulas."""
+        if self._view is None:
+            inputs = self.inputs
+            if is_dense_adj(inputs.adj):
+                adj = inputs.adj.mT if self.pooler.adj_transpose else inputs.adj
+                self._view = DenseView(so.s, adj, inputs.mask, clean=True)
+            else:
+                index, weight = connectivity_to_edge_index(inputs.adj, inputs.edge_weight)
+                self._view = SegmentView(so.s, index, weight, inputs.batch, inputs.batch_size)
+        return self._view
+
+    def shared_product(self, so: SelectOutput, adj: Any, edge_weight: Tensor | None) -> Tensor | None:
+        """Return the raw ``S^T A S`` of this call, or ``None`` if the arguments are not those of this call."""
+        if adj is not self.inputs.adj or edge_weight is not self.inputs.edge_weight:
+            return None
+        view = self.view(so)
+        s = so.s
+        if view.s is not s and not (view.s.dim() == 3 and s.dim() == 2 and view.s.data_ptr() == s.data_ptr()):
+            return None
+        transposed = self.pooler.adj_transpose and isinstance(view, DenseView)
+        return view.coarse().mT if transposed else view.coarse()
+
+    def loss(self, so: SelectOutput) -> dict[str, Tensor] | None:
+        """Return the auxiliary losses.
+
+        An overridden ``compute_loss`` or ``compute_sparse_loss`` is called with the arguments of tgp 1.0.2. The
+        losses of the library are formulas over the view.
+        """
+        pooler = self.pooler
+        if is_overridden(pooler, "compute_sparse_loss"):
+            return pooler.compute_sparse_loss(*self._sparse_loss_arguments(so))
+        if is_overridden(pooler, "compute_loss"):
+            return pooler.compute_loss(*self._padded_loss_arguments(so))
+        return pooler._losses(self.view(so), self.selected(so))
+
+    def selected(self, so: SelectOutput) -> Mapping[str, Any]:
+        """Return what the selector computed beside the assignment, in the layout of the view."""
+        return {name: getattr(so, name, None) for name in so._extra_args}
+
+    def _sparse_loss_arguments(self, so: SelectOutput) -> list[Any]:
+        inputs = self.inputs
+        values = {
+            "edge_index": inputs.adj,
+            "edge_weight": inputs.edge_weight,
+            "S": so.s,
+            "batch": inputs.batch,
+        }
+        if is_dense_adj(inputs.adj):
+            values.update(_flat_graph(self.view(so)))
+        values.update(adj=values["edge_index"], so=so)
+        return [values[name] for name in self.pooler._sparse_loss_arguments]
+
+    def _padded_loss_arguments(self, so: SelectOutput) -> list[Any]:
+        view = self.view(so)
+        s, mask = view.padded()
+        if isinstance(view, DenseView):
+            adj = view.adj
+        else:
+            inputs = self.inputs
+            adj = self.pooler._padded_adjacency(inputs.adj, inputs.edge_weight, view.layout, so.s)
+            adj = adj.mT if self.pooler.adj_transpose else adj
+        values = {
+            "adj": adj,
+            "S": s,
+            "adj_pooled": view.coarse(),
+            "mask": mask,
+            "num_nodes": view.counts.sum(),
+            "num_supernodes": view.k,
+            "so": so,
+        }
+        return [values[name] for name in self.pooler._loss_arguments]
+
+    def finish(self, output: PoolingOutput) -> PoolingOutput:
+        """Return the output with a dense adjacency in the orientation of the pooler."""
+        pooler = self.pooler
+        if not pooler.sparse_output and pooler.adj_transpose and not is_dense_adj(self.inputs.adj):
+            output.edge_index = output.edge_index.mT
+        return self._release(output)
+
+    def _release(self, output: PoolingOutput) -> PoolingOutput:
+        output.so._memo = None
+        return super().finish(output)
+
+
+class PaddedExecution(FlatExecution):
+    """Run the stages of a dense pooler on padded inputs: the assignment is ``[B, N, K]``."""
+
+    def __init__(self, pooler: DenseSRCPooling, inputs: PoolInputs) -> None:
+        super().__init__(pooler, self._pad(pooler, inputs))
+
+    @staticmethod
+    def _pad(pooler: DenseSRCPooling, inputs: PoolInputs) -> PoolInputs:
+        x, adj, mask = call_accepted(
+            pooler._ensure_batched_inputs,
+            x=inputs.x,
+            edge_index=inputs.adj,
+            edge_weight=inputs.edge_weight,
+            batch=inputs.batch,
+            mask=inputs.mask,
+            batch_size=inputs.batch_size,
+            max_num_nodes=inputs.max_num_nodes,
+        )
+        return inputs._replace(x=x, adj=adj, mask=mask, edge_weight=None, batch=None)
+
+    def select(self) -> SelectOutput:
+        """Return the padded assignment."""
+        inputs = self.inputs
+        return call_accepted(
+            self.pooler.select,
+            x=inputs.x,
+            edge_index=inputs.adj,
+            mask=inputs.mask,
+            num_nodes=inputs.num_nodes,
+            batch_size=inputs.batch_size,
+            **inputs.extra,
+        )
+
+    def loss(self, so: SelectOutput) -> dict[str, Tensor] | None:
+        """Return the auxiliary losses; see :meth:`FlatExecution.loss`."""
+        pooler = self.pooler
+        if is_overridden(pooler, "compute_loss"):
+            return pooler.compute_loss(*self._padded_loss_arguments(so))
+        if is_overridden(pooler, "compute_sparse_loss") and "so" not in pooler._sparse_loss_arguments:
+            return pooler.compute_sparse_loss(*self._sparse_loss_arguments(so))
+        return pooler._losses(self.view(so), self.selected(so))
+
+    def finish(self, output: PoolingOutput) -> PoolingOutput:
+        """Return the output without graph ids, or as one edge list for a sparse output."""
+        pooler = self.pooler
+        output.batch = None
+        if pooler.sparse_output:
+            adj = output.edge_index.mT if pooler.adj_transpose else output.edge_index
+            output.x, output.edge_index, output.edge_weight, output.batch = pooler._finalize_sparse_output(
+                output.x, adj, None, None, output.so
+            )
+        return self._release(output)
+
+
+def _flat_graph(view: LayoutView) -> dict[str, Any]:
+    """Return the real nodes of padded graphs as one flat graph, by the names of tgp 1.0.2."""
+    _, mask = view.padded()
+    rows, graph = view.rows()
+    edges, real = view.entries(), mask.reshape(-1)
+    place = real.long().cumsum(0) - 1
+    index = torch.stack([place[edges.source], place[edges.target]])
+    return {"edge_index": index, "edge_weight": edges.weight, "S": rows[real], "batch": graph[real]}

@@ -1,0 +1,312 @@
+"""Read and check the arguments of one forward pass."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from tgp.errors import InputError, UnknownNameError
+from tgp.imports import is_sparsetensor
+from tgp.select.base_select import SelectOutput
+from tgp.utils.host import on_host
+from tgp.utils.ops.connectivity import check_and_filter_edge_weights, is_dense_adj
+from tgp.utils.signature import foo_signature
+from tgp.utils.user_code import is_library_code
+
+if TYPE_CHECKING:
+    from tgp.src.base import SRCPooling
+
+__all__ = ["PoolInputs", "check_assignment", "check_keywords", "read_inputs"]
+
+_IDS = (torch.int64, torch.int32)
+_EMPTY_GRAPHS = 2**20
+"""Empty graphs that a batch vector may stand for without ``batch_size``; a larger id is taken for a mistake."""
+
+
+class UnknownArgumentError(UnknownNameError, TypeError):
+    """A keyword that no stage reads; also a ``TypeError``, as for any unexpected keyword."""
+
+
+class MissingArgumentError(InputError, TypeError, NotImplementedError):
+    """An argument that the pooler needs is ``None``."""
+
+
+class PoolInputs(NamedTuple):
+    """Arguments of one forward pass.
+
+    Args:
+        x: Node features ``[N, F]``, or padded ``[B, N, F]``.
+        adj: Connectivity.
+        edge_weight: Its weights ``[E]``.
+        so: An assignment that replaces selection, or ``None``.
+        batch: Graph ids ``[N]``.
+        mask: Real nodes ``[B, N]`` of padded input.
+        batch_size: Number of graphs, if known.
+        num_nodes: ``N``, if known.
+        max_num_nodes: Size of the padding, if given.
+        extra: Further keywords, for the selector.
+    """
+
+    x: Tensor | None = None
+    adj: Any = None
+    edge_weight: Tensor | None = None
+    so: SelectOutput | None = None
+    batch: Tensor | None = None
+    mask: Tensor | None = None
+    batch_size: int | None = None
+    num_nodes: int | None = None
+    max_num_nodes: int | None = None
+    extra: dict[str, Any] = {}
+
+
+_COMMON = frozenset(
+    {*PoolInputs._fields, "batch_pooled", "attn", "lifting", "validate", "level", "use_cache"}
+) - {"extra"}
+"""Keywords of any pooler, so that one call serves all of them; a pooler ignores those that it does not need."""
+
+
+def read_inputs(pooler: SRCPooling, arguments: dict[str, Any]) -> PoolInputs:
+    """Check the arguments of a forward pass once, for all stages.
+
+    Values (node ids, graph ids) are checked where they can be read for free: not on accelerators and not
+    while a graph is traced. ``validate=False`` among the arguments skips the check of values.
+
+    Args:
+        pooler: The pooler that is called.
+        arguments: Keywords of the call.
+
+    Returns:
+        The arguments with flat weights of a floating-point type and ids of type int64.
+
+    Raises:
+        InputError: For a wrong shape, length, type or id.
+        UnknownArgumentError: For a keyword that nobody reads.
+    """
+    validate = arguments.pop("validate", True)
+    arguments.pop("batch_pooled", None)
+    known = {name: arguments.pop(name) for name in _FIELDS if name in arguments}
+    inputs = PoolInputs(**known, extra=arguments)
+    check_keywords(pooler, arguments)
+    check_assignment(inputs.so)
+    if inputs.adj is None and not pooler._connectivity_optional:
+        raise MissingArgumentError(
+            f"{type(pooler).__name__} needs a connectivity: edge_index cannot be None, got adj=None. {_CALL}",
+            field="adj",
+        )
+    if inputs.x is None and pooler._needs_features:
+        raise MissingArgumentError(
+            f"{type(pooler).__name__} needs node features: x is None. {_CALL}", field="x"
+        )
+    return _checked(inputs, validate)
+
+
+_FIELDS = tuple(name for name in PoolInputs._fields if name != "extra")
+_CALL = "Call it as pooler(x=x, adj=edge_index, edge_weight=edge_weight, batch=batch)."
+
+
+def check_assignment(so: Any) -> None:
+    """Check that ``so`` is an assignment: PyG's layers take ``batch`` at its position.
+
+    Raises:
+        InputError: If ``so`` is something else.
+    """
+    if so is None or isinstance(so, SelectOutput) or hasattr(so, "num_supernodes"):
+        return
+    shape = f" of shape {list(so.shape)}" if isinstance(so, Tensor) else ""
+    raise InputError(
+        f"so must be a SelectOutput, got {type(so).__name__}{shape}. "
+        f"The fourth argument of a pooler is not batch. {_CALL}",
+        field="so",
+    )
+
+
+def check_keywords(pooler: SRCPooling, arguments: dict[str, Any]) -> None:
+    """Check that somebody reads every further keyword of a call.
+
+    Raises:
+        UnknownArgumentError: With the nearest valid name.
+    """
+    unknown = [name for name in arguments if name not in _COMMON]
+    if not unknown:
+        return
+    valid = set(_COMMON)
+    for target in (pooler.forward, pooler.select, pooler.selector):
+        if target is None:
+            continue
+        function = target.forward if isinstance(target, torch.nn.Module) else target
+        signature = foo_signature(function)
+        if signature.has_kwargs and not is_library_code(function):
+            return  # code of the user, which may read any keyword
+        valid.update(signature.args)
+    for name in unknown:
+        if name not in valid:
+            raise UnknownArgumentError(f"argument of {type(pooler).__name__}", name, valid)
+
+
+def _checked(inputs: PoolInputs, validate: bool) -> PoolInputs:
+    x, adj, batch = inputs.x, inputs.adj, inputs.batch
+    _check_types(inputs)
+    dense = is_dense_adj(adj)
+    if dense:
+        _check_dense(inputs)
+    size = inputs.num_nodes
+    if x is not None and not (dense and x.dim() == 3):
+        if size is not None and size != x.size(0):
+            raise InputError(
+                f"num_nodes must be the number of rows of x: expected {x.size(0)}, got {size}.",
+                field="num_nodes",
+            )
+        size = x.size(0)
+    elif size is None and batch is not None and not dense:
+        size = batch.numel()
+    changes: dict[str, Any] = {"num_nodes": size if not dense else inputs.num_nodes}
+    if not dense and adj is not None:
+        changes.update(_check_edges(inputs, size, validate))
+    if batch is not None:
+        changes["batch"] = _check_batch(inputs, size, validate)
+    return inputs._replace(**changes)
+
+
+def _check_types(inputs: PoolInputs) -> None:
+    for name in ("x", "edge_weight", "batch", "mask"):
+        value = getattr(inputs, name)
+        if value is not None and not isinstance(value, Tensor):
+            raise _wrong_type(name, "a Tensor", value)
+    for name in ("batch_size", "num_nodes", "max_num_nodes"):
+        value = getattr(inputs, name)
+        if value is not None and (not isinstance(value, (int, torch.SymInt)) or isinstance(value, bool)):
+            raise _wrong_type(name, "an int", value)
+        if value is not None and isinstance(value, int) and value < 0:
+            raise InputError(f"{name} must not be negative: got {value}.", field=name)
+    x = inputs.x
+    if x is not None and (x.dim() not in (1, 2, 3) or x.dtype is torch.bool or x.is_complex()):
+        raise InputError(
+            f"x must have shape [N, F] or [B, N, F] and real numbers: got {list(x.shape)} of {x.dtype}.",
+            field="x",
+        )
+
+
+class _TypeInputError(InputError, TypeError, NotImplementedError):
+    """An argument of the wrong type."""
+
+
+def _wrong_type(name: str, expected: str, value: Any) -> InputError:
+    return _TypeInputError(f"{name} must be {expected}, got {type(value).__name__}. {_CALL}", field=name)
+
+
+def _check_dense(inputs: PoolInputs) -> None:
+    """Check a dense adjacency, the features and the mask against each other."""
+    adj, x, mask = inputs.adj, inputs.x, inputs.mask
+    if adj.dim() == 3 and adj.size(1) != adj.size(2):
+        raise InputError(f"adj must have shape [B, N, N]: got {list(adj.shape)}.", field="adj")
+    if adj.is_complex():
+        raise InputError(f"adj must hold real numbers: got {adj.dtype}.", field="adj")
+    graphs, size = (1 if adj.dim() == 2 else adj.size(0)), adj.size(-1)
+    if x is not None:
+        rows = (1, *x.shape[:1]) if x.dim() < 3 else x.shape[:2]
+        if tuple(rows) != (graphs, size):
+            raise InputError(
+                f"x must have a row for every node of adj: expected [{graphs}, {size}, F], got {list(x.shape)}.",
+                field="x",
+            )
+    if mask is not None and tuple(mask.shape) not in ((graphs, size), (size,) if graphs == 1 else ()):
+        raise InputError(f"mask must have shape [{graphs}, {size}]: got {list(mask.shape)}.", field="mask")
+
+
+def _check_edges(inputs: PoolInputs, size: int | None, validate: bool) -> dict[str, Any]:
+    """Check a sparse connectivity and its weights; return what had to be converted."""
+    adj, weight, x = inputs.adj, inputs.edge_weight, inputs.x
+    if x is not None and x.dim() == 3:
+        raise InputError(
+            f"x must have shape [N, F] with sparse connectivity: got {list(x.shape)}.", field="x"
+        )
+    ids, length, changes = _node_ids(adj, size)
+    if isinstance(adj, Tensor) and adj.layout is torch.strided:
+        if adj.dtype is not torch.int64:
+            changes["adj"] = ids = adj.long()
+        weight = check_and_filter_edge_weights(weight)
+        if weight is not None:
+            if weight.numel() != length:
+                raise InputError(
+                    f"edge_weight must have one value per edge: expected {length}, got {weight.numel()}.",
+                    field="edge_weight",
+                )
+            changes["edge_weight"] = _real_weight(weight, x)
+    if validate and size is not None and on_host(ids):
+        _check_range("edge_index", ids, size, "Node ids start at 0 and end at the number of rows of x - 1.")
+    return changes
+
+
+def _node_ids(adj: Any, size: int | None) -> tuple[Tensor, int, dict[str, Any]]:
+    """Return the ids that a connectivity holds and its number of edges."""
+    if is_sparsetensor(adj):
+        row, col, _ = adj.coo()
+        _check_matrix_shape(adj.sizes(), size)
+        return torch.stack([row, col]), row.numel(), {}
+    if not isinstance(adj, Tensor):
+        raise _TypeInputError(
+            f"adj must be a Tensor or a SparseTensor, got {type(adj).__name__}. {_CALL}", field="adj"
+        )
+    if adj.layout is torch.strided:
+        if adj.dim() != 2 or adj.size(0) != 2:
+            raise InputError(
+                f"adj must be an edge list [2, E], a sparse matrix, or a dense adjacency for a dense pooler: "
+                f"got {list(adj.shape)} of {adj.dtype}.",
+                field="adj",
+            )
+        if adj.dtype not in _IDS:
+            raise InputError(f"edge_index must hold int64 ids: got {adj.dtype}.", field="edge_index")
+        return adj, adj.size(1), {}
+    _check_matrix_shape(adj.shape, size)
+    if adj.layout is torch.sparse_coo:
+        return adj._indices(), adj._nnz(), {}
+    ids = adj.col_indices() if adj.layout is torch.sparse_csr else adj.row_indices()
+    return ids, ids.numel(), {}
+
+
+def _check_matrix_shape(shape: Any, size: int | None) -> None:
+    if len(shape) != 2 or (size is not None and max(shape) > size):
+        raise InputError(
+            f"adj must be a matrix over the nodes: expected shape [{size}, {size}], got {list(shape)}.",
+            field="adj",
+        )
+
+
+def _real_weight(weight: Tensor, x: Tensor | None) -> Tensor:
+    """Return weights as real numbers; whole numbers and truth values take the type of the features."""
+    if weight.is_complex():
+        raise InputError(f"edge_weight must hold real numbers: got {weight.dtype}.", field="edge_weight")
+    if weight.is_floating_point():
+        return weight
+    return weight.to(x.dtype if x is not None and x.is_floating_point() else torch.get_default_dtype())
+
+
+def _check_batch(inputs: PoolInputs, size: int | None, validate: bool) -> Tensor:
+    """Return the graph ids as int64."""
+    batch, count = inputs.batch, inputs.batch_size
+    if batch.dim() != 1 or batch.is_floating_point() or batch.is_complex() or batch.dtype is torch.bool:
+        raise InputError(
+            f"batch must hold one graph id per node, [N] of int64: got {list(batch.shape)} of {batch.dtype}.",
+            field="batch",
+        )
+    if size is not None and batch.numel() != size:
+        raise InputError(
+            f"batch must have one graph id per node: expected {size}, got {batch.numel()}.", field="batch"
+        )
+    batch = batch.long()
+    if validate and on_host(batch):
+        limit = count if count is not None else batch.numel() + _EMPTY_GRAPHS
+        _check_range("batch", batch, limit, "Graph ids start at 0; pass batch_size if many graphs are empty.")
+    return batch
+
+
+def _check_range(name: str, ids: Tensor, size: int, hint: str) -> None:
+    if ids.numel() == 0:
+        return
+    low, high = (int(value) for value in torch.aminmax(ids))
+    if low < 0 or high >= size:
+        raise InputError(
+            f"{name} must hold ids in [0, {size}): got {low if low < 0 else high}. {hint}", field=name
+        )

@@ -1,0 +1,111 @@
+"""Run a padded call on flat rows: the fast path of padded execution for graphs with few edges."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+
+from tgp.connect.dense_conn import DenseConnect
+from tgp.reduce.base_reduce import BaseReduce
+from tgp.select.base_select import SelectOutput
+from tgp.select.mlp_select import MLPSelect
+from tgp.src.execution import PaddedExecution, Pooled
+from tgp.src.inputs import PoolInputs
+from tgp.utils.layout import SegmentView
+from tgp.utils.ops.batching import GraphLayout, is_multi_graph_batch
+from tgp.utils.ops.connectivity import connectivity_to_edge_index, is_dense_adj
+from tgp.utils.user_code import has_user_code, is_overridden
+
+if TYPE_CHECKING:
+    from tgp.src.dense import DenseSRCPooling
+
+__all__ = ["RowExecution"]
+
+EDGE_COST = 3
+"""A product over one edge costs about as much as one over this many entries of a dense matrix (measured)."""
+
+_SKIPPED = (
+    "select",
+    "reduce",
+    "connect",
+    "preprocessing",
+    "compute_loss",
+    "compute_sparse_loss",
+    "_ensure_batched_inputs",
+)
+"""Methods that this path does not call."""
+
+
+class RowExecution(PaddedExecution):
+    """Compute the result of :class:`~tgp.src.execution.PaddedExecution` on flat rows.
+
+    Only the assignment is padded. The network sees real nodes alone, and no adjacency is ever dense, unless
+    ``cache_preprocessing`` promises one. :meth:`start` decides whether this path may be used.
+
+    Args:
+        pooler: The pooler that is called.
+        inputs: The checked arguments of the call, with an edge list.
+        layout: Places of the nodes in the padded form.
+    """
+
+    def __init__(self, pooler: DenseSRCPooling, inputs: PoolInputs, layout: GraphLayout) -> None:
+        self.layout = layout
+        self._extras: Mapping[str, Any] = {}
+        super().__init__(pooler, inputs)
+
+    @classmethod
+    def start(cls, pooler: DenseSRCPooling, inputs: PoolInputs) -> RowExecution | None:
+        """Return the execution of a call, or ``None`` if the call has to be padded.
+
+        The stages must be the library's own, without hooks. There must be few edges: many are faster in a
+        dense adjacency.
+        """
+        if inputs.adj is None or is_dense_adj(inputs.adj) or not _has_stock_stages(pooler):
+            return None
+        index, weight = connectivity_to_edge_index(inputs.adj, inputs.edge_weight)
+        x, batch, size = inputs.x, inputs.batch, inputs.batch_size
+        layout = GraphLayout(batch, x.size(0), size, max_num_nodes=inputs.max_num_nodes)
+        if index.size(1) * EDGE_COST > layout.batch_size * layout.max_count**2:
+            return None
+        if pooler.cache_preprocessing and not is_multi_graph_batch(batch):
+            pooler.preprocessing(x, inputs.adj, inputs.edge_weight, batch, batch_size=size, use_cache=True)
+        return cls(pooler, inputs._replace(adj=index, edge_weight=weight), layout)
+
+    @staticmethod
+    def _pad(pooler: DenseSRCPooling, inputs: PoolInputs) -> PoolInputs:
+        return inputs
+
+    def select(self) -> SelectOutput:
+        """Return the padded assignment; keep the rows for the view."""
+        inputs = self.inputs
+        s, self._extras, so = self.pooler.selector.on_rows(inputs.x, self.layout)
+        self._view = SegmentView(
+            s, inputs.adj, inputs.edge_weight, inputs.batch, layout=self.layout, padded=so.s
+        )
+        return so
+
+    def reduce(self, so: SelectOutput) -> tuple[Tensor, None]:
+        """Return the pooled features ``[B, K, F]``."""
+        view = self.view(so)
+        return view.product(view.s, self.inputs.x), None
+
+    def connect(self, so: SelectOutput, batch_pool: Tensor | None) -> Pooled:
+        """Return the post-processed ``S^T A S``."""
+        raw = self.view(so).coarse()
+        return self.pooler.connector.postprocess(raw.mT if self.pooler.adj_transpose else raw), None
+
+    def selected(self, so: SelectOutput) -> Mapping[str, Any]:
+        """Return what the selector computed for the rows."""
+        return self._extras
+
+
+def _has_stock_stages(pooler: DenseSRCPooling) -> bool:
+    if not isinstance(pooler.selector, MLPSelect) or pooler.cached:
+        return False
+    if type(pooler.reducer) is not BaseReduce or type(pooler.connector) is not DenseConnect:
+        return False
+    if has_user_code(pooler.selector, pooler.reducer, pooler.connector):
+        return False
+    return not any(is_overridden(pooler, method) for method in _SKIPPED)
