@@ -282,12 +282,12 @@ def postprocess_adj_pool_sparse(
     if remove_self_loops:
         edge_index, edge_weight = filter_edges(edge_index, edge_weight, edge_index[0] != edge_index[1])
     if edge_weight is not None:
+        edge_weight = real_weights(edge_weight, dtype)
         edge_index, edge_weight = filter_edges(edge_index, edge_weight, edge_weight.abs() > eps)
     elif degree_norm or edge_weight_norm:
         edge_weight = torch.ones(edge_index.size(1), dtype=dtype or torch.float32, device=edge_index.device)
     if edge_weight is None or edge_weight.numel() == 0:
         return edge_index, edge_weight
-    edge_weight = real_weights(edge_weight, dtype)
     wide = widen(edge_weight)
     if degree_norm:
         scale = inverse_sqrt_degree(weighted_degree(edge_index[0], wide, num_nodes))
