@@ -8,7 +8,9 @@ from typing import Any, NamedTuple
 
 from torch import nn
 
-__all__ = ["Signature", "accepted_names", "call_accepted", "foo_signature", "pass_on"]
+from tgp.utils.user_code import is_library_code
+
+__all__ = ["Signature", "call_accepted", "foo_signature", "pass_on"]
 
 
 class Signature(NamedTuple):
@@ -46,32 +48,38 @@ def pass_on(base: type, arguments: dict[str, Any]) -> dict[str, Any]:
     return {name: arguments[name] for name in foo_signature(base).args if name in arguments}
 
 
-_ACCEPTED: dict[Any, frozenset[str] | None] = {}
-"""Function -> names of its arguments, or ``None`` if it takes any keyword."""
+_NEW_KEYWORDS = frozenset({"batch_size", "keep_link", "level", "max_num_nodes", "sparse_output"})
+"""Keywords that tgp 1.0.2 did not pass to stages. Code of the user gets them only if it names them: a method with
+``**kwargs`` may pass them on to a function that does not accept them."""
+
+_ACCEPTED: dict[Any, tuple[frozenset[str], bool]] = {}
+"""Function -> names of its arguments, and whether it takes any other keyword."""
 
 
-def accepted_names(target: Callable[..., Any]) -> frozenset[str] | None:
-    """Return the keywords that a callable accepts, or ``None`` if it accepts any.
-
-    Args:
-        target: A function, a bound method, or a module, whose ``forward`` is read.
-    """
+def _accepted(target: Callable[..., Any]) -> tuple[frozenset[str], bool, bool]:
+    """Return named arguments, whether any other keyword is accepted, and whether it is code of the library."""
     function = target
     if isinstance(target, nn.Module):
         function = target.__dict__.get("forward", type(target).forward)
     function = getattr(function, "__func__", function)
-    if function not in _ACCEPTED:
+    found = _ACCEPTED.get(function)
+    if found is None:
         signature = foo_signature(function)
-        _ACCEPTED[function] = None if signature.has_kwargs else frozenset(signature.args)
-    return _ACCEPTED[function]
+        found = _ACCEPTED[function] = (frozenset(signature.args), signature.has_kwargs)
+    return *found, is_library_code(function)
 
 
 def call_accepted(target: Callable[..., Any], /, **kwargs: Any) -> Any:
     """Call ``target`` with those keywords that its signature accepts.
 
     Stages and methods that a user wrote may name fewer arguments than the library can offer.
+
+    Args:
+        target: A function, a bound method, or a module, whose ``forward`` is read.
+        **kwargs: Everything that can be offered.
     """
-    names = accepted_names(target)
-    if names is not None:
-        kwargs = {name: value for name, value in kwargs.items() if name in names}
-    return target(**kwargs)
+    names, takes_any, own = _accepted(target)
+    if own and takes_any:
+        return target(**kwargs)
+    refused = _NEW_KEYWORDS if takes_any else kwargs.keys()
+    return target(**{name: value for name, value in kwargs.items() if name in names or name not in refused})

@@ -224,7 +224,11 @@ class GraphLayout:
             behind = values.new_zeros((self.max_count - self.num_nodes, *values.shape[1:]))
             return torch.cat([values, behind]).unsqueeze(0)
         shape = (self.batch_size * self.max_count, *values.shape[1:])
-        out = values.new_zeros(shape).index_copy_(0, self.slot, values)
+        out = values.new_zeros(shape)
+        if on_host(values):
+            out.index_copy_(0, self.slot, values)
+        else:  # vmap has no rule for the form in place
+            out = out.index_copy(0, self.slot, values)
         return out.view(self.batch_size, self.max_count, *values.shape[1:])
 
     def unpad(self, values: Tensor) -> Tensor:
