@@ -313,7 +313,7 @@ class SegmentView(LayoutView):
         return self.layout.counts.to(self.s)
 
     def propagate(self, values: Tensor) -> Tensor:
-        return self._matrix @ values
+        return self._matrix.times(values)
 
     @lazy_attribute
     def _matrix(self) -> EdgeMatrix:

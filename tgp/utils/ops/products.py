@@ -103,7 +103,14 @@ class EdgeMatrix:
         return self._groups[self._flipped]
 
     def __matmul__(self, values: Tensor) -> Tensor:
-        """Return ``A values`` for ``[N]`` or ``[N, F]``, in the dtype of ``values``."""
+        """Return ``A values``, see :meth:`times`."""
+        return self.times(values)
+
+    def times(self, values: Tensor) -> Tensor:
+        """Return ``A values`` for ``[N]`` or ``[N, F]``, in the dtype of ``values``.
+
+        The same as ``A @ values``, which ``torch.compile`` cannot trace.
+        """
         wide = widen(values)
         weight = None if self.weight is None else self.weight.to(wide.dtype)
         if values.dim() == 1:
@@ -160,7 +167,7 @@ class _Product(torch.autograd.Function):
         values, weight = ctx.saved_tensors
         matrix, to_values, to_weight = ctx.matrix, None, None
         if ctx.needs_input_grad[0]:
-            to_values = matrix.with_weight(weight).mT @ grad
+            to_values = matrix.with_weight(weight).mT.times(grad)
         if ctx.needs_input_grad[1]:
             to_weight = matrix.dots(grad, values)
         return to_values, to_weight, None
@@ -187,7 +194,7 @@ class _EdgeDots(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
         u, v = ctx.saved_tensors
         weighted = ctx.matrix.with_weight(grad)
-        return weighted @ v, weighted.mT @ u, None
+        return weighted.times(v), weighted.mT.times(u), None
 
 
 def _differences(values: Tensor, source: Tensor, target: Tensor) -> Tensor:

@@ -1,0 +1,158 @@
+"""Nothing in the paths with dense output reads a value on the host.
+
+Meta tensors have no values: whatever would synchronize an accelerator (``bool``, ``int``, ``item``, ``nonzero``,
+``unique``, ``bincount``, masks as indices) raises an error for them. Values of the same paths are compared on
+the CPU, where :func:`on_host` is patched to return False.
+"""
+
+import pytest
+import torch
+
+from tgp.utils import layout, losses, ops
+from tgp.utils.layout import DenseView, SegmentView
+from tgp.utils.losses import balance, cut, modularity, reconstruct
+from tgp.utils.ops import adjacency, batching, products
+from tgp.utils.ops.batching import GraphLayout
+from tgp.utils.ops.products import EdgeMatrix, max_over_edges
+
+LOSSES = {
+    "mincut": cut.mincut,
+    "motif": cut.motif_mincut,
+    "totvar": cut.total_variation,
+    "orthogonality": balance.orthogonality,
+    "hosc": balance.hosc_orthogonality,
+    "cluster": balance.cluster_balance,
+    "just_balance": balance.just_balance,
+    "asym": lambda view: balance.asym_norm(view, view.k),
+    "modularity": modularity.modularity,
+    "link": lambda view: reconstruct.link_prediction(view, normalize_loss=True),
+    "entropy": reconstruct.row_entropy,
+}
+
+
+@pytest.fixture
+def elsewhere(monkeypatch):
+    """Make the library take the paths for accelerators."""
+    for module in (layout, adjacency, batching, products):
+        monkeypatch.setattr(module, "on_host", lambda *tensors: False)
+
+
+def graphs():
+    """Two graphs with unsorted nodes, unsorted parallel edges and an entry that cancels."""
+    torch.manual_seed(0)
+    batch = torch.tensor([1, 0, 0, 1, 1, 0, 1])
+    edges = torch.randint(0, 7, (2, 40))
+    edges = edges[:, batch[edges[0]] == batch[edges[1]]]
+    edges = torch.cat([edges, torch.tensor([[1, 1], [5, 5]])], dim=1)
+    weight = torch.rand(edges.size(1), dtype=torch.float64)
+    gone = (edges[0] == 1) & (edges[1] == 5)
+    weight[gone] = 0.0
+    weight[-2:] = torch.tensor([1.0, -1.0])
+    return torch.rand(7, 3, dtype=torch.float64).softmax(-1), edges, weight, batch
+
+
+def flat_view(s, edges, weight, batch, padded=None):
+    places = GraphLayout(batch, s.size(0), 2, max_num_nodes=5)
+    return SegmentView(s, edges, weight, batch, layout=places, padded=padded)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("weighted", [True, False])
+@pytest.mark.parametrize("of_padded", [True, False])
+def test_flat_losses_read_nothing(name, weighted, of_padded):
+    s, edges, weight, batch = (part.to("meta") for part in graphs())
+    padded = torch.empty(2, 5, 3, dtype=s.dtype, device="meta", requires_grad=True) if of_padded else None
+    view = flat_view(s.requires_grad_(), edges, weight if weighted else None, batch, padded)
+    LOSSES[name](view).sum().backward()
+    assert view.coarse().device.type == "meta"
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_padded_losses_read_nothing(name):
+    s = torch.empty(2, 5, 3, device="meta", requires_grad=True)
+    mask = torch.empty(2, 5, dtype=torch.bool, device="meta")
+    for given in (mask, None):
+        LOSSES[name](DenseView(s, torch.empty(2, 5, 5, device="meta"), given)).sum().backward()
+
+
+def test_layouts_and_products_read_nothing():
+    x, edges, weight, batch = (part.to("meta") for part in graphs())
+    places = GraphLayout(batch, 7, 2, max_num_nodes=5)
+    assert places.pad(x).shape == (2, 5, 3) and places.unpad(places.pad(x)).shape == (7, 3)
+    assert places.mask().shape == (2, 5) and places.sum(x).shape == (2, 3)
+    assert places.expand(x, places.matmul(x, x)).shape == (7, 3)
+    matrix = EdgeMatrix(edges[0], edges[1], weight, 7)
+    assert (matrix @ x).shape == (7, 3) and matrix.dots(x, x).shape == matrix.distances(
+        x
+    ).shape == weight.shape
+    assert max_over_edges(x, edges[0], edges[1]).shape == (7, 3)
+    for values in (weight, None):
+        assert ops.weighted_degree(edges[0], values, 7).shape == (7,)
+    assert ops.expand_compacted_rows(x, places.mask(), 10).shape == (10, 3)
+    assert ops.get_mask_from_dense_s(x, batch, 2).shape == (2, 3)
+    options = {"remove_self_loops": True, "degree_norm": True, "edge_weight_norm": True}
+    assert ops.postprocess_adj_pool_dense(torch.empty(2, 3, 3, device="meta"), **options).shape == (2, 3, 3)
+    assert ops.build_pooled_batch(2, 3, "meta").shape == (6,)
+    assert losses.unbatched_orthogonality_loss(x).shape == ()
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("weighted", [True, False])
+@pytest.mark.parametrize("of_padded", [True, False])
+def test_values_elsewhere(name, weighted, of_padded, elsewhere, monkeypatch):
+    s, edges, weight, batch = graphs()
+    weight = weight if weighted else None
+
+    def value():
+        padded = GraphLayout(batch, 7, 2, 5).pad(s) if of_padded else None
+        return LOSSES[name](flat_view(s, edges, weight, batch, padded))
+
+    mine = value()
+    monkeypatch.undo()
+    torch.testing.assert_close(mine, value())
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_padded_values_elsewhere(name, elsewhere, monkeypatch):
+    s, edges, weight, batch = graphs()
+    places = GraphLayout(batch, 7, 2)
+    adj = torch.zeros(2, 4, 4, dtype=s.dtype).index_put(
+        (batch[edges[0]], places.slot[edges[0]] % 4, places.slot[edges[1]] % 4), weight, accumulate=True
+    )
+    mine = LOSSES[name](DenseView(places.pad(s), adj, places.mask()))
+    monkeypatch.undo()
+    torch.testing.assert_close(mine, LOSSES[name](DenseView(places.pad(s), adj, places.mask())))
+
+
+def test_helpers_elsewhere(elsewhere, monkeypatch):
+    x, edges, weight, batch = graphs()
+    pooled = torch.tensor([9, 4, 4, 9, 9, 4, 9])  # graph ids need not be small
+
+    def everything():
+        places = GraphLayout(batch, 7, 2, max_num_nodes=5)
+        mask = torch.tensor([True, False, True, True, True, False, True, True, True])
+        index, values = ops.postprocess_adj_pool_sparse(
+            edges,
+            weight,
+            7,
+            remove_self_loops=True,
+            degree_norm=True,
+            edge_weight_norm=True,
+            batch_pooled=pooled,
+        )
+        return (
+            places.counts,
+            places.slot,
+            places.mask(),
+            places.pad(x),
+            ops.expand_compacted_rows(x, mask, 9),
+            ops.expand_compacted_rows(x[:0], torch.zeros(4, dtype=torch.bool), 4),
+            ops.weighted_degree(edges[0], None, 7),
+            index,
+            values,
+        )
+
+    mine = everything()
+    monkeypatch.undo()
+    for a, b in zip(mine, everything(), strict=True):
+        torch.testing.assert_close(a, b)
