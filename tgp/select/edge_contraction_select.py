@@ -99,7 +99,7 @@ class EdgeContractionSelect(Select):
     computed in float32.
 
     Host synchronizations per call on an accelerator: one per round of :func:`maximal_matching` (about the
-    logarithm of the number of edges) and four more.
+    logarithm of the number of edges) and three more.
 
     Args:
         in_channels: feature size.
