@@ -19,6 +19,7 @@ from tgp.datasets import (
     MultipartiteGraphDataset,
     PyGSPDataset,
 )
+from tgp.datasets.csbm import CSBMParameters
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
@@ -32,6 +33,7 @@ def raw_file(root, name, data: bytes):
 def test_csbm_keeps_block_and_centroid_of_mixed_sets(tmp_path):
     data = CSBMDataset(str(tmp_path), num_graphs=4, num_nodes_per_class=15, dbar=6.0)
     assert [int(g.y) for g in data] == [0, 0, 1, 1]
+    assert data.params == CSBMParameters(4, 15, 6.0, 1.0, 4.0, 4.0, False, 0.5, 80)
     assert (data[0].node_gt == -1).all()
     assert data[3].node_gt.bincount().tolist() == [15, 15]
     assert data[0].centroid.abs().sum() == 0
@@ -71,6 +73,15 @@ def test_gset(tmp_path):
     )
     with pytest.raises(ValueError, match="Unknown Gset graph 'G99'"):
         GsetDataset(root, name="G99")
+
+
+def test_gset_text_as_networkx_graph(tmp_path):
+    nx = pytest.importorskip("networkx")
+    root = raw_file(tmp_path, "G1", b"3 2\n1 2 1\n2 3 -1\n")
+    for directed, kind in ((False, nx.Graph), (True, nx.DiGraph)):
+        graph = GsetDataset(root, directed=directed, log=False).parse_graph("4 2\n1 2 1\n2 3 -1\n")
+        assert type(graph) is kind and list(graph.nodes) == [1, 2, 3, 4]
+        assert list(graph.edges(data="weight")) == [(1, 2, 1), (2, 3, -1)]
 
 
 @pytest.mark.parametrize("text", [b"3 2\n1 2 1\n", b"hello\n", b"2 1\n1 9 1\n"])

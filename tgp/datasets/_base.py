@@ -29,8 +29,9 @@ class GraphDataset(InMemoryDataset):
         pre_transform: Transform = None,
         pre_filter: Transform = None,
         force_reload: bool = False,
+        **kwargs: Any,
     ) -> None:
-        super().__init__(root, transform, pre_transform, pre_filter, force_reload=force_reload)
+        super().__init__(root, transform, pre_transform, pre_filter, force_reload=force_reload, **kwargs)
         self.load(self.processed_paths[0])
 
     def graphs(self) -> Sequence[Data]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -12,9 +13,24 @@ from torch_geometric.data import Data
 from tgp.datasets._base import GraphDataset, Transform
 from tgp.errors import InputError
 
-__all__ = ["CSBMDataset"]
+__all__ = ["CSBMDataset", "CSBMParameters"]
 
 _TRIES = 128
+
+
+@dataclass(frozen=True)
+class CSBMParameters:
+    """Parameters of a :class:`CSBMDataset`, kept as ``dataset.params``."""
+
+    num_graphs: int
+    num_nodes_per_class: int
+    dbar: float
+    lam: float
+    gamma: float
+    mu: float | None
+    only_sbm: bool
+    structured_ratio: float
+    seed: int
 
 
 class CSBMDataset(GraphDataset):
@@ -61,9 +77,10 @@ class CSBMDataset(GraphDataset):
             )
         if mu is None and not only_sbm:
             raise InputError("mu must be a number unless only_sbm is set, got None", field="mu")
-        self.num_graphs_made, self.n = num_graphs, 2 * num_nodes_per_class
-        self.dbar, self.lam, self.gamma, self.mu = dbar, lam, gamma, mu
-        self.only_sbm, self.structured_ratio, self.seed = only_sbm, structured_ratio, seed
+        self.params = CSBMParameters(
+            num_graphs, num_nodes_per_class, dbar, lam, gamma, mu, only_sbm, structured_ratio, seed
+        )
+        self.n = 2 * num_nodes_per_class
         self.p_in = (dbar + lam * math.sqrt(dbar)) / self.n
         self.p_out = (dbar - lam * math.sqrt(dbar)) / self.n
         for name, p in (("p_in", self.p_in), ("p_out", self.p_out)):
@@ -79,28 +96,29 @@ class CSBMDataset(GraphDataset):
 
     @property
     def processed_file_names(self) -> list[str]:
-        parts = (self.num_graphs_made, self.n, self.dbar, self.lam, self.gamma, self.mu, self.only_sbm)
-        return ["csbm_" + "_".join(str(p) for p in (*parts, self.structured_ratio, self.seed)) + ".pt"]
+        given = self.params
+        parts = (given.num_graphs, self.n, given.dbar, given.lam, given.gamma, given.mu, given.only_sbm)
+        return ["csbm_" + "_".join(str(p) for p in (*parts, given.structured_ratio, given.seed)) + ".pt"]
 
     def graphs(self) -> Sequence[Data]:
-        rng = np.random.default_rng(self.seed)
-        structured = round(self.num_graphs_made * self.structured_ratio)
-        labels = [0] * (self.num_graphs_made - structured) + [1] * structured
+        rng = np.random.default_rng(self.params.seed)
+        structured = round(self.params.num_graphs * self.params.structured_ratio)
+        labels = [0] * (self.params.num_graphs - structured) + [1] * structured
         return [self._graph(label, rng) for label in labels]
 
     def _graph(self, label: int, rng: np.random.Generator) -> Data:
         adjacency, blocks = self._connected_sbm(rng)
         if label == 0:
             adjacency = _rewired(adjacency, rng)
-        width = max(1, round(self.n / self.gamma))
+        width = max(1, round(self.n / self.params.gamma))
         centroid = np.zeros(width)
-        if self.only_sbm:
+        if self.params.only_sbm:
             x = adjacency.sum(1, keepdims=True).astype(float)
         else:
             x = rng.normal(scale=1 / math.sqrt(width), size=(self.n, width))
             if label == 1:
                 direction = rng.normal(scale=1 / math.sqrt(width), size=width)
-                centroid = math.sqrt((self.mu or 0.0) / self.n) * direction
+                centroid = math.sqrt((self.params.mu or 0.0) / self.n) * direction
                 x = x + (2 * blocks - 1)[:, None] * centroid
         data = Data(
             x=torch.as_tensor(x, dtype=torch.float),
@@ -108,7 +126,7 @@ class CSBMDataset(GraphDataset):
             y=torch.tensor([label]),
             node_gt=torch.from_numpy(blocks if label == 1 else np.full(self.n, -1)).long(),
         )
-        if not self.only_sbm:
+        if not self.params.only_sbm:
             data.centroid = torch.as_tensor(centroid, dtype=torch.float)
         return data
 

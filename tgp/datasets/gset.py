@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
+from torch import Tensor
 from torch_geometric.data import Data
 
 from tgp.datasets._base import GraphDataset, Transform
-from tgp.errors import DatasetError, UnknownNameError
+from tgp.errors import DatasetError, MissingPackageError, UnknownNameError
 
 __all__ = ["GsetDataset"]
 
@@ -27,7 +29,7 @@ class GsetDataset(GraphDataset):
         name: ``G1`` ... ``G67``, ``G70``, ``G72``, ``G77`` or ``G81``.
         directed: list every edge once, as in the file.
         seed: seed of the features.
-        transform, pre_transform, pre_filter, force_reload: see PyG's ``InMemoryDataset``.
+        transform, pre_transform, pre_filter, force_reload, **kwargs: see PyG's ``InMemoryDataset``.
     """
 
     url = "https://web.stanford.edu/~yyye/yyye/Gset"
@@ -42,11 +44,12 @@ class GsetDataset(GraphDataset):
         pre_filter: Transform = None,
         force_reload: bool = False,
         seed: int = 0,
+        **kwargs: Any,
     ) -> None:
         if name not in _NAMES:
             raise UnknownNameError("Gset graph", name, _NAMES)
         self.name, self.directed, self.seed = name, directed, seed
-        super().__init__(root, transform, pre_transform, pre_filter, force_reload)
+        super().__init__(root, transform, pre_transform, pre_filter, force_reload, **kwargs)
 
     @property
     def raw_file_names(self) -> list[str]:
@@ -57,8 +60,31 @@ class GsetDataset(GraphDataset):
         kind = "directed" if self.directed else "undirected"
         return [f"{self.name}_{kind}_seed{self.seed}.pt"]
 
-    def graphs(self) -> Sequence[Data]:
-        rows = [line.split() for line in Path(self.raw_paths[0]).read_text().splitlines() if line.strip()]
+    def parse_graph(self, data: str) -> Any:
+        """Return the graph of a Gset text as a ``networkx`` graph with nodes ``1, ..., n`` and edge weights.
+
+        Args:
+            data: Content of a Gset file: a line ``n m``, then lines ``u v w``.
+
+        Raises:
+            DatasetError: if the text is no Gset graph.
+            MissingPackageError: if networkx is not installed.
+        """
+        try:
+            import networkx as nx
+        except ImportError as error:
+            raise MissingPackageError(
+                "parse_graph needs the package 'networkx'", hint="pip install networkx"
+            ) from error
+        num_nodes, edges, weight = self._parse(data)
+        graph = nx.DiGraph() if self.directed else nx.Graph()
+        graph.add_nodes_from(range(1, num_nodes + 1))
+        graph.add_weighted_edges_from(zip(*(edges + 1).tolist(), weight.tolist(), strict=True))
+        return graph
+
+    def _parse(self, text: str) -> tuple[int, Tensor, Tensor]:
+        """Return the number of nodes, the edges ``[2, E]`` with 0-based ids, and the weights of a Gset text."""
+        rows = [line.split() for line in text.splitlines() if line.strip()]
         try:
             num_nodes, num_edges = int(rows[0][0]), int(rows[0][1])
             table = torch.tensor([[int(float(v)) for v in row] for row in rows[1:]], dtype=torch.long).view(
@@ -73,6 +99,11 @@ class GsetDataset(GraphDataset):
         edges, weight = table[:, :2].t() - 1, table[:, 2]
         if edges.numel() and (int(edges.min()) < 0 or int(edges.max()) >= num_nodes):
             raise DatasetError(f"{self.name}: node ids must lie in [1, {num_nodes}]")
+        return num_nodes, edges, weight
+
+    def graphs(self) -> Sequence[Data]:
+        """Return the graph."""
+        num_nodes, edges, weight = self._parse(Path(self.raw_paths[0]).read_text())
         if not self.directed:
             edges, weight = torch.cat([edges, edges.flip(0)], dim=1), torch.cat([weight, weight])
         generator = torch.Generator().manual_seed(self.seed)

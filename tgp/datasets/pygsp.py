@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch_geometric.data import Data
 
-from tgp import imports
 from tgp.datasets._base import GraphDataset, Transform
 from tgp.errors import UnknownNameError
+from tgp.imports import check_pygsp_available
 
 __all__ = ["PyGSPDataset"]
 
@@ -64,7 +64,7 @@ class PyGSPDataset(GraphDataset):
         force_reload: bool = False,
         kwargs: dict[str, Any] | None = None,
     ) -> None:
-        imports.check_pygsp_available()
+        check_pygsp_available()
         if name not in _GRAPHS and name not in _NN_GRAPHS:
             raise UnknownNameError("PyGSP graph", name, [*_GRAPHS, *_NN_GRAPHS])
         self.name, self.kwargs = name, dict(kwargs or {})

@@ -83,9 +83,6 @@ class BaseReduce(Reduce):
     Half-precision features are summed in float32 and returned in their own type.
     """
 
-    def __init__(self) -> None:
-        super().__init__()
-
     def forward(
         self,
         x: Tensor,
