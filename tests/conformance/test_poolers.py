@@ -32,13 +32,14 @@ def test_pooler(check):
 @pytest.mark.parametrize(("alias", "check"), EXCEPTIONS)
 def test_every_exception_is_needed(alias, check):
     """The check fails without the exception."""
-    failures = 0
     for case in pooler_cases(alias):
         try:
             CHECKS[check](case)
-        except AssertionError:
-            failures += 1
-    assert failures, f"{alias} passes {check}: remove the exception"
+        except Skip:
+            continue
+        except Exception:  # noqa: BLE001 - torch has many errors of its own
+            return
+    pytest.fail(f"{alias} passes {check}: remove the exception")
 
 
 def test_no_check_is_vacuous():

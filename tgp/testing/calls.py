@@ -177,7 +177,7 @@ REFUSED: dict[str, Make] = {
         "", (d.x, d.edges, d.pick(d.weight, None), d.batch), {}, ("batch=", "so")
     ),
     "batch as third argument": lambda d: Call(
-        "", (d.x, d.edges, d.batch if d.n != d.e else d.batch[:-1]), {}, ("edge_weight",)
+        "", (d.x, d.edges, d.batch if d.n != d.e else d.batch[:-1]), {}, ("edge_weight", "so")
     ),
     "edges first": lambda d: Call("", (d.edges, d.x), {"batch": d.batch}, ("x", *ADJ)),
     "lifting without so": lambda d: _call(("so", "SelectOutput"), **d.kwargs(lifting=True)),
@@ -194,7 +194,7 @@ ACCEPTED: dict[str, Make] = {
     "int32 batch": lambda d: _call((), **d.kwargs(batch=d.batch.int())),
     "larger batch_size": lambda d: _call((), **d.kwargs(batch_size=d.graphs + d.pick(0, 1, 2))),
     "no edges": lambda d: _call((), **d.kwargs(adj=d.edges[:, :0], edge_weight=d.weight[:0])),
-    "positional": lambda d: Call("", (d.x, d.edges, d.weight), {"batch": d.batch}),
+    "positional": lambda d: Call("", (d.x, d.edges), {"batch": d.batch}),
     "without checks": lambda d: _call((), **d.kwargs(validate=False)),
     "other features": lambda d: _call((), **d.kwargs(x=d.x.clone().requires_grad_())),
     "shuffled edges": lambda d: _call((), **d.kwargs(adj=d.edges.flip(1), edge_weight=d.weight.flip(0))),

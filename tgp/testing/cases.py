@@ -34,6 +34,11 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("maxcut", "permutation"): "nodes that no edge reaches are assigned at random",
     ("maxcut", "single"): "nodes that no edge reaches are assigned at random",
     ("maxcut", "order"): "nodes that no edge reaches are assigned at random",
+    (
+        "lap",
+        "fullgraph",
+    ): "the number of leaders, and so of supernodes, depends on the values of the features",
+    ("lap", "export"): "the number of leaders, and so of supernodes, depends on the values of the features",
     ("eigen", "lift_values"): "features are lifted by eigenvector modes",
 }
 """(alias, check) -> why the check does not hold for this pooler. A test fails when an exception is not needed."""

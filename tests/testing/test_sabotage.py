@@ -1,0 +1,82 @@
+"""Each deliberate mistake is found by the check that is named for it."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.testing import sabotage
+from tgp.coarsen.methods import METHODS, register_method
+from tgp.testing import Skip, check_method, method_checks, pooler_checks
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "guide" / "testing.md"
+
+
+@pytest.fixture(autouse=True)
+def tables(monkeypatch):
+    """Leave the table of methods as it was."""
+    monkeypatch.setattr(METHODS, "entries", dict(METHODS.entries))
+    monkeypatch.setattr(METHODS, "_loaded", dict(METHODS._loaded))
+
+
+def failures(checks):
+    """Names of the checks that fail."""
+    failed = []
+    for check in checks:
+        try:
+            check()
+        except Skip:
+            continue
+        except Exception:  # noqa: BLE001 - a crash is a failure, too
+            failed.append(check.name)
+    return failed
+
+
+@pytest.mark.parametrize(
+    ("broken", "check"), sabotage.POOLERS.items(), ids=lambda value: getattr(value, "__name__", value)
+)
+def test_a_broken_pooler_is_found(broken, check):
+    assert check in failures(pooler_checks(broken, only=[check]))
+    honest = broken.__mro__[1]
+    assert not failures(pooler_checks(honest, only=[check])), f"{honest.__name__} must pass {check}"
+
+
+def add(monkeypatch, method):
+    register_method(method.name, f"tests.testing.sabotage:{method.name}", replace=True)
+    monkeypatch.setitem(METHODS._loaded, method.name, method)
+
+
+@pytest.mark.parametrize(
+    ("method", "check"), sabotage.METHODS.items(), ids=lambda value: getattr(value, "name", value)
+)
+def test_a_broken_method_is_found(monkeypatch, method, check):
+    add(monkeypatch, method)
+    assert check in failures(method_checks(method.name, only=[check]))
+
+
+def test_an_honest_method_passes(monkeypatch):
+    add(monkeypatch, sabotage.HONEST)
+    assert set(check_method("pairs").values()) == {"passed"}
+
+
+def test_the_guide_shows_the_table():
+    found = re.search(r"<!-- sabotage: .*?-->\n\n(.*?)\n<!-- end -->", PAGE.read_text(), flags=re.S)
+    assert found, "the markers of the table are missing"
+    assert found[1] == sabotage.table(), f"run: {sys.executable} -m tests.testing.test_sabotage"
+
+
+def write_table():
+    """Write the table into the guide."""
+    text = PAGE.read_text()
+    new = re.sub(
+        r"(<!-- sabotage: .*?-->\n\n).*?(\n?<!-- end -->)",
+        lambda found: f"{found[1]}{sabotage.table()}\n<!-- end -->",
+        text,
+        flags=re.S,
+    )
+    PAGE.write_text(new)
+
+
+if __name__ == "__main__":
+    write_table()

@@ -1,0 +1,32 @@
+"""The counter of host synchronizations counts what waits for a device, and nothing else."""
+
+import torch
+
+from tgp.testing import count_host_syncs
+from tgp.utils import host
+
+
+def test_operations_that_need_a_value_or_a_size():
+    x, mask = torch.arange(6.0), torch.tensor([True, False] * 3)
+    assert count_host_syncs(lambda: x.sum().item()) == {"_local_scalar_dense": 1}
+    assert count_host_syncs(lambda: bool((x > 2).any())) == {"_local_scalar_dense": 1}
+    assert sum(count_host_syncs(lambda: x[mask]).values()) == 1
+    assert count_host_syncs(lambda: torch.unique(x)).total() == 1
+    assert count_host_syncs(lambda: x.tolist())["tolist"] == 1
+    counts = torch.tensor([1, 2])
+    assert count_host_syncs(lambda: torch.repeat_interleave(counts)).total() == 1
+    assert count_host_syncs(lambda: torch.repeat_interleave(counts, output_size=3)).total() == 0
+
+
+def test_plain_arithmetic_is_free():
+    x = torch.randn(4, 4)
+    assert not count_host_syncs(lambda: (x @ x).softmax(-1).sum(0).index_add(0, torch.arange(4), x[0]))
+
+
+def test_nothing_is_on_the_host_while_counting():
+    from tgp.utils.host import on_host
+
+    seen = []
+    count_host_syncs(lambda: seen.append(host.on_host(torch.zeros(1))))
+    assert seen == [False]
+    assert on_host(torch.zeros(1)) and host.on_host(torch.zeros(1))
