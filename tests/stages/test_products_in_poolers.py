@@ -76,8 +76,8 @@ def test_maxcut(weighted):
 
 def test_edge_contraction():
     x, edges, _ = graph(2)
-    selector = get_pooler("ec", in_channels=4).double().selector
-    selector.edge_score_method, selector.add_to_edge_score = (lambda raw, *_: raw), 0.0
+    options = {"edge_score_method": lambda raw, *_: raw, "add_to_edge_score": 0.0}
+    selector = get_pooler("ec", in_channels=4, **options).double().selector
     mine, expected = selector.scores(x, edges), reference.edge_contraction_raw(selector, x, edges)
     torch.testing.assert_close(mine, expected)
     same_gradients(selector, x, mine, expected)
