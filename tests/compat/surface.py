@@ -271,11 +271,16 @@ def all_differences() -> dict[str, str]:
     return found
 
 
-def documented() -> list[str]:
-    """Return the names (possibly with ``*``) in the table of ``docs/migration.md``."""
+def rows() -> list[list[str]]:
+    """Return the cells of the table in ``docs/migration.md``."""
     section = PAGE.read_text().partition(TITLE)[2].partition("\n## ")[0]
-    rows = [line.split("|")[1].strip() for line in section.splitlines() if line.startswith("| `")]
-    return [name.strip("` ") for row in rows for name in row.split("`, `")]
+    lines = [line for line in section.splitlines() if line.startswith("| `")]
+    return [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in lines]
+
+
+def documented() -> list[str]:
+    """Return the names in the first column of the table; ``*`` stands for any text."""
+    return [name.strip("` ") for row in rows() for name in row[0].split("`, `")]
 
 
 def covered(name: str, patterns: list[str]) -> bool:

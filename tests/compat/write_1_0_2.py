@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from test_written import SETS, Rings, ring
 
+from tests.compat.test_written import SETS, Rings, ring
 from tgp.data import PoolDataLoader, PreCoarsening
 from tgp.poolers import get_pooler
 from tgp.reduce import BaseReduce, EigenPoolReduce

@@ -1,7 +1,7 @@
 """The table of poolers: every fact that is known without importing one.
 
 ``pooler_map``, ``pooler_classes``, exports, the listing of ``tgp poolers``, the docs table and the
-conformance tests are derived from it.
+conformance tests are derived from it. The order is that of ``pooler_map`` in tgp 1.0.2.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def _line(
 
 # fmt: off
 POOLERS: tuple[Entry, ...] = (
-    _line("acc", "asym_cheeger_cut", "AsymCheegerCutPooling", "Asymmetric Cheeger cut (total variation)", dense=True, loss=True),
     _line("asap", "asap", "ASAPooling", "Adaptive structure-aware pooling: attention over ego-nets, then top-k"),
+    _line("acc", "asym_cheeger_cut", "AsymCheegerCutPooling", "Asymmetric Cheeger cut (total variation)", dense=True, loss=True),
     _line("bnpool", "bnpool", "BNPool", "Bayesian nonparametric pooling: stick-breaking clusters", dense=True, loss=True),
     _line("diff", "diffpool", "DiffPool", "Soft clusters with link-prediction loss", dense=True, loss=True),
     _line("dmon", "dmon", "DMoNPooling", "Deep modularity clusters", dense=True, loss=True),
@@ -37,9 +37,9 @@ POOLERS: tuple[Entry, ...] = (
     _line("eigen", "eigenpool", "EigenPooling", "Spectral clusters with eigenvector features", dense=True, trainable=False, precoarsenable=True),
     _line("graclus", "graclus", "GraclusPooling", "Greedy heavy-edge matching", trainable=False, precoarsenable=True),
     _line("hosc", "hosc", "HOSCPooling", "Higher-order (motif) clustering", dense=True, loss=True),
+    _line("lap", "lapool", "LaPooling", "Laplacian leaders and cosine attention", dense=True, trainable=False),
     _line("jb", "just_balance", "JustBalancePooling", "Just Balance GNN: balanced clusters on a filtered graph", dense=True, loss=True),
     _line("kmis", "kmis", "KMISPooling", "k-hop maximal independent set", trainable=False, precoarsenable=True),
-    _line("lap", "lapool", "LaPooling", "Laplacian leaders and cosine attention", dense=True, trainable=False),
     _line("maxcut", "maxcut", "MaxCutPooling", "Learned max-cut scores, top-k and nearest-supernode assignment", loss=True),
     _line("mincut", "mincut", "MinCutPooling", "Relaxed normalised min-cut", dense=True, loss=True),
     _line("ndp", "ndp", "NDPPooling", "Node decimation with Kron reduction", trainable=False, precoarsenable=True),
