@@ -100,3 +100,16 @@ def test_it_is_a_dataclass():
     assert [f.name for f in dataclasses.fields(so)][:2] == ["s", "s_inv"]
     other = dataclasses.replace(so, batch=torch.tensor([0, 0, 1]))
     assert other.batch.tolist() == [0, 0, 1] and other.s.to_dense().equal(so.s.to_dense())
+
+
+def test_repeated_nodes_are_found_after_joining_and_splitting():
+    twice = SelectOutput(s=torch.ones(2, 2).to_sparse())
+    part = SelectOutput(node_index=torch.tensor([0, 2]), cluster_index=torch.tensor([0, 1]), num_nodes=4)
+    joined = SelectOutput.cat([twice, part])
+    assert joined.cluster is None and not joined.covers_all
+    assert joined.split()[0].cluster is None
+    assert joined.split()[1].cluster.tolist() == [0, -1, 1, -1]
+    assert SelectOutput.cat([part, part]).cluster.tolist() == [0, -1, 1, -1, 2, -1, 3, -1]
+    assert (
+        SelectOutput(node_index=torch.tensor([0, 0]), cluster_index=torch.tensor([0, 1])).covers_all is False
+    )

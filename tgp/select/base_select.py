@@ -52,6 +52,7 @@ class SelectOutput(TensorHolder):
     _dtype: torch.dtype | None = None  # of implicit ones; None: the default dtype
     _layout: GraphLayout | None = None  # graphs of a padded [B, N, K] assignment, for to_nodes
     _memo: Any = None  # views made by a pooler, valid for this object only
+    _distinct: bool | None = None  # no node has two entries; None: not known yet
 
     def __init__(
         self,
@@ -109,7 +110,7 @@ class SelectOutput(TensorHolder):
         self._num_supernodes = num_supernodes
         self._s = s
         self._dense = cluster_index is None if dense is None else dense
-        self._covers_all: bool | None = None
+        self._distinct = True if node_index is None else None
 
     def _finish(
         self,
@@ -164,9 +165,9 @@ class SelectOutput(TensorHolder):
         self = cls.__new__(cls)
         size = cluster_index.numel() if num_nodes is None else num_nodes
         self._set_parts(node_index, cluster_index, weight, size, num_supernodes)
+        self._distinct = True
         self._finish(None, s_inv_op, batch, batch_size, extra_args)
-        if dtype is not None:
-            self._dtype = dtype
+        self._dtype = dtype
         return self
 
     @classmethod
@@ -185,8 +186,7 @@ class SelectOutput(TensorHolder):
         self = cls.__new__(cls)
         self._set_parts(None, column, None, column.numel(), k, dense=True)
         self._finish(None, s_inv_op, batch, batch_size, extra_args)
-        if dtype is not None:
-            self._dtype = dtype
+        self._dtype = dtype
         return self
 
     @property
@@ -283,11 +283,14 @@ class SelectOutput(TensorHolder):
         """Every node has exactly one entry."""
         if self._dense:
             return False
-        if self._covers_all is None:
+        rows = self._node_index
+        return rows is None or (rows.numel() == self._num_nodes and self._has_distinct_nodes())
+
+    def _has_distinct_nodes(self) -> bool:
+        if self._distinct is None:
             rows = self._node_index
-            full = rows is None or rows.numel() == self._num_nodes
-            self._covers_all = full and (rows is None or bool((rows[1:] != rows[:-1]).all()))
-        return self._covers_all
+            self._distinct = bool((rows[1:] != rows[:-1]).all())
+        return self._distinct
 
     @property
     def cluster(self) -> Tensor | None:
@@ -305,7 +308,7 @@ class SelectOutput(TensorHolder):
         if self.covers_all:
             return self._cluster_index
         rows = self._node_index
-        if bool((rows[1:] == rows[:-1]).any()):
+        if not self._has_distinct_nodes():
             return None
         out = torch.full((self._num_nodes,), -1, dtype=torch.long, device=rows.device)
         return out.index_copy(0, rows, self._cluster_index)

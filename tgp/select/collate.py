@@ -120,7 +120,11 @@ def _cat_sparse(
         rows = torch.cat([so.node_index + shift for so, shift in zip(items, node_ptr, strict=False)])
     if any(so._weight is not None for so in items):
         weight = torch.cat([so.weight for so in items])
-    return SelectOutput.hard(cluster, super_ptr[-1], node_index=rows, num_nodes=node_ptr[-1], weight=weight)
+    out = SelectOutput.hard(cluster, super_ptr[-1], node_index=rows, num_nodes=node_ptr[-1], weight=weight)
+    out._distinct = True if all(so._distinct for so in items) else None
+    if weight is None:
+        out._dtype = items[0]._dtype
+    return out
 
 
 def _cat_dense(items: Sequence[SelectOutput]) -> SelectOutput:
@@ -128,7 +132,8 @@ def _cat_dense(items: Sequence[SelectOutput]) -> SelectOutput:
 
     first = items[0]
     if all(so._cluster_index is not None for so in items):
-        return SelectOutput.onehot(torch.cat([so._cluster_index for so in items]), first.num_supernodes)
+        columns = torch.cat([so._cluster_index for so in items])
+        return SelectOutput.onehot(columns, first.num_supernodes, dtype=first._dtype)
     if first.s.dim() not in (2, 3):
         raise InputError(f"s must be 2D [N, K] or 3D [B, N, K], got {list(first.s.shape)}", field="s")
     if first.s.dim() == 3 and any(so.num_nodes != first.num_nodes for so in items):
@@ -257,7 +262,7 @@ def part(so: SelectOutput, parts: Parts, i: int) -> SelectOutput:
     if so.is_sparse:
         out = _sparse_part(so, low, high, k_low, k_high)
     elif so._cluster_index is not None:
-        out = SelectOutput.onehot(so._cluster_index[low:high], so.num_supernodes)
+        out = SelectOutput.onehot(so._cluster_index[low:high], so.num_supernodes, dtype=so._dtype)
     elif so.s.dim() == 3:
         counts = so.s.size(0) // (len(parts.node_ptr) - 1)
         rows = slice(i * counts, (i + 1) * counts)
@@ -294,13 +299,16 @@ def _sparse_part(so: SelectOutput, low: int, high: int, k_low: int, k_high: int)
         a, b = torch.searchsorted(so._node_index, bounds).tolist()
         entries = slice(a, b)
         rows = so._node_index[entries] - low
-    return SelectOutput.hard(
+    out = SelectOutput.hard(
         so._cluster_index[entries] - k_low,
         k_high - k_low,
         node_index=rows,
         num_nodes=high - low,
         weight=None if so._weight is None else so._weight[entries],
+        dtype=so._dtype,
     )
+    out._distinct = so._distinct or None
+    return out
 
 
 def _inverse_part(s_inv: Tensor, low: int, high: int, k_low: int, k_high: int) -> Tensor:
