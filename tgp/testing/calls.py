@@ -71,6 +71,18 @@ class _Draw:
         copy.view(-1)[self.rng.randrange(copy.numel())] = value
         return copy
 
+    def dense(self, names: tuple[str, ...] | str, **changes: Any) -> Call | None:
+        """Return a call with padded graphs, or ``None`` if this mode takes flat graphs only."""
+        if not self.case.options.get("batched"):
+            return None
+        given = {"x": torch.rand(2, 6, IN_CHANNELS), "adj": torch.rand(2, 6, 6), **changes}
+        return _call(names, **{name: value for name, value in given.items() if value is not ...})
+
+    @property
+    def works_without_edges(self) -> bool:
+        """Return True if the pooler needs no connectivity."""
+        return bool(getattr(self.case.build(), "_connectivity_optional", False))
+
     @property
     def reads_topology(self) -> bool:
         """Return True if the pooler needs no features."""
@@ -115,7 +127,9 @@ REFUSED: dict[str, Make] = {
     "edge list of wrong type": lambda d: _call(
         ADJ, **d.kwargs(adj=d.pick(d.edges.tolist(), d.edges.numpy(), "edges", 7, {"edge_index": d.edges}))
     ),
-    "no connectivity": lambda d: _call(ADJ, **d.kwargs(adj=d.pick(..., None))),
+    "no connectivity": lambda d: (
+        None if d.works_without_edges else _call(ADJ, **d.kwargs(adj=d.pick(..., None)))
+    ),
     "sparse matrix of wrong size": lambda d: _call(
         (*ADJ, "x"),
         **d.kwargs(
@@ -180,6 +194,23 @@ REFUSED: dict[str, Make] = {
         "", (d.x, d.edges, d.batch if d.n != d.e else d.batch[:-1]), {}, ("edge_weight", "so")
     ),
     "edges first": lambda d: Call("", (d.edges, d.x), {"batch": d.batch}, ("x", *ADJ)),
+    "mask of wrong shape": lambda d: d.dense(
+        "mask",
+        mask=d.pick(
+            torch.ones(2, 5), torch.ones(3, 6), torch.ones(2, 6, 1), torch.ones(12), torch.ones(2, 6, 6)
+        ).bool(),
+    ),
+    "mask of wrong type": lambda d: d.dense(
+        "mask", mask=d.pick([[True] * 6] * 2, "mask", np.ones((2, 6), bool))
+    ),
+    "dense adjacency of wrong shape": lambda d: d.dense(
+        (*ADJ, "x"),
+        adj=d.pick(torch.rand(2, 6, 5), torch.rand(2, 5, 5), torch.rand(3, 6, 6), torch.rand(2, 2, 6, 6)),
+    ),
+    "dense x of wrong shape": lambda d: d.dense(
+        ("x", *ADJ),
+        x=d.pick(torch.rand(2, 5, IN_CHANNELS), torch.rand(3, 6, IN_CHANNELS), torch.rand(2, 1, 6, 4)),
+    ),
     "lifting without so": lambda d: _call(("so", "SelectOutput"), **d.kwargs(lifting=True)),
 }
 """Kind -> a function that draws such a call."""
@@ -198,6 +229,10 @@ ACCEPTED: dict[str, Make] = {
     "without checks": lambda d: _call((), **d.kwargs(validate=False)),
     "other features": lambda d: _call((), **d.kwargs(x=d.x.clone().requires_grad_())),
     "shuffled edges": lambda d: _call((), **d.kwargs(adj=d.edges.flip(1), edge_weight=d.weight.flip(0))),
+    "dense input": lambda d: d.dense((), mask=d.pick(..., None, torch.ones(2, 6).bool(), torch.ones(2, 6))),
+    "dense integer adjacency": lambda d: d.dense(
+        (), adj=(torch.rand(2, 6, 6) > 0.5).to(d.pick(torch.long, torch.bool))
+    ),
     "COO": lambda d: _call(
         (),
         **d.kwargs(

@@ -1,0 +1,57 @@
+"""Make wrong calls in a process of its own: a call may end it.
+
+    python tests/fuzz/child.py FIRST LAST STEP
+
+makes the calls FIRST, FIRST + STEP, ... below LAST. Every call is printed before it is made, and its result after.
+"""
+
+import itertools
+import json
+import sys
+import warnings
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+import torch
+
+from tgp.testing.calls import ACCEPTED, REFUSED, accepted_calls, as_text, refusal_problem, refused_calls
+from tgp.testing.cases import pooler_cases
+
+CASES = list(pooler_cases())
+ROUND = len(CASES) * (len(REFUSED) + len(ACCEPTED))
+"""Calls per seed, at most: some kinds do not exist for every pooler."""
+
+
+def calls():
+    """Yield all calls, seed after seed, without an end."""
+    for seed in itertools.count():
+        for case in CASES:
+            pooler = case.build()
+            for call in refused_calls(case, seed):
+                yield case, pooler, call, True, seed
+            for call in accepted_calls(case, seed):
+                yield case, pooler, call, False, seed
+
+
+def describe(case, call, seed):
+    """Return text from which a person can repeat the call."""
+    given = [as_text(value) for value in call.args]
+    given += [f"{name}={as_text(value)}" for name, value in call.kwargs.items()]
+    return f"{case}, {call.kind}, seed {seed}: ({', '.join(given)})"
+
+
+def main(first, last, step):
+    """Make the calls and report them as lines of JSON."""
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    for number, (case, pooler, call, refused, seed) in enumerate(itertools.islice(calls(), last)):
+        if number < first or (number - first) % step:
+            continue
+        print(json.dumps({"number": number, "call": describe(case, call, seed)}), flush=True)
+        problem = refusal_problem(pooler, call, refused)
+        print(json.dumps({"number": number, "problem": problem}), flush=True)
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))
