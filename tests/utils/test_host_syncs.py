@@ -7,11 +7,13 @@ the CPU, where :func:`on_host` is patched to return False.
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tgp.utils import layout, losses, ops
 from tgp.utils.layout import DenseView, SegmentView
 from tgp.utils.losses import balance, cut, modularity, reconstruct
-from tgp.utils.ops import adjacency, batching, products
+from tgp.utils.ops import adjacency, assign, batching, products
 from tgp.utils.ops.batching import GraphLayout
 from tgp.utils.ops.products import EdgeMatrix, max_over_edges
 
@@ -71,8 +73,8 @@ def test_flat_losses_read_nothing(name, weighted, of_padded):
 def test_padded_losses_read_nothing(name):
     s = torch.empty(2, 5, 3, device="meta", requires_grad=True)
     mask = torch.empty(2, 5, dtype=torch.bool, device="meta")
-    for given in (mask, None):
-        LOSSES[name](DenseView(s, torch.empty(2, 5, 5, device="meta"), given)).sum().backward()
+    for real in (mask, None):
+        LOSSES[name](DenseView(s, torch.empty(2, 5, 5, device="meta"), real)).sum().backward()
 
 
 def test_layouts_and_products_read_nothing():
@@ -122,6 +124,19 @@ def test_padded_values_elsewhere(name, elsewhere, monkeypatch):
     mine = LOSSES[name](DenseView(places.pad(s), adj, places.mask()))
     monkeypatch.undo()
     torch.testing.assert_close(mine, LOSSES[name](DenseView(places.pad(s), adj, places.mask())))
+
+
+@given(st.integers(1, 30), st.integers(0, 60), st.integers(1, 4), st.integers(0, 5), st.integers(0, 999))
+def test_assignments_elsewhere(nodes, edges, graphs, rounds, seed):
+    """The rounds of fixed length assign every node as the rounds on the host do."""
+    torch.manual_seed(seed)
+    index = torch.randint(0, nodes, (2, edges))
+    batch = torch.randint(0, graphs, (nodes,)) if seed % 2 else None
+    kept = torch.randperm(nodes)[: 1 + seed % nodes]
+    expected = ops.get_assignments(kept, index, rounds, batch, nodes)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(assign, "on_host", lambda *tensors: False)
+        assert torch.equal(ops.get_assignments(kept, index, rounds, batch, nodes), expected)
 
 
 def test_helpers_elsewhere(elsewhere, monkeypatch):

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from tgp.errors import InputError
 from tgp.utils.checks import check_ids
+from tgp.utils.host import on_host
 from tgp.utils.ops.connectivity import connectivity_to_edge_index
 from tgp.utils.precision import widen
 
@@ -119,22 +120,36 @@ def propagate_assignments_sparse(
         smaller label. The inputs are not changed.
     """
     source, target = edge_index
-    useful = (assignments[source] > 0) & ~mask[target]
-    empty = torch.empty(2, 0, dtype=torch.long, device=edge_index.device)
-    if not bool(useful.any()):
-        return assignments, empty, mask
+    if on_host(assignments, edge_index, mask):  # fewer edges in every round
+        useful = (assignments[source] > 0) & ~mask[target]
+        if not bool(useful.any()):
+            return assignments, torch.empty(2, 0, dtype=torch.long, device=edge_index.device), mask
+        source, target = source[useful], target[useful]
+    labels, changed = _vote(assignments, source, target, mask, num_clusters)
+    node = changed.nonzero().squeeze(1)
+    kept = kept_node_tensor.reshape(-1)[labels.index_select(0, node).long() - 1]
+    return labels, torch.stack([node, kept]), mask | changed
+
+
+def _vote(
+    assignments: Tensor, source: Tensor, target: Tensor, mask: Tensor, num_clusters: int
+) -> tuple[Tensor, Tensor]:
+    """Return new labels, and True for nodes that got one. Reads no value on the host.
+
+    Every unassigned target takes the label most frequent among its sources, of equal ones the smallest.
+    """
     width = num_clusters + 1
-    votes, counts = torch.unique(target[useful] * width + assignments[source[useful]], return_counts=True)
+    votes, _ = (target * width + assignments.index_select(0, source)).sort()
+    first = torch.cat([torch.ones_like(votes[:1], dtype=torch.bool), votes[1:] != votes[:-1]])
+    group = first.long().cumsum(0) - 1
+    count = torch.zeros_like(votes).index_add(0, group, torch.ones_like(votes)).index_select(0, group)
     node, label = votes // width, votes % width
-    # Descending count, ascending label inside each node: the first row of a node is its choice.
-    order = (node * (int(counts.max()) + 1) - counts).argsort(stable=True)
-    node, label = node[order], label[order]
-    first = torch.ones_like(node, dtype=torch.bool)
-    first[1:] = node[1:] != node[:-1]
-    node, label = node[first], label[first]
-    assignments = assignments.index_copy(0, node, label.to(assignments.dtype))
-    mask = mask.index_fill(0, node, True)
-    return assignments, torch.stack([node, kept_node_tensor.reshape(-1)[label - 1]]), mask
+    # More votes win, then the smaller label; label 0 is no vote.
+    score = (count * width + num_clusters - label) * (label > 0)
+    best = torch.zeros_like(assignments, dtype=torch.long).scatter_reduce(0, node, score, "amax")
+    changed = (best > 0) & ~mask
+    chosen = (num_clusters - best % width).to(assignments.dtype)
+    return torch.where(changed, chosen, assignments), changed
 
 
 def _scramble(ids: Tensor) -> Tensor:
@@ -169,15 +184,19 @@ def get_random_map_mask(
         draw = torch.randint(2**31, (node.numel(),), generator=generator, device=generator.device).to(
             node.device
         )
-    if batch is None:
-        return torch.stack([node, kept_nodes[draw % kept_nodes.numel()]])
+    return torch.stack([node, _draw_kept(kept_nodes, draw, batch, None if batch is None else batch[node])])
+
+
+def _draw_kept(kept_nodes: Tensor, draw: Tensor, batch: Tensor | None, graph: Tensor | None) -> Tensor:
+    """Return a kept node for each number in ``draw``, of the same ``graph`` where that has one."""
+    if batch is None or graph is None:
+        return kept_nodes[draw % kept_nodes.numel()]
     graph_of_kept, order = batch[kept_nodes].sort(stable=True)
-    counts = torch.bincount(graph_of_kept, minlength=int(batch.max()) + 1)
-    start = counts.cumsum(0) - counts
-    own = counts[batch[node]]
+    first = torch.searchsorted(graph_of_kept, graph)
+    own = torch.searchsorted(graph_of_kept, graph, right=True) - first
     size = torch.where(own > 0, own, torch.full_like(own, kept_nodes.numel()))
-    first = torch.where(own > 0, start[batch[node]], torch.zeros_like(own))
-    return torch.stack([node, kept_nodes[order][first + draw % size]])
+    first = torch.where(own > 0, first, torch.zeros_like(own))
+    return kept_nodes[order][first + draw % size]
 
 
 def get_assignments(
@@ -222,6 +241,22 @@ def get_assignments(
         check_ids(index, num_nodes, "edge_index")
     labels = torch.zeros(num_nodes, dtype=torch.long, device=kept.device)
     labels[kept] = torch.arange(1, kept.numel() + 1, device=kept.device)
+    if on_host(labels, index) or generator is not None or not kept.numel():
+        labels = _assign_on_host(labels, index, kept, max_iter, batch, generator)
+    else:
+        labels = _assign_elsewhere(labels, index, kept, max_iter, batch)
+    return torch.stack([torch.arange(num_nodes, device=kept.device), labels - 1])
+
+
+def _assign_on_host(
+    labels: Tensor,
+    index: Tensor | None,
+    kept: Tensor,
+    max_iter: int,
+    batch: Tensor | None,
+    generator: torch.Generator | None,
+) -> Tensor:
+    """Return labels of all nodes; stop as soon as a round changes nothing."""
     mask = labels > 0
     for _ in range(max_iter):
         before = mask
@@ -230,4 +265,17 @@ def get_assignments(
             break
     rest = get_random_map_mask(kept, mask, batch, generator=generator)
     labels[rest[0]] = torch.searchsorted(kept, rest[1]) + 1
-    return torch.stack([torch.arange(num_nodes, device=kept.device), labels - 1])
+    return labels
+
+
+def _assign_elsewhere(
+    labels: Tensor, index: Tensor | None, kept: Tensor, max_iter: int, batch: Tensor | None
+) -> Tensor:
+    """Return the same labels from a fixed number of rounds, without reading a value on the host."""
+    mask = labels > 0
+    for _ in range(max_iter):
+        labels, changed = _vote(labels, index[0], index[1], mask, kept.numel())
+        mask = mask | changed
+    draw = _scramble(torch.arange(labels.numel(), device=labels.device))
+    rest = torch.searchsorted(kept, _draw_kept(kept, draw, batch, batch)) + 1
+    return torch.where(mask, labels, rest)
