@@ -121,10 +121,11 @@ def propagate_assignments_sparse(
     """
     source, target = edge_index
     if on_host(assignments, edge_index, mask):  # fewer edges in every round
-        useful = (assignments[source] > 0) & ~mask[target]
-        if not bool(useful.any()):
+        useful = (assignments.index_select(0, source) > 0) & ~mask.index_select(0, target)
+        chosen = useful.nonzero().squeeze(1)
+        if not chosen.numel():
             return assignments, torch.empty(2, 0, dtype=torch.long, device=edge_index.device), mask
-        source, target = source[useful], target[useful]
+        source, target = source.index_select(0, chosen), target.index_select(0, chosen)
     labels, changed = _vote(assignments, source, target, mask, num_clusters)
     node = changed.nonzero().squeeze(1)
     kept = kept_node_tensor.reshape(-1)[labels.index_select(0, node).long() - 1]
@@ -134,15 +135,12 @@ def propagate_assignments_sparse(
 def _vote(
     assignments: Tensor, source: Tensor, target: Tensor, mask: Tensor, num_clusters: int
 ) -> tuple[Tensor, Tensor]:
-    """Return new labels, and True for nodes that got one. Reads no value on the host.
+    """Return new labels, and True for nodes that got one.
 
     Every unassigned target takes the label most frequent among its sources, of equal ones the smallest.
     """
     width = num_clusters + 1
-    votes, _ = (target * width + assignments.index_select(0, source)).sort()
-    first = torch.cat([torch.ones_like(votes[:1], dtype=torch.bool), votes[1:] != votes[:-1]])
-    group = first.long().cumsum(0) - 1
-    count = torch.zeros_like(votes).index_add(0, group, torch.ones_like(votes)).index_select(0, group)
+    votes, count = _count_equal(target * width + assignments.index_select(0, source))
     node, label = votes // width, votes % width
     # More votes win, then the smaller label; label 0 is no vote.
     score = (count * width + num_clusters - label) * (label > 0)
@@ -150,6 +148,16 @@ def _vote(
     changed = (best > 0) & ~mask
     chosen = (num_clusters - best % width).to(assignments.dtype)
     return torch.where(changed, chosen, assignments), changed
+
+
+def _count_equal(keys: Tensor) -> tuple[Tensor, Tensor]:
+    """Return keys and the number of equal ones: each key once on the host, else all of them, sorted."""
+    if on_host(keys):
+        return torch.unique(keys, return_counts=True)
+    keys, _ = keys.sort()
+    first = torch.cat([torch.ones_like(keys[:1], dtype=torch.bool), keys[1:] != keys[:-1]])
+    group = first.long().cumsum(0) - 1
+    return keys, torch.zeros_like(keys).index_add(0, group, torch.ones_like(keys)).index_select(0, group)
 
 
 def _scramble(ids: Tensor) -> Tensor:
