@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from pathlib import Path
 from types import NoneType, UnionType
@@ -9,7 +10,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from tgp.coarsen.methods import METHODS
 from tgp.datasets.names import FAMILIES, KnownDataset, default_root, find_raw
-from tgp.errors import UnknownNameError
+from tgp.errors import ParameterError, UnknownNameError
 from tgp.poolers import pooler_map
 from tgp.registry import Entry
 
@@ -43,7 +44,12 @@ def hidden_offers() -> list[str]:
 
 
 def describe_pooler(name: str) -> dict[str, Any]:
-    """One pooler; for those that can be precomputed also the parameters of a level."""
+    """Return the facts about one pooler; for those that can be precomputed also the parameters of a level.
+
+    Raises:
+        UnknownNameError: if there is no such pooler.
+        PackageError: if a package offers it in a way that cannot be used.
+    """
     rows = {row["alias"]: row for row in list_poolers()}
     alias = name.lower()
     if alias not in rows:
@@ -51,8 +57,10 @@ def describe_pooler(name: str) -> dict[str, Any]:
     row = rows[alias]
     if row["precoarsenable"]:
         row["parameters"] = _parameters(METHODS[alias].params)
-    else:
-        pooler_map.entry(alias)  # several packages may offer it
+    elif pooler_map.entry(alias).package is not None:  # only its class can tell; several packages may offer it
+        with contextlib.suppress(ParameterError):
+            row["parameters"] = _parameters(METHODS[alias].params)
+            row["precoarsenable"] = True
     return row
 
 

@@ -175,9 +175,10 @@ def _costs(prepared: _Prepared, tasks: list[Task]) -> list[float]:
 
 
 def _workers(prepared: _Prepared, tasks: list[Task]) -> int:
-    """Processes for these tasks: as many as asked for, else as many as they are worth."""
-    if any(entry.target.startswith("__main__:") for entry in _methods(prepared)):
-        return 1  # a method of the running script: no other process can import it
+    """Return the number of worker processes: as many as requested, else as many as the work is worth."""
+    targets = [entry.target for entry in _methods(prepared)]
+    if any(target.startswith("__main__:") or "<locals>" in target for target in targets):
+        return 1  # a method of the running script or of a function: no other process can import it
     if prepared.config.workers is not None or prepared.config.scheduler is not None:
         return prepared.config.workers or 1
     work = [cost for cost in _costs(prepared, tasks) if cost]
