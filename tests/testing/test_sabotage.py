@@ -1,20 +1,14 @@
 """Each deliberate mistake is found by the check that is named for it."""
 
-import re
-import sys
-from pathlib import Path
-
 import pytest
 
-from tests.testing import sabotage
+from tests.testing import sabotage, tables
 from tgp.coarsen.methods import METHODS, register_method
 from tgp.testing import Skip, check_method, method_checks, pooler_checks
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "guide" / "testing.md"
-
 
 @pytest.fixture(autouse=True)
-def tables(monkeypatch):
+def method_table(monkeypatch):
     """Leave the table of methods as it was."""
     monkeypatch.setattr(METHODS, "entries", dict(METHODS.entries))
     monkeypatch.setattr(METHODS, "_loaded", dict(METHODS._loaded))
@@ -60,23 +54,6 @@ def test_an_honest_method_passes(monkeypatch):
     assert set(check_method("pairs").values()) == {"passed"}
 
 
-def test_the_guide_shows_the_table():
-    found = re.search(r"<!-- sabotage: .*?-->\n\n(.*?)\n<!-- end -->", PAGE.read_text(), flags=re.S)
-    assert found, "the markers of the table are missing"
-    assert found[1] == sabotage.table(), f"run: {sys.executable} -m tests.testing.test_sabotage"
-
-
-def write_table():
-    """Write the table into the guide."""
-    text = PAGE.read_text()
-    new = re.sub(
-        r"(<!-- sabotage: .*?-->\n\n).*?(\n?<!-- end -->)",
-        lambda found: f"{found[1]}{sabotage.table()}\n<!-- end -->",
-        text,
-        flags=re.S,
-    )
-    PAGE.write_text(new)
-
-
-if __name__ == "__main__":
-    write_table()
+def test_the_guide_shows_the_tables():
+    text = tables.PAGE.read_text()
+    assert text == tables.filled(text), "run: python -m tests.testing.tables"

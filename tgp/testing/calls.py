@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -77,6 +78,11 @@ class _Draw:
             return None
         given = {"x": torch.rand(2, 6, IN_CHANNELS), "adj": torch.rand(2, 6, 6), **changes}
         return _call(names, **{name: value for name, value in given.items() if value is not ...})
+
+    @property
+    def fourth(self) -> str:
+        """Return the name of the fourth positional argument."""
+        return list(inspect.signature(self.case.build().forward).parameters)[3]
 
     @property
     def works_without_edges(self) -> bool:
@@ -188,7 +194,10 @@ REFUSED: dict[str, Make] = {
         **d.kwargs(**{d.pick("edge_weights", "edge_attr", "batchs", "weights", "adjs", "Batch"): d.weight}),
     ),
     "PyG's order of arguments": lambda d: Call(
-        "", (d.x, d.edges, d.pick(d.weight, None), d.batch), {}, ("batch=", "so")
+        "",
+        (d.x, d.edges, d.weight if d.fourth == "batch" else d.pick(d.weight, None), d.batch),
+        {},
+        ("batch=", "so"),
     ),
     "batch as third argument": lambda d: Call(
         "", (d.x, d.edges, d.batch if d.n != d.e else d.batch[:-1]), {}, ("edge_weight", "so")
