@@ -58,6 +58,8 @@ def test_losses_of_poolers(alias, form):
     else:
         pooler = pooler.to(getattr(torch, form))
         out = pooler(x=x.to(getattr(torch, form)), adj=edges, batch=batch)
+    kind = torch.float32 if form == "autocast" else getattr(torch, form)
+    assert out.x.dtype is out.edge_index.dtype is out.so.s.dtype is kind
     for name, value in out.loss.items():
         assert value.dtype is torch.float32, (name, value.dtype)
         scale = max(1.0, float(expected[name].abs()))

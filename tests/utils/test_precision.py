@@ -12,7 +12,7 @@ from tgp.utils import losses, ops
 from tgp.utils.layout import DenseView, SegmentView
 from tgp.utils.losses import balance, cut, modularity, reconstruct
 from tgp.utils.ops.adjacency import coalesce_edges, delta_gcn_edges
-from tgp.utils.ops.products import EdgeMatrix, max_over_edges
+from tgp.utils.ops.products import EdgeMatrix, max_over_edges, softmax_rows
 
 HALF = [torch.bfloat16, torch.float16]
 TOLERANCE = 2e-2
@@ -235,3 +235,10 @@ def test_whole_numbers_as_weights(kind):
     assert ops.real_weights(weight, torch.float64).dtype is torch.float64
     dense = torch.zeros(3, 3, dtype=kind).index_put((edges[0], edges[1]), weight)
     torch.testing.assert_close(losses.totvar_loss(s, dense), losses.sparse_totvar_loss(edges, s))
+
+
+def test_softmax_under_autocast_is_float32():
+    x = torch.randn(4, 3).bfloat16()
+    with torch.autocast("cpu", torch.bfloat16):
+        assert softmax_rows(x).dtype is torch.float32
+    assert softmax_rows(x).dtype is torch.bfloat16

@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["matmul", "widen"]
+__all__ = ["autocast_enabled", "matmul", "widen"]
 
 _HALF = (torch.bfloat16, torch.float16)
 
@@ -21,8 +21,13 @@ def widen(tensor: Tensor) -> Tensor:
 
 def matmul(a: Tensor, b: Tensor) -> Tensor:
     """Return ``a @ b`` in the dtype of the arguments, also where autocast would choose a narrower one."""
-    device = a.device.type
-    if device != "meta" and torch.is_autocast_enabled(device):
-        with torch.autocast(device, enabled=False):
+    if autocast_enabled(a):
+        with torch.autocast(a.device.type, enabled=False):
             return a @ b
     return a @ b
+
+
+def autocast_enabled(tensor: Tensor) -> bool:
+    """Return True if autocast is enabled for the device of ``tensor``."""
+    device = tensor.device.type
+    return device != "meta" and torch.is_autocast_enabled(device)

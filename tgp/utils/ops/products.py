@@ -16,7 +16,7 @@ from torch import Tensor
 
 from tgp.utils.checks import check_ids
 from tgp.utils.host import on_host
-from tgp.utils.precision import widen
+from tgp.utils.precision import autocast_enabled, widen
 
 __all__ = ["EdgeMatrix", "group_by", "max_over_edges", "softmax_rows"]
 
@@ -226,7 +226,11 @@ class _EdgeDistances(torch.autograd.Function):
 
 
 def softmax_rows(x: Tensor) -> Tensor:
-    """Return the softmax over the last axis. Short rows are done column by column, which a CPU vectorises."""
+    """Return the softmax over the last axis. Short rows are done column by column, which a CPU vectorises.
+
+    Under autocast the result is float32, as on CUDA; autocast of the CPU leaves it in half precision.
+    """
+    x = widen(x) if autocast_enabled(x) else x
     if x.size(-1) >= _WIDE_ROWS or not x.is_cpu or x.dim() < 2:
         return x.softmax(-1)
     return x.mT.contiguous().softmax(-2).mT.contiguous()
