@@ -94,6 +94,7 @@ class SparseConnect(Connect):
             batch_pooled,
             self.degree_norm,
             count_edges=self.count_edges,
+            one_to_one=so._one_to_one,
         )
 
 
@@ -111,8 +112,10 @@ def sparse_connect(
     degree_norm: bool = False,
     *,
     count_edges: bool = False,
+    one_to_one: bool | None = None,
+    dtype: torch.dtype | None = None,
 ) -> tuple[Any, Tensor | None]:
-    """The function behind :class:`SparseConnect`.
+    """Connect supernodes; see :class:`SparseConnect`.
 
     Args:
         edge_index: connectivity in any sparse form.
@@ -125,22 +128,29 @@ def sparse_connect(
         remove_self_loops, reduce_op, edge_weight_norm, degree_norm, count_edges:
             see :class:`SparseConnect`.
         batch_pooled: ``[K]`` graph ids for ``edge_weight_norm``.
+        one_to_one: Every supernode is a single node (True) or not (False), and no node has two supernodes.
+            By default this is read from the assignment.
+        dtype: Type of weights that stand for missing ones; default float32.
     """
     container = Container.of(edge_index)
     index, weight = connectivity_to_edge_index(edge_index, edge_weight)
     if weight is None and count_edges:
-        weight = torch.ones(index.size(1), device=index.device)
-    mapping, size, one_to_one = _node_map(index, node_index, cluster_index, num_nodes, num_supernodes)
+        weight = torch.ones(index.size(1), dtype=dtype or torch.float32, device=index.device)
+    mapping, size, kept_alone = _node_map(
+        index, node_index, cluster_index, num_nodes, num_supernodes, one_to_one
+    )
     coarse = mapping[index]
-    if node_index is not None:
-        coarse, weight = filter_edges(coarse, weight, (coarse[0] >= 0) & (coarse[1] >= 0))
+    # Before merging, so that edges that vanish are not sorted.
+    keep = None if node_index is None else (coarse[0] >= 0) & (coarse[1] >= 0)
     if remove_self_loops:
-        # Before merging, so that edges inside a supernode are not sorted for nothing.
-        coarse, weight = filter_edges(coarse, weight, coarse[0] != coarse[1])
-    if not one_to_one:
+        proper = coarse[0] != coarse[1]
+        keep = proper if keep is None else keep & proper
+    if keep is not None:
+        coarse, weight = filter_edges(coarse, weight, keep)
+    if not kept_alone:
         coarse, weight = coalesce_edges(coarse, weight, size, reduce_op)
     coarse, weight = postprocess_adj_pool_sparse(
-        coarse, weight, size, False, degree_norm, edge_weight_norm, batch_pooled
+        coarse, weight, size, False, degree_norm, edge_weight_norm, batch_pooled, dtype=dtype
     )
     return container.pack(coarse, weight, size)
 
@@ -151,8 +161,9 @@ def _node_map(
     cluster_index: Tensor | None,
     num_nodes: int | None,
     num_supernodes: int | None,
+    one_to_one: bool | None,
 ) -> tuple[Tensor, int, bool]:
-    """``[N]`` supernode of each node (-1: none), their number, and whether none has two nodes."""
+    """Return ``[N]`` the supernode of each node (-1: none), their number, and whether parallel edges stay apart."""
     if cluster_index is None and node_index is None:
         raise _NoClusters(
             "a sparse assignment is needed: cluster_index or node_index must be given", field="cluster_index"
@@ -172,13 +183,14 @@ def _node_map(
             int(torch.cat([node_index, edge_index.reshape(-1)]).max()) + 1 if node_index.numel() else 0
         )
     size = _count(cluster_index, num_supernodes)
-    if bool(torch.bincount(node_index, minlength=1).max() > 1):
-        raise _NoClusters(
-            "every node may have one supernode only, got an overlapping assignment", field="node_index"
-        )
+    if one_to_one is None:
+        if bool(torch.bincount(node_index, minlength=1).max() > 1):
+            raise _NoClusters(
+                "every node may have one supernode only, got an overlapping assignment", field="node_index"
+            )
+        one_to_one = bool(torch.bincount(cluster_index, minlength=1).max() <= 1)
     mapping = torch.full((num_nodes,), -1, dtype=torch.long, device=node_index.device)
     mapping[node_index] = cluster_index
-    one_to_one = bool(torch.bincount(cluster_index, minlength=1).max() <= 1)
     # All nodes kept: parallel edges merge as for any other partition.
     return mapping, size, one_to_one and node_index.numel() < num_nodes
 

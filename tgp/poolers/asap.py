@@ -136,7 +136,7 @@ class ASAPExecution(SparseExecution):
         index, weight = connectivity_to_edge_index(inputs.adj, inputs.edge_weight)
         edges, weight = add_remaining_self_loops(index, weight, 1.0, x.size(0))
         self.attention = pooler._attention(x, edges, weight)
-        into = EdgeMatrix(edges[1], edges[0], None, x.size(0))
+        into = EdgeMatrix(edges[1], edges[0], None, x.size(0), checked=inputs.checked)
         gathered = into.with_weight(self.attention) @ x
         self.into = into.with_weight(weight)
         super().__init__(pooler, inputs._replace(x=gathered, adj=edges, edge_weight=weight))

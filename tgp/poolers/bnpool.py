@@ -15,6 +15,7 @@ from tgp.select.base_select import SelectOutput
 from tgp.select.dp_select import DPSelect
 from tgp.src.mlp import MLPPooling
 from tgp.src.output import PoolingOutput
+from tgp.utils.host import on_host
 from tgp.utils.layout import DenseView, LayoutView, SegmentView
 from tgp.utils.losses._reduction import safe_divide
 from tgp.utils.losses.reconstruct import (
@@ -168,16 +169,19 @@ class BNPool(MLPPooling):
         pairs = view.counts.square()
         prior = Beta(self.alpha_prior, self.beta_prior, validate_args=False)
         where = {"mask": view.padded()[1]}
-        if isinstance(view, SegmentView):
+        if posterior.mean.dim() == 2:  # one row per node, also where the adjacency is dense
             where = {"batch": view.rows()[1], "batch_size": view.num_graphs}
         kl = self.eta * kl_loss(posterior, prior, normalizing_const=pairs, **where)
         k_prior = view.s.new_zeros(())
         if self.train_K:
             k_prior = cluster_connectivity_prior_loss(self.K, self.K_mu, self.K_var, pairs)
-        return {"quality": self._quality(view, exact).mean(), "kl": kl, "K_prior": k_prior}
+        quality = self._quality(view, exact)
+        return {"quality": quality.mean() if quality.numel() else quality.sum(), "kl": kl, "K_prior": k_prior}
 
     def _quality(self, view: LayoutView, exact: bool) -> Tensor:
-        """``[B]`` balanced cross entropy of the rebuilt adjacency, over the number of pairs."""
+        """Return ``[B]`` the balanced cross entropy of the rebuilt adjacency, over the number of pairs."""
+        if exact and not on_host(view.s):
+            return self._quality_of_all_pairs(view)
         rows, graph = view.rows()
         # Edge weights say how strong an edge is, not how likely: every entry counts once, as an edge.
         source, target, _, _ = view.merged()
@@ -194,19 +198,37 @@ class BNPool(MLPPooling):
         weighted = on_edges * non_edges / num_edges.clamp(min=1)
         return safe_divide(weighted + off_edges, view.counts.square())
 
+    def _quality_of_all_pairs(self, view: LayoutView) -> Tensor:
+        """Return the same from dense matrices, without reading the number of edges on the host."""
+        padded, mask = view.padded()
+        if isinstance(view, DenseView):
+            adj = view.adj
+        else:
+            adj = self._padded_adjacency(view.edge_index, view.edge_weight, view.layout, view.s)
+            adj = adj.mT if self.adj_transpose else adj
+        logits = self.get_rec_adj(padded)
+        pair = (mask.unsqueeze(1) & mask.unsqueeze(2)).to(logits.dtype)
+        edge = (adj != 0).to(logits.dtype)
+        num_edges = edge.sum((1, 2))
+        non_edges = (view.counts.square() - num_edges).clamp(min=1)
+        on_edges = (F.softplus(-logits) * edge).sum((1, 2))
+        off_edges = (F.softplus(logits) * (pair - edge)).sum((1, 2))
+        weighted = on_edges * non_edges / num_edges.clamp(min=1)
+        return safe_divide(weighted + off_edges, view.counts.square())
+
     def _few_pairs(self, view: SegmentView) -> bool:
         padded = view.num_graphs * view.layout.max_count**2
         return self.num_neg_samples is None and padded <= EXACT_PAIRS
 
     def _as_non_edges(self, rows: Tensor, source: Tensor, target: Tensor) -> Tensor:
-        """Cross entropy of pairs that are no edges."""
+        """Return the cross entropy of pairs that are no edges."""
         return F.softplus(self._logits(rows, source, target))
 
     def _logits(self, rows: Tensor, source: Tensor, target: Tensor) -> Tensor:
         return EdgeMatrix(source, target, None, rows.size(0)).dots(rows @ self.K.to(rows.dtype), rows)
 
     def _all_pairs_as_non_edges(self, view: LayoutView) -> Tensor:
-        """``[B]`` cross entropy if no pair were an edge: the softplus of every logit."""
+        """Return ``[B]`` the cross entropy if no pair were an edge: the softplus of every logit."""
         padded, mask = view.padded()
         # Graphs of similar size together: padding all to the largest would double the pairs.
         # A mask that was given may have holes, so its graphs keep their width.
@@ -220,7 +242,7 @@ class BNPool(MLPPooling):
         return torch.cat(parts)[order.argsort()]
 
     def _estimated_non_edges(self, view: LayoutView, edges: Tensor, non_edges: Tensor) -> Tensor:
-        """``[B]`` cross entropy of all non-edges: the diagonal exactly, the rest from a sample."""
+        """Return ``[B]`` the cross entropy of all non-edges: the diagonal exactly, the rest from a sample."""
         rows, graph = view.rows()
         zeros = view.s.new_zeros(view.num_graphs)
         node = torch.arange(rows.size(0), device=rows.device)
@@ -242,17 +264,17 @@ class BNPool(MLPPooling):
     # -- parts ---------------------------------------------------------------------------------
 
     def get_rec_adj(self, S: Tensor) -> Tensor:
-        """Logits ``S K Sᵀ`` of every pair."""
+        """Return the logits ``S K S^T`` of every pair."""
         return S @ self.K.to(S.dtype) @ S.transpose(-1, -2)
 
     def get_prob_link_logit(self, node_assignment: Tensor, edges_list: Tensor) -> Tensor:
-        """Logits of the pairs in ``edges_list [2, E]``."""
+        """Return the logits of the pairs in ``edges_list [2, E]``."""
         return self._logits(node_assignment, edges_list[0], edges_list[1])
 
     def get_sparse_rec_loss(
         self, node_assignment: Tensor, adj: Any, batch: Tensor | None = None, batch_size: int | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Plain mean cross entropy over edges and as many sampled non-edges, and the pairs used."""
+        """Return the mean cross entropy over edges and as many sampled non-edges, and the pairs used."""
         positives, _ = connectivity_to_edge_index(adj)
         view = SegmentView(node_assignment, positives, None, batch, batch_size)
         _, graph = view.rows()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from tgp.connect.base_conn import SparseConnect
 from tgp.lift.base_lift import BaseLift
@@ -13,12 +13,11 @@ from tgp.reduce.base_reduce import BaseReduce
 from tgp.select.base_select import SelectOutput
 from tgp.select.identity_select import IdentitySelect, get_device
 from tgp.src.base import SRCPooling
-from tgp.src.execution import Pooled, SparseExecution
+from tgp.src.execution import SparseExecution
 from tgp.src.inputs import PoolInputs
 from tgp.src.output import PoolingOutput
 from tgp.src.precoarsening import BasePrecoarseningMixin, check_connectivity
 from tgp.utils.signature import call_accepted
-from tgp.utils.user_code import has_user_code, is_overridden
 
 __all__ = ["NoPool"]
 
@@ -31,7 +30,10 @@ class NoPool(BasePrecoarseningMixin, SRCPooling):
 
     def __init__(self) -> None:
         super().__init__(
-            selector=IdentitySelect(), reducer=BaseReduce(), lifter=BaseLift(), connector=SparseConnect()
+            selector=IdentitySelect(),
+            reducer=IdentityReduce(),
+            lifter=BaseLift(),
+            connector=IdentityConnect(),
         )
 
     def _execution(self, inputs: PoolInputs) -> IdentityExecution:
@@ -54,8 +56,28 @@ class NoPool(BasePrecoarseningMixin, SRCPooling):
         return PoolingOutput(edge_index=edge_index, edge_weight=edge_weight, batch=batch, so=so)
 
 
+class IdentityReduce(BaseReduce):
+    """Reducer that returns its input."""
+
+    def forward(
+        self, x: Tensor, so: SelectOutput, *, batch: Tensor | None = None, **kwargs: Any
+    ) -> tuple[Tensor, Tensor | None]:
+        """Return ``(x, batch)``."""
+        return x, batch
+
+
+class IdentityConnect(SparseConnect):
+    """Connector that returns its input."""
+
+    def forward(
+        self, edge_index: Any, so: SelectOutput, *, edge_weight: Tensor | None = None, **kwargs: Any
+    ) -> tuple[Any, Tensor | None]:
+        """Return ``(edge_index, edge_weight)``."""
+        return edge_index, edge_weight
+
+
 class IdentityExecution(SparseExecution):
-    """Return the inputs: stages run only where a user has replaced or hooked them."""
+    """Run the identity, which may lack edges or features."""
 
     def select(self) -> SelectOutput:
         """Return the identity over all nodes."""
@@ -71,17 +93,4 @@ class IdentityExecution(SparseExecution):
 
     def reduce(self, so: SelectOutput) -> tuple[Tensor | None, Tensor | None]:
         """Return the features and graph ids as they are."""
-        if self._skips("reduce", self.pooler.reducer):
-            return self.inputs.x, self.inputs.batch
-        return super().reduce(so)
-
-    def connect(self, so: SelectOutput, batch_pool: Tensor | None) -> Pooled:
-        """Return the connectivity as it is."""
-        if self._skips("connect", self.pooler.connector):
-            return self.inputs.adj, self.inputs.edge_weight
-        return super().connect(so, batch_pool)
-
-    def _skips(self, method: str, stage: nn.Module) -> bool:
-        return torch.compiler.is_compiling() or not (
-            has_user_code(stage) or is_overridden(self.pooler, method)
-        )
+        return super().reduce(so) if self.inputs.x is not None else (None, self.inputs.batch)

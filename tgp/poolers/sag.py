@@ -85,16 +85,16 @@ class SAGPooling(ScoredPooling):
         h = h.unsqueeze(-1) if h.dim() == 1 else h
         index, weight = connectivity_to_edge_index(inputs.adj, inputs.edge_weight)
         if _is_plain_graph_conv(self.gnn):
-            return self._graph_conv(h, index, weight)
+            return self._graph_conv(h, index, weight, inputs.checked)
         if self._weighted and weight is not None:
             return self.gnn(h, index, edge_weight=weight)
         return self.gnn(h, index)
 
-    def _graph_conv(self, h: Tensor, index: Tensor, weight: Tensor | None) -> Tensor:
+    def _graph_conv(self, h: Tensor, index: Tensor, weight: Tensor | None, checked: bool) -> Tensor:
         """Return ``GraphConv`` with one output: features are projected first, so that edges add up numbers."""
         source, target = index if self.gnn.flow == "source_to_target" else index.flip(0)
         projected = F.linear(h, self.gnn.lin_rel.weight)
-        moved = EdgeMatrix(target, source, weight, h.size(0)) @ projected
+        moved = EdgeMatrix(target, source, weight, h.size(0), checked=checked) @ projected
         bias = self.gnn.lin_rel.bias
         return (moved if bias is None else moved + bias) + self.gnn.lin_root(h)
 

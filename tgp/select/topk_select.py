@@ -127,9 +127,8 @@ class TopkSelect(Select):
         self.in_channels = in_channels
         self.ratio = ratio
         self.min_score = min_score
-        self.act = act
         self.s_inv_op = s_inv_op
-        self._act = nn.Identity() if act in _LINEAR else activation_resolver(act)
+        self.act = nn.Identity() if act in _LINEAR else activation_resolver(act)
         if in_channels is not None and in_channels > 1:
             self.weight = nn.Parameter(torch.empty(1, in_channels))
         else:
@@ -158,7 +157,7 @@ class TopkSelect(Select):
                 score = score / weight.norm(p=2)
         if self.min_score is not None:
             return softmax_by_graph(score, layout)
-        return self._act(score)
+        return self.act(score)
 
     def forward(
         self, x: Tensor, *, batch: Tensor | None = None, batch_size: int | None = None, **kwargs: Any
@@ -178,7 +177,7 @@ class TopkSelect(Select):
             kept = keep_top(score, self.ratio, layout)
         nodes, rank = kept.sort()
         weight = score.index_select(0, nodes)
-        return SelectOutput.hard(
+        so = SelectOutput.hard(
             rank,
             kept.numel(),
             node_index=nodes,
@@ -188,3 +187,5 @@ class TopkSelect(Select):
             batch=batch,
             batch_size=batch_size,
         )
+        so._one_to_one = True
+        return so

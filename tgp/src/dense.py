@@ -49,7 +49,8 @@ class LossTerm:
         coeff = getattr(pooler, self.coeff)
         if not isinstance(coeff, Tensor) and coeff == 0:
             return view.s.new_zeros(())
-        return coeff * self.formula(view, **{name: getattr(pooler, name) for name in self.options}).mean()
+        values = self.formula(view, **{name: getattr(pooler, name) for name in self.options})
+        return coeff * (values.mean() if values.numel() else values.sum())
 
 
 class DenseSRCPooling(SRCPooling):
@@ -298,7 +299,7 @@ class DenseSRCPooling(SRCPooling):
         graphs, k = adj_pool.shape[:2]
         if batch_pooled is None:
             batch_pooled = build_pooled_batch(graphs, k, adj_pool.device)
-        x_pool = x_pool.reshape(graphs * k, -1)
+        x_pool = x_pool.flatten(0, 1)
         mask = so.out_mask
         if mask is None:
             return x_pool, *dense_to_block_diag(adj_pool), batch_pooled

@@ -25,6 +25,7 @@ from tgp.select.base_select import SelectOutput
 from tgp.src.inputs import PoolInputs
 from tgp.src.output import PoolingOutput
 from tgp.utils.layout import DenseView, LayoutView, SegmentView
+from tgp.utils.ops.batching import GraphLayout
 from tgp.utils.ops.connectivity import connectivity_to_edge_index, is_dense_adj
 from tgp.utils.signature import call_accepted
 from tgp.utils.user_code import is_overridden
@@ -113,6 +114,9 @@ class SparseExecution:
     def finish(self, output: PoolingOutput) -> PoolingOutput:
         """Return the output in the form that the caller asked for."""
         output.so._link = None
+        x, weight = self.inputs.x, output.edge_weight
+        if self.inputs.edge_weight is None and weight is not None and x is not None and x.is_floating_point():
+            output.edge_weight = weight.to(torch.promote_types(weight.dtype, x.dtype))
         return output
 
 
@@ -129,6 +133,7 @@ class FlatExecution(SparseExecution):
     def __init__(self, pooler: DenseSRCPooling, inputs: PoolInputs) -> None:
         super().__init__(pooler, inputs)
         self._view: LayoutView | None = None
+        self._viewed: Tensor | None = None
 
     def reduce(self, so: SelectOutput) -> tuple[Tensor | None, Tensor | None]:
         """Return ``[B, K, F]``, or rows for a sparse output."""
@@ -148,13 +153,18 @@ class FlatExecution(SparseExecution):
     def view(self, so: SelectOutput) -> LayoutView:
         """Return the assignment and the adjacency (sources in rows) for formulas."""
         if self._view is None:
-            inputs = self.inputs
+            inputs, self._viewed = self.inputs, so.s
             if is_dense_adj(inputs.adj):
                 adj = inputs.adj.mT if self.pooler.adj_transpose else inputs.adj
                 self._view = DenseView(so.s, adj, inputs.mask, clean=True)
             else:
                 index, weight = connectivity_to_edge_index(inputs.adj, inputs.edge_weight)
-                self._view = SegmentView(so.s, index, weight, inputs.batch, inputs.batch_size)
+                layout = GraphLayout(
+                    inputs.batch, so.s.size(0), inputs.batch_size, max_num_nodes=inputs.max_num_nodes
+                )
+                self._view = SegmentView(
+                    so.s, index, weight, inputs.batch, layout=layout, checked=inputs.checked
+                )
         return self._view
 
     def shared_product(self, so: SelectOutput, adj: Any, edge_weight: Tensor | None) -> Tensor | None:
@@ -162,11 +172,10 @@ class FlatExecution(SparseExecution):
         if adj is not self.inputs.adj or edge_weight is not self.inputs.edge_weight:
             return None
         view = self.view(so)
-        s = so.s
-        if view.s is not s and not (view.s.dim() == 3 and s.dim() == 2 and view.s.data_ptr() == s.data_ptr()):
+        if self._viewed is not so.s:
             return None
-        transposed = self.pooler.adj_transpose and isinstance(view, DenseView)
-        return view.coarse().mT if transposed else view.coarse()
+        raw = view.coarse().to(so.s.dtype)
+        return raw.mT if self.pooler.adj_transpose and isinstance(view, DenseView) else raw
 
     def loss(self, so: SelectOutput) -> dict[str, Tensor] | None:
         """Return the auxiliary losses.

@@ -47,6 +47,7 @@ class PoolInputs(NamedTuple):
         num_nodes: ``N``, if known.
         max_num_nodes: Size of the padding, if given.
         extra: Further keywords, for the selector.
+        checked: Node ids are known to be in range.
     """
 
     x: Tensor | None = None
@@ -59,11 +60,11 @@ class PoolInputs(NamedTuple):
     num_nodes: int | None = None
     max_num_nodes: int | None = None
     extra: dict[str, Any] = {}
+    checked: bool = False
 
 
-_COMMON = frozenset(
-    {*PoolInputs._fields, "batch_pooled", "attn", "lifting", "validate", "level", "use_cache"}
-) - {"extra"}
+_FIELDS = tuple(name for name in PoolInputs._fields if name not in ("extra", "checked"))
+_COMMON = frozenset({*_FIELDS, "batch_pooled", "attn", "lifting", "validate", "level", "use_cache"})
 """Keywords of any pooler, so that one call serves all of them; a pooler ignores those that it does not need."""
 
 
@@ -102,7 +103,6 @@ def read_inputs(pooler: SRCPooling, arguments: dict[str, Any]) -> PoolInputs:
     return _checked(inputs, validate)
 
 
-_FIELDS = tuple(name for name in PoolInputs._fields if name != "extra")
 _CALL = "Call it as pooler(x=x, adj=edge_index, edge_weight=edge_weight, batch=batch)."
 
 
@@ -222,7 +222,8 @@ def _check_edges(inputs: PoolInputs, size: int | None, validate: bool) -> dict[s
         raise InputError(
             f"x must have shape [N, F] with sparse connectivity: got {list(x.shape)}.", field="x"
         )
-    ids, length, changes = _node_ids(adj, size)
+    ids, length = _node_ids(adj, size)
+    changes: dict[str, Any] = {}
     if isinstance(adj, Tensor) and adj.layout is torch.strided:
         if adj.dtype is not torch.int64:
             changes["adj"] = ids = adj.long()
@@ -236,15 +237,16 @@ def _check_edges(inputs: PoolInputs, size: int | None, validate: bool) -> dict[s
             changes["edge_weight"] = _real_weight(weight, x)
     if validate and size is not None and on_host(ids):
         _check_range("edge_index", ids, size, "Node ids start at 0 and end at the number of rows of x - 1.")
+        changes["checked"] = True
     return changes
 
 
-def _node_ids(adj: Any, size: int | None) -> tuple[Tensor, int, dict[str, Any]]:
+def _node_ids(adj: Any, size: int | None) -> tuple[Tensor, int]:
     """Return the ids that a connectivity holds and its number of edges."""
     if is_sparsetensor(adj):
         row, col, _ = adj.coo()
         _check_matrix_shape(adj.sizes(), size)
-        return torch.stack([row, col]), row.numel(), {}
+        return torch.stack([row, col]), row.numel()
     if not isinstance(adj, Tensor):
         raise _TypeInputError(
             f"adj must be a Tensor or a SparseTensor, got {type(adj).__name__}. {_CALL}", field="adj"
@@ -258,12 +260,12 @@ def _node_ids(adj: Any, size: int | None) -> tuple[Tensor, int, dict[str, Any]]:
             )
         if adj.dtype not in _IDS:
             raise InputError(f"edge_index must hold int64 ids: got {adj.dtype}.", field="edge_index")
-        return adj, adj.size(1), {}
+        return adj, adj.size(1)
     _check_matrix_shape(adj.shape, size)
     if adj.layout is torch.sparse_coo:
-        return adj._indices(), adj._nnz(), {}
+        return adj._indices(), adj._nnz()
     ids = adj.col_indices() if adj.layout is torch.sparse_csr else adj.row_indices()
-    return ids, ids.numel(), {}
+    return ids, ids.numel()
 
 
 def _check_matrix_shape(shape: Any, size: int | None) -> None:

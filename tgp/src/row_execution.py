@@ -82,7 +82,13 @@ class RowExecution(PaddedExecution):
         inputs = self.inputs
         s, self._extras, so = self.pooler.selector.on_rows(inputs.x, self.layout)
         self._view = SegmentView(
-            s, inputs.adj, inputs.edge_weight, inputs.batch, layout=self.layout, padded=so.s
+            s,
+            inputs.adj,
+            inputs.edge_weight,
+            inputs.batch,
+            layout=self.layout,
+            padded=so.s,
+            checked=inputs.checked,
         )
         return so
 
@@ -93,7 +99,7 @@ class RowExecution(PaddedExecution):
 
     def connect(self, so: SelectOutput, batch_pool: Tensor | None) -> Pooled:
         """Return the post-processed ``S^T A S``."""
-        raw = self.view(so).coarse()
+        raw = self.view(so).coarse().to(so.s.dtype)
         return self.pooler.connector.postprocess(raw.mT if self.pooler.adj_transpose else raw), None
 
     def selected(self, so: SelectOutput) -> Mapping[str, Any]:
