@@ -90,3 +90,21 @@ def test_skewed_sizes():
     """One big graph among many small ones."""
     dense, flat = both_views([1] * 20 + [40], 3, 3)
     torch.testing.assert_close(dense.gram(), flat.gram())
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_no_nodes_at_all(name):
+    """Without any node every loss is finite, in both layouts, and so are its gradients."""
+    edges = torch.empty(2, 0, dtype=torch.long)
+    for size in ((0, 3), (1, 0, 3), (0, 0, 3)):
+        s = torch.zeros(size, requires_grad=True)
+        if len(size) == 2:
+            view = SegmentView(s, edges)
+        else:
+            view = DenseView(s, torch.zeros(size[0], 0, 0))
+        value = FORMULAS[name](view).sum()
+        assert torch.isfinite(value)
+        if value.requires_grad:
+            value.backward()
+    batch = torch.empty(0, dtype=torch.long)
+    assert torch.isfinite(FORMULAS[name](SegmentView(torch.zeros(0, 3), edges, None, batch, 2))).all()

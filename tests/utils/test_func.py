@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch.func import functional_call, grad, hessian, jacrev, jvp, stack_module_state, vmap
 
+from tgp.utils.host import on_host
 from tgp.utils.layout import DenseView, SegmentView
 from tgp.utils.losses import balance, cut, modularity, reconstruct
 from tgp.utils.ops.products import EdgeMatrix, max_over_edges
@@ -131,3 +132,12 @@ def test_many_models_at_once():
         s = model(x).softmax(-1)
         total = cut.mincut(build("flat", s)).sum() + modularity.modularity(build("padded", s)).sum()
         torch.testing.assert_close(slopes["weight"][i], torch.autograd.grad(total, model.weight)[0])
+
+
+def test_host_predicate():
+    """Inside a transform nothing is read on the host, whatever its tensors are."""
+    plain = torch.ones(2)
+    seen = []
+    vmap(lambda x: seen.append(on_host(plain)) or seen.append(on_host(x)) or x)(torch.ones(2, 2))
+    grad(lambda x: seen.append(on_host(plain)) or x.sum())(plain)
+    assert seen == [False] * 3 and on_host(plain, None) and not on_host(plain.to("meta"))

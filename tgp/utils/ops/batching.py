@@ -172,6 +172,8 @@ class GraphLayout:
 
     def _checked_width(self, width: int) -> int:
         if self.batch is not None and not on_host(self.batch):
+            if self.batch.is_cuda and not torch.compiler.is_compiling():
+                torch._assert_async((self.counts <= width).all(), "max_num_nodes is too small")
             return width
         largest = self.num_nodes if self.single else int(self.counts.max()) if self.batch_size else 0
         if largest > width:
