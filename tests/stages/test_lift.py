@@ -133,3 +133,16 @@ def test_padded_features_return_to_the_order_of_the_nodes():
     lifted = BaseLift()(x_pool.view(2, 2, 3), padded)
     assert lifted.shape == (2, 3, 3)
     torch.testing.assert_close(padded.to_nodes(lifted), expected)
+
+
+@pytest.mark.parametrize("op", ["precomputed", "transpose", "inverse"])
+def test_lifting_compiles_without_graph_breaks(op):
+    so = SelectOutput(cluster_index=torch.tensor([0, 0, 1]), num_supernodes=2, weight=torch.rand(3))
+    lift, x_pool = BaseLift(op), torch.rand(2, 3)
+    expected = lift(x_pool, so)
+    found = torch.compile(lambda x: lift(x, so), backend="eager", fullgraph=True)(x_pool)
+    torch.testing.assert_close(found, expected)
+    padded = SelectOutput(s=torch.rand(2, 3, 2))
+    if op != "inverse":
+        found = torch.compile(lambda x: lift(x, padded), backend="eager", fullgraph=True)(torch.ones(2, 2, 3))
+        torch.testing.assert_close(found, lift(torch.ones(2, 2, 3), padded))

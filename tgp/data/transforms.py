@@ -81,7 +81,10 @@ class PreCoarsening(BaseTransform):
         self.seed = seed
         configs = [_read(item) for item in _items(poolers)]
         if not configs:
-            raise InputError("PreCoarsening needs a non-empty pooler or sequence of poolers", field="poolers")
+            raise InputError(
+                "`poolers` must be a non-empty pooler, level config, or sequence, got nothing",
+                field="poolers",
+            )
         self._keys = [_key(name, params) for name, params in configs]
         made: dict[Key, SRCPooling] = {}
         for key, (name, params) in zip(self._keys, configs, strict=True):
@@ -179,7 +182,7 @@ def _read(item: Any) -> tuple[Any, dict[str, Any]]:
         names = [params.pop(key) for key in ("pooler", "name") if key in params]
         if not names or names[0] is None:
             raise InputError(
-                "A pooler config must include a pooler name or instance under 'pooler'", field="poolers"
+                "Pooler config must include a pooler name or instance under 'pooler'", field="poolers"
             )
         return _named(names[0], params)
     if isinstance(item, tuple):
@@ -233,7 +236,7 @@ def _checked(name: Any, params: dict[str, Any], seed: int) -> SRCPooling:
     pooler = get_pooler(name, **_filled(name, params, seed)) if isinstance(name, str) else name
     title = f"{name!r} ({type(pooler).__name__})" if isinstance(name, str) else type(pooler).__name__
     if pooler.is_trainable:
-        raise InputError(f"A pooler for PreCoarsening must not be trainable, got {title}", field="poolers")
+        raise InputError(f"The pooler must not be trainable, got {title}", field="poolers")
     if not (pooler.is_precoarsenable or _defines_levels(pooler)):
         raise InputError(
             f"{title} cannot pre-coarsen: its pooled graph depends on more than the topology", field="poolers"
@@ -258,7 +261,7 @@ def _filled(name: str, params: dict[str, Any], seed: int) -> dict[str, Any]:
     able = ("multi_level_precoarsening", "precoarsening")
     if alias not in METHODS and not any(hasattr(pooler_map[alias], method) for method in able):
         raise InputError(
-            f"A pooler for PreCoarsening must not be trainable or read features, got {alias!r}; "
+            f"The pooler must not be trainable or read features, got {alias!r}; "
             f"use one of {', '.join(METHODS)}",
             field="poolers",
         )

@@ -19,6 +19,7 @@ __all__ = ["BaseLift", "Lift"]
 
 HALF = (torch.float16, torch.bfloat16)
 _SCATTER = {"mean": "mean", "min": "amin", "max": "amax", "mul": "prod"}
+_REDUCTIONS = ("sum", "add", *_SCATTER)
 
 
 class _OpError(InputError, RuntimeError):
@@ -76,7 +77,7 @@ class BaseLift(Lift):
             raise _NoAssignment("a SelectOutput is needed to lift, got None", field="so")
         if self.matrix_op not in ("precomputed", "transpose", "inverse"):
             raise _OpError(
-                f"matrix_op must be precomputed, transpose or inverse, got {self.matrix_op!r}",
+                f"'matrix_op' must be one of ['transpose', 'inverse', 'precomputed'], got {self.matrix_op!r}",
                 field="matrix_op",
             )
         if so.is_sparse:
@@ -103,6 +104,11 @@ class BaseLift(Lift):
     def _sparse(self, x_pool: Tensor, so: SelectOutput) -> Tensor:
         if x_pool.dim() != 2:
             raise InputError(f"x_pool must have shape [K, F], got {list(x_pool.shape)}", field="x_pool")
+        if self.reduce_op not in _REDUCTIONS:
+            raise InputError(
+                f"Encountered invalid `reduce` argument {self.reduce_op!r}: expected one of {', '.join(_REDUCTIONS)}",
+                field="reduce_op",
+            )
         rows, cols, values = self._entries(so)
         lifted = x_pool.index_select(0, cols)
         half = lifted.dtype in HALF
@@ -119,11 +125,6 @@ class BaseLift(Lift):
         out = lifted.new_zeros((so.num_nodes, lifted.size(1)))
         if self.reduce_op in ("sum", "add") or so.cluster is not None:
             return out.index_add(0, rows, lifted)
-        if self.reduce_op not in _SCATTER:
-            raise InputError(
-                f"reduce_op must be one of sum, {', '.join(_SCATTER)}, got {self.reduce_op!r}",
-                field="reduce_op",
-            )
         place = rows.unsqueeze(-1).expand_as(lifted)
         return out.scatter_reduce(0, place, lifted, _SCATTER[self.reduce_op], include_self=False)
 

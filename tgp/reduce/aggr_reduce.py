@@ -30,7 +30,7 @@ class AggrReduce(Reduce):
     def __init__(self, aggr: Aggregation) -> None:
         super().__init__()
         if not is_pyg_aggregation(aggr):
-            raise TypeError(f"aggr must be a PyG Aggregation instance, got {type(aggr).__name__}")
+            raise TypeError(f"aggr must be a PyG Aggregation, got {type(aggr).__name__}")
         self.aggr = aggr
 
     def reset_parameters(self) -> None:
@@ -61,7 +61,8 @@ class AggrReduce(Reduce):
             return self._readout(x, batch, size)
         if not so.is_sparse:
             raise InputError(
-                "AggrReduce supports only sparse SelectOutput assignments, got a dense one", field="so"
+                "AggrReduce supports only sparse SelectOutput assignments, got a dense one. Use BaseReduce for it.",
+                field="so",
             )
         batch = so.batch if batch is None else batch
         cluster, order = torch.sort(so.cluster_index, stable=True)
@@ -79,7 +80,7 @@ class AggrReduce(Reduce):
             return self._aggregate(x.reshape(-1, x.size(-1)), index, groups)
         if x.dim() != 2:
             raise InputError(
-                f"AggrReduce expects x to be 2D [N, F] or 3D [B, N, F], got {list(x.shape)}", field="x"
+                f"Readout mode expects x to be 2D [N, F] or 3D [B, N, F], got ndim={x.dim()}", field="x"
             )
         if batch is None:
             return self._aggregate(x, torch.zeros(x.size(0), dtype=torch.long, device=x.device), 1)[0], None

@@ -112,7 +112,7 @@ class BaseReduce(Reduce):
         if so.is_sparse:
             if return_batched:
                 raise InputError(
-                    "return_batched=True is only supported for dense assignments, got a sparse one",
+                    "return_batched=True is only supported for dense assignment matrices, got a sparse assignment",
                     field="return_batched",
                 )
             return self._sparse(x, so), batch_pool
@@ -132,6 +132,11 @@ class BaseReduce(Reduce):
 
     @staticmethod
     def _sparse(x: Tensor, so: SelectOutput) -> Tensor:
+        if x.size(0) != so.num_nodes:
+            raise InputError(
+                f"x must have shape [N, F] with one row per node: expected {so.num_nodes} rows, got {list(x.shape)}",
+                field="x",
+            )
         x = x.unsqueeze(-1) if x.dim() == 1 else x
         rows = x if so._node_index is None else x.index_select(0, so._node_index)
         half = x.dtype in _HALF

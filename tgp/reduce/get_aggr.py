@@ -47,19 +47,19 @@ _SPELLINGS = {"powermean": "power_mean", "degreescaler": "degree_scaler", "deeps
 
 
 class _UnknownAggregation(UnknownNameError):
-    """Keeps the text that callers match on."""
+    """An unknown alias, with the key phrase of tgp 1.0.2."""
 
     def __init__(self, alias: str) -> None:
-        super().__init__("aggregator alias", alias, AGGREGATIONS)
+        super().__init__("aggregator alias:", alias, AGGREGATIONS)
 
 
 def has_pyg_aggregation() -> bool:
-    """Whether PyG offers aggregations. Always true here: PyG is a requirement."""
+    """Return True: PyG, which has aggregations, is required."""
     return True
 
 
 def is_pyg_aggregation(obj: object) -> bool:
-    """Whether ``obj`` is an instance of PyG's ``Aggregation``."""
+    """Return True if ``obj`` is an instance of PyG's ``Aggregation``."""
     return isinstance(obj, Aggregation)
 
 
@@ -98,7 +98,11 @@ def _accepted(cls: type, kwargs: dict[str, Any]) -> dict[str, Any]:
 
 
 def resolve_reduce_op(reduce_op: str | Aggregation, **kwargs: Any) -> Aggregation:
-    """An aggregation from a name or an instance.
+    """Return an aggregation, from its name or an instance.
+
+    Args:
+        reduce_op: Name of :func:`get_aggr`, or an aggregation, which is returned as it is.
+        **kwargs: Arguments of the aggregation, for a name.
 
     Raises:
         TypeError: for anything else, or for an instance together with arguments.

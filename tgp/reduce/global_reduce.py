@@ -46,11 +46,15 @@ class GlobalReduce(AggrReduce):
         A graph without (valid) nodes gets the aggregation's empty value and keeps its row.
         """
         if x.dim() not in (2, 3):
-            raise InputError(f"x must be 2D [N, F] or 3D [B, N, F], got {list(x.shape)}", field="x")
+            raise InputError(
+                f"readout expects x to be 2D [N, F] or 3D [B, N, F], got ndim={x.dim()}", field="x"
+            )
         if x.dim() == 3:
             return self._padded(x, mask)
         if mask is not None:
-            raise InputError("mask is only supported for dense 3D inputs [B, N, F]", field="mask")
+            raise InputError(
+                "mask is only supported for dense x with shape [B, N, F], got 2D x", field="mask"
+            )
         if size is not None and batch is None:
             raise InputError("size is only supported for sparse readout when batch is provided", field="size")
         return self._readout(x, batch, size)[0]
@@ -60,7 +64,8 @@ class GlobalReduce(AggrReduce):
             return self._readout(x, None, None)[0]
         if mask.shape != x.shape[:2]:
             raise InputError(
-                f"mask must have shape [B, N] = {list(x.shape[:2])}, got {list(mask.shape)}", field="mask"
+                f"mask must have shape [B, N] matching x.shape[:2]: expected {list(x.shape[:2])}, got {list(mask.shape)}",
+                field="mask",
             )
         valid = mask.bool()
         graph = torch.arange(x.size(0), device=x.device).unsqueeze(1).expand(valid.shape)

@@ -186,4 +186,6 @@ def check_levels(levels: int) -> None:
 def check_connectivity(edge_index: Any) -> None:
     """Check that a connectivity is given: pre-coarsening reads nothing else."""
     if edge_index is None:
-        raise InputError("edge_index cannot be None: pre-coarsening reads the topology", field="edge_index")
+        raise InputError(
+            "edge_index cannot be None for precoarsening: it reads the topology", field="edge_index"
+        )
