@@ -146,6 +146,16 @@ def test_dense_post_processing(dtype):
     close(value, expected, 1.0)
 
 
+def test_divergence_of_beta_distributions():
+    torch.manual_seed(0)
+    a, b, c, d = (5 * torch.rand(4, 20, 3, dtype=torch.float64) + 0.05).unbind()
+    a.requires_grad_()
+    q, p = Beta(a, b), Beta(c, d)
+    mine, other = losses.kl_loss(q, p), torch.distributions.kl_divergence(q, p).sum()
+    torch.testing.assert_close(mine, other)
+    torch.testing.assert_close(torch.autograd.grad(mine, a), torch.autograd.grad(other, a))
+
+
 @pytest.mark.parametrize("dtype", HALF)
 def test_losses_of_bnpool(dtype):
     torch.manual_seed(0)

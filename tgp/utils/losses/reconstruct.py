@@ -136,7 +136,7 @@ def kl_loss(
         raise InputError("Cannot specify both mask and batch: padded graphs have one, flat graphs the other")
     if batch is not None and batch_size is None:
         raise InputError("Batch size must be specified together with batch", field="batch_size")
-    value = kl_divergence(_widened(q), _widened(p)).sum(-1)
+    value = _divergence(q, p).sum(-1)
     if mask is not None:
         value = (value * mask.to(value.dtype)).sum(-1)
     elif batch is not None:
@@ -146,14 +146,18 @@ def kl_loss(
     return reduce_graphs(_normalised(value, normalizing_const), batch_reduction)
 
 
-def _widened(distribution: Distribution) -> Distribution:
-    """Return a Beta distribution with parameters wide enough for its gamma functions; others unchanged."""
-    if not isinstance(distribution, Beta):
-        return distribution
-    alpha, beta = distribution.concentration1, distribution.concentration0
-    if widen(alpha) is alpha and widen(beta) is beta:
-        return distribution
-    return Beta(widen(alpha), widen(beta), validate_args=False)
+def _divergence(q: Distribution, p: Distribution) -> Tensor:
+    """Return the KL divergence. That of two Beta distributions is formed in float32 or wider.
+
+    torch looks up the formula in a table that ``torch.compile`` cannot trace, and has none for half precision.
+    """
+    if type(q) is not Beta or type(p) is not Beta:
+        return kl_divergence(q, p)
+    a, b = widen(q.concentration1), widen(q.concentration0)
+    c, d = widen(p.concentration1), widen(p.concentration0)
+    constants = (c.lgamma() + d.lgamma() + (a + b).lgamma()) - (a.lgamma() + b.lgamma() + (c + d).lgamma())
+    means = (a - c) * a.digamma() + (b - d) * b.digamma()
+    return constants + means + ((c + d) - (a + b)) * (a + b).digamma()
 
 
 def cluster_connectivity_prior_loss(
