@@ -274,3 +274,11 @@ def test_weights_are_rounded_the_same_way_everywhere(make_graphs):
         g.edge_weight = torch.ones_like(g.edge_weight, dtype=torch.int64)
     assert precoarsen(whole, "graclus")[0].pooled_data[0].edge_weight.dtype == torch.float32
     assert np.isfinite(levels[0].pooled_data[0].edge_weight.numpy()).all()
+
+
+def test_masks_of_eigen_levels_need_no_matrix():
+    graphs = [path_graph(n) for n in (6, 9)]
+    for data in [PreCoarsening([("eigen", {"k": 4})])(graphs[0]), *precoarsen(graphs, [("eigen", {"k": 4})])]:
+        level = data.pooled_data[0]
+        assert level.so._s is None, "the dense one-hot matrix was built"
+        assert level.mask.equal(level.so.s.abs().sum(0, keepdim=True) > 0)
