@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch_geometric.nn import PANConv as PyGPANConv
 
+from tgp import imports
 from tgp.mp import PANConv
 from tgp.poolers import PANPooling
 
@@ -58,6 +59,33 @@ def test_matrices_have_targets_in_rows(layout):
     torch.testing.assert_close(out, expected)
     torch.testing.assert_close(matrix.to_dense(), met)
     assert matrix.layout is (torch.sparse_coo if layout == "coo" else torch.sparse_csr)
+
+
+class StandIn:
+    """The part of ``torch_sparse.SparseTensor`` that is used."""
+
+    def __init__(self, row, col, value=None, sparse_sizes=None):
+        self.parts, self.shape = (row, col, value), sparse_sizes
+
+    def coo(self):
+        return self.parts
+
+    def sizes(self):
+        return list(self.shape)
+
+
+def test_sparse_tensors(monkeypatch):
+    """A ``SparseTensor`` comes back as one; its values are not read."""
+    monkeypatch.setattr(imports, "SparseTensor", StandIn)
+    monkeypatch.setattr(imports, "HAS_TORCH_SPARSE", True)
+    torch.manual_seed(0)
+    row, col = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+    layer, x = PANConv(2, 2, 2), torch.randn(3, 2)
+    out, matrix = layer(x, StandIn(row, col, 7 * torch.ones(4), (3, 3)))
+    expected, met = layer(x, torch.stack([col, row]))
+    torch.testing.assert_close(out, expected)
+    assert isinstance(matrix, StandIn)
+    torch.testing.assert_close(matrix.parts[2], met.values())
 
 
 def test_parameters_are_those_of_pyg():
