@@ -46,7 +46,7 @@ def test_duplicates_merge_and_columns_sort():
 @pytest.mark.parametrize(
     ("kwargs", "text"),
     [
-        ({}, "cluster_index must be given"),
+        ({}, "'cluster_index' cannot be None if 's' is None"),
         (
             {"cluster_index": torch.tensor([0, 5]), "num_supernodes": 2},
             r"cluster_index must hold ids in \[0, 2\)",
@@ -56,13 +56,22 @@ def test_duplicates_merge_and_columns_sort():
             {"cluster_index": torch.tensor([0, 0]), "weight": torch.ones(3)},
             "weight must hold 2 values, got 3",
         ),
-        ({"s": torch.ones(2, 2), "weight": torch.ones(2)}, "weight must be None when s is dense"),
-        ({"s": torch.eye(2).to_sparse(), "cluster_index": torch.ones(2)}, "cluster_index must be None"),
-        ({"s": "S"}, "s must be a Tensor"),
+        ({"s": torch.ones(2, 2), "weight": torch.ones(2)}, "'weight' cannot be set if 's' is a dense Tensor"),
+        (
+            {"s": torch.eye(2).to_sparse(), "cluster_index": torch.ones(2)},
+            "'cluster_index' cannot be set if 's' is not None",
+        ),
+        ({"s": "S"}, "Either a sparse or dense assignment matrix is provided through 's'"),
         ({"s": torch.ones(2, 2), "s_inv_op": "pinv"}, "s_inv_op must be"),
-        ({"s": torch.ones(2, 2), "in_mask": torch.ones(2)}, "in_mask must be 2D"),
-        ({"s": torch.ones(2, 2), "in_mask": torch.ones(1, 2)}, "only supported for batched dense"),
-        ({"s": torch.ones(1, 2, 2), "in_mask": torch.ones(1, 3)}, "must have shape"),
+        ({"s": torch.ones(2, 2), "in_mask": torch.ones(2)}, r"in_mask must be 2D with shape \[B, N\]"),
+        (
+            {"s": torch.ones(2, 2), "in_mask": torch.ones(1, 2)},
+            "is only supported for batched dense assignments with shape",
+        ),
+        (
+            {"s": torch.ones(1, 2, 2), "in_mask": torch.ones(1, 3)},
+            r"in_mask must have shape \(1, 2\), got \(1, 3\)",
+        ),
     ],
 )
 def test_bad_arguments(kwargs, text):
@@ -182,11 +191,11 @@ def test_assign_all_nodes_keeps_numbering_size_and_extras():
     assert full.assign_all_nodes() is full
     with pytest.raises(ValueError, match=r"Weight tensor size \(2\) must match the number of nodes \(6\)"):
         so.assign_all_nodes(path, weight=torch.ones(2))
-    with pytest.raises(AssertionError, match="adj must be given"):
+    with pytest.raises(AssertionError, match="adj must be provided for closest_node_assignment"):
         so.assign_all_nodes()
-    with pytest.raises(AssertionError, match="max_iter"):
+    with pytest.raises(AssertionError, match="max_iter must be greater than 0 for closest_node_assignment"):
         so.assign_all_nodes(path, max_iter=0)
-    with pytest.raises(ValueError, match="batch must be given"):
+    with pytest.raises(ValueError, match="Either num_nodes, batch, or edge_index must be provided"):
         so.assign_all_nodes(path, closest_node_assignment=False)
     spread = so.assign_all_nodes(closest_node_assignment=False, batch=torch.zeros(6, dtype=torch.long))
     assert spread.cluster_index[[0, 3]].tolist() == [1, 0]

@@ -33,15 +33,22 @@ Parts = tuple[Tensor | None, Tensor, Tensor | None, int, int]
 """node_index (None: entry i is node i), cluster_index, weight (None: ones), N, K."""
 
 
+NO_CLUSTERS = "'cluster_index' cannot be None if 's' is None"
+NO_MATRIX = (
+    "Either a sparse or dense assignment matrix is provided through 's' or a cluster assignment vector must be "
+    "provided through 'cluster_index': expected s to be a Tensor"
+)
+
+
 class AssignmentError(InputError, AssertionError):
-    """Also an ``AssertionError``, which callers of ``SelectOutput`` may catch."""
+    """Invalid arguments; also an ``AssertionError``, which callers of ``SelectOutput`` may catch."""
 
 
 def refuse(given: Mapping[str, Any], why: str) -> None:
     """Raise an error for arguments that make no sense together with ``s``."""
     for name, value in given.items():
         if value is not None:
-            raise AssignmentError(f"{name} must be None when {why}", field=name)
+            raise AssignmentError(f"'{name}' cannot be set if 's' is {why}: expected None", field=name)
 
 
 def check_inverse_op(op: str) -> None:
@@ -136,12 +143,15 @@ def from_matrix(
 def checked_mask(in_mask: Tensor, so: SelectOutput) -> Tensor:
     """``in_mask`` as bool ``[B, N]`` of a dense ``[B, N, K]`` assignment."""
     if in_mask.dim() != 2:
-        raise InputError(f"in_mask must be 2D [B, N], got {list(in_mask.shape)}", field="in_mask")
+        raise InputError(f"in_mask must be 2D with shape [B, N], got {tuple(in_mask.shape)}", field="in_mask")
     if so.is_sparse or so.s.dim() != 3:
-        raise InputError("in_mask is only supported for batched dense assignments [B, N, K]", field="in_mask")
+        raise InputError(
+            "in_mask is only supported for batched dense assignments with shape [B, N, K], got another assignment",
+            field="in_mask",
+        )
     if in_mask.shape != so.s.shape[:2]:
         raise InputError(
-            f"in_mask must have shape {list(so.s.shape[:2])}, got {list(in_mask.shape)}", field="in_mask"
+            f"in_mask must have shape {tuple(so.s.shape[:2])}, got {tuple(in_mask.shape)}", field="in_mask"
         )
     return in_mask.bool()
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["adopt_state", "dataclass_fields"]
 
-_FIELDS = ("s", "s_inv", "batch", "in_mask")
+_FIELDS = ("s", "s_inv", "batch")
 
 
 def dataclass_fields() -> dict[str, Field[Any]]:
@@ -36,6 +36,6 @@ def adopt_state(so: SelectOutput, state: dict[str, Any]) -> None:
             field="s",
         )
     extras = {name: state[name] for name in state.get("_extra_args", ()) if name in state}
-    extras.pop("in_mask", None)
+    extras["in_mask"] = state.get("in_mask")
     known = {name: state.get(name) for name in _FIELDS}
     so.__init__(**known, **extras)  # type: ignore[misc]

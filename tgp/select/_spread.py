@@ -63,12 +63,21 @@ def _check_propagation(adj: Any, max_iter: int, batch: Tensor | None, closest: b
     """Return the connectivity to propagate along, or ``None`` for a random spread."""
     if not closest:
         if batch is None:
-            raise InputError("batch must be given when closest_node_assignment=False", field="batch")
+            raise InputError(
+                "Either num_nodes, batch, or edge_index must be provided to determine the number of nodes: expected "
+                "batch for closest_node_assignment=False, got None",
+                field="batch",
+            )
         return None
     if adj is None:
-        raise AssignmentError("adj must be given when closest_node_assignment=True", field="adj")
+        raise AssignmentError("adj must be provided for closest_node_assignment", field="adj")
     if max_iter <= 0:
-        raise AssignmentError(f"max_iter must be positive, got {max_iter}", field="max_iter")
+        raise AssignmentError(
+            f"max_iter must be greater than 0 for closest_node_assignment, got {max_iter}", field="max_iter"
+        )
     if not isinstance(adj, Tensor) and not is_sparsetensor(adj):
-        raise InputError(f"adj must be a Tensor or a SparseTensor, got {type(adj).__name__}", field="adj")
+        raise InputError(
+            f"Invalid adjacency type: expected a Tensor or a SparseTensor, got {type(adj).__name__}",
+            field="adj",
+        )
     return adj

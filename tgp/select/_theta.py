@@ -1,4 +1,4 @@
-"""The pooling operator of EigenPool in all its forms, as two linear maps."""
+"""Pooling operator of EigenPool in all its forms, as two linear maps."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from torch import Tensor
 from tgp.errors import InputError
 from tgp.select.base_select import SelectOutput
 from tgp.utils.ops.batching import GraphLayout
+from tgp.utils.precision import widen
 
 __all__ = ["Modes", "modes_of_assignment"]
 
 
 class MissingThetaError(InputError, AttributeError):
-    """Also an ``AttributeError``, which callers may catch."""
+    """Missing attribute; also an ``AttributeError``, which callers may catch."""
 
 
 class Modes(ABC):
@@ -29,11 +30,11 @@ class Modes(ABC):
 
     @abstractmethod
     def pool(self, x: Tensor) -> Tensor:
-        """``[N, F]`` -> ``[B, K, H, F]``: coefficients of ``x`` in every mode."""
+        """Return the coefficients ``[B, K, H, F]`` of ``x [N, F]`` in every mode."""
 
     @abstractmethod
     def lift(self, coefficients: Tensor) -> Tensor:
-        """``[B, K, H, F]`` -> ``[N, F]``: the transposed map."""
+        """Return ``[N, F]`` from coefficients ``[B, K, H, F]``: the transposed map."""
 
 
 class CompactModes(Modes):
@@ -45,9 +46,10 @@ class CompactModes(Modes):
         self.slot = slot
 
     def pool(self, x: Tensor) -> Tensor:
-        parts = self.theta.to(x.dtype).unsqueeze(2) * x.unsqueeze(1)  # [N, H, F]
+        wide = widen(x)  # sums over nodes
+        parts = self.theta.to(wide.dtype).unsqueeze(2) * wide.unsqueeze(1)  # [N, H, F]
         out = parts.new_zeros((self.num_graphs * self.k, *parts.shape[1:]))
-        out = out.index_add(0, self.slot, parts)
+        out = out.index_add(0, self.slot, parts).to(x.dtype)
         return out.view(self.num_graphs, self.k, self.num_modes, -1)
 
     def lift(self, coefficients: Tensor) -> Tensor:
@@ -87,9 +89,10 @@ class SparseModes(Modes):
         self.place = (graph * k + column % k) * self.num_modes + column // k
 
     def pool(self, x: Tensor) -> Tensor:
-        parts = self.value.to(x.dtype).unsqueeze(1) * x.index_select(0, self.row)
+        wide = widen(x)  # sums over nodes
+        parts = self.value.to(wide.dtype).unsqueeze(1) * wide.index_select(0, self.row)
         out = parts.new_zeros((self.num_graphs * self.k * self.num_modes, x.size(1)))
-        out = out.index_add(0, self.place, parts)
+        out = out.index_add(0, self.place, parts).to(x.dtype)
         return out.view(self.num_graphs, self.k, self.num_modes, -1)
 
     def lift(self, coefficients: Tensor) -> Tensor:
@@ -99,10 +102,10 @@ class SparseModes(Modes):
 
 
 def modes_of_assignment(so: SelectOutput, batch: Tensor | None, batch_size: int | None) -> Modes:
-    """The modes that ``so.theta`` holds.
+    """Return the modes that ``so.theta`` holds.
 
     Forms: ``[N, H]`` with an assignment that knows the supernode of each node, as the selector makes it; or
-    ``[N, H * K]``, mode-major, dense or COO, or a list of these with one matrix per graph.
+    ``[N, H * K]``, mode-major, or a list of these with one matrix per graph. All may be dense or sparse.
     """
     theta: Any = getattr(so, "theta", None)
     if theta is None:
@@ -117,6 +120,8 @@ def modes_of_assignment(so: SelectOutput, batch: Tensor | None, batch_size: int 
     if theta.size(0) != so.num_nodes:
         raise InputError(f"theta must hold {so.num_nodes} rows, got {theta.size(0)}", field="theta")
     layout = GraphLayout(batch, so.num_nodes, batch_size)
+    if theta.layout is not torch.strided and _is_compact(theta, so):
+        theta = theta.to_dense()
     if theta.layout is not torch.strided:
         _check_width(theta, k)
         return SparseModes(theta, None if layout.single else batch, layout.batch_size, k)
@@ -128,6 +133,15 @@ def modes_of_assignment(so: SelectOutput, batch: Tensor | None, batch_size: int 
     return CompactModes(theta, slot.clamp(min=0), layout.batch_size, k)
 
 
+def _is_compact(theta: Tensor, so: SelectOutput) -> bool:
+    """Return True if a sparse ``theta`` is ``[N, H]``: its columns are not those of the supernodes of their rows."""
+    if so._cluster_index is None:
+        return False
+    k = max(so.num_supernodes, 1)
+    row, column = theta.to_sparse_coo().coalesce().indices()
+    return bool(theta.size(1) % k) or bool((column % k != so._cluster_index[row]).any())
+
+
 def _check_width(theta: Tensor, k: int) -> None:
     if theta.size(1) % max(k, 1):
         raise InputError(
@@ -137,7 +151,7 @@ def _check_width(theta: Tensor, k: int) -> None:
 
 
 def _stack(parts: list[Tensor], layout: GraphLayout) -> Tensor:
-    """One matrix per graph as one row per node, in the order of the nodes."""
+    """Return one matrix per graph as one row per node, in the order of the nodes."""
     rows = torch.cat(parts)
     if rows.size(0) != layout.num_nodes:
         raise InputError(f"theta must hold {layout.num_nodes} rows, got {rows.size(0)}", field="theta")

@@ -73,19 +73,17 @@ class SelectOutput(TensorHolder):
         given = {"cluster_index": cluster_index, "node_index": node_index}
         if s is None:
             if cluster_index is None:
-                raise _entries.AssignmentError(
-                    "cluster_index must be given when s is None", field="cluster_index"
-                )
+                raise _entries.AssignmentError(_entries.NO_CLUSTERS, field="cluster_index")
             parts = _entries.checked(cluster_index, node_index, weight, num_nodes, num_supernodes)
             self._set_parts(*parts)
         elif not isinstance(s, Tensor):
-            raise InputError(f"s must be a Tensor, got {type(s).__name__}", field="s")
+            raise InputError(f"{_entries.NO_MATRIX}, got {type(s).__name__}", field="s")
         elif s.layout is torch.strided:
             more = {"num_nodes": num_nodes, "num_supernodes": num_supernodes, "weight": weight}
-            _entries.refuse({**given, **more}, "s is dense")
+            _entries.refuse({**given, **more}, "a dense Tensor")
             self._set_parts(None, None, None, s.size(-2) if s.dim() > 1 else s.numel(), s.size(-1), s=s)
         else:
-            _entries.refuse(given, "s is a sparse matrix")
+            _entries.refuse(given, "not None")
             self._set_parts(*_entries.from_matrix(s, weight, num_nodes, num_supernodes))
         _entries.check_inverse_op(s_inv_op)
         self._finish(s_inv, s_inv_op, batch, batch_size, extra_args)

@@ -50,6 +50,8 @@ class DPSelect(MLPSelect):
         sample_in_eval: also draw samples in evaluation mode.
     """
 
+    sample_in_eval = False  # for modules pickled by tgp 1.0.2
+
     def __init__(
         self,
         in_channels: int | Sequence[int],

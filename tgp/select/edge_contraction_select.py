@@ -125,11 +125,16 @@ class EdgeContractionSelect(Select):
         self.add_to_edge_score = add_to_edge_score
         self.s_inv_op = s_inv_op
         self.lin = torch.nn.Linear(2 * in_channels, 1)
+        self.reset_parameters()  # a second draw, as in tgp 1.0.2: a seed gives the same weights
 
     @property
     def edge_score_method(self) -> EdgeScore:
         """Function that turns raw scores into scores."""
         return self.compute_edge_score
+
+    @edge_score_method.setter
+    def edge_score_method(self, value: EdgeScore) -> None:
+        self.compute_edge_score = value
 
     def reset_parameters(self) -> None:
         """Reset the parameters of the edge score."""

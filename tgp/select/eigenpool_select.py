@@ -88,11 +88,11 @@ def eigenpool_select(
 
 
 def laplacian(adj: Matrix, normalized: bool = True) -> Matrix:
-    r"""Dense Laplacian :math:`I - D^{-1/2} A D^{-1/2}`, or :math:`D - A`, self loops included.
+    r"""Return the dense Laplacian :math:`I - D^{-1/2} A D^{-1/2}`, or :math:`D - A`, self loops included.
 
     Args:
         adj: ``[N, N]`` array or tensor.
-        normalized: which of the two. A node without edges has 1 on the diagonal of the first.
+        normalized: return the first of the two. A node without edges has 1 on its diagonal.
     """
     matrix = _square(adj, "adj")
     degree = matrix.sum(0)
@@ -102,16 +102,25 @@ def laplacian(adj: Matrix, normalized: bool = True) -> Matrix:
     return _like(np.diag(degree) - matrix, adj)
 
 
-def eigenvectors(L: Matrix) -> Matrix:
-    """Eigenvectors of a symmetric ``[N, N]`` matrix as columns, by ascending eigenvalue, canonical.
+def eigenvectors(L: Matrix) -> tuple[npt.NDArray[Any], Matrix]:
+    """Return eigenvalues and canonical eigenvectors of a symmetric matrix.
 
-    The entry of largest magnitude is positive (ties by index); where an eigenvalue repeats, the basis is the one of
-    :func:`tgp.kernels.spectral_basis.canonical_rows`. Only the lower triangle is read.
+    In each vector the entry of largest magnitude is positive (ties by index); where an eigenvalue repeats, the basis
+    is the one of :func:`tgp.kernels.spectral_basis.canonical_rows`. Only the lower triangle is read.
+
+    Args:
+        L: ``[N, N]`` array or tensor.
+
+    Returns:
+        ``[N]`` ascending eigenvalues as an array, and ``[N, N]`` with the eigenvectors as columns, of the kind of
+        ``L``.
     """
     from tgp.coarsen.lowmodes import dense_eigenvectors
 
     lower = np.tril(_square(L, "L"))
-    return _like(dense_eigenvectors(lower + np.tril(lower, -1).T).T, L)
+    vectors = _like(dense_eigenvectors(lower + np.tril(lower, -1).T).T, L)
+    values = np.linalg.eigvalsh(lower)
+    return values.astype(vectors.numpy().dtype if isinstance(L, Tensor) else vectors.dtype), vectors
 
 
 def build_pooling_matrix(
@@ -120,8 +129,8 @@ def build_pooling_matrix(
     num_modes: int,
     normalized: bool = True,
     expected_num_clusters: int | None = None,
-) -> Tensor:
-    r"""The pooling operator :math:`\Theta` of one graph as a dense ``[N, H * K]`` matrix, mode-major.
+) -> npt.NDArray[np.float32] | Tensor:
+    r"""Return the pooling operator :math:`\Theta` of one graph as a dense ``[N, H * K]`` matrix, mode-major.
 
     Column ``h * K + c`` holds eigenvector ``h`` of cluster ``c``; rows of other clusters are zero. This is the wide
     form that earlier versions kept in ``so.theta``; reducer and lifter take it as well.
@@ -130,8 +139,11 @@ def build_pooling_matrix(
         adj_np: ``[N, N]`` dense adjacency.
         cluster_labels: ``[N]`` cluster of each node.
         num_modes: ``H``.
-        normalized: which Laplacian of a cluster.
+        normalized: use the normalised Laplacian of a cluster.
         expected_num_clusters: ``K``; default largest label + 1.
+
+    Returns:
+        A float32 array, or a tensor if ``adj_np`` is one.
     """
     matrix = _square(adj_np, "adj_np")
     label = np.asarray(cluster_labels, dtype=np.int32).reshape(-1)
@@ -145,7 +157,8 @@ def build_pooling_matrix(
     theta = modes_of(_rows(np.maximum((matrix + matrix.T) / 2, 0.0)), label, k, num_modes, normalized)
     wide = np.zeros((len(label), num_modes, k), np.float32)
     wide[np.arange(len(label)), :, label] = theta
-    return torch.from_numpy(wide.reshape(len(label), num_modes * k))
+    out = wide.reshape(len(label), num_modes * k)
+    return torch.from_numpy(out).to(adj_np.device) if isinstance(adj_np, Tensor) else out
 
 
 def _rows(matrix: npt.NDArray[np.float64]) -> Rows:
@@ -167,4 +180,5 @@ def _like(result: npt.NDArray[np.float64], given: Matrix) -> Matrix:
     if isinstance(given, Tensor):
         dtype = given.dtype if given.is_floating_point() else torch.get_default_dtype()
         return torch.from_numpy(np.ascontiguousarray(result)).to(given.device, dtype)
-    return result
+    kind = np.asarray(given).dtype
+    return result.astype(kind) if np.issubdtype(kind, np.floating) else result

@@ -17,7 +17,7 @@ from tgp.errors import InputError, ParameterError
 from tgp.imports import HAS_TORCH_SCATTER as HAS_TORCH_SCATTER
 from tgp.select.base_select import Select as Select
 from tgp.select.base_select import SelectOutput
-from tgp.select.level_select import LevelSelect, MethodParameter, to_select_output
+from tgp.select.level_select import LevelSelect, MethodParameter, NoTopologyError, to_select_output
 from tgp.utils.blocks import to_block, to_host
 from tgp.utils.ops.adjacency import weighted_degree as weighted_degree
 from tgp.utils.ops.connectivity import connectivity_to_edge_index, infer_num_nodes
@@ -33,7 +33,17 @@ __all__ = [
 _BY_ENGINE = ("random", "constant", "canonical", "degree")
 _BY_FEATURES = ("linear", "first", "last")
 
+_HEURISTICS = ("greedy", "w-greedy", None)
+
 Scorer = str | Tensor | Callable[..., Tensor]
+
+
+class _ScorerError(ParameterError, AssertionError):
+    """Unknown name; also an ``AssertionError``, which tgp 1.0.2 raised."""
+
+
+class _FeatureError(InputError, AssertionError):
+    """Missing features; also an ``AssertionError``, which tgp 1.0.2 raised."""
 
 
 def degree_scorer(
@@ -123,10 +133,15 @@ class KMISSelect(LevelSelect):
     ) -> None:
         named = isinstance(scorer, str)
         if named and scorer not in (*_BY_FEATURES, *_BY_ENGINE):
-            raise ParameterError(
-                f"scorer must be one of {', '.join((*_BY_FEATURES, *_BY_ENGINE))}, scores or a function, "
-                f"got {scorer!r}",
+            raise _ScorerError(
+                f"Unrecognized `scorer` value: {scorer}. The scorer must be one of "
+                f"{', '.join((*_BY_FEATURES, *_BY_ENGINE))}, scores or a function",
                 field="scorer",
+            )
+        if score_heuristic not in _HEURISTICS:
+            raise _ScorerError(
+                f"Unrecognized `score_heuristic` value: {score_heuristic}. Expected 'greedy', 'w-greedy' or None",
+                field="score_heuristic",
             )
         if not named and not isinstance(scorer, Tensor) and not callable(scorer):
             raise ParameterError(
@@ -156,6 +171,10 @@ class KMISSelect(LevelSelect):
     order_k = MethodParameter("Number of hops that members are more than apart.")
     score_heuristic = MethodParameter("Rule by which scores are divided before ranking.")
     force_undirected = MethodParameter("True if the larger weight of two directions counts for both.")
+
+    def _adopted_state(self, state: dict[str, Any]) -> dict[str, Any]:
+        layer = state["_modules"].get("lin")
+        return super()._adopted_state(state if layer is None else {**state, "in_channels": layer.in_channels})
 
     @property
     def scorer(self) -> Scorer:
@@ -219,7 +238,7 @@ class KMISSelect(LevelSelect):
                 so._weight = self._degree(edge_index, edge_weight, so.num_nodes)
             return so
         if edge_index is None:
-            raise InputError(
+            raise NoTopologyError(
                 "edge_index cannot be None: this selection reads the topology", field="edge_index"
             )
         score = self._score(x, edge_index, edge_weight, batch)
@@ -241,7 +260,7 @@ class KMISSelect(LevelSelect):
         elif callable(self.scorer):
             score = self.scorer(x, edge_index, edge_weight, batch)
         elif x is None:
-            raise InputError(f"scorer={self.scorer!r} reads node features: x is None", field="x")
+            raise _FeatureError(f"x must be provided when scorer is {self.scorer!r}: x is None", field="x")
         elif self.lin is not None:
             score = self.lin(x if x.dim() > 1 else x.unsqueeze(-1)).sigmoid()
         else:

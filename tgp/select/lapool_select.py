@@ -79,21 +79,25 @@ class LaPoolSelect(Select):
         if self.batched_representation:
             return self._padded(x, edge_index, mask)
         if x.dim() != 2:
-            raise InputError(f"x must be 2D [N, F] in unbatched mode, got {list(x.shape)}", field="x")
+            raise InputError(f"x must have shape [N, F] in unbatched mode, got {list(x.shape)}", field="x")
         if mask is not None:
-            raise InputError("mask belongs to padded input; flat input has none", field="mask")
+            raise InputError(
+                "mask is only supported for batched representations: expected None", field="mask"
+            )
         if is_dense_adj(edge_index):
             raise InputError(
-                "unbatched mode takes sparse connectivity, got a dense adjacency", field="edge_index"
+                "Unbatched LaPoolSelect expects a sparse adjacency tensor, got a dense one",
+                field="edge_index",
             )
         return self._flat(x, edge_index, edge_weight, batch, batch_size)
 
     def _padded(self, x: Tensor, adj: Any, mask: Tensor | None) -> SelectOutput:
         if x.dim() not in (2, 3):
-            raise InputError(f"x must be 2D [N, F] or 3D [B, N, F], got {list(x.shape)}", field="x")
+            raise InputError(f"x must have shape [B, N, F] or [N, F], got {list(x.shape)}", field="x")
         if not is_dense_adj(adj):
             raise InputError(
-                "batched mode takes a dense adjacency, got sparse connectivity", field="edge_index"
+                "Batched LaPoolSelect expects a dense adjacency tensor, got sparse connectivity",
+                field="edge_index",
             )
         x = x.unsqueeze(0) if x.dim() == 2 else x
         adj = adj.unsqueeze(0) if adj.dim() == 2 else adj

@@ -19,9 +19,14 @@ from tgp.ragged import Assignment
 from tgp.select._entries import check_inverse_op
 from tgp.select.base_select import Select, SelectOutput
 from tgp.utils.blocks import TorchBlock, to_block
+from tgp.utils.signature import foo_signature
 from tgp.utils.typing import SinvType
 
 __all__ = ["LevelSelect", "MethodParameter", "to_select_output"]
+
+
+class NoTopologyError(InputError, NotImplementedError):
+    """Missing connectivity; also a ``NotImplementedError``, which tgp 1.0.2 raised."""
 
 
 class MethodParameter:
@@ -69,6 +74,17 @@ class LevelSelect(Select):
         self.seed = seed
         self.s_inv_op = s_inv_op
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state if "spec" in state else self._adopted_state(state))
+
+    def _adopted_state(self, state: dict[str, Any]) -> dict[str, Any]:
+        """Return the state of a selector that tgp 1.0.2 pickled, in the form of this version."""
+        names = foo_signature(type(self)).args
+        with torch.random.fork_rng(devices=[]):
+            made = type(self)(**{name: state[name] for name in names if name in state})
+        kept = {name: value for name, value in state.items() if name not in names}
+        return {**made.__dict__, **kept}
+
     @property
     def method(self) -> str:
         """Alias of the method."""
@@ -101,7 +117,7 @@ class LevelSelect(Select):
             keep_link: store the arrays of the engine in the result, for the connector.
         """
         if edge_index is None:
-            raise InputError(
+            raise NoTopologyError(
                 "edge_index cannot be None: this selection reads the topology", field="edge_index"
             )
         if num_nodes is None and batch is None and x is not None:

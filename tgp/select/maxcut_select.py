@@ -25,8 +25,8 @@ __all__ = ["MaxCutScoreNet", "MaxCutSelect"]
 DEEP = (32,) * 4 + (16,) * 4 + (8,) * 4
 
 
-def _activation(name: str | None) -> torch.nn.Module:
-    if name is None or name.lower() in ("identity", "none", "linear"):
+def _activation(name: Any) -> torch.nn.Module:
+    if name is None or (isinstance(name, str) and name.lower() in ("identity", "none", "linear")):
         return torch.nn.Identity()
     return activation_resolver(name)
 
@@ -142,6 +142,9 @@ class MaxCutSelect(TopkSelect):
     ) -> None:
         super().__init__(None, ratio, min_score, None, s_inv_op)
         self.in_channels, self.assign_all_nodes, self.max_iter = in_channels, assign_all_nodes, max_iter
+        self.mp_units, self.mp_act = list(mp_units), mp_act
+        self.mlp_units, self.mlp_act = list(mlp_units), mlp_act
+        self.score_act, self.delta = act, delta
         self.score_net = MaxCutScoreNet(in_channels, mp_units, mp_act, mlp_units, mlp_act, act, delta)
 
     def options(self) -> dict[str, Any]:

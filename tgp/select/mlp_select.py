@@ -106,11 +106,13 @@ class MLPSelect(Select):
         """
         if self.batched_representation:
             x = x.unsqueeze(0) if x.dim() == 2 else x
+            if x.dim() != 3:
+                raise _ShapeError(f"x must be of shape [B, N, F] or [N, F], got {list(x.shape)}", field="x")
             s, extras = self.assignment(x)
             if mask is not None:
                 s = s * mask.unsqueeze(-1).to(s.dtype)
             return SelectOutput(s=s, s_inv_op=self.s_inv_op, in_mask=mask, **extras)
         if x.dim() != 2:
-            raise _ShapeError(f"x must be of shape [N, F], got {list(x.shape)}", field="x")
+            raise _ShapeError(f"x must be of shape [N, F] for unbatched mode, got {list(x.shape)}", field="x")
         s, extras = self.assignment(x)
         return SelectOutput(s=s, s_inv_op=self.s_inv_op, batch=batch, batch_size=batch_size, **extras)

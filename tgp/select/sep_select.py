@@ -12,7 +12,7 @@ from tgp.coarsen.protocol import Draw
 from tgp.errors import InputError
 from tgp.select.base_select import Select as Select
 from tgp.select.base_select import SelectOutput
-from tgp.select.level_select import LevelSelect, to_select_output
+from tgp.select.level_select import LevelSelect, NoTopologyError, to_select_output
 from tgp.utils.blocks import pooled_batch, to_block
 from tgp.utils.ops.connectivity import connectivity_to_edge_index as connectivity_to_edge_index
 from tgp.utils.typing import SinvType
@@ -57,7 +57,7 @@ class SEPSelect(LevelSelect):
             batch_size: number of graphs.
         """
         if edge_index is None:
-            raise InputError(
+            raise NoTopologyError(
                 "edge_index cannot be None: this selection reads the topology", field="edge_index"
             )
         if levels < 1:

@@ -120,7 +120,10 @@ class TopkSelect(Select):
     ) -> None:
         super().__init__()
         if ratio is None and min_score is None:
-            raise InputError("one of ratio and min_score must be given, got None for both", field="ratio")
+            raise InputError(
+                "At least one of the 'ratio' and 'min_score' parameters must be specified in 'TopkSelect': ratio and min_score are None",
+                field="ratio",
+            )
         if ratio is not None and ratio < 0:
             raise InputError(f"ratio must not be negative, got {ratio}", field="ratio")
         check_inverse_op(s_inv_op)
@@ -146,7 +149,8 @@ class TopkSelect(Select):
         if self.weight is None:
             if x.dim() > 2 or (x.dim() == 2 and x.size(1) != 1):
                 raise AssignmentError(
-                    f"without a projection x must hold one score per node, got {list(x.shape)}", field="x"
+                    f"x must be 1D when in_channels is None: expected one score per node, got {list(x.shape)}",
+                    field="x",
                 )
             score = widen(x.reshape(-1))
         else:
