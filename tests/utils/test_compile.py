@@ -139,7 +139,9 @@ def test_export():
             view = DenseView(logits.softmax(-1), adj, mask)
             return tuple(LOSSES[name](view) for name in LOSSES)
 
-    inputs = padded_graphs()
-    exported = torch.export.export(Loss(), inputs).module()
-    for mine, other in zip(exported(*inputs), Loss()(*inputs), strict=True):
-        torch.testing.assert_close(mine, other)
+    graphs, size = torch.export.Dim("graphs", min=2), torch.export.Dim("size", min=3)
+    shapes = ({0: graphs, 1: size}, {0: graphs, 1: size, 2: size}, {0: graphs, 1: size})
+    exported = torch.export.export(Loss(), padded_graphs(), dynamic_shapes=shapes).module()
+    for inputs in (padded_graphs(), padded_graphs(1, 4, 8)):
+        for mine, other in zip(exported(*inputs), Loss()(*inputs), strict=True):
+            torch.testing.assert_close(mine, other)

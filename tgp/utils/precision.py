@@ -2,6 +2,10 @@
 
 Sums over the nodes or edges of a graph are formed in float32 or wider: bfloat16 cannot count past 256, and
 float16 ends at 65,504. Losses of half-precision input are float32; float64 stays float64.
+
+Tolerance, for graphs of up to 100,000 nodes: a loss of bfloat16 or float16 input, or under autocast, differs from
+that of float32 input by at most 2 % of its scale (the larger of 1 and its value). Most of the difference comes
+from rounding the assignment.
 """
 
 from __future__ import annotations
