@@ -113,3 +113,22 @@ def test_repeated_nodes_are_found_after_joining_and_splitting():
     assert (
         SelectOutput(node_index=torch.tensor([0, 0]), cluster_index=torch.tensor([0, 1])).covers_all is False
     )
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "dtype"),
+    [
+        (("cpu",), {}, torch.float32),
+        (("cpu", True), {}, torch.float32),
+        (("cpu", torch.float64), {}, torch.float64),
+        (("cpu", torch.float64, True), {}, torch.float64),
+        ((torch.float64,), {}, torch.float64),
+        ((torch.ones(1, dtype=torch.float64),), {}, torch.float64),
+        ((), {"device": "cpu", "non_blocking": True}, torch.float32),
+        ((), {"dtype": torch.float64}, torch.float64),
+        ((), {"device": "cpu", "dtype": torch.float64}, torch.float64),
+    ],
+)
+def test_to_takes_the_arguments_of_tensors(args, kwargs, dtype):
+    so = SelectOutput(cluster_index=torch.tensor([0, 0, 1]), weight=torch.ones(3))
+    assert so.to(*args, **kwargs) is so and so.weight.dtype == dtype

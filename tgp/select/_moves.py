@@ -65,10 +65,20 @@ class TensorHolder:
                 setattr(self, name, map_tensors(getattr(self, name), func))
         return self
 
-    def to(self, *args: Any, non_blocking: bool = False, **kwargs: Any) -> Self:
-        """Move in place, as ``Data.to`` does; a dtype reaches floating-point tensors only."""
-        if len(args) == 2 and isinstance(args[1], bool):
-            args, non_blocking = args[:1], args[1]
+    def to(self, device: Any = None, non_blocking: Any = False, *args: Any, **kwargs: Any) -> Self:
+        """Move in place, as ``Data.to`` does; a dtype reaches floating-point tensors only.
+
+        Args:
+            device: device, dtype or tensor, as in :meth:`torch.Tensor.to`.
+            non_blocking: do not wait for copies from pinned memory; a dtype here is that of
+                ``Tensor.to(device, dtype)``.
+            *args, **kwargs: further arguments of :meth:`torch.Tensor.to`.
+        """
+        given = [] if device is None else [device]
+        if not isinstance(non_blocking, bool):
+            given.append(non_blocking)
+            non_blocking = False
+        args = (*given, *args)
         device, dtype, other_non_blocking, _ = torch._C._nn._parse_to(*args, **kwargs)
         wait_not = non_blocking or other_non_blocking
         if dtype is not None and dtype.is_floating_point and self._cluster_index is not None:
