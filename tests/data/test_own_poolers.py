@@ -12,7 +12,16 @@ from tgp.coarsen.run import coarsen_safe
 from tgp.connect import SparseConnect
 from tgp.data import PoolDataLoader, PreCoarsening, graphs_to_arrays, precoarsen
 from tgp.lift import BaseLift
-from tgp.poolers import GraclusPooling, NDPPooling, NoPool, pooler_map, register_pooler
+from tgp.poolers import (
+    EigenPooling,
+    GraclusPooling,
+    NDPPooling,
+    NMFPooling,
+    NoPool,
+    get_pooler,
+    pooler_map,
+    register_pooler,
+)
 from tgp.reduce import BaseReduce
 from tgp.select import Select, SelectOutput
 from tgp.src import BasePrecoarseningMixin, DenseSRCPooling, PoolingOutput, SRCPooling
@@ -231,6 +240,31 @@ def test_hooks_of_stages_fire(stage, cls):
     PreCoarsening(pooler)(ring(8))
     precoarsen([ring(8), ring(6)], pooler)
     assert len(calls) == 3
+
+
+@pytest.mark.parametrize("alias", ["nmf", "eigen", "sep", "ndp", "kmis", "graclus"])
+def test_hooks_do_not_change_the_levels(alias):
+    graph = ring(6)  # fewer nodes than supernodes
+    pooler = get_pooler(alias, k=8, scorer="degree")
+    expected = PreCoarsening([pooler, pooler])(graph).pooled_data
+    pooler.selector.register_forward_hook(lambda *args: None)
+    found = PreCoarsening([pooler, pooler])(graph).pooled_data
+    for new, old in zip(found, expected, strict=True):
+        assert new.num_nodes == old.num_nodes and new.edge_index.equal(old.edge_index)
+        assert torch.equal(new.so.s.to_dense(), old.so.s.to_dense())
+
+
+@pytest.mark.parametrize("cls", [NMFPooling, EigenPooling])
+def test_an_overridden_dense_connect_still_gives_edge_lists(cls):
+    class Twice(cls):
+        def connect(self, **kwargs):
+            adj, weight = super().connect(**kwargs)
+            return 2 * adj, weight
+
+    stock, twice = (PreCoarsening([("nopool", None), kind(k=3)])(ring(9)) for kind in (cls, Twice))
+    new, old = twice.pooled_data[1], stock.pooled_data[1]
+    assert new.edge_index.equal(old.edge_index)
+    torch.testing.assert_close(new.edge_weight, 2 * old.edge_weight)
 
 
 # -- in schedules -----------------------------------------------------------------------------------------------

@@ -135,3 +135,15 @@ def test_a_sparse_reduction_compiles_without_graph_breaks():
     found = torch.compile(lambda x: reduce(x, so, batch=batch), backend="eager", fullgraph=True)(x)
     for new, old in zip(found, expected, strict=True):
         torch.testing.assert_close(new, old)
+
+
+@pytest.mark.parametrize("batch", [None, torch.tensor([0, 0, 0, 1, 1, 1]), torch.tensor([1, 0, 1, 0, 1, 0])])
+def test_theta_may_be_sparse(batch):
+    theta, s, x = torch.rand(6, 6), torch.rand(6, 2), torch.rand(6, 4)
+    dense, sparse = (SelectOutput(s=s, theta=t, batch=batch) for t in (theta, theta.to_sparse_coo()))
+    for kwargs in ({}, {"return_batched": True}):
+        expected, ids = EigenPoolReduce(3)(x, dense, batch=batch, **kwargs)
+        found, same = EigenPoolReduce(3)(x, sparse, batch=batch, **kwargs)
+        torch.testing.assert_close(found, expected)
+        assert (ids is None and same is None) or ids.equal(same)
+    torch.testing.assert_close(EigenPoolLift(3)(found, sparse), EigenPoolLift(3)(expected, dense))

@@ -11,6 +11,8 @@ from torch import Tensor
 from tgp.errors import InputError
 from tgp.select.base_select import SelectOutput
 from tgp.src.output import PoolingOutput
+from tgp.utils.ops.adjacency import dense_to_block_diag
+from tgp.utils.ops.connectivity import is_dense_adj
 from tgp.utils.signature import call_accepted, foo_signature
 from tgp.utils.user_code import is_library_code, is_overridden
 
@@ -129,6 +131,8 @@ class BasePrecoarseningMixin(Precoarsenable):
             **kwargs: Passed to selector and connector (``level``: position in a schedule).
         """
         check_connectivity(edge_index)
+        if getattr(self, "preconnector", None) is not None:
+            kwargs.setdefault("fixed_k", True)  # levels of small graphs are joined with those of large ones
         so = call_accepted(
             self.select,
             edge_index=edge_index,
@@ -163,9 +167,9 @@ class BasePrecoarseningMixin(Precoarsenable):
             batch = torch.zeros(so.num_nodes, dtype=torch.long, device=device)
         so.batch = batch
         batch_pooled = self.reducer.reduce_batch(so, batch)
-        connector = getattr(self, "preconnector", None) or self.connector
+        preconnector = getattr(self, "preconnector", None)
         adj, weight = call_accepted(
-            self.connect if is_overridden(self, "connect") else connector,
+            self.connect if is_overridden(self, "connect") else preconnector or self.connector,
             edge_index=edge_index,
             so=so,
             edge_weight=edge_weight,
@@ -173,7 +177,9 @@ class BasePrecoarseningMixin(Precoarsenable):
             batch_pooled=batch_pooled,
             **kwargs,
         )
-        so._link = None  # the arrays of the engine have served
+        if preconnector is not None and is_dense_adj(adj):  # by ``connect`` of the user
+            adj, weight = dense_to_block_diag(adj)
+        so._link = None  # the arrays of the engine are no longer needed
         return PoolingOutput(edge_index=adj, edge_weight=weight, batch=batch_pooled, so=so)
 
 
