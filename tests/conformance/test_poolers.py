@@ -1,11 +1,13 @@
 """Every check on every pooler of the table in every mode."""
 
 import importlib.util
+import pickle
 from pathlib import Path
 
 import pytest
 
 from tgp.testing import Skip, pooler_checks
+from tgp.testing.batches import assert_same_output, mixed_batch
 from tgp.testing.cases import EXCEPTIONS, pooler_cases
 from tgp.testing.checks import CHECKS, ONCE, SLOW
 
@@ -40,6 +42,14 @@ def test_every_exception_is_needed(alias, check):
         except Exception:  # noqa: BLE001 - torch has many errors of its own
             return
     pytest.fail(f"{alias} passes {check}: remove the exception")
+
+
+@pytest.mark.parametrize("case", list(pooler_cases()), ids=str)
+def test_poolers_and_assignments_survive_pickling(case):
+    data, pooler = mixed_batch(), case.build()
+    out = data(pooler)
+    assert_same_output(data(pickle.loads(pickle.dumps(pooler))), out)
+    assert pickle.loads(pickle.dumps(out.so)).num_supernodes == out.so.num_supernodes
 
 
 def test_no_check_is_vacuous():

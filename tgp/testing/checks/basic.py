@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import io
-import pickle
 
 import torch
 from torch import Tensor
@@ -24,7 +23,7 @@ from tgp.testing.batches import (
 )
 from tgp.testing.cases import IN_CHANNELS, Case, Skip
 
-ONCE = frozenset({"copies", "traits", "gradcheck", "pickles"})
+ONCE = frozenset({"copies", "traits", "gradcheck"})
 SLOW: frozenset[str] = frozenset()
 
 
@@ -158,21 +157,6 @@ def check_copies(case: Case) -> None:
     other.load_state_dict(torch.load(buffer, weights_only=True))
     assert_same_output(data(other), expected, "loaded parameters")
     assert type(pooler).__name__ in repr(pooler)
-
-
-def check_pickles(case: Case) -> None:
-    """Poolers and assignments survive pickling."""
-    data, pooler = mixed_batch(), case.build()
-    out = data(pooler)
-    try:
-        text = pickle.dumps(pooler)
-    except (pickle.PicklingError, AttributeError) as error:
-        if "<locals>" in type(pooler).__qualname__:
-            raise Skip("a class made in a function cannot be pickled") from error
-        raise
-    assert_same_output(data(pickle.loads(text)), out, "unpickled")  # noqa: S301
-    again = pickle.loads(pickle.dumps(out.so))  # noqa: S301
-    assert again.num_supernodes == out.so.num_supernodes
 
 
 def check_traits(case: Case) -> None:

@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tgp.testing.batches import assert_same_output, close, mixed_batch, objective
+from tgp.testing.batches import assert_same_output, close, mixed_batch, objective, ring_batch
 from tgp.testing.cases import IN_CHANNELS, Case, Skip
 
-ONCE = frozenset({"compile_eager", "compile_aot", "fullgraph", "export", "func_grad"})
-SLOW = frozenset({"compile_aot"})
+ONCE = frozenset({"compile_eager", "compile_aot", "recompiles", "fullgraph", "export", "func_grad", "vmap"})
+SLOW = frozenset({"compile_aot", "recompiles"})
 
 
 def check_compile_eager(case: Case) -> None:
@@ -41,6 +41,26 @@ def _check_compiled(case: Case, backend: str) -> None:
         assert (mine[name] is None) == (value is None), f"gradient of {name} is missing"
         if value is not None:
             close(mine[name], value, f"gradient of {name}", atol=1e-4)
+
+
+def check_recompiles(case: Case) -> None:
+    """Batches of new sizes do not compile new graphs without end: sizes become dynamic."""
+    from torch._dynamo.testing import CompileCounter
+
+    counter, pooler = CompileCounter(), case.build()
+    torch._dynamo.reset()
+    try:
+        with warnings.catch_warnings(), torch.no_grad():
+            warnings.simplefilter("ignore")
+            compiled = torch.compile(pooler, backend=counter)
+            counts = []
+            for size in range(7, 15):
+                data = ring_batch((size, size + 2, size - 1))
+                assert_same_output(data(compiled), data(pooler), f"rings of {size} nodes:", atol=1e-4)
+                counts.append(counter.frame_count)
+    finally:
+        torch._dynamo.reset()
+    assert counts[-1] == counts[4], f"graphs compiled after each batch: {counts}"
 
 
 def _with_gradients(call: Any, pooler: nn.Module, data: Any) -> tuple[Any, dict[str, Tensor | None]]:
@@ -117,3 +137,17 @@ def check_func_grad(case: Case) -> None:
     for name, theirs in expected.items():
         if theirs is not None:
             close(found[name], theirs, f"gradient of {name}", atol=1e-4)
+
+
+def check_vmap(case: Case) -> None:
+    """``torch.func.vmap`` over the parameters of an ensemble gives the results of its members."""
+    model, inputs, _ = _dense_model(case)
+    members = [dict(_DenseCall(case.build(seed=seed)).named_parameters()) for seed in range(3)]
+    if not members[0]:
+        raise Skip("the pooler has no parameters")
+    stacked = {name: torch.stack([member[name].detach() for member in members]) for name in members[0]}
+    found = torch.func.vmap(lambda parameters: torch.func.functional_call(model, parameters, inputs))(stacked)
+    for number, member in enumerate(members):
+        expected = torch.func.functional_call(model, member, inputs)
+        for mine, theirs in zip(found, expected, strict=True):
+            close(mine[number], theirs, f"member {number}", atol=1e-4)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import warnings
 from typing import Any
 
 import torch
 
+from tgp.imports import HAS_TORCH_SPARSE, SparseTensor
 from tgp.testing.batches import (
     GraphBatch,
     adjacency,
@@ -53,10 +53,8 @@ def check_containers(case: Case) -> None:
 
 def check_sparse_tensor(case: Case) -> None:
     """A ``SparseTensor`` gives what an edge list gives."""
-    if importlib.util.find_spec("torch_sparse") is None:
+    if not HAS_TORCH_SPARSE:
         raise Skip("torch-sparse is not installed")
-    from torch_sparse import SparseTensor
-
     data, pooler = mixed_batch(), case.build()
     expected = data(pooler)
     adj = SparseTensor(row=data.adj[0], col=data.adj[1], value=data.edge_weight, sparse_sizes=(24, 24))

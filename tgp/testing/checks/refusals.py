@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
-import pickle
+import signal
 import warnings
 from collections.abc import Callable
 
@@ -12,6 +13,9 @@ from tgp.testing.cases import Case, Skip
 
 ONCE: frozenset[str] = frozenset()
 SLOW: frozenset[str] = frozenset()
+
+TIMEOUT = 120
+"""Seconds for all calls of a pooler."""
 
 
 def check_refusals(case: Case) -> None:
@@ -25,24 +29,24 @@ def check_acceptance(case: Case) -> None:
 
 
 def _assert_no_problem(case: Case, refused: bool) -> None:
-    make = refused_calls if refused else accepted_calls
+    pooler = case.build()
+    calls = list((refused_calls if refused else accepted_calls)(case))
 
     def run(report: Callable[[str], None]) -> None:
-        pooler = case.build()
-        for call in make(case):
+        for call in calls:
             report(f"{call.kind}: the process died")
             problem = refusal_problem(pooler, call, refused)
             report(f"{call.kind}: {problem}" if problem else "")
 
-    problems = _in_child(run)
-    assert not problems, "\n".join(problems)
+    reports = _in_child(run)
+    assert len(reports) >= 2 * len(calls) or len(reports) % 2, "the process ended before all calls were made"
+    # The second report of a call replaces the first; the last one of a process that died has no second.
+    problems = [*reports[1::2], *reports[len(reports) - len(reports) % 2 :]]
+    assert not any(problems), "\n".join(filter(None, problems))
 
 
 def _in_child(run: Callable[[Callable[[str], None]], None]) -> list[str]:
-    """Run a function in a forked process, because a wrong node id may end it; return the problems it reports.
-
-    Every second report replaces the one before, so that the last report of a process that died remains.
-    """
+    """Run a function in a forked process, because a wrong node id may end it; return what it reports."""
     if not hasattr(os, "fork"):
         raise Skip("needs os.fork: a wrong call may end the process")
     reader, writer = os.pipe()
@@ -52,23 +56,18 @@ def _in_child(run: Callable[[Callable[[str], None]], None]) -> list[str]:
     if not child:
         _child(run, reader, writer)
     os.close(writer)
-    with os.fdopen(reader, "rb") as stream:
-        reports = []
-        while True:
-            try:
-                reports.append(pickle.load(stream))  # noqa: S301
-            except EOFError:
-                break
+    with os.fdopen(reader) as stream:
+        reports = [json.loads(line) for line in stream]
     os.waitpid(child, 0)
-    last = reports[len(reports) - len(reports) % 2 :]
-    return [text for text in [*reports[1::2], *last] if text]
+    return reports
 
 
 def _child(run: Callable[[Callable[[str], None]], None], reader: int, writer: int) -> None:
     os.close(reader)
+    signal.alarm(TIMEOUT)  # a call that does not return ends the process, too
     try:
-        with warnings.catch_warnings(), os.fdopen(writer, "wb", buffering=0) as stream:
+        with warnings.catch_warnings(), os.fdopen(writer, "w", buffering=1) as stream:
             warnings.simplefilter("ignore")
-            run(lambda text: stream.write(pickle.dumps(text)))
+            run(lambda text: print(json.dumps(text), file=stream))
     finally:
         os._exit(0)
