@@ -428,3 +428,16 @@ def test_assignment_to_pooler_map_makes_a_level():
     assert levels_of(block, "pairs")[0].block.num_nodes == 4
     assert PreCoarsening("PairsOfMine")(ring(8)).pooled_data[0].num_nodes == 4
     assert issubclass(pooler_map["mincut"], DenseSRCPooling)
+
+
+def test_a_subclass_of_a_stock_pooler_in_a_schedule():
+    register_pooler("lonely", OwnSelect, precoarsenable=True)
+    register_pooler("sevens", OwnConnect, precoarsenable=True)
+    _, block = graphs_to_arrays([ring(8), ring(6)])
+    first, second = levels_of(block, "lonely:order=index,sevens")
+    assert first.block.num_nodes == 14 and second.block.num_nodes < 14
+    assert set(second.block.weight.tolist()) == {7.0}
+    with pytest.raises(ValueError, match="order must be 'random' or 'degree' or 'index'"):
+        parse_schedule("lonely:order=upwards")
+    with pytest.raises(ValueError, match="'graclus' is a level method of tgp"):
+        register_pooler("graclus", OwnSelect, precoarsenable=True, replace=True)

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from tgp._lazy import lazy_package
-from tgp.errors import InputError, UnknownNameError
+from tgp.errors import InputError, ParameterError, UnknownNameError
 from tgp.poolers._map import PoolerMap, target_of
 from tgp.poolers._table import POOLERS
 from tgp.registry import Entry
@@ -99,6 +99,12 @@ def register_pooler(
     Raises:
         ParameterError: if the alias is taken or cannot stand in a schedule.
     """
+    if precoarsenable and _is_own_method(alias):
+        raise ParameterError(
+            f"{alias!r} is a level method of tgp, which a schedule cannot exchange: expected another alias for a "
+            "precoarsenable pooler",
+            field="alias",
+        )
     target = pooler if isinstance(pooler, str) else target_of(pooler)
     traits = {"dense": dense, "trainable": trainable, "loss": loss, "precoarsenable": precoarsenable}
     given = None if isinstance(pooler, str) else pooler
@@ -128,13 +134,17 @@ def method_entry(alias: str) -> Entry | None:
     return dataclasses.replace(entry, adapter=_ADAPTER)
 
 
-def _has_class(alias: str) -> bool:
-    """Whether ``alias`` is in the table of classes; a package cannot take the name of a method of tgp."""
+def _is_own_method(alias: str) -> bool:
+    """Return True if ``alias`` is a level method of tgp or of the running program."""
     from tgp.coarsen.methods import METHODS
 
     method = METHODS.entries.get(alias)
-    own = method is not None and method.package is None
-    return alias in (pooler_map.entries if own else pooler_map)
+    return method is not None and method.package is None
+
+
+def _has_class(alias: str) -> bool:
+    """Return True if ``alias`` is in the table of classes; a package cannot take the name of a method of tgp."""
+    return alias in (pooler_map.entries if _is_own_method(alias) else pooler_map)
 
 
 def _class_builder(alias: str) -> Builder:
