@@ -111,7 +111,7 @@ def test_a_loss_patched_on_an_instance_is_called(alias, batched, data):
     expected = pooler(**data).loss
     name = "compute_loss" if batched else "compute_sparse_loss"
     original = getattr(pooler, name)
-    setattr(pooler, name, lambda *args: {**original(*args), "mine": torch.ones(())})
+    setattr(pooler, name, lambda *args, **kwargs: {**original(*args, **kwargs), "mine": torch.ones(())})
     loss = pooler(**data).loss
     assert loss.pop("mine") == 1
     torch.testing.assert_close(loss, expected, rtol=1e-4, atol=1e-5)

@@ -18,6 +18,7 @@ from tgp.utils.ops.adjacency import (
     postprocess_adj_pool_sparse,
 )
 from tgp.utils.ops.connectivity import Container, connectivity_to_edge_index, is_dense_adj
+from tgp.utils.precision import matmul, widen
 from tgp.utils.user_code import is_overridden
 
 __all__ = ["DenseConnect", "dense_connect"]
@@ -29,7 +30,8 @@ class _TypeInputError(InputError, TypeError):
 
 def dense_connect(adj: Tensor, s: Tensor) -> Tensor:
     """Return the raw product ``S^T A S``: ``[B, N, N]``, ``[B, N, K]`` -> ``[B, K, K]``."""
-    return s.transpose(-1, -2) @ (adj @ s)
+    wide = widen(s)
+    return matmul(wide.transpose(-1, -2), matmul(adj.to(wide.dtype), wide)).to(s.dtype)
 
 
 class DenseConnect(Connect):
@@ -175,4 +177,4 @@ def _dense_product(adj: Tensor, s: Tensor) -> Tensor:
         raise InputError(
             f"batch sizes do not match: adjacency {adj.size(0)}, assignment {s.size(0)}", field="so"
         )
-    return dense_connect(adj.to(s.dtype), s)
+    return dense_connect(adj, s)

@@ -122,7 +122,7 @@ class ASAPooling(ScoredPooling):
             return scorer(x, edges, into.weight)
         # As products: sum_j w_ji (a_j - b_i) = A^T a - b * in-degree.
         degree = weighted_degree(into.source, into.weight, x.size(0)).to(x.dtype).unsqueeze(-1)
-        return into @ scorer.lin1(x) - degree * scorer.lin2(x) + scorer.lin3(x)
+        return into.times(scorer.lin1(x)) - degree * scorer.lin2(x) + scorer.lin3(x)
 
 
 class ASAPExecution(SparseExecution):
@@ -137,7 +137,7 @@ class ASAPExecution(SparseExecution):
         edges, weight = add_remaining_self_loops(index, weight, 1.0, x.size(0))
         self.attention = pooler._attention(x, edges, weight)
         into = EdgeMatrix(edges[1], edges[0], None, x.size(0), checked=inputs.checked)
-        gathered = into.with_weight(self.attention) @ x
+        gathered = into.with_weight(self.attention).times(x)
         self.into = into.with_weight(weight)
         super().__init__(pooler, inputs._replace(x=gathered, adj=edges, edge_weight=weight))
 

@@ -42,7 +42,7 @@ class AsymCheegerCutPooling(MLPPooling):
         LossTerm("balance_loss", _balance, "balance_coeff"),
     )
 
-    _loss_arguments = ("adj", "S", "mask")
+    _loss_arguments = ("adj", "S", "mask=")
 
     def __init__(
         self,

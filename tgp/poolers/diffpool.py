@@ -39,7 +39,7 @@ class DiffPool(MLPPooling):
         LossTerm("entropy_loss", row_entropy, "ent_loss_coeff"),
     )
 
-    _loss_arguments = ("adj", "S", "num_nodes")
+    _loss_arguments = ("adj=", "S=", "num_nodes=")
 
     def __init__(
         self,

@@ -95,13 +95,9 @@ class EigenPooling(DenseLevelPooling):
         self._use_engine(LevelSpec.of("eigen", {"k": k, **modes, **flags}))
 
     def extra_repr_args(self) -> dict[str, Any]:
-        """Return the sizes and whether results are kept."""
-        return {
-            "k": self.k,
-            "num_modes": self.num_modes,
-            "normalized": self.normalized,
-            "cached": self.cached,
-        }
+        """Return the mode, the sizes and whether results are kept."""
+        sizes = {"k": self.k, "num_modes": self.num_modes, "normalized": self.normalized}
+        return {"batched": self.batched, **sizes, "cached": self.cached}
 
     def _execution(self, inputs: PoolInputs) -> EigenExecution:
         return EigenExecution(self, inputs)

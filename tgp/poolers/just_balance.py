@@ -38,7 +38,7 @@ class JustBalancePooling(MLPPooling):
 
     _loss_terms = (LossTerm("balance_loss", just_balance, "loss_coeff", ("normalize_loss",)),)
 
-    _loss_arguments = ("S", "mask", "num_nodes", "num_supernodes")
+    _loss_arguments = ("S", "mask", "padded_size", "num_supernodes")
     _sparse_loss_arguments = ("S", "batch")
 
     def __init__(

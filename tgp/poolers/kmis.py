@@ -95,6 +95,7 @@ class KMISPooling(LevelPooling):
             cached=cached,
         )
         self.reduce_red_op = reduce_red_op
+        self.precoarsenable = not self.is_trainable
 
     def _selects_by_engine(self) -> bool:
         """Return True if the engine makes the scores and the assignment."""
@@ -124,7 +125,7 @@ class KMISPooling(LevelPooling):
 
     def extra_repr_args(self) -> dict[str, Any]:
         """Return the reduction of features."""
-        return {"reduce_red_op": self.reduce_red_op}
+        return {**super().extra_repr_args(), "reduce_red_op": self.reduce_red_op}
 
 
 class KMISExecution(SparseExecution):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
 
 from tgp.coarsen.schedule import LevelSpec
 from tgp.connect.dense_conn import DenseConnect
@@ -79,7 +78,3 @@ class NMFPooling(DenseLevelPooling):
         )
         self.preconnector = DenseConnect(**flags, adj_transpose=adj_transpose, sparse_output=True)
         self._use_engine(LevelSpec.of("nmf", {"k": k, "tol": tol, "max_sweeps": max_sweeps, **flags}))
-
-    def extra_repr_args(self) -> dict[str, Any]:
-        """Return the size and whether results are kept."""
-        return {"k": self.selector.k, "cached": self.cached}

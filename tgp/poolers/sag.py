@@ -94,7 +94,7 @@ class SAGPooling(ScoredPooling):
         """Return ``GraphConv`` with one output: features are projected first, so that edges add up numbers."""
         source, target = index if self.gnn.flow == "source_to_target" else index.flip(0)
         projected = F.linear(h, self.gnn.lin_rel.weight)
-        moved = EdgeMatrix(target, source, weight, h.size(0), checked=checked) @ projected
+        moved = EdgeMatrix(target, source, weight, h.size(0), checked=checked).times(projected)
         bias = self.gnn.lin_rel.bias
         return (moved if bias is None else moved + bias) + self.gnn.lin_root(h)
 

@@ -66,22 +66,26 @@ class SEPPooling(LevelPooling):
             cached=cached,
         )
 
-    def extra_repr_args(self) -> dict[str, Any]:
-        """Return whether results are kept."""
-        return {"cached": self.cached}
-
     def multi_level_precoarsening(
-        self, levels: int, edge_index: Any = None, edge_weight: Tensor | None = None, **kwargs: Any
+        self,
+        levels: int,
+        edge_index: Any = None,
+        edge_weight: Tensor | None = None,
+        *,
+        batch: Tensor | None = None,
+        num_nodes: int | None = None,
+        level: int = 0,
+        **kwargs: Any,
     ) -> list[PoolingOutput]:
         """Return several levels of one tree, also where the connector was replaced."""
         check_levels(levels)
         check_connectivity(edge_index)
         whole = self._runs_by_engine(edge_weight) or not isinstance(self.selector, SEPSelect)
         if whole or any(is_overridden(self, name) for name in ("select", "precoarsening")):
+            kwargs.update(batch=batch, num_nodes=num_nodes, level=level)
             return super().multi_level_precoarsening(levels, edge_index, edge_weight, **kwargs)
-        batch = kwargs.pop("batch", None)
         chosen = self.selector.multi_level_select(
-            edge_index, edge_weight, batch=batch, levels=levels, **kwargs
+            edge_index, edge_weight, batch=batch, num_nodes=num_nodes, levels=levels, **kwargs
         )
         outputs = []
         for so in chosen:

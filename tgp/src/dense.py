@@ -78,10 +78,10 @@ class DenseSRCPooling(SRCPooling):
     """Auxiliary losses of the pooler."""
 
     _loss_arguments: tuple[str, ...] = ("adj", "S", "adj_pooled", "mask")
-    """Arguments of an overridden :meth:`compute_loss`, in the order of tgp 1.0.2."""
+    """Arguments of an overridden :meth:`compute_loss`, as tgp 1.0.2 passes them; ``name=`` is a keyword."""
 
     _sparse_loss_arguments: tuple[str, ...] = ("edge_index", "edge_weight", "S", "batch")
-    """Arguments of an overridden :meth:`compute_sparse_loss`, in the order of tgp 1.0.2."""
+    """Arguments of an overridden :meth:`compute_sparse_loss`, as tgp 1.0.2 passes them."""
 
     def __init__(
         self,

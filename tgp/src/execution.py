@@ -15,7 +15,7 @@ code of the user would be skipped. A pooler whose steps differ brings a subclass
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -24,6 +24,7 @@ from torch import Tensor
 from tgp.select.base_select import SelectOutput
 from tgp.src.inputs import PoolInputs
 from tgp.src.output import PoolingOutput
+from tgp.utils.host import on_host
 from tgp.utils.layout import DenseView, LayoutView, SegmentView
 from tgp.utils.ops.batching import GraphLayout
 from tgp.utils.ops.connectivity import connectivity_to_edge_index, is_dense_adj
@@ -185,16 +186,16 @@ class FlatExecution(SparseExecution):
         """
         pooler = self.pooler
         if is_overridden(pooler, "compute_sparse_loss"):
-            return pooler.compute_sparse_loss(*self._sparse_loss_arguments(so))
+            return self._call_sparse_loss(so)
         if is_overridden(pooler, "compute_loss"):
-            return pooler.compute_loss(*self._padded_loss_arguments(so))
+            return self._call_loss(so)
         return pooler._losses(self.view(so), self.selected(so))
 
     def selected(self, so: SelectOutput) -> Mapping[str, Any]:
         """Return what the selector computed beside the assignment, in the layout of the view."""
         return {name: getattr(so, name, None) for name in so._extra_args}
 
-    def _sparse_loss_arguments(self, so: SelectOutput) -> list[Any]:
+    def _call_sparse_loss(self, so: SelectOutput) -> dict[str, Tensor] | None:
         inputs = self.inputs
         values = {
             "edge_index": inputs.adj,
@@ -205,9 +206,9 @@ class FlatExecution(SparseExecution):
         if is_dense_adj(inputs.adj):
             values.update(_flat_graph(self.view(so)))
         values.update(adj=values["edge_index"], so=so)
-        return [values[name] for name in self.pooler._sparse_loss_arguments]
+        return _call_by_names(self.pooler.compute_sparse_loss, self.pooler._sparse_loss_arguments, values)
 
-    def _padded_loss_arguments(self, so: SelectOutput) -> list[Any]:
+    def _call_loss(self, so: SelectOutput) -> dict[str, Tensor] | None:
         view = self.view(so)
         s, mask = view.padded()
         if isinstance(view, DenseView):
@@ -216,16 +217,18 @@ class FlatExecution(SparseExecution):
             inputs = self.inputs
             adj = self.pooler._padded_adjacency(inputs.adj, inputs.edge_weight, view.layout, so.s)
             adj = adj.mT if self.pooler.adj_transpose else adj
+        num_nodes = mask.sum()
         values = {
             "adj": adj,
             "S": s,
             "adj_pooled": view.coarse(),
             "mask": mask,
-            "num_nodes": view.counts.sum(),
+            "num_nodes": int(num_nodes) if on_host(mask) else num_nodes,
+            "padded_size": s.size(1),
             "num_supernodes": view.k,
             "so": so,
         }
-        return [values[name] for name in self.pooler._loss_arguments]
+        return _call_by_names(self.pooler.compute_loss, self.pooler._loss_arguments, values)
 
     def finish(self, output: PoolingOutput) -> PoolingOutput:
         """Return the output with a dense adjacency in the orientation of the pooler."""
@@ -276,9 +279,9 @@ class PaddedExecution(FlatExecution):
         """Return the auxiliary losses; see :meth:`FlatExecution.loss`."""
         pooler = self.pooler
         if is_overridden(pooler, "compute_loss"):
-            return pooler.compute_loss(*self._padded_loss_arguments(so))
+            return self._call_loss(so)
         if is_overridden(pooler, "compute_sparse_loss") and "so" not in pooler._sparse_loss_arguments:
-            return pooler.compute_sparse_loss(*self._sparse_loss_arguments(so))
+            return self._call_sparse_loss(so)
         return pooler._losses(self.view(so), self.selected(so))
 
     def finish(self, output: PoolingOutput) -> PoolingOutput:
@@ -291,6 +294,12 @@ class PaddedExecution(FlatExecution):
                 output.x, adj, None, None, output.so
             )
         return self._release(output)
+
+
+def _call_by_names(method: Callable[..., Any], names: tuple[str, ...], values: dict[str, Any]) -> Any:
+    """Call a method with the named values: a name that ends with ``=`` is passed as a keyword."""
+    positional = [values[name] for name in names if not name.endswith("=")]
+    return method(*positional, **{name[:-1]: values[name[:-1]] for name in names if name.endswith("=")})
 
 
 def _flat_graph(view: LayoutView) -> dict[str, Any]:

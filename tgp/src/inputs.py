@@ -11,7 +11,7 @@ from tgp.errors import InputError, UnknownNameError
 from tgp.imports import is_sparsetensor
 from tgp.select.base_select import SelectOutput
 from tgp.utils.host import on_host
-from tgp.utils.ops.connectivity import check_and_filter_edge_weights, is_dense_adj
+from tgp.utils.ops.connectivity import check_and_filter_edge_weights, is_dense_adj, real_weights
 from tgp.utils.signature import foo_signature
 from tgp.utils.user_code import is_library_code
 
@@ -280,9 +280,7 @@ def _real_weight(weight: Tensor, x: Tensor | None) -> Tensor:
     """Return weights as real numbers; whole numbers and truth values take the type of the features."""
     if weight.is_complex():
         raise InputError(f"edge_weight must hold real numbers: got {weight.dtype}.", field="edge_weight")
-    if weight.is_floating_point():
-        return weight
-    return weight.to(x.dtype if x is not None and x.is_floating_point() else torch.get_default_dtype())
+    return real_weights(weight, x.dtype if x is not None and x.is_floating_point() else None)
 
 
 def _check_batch(inputs: PoolInputs, size: int | None, validate: bool) -> Tensor:

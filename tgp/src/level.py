@@ -174,6 +174,10 @@ class LevelMixin(BasePrecoarseningMixin):
             source = TorchBlock(step.block, None, None, source.container, source.device, source.weight_dtype)
         return outputs
 
+    def extra_repr_args(self) -> dict[str, Any]:
+        """Return the mode of a dense pooler and whether results are kept."""
+        return {**super().extra_repr_args(), "cached": self.cached}
+
     @property
     def seed(self) -> int:
         """Seed of every random choice."""

@@ -147,7 +147,7 @@ def to_host(*tensors: Tensor | None) -> list[Any]:
     Args:
         *tensors: tensors of one device, or of main memory; ``None`` stays ``None``.
     """
-    parts = [None if tensor is None else tensor.detach() for tensor in tensors]
+    parts = [part.detach() if part is not None and part.requires_grad else part for part in tensors]
     away = [
         place for place, part in enumerate(parts) if part is not None and not _is_main_memory(part.device)
     ]

@@ -23,7 +23,7 @@ from tgp.utils.lazy_attribute import lazy_attribute
 from tgp.utils.ops.adjacency import rank3_trace, weighted_degree
 from tgp.utils.ops.batching import GraphLayout
 from tgp.utils.ops.connectivity import check_and_filter_edge_weights
-from tgp.utils.ops.entries import EdgeEntries, mark_merged_entries, merge_entries
+from tgp.utils.ops.entries import EdgeEntries, count_entries, mark_merged_entries, merge_entries
 from tgp.utils.ops.products import EdgeMatrix
 from tgp.utils.precision import matmul, widen
 
@@ -136,6 +136,16 @@ class LayoutView(ABC):
         """Return ``[B]``: sum of one value per edge over the edges of each graph, in float32 or wider."""
         values = widen(values)
         return values.new_zeros(self.num_graphs).index_add(0, entries.graph, values)
+
+    def column_quantile(self, position: Tensor) -> Tensor:
+        """Return ``[B, K]`` the entry at a position of every column of ``S``, sorted from the largest down.
+
+        Args:
+            position: ``[B]`` positions below the number of nodes of each graph.
+        """
+        padded, real = self.padded()
+        ordered = padded.masked_fill(~real.unsqueeze(-1), -1).sort(dim=1, descending=True).values
+        return ordered.gather(1, position.view(-1, 1, 1).expand(-1, 1, self.k)).squeeze(1)
 
     def variation(self) -> tuple[Tensor, Tensor]:
         """Return ``[B]`` sums of ``A_ij |S_i - S_j|_1`` over the entries of ``A``, and ``[B]`` numbers of entries."""
@@ -376,7 +386,28 @@ class SegmentView(LayoutView):
         )
         return EdgeEntries(source, target, weight, self._graph.index_select(0, source)), present
 
+    def column_quantile(self, position: Tensor) -> Tensor:
+        layout = self.layout
+        if layout.batch is None or layout.knows_width() or not self.s.size(0):
+            return super().column_quantile(position)
+        # Sort by value, then by graph: no padding, whose width would have to be read.
+        values, order = self.s.sort(dim=0, descending=True)
+        by_graph = layout.batch[order].sort(dim=0, stable=True).indices
+        start = layout.counts.cumsum(0) - layout.counts
+        place = (start + position).clamp(max=self.s.size(0) - 1)
+        return values.gather(0, by_graph).index_select(0, place)
+
     def variation(self) -> tuple[Tensor, Tensor]:
-        if not self._of_padded or on_host(self.edge_index, self.edge_weight):
-            return super().variation()
-        return self._variation(*self._merged_with_mask())
+        # Parallel edges add up in the sum on their own, but they are one entry.
+        source, target = self.edge_index
+        edges = EdgeEntries(source, target, self._weights(), self._graph.index_select(0, source))
+        total, _ = self._variation(edges, torch.ones_like(edges.weight))
+        return total, self.sum(self._entries_per_row())
+
+    def _entries_per_row(self) -> Tensor:
+        """Return ``[N]`` the number of non-zero entries in each row of ``A``."""
+        (source, target), size = self.edge_index, self.s.size(0)
+        if on_host(source, self.edge_weight):
+            return count_entries(source, target, self.edge_weight, size).to(self.s.dtype)
+        rows, _, _, present = mark_merged_entries(source, target, self._weights(), size)
+        return self.s.new_zeros(size).index_add(0, rows, present.to(self.s.dtype))

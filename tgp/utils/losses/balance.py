@@ -74,12 +74,10 @@ def just_balance(view: LayoutView, normalize_loss: bool = True) -> Tensor:
 def asym_norm(view: LayoutView, k: int) -> Tensor:
     """Return ``[B]``: asymmetric distance of ``S`` to its column quantiles; 0 for one cluster or no nodes."""
     count = view.counts
-    padded, real = view.padded()
-    if k <= 1 or not padded.size(1):
+    if k <= 1 or not view.s.size(-2):
         return torch.zeros_like(count)
-    ordered = padded.masked_fill(~real.unsqueeze(-1), -1).sort(dim=1, descending=True).values
     position = torch.minimum((count / k).floor(), count - 1).clamp(min=0).long()
-    quantile = ordered.gather(1, position.view(-1, 1, 1).expand(-1, 1, view.k)).squeeze(1)
+    quantile = view.column_quantile(position)
     gap = view.s - view.spread(quantile)
     cost = torch.where(gap >= 0, (k - 1) * gap, -gap)
     scale = count * (k - 1)

@@ -22,6 +22,10 @@ __all__ = [
 ]
 
 
+_MOST_PRODUCTS = 2**24
+"""Products of pairs of columns that are kept in memory at the same time."""
+
+
 def is_multi_graph_batch(batch: Tensor | None) -> bool:
     """Return True if ``batch`` is given, non-empty and holds more than one graph id."""
     return batch is not None and batch.numel() > 0 and bool(batch.min() != batch.max())
@@ -255,13 +259,20 @@ class GraphLayout:
         out = wide.new_zeros((self.batch_size, *values.shape[1:]))
         return out.index_add_(0, self.batch, wide).to(values.dtype)
 
+    def knows_width(self) -> bool:
+        """Return True if the size of the largest graph is known or can be read for free."""
+        return self.single or "max_count" in self.__dict__ or on_host(self.batch)
+
     def padding_pays(self, k: int, f: int) -> bool:
         """Return True if products of ``k`` by ``f`` columns should be padded.
 
-        One huge graph among many small ones would make the padded form explode; outer products do not.
+        One huge graph among many small ones would make the padded form explode; outer products do not. A width
+        that is not known yet is not read from an accelerator.
         """
+        if self.single or not self.knows_width():
+            return False
         padded = self.batch_size * self.max_count * (k + f)
-        return not self.single and padded <= max(self.num_nodes * k * f, 4 * self.num_nodes * (k + f))
+        return padded <= max(self.num_nodes * k * f, 4 * self.num_nodes * (k + f))
 
     def matmul(self, u: Tensor, v: Tensor) -> Tensor:
         """Return ``u^T v`` of each graph: ``[N, K]``, ``[N, F]`` -> ``[B, K, F]``, in the dtype of ``v``."""
@@ -273,8 +284,10 @@ class GraphLayout:
         elif self.padding_pays(k, f):
             out = matmul(self.pad(u).transpose(1, 2), self.pad(v))
         else:
-            outer = (u.unsqueeze(2) * v.unsqueeze(1)).view(self.num_nodes, k * f)
-            out = self.sum(outer).view(self.batch_size, k, f)
+            # Some columns at once: all outer products together may not fit into memory.
+            portion = max(1, _MOST_PRODUCTS // max(self.num_nodes * f, 1))
+            parts = [self.sum(c.unsqueeze(2) * v.unsqueeze(1)) for c in u.split(portion, dim=1)]
+            out = torch.cat(parts, dim=1) if k else v.new_zeros(self.batch_size, 0, f)
         return out.to(dtype)
 
     def expand(self, m: Tensor, x: Tensor) -> Tensor:

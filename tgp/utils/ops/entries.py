@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["EdgeEntries", "mark_merged_entries", "merge_entries"]
+__all__ = ["EdgeEntries", "count_entries", "mark_merged_entries", "merge_entries"]
 
 
 class EdgeEntries(NamedTuple):
@@ -43,6 +44,31 @@ def merge_entries(
     if not positive and not bool(weight.all()):
         source, target, weight = (part[weight != 0] for part in (source, target, weight))
     return source, target, weight
+
+
+def count_entries(source: Tensor, target: Tensor, weight: Tensor | None, size: int) -> Tensor:
+    """Count the non-zero entries in each row of an adjacency; parallel edges are one entry. Needs the host.
+
+    Args:
+        source: ``[E]`` rows, in range.
+        target: ``[E]`` columns, in range.
+        weight: ``[E]`` or ``None`` for ones.
+        size: Number of rows and columns.
+
+    Returns:
+        ``[size]`` int64.
+    """
+    key = source * max(size, 1) + target
+    if bool((key[1:] > key[:-1]).all()):  # most edge lists are sorted and free of repeats
+        present = source if weight is None else source[weight.detach() != 0]
+        return torch.bincount(present, minlength=size)
+    from scipy.sparse import coo_matrix
+
+    values = np.ones(source.numel(), np.float32) if weight is None else weight.detach().numpy()
+    matrix = coo_matrix((values, (source.numpy(), target.numpy())), shape=(size, size)).tocsr()
+    if weight is not None:
+        matrix.eliminate_zeros()
+    return torch.from_numpy(np.diff(matrix.indptr).astype(np.int64))
 
 
 def mark_merged_entries(

@@ -22,6 +22,7 @@ __all__ = ["EdgeMatrix", "group_by", "max_over_edges", "softmax_rows"]
 
 _NUMBERS_AT_ONCE = 2**18
 _FAST_DTYPES = (torch.float32, torch.float64)
+_SHORT_IDS = 2**16
 _WIDE_ROWS = 16
 """Rows this wide fill the vectors of the processor, and torch's softmax of rows is the faster one (measured)."""
 
@@ -48,10 +49,13 @@ def group_by(ids: Tensor, size: int, *, checked: bool = False) -> tuple[Tensor, 
         return indptr, None
     if not on_host(ids):
         return indptr, ids.argsort(stable=True)
+    count = ids.numel()
+    if size <= _SHORT_IDS:
+        # numpy sorts 16-bit numbers by radix, which is ten times as fast as comparing.
+        return indptr, torch.from_numpy(np.argsort(ids.numpy().astype(np.uint16), kind="stable"))
     from scipy.sparse import csr_matrix
 
     # One entry per row, read by columns: a counting sort, five times as fast as one that compares.
-    count = ids.numel()
     rows = csr_matrix((np.ones(count, np.int8), ids.numpy(), np.arange(count + 1)), shape=(count, size))
     return indptr, torch.from_numpy(rows.tocsc().indices).long()
 
