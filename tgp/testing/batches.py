@@ -19,6 +19,7 @@ __all__ = [
     "close",
     "complete_batch",
     "mixed_batch",
+    "normal",
     "ring_batch",
 ]
 
@@ -109,13 +110,19 @@ def complete_batch(sizes: Sequence[int] = (5, 4), dtype: torch.dtype = torch.flo
 
 
 def _batch(pairs: list[tuple[int, int]], sizes: Sequence[int], dtype: torch.dtype) -> GraphBatch:
-    generator = torch.Generator().manual_seed(3)
     index = torch.tensor(pairs).t().contiguous()
     low, high = index.min(0).values, index.max(0).values
     weight = 0.5 + ((low * 31 + high * 17) % 11).to(dtype) / 11  # symmetric
     counts = torch.tensor(sizes)
-    x = torch.randn(int(counts.sum()), IN_CHANNELS, generator=generator, dtype=dtype)
+    x = normal((int(counts.sum()), IN_CHANNELS), 3, dtype)
     return GraphBatch(x, index, weight, torch.arange(len(counts)).repeat_interleave(counts))
+
+
+def normal(shape: Sequence[int], seed: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Return normal random numbers on the default device; they are the same on every device."""
+    generator = torch.Generator().manual_seed(seed)
+    values = torch.randn(tuple(shape), generator=generator, dtype=dtype, device="cpu")
+    return values.to(torch.get_default_device())
 
 
 def close(actual: Tensor, expected: Tensor, what: str = "", **tolerance: float) -> None:

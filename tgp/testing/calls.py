@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from tgp.errors import TgpError
+from tgp.testing.batches import normal
 from tgp.testing.cases import IN_CHANNELS, Case
 
 __all__ = ["ACCEPTED", "Call", "REFUSED", "accepted_calls", "refused_calls", "refusal_problem"]
@@ -46,7 +47,7 @@ class _Draw:
 
     def __post_init__(self) -> None:
         sizes = [self.rng.randint(3, 7) for _ in range(self.rng.randint(2, 4))]
-        generator = torch.Generator().manual_seed(self.rng.getrandbits(30))
+        seed = self.rng.getrandbits(30)
         pairs, start = [], 0
         for size in sizes:
             chain = [(i, i + 1) for i in range(size - 1)] + [
@@ -57,8 +58,8 @@ class _Draw:
         self.n, self.graphs = start, len(sizes)
         self.edges = torch.tensor(pairs).t().contiguous()
         self.e = self.edges.size(1)
-        self.x = torch.randn(start, IN_CHANNELS, generator=generator)
-        self.weight = torch.rand(self.e, generator=generator) + 0.1
+        self.x = normal((start, IN_CHANNELS), seed)
+        self.weight = normal((self.e,), seed + 1).abs() + 0.1
         self.batch = torch.repeat_interleave(torch.arange(len(sizes)), torch.tensor(sizes))
 
     def kwargs(self, **changes: Any) -> dict[str, Any]:
@@ -131,7 +132,8 @@ REFUSED: dict[str, Make] = {
         ADJ, **d.kwargs(adj=d.edges.to(d.pick(torch.float32, torch.float64, torch.complex64, torch.bool)))
     ),
     "edge list of wrong type": lambda d: _call(
-        ADJ, **d.kwargs(adj=d.pick(d.edges.tolist(), d.edges.numpy(), "edges", 7, {"edge_index": d.edges}))
+        ADJ,
+        **d.kwargs(adj=d.pick(d.edges.tolist(), d.edges.cpu().numpy(), "edges", 7, {"edge_index": d.edges})),
     ),
     "no connectivity": lambda d: (
         None if d.works_without_edges else _call(ADJ, **d.kwargs(adj=d.pick(..., None)))
@@ -156,7 +158,8 @@ REFUSED: dict[str, Make] = {
         "edge_weight", **d.kwargs(edge_weight=d.weight.to(d.pick(torch.complex64, torch.complex128)))
     ),
     "edge_weight of wrong type": lambda d: _call(
-        "edge_weight", **d.kwargs(edge_weight=d.pick(d.weight.tolist(), d.weight.numpy(), "weight", 1.0))
+        "edge_weight",
+        **d.kwargs(edge_weight=d.pick(d.weight.tolist(), d.weight.cpu().numpy(), "weight", 1.0)),
     ),
     "batch of wrong length": lambda d: _call(
         "batch",
@@ -169,7 +172,7 @@ REFUSED: dict[str, Make] = {
         "batch", **d.kwargs(batch=d.batch.to(d.pick(torch.float32, torch.float64, torch.bool)))
     ),
     "batch of wrong type": lambda d: _call(
-        "batch", **d.kwargs(batch=d.pick(d.batch.tolist(), d.batch.numpy(), "batch", 0))
+        "batch", **d.kwargs(batch=d.pick(d.batch.tolist(), d.batch.cpu().numpy(), "batch", 0))
     ),
     "batch id negative": lambda d: _call("batch", **d.kwargs(batch=d.entry(d.batch, -d.pick(1, 3)))),
     "batch id beyond batch_size": lambda d: _call(
@@ -181,7 +184,7 @@ REFUSED: dict[str, Make] = {
     "no features": lambda d: None if d.reads_topology else _call("x", **d.kwargs(x=d.pick(..., None))),
     "x of wrong shape": lambda d: _call("x", **d.kwargs(x=d.pick(d.x[0, 0], d.x[None, None]))),
     "x of wrong dtype": lambda d: _call("x", **d.kwargs(x=d.x.to(d.pick(torch.complex64, torch.complex128)))),
-    "x of wrong type": lambda d: _call("x", **d.kwargs(x=d.pick(d.x.tolist(), d.x.numpy(), "x", 3))),
+    "x of wrong type": lambda d: _call("x", **d.kwargs(x=d.pick(d.x.tolist(), d.x.cpu().numpy(), "x", 3))),
     "x with too few rows": lambda d: _call(
         ("x", "batch", *ADJ), **d.kwargs(x=d.x[: -d.pick(1, 2)], batch=d.pick(None, d.batch))
     ),

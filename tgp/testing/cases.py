@@ -103,7 +103,8 @@ class Case:
         with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             torch.manual_seed(seed)
-            return make(**{name: value for name, value in given.items() if name in names}).eval()
+            pooler = make(**{name: value for name, value in given.items() if name in names})
+            return pooler.to(torch.get_default_device()).eval()
 
     def takes(self, name: str) -> bool:
         """Return True if the constructor has an argument ``name``."""

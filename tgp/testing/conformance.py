@@ -28,6 +28,7 @@ class Check:
         function: The check itself.
         exception: Reason why the check does not hold for this pooler, or ``None``.
         slow: The check takes seconds.
+        device: Device of the graphs and the pooler.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Check:
     function: Callable[[Any], None]
     exception: str | None = None
     slow: bool = False
+    device: str = "cpu"
 
     def __call__(self) -> None:
         """Run the check.
@@ -45,7 +47,13 @@ class Check:
         """
         if self.exception is not None:
             raise Skip(self.exception)
-        self.function(self.case)
+        if self.device == "cpu":
+            self.function(self.case)
+            return
+        import torch
+
+        with torch.device(self.device):
+            self.function(self.case)
 
     def __str__(self) -> str:
         return f"{self.case}/{self.name}"
@@ -58,6 +66,7 @@ def pooler_checks(
     slow: bool = True,
     host_syncs: int | None = None,
     exceptions: dict[str, str] | None = None,
+    device: str = "cpu",
     **arguments: Any,
 ) -> list[Check]:
     """List the checks of a pooler, for ``pytest.mark.parametrize``.
@@ -68,6 +77,7 @@ def pooler_checks(
         slow: List checks that take seconds, too.
         host_syncs: Host synchronizations of one forward that the author promises.
         exceptions: Name of a check -> reason why it does not hold for this pooler.
+        device: Device of the graphs and the pooler, for example ``"cuda"``.
         **arguments: Constructor arguments. ``in_channels``, ``k``, ``ratio`` and ``scorer`` have defaults.
 
     Returns:
@@ -84,7 +94,7 @@ def pooler_checks(
                 continue
             seen.add((case.alias, name))
             reason = (exceptions or {}).get(name) or case.exempt(name)
-            found.append(Check(name, case, function, reason, name in SLOW))
+            found.append(Check(name, case, function, reason, name in SLOW, device))
     return found
 
 

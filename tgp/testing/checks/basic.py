@@ -17,6 +17,7 @@ from tgp.testing.batches import (
     complete_batch,
     is_dense_output,
     mixed_batch,
+    normal,
     objective,
     ring_batch,
     sorted_rows,
@@ -123,7 +124,7 @@ def check_lift_values(case: Case) -> None:
     """Lifted features are ``s_inv^T x``: every node gets the sum of its supernodes, weighted by the assignment."""
     data, pooler = mixed_batch(), case.build()
     out = data(pooler)
-    x_pool = torch.randn(out.x.shape, generator=torch.Generator().manual_seed(4))
+    x_pool = normal(out.x.shape, 4)
     lifted = pooler(x=x_pool, so=out.so, lifting=True, batch=data.batch, batch_pooled=out.batch)
     back = out.so.s_inv if out.so.s_inv.layout is torch.strided else out.so.s_inv.to_dense()
     if back.dim() == 2 and back.size(0) == x_pool.size(0) and not out.so.is_dense:
@@ -213,7 +214,7 @@ def check_order(case: Case) -> None:
     out = data(pooler)
     order = torch.arange(24).view(4, 6).t().reshape(-1)  # graphs interleaved
     place = order.argsort()
-    shuffle = torch.randperm(data.adj.size(1), generator=torch.Generator().manual_seed(1))
+    shuffle = normal((data.adj.size(1),), 1).argsort()
     mixed = data(
         pooler,
         x=data.x[order],
@@ -297,9 +298,8 @@ def check_device_clean(case: Case) -> None:
 def check_corners(case: Case) -> None:
     """One node, no edges, isolated nodes at the end without a batch vector."""
     pooler = case.build()
-    generator = torch.Generator().manual_seed(5)
     for num_nodes, edges in ((1, []), (5, []), (6, [(0, 1), (1, 0), (1, 2), (2, 1)])):
-        x = torch.randn(num_nodes, IN_CHANNELS, generator=generator)
+        x = normal((num_nodes, IN_CHANNELS), num_nodes)
         adj = torch.tensor(edges, dtype=torch.long).view(-1, 2).t()
         out = pooler(x=x, adj=adj, batch=torch.zeros(num_nodes, dtype=torch.long))
         assert torch.isfinite(out.x).all()

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tgp.testing.batches import assert_same_output, close, mixed_batch, objective, ring_batch
+from tgp.testing.batches import assert_same_output, close, mixed_batch, normal, objective, ring_batch
 from tgp.testing.cases import IN_CHANNELS, Case, Skip
 
 ONCE = frozenset({"compile_eager", "compile_aot", "recompiles", "fullgraph", "export", "func_grad", "vmap"})
@@ -84,9 +84,8 @@ class _DenseCall(nn.Module):
 
 
 def _dense_input() -> tuple[Tensor, Tensor]:
-    generator = torch.Generator().manual_seed(9)
-    adj = (torch.rand(2, 6, 6, generator=generator) < 0.5).float()
-    return torch.randn(2, 6, IN_CHANNELS, generator=generator), ((adj + adj.mT) > 0).float()
+    edges = normal((2, 6, 6), 9) > 0
+    return normal((2, 6, IN_CHANNELS), 10), (edges | edges.mT).float()
 
 
 def _dense_model(case: Case) -> tuple[_DenseCall, tuple[Tensor, Tensor], tuple[Tensor, ...]]:

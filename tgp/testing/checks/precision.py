@@ -73,7 +73,7 @@ def check_autocast(case: Case) -> None:
         pooler, leaf = case.build(), data.with_leaf()
         expected = data(pooler)
         with _plain_kernels():
-            with torch.autocast("cpu", torch.bfloat16):
+            with torch.autocast(data.x.device.type, torch.bfloat16):
                 out = leaf(pooler)
             objective(out).backward()
         assert torch.isfinite(leaf.x.grad).all(), "the gradient of the features is not finite"
@@ -87,7 +87,7 @@ def check_half_losses(case: Case) -> None:
     expected = data(pooler)
     if not expected.loss:
         raise Skip("the pooler has no losses")
-    with _plain_kernels(), torch.autocast("cpu", torch.bfloat16):
+    with _plain_kernels(), torch.autocast(data.x.device.type, torch.bfloat16):
         _assert_near_losses(data(pooler), expected, HALF_TOLERANCE[torch.bfloat16], "autocast")
     for dtype, tolerance in HALF_TOLERANCE.items():
         pooler = case.build().to(dtype)

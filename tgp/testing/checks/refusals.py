@@ -8,6 +8,8 @@ import signal
 import warnings
 from collections.abc import Callable
 
+import torch
+
 from tgp.testing.calls import accepted_calls, refusal_problem, refused_calls
 from tgp.testing.cases import Case, Skip
 
@@ -47,8 +49,8 @@ def _assert_no_problem(case: Case, refused: bool) -> None:
 
 def _in_child(run: Callable[[Callable[[str], None]], None]) -> list[str]:
     """Run a function in a forked process, because a wrong node id may end it; return what it reports."""
-    if not hasattr(os, "fork"):
-        raise Skip("needs os.fork: a wrong call may end the process")
+    if not hasattr(os, "fork") or torch.cuda.is_initialized():
+        raise Skip("needs os.fork without CUDA: a wrong call may end the process")
     reader, writer = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # fork in a process with threads
