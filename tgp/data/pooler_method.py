@@ -84,16 +84,17 @@ def seeded(seed: int, level: int) -> Iterator[None]:
         level: Number of the level.
     """
     mixed = int(np.random.SeedSequence([seed, level]).generate_state(1, np.uint32)[0])
-    states = random.getstate(), np.random.get_state()  # noqa: NPY002 - users call the global generator
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(mixed)
-        np.random.seed(mixed)  # noqa: NPY002
-        random.seed(mixed)
-        try:
-            yield
-        finally:
-            random.setstate(states[0])
-            np.random.set_state(states[1])  # noqa: NPY002
+    generator = torch.default_generator  # ``torch.manual_seed`` also prepares accelerators, which takes long
+    states = generator.get_state(), random.getstate(), np.random.get_state()  # noqa: NPY002
+    generator.manual_seed(mixed)
+    random.seed(mixed)
+    np.random.seed(mixed)  # noqa: NPY002 - code of users calls the global generator
+    try:
+        yield
+    finally:
+        generator.set_state(states[0])
+        random.setstate(states[1])
+        np.random.set_state(states[2])  # noqa: NPY002
 
 
 @dataclass(frozen=True, eq=False)
