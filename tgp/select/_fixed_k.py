@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from tgp.ragged import Assignment
+from tgp.select._opaque import opaque
 from tgp.select.base_select import SelectOutput
 from tgp.select.level_select import LevelSelect, MethodParameter, to_select_output
 
@@ -27,7 +27,7 @@ class FixedKSelect(LevelSelect):
 
     k = MethodParameter("Supernodes per graph.")
 
-    @torch.compiler.disable
+    @opaque
     def forward(
         self,
         x: Tensor | None = None,

@@ -10,6 +10,7 @@ from torch import Tensor
 from tgp.errors import InputError
 from tgp.imports import is_sparsetensor
 from tgp.select._entries import AssignmentError
+from tgp.select._opaque import opaque
 from tgp.utils.ops.assign import get_assignments
 from tgp.utils.ops.connectivity import connectivity_to_edge_index
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["assign_all_nodes"]
 
 
-@torch.compiler.disable  # its rounds depend on values: one break of a compiled graph instead of many
+@opaque  # its rounds depend on values: one break of a compiled graph instead of many
 def assign_all_nodes(
     so: SelectOutput, adj: Any, weight: Tensor | None, max_iter: int, batch: Tensor | None, closest: bool
 ) -> SelectOutput:

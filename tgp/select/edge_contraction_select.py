@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.utils import softmax
 
+from tgp.select._opaque import opaque
 from tgp.select.base_select import Select, SelectOutput
 from tgp.utils.host import on_host
 from tgp.utils.ops.connectivity import connectivity_to_edge_index, infer_num_nodes
@@ -69,7 +70,7 @@ def maximal_matching_cluster(
     return match, cluster
 
 
-@torch.compiler.disable  # its rounds depend on values: one break of a compiled graph instead of several per round
+@opaque  # its rounds depend on values: one break of a compiled graph instead of several per round
 def _contract(edge_index: Tensor, size: int, perm: Tensor | None) -> tuple[Tensor, Tensor, Tensor, int]:
     """Return mask and ids of the matched edges, cluster of each node, and the number of clusters."""
     match = maximal_matching(edge_index, size, perm)

@@ -15,6 +15,7 @@ from tgp.coarsen.methods.kmis import assign_by_order, assign_by_score, both_ways
 from tgp.coarsen.schedule import LevelSpec
 from tgp.errors import InputError, ParameterError
 from tgp.imports import HAS_TORCH_SCATTER as HAS_TORCH_SCATTER
+from tgp.select._opaque import opaque
 from tgp.select.base_select import Select as Select
 from tgp.select.base_select import SelectOutput
 from tgp.select.level_select import LevelSelect, MethodParameter, NoTopologyError, to_select_output
@@ -197,7 +198,7 @@ class KMISSelect(LevelSelect):
         if self.lin is not None:
             self.lin.reset_parameters()
 
-    @torch.compiler.disable
+    @opaque
     def forward(  # type: ignore[override]
         self,
         *,

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from tgp.errors import InputError
+from tgp.select._opaque import opaque
 from tgp.select.base_select import Select, SelectOutput
 from tgp.utils.ops.batching import GraphLayout
 from tgp.utils.ops.batching import is_multi_graph_batch as is_multi_graph_batch
@@ -183,7 +184,7 @@ class _Flat(_Rows):
         return inner / (x.norm(dim=-1, keepdim=True) * leaders.norm(dim=-1)[self.graph] + _EPS)
 
 
-@torch.compiler.disable  # sizes depend on values: one break of a compiled graph
+@opaque  # sizes depend on values: one break of a compiled graph
 @torch.no_grad()
 def _find_leaders(x: Tensor, edges: Tensor, weight: Tensor, layout: _Rows) -> tuple[Tensor, Tensor, int]:
     """Return rows of the leaders, the column of each in its graph, and the largest number of a graph.
@@ -213,7 +214,7 @@ def _hit(flags: Tensor, ids: Tensor, size: int) -> Tensor:
     return out.index_fill(0, torch.where(flags, ids, size), True)[:-1]
 
 
-@torch.compiler.disable
+@opaque
 def _inverse_hops(edges: Tensor, leaders: Tensor, column: Tensor, layout: _Rows, width: int) -> Tensor:
     """Return ``[rows, K]``: one over the hops to each leader of the graph; 0 at the leader and out of reach.
 

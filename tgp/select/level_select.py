@@ -17,6 +17,7 @@ from tgp.coarsen.schedule import LevelSpec
 from tgp.errors import InputError
 from tgp.ragged import Assignment
 from tgp.select._entries import check_inverse_op
+from tgp.select._opaque import opaque
 from tgp.select.base_select import Select, SelectOutput
 from tgp.utils.blocks import TorchBlock, to_block
 from tgp.utils.signature import foo_signature
@@ -90,7 +91,7 @@ class LevelSelect(Select):
         """Alias of the method."""
         return self.spec.method
 
-    @torch.compiler.disable
+    @opaque
     def forward(
         self,
         x: Tensor | None = None,
@@ -149,29 +150,25 @@ def to_select_output(
         batch_size: kept as ``so.batch_size``.
         representative: name of an extra for the node that represents each supernode.
     """
-    arrays: dict[str, npt.NDArray[Any]] = {}
+    if assignment.kind == "soft":
+        arrays = {"s": source.reals(source.rows(assignment.soft))}
+    elif assignment.kind == "onehot":
+        arrays = {"column": _columns(assignment, source)}
+    else:
+        arrays = _entries_of(assignment, source)
     if assignment.theta is not None:
         arrays["theta"] = source.reals(source.rows(assignment.theta))
     if representative is not None and assignment.representative is not None:
         arrays[representative] = source.node_ids(assignment.representative)
+    given: dict[str, Any] = dict(zip(arrays, source.tensors(*arrays.values()), strict=True))
+    given |= {"s_inv_op": s_inv_op, "batch": batch, "batch_size": batch_size}
     if assignment.kind == "soft":
-        main = {"s": source.reals(source.rows(assignment.soft))}
-    elif assignment.kind == "onehot":
-        main = {"column": _columns(assignment, source)}
-    else:
-        main = _entries_of(assignment, source)
-    tensors = source.tensors(*main.values(), *arrays.values())  # one copy to an accelerator
-    given = dict(zip(main, tensors, strict=False))
-    extras = dict(zip(arrays, tensors[len(main) :], strict=True))
-    options = {"s_inv_op": s_inv_op, "batch": batch, "batch_size": batch_size}
-    if assignment.kind == "soft":
-        return SelectOutput(s=given["s"], **options, **extras)
-    options["dtype"] = source.dtype
+        return SelectOutput(**given)
     if assignment.kind == "onehot":
-        return SelectOutput.onehot(given["column"], assignment.width or 0, **options, **extras)
-    size = assignment.num_nodes
+        return SelectOutput.onehot(k=assignment.width or 0, dtype=source.dtype, **given)
+    size = len(assignment.cluster)
     return SelectOutput.hard(
-        num_supernodes=assignment.num_supernodes, num_nodes=size, **given, **options, **extras
+        num_supernodes=assignment.num_supernodes, num_nodes=size, dtype=source.dtype, **given
     )
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from tgp.coarsen.methods.sep import assign_levels
 from tgp.coarsen.protocol import Draw
 from tgp.errors import InputError
+from tgp.select._opaque import opaque
 from tgp.select.base_select import Select as Select
 from tgp.select.base_select import SelectOutput
 from tgp.select.level_select import LevelSelect, NoTopologyError, to_select_output
@@ -34,7 +34,7 @@ class SEPSelect(LevelSelect):
     def __init__(self, s_inv_op: SinvType = "transpose") -> None:
         super().__init__("sep", s_inv_op=s_inv_op)
 
-    @torch.compiler.disable
+    @opaque
     def multi_level_select(
         self,
         edge_index: Any = None,

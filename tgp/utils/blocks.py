@@ -113,12 +113,13 @@ def to_block(
     index, weight = connectivity_to_edge_index(edge_index, edge_weight)
     device = index.device
     dtype = torch.float64 if dtype is torch.float64 else None
-    index, weight, batch, node_values = to_host(index, weight, batch, node_values)
+    if not _is_main_memory(device):
+        index, weight, batch, node_values = to_host(index, weight, batch, node_values)
     edges = index.numpy()
     values = None if weight is None else _weights(weight)
     wide = dtype if weight is None else weight.dtype
     weight_dtype = np.float64 if wide is torch.float64 else np.float32
-    numbers = None if node_values is None else node_values.double().numpy()
+    numbers = None if node_values is None else node_values.detach().double().numpy()
     if batch is None:
         if batch_size is not None and batch_size > 1:
             raise InputError(f"{batch_size} graphs need a batch vector, got None", field="batch")
@@ -138,6 +139,7 @@ def to_block(
 
 def _weights(weight: Tensor) -> npt.NDArray[Any]:
     """Return weights as float32 or float64; other types (half, bool, integers) become float64."""
+    weight = weight.detach()
     return (weight if weight.dtype in (torch.float32, torch.float64) else weight.double()).numpy()
 
 
