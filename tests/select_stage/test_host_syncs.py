@@ -79,3 +79,11 @@ def test_masks_of_onehot_assignments_do_not_wait(waits):
     with waits:
         mask = so.out_mask
     assert waits.seen == [] and mask.tolist() == [[False, True, False], [True, False, False]]
+
+
+def test_ids_of_a_new_assignment_are_checked_without_waiting(waits):
+    with waits:
+        so = SelectOutput(cluster_index=torch.tensor([0, 1, 1]), num_supernodes=2)
+    assert waits.seen == [] and so.num_nodes == 3
+    with pytest.raises(RuntimeError, match="cluster_index must hold ids"):
+        SelectOutput(cluster_index=torch.tensor([0, 5]), num_supernodes=2)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from tgp.errors import InputError
+from tgp.utils.host import on_host
 from tgp.utils.ops.batching import num_graphs
 
 if TYPE_CHECKING:
@@ -58,7 +59,9 @@ def check_inverse_op(op: str) -> None:
 
 
 def _check_range(name: str, ids: Tensor, size: int) -> None:
-    if ids.numel():
+    if not on_host(ids):
+        torch._assert_async(((ids >= 0) & (ids < size)).all(), f"{name} must hold ids in [0, {size})")
+    elif ids.numel():
         low, high = (int(v) for v in torch.aminmax(ids))
         if low < 0 or high >= size:
             raise InputError(
@@ -73,7 +76,7 @@ def checked(
     num_nodes: int | None,
     num_supernodes: int | None,
 ) -> Parts:
-    """Entries in canonical form: ids in range, sorted by node then cluster, duplicates summed."""
+    """Return entries in canonical form: ids in range, sorted by node then cluster, duplicates summed."""
     if num_nodes is None:
         num_nodes = cluster_index.numel()
         if node_index is not None and node_index.numel():
@@ -123,7 +126,7 @@ def _sorted(rows: Tensor, cols: Tensor, weight: Tensor | None, num_nodes: int, n
 def from_matrix(
     s: Tensor, weight: Tensor | None, num_nodes: int | None, num_supernodes: int | None
 ) -> tuple[Tensor | None, Tensor, Tensor | None, int, int, Tensor | None]:
-    """Entries of a sparse matrix and the matrix itself, where it can be used as it is."""
+    """Return the entries of a sparse matrix, and the matrix itself if it can be used as it is."""
     coo = s.to_sparse_coo().coalesce()
     rows, cols = coo.indices()
     shape = (num_nodes or coo.size(0), num_supernodes or coo.size(1))
@@ -141,7 +144,7 @@ def from_matrix(
 
 
 def checked_mask(in_mask: Tensor, so: SelectOutput) -> Tensor:
-    """``in_mask`` as bool ``[B, N]`` of a dense ``[B, N, K]`` assignment."""
+    """Return ``in_mask`` as bool ``[B, N]``, checked against a dense ``[B, N, K]`` assignment."""
     if in_mask.dim() != 2:
         raise InputError(f"in_mask must be 2D with shape [B, N], got {tuple(in_mask.shape)}", field="in_mask")
     if so.is_sparse or so.s.dim() != 3:

@@ -13,7 +13,7 @@ __all__ = ["map_tensors"]
 
 
 def map_tensors(value: Any, func: Callable[[Tensor], Tensor]) -> Any:
-    """``value`` with ``func`` applied to the tensors in lists, tuples, mappings and distributions."""
+    """Return ``value`` with ``func`` applied to the tensors in lists, tuples, mappings and distributions."""
     if isinstance(value, Tensor):
         return func(value)
     if isinstance(value, tuple) and hasattr(value, "_fields"):

@@ -96,11 +96,11 @@ class TensorHolder:
         return self.to("cuda" if device is None else torch.device(device), non_blocking=non_blocking)
 
     def clone(self) -> Self:
-        """A new object with cloned tensors; gradients flow through."""
+        """Return a new object with cloned tensors; gradients flow through."""
         return copy.copy(self)._map(torch.clone)
 
     def detach(self) -> Self:
-        """A new object with detached tensors; this one is not changed."""
+        """Return a new object with detached tensors; this one is not changed."""
         return copy.copy(self)._map(torch.Tensor.detach)
 
     def detach_(self) -> Self:

@@ -21,7 +21,7 @@ class MissingThetaError(InputError, AttributeError):
 
 
 class Modes(ABC):
-    """``H`` modes of ``K`` supernodes in each of ``B`` graphs."""
+    """Base class of ``H`` modes of ``K`` supernodes in each of ``B`` graphs."""
 
     def __init__(self, num_graphs: int, k: int, num_modes: int) -> None:
         self.num_graphs = num_graphs
@@ -38,7 +38,7 @@ class Modes(ABC):
 
 
 class CompactModes(Modes):
-    """``theta [N, H]`` and the supernode of each node: one scatter-add, one gather."""
+    """Modes from ``theta [N, H]`` and the supernode of each node: one scatter-add, one gather."""
 
     def __init__(self, theta: Tensor, slot: Tensor, num_graphs: int, k: int) -> None:
         super().__init__(num_graphs, k, theta.size(1))

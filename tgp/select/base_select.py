@@ -191,7 +191,7 @@ class SelectOutput(TensorHolder):
 
     @property
     def s(self) -> Tensor:
-        """``S``: COO ``[N, K]``, or dense ``[N, K]`` / ``[B, N, K]``."""
+        """Assignment matrix: COO ``[N, K]``, or dense ``[N, K]`` / ``[B, N, K]``."""
         if self._s is None:
             if self._dense:
                 self._s = _entries.onehot_matrix(self._cluster_index, self._num_supernodes, self._dtype)
@@ -211,7 +211,7 @@ class SelectOutput(TensorHolder):
 
     @property
     def s_inv(self) -> Tensor:
-        """``[..., K, N]``: as given, else made from ``s`` by ``s_inv_op``."""
+        """Inverse ``[..., K, N]``: as given, else made from ``s`` by ``s_inv_op``."""
         if self._s_inv is None:
             if self.s_inv_op == "inverse":
                 self._s_inv = pseudo_inverse(self.s)
@@ -236,22 +236,22 @@ class SelectOutput(TensorHolder):
 
     @property
     def is_sparse(self) -> bool:
-        """``s`` is a COO matrix."""
+        """True if ``s`` is a COO matrix."""
         return not self._dense
 
     @property
     def is_dense(self) -> bool:
-        """``s`` is a strided tensor."""
+        """True if ``s`` is a strided tensor."""
         return self._dense
 
     @property
     def num_nodes(self) -> int:
-        """``N``; the padded number per graph for ``[B, N, K]``."""
+        """Number of nodes; the padded number per graph for ``[B, N, K]``."""
         return self._num_nodes
 
     @property
     def num_supernodes(self) -> int:
-        """``K``: all supernodes of a sparse assignment, those of one graph for a dense one."""
+        """Number of supernodes: all those of a sparse assignment, those of one graph for a dense one."""
         return self._num_supernodes
 
     @property
@@ -280,7 +280,7 @@ class SelectOutput(TensorHolder):
 
     @property
     def covers_all(self) -> bool:
-        """Every node has exactly one entry."""
+        """True if every node has exactly one entry."""
         if self._dense:
             return False
         rows = self._node_index
@@ -294,7 +294,7 @@ class SelectOutput(TensorHolder):
 
     @property
     def cluster(self) -> Tensor | None:
-        """``[N]`` supernode of each node over the whole batch, ``-1`` if dropped; ``None`` if soft.
+        """Supernode ``[N]`` of each node over the whole batch, ``-1`` if dropped; ``None`` if soft.
 
         Supernode ``c`` of graph ``b`` in a one-hot assignment of width ``K`` is ``b * K + c``.
         """
@@ -315,7 +315,7 @@ class SelectOutput(TensorHolder):
 
     @property
     def out_mask(self) -> Tensor | None:
-        """``[B, K]`` supernodes with any non-zero entry; ``None`` for a sparse assignment."""
+        """Mask ``[B, K]`` of supernodes with any non-zero entry; ``None`` for a sparse assignment."""
         if not self._dense or (self._s is not None and self._s.dim() not in (2, 3)):
             return None
         if self._cluster_index is not None:

@@ -25,7 +25,7 @@ INDEX_EXTRAS: dict[str, str] = {"mis": "num_nodes"}
 
 @dataclass(frozen=True)
 class Parts:
-    """Where the parts of a joined assignment lie."""
+    """Offsets of the parts of a joined assignment."""
 
     node_ptr: tuple[int, ...]
     super_ptr: tuple[int, ...]
@@ -35,7 +35,7 @@ class Parts:
 
 @dataclass(frozen=True)
 class Rows:
-    """An extra that was concatenated along its first axis; ``number`` if each part was a number."""
+    """Offsets of an extra that was concatenated along its first axis; ``number``: type if each part was a number."""
 
     ptr: tuple[int, ...]
     number: type | None = None

@@ -25,7 +25,7 @@ def get_device(x: Tensor | None = None, edge_index: Any = None) -> torch.device:
 
 
 class IdentitySelect(Select):
-    r"""The identity assignment :math:`\mathbf{S} = \mathbf{I}`."""
+    r"""Selector with the identity assignment :math:`\mathbf{S} = \mathbf{I}`."""
 
     def forward(
         self,
