@@ -68,7 +68,7 @@ class AggrReduce(Reduce):
         cluster, order = torch.sort(so.cluster_index, stable=True)
         node = so.node_index[order]
         rows = x[node]
-        weight = so.weight
+        weight = so._weight  # ``None`` means ones
         if weight is not None:
             rows = rows * weight[order].to(rows.dtype).view(-1, *[1] * (rows.dim() - 1))
         return self._call_aggr(rows, cluster, so.num_supernodes), self.reduce_batch(so, batch)

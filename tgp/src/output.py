@@ -1,4 +1,4 @@
-"""``PoolingOutput``: what a pooler returns."""
+"""``PoolingOutput``: the result of a pooler."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["PoolingOutput"]
 
 @dataclass(eq=False)
 class PoolingOutput:
-    """The pooled graph, the assignment behind it, and auxiliary losses.
+    """Pooled graph, its assignment, and auxiliary losses.
 
     Args:
         x: pooled features.
@@ -38,22 +38,29 @@ class PoolingOutput:
 
     @property
     def mask(self) -> Tensor | None:
-        """``[B, K]`` non-empty supernodes of a dense assignment."""
+        """Mask ``[B, K]`` of the non-empty supernodes of a dense assignment; ``None`` for a sparse one."""
         return None if self.so is None else self.so.out_mask
 
     @property
     def has_loss(self) -> bool:
-        """There is at least one auxiliary loss."""
+        """True if there is at least one auxiliary loss."""
         return isinstance(self.loss, dict) and len(self.loss) > 0
 
     def get_loss_value(self, name: str | None = None) -> Any:
-        """The loss ``name``, or the list of all; ``0`` if there is none."""
+        """Return an auxiliary loss.
+
+        Args:
+            name: Name of the loss; all of them if ``None``.
+
+        Returns:
+            The loss, the list of all losses, or ``0`` if there is none.
+        """
         if not self.has_loss:
             return 0
         return list(self.loss.values()) if name is None else self.loss[name]
 
     def as_data(self) -> Data:
-        """The pooled graph as PyG ``Data``; losses are left out."""
+        """Return the pooled graph as PyG ``Data``, without losses."""
         from torch_geometric.data import Data
 
         fields = {
