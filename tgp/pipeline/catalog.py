@@ -57,7 +57,8 @@ def describe_pooler(name: str) -> dict[str, Any]:
     row = rows[alias]
     if row["precoarsenable"]:
         row["parameters"] = _parameters(METHODS[alias].params)
-    elif pooler_map.entry(alias).package is not None:  # only its class can tell; several packages may offer it
+    elif pooler_map.entry(alias).package is not None:
+        # Only the class can tell if it makes levels.
         with contextlib.suppress(ParameterError):
             row["parameters"] = _parameters(METHODS[alias].params)
             row["precoarsenable"] = True
