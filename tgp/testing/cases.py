@@ -29,8 +29,6 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("graclus", "permutation"): "the visiting order is drawn from node indices",
     ("nmf", "permutation"): "the starting point is drawn from node indices",
     ("eigen", "permutation"): "k-means starts are drawn from node indices",
-    ("ndp", "permutation"): "ties between equal sides of a cut go to the smaller index",
-    ("sep", "permutation"): "equal merges go to the smaller index",
     ("maxcut", "permutation"): "nodes that no edge reaches are assigned at random",
     ("maxcut", "single"): "nodes that no edge reaches are assigned at random",
     ("maxcut", "order"): "nodes that no edge reaches are assigned at random",

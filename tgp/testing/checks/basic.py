@@ -181,7 +181,12 @@ def check_traits(case: Case) -> None:
 
 def check_single(case: Case) -> None:
     """A graph pools the same alone and in a batch, at any place in it."""
-    for data, order in ((mixed_batch(), [2, 0, 3, 1]), (ring_batch((12, 9, 5)), [1, 2, 0])):
+    isolated = mixed_batch().take([1, 3, 1])  # two graphs with isolated nodes
+    for data, order in (
+        (mixed_batch(), [2, 0, 3, 1]),
+        (ring_batch((12, 9, 5)), [1, 2, 0]),
+        (isolated, [2, 1, 0]),
+    ):
         pooler = case.build()
         together = data(pooler)
         for graph in range(data.num_graphs):

@@ -54,13 +54,13 @@ def check_recompiles(case: Case) -> None:
             warnings.simplefilter("ignore")
             compiled = torch.compile(pooler, backend=counter)
             counts = []
-            for size in range(7, 15):
+            for size in range(7, 13):
                 data = ring_batch((size, size + 2, size - 1))
                 assert_same_output(data(compiled), data(pooler), f"rings of {size} nodes:", atol=1e-4)
                 counts.append(counter.frame_count)
     finally:
         torch._dynamo.reset()
-    assert counts[-1] == counts[4], f"graphs compiled after each batch: {counts}"
+    assert counts[-1] == counts[3], f"graphs compiled after each batch: {counts}"
 
 
 def _with_gradients(call: Any, pooler: nn.Module, data: Any) -> tuple[Any, dict[str, Tensor | None]]:
