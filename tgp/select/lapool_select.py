@@ -192,7 +192,8 @@ def _find_leaders(x: Tensor, edges: Tensor, weight: Tensor, layout: _Rows) -> tu
     Columns follow ascending rows, for graph ids in any order.
     """
     source, target = edges
-    change = torch.zeros_like(x).index_add(0, source, weight.unsqueeze(-1) * (x[source] - x[target]))
+    difference = x.index_select(0, source) - x.index_select(0, target)
+    change = torch.zeros_like(x).index_add(0, source, weight.unsqueeze(-1) * difference)
     speed = change.norm(dim=-1)
     beaten = _hit((weight != 0) & (speed[target] > speed[source]), source, layout.graph.numel())
     leader = layout.real & ~beaten
