@@ -39,6 +39,7 @@ class TensorHolder:
     _layout: GraphLayout | None
     _link: Any
     _memo: Any
+    _single: tuple[Tensor, Tensor] | None
 
     def _map(self, func: Callable[[Tensor], Tensor]) -> Self:
         """Apply ``func`` in place to every stored tensor."""
@@ -51,7 +52,7 @@ class TensorHolder:
                 setattr(self, name, map_tensors(getattr(self, name), func))
         if self._layout is not None:
             self._layout = _moved(self._layout, func)
-        self._memo = None
+        self._memo = self._single = None
         return self
 
     def apply(self, func: Callable[[Tensor], Tensor]) -> Self:
@@ -159,7 +160,7 @@ class TensorHolder:
         return out
 
     def __getstate__(self) -> dict[str, Any]:
-        state = {**self.__dict__, "_link": None, "_memo": None}
+        state = {**self.__dict__, "_link": None, "_memo": None, "_single": None}
         if self._cluster_index is not None:
             state["_s"] = None
         if not self._given_s_inv:

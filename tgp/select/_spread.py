@@ -38,11 +38,14 @@ def assign_all_nodes(
         )
     if edge_index is not None:
         edge_index, _ = connectivity_to_edge_index(edge_index)
-    kept, first = _first_of_each(so.node_index)
+    kept, cluster = so.node_index, so._cluster_index
+    if not so._has_distinct_nodes():
+        kept, first = _first_of_each(kept)
+        cluster = cluster[first]
     leader = get_assignments(kept, edge_index, max_iter if closest else 0, batch, so.num_nodes)[1]
     extras = {name: getattr(so, name) for name in so._extra_args - {"in_mask"} if hasattr(so, name)}
     return type(so).hard(
-        so._cluster_index[first][leader],
+        cluster[leader],
         so.num_supernodes,
         weight=None if weight is None else weight.reshape(-1),
         s_inv_op=so.s_inv_op,

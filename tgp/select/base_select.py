@@ -53,7 +53,7 @@ class SelectOutput(TensorHolder):
     _layout: GraphLayout | None = None  # graphs of a padded [B, N, K] assignment, for to_nodes
     _memo: Any = None  # views made by a pooler, valid for this object only
     _distinct: bool | None = None  # no node has two entries; None: not known yet
-    _one_to_one: bool | None = None  # every supernode is one node; None: not known
+    _single: tuple[Tensor, Tensor] | None = None  # node and entry of each supernode, if it has one node
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class SelectOutput(TensorHolder):
         self._s = s
         self._dense = cluster_index is None if dense is None else dense
         self._distinct = True if node_index is None else None
-        self._one_to_one = None
+        self._single = None
 
     def _finish(
         self,

@@ -116,7 +116,7 @@ class MaxCutSelect(TopkSelect):
 
     ``so.scores`` holds the scores of all nodes. Host synchronizations per call on an accelerator: those of
     :class:`~tgp.select.TopkSelect`, and with ``assign_all_nodes`` those of
-    :func:`tgp.utils.ops.get_assignments` (a few per round, at most ``max_iter`` rounds).
+    :func:`tgp.utils.ops.get_assignments` (about seven per round, at most ``max_iter`` rounds).
 
     Args:
         in_channels, mp_units, mp_act, mlp_units, mlp_act, act, delta: see :class:`MaxCutScoreNet`.

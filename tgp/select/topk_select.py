@@ -191,5 +191,6 @@ class TopkSelect(Select):
             batch=batch,
             batch_size=batch_size,
         )
-        so._one_to_one = True
+        entry = torch.empty_like(rank).index_copy_(0, rank, torch.arange(rank.numel(), device=rank.device))
+        so._single = (kept, entry)
         return so
