@@ -69,9 +69,10 @@ def test_lapool_waits(waits):
     assert len(seen) <= 3, seen
 
 
-def test_maxcut_waits(waits):
-    _, seen = run(MaxCutSelect(4, mp_units=[4], max_iter=2), waits)
-    assert len(seen) <= 20, seen
+@pytest.mark.parametrize(("assign_all_nodes", "count"), [(False, 2), (True, 3)])
+def test_maxcut_waits(assign_all_nodes, count, waits):
+    _, seen = run(MaxCutSelect(4, assign_all_nodes=assign_all_nodes, mp_units=[4]), waits)
+    assert len(seen) <= count, seen
 
 
 def test_masks_of_onehot_assignments_do_not_wait(waits):

@@ -114,9 +114,9 @@ class MaxCutScoreNet(torch.nn.Module):
 class MaxCutSelect(TopkSelect):
     """Selector that keeps the nodes with the highest (signed) scores of a :class:`MaxCutScoreNet`.
 
-    ``so.scores`` holds the scores of all nodes. Host synchronizations per call on an accelerator: those of
-    :class:`~tgp.select.TopkSelect`, and with ``assign_all_nodes`` those of
-    :func:`tgp.utils.ops.get_assignments` (about seven per round, at most ``max_iter`` rounds).
+    ``so.scores`` holds the scores of all nodes. Host synchronizations per call on an accelerator, with
+    ``batch_size`` given: one to remove self loops, one for the number of kept nodes, and one more with
+    ``assign_all_nodes``.
 
     Args:
         in_channels, mp_units, mp_act, mlp_units, mlp_act, act, delta: see :class:`MaxCutScoreNet`.
