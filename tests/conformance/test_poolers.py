@@ -69,3 +69,17 @@ def test_modes_come_from_the_constructor():
     assert modes["topk"] == [{}]
     assert modes["eigen"] == [{"batched": False, "sparse_output": value} for value in (False, True)]
     assert len(modes["mincut"]) == 4 and modes["mincut"][0] == {"batched": True, "sparse_output": False}
+
+
+def test_the_matrix_shows_every_check():
+    """The page of the documentation has a column for every check and a line for every pooler, none of them failing."""
+    from tests.conformance import matrix
+    from tgp.poolers._table import POOLERS
+
+    assert sorted(" ".join(matrix.COLUMNS.values()).split()) == sorted(CHECKS)
+    text = matrix.PAGE.read_text()
+    for entry in POOLERS:
+        assert f"| `{entry.alias}` |" in text
+    assert " !" not in text.partition("## By design")[0].partition("| Pooler")[2], (
+        "a cell of the matrix fails"
+    )

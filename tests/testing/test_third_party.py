@@ -111,6 +111,7 @@ def run(package, text):
     return subprocess.run(command, cwd=package, env=env, capture_output=True, text=True, timeout=300)
 
 
+@pytest.mark.slow
 def test_one_short_test_runs_everything(package):
     done = run(package, TEST)
     assert done.returncode == 0, done.stdout[-3000:]

@@ -1,0 +1,14 @@
+"""The checks of all poolers on CUDA; skipped where there is none."""
+
+import pytest
+import torch
+
+from tgp.testing import pooler_checks
+
+if not torch.cuda.is_available():
+    pytest.skip("needs CUDA", allow_module_level=True)
+
+
+@pytest.mark.parametrize("check", pooler_checks(device="cuda", slow=False), ids=str)
+def test_pooler(check):
+    check()
