@@ -50,7 +50,8 @@ def check_recompiles(case: Case) -> None:
     counter, pooler = CompileCounter(), case.build()
     torch._dynamo.reset()
     try:
-        with warnings.catch_warnings(), torch.no_grad():
+        strict = torch._dynamo.config.patch(fail_on_recompile_limit_hit=True)
+        with warnings.catch_warnings(), torch.no_grad(), strict:
             warnings.simplefilter("ignore")
             compiled = torch.compile(pooler, backend=counter)
             counts = []
