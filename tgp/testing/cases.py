@@ -47,7 +47,7 @@ HOST_SYNCS: dict[str, int] = {
     "asap": 8,
     "ec": 8,
     "lap": 5,
-    "maxcut": 9,
+    "maxcut": 7,
 }
 """Alias -> host synchronizations of one forward on an accelerator, with ``batch_size``, for the graphs of the check.
 
