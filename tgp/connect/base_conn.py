@@ -94,7 +94,7 @@ class SparseConnect(Connect):
             batch_pooled,
             self.degree_norm,
             count_edges=self.count_edges,
-            one_to_one=so._one_to_one,
+            one_to_one=None if so._single is None else True,
         )
 
 

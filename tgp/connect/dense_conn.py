@@ -73,7 +73,6 @@ class DenseConnect(Connect):
         batch: Tensor | None = None,
         batch_pooled: Tensor | None = None,
         batch_size: int | None = None,
-        sparse_output: bool | None = None,
         **kwargs: Any,
     ) -> tuple[Any, Tensor | None]:
         """Connect the supernodes of a dense assignment.
@@ -85,10 +84,8 @@ class DenseConnect(Connect):
             batch: ``[N]`` graph ids for sparse connectivity, in any order; default ``so.batch``.
             batch_pooled: ``[B * K]`` graph ids for ``edge_weight_norm`` of a sparse result.
             batch_size: number of graphs; default largest id + 1.
-            sparse_output: default the option of the connector.
         """
-        sparse = self.sparse_output if sparse_output is None else sparse_output
-        pooled = connect_by_engine(self, so, edge_index, edge_weight, sparse)
+        pooled = connect_by_engine(self, so, edge_index, edge_weight, self.sparse_output)
         if pooled is not None:
             return pooled
         s = _dense_assignment(so)
@@ -96,7 +93,7 @@ class DenseConnect(Connect):
         if is_dense_adj(edge_index):
             return self.postprocess(self.dense_connect(edge_index, s) if raw is None else raw), None
         if raw is not None:
-            return self._finish(raw, Container.of(edge_index), batch_pooled, sparse)
+            return self._finish(raw, Container.of(edge_index), batch_pooled)
         if s.dim() == 3 and s.size(0) == 1:
             s = s[0]
         if s.dim() != 2:
@@ -107,7 +104,7 @@ class DenseConnect(Connect):
         index, weight = connectivity_to_edge_index(edge_index, edge_weight)
         batch = so.batch if batch is None else batch
         view = SegmentView(s, index, weight, batch, batch_size if batch_size is not None else so.batch_size)
-        return self._finish(view.coarse(), Container.of(edge_index), batch_pooled, sparse)
+        return self._finish(view.coarse(), Container.of(edge_index), batch_pooled)
 
     @staticmethod
     def dense_connect(adj: Tensor, s: Tensor) -> Tensor:
@@ -126,10 +123,10 @@ class DenseConnect(Connect):
         return so._memo.shared_product(so, edge_index, edge_weight)
 
     def _finish(
-        self, raw: Tensor, container: Container, batch_pooled: Tensor | None, sparse: bool
+        self, raw: Tensor, container: Container, batch_pooled: Tensor | None
     ) -> tuple[Any, Tensor | None]:
         """Post-process a raw ``[B, K, K]`` of sparse connectivity and return it in the requested form."""
-        if not sparse:
+        if not self.sparse_output:
             return self.postprocess(raw, adj_transpose=False), None
         size = raw.size(0) * raw.size(-1)
         if batch_pooled is None and self.edge_weight_norm:

@@ -92,5 +92,7 @@ def _coefficients(x_pool: Tensor, modes: Modes, batch_pooled: Tensor | None) -> 
         if on_host(batch_pooled):
             check_blocks(batch_pooled, graphs, k)
         x = x[batch_pooled.argsort(stable=True)]
-    x = x.view(-1, k, modes.num_modes, x.size(1) // modes.num_modes)
+    x = x.unflatten(0, (x.size(0) // max(k, 1), k)).unflatten(
+        2, (modes.num_modes, x.size(1) // modes.num_modes)
+    )
     return x.expand(graphs, -1, -1, -1)

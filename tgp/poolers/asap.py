@@ -20,7 +20,7 @@ from tgp.src.scored import ScoredPooling, build_gnn
 from tgp.utils.ops.adjacency import add_remaining_self_loops, weighted_degree
 from tgp.utils.ops.connectivity import Container, connectivity_to_edge_index
 from tgp.utils.ops.products import EdgeMatrix, max_over_edges
-from tgp.utils.signature import call_accepted, pass_on
+from tgp.utils.signature import accepted, pass_on
 from tgp.utils.typing import ConnectionType, LiftType, ReduceType, SinvType
 from tgp.utils.user_code import has_user_code
 
@@ -79,9 +79,9 @@ class ASAPooling(ScoredPooling):
         self.in_channels, self.ratio, self.GNN = in_channels, ratio, GNN
         self.dropout, self.negative_slope, self.add_self_loops = dropout, negative_slope, add_self_loops
         self.soft_connect = soft_connect
+        self.select_scorer = LEConv(in_channels, 1)  # in the order of tgp 1.0.2: same seed, same weights
         self.lin = torch.nn.Linear(in_channels, in_channels)
         self.att = torch.nn.Linear(2 * in_channels, 1)
-        self.select_scorer = LEConv(in_channels, 1)
         self.gnn_intra_cluster = None if GNN is None else build_gnn(GNN, in_channels, in_channels, kwargs)
 
     def reset_parameters(self) -> None:
@@ -104,7 +104,9 @@ class ASAPooling(ScoredPooling):
         source, target = edges
         h = x
         if self.gnn_intra_cluster is not None:
-            h = call_accepted(self.gnn_intra_cluster, x=x, edge_index=edges, edge_weight=weight)
+            h = self.gnn_intra_cluster(
+                **accepted(self.gnn_intra_cluster, x=x, edge_index=edges, edge_weight=weight)
+            )
         query = self.lin(max_over_edges(h, source, target))
         if type(self.att) is torch.nn.Linear and not has_user_code(self.att):
             # Split by columns, the layer gives numbers per node before they meet on edges.
@@ -144,14 +146,16 @@ class ASAPExecution(SparseExecution):
     def select(self) -> SelectOutput:
         """Return the fittest neighbourhoods."""
         inputs = self.inputs
-        so = call_accepted(
-            self.pooler.select,
-            x=self.pooler._fitness(inputs.x, inputs.adj, self.into),
-            edge_index=inputs.adj,
-            edge_weight=inputs.edge_weight,
-            batch=inputs.batch,
-            num_nodes=inputs.num_nodes,
-            batch_size=inputs.batch_size,
+        so = self.pooler.select(
+            **accepted(
+                self.pooler.select,
+                x=self.pooler._fitness(inputs.x, inputs.adj, self.into),
+                edge_index=inputs.adj,
+                edge_weight=inputs.edge_weight,
+                batch=inputs.batch,
+                num_nodes=inputs.num_nodes,
+                batch_size=inputs.batch_size,
+            )
         )
         so.attention = self.attention
         so._extra_args.add("attention")

@@ -68,9 +68,14 @@ class EigenPooling(DenseLevelPooling):
         seed: int = 0,
     ) -> None:
         if batched:
-            _warn("EigenPooling works on flat batches of any graphs: batched=True has no effect.")
+            _warn(
+                "EigenPooling does not support dense padded batched inputs: batched=True has no effect. "
+                "Use batched=False with a sparse edge_index and batch vector."
+            )
         if lift != "precomputed":
-            _warn(f"EigenPooling lifts along its modes: lift={lift!r} has no effect.")
+            _warn(
+                f"EigenPooling ignores the 'lift' argument and always uses eigenvector-based lifting: got {lift!r}."
+            )
         flags = {
             "remove_self_loops": remove_self_loops,
             "degree_norm": degree_norm,

@@ -12,12 +12,11 @@ from tgp.reduce.base_reduce import BaseReduce
 from tgp.select.base_select import SelectOutput
 from tgp.select.lapool_select import LaPoolSelect
 from tgp.src.dense import DenseSRCPooling
-from tgp.src.execution import FlatExecution, Pooled
+from tgp.src.execution import FlatExecution
 from tgp.src.inputs import PoolInputs
 from tgp.src.output import PoolingOutput
 from tgp.utils.ops.batching import expand_compacted_rows
-from tgp.utils.ops.connectivity import Container
-from tgp.utils.signature import call_accepted
+from tgp.utils.ops.connectivity import Container, connectivity_to_edge_index
 from tgp.utils.typing import LiftType, ReduceType, SinvType
 
 __all__ = ["LaPooling"]
@@ -100,32 +99,19 @@ class LaPooling(DenseSRCPooling):
 
 
 class FlatLaExecution(FlatExecution):
-    """Run LaPool on flat inputs with a sparse output: padded supernodes leave the result."""
-
-    def connect(self, so: SelectOutput, batch_pool: Tensor | None) -> Pooled:
-        """Return the dense ``[B, K, K]``, which :meth:`finish` makes compact."""
-        so._memo = self
-        inputs = self.inputs
-        return call_accepted(
-            self.pooler.connect,
-            edge_index=inputs.adj,
-            so=so,
-            edge_weight=inputs.edge_weight,
-            batch=inputs.batch,
-            batch_pooled=batch_pool,
-            batch_size=inputs.batch_size,
-            sparse_output=False,
-        )
+    """Run LaPool on flat inputs with a sparse output: supernodes that only pad a graph leave the result."""
 
     def finish(self, output: PoolingOutput) -> PoolingOutput:
-        """Return the real supernodes as one edge list in the container of the input."""
-        adj, given = output.edge_index, output.batch
-        x = output.x.view(*adj.shape[:2], -1)
-        output.x, index, weight, batch = self.pooler._finalize_sparse_output(x, adj, None, None, output.so)
-        output.batch = batch if given is not None else None
+        """Return the real supernodes with ids of their own."""
+        output = super().finish(output)
+        valid = output.so.out_mask.reshape(-1)
+        place = valid.long().cumsum(0) - 1
+        index, weight = connectivity_to_edge_index(output.edge_index, output.edge_weight)
+        output.x = output.x[valid]
+        output.batch = None if output.batch is None else output.batch[valid]
         container = Container.of(self.inputs.adj)
-        output.edge_index, output.edge_weight = container.pack(index, weight, output.x.size(0))
-        return self._release(output)
+        output.edge_index, output.edge_weight = container.pack(place[index], weight, output.x.size(0))
+        return output
 
 
 def _expanded(x: Tensor, so: SelectOutput) -> Tensor:

@@ -56,7 +56,8 @@ class NMFPooling(DenseLevelPooling):
     ) -> None:
         if batched:
             warnings.warn(
-                "NMFPooling works on flat batches of any graphs: batched=True has no effect.",
+                "NMFPooling does not support dense padded batched inputs: batched=True has no effect. "
+                "Use sparse edge_index with a batch vector.",
                 UserWarning,
                 stacklevel=2,
             )

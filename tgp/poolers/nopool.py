@@ -17,7 +17,7 @@ from tgp.src.execution import SparseExecution
 from tgp.src.inputs import PoolInputs
 from tgp.src.output import PoolingOutput
 from tgp.src.precoarsening import BasePrecoarseningMixin, check_connectivity
-from tgp.utils.signature import call_accepted
+from tgp.utils.signature import accepted
 
 __all__ = ["NoPool"]
 
@@ -83,12 +83,14 @@ class IdentityExecution(SparseExecution):
         """Return the identity over all nodes."""
         inputs = self.inputs
         device = None if inputs.adj is None and inputs.x is None else get_device(inputs.x, inputs.adj)
-        return call_accepted(
-            self.pooler.select,
-            edge_index=inputs.adj,
-            num_nodes=inputs.num_nodes,
-            batch=inputs.batch,
-            device=device,
+        return self.pooler.select(
+            **accepted(
+                self.pooler.select,
+                edge_index=inputs.adj,
+                num_nodes=inputs.num_nodes,
+                batch=inputs.batch,
+                device=device,
+            )
         )
 
     def reduce(self, so: SelectOutput) -> tuple[Tensor | None, Tensor | None]:

@@ -50,6 +50,8 @@ class Reduce(Operator):
         if so.is_dense:
             size = batch_size if batch_size is not None else so.batch_size
             return build_pooled_batch(num_graphs(batch, size), so.num_supernodes, batch.device, batch.dtype)
+        if so._single is not None:
+            return batch.index_select(0, so._single[0])
         source = batch if so._node_index is None else batch[so._node_index]
         out = torch.full((so.num_supernodes,), -1, dtype=batch.dtype, device=batch.device)
         out[so.cluster_index] = source
@@ -138,6 +140,8 @@ class BaseReduce(Reduce):
                 field="x",
             )
         x = x.unsqueeze(-1) if x.dim() == 1 else x
+        if so._single is not None:
+            return _single_rows(x, so)
         rows = x if so._node_index is None else x.index_select(0, so._node_index)
         half = x.dtype in _HALF
         if half:
@@ -147,3 +151,13 @@ class BaseReduce(Reduce):
         out = rows.new_zeros((so.num_supernodes, *rows.shape[1:]))
         out = out.index_add(0, so.cluster_index, rows)
         return out.to(x.dtype) if half else out
+
+
+def _single_rows(x: Tensor, so: SelectOutput) -> Tensor:
+    """Return the rows of the nodes that are supernodes, in their order: nothing has to be summed."""
+    nodes, entries = so._single
+    rows = x.index_select(0, nodes)
+    if so._weight is None:
+        return rows
+    scaled = rows * so._weight.index_select(0, entries).unsqueeze(-1)
+    return scaled.to(x.dtype) if x.dtype in _HALF else scaled

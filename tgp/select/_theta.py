@@ -50,7 +50,7 @@ class CompactModes(Modes):
         parts = self.theta.to(wide.dtype).unsqueeze(2) * wide.unsqueeze(1)  # [N, H, F]
         out = parts.new_zeros((self.num_graphs * self.k, *parts.shape[1:]))
         out = out.index_add(0, self.slot, parts).to(x.dtype)
-        return out.view(self.num_graphs, self.k, self.num_modes, -1)
+        return out.view(self.num_graphs, self.k, self.num_modes, x.size(1))
 
     def lift(self, coefficients: Tensor) -> Tensor:
         mine = coefficients.flatten(0, 1).index_select(0, self.slot)  # [N, H, F]
@@ -67,7 +67,7 @@ class WideModes(Modes):
 
     def pool(self, x: Tensor) -> Tensor:
         raw = self.layout.matmul(self.theta.to(x.dtype), x)  # [B, H * K, F]
-        return raw.view(self.num_graphs, self.num_modes, self.k, -1).transpose(1, 2)
+        return raw.view(self.num_graphs, self.num_modes, self.k, x.size(1)).transpose(1, 2)
 
     def lift(self, coefficients: Tensor) -> Tensor:
         raw = coefficients.transpose(1, 2).flatten(1, 2)  # [B, H * K, F]
@@ -93,7 +93,7 @@ class SparseModes(Modes):
         parts = self.value.to(wide.dtype).unsqueeze(1) * wide.index_select(0, self.row)
         out = parts.new_zeros((self.num_graphs * self.k * self.num_modes, x.size(1)))
         out = out.index_add(0, self.place, parts).to(x.dtype)
-        return out.view(self.num_graphs, self.k, self.num_modes, -1)
+        return out.view(self.num_graphs, self.k, self.num_modes, x.size(1))
 
     def lift(self, coefficients: Tensor) -> Tensor:
         flat = coefficients.flatten(0, 2)

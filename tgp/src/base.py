@@ -18,7 +18,7 @@ from tgp.src.execution import SparseExecution
 from tgp.src.inputs import PoolInputs, check_assignment, check_keywords, read_inputs
 from tgp.src.output import PoolingOutput
 from tgp.src.precoarsening import Precoarsenable
-from tgp.utils.signature import Signature, call_accepted, foo_signature
+from tgp.utils.signature import Signature, accepted, foo_signature
 
 __all__ = ["SRCPooling"]
 
@@ -74,35 +74,37 @@ class SRCPooling(nn.Module):
         """Run the selector, or return its cached result for the same graph."""
         selector = _present(self.selector, "selector")
         if not self.cached:
-            return call_accepted(selector, **kwargs)
+            return selector(**accepted(selector, **kwargs))
         inputs = [kwargs.get(name) for name in ("edge_index", "edge_weight", "batch", "num_nodes", "level")]
         found = self._select_cache.find(*inputs)
         if found is None:
-            found = call_accepted(selector, **kwargs)
+            found = selector(**accepted(selector, **kwargs))
             self._select_cache.keep(found, assignment_tensors(found), *inputs)
         return _handed_out(found)
 
     def reduce(self, **kwargs: Any) -> tuple[Tensor, Tensor | None]:
         """Run the reducer."""
-        return call_accepted(_present(self.reducer, "reducer"), **kwargs)
+        reducer = _present(self.reducer, "reducer")
+        return reducer(**accepted(reducer, **kwargs))
 
     def connect(self, **kwargs: Any) -> tuple[Any, Tensor | None]:
         """Run the connector, or return its cached result for the same graph and assignment."""
         connector = _present(self.connector, "connector")
         if not self.cached:
-            return call_accepted(connector, **kwargs)
+            return connector(**accepted(connector, **kwargs))
         so = kwargs.get("so")
         inputs = [kwargs.get(name) for name in ("edge_index", "edge_weight", "batch_pooled")]
         inputs += [] if so is None else assignment_tensors(so)
         found = self._connect_cache.find(*inputs)
         if found is None:
-            found = call_accepted(connector, **kwargs)
+            found = connector(**accepted(connector, **kwargs))
             self._connect_cache.keep(found, found, *inputs)
         return _handed_out(found)
 
     def lift(self, **kwargs: Any) -> Tensor:
         """Run the lifter."""
-        return call_accepted(_present(self.lifter, "lifter"), **kwargs)
+        lifter = _present(self.lifter, "lifter")
+        return lifter(**accepted(lifter, **kwargs))
 
     # -- the forward ---------------------------------------------------------------------------
 
@@ -157,8 +159,10 @@ class SRCPooling(nn.Module):
     ) -> Tensor:
         check_keywords(self, unused)
         check_assignment(so)
-        return call_accepted(
-            self.lift, x_pool=x, so=so, batch=batch, batch_pooled=batch_pooled, batch_size=batch_size
+        return self.lift(
+            **accepted(
+                self.lift, x_pool=x, so=so, batch=batch, batch_pooled=batch_pooled, batch_size=batch_size
+            )
         )
 
     # -- facts ---------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ from tgp.utils.host import on_host
 from tgp.utils.layout import DenseView, LayoutView, SegmentView
 from tgp.utils.ops.batching import GraphLayout
 from tgp.utils.ops.connectivity import connectivity_to_edge_index, is_dense_adj
-from tgp.utils.signature import call_accepted
+from tgp.utils.signature import accepted
 from tgp.utils.user_code import is_overridden
 
 if TYPE_CHECKING:
@@ -66,36 +66,40 @@ class SparseExecution:
     def select(self) -> SelectOutput:
         """Return the assignment."""
         inputs = self.inputs
-        return call_accepted(
-            self.pooler.select,
-            x=inputs.x,
-            edge_index=inputs.adj,
-            edge_weight=inputs.edge_weight,
-            batch=inputs.batch,
-            num_nodes=inputs.num_nodes,
-            batch_size=inputs.batch_size,
-            **inputs.extra,
+        return self.pooler.select(
+            **accepted(
+                self.pooler.select,
+                x=inputs.x,
+                edge_index=inputs.adj,
+                edge_weight=inputs.edge_weight,
+                batch=inputs.batch,
+                num_nodes=inputs.num_nodes,
+                batch_size=inputs.batch_size,
+                **inputs.extra,
+            )
         )
 
     def reduce(self, so: SelectOutput) -> tuple[Tensor | None, Tensor | None]:
         """Return the pooled features and the graph ids of the supernodes."""
         inputs = self.inputs
         if inputs.x is not None:
-            return call_accepted(self.pooler.reduce, x=inputs.x, so=so, batch=inputs.batch)
+            return self.pooler.reduce(**accepted(self.pooler.reduce, x=inputs.x, so=so, batch=inputs.batch))
         reducer = self.pooler.reducer
         return None, None if reducer is None else reducer.reduce_batch(so, inputs.batch)
 
     def connect(self, so: SelectOutput, batch_pool: Tensor | None) -> Pooled:
         """Return the pooled connectivity and its weights."""
         inputs = self.inputs
-        return call_accepted(
-            self.pooler.connect,
-            edge_index=inputs.adj,
-            so=so,
-            edge_weight=inputs.edge_weight,
-            batch=inputs.batch,
-            batch_pooled=batch_pool,
-            batch_size=inputs.batch_size,
+        return self.pooler.connect(
+            **accepted(
+                self.pooler.connect,
+                edge_index=inputs.adj,
+                so=so,
+                edge_weight=inputs.edge_weight,
+                batch=inputs.batch,
+                batch_pooled=batch_pool,
+                batch_size=inputs.batch_size,
+            )
         )
 
     def loss(self, so: SelectOutput) -> dict[str, Tensor] | None:
@@ -103,13 +107,15 @@ class SparseExecution:
         if not is_overridden(self.pooler, "compute_loss"):
             return None
         inputs = self.inputs
-        return call_accepted(
-            self.pooler.compute_loss,
-            x=inputs.x,
-            adj=inputs.adj,
-            edge_weight=inputs.edge_weight,
-            so=so,
-            batch=inputs.batch,
+        return self.pooler.compute_loss(
+            **accepted(
+                self.pooler.compute_loss,
+                x=inputs.x,
+                adj=inputs.adj,
+                edge_weight=inputs.edge_weight,
+                so=so,
+                batch=inputs.batch,
+            )
         )
 
     def finish(self, output: PoolingOutput) -> PoolingOutput:
@@ -144,7 +150,9 @@ class FlatExecution(SparseExecution):
         if so.batch_size is None:
             so.batch_size = inputs.batch_size
         batched = {"return_batched": True} if not self.pooler.sparse_output else {}
-        return call_accepted(self.pooler.reduce, x=inputs.x, so=so, batch=inputs.batch, **batched)
+        return self.pooler.reduce(
+            **accepted(self.pooler.reduce, x=inputs.x, so=so, batch=inputs.batch, **batched)
+        )
 
     def connect(self, so: SelectOutput, batch_pool: Tensor | None) -> Pooled:
         """Return the pooled connectivity; the connector may ask for :meth:`shared_product`."""
@@ -247,33 +255,42 @@ class PaddedExecution(FlatExecution):
 
     def __init__(self, pooler: DenseSRCPooling, inputs: PoolInputs) -> None:
         super().__init__(pooler, self._pad(pooler, inputs))
+        self._given = inputs
 
     @staticmethod
     def _pad(pooler: DenseSRCPooling, inputs: PoolInputs) -> PoolInputs:
-        x, adj, mask = call_accepted(
-            pooler._ensure_batched_inputs,
-            x=inputs.x,
-            edge_index=inputs.adj,
-            edge_weight=inputs.edge_weight,
-            batch=inputs.batch,
-            mask=inputs.mask,
-            batch_size=inputs.batch_size,
-            max_num_nodes=inputs.max_num_nodes,
+        x, adj, mask = pooler._ensure_batched_inputs(
+            **accepted(
+                pooler._ensure_batched_inputs,
+                x=inputs.x,
+                edge_index=inputs.adj,
+                edge_weight=inputs.edge_weight,
+                batch=inputs.batch,
+                mask=inputs.mask,
+                batch_size=inputs.batch_size,
+                max_num_nodes=inputs.max_num_nodes,
+            )
         )
         return inputs._replace(x=x, adj=adj, mask=mask, edge_weight=None, batch=None)
 
     def select(self) -> SelectOutput:
-        """Return the padded assignment."""
-        inputs = self.inputs
-        return call_accepted(
-            self.pooler.select,
-            x=inputs.x,
-            edge_index=inputs.adj,
-            mask=inputs.mask,
-            num_nodes=inputs.num_nodes,
-            batch_size=inputs.batch_size,
-            **inputs.extra,
+        """Return the padded assignment, which knows the order of the nodes for ``so.to_nodes``."""
+        inputs, given = self.inputs, self._given
+        so = self.pooler.select(
+            **accepted(
+                self.pooler.select,
+                x=inputs.x,
+                edge_index=inputs.adj,
+                mask=inputs.mask,
+                num_nodes=inputs.num_nodes,
+                batch_size=inputs.batch_size,
+                **inputs.extra,
+            )
         )
+        if not is_dense_adj(given.adj):
+            so._layout = GraphLayout(given.batch, given.x.size(0), inputs.adj.size(0))
+            so._layout.max_count = inputs.adj.size(-1)
+        return so
 
     def loss(self, so: SelectOutput) -> dict[str, Tensor] | None:
         """Return the auxiliary losses; see :meth:`FlatExecution.loss`."""

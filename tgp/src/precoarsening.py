@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -13,8 +12,8 @@ from tgp.select.base_select import SelectOutput
 from tgp.src.output import PoolingOutput
 from tgp.utils.ops.adjacency import dense_to_block_diag
 from tgp.utils.ops.connectivity import is_dense_adj
-from tgp.utils.signature import call_accepted, foo_signature
-from tgp.utils.user_code import is_library_code, is_overridden
+from tgp.utils.signature import accepted
+from tgp.utils.user_code import is_overridden
 
 __all__ = ["BasePrecoarseningMixin", "Precoarsenable", "run_levels"]
 
@@ -58,14 +57,16 @@ class Precoarsenable:
                 edge_index, edge_weight = data.edge_index, getattr(data, "edge_weight", None)
                 batch, num_nodes = getattr(data, "batch", None), data.num_nodes
             outputs.append(
-                _call_step(
-                    self.precoarsening,
-                    edge_index=edge_index,
-                    edge_weight=edge_weight,
-                    batch=batch,
-                    num_nodes=num_nodes,
-                    level=level + step,
-                    **kwargs,
+                self.precoarsening(
+                    **accepted(
+                        self.precoarsening,
+                        edge_index=edge_index,
+                        edge_weight=edge_weight,
+                        batch=batch,
+                        num_nodes=num_nodes,
+                        level=level + step,
+                        **kwargs,
+                    )
                 )
             )
         clear()
@@ -85,24 +86,12 @@ def run_levels(pooler: Any, levels: int, **inputs: Any) -> list[PoolingOutput]:
         One output per level.
     """
     if hasattr(pooler, "multi_level_precoarsening"):
-        return list(_call_step(pooler.multi_level_precoarsening, levels=levels, **inputs))
+        return list(
+            pooler.multi_level_precoarsening(
+                **accepted(pooler.multi_level_precoarsening, levels=levels, **inputs)
+            )
+        )
     return Precoarsenable.multi_level_precoarsening(pooler, levels, **inputs)
-
-
-_NEW = ("level", "batch_size")
-"""Keywords that tgp 1.0.2 did not pass."""
-
-
-def _call_step(method: Callable[..., Any], **kwargs: Any) -> Any:
-    """Call a method that a user may have overridden.
-
-    A method of the user gets new keywords only if it names them: one with ``**kwargs`` may pass them on to a function
-    that does not accept them.
-    """
-    if not is_library_code(method):
-        names = foo_signature(method).args
-        kwargs = {name: value for name, value in kwargs.items() if name not in _NEW or name in names}
-    return call_accepted(method, **kwargs)
 
 
 class BasePrecoarseningMixin(Precoarsenable):
@@ -133,21 +122,25 @@ class BasePrecoarseningMixin(Precoarsenable):
         check_connectivity(edge_index)
         if getattr(self, "preconnector", None) is not None:
             kwargs.setdefault("fixed_k", True)  # levels of small graphs are joined with those of large ones
-        so = call_accepted(
-            self.select,
-            edge_index=edge_index,
-            edge_weight=edge_weight,
-            batch=batch,
-            num_nodes=num_nodes,
-            **kwargs,
+        so = self.select(
+            **accepted(
+                self.select,
+                edge_index=edge_index,
+                edge_weight=edge_weight,
+                batch=batch,
+                num_nodes=num_nodes,
+                **kwargs,
+            )
         )
-        return _call_step(
-            self._precoarsening_from_select_output,
-            so=so,
-            edge_index=edge_index,
-            edge_weight=edge_weight,
-            batch=batch,
-            **kwargs,
+        return self._precoarsening_from_select_output(
+            **accepted(
+                self._precoarsening_from_select_output,
+                so=so,
+                edge_index=edge_index,
+                edge_weight=edge_weight,
+                batch=batch,
+                **kwargs,
+            )
         )
 
     def _precoarsening_from_select_output(
@@ -168,14 +161,17 @@ class BasePrecoarseningMixin(Precoarsenable):
         so.batch = batch
         batch_pooled = self.reducer.reduce_batch(so, batch)
         preconnector = getattr(self, "preconnector", None)
-        adj, weight = call_accepted(
-            self.connect if is_overridden(self, "connect") else preconnector or self.connector,
-            edge_index=edge_index,
-            so=so,
-            edge_weight=edge_weight,
-            batch=batch,
-            batch_pooled=batch_pooled,
-            **kwargs,
+        connect = self.connect if is_overridden(self, "connect") else preconnector or self.connector
+        adj, weight = connect(
+            **accepted(
+                connect,
+                edge_index=edge_index,
+                so=so,
+                edge_weight=edge_weight,
+                batch=batch,
+                batch_pooled=batch_pooled,
+                **kwargs,
+            )
         )
         if preconnector is not None and is_dense_adj(adj):  # by ``connect`` of the user
             adj, weight = dense_to_block_diag(adj)

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from tgp.errors import InputError
 from tgp.ragged import Assignment, BlockCSR
+from tgp.utils.host import read_array
 from tgp.utils.ops.connectivity import Container, connectivity_to_edge_index, infer_num_nodes
 
 __all__ = ["TorchBlock", "pooled_batch", "to_adjacency", "to_block", "to_host"]
@@ -115,17 +116,17 @@ def to_block(
     dtype = torch.float64 if dtype is torch.float64 else None
     if not _is_main_memory(device):
         index, weight, batch, node_values = to_host(index, weight, batch, node_values)
-    edges = index.numpy()
+    edges = read_array(index)
     values = None if weight is None else _weights(weight)
     wide = dtype if weight is None else weight.dtype
     weight_dtype = np.float64 if wide is torch.float64 else np.float32
-    numbers = None if node_values is None else node_values.detach().double().numpy()
+    numbers = None if node_values is None else read_array(node_values.detach().double())
     if batch is None:
         if batch_size is not None and batch_size > 1:
             raise InputError(f"{batch_size} graphs need a batch vector, got None", field="batch")
         block = BlockCSR.from_edge_index(edges, values, num_nodes=num_nodes)
         return TorchBlock(block, None, None, container, device, weight_dtype, dtype, numbers)
-    node_ptr, order = _group(batch.numpy(), num_nodes, batch_size)
+    node_ptr, order = _group(read_array(batch), num_nodes, batch_size)
     rank = None
     if order is not None:
         rank = np.empty_like(order)
@@ -140,7 +141,7 @@ def to_block(
 def _weights(weight: Tensor) -> npt.NDArray[Any]:
     """Return weights as float32 or float64; other types (half, bool, integers) become float64."""
     weight = weight.detach()
-    return (weight if weight.dtype in (torch.float32, torch.float64) else weight.double()).numpy()
+    return read_array(weight if weight.dtype in (torch.float32, torch.float64) else weight.double())
 
 
 def to_host(*tensors: Tensor | None) -> list[Any]:

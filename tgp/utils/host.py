@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["on_host"]
+from tgp.errors import InputError
+
+__all__ = ["on_host", "read_array"]
 
 
 def on_host(*tensors: Tensor | None) -> bool:
@@ -32,3 +37,22 @@ def on_host(*tensors: Tensor | None) -> bool:
         if not tensor.is_cpu or (kind is not Tensor and kind is not torch.nn.Parameter):
             return False
     return True
+
+
+def read_array(tensor: Tensor) -> np.ndarray[Any, Any]:
+    """Return the values of a tensor in main memory as a numpy array, also inside ``torch.func`` transforms.
+
+    Args:
+        tensor: Without gradients. ``vmap`` over it is not possible: the array would have to have another shape.
+    """
+    functorch = torch._C._functorch
+    if functorch.maybe_current_level() is None:
+        return tensor.numpy()
+    while functorch.is_functorch_wrapped_tensor(tensor):
+        if functorch.is_batchedtensor(tensor):
+            raise InputError(
+                "A deterministic pooler reads its graph: vmap over edges or weights is not possible."
+            )
+        tensor = functorch.get_unwrapped(tensor)
+    with torch._C._DisableFuncTorch():
+        return tensor.detach().numpy()

@@ -10,7 +10,7 @@ from torch import nn
 
 from tgp.utils.user_code import is_library_code
 
-__all__ = ["Signature", "call_accepted", "foo_signature", "pass_on"]
+__all__ = ["Signature", "accepted", "foo_signature", "pass_on"]
 
 
 class Signature(NamedTuple):
@@ -48,7 +48,7 @@ def pass_on(base: type, arguments: dict[str, Any]) -> dict[str, Any]:
     return {name: arguments[name] for name in foo_signature(base).args if name in arguments}
 
 
-_NEW_KEYWORDS = frozenset({"batch_size", "keep_link", "level", "max_num_nodes", "sparse_output"})
+_NEW_KEYWORDS = frozenset({"batch_size", "keep_link", "level", "max_num_nodes"})
 """Keywords that tgp 1.0.2 did not pass to stages. Code of the user gets them only if it names them: a method with
 ``**kwargs`` may pass them on to a function that does not accept them."""
 
@@ -69,10 +69,12 @@ def _accepted(target: Callable[..., Any]) -> tuple[frozenset[str], bool, bool]:
     return *found, is_library_code(function)
 
 
-def call_accepted(target: Callable[..., Any], /, **kwargs: Any) -> Any:
-    """Call ``target`` with those keywords that its signature accepts.
+def accepted(target: Callable[..., Any], /, **kwargs: Any) -> dict[str, Any]:
+    """Return those keywords that the signature of ``target`` accepts.
 
-    Stages and methods that a user wrote may name fewer arguments than the library can offer.
+    Stages and methods that a user wrote may name fewer arguments than the library can offer. Call it as
+    ``target(**accepted(target, ...))``: a function that also called ``target`` would be compiled again for
+    every stage.
 
     Args:
         target: A function, a bound method, or a module, whose ``forward`` is read.
@@ -80,6 +82,6 @@ def call_accepted(target: Callable[..., Any], /, **kwargs: Any) -> Any:
     """
     names, takes_any, own = _accepted(target)
     if own and takes_any:
-        return target(**kwargs)
+        return kwargs
     refused = _NEW_KEYWORDS if takes_any else kwargs.keys()
-    return target(**{name: value for name, value in kwargs.items() if name in names or name not in refused})
+    return {name: value for name, value in kwargs.items() if name in names or name not in refused}

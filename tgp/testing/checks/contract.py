@@ -216,8 +216,8 @@ def check_attributes(case: Case) -> None:
     base = _class(case)
     expected, problems = mixed_batch()(case.build()), []
     for name in FREE_NAMES:
-        if case.takes(name):
-            continue  # an argument of the constructor: documented
+        if case.takes(name) or isinstance(inspect.getattr_static(base, name, None), property):
+            continue  # an argument of the constructor or a public property: documented
         for value in (nn.Identity(), "mine"):
             try:
                 pooler = _build(case, _with_attribute(base, name, value))

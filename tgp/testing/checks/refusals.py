@@ -66,6 +66,7 @@ def _in_child(run: Callable[[Callable[[str], None]], None]) -> list[str]:
 
 def _child(run: Callable[[Callable[[str], None]], None], reader: int, writer: int) -> None:
     os.close(reader)
+    torch.set_num_threads(1)  # the threads of the parent do not exist here, and OpenMP would wait for them
     signal.alarm(TIMEOUT)  # a call that does not return ends the process, too
     try:
         with warnings.catch_warnings(), os.fdopen(writer, "w", buffering=1) as stream:

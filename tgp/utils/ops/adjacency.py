@@ -135,9 +135,10 @@ def add_remaining_self_loops(
 
     container = Container.of(edge_index)
     index, weight = connectivity_to_edge_index(edge_index, edge_weight)
-    size = infer_num_nodes(edge_index if container.kind != "edge_index" else index)
-    if num_nodes is not None:
-        size = num_nodes if container.kind == "edge_index" else max(size, num_nodes)
+    if container.kind == "edge_index":
+        size = infer_num_nodes(index, num_nodes)
+    else:
+        size = max(infer_num_nodes(edge_index), num_nodes or 0)
     index, weight = pyg_add(index, weight, fill_value=fill_value, num_nodes=size)
     return container.pack(index, weight, size)
 
