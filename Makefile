@@ -8,7 +8,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # The test machine's cores; 2 workers keep memory small.
 JOBS   ?= auto
 
-.PHONY: demo test lint types imports unit docs clean
+.PHONY: demo test lint types imports unit gpu-test docs clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python examples/demo.py
@@ -27,6 +27,10 @@ imports:
 
 unit:
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+
+# All conformance checks on CUDA; skipped where there is none.
+gpu-test: $(VENV)/.test
+	$(BIN)/python -m pytest tests/gpu -rs
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
