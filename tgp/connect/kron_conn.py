@@ -18,6 +18,7 @@ from tgp.ragged import BlockCSR
 from tgp.select.base_select import SelectOutput
 from tgp.utils.blocks import TorchBlock, to_adjacency, to_block
 from tgp.utils.engine_link import connect_by_engine
+from tgp.utils.opaque import opaque
 from tgp.utils.ops.connectivity import connectivity_to_edge_index
 
 __all__ = ["KronConnect"]
@@ -72,7 +73,7 @@ class KronConnect(Connect):
             return pooled
         return self._reduce(edge_index, so, edge_weight, batch, batch_size)
 
-    @torch.compiler.disable
+    @opaque
     def _reduce(
         self,
         edge_index: Any,

@@ -23,7 +23,7 @@ class PANConv(MessagePassing):
     <https://arxiv.org/abs/2006.16811>`_.
 
     .. math::
-        X' = M X W + b, \quad M = Z^{-1/2} \Big(\sum_{n=0}^{L} \big(\textstyle\prod_{m \le n} w_m\big) A^n\Big) Z^{-1/2}
+        X' = M X W + b, \quad M = Z^{-1/2} \Big(\sum_{n=0}^{L} \big(\prod_{m \le n} w_m\big) A^n\Big) Z^{-1/2}
 
     :math:`A_{ij}` belongs to the edge from :math:`j` to :math:`i`, :math:`w` are learned weights, and :math:`Z` counts
     the entries of each row. Constructor, parameters and values are those of PyG's layer of the same name,

@@ -52,11 +52,11 @@ class Reduce(Operator):
             return build_pooled_batch(num_graphs(batch, size), so.num_supernodes, batch.device, batch.dtype)
         if so._single is not None:
             return batch.index_select(0, so._single[0])
-        source = batch if so._node_index is None else batch[so._node_index]
+        source = batch if so._node_index is None else batch.index_select(0, so._node_index)
         out = torch.full((so.num_supernodes,), -1, dtype=batch.dtype, device=batch.device)
-        out[so.cluster_index] = source
+        out = out.scatter(0, so.cluster_index, source)
         # Reading a value would synchronize an accelerator, so there every supernode takes the general path.
-        if on_host(out) and not bool((out < 0).any()):
+        if on_host(out) and (not out.numel() or int(out.min()) >= 0):
             return out
         return _fill_from_neighbour(out)
 

@@ -9,9 +9,9 @@ import numpy as np
 from torch import Tensor
 
 from tgp.ragged import Assignment
-from tgp.select._opaque import opaque
 from tgp.select.base_select import SelectOutput
 from tgp.select.level_select import LevelSelect, MethodParameter, to_select_output
+from tgp.utils.opaque import opaque
 
 __all__ = ["FixedKSelect"]
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from tgp.errors import InputError
 from tgp.imports import is_sparsetensor
 from tgp.select._entries import AssignmentError
-from tgp.select._opaque import opaque
+from tgp.utils.opaque import opaque
 from tgp.utils.ops.assign import get_assignments
 from tgp.utils.ops.connectivity import connectivity_to_edge_index
 

@@ -15,11 +15,11 @@ from tgp.coarsen.methods.kmis import assign_by_order, assign_by_score, both_ways
 from tgp.coarsen.schedule import LevelSpec
 from tgp.errors import InputError, ParameterError
 from tgp.imports import HAS_TORCH_SCATTER as HAS_TORCH_SCATTER
-from tgp.select._opaque import opaque
 from tgp.select.base_select import Select as Select
 from tgp.select.base_select import SelectOutput
 from tgp.select.level_select import LevelSelect, MethodParameter, NoTopologyError, to_select_output
 from tgp.utils.blocks import to_block, to_host
+from tgp.utils.opaque import opaque
 from tgp.utils.ops.adjacency import weighted_degree as weighted_degree
 from tgp.utils.ops.connectivity import connectivity_to_edge_index, infer_num_nodes
 from tgp.utils.typing import SinvType

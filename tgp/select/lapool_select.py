@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from tgp.errors import InputError
-from tgp.select._opaque import opaque
 from tgp.select.base_select import Select, SelectOutput
+from tgp.utils.opaque import opaque
 from tgp.utils.ops.batching import GraphLayout
 from tgp.utils.ops.batching import is_multi_graph_batch as is_multi_graph_batch
 from tgp.utils.ops.connectivity import (

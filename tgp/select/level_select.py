@@ -17,9 +17,9 @@ from tgp.coarsen.schedule import LevelSpec
 from tgp.errors import InputError
 from tgp.ragged import Assignment
 from tgp.select._entries import check_inverse_op
-from tgp.select._opaque import opaque
 from tgp.select.base_select import Select, SelectOutput
 from tgp.utils.blocks import TorchBlock, to_block
+from tgp.utils.opaque import opaque
 from tgp.utils.signature import foo_signature
 from tgp.utils.typing import SinvType
 

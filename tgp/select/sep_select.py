@@ -9,11 +9,11 @@ from torch import Tensor
 from tgp.coarsen.methods.sep import assign_levels
 from tgp.coarsen.protocol import Draw
 from tgp.errors import InputError
-from tgp.select._opaque import opaque
 from tgp.select.base_select import Select as Select
 from tgp.select.base_select import SelectOutput
 from tgp.select.level_select import LevelSelect, NoTopologyError, to_select_output
 from tgp.utils.blocks import pooled_batch, to_block
+from tgp.utils.opaque import opaque
 from tgp.utils.ops.connectivity import connectivity_to_edge_index as connectivity_to_edge_index
 from tgp.utils.typing import SinvType
 

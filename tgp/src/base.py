@@ -48,6 +48,12 @@ class SRCPooling(nn.Module):
     _needs_features: bool = False
     """The pooler cannot run without ``x``."""
 
+    _selector_checks_ids: bool = False
+    """The selector refuses node and graph ids out of range on its own."""
+
+    _separates_graphs: bool = False
+    """An edge between two graphs of a batch has no place in the result, so it is refused."""
+
     _connectivity_optional: bool = False
     """The pooler can run without ``adj``."""
 

@@ -74,6 +74,8 @@ class DenseSRCPooling(SRCPooling):
         cache_preprocessing: Keep the padded adjacency of a single graph while it stays the same.
     """
 
+    _separates_graphs = True
+
     _loss_terms: tuple[LossTerm, ...] = ()
     """Auxiliary losses of the pooler."""
 

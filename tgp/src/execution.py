@@ -26,6 +26,7 @@ from tgp.src.inputs import PoolInputs
 from tgp.src.output import PoolingOutput
 from tgp.utils.host import on_host
 from tgp.utils.layout import DenseView, LayoutView, SegmentView
+from tgp.utils.ops.adjacency import dense_to_block_diag
 from tgp.utils.ops.batching import GraphLayout
 from tgp.utils.ops.connectivity import connectivity_to_edge_index, is_dense_adj
 from tgp.utils.signature import accepted
@@ -239,9 +240,12 @@ class FlatExecution(SparseExecution):
         return _call_by_names(self.pooler.compute_loss, self.pooler._loss_arguments, values)
 
     def finish(self, output: PoolingOutput) -> PoolingOutput:
-        """Return the output with a dense adjacency in the orientation of the pooler."""
+        """Return a dense adjacency in the orientation of the pooler, or edges for a sparse output."""
         pooler = self.pooler
-        if not pooler.sparse_output and pooler.adj_transpose and not is_dense_adj(self.inputs.adj):
+        if pooler.sparse_output:
+            if is_dense_adj(output.edge_index):  # from a connector that has no sparse output
+                output.edge_index, output.edge_weight = dense_to_block_diag(output.edge_index)
+        elif pooler.adj_transpose and not is_dense_adj(self.inputs.adj):
             output.edge_index = output.edge_index.mT
         return self._release(output)
 

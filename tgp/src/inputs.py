@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -11,7 +12,12 @@ from tgp.errors import InputError, UnknownNameError
 from tgp.imports import is_sparsetensor
 from tgp.select.base_select import SelectOutput
 from tgp.utils.host import on_host
-from tgp.utils.ops.connectivity import check_and_filter_edge_weights, is_dense_adj, real_weights
+from tgp.utils.ops.connectivity import (
+    check_and_filter_edge_weights,
+    connectivity_to_edge_index,
+    is_dense_adj,
+    real_weights,
+)
 from tgp.utils.signature import foo_signature
 from tgp.utils.user_code import is_library_code
 
@@ -100,7 +106,9 @@ def read_inputs(pooler: SRCPooling, arguments: dict[str, Any]) -> PoolInputs:
         raise MissingArgumentError(
             f"{type(pooler).__name__} needs node features: x is None. {_CALL}", field="x"
         )
-    return _checked(inputs, validate)
+    if inputs.so is None and pooler._selector_checks_ids:
+        validate = False
+    return _checked(pooler, inputs, validate)
 
 
 _CALL = "Call it as pooler(x=x, adj=edge_index, edge_weight=edge_weight, batch=batch)."
@@ -145,42 +153,45 @@ def check_keywords(pooler: SRCPooling, arguments: dict[str, Any]) -> None:
             raise UnknownArgumentError(f"argument of {type(pooler).__name__}", name, valid)
 
 
-def _checked(inputs: PoolInputs, validate: bool) -> PoolInputs:
-    x, adj, batch = inputs.x, inputs.adj, inputs.batch
+def _checked(pooler: SRCPooling, inputs: PoolInputs, validate: bool) -> PoolInputs:
+    x, adj, batch, size = inputs.x, inputs.adj, inputs.batch, inputs.num_nodes
     _check_types(inputs)
-    dense = is_dense_adj(adj)
-    if dense:
+    if is_dense_adj(adj):
         _check_dense(inputs)
-    size = inputs.num_nodes
-    if x is not None and not (dense and x.dim() == 3):
+        return inputs if batch is None else inputs._replace(batch=_check_batch(inputs, None, validate))
+    if x is not None:
         if size is not None and size != x.size(0):
             raise InputError(
                 f"num_nodes must be the number of rows of x: expected {x.size(0)}, got {size}.",
                 field="num_nodes",
             )
         size = x.size(0)
-    elif size is None and batch is not None and not dense:
+    elif size is None and batch is not None:
         size = batch.numel()
-    changes: dict[str, Any] = {"num_nodes": size if not dense else inputs.num_nodes}
-    if not dense and adj is not None:
-        changes.update(_check_edges(inputs, size, validate))
+    weight, checked = inputs.edge_weight, False
+    if adj is not None:
+        adj, weight, checked = _check_edges(inputs, size, validate)
     if batch is not None:
-        changes["batch"] = _check_batch(inputs, size, validate)
-    return inputs._replace(**changes)
+        batch = _check_batch(inputs, size, validate)
+        if checked and pooler._separates_graphs:
+            _check_crossing(adj, batch)
+    return inputs._replace(adj=adj, edge_weight=weight, batch=batch, num_nodes=size, checked=checked)
 
 
 def _check_types(inputs: PoolInputs) -> None:
-    for name in ("x", "edge_weight", "batch", "mask"):
-        value = getattr(inputs, name)
+    x = inputs.x
+    tensors = (x, inputs.edge_weight, inputs.batch, inputs.mask)
+    for name, value in zip(("x", "edge_weight", "batch", "mask"), tensors, strict=True):
         if value is not None and not isinstance(value, Tensor):
             raise _wrong_type(name, "a Tensor", value)
     for name in ("batch_size", "num_nodes", "max_num_nodes"):
         value = getattr(inputs, name)
-        if value is not None and (not isinstance(value, (int, torch.SymInt)) or isinstance(value, bool)):
+        if value is None:
+            continue
+        if not isinstance(value, (int, torch.SymInt)) or isinstance(value, bool):
             raise _wrong_type(name, "an int", value)
-        if value is not None and isinstance(value, int) and value < 0:
+        if isinstance(value, int) and value < 0:
             raise InputError(f"{name} must not be negative: got {value}.", field=name)
-    x = inputs.x
     if x is not None and (x.dim() not in (1, 2, 3) or x.dtype is torch.bool or x.is_complex()):
         raise InputError(
             f"x must have shape [N, F] or [B, N, F] and real numbers: got {list(x.shape)} of {x.dtype}.",
@@ -215,30 +226,27 @@ def _check_dense(inputs: PoolInputs) -> None:
         raise InputError(f"mask must have shape [{graphs}, {size}]: got {list(mask.shape)}.", field="mask")
 
 
-def _check_edges(inputs: PoolInputs, size: int | None, validate: bool) -> dict[str, Any]:
-    """Check a sparse connectivity and its weights; return what had to be converted."""
+def _check_edges(inputs: PoolInputs, size: int | None, validate: bool) -> tuple[Any, Tensor | None, bool]:
+    """Return a sparse connectivity with ids of int64, its real weights, and whether the ids were checked."""
     adj, weight, x = inputs.adj, inputs.edge_weight, inputs.x
     if x is not None and x.dim() == 3:
         raise InputError(
             f"x must have shape [N, F] with sparse connectivity: got {list(x.shape)}.", field="x"
         )
     ids, length = _node_ids(adj, size)
-    changes: dict[str, Any] = {}
     if isinstance(adj, Tensor) and adj.layout is torch.strided:
-        if adj.dtype is not torch.int64:
-            changes["adj"] = ids = adj.long()
-        weight = check_and_filter_edge_weights(weight)
+        adj = ids = adj.long()
         if weight is not None:
+            weight = _real_weight(check_and_filter_edge_weights(weight), x)
             if weight.numel() != length:
                 raise InputError(
                     f"edge_weight must have one value per edge: expected {length}, got {weight.numel()}.",
                     field="edge_weight",
                 )
-            changes["edge_weight"] = _real_weight(weight, x)
-    if validate and size is not None and on_host(ids):
+    checked = validate and size is not None and on_host(ids)
+    if checked:
         _check_range("edge_index", ids, size, "Node ids start at 0 and end at the number of rows of x - 1.")
-        changes["checked"] = True
-    return changes
+    return adj, weight, checked
 
 
 def _node_ids(adj: Any, size: int | None) -> tuple[Tensor, int]:
@@ -302,10 +310,26 @@ def _check_batch(inputs: PoolInputs, size: int | None, validate: bool) -> Tensor
     return batch
 
 
+def _check_crossing(adj: Any, batch: Tensor) -> None:
+    """Check that every edge stays inside its graph. Needs checked ids on the host."""
+    source, target = connectivity_to_edge_index(adj)[0].numpy()
+    graph = batch.numpy()
+    from_graph, to_graph = graph.take(source), graph.take(target)  # half the time of torch
+    if np.array_equal(from_graph, to_graph):
+        return
+    edge = int((from_graph != to_graph).argmax())
+    raise InputError(
+        f"an edge must stay inside its graph, got {source[edge]} -> {target[edge]} between graphs "
+        f"{from_graph[edge]} and {to_graph[edge]} (edge {edge}).",
+        field="edge_index",
+    )
+
+
 def _check_range(name: str, ids: Tensor, size: int, hint: str) -> None:
     if ids.numel() == 0:
         return
-    low, high = (int(value) for value in torch.aminmax(ids))
+    low, high = torch.aminmax(ids)
+    low, high = int(low), int(high)
     if low < 0 or high >= size:
         raise InputError(
             f"{name} must hold ids in [0, {size}): got {low if low < 0 else high}. {hint}", field=name

@@ -21,6 +21,7 @@ from tgp.src.output import PoolingOutput
 from tgp.src.precoarsening import BasePrecoarseningMixin, check_connectivity, check_levels
 from tgp.utils.blocks import TorchBlock, pooled_batch, to_adjacency, to_block
 from tgp.utils.engine_link import EngineLink
+from tgp.utils.opaque import opaque
 from tgp.utils.typing import LiftType, ReduceType, SinvType
 from tgp.utils.user_code import has_user_code, is_overridden
 
@@ -45,6 +46,10 @@ class LevelMixin(BasePrecoarseningMixin):
     """
 
     _accepts_assignment = True
+
+    @property
+    def _selector_checks_ids(self) -> bool:
+        return isinstance(self.selector, LevelSelect) and not self.cached
 
     def _use_engine(self, spec: LevelSpec) -> None:
         """Remember the stages that the engine stands for; call it at the end of a constructor."""
@@ -134,7 +139,7 @@ class LevelMixin(BasePrecoarseningMixin):
         self.clear_cache()
         return self._engine_levels(levels, edge_index, edge_weight, **kwargs)
 
-    @torch.compiler.disable
+    @opaque
     def _engine_levels(
         self,
         levels: int,

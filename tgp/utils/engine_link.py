@@ -13,6 +13,7 @@ from tgp.coarsen.run import connect_level
 from tgp.coarsen.schedule import LevelSpec
 from tgp.ragged import Assignment, BlockCSR
 from tgp.utils.blocks import TorchBlock, to_adjacency
+from tgp.utils.opaque import opaque
 
 __all__ = ["EngineLink", "connect_by_engine"]
 
@@ -49,7 +50,7 @@ class EngineLink:
             return False
         return any(connector is stock and connector.options() == options for stock, options in self.stock)
 
-    @torch.compiler.disable
+    @opaque
     def connect(self, sparse: bool) -> tuple[Any, Tensor | None]:
         """Return the coarse graphs as an edge list in the container of the input, or as dense ``[B, K, K]``."""
         coarse = connect_level(self.source.block, self.assignment, self.spec, self.source.weight_dtype)

@@ -52,12 +52,12 @@ _NEW_KEYWORDS = frozenset({"batch_size", "keep_link", "level", "max_num_nodes"})
 """Keywords that tgp 1.0.2 did not pass to stages. Code of the user gets them only if it names them: a method with
 ``**kwargs`` may pass them on to a function that does not accept them."""
 
-_ACCEPTED: dict[Any, tuple[frozenset[str], bool]] = {}
-"""Function -> names of its arguments, and whether it takes any other keyword."""
+_ACCEPTED: dict[Any, tuple[frozenset[str], bool, bool]] = {}
+"""Function -> names of its arguments, whether it takes any other keyword, and whether it is code of the library."""
 
 
 def _accepted(target: Callable[..., Any]) -> tuple[frozenset[str], bool, bool]:
-    """Return named arguments, whether any other keyword is accepted, and whether it is code of the library."""
+    """Return the entry of a callable in ``_ACCEPTED``."""
     function = target
     if isinstance(target, nn.Module):
         function = target.__dict__.get("forward", type(target).forward)
@@ -65,8 +65,9 @@ def _accepted(target: Callable[..., Any]) -> tuple[frozenset[str], bool, bool]:
     found = _ACCEPTED.get(function)
     if found is None:
         signature = foo_signature(function)
-        found = _ACCEPTED[function] = (frozenset(signature.args), signature.has_kwargs)
-    return *found, is_library_code(function)
+        own = is_library_code(function)
+        found = _ACCEPTED[function] = (frozenset(signature.args), signature.has_kwargs, own)
+    return found
 
 
 def accepted(target: Callable[..., Any], /, **kwargs: Any) -> dict[str, Any]:
