@@ -139,7 +139,7 @@ def sparse_connect(
     mapping, size, kept_alone = _node_map(
         index, node_index, cluster_index, num_nodes, num_supernodes, one_to_one
     )
-    coarse = mapping[index]
+    coarse = mapping.index_select(0, index.reshape(-1)).view(2, -1)
     # Before merging, so that edges that vanish are not sorted.
     keep = None if node_index is None else (coarse[0] >= 0) & (coarse[1] >= 0)
     if remove_self_loops:

@@ -36,7 +36,7 @@ def keep_top(score: Tensor, ratio: float, layout: GraphLayout) -> Tensor:
     score = score.detach()
     kept = _numbers_to_keep(layout.counts, ratio, score.dtype)
     batch = layout.batch
-    if batch is None:
+    if layout.single:
         return score.sort(descending=True, stable=True).indices[: int(kept[0])]
     counts = layout.counts
     start = counts.cumsum(0) - counts
@@ -91,6 +91,18 @@ def softmax_by_graph(score: Tensor, layout: GraphLayout) -> Tensor:
     top = score.new_full((layout.batch_size,), -math.inf).scatter_reduce(0, batch, score.detach(), "amax")
     raised = (score - top[batch]).exp()
     return raised / (layout.sum(raised)[batch] + 1e-16)
+
+
+def _ordered(kept: Tensor, num_nodes: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the kept nodes in ascending order, their places in ``kept``, and the inverse of these places."""
+    place = torch.arange(kept.numel(), device=kept.device)
+    if not on_host(kept):
+        nodes, rank = kept.sort()
+        return nodes, rank, torch.empty_like(rank).index_copy_(0, rank, place)
+    rank_of = torch.full((num_nodes,), -1).scatter_(0, kept, place)
+    nodes = (rank_of >= 0).nonzero().squeeze(1)  # sorts faster than a sort
+    rank = rank_of.index_select(0, nodes)
+    return nodes, rank, torch.empty_like(rank).scatter_(0, rank, place)
 
 
 class TopkSelect(Select):
@@ -179,7 +191,7 @@ class TopkSelect(Select):
             kept = keep_above(score, self.min_score, layout)
         else:
             kept = keep_top(score, self.ratio, layout)
-        nodes, rank = kept.sort()
+        nodes, rank, entry = _ordered(kept, x.size(0))
         weight = score.index_select(0, nodes)
         so = SelectOutput.hard(
             rank,
@@ -191,6 +203,5 @@ class TopkSelect(Select):
             batch=batch,
             batch_size=batch_size,
         )
-        entry = torch.empty_like(rank).index_copy_(0, rank, torch.arange(rank.numel(), device=rank.device))
         so._single = (kept, entry)
         return so
