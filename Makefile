@@ -8,7 +8,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # The test machine's cores; 2 workers keep memory small.
 JOBS   ?= auto
 
-.PHONY: demo test lint types imports unit gpu-test docs clean
+.PHONY: demo test lint types imports unit test-full gpu-test docs clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python examples/demo.py
@@ -27,6 +27,10 @@ imports:
 
 unit:
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+
+# Also the checks that take minutes: every pooler under inductor, large half-precision graphs, recompilations.
+test-full: $(VENV)/.test
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --full
 
 # All conformance checks on CUDA; skipped where there is none.
 gpu-test: $(VENV)/.test

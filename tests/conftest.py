@@ -23,6 +23,19 @@ settings.register_profile(
 settings.load_profile("tgp")
 
 
+def pytest_addoption(parser):
+    parser.addoption("--full", action="store_true", help="also run tests that take minutes")
+
+
+def pytest_collection_modifyitems(config, items):
+    if config.getoption("--full"):
+        return
+    left_out = [item for item in items if item.get_closest_marker("full")]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("full")]
+
+
 def pytest_configure(config):
     """Forget compiled kernels older than the primitives: numba does not notice edits across files."""
     if (

@@ -16,11 +16,18 @@ skips = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(skips)
 
 ALL = pooler_checks()
+SAMPLED = ("compile_eager", "half_large", "recompiles")
+"""Checks that take minutes for all poolers. Without ``--full`` they run on every fifth one."""
 
 
-@pytest.mark.parametrize(
-    "check", [pytest.param(check, marks=[pytest.mark.slow] * check.slow) for check in ALL], ids=str
-)
+def marks(check):
+    if check.name in SAMPLED:
+        same = [other for other in ALL if other.name == check.name]
+        return [] if same.index(check) % 5 == 0 else [pytest.mark.full]
+    return [pytest.mark.slow] * check.slow
+
+
+@pytest.mark.parametrize("check", [pytest.param(check, marks=marks(check)) for check in ALL], ids=str)
 def test_pooler(check):
     try:
         check()

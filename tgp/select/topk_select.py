@@ -99,7 +99,7 @@ def _ordered(kept: Tensor, num_nodes: int) -> tuple[Tensor, Tensor, Tensor]:
     if not on_host(kept):
         nodes, rank = kept.sort()
         return nodes, rank, torch.empty_like(rank).index_copy_(0, rank, place)
-    rank_of = torch.full((num_nodes,), -1).scatter_(0, kept, place)
+    rank_of = torch.full((num_nodes,), -1, device=kept.device).scatter_(0, kept, place)
     nodes = (rank_of >= 0).nonzero().squeeze(1)  # sorts faster than a sort
     rank = rank_of.index_select(0, nodes)
     return nodes, rank, torch.empty_like(rank).scatter_(0, rank, place)
