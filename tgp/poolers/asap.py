@@ -145,18 +145,7 @@ class ASAPExecution(SparseExecution):
 
     def select(self) -> SelectOutput:
         """Return the fittest neighbourhoods."""
-        inputs = self.inputs
-        so = self.pooler.select(
-            **accepted(
-                self.pooler.select,
-                x=self.pooler._fitness(inputs.x, inputs.adj, self.into),
-                edge_index=inputs.adj,
-                edge_weight=inputs.edge_weight,
-                batch=inputs.batch,
-                num_nodes=inputs.num_nodes,
-                batch_size=inputs.batch_size,
-            )
-        )
+        so = self._select(self.pooler._fitness(self.inputs.x, self.inputs.adj, self.into))
         so.attention = self.attention
         so._extra_args.add("attention")
         return so

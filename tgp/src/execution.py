@@ -66,17 +66,20 @@ class SparseExecution:
 
     def select(self) -> SelectOutput:
         """Return the assignment."""
-        inputs = self.inputs
-        return self.pooler.select(
+        return self._select(self.inputs.x, **self.inputs.extra)
+
+    def _select(self, x: Tensor | None, **extra: Any) -> SelectOutput:
+        inputs, select = self.inputs, self.pooler.select
+        return select(
             **accepted(
-                self.pooler.select,
-                x=inputs.x,
+                select,
+                x=x,
                 edge_index=inputs.adj,
                 edge_weight=inputs.edge_weight,
                 batch=inputs.batch,
                 num_nodes=inputs.num_nodes,
                 batch_size=inputs.batch_size,
-                **inputs.extra,
+                **extra,
             )
         )
 
@@ -280,17 +283,7 @@ class PaddedExecution(FlatExecution):
     def select(self) -> SelectOutput:
         """Return the padded assignment, which knows the order of the nodes for ``so.to_nodes``."""
         inputs, given = self.inputs, self._given
-        so = self.pooler.select(
-            **accepted(
-                self.pooler.select,
-                x=inputs.x,
-                edge_index=inputs.adj,
-                mask=inputs.mask,
-                num_nodes=inputs.num_nodes,
-                batch_size=inputs.batch_size,
-                **inputs.extra,
-            )
-        )
+        so = self._select(inputs.x, mask=inputs.mask, **inputs.extra)
         if not is_dense_adj(given.adj):
             so._layout = GraphLayout(given.batch, given.x.size(0), inputs.adj.size(0))
             so._layout.max_count = inputs.adj.size(-1)

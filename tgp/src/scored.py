@@ -16,7 +16,6 @@ from tgp.select.topk_select import TopkSelect
 from tgp.src.base import SRCPooling
 from tgp.src.execution import SparseExecution
 from tgp.src.inputs import PoolInputs
-from tgp.utils.signature import accepted
 from tgp.utils.typing import ConnectionType, LiftType, ReduceType, SinvType
 
 __all__ = ["ScoredExecution", "ScoredPooling", "build_gnn"]
@@ -29,18 +28,7 @@ class ScoredExecution(SparseExecution):
 
     def select(self) -> SelectOutput:
         """Return the best nodes by the scores of the pooler."""
-        inputs = self.inputs
-        return self.pooler.select(
-            **accepted(
-                self.pooler.select,
-                x=self.pooler._scored(inputs),
-                edge_index=inputs.adj,
-                edge_weight=inputs.edge_weight,
-                batch=inputs.batch,
-                num_nodes=inputs.num_nodes,
-                batch_size=inputs.batch_size,
-            )
-        )
+        return self._select(self.pooler._scored(self.inputs))
 
     def reduce(self, so: SelectOutput) -> tuple[Tensor | None, Tensor | None]:
         """Return the gated features of the kept nodes, times the multiplier."""
