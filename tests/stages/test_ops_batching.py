@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from tgp.utils import ops
+from tgp.utils.ops.batching import GraphLayout
 
 PATH = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
 
@@ -159,3 +160,16 @@ def test_batched_negative_edges_stay_in_their_graph(undirected):
     counts = torch.bincount(batch[out[0]], minlength=4)
     # Draws are with replacement: a graph may get fewer pairs, never more.
     assert (counts <= torch.tensor([4, 0, 4, 4])).all() and counts.sum() >= 8
+
+
+def test_graphs_of_equal_size_are_padded_without_a_copy():
+    values = torch.randn(6, 2)
+    grouped = GraphLayout(torch.tensor([0, 0, 1, 1, 2, 2]), 6)
+    assert grouped.pad(values).data_ptr() == values.data_ptr()
+    assert torch.equal(grouped.unpad(grouped.pad(values)), values)
+    mixed = GraphLayout(torch.tensor([0, 1, 0, 1, 2, 2]), 6)
+    assert torch.equal(mixed.pad(values)[0], values[[0, 2]])
+    wider = GraphLayout(torch.tensor([0, 0, 1, 1, 2, 2]), 6, max_num_nodes=3)
+    assert wider.pad(values).shape == (3, 3, 2) and torch.equal(wider.unpad(wider.pad(values)), values)
+    uneven = GraphLayout(torch.tensor([0, 0, 0, 2, 2, 2]), 6)
+    assert uneven.pad(values).shape == (3, 3, 2) and not uneven.pad(values)[1].any()

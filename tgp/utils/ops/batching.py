@@ -222,6 +222,14 @@ class GraphLayout:
         rank = torch.zeros_like(place).index_copy(0, order, place)
         return batch * self.max_count + rank - start[batch]
 
+    @lazy_attribute
+    def _is_padded(self) -> bool:
+        """True if graphs of equal size follow one another, so that the padded form is a view."""
+        batch = self.batch
+        if not on_host(batch) or self.num_nodes != self.batch_size * self.max_count:
+            return False
+        return bool((batch[1:] >= batch[:-1]).all())
+
     def pad(self, values: Tensor) -> Tensor:
         """Return ``[N, ...]`` as ``[B, max_count, ...]`` with zeros behind the nodes of each graph."""
         if self.single and self.max_count == self.num_nodes:
@@ -229,6 +237,8 @@ class GraphLayout:
         if self.single:
             behind = values.new_zeros((self.max_count - self.num_nodes, *values.shape[1:]))
             return torch.cat([values, behind]).unsqueeze(0)
+        if self._is_padded:
+            return values.reshape(self.batch_size, self.max_count, *values.shape[1:])
         shape = (self.batch_size * self.max_count, *values.shape[1:])
         out = values.new_zeros(shape)
         if on_host(values):
@@ -241,6 +251,8 @@ class GraphLayout:
         """Return ``[B, max_count, ...]`` as ``[N, ...]``: inverse of :meth:`pad`."""
         if self.single:
             return values[0, : self.num_nodes]
+        if self._is_padded:
+            return values.flatten(0, 1)
         return values.flatten(0, 1).index_select(0, self.slot)
 
     def mask(self) -> Tensor:
