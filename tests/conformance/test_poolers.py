@@ -17,13 +17,13 @@ spec.loader.exec_module(skips)
 
 ALL = pooler_checks()
 SAMPLED = ("compile_eager", "half_large", "recompiles")
-"""Checks that take minutes for all poolers. Without ``--full`` they run on every fifth one."""
+"""Checks that take minutes for all poolers. Without ``--full`` they run on every tenth one."""
 
 
 def marks(check):
     if check.name in SAMPLED:
         same = [other for other in ALL if other.name == check.name]
-        return [] if same.index(check) % 5 == 0 else [pytest.mark.full]
+        return [] if same.index(check) % 10 == 0 else [pytest.mark.full]
     return [pytest.mark.slow] * check.slow
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 CHILD = Path(__file__).with_name("child.py")
-ALL = int(os.environ.get("TGP_FUZZ_CALLS", "20000"))
+ALL = int(os.environ.get("TGP_FUZZ_CALLS", "6000"))
 SAMPLE = (0, 2200, 4)
 """First, last and step of the calls of the sample: about a quarter of one round."""
 

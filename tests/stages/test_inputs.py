@@ -124,7 +124,7 @@ def test_an_accelerator_is_not_read(monkeypatch):
     from tgp.src import inputs
 
     monkeypatch.setattr(inputs, "on_host", lambda *tensors: False)
-    monkeypatch.setattr(torch, "aminmax", None)
+    monkeypatch.setattr(torch.Tensor, "numpy", None)
     pooler = build("topk")
     assert call(pooler).x.shape == (3, 4)
 
