@@ -9,9 +9,10 @@ from torch import Tensor
 from torch_geometric.nn.aggr import Aggregation
 
 from tgp.errors import InputError
-from tgp.reduce.base_reduce import Reduce, accumulation_dtype
+from tgp.reduce.base_reduce import Reduce
 from tgp.reduce.get_aggr import is_pyg_aggregation
 from tgp.select.base_select import SelectOutput
+from tgp.utils.precision import is_half, widen
 
 __all__ = ["AggrReduce"]
 
@@ -94,10 +95,9 @@ class AggrReduce(Reduce):
 
     def _call_aggr(self, rows: Tensor, index: Tensor, groups: int) -> Tensor:
         """Aggregate in float32 if the rows are of half precision, unless the layers of ``aggr`` are, too."""
-        wide = accumulation_dtype(rows.dtype)
-        if wide is rows.dtype or any(p.dtype is rows.dtype for p in self.aggr.parameters()):
+        if not is_half(rows) or any(p.dtype is rows.dtype for p in self.aggr.parameters()):
             return self.aggr(rows, index=index, dim_size=groups, dim=0)
-        return self.aggr(rows.to(wide), index=index, dim_size=groups, dim=0).to(rows.dtype)
+        return self.aggr(widen(rows), index=index, dim_size=groups, dim=0).to(rows.dtype)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(aggr={self.aggr})"

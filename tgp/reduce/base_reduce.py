@@ -12,18 +12,9 @@ from tgp.select.base_select import SelectOutput
 from tgp.utils.host import on_host
 from tgp.utils.operator import Operator
 from tgp.utils.ops.batching import GraphLayout, build_pooled_batch, num_graphs
+from tgp.utils.precision import is_half, widen
 
-__all__ = ["BaseReduce", "Reduce", "accumulation_dtype"]
-
-_HALF = (torch.float16, torch.bfloat16)
-
-
-def accumulation_dtype(dtype: torch.dtype) -> torch.dtype:
-    """Return the type in which values of ``dtype`` are summed: float32 for half precision, else ``dtype``.
-
-    A running sum in bfloat16 stops growing near 256.
-    """
-    return torch.float32 if dtype in _HALF else dtype
+__all__ = ["BaseReduce", "Reduce"]
 
 
 class Reduce(Operator):
@@ -143,14 +134,12 @@ class BaseReduce(Reduce):
         if so._single is not None:
             return _single_rows(x, so)
         rows = x if so._node_index is None else x.index_select(0, so._node_index)
-        half = x.dtype in _HALF
-        if half:
-            rows = rows.float()
+        rows = widen(rows)
         if so._weight is not None:
             rows = rows * so._weight.unsqueeze(-1)
         out = rows.new_zeros((so.num_supernodes, *rows.shape[1:]))
         out = out.index_add(0, so.cluster_index, rows)
-        return out.to(x.dtype) if half else out
+        return out.to(x.dtype) if is_half(x) else out
 
 
 def _single_rows(x: Tensor, so: SelectOutput) -> Tensor:
@@ -160,4 +149,4 @@ def _single_rows(x: Tensor, so: SelectOutput) -> Tensor:
     if so._weight is None:
         return rows
     scaled = rows * so._weight.index_select(0, entries).unsqueeze(-1)
-    return scaled.to(x.dtype) if x.dtype in _HALF else scaled
+    return scaled.to(x.dtype) if is_half(x) else scaled

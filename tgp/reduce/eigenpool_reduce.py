@@ -6,9 +6,10 @@ from typing import Any
 
 from torch import Tensor
 
-from tgp.reduce.base_reduce import Reduce, accumulation_dtype
+from tgp.reduce.base_reduce import Reduce
 from tgp.select._theta import modes_of_assignment
 from tgp.select.base_select import SelectOutput
+from tgp.utils.precision import widen
 from tgp.utils.typing import ReduceType
 
 __all__ = ["EigenPoolReduce"]
@@ -60,7 +61,7 @@ class EigenPoolReduce(Reduce):
         modes = modes_of_assignment(so, batch, batch_size)
         x = x if x.is_floating_point() else x.float()
         x = x.unsqueeze(-1) if x.dim() == 1 else x.squeeze(0) if x.dim() == 3 else x
-        pooled = modes.pool(x.to(accumulation_dtype(x.dtype))).flatten(2).to(x.dtype)
+        pooled = modes.pool(widen(x)).flatten(2).to(x.dtype)
         batch_pool = self.reduce_batch(so, batch, batch_size)
         return (pooled if return_batched else pooled.flatten(0, 1)), batch_pool
 

@@ -14,14 +14,13 @@ from tgp.select.base_select import Select, SelectOutput
 from tgp.utils.host import on_host
 from tgp.utils.opaque import opaque
 from tgp.utils.ops.connectivity import connectivity_to_edge_index, infer_num_nodes
+from tgp.utils.precision import is_half, widen
 from tgp.utils.typing import SinvType
 from tgp.utils.user_code import has_user_code
 
 __all__ = ["EdgeContractionSelect", "maximal_matching", "maximal_matching_cluster"]
 
 EdgeScore = Callable[[Tensor, Tensor, int], Tensor]
-
-_HALF = (torch.float16, torch.bfloat16)
 
 
 def maximal_matching(edge_index: Any, num_nodes: int | None = None, perm: Tensor | None = None) -> Tensor:
@@ -173,7 +172,7 @@ class EdgeContractionSelect(Select):
     def scores(self, x: Tensor, edge_index: Tensor) -> Tensor:
         """Return the ``[E]`` score of every edge, in float32 or wider."""
         raw = self._raw_scores(x, edge_index)
-        raw = raw.float() if raw.dtype in _HALF else raw
+        raw = widen(raw)
         raw = F.dropout(raw, p=self.dropout, training=self.training)
         return self.compute_edge_score(raw, edge_index, x.size(0)) + self.add_to_edge_score
 
@@ -211,7 +210,7 @@ class EdgeContractionSelect(Select):
         # Best first; equal scores by node ids, so that the order of the edge list does not matter.
         best = _best_first(score.detach(), edge_index[0] * size + edge_index[1])
         _, cluster, ids, num_supernodes = _contract(edge_index, size, best)
-        score = score.to(x.dtype) if x.dtype in _HALF else score
+        score = score.to(x.dtype) if is_half(x) else score
         weight = score.new_ones(num_supernodes).index_copy(0, cluster[edge_index[0, ids]], score[ids])
         return SelectOutput.hard(
             cluster,

@@ -13,9 +13,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["autocast_enabled", "matmul", "widen"]
+__all__ = ["autocast_enabled", "is_half", "matmul", "widen"]
 
 _HALF = (torch.bfloat16, torch.float16)
+
+
+def is_half(tensor: Tensor) -> bool:
+    """Return True for bfloat16 and float16."""
+    return tensor.dtype in _HALF
 
 
 def widen(tensor: Tensor) -> Tensor:
