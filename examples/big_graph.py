@@ -19,9 +19,9 @@ from scipy.sparse.csgraph import dijkstra
 from torch.nn.functional import one_hot
 from torch_geometric.utils import to_scipy_sparse_matrix
 
+from tgp.build import CoarsenConfig, coarsen_dataset
 from tgp.data import PooledDataset
 from tgp.errors import InputError, TgpError
-from tgp.pipeline import CoarsenConfig, coarsen_dataset
 
 
 def averaging(data) -> torch.Tensor:

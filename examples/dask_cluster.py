@@ -16,8 +16,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from tgp.build import CoarsenConfig, coarsen_dataset
 from tgp.errors import TgpError
-from tgp.pipeline import CoarsenConfig, coarsen_dataset
 
 
 def digest(store: Path) -> str:

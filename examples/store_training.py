@@ -17,9 +17,9 @@ from torch.nn import Linear, ModuleList
 from torch.nn.functional import cross_entropy
 from torch_geometric.nn import GraphConv
 
+from tgp.build import CoarsenConfig, coarsen_dataset
 from tgp.data import PoolDataLoader, PooledDataset
 from tgp.errors import InputError, TgpError
-from tgp.pipeline import CoarsenConfig, coarsen_dataset
 from tgp.poolers import get_pooler
 from tgp.reduce import BaseReduce, GlobalReduce
 

@@ -1,55 +1,65 @@
 """Graph-pooling hierarchies: compute them once, store them, stream them into training.
 
-Importing :mod:`tgp` is light: sub-packages load on first access, so nothing here pulls in
-torch or numba.
+Importing :mod:`tgp` is fast: subpackages are imported on first access, so this module imports neither torch nor numba.
 """
 
 from __future__ import annotations
 
-import importlib
-from types import ModuleType
+from typing import TYPE_CHECKING
 
+from tgp._lazy import lazy_package
 from tgp._version import __version__
 
-eps: float = 1e-8
-"""Guards divisions everywhere in the library."""
-
-_SUBMODULES = {
-    name: f"tgp.{name}"
-    for name in (
-        "poolers",
-        "src",
-        "select",
-        "reduce",
-        "lift",
-        "connect",
-        "datasets",
-        "data",
-        "mp",
-        "utils",
-        "coarsen",
-        "store",
-        "pipeline",
-        "plot",
-        "ragged",
-        "report",
-        "testing",
-        "errors",
-        "imports",
+if TYPE_CHECKING:
+    from tgp import (
+        build,
+        connect,
+        data,
+        datasets,
+        engine,
+        errors,
+        imports,
+        inspect,
+        lift,
+        mp,
+        poolers,
+        ragged,
+        reduce,
+        select,
+        sources,
+        src,
+        store,
+        testing,
+        utils,
     )
-}
-_SUBMODULES["transforms"] = "tgp.data.transforms"
+    from tgp.data import transforms
 
-__all__ = ["__version__", "eps", *_SUBMODULES]
+eps: float = 1e-8
+"""Small constant that prevents division by zero."""
 
+__all__ = [
+    "__version__",
+    "build",
+    "connect",
+    "data",
+    "datasets",
+    "engine",
+    "eps",
+    "errors",
+    "imports",
+    "inspect",
+    "lift",
+    "mp",
+    "poolers",
+    "ragged",
+    "reduce",
+    "select",
+    "sources",
+    "src",
+    "store",
+    "testing",
+    "transforms",
+    "utils",
+]
 
-def __getattr__(name: str) -> ModuleType:
-    try:
-        target = _SUBMODULES[name]
-    except KeyError:
-        raise AttributeError(f"module 'tgp' has no attribute {name!r}") from None
-    return importlib.import_module(target)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+lazy_package(__name__)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tgp_cli._output import Output, counted, human_bytes, human_count, human_seconds, shows_unicode
 
 if TYPE_CHECKING:
-    from tgp.pipeline.progress import Step
+    from tgp.build.progress import Step
 
 __all__ = ["COMPILING", "Progress"]
 

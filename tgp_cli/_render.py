@@ -8,7 +8,7 @@ from tgp_cli._output import Output, counted, human_bytes, human_count, human_rat
 from tgp_cli._progress import COMPILING
 
 if TYPE_CHECKING:
-    from tgp.pipeline.report import BreakEven, RunPlan, Summary
+    from tgp.build.summary import BreakEven, RunPlan, Summary
 
 __all__ = [
     "show_plan",

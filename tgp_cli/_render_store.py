@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from tgp_cli._output import Output, counted, human_bytes, human_count, human_ratio, sparkline
 
 if TYPE_CHECKING:
-    from tgp.pipeline.compare import Comparison, LevelComparison
-    from tgp.pipeline.inspection import LevelView, StoreView
+    from tgp.inspect.compare import Comparison, LevelComparison
+    from tgp.inspect.overview import LevelView, StoreView
 
 __all__ = ["level_rows", "show_comparison", "show_graph", "show_store", "show_stores"]
 

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from tgp.coarsen.methods import METHODS
+from tgp.engine.methods import METHODS
 from tgp.poolers._table import POOLERS
 from tgp.registry import Entry
 from tgp_cli.main import COMMANDS, examples
@@ -90,12 +90,12 @@ API: dict[str, tuple[str, str, list[str]]] = {
             "tgp.data.loaders",
             "tgp.data.batch",
             "tgp.data.sampler",
-            "tgp.data.hierarchy",
+            "tgp.data.graph_hierarchy",
             "tgp.data.transforms",
             "tgp.data.convert",
             "tgp.data.collate",
             "tgp.datasets",
-            "tgp.datasets.builtin",
+            "tgp.sources.builtin",
             "tgp.datasets.csbm",
             "tgp.datasets.expwl1",
             "tgp.datasets.graph_classification_bench",
@@ -104,53 +104,53 @@ API: dict[str, tuple[str, str, list[str]]] = {
             "tgp.datasets.pygsp",
         ],
     ),
-    "pipeline.md": (
-        "Pipeline, report, plots",
+    "build.md": (
+        "Build and inspect",
         "What the command line does, as functions.",
         [
-            "tgp.pipeline.config",
-            "tgp.pipeline.run",
-            "tgp.pipeline.progress",
-            "tgp.pipeline.source",
-            "tgp.pipeline.inspection",
-            "tgp.pipeline.spectral",
-            "tgp.pipeline.thresholds",
-            "tgp.pipeline.compare",
-            "tgp.pipeline.export",
-            "tgp.pipeline.jobs",
-            "tgp.pipeline.merge",
-            "tgp.pipeline.recheck",
-            "tgp.pipeline.report",
-            "tgp.report.page",
-            "tgp.report.scene",
-            "tgp.report.placement",
-            "tgp.plot.levels",
-            "tgp.plot.poolers",
-            "tgp.plot.canvas",
+            "tgp.build.config",
+            "tgp.build.run",
+            "tgp.build.progress",
+            "tgp.sources.source",
+            "tgp.inspect.overview",
+            "tgp.inspect.spectral_errors",
+            "tgp.inspect.thresholds",
+            "tgp.inspect.compare",
+            "tgp.inspect.export",
+            "tgp.build.jobs",
+            "tgp.build.merge",
+            "tgp.inspect.recompute",
+            "tgp.build.summary",
+            "tgp.inspect.report.page",
+            "tgp.inspect.report.scene",
+            "tgp.inspect.report.placement",
+            "tgp.inspect.plot.level_figure",
+            "tgp.inspect.plot.pooler_gallery",
+            "tgp.inspect.plot.canvas",
         ],
     ),
     "engine.md": (
         "Engine and store",
         "The half without torch: blocks of graphs, schedules, coarsening, the HDF5 store.",
         [
-            "tgp.coarsen.run",
-            "tgp.coarsen.schedule",
-            "tgp.coarsen.protocol",
-            "tgp.coarsen.connect",
-            "tgp.coarsen.methods",
-            "tgp.coarsen.metrics",
+            "tgp.engine.coarsening",
+            "tgp.engine.schedule",
+            "tgp.engine.protocol",
+            "tgp.engine.contraction",
+            "tgp.engine.methods",
+            "tgp.engine.metrics",
             "tgp.ragged.block",
             "tgp.ragged.fields",
             "tgp.ragged.hierarchy",
-            "tgp.store.reader",
-            "tgp.store.writer",
-            "tgp.store.arrays",
-            "tgp.store.files",
-            "tgp.store.fingerprint",
-            "tgp.store.manifest",
-            "tgp.store.gather",
-            "tgp.store.schema",
-            "tgp.store.remote",
+            "tgp.store.read.reader",
+            "tgp.store.write.writer",
+            "tgp.store.read.foreign",
+            "tgp.store.io.files",
+            "tgp.store.format.fingerprint",
+            "tgp.store.format.manifest",
+            "tgp.store.read.gather",
+            "tgp.store.format.schema",
+            "tgp.store.io.remote",
             "tgp.store.verify",
             "tgp.registry",
             "tgp.errors",
@@ -263,7 +263,7 @@ def decisions_page() -> str:
     lead = (
         "Each page tells one choice: the problem, what was wanted, what was chosen, what was rejected and why. "
         "The first digits say where it belongs: 00 project, 01 engine, 02 store, 03 frame of poolers, 04 data, "
-        "05 command line and pipeline, 06 methods, 07 poolers and datasets, 08 documentation.\n\n"
+        "05 command line, build and inspect, 06 methods, 07 poolers and datasets, 08 documentation.\n\n"
     )
     return NOTE + "# Decisions\n\n" + lead + "".join(rows)
 

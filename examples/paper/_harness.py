@@ -170,10 +170,9 @@ def parse(made: argparse.ArgumentParser, argv: Sequence[str] | None) -> argparse
 def load(name: str, root: Path | None) -> list[Data]:
     """The graphs of a known dataset below ``root``, or of a built-in one; nothing is written to ``root``."""
     from tgp.data.convert import table_to_data
-    from tgp.pipeline.config import CoarsenConfig
-    from tgp.pipeline.source import open_source
+    from tgp.sources.source import open_source
 
-    return table_to_data(open_source(CoarsenConfig(dataset=name, root=root)).table)
+    return table_to_data(open_source(dataset=name, root=root).table)
 
 
 def seed_all(seed: int) -> None:

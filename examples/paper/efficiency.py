@@ -19,8 +19,8 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 from torch_geometric.loader import DataLoader
 
+from tgp.build import CoarsenConfig, coarsen_dataset
 from tgp.data import PoolDataLoader, PooledDataset, PreCoarsening
-from tgp.pipeline import CoarsenConfig, coarsen_dataset
 from tgp.poolers import get_pooler
 
 POOLERS = {

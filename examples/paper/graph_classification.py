@@ -19,11 +19,11 @@ from _nets import GraphNet
 from _tables import comparison
 from torch.nn.functional import cross_entropy
 
+from tgp.build.config import CoarsenConfig
+from tgp.build.run import coarsen_dataset
 from tgp.data import PoolDataLoader, PooledDataset
-from tgp.pipeline.config import CoarsenConfig
-from tgp.pipeline.run import coarsen_dataset
-from tgp.pipeline.source import open_source
 from tgp.poolers import pooler_map
+from tgp.sources.source import open_source
 
 PAPER = {
     "NCI1": {
@@ -84,7 +84,7 @@ class Graphs:
     def __init__(self, name: str, root: Path | None, folder: Path) -> None:
         spec = NAMES.get(name, name)
         splits = [":split=train", ":split=val", ":split=test"] if name == "hard_small" else [""]
-        tables = [open_source(CoarsenConfig(dataset=spec + split, root=root)).table for split in splits]
+        tables = [open_source(dataset=spec + split, root=root).table for split in splits]
         half = round(sum(table.num_nodes for table in tables) / sum(table.num_graphs for table in tables) / 2)
         self.labels = np.concatenate([table.fields["y"].values.reshape(-1) for table in tables])
         self.options = {"k": half, "ratio": 0.5, "scorer": "degree"}

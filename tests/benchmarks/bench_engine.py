@@ -17,10 +17,10 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.spatial import cKDTree
 
-from tgp.coarsen import coarsen, parse_schedule
-from tgp.coarsen.executor import run_units
-from tgp.coarsen.methods.graclus import METHOD as GRACLUS
-from tgp.coarsen.protocol import Draw
+from tgp.build.executor import run_units
+from tgp.engine import coarsen, parse_schedule
+from tgp.engine.methods.graclus import METHOD as GRACLUS
+from tgp.engine.protocol import RandomKey
 from tgp.ragged import BlockCSR
 from tgp.testing.graphs import barabasi_albert, grid2d
 
@@ -98,12 +98,12 @@ def large_graph(block: BlockCSR, runs: int) -> dict[str, float]:
     what no method can do without. All on one thread, in processor time: a busy machine disturbs it less.
     """
     used = partial(best, clock=time.process_time)
-    assignment = GRACLUS.assign(block, PARAMS, Draw(0, 0))
+    assignment = GRACLUS.assign(block, PARAMS, RandomKey(0, 0))
     with_weight = BlockCSR(block.indptr, block.indices, np.ones(block.num_edges), block.node_ptr)
     n, k = block.num_nodes, assignment.num_supernodes
     a = sp.csr_matrix((with_weight.weight, block.indices, block.indptr.astype(np.int32)), shape=(n, n))
     s = sp.csr_matrix((np.ones(n), assignment.cluster, np.arange(n + 1, dtype=np.int32)), shape=(n, k))
-    matching = used(lambda: GRACLUS.assign(block, PARAMS, Draw(0, 0)), runs)
+    matching = used(lambda: GRACLUS.assign(block, PARAMS, RandomKey(0, 0)), runs)
     contraction = used(lambda: GRACLUS.connect(block, assignment, PARAMS), runs)
     weighted = used(lambda: GRACLUS.connect(with_weight, assignment, PARAMS), runs)
     product = used(lambda: s.T @ a @ s, max(runs // 2, 1))

@@ -25,10 +25,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 import scipy.sparse as sp
 
-from tgp.coarsen import coarsen
-from tgp.coarsen.methods.kmis import METHOD as KMIS
-from tgp.coarsen.methods.sep import METHOD as SEP
-from tgp.coarsen.protocol import Draw
+from tgp.engine import coarsen
+from tgp.engine.methods.kmis import METHOD as KMIS
+from tgp.engine.methods.sep import METHOD as SEP
+from tgp.engine.protocol import RandomKey
 from tgp.ragged import BlockCSR
 from tgp.testing.graphs import barabasi_albert, grid2d, star
 
@@ -174,11 +174,11 @@ def measure_big(name: str, block: BlockCSR) -> list[dict[str, Any]]:
     out = []
     edges = block.num_edges // 2
     tasks = {
-        "kmis select": lambda: KMIS.assign(block, KMIS.params(), Draw()),
-        "kmis k=2 select": lambda: KMIS.assign(block, KMIS.params(order_k=2), Draw()),
-        "kmis random select": lambda: KMIS.assign(block, KMIS.params(scorer="random"), Draw()),
+        "kmis select": lambda: KMIS.assign(block, KMIS.params(), RandomKey()),
+        "kmis k=2 select": lambda: KMIS.assign(block, KMIS.params(order_k=2), RandomKey()),
+        "kmis random select": lambda: KMIS.assign(block, KMIS.params(scorer="random"), RandomKey()),
         "kmis level": lambda: coarsen(block, "kmis"),
-        "sep level": lambda: SEP.assign(block, SEP.params(), Draw()),
+        "sep level": lambda: SEP.assign(block, SEP.params(), RandomKey()),
     }
     for what, task in tasks.items():
         wall, cpu = best(task, 1.0)

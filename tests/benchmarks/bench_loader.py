@@ -26,9 +26,9 @@ from torch_geometric.data import Data, InMemoryDataset, OnDiskDataset
 from torch_geometric.datasets import TUDataset
 from torch_geometric.loader import DataLoader
 
-from tgp.coarsen import coarsen, parse_schedule
+from tgp.build.config import DEFAULT_SHARD_SIZE
 from tgp.data import PoolDataLoader, PooledDataset, graphs_to_arrays, precoarsen
-from tgp.pipeline.config import DEFAULT_SHARD_SIZE
+from tgp.engine import coarsen, parse_schedule
 from tgp.store import HierarchySpec, StoreSpec, StoreWriter, data_digest
 
 METHOD = "graclus"

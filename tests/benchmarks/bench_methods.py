@@ -27,10 +27,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from tests.benchmarks import bench_kmis_sep as common
-from tgp.coarsen import coarsen, parse_schedule
-from tgp.coarsen.connect import ContractOptions, contract
-from tgp.coarsen.methods.graclus import METHOD as GRACLUS
-from tgp.coarsen.protocol import Draw
+from tgp.engine import coarsen, parse_schedule
+from tgp.engine.contraction import ContractOptions, contract
+from tgp.engine.methods.graclus import METHOD as GRACLUS
+from tgp.engine.protocol import RandomKey
 from tgp.ragged import BlockCSR
 from tgp.testing.graphs import barabasi_albert, grid2d
 
@@ -171,7 +171,7 @@ def large(data: Path | None, limit: float) -> None:
 
 def peers_of(block: BlockCSR) -> Iterator[tuple[str, str, Callable[[], object]]]:
     """(step, who, call) for every peer that is installed."""
-    params, draw = GRACLUS.params(), Draw()
+    params, draw = GRACLUS.params(), RandomKey()
     matrix = sp.csr_matrix(
         (block.weights_or_ones(), block.indices, block.indptr), shape=(block.num_nodes,) * 2
     )

@@ -26,10 +26,10 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import eigsh
 
-from tgp.coarsen import coarsen
-from tgp.coarsen.kron import EXACT_WORK, simple_graph
-from tgp.coarsen.methods.ndp import METHOD, NDPParams
-from tgp.coarsen.protocol import Draw
+from tgp.engine import coarsen
+from tgp.engine.kron import EXACT_WORK, simple_graph
+from tgp.engine.methods.ndp import METHOD, NDPParams
+from tgp.engine.protocol import RandomKey
 from tgp.kernels.kron import eliminate
 from tgp.ragged import BlockCSR
 from tgp.testing.graphs import barabasi_albert, grid2d, karate
@@ -129,7 +129,7 @@ def large(name: str, block: BlockCSR) -> dict[str, Any]:
     params = NDPParams()
     reset_peak()
     before = memory()[0]
-    assignment, wall_cut, cut = timed(METHOD.assign, block, params, Draw())
+    assignment, wall_cut, cut = timed(METHOD.assign, block, params, RandomKey())
     coarse, wall_kron, kron = timed(METHOD.connect, block, assignment, params)
     peak = memory()[1] - before
     kept = assignment.cluster >= 0

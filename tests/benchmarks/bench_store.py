@@ -17,8 +17,8 @@ from pathlib import Path
 
 import numpy as np
 
+from tgp.build import CoarsenConfig, coarsen_dataset
 from tgp.data.sampler import PoolBatchSampler
-from tgp.pipeline import CoarsenConfig, coarsen_dataset
 from tgp.ragged import Field, GraphTable
 from tgp.store import StoreReader
 from tgp.testing.stores import build_store

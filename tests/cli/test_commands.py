@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from tgp.coarsen.methods import METHODS
+from tgp.engine.methods import METHODS
 from tgp_cli.main import build_app
 
 SMALL = ["--dataset", "molecules:num_graphs=40"]
@@ -165,7 +165,7 @@ def test_a_full_disk_has_its_own_status(tmp_path, monkeypatch):
 
 
 def test_failed_graphs_make_a_run_partial(tmp_path, monkeypatch):
-    import tgp.coarsen.run as engine
+    import tgp.engine.coarsening as engine
     from tgp.errors import GraphError
 
     whole = engine.assign_level
@@ -176,7 +176,7 @@ def test_failed_graphs_make_a_run_partial(tmp_path, monkeypatch):
         return whole(block, spec, draw)
 
     monkeypatch.setattr(engine, "assign_level", assign)
-    monkeypatch.setattr("tgp.pipeline.run.warm_up", lambda *a: 0.0)
+    monkeypatch.setattr("tgp.build.run.warm_up", lambda *a: 0.0)
     result = invoke(
         "coarsen", "-d", "molecules:num_graphs=3", "-p", "graclus", "-o", tmp_path / "s", "--json"
     )

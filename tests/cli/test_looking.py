@@ -10,7 +10,7 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from tgp.pipeline import CoarsenConfig, coarsen_dataset
+from tgp.build import CoarsenConfig, coarsen_dataset
 from tgp_cli import _output
 from tgp_cli.main import build_app
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tgp.coarsen.protocol import LevelMethod
+from tgp.engine.protocol import LevelMethod
 from tgp.errors import PackageError
 from tgp.registry import Entry, LazyRegistry
 
@@ -18,8 +18,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tgp.coarsen.connect import ContractOptions, contract
-from tgp.coarsen.protocol import LevelMethod
+from tgp.engine.contraction import ContractOptions, contract
+from tgp.engine.protocol import LevelMethod
 from tgp.ragged import Assignment
 
 
@@ -273,7 +273,7 @@ def test_a_fault_shows_when_its_name_is_used(site, monkeypatch, alias, message):
 
 def tables(site, monkeypatch):
     monkeypatch.syspath_prepend(str(site))
-    own = Entry("graclus", "tgp.coarsen.methods.graclus:METHOD", "")
+    own = Entry("graclus", "tgp.engine.methods.graclus:METHOD", "")
     return LazyRegistry("pooler", (own,), group="tgp.methods", of=LevelMethod)
 
 

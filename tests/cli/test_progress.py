@@ -7,7 +7,7 @@ import sys
 import numba
 import pytest
 
-from tgp.pipeline.progress import Step
+from tgp.build.progress import Step
 from tgp_cli import _progress
 from tgp_cli._output import Output
 
@@ -99,7 +99,7 @@ def test_a_terminal_gets_a_bar_that_leaves_nothing_behind(tmp_path):
     code = (
         "from tgp_cli._progress import Progress\n"
         "from tgp_cli._output import Output\n"
-        "from tgp.pipeline.progress import Step\n"
+        "from tgp.build.progress import Step\n"
         "import time\n"
         "with Progress(Output()) as progress:\n"
         "    progress(Step('opening the dataset'))\n"

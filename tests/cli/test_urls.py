@@ -11,7 +11,7 @@ import threading
 import pytest
 from typer.testing import CliRunner
 
-from tgp.pipeline import CoarsenConfig, coarsen_dataset
+from tgp.build import CoarsenConfig, coarsen_dataset
 from tgp_cli.main import build_app
 
 fsspec = pytest.importorskip("fsspec")

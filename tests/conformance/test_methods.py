@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tgp.coarsen import METHODS, coarsen
+from tgp.engine import METHODS, coarsen
 from tgp.poolers import pooler_map
 from tgp.testing import method_checks, pooler_checks
 from tgp.testing.strategies import blocks, schedules

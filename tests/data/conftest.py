@@ -6,8 +6,8 @@ import torch
 from torch_geometric.data import Data
 from torch_geometric.data.data import BaseData
 
-from tgp.coarsen import METHODS, coarsen_safe, parse_schedule
 from tgp.data.convert import graphs_to_arrays
+from tgp.engine import METHODS, coarsen_safe, parse_schedule
 from tgp.select import SelectOutput
 from tgp.store import FailureRecord, HierarchySpec, StoreSpec, StoreWriter, data_digest
 

@@ -7,13 +7,13 @@ import pytest
 import torch
 from torch_geometric.data import Batch, Data, HeteroData
 
-from tgp.coarsen import coarsen
 from tgp.data import PooledBatch, graphs_to_arrays
+from tgp.data.attributes import hierarchy_levels
 from tgp.data.collate import LevelCountError, collate, separate
 from tgp.data.convert import table_to_data
-from tgp.data.levels import hierarchy_levels
 from tgp.data.pack import pack
 from tgp.data.split import levels_to_data
+from tgp.engine import coarsen
 
 
 def coarsened(graphs, schedule="graclus*2,nopool"):

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from torch.utils.data import Subset, random_split
 from torch_geometric.data import Dataset
 
-from tgp.coarsen import METHODS
 from tgp.data import PooledBatch, PooledDataset, PreCoarsening, precoarsen
+from tgp.engine import METHODS
 from tgp.errors import DatasetError, InputError, StoreDamagedError, StoreMissingError, UnknownNameError
 
 
@@ -191,7 +191,7 @@ def test_only_what_is_asked_for(store, in_memory):
 
 def test_unasked_files_are_not_opened(make_store, graphs, monkeypatch):
     """Without levels no hierarchy file is read; a batch opens the shards of its graphs only."""
-    from tgp.store.files import LocalFiles
+    from tgp.store.io.files import LocalFiles
 
     path = make_store(graphs, "graclus", units=4)
     opened = []

@@ -7,10 +7,10 @@ import pytest
 import torch
 from torch_geometric.data import Data, InMemoryDataset
 
-from tgp.coarsen import coarsen, parse_schedule
-from tgp.coarsen.run import coarsen_safe
 from tgp.connect import SparseConnect
 from tgp.data import PoolDataLoader, PreCoarsening, graphs_to_arrays, precoarsen
+from tgp.engine import coarsen, parse_schedule
+from tgp.engine.coarsening import coarsen_safe
 from tgp.lift import BaseLift
 from tgp.poolers import (
     EigenPooling,

@@ -5,8 +5,9 @@ import sys
 import pytest
 import torch
 
+from tgp.build import CoarsenConfig, coarsen_dataset
 from tgp.data import PooledDataset, precoarsen
-from tgp.pipeline import CoarsenConfig, coarsen_dataset, recheck
+from tgp.inspect import verify_by_recompute
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.int64, None])
@@ -22,4 +23,4 @@ def test_weights_of_every_type(make_graphs, same, tmp_path, monkeypatch, dtype):
     config = CoarsenConfig(dataset=f"{module.__name__}:load", poolers=("graclus*2,ndp",), seed=4, out=out)
     coarsen_dataset(config, measure=False)
     same(list(PooledDataset(out)), precoarsen(graphs, ["graclus", "graclus", "ndp"], 4))
-    assert not recheck(out)
+    assert not verify_by_recompute(out)

@@ -13,8 +13,8 @@ import pytest
 from tgp.data import PoolDataLoader, PooledDataset
 from tgp.errors import StoreDamagedError, StoreError, StoreFullError, StoreMissingError
 from tgp.store import StoreReader
-from tgp.store.files import LocalFiles
-from tgp.store.remote import RemoteFiles, open_files
+from tgp.store.io.files import LocalFiles
+from tgp.store.io.remote import RemoteFiles, open_files
 
 fsspec = pytest.importorskip("fsspec")
 
@@ -212,7 +212,7 @@ def test_several_readers_fill_one_cache_at_once(memory, store, same, tmp_path):
 READ = """
 import sys
 from tgp.store import StoreReader
-from tgp.store.remote import RemoteFiles
+from tgp.store.io.remote import RemoteFiles
 reader = StoreReader(RemoteFiles(sys.argv[1], sys.argv[2]))
 print(reader.gather_graphs(range(20)).num_nodes, reader.gather_levels(range(20), "main")[1].edge_index.sum())
 """

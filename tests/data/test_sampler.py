@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch_geometric.data import Data
 
 from tests.reference.calls import calls_of
-from tgp.data.batching import Budget, cut
+from tgp.data.batch_stream import Budget, cut
 from tgp.data.sampler import KeyedPermutation, PoolBatchSampler, size_table
 from tgp.errors import InputError
 

@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch_geometric.data import Batch, Data
 
-from tgp.coarsen import coarsen
-from tgp.coarsen.methods import METHODS
 from tgp.data import PoolDataLoader, PooledBatch, PreCoarsening, graphs_to_arrays, precoarsen
-from tgp.data.levels import REPRESENTATIVE, hierarchy_levels
+from tgp.data.attributes import REPRESENTATIVE, hierarchy_levels
+from tgp.engine import coarsen
+from tgp.engine.methods import METHODS
 from tgp.poolers import get_pooler
 from tgp.src import PoolingOutput, Precoarsenable, SRCPooling
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from tgp.coarsen.methods import METHODS
-from tgp.datasets.builtin import make_builtin
+from tgp.engine.methods import METHODS
 from tgp.poolers import pooler_map
+from tgp.sources.builtin import make_builtin
 
 COLLECTIONS = ("MUTAG", "PROTEINS", "DD", "NCI1", "ENZYMES", "REDDIT-BINARY")
 

@@ -52,10 +52,10 @@ def test_the_other_commands_run(place, capsys):
 
 def small(monkeypatch):
     """Fewer graphs for the programs of the page."""
-    import tgp.pipeline
+    import tgp.build
 
-    real = tgp.pipeline.CoarsenConfig
-    monkeypatch.setattr(tgp.pipeline, "CoarsenConfig", lambda **values: real(limit=20, **values))
+    real = tgp.build.CoarsenConfig
+    monkeypatch.setattr(tgp.build, "CoarsenConfig", lambda **values: real(limit=20, **values))
 
 
 @pytest.mark.slow

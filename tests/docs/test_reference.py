@@ -22,8 +22,8 @@ def test_reference_is_up_to_date():
 
 
 PACKAGES = (
-    "poolers", "src", "select", "reduce", "connect", "lift", "mp", "data", "datasets", "pipeline", "report", "plot",
-    "coarsen", "ragged", "store", "utils",
+    "poolers", "src", "select", "reduce", "connect", "lift", "mp", "data", "datasets", "sources", "build",
+    "inspect", "inspect.report", "inspect.plot", "engine", "ragged", "store", "utils",
 )  # fmt: skip
 
 

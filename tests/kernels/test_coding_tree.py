@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.reference import sep as reference
-from tgp.coarsen.methods import sep
+from tgp.engine.methods import sep
 from tgp.kernels import _prims, coding_tree, coding_tree_cut, coding_tree_graph, coding_tree_layers, csr
 from tgp.testing.graphs import barabasi_albert, complete, erdos_renyi, grid2d, karate, path, star
 from tgp.testing.strategies import graphs

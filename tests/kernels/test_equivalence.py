@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from tests.reference.csr import entries
 from tests.reference.graclus import graclus
-from tgp.coarsen import coarsen
-from tgp.coarsen.methods import METHODS
-from tgp.coarsen.protocol import Draw
+from tgp.engine import coarsen
+from tgp.engine.methods import METHODS
+from tgp.engine.protocol import RandomKey
 from tgp.ragged import BlockCSR
 from tgp.testing.graphs import barabasi_albert, erdos_renyi, toy_block
 from tgp.testing.strategies import blocks, schedules
@@ -50,7 +50,7 @@ def flat(hierarchy, graph):
 @given(blocks(), st.sampled_from(["random", "degree", "index"]), seeds, st.integers(0, 9))
 def test_matching_equals_the_reference_per_graph(block, order, seed, level):
     method = METHODS["graclus"]
-    assignment = method.assign(block, method.params(order=order), Draw(seed, level))
+    assignment = method.assign(block, method.params(order=order), RandomKey(seed, level))
     assignment.validate(block.node_ptr)
     for g in range(block.num_graphs):
         expected = graclus(adjacency(block.take([g])), order, seed, level)
@@ -63,7 +63,7 @@ def test_matching_equals_the_reference_beyond_one_window():
     big = barabasi_albert(4500, 2, seed=4)
     both = BlockCSR.concat([block, big, block])
     method = METHODS["graclus"]
-    assignment = method.assign(both, method.params(), Draw(11, 3))
+    assignment = method.assign(both, method.params(), RandomKey(11, 3))
     expected = graclus(adjacency(big), "random", 11, 3)
     assert (assignment.cluster[1:-1] - 1).tolist() == expected
 
@@ -124,8 +124,8 @@ def test_any_number_of_threads(weighted, threads):
 
 CALLS = """
 import numpy as np
-from tgp.coarsen import coarsen
-from tgp.coarsen.connect import postprocess
+from tgp.engine import coarsen
+from tgp.engine.contraction import postprocess
 from tgp.kernels import contract, csr, matching
 from tgp.testing.graphs import toy_block
 

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import tgp.coarsen.kron as module
+import tgp.engine.kron as module
 from tests.reference.kron import kron_dense, resistance
 from tests.reference.ndp import dense_graph
-from tgp.coarsen.kron import reduce_simple, simple_graph
+from tgp.engine.kron import reduce_simple, simple_graph
 from tgp.ragged import BlockCSR
 from tgp.testing.graphs import (
     barabasi_albert,

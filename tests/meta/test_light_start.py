@@ -21,7 +21,7 @@ def loaded_after(code: str) -> set[str]:
     [
         "import tgp, tgp_cli.main",
         "import tgp.poolers; tgp.poolers.pooler_classes",
-        "import tgp.coarsen; from tgp.coarsen.methods import METHODS; list(METHODS)",
+        "import tgp.engine; from tgp.engine.methods import METHODS; list(METHODS)",
         "import tgp; dir(tgp); tgp.errors",
         "import tgp; dir(tgp.datasets); tgp.datasets.dataset_classes",
     ],
@@ -34,8 +34,8 @@ def test_import_is_light(code):
     ("code", "absent"),
     [
         ("import tgp; tgp.store", {"torch", "numba"}),
-        ("from tgp.coarsen import parse_schedule; parse_schedule('graclus*2')", {"torch", "numba"}),
-        ("import tgp.coarsen.run, tgp.kernels.contract", {"torch", "torch_geometric"}),
+        ("from tgp.engine import parse_schedule; parse_schedule('graclus*2')", {"torch", "numba"}),
+        ("import tgp.engine.coarsening, tgp.kernels.contract", {"torch", "torch_geometric"}),
     ],
 )
 def test_engine_and_store_stay_torch_free(code, absent):

@@ -6,8 +6,8 @@ import torch
 from torch_geometric.utils import erdos_renyi_graph, to_dense_adj
 
 from tests.reference import eigen as reference
-from tgp.coarsen import coarsen
 from tgp.connect import EigenPoolConnect
+from tgp.engine import coarsen
 from tgp.lift import EigenPoolLift
 from tgp.poolers import EigenPooling, get_pooler
 from tgp.reduce import EigenPoolReduce

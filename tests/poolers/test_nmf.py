@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch_geometric.utils import erdos_renyi_graph
 
-from tgp.coarsen import coarsen
+from tgp.engine import coarsen
 from tgp.poolers import NMFPooling, get_pooler
 from tgp.select import NMFSelect
 from tgp.utils.blocks import to_block

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from tgp.coarsen import coarsen, parse_schedule, register_method
-from tgp.coarsen.methods import METHODS
+from tgp.engine import coarsen, parse_schedule, register_method
+from tgp.engine.methods import METHODS
 from tgp.poolers import TopkPooling, get_pooler, pooler_map, register_pooler
 from tgp.ragged import BlockCSR
 from tgp.registry import Entry, LazyRegistry
@@ -68,7 +68,7 @@ def test_aliases_that_schedules_cannot_hold(alias):
     with pytest.raises(ValueError, match="alias must be lower-case"):
         register_pooler(alias, MLPPooling)
     with pytest.raises(ValueError, match="alias must be lower-case"):
-        register_method(alias, "tgp.coarsen.methods.nopool:METHOD")
+        register_method(alias, "tgp.engine.methods.nopool:METHOD")
 
 
 @pytest.mark.parametrize("target", ["", "module", "module:", ":name"])
@@ -78,11 +78,11 @@ def test_targets(target):
 
 
 def test_a_method_in_layers_and_schedules():
-    register_method("same", "tgp.coarsen.methods.nopool:METHOD", "identity once more")
+    register_method("same", "tgp.engine.methods.nopool:METHOD", "identity once more")
     block = BlockCSR.from_edge_index(np.array([[0, 1], [1, 0]]), None, num_nodes=3)
     hierarchy = coarsen(block, parse_schedule("same*2,graclus"))
     assert [level.block.num_nodes for level in hierarchy.levels] == [3, 3, 2]
     out = get_pooler("same")(x=torch.rand(3, 2), adj=torch.tensor([[0, 1], [1, 0]]))
     assert out.x.shape == (3, 2)
     with pytest.raises(ValueError, match="is taken"):
-        register_method("graclus", "tgp.coarsen.methods.nopool:METHOD")
+        register_method("graclus", "tgp.engine.methods.nopool:METHOD")

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tgp import poolers
-from tgp.coarsen.methods import METHODS
+from tgp.engine.methods import METHODS
 from tgp.poolers import GraclusPooling, TopkPooling, get_pooler, pooler_classes, pooler_map
 from tgp.poolers._table import POOLERS
 from tgp.src import LevelPooling

@@ -1,4 +1,4 @@
-"""Contraction over a dictionary: what ``tgp.coarsen.connect`` must equal."""
+"""Contraction over a dictionary: what ``tgp.engine.contraction`` must equal."""
 
 import math
 

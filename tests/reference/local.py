@@ -1,4 +1,4 @@
-"""Ids of blocks and ids of graphs, by arrays that tell each entry its graph: what ``tgp.kernels.local`` must equal."""
+"""Ids of blocks and ids of graphs, by arrays that tell each entry its graph: what ``tgp.kernels.local_ids`` must equal."""
 
 import numpy as np
 

@@ -87,7 +87,7 @@ def torn(path: Path, expected: dict[str, str]) -> list[str]:
 def killpoints() -> list[str]:
     """Every kill point named in the store's source."""
     texts = [p.read_text() for p in sorted((ROOT / "tgp" / "store").glob("*.py"))]
-    return sorted({name for text in texts for name in re.findall(r"killpoint\(\"([a-z:]+)\"\)", text)})
+    return sorted({name for text in texts for name in re.findall(r"failpoint\(\"([a-z:]+)\"\)", text)})
 
 
 def members(session: int) -> list[int]:

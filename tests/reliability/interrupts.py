@@ -88,7 +88,7 @@ def named_kills(launcher: Launcher, folder: Path, job: Job, turns: tuple[int, ..
             if point.startswith("manifest") and turn > 1:
                 continue  # passed once
             path = folder / f"point-{point.replace(':', '-')}-{turn}"
-            environment = {"TGP_KILLPOINT": f"{point}@{turn}"}
+            environment = {"TGP_FAILPOINT": f"{point}@{turn}"}
             run = launcher.start(job.arguments(path), environment=environment)
             status = run.wait()
             figure.count += 1

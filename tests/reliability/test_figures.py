@@ -12,7 +12,7 @@ import pytest
 from tests.reliability import damage, interrupts, readonly
 from tests.reliability.harness import ENVIRONMENT, Job, Launcher, digests, killpoints, scratch, torn
 from tests.reliability.run import figures, parse
-from tgp.pipeline.executors import open_executor
+from tgp.build.executors import open_executor
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or not hasattr(os, "fork"), reason="needs fork and /proc"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tgp.errors import InputError
-from tgp.store.codec import _chunk, narrow, restore
+from tgp.store.format.codec import _chunk, narrow, restore
 
 
 @pytest.mark.parametrize(

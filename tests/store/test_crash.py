@@ -71,7 +71,9 @@ def undisturbed(tmp_path_factory):
 def test_points_are_those_of_the_code():
     """A kill point without a test would be a place nobody knows to be safe."""
     folder = Path(tgp.__file__).parent / "store"
-    found = {p for file in folder.glob("*.py") for p in re.findall(r'killpoint\("(.+?)"\)', file.read_text())}
+    found = {
+        p for file in folder.rglob("*.py") for p in re.findall(r'failpoint\("(.+?)"\)', file.read_text())
+    }
     assert found == set(POINTS)
 
 
@@ -79,7 +81,7 @@ def test_points_are_those_of_the_code():
 @pytest.mark.parametrize("point", POINTS)
 def test_killed_anywhere_then_continued(tmp_path, undisturbed, point, turn):
     path = tmp_path / "s"
-    code, _ = run(path, TGP_KILLPOINT=f"{point}@{turn}")
+    code, _ = run(path, TGP_FAILPOINT=f"{point}@{turn}")
     reached = turn == 1 or not point.startswith("manifest:")
     assert code == (-signal.SIGKILL if reached else 0)
     try:
@@ -99,7 +101,7 @@ def test_killed_at_every_step_in_turn(tmp_path, undisturbed):
     """One store, killed at each point one after another, still ends in the same bytes."""
     path = tmp_path / "s"
     for point in POINTS:
-        run(path, "small", TGP_KILLPOINT=point)
+        run(path, "small", TGP_FAILPOINT=point)
     assert run(path, "small") == (0, "")
     assert digests(path) == undisturbed["small"]
 
@@ -148,7 +150,7 @@ def test_two_writers_at_once(tmp_path, undisturbed, profile):
 
 def test_a_writer_killed_beside_another(tmp_path, undisturbed):
     path = tmp_path / "s"
-    one, two = start(path, TGP_KILLPOINT="shard:written@2"), start(path)
+    one, two = start(path, TGP_FAILPOINT="shard:written@2"), start(path)
     one.communicate(timeout=120)
     _, errors = two.communicate(timeout=120)
     assert (two.returncode, errors) == (0, "")

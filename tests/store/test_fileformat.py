@@ -8,7 +8,7 @@ import h5py
 import numpy as np
 import pytest
 
-from tgp.store import format as fmt
+from tgp.store.format import constants as fmt
 from tgp.testing.stores import build_store, halving, random_table
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "fileformat.md"

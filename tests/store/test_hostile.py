@@ -202,7 +202,7 @@ def test_a_chunk_larger_than_its_array(fast_store):
 
 
 def test_too_many_objects(fast_store, monkeypatch):
-    monkeypatch.setattr("tgp.store.format.MAX_OBJECTS", 200)
+    monkeypatch.setattr("tgp.store.format.constants.MAX_OBJECTS", 200)
 
     def edit(file):
         for number in range(300):
@@ -278,7 +278,7 @@ def test_ids_of_the_input(fast_store):
 
 def test_bad_ids_in_a_large_shard_are_seen_when_gathered(fast_store, monkeypatch):
     """Beyond a size, ids are checked graph by graph as they are read, and all once enough was read."""
-    monkeypatch.setattr("tgp.store.gather._SCAN_AT_ONCE", 0)
+    monkeypatch.setattr("tgp.store.read.gather._SCAN_AT_ONCE", 0)
 
     def edit(file):
         file["levels/0/cluster"][-1] = 100

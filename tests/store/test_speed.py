@@ -15,7 +15,7 @@ MILLION = 1_000_000
 
 OPEN = """
 import sys
-from tgp.store.reader import StoreReader
+from tgp.store.read.reader import StoreReader
 
 def memory():
     with open("/proc/self/statm") as file:

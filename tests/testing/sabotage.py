@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from tgp.coarsen.connect import ContractOptions, contract
-from tgp.coarsen.protocol import Expected, LevelMethod
+from tgp.engine.contraction import ContractOptions, contract
+from tgp.engine.protocol import LevelEstimate, LevelMethod
 from tgp.poolers import GraclusPooling, MinCutPooling, TopkPooling
 from tgp.ragged import Assignment, BlockCSR
 from tgp.select import SelectOutput
@@ -320,7 +320,7 @@ METHODS = {
     LevelMethod("in_place", Params, pairs, in_place): "inputs_unchanged",
     LevelMethod("no_empty_graph", Params, no_empty_graph, merged): "tiny",
     LevelMethod("remembers", Params, remembers, merged): "seeds",
-    LevelMethod("undeclared", Params, pairs, merged, expected=Expected(weighted=True)): "weights",
+    LevelMethod("undeclared", Params, pairs, merged, expected=LevelEstimate(weighted=True)): "weights",
 }
 """Broken method -> the check that must find it."""
 

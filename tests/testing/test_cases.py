@@ -53,8 +53,8 @@ def test_failures_are_listed_together():
 
 
 def test_numbers_are_valid_for_every_method():
-    from tgp.coarsen import METHODS
-    from tgp.coarsen.schedule import LevelSpec
+    from tgp.engine import METHODS
+    from tgp.engine.schedule import LevelSpec
 
     for alias in METHODS:
         names = METHODS[alias].params.__dataclass_fields__

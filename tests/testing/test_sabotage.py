@@ -3,7 +3,7 @@
 import pytest
 
 from tests.testing import sabotage, tables
-from tgp.coarsen.methods import METHODS, register_method
+from tgp.engine.methods import METHODS, register_method
 from tgp.testing import Skip, check_method, method_checks, pooler_checks
 
 

@@ -36,8 +36,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tgp.coarsen.connect import ContractOptions, contract
-from tgp.coarsen.protocol import LevelMethod
+from tgp.engine.contraction import ContractOptions, contract
+from tgp.engine.protocol import LevelMethod
 from tgp.ragged import Assignment
 
 

@@ -1,17 +1,35 @@
-"""Connect: edges between supernodes. Names resolve on first access."""
+"""Connect: compute the edges between supernodes.
+
+Names are imported on first access.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from tgp._lazy import lazy_package
 
-_CLASSES = {
-    "Connect": "base_conn",
-    "SparseConnect": "base_conn",
-    "DenseConnect": "dense_conn",
-    "EigenPoolConnect": "eigenpool_conn",
-    "KronConnect": "kron_conn",
-}
-_FUNCTIONS = {"sparse_connect": "base_conn"}
+if TYPE_CHECKING:
+    from tgp.connect.base_conn import Connect, SparseConnect, sparse_connect
+    from tgp.connect.dense_conn import DenseConnect
+    from tgp.connect.eigenpool_conn import EigenPoolConnect
+    from tgp.connect.kron_conn import KronConnect
 
-connect_classes = list(_CLASSES)
-connect_functions = list(_FUNCTIONS)
+connect_classes: list[str] = ["Connect", "SparseConnect", "DenseConnect", "EigenPoolConnect", "KronConnect"]
+"""Names of the classes of this package."""
 
-__all__ = [*lazy_package(__name__, {**_CLASSES, **_FUNCTIONS}), "connect_classes", "connect_functions"]
+connect_functions: list[str] = ["sparse_connect"]
+"""Names of the functions of this package."""
+
+__all__ = [
+    "Connect",
+    "SparseConnect",
+    "DenseConnect",
+    "EigenPoolConnect",
+    "KronConnect",
+    "sparse_connect",
+    "connect_classes",
+    "connect_functions",
+]
+
+lazy_package(__name__)

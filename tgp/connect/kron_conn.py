@@ -11,8 +11,8 @@ import torch
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
-from tgp.coarsen.kron import check_threshold, reduce_simple, simple_graph
 from tgp.connect.base_conn import Connect
+from tgp.engine.kron import check_threshold, reduce_simple, simple_graph
 from tgp.errors import InputError
 from tgp.ragged import BlockCSR
 from tgp.select.base_select import SelectOutput

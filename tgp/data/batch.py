@@ -10,12 +10,12 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 from torch_geometric.data.data import BaseData
 
-from tgp.data.build import clone_with
+from tgp.data.attributes import Attributes, LevelArrays, graph_ids, level_attributes, table_attributes
 from tgp.data.collate import LevelCountError, collate, separate
-from tgp.data.levels import Attributes, LevelArrays, graph_ids, level_attributes, table_attributes
+from tgp.data.fast_data import clone_with
 from tgp.ragged import GraphTable
 from tgp.ragged.block import PtrArray
-from tgp.store.plan import BatchArrays
+from tgp.store.read.batch_plan import BatchArrays
 
 __all__ = ["LevelCountError", "PooledBatch"]
 
@@ -81,7 +81,7 @@ class PooledBatch(Batch):
 
     @classmethod
     def from_gathered(cls, arrays: BatchArrays, methods: Sequence[str] | None = None) -> PooledBatch:
-        """As :meth:`from_arrays`, from the finished arrays of a :class:`~tgp.store.plan.BatchPlan`."""
+        """As :meth:`from_arrays`, from the finished arrays of a :class:`~tgp.store.read.batch_plan.BatchPlan`."""
         batches = [torch.from_numpy(batch) for batch in arrays.batches]
         table = GraphTable(arrays.node_ptr, arrays.fields)
         attributes = table_attributes(table, batches[0], shifted=True)

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch_geometric.data import Data, InMemoryDataset
 from torch_geometric.data.data import BaseData
 
-from tgp.data.build import make_data, paused_gc
+from tgp.data.fast_data import make_data, paused_gc
 from tgp.errors import DatasetError, InputError
 from tgp.ragged import BlockCSR, Field, GraphTable
 from tgp.ragged.block import PtrArray

@@ -12,17 +12,17 @@ import numpy.typing as npt
 from torch import Tensor
 from torch_geometric.data import Data, Dataset
 
+from tgp.data.attributes import table_attributes
 from tgp.data.batch import PooledBatch
 from tgp.data.convert import table_to_data
-from tgp.data.hierarchy import GraphHierarchy
-from tgp.data.levels import table_attributes
+from tgp.data.graph_hierarchy import GraphHierarchy
 from tgp.data.split import levels_to_data
 from tgp.errors import DatasetError, InputError, UnknownNameError
 from tgp.ragged import GraphTable
-from tgp.store.files import StoreFiles
-from tgp.store.plan import BatchPlan
-from tgp.store.reader import StoreReader
-from tgp.store.remote import open_files
+from tgp.store.io.files import StoreFiles
+from tgp.store.io.remote import open_files
+from tgp.store.read.batch_plan import BatchPlan
+from tgp.store.read.reader import StoreReader
 
 __all__ = ["PooledDataset"]
 
@@ -38,7 +38,7 @@ class PooledDataset(Dataset):
     dataset can be pickled, forked and spawned.
 
     Args:
-        store: directory of the store, a URL that fsspec reads (see :class:`~tgp.store.remote.RemoteFiles` for its
+        store: directory of the store, a URL that fsspec reads (see :class:`~tgp.store.io.remote.RemoteFiles` for its
             cache), or an open :class:`~tgp.store.StoreReader`.
         hierarchy: name of the hierarchy; may be left out if the store has one.
         levels: which of its levels to read, as positions in the schedule; all if ``None``.

@@ -15,9 +15,9 @@ from tgp.data.batch import PooledBatch
 from tgp.data.dataset import PooledDataset
 from tgp.data.pack import Packed
 from tgp.data.sampler import PoolBatchSampler, size_table
-from tgp.data.slots import InSlot, Slots, forget
+from tgp.data.shared_buffers import InSlot, SharedBuffers, forget
 from tgp.errors import InputError
-from tgp.store.plan import load_kernels
+from tgp.store.read.batch_plan import load_kernels
 
 __all__ = ["PoolCollater", "PoolDataLoader"]
 
@@ -62,7 +62,7 @@ class _WorkerCollater:
         self.collater = collater
         self.owner = owner
         self.limit = slots
-        self._slots: Slots | None = None
+        self._slots: SharedBuffers | None = None
 
     def __call__(self, batch: Any) -> Any:
         joined = self.collater(batch)
@@ -70,7 +70,7 @@ class _WorkerCollater:
         if worker is None:
             return joined
         if self._slots is None:
-            self._slots = Slots(self.owner, worker.id, self.limit)
+            self._slots = SharedBuffers(self.owner, worker.id, self.limit)
         return self._slots.pack(joined)
 
 

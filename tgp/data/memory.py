@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.ragged import Field, GraphTable
-from tgp.store.gather import LevelArrays, Pick
-from tgp.store.index import Selection, locate
-from tgp.store.plan import BatchPlan, Layout, UnitArrays
-from tgp.store.reader import StoreReader
+from tgp.store.read.batch_plan import BatchPlan, Layout, UnitArrays
+from tgp.store.read.gather import LevelArrays, RowGather
+from tgp.store.read.index import Selection, locate
+from tgp.store.read.reader import StoreReader
 
 __all__ = ["MemoryReader"]
 
@@ -126,14 +126,14 @@ class MemoryReader:
     def gather_graphs(self, ids: npt.ArrayLike, fields: Collection[str] | None = None) -> GraphTable:
         """Input graphs in the order of ``ids``, with all or some of the fields held."""
         selection = locate(self._bounds, ids)
-        nodes = Pick(selection, [self.table.node_ptr])
+        nodes = RowGather(selection, [self.table.node_ptr])
         picks = {id(self.table.node_ptr): nodes}
         taken = {}
         for name in self.table.fields if fields is None else fields:
             field = self.table.fields[name]
             pick = picks.get(id(field.ptr))
             if pick is None:
-                pick = picks[id(field.ptr)] = Pick(selection, [field.ptr])
+                pick = picks[id(field.ptr)] = RowGather(selection, [field.ptr])
             values = pick.own([field.values], field.values.dtype, field.axis)
             taken[name] = Field(name, values, pick.ptr, field.axis, field.form, field.shifted)
         return GraphTable(nodes.ptr, taken)
@@ -141,20 +141,20 @@ class MemoryReader:
     def gather_levels(self, ids: npt.ArrayLike, hierarchy: str, levels: Sequence[int]) -> list[LevelArrays]:
         """Levels of some graphs in the order of ``ids``."""
         selection = locate(self._bounds, ids)
-        picks: dict[int, Pick] = {}
+        picks: dict[int, RowGather] = {}
         return [self._take(self._levels[number], selection, picks) for number in levels]
 
-    def _take(self, level: LevelArrays, selection: Selection, picks: dict[int, Pick]) -> LevelArrays:
-        def pick(ptr: Array) -> Pick:
+    def _take(self, level: LevelArrays, selection: Selection, picks: dict[int, RowGather]) -> LevelArrays:
+        def pick(ptr: Array) -> RowGather:
             found = picks.get(id(ptr))
             if found is None:
-                found = picks[id(ptr)] = Pick(selection, [ptr])
+                found = picks[id(ptr)] = RowGather(selection, [ptr])
             return found
 
-        def plain(values: Array | None, rows: Pick) -> Array | None:
+        def plain(values: Array | None, rows: RowGather) -> Array | None:
             return None if values is None else rows.own([values], values.dtype)
 
-        def ids(values: Array | None, rows: Pick, target: Pick) -> Array | None:
+        def ids(values: Array | None, rows: RowGather, target: RowGather) -> Array | None:
             if values is None:
                 return None
             local = rows.take([values], values.dtype, axis=-1)

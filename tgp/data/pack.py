@@ -15,7 +15,7 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 from torch_geometric.data.data import BaseData
 
-from tgp.data.build import clone_with
+from tgp.data.fast_data import clone_with
 from tgp.select.base_select import SelectOutput
 
 __all__ = ["Packed", "Packer", "pack"]

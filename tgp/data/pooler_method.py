@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tgp.coarsen.protocol import Draw, LevelMethod
+from tgp.engine.protocol import LevelMethod, RandomKey
 from tgp.errors import GraphError, ParameterError, TgpError
 from tgp.poolers import pooler_map
 from tgp.ragged import Assignment, BlockCSR
@@ -116,11 +116,13 @@ class _Runner:
     alias: str
     cls: type
 
-    def assign(self, block: BlockCSR, params: Any, draw: Draw) -> Assignment:
+    def assign(self, block: BlockCSR, params: Any, draw: RandomKey) -> Assignment:
         """Return the assignment of one level."""
         return self.assign_levels(block, params, draw, 1)[0]
 
-    def assign_levels(self, block: BlockCSR, params: Any, draw: Draw, num_levels: int) -> list[Assignment]:
+    def assign_levels(
+        self, block: BlockCSR, params: Any, draw: RandomKey, num_levels: int
+    ) -> list[Assignment]:
         """Return the assignments of several levels.
 
         Every graph is run alone, with a new pooler and the same state of the random generators: its levels cannot
@@ -136,7 +138,7 @@ class _Runner:
         return [self._join(*level) for level in levels]
 
     def _run(
-        self, block: BlockCSR, graph: int, params: Any, draw: Draw, num_levels: int
+        self, block: BlockCSR, graph: int, params: Any, draw: RandomKey, num_levels: int
     ) -> list[tuple[Assignment, BlockCSR]]:
         first, last = int(block.node_ptr[graph]), int(block.node_ptr[graph + 1])
         if first == last:  # most poolers cannot run on nothing

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 from torch.utils.data import Sampler
 
-from tgp.data.batching import START, BatchStream, Budget, Cursor
+from tgp.data.batch_stream import START, BatchStream, Budget, Cursor
 from tgp.data.permutation import KeyedPermutation
 from tgp.errors import InputError
 
@@ -69,7 +69,7 @@ class PoolBatchSampler(Sampler[list[int]]):
         max_nodes, max_edges: budget of a batch, over the levels ``sizes`` were taken from.
         sizes: nodes and edges per graph, see :func:`size_table`; needed for budgets and buckets.
         bucket_size: graphs per bucket of similar size, ``None`` for no buckets.
-        oversize: ``"alone"`` or ``"error"``, see :class:`~tgp.data.batching.Budget`.
+        oversize: ``"alone"`` or ``"error"``, see :class:`~tgp.data.batch_stream.Budget`.
         rank, world_size: this process and the number of processes that share the epoch.
         generator: source of seeds when ``seed`` is ``None``.
     """

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from tgp.data.build import make_data, paused_gc
-from tgp.data.levels import REPRESENTATIVE, LevelArrays, as_tensor, select_output
+from tgp.data.attributes import REPRESENTATIVE, LevelArrays, as_tensor, select_output
+from tgp.data.fast_data import make_data, paused_gc
 from tgp.select.base_select import SelectOutput
 
 __all__ = ["levels_to_data"]

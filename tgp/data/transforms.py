@@ -15,14 +15,14 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 from torch_geometric.transforms import BaseTransform
 
-from tgp.coarsen.methods import METHODS
-from tgp.coarsen.run import coarsen
-from tgp.coarsen.schedule import LevelSpec, Schedule
-from tgp.data.build import paused_gc
+from tgp.data.attributes import LevelView, hierarchy_levels
 from tgp.data.convert import graphs_to_table, table_to_block
-from tgp.data.levels import LevelView, hierarchy_levels
+from tgp.data.fast_data import paused_gc
 from tgp.data.pooler_method import seeded
 from tgp.data.split import levels_to_data
+from tgp.engine.coarsening import coarsen
+from tgp.engine.methods import METHODS
+from tgp.engine.schedule import LevelSpec, Schedule
 from tgp.errors import InputError
 from tgp.poolers import get_pooler, pooler_map
 from tgp.poolers.nopool import NoPool

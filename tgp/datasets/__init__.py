@@ -1,22 +1,42 @@
-"""Where graphs come from: known collections, local files, seeded synthetic sets. Names load on first access."""
+"""Dataset classes of graph-pooling benchmarks.
+
+Names are imported on first access.
+"""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tgp._lazy import lazy_package
 
-_CLASSES = {
-    "CSBMDataset": "csbm",
-    "EXPWL1Dataset": "expwl1",
-    "GraphClassificationBench": "graph_classification_bench",
-    "GsetDataset": "gset",
-    "MultipartiteGraphDataset": "multipartite_graph",
-    "PyGSPDataset": "pygsp",
-}
-dataset_classes: list[str] = [*_CLASSES]
-"""Names of the dataset classes."""
+if TYPE_CHECKING:
+    from tgp.datasets.csbm import CSBMDataset
+    from tgp.datasets.expwl1 import EXPWL1Dataset
+    from tgp.datasets.graph_classification_bench import GraphClassificationBench
+    from tgp.datasets.gset import GsetDataset
+    from tgp.datasets.multipartite_graph import MultipartiteGraphDataset
+    from tgp.datasets.pygsp import PyGSPDataset
+    from tgp.sources.source import load_graphs
 
-# Opening by name joins names, files and PyG graphs, which is the pipeline's work; users look for it here.
+dataset_classes: list[str] = [
+    "CSBMDataset",
+    "EXPWL1Dataset",
+    "GraphClassificationBench",
+    "GsetDataset",
+    "MultipartiteGraphDataset",
+    "PyGSPDataset",
+]
+"""Names of the classes of this package."""
+
 __all__ = [
-    *lazy_package(__name__, {**_CLASSES, "load_graphs": "tgp.pipeline.source:load_graphs"}),
+    "CSBMDataset",
+    "EXPWL1Dataset",
+    "GraphClassificationBench",
+    "GsetDataset",
+    "MultipartiteGraphDataset",
+    "PyGSPDataset",
+    "load_graphs",
     "dataset_classes",
 ]
+
+lazy_package(__name__)

@@ -1,7 +1,7 @@
 """Rows of many mapped arrays into one buffer: what a batch is made of.
 
 The sources are addresses, not arrays: a store has one map per shard, and a batch touches all of them. The tables of
-addresses are filled by ``tgp.store.plan`` from arrays that it keeps alive and whose lengths it has checked. Offsets are
+addresses are filled by ``tgp.store.read.batch_plan`` from arrays that it keeps alive and whose lengths it has checked. Offsets are
 read once and held against the number of rows, so that a file changed under a running reader is an error, not a wild read.
 """
 

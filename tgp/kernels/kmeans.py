@@ -28,7 +28,7 @@ def _distance(points, i, center, c, dims):
 
 @njit(cache=True, nogil=True)
 def _seed_centers(points, lo, n, dims, k, tol, seed, level, restart, center, label, nearest):
-    """Draw ``k`` points, each with probability proportional to its squared distance from those before."""
+    """RandomKey ``k`` points, each with probability proportional to its squared distance from those before."""
     pick = min(np.int64(hash_uniform(seed, level, restart, 0) * n), n - 1)
     for c in range(k):
         if c > 0:

@@ -65,7 +65,7 @@ def _longer(array, need):
 
 
 @njit(cache=True, nogil=True)
-def _roomy(cols, vals, need):
+def _grow_buffers(cols, vals, need):
     """The two arrays, longer if they have no room for ``need`` entries."""
     if need <= cols.shape[0]:
         return cols, vals
@@ -145,7 +145,7 @@ def _join(q, inv, start, length, room, cols, vals, used, mark, slot):
             length[v] = _merge_row(cols, vals, start[v], length[v], mark, slot)
         if length[v] + hi - lo > room[v]:
             room[v] = 2 * (length[v] + hi - lo)
-            cols, vals = _roomy(cols, vals, used + room[v])
+            cols, vals = _grow_buffers(cols, vals, used + room[v])
             for k in range(length[v]):
                 cols[used + k] = cols[start[v] + k]
                 vals[used + k] = vals[start[v] + k]
@@ -244,7 +244,7 @@ def _eliminate(indptr, indices, weight, lo, mark, budget, cells):
             break
         mark[q] = _GONE
         inv = _inverse(vals, start[q], start[q] + length[q])
-        f_cols, f_vals = _roomy(f_cols, f_vals, size + length[q])
+        f_cols, f_vals = _grow_buffers(f_cols, f_vals, size + length[q])
         for e in range(start[q], start[q] + length[q]):
             if mark[cols[e]] == _KEPT:
                 f_cols[size] = cols[e]
@@ -272,7 +272,7 @@ def _append(ptr, cols, vals, rows, more_ptr, more_cols, more_vals, shift):
     size = ptr[rows]
     if rows + count + 1 > ptr.shape[0]:
         ptr = _longer(ptr, rows + count + 1)
-    cols, vals = _roomy(cols, vals, size + more_cols.shape[0])
+    cols, vals = _grow_buffers(cols, vals, size + more_cols.shape[0])
     for r in range(count):
         ptr[rows + 1 + r] = size + more_ptr[r + 1]
     for e in range(more_cols.shape[0]):

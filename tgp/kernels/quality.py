@@ -73,14 +73,14 @@ def graph_shape(indptr, indices, weight, weighted, node_ptr):
                     amount += weight[at]
         same &= below == above
         if not same:
-            joined, lonely = _loose(indptr, indices, parent, first, last, joined)
+            joined, lonely = count_isolated_nodes(indptr, indices, parent, first, last, joined)
         components[g], isolated[g], symmetric[g] = last - first - joined, lonely, same
         total[g] = amount if weighted else indptr[last] - indptr[first]
     return components, isolated, symmetric, total
 
 
 @njit(cache=True, nogil=True)
-def _loose(indptr, indices, parent, first, last, joined):
+def count_isolated_nodes(indptr, indices, parent, first, last, joined):
     """Join over all edges of a graph that is not symmetric; count nodes without an edge to or from another node."""
     linked = np.zeros(last - first, np.bool_)
     for row in range(first, last):

@@ -1,5 +1,21 @@
-"""Message passing layers that belong to poolers. Names resolve on first access."""
+"""Message-passing layers.
+
+Names are imported on first access.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from tgp._lazy import lazy_package
 
-__all__ = lazy_package(__name__, {"GTVConv": "gtvconv", "PANConv": "panconv"})
+if TYPE_CHECKING:
+    from tgp.mp.gtvconv import GTVConv
+    from tgp.mp.panconv import PANConv
+
+__all__ = [
+    "GTVConv",
+    "PANConv",
+]
+
+lazy_package(__name__)

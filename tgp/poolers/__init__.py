@@ -136,7 +136,7 @@ def method_entry(alias: str) -> Entry | None:
 
 def _is_own_method(alias: str) -> bool:
     """Return True if ``alias`` is a level method of tgp or of the running program."""
-    from tgp.coarsen.methods import METHODS
+    from tgp.engine.methods import METHODS
 
     method = METHODS.entries.get(alias)
     return method is not None and method.package is None
@@ -165,7 +165,7 @@ def _class_builder(alias: str) -> Builder:
 
 def _method_builder(alias: str) -> Builder:
     """For a level method that has no class of its own."""
-    from tgp.coarsen.methods import METHODS
+    from tgp.engine.methods import METHODS
 
     if alias not in METHODS:
         raise UnknownNameError("pooler", alias, _all_aliases())
@@ -203,13 +203,13 @@ def _takes_batched(alias: str) -> bool:
 
 
 def _all_aliases() -> list[str]:
-    from tgp.coarsen.methods import METHODS
+    from tgp.engine.methods import METHODS
 
     return sorted({*pooler_map, *METHODS})
 
 
 def _method_parameters(alias: str) -> list[str]:
-    from tgp.coarsen.methods import METHODS
+    from tgp.engine.methods import METHODS
 
     return [f.name for f in dataclasses.fields(METHODS[alias].params)]
 
@@ -223,7 +223,7 @@ def _every_parameter(revision: int) -> frozenset[str] | None:
     Args:
         revision: Number of changes of the table; names the cached result.
     """
-    from tgp.coarsen.methods import METHODS
+    from tgp.engine.methods import METHODS
     from tgp.utils.signature import foo_signature
 
     try:
@@ -254,10 +254,6 @@ def _check_required(alias: str, cls: type, kwargs: dict[str, Any]) -> None:
         ) from None
 
 
-__all__ = [
-    *lazy_package(__name__, {entry.attribute: entry.target for entry in POOLERS}),
-    "get_pooler",
-    "pooler_classes",
-    "pooler_map",
-    "register_pooler",
-]
+__all__ = [*pooler_classes, "get_pooler", "pooler_classes", "pooler_map", "register_pooler"]
+
+lazy_package(__name__, {entry.attribute: entry.target for entry in POOLERS})

@@ -20,7 +20,7 @@ from tgp.src.scored import ScoredPooling, build_gnn
 from tgp.utils.ops.adjacency import add_remaining_self_loops, weighted_degree
 from tgp.utils.ops.connectivity import Container, connectivity_to_edge_index
 from tgp.utils.ops.products import EdgeMatrix, max_over_edges
-from tgp.utils.signature import accepted, pass_on
+from tgp.utils.signature import accepted, base_kwargs
 from tgp.utils.typing import ConnectionType, LiftType, ReduceType, SinvType
 from tgp.utils.user_code import has_user_code
 
@@ -75,7 +75,7 @@ class ASAPooling(ScoredPooling):
             raise ParameterError(
                 "remove_self_loops and add_self_loops cannot be both True", field="add_self_loops"
             )
-        super().__init__(**{**pass_on(ScoredPooling, locals()), "in_channels": None})
+        super().__init__(**{**base_kwargs(ScoredPooling, locals()), "in_channels": None})
         self.in_channels, self.ratio, self.GNN = in_channels, ratio, GNN
         self.dropout, self.negative_slope, self.add_self_loops = dropout, negative_slope, add_self_loops
         self.soft_connect = soft_connect

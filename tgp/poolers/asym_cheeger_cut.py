@@ -12,7 +12,7 @@ from tgp.src.mlp import MLPPooling
 from tgp.utils.layout import DenseView, LayoutView
 from tgp.utils.losses.balance import asym_norm
 from tgp.utils.losses.cut import total_variation
-from tgp.utils.signature import pass_on
+from tgp.utils.signature import base_kwargs
 from tgp.utils.typing import LiftType, SinvType
 
 __all__ = ["AsymCheegerCutPooling"]
@@ -62,7 +62,7 @@ class AsymCheegerCutPooling(MLPPooling):
         sparse_output: bool = False,
         cache_preprocessing: bool = False,
     ) -> None:
-        super().__init__(**pass_on(MLPPooling, locals()))
+        super().__init__(**base_kwargs(MLPPooling, locals()))
         self.totvar_coeff = totvar_coeff
         self.balance_coeff = balance_coeff
 

@@ -26,7 +26,7 @@ from tgp.utils.losses.reconstruct import (
 from tgp.utils.ops.connectivity import connectivity_to_edge_index
 from tgp.utils.ops.products import EdgeMatrix
 from tgp.utils.ops.sampling import batched_negative_edge_sampling, negative_edge_sampling
-from tgp.utils.signature import pass_on
+from tgp.utils.signature import base_kwargs
 from tgp.utils.typing import LiftType, SinvType
 
 __all__ = ["BNPool"]
@@ -93,7 +93,7 @@ class BNPool(MLPPooling):
         for name, value in {"alpha_DP": alpha_DP, "K_var": K_var, "eta": eta, "max_k": k}.items():
             if value <= 0:
                 raise ParameterError(f"{name} must be positive, got {value}", field=name)
-        super().__init__(**pass_on(MLPPooling, locals()))
+        super().__init__(**base_kwargs(MLPPooling, locals()))
         self.alpha_DP, self.eta, self.train_K, self.num_neg_samples = alpha_DP, eta, train_K, num_neg_samples
         self.K_init_val, self.K_var_val, self.K_mu_val = K_init, K_var, K_mu
         sign = 2 * torch.eye(k) - 1

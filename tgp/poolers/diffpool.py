@@ -11,7 +11,7 @@ from tgp.src.dense import LossTerm
 from tgp.src.mlp import MLPPooling
 from tgp.utils.layout import DenseView
 from tgp.utils.losses.reconstruct import link_prediction, row_entropy
-from tgp.utils.signature import pass_on
+from tgp.utils.signature import base_kwargs
 from tgp.utils.typing import LiftType, SinvType
 
 __all__ = ["DiffPool"]
@@ -60,7 +60,7 @@ class DiffPool(MLPPooling):
         sparse_output: bool = False,
         cache_preprocessing: bool = False,
     ) -> None:
-        super().__init__(**pass_on(MLPPooling, locals()))
+        super().__init__(**base_kwargs(MLPPooling, locals()))
         self.link_loss_coeff = link_loss_coeff
         self.ent_loss_coeff = ent_loss_coeff
         self.normalize_loss = normalize_loss

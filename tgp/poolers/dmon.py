@@ -8,7 +8,7 @@ from tgp.src.dense import LossTerm
 from tgp.src.mlp import MLPPooling
 from tgp.utils.losses.balance import cluster_balance, orthogonality
 from tgp.utils.losses.modularity import modularity
-from tgp.utils.signature import pass_on
+from tgp.utils.signature import base_kwargs
 from tgp.utils.typing import LiftType, SinvType
 
 __all__ = ["DMoNPooling"]
@@ -54,7 +54,7 @@ class DMoNPooling(MLPPooling):
         sparse_output: bool = False,
         cache_preprocessing: bool = False,
     ) -> None:
-        super().__init__(**pass_on(MLPPooling, locals()))
+        super().__init__(**base_kwargs(MLPPooling, locals()))
         self.spectral_loss_coeff = spectral_loss_coeff
         self.cluster_loss_coeff = cluster_loss_coeff
         self.ortho_loss_coeff = ortho_loss_coeff

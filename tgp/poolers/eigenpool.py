@@ -7,8 +7,8 @@ from typing import Any
 
 from torch import Tensor
 
-from tgp.coarsen.schedule import LevelSpec
 from tgp.connect.eigenpool_conn import EigenPoolConnect
+from tgp.engine.schedule import LevelSpec
 from tgp.lift.eigenpool_lift import EigenPoolLift
 from tgp.reduce.eigenpool_reduce import EigenPoolReduce
 from tgp.select.base_select import SelectOutput

@@ -12,7 +12,7 @@ from tgp.src.mlp import MLPPooling
 from tgp.utils.layout import DenseView, LayoutView
 from tgp.utils.losses.balance import hosc_orthogonality, orthogonality
 from tgp.utils.losses.cut import mincut, motif_mincut
-from tgp.utils.signature import pass_on
+from tgp.utils.signature import base_kwargs
 from tgp.utils.typing import LiftType, SinvType
 
 __all__ = ["HOSCPooling"]
@@ -77,7 +77,7 @@ class HOSCPooling(MLPPooling):
         sparse_output: bool = False,
         cache_preprocessing: bool = False,
     ) -> None:
-        super().__init__(**pass_on(MLPPooling, locals()))
+        super().__init__(**base_kwargs(MLPPooling, locals()))
         self.mu = mu
         self.alpha = alpha
         self.hosc_ortho = hosc_ortho

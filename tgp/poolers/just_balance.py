@@ -13,7 +13,7 @@ from tgp.src.mlp import MLPPooling
 from tgp.utils.host import on_host
 from tgp.utils.layout import DenseView, LayoutView, SegmentView
 from tgp.utils.losses.balance import just_balance
-from tgp.utils.signature import pass_on
+from tgp.utils.signature import base_kwargs
 from tgp.utils.transforms import NormalizeAdj
 from tgp.utils.typing import LiftType, SinvType
 
@@ -59,7 +59,7 @@ class JustBalancePooling(MLPPooling):
         sparse_output: bool = False,
         cache_preprocessing: bool = False,
     ) -> None:
-        super().__init__(**pass_on(MLPPooling, locals()))
+        super().__init__(**base_kwargs(MLPPooling, locals()))
         self.normalize_loss = normalize_loss
         self.loss_coeff = loss_coeff
 

@@ -8,7 +8,7 @@ from tgp.src.dense import LossTerm
 from tgp.src.mlp import MLPPooling
 from tgp.utils.losses.balance import orthogonality
 from tgp.utils.losses.cut import mincut
-from tgp.utils.signature import pass_on
+from tgp.utils.signature import base_kwargs
 from tgp.utils.typing import LiftType, SinvType
 
 __all__ = ["MinCutPooling"]
@@ -54,6 +54,6 @@ class MinCutPooling(MLPPooling):
         sparse_output: bool = False,
         cache_preprocessing: bool = False,
     ) -> None:
-        super().__init__(**pass_on(MLPPooling, locals()))
+        super().__init__(**base_kwargs(MLPPooling, locals()))
         self.cut_loss_coeff = cut_loss_coeff
         self.ortho_loss_coeff = ortho_loss_coeff

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import warnings
 
-from tgp.coarsen.schedule import LevelSpec
 from tgp.connect.dense_conn import DenseConnect
+from tgp.engine.schedule import LevelSpec
 from tgp.lift.base_lift import BaseLift
 from tgp.reduce.base_reduce import BaseReduce
 from tgp.select.nmf_select import NMFSelect

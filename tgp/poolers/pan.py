@@ -13,7 +13,7 @@ from tgp.src.inputs import PoolInputs
 from tgp.src.output import PoolingOutput
 from tgp.src.scored import ScoredPooling
 from tgp.utils.ops.connectivity import connectivity_to_edge_index
-from tgp.utils.signature import pass_on
+from tgp.utils.signature import base_kwargs
 from tgp.utils.typing import ConnectionType, LiftType, ReduceType, SinvType
 
 __all__ = ["PANPooling"]
@@ -51,7 +51,7 @@ class PANPooling(ScoredPooling):
         degree_norm: bool = False,
         edge_weight_norm: bool = False,
     ) -> None:
-        super().__init__(**{**pass_on(ScoredPooling, locals()), "in_channels": None})
+        super().__init__(**{**base_kwargs(ScoredPooling, locals()), "in_channels": None})
         self.in_channels = in_channels
         self.p = torch.nn.Parameter(torch.ones(in_channels))
         self.beta = torch.nn.Parameter(torch.full((2,), 0.5))

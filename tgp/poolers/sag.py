@@ -16,7 +16,7 @@ from tgp.src.output import PoolingOutput
 from tgp.src.scored import ScoredPooling, build_gnn
 from tgp.utils.ops.connectivity import connectivity_to_edge_index
 from tgp.utils.ops.products import EdgeMatrix
-from tgp.utils.signature import pass_on
+from tgp.utils.signature import base_kwargs
 from tgp.utils.typing import ConnectionType, LiftType, ReduceType, SinvType
 from tgp.utils.user_code import has_user_code
 
@@ -57,7 +57,7 @@ class SAGPooling(ScoredPooling):
         edge_weight_norm: bool = False,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**{**pass_on(ScoredPooling, locals()), "in_channels": None})
+        super().__init__(**{**base_kwargs(ScoredPooling, locals()), "in_channels": None})
         self.in_channels = in_channels
         self.gnn = build_gnn(GNN or GraphConv, in_channels, 1, kwargs)
         self._weighted = "edge_weight" in inspect.signature(self.gnn.forward).parameters

@@ -11,7 +11,7 @@ from tgp.select.base_select import SelectOutput
 from tgp.src.inputs import PoolInputs
 from tgp.src.output import PoolingOutput
 from tgp.src.scored import ScoredPooling
-from tgp.utils.signature import pass_on
+from tgp.utils.signature import base_kwargs
 from tgp.utils.typing import ConnectionType, LiftType, ReduceType, SinvType
 
 __all__ = ["TopkPooling"]
@@ -58,7 +58,7 @@ class TopkPooling(ScoredPooling):
         degree_norm: bool = False,
         edge_weight_norm: bool = False,
     ) -> None:
-        super().__init__(**pass_on(ScoredPooling, locals()))
+        super().__init__(**base_kwargs(ScoredPooling, locals()))
 
     def forward(
         self,

@@ -119,7 +119,7 @@ class BlockCSR:
             weight: ``[E]`` or ``[E, 1]`` finite numbers, or ``None``.
             node_ptr: ``[B + 1]`` offsets of the graphs.
         """
-        from tgp.kernels import local
+        from tgp.kernels import local_ids as local
 
         edges = _edge_list(edge_index)
         ptr = _graph_offsets(node_ptr, None, edges)

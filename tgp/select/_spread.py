@@ -9,7 +9,7 @@ from torch import Tensor
 
 from tgp.errors import InputError
 from tgp.imports import is_sparsetensor
-from tgp.select._entries import AssignmentError
+from tgp.select._sparse_entries import AssignmentError
 from tgp.utils.opaque import opaque
 from tgp.utils.ops.assign import get_assignments
 from tgp.utils.ops.connectivity import connectivity_to_edge_index

@@ -10,10 +10,10 @@ from torch import Tensor
 
 from tgp.errors import InputError
 from tgp.imports import is_sparsetensor as is_sparsetensor
-from tgp.select import _entries, _spread, collate
-from tgp.select._entries import cluster_to_s
-from tgp.select._moves import TensorHolder
+from tgp.select import _sparse_entries, _spread, collate
 from tgp.select._release import dataclass_fields
+from tgp.select._sparse_entries import cluster_to_s
+from tgp.select._tensor_container import TensorHolder
 from tgp.utils.operator import Operator
 from tgp.utils.ops.assign import get_assignments as get_assignments
 from tgp.utils.ops.assign import pseudo_inverse
@@ -73,22 +73,22 @@ class SelectOutput(TensorHolder):
         given = {"cluster_index": cluster_index, "node_index": node_index}
         if s is None:
             if cluster_index is None:
-                raise _entries.AssignmentError(_entries.NO_CLUSTERS, field="cluster_index")
-            parts = _entries.checked(cluster_index, node_index, weight, num_nodes, num_supernodes)
+                raise _sparse_entries.AssignmentError(_sparse_entries.NO_CLUSTERS, field="cluster_index")
+            parts = _sparse_entries.checked(cluster_index, node_index, weight, num_nodes, num_supernodes)
             self._set_parts(*parts)
         elif not isinstance(s, Tensor):
-            raise InputError(f"{_entries.NO_MATRIX}, got {type(s).__name__}", field="s")
+            raise InputError(f"{_sparse_entries.NO_MATRIX}, got {type(s).__name__}", field="s")
         elif s.layout is torch.strided:
             more = {"num_nodes": num_nodes, "num_supernodes": num_supernodes, "weight": weight}
-            _entries.refuse({**given, **more}, "a dense Tensor")
+            _sparse_entries.refuse({**given, **more}, "a dense Tensor")
             self._set_parts(None, None, None, s.size(-2) if s.dim() > 1 else s.numel(), s.size(-1), s=s)
         else:
-            _entries.refuse(given, "not None")
-            self._set_parts(*_entries.from_matrix(s, weight, num_nodes, num_supernodes))
-        _entries.check_inverse_op(s_inv_op)
+            _sparse_entries.refuse(given, "not None")
+            self._set_parts(*_sparse_entries.from_matrix(s, weight, num_nodes, num_supernodes))
+        _sparse_entries.check_inverse_op(s_inv_op)
         self._finish(s_inv, s_inv_op, batch, batch_size, extra_args)
         if in_mask is not None:
-            self.in_mask = _entries.checked_mask(in_mask, self)
+            self.in_mask = _sparse_entries.checked_mask(in_mask, self)
             self._extra_args.add("in_mask")
 
     def _set_parts(
@@ -193,18 +193,20 @@ class SelectOutput(TensorHolder):
     def s(self) -> Tensor:
         """Assignment matrix: COO ``[N, K]``, or dense ``[N, K]`` / ``[B, N, K]``."""
         if self._s is None:
-            if self._dense:
-                self._s = _entries.onehot_matrix(self._cluster_index, self._num_supernodes, self._dtype)
-            else:
-                self._s = _entries.matrix(*self._entries(), dtype=self._dtype)
+            self._s = (
+                self._onehot() if self._dense else _sparse_entries.matrix(*self._entries(), dtype=self._dtype)
+            )
         return self._s
+
+    def _onehot(self) -> Tensor:
+        return _sparse_entries.onehot_matrix(self._cluster_index, self._num_supernodes, self._dtype)
 
     @s.setter
     def s(self, value: Tensor) -> None:
         if value.layout is torch.strided:
             self._set_parts(None, None, None, value.size(-2), value.size(-1), s=value)
         else:
-            self._set_parts(*_entries.from_matrix(value, None, None, None))
+            self._set_parts(*_sparse_entries.from_matrix(value, None, None, None))
         self._memo = None
         if not self._given_s_inv:
             self._s_inv = None
@@ -226,7 +228,7 @@ class SelectOutput(TensorHolder):
 
     def set_s_inv(self, method: SinvType) -> None:
         """Rebuild ``s_inv`` by ``transpose`` or ``inverse``."""
-        _entries.check_inverse_op(method)
+        _sparse_entries.check_inverse_op(method)
         self.s_inv_op = method
         self._s_inv = None
         self._given_s_inv = False
@@ -319,7 +321,7 @@ class SelectOutput(TensorHolder):
         if not self._dense or (self._s is not None and self._s.dim() not in (2, 3)):
             return None
         if self._cluster_index is not None:
-            return _entries.onehot_mask(
+            return _sparse_entries.onehot_mask(
                 self._cluster_index, self._num_supernodes, self.batch, self.batch_size
             )
         return get_mask_from_dense_s(self.s, self.batch, self.batch_size)
@@ -327,7 +329,7 @@ class SelectOutput(TensorHolder):
     @property
     def is_expressive(self) -> bool:
         """All row sums equal one non-zero constant, so pooling keeps the expressive power of the GNN."""
-        return _entries.is_expressive(self)
+        return _sparse_entries.is_expressive(self)
 
     @staticmethod
     def cat(items: Sequence[SelectOutput]) -> SelectOutput:
@@ -355,7 +357,7 @@ class SelectOutput(TensorHolder):
         Raises:
             InputError: if the shape of ``x`` does not belong to this assignment.
         """
-        return _entries.to_nodes(self, x)
+        return _sparse_entries.to_nodes(self, x)
 
     def assign_all_nodes(
         self,

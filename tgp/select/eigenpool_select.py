@@ -9,8 +9,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from tgp.coarsen.lowmodes import Rows
-from tgp.coarsen.methods.eigen import modes_of
+from tgp.engine.laplacian_eigs import Rows
+from tgp.engine.methods.eigen import modes_of
 from tgp.errors import InputError
 from tgp.select._fixed_k import FixedKSelect
 from tgp.select.base_select import Select as Select
@@ -115,7 +115,7 @@ def eigenvectors(L: Matrix) -> tuple[npt.NDArray[Any], Matrix]:
         ``[N]`` ascending eigenvalues as an array, and ``[N, N]`` with the eigenvectors as columns, of the kind of
         ``L``.
     """
-    from tgp.coarsen.lowmodes import dense_eigenvectors
+    from tgp.engine.laplacian_eigs import dense_eigenvectors
 
     lower = np.tril(_square(L, "L"))
     vectors = _like(dense_eigenvectors(lower + np.tril(lower, -1).T).T, L)

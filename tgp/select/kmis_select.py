@@ -11,8 +11,8 @@ from torch import Tensor
 from torch_geometric.nn.dense.linear import Linear
 from torch_geometric.utils import to_undirected
 
-from tgp.coarsen.methods.kmis import assign_by_order, assign_by_score, both_ways
-from tgp.coarsen.schedule import LevelSpec
+from tgp.engine.methods.kmis import assign_by_order, assign_by_score, both_ways
+from tgp.engine.schedule import LevelSpec
 from tgp.errors import InputError, ParameterError
 from tgp.imports import HAS_TORCH_SCATTER as HAS_TORCH_SCATTER
 from tgp.select.base_select import Select as Select

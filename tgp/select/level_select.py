@@ -11,12 +11,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from tgp.coarsen.protocol import Draw
-from tgp.coarsen.run import assign_level
-from tgp.coarsen.schedule import LevelSpec
+from tgp.engine.coarsening import assign_level
+from tgp.engine.protocol import RandomKey
+from tgp.engine.schedule import LevelSpec
 from tgp.errors import InputError
 from tgp.ragged import Assignment
-from tgp.select._entries import check_inverse_op
+from tgp.select._sparse_entries import check_inverse_op
 from tgp.select.base_select import Select, SelectOutput
 from tgp.utils.blocks import TorchBlock, to_block
 from tgp.utils.opaque import opaque
@@ -125,7 +125,7 @@ class LevelSelect(Select):
             num_nodes = x.size(0)
         dtype = None if x is None else x.dtype
         source = to_block(edge_index, edge_weight, batch, num_nodes, batch_size, dtype=dtype)
-        assignment = assign_level(source.block, self.spec, Draw(self.seed, level))
+        assignment = assign_level(source.block, self.spec, RandomKey(self.seed, level))
         so = to_select_output(assignment, source, self.s_inv_op, batch, batch_size, self.representative)
         if keep_link:
             so._link = (source, assignment)

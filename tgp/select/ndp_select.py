@@ -97,6 +97,6 @@ class NDPSelect(LevelSelect):
             raise InputError(
                 f"a number of nodes must not be negative, got {vec_or_size}", field="vec_or_size"
             )
-        from tgp.coarsen.methods.ndp import random_cut
+        from tgp.engine.methods.ndp import random_cut
 
         return random_cut(int(vec_or_size), seed)

@@ -6,8 +6,8 @@ from typing import Any
 
 from torch import Tensor
 
-from tgp.coarsen.methods.sep import assign_levels
-from tgp.coarsen.protocol import Draw
+from tgp.engine.methods.sep import assign_levels
+from tgp.engine.protocol import RandomKey
 from tgp.errors import InputError
 from tgp.select.base_select import Select as Select
 from tgp.select.base_select import SelectOutput
@@ -64,7 +64,7 @@ class SEPSelect(LevelSelect):
             raise InputError(f"'levels' must be >= 1, got {levels}", field="levels")
         source = to_block(edge_index, edge_weight, batch, num_nodes, batch_size)
         outputs = []
-        for assignment in assign_levels(source.block, self.spec.params, Draw(self.seed), levels):
+        for assignment in assign_levels(source.block, self.spec.params, RandomKey(self.seed), levels):
             outputs.append(to_select_output(assignment, source, self.s_inv_op, batch, batch_size))
             batch = None if batch is None else pooled_batch(assignment, source)
             # From here on nodes are supernodes, numbered graph by graph.

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch_geometric.nn.resolver import activation_resolver
 
 from tgp.errors import InputError
-from tgp.select._entries import AssignmentError, check_inverse_op
+from tgp.select._sparse_entries import AssignmentError, check_inverse_op
 from tgp.select.base_select import Select, SelectOutput
 from tgp.utils.host import on_host
 from tgp.utils.ops.batching import GraphLayout

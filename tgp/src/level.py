@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tgp.coarsen.run import coarsen
-from tgp.coarsen.schedule import LevelSpec, Schedule
 from tgp.connect.base_conn import Connect, SparseConnect
+from tgp.engine.coarsening import coarsen
+from tgp.engine.schedule import LevelSpec, Schedule
 from tgp.lift.base_lift import BaseLift, Lift
 from tgp.reduce.base_reduce import BaseReduce, Reduce
 from tgp.select.base_select import SelectOutput

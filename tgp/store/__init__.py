@@ -1,23 +1,29 @@
-"""The HDF5 store: shards, manifest, reader, writer. Torch-free; the only user of h5py.
+"""Read, write and verify HDF5 stores. Does not import torch; no other package imports h5py.
 
-Names are imported on first access, so that asking for one does not pay for all.
+Names are imported on first access.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from tgp.registry import load
+from tgp._lazy import lazy_package
 
 if TYPE_CHECKING:
-    from tgp.store.files import LocalFiles, StoreFiles
-    from tgp.store.fingerprint import DataDigest, HierarchySpec, StoreSpec, data_digest, spec_differences
-    from tgp.store.gather import LevelArrays
-    from tgp.store.manifest import Manifest, PartRecord, read_manifest
-    from tgp.store.reader import StoreReader
-    from tgp.store.schema import FailureRecord, FieldInfo, HierarchyInfo, LevelInfo, ShardRecord
+    from tgp.store.format.fingerprint import (
+        DataDigest,
+        HierarchySpec,
+        StoreSpec,
+        data_digest,
+        spec_differences,
+    )
+    from tgp.store.format.manifest import Manifest, PartRecord, read_manifest
+    from tgp.store.format.schema import FailureRecord, FieldInfo, HierarchyInfo, LevelInfo, ShardRecord
+    from tgp.store.io.files import LocalFiles, StoreFiles
+    from tgp.store.read.gather import LevelArrays
+    from tgp.store.read.reader import StoreReader
     from tgp.store.verify import Finding, verify_store
-    from tgp.store.writer import StoreWriter, Task, read_spec
+    from tgp.store.write.writer import StoreWriter, Task, read_spec
 
 __all__ = [
     "LocalFiles",
@@ -44,37 +50,4 @@ __all__ = [
     "read_spec",
 ]
 
-_WHERE = {
-    "LocalFiles": "files",
-    "StoreFiles": "files",
-    "DataDigest": "fingerprint",
-    "HierarchySpec": "fingerprint",
-    "StoreSpec": "fingerprint",
-    "data_digest": "fingerprint",
-    "spec_differences": "fingerprint",
-    "LevelArrays": "gather",
-    "Manifest": "manifest",
-    "PartRecord": "manifest",
-    "read_manifest": "manifest",
-    "StoreReader": "reader",
-    "FailureRecord": "schema",
-    "FieldInfo": "schema",
-    "HierarchyInfo": "schema",
-    "LevelInfo": "schema",
-    "ShardRecord": "schema",
-    "Finding": "verify",
-    "verify_store": "verify",
-    "StoreWriter": "writer",
-    "Task": "writer",
-    "read_spec": "writer",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _WHERE:
-        raise AttributeError(f"module 'tgp.store' has no attribute {name!r}")
-    return load(f"tgp.store.{_WHERE[name]}:{name}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+lazy_package(__name__)

@@ -18,12 +18,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.errors import StoreDamagedError, StoreError, StoreMissingError
-from tgp.store import format as fmt
-from tgp.store.files import LocalFiles, StoreFiles, file_digest
-from tgp.store.gather import first_outside
-from tgp.store.manifest import Manifest, PartRecord, sealed_again, unseal
-from tgp.store.parts import DecodedCache, GraphsPart, HierarchyPart, check_size
-from tgp.store.schema import ShardRecord
+from tgp.store.format import constants as fmt
+from tgp.store.format.manifest import Manifest, PartRecord, canonical_bytes, unseal
+from tgp.store.format.schema import ShardRecord
+from tgp.store.io.files import LocalFiles, StoreFiles, file_digest
+from tgp.store.read.gather import first_outside
+from tgp.store.read.parts import DecodedCache, GraphsPart, HierarchyPart, check_size
 
 __all__ = ["Finding", "verify_store"]
 
@@ -110,7 +110,7 @@ def _check_records(files: StoreFiles, manifest: Manifest) -> Iterator[Finding]:
         except StoreError as error:
             yield Finding(name, None, None, str(error))
             continue
-        if sealed_again(document) != data:
+        if canonical_bytes(document) != data:
             yield Finding(name, None, None, f"{name} is not written as the format says")
 
 

@@ -6,16 +6,22 @@ access: ``tgp.testing.graphs`` needs no torch, and only ``tgp.testing.strategies
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tgp._lazy import lazy_package
 
-__all__ = lazy_package(
-    __name__,
-    {
-        "Skip": "cases",
-        "check_method": "conformance",
-        "check_pooler": "conformance",
-        "count_host_syncs": "syncs",
-        "method_checks": "conformance",
-        "pooler_checks": "conformance",
-    },
-)
+if TYPE_CHECKING:
+    from tgp.testing.cases import Skip
+    from tgp.testing.conformance import check_method, check_pooler, method_checks, pooler_checks
+    from tgp.testing.syncs import count_host_syncs
+
+__all__ = [
+    "Skip",
+    "check_method",
+    "check_pooler",
+    "count_host_syncs",
+    "method_checks",
+    "pooler_checks",
+]
+
+lazy_package(__name__)

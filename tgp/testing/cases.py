@@ -172,7 +172,7 @@ def _constructor(alias: str, cls: type | None) -> tuple[Callable[..., Any], froz
     if cls is None and alias not in pooler_map:
         import dataclasses
 
-        from tgp.coarsen.methods import METHODS
+        from tgp.engine.methods import METHODS
 
         names = [f.name for f in dataclasses.fields(METHODS[alias].params)]
         return lambda **given: get_pooler(alias, **given), frozenset([*names, "cached", "seed"]), frozenset()

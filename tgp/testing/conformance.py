@@ -113,7 +113,7 @@ def method_checks(
         exceptions: Name of a check -> reason why it does not hold for this method.
         **params: Parameters of the method.
     """
-    from tgp.coarsen.methods import METHODS
+    from tgp.engine.methods import METHODS
     from tgp.testing.methods import METHOD_CHECKS, MethodCase
 
     return [

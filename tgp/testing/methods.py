@@ -16,9 +16,9 @@ from unittest import mock
 
 import numpy as np
 
-from tgp.coarsen import METHODS, coarsen, parse_schedule
-from tgp.coarsen.protocol import LevelMethod
-from tgp.coarsen.schedule import LevelSpec, Schedule
+from tgp.engine import METHODS, coarsen, parse_schedule
+from tgp.engine.protocol import LevelMethod
+from tgp.engine.schedule import LevelSpec, Schedule
 from tgp.ragged import Assignment, BlockCSR, Hierarchy
 from tgp.testing import graphs
 
@@ -148,8 +148,8 @@ def check_threads(case: MethodCase) -> None:
     block = BlockCSR.concat([sample_block()] * 3)
     expected = _bytes(case.coarsen(block))
     with (
-        mock.patch("tgp.coarsen.threads._WORTH_IT", 1),
-        mock.patch("tgp.coarsen.threads.num_threads", lambda: 3),
+        mock.patch("tgp.engine.threads._WORTH_IT", 1),
+        mock.patch("tgp.engine.threads.num_threads", lambda: 3),
     ):
         _assert_same(_bytes(case.coarsen(block)), expected, "three threads and one")
     with ThreadPoolExecutor(3) as pool:

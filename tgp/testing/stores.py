@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from tgp.ragged import Assignment, BlockCSR, Field, GraphTable, Hierarchy, Level
 from tgp.store import HierarchySpec, StoreSpec, StoreWriter, data_digest
-from tgp.store.manifest import seal
+from tgp.store.format.manifest import seal
 
 __all__ = [
     "block_of",

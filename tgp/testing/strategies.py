@@ -15,8 +15,8 @@ from typing import Any, Literal
 import numpy as np
 from hypothesis import strategies as st
 
-from tgp.coarsen import METHODS
-from tgp.coarsen.schedule import LevelSpec, Schedule
+from tgp.engine import METHODS
+from tgp.engine.schedule import LevelSpec, Schedule
 from tgp.ragged import BlockCSR
 
 __all__ = ["NUMBERS", "blocks", "graphs", "levels", "schedules"]

@@ -1,8 +1,40 @@
-"""Helpers of the model half. Names resolve on first access."""
+"""Helper functions of the model half.
+
+Names are imported on first access.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from tgp._lazy import lazy_package
 
-_OPS = (
+if TYPE_CHECKING:
+    from tgp.utils.ops import (
+        add_remaining_self_loops,
+        apply_dense_node_mask,
+        batched_negative_edge_sampling,
+        build_pooled_batch,
+        check_and_filter_edge_weights,
+        connectivity_to_edge_index,
+        connectivity_to_sparsetensor,
+        connectivity_to_torch_coo,
+        dense_to_block_diag,
+        expand_compacted_rows,
+        get_mask_from_dense_s,
+        is_dense_adj,
+        is_multi_graph_batch,
+        negative_edge_sampling,
+        postprocess_adj_pool_dense,
+        postprocess_adj_pool_sparse,
+        pseudo_inverse,
+        rank3_diag,
+        rank3_trace,
+        weighted_degree,
+    )
+    from tgp.utils.signature import Signature, foo_signature
+
+__all__ = [
     "add_remaining_self_loops",
     "apply_dense_node_mask",
     "batched_negative_edge_sampling",
@@ -23,9 +55,8 @@ _OPS = (
     "rank3_diag",
     "rank3_trace",
     "weighted_degree",
-)
+    "Signature",
+    "foo_signature",
+]
 
-__all__ = lazy_package(
-    __name__,
-    {**dict.fromkeys(_OPS, "ops"), "Signature": "signature", "foo_signature": "signature"},
-)
+lazy_package(__name__)

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from tgp.coarsen.run import connect_level
-from tgp.coarsen.schedule import LevelSpec
+from tgp.engine.coarsening import connect_level
+from tgp.engine.schedule import LevelSpec
 from tgp.ragged import Assignment, BlockCSR
 from tgp.utils.blocks import TorchBlock, to_adjacency
 from tgp.utils.opaque import opaque

@@ -10,7 +10,7 @@ from torch import nn
 
 from tgp.utils.user_code import is_library_code
 
-__all__ = ["Signature", "accepted", "foo_signature", "pass_on"]
+__all__ = ["Signature", "accepted", "foo_signature", "base_kwargs"]
 
 
 class Signature(NamedTuple):
@@ -40,7 +40,7 @@ def foo_signature(foo: Callable[..., Any] | type) -> Signature:
     )
 
 
-def pass_on(base: type, arguments: dict[str, Any]) -> dict[str, Any]:
+def base_kwargs(base: type, arguments: dict[str, Any]) -> dict[str, Any]:
     """Return those of ``arguments`` (a constructor's ``locals()``) that the constructor of ``base`` takes.
 
     Poolers keep their full signatures for their users and hand the arguments of the base class to it.

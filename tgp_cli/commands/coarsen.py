@@ -83,14 +83,14 @@ def command(
 
     Running the same command again is safe: a complete store is left alone, an interrupted one is continued.
     """
+    from tgp.build.config import from_options, load_config
     from tgp.errors import InputError
-    from tgp.pipeline.config import from_options, load_config
 
     for word in context.args:
         raise InputError(f"unexpected argument {word!r}", hint=f"a dataset is named by --dataset {word}")
     settings = load_config(config, from_options(context.params))
     output = Output(json=json, quiet=quiet)
-    from tgp.pipeline.run import coarsen_dataset, plan_run
+    from tgp.build.run import coarsen_dataset, plan_run
     from tgp_cli._render import show_plan, show_summary
 
     if dry_run:

@@ -29,7 +29,7 @@ def command(
     debug: DebugOpt = False,
 ) -> None:
     """List known datasets."""
-    from tgp.pipeline.catalog import list_datasets
+    from tgp.inspect.catalog import list_datasets
 
     out = Output(json=json)
     rows = list_datasets(search=search, local_only=local, root=root)

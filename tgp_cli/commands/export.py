@@ -29,8 +29,8 @@ def command(
     debug: DebugOpt = False,
 ) -> None:
     """Convert a store for other tools."""
-    from tgp.pipeline.export import export_store
-    from tgp.pipeline.places import beside, parse_place
+    from tgp.inspect.export import export_store
+    from tgp.store.locations import beside, parse_place
 
     output = Output(json=json, quiet=quiet)
     place = parse_place(store)

@@ -63,9 +63,9 @@ def command(
         _reject("--graph", **table_only)
         return _graph(output, store, graph, hierarchy, level, modes if spectral else None)
 
-    from tgp.pipeline.inspection import SpectralOptions, inspect_store
-    from tgp.pipeline.places import parse_place
-    from tgp.pipeline.thresholds import check_thresholds
+    from tgp.inspect.overview import SpectralOptions, inspect_store
+    from tgp.inspect.thresholds import check_thresholds
+    from tgp.store.locations import parse_place
     from tgp_cli import _render_store as _render
 
     options = SpectralOptions(sample, modes, seed) if spectral else None
@@ -88,7 +88,7 @@ def _reject(what: str, **given: Any) -> None:
 
 
 def _list(output: Output) -> ExitStatus:
-    from tgp.pipeline.inspection import find_stores
+    from tgp.inspect.overview import find_stores
     from tgp_cli import _render_store as _render
 
     stores = find_stores(Path("pooled"))
@@ -99,8 +99,8 @@ def _list(output: Output) -> ExitStatus:
 def _graph(
     output: Output, store: str, graph: int, hierarchy: str | None, level: int | None, modes: int | None
 ) -> ExitStatus:
-    from tgp.pipeline.inspection import inspect_graph
-    from tgp.pipeline.places import parse_place
+    from tgp.inspect.overview import inspect_graph
+    from tgp.store.locations import parse_place
     from tgp_cli import _render_store as _render
 
     card = inspect_graph(parse_place(store), graph, hierarchy=hierarchy, level=level, modes=modes)
@@ -109,8 +109,8 @@ def _graph(
 
 
 def _diff(output: Output, store: str | None, diff: tuple[str, str]) -> ExitStatus:
-    from tgp.pipeline.compare import compare_hierarchies, compare_stores
-    from tgp.pipeline.places import parse_place
+    from tgp.inspect.compare import compare_hierarchies, compare_stores
+    from tgp.store.locations import parse_place
     from tgp_cli import _render_store as _render
 
     places = map(parse_place, diff)

@@ -16,7 +16,7 @@ def command(
 
     Exits with 3 if units are missing.
     """
-    from tgp.pipeline.merge import merge_store, store_status
+    from tgp.build.merge import merge_store, store_status
 
     output = Output(json=json, quiet=quiet)
     status = store_status(store)

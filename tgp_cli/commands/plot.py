@@ -27,8 +27,8 @@ def command(
     debug: DebugOpt = False,
 ) -> None:
     """Draw one graph through its levels."""
-    from tgp import plot
-    from tgp.pipeline.places import beside, parse_place
+    from tgp.inspect import plot
+    from tgp.store.locations import beside, parse_place
 
     output = Output(json=json, quiet=quiet)
     place = parse_place(store)

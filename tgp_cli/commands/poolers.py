@@ -23,7 +23,7 @@ def command(
     debug: DebugOpt = False,
 ) -> None:
     """List poolers and their parameters."""
-    from tgp.pipeline.catalog import describe_pooler, hidden_offers, list_poolers
+    from tgp.inspect.catalog import describe_pooler, hidden_offers, list_poolers
 
     out = Output(json=json)
     if name is None:

@@ -31,8 +31,8 @@ def command(
 
     One HTML file with figures, charts and drawings that opens in any browser, offline.
     """
-    from tgp.pipeline.places import parse_place
-    from tgp.report import render_report, write_report
+    from tgp.inspect.report import render_report, write_report
+    from tgp.store.locations import parse_place
 
     output = Output(json=json, quiet=quiet)
     if str(out) == "-":

@@ -11,7 +11,7 @@ from tgp_cli._output import Output, counted
 from tgp_cli._status import ExitStatus
 
 if TYPE_CHECKING:
-    from tgp.pipeline.merge import StoreStatus
+    from tgp.build.merge import StoreStatus
 
 EPILOG = (
     "Examples: tgp status pooled/MUTAG | sbatch --array=$(tgp status pooled/big --missing --jobs 100) job.sh"
@@ -34,7 +34,7 @@ def command(
 
     Exits with 3 if something is missing, with 0 if the store is complete.
     """
-    from tgp.pipeline.merge import store_status
+    from tgp.build.merge import store_status
 
     output = Output(json=json, quiet=quiet)
     status = store_status(store, jobs)
@@ -49,7 +49,7 @@ def _show(out: Output, status: StoreStatus) -> None:
     done = "complete" if status.complete else "unfinished"
     graphs, units = counted(status.num_graphs, "graph"), counted(status.num_units, "unit")
     out.line(f"{status.path}: {done}, {graphs} in {units}")
-    from tgp.pipeline.merge import array_expression
+    from tgp.build.merge import array_expression
 
     rows = []
     for part, units in status.parts.items():

@@ -31,7 +31,7 @@ def command(
 
     Compares the digest of every file, the structure of every array and the meaning of its numbers.
     """
-    from tgp.pipeline.places import parse_place, verify_place
+    from tgp.store.locations import parse_place, verify_place
 
     place = parse_place(store)
     output = Output(json=json, quiet=quiet)
@@ -39,10 +39,10 @@ def command(
         progress("checking files", 0, 0)
         findings = verify_place(place)
         if (deep or sample or every) and not _unreadable(findings):
-            from tgp.pipeline.recheck import DEFAULT_SAMPLE, recheck
+            from tgp.inspect.recompute import DEFAULT_SAMPLE, verify_by_recompute
 
             count = None if every else sample or DEFAULT_SAMPLE
-            findings += recheck(place, sample=count, progress=progress)
+            findings += verify_by_recompute(place, sample=count, progress=progress)
     report = {"path": store, "sound": not findings, "findings": [asdict(f) for f in findings]}
     output.result(report, lambda: _show(output, store, findings))
     return ExitStatus.FINDINGS if findings else ExitStatus.OK

@@ -92,7 +92,7 @@ def negative_edge_sampling(
     *,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """Draw ``[2, M]`` pairs that are not edges. Fewer than asked for is possible, more is not.
+    """RandomKey ``[2, M]`` pairs that are not edges. Fewer than asked for is possible, more is not.
 
     Args:
         edge_index: ``[2, E]``.

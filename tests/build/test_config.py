@@ -1,0 +1,126 @@
+"""Configurations from arguments and files."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tgp.engine import parse_schedule
+from tgp.errors import InputError, ParameterError, UnknownNameError
+from tgp.build.config import (
+    CoarsenConfig,
+    hierarchy_name,
+    load_config,
+    parse_shard,
+    size_in_bytes,
+    store_name,
+)
+from tgp.store.format.constants import check_hierarchy_name
+
+
+@pytest.mark.parametrize(
+    ("dataset", "path"),
+    [
+        ("molecules", "pooled/molecules"),
+        ("mutag", "pooled/MUTAG"),
+        ("CitationFull/cora", "pooled/CitationFull-Cora"),
+        ("planetoid/cora", "pooled/Cora"),
+        ("road/NY.gr.xz", "pooled/NY"),
+        ("ENZYMES:use_node_attr=true", "pooled/ENZYMES-use_node_attr=true"),
+        ("some/where/graphs.npz", "pooled/graphs"),
+        ("my.module:make", "pooled/my.module-make"),
+        ("molecules:num_graphs=10:seed=3", "pooled/molecules-num_graphs=10-seed=3"),
+    ],
+)
+def test_default_directory(dataset, path):
+    assert CoarsenConfig(dataset).path == Path(path)
+    assert CoarsenConfig(dataset, out=Path("x")).path == Path("x")
+
+
+def test_store_name_is_never_empty():
+    assert store_name("/") == "dataset"
+
+
+@pytest.mark.parametrize("text", ["graclus*2", "graclus:order=degree,nopool", "random:ratio=0.25*3,graclus"])
+def test_names_of_schedules_are_legal_and_tell_them_apart(text):
+    name = hierarchy_name(parse_schedule(text))
+    assert check_hierarchy_name(name) == name
+    assert name != hierarchy_name(parse_schedule("nopool"))
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("64MB", 64_000_000),
+        ("64MiB", 64 << 20),
+        ("1.5k", 1500),
+        ("10", 10),
+        ("2 GB", 2 * 10**9),
+        ("1gib", 1 << 30),
+    ],
+)
+def test_sizes(text, size):
+    assert size_in_bytes(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "MB", "-1MB", "1XB", "0", "10i"])
+def test_bad_sizes(text):
+    with pytest.raises(InputError):
+        size_in_bytes(text)
+
+
+def test_shards():
+    assert parse_shard("3/10") == (3, 10)
+    for text in ("10/10", "3", "a/b", "-1/3", "1/0"):
+        with pytest.raises(InputError, match="i/N"):
+            parse_shard(text)
+
+
+@pytest.mark.parametrize(
+    ("values", "error"),
+    [
+        ({"poolers": ()}, InputError),
+        ({"names": ("a", "b")}, InputError),
+        ({"profile": "tiny"}, UnknownNameError),
+        ({"workers": 0}, ParameterError),
+        ({"seed": -1}, ParameterError),
+        ({"limit": 0}, ParameterError),
+        ({"scheduler": "tcp://x", "workers": 2}, InputError),
+        ({"force": True, "shard": (0, 2)}, InputError),
+    ],
+)
+def test_bad_values_are_refused(values, error):
+    with pytest.raises(error):
+        CoarsenConfig(**values)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="needs tomllib")
+def test_arguments_win_over_the_file_and_the_file_over_defaults(tmp_path):
+    file = tmp_path / "c.toml"
+    file.write_text(
+        'pooler = ["graclus*3", "nopool"]\ndataset = "er"\nseed = 5\nshard-size = "1MB"\nundirected = true\nout = "o"\nshard = "1/4"\n'
+    )
+    config = load_config(file, {"seed": 9, "dataset": None})
+    assert config.poolers == ("graclus*3", "nopool")
+    assert (config.dataset, config.seed, config.shard_size, config.out) == ("er", 9, 10**6, Path("o"))
+    assert config.undirected and config.shard == (1, 4) and config.workers is None
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="needs tomllib")
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("sead = 1", "'seed'"),
+        ("seed = 'x'", "'seed' must be int"),
+        ("force = 1", "bool"),
+        ("= 3", "not TOML"),
+        ("pooler = [1]", "poolers"),
+    ],
+)
+def test_bad_files_are_refused(tmp_path, text, message):
+    file = tmp_path / "c.toml"
+    file.write_text(text)
+    with pytest.raises((InputError, UnknownNameError), match=message):
+        load_config(file, {})
+    with pytest.raises(InputError, match="no configuration file"):
+        load_config(tmp_path / "none.toml", {})

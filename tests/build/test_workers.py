@@ -1,0 +1,188 @@
+"""How many workers a run gets, and what they need to know."""
+
+import os
+import subprocess
+import sys
+import textwrap
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tgp.engine.methods import METHODS
+from tgp.build import CoarsenConfig, coarsen_dataset, cores, executors, plan_run
+from tgp.build import run as run_module
+from tgp.build.cores import choose_workers, usable_cores
+from tgp.registry import Entry
+
+
+def test_affinity_counts(monkeypatch):
+    monkeypatch.setattr(cores, "_quota", lambda: float("inf"))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 3, 5}, raising=False)
+    assert usable_cores() == 3
+    monkeypatch.delattr(os, "sched_getaffinity")
+    monkeypatch.setattr(os, "cpu_count", lambda: 7)
+    assert usable_cores() == 7
+    monkeypatch.setattr(os, "cpu_count", lambda: None)
+    assert usable_cores() == 1
+
+
+@pytest.mark.parametrize(
+    ("membership", "files", "allowed"),
+    [
+        ("0::/\n", {"cpu.max": "150000 100000"}, 2),
+        ("0::/\n", {"cpu.max": "max 100000"}, 64),
+        ("0::/jobs/7\n", {"jobs/cpu.max": "300000 100000", "jobs/7/cpu.max": "max 100000"}, 3),
+        ("0::/gone\n", {"cpu.max": "50000 100000"}, 1),
+        ("3:cpu,cpuacct:/x\n", {"cpu/x/cpu.cfs_quota_us": "400000", "cpu/x/cpu.cfs_period_us": "100000"}, 4),
+        ("3:cpu:/\n", {"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, 64),
+        ("4:memory:/\n", {"cpu.max": "100000 100000"}, 64),
+        ("", {}, 64),
+    ],
+)
+def test_quotas_count(tmp_path, monkeypatch, membership, files, allowed):
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    (tmp_path / "self").write_text(membership)
+    monkeypatch.setattr(cores, "_CGROUPS", tmp_path)
+    monkeypatch.setattr(cores, "_MEMBERSHIP", tmp_path / "self")
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(64)), raising=False)
+    assert usable_cores() == allowed
+
+
+def test_a_worker_per_core_unit_and_second(monkeypatch):
+    monkeypatch.setattr(cores, "usable_cores", lambda: 8)
+    assert choose_workers(units=100, seconds=1000) == 8
+    assert choose_workers(units=3, seconds=1000) == 3
+    assert choose_workers(units=100, seconds=2.9) == 2
+    assert choose_workers(units=100, seconds=0.1) == 1
+    assert choose_workers(units=0, seconds=0) == 1
+
+
+def chosen(monkeypatch, tmp_path, **values):
+    """The number of workers of a run, without the run."""
+
+    class Stop(Exception):
+        pass
+
+    def note(scheduler, workers):
+        raise Stop(workers)
+
+    monkeypatch.setattr(run_module, "open_executor", note)
+    out = tmp_path / f"s{len(list(tmp_path.iterdir()))}"
+    with pytest.raises(Stop) as caught:
+        coarsen_dataset(CoarsenConfig(out=out, **values))
+    return caught.value.args[0]
+
+
+def test_small_runs_stay_in_this_process(monkeypatch, tmp_path):
+    monkeypatch.setattr(cores, "usable_cores", lambda: 4)
+    small = {"dataset": "molecules:num_graphs=300"}
+    large = {"dataset": "molecules:num_graphs=3000", "poolers": ("nmf:k=8,nmf:k=4",)}
+    assert chosen(monkeypatch, tmp_path, **small) == 1
+    assert chosen(monkeypatch, tmp_path, **large) > 1
+    assert plan_run(CoarsenConfig(out=tmp_path / "p", **large)).workers > 1
+    assert chosen(monkeypatch, tmp_path, **large, workers=1) == 1
+    assert chosen(monkeypatch, tmp_path, **small, workers=3) == 3
+
+
+def test_what_is_left_counts_not_what_was(monkeypatch, tmp_path):
+    monkeypatch.setattr(cores, "usable_cores", lambda: 4)
+    values = {"dataset": "molecules:num_graphs=3000", "poolers": ("nmf:k=8,nmf:k=4",)}
+    assert chosen(monkeypatch, tmp_path, **values, shard=(1, 3)) == 1
+
+
+LEAVES = """
+import numpy as np
+from tgp.engine.contraction import ContractOptions, contract
+from tgp.engine.protocol import LevelMethod
+from tgp.ragged import Assignment
+from dataclasses import dataclass
+
+@dataclass(frozen=True)
+class Params:
+    pass
+
+def assign(block, params, draw):
+    return Assignment("hard", block.node_ptr, np.arange(block.num_nodes, dtype=np.int32))
+
+def connect(block, assignment, params):
+    return contract(block, assignment, ContractOptions())
+
+METHOD = LevelMethod("mine", Params, assign, connect)
+"""
+
+
+@pytest.mark.slow
+def test_workers_learn_methods_that_were_added_and_do_not_run_the_script_again(tmp_path):
+    """A script without ``if __name__ == "__main__"`` that adds a method of its own."""
+    (tmp_path / "mine.py").write_text(LEAVES)
+    (tmp_path / "script.py").write_text(
+        textwrap.dedent("""
+        from pathlib import Path
+        print("begin")
+        from tgp.engine.methods import METHODS
+        from tgp.registry import Entry
+        METHODS.entries["mine"] = Entry("mine", "mine:METHOD", "Nothing")
+        from tgp.build import CoarsenConfig, coarsen_dataset
+        config = CoarsenConfig("molecules:num_graphs=20", poolers=("mine,graclus",), out=Path("s"), workers=2)
+        print(coarsen_dataset(config, measure=False).status)
+        """)
+    )
+    found = subprocess.run(
+        [sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300
+    )
+    assert found.stdout.split() == ["begin", "complete"], found.stderr
+
+
+def test_a_method_of_the_script_itself_stays_in_its_process(monkeypatch, tmp_path):
+    entry = Entry("mine", "__main__:METHOD", "Nothing")
+    monkeypatch.setitem(METHODS.entries, "mine", entry)
+    monkeypatch.setitem(METHODS._loaded, "mine", METHODS["nopool"])
+    assert chosen(monkeypatch, tmp_path, poolers=("mine",), workers=4) == 1
+
+
+@pytest.mark.slow
+def test_workers_import_no_torch_and_compute_on_one_thread(tmp_path):
+    """The parent may have loaded anything."""
+    code = (
+        "import torch, os, sys\n"
+        "from tgp.build.executors import open_executor\n"
+        "from tgp.build.jobs import warm_up\n"
+        "from tgp.engine.schedule import parse_schedule\n"
+        "schedules = [parse_schedule('eigen:k=3,ndp,graclus').to_json()]\n"
+        'look = \'(__import__("sys").modules.keys() & {"torch", "torch_geometric", "typer", "rich"}, \'\\\n'
+        '    \'__import__("os").environ["OMP_NUM_THREADS"], __import__("os").environ["NUMBA_NUM_THREADS"])\'\n'
+        "with open_executor(None, 2) as pool:\n"
+        "    pool.executor.submit(warm_up, schedules).result()\n"
+        "    print(pool.executor.submit(eval, look).result())\n"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=300
+    )
+    assert found.stdout.strip() == "(set(), '1', '1')", found.stderr
+
+
+def test_executors_tell_their_size():
+    with ThreadPoolExecutor(3) as pool:
+        assert executors.given_executor(pool).in_flight() == 6
+
+
+def test_a_cluster_is_asked_for_its_size_again_and_again():
+    """Dask workers come and go; this machine's cores say nothing about them."""
+
+    class Client:
+        threads = {"a": 2}
+
+        def nthreads(self):
+            return self.threads
+
+    class ClientExecutor:
+        _client = Client()
+
+    pool = executors.given_executor(ClientExecutor())
+    assert pool.in_flight() == 4
+    Client.threads = {"a": 2, "b": 30}
+    assert pool.in_flight() == 64
+    Client.threads = {}
+    assert pool.in_flight() == 2

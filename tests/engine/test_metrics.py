@@ -1,0 +1,133 @@
+"""Quality figures: the kernel against plain numpy, and by hand."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.reference import quality
+from tgp.engine import coarsen
+from tgp.engine.metrics import hierarchy_metrics, level_metrics
+from tgp.ragged import Assignment, BlockCSR, Level
+from tgp.testing.strategies import blocks
+
+
+def level_of(block, cluster, super_ptr, coarse=None, **values):
+    assignment = Assignment("hard", np.asarray(super_ptr), np.asarray(cluster, np.int32), **values)
+    empty = BlockCSR(
+        np.zeros(super_ptr[-1] + 1, np.int64), np.zeros(0, np.int32), None, np.asarray(super_ptr)
+    )
+    return Level("x", assignment, coarse if coarse is not None else empty)
+
+
+@st.composite
+def levels(draw):
+    """A block, a random partial assignment of it, and some coarse block with those supernodes."""
+    fine = draw(blocks(negative=False))
+    sizes, clusters = [], []
+    for count in np.diff(fine.node_ptr):
+        k = draw(st.integers(1, 4)) if count else 0
+        clusters += [
+            draw(st.integers(-1, k - 1)) + (sum(sizes) if sizes else 0) if k else -1 for _ in range(count)
+        ]
+        sizes.append(k)
+    starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    graph = fine.graph_of_node()
+    cluster = np.array(clusters, np.int32).reshape(-1)
+    cluster = np.where(cluster < starts[graph], -1, cluster) if len(cluster) else cluster
+    edges = [
+        (draw(st.integers(int(a), int(b) - 1)), draw(st.integers(int(a), int(b) - 1)))
+        for a, b in itertools.pairwise(starts)
+        if b > a
+        for _ in range(draw(st.integers(0, 4)))
+    ]
+    index = np.array(edges, np.int64).reshape(-1, 2).T
+    weight = np.arange(1.0, index.shape[1] + 1) if draw(st.booleans()) else None
+    coarse = BlockCSR.from_edge_index(index, weight, node_ptr=starts)
+    return fine, level_of(fine, cluster, starts, coarse)
+
+
+@given(levels())
+def test_equals_the_reference(case):
+    fine, level = case
+    expected = quality.level_metrics(fine, level)
+    expected |= {"components_before": quality.components(fine), "components": quality.components(level.block)}
+    found = level_metrics(fine, level)
+    assert found.keys() == expected.keys()
+    for name, values in expected.items():
+        assert found[name].dtype == values.dtype, name
+        np.testing.assert_allclose(found[name], values, rtol=1e-5, atol=1e-5, err_msg=name)
+
+
+@given(blocks(negative=False))
+def test_a_graph_has_the_same_figures_alone(block):
+    whole = hierarchy_metrics(block, coarsen(block, "graclus*2"))
+    for index in range(block.num_graphs):
+        alone = block.take([index])
+        for name, values in hierarchy_metrics(alone, coarsen(alone, "graclus*2")).items():
+            assert np.array_equal(values[0], whole[name][index], equal_nan=values.dtype.kind == "f"), name
+
+
+def path(n):
+    edges = [(i, i + 1) for i in range(n - 1)]
+    return BlockCSR.from_edge_index(np.array(edges + [e[::-1] for e in edges]).T, node_ptr=[0, n])
+
+
+def test_path_of_four_in_two_pairs():
+    block = path(4)
+    coarse = BlockCSR.from_edge_index([[0, 1], [1, 0]], node_ptr=[0, 2])
+    found = {k: v[0] for k, v in level_metrics(block, level_of(block, [0, 0, 1, 1], [0, 2], coarse)).items()}
+    assert (found["dropped"], found["singletons"], found["empty"], found["largest"]) == (0, 0, 0, 2)
+    assert (found["components_before"], found["components"], found["isolated"]) == (1, 1, 0)
+    assert found["symmetric"] and found["expressive"]
+    assert found["cut"] == pytest.approx(1 / 3)
+    assert found["modularity"] == pytest.approx(2 / 3 - 2 * (3 / 6) ** 2)
+    degrees = np.array([1, 2, 2, 1]) / 6
+    assert found["entropy_flat"] == pytest.approx(-(degrees * np.log2(degrees)).sum())
+    inner = -2 * (1 / 6) * np.log2(3 / 6)
+    leaves = -2 * (1 / 6 * np.log2(1 / 3) + 2 / 6 * np.log2(2 / 3))
+    assert found["entropy"] == pytest.approx(inner + leaves)
+    assert np.isnan(found["weight_kept"])
+
+
+def test_contraction_keeps_all_weight():
+    weighted = BlockCSR(
+        *(getattr(path(6), n) for n in ("indptr", "indices")), np.arange(1.0, 11.0), np.array([0, 6])
+    )
+    hierarchy = coarsen(weighted, "graclus*2")
+    found = hierarchy_metrics(weighted, hierarchy)
+    assert found["0/weight_kept"][0] == pytest.approx(1)
+    assert found["1/weight_kept"][0] == pytest.approx(1)
+
+
+def test_dropped_nodes_are_neither_expressive_nor_inside():
+    found = level_metrics(path(3), level_of(path(3), [0, -1, 1], [0, 2]))
+    assert found["dropped"][0] == 1
+    assert found["cut"][0] == 1
+    assert not found["expressive"][0]
+    assert found["isolated"][0] == found["components"][0] == 2
+
+
+def test_rows_of_different_sums_are_not_expressive():
+    weight = np.array([1, 1, 0.5], np.float32)
+    assert not level_metrics(path(3), level_of(path(3), [0, 0, 0], [0, 1], weight=weight))["expressive"][0]
+    equal = np.full(3, 0.5, np.float32)
+    assert level_metrics(path(3), level_of(path(3), [0, 0, 0], [0, 1], weight=equal))["expressive"][0]
+
+
+def test_soft_assignments_have_no_cluster_figures():
+    coarse = BlockCSR.from_edge_index([[0, 1], [1, 0]], [1.0, 2.0], node_ptr=[0, 2])
+    soft = Assignment("soft", np.array([0, 2]), soft=np.array([[0.5, 0.5], [1, 0], [0, 1]], np.float32))
+    found = level_metrics(path(3), Level("x", soft, coarse))
+    assert "cut" not in found and "dropped" not in found
+    assert found["expressive"][0] and not found["symmetric"][0]
+
+
+def test_graphs_without_edges_or_nodes():
+    block = BlockCSR.from_edge_index(np.zeros((2, 0), int), node_ptr=[0, 0, 2])
+    found = level_metrics(block, level_of(block, [0, 1], [0, 0, 2]))
+    assert found["components"].tolist() == [0, 2]
+    assert np.isnan(found["cut"]).all() and np.isnan(found["entropy"]).all()
+    assert found["largest"].tolist() == [0, 1]

@@ -1,0 +1,248 @@
+"""NDP through the engine: golden values, odd graphs, Kron after other selections, independence of place."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.reference.kron import kron_dense
+from tests.reference.ndp import dense_graph
+from tgp.engine import coarsen
+from tgp.engine.kron import kron
+from tgp.engine.methods.ndp import METHOD, NDPParams, random_cut
+from tgp.engine.protocol import RandomKey
+from tgp.errors import InputError, ParameterError
+from tgp.ragged import Assignment, BlockCSR
+from tgp.testing.graphs import (
+    barabasi_albert,
+    complete,
+    directed,
+    disconnected,
+    empty,
+    erdos_renyi,
+    from_pairs,
+    grid2d,
+    isolated,
+    karate,
+    path,
+    single_node,
+    toy_block,
+)
+from tgp.testing.strategies import blocks
+
+PARAMS = NDPParams()
+
+
+def level(block, params=PARAMS, draw=None):
+    assignment = METHOD.assign(block, params, draw or RandomKey()).validate(block.node_ptr)
+    return assignment, METHOD.connect(block, assignment, params).validate()
+
+
+def same(a, b):
+    return (
+        np.array_equal(a.indptr, b.indptr)
+        and np.array_equal(a.indices, b.indices)
+        and np.array_equal(a.weight, b.weight)
+    )
+
+
+def test_path_of_six():
+    assignment, coarse = level(path(6))
+    assert assignment.representative.tolist() == [1, 3, 5]
+    assert assignment.cluster.tolist() == [-1, 0, -1, 1, -1, 2]
+    assert coarse.edge_index().tolist() == [[0, 1, 1, 2], [1, 0, 2, 1]]
+    assert coarse.weight.tolist() == [0.5] * 4
+
+
+def test_path_of_four_and_an_isolated_node():
+    # Exactly 0.5: an isolated node is kept, so nothing is singular and nothing is damped.
+    assignment, coarse = level(from_pairs(5, [(0, 1), (1, 2), (2, 3)]))
+    assert assignment.representative.tolist() == [1, 3, 4]
+    assert coarse.edge_index().tolist() == [[0, 1], [1, 0]]
+    assert coarse.weight.tolist() == [0.5, 0.5]
+
+
+def test_two_nodes_one_edge():
+    assignment, coarse = level(path(2))
+    assert assignment.representative.tolist() == [0]
+    assert coarse.num_edges == 0 and coarse.weight is not None
+
+
+def test_karate_club():
+    assignment, coarse = level(karate())
+    assert assignment.representative.tolist() == [0, 1, 2, 3, 16, 24, 25, 32, 33]
+    assert coarse.num_edges == 48
+    assert coarse.weight.sum() == pytest.approx(54.42, abs=5e-3)
+
+
+@pytest.mark.parametrize("make", [empty, single_node, isolated])
+def test_nothing_to_cut(make):
+    block = make()
+    assignment, coarse = level(block)
+    assert assignment.num_supernodes == block.num_nodes
+    assert coarse.num_edges == 0
+
+
+def test_directed_edges_count_both_ways():
+    assignment, coarse = level(directed())
+    both = from_pairs(4, [(0, 1), (1, 2), (2, 3), (3, 0)])
+    assert assignment.cluster.tolist() == level(both)[0].cluster.tolist()
+    assert same(coarse, level(both)[1])
+
+
+def test_larger_weight_of_the_two_directions_and_sum_of_parallel_edges():
+    edges = [[0, 1, 1, 1, 2, 0], [1, 0, 2, 2, 1, 0]]
+    block = BlockCSR.from_edge_index(edges, [1.0, 3.0, 2.0, 2.0, 1.0, 9.0], num_nodes=3)
+    simple = from_pairs(3, [(0, 1), (1, 2)], [3.0, 4.0])
+    nodes = np.array([0, 2], dtype=np.int32)
+    assignment = Assignment("hard", np.array([0, 2]), np.array([0, -1, 1], np.int32), representative=nodes)
+    coarse = kron(block, assignment)
+    assert coarse.weight.tolist() == [12 / 7, 12 / 7]
+    assert same(coarse, kron(simple, assignment))
+
+
+def test_kept_nodes_of_complete_graph_with_loops():
+    pairs = [(i, j) for i in range(5) for j in range(i + 1)]
+    assignment, coarse = level(from_pairs(5, pairs))
+    assert 1 <= assignment.num_supernodes < 5
+    assert coarse.num_edges == assignment.num_supernodes * (assignment.num_supernodes - 1)
+    assert np.array_equal(assignment.cluster, level(complete(5))[0].cluster)
+
+
+def test_larger_threshold_never_more_edges():
+    block = erdos_renyi(60, 0.1, seed=2)
+    counts = [level(block, NDPParams(sparse_threshold=t))[1].num_edges for t in (0.0, 1e-2, 0.1, 0.5, 2.0)]
+    assert counts == sorted(counts, reverse=True)
+    assert counts[0] > counts[-1]
+
+
+@pytest.mark.parametrize("value", [-1e-3, float("nan"), float("inf"), "0.1", None, True])
+def test_bad_threshold(value):
+    with pytest.raises(ParameterError, match="sparse_threshold must be a number >= 0"):
+        NDPParams(sparse_threshold=value)
+
+
+def test_levels_chain_until_one_node_is_left():
+    levels = coarsen(karate(), "ndp*6").levels
+    sizes = [step.block.num_nodes for step in levels]
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[0] == 9 and sizes[-1] == 1
+    for step in levels:
+        assert step.block.weight is not None
+        assert np.array_equal(step.block.weight, step.block.weight.astype(np.float32))
+
+
+def test_a_connected_graph_stays_connected_without_threshold():
+    block = barabasi_albert(200, 2, seed=4)
+    _, coarse = level(block, NDPParams(sparse_threshold=0.0))
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import connected_components
+
+    matrix = csr_array((coarse.weight, coarse.indices, coarse.indptr))
+    assert connected_components(matrix)[0] == 1
+
+
+def test_kron_follows_the_numbers_of_a_selection():
+    # Supernode 0 is node 2, 1 is node 3, 2 is node 0; node 1 is dropped.
+    cluster = np.array([2, -1, 0, 1], np.int32)
+    coarse = kron(path(4), Assignment("hard", np.array([0, 3]), cluster))
+    assert coarse.edge_index().tolist() == [[0, 0, 1, 2], [1, 2, 0, 0]]
+    assert coarse.weight.tolist() == [1.0, 0.5, 1.0, 0.5]
+
+
+def test_kron_of_clusters_needs_representatives():
+    cluster = np.array([0, 0, 0, 1], np.int32)
+    with pytest.raises(InputError, match="Inconsistent number of clusters and node indices"):
+        kron(path(4), Assignment("hard", np.array([0, 2]), cluster))
+    clear = Assignment("hard", np.array([0, 2]), cluster, representative=np.array([0, 3], np.int32))
+    assert kron(path(4), clear).weight.tolist() == pytest.approx([1 / 3, 1 / 3])
+
+
+def test_kron_refuses_what_it_cannot_reduce_to():
+    soft = Assignment("soft", np.array([0, 2]), soft=np.ones((4, 2), np.float32))
+    with pytest.raises(InputError, match="hard assignment"):
+        kron(path(4), soft)
+    out = Assignment(
+        "hard", np.array([0, 1]), np.array([0, -1, -1, -1], np.int32), representative=np.array([7], np.int32)
+    )
+    with pytest.raises(InputError, match=r"\[0, 4\)"):
+        kron(path(4), out)
+
+
+def test_seed_and_level_matter_only_where_eigenvectors_leave_a_choice():
+    simple = [
+        METHOD.assign(karate(), PARAMS, RandomKey(s, l)).cluster.tolist() for s in range(3) for l in range(3)
+    ]
+    assert all(c == simple[0] for c in simple)
+    choice = {tuple(METHOD.assign(complete(12), PARAMS, RandomKey(s)).cluster.tolist()) for s in range(8)}
+    assert len(choice) > 1
+
+
+@settings(max_examples=40)
+@given(blocks(min_graphs=1, max_graphs=4, max_nodes=9, negative=False), st.data())
+def test_place_in_the_block_does_not_matter(block, data):
+    order = data.draw(st.permutations(range(block.num_graphs)))
+    shuffled = block.take(order)
+    whole, coarse = level(block)
+    moved, moved_coarse = level(shuffled)
+    for new, old in enumerate(order):
+        a = whole.cluster[block.node_ptr[old] : block.node_ptr[old + 1]] >= 0
+        b = moved.cluster[shuffled.node_ptr[new] : shuffled.node_ptr[new + 1]] >= 0
+        assert np.array_equal(a, b)
+        alone = level(block.take([old]))[1]
+        assert same(coarse.take([old]), alone)
+        assert same(moved_coarse.take([new]), alone)
+
+
+@settings(max_examples=40)
+@given(blocks(min_graphs=1, max_graphs=3, max_nodes=9, negative=False))
+def test_coarse_graph_equals_the_schur_complement(block):
+    assignment, coarse = level(block, NDPParams(sparse_threshold=0.0))
+    for g in range(block.num_graphs):
+        mine = assignment.representative[assignment.super_ptr[g] : assignment.super_ptr[g + 1]]
+        expected = kron_dense(dense_graph(block, g), mine - block.node_ptr[g])
+        part = coarse.take([g])
+        found = np.zeros_like(expected)
+        found[part.rows(), part.indices] = part.weight
+        np.testing.assert_allclose(found, expected, atol=1e-9)
+
+
+def test_threads_do_not_matter():
+    """Kernels release the GIL: the same blocks at once from several threads."""
+    parts = [toy_block(weighted=True), disconnected(), barabasi_albert(300, 4, seed=0), grid2d(30, 30)]
+    alone = [coarsen(b, "ndp*2", seed=3) for b in parts]
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(lambda b: coarsen(b, "ndp*2", seed=3), parts * 3))
+    for i, hierarchy in enumerate(together):
+        for a, b in zip(hierarchy.levels, alone[i % len(parts)].levels, strict=True):
+            assert np.array_equal(a.assignment.cluster, b.assignment.cluster)
+            assert same(a.block, b.block)
+
+
+def test_random_cut_has_two_sides():
+    assert random_cut(0).tolist() == []
+    assert random_cut(1).tolist() == [1.0]
+    assert random_cut(2).tolist() == [1.0, -1.0]
+    sides = random_cut(1000, seed=1)
+    assert set(sides.tolist()) == {1.0, -1.0}
+    assert 400 < (sides > 0).sum() < 600
+    assert random_cut(1000, seed=1).tolist() == sides.tolist() != random_cut(1000, seed=2).tolist()
+
+
+@pytest.mark.slow
+@pytest.mark.needs_data
+def test_real_molecules(data_root):
+    folder = data_root / "TUDataset" / "MUTAG" / "raw"
+    pairs = np.loadtxt(folder / "MUTAG_A.txt", delimiter=",", dtype=np.int64) - 1
+    graph = np.loadtxt(folder / "MUTAG_graph_indicator.txt", dtype=np.int64) - 1
+    node_ptr = np.concatenate([[0], np.cumsum(np.bincount(graph))])
+    block = BlockCSR.from_edge_index(pairs.T, node_ptr=node_ptr)
+    assignment, coarse = level(block)
+    assert coarse.num_graphs == 188
+    sides = assignment.cluster >= 0
+    rows, cols = block.edge_index()
+    # Rings of five are the only obstacle to a cut of everything.
+    assert (sides[rows] != sides[cols]).mean() > 0.97
+    assert 0.4 < assignment.num_supernodes / block.num_nodes < 0.55

@@ -1,0 +1,143 @@
+"""Plans: bounds from sizes alone."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tgp.engine import parse_schedule
+from tgp.engine.methods import METHODS
+from tgp.engine.plan import ENOUGH_UNITS, MAX_UNIT_COST, MIN_UNIT_COST, plan_units
+from tgp.engine.protocol import LevelMethod
+from tgp.errors import InputError
+
+SCHEDULE = parse_schedule("graclus*3")
+sizes = st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 5000)), max_size=60)
+
+
+@given(sizes, st.integers(1, 10**6))
+def test_units_are_consecutive_and_within_limits(drawn, shard_size):
+    nodes, edges = np.array(drawn, dtype=np.int64).reshape(-1, 2).T
+    plan = plan_units(nodes, edges, SCHEDULE, shard_size=shard_size)
+    assert plan.bounds[0] == 0
+    assert plan.bounds[-1] == len(nodes)
+    assert all(a < b for a, b in zip(plan.bounds, plan.bounds[1:], strict=False))
+    assert plan.num_units == len(plan.unit_bytes) == len(plan.unit_cost)
+    for i, size in enumerate(plan.unit_bytes):
+        alone = plan.bounds[i + 1] - plan.bounds[i] == 1
+        assert alone or size <= shard_size + 1
+
+
+@given(sizes, st.integers(1, 10**6))
+def test_units_are_few(drawn, shard_size):
+    nodes, edges = np.array(drawn, dtype=np.int64).reshape(-1, 2).T
+    plan = plan_units(nodes, edges, SCHEDULE, shard_size=shard_size)
+    single = plan_units(nodes, edges, SCHEDULE, shard_size=1).unit_bytes  # rounded up
+    assert plan.num_units <= greedy_units(single, shard_size)
+
+
+def greedy_units(sizes, limit):
+    """Units if each takes graphs as long as they fit."""
+    units, room = 0, 0.0
+    for size in sizes:
+        if size > room:
+            units, room = units + 1, max(limit, size)
+        room -= size
+    return units
+
+
+@given(sizes)
+def test_no_graph_is_lost(drawn):
+    nodes, edges = np.array(drawn, dtype=np.int64).reshape(-1, 2).T
+    small = plan_units(nodes, edges, SCHEDULE, shard_size=1000)
+    large = plan_units(nodes, edges, SCHEDULE)
+    assert abs(sum(small.unit_bytes) - sum(large.unit_bytes)) <= small.num_units + 1
+
+
+def test_cut_by_hand():
+    # One level of nopool on n nodes without edges: two offsets for the graph, three for the level, 30 bytes of
+    # figures, and a cluster and a representative per node, one byte each.
+    schedule = parse_schedule("nopool")
+    plan = plan_units([10, 10, 10, 200, 10], [0] * 5, schedule, shard_size=150)
+    assert plan.bounds == (0, 2, 3, 4, 5)
+    assert plan.unit_bytes == (140, 70, 450, 70)
+    assert plan_units([10], [0], schedule, metrics=False).unit_bytes == (40,)
+    even = plan_units([10] * 6, [0] * 6, schedule, shard_size=299)  # not 4 and 2
+    assert even.bounds == (0, 3, 6)
+
+
+def test_attributes_and_more_hierarchies_take_room():
+    one = plan_units([10] * 100, [20] * 100, SCHEDULE, shard_size=10_000)
+    two = plan_units([10] * 100, [20] * 100, [SCHEDULE, SCHEDULE], shard_size=10_000)
+    wide = plan_units([10] * 100, [20] * 100, SCHEDULE, shard_size=10_000, extra_bytes=4000)
+    heavy = plan_units([10] * 100, [20] * 100, SCHEDULE, shard_size=10_000, weighted=True)
+    assert one.num_units < two.num_units < wide.num_units
+    assert sum(wide.unit_bytes) == pytest.approx(sum(one.unit_bytes) + 400_000, abs=wide.num_units)
+    assert wide.total_bytes == sum(wide.unit_bytes) + wide.num_units * wide.file_bytes
+    assert sum(heavy.unit_bytes) == pytest.approx(sum(one.unit_bytes) + 4 * 100 * (13 + 9 + 6), abs=5)
+    bare = plan_units([10] * 100, [20] * 100, [])
+    assert bare.num_units == 1
+    assert bare.total_bytes < one.total_bytes
+
+
+def test_work_ends_a_unit_too(monkeypatch):
+    original = METHODS["random"]
+    heavy = LevelMethod(
+        "random",
+        original.params,
+        original.assign,
+        original.connect,
+        cost=lambda n, e, p: np.full(len(n), MAX_UNIT_COST / 2),
+    )
+    monkeypatch.setitem(METHODS._loaded, "random", heavy)
+    plan = plan_units([3] * 400, [2] * 400, parse_schedule("random"))
+    assert plan.bounds == tuple(range(0, 401, 2))
+    assert plan.unit_cost == (MAX_UNIT_COST,) * 200
+
+
+def test_work_is_cut_into_enough_units_but_not_too_small_ones():
+    """The cut is that of the work alone: workers are not asked."""
+    little, some, much = (plan_units([50] * n, [100] * n, parse_schedule("ndp")) for n in (100, 10**5, 10**7))
+    assert little.num_units == 1
+    assert 25 < some.num_units < ENOUGH_UNITS and max(some.unit_cost) <= MIN_UNIT_COST
+    assert 250 < much.num_units < 400 and max(much.unit_cost) <= MAX_UNIT_COST
+    assert max(some.unit_cost) < 1.01 * min(some.unit_cost)
+
+
+def test_dense_assignments_take_room_per_column():
+    narrow, wide = (plan_units([50] * 10, [100] * 10, parse_schedule(f"nmf:k={k}")) for k in (2, 12))
+    assert sum(wide.unit_bytes) - sum(narrow.unit_bytes) > 10 * 50 * 4 * 10
+
+
+def test_peak_memory_grows_with_workers():
+    plan = plan_units([1000] * 50, [4000] * 50, SCHEDULE, shard_size=10**5)
+    assert plan.num_units > 3
+    assert plan.peak_bytes(1) < plan.peak_bytes(2) < plan.peak_bytes(100)
+    assert plan.peak_bytes(100) == sum(plan.unit_memory)
+    assert plan_units([], [], SCHEDULE).peak_bytes() == 0
+
+
+def test_a_million_graphs_plan_quickly():
+    rng = np.random.default_rng(0)
+    plan = plan_units(rng.integers(10, 50, 10**6), rng.integers(20, 200, 10**6), SCHEDULE)
+    assert 2 < plan.num_units < 100
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        (([1, 2], [1], SCHEDULE), "edges"),
+        (([-1], [1], SCHEDULE), "nodes"),
+        (([1], [-1], SCHEDULE), "edges"),
+        (([[1]], [1], SCHEDULE), "nodes"),
+    ],
+)
+def test_bad_sizes(arguments, field):
+    with pytest.raises(InputError) as caught:
+        plan_units(*arguments)
+    assert caught.value.field == field
+
+
+def test_bad_shard_size():
+    with pytest.raises(InputError, match="shard_size"):
+        plan_units([1], [1], SCHEDULE, shard_size=0)

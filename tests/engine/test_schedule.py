@@ -1,0 +1,168 @@
+"""Schedules: what can be read, what is refused and how."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+
+from tgp.engine import LevelSpec, Schedule, parse_schedule
+from tgp.engine.methods.graclus import GraclusParams
+from tgp.engine.methods.random import RandomParams
+from tgp.errors import ParameterError, ScheduleError, TgpError, UnknownNameError
+from tgp.testing.strategies import schedules
+
+GRACLUS = LevelSpec("graclus", GraclusParams())
+
+
+@pytest.mark.parametrize(
+    ("value", "canonical"),
+    [
+        ("graclus", "graclus"),
+        (" Graclus , NOPOOL ", "graclus,nopool"),
+        ("graclus*3", "graclus*3"),
+        ("graclus,graclus*2", "graclus*3"),
+        ("graclus * 2", "graclus*2"),
+        ("graclus:order=index*2", "graclus:order=index*2"),
+        ("graclus : order = index : degree_norm = TRUE", "graclus:order=index:degree_norm=true"),
+        ("graclus:order=random", "graclus"),
+        ("random:ratio=0.25", "random:ratio=0.25"),
+        ("random:ratio=1", "random:ratio=1.0"),
+        (["graclus", "nopool*2"], "graclus,nopool*2"),
+        (("graclus", "nopool"), "graclus,nopool"),
+        (("graclus", {"order": "degree"}), "graclus:order=degree"),
+        (("graclus", None), "graclus"),
+        ([("graclus", None), GRACLUS, {"name": "nopool"}], "graclus*2,nopool"),
+        ({"pooler": "random", "ratio": 0.3}, "random:ratio=0.3"),
+        ({"method": "random", "params": {"ratio": 1}}, "random:ratio=1.0"),
+        (GRACLUS, "graclus"),
+        (Schedule((GRACLUS, GRACLUS)), "graclus*2"),
+    ],
+)
+def test_ways_to_write(value, canonical):
+    schedule = parse_schedule(value)
+    assert str(schedule) == canonical
+    assert parse_schedule(canonical) == schedule
+    assert Schedule.from_json(json.dumps(schedule.to_json())) == schedule
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "words"),
+    [
+        ("", ScheduleError, "at least one level"),
+        ("  ", ScheduleError, "at least one level"),
+        ([], ScheduleError, "at least one level"),
+        ("graclus,", ScheduleError, "Level 2 of 'graclus,' is empty"),
+        (",graclus", ScheduleError, "Level 1"),
+        ("graclus,,nopool", ScheduleError, "comma too many"),
+        ("graclus*0", ScheduleError, "1 to 64, got '0'"),
+        ("graclus*", ScheduleError, "1 to 64"),
+        ("graclus*-1", ScheduleError, "'-1'"),
+        ("graclus*1.5", ScheduleError, "'1.5'"),
+        ("graclus*65", ScheduleError, "64"),
+        ("graclus*40,nopool*40", ScheduleError, "80"),
+        ("graclus*2*2", ScheduleError, "cannot be read"),
+        ("graclus*2:order=index", ScheduleError, "name:parameter=value\\*times"),
+        ("graclus:", ScheduleError, "name=value, got ''"),
+        ("graclus:order", ScheduleError, "name=value, got 'order'"),
+        ("graclus:order=", ScheduleError, "name=value"),
+        ("graclus:=index", ScheduleError, "name=value"),
+        ("graclus:order=index:order=degree", ScheduleError, "given twice"),
+        ("graclu", UnknownNameError, "Did you mean 'graclus'"),
+        ("mincut", UnknownNameError, "Unknown pooler 'mincut'"),
+        ("graclus:ordr=index", UnknownNameError, "parameter of graclus 'ordr'. Did you mean 'order'"),
+        ("nopool:k=3", UnknownNameError, "parameter of nopool 'k'"),
+        ("graclus:order=sideways", ParameterError, "'random' or 'degree' or 'index', got 'sideways'"),
+        ("graclus:degree_norm=7", ParameterError, "graclus:degree_norm must be bool, got '7'"),
+        ("random:ratio=half", ParameterError, "random:ratio must be float, got 'half'"),
+        ("random:ratio=0", ParameterError, r"\(0, 1\], got 0.0"),
+        ("random:ratio=nan", ParameterError, r"\(0, 1\], got nan"),
+        (("random", {"ratio": "0.5"}), ParameterError, r"must be float, got '0.5' \(str\)"),
+        (("random", {"ratio": True}), ParameterError, r"must be float, got True \(bool\)"),
+        (("graclus", {"degree_norm": 1}), ParameterError, r"must be bool, got 1 \(int\)"),
+        ({"ratio": 0.5}, ScheduleError, "'method', 'pooler' or 'name'"),
+        ({"name": "graclus", "pooler": "graclus"}, ScheduleError, "needs one of"),
+        ({"name": 3}, ScheduleError, "must be text, got int"),
+        ({"name": "graclus", "params": [1]}, ScheduleError, "must be a mapping, got list"),
+        (["graclus", 3], ScheduleError, "got int: 3"),
+        (7, ScheduleError, "got int"),
+        (None, ScheduleError, "got NoneType"),
+    ],
+)
+def test_refused(value, error, words):
+    with pytest.raises(error, match=words) as caught:
+        parse_schedule(value)
+    assert isinstance(caught.value, TgpError)
+    assert isinstance(caught.value, ValueError)
+
+
+def test_missing_parameters_are_named(monkeypatch):
+    from dataclasses import dataclass
+
+    from tgp.engine.methods import METHODS
+    from tgp.engine.protocol import LevelMethod
+
+    @dataclass(frozen=True)
+    class NeedsK:
+        k: int
+        scale: "int | None" = None
+        mode: "str | None" = None
+
+    method = LevelMethod("eigen", NeedsK, lambda *a: None, lambda *a: None)
+    monkeypatch.setitem(METHODS._loaded, "eigen", method)
+    # Annotations written as text resolve in the module of the class.
+    with pytest.raises(ParameterError, match="eigen needs parameter 'k': write eigen:k="):
+        parse_schedule("eigen")
+    assert parse_schedule("eigen:k=8:scale=none")[0].params == NeedsK(8)
+    assert parse_schedule("eigen:k=8:scale=3:mode=none")[0].params == NeedsK(8, 3)
+    assert parse_schedule("eigen:k=8:mode=fast")[0].params == NeedsK(8, None, "fast")
+    assert str(parse_schedule("eigen:k=8:scale=3")) == "eigen:k=8:scale=3"
+    with pytest.raises(ParameterError, match=r"eigen:scale must be int or none, got '2\.5'"):
+        parse_schedule("eigen:k=8:scale=2.5")
+
+
+@pytest.mark.parametrize("text", ["{", "{}", '"graclus"', "3", "[3]", "[]", '[{"params": {}}]'])
+def test_bad_json(text):
+    with pytest.raises(ScheduleError):
+        Schedule.from_json(text)
+
+
+def test_json_holds_every_parameter():
+    assert parse_schedule("random").to_json() == [
+        {
+            "method": "random",
+            "params": {
+                "ratio": 0.5,
+                "connect_red_op": "sum",
+                "remove_self_loops": True,
+                "degree_norm": False,
+                "edge_weight_norm": False,
+                "count_edges": False,
+            },
+        }
+    ]
+
+
+@given(schedules(max_levels=8))
+def test_round_trips(schedule):
+    assert parse_schedule(str(schedule)) == schedule
+    assert Schedule.from_json(schedule.to_json()) == schedule
+    assert sum(n for _, n in schedule.runs()) == len(schedule)
+    assert [spec for spec, n in schedule.runs() for _ in range(n)] == list(schedule)
+
+
+def test_equal_levels_run_together():
+    other = LevelSpec("random", RandomParams(ratio=0.25))
+    schedule = Schedule((GRACLUS, GRACLUS, other, GRACLUS))
+    assert schedule.runs() == [(GRACLUS, 2), (other, 1), (GRACLUS, 1)]
+    assert schedule[2] == other
+
+
+def test_reading_compiles_nothing():
+    code = (
+        "import sys; from tgp.engine import parse_schedule, METHODS, coarsen;"
+        "parse_schedule('graclus:order=index*2,nopool,random');"
+        "assert not {'numba', 'torch', 'scipy'} & set(sys.modules), sorted(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

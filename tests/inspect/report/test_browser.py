@@ -1,0 +1,238 @@
+"""The page in a real browser. Skipped where Chromium is not installed or does not run."""
+
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from tests.inspect.report.chromium import BINARY, Chromium
+from tgp.inspect.report import write_report
+from tgp.testing.stores import build_store, random_table
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        BINARY is None, reason="needs Chromium (chromium, chromium-browser or google-chrome) on the PATH"
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    """Skip where a browser is installed but does not run: an unfinished installation, no fonts, no rights."""
+    for _ in range(3):  # it may crash on a busy machine
+        try:
+            found = Chromium(tmp_path_factory.mktemp("profile"))
+        except (OSError, AssertionError) as error:
+            reason = str(error)
+            continue
+        yield found
+        found.close()
+        return
+    pytest.skip(f"{BINARY} does not run here: {reason}")
+
+
+@pytest.fixture(scope="module")
+def file(store, tmp_path_factory):
+    return write_report(store, tmp_path_factory.mktemp("page") / "report.html", graphs=[0, 5, 17])
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    """A page of a graph whose first drawn level is the second."""
+    path = tmp_path_factory.mktemp("large")
+    build_store(path / "s", random_table(1, min_nodes=1000, max_nodes=1000), num_units=1)
+    return write_report(path / "s", path / "report.html")
+
+
+SHOWN = """(() => {
+  const graph = document.querySelector('.graph.on');
+  const seen = [...graph.querySelectorAll('.level')].filter((e) => e.getClientRects().length);
+  return [Number(graph.dataset.graph), seen.map((e) => Number(e.dataset.level))];
+})()"""
+BACKGROUND = "Number(getComputedStyle(document.body).backgroundColor.match(/\\d+/)[0])"
+COUNT = "(s) => [...document.querySelectorAll(s)].filter((e) => e.getClientRects().length).length"
+
+
+def test_address_chooses_graph_and_level(browser, file):
+    browser.open(file.as_uri())
+    assert browser.run(SHOWN) == [0, [0]]
+    browser.open(f"{file.as_uri()}#graph=17&level=2")
+    assert browser.run(SHOWN) == [17, [2]]
+    assert browser.run("document.getElementById('level-name').textContent") == "level 1"
+    assert browser.log == []
+    # Values that no control has are ignored.
+    browser.open(f"{file.as_uri()}#graph=%3Cb%3E&level=x&theme=%22")
+    assert browser.run(SHOWN)[0] == 0 and browser.log == []
+    # An address typed while the page is open works, too.
+    browser.run(
+        "new Promise((done) => { addEventListener('hashchange', done); location.hash = 'graph=5&level=1'; }).then(() => 0)"
+    )
+    assert browser.run(SHOWN) == [5, [1]]
+
+
+def test_slider_obeys_the_keyboard(browser, file):
+    browser.open(file.as_uri()).run("document.getElementById('graph').focus()")
+    browser.press("Tab")
+    assert browser.run("document.activeElement.id") == "level"
+    browser.press("ArrowRight")
+    assert browser.run(SHOWN) == [0, [1]]
+    assert browser.run("document.activeElement.getAttribute('aria-valuetext')") == "level 0"
+    browser.press("End")
+    assert browser.run(SHOWN) == [0, [3]]
+    assert "level=3" in browser.run("location.hash")
+
+
+def test_slider_covers_the_levels_that_are_drawn(browser, large):
+    browser.open(large.as_uri())
+    assert browser.run("['min', 'max', 'value'].map((k) => document.getElementById('level')[k])") == [
+        "2",
+        "3",
+        "2",
+    ]
+    assert browser.run("document.getElementById('level-name').textContent") == "level 1"
+
+
+def test_every_level_at_once(browser, file):
+    browser.open(file.as_uri()).run("document.getElementById('all').click()")
+    assert browser.run(SHOWN) == [0, [0, 1, 2, 3]]
+    assert browser.run(
+        "document.getElementById('level').disabled && document.getElementById('play').disabled"
+    )
+
+
+def test_play_moves_on_and_stops(browser, file):
+    browser.open(file.as_uri())
+    moved = browser.run(
+        "new Promise((done) => { const play = document.getElementById('play'); play.click();"
+        "const seen = [play.textContent];"
+        "setTimeout(() => { seen.push(document.getElementById('level').value); play.click(); seen.push(play.textContent); done(seen); }, 1500); })"
+    )
+    assert moved[0] == "Stop" and int(moved[1]) >= 1 and moved[2] == "Play"
+
+
+def test_marks_tell_what_they_are(browser, file):
+    browser.open(file.as_uri())
+    assert browser.run("document.getElementById('tip').hidden")
+    browser.point(".graph.on .level.on .nodes circle")
+    tip = browser.run(
+        "document.getElementById('tip').hidden ? '' : document.getElementById('tip').textContent"
+    )
+    assert tip.startswith("node 0") and "supernode 0" in tip
+    same = "[...document.querySelector('.graph.on .level.on .nodes.focus').children].map((c, i) => c.classList.contains('same') ? i : -1).filter((i) => i >= 0)"
+    assert browser.run(same) == [0, 1], "both members of the supernode"
+    browser.point("#overview .bars rect")
+    assert "graph" in browser.run("document.getElementById('tip').textContent")
+    assert browser.log == []
+
+
+def test_hostile_page_runs_nothing(browser, hostile_store, tmp_path):
+    page = write_report(hostile_store, tmp_path / "hostile.html", graphs=[0, 3])
+    browser.open(page.as_uri())
+    assert browser.log == []
+    assert browser.run("document.querySelectorAll('script').length") == 1
+    assert browser.run("document.querySelectorAll('img').length") == 0
+    assert browser.requests == [page.as_uri()]
+
+
+def test_asks_the_server_for_nothing_else(browser, file):
+    asked = []
+
+    class Handler(SimpleHTTPRequestHandler):
+        def log_message(self, *_):
+            asked.append(self.path)
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=file.parent)) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        browser.open(f"http://127.0.0.1:{server.server_port}/{file.name}")
+        browser.point(".graph.on .level.on .nodes circle")
+        server.shutdown()
+    # Browsers look for an icon of their own accord.
+    assert set(asked) - {"/favicon.ico"} == {f"/{file.name}"}
+    assert [line for line in browser.log if "favicon" not in line] == []
+
+
+@pytest.mark.parametrize(
+    ("fragment", "dark", "light"),
+    [("", False, True), ("", True, False), ("#theme=dark", False, False), ("#theme=light", True, True)],
+)
+def test_dark_and_light(browser, file, fragment, dark, light):
+    red = browser.open(file.as_uri() + fragment, dark=dark).run(BACKGROUND)
+    assert red > 200 if light else red < 60
+    browser.run("document.getElementById('theme').click()")
+    turned = browser.run(BACKGROUND)
+    assert turned < 60 if light else turned > 200
+
+
+def test_tables_sort(browser, file):
+    browser.open(file.as_uri())
+    script = """(() => {
+      const table = document.querySelector('#hierarchy-0 table');
+      const button = table.querySelectorAll('th button')[2];
+      const nodes = () => [...table.tBodies[0].rows].map((row) => Number(row.cells[2].dataset.v));
+      button.click(); const up = nodes(); button.click(); return [up, nodes()];
+    })()"""
+    up, down = browser.run(script)
+    assert len(up) == 4 and up == sorted(up) and down == up[::-1]
+    assert browser.log == []
+
+
+@pytest.mark.parametrize("script", [True, False])
+def test_narrow_window_does_not_scroll_sideways(browser, file, hostile_store, tmp_path, script):
+    hostile = write_report(hostile_store, tmp_path / "hostile.html")
+    for page in (file, hostile):
+        browser.open(page.as_uri(), width=400, script=script)
+        assert browser.run("document.documentElement.scrollWidth") <= 400
+
+
+def test_wide_tables_are_marked_and_reached_by_the_keyboard(browser, file):
+    script = "[...document.querySelectorAll('.scroll')].map((e) => [e.scrollWidth > e.clientWidth, e.classList.contains('wide'), e.tabIndex === 0])"
+    for width in (1280, 400):
+        found = browser.open(file.as_uri(), width=width).run(script)
+        assert all(len({*one}) == 1 for one in found)
+        assert any(one[0] for one in found) == (width == 400)
+
+
+def test_readable_without_script(browser, file):
+    browser.open(file.as_uri(), script=False)
+    levels, controls, tables = browser.run(f"['.level', '.controls', 'table'].map({COUNT})")
+    assert levels == 12 and controls == 0 and tables >= 3
+
+
+def test_paper_shows_everything(browser, file, large):
+    """All graphs and levels, no controls, no table wider than the page, light colours."""
+    browser.open(f"{file.as_uri()}#theme=dark&level=3", width=690, media="print")
+    levels, controls, marks = browser.run(f"['.level', '.controls', '.level em'].map({COUNT})")
+    assert (levels, controls, marks) == (12, 0, 0)
+    assert browser.run(
+        "[...document.querySelectorAll('.scroll')].every((e) => e.scrollWidth <= e.clientWidth + 1)"
+    )
+    assert browser.run(BACKGROUND) == 0, "nothing paints the paper"
+    assert browser.paper().startswith(b"%PDF")
+    browser.open(large.as_uri(), width=690, media="print")
+    assert browser.run(f"({COUNT})('.level em')") == 0, "there is no slider to explain"
+    widths = browser.run("[...document.querySelectorAll('#hierarchy-0 .chart')].map((e) => e.clientWidth)")
+    assert widths and min(widths) > 120, "charts of a single graph are as wide as others"
+
+
+def test_text_is_dark_enough_to_read(browser, file):
+    """WCAG AA: 4.5 : 1 for every text on its background, in both themes."""
+    script = """(() => {
+      const parse = (text) => text.match(/[\\d.]+/g).map(Number);
+      const light = ([r, g, b]) => [r, g, b].map((v) => { v /= 255; return v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4; })
+        .reduce((sum, v, i) => sum + v * [.2126, .7152, .0722][i], 0);
+      const ground = (e) => { for (; e; e = e.parentElement) { const c = parse(getComputedStyle(e).backgroundColor); if (c.length < 4 || c[3] > .5) return c; } };
+      const bad = new Set();
+      for (const e of document.querySelectorAll('body *')) {
+        const own = [...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim());
+        if (!own || !e.getClientRects().length || ['SCRIPT', 'STYLE', 'title'].includes(e.tagName)) continue;
+        const style = getComputedStyle(e);
+        const ink = light(parse(e.tagName === 'text' ? style.fill : style.color)), paper = light(ground(e));
+        const contrast = (Math.max(ink, paper) + .05) / (Math.min(ink, paper) + .05);
+        if (contrast < 4.5) bad.add(e.tagName + '.' + e.className + ' ' + contrast.toFixed(2));
+      }
+      return [...bad];
+    })()"""
+    for dark in (False, True):
+        assert browser.open(file.as_uri(), dark=dark).run(script) == []

@@ -1,0 +1,136 @@
+"""Comparing hierarchies: agreement against a slow oracle, other schedules, other graphs, edges."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.reference import partition_similarity as reference
+from tgp.build import CoarsenConfig, coarsen_dataset
+from tgp.errors import InputError, UnknownNameError
+from tgp.inspect import compare_stores
+from tgp.inspect.compare import compare_hierarchies
+from tgp.inspect.partition_similarity import Composed, partition_similarity
+from tgp.store import StoreReader
+
+
+def composed(partitions):
+    found = object.__new__(Composed)
+    found.ptr = np.append(0, np.cumsum([len(p) for p in partitions]))
+    pieces, start = [], 0
+    for labels in partitions:
+        pieces += [-1 if c < 0 else start + c for c in labels]
+        start += 1 + max(labels, default=0)
+    found.cluster = np.array(pieces, np.int64)
+    return found
+
+
+def alone(labels):
+    """Dropped nodes are clusters of their own."""
+    return [(c, i) if c < 0 else c for i, c in enumerate(labels)]
+
+
+labels = st.lists(st.tuples(st.integers(-1, 4), st.integers(-1, 4)), max_size=12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(labels, min_size=1, max_size=5))
+def test_agreement_is_that_of_the_oracle(graphs):
+    first, second = ([[pair[i] for pair in graph] for graph in graphs] for i in (0, 1))
+    rand, nmi = partition_similarity(composed(first), composed(second))
+    for i, (x, y) in enumerate(zip(first, second, strict=True)):
+        if len(x) < 2:
+            assert np.isnan(rand[i]) and np.isnan(nmi[i])
+        else:
+            assert rand[i] == pytest.approx(reference.rand_index(alone(x), alone(y)), abs=1e-12)
+            assert nmi[i] == pytest.approx(reference.nmi(alone(x), alone(y)), abs=1e-9)
+
+
+def test_by_hand():
+    """Opposite partitions of four nodes: worse than chance, nothing shared; and one against all alone."""
+    rand, nmi = partition_similarity(composed([[0, 0, 1, 1], [0, 0, 0]]), composed([[0, 1, 0, 1], [0, 1, 2]]))
+    assert rand == pytest.approx([-0.5, 0.0]) and nmi == pytest.approx([0.0, 0.0])
+
+
+def test_graphs_of_other_sizes_are_left_out():
+    rand, nmi = partition_similarity(composed([[0, 0], [0, 1, 1]]), composed([[0, 0, 0], [0, 1, 1]]))
+    assert np.isnan(rand[0]) and np.isnan(nmi[0]) and (rand[1], nmi[1]) == (1.0, 1.0)
+
+
+def build(out, *poolers, dataset="er:num_graphs=9:num_nodes=14:degree=3", **values):
+    coarsen_dataset(CoarsenConfig(dataset, out=out, poolers=poolers, **values), measure=False)
+    return out
+
+
+def final_clusters(reader, graph, hierarchy, depth):
+    clusters = np.arange(reader.sizes()[0][graph])
+    for number in range(depth):
+        clusters = reader.gather_level([graph], hierarchy, number).cluster[clusters]
+    return clusters.tolist()
+
+
+def test_levels_are_compared_over_the_input_nodes(tmp_path):
+    """Schedules of other methods and depths agree or not about the input nodes, on every level."""
+    store = build(tmp_path / "s", "graclus*3", "sep*2")
+    found = compare_hierarchies(store, "graclus-x3", "sep-x2")
+    assert found.depths == (3, 2) and len(found.levels) == 2 and not found.equal
+    reader = StoreReader(store)
+    for level in found.levels:
+        pairs = [
+            [final_clusters(reader, g, name, level.level + 1) for name in ("graclus-x3", "sep-x2")]
+            for g in range(9)
+        ]
+        assert level.rand == pytest.approx(np.mean([reference.rand_index(x, y) for x, y in pairs]))
+        assert level.nmi == pytest.approx(np.mean([reference.nmi(x, y) for x, y in pairs]))
+        assert level.different == 9 and level.examples == [*range(9)]
+
+
+def test_a_prefix_is_not_equal(tmp_path):
+    store = build(tmp_path / "s", "graclus*2", "graclus")
+    found = compare_hierarchies(store, "graclus-x2", "graclus")
+    assert [level.different for level in found.levels] == [0] and not found.equal
+
+
+def test_soft_levels_have_no_partition(tmp_path):
+    store = build(tmp_path / "s", "nmf:k=3", "graclus")
+    (level,) = compare_hierarchies(store, "nmf+k=3", "graclus").levels
+    assert level.rand is None and level.nmi is None and level.edge_changes.graphs == 0
+
+
+def test_edges_of_equal_clusters(tmp_path):
+    """Counting edges changes weights and nothing else; keeping self loops adds edges."""
+    store = build(tmp_path / "s", "graclus", "graclus:count_edges=true", "graclus:remove_self_loops=false")
+    counted = compare_hierarchies(store, "graclus", "graclus+count_edges=true").levels[0]
+    reader = StoreReader(store)
+    weights = reader.gather_level(range(9), "graclus+count_edges=true", 0).edge_weight
+    changes = counted.edge_changes
+    assert (changes.graphs, changes.only_first, changes.only_second) == (9, 0, 0)
+    assert changes.reweighted == (weights != 1).sum() > 0 and changes.largest == weights.max() - 1
+    assert counted.rand == counted.nmi == 1.0 and counted.different > 0
+    loops = compare_hierarchies(store, "graclus+remove_self_loops=false", "graclus").levels[0]
+    kept = reader.gather_level(range(9), "graclus+remove_self_loops=false", 0).edge_index
+    assert loops.edge_changes.only_first == (kept[0] == kept[1]).sum() > 0
+    assert (
+        loops.edge_changes.only_second == 0
+        and loops.edges[0] - loops.edges[1] == loops.edge_changes.only_first
+    )
+
+
+def test_other_graphs(tmp_path):
+    one = build(tmp_path / "a", "graclus")
+    two = build(tmp_path / "b", "graclus", dataset="er:num_graphs=9:num_nodes=14:degree=3:seed=5")
+    (found,) = compare_stores(one, two)
+    assert not found.same_graphs and not found.equal and found.levels[0].different == 9
+    assert found.levels[0].rand < 0.9
+    with pytest.raises(InputError, match="9 and 4 graphs"):
+        compare_stores(one, build(tmp_path / "c", "graclus", limit=4))
+
+
+def test_one_hierarchy_of_a_store(tmp_path):
+    one, two = build(tmp_path / "a", "graclus", "sep"), build(tmp_path / "b", "random", "nopool")
+    with pytest.raises(InputError, match="share no hierarchy"):
+        compare_stores(one, two)
+    (found,) = compare_stores(f"{one}#sep", f"{two}#nopool")
+    assert (found.first, found.second) == (f"{one}#sep", f"{two}#nopool")
+    with pytest.raises(UnknownNameError, match="nope"):
+        compare_stores(f"{one}#nope", two)

@@ -1,0 +1,147 @@
+"""Drawing pictures of graphs with matplotlib, without pyplot and its global state."""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tgp.errors import InputError, MissingPackageError
+from tgp.inspect.report.output_file import write_whole
+from tgp.inspect.report.palette import LIGHT, THEMES
+from tgp.inspect.report.scene import Picture, member_radius, node_radius
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["INK", "SOFT", "draw_picture", "height_for", "new_figure", "save"]
+
+_PALE = tuple(
+    "#" + "".join(f"{round(255 - 0.24 * (255 - int(colour[i : i + 2], 16))):02x}" for i in (1, 3, 5))
+    for colour in LIGHT
+)
+INK, SOFT = THEMES["light"]["ink"], THEMES["light"]["soft"]
+_GHOST, _EDGE = THEMES["light"]["ghost"], THEMES["light"]["edge"]
+_MARGIN, _LONGEST = 8.0, 26.0
+"""Points around a drawing, and of the longest typical edge."""
+
+_FAINT = ((1.0, 0.85), (0.6, 0.7), (0.5, 0.5), (0.45, 0.25))
+"""Width and opacity of edges, the fuller the drawing the less."""
+
+_LOWEST = 0.45
+"""Inches of the lowest drawing."""
+
+_THIN = 0.7
+"""Smallest radius of a node in points."""
+
+FORMATS = (".png", ".svg", ".pdf")
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """An empty figure; :class:`~tgp.errors.MissingPackageError` if matplotlib is absent."""
+    try:
+        from matplotlib.figure import Figure
+        from matplotlib.layout_engine import ConstrainedLayoutEngine
+    except ImportError as error:
+        raise MissingPackageError(
+            "The 'matplotlib' package is required for plots and is not installed.",
+            hint="pip install 'tgp-coarsen[plot]'",
+        ) from error
+    engine = ConstrainedLayoutEngine(w_pad=0.015, h_pad=0.02, wspace=0.0, hspace=0.0)
+    return Figure(figsize=(width, height), layout=engine)
+
+
+def save(figure: Figure, path: str | os.PathLike[str], *, dpi: int = 200) -> Path:
+    """Write a figure as PNG, SVG or PDF, without a date, so that the same figure gives the same file."""
+    from matplotlib import rc_context
+
+    target = Path(path)
+    if target.suffix.lower() not in FORMATS:
+        raise InputError(
+            f"expected a file name that ends in {', '.join(FORMATS)}, got {target.name!r}", field="out"
+        )
+    kind = target.suffix.lower().removeprefix(".")
+    dates = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
+    drawn = io.BytesIO()
+    with rc_context({"svg.hashsalt": "tgp"}):
+        figure.savefig(drawn, format=kind, dpi=dpi, metadata=dates.get(kind))
+    return write_whole(target, drawn.getvalue())
+
+
+def draw_picture(
+    axes: Axes,
+    picture: Picture,
+    ghost: Picture | None = None,
+    *,
+    room: tuple[float, float],
+    widest: float = 3.6,
+) -> None:
+    """One level: the first level as a shadow, members tied to their supernode, edges, nodes.
+
+    Args:
+        axes: where to draw.
+        picture: what to draw.
+        ghost: the first level, drawn pale below.
+        room: width and height of the axes in inches; nodes and lines are made to fit it.
+        widest: largest radius of a node that stands for itself, in points.
+    """
+    from matplotlib.collections import LineCollection
+
+    frame = picture if ghost is None else ghost
+    scale = _frame(axes, frame, room)
+    base = node_radius(frame.places, scale, _THIN, widest)
+    if ghost is not None:
+        axes.add_collection(LineCollection(_lines(ghost.places, ghost.edges), colors=_GHOST, linewidths=0.5))
+    tied = picture.tied
+    if tied.any():
+        ties = np.stack([picture.places[tied], picture.centres[tied] + 1e-9], axis=1)
+        # Pale instead of transparent: the bands of one supernode overlap and must not grow darker.
+        colours = [_PALE[c] for c in picture.colour[tied].tolist()]
+        axes.add_collection(LineCollection(ties, colors=colours, linewidths=3.4 * base, capstyle="round"))
+    thin, alpha = _FAINT[picture.faint]
+    widths = (0.3 + 0.8 * np.sqrt(picture.strength)) * thin
+    axes.add_collection(
+        LineCollection(_lines(picture.places, picture.edges), colors=_EDGE, linewidths=widths, alpha=alpha)
+    )
+    _nodes(axes, picture, base)
+
+
+def _frame(axes: Axes, picture: Picture, room: tuple[float, float]) -> float:
+    """Put the picture into the middle of the axes; points per unit of its places."""
+    low, high = picture.places.min(0), picture.places.max(0)
+    points = 72.0 * np.array(room)
+    scale = float(min(((points - 2 * _MARGIN) / np.maximum(high - low, 1e-9)).min(), _LONGEST))
+    middle, half = (low + high) / 2, points / scale / 2
+    axes.set_aspect("equal")
+    axes.set_axis_off()
+    axes.set_xlim(middle[0] - half[0], middle[0] + half[0])
+    axes.set_ylim(middle[1] + half[1], middle[1] - half[1])  # downwards, as in the report
+    return scale
+
+
+def height_for(picture: Picture, wide: float) -> float:
+    """Height in inches of a drawing that may be ``wide`` inches wide; no more than that."""
+    across, down = np.maximum(np.ptp(picture.places, axis=0), 1e-9).tolist()
+    scale = min((72 * wide - 2 * _MARGIN) / across, _LONGEST)
+    return min(max((down * scale + 2 * _MARGIN) / 72, _LOWEST), wide)
+
+
+def _nodes(axes: Axes, picture: Picture, base: float) -> None:
+    dropped = picture.colour < 0
+    faces: list[Any] = [
+        "white" if colour < 0 else (LIGHT[colour], 0.25 + 0.75 * share)
+        for colour, share in zip(picture.colour.tolist(), picture.share.tolist(), strict=True)
+    ]
+    rims = np.where(dropped, _EDGE, "white")
+    axes.scatter(
+        picture.places[:, 0], picture.places[:, 1], s=(2 * member_radius(picture, base)) ** 2, c=faces,
+        edgecolors=rims, linewidths=min(0.5, 0.25 * base), zorder=3,
+    )  # fmt: skip
+
+
+def _lines(places: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    return np.stack([places[edges[0]], places[edges[1]]], axis=1)

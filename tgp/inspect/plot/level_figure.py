@@ -1,0 +1,76 @@
+"""One graph of a store through its levels."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from tgp.errors import InputError
+from tgp.inspect.plot.canvas import INK, SOFT, draw_picture, height_for, new_figure
+from tgp.inspect.report.numbers import counted
+from tgp.inspect.report.scene import Picture, Scene, graph_scenes
+from tgp.store import StoreReader
+from tgp.store.locations import open_store
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["hierarchy"]
+
+_PAGE, _NARROW, _BROAD = 6.8, 1.2, 2.0
+"""Inches: all columns together as wide as the text of a page, unless one would be narrower or broader than that."""
+
+_TITLE = 0.2
+
+
+def hierarchy(
+    store: str | os.PathLike[str] | StoreReader, graph: int, hierarchy: str | None = None
+) -> Figure:
+    """Draw one graph: a row per hierarchy, a column per level.
+
+    Nodes have the colour of the supernode they join next; supernodes lie over the mean place of their
+    members. A large graph is drawn from the first level with at most 400 nodes.
+
+    Args:
+        store: directory or URL of a store, or a reader.
+        graph: id of the graph.
+        hierarchy: name of one hierarchy; all if ``None``.
+
+    Returns:
+        The figure; :func:`tgp.inspect.plot.save` or ``figure.savefig`` write it.
+
+    Raises:
+        InputError: no such graph, or nothing to draw.
+        MissingPackageError: matplotlib is absent.
+    """
+    reader = store if isinstance(store, StoreReader) else open_store(store)
+    if not 0 <= graph < reader.num_graphs:
+        raise InputError(f"the store holds graphs 0 to {reader.num_graphs - 1}, got {graph}", field="graph")
+    new_figure(1, 1)  # says that matplotlib is absent before any work is done
+    scenes = [scene for scene in graph_scenes(reader, graph, hierarchy) if scene.pictures]
+    if not scenes:
+        raise InputError(f"graph {graph} has no level with nodes that is small enough to draw", field="graph")
+    across = max(len(scene.pictures) for scene in scenes)
+    wide = min(max(_PAGE / across, _NARROW), _BROAD)
+    tall = [height_for(scene.pictures[0], wide) for scene in scenes]
+    figure = new_figure(wide * across + 0.25, sum(tall) + _TITLE * len(scenes))
+    grid = figure.subplots(len(scenes), across, squeeze=False, height_ratios=tall)
+    for row, scene, high in zip(grid, scenes, tall, strict=True):
+        for axes in row[len(scene.pictures) :]:
+            axes.set_axis_off()
+        for axes, picture in zip(row, scene.pictures, strict=False):
+            ghost = scene.pictures[0] if picture is not scene.pictures[0] else None
+            draw_picture(axes, picture, ghost, room=(wide, high))
+            axes.set_title(_title(picture, scene), fontsize=7, color=SOFT, pad=2)
+        row[0].text(
+            -0.02, 0.5, scene.hierarchy, transform=row[0].transAxes, rotation=90,
+            ha="right", va="center", fontsize=8, color=INK, parse_math=False,
+        )  # fmt: skip
+    return figure
+
+
+def _title(picture: Picture, scene: Scene) -> str:
+    name = "input" if picture.step == 0 else f"level {picture.step - 1}"
+    part = f" ({len(picture.nodes)} drawn)" if scene.ball else ""
+    failed = "\ncould not be coarsened" if picture.last and scene.reason is not None else ""
+    return f"{name}: {counted(picture.num_nodes, 'node')}{part}{failed}"

@@ -1,0 +1,169 @@
+"""One graph under every pooler."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tgp.errors import InputError
+from tgp.inspect.plot.canvas import INK, draw_picture, new_figure
+from tgp.inspect.report.placement import layout
+from tgp.inspect.report.scene import MAX_NODES, pooled_pictures
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["gallery"]
+
+_ACROSS = 3
+_CELL = (2.3, 0.95)
+"""Inches for a pooler: three across fill the width of a page at the size of its notes."""
+
+_ROOM = (0.95, 0.8)
+"""Inches for a drawing."""
+
+_NODE = 1.8
+"""Radius of a node in points."""
+
+_FEATURES = 8
+
+
+def gallery(
+    graph: Any,
+    poolers: Sequence[str] | None = None,
+    *,
+    k: int | None = None,
+    ratio: float = 0.5,
+    steps: int = 0,
+    seed: int = 0,
+) -> Figure:
+    """Draw a graph under all poolers: the assignment, the matrix ``S`` (a row per node), the pooled graph.
+
+    The figure is as wide as the text of a page, with letters to match.
+
+    Poolers that are trained start from random weights, drawn from ``seed``. Those with a loss of their own
+    can be trained on it for some steps; all others show what kind of assignment they make, not a good one.
+
+    Args:
+        graph: a PyG ``Data``, or anything with ``edge_index`` and maybe ``x`` and ``num_nodes``. Without
+            ``x``, smooth functions on the graph are the features.
+        poolers: names from :data:`tgp.poolers.pooler_map`; all that can be imported if ``None``.
+        k: supernodes of the poolers that take their number; a quarter of the nodes if ``None``.
+        ratio: share of nodes kept by the poolers that take it.
+        steps: of training, for the poolers with a loss of their own.
+        seed: of the weights.
+
+    Raises:
+        InputError: the graph is empty or too large to draw.
+        MissingPackageError: matplotlib is absent.
+    """
+    new_figure(1, 1)  # says that matplotlib is absent before torch is loaded
+    import torch
+
+    from tgp.poolers import pooler_map
+
+    edge_index = graph.edge_index.detach().cpu()
+    num_nodes = int(graph.num_nodes)
+    if not 2 <= num_nodes <= MAX_NODES:
+        raise InputError(f"a gallery needs a graph of 2 to {MAX_NODES} nodes, got {num_nodes}", field="graph")
+    given = getattr(graph, "x", None)
+    places = layout(edge_index.numpy(), num_nodes)
+    x = (
+        torch.from_numpy(_smooth(edge_index.numpy(), num_nodes))
+        if given is None
+        else given.detach().cpu().float()
+    )
+    options = {
+        "in_channels": x.size(-1),
+        "k": k or max(2, num_nodes // 4),
+        "ratio": ratio,
+        "scorer": "degree",
+    }
+    names = [name for name in pooler_map if _importable(name)] if poolers is None else list(poolers)
+    down = -(-len(names) // _ACROSS)
+    figure = new_figure(_CELL[0] * min(_ACROSS, len(names)), _CELL[1] * down)
+    cells = np.atleast_1d(figure.subfigures(down, min(_ACROSS, len(names)))).reshape(-1)
+    for cell, name in zip(cells, names, strict=False):
+        s, coarse = _pool(name, x, edge_index, options, steps, seed)
+        _draw(cell, name, edge_index.numpy(), s, coarse, places)
+    return figure
+
+
+def _importable(name: str) -> bool:
+    from tgp.poolers import pooler_map
+
+    try:
+        return pooler_map[name] is not None
+    except ImportError:
+        return False
+
+
+def _smooth(edge_index: np.ndarray, num_nodes: int) -> np.ndarray:
+    """Slow modes of the graph as features: neighbours are alike."""
+    weight = np.zeros((num_nodes, num_nodes))
+    weight[edge_index[0], edge_index[1]] = weight[edge_index[1], edge_index[0]] = 1.0
+    np.fill_diagonal(weight, 0.0)
+    scale = 1 / np.sqrt(np.maximum(weight.sum(1), 1.0))
+    _, modes = np.linalg.eigh(np.eye(num_nodes) - scale[:, None] * weight * scale)
+    modes = np.pad(modes[:, :_FEATURES], ((0, 0), (0, max(0, _FEATURES - num_nodes))))
+    return (modes * num_nodes**0.5).astype(np.float32)
+
+
+def _pool(
+    name: str, x: Any, edge_index: Any, options: dict[str, Any], steps: int, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """``S`` as a dense ``[N, K]`` matrix, and the weights of the pooled graph ``[K, K]``."""
+    import torch
+
+    from tgp.poolers import get_pooler
+    from tgp.poolers._table import POOLERS
+
+    traits = {entry.alias: entry.traits for entry in POOLERS}
+    inputs = {"x": x, "adj": edge_index, "batch": torch.zeros(x.size(0), dtype=torch.long)}
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        pooler = get_pooler(name, **options)
+        if steps and traits.get(name, {}).get("loss"):
+            _train(pooler, inputs, steps)
+        with torch.no_grad():
+            out = pooler.eval()(**inputs)
+    s = out.so.s.to_dense() if out.so.s.is_sparse else out.so.s
+    s = s.reshape(-1, s.size(-1))[: x.size(0)]
+    found = out.edge_index
+    if found.layout == torch.strided and found.is_floating_point():
+        coarse = found.reshape(found.shape[-2:])
+    else:
+        weight = torch.ones(found.size(1)) if out.edge_weight is None else out.edge_weight.reshape(-1)
+        coarse = torch.zeros(s.size(1), s.size(1)).index_put_((found[0], found[1]), weight, accumulate=True)
+    return s.numpy(), coarse.numpy()
+
+
+def _train(pooler: Any, inputs: dict[str, Any], steps: int) -> None:
+    """Lower the sum of the pooler's own losses."""
+    import torch
+
+    optimizer = torch.optim.Adam(pooler.parameters(), lr=0.02)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        sum(pooler.train()(**inputs).get_loss_value()).backward()
+        optimizer.step()
+
+
+def _draw(
+    cell: Any, name: str, edge_index: np.ndarray, s: np.ndarray, coarse: np.ndarray, places: np.ndarray
+) -> None:
+    pictures = pooled_pictures(edge_index, s, coarse, places, name)
+    left, middle, right = cell.subplots(1, 3, width_ratios=[1.0, 0.42, 1.0])
+    draw_picture(left, pictures[0], room=_ROOM, widest=_NODE)
+    middle.imshow(np.abs(s), aspect="auto", cmap="Blues", interpolation="nearest", vmin=0)
+    middle.set_xticks([])
+    middle.set_yticks([])
+    for spine in middle.spines.values():
+        spine.set_linewidth(0.5)
+    if len(pictures) > 1:
+        draw_picture(right, pictures[1], pictures[0], room=_ROOM, widest=_NODE)
+    else:
+        right.set_axis_off()
+    cell.suptitle(f"{name}: {s.shape[0]} → {s.shape[1]}", fontsize=7, color=INK, fontweight="bold")

@@ -1,0 +1,27 @@
+"""Write an HTML report of a store. Needs neither torch nor numba.
+
+Names are imported on first access.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tgp._lazy import lazy_package
+
+if TYPE_CHECKING:
+    from tgp.inspect.report.page import render_report, write_report
+    from tgp.inspect.report.placement import layout
+    from tgp.inspect.report.scene import Picture, Scene, graph_scenes, pooled_pictures
+
+__all__ = [
+    "write_report",
+    "render_report",
+    "layout",
+    "graph_scenes",
+    "pooled_pictures",
+    "Picture",
+    "Scene",
+]
+
+lazy_package(__name__)

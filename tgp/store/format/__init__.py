@@ -1,0 +1,1 @@
+"""Format of a store: names, types, schema, manifest, fingerprints and codecs."""

@@ -1,0 +1,123 @@
+"""How one array becomes one HDF5 dataset: narrowing and the two profiles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import h5py
+import numpy as np
+import numpy.typing as npt
+
+from tgp.errors import InputError
+from tgp.store.format import constants as fmt
+
+__all__ = ["narrow", "restore", "set_attributes", "write_array"]
+
+_UNSIGNED = ("u1", "<u2", "<u4", "<u8")
+_SIGNED = ("i1", "<i2", "<i4", "<i8")
+
+
+def narrow(values: npt.NDArray[Any], name: str = "array") -> npt.NDArray[Any]:
+    """The same numbers in the smallest type that holds them, little-endian and contiguous.
+
+    Integers shrink (unsigned if none is negative), ``bool`` becomes ``uint8``, complex numbers get a
+    last axis of length two, floating point numbers stay as they are.
+
+    >>> narrow(np.array([0, 300])).dtype, narrow(np.array([-1, 3])).dtype
+    (dtype('uint16'), dtype('int8'))
+    """
+    dtype = values.dtype
+    if dtype.newbyteorder("=").name not in fmt.ORIGINAL_DTYPES:
+        raise InputError(
+            f"{name}: arrays of type {dtype} cannot be stored; convert to a boolean, integer or floating type",
+            field=name,
+        )
+    if dtype.kind == "b":
+        return np.ascontiguousarray(values).view(np.uint8)
+    if dtype.kind == "c":
+        plain = np.ascontiguousarray(values, dtype=dtype.newbyteorder("<"))
+        return plain.view(f"<f{dtype.itemsize // 2}").reshape(*values.shape, 2)
+    if dtype.kind == "f":
+        return np.ascontiguousarray(values, dtype=dtype.newbyteorder("<"))
+    return np.ascontiguousarray(values, dtype=_integer_type(values))
+
+
+def _integer_type(values: npt.NDArray[Any]) -> np.dtype[Any]:
+    low, high = (int(values.min()), int(values.max())) if values.size else (0, 0)
+    for code in _UNSIGNED if low >= 0 else _SIGNED:
+        info = np.iinfo(code)
+        if info.min <= low and high <= info.max:
+            return np.dtype(code)
+    raise AssertionError("a 64-bit integer fits in 64 bits")
+
+
+def restore(stored: npt.NDArray[Any], dtype: str) -> npt.NDArray[Any]:
+    """Inverse of :func:`narrow`; no copy if the type is already right."""
+    if dtype == "bool":
+        return stored.view(np.bool_)
+    if dtype in ("complex64", "complex128"):
+        return np.ascontiguousarray(stored).view(dtype)[..., 0]
+    return stored.astype(dtype, copy=False)
+
+
+def write_array(
+    group: h5py.Group, name: str, stored: npt.NDArray[Any], profile: str, attributes: Mapping[str, str | int]
+) -> int:
+    """Write a narrowed array as a dataset; returns its bytes in memory."""
+    properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    properties.set_obj_track_times(False)
+    properties.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+    if profile == "small" and stored.size and stored.ndim:
+        _compress(properties, stored, name)
+    else:
+        properties.set_layout(h5py.h5d.CONTIGUOUS)
+        properties.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
+    space = h5py.h5s.create_simple(stored.shape)
+    kind = h5py.h5t.py_create(stored.dtype)
+    dataset = h5py.h5d.create(group.id, name.encode("ascii"), kind, space, properties)
+    if stored.size:
+        dataset.write(h5py.h5s.ALL, h5py.h5s.ALL, stored)
+    set_attributes(h5py.Dataset(dataset), attributes)
+    return int(stored.nbytes)
+
+
+def _compress(properties: Any, stored: npt.NDArray[Any], name: str) -> None:
+    if stored.nbytes > fmt.MAX_DECODED_BYTES:
+        raise InputError(
+            f"{name}: {stored.nbytes} bytes in one shard, the small profile allows {fmt.MAX_DECODED_BYTES}; "
+            "use more shards or the fast profile",
+            field=name,
+        )
+    properties.set_layout(h5py.h5d.CHUNKED)
+    properties.set_alloc_time(h5py.h5d.ALLOC_TIME_LATE)
+    properties.set_chunk(_chunk(stored.shape, stored.itemsize))
+    properties.set_shuffle()
+    properties.set_deflate(fmt.GZIP_LEVEL)
+    properties.set_fletcher32()
+
+
+def _chunk(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+    """About :data:`format.CHUNK_BYTES`, cut along the longest axis."""
+    longest = int(np.argmax(shape))
+    other = itemsize * int(np.prod(shape, dtype=np.int64)) // shape[longest]
+    length = min(shape[longest], max(1, fmt.CHUNK_BYTES // max(other, 1)))
+    return tuple(length if axis == longest else n for axis, n in enumerate(shape))
+
+
+def set_attributes(target: h5py.Group | h5py.Dataset, attributes: Mapping[str, str | int]) -> None:
+    """Attach attributes: strings of fixed length (UTF-8), and 64-bit integers."""
+    # Below h5py's own interface, which takes longer than a small array does: a shard has hundreds of these.
+    scalar = h5py.h5s.create(h5py.h5s.SCALAR)
+    for key, value in attributes.items():
+        # Fixed length: a string of variable length would live in a heap and can point anywhere.
+        if isinstance(value, str):
+            text = value.encode()
+            kind = h5py.h5t.C_S1.copy()
+            kind.set_size(max(1, len(text)))
+            kind.set_strpad(h5py.h5t.STR_NULLPAD)
+            kind.set_cset(h5py.h5t.CSET_UTF8)
+            data = np.array(text, f"S{max(1, len(text))}")
+        else:
+            kind, data = h5py.h5t.STD_I64LE, np.array(value, "<i8")
+        h5py.h5a.create(target.id, key.encode("ascii"), kind, scalar).write(data, mtype=kind)

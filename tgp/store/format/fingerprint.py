@@ -1,0 +1,312 @@
+"""What a store was made from: specifications, digests, and what differs between two of them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tgp.errors import InputError
+from tgp.ragged import Field, GraphTable
+from tgp.store.format import constants as fmt
+from tgp.store.format.strict_json import Document, canonical, check_depth
+
+__all__ = ["DataDigest", "HierarchySpec", "StoreSpec", "data_digest", "spec_differences"]
+
+_PIECE = 1 << 20
+"""Rows digested at a time: bounds the copy that a transposed array needs."""
+
+
+@dataclass(frozen=True)
+class HierarchySpec:
+    """One hierarchy: its name in the store, its resolved schedule, and its seed.
+
+    Args:
+        name: part of file names, see :func:`tgp.store.format.constants.check_hierarchy_name`.
+        schedule: one JSON object per level, every parameter resolved.
+        seed: the seed of every random choice.
+    """
+
+    name: str
+    schedule: list[dict[str, Any]]
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        fmt.check_hierarchy_name(self.name)
+        if not self.schedule or not all(isinstance(level, dict) for level in self.schedule):
+            raise InputError(
+                f"hierarchy {self.name!r}: the schedule must list at least one level", field="schedule"
+            )
+        _check_json(self.schedule, "schedule")
+
+    def to_json(self) -> dict[str, Any]:
+        return {"name": self.name, "schedule": self.schedule, "seed": self.seed}
+
+    @classmethod
+    def from_json(cls, document: Document) -> HierarchySpec:
+        name = document.text("name")
+        try:
+            fmt.check_hierarchy_name(name)
+        except InputError as error:
+            raise document.fail("name", "the name of a hierarchy") from error
+        schedule = [dict(level.values) for level in document.documents("schedule")]
+        if not schedule:
+            raise document.fail("schedule", "a list of levels")
+        return cls(name, schedule, document.integer("seed", low=-(2**63), high=2**64))
+
+
+@dataclass(frozen=True)
+class StoreSpec:
+    """Everything the bytes of a store depend on.
+
+    Args:
+        dataset: where the graphs came from, for people; not part of the fingerprint, because
+            :attr:`data_digest` says the same more exactly.
+        data_digest: see :func:`data_digest`.
+        num_graphs: number of graphs.
+        bounds: unit ``i`` holds graphs ``bounds[i]:bounds[i + 1]``.
+        profile: ``"fast"`` or ``"small"``.
+        hierarchies: what to store over the graphs.
+    """
+
+    dataset: Mapping[str, Any]
+    data_digest: str
+    num_graphs: int
+    bounds: tuple[int, ...]
+    profile: str = "fast"
+    hierarchies: tuple[HierarchySpec, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bounds", tuple(int(b) for b in self.bounds))
+        object.__setattr__(self, "hierarchies", tuple(self.hierarchies))
+        steps = zip(self.bounds[:-1], self.bounds[1:], strict=True)
+        if (
+            len(self.bounds) < 2
+            or self.bounds[0] != 0
+            or self.bounds[-1] != self.num_graphs
+            or any(b < a for a, b in steps)
+        ):
+            raise InputError(
+                f"bounds must hold at least two numbers, start at 0, never fall, and end at num_graphs = {self.num_graphs}, "
+                f"got {_plain(list(self.bounds))}",
+                field="bounds",
+            )
+        if self.profile not in fmt.PROFILES:
+            raise InputError(
+                f"profile must be one of {', '.join(fmt.PROFILES)}, got {self.profile!r}", field="profile"
+            )
+        names = [h.name.lower() for h in self.hierarchies]
+        if len(set(names)) != len(names):
+            raise InputError(
+                "names of hierarchies must differ by more than upper and lower case, "
+                f"got {[h.name for h in self.hierarchies]}",
+                field="hierarchies",
+            )
+        _check_json(dict(self.dataset), "dataset")
+
+    @property
+    def num_units(self) -> int:
+        return len(self.bounds) - 1
+
+    def base_json(self) -> dict[str, Any]:
+        """The part of the specification that is about graphs."""
+        return {
+            "format": fmt.FORMAT,
+            "version": fmt.VERSION,
+            "dataset": dict(self.dataset),
+            "data_digest": self.data_digest,
+            "num_graphs": self.num_graphs,
+            "bounds": list(self.bounds),
+            "profile": self.profile,
+        }
+
+    @classmethod
+    def from_json(cls, document: Document, hierarchies: tuple[HierarchySpec, ...] = ()) -> StoreSpec:
+        """Read :meth:`base_json`."""
+        try:
+            return cls(
+                dataset=document.mapping("dataset"),
+                data_digest=document.digest("data_digest"),
+                num_graphs=document.integer("num_graphs"),
+                bounds=document.integers("bounds"),
+                profile=document.choice("profile", fmt.PROFILES),
+                hierarchies=hierarchies,
+            )
+        except InputError as error:
+            raise document.fail(error.field or "spec", str(error)) from error
+
+    def part_fingerprint(self, part: str) -> str:
+        """Fingerprint of the graphs (``"graphs"``) or of one hierarchy over them."""
+        base = {k: v for k, v in self.base_json().items() if k != "dataset"}
+        graphs = hashlib.sha256(canonical(base)).hexdigest()
+        if part == fmt.GRAPHS:
+            return graphs
+        return hashlib.sha256(canonical({"graphs": graphs, **self.hierarchy(part).to_json()})).hexdigest()
+
+    def hierarchy(self, name: str) -> HierarchySpec:
+        """The hierarchy of that name."""
+        for entry in self.hierarchies:
+            if entry.name == name:
+                return entry
+        raise InputError(
+            f"no hierarchy {name!r}; there are {[h.name for h in self.hierarchies]}", field="name"
+        )
+
+    @property
+    def fingerprint(self) -> str:
+        """Fingerprint of the whole store; the order of hierarchies does not matter."""
+        parts = sorted(self.part_fingerprint(h.name) for h in self.hierarchies)
+        return hashlib.sha256(canonical([self.part_fingerprint(fmt.GRAPHS), *parts])).hexdigest()
+
+
+def _check_json(value: Any, name: str) -> None:
+    try:
+        canonical(value)
+        good = check_depth(value, fmt.MAX_JSON_DEPTH - 4)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError(f"{name} must be plain JSON: {error}", field=name) from error
+    if not good:
+        raise InputError(f"{name} nests too deep", field=name)
+
+
+def spec_differences(stored: StoreSpec, asked: StoreSpec) -> list[str]:
+    """What keeps ``asked`` from continuing ``stored``; empty if nothing does.
+
+    A hierarchy only one of the two knows is no difference: hierarchies can be added.
+    """
+    found: list[str] = []
+    if stored.data_digest != asked.data_digest:
+        found.append(
+            f"graphs: the store holds {_short(stored.data_digest)} from {_plain(stored.dataset)}, "
+            f"asked for {_short(asked.data_digest)} from {_plain(asked.dataset)}"
+        )
+    if stored.num_graphs != asked.num_graphs:
+        found.append(f"number of graphs: {stored.num_graphs} in the store, {asked.num_graphs} asked for")
+    elif stored.bounds != asked.bounds:
+        found.append(
+            f"cut into shards: {stored.num_units} shards {_plain(list(stored.bounds))} in the store, "
+            f"{asked.num_units} shards {_plain(list(asked.bounds))} asked for"
+        )
+    if stored.profile != asked.profile:
+        found.append(f"profile: {stored.profile!r} in the store, {asked.profile!r} asked for")
+    known = {h.name: h for h in stored.hierarchies}
+    for wanted in asked.hierarchies:
+        if wanted.name in known:
+            found += _hierarchy_differences(known[wanted.name], wanted)
+        elif wanted.name.lower() in {name.lower() for name in known}:
+            found.append(f"hierarchy {wanted.name!r}: the store has one whose name differs in case only")
+    return found
+
+
+def _hierarchy_differences(stored: HierarchySpec, asked: HierarchySpec) -> list[str]:
+    name = f"hierarchy {asked.name!r}"
+    found: list[str] = []
+    if stored.seed != asked.seed:
+        found.append(f"{name}: seed {stored.seed} in the store, {asked.seed} asked for")
+    if len(stored.schedule) != len(asked.schedule):
+        found.append(f"{name}: {len(stored.schedule)} levels in the store, {len(asked.schedule)} asked for")
+    for number, (old, new) in enumerate(zip(stored.schedule, asked.schedule, strict=False)):
+        before, after = dict(_leaves(old)), dict(_leaves(new))
+        for key in sorted(before.keys() | after.keys()):
+            if canonical(before.get(key)) != canonical(after.get(key)):
+                found.append(
+                    f"{name}, level {number}: {key} = {_plain(before.get(key))} in the store, "
+                    f"{_plain(after.get(key))} asked for"
+                )
+    return found
+
+
+def _leaves(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, inner in value.items():
+        if isinstance(inner, Mapping) and inner:
+            yield from _leaves(inner, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", inner
+
+
+def _short(digest: str) -> str:
+    return digest[:12]
+
+
+def _plain(value: Any) -> str:
+    text = canonical(dict(value) if isinstance(value, Mapping) else value).decode()
+    return text if len(text) <= 120 else text[:117] + "..."
+
+
+class DataDigest:
+    """Digest of a table of graphs, fed in pieces of consecutive graphs.
+
+    How the table is cut into pieces does not change the digest: for every field there are two running
+    hashes, one over the graphs' row counts and one over the rows themselves (an ``axis=-1`` array is
+    hashed column after column). The order of fields does not matter; the order of graphs does.
+
+    >>> table = GraphTable(np.array([0, 2, 3]), {"y": Field("y", np.array([1, 0]), np.arange(3))})
+    >>> whole, pieces = DataDigest(), DataDigest()
+    >>> whole.update(table)
+    >>> pieces.update(table.take([0]))
+    >>> pieces.update(table.take([1]))
+    >>> whole.hexdigest() == pieces.hexdigest()
+    True
+    """
+
+    def __init__(self) -> None:
+        self._num_graphs = 0
+        self._nodes = hashlib.sha256()
+        self._fields: dict[str, tuple[bytes, Any, Any]] | None = None
+
+    def update(self, table: GraphTable) -> None:
+        """Add the next graphs."""
+        headers = {name: _header(entry) for name, entry in table.fields.items()}
+        if self._fields is None:
+            self._fields = {n: (h, hashlib.sha256(), hashlib.sha256()) for n, h in headers.items()}
+        elif {n: h for n, (h, _, _) in self._fields.items()} != headers:
+            raise InputError(
+                "all pieces of a table must have the same fields, types and shapes", field="fields"
+            )
+        self._num_graphs += table.num_graphs
+        _hash_counts(self._nodes, table.node_ptr)
+        for name, (_, counts, rows) in self._fields.items():
+            _hash_counts(counts, table.fields[name].ptr)
+            _hash_rows(rows, table.fields[name])
+
+    def hexdigest(self) -> str:
+        """The digest of all graphs so far."""
+        fields = {
+            name: [header.decode(), counts.hexdigest(), rows.hexdigest()]
+            for name, (header, counts, rows) in (self._fields or {}).items()
+        }
+        whole = {"num_graphs": self._num_graphs, "nodes": self._nodes.hexdigest(), "fields": fields}
+        return hashlib.sha256(canonical(whole)).hexdigest()
+
+
+def data_digest(table: GraphTable) -> str:
+    """Content digest of graphs: every field's name, type, shape and bytes, in the order of the graphs."""
+    digest = DataDigest()
+    digest.update(table)
+    return digest.hexdigest()
+
+
+def _header(entry: Field) -> bytes:
+    axis = entry.axis % entry.values.ndim
+    tail = [n for i, n in enumerate(entry.values.shape) if i != axis]
+    dtype = entry.values.dtype.newbyteorder("<").str
+    return canonical([dtype, tail, entry.axis, entry.form, entry.shifted])
+
+
+def _hash_counts(digest: Any, ptr: npt.NDArray[np.int64]) -> None:
+    for low in range(0, len(ptr) - 1, _PIECE):
+        digest.update(np.ascontiguousarray(np.diff(ptr[low : low + _PIECE + 1]), dtype="<i8"))
+
+
+def _hash_rows(digest: Any, entry: Field) -> None:
+    rows = np.moveaxis(entry.values, entry.axis, 0)
+    low, high = int(entry.ptr[0]), int(entry.ptr[-1])
+    dtype = rows.dtype.newbyteorder("<")
+    for start in range(low, high, _PIECE):
+        piece = np.ascontiguousarray(rows[start : min(start + _PIECE, high)], dtype=dtype)
+        if piece.size:
+            digest.update(piece.reshape(-1).view(np.uint8))

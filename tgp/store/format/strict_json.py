@@ -1,0 +1,139 @@
+"""JSON from an untrusted file: every key asked for by name and type."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from tgp.errors import StoreDamagedError
+from tgp.store.format import constants as fmt
+
+__all__ = ["Document", "canonical", "check_depth", "parse"]
+
+
+def canonical(value: Any) -> bytes:
+    """The one byte string of a JSON value: sorted keys, no spaces, ASCII."""
+    return json.dumps(
+        value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False
+    ).encode()
+
+
+def check_depth(value: Any, limit: int = fmt.MAX_JSON_DEPTH) -> bool:
+    """Whether ``value`` nests at most ``limit`` lists or objects."""
+    layer = [value]
+    for _ in range(limit + 1):
+        layer = [
+            inner
+            for outer in layer
+            if isinstance(outer, (dict, list))
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+        if not layer:
+            return True
+    return False
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key occurs twice")
+    return found
+
+
+def _no_constant(text: str) -> Any:
+    raise ValueError(f"{text} is not JSON")
+
+
+def parse(data: bytes, name: str) -> Document:
+    """Read one JSON object; anything odd is a :class:`StoreDamagedError` naming the file."""
+    try:
+        value = json.loads(data.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise StoreDamagedError(f"{name} is not valid JSON: {error}", path=name, item=name) from error
+    if not isinstance(value, dict) or not check_depth(value):
+        raise StoreDamagedError(
+            f"{name} must hold one JSON object nested at most {fmt.MAX_JSON_DEPTH} deep", path=name, item=name
+        )
+    return Document(value, name)
+
+
+class Document:
+    """A JSON object whose values are asked for with their type."""
+
+    def __init__(self, values: Mapping[str, Any], name: str) -> None:
+        self.values = values
+        self.name = name
+
+    def fail(self, key: str, expected: str) -> StoreDamagedError:
+        """The error for a value that is not ``expected``."""
+        got = repr(self.values.get(key))
+        shown = got if len(got) <= 80 else got[:77] + "..."
+        return StoreDamagedError(
+            f"{self.name}: {key!r} must be {expected}, got {shown}", path=self.name, item=key
+        )
+
+    def integer(self, key: str, low: int = 0, high: int = 2**62) -> int:
+        """A whole number in ``[low, high]``."""
+        value = self.values.get(key)
+        if type(value) is not int or not low <= value <= high:
+            raise self.fail(key, f"an integer in [{low}, {high}]")
+        return value
+
+    def boolean(self, key: str) -> bool:
+        """``true`` or ``false``."""
+        value = self.values.get(key)
+        if not isinstance(value, bool):
+            raise self.fail(key, "true or false")
+        return value
+
+    def text(self, key: str) -> str:
+        """A string."""
+        value = self.values.get(key)
+        if not isinstance(value, str):
+            raise self.fail(key, "a string")
+        return value
+
+    def choice(self, key: str, valid: tuple[str, ...] | frozenset[str]) -> str:
+        """One of ``valid``."""
+        value = self.values.get(key)
+        if not isinstance(value, str) or value not in valid:
+            raise self.fail(key, f"one of {', '.join(sorted(valid))}")
+        return value
+
+    def digest(self, key: str) -> str:
+        """A SHA-256 in lower-case hexadecimal."""
+        value = self.values.get(key)
+        if not isinstance(value, str) or len(value) != 64 or not set(value) <= set("0123456789abcdef"):
+            raise self.fail(key, "64 hexadecimal digits")
+        return value
+
+    def integers(self, key: str, low: int = 0) -> tuple[int, ...]:
+        """A list of whole numbers, none below ``low``."""
+        value = self.values.get(key)
+        if not isinstance(value, list) or not all(type(v) is int and low <= v < 2**62 for v in value):
+            raise self.fail(key, f"a list of integers >= {low}")
+        return tuple(value)
+
+    def texts(self, key: str, valid: tuple[str, ...] | None = None) -> tuple[str, ...]:
+        """A list of strings, each one of ``valid`` if given."""
+        value = self.values.get(key)
+        if not isinstance(value, list) or not all(
+            isinstance(v, str) and (not valid or v in valid) for v in value
+        ):
+            raise self.fail(key, "a list of strings" + (f" out of {', '.join(valid)}" if valid else ""))
+        return tuple(value)
+
+    def mapping(self, key: str) -> dict[str, Any]:
+        """An object of any content."""
+        value = self.values.get(key)
+        if not isinstance(value, dict):
+            raise self.fail(key, "an object")
+        return value
+
+    def documents(self, key: str) -> list[Document]:
+        """A list of objects."""
+        value = self.values.get(key)
+        if not isinstance(value, list) or not all(isinstance(v, dict) for v in value):
+            raise self.fail(key, "a list of objects")
+        return [Document(v, f"{self.name}: {key}[{i}]") for i, v in enumerate(value)]

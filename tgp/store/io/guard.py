@@ -1,0 +1,165 @@
+"""Refuses files that are not what the format says, before any array of them is used.
+
+Checked when a shard is opened, at a cost that depends on the number of datasets and graphs only: kinds of
+links, types, layouts, filters, declared sizes against the file, and all offsets. Ids are checked when they
+are gathered (:mod:`tgp.store.read.gather`), or all at once by :mod:`tgp.store.verify`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import h5py
+import numpy as np
+import numpy.typing as npt
+
+from tgp.errors import StoreDamagedError
+from tgp.store.format import constants as fmt
+
+__all__ = ["ArrayInfo", "check_ptr", "inspect_file"]
+
+_FILTERS = frozenset({h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32})
+_NUMBERS = frozenset({h5py.h5t.INTEGER, h5py.h5t.FLOAT})
+
+
+@dataclass(frozen=True)
+class ArrayInfo:
+    """A dataset that passed: where its bytes are and what they mean.
+
+    ``offset`` is ``None`` for a compressed dataset.
+    """
+
+    path: str
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    offset: int | None
+    attributes: dict[str, str | int]
+
+    @property
+    def nbytes(self) -> int:
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+class Inspector:
+    """Walks one open file and collects its datasets and attributes."""
+
+    def __init__(self, name: str, size: int) -> None:
+        self.name = name
+        self.size = size
+        self.arrays: dict[str, ArrayInfo] = {}
+        self.groups: dict[str, dict[str, str | int]] = {}
+
+    def refuse(self, item: str, why: str) -> StoreDamagedError:
+        return StoreDamagedError(f"{self.name}: {item or '/'} {why}", path=self.name, item=item or "/")
+
+    def walk(self, group: Any, prefix: str, depth: int) -> None:
+        self.groups[prefix] = self.attributes(group, prefix)
+        links = group.links
+        for raw in group:
+            path = f"{prefix}/{raw.decode('utf-8', 'replace')}"
+            if len(self.arrays) + len(self.groups) >= fmt.MAX_OBJECTS:
+                raise self.refuse(path, f"is one object too many; a file holds at most {fmt.MAX_OBJECTS}")
+            if links.get_info(raw).type != h5py.h5l.TYPE_HARD:
+                raise self.refuse(path, "is a soft or external link; only data inside the file is read")
+            found = h5py.h5o.open(group, raw)
+            if isinstance(found, h5py.h5d.DatasetID):
+                self.arrays[path] = self.dataset(found, path)
+            elif isinstance(found, h5py.h5g.GroupID):
+                if depth >= fmt.MAX_GROUP_DEPTH:
+                    raise self.refuse(path, f"nests deeper than {fmt.MAX_GROUP_DEPTH} groups")
+                self.walk(found, path, depth + 1)
+            else:
+                raise self.refuse(path, "is neither an array nor a group")
+
+    def dataset(self, dataset: Any, path: str) -> ArrayInfo:
+        kind = dataset.get_type()
+        if kind.get_class() not in _NUMBERS or kind.get_size() > 8:
+            raise self.refuse(path, "must hold plain numbers of at most 8 bytes")
+        dtype = kind.dtype
+        if dtype.str not in fmt.STORED_DTYPES:
+            raise self.refuse(
+                path, f"has type {dtype.str}, allowed are {', '.join(sorted(fmt.STORED_DTYPES))}"
+            )
+        space = dataset.get_space()
+        if space.get_simple_extent_type() == h5py.h5s.NULL or space.get_simple_extent_ndims() > fmt.MAX_NDIM:
+            raise self.refuse(path, f"must be an array of at most {fmt.MAX_NDIM} dimensions")
+        shape = tuple(int(n) for n in space.get_simple_extent_dims())
+        nbytes = math.prod(shape) * dtype.itemsize
+        offset = self.storage(dataset, path, nbytes)
+        return ArrayInfo(path, dtype, shape, offset, self.attributes(dataset, path))
+
+    def storage(self, dataset: Any, path: str, nbytes: int) -> int | None:
+        """Offset of the bytes in the file; ``None`` if they are compressed."""
+        properties = dataset.get_create_plist()
+        layout = properties.get_layout()
+        filters = {properties.get_filter(i)[0] for i in range(properties.get_nfilters())}
+        if not filters <= _FILTERS:
+            raise self.refuse(
+                path, f"uses filters {sorted(filters - _FILTERS)}; gzip, shuffle, fletcher32 are known"
+            )
+        if layout == h5py.h5d.CONTIGUOUS:
+            if properties.get_external_count():
+                raise self.refuse(path, "keeps its data in another file")
+            offset = dataset.get_offset()
+            if nbytes == 0:
+                return 0
+            if offset is None or offset < 0 or offset + nbytes > self.size:
+                raise self.refuse(
+                    path, f"declares {nbytes} bytes that are not inside the file of {self.size}"
+                )
+            return int(offset)
+        if layout == h5py.h5d.CHUNKED:
+            chunk = math.prod(properties.get_chunk()) * dataset.get_type().get_size()
+            stored = min(int(dataset.get_storage_size()), self.size)
+            if nbytes > stored * fmt.MAX_RATIO or nbytes > fmt.MAX_DECODED_BYTES or chunk > max(nbytes, 1):
+                raise self.refuse(path, f"declares {nbytes} bytes (chunks of {chunk}) but stores {stored}")
+            return None
+        raise self.refuse(path, "is a virtual or compact dataset")
+
+    def attributes(self, target: Any, path: str) -> dict[str, str | int]:
+        found: dict[str, str | int] = {}
+        for number in range(h5py.h5a.get_num_attrs(target)):
+            attribute = h5py.h5a.open(target, index=number)
+            name = attribute.name.decode("utf-8", "replace")
+            kind = attribute.get_type()
+            text = isinstance(kind, h5py.h5t.TypeStringID) and not kind.is_variable_str()
+            size = kind.get_size()
+            if (
+                size > fmt.MAX_ATTRIBUTE_BYTES
+                or attribute.get_storage_size() != size  # exactly one value
+                or not (text or (size == 8 and kind.get_class() == h5py.h5t.INTEGER))
+            ):
+                raise self.refuse(f"{path}@{name}", "must be one integer or one string of fixed length")
+            # Stating the type is half the price of asking h5py for it, and there are hundreds per shard.
+            value = np.empty((), f"S{size}" if text else np.int64)
+            attribute.read(value, kind if text else h5py.h5t.NATIVE_INT64)
+            found[name] = bytes(value[()]).decode("utf-8", "replace") if text else int(value)
+        return found
+
+
+def inspect_file(file: h5py.File, name: str, size: int) -> Inspector:
+    """All arrays and group attributes of an open file of ``size`` bytes, or an error that names the culprit."""
+    inspector = Inspector(name, size)
+    try:
+        inspector.walk(h5py.h5g.open(file.id, b"/"), "", 0)
+    except (RuntimeError, OSError, TypeError, ValueError, KeyError, OverflowError) as error:
+        if isinstance(error, StoreDamagedError):
+            raise
+        raise StoreDamagedError(f"{name} is not a sound HDF5 file: {error}", path=name, item="/") from error
+    return inspector
+
+
+def check_ptr(ptr: npt.NDArray[Any], count: int, total: int, name: str, item: str) -> None:
+    """Offsets must be ``count + 1`` integers from 0 to ``total`` that never fall."""
+    if ptr.dtype.kind not in "iu" or ptr.shape != (count + 1,):
+        raise StoreDamagedError(
+            f"{name}: {item} must hold {count + 1} offsets, got {ptr.dtype} {list(ptr.shape)}",
+            path=name,
+            item=item,
+        )
+    if int(ptr[0]) != 0 or int(ptr[-1]) != total or (ptr[1:] < ptr[:-1]).any():
+        raise StoreDamagedError(
+            f"{name}: {item} must start at 0, never fall, and end at {total}", path=name, item=item
+        )

@@ -1,0 +1,1 @@
+"""Read graphs, levels and batches from a store."""

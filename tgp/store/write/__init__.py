@@ -1,0 +1,1 @@
+"""Write shards and publish the manifest of a store."""
