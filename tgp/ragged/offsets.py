@@ -1,0 +1,27 @@
+"""Offsets of consecutive runs: the arrays named ``*_ptr``."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["offsets"]
+
+
+def offsets(counts: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    """Return the start of each run of ``counts`` elements, and the end of the last one.
+
+    Args:
+        counts: ``[B]`` number of elements of each run.
+
+    Returns:
+        ``[B + 1]`` int64 array that starts with 0. Run ``i`` is ``ptr[i]:ptr[i + 1]``.
+
+    Examples:
+        >>> offsets([2, 0, 3]).tolist()
+        [0, 2, 2, 5]
+    """
+    sizes = np.asarray(counts)
+    ptr = np.zeros(len(sizes) + 1, np.int64)
+    np.cumsum(sizes, out=ptr[1:])
+    return ptr
