@@ -9,7 +9,7 @@ import torch
 from torch_geometric.data import Batch, Data
 
 from tgp.data import PoolDataLoader, PooledBatch, PreCoarsening, graphs_to_arrays, precoarsen
-from tgp.data.attributes import REPRESENTATIVE, hierarchy_levels
+from tgp.data.attributes import hierarchy_levels
 from tgp.engine import coarsen
 from tgp.engine.methods import METHODS
 from tgp.poolers import get_pooler
@@ -247,15 +247,6 @@ def test_dense_assignments_have_a_mask_and_collate(make_graphs):
     batch = next(iter(PoolDataLoader(graphs, batch_size=6)))
     assert batch.pooled_data[0].mask.shape == (6, 4)
     assert batch.pooled_data[0].so.s.shape == (batch.num_nodes, 4)
-
-
-def test_names_of_representatives_are_those_of_the_selectors():
-    for method, extra in REPRESENTATIVE.items():
-        try:
-            pooler = get_pooler(method, scorer="degree")
-        except ModuleNotFoundError:
-            pytest.skip(f"needs {method}")
-        assert pooler.selector.representative == extra
 
 
 def test_transforms_alias():

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from tgp.data.convert import NODE_KEYS
+from tgp.engine.methods import representative_name
 from tgp.ragged import BlockCSR, Field, GraphTable, Hierarchy
 from tgp.ragged.block import PtrArray
 from tgp.ragged.hierarchy import AssignmentKind
@@ -32,9 +33,6 @@ __all__ = [
 ]
 
 Array = npt.NDArray[Any]
-
-REPRESENTATIVE = {"kmis": "mis"}
-"""Method -> name of the extra that holds the node standing for each supernode, where ``SelectOutput`` has one."""
 
 
 class LevelArrays(Protocol):
@@ -171,8 +169,18 @@ def select_output(level: LevelArrays, batch: Tensor, method: str | None = None) 
     extras: dict[str, Tensor] = {}
     if level.theta is not None:
         extras["theta"] = as_tensor(level.theta)
-    if level.representative is not None and method in REPRESENTATIVE:
-        extras[REPRESENTATIVE[method]] = as_tensor(level.representative)
+    representative = None if level.representative is None else representative_name(method)
+    if representative is not None:
+        extras[representative] = as_tensor(level.representative)
+    so = _select_output(level, batch, graphs, extras)
+    if representative is not None and so is not None:
+        so._node_id_extras = frozenset({representative})
+    return so
+
+
+def _select_output(
+    level: LevelArrays, batch: Tensor, graphs: int, extras: dict[str, Tensor]
+) -> SelectOutput | None:
     if level.kind == "soft":
         if level.soft is None:
             return None

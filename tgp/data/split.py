@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from tgp.data.attributes import REPRESENTATIVE, LevelArrays, as_tensor, select_output
+from tgp.data.attributes import LevelArrays, as_tensor, select_output
 from tgp.data.fast_data import make_data, paused_gc
+from tgp.engine.methods import representative_name
 from tgp.select.base_select import SelectOutput
 
 __all__ = ["levels_to_data"]
@@ -75,13 +76,26 @@ def _split(level: LevelArrays, method: str) -> Iterable[Data]:
 
 
 def _assignments(level: LevelArrays, method: str, nodes: Array, supers: Array) -> Iterable[SelectOutput]:
+    representative = None if level.representative is None else representative_name(method)
+    parts = _select_outputs(level, representative, nodes, supers)
+    return parts if representative is None else (_with_node_ids(so, representative) for so in parts)
+
+
+def _with_node_ids(so: SelectOutput, extra: str) -> SelectOutput:
+    so._node_id_extras = frozenset({extra})
+    return so
+
+
+def _select_outputs(
+    level: LevelArrays, representative: str | None, nodes: Array, supers: Array
+) -> Iterable[SelectOutput]:
     batches = _zeros(nodes)
     extras: dict[str, Iterable[Tensor]] = {}
     if level.theta is not None:
         extras["theta"] = _cut(level.theta, nodes)
-    if level.representative is not None and method in REPRESENTATIVE:
+    if representative is not None:
         local = level.representative - np.repeat(level.node_ptr[:-1], supers)
-        extras[REPRESENTATIVE[method]] = _cut(local, supers)
+        extras[representative] = _cut(local, supers)
     rows = zip(*extras.values(), strict=True) if extras else ((),) * len(nodes)
     notes = [{"batch_size": 1, **dict(zip(extras, row, strict=True))} for row in rows]
     if level.kind == "soft":

@@ -72,6 +72,8 @@ class LevelMethod:
             builds one tree for a run of equal levels (SEP); ``None`` otherwise.
         cost: estimated work per graph from node and edge counts, for planning; 5e7 take about a second.
         expected: what a level leaves and needs, for planning.
+        representative: name under which a ``SelectOutput`` exposes the node that stands for each supernode
+            (``"mis"`` for k-MIS); ``None`` if it does not expose it.
     """
 
     name: str
@@ -81,3 +83,4 @@ class LevelMethod:
     assign_levels: Callable[[BlockCSR, Params, RandomKey, int], list[Assignment]] | None = None
     cost: CostModel = linear_cost
     expected: LevelEstimate = LevelEstimate()
+    representative: str | None = None

@@ -54,6 +54,8 @@ class SelectOutput(TensorHolder):
     _memo: Any = None  # views made by a pooler, valid for this object only
     _distinct: bool | None = None  # no node has two entries; None: not known yet
     _single: tuple[Tensor, Tensor] | None = None  # node and entry of each supernode, if it has one node
+    # Extras that hold node ids, which grow when assignments are joined. tgp 1.0.2 has ``mis`` of k-MIS.
+    _node_id_extras: frozenset[str] = frozenset({"mis"})
 
     def __init__(
         self,

@@ -17,10 +17,7 @@ from tgp.utils.ops.batching import GraphLayout
 if TYPE_CHECKING:
     from tgp.select.base_select import SelectOutput
 
-__all__ = ["INDEX_EXTRAS", "Parts", "Rows", "cat", "part", "split"]
-
-INDEX_EXTRAS: dict[str, str] = {"mis": "num_nodes"}
-"""Extras that hold ids, and the size that shifts them in a batch: ``num_nodes`` or ``num_supernodes``."""
+__all__ = ["Parts", "Rows", "cat", "part", "split"]
 
 
 @dataclass(frozen=True)
@@ -65,12 +62,12 @@ def cat(items: Sequence[SelectOutput]) -> SelectOutput:
     if first._given_s_inv:
         out.s_inv = _cat_inverse(items, node_ptr, super_ptr)
     notes = {}
-    sizes = {"num_nodes": node_ptr, "num_supernodes": super_ptr}
     for name in sorted(first._extra_args - {"in_mask"}):
-        shift = sizes.get(INDEX_EXTRAS.get(name, ""))
+        shift = node_ptr if name in first._node_id_extras else None
         value, notes[name] = _cat_values([getattr(so, name) for so in items], shift)
         setattr(out, name, value)
     out._extra_args |= first._extra_args
+    out._node_id_extras = first._node_id_extras
     out._parts = Parts(node_ptr, super_ptr, graph_ptr, notes)
     return out
 
@@ -243,7 +240,7 @@ def _parts_from_offsets(so: SelectOutput, node_ptr: Sequence[int], super_ptr: Se
     for name in so._extra_args - {"in_mask"}:
         value = getattr(so, name)
         ptr = lengths.get(len(value)) if isinstance(value, Tensor) and value.dim() else None
-        if INDEX_EXTRAS.get(name) == "num_nodes" and isinstance(value, Tensor):
+        if name in so._node_id_extras and isinstance(value, Tensor):
             bounds = torch.tensor(nodes, device=value.device)
             ptr = tuple(torch.searchsorted(value.contiguous(), bounds).tolist())
         notes[name] = None if ptr is None else Rows(ptr)
@@ -277,7 +274,7 @@ def part(so: SelectOutput, parts: Parts, i: int) -> SelectOutput:
         rows = so.batch[low:high]
         out.batch = rows - parts.graph_ptr[i] if parts.graph_ptr is not None else rows
     for name in sorted(so._extra_args - {"in_mask"}):
-        shift = {"num_nodes": low, "num_supernodes": k_low}.get(INDEX_EXTRAS.get(name, ""), 0)
+        shift = low if name in so._node_id_extras else 0
         note = parts.extras.get(name)
         value = getattr(so, name)
         setattr(
@@ -286,6 +283,7 @@ def part(so: SelectOutput, parts: Parts, i: int) -> SelectOutput:
             value if note is None and not isinstance(value, list) else _part_of(value, note, i, shift),
         )
         out._extra_args.add(name)
+    out._node_id_extras = so._node_id_extras
     return out
 
 

@@ -119,8 +119,6 @@ class KMISSelect(LevelSelect):
         seed: seed of random scores.
     """
 
-    representative = "mis"
-
     def __init__(
         self,
         in_channels: int | Sequence[int] | None = None,

@@ -59,9 +59,6 @@ class LevelSelect(Select):
         s_inv_op: ``transpose`` or ``inverse``.
     """
 
-    representative: str | None = None
-    """Name of the extra that holds the node that represents each supernode, for methods that have one."""
-
     def __init__(
         self,
         method: str,
@@ -90,6 +87,11 @@ class LevelSelect(Select):
     def method(self) -> str:
         """Alias of the method."""
         return self.spec.method
+
+    @property
+    def representative(self) -> str | None:
+        """Name of the extra that holds the node that represents each supernode, for methods that have one."""
+        return self.spec.level_method.representative
 
     @opaque
     def forward(
@@ -163,13 +165,17 @@ def to_select_output(
     given: dict[str, Any] = dict(zip(arrays, source.tensors(*arrays.values()), strict=True))
     given |= {"s_inv_op": s_inv_op, "batch": batch, "batch_size": batch_size}
     if assignment.kind == "soft":
-        return SelectOutput(**given)
-    if assignment.kind == "onehot":
-        return SelectOutput.onehot(k=assignment.width or 0, dtype=source.dtype, **given)
-    size = len(assignment.cluster)
-    return SelectOutput.hard(
-        num_supernodes=assignment.num_supernodes, num_nodes=size, dtype=source.dtype, **given
-    )
+        so = SelectOutput(**given)
+    elif assignment.kind == "onehot":
+        so = SelectOutput.onehot(k=assignment.width or 0, dtype=source.dtype, **given)
+    else:
+        size = len(assignment.cluster)
+        so = SelectOutput.hard(
+            num_supernodes=assignment.num_supernodes, num_nodes=size, dtype=source.dtype, **given
+        )
+    if representative is not None:
+        so._node_id_extras = frozenset({representative})
+    return so
 
 
 def _columns(assignment: Assignment, source: TorchBlock) -> npt.NDArray[np.int64]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from tgp.engine.protocol import LevelMethod
+from tgp.errors import PackageError, UnknownNameError
 from tgp.registry import Entry, LazyRegistry
 
-__all__ = ["METHODS", "register_method"]
+__all__ = ["METHODS", "register_method", "representative_name"]
 
 
 def _line(alias: str, summary: str) -> Entry:
@@ -42,3 +43,25 @@ def register_method(alias: str, target: str, summary: str = "", *, replace: bool
         replace: replace a method of the same alias.
     """
     return METHODS.register(Entry(alias, target, summary), replace=replace)
+
+
+def representative_name(method: str | None) -> str | None:
+    """Return the name under which a ``SelectOutput`` exposes the representatives of ``method``.
+
+    Args:
+        method: alias of a method, as a store names it. The method may be absent: reading a store does not need the
+            package that made it.
+
+    Returns:
+        :attr:`LevelMethod.representative <tgp.engine.protocol.LevelMethod>`, or ``None`` if the method is unknown.
+
+    Examples:
+        >>> representative_name("kmis")
+        'mis'
+    """
+    if method is None:
+        return None
+    try:
+        return METHODS[method].representative
+    except (UnknownNameError, PackageError):
+        return None

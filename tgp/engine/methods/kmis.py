@@ -193,4 +193,6 @@ def _check_heuristic(heuristic: object) -> None:
         )
 
 
-METHOD = LevelMethod("kmis", KMISParams, assign, connect, expected=LevelEstimate(0.4, 0.4))
+METHOD = LevelMethod(
+    "kmis", KMISParams, assign, connect, expected=LevelEstimate(0.4, 0.4), representative="mis"
+)
