@@ -3,17 +3,31 @@
 
 PYTHON ?= python3
 VENV   ?= .venv
+ifeq ($(OS),Windows_NT)
+BIN    := $(VENV)/Scripts
+else
 BIN    := $(VENV)/bin
+endif
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-# The test machine's cores; 2 workers keep memory small.
+# Worker processes of the test suite.
 JOBS   ?= auto
 
-.PHONY: demo test lint types imports unit test-full gpu-test docs clean
+.PHONY: demo install test check quick lint types imports unit test-full gpu-test coverage lowest docs dist clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python examples/demo.py
 
-test: $(VENV)/.test lint types imports unit
+install: $(VENV)/.test
+
+test: check unit
+
+check: $(VENV)/.test
+	$(MAKE) lint types imports
+
+# For the inner loop: lint, types, and the tests of the packages that differ from the last commit.
+quick: $(VENV)/.test
+	$(MAKE) lint types
+	$(BIN)/python -m tests.meta.changed
 
 lint:
 	$(BIN)/ruff check .
@@ -25,35 +39,58 @@ types:
 imports:
 	$(BIN)/lint-imports
 
-unit:
+unit: $(VENV)/.test
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 # Also the checks that take minutes: every pooler under inductor, large half-precision graphs, recompilations.
 test-full: $(VENV)/.test
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --full
 
-# All conformance checks on CUDA; skipped where there is none.
+# All conformance checks on CUDA; skipped without a GPU.
 gpu-test: $(VENV)/.test
 	$(BIN)/python -m pytest tests/gpu -rs
 
-$(VENV)/bin/python:
+# Branch coverage. Compiled kernels are not traced, so tgp/kernels is left out.
+coverage: $(VENV)/.test
+	$(PIP) -c constraints.txt pytest-cov
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --cov --cov-report=term:skip-covered --cov-report=html
+
+# The suite with the oldest versions that pyproject.toml allows. uv is the installer that can resolve them.
+lowest:
+	$(PYTHON) -m venv .venv-lowest
+	.venv-lowest/bin/python -m pip install --quiet uv
+	.venv-lowest/bin/uv pip install --quiet --python .venv-lowest --resolution lowest-direct -e '.[test]'
+	$(MAKE) unit VENV=.venv-lowest
+
+$(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.demo: pyproject.toml constraints.txt | $(VENV)/bin/python
+$(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) -c constraints.txt -e .
 	touch $@
 
-$(VENV)/.test: pyproject.toml constraints.txt | $(VENV)/bin/python
+$(VENV)/.test: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) -c constraints.txt -e '.[test]'
 	touch $@ $(VENV)/.demo
+
+.venv-lowest/.test:
+	touch $@
 
 docs: $(VENV)/.docs
 	$(BIN)/python docs/_tools/reference.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir site
 
-$(VENV)/.docs: pyproject.toml constraints.txt | $(VENV)/bin/python
+$(VENV)/.docs: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) -c constraints.txt -e '.[docs]'
 	touch $@ $(VENV)/.demo
 
+# Wheel and sdist in dist/, checked as the package index checks them.
+dist: | $(BIN)/python
+	rm -rf dist
+	$(PIP) build twine
+	$(BIN)/python -m build --outdir dist .
+	$(BIN)/python -m twine check --strict dist/*
+
 clean:
-	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache site
+	rm -rf $(VENV) .venv-lowest build dist htmlcov .coverage *.egg-info .pytest_cache .mypy_cache .ruff_cache \
+	  .hypothesis .import_linter_cache site
