@@ -7,7 +7,7 @@ import torch
 from torch_geometric.utils import to_dense_adj
 
 from tgp.poolers import get_pooler
-from tgp.poolers._table import POOLERS
+from tgp.poolers.table import POOLERS
 
 PATH = torch.tensor([[0, 1, 1, 2, 2, 3, 3, 4], [1, 0, 2, 1, 3, 2, 4, 3]])
 WEIGHT = torch.tensor([1.0, 1, 2, 2, 1, 1, 3, 3])

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from tgp.poolers._table import POOLERS
+from tgp.poolers.table import POOLERS
 from tgp.testing import Skip, count_host_syncs, pooler_checks
 from tgp.testing.batches import mixed_batch
 from tgp.testing.cases import pooler_cases

@@ -81,7 +81,7 @@ def test_modes_come_from_the_constructor():
 def test_the_matrix_shows_every_check():
     """The page of the documentation has a column for every check and a line for every pooler, none of them failing."""
     from tests.conformance import matrix
-    from tgp.poolers._table import POOLERS
+    from tgp.poolers.table import POOLERS
 
     assert sorted(" ".join(matrix.COLUMNS.values()).split()) == sorted(CHECKS)
     text = matrix.PAGE.read_text()

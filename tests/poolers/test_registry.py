@@ -1,7 +1,9 @@
-"""get_pooler and the tables derived from one."""
+"""get_pooler, and the names that are derived from the table of poolers."""
 
+import ast
 import importlib.util
 import warnings
+from pathlib import Path
 
 import pytest
 import torch
@@ -9,7 +11,7 @@ import torch
 from tgp import poolers
 from tgp.engine.methods import METHODS
 from tgp.poolers import GraclusPooling, TopkPooling, get_pooler, pooler_classes, pooler_map
-from tgp.poolers._table import POOLERS
+from tgp.poolers.table import POOLERS
 from tgp.src import LevelPooling
 
 SHARED = {
@@ -18,12 +20,22 @@ SHARED = {
 }  # fmt: skip
 
 
-def test_tables_are_derived():
-    assert list(pooler_map) == [e.alias for e in POOLERS] and len(pooler_map) == 21
+def test_names_are_derived_from_the_table():
+    assert list(pooler_map) == [e.alias for e in POOLERS]
     assert pooler_classes == [e.attribute for e in POOLERS] and set(pooler_classes) < set(poolers.__all__)
     assert pooler_map["topk"] is TopkPooling and isinstance(get_pooler("Graclus"), GraclusPooling)
     with pytest.raises(KeyError, match="Did you mean 'topk'"):
         pooler_map["topkk"]
+
+
+def test_type_checkers_see_every_class_of_the_table():
+    path = Path(poolers.__file__)
+    (block,) = [node for node in ast.parse(path.read_text()).body if isinstance(node, ast.If)]
+    imports = {ast.unparse(line) for line in block.body}
+    expected = {f"from {e.target.partition(':')[0]} import {e.attribute} as {e.attribute}" for e in POOLERS}
+    missing, extra = expected - imports, imports - expected
+    assert not missing, f"{path}: add these lines under 'if TYPE_CHECKING:': {sorted(missing)}"
+    assert not extra, f"{path}: remove these lines, whose classes are not in the table: {sorted(extra)}"
 
 
 @pytest.mark.parametrize("alias", ["topk", "graclus", "nopool", "random"])
@@ -35,7 +47,7 @@ def test_one_dictionary_drives_every_pooler(alias):
     pooler.clear_cache()
 
 
-def test_strict_mode_and_shared_names():
+def test_strict_mode_refuses_unknown_parameters():
     with pytest.raises(ValueError, match=r"Unknown parameter of graclus 'ordr'\. Did you mean 'order'"):
         get_pooler("graclus", strict=True, ordr="index")
     with warnings.catch_warnings():
@@ -46,8 +58,10 @@ def test_strict_mode_and_shared_names():
 COMPLETE = all(importlib.util.find_spec(entry.target.partition(":")[0]) for entry in POOLERS)
 
 
-@pytest.mark.skipif(not COMPLETE, reason="a pooler cannot be imported, so no name is known to be foreign")
-def test_names_nobody_knows_are_warned_about():
+@pytest.mark.skipif(
+    not COMPLETE, reason="a pooler cannot be imported, so the parameters of all poolers are not known"
+)
+def test_a_parameter_that_no_pooler_has_gives_a_warning():
     with pytest.warns(UserWarning, match=r"No pooler has the parameter.*ratioo"):
         get_pooler("topk", in_channels=2, ratioo=0.5)
     with warnings.catch_warnings():
@@ -55,7 +69,7 @@ def test_names_nobody_knows_are_warned_about():
         get_pooler("topk", **SHARED)
 
 
-def test_unknown_and_missing():
+def test_unknown_aliases_and_missing_arguments():
     for name in ("gracluss", "gracluss_u"):
         with pytest.raises(ValueError, match="Unknown pooler"):
             get_pooler(name)

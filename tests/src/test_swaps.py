@@ -8,7 +8,7 @@ from torch_geometric.nn import GCNConv
 
 from tgp.connect import SparseConnect
 from tgp.lift import BaseLift
-from tgp.poolers._table import POOLERS
+from tgp.poolers.table import POOLERS
 from tgp.reduce import AggrReduce, BaseReduce, get_aggr
 from tgp.testing.cases import IN_CHANNELS, Case
 from tgp.testing.checks import mixed_batch

@@ -3,7 +3,7 @@
 The engine knows level methods, which work on arrays. A pooler that a user wrote has ``precoarsening`` or
 ``multi_level_precoarsening`` on tensors. :func:`level_method` wraps such a class: graph by graph it runs the pooler and
 stores what the pooler returned, assignment and coarse graph. The engine finds this module by its name
-(``tgp.poolers.method_entry``) and does not import it.
+(``tgp.poolers.factory.method_entry``) and does not import it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tgp.engine.protocol import LevelMethod, RandomKey
+from tgp.engine.level_method import LevelMethod, RandomKey
 from tgp.errors import GraphError, ParameterError, TgpError
 from tgp.poolers import pooler_map
 from tgp.ragged import Assignment, BlockCSR

@@ -15,9 +15,8 @@ from tgp.select.base_select import SelectOutput
 from tgp.select.dp_select import DPSelect
 from tgp.src.mlp import MLPPooling
 from tgp.src.output import PoolingOutput
-from tgp.utils.host import on_host
 from tgp.utils.layout import DenseView, LayoutView, SegmentView
-from tgp.utils.losses._reduction import safe_divide
+from tgp.utils.losses._shared import safe_divide
 from tgp.utils.losses.reconstruct import (
     cluster_connectivity_prior_loss,
     kl_loss,
@@ -27,6 +26,7 @@ from tgp.utils.ops.connectivity import connectivity_to_edge_index
 from tgp.utils.ops.products import EdgeMatrix
 from tgp.utils.ops.sampling import batched_negative_edge_sampling, negative_edge_sampling
 from tgp.utils.signature import base_kwargs
+from tgp.utils.tracing import on_host
 from tgp.utils.typing import LiftType, SinvType
 
 __all__ = ["BNPool"]

@@ -10,10 +10,10 @@ from torch import Tensor
 from tgp.errors import InputError
 from tgp.src.dense import LossTerm
 from tgp.src.mlp import MLPPooling
-from tgp.utils.host import on_host
 from tgp.utils.layout import DenseView, LayoutView, SegmentView
 from tgp.utils.losses.balance import just_balance
 from tgp.utils.signature import base_kwargs
+from tgp.utils.tracing import on_host
 from tgp.utils.transforms import NormalizeAdj
 from tgp.utils.typing import LiftType, SinvType
 

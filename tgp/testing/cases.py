@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 from tgp.errors import ParameterError
-from tgp.poolers._table import POOLERS
+from tgp.poolers.table import POOLERS
 from tgp.registry import Entry
 
 __all__ = ["ARGUMENTS", "Case", "EXCEPTIONS", "HOST_SYNCS", "IN_CHANNELS", "Skip", "pooler_cases"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tgp.engine.protocol import LevelMethod
+from tgp.engine.level_method import LevelMethod
 from tgp.errors import PackageError, UnknownNameError
 from tgp.registry import Entry, LazyRegistry
 
@@ -28,7 +28,7 @@ METHODS: LazyRegistry[LevelMethod] = LazyRegistry(
     ),
     group="tgp.methods",
     of=LevelMethod,
-    fallback="tgp.poolers:method_entry",
+    fallback="tgp.poolers.factory:method_entry",
 )
 
 
@@ -37,7 +37,7 @@ def register_method(alias: str, target: str, summary: str = "", *, replace: bool
 
     Args:
         alias: its name, lower-case.
-        target: ``"package.module:NAME"`` of the :class:`~tgp.engine.protocol.LevelMethod`; worker processes import
+        target: ``"package.module:NAME"`` of the :class:`~tgp.engine.level_method.LevelMethod`; worker processes import
             it from there.
         summary: one line for listings.
         replace: replace a method of the same alias.
@@ -53,7 +53,7 @@ def representative_name(method: str | None) -> str | None:
             package that made it.
 
     Returns:
-        :attr:`LevelMethod.representative <tgp.engine.protocol.LevelMethod>`, or ``None`` if the method is unknown.
+        :attr:`LevelMethod.representative <tgp.engine.level_method.LevelMethod>`, or ``None`` if the method is unknown.
 
     Examples:
         >>> representative_name("kmis")

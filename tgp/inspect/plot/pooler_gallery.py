@@ -118,7 +118,7 @@ def _pool(
     import torch
 
     from tgp.poolers import get_pooler
-    from tgp.poolers._table import POOLERS
+    from tgp.poolers.table import POOLERS
 
     traits = {entry.alias: entry.traits for entry in POOLERS}
     inputs = {"x": x, "adj": edge_index, "batch": torch.zeros(x.size(0), dtype=torch.long)}
