@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tgp.engine.protocol import LevelMethod
+from tgp.engine.level_method import LevelMethod
 from tgp.errors import PackageError
 from tgp.registry import Entry, LazyRegistry
 
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tgp.engine.contraction import ContractOptions, contract
-from tgp.engine.protocol import LevelMethod
+from tgp.engine.level_method import LevelMethod
 from tgp.ragged import Assignment
 
 
@@ -203,7 +203,7 @@ def test_another_version_makes_another_store(store, tmp_path):
         site=newer,
     )
     assert result.returncode == 2
-    assert 'level 0: package.version = "1.0" in the store, "1.1" asked for' in result.stderr
+    assert 'level 1: package.version = "1.0" in the store, "1.1" asked for' in result.stderr
     deep = tgp("verify", store, "--deep", site=newer)
     assert deep.returncode == 1 and "'tiny' is of tiny-leaves 1.1 here" in deep.stdout
 

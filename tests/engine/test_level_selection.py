@@ -9,7 +9,7 @@ from tgp.build import CoarsenConfig, coarsen_dataset
 from tgp.engine import coarsen, parse_schedule
 from tgp.engine.level_selection import keep_levels, select_levels, unfold
 from tgp.engine.methods import METHODS
-from tgp.engine.protocol import LevelEstimate, LevelMethod
+from tgp.engine.level_method import LevelEstimate, LevelMethod
 from tgp.errors import InputError
 from tgp.inspect import verify_by_recompute
 from tgp.ragged import Assignment, BlockCSR, Hierarchy, Level
@@ -72,7 +72,7 @@ def register(monkeypatch):
 
 def test_a_method_says_itself_that_it_is_dense(register):
     register(LevelEstimate(fixed_k=True))
-    with pytest.raises(InputError, match=r"levels 0 to 1 \(graclus, halves\) .*: halves has a dense"):
+    with pytest.raises(InputError, match=r"levels 1 to 2 \(graclus, halves\) .*: halves has a dense"):
         select_levels(parse_schedule("graclus,halves"), (1,))
 
 
@@ -80,7 +80,7 @@ def test_a_method_says_itself_that_it_is_dense(register):
 def test_a_dense_assignment_of_a_method_that_says_nothing(register, tmp_path, schedule):
     register(LevelEstimate())
     config = CoarsenConfig(
-        "molecules:num_graphs=3", out=tmp_path, poolers=(schedule,), only_levels=(1,), workers=1
+        "molecules:num_graphs=3", out=tmp_path, poolers=(schedule,), only_levels=(2,), workers=1
     )
     with pytest.raises(InputError, match="halves has a dense assignment"):
         coarsen_dataset(config)
@@ -103,6 +103,7 @@ def test_composition_by_hand():
         size = assignment.num_supernodes
         return Level(
             "m",
+            np.array([0, assignment.num_nodes]),
             assignment,
             BlockCSR(np.zeros(size + 1, np.int64), np.zeros(0, np.int32), None, assignment.super_ptr),
         )
@@ -117,7 +118,7 @@ def test_composition_by_hand():
 
 def test_store_with_some_levels(tmp_path):
     config = CoarsenConfig(
-        "molecules:num_graphs=12", out=tmp_path, poolers=("kmis,graclus*3",), only_levels=(1, 3), seed=2
+        "molecules:num_graphs=12", out=tmp_path, poolers=("kmis,graclus*3",), only_levels=(2, 4), seed=2
     )
     summary = coarsen_dataset(config)
     assert [h.name for h in summary.hierarchies] == ["kmis-graclus-x3-only=1+3"]

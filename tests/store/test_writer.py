@@ -117,7 +117,7 @@ def test_mismatch_says_what_differs(tmp_path, table):
         "number of graphs: 40 in the store, 30": changed(spec, num_graphs=30, bounds=(0, 20, 30)),
         "cut into shards: 2 shards": changed(spec, bounds=(0, 10, 40)),
         "profile: 'fast' in the store, 'small'": changed(spec, profile="small"),
-        "level 0: params.k = null in the store, 2": changed(spec, hierarchies=(deeper,)),
+        "level 1: params.k = null in the store, 2": changed(spec, hierarchies=(deeper,)),
         "seed 0 in the store, 5": changed(spec, hierarchies=(deeper,)),
         "3 levels in the store, 2": changed(spec, hierarchies=(halving_spec(num_levels=2),)),
         "differs in case only": changed(spec, hierarchies=(halving_spec("HALVE"),)),

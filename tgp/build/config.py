@@ -45,7 +45,8 @@ class CoarsenConfig:
         out: directory of the store; default ``pooled/<dataset>``.
         poolers: one schedule per hierarchy.
         names: a name per hierarchy; default made from the schedule.
-        only_levels: positions of the levels to store; a stored level then maps from the stored level before it.
+        only_levels: numbers of the levels to store, counted from 1 (the input graph is level 0). A stored level then
+            maps from the stored level before it.
         seed: seed of every random choice.
         workers: worker processes; default as many as cores can be used, units there are, and seconds of work are
             expected. Small runs stay in this process.
@@ -98,6 +99,12 @@ class CoarsenConfig:
             value = getattr(self, name)
             if value is not None and value < least:
                 raise ParameterError(f"{name!r} must be at least {least}, got {value}", field=name)
+        if self.only_levels is not None and min(self.only_levels, default=1) < 1:
+            raise InputError(
+                f"only_levels must hold levels from 1 on, got {','.join(map(str, self.only_levels))}",
+                field="only_levels",
+                hint="level 0 is the input graph, which is always stored; the first pooled graph is level 1",
+            )
         if self.force and self.shard is not None:
             raise InputError(
                 "a job of several must not rebuild the store: it would throw away the work of the others",
@@ -106,6 +113,11 @@ class CoarsenConfig:
             )
         if self.scheduler is not None and (self.workers or 1) > 1:
             raise InputError("choose workers of this machine or a scheduler, not both", field="scheduler")
+
+    @property
+    def kept_positions(self) -> tuple[int, ...] | None:
+        """Positions in the schedule, counted from 0, of the levels to store; ``None`` for all levels."""
+        return None if self.only_levels is None else tuple(level - 1 for level in self.only_levels)
 
     @property
     def path(self) -> Path:
@@ -139,11 +151,11 @@ def store_name(dataset: str) -> str:
     return re.sub(r"[^A-Za-z0-9._=+-]+", "-", word).strip("-.") or "dataset"
 
 
-def hierarchy_name(schedule: object, only_levels: tuple[int, ...] | None = None) -> str:
+def hierarchy_name(schedule: object, kept_positions: tuple[int, ...] | None = None) -> str:
     """A name for a schedule that can be part of a file name: ``ndp,eigen:k=4*2`` -> ``ndp-eigen+k=4-x2``."""
     text = str(schedule).replace("*", "-x").replace(",", "-").replace(":", "+")
     text = re.sub(r"[^A-Za-z0-9_+=-]+", "_", text)
-    kept = "" if only_levels is None else "-only=" + "+".join(map(str, only_levels))
+    kept = "" if kept_positions is None else "-only=" + "+".join(map(str, kept_positions))
     return text[: 80 - len(kept)] + kept
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from tgp.build.executor import run_units
 from tgp.engine.methods import METHODS
-from tgp.engine.plan import COST_PER_SECOND, Plan, plan_units
+from tgp.engine.unit_plan import COST_PER_SECOND, Plan, plan_units
 from tgp.engine.schedule import Schedule, parse_schedule
 from tgp.errors import InputError
 from tgp.build.breakeven import BATCH_SIZE, measure_epoch
@@ -142,14 +142,14 @@ def _prepare(config: CoarsenConfig) -> RunContext:
 
 
 def _hierarchies(config: CoarsenConfig, schedules: Sequence[Schedule]) -> tuple[HierarchySpec, ...]:
-    names = config.names or tuple(hierarchy_name(s, config.only_levels) for s in schedules)
+    names = config.names or tuple(hierarchy_name(s, config.kept_positions) for s in schedules)
     if len({n.lower() for n in names}) != len(names):
         raise InputError(
             f"hierarchies need different names, got {', '.join(names)}",
             field="names",
             hint="the same schedule was given twice, or --name is needed to tell them apart",
         )
-    folded = [select_levels(schedule, config.only_levels) for schedule in schedules]
+    folded = [select_levels(schedule, config.kept_positions) for schedule in schedules]
     return tuple(HierarchySpec(n, s, config.seed) for n, s in zip(names, folded, strict=True))
 
 

@@ -3,37 +3,82 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from dataclasses import dataclass, field
 from typing import Any
 
 from tgp.store import FailureRecord, Manifest
 
-__all__ = ["BreakEven", "HierarchyReport", "LevelReport", "RunPlan", "Summary", "describe_manifest"]
+__all__ = ["BreakEven", "HierarchySummary", "LevelSummary", "RunPlan", "Summary", "describe_manifest"]
 
 
 @dataclass(frozen=True)
-class LevelReport:
-    """Totals of one level."""
+class LevelSummary:
+    """Totals of one level over all graphs of a store, and figures that :func:`tgp.inspect.inspect_store` adds.
+
+    Args:
+        level: number of the level; the input graphs are level 0, the first pooled graphs level 1.
+        method: name of the level method; ``"input"`` for level 0.
+        nodes: number of nodes of all graphs.
+        edges: number of edges of all graphs.
+        bytes: size of the arrays of the level.
+        ratio: nodes divided by the nodes of the level before; ``None`` if that level has no nodes.
+        edge_ratio: the same for edges.
+        stalled: True if the level keeps almost all nodes.
+        stalled_graphs: number of graphs that keep almost all nodes.
+        node_histogram: number of graphs per bin of graph sizes.
+        cluster_mean: mean number of nodes of a supernode.
+        cluster_largest: largest number of nodes of a supernode.
+        cluster_histogram: number of supernodes with 1, 2, ... nodes, in a sample of the graphs.
+        metrics: quality figures. Counts are summed over graphs; other figures are means over graphs with a value.
+    """
 
     level: int
     method: str
     nodes: int
     edges: int
     bytes: int
-    ratio: float
-    """Nodes over nodes of the level before."""
+    ratio: float | None = None
+    edge_ratio: float | None = None
+    stalled: bool = False
+    stalled_graphs: int = 0
+    node_histogram: list[int] = field(default_factory=list)
+    cluster_mean: float | None = None
+    cluster_largest: int | None = None
+    cluster_histogram: list[int] = field(default_factory=list)
+    metrics: dict[str, float | None] = field(default_factory=dict)
+
+
+_TOTALS = ("level", "method", "nodes", "edges", "bytes", "ratio")
+"""Fields of a level that are known without reading a shard."""
 
 
 @dataclass(frozen=True)
-class HierarchyReport:
-    """One hierarchy of a store."""
+class HierarchySummary:
+    """One hierarchy of a store.
+
+    Args:
+        name: name of the hierarchy.
+        schedule: stored schedule, one entry per level.
+        seed: seed of every random choice.
+        failures: number of graphs that could not be coarsened.
+        bytes: size of its files.
+        levels: its levels, without the input graphs.
+    """
 
     name: str
     schedule: list[dict[str, Any]]
     seed: int
-    levels: list[LevelReport]
-    bytes: int
     failures: int
+    bytes: int
+    levels: list[LevelSummary]
+
+    @property
+    def methods(self) -> str:
+        """Names of the methods in order, with repetitions counted: ``ndp,graclus*2``."""
+        names = [str(level.get("method", "?")) for level in self.schedule]
+        runs = [(name, len(list(run))) for name, run in itertools.groupby(names)]
+        return ",".join(name if times == 1 else f"{name}*{times}" for name, times in runs)
 
 
 @dataclass(frozen=True)
@@ -99,14 +144,18 @@ class Summary:
     compile_seconds: float = 0.0
     graphs_per_second: float | None = None
     bytes: int = 0
-    hierarchies: list[HierarchyReport] = field(default_factory=list)
+    hierarchies: list[HierarchySummary] = field(default_factory=list)
     failures: list[tuple[str, FailureRecord]] = field(default_factory=list)
     break_even: BreakEven | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
         values = dataclasses.asdict(self)
-        values["failures"] = [{"hierarchy": name, **dataclasses.asdict(f)} for name, f in self.failures]
+        for hierarchy in values["hierarchies"]:
+            hierarchy["levels"] = [{key: level[key] for key in _TOTALS} for level in hierarchy["levels"]]
+        values["failures"] = [
+            {"hierarchy": name, **dataclasses.asdict(f), "level": f.level + 1} for name, f in self.failures
+        ]
         if self.break_even is not None:
             values["break_even"] |= {"saved": self.break_even.saved, "epochs": self.break_even.epochs}
         return values
@@ -141,21 +190,27 @@ class RunPlan:
         return dataclasses.asdict(self)
 
 
-def describe_manifest(manifest: Manifest) -> tuple[list[HierarchyReport], int]:
-    """The hierarchies of a store, and the bytes of all its shards."""
+def describe_manifest(manifest: Manifest) -> tuple[list[HierarchySummary], int]:
+    """Summarize a store from its manifest, without reading a shard.
+
+    Args:
+        manifest: manifest of a complete store.
+
+    Returns:
+        The hierarchies with the totals of their levels, and the size of all files in bytes.
+    """
     graphs = manifest.shards["graphs"]
-    reports = []
+    found = []
     for name, info in manifest.hierarchies.items():
         shards = manifest.shards[name]
         before = sum(s.nodes[0] for s in graphs)
         levels = []
-        for number, level in enumerate(info.levels):
-            nodes = sum(s.nodes[number] for s in shards)
-            edges, size = sum(s.edges[number] for s in shards), sum(s.bytes[number] for s in shards)
-            levels.append(
-                LevelReport(number, level.method, nodes, edges, size, nodes / before if before else 1.0)
-            )
+        for position, level in enumerate(info.levels):
+            nodes = sum(s.nodes[position] for s in shards)
+            edges, size = sum(s.edges[position] for s in shards), sum(s.bytes[position] for s in shards)
+            ratio = nodes / before if before else None
+            levels.append(LevelSummary(position + 1, level.method, nodes, edges, size, ratio))
             before = nodes
         size = sum(s.size for s in shards)
-        reports.append(HierarchyReport(name, list(info.schedule), info.seed, levels, size, info.failures))
-    return reports, sum(s.size for part in manifest.shards.values() for s in part)
+        found.append(HierarchySummary(name, list(info.schedule), info.seed, info.failures, size, levels))
+    return found, sum(s.size for part in manifest.shards.values() for s in part)

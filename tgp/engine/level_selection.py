@@ -31,7 +31,7 @@ def select_levels(schedule: Schedule, kept: Sequence[int] | None) -> list[LevelJ
         return levels
     if not kept or list(kept) != sorted(set(kept)) or not 0 <= kept[0] <= kept[-1] < len(levels):
         raise InputError(
-            f"levels to keep must be ascending numbers from 0 to {len(levels) - 1}, got {list(kept)}",
+            f"the levels to keep must be ascending numbers from 1 to {len(levels)}, got {[k + 1 for k in kept]}",
             field="only_levels",
         )
     dense = {spec.method for spec in schedule if spec.level_method.expected.fixed_k}
@@ -54,7 +54,7 @@ def unfold(stored: Sequence[LevelJson]) -> tuple[Schedule, list[int]]:
 
 def _not_one(start: int, names: Sequence[str], dense: set[str]) -> InputError:
     return InputError(
-        f"levels {start} to {start + len(names) - 1} ({', '.join(names)}) cannot be stored as one: "
+        f"levels {start + 1} to {start + len(names)} ({', '.join(names)}) cannot be stored as one: "
         f"{', '.join(sorted(dense))} has a dense assignment",
         field="only_levels",
         hint="keep each of these levels",
@@ -78,7 +78,8 @@ def keep_levels(hierarchy: Hierarchy, lengths: Sequence[int]) -> Hierarchy:
         assignment = run[0].assignment
         for level in run[1:]:
             assignment = _compose(assignment, level.assignment)
-        levels.append(Level("+".join(level.method for level in run), assignment, run[-1].block))
+        method = "+".join(level.method for level in run)
+        levels.append(Level(method, run[0].node_ptr, assignment, run[-1].block, run[-1].weight_dtype))
         start += length
     return Hierarchy(hierarchy.node_ptr, tuple(levels))
 

@@ -214,7 +214,7 @@ def _hierarchy_differences(stored: HierarchySpec, asked: HierarchySpec) -> list[
         for key in sorted(before.keys() | after.keys()):
             if canonical(before.get(key)) != canonical(after.get(key)):
                 found.append(
-                    f"{name}, level {number}: {key} = {_plain(before.get(key))} in the store, "
+                    f"{name}, level {number + 1}: {key} = {_plain(before.get(key))} in the store, "
                     f"{_plain(after.get(key))} asked for"
                 )
     return found

@@ -169,7 +169,7 @@ class LevelInfo:
             level = replace(live[0], weight_dtype=weighted[0] if weighted else None, arrays=arrays)
             for other in live:
                 if names - set(other.arrays) - {"edge_weight", "weight"} or not _agree(level, other):
-                    raise StoreError(f"level {number} differs between units: {other} and {live[0]}")
+                    raise StoreError(f"level {number + 1} differs between units: {other} and {live[0]}")
             merged.append(level)
         return tuple(merged)
 

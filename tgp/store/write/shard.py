@@ -195,30 +195,30 @@ def _level_arrays(
     given, block = level.assignment, level.block
     if not np.array_equal(block.node_ptr, given.super_ptr) or len(given.super_ptr) != len(node_ptr):
         raise InputError(
-            f"level {number}: the coarse graphs must have the supernodes of the assignment", field="super_ptr"
+            f"level {number + 1}: the coarse graphs must have the supernodes of the assignment", field="super_ptr"
         )
     arrays: dict[str, npt.NDArray[Any]] = {
         "super_ptr": given.super_ptr,
         "edge_ptr": block.edge_ptr,
-        "edge_index": local_edges(block, f"level {number}: edge_index"),
+        "edge_index": local_edges(block, f"level {number + 1}: edge_index"),
     }
     if block.weight is not None:
         arrays["edge_weight"] = block.weight.astype(weight_dtype)
     if given.cluster is not None:
         arrays["cluster"] = local_ids(
-            given.cluster, node_ptr, given.super_ptr, -1, f"level {number}: cluster"
+            given.cluster, node_ptr, given.super_ptr, -1, f"level {number + 1}: cluster"
         )
     for name in ("weight", "soft", "theta"):
         values = getattr(given, name)
         if values is not None:
             if len(values) != node_ptr[-1]:
                 raise InputError(
-                    f"level {number}: {name} must hold {node_ptr[-1]} rows, got {len(values)}", field=name
+                    f"level {number + 1}: {name} must hold {node_ptr[-1]} rows, got {len(values)}", field=name
                 )
             arrays[name] = values
     if given.representative is not None:
         arrays["representative"] = local_ids(
-            given.representative, given.super_ptr, node_ptr, 0, f"level {number}: representative"
+            given.representative, given.super_ptr, node_ptr, 0, f"level {number + 1}: representative"
         )
     return arrays
 
