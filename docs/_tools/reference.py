@@ -16,8 +16,9 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from tgp.poolers.table import POOLERS
+
 from tgp.engine.methods import METHODS
-from tgp.poolers._table import POOLERS
 from tgp.registry import Entry
 from tgp_cli.main import COMMANDS, examples
 
@@ -30,7 +31,7 @@ API: dict[str, tuple[str, str, list[str]]] = {
     "poolers.md": (
         "Poolers",
         "Every pooler is built by its class or by `get_pooler(alias, ...)`; the [table](../poolers.md) says what each does.",
-        ["tgp.poolers", *POOLER_MODULES],
+        ["tgp.poolers.factory", "tgp.poolers.table", *POOLER_MODULES],
     ),
     "frame.md": (
         "The frame of poolers",
@@ -135,7 +136,7 @@ API: dict[str, tuple[str, str, list[str]]] = {
         [
             "tgp.engine.coarsening",
             "tgp.engine.schedule",
-            "tgp.engine.protocol",
+            "tgp.engine.level_method",
             "tgp.engine.contraction",
             "tgp.engine.methods",
             "tgp.engine.metrics",
@@ -170,7 +171,7 @@ API: dict[str, tuple[str, str, list[str]]] = {
             "tgp.utils.losses.modularity",
             "tgp.utils.losses.reconstruct",
             "tgp.utils.cheatsheet",
-            "tgp.utils.host",
+            "tgp.utils.tracing",
             "tgp.utils.layout",
             "tgp.utils.layout_view",
             "tgp.utils.signature",

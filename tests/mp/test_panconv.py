@@ -110,9 +110,7 @@ def test_pooler_takes_the_matrix():
 
 
 def test_wrong_ids_are_an_error():
-    with pytest.raises(
-        ValueError, match="edge_index has an id out of range: expected ids from 0 to 2, got 3"
-    ):
+    with pytest.raises(ValueError, match=r"edge_index .*\[0, 3\), got 3"):
         PANConv(2, 2, 1)(torch.rand(3, 2), torch.tensor([[0, 3], [1, 0]]))
 
 

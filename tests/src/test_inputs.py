@@ -31,7 +31,7 @@ def test_node_ids_out_of_range(alias, place, wrong):
     edges = PATH.clone()
     edges[place] = wrong
     for suffix in ("", "_u") if alias not in ("eigen", "nmf") and hasattr(build(alias), "batched") else ("",):
-        with pytest.raises(TgpError, match=rf"edge_index must hold ids in \[0, 6\)[:,] got {wrong}"):
+        with pytest.raises(TgpError, match=rf"edge_index .*\[0, 6\).* got {wrong}"):
             call(build(alias + suffix), adj=edges)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from tgp.engine.contraction import ContractOptions, contract
-from tgp.engine.protocol import LevelEstimate, LevelMethod
+from tgp.engine.level_method import LevelEstimate, LevelMethod
 from tgp.poolers import GraclusPooling, MinCutPooling, TopkPooling
 from tgp.ragged import Assignment, BlockCSR
 from tgp.select import SelectOutput

@@ -3,7 +3,8 @@
 import torch
 
 from tgp.testing import count_host_syncs
-from tgp.utils import host
+from tgp.utils import tracing
+from tgp.utils.tracing import on_host
 
 
 def test_operations_that_need_a_value_or_a_size():
@@ -24,9 +25,7 @@ def test_plain_arithmetic_is_free():
 
 
 def test_nothing_is_on_the_host_while_counting():
-    from tgp.utils.host import on_host
-
     seen = []
-    count_host_syncs(lambda: seen.append(host.on_host(torch.zeros(1))))
+    count_host_syncs(lambda: seen.append(tracing.on_host(torch.zeros(1))))
     assert seen == [False]
-    assert on_host(torch.zeros(1)) and host.on_host(torch.zeros(1))
+    assert on_host(torch.zeros(1)) and tracing.on_host(torch.zeros(1))

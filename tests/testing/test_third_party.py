@@ -37,7 +37,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tgp.engine.contraction import ContractOptions, contract
-from tgp.engine.protocol import LevelMethod
+from tgp.engine.level_method import LevelMethod
 from tgp.ragged import Assignment
 
 

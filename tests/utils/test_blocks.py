@@ -49,7 +49,7 @@ def test_unsorted_ids_with_gaps_are_grouped_and_inverted():
     ("kwargs", "text"),
     [
         ({"batch": torch.tensor([0, 0])}, "ids in|must hold"),
-        ({"batch": torch.tensor([1, 0, 0])}, "edge_index must hold ids"),
+        ({"batch": torch.tensor([1, 0, 0])}, "edge_index has an id out of range"),
         ({"batch": torch.zeros(4, dtype=torch.long), "num_nodes": 5}, "batch must hold 5 graph ids, got 4"),
         ({"batch": torch.tensor([0, 0, -1, 0])}, "from 0 on"),
         ({"batch": torch.tensor([0, 0, 0, 2]), "batch_size": 2}, r"in \[0, 2\)"),

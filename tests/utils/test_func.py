@@ -4,10 +4,10 @@ import pytest
 import torch
 from torch.func import functional_call, grad, hessian, jacrev, jvp, stack_module_state, vmap
 
-from tgp.utils.host import on_host
 from tgp.utils.layout import DenseView, SegmentView
 from tgp.utils.losses import balance, cut, modularity, reconstruct
 from tgp.utils.ops.products import EdgeMatrix, max_over_edges
+from tgp.utils.tracing import on_host
 
 LOSSES = {
     "mincut": cut.mincut,

@@ -39,9 +39,7 @@ EDGE_FUNCTIONS = {
 @pytest.mark.parametrize("row", [0, 1])
 @pytest.mark.parametrize("bad", BAD)
 def test_node_ids_of_public_functions(name, row, bad):
-    with pytest.raises(
-        InputError, match=f"edge_index has an id out of range: expected ids from 0 to 5, got {bad}"
-    ):
+    with pytest.raises(InputError, match=rf"edge_index .*\[0, 6\), got {bad}"):
         EDGE_FUNCTIONS[name](ring_with(bad, row))
 
 

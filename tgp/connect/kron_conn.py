@@ -12,14 +12,14 @@ from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 from tgp.connect.base_conn import Connect
-from tgp.engine.kron import check_threshold, reduce_simple, simple_graph
+from tgp.engine.kron_reduction import check_threshold, reduce_simple, simple_graph
 from tgp.errors import InputError
 from tgp.ragged import BlockCSR
 from tgp.select.base_select import SelectOutput
 from tgp.utils.blocks import TorchBlock, to_adjacency, to_block
 from tgp.utils.engine_link import connect_by_engine
-from tgp.utils.opaque import opaque
 from tgp.utils.ops.connectivity import connectivity_to_edge_index
+from tgp.utils.tracing import opaque
 
 __all__ = ["KronConnect"]
 

@@ -9,10 +9,10 @@ from torch import Tensor
 
 from tgp.errors import InputError
 from tgp.select.base_select import SelectOutput
-from tgp.utils.host import on_host
 from tgp.utils.operator import Operator
 from tgp.utils.ops.assign import pseudo_inverse
 from tgp.utils.ops.batching import GraphLayout, expand_compacted_rows
+from tgp.utils.tracing import on_host
 from tgp.utils.typing import LiftType, ReduceType
 
 __all__ = ["BaseLift", "Lift"]

@@ -9,10 +9,10 @@ from torch import Tensor
 
 from tgp.errors import InputError
 from tgp.select.base_select import SelectOutput
-from tgp.utils.host import on_host
 from tgp.utils.operator import Operator
 from tgp.utils.ops.batching import GraphLayout, build_pooled_batch, num_graphs
 from tgp.utils.precision import is_half, widen
+from tgp.utils.tracing import on_host
 
 __all__ = ["BaseReduce", "Reduce"]
 

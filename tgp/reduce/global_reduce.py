@@ -12,7 +12,7 @@ from torch_geometric.nn.aggr import Aggregation
 from tgp.errors import InputError
 from tgp.reduce.aggr_reduce import AggrReduce
 from tgp.reduce.get_aggr import resolve_reduce_op
-from tgp.utils.host import on_host
+from tgp.utils.tracing import on_host
 
 __all__ = ["GlobalReduce"]
 

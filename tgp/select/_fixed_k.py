@@ -11,7 +11,7 @@ from torch import Tensor
 from tgp.ragged import Assignment
 from tgp.select.base_select import SelectOutput
 from tgp.select.level_select import LevelSelect, MethodParameter, to_select_output
-from tgp.utils.opaque import opaque
+from tgp.utils.tracing import opaque
 
 __all__ = ["FixedKSelect"]
 

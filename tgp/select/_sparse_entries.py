@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from tgp.errors import InputError
-from tgp.utils.host import on_host
 from tgp.utils.ops.batching import num_graphs
+from tgp.utils.tracing import on_host
 
 if TYPE_CHECKING:
     from tgp.select.base_select import SelectOutput

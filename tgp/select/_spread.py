@@ -10,9 +10,9 @@ from torch import Tensor
 from tgp.errors import InputError
 from tgp.imports import is_sparsetensor
 from tgp.select._sparse_entries import AssignmentError
-from tgp.utils.opaque import opaque
 from tgp.utils.ops.assign import get_assignments
 from tgp.utils.ops.connectivity import connectivity_to_edge_index
+from tgp.utils.tracing import opaque
 
 if TYPE_CHECKING:
     from tgp.select.base_select import SelectOutput

@@ -11,10 +11,9 @@ from torch import Tensor
 from torch_geometric.utils import softmax
 
 from tgp.select.base_select import Select, SelectOutput
-from tgp.utils.host import on_host
-from tgp.utils.opaque import opaque
 from tgp.utils.ops.connectivity import connectivity_to_edge_index, infer_num_nodes
 from tgp.utils.precision import is_half, widen
+from tgp.utils.tracing import on_host, opaque
 from tgp.utils.typing import SinvType
 from tgp.utils.user_code import has_user_code
 

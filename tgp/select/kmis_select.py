@@ -19,9 +19,9 @@ from tgp.select.base_select import Select as Select
 from tgp.select.base_select import SelectOutput
 from tgp.select.level_select import LevelSelect, MethodParameter, NoTopologyError, to_select_output
 from tgp.utils.blocks import to_block, to_host
-from tgp.utils.opaque import opaque
 from tgp.utils.ops.adjacency import weighted_degree as weighted_degree
 from tgp.utils.ops.connectivity import connectivity_to_edge_index, infer_num_nodes
+from tgp.utils.tracing import opaque
 from tgp.utils.typing import SinvType
 
 __all__ = [

@@ -9,7 +9,6 @@ from torch import Tensor
 
 from tgp.errors import InputError
 from tgp.select.base_select import Select, SelectOutput
-from tgp.utils.opaque import opaque
 from tgp.utils.ops.batching import GraphLayout
 from tgp.utils.ops.batching import is_multi_graph_batch as is_multi_graph_batch
 from tgp.utils.ops.connectivity import (
@@ -17,6 +16,7 @@ from tgp.utils.ops.connectivity import (
 )
 from tgp.utils.ops.connectivity import connectivity_to_edge_index, is_dense_adj
 from tgp.utils.precision import matmul, widen
+from tgp.utils.tracing import opaque
 from tgp.utils.typing import SinvType
 
 __all__ = ["LaPoolSelect"]

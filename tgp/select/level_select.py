@@ -12,15 +12,15 @@ import torch
 from torch import Tensor
 
 from tgp.engine.coarsening import assign_level
-from tgp.engine.protocol import RandomKey
+from tgp.engine.level_method import RandomKey
 from tgp.engine.schedule import LevelSpec
 from tgp.errors import InputError
 from tgp.ragged import Assignment
 from tgp.select._sparse_entries import check_inverse_op
 from tgp.select.base_select import Select, SelectOutput
 from tgp.utils.blocks import TorchBlock, to_block
-from tgp.utils.opaque import opaque
 from tgp.utils.signature import foo_signature
+from tgp.utils.tracing import opaque
 from tgp.utils.typing import SinvType
 
 __all__ = ["LevelSelect", "MethodParameter", "to_select_output"]

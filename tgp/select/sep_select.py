@@ -7,14 +7,14 @@ from typing import Any
 from torch import Tensor
 
 from tgp.engine.methods.sep import assign_levels
-from tgp.engine.protocol import RandomKey
+from tgp.engine.level_method import RandomKey
 from tgp.errors import InputError
 from tgp.select.base_select import Select as Select
 from tgp.select.base_select import SelectOutput
 from tgp.select.level_select import LevelSelect, NoTopologyError, to_select_output
 from tgp.utils.blocks import pooled_batch, to_block
-from tgp.utils.opaque import opaque
 from tgp.utils.ops.connectivity import connectivity_to_edge_index as connectivity_to_edge_index
+from tgp.utils.tracing import opaque
 from tgp.utils.typing import SinvType
 
 __all__ = ["SEPSelect"]

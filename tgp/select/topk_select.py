@@ -13,9 +13,9 @@ from torch_geometric.nn.resolver import activation_resolver
 from tgp.errors import InputError
 from tgp.select._sparse_entries import AssignmentError, check_inverse_op
 from tgp.select.base_select import Select, SelectOutput
-from tgp.utils.host import on_host
 from tgp.utils.ops.batching import GraphLayout
 from tgp.utils.precision import widen
+from tgp.utils.tracing import on_host
 from tgp.utils.typing import SinvType
 
 __all__ = ["TopkSelect", "keep_above", "keep_top", "softmax_by_graph"]

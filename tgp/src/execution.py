@@ -24,12 +24,12 @@ from torch import Tensor
 from tgp.select.base_select import SelectOutput
 from tgp.src.inputs import PoolInputs
 from tgp.src.output import PoolingOutput
-from tgp.utils.host import on_host
 from tgp.utils.layout import DenseView, LayoutView, SegmentView
 from tgp.utils.ops.adjacency import dense_to_block_diag
 from tgp.utils.ops.batching import GraphLayout
 from tgp.utils.ops.connectivity import connectivity_to_edge_index, is_dense_adj
 from tgp.utils.signature import accepted
+from tgp.utils.tracing import on_host
 from tgp.utils.user_code import is_overridden
 
 if TYPE_CHECKING:

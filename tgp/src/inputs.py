@@ -11,7 +11,7 @@ from torch import Tensor
 from tgp.errors import InputError, UnknownNameError
 from tgp.imports import is_sparsetensor
 from tgp.select.base_select import SelectOutput
-from tgp.utils.host import on_host
+from tgp.utils.checks import MAX_EMPTY_GRAPHS, check_array_ids
 from tgp.utils.ops.connectivity import (
     check_and_filter_edge_weights,
     connectivity_to_edge_index,
@@ -19,6 +19,7 @@ from tgp.utils.ops.connectivity import (
     real_weights,
 )
 from tgp.utils.signature import foo_signature
+from tgp.utils.tracing import on_host
 from tgp.utils.user_code import is_library_code
 
 if TYPE_CHECKING:
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 __all__ = ["PoolInputs", "check_assignment", "check_keywords", "read_inputs"]
 
 _IDS = (torch.int64, torch.int32)
-_EMPTY_GRAPHS = 2**20
-"""Empty graphs that a batch vector may stand for without ``batch_size``; a larger id is taken for a mistake."""
 
 
 class UnknownArgumentError(UnknownNameError, TypeError):
@@ -245,7 +244,7 @@ def _check_edges(inputs: PoolInputs, size: int | None, validate: bool) -> tuple[
                 )
     checked = validate and size is not None and on_host(ids)
     if checked:
-        _check_range("edge_index", ids, size, "Node ids start at 0 and end at the number of rows of x - 1.")
+        check_array_ids(ids.numpy(), size, "edge_index", "Node ids are the rows of x, from 0 on.")
     return adj, weight, checked
 
 
@@ -305,8 +304,9 @@ def _check_batch(inputs: PoolInputs, size: int | None, validate: bool) -> Tensor
         )
     batch = batch.long()
     if validate and on_host(batch):
-        limit = count if count is not None else batch.numel() + _EMPTY_GRAPHS
-        _check_range("batch", batch, limit, "Graph ids start at 0; pass batch_size if many graphs are empty.")
+        limit = count if count is not None else batch.numel() + MAX_EMPTY_GRAPHS
+        hint = "Graph ids start at 0; pass batch_size if many graphs are empty."
+        check_array_ids(batch.numpy(), limit, "batch", hint)
     return batch
 
 
@@ -323,14 +323,3 @@ def _check_crossing(adj: Any, batch: Tensor) -> None:
         f"{from_graph[edge]} and {to_graph[edge]} (edge {edge}).",
         field="edge_index",
     )
-
-
-def _check_range(name: str, ids: Tensor, size: int, hint: str) -> None:
-    if ids.numel() == 0:
-        return
-    values = ids.numpy()  # numpy needs half the time of torch
-    low, high = int(values.min()), int(values.max())
-    if low < 0 or high >= size:
-        raise InputError(
-            f"{name} must hold ids in [0, {size}): got {low if low < 0 else high}. {hint}", field=name
-        )

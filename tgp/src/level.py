@@ -21,7 +21,7 @@ from tgp.src.output import PoolingOutput
 from tgp.src.precoarsening import BasePrecoarseningMixin, check_connectivity, check_levels
 from tgp.utils.blocks import TorchBlock, pooled_batch, to_adjacency, to_block
 from tgp.utils.engine_link import EngineLink
-from tgp.utils.opaque import opaque
+from tgp.utils.tracing import opaque
 from tgp.utils.typing import LiftType, ReduceType, SinvType
 from tgp.utils.user_code import has_user_code, is_overridden
 

@@ -12,15 +12,15 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import numpy as np
 
-from tgp.engine import METHODS, coarsen, parse_schedule
-from tgp.engine.protocol import LevelMethod
+from tgp.engine import METHODS, coarsen, parse_schedule, threads
+from tgp.engine.level_method import LevelMethod
 from tgp.engine.schedule import LevelSpec, Schedule
 from tgp.ragged import Assignment, BlockCSR, Hierarchy
 from tgp.testing import graphs
+from tgp.testing.patching import replaced_attribute
 
 __all__ = ["METHOD_CHECKS", "PARAMETERS", "MethodCase"]
 
@@ -148,8 +148,8 @@ def check_threads(case: MethodCase) -> None:
     block = BlockCSR.concat([sample_block()] * 3)
     expected = _bytes(case.coarsen(block))
     with (
-        mock.patch("tgp.engine.threads._WORTH_IT", 1),
-        mock.patch("tgp.engine.threads.num_threads", lambda: 3),
+        replaced_attribute(threads, "_WORTH_IT", 1),
+        replaced_attribute(threads, "num_threads", lambda: 3),
     ):
         _assert_same(_bytes(case.coarsen(block)), expected, "three threads and one")
     with ThreadPoolExecutor(3) as pool:

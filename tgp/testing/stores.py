@@ -122,8 +122,9 @@ def halving(table: GraphTable, num_levels: int = 3) -> Hierarchy:
             cluster.astype(np.int32),
             representative=(first + 2 * inside).astype(np.int32),
         )
-        block = _contract(block, cluster, super_ptr)
-        levels.append(Level("halve", assignment, block))
+        coarse = _contract(block, cluster, super_ptr)
+        levels.append(Level("halve", block.node_ptr, assignment, coarse))
+        block = coarse
     return Hierarchy(table.node_ptr, tuple(levels))
 
 
@@ -146,7 +147,7 @@ def random_hierarchy(node_ptr: npt.NDArray[np.int64], kinds: Sequence[str], seed
     levels, before = [], node_ptr
     for kind in kinds:
         assignment = _random_assignment(rng, before, kind)
-        levels.append(Level(f"any-{kind}", assignment, _random_block(rng, assignment.super_ptr)))
+        levels.append(Level(f"any-{kind}", before, assignment, _random_block(rng, assignment.super_ptr)))
         before = assignment.super_ptr
     return Hierarchy(node_ptr, tuple(levels))
 

@@ -7,10 +7,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
-from unittest import mock
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
+
+from tgp.testing.patching import replaced_attribute
+from tgp.utils import tracing
 
 __all__ = ["count_host_syncs"]
 
@@ -82,15 +84,13 @@ def _needs_size(name: str, func: Any, args: Any, kwargs: Any) -> bool:
 
 @contextmanager
 def _away_from_host() -> Iterator[None]:
-    """Let ``on_host`` return False wherever it was imported."""
-    from tgp.utils import host
-
-    real = host.on_host
+    """Let ``on_host`` return False in every module that imported it."""
+    real = tracing.on_host
     with ExitStack() as stack:
         for module in list(sys.modules.values()):
             for name, value in list(getattr(module, "__dict__", {}).items()):
                 if value is real:
-                    stack.enter_context(mock.patch.object(module, name, lambda *tensors: False))
+                    stack.enter_context(replaced_attribute(module, name, lambda *tensors: False))
         yield
 
 
@@ -106,5 +106,5 @@ def _counted_reads(counts: Counter[str]) -> Iterator[None]:
                 counts[_name] += 1
                 return _real(self, *args, **kwargs)
 
-            stack.enter_context(mock.patch.object(torch.Tensor, name, counted))
+            stack.enter_context(replaced_attribute(torch.Tensor, name, counted))
         yield

@@ -17,8 +17,10 @@ from torch import Tensor
 
 from tgp.errors import InputError
 from tgp.ragged import Assignment, BlockCSR
-from tgp.utils.host import read_array
+from tgp.ragged.offsets import offsets
+from tgp.utils.checks import check_array_ids
 from tgp.utils.ops.connectivity import Container, connectivity_to_edge_index, infer_num_nodes
+from tgp.utils.tracing import read_array
 
 __all__ = ["TorchBlock", "pooled_batch", "to_adjacency", "to_block", "to_host"]
 
@@ -131,7 +133,7 @@ def to_block(
     if order is not None:
         rank = np.empty_like(order)
         rank[order] = np.arange(len(order))
-        _check_ids(edges, len(order))
+        check_array_ids(edges, len(order), "edge_index")
         edges = rank[edges]
         numbers = None if numbers is None else numbers[order]
     block = BlockCSR.from_edge_index(edges, values, node_ptr=node_ptr)
@@ -204,12 +206,6 @@ def _download(packed: Tensor) -> Tensor:
     return _pinned(packed.numel()).copy_(packed)
 
 
-def _check_ids(edges: npt.NDArray[np.int64], num_nodes: int) -> None:
-    if edges.size and (edges.min() < 0 or edges.max() >= num_nodes):
-        bad = int(edges.min()) if edges.min() < 0 else int(edges.max())
-        raise InputError(f"edge_index must hold ids in [0, {num_nodes}), got {bad}", field="edge_index")
-
-
 def _group(
     ids: npt.NDArray[np.int64], num_nodes: int | None, batch_size: int | None
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64] | None]:
@@ -223,8 +219,7 @@ def _group(
         raise InputError(
             f"batch must hold graph ids in [0, {batch_size}), got {len(counts) - 1}", field="batch"
         )
-    node_ptr = np.zeros(len(counts) + 1, np.int64)
-    np.cumsum(counts, out=node_ptr[1:])
+    node_ptr = offsets(counts)
     if (ids[1:] >= ids[:-1]).all():
         return node_ptr, None
     return node_ptr, np.argsort(ids, kind="stable")

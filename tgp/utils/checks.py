@@ -1,37 +1,57 @@
-"""Checks of arguments that reach compiled code."""
+"""Checks of arguments that reach compiled code, which would read outside of its arrays."""
 
 from __future__ import annotations
 
-import torch
+from typing import Any
+
+import numpy.typing as npt
 from torch import Tensor
 
 from tgp.errors import InputError
-from tgp.utils.host import on_host
+from tgp.utils.tracing import on_host
 
-__all__ = ["check_ids", "check_length"]
+__all__ = ["MAX_EMPTY_GRAPHS", "check_array_ids", "check_ids", "check_length"]
+
+MAX_EMPTY_GRAPHS = 2**20
+"""Number of empty graphs that a batch vector may contain if ``batch_size`` is not given. A larger graph id is a
+mistake: it would allocate memory for all graphs below it."""
+
+_HINT = "Check the number of nodes and the ids of the edges."
 
 
-def check_ids(ids: Tensor, size: int, field: str) -> None:
+def check_ids(ids: Tensor, size: int, field: str, hint: str = _HINT) -> None:
     """Check that all ids lie in ``[0, size)``.
 
-    Reads the values once, and only where that is free (see :func:`~tgp.utils.host.on_host`).
+    The values are read only if that is free, see :func:`~tgp.utils.tracing.on_host`.
 
     Args:
         ids: Integer tensor of any shape.
         size: Number of valid ids.
         field: Name of the argument in the message.
+        hint: Last sentence of the message: what to do.
 
     Raises:
-        InputError: An id is negative or not below ``size``.
+        InputError: If an id is negative or not below ``size``.
+
+    Examples:
+        >>> import torch
+        >>> check_ids(torch.tensor([0, 3]), 3, "batch", "Graph ids start at 0.")
+        Traceback (most recent call last):
+        tgp.errors.InputError: batch has an id out of range: expected ids in [0, 3), got 3. Graph ids start at 0.
     """
-    if not ids.numel() or not on_host(ids):
+    if ids.numel() and on_host(ids):
+        check_array_ids(ids.numpy(), size, field, hint)
+
+
+def check_array_ids(ids: npt.NDArray[Any], size: int, field: str, hint: str = _HINT) -> None:
+    """Check that all ids of an array lie in ``[0, size)``; see :func:`check_ids`."""
+    if not ids.size:
         return
-    low, high = (int(bound) for bound in torch.aminmax(ids))
+    low, high = int(ids.min()), int(ids.max())  # numpy needs half the time of torch
     if low >= 0 and high < size:
         return
     raise InputError(
-        f"{field} has an id out of range: expected ids from 0 to {size - 1}, got {low if low < 0 else high}. "
-        "Check the number of nodes and the ids of the edges.",
+        f"{field} has an id out of range: expected ids in [0, {size}), got {low if low < 0 else high}. {hint}",
         field=field,
     )
 
@@ -40,7 +60,7 @@ def check_length(values: Tensor | None, size: int, field: str) -> None:
     """Check that a tensor has one entry for each of ``size`` items; ``None`` passes.
 
     Raises:
-        InputError: The first dimension has another size.
+        InputError: If the first dimension has another size.
     """
     if values is not None and values.size(0) != size:
         raise InputError(f"{field} has the wrong length: expected {size}, got {values.size(0)}.", field=field)

@@ -13,7 +13,7 @@ from tgp.engine.coarsening import connect_level
 from tgp.engine.schedule import LevelSpec
 from tgp.ragged import Assignment, BlockCSR
 from tgp.utils.blocks import TorchBlock, to_adjacency
-from tgp.utils.opaque import opaque
+from tgp.utils.tracing import opaque
 
 __all__ = ["EngineLink", "connect_by_engine"]
 

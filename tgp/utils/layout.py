@@ -16,15 +16,14 @@ import torch
 from torch import Tensor
 
 from tgp.errors import InputError
-from tgp.utils.host import on_host
 from tgp.utils.layout_view import LayoutView
-from tgp.utils.lazy_attribute import lazy_attribute
 from tgp.utils.ops.adjacency import rank3_trace, weighted_degree
 from tgp.utils.ops.batching import GraphLayout
 from tgp.utils.ops.connectivity import check_and_filter_edge_weights
 from tgp.utils.ops.entries import EdgeEntries, count_entries, mark_merged_entries, merge_entries
 from tgp.utils.ops.products import EdgeMatrix
 from tgp.utils.precision import matmul, widen
+from tgp.utils.tracing import lazy_attribute, on_host
 
 __all__ = ["DenseView", "EdgeEntries", "LayoutView", "SegmentView"]
 

@@ -7,10 +7,10 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor
 
-from tgp.utils.lazy_attribute import lazy_attribute
 from tgp.utils.ops.entries import EdgeEntries
 from tgp.utils.ops.products import EdgeMatrix
 from tgp.utils.precision import widen
+from tgp.utils.tracing import lazy_attribute
 
 __all__ = ["LayoutView"]
 

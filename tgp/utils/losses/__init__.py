@@ -1,7 +1,7 @@
 """Auxiliary losses, each written once against a layout view (``tgp.utils.layout``)."""
 
 from tgp import eps
-from tgp.utils.losses._reduction import BatchReductionType
+from tgp.utils.losses._shared import BatchReductionType
 from tgp.utils.losses.balance import (
     asym_norm_loss,
     cluster_loss,

@@ -9,8 +9,7 @@ from torch import Tensor
 
 import tgp
 from tgp.utils.layout import DenseView, LayoutView
-from tgp.utils.losses._reduction import BatchReductionType, reduce_graphs, safe_divide, safe_sqrt
-from tgp.utils.losses._views import segment_view
+from tgp.utils.losses._shared import BatchReductionType, reduce_graphs, safe_divide, safe_sqrt, segment_view
 
 __all__ = [
     "asym_norm",

@@ -8,8 +8,7 @@ from torch import Tensor
 import tgp
 from tgp.errors import InputError
 from tgp.utils.layout import DenseView, LayoutView
-from tgp.utils.losses._reduction import BatchReductionType, reduce_graphs
-from tgp.utils.losses._views import segment_view, trace_of
+from tgp.utils.losses._shared import BatchReductionType, reduce_graphs, segment_view, trace_of
 
 __all__ = [
     "maxcut_loss",

@@ -5,8 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from tgp.utils.layout import DenseView, LayoutView
-from tgp.utils.losses._reduction import BatchReductionType, reduce_graphs, safe_divide
-from tgp.utils.losses._views import segment_view, trace_of
+from tgp.utils.losses._shared import BatchReductionType, reduce_graphs, safe_divide, segment_view, trace_of
 
 __all__ = ["modularity", "sparse_spectral_loss", "spectral_loss"]
 

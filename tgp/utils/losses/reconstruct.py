@@ -11,8 +11,7 @@ import tgp
 from tgp.errors import InputError
 from tgp.utils.checks import check_ids
 from tgp.utils.layout import DenseView, LayoutView
-from tgp.utils.losses._reduction import BatchReductionType, reduce_graphs, safe_divide, safe_sqrt
-from tgp.utils.losses._views import segment_view
+from tgp.utils.losses._shared import BatchReductionType, reduce_graphs, safe_divide, safe_sqrt, segment_view
 from tgp.utils.ops.batching import num_graphs
 from tgp.utils.precision import widen
 

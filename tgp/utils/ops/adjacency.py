@@ -10,7 +10,6 @@ from torch import Tensor
 from tgp import eps
 from tgp.errors import InputError
 from tgp.utils.checks import check_ids
-from tgp.utils.host import on_host
 from tgp.utils.ops.connectivity import (
     Container,
     check_and_filter_edge_weights,
@@ -19,6 +18,7 @@ from tgp.utils.ops.connectivity import (
     real_weights,
 )
 from tgp.utils.precision import widen
+from tgp.utils.tracing import on_host
 
 __all__ = [
     "add_remaining_self_loops",

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from tgp.errors import InputError
 from tgp.utils.checks import check_ids
-from tgp.utils.host import on_host
 from tgp.utils.ops.connectivity import connectivity_to_edge_index
 from tgp.utils.precision import widen
+from tgp.utils.tracing import on_host
 
 __all__ = [
     "create_one_hot_tensor",

@@ -7,9 +7,8 @@ from torch import Tensor
 
 from tgp.errors import InputError
 from tgp.utils.checks import check_length
-from tgp.utils.host import on_host
-from tgp.utils.lazy_attribute import lazy_attribute
 from tgp.utils.precision import matmul, widen
+from tgp.utils.tracing import lazy_attribute, on_host
 
 __all__ = [
     "GraphLayout",

@@ -1,7 +1,7 @@
 """Products with a matrix that is given as edges, without a message per edge.
 
 On the host the products are custom autograd functions over compiled kernels. Everywhere else (see
-:func:`~tgp.utils.host.on_host`) they are plain torch operations with one row per edge, which every device,
+:func:`~tgp.utils.tracing.on_host`) they are plain torch operations with one row per edge, which every device,
 compiler and ``torch.func`` transform understands.
 """
 
@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from tgp.utils.checks import check_ids
-from tgp.utils.host import on_host
 from tgp.utils.precision import autocast_enabled, widen
+from tgp.utils.tracing import on_host
 
 __all__ = ["EdgeMatrix", "group_by", "max_over_edges", "softmax_rows"]
 

@@ -1,4 +1,4 @@
-from tgp.utils.lazy_attribute import lazy_attribute
+from tgp.utils.tracing import lazy_attribute
 
 
 class Sample:
