@@ -12,16 +12,16 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-import types
 import typing
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Union
+from typing import Any
 
 from tgp.engine.methods import METHODS
-from tgp.engine.protocol import LevelMethod
+from tgp.engine.level_method import LevelMethod
 from tgp.errors import ParameterError, ScheduleError, UnknownNameError
 from tgp.registry import Entry
+from tgp.values import convert_value, format_value, parse_call
 
 __all__ = ["LevelSpec", "Schedule", "ScheduleLike", "parse_schedule"]
 
@@ -61,7 +61,7 @@ class LevelSpec:
 
     def __str__(self) -> str:
         shown = [
-            f":{f.name}={_text(value)}"
+            f":{f.name}={format_value(value)}"
             for f in dataclasses.fields(self.params)
             if (value := getattr(self.params, f.name)) != f.default
         ]
@@ -221,7 +221,7 @@ def _from_text(text: str) -> list[LevelSpec]:
                 "Expected name, name:parameter=value or name:parameter=value*times."
             )
         times = _times(found["times"], item)
-        spec = _build(found["name"].strip(), _assignments(found["params"], item), from_text=True)
+        spec = _build(*_parse_level(found["name"] + found["params"], item), from_text=True)
         out.extend([spec] * times)
     return out
 
@@ -236,19 +236,18 @@ def _times(text: str | None, item: str) -> int:
     return int(text)
 
 
-def _assignments(text: str, item: str) -> dict[str, Any]:
-    out: dict[str, Any] = {}
-    for part in text.split(":")[1:]:
-        key, equals, value = (piece.strip() for piece in part.partition("="))
-        if not equals or not key or not value:
-            raise ScheduleError(f"A parameter in {item!r} must look like name=value, got {part.strip()!r}.")
-        if key in out:
-            raise ScheduleError(f"Parameter {key!r} is given twice in {item!r}.")
-        out[key] = value
-    return out
+def _parse_level(call: str, item: str) -> tuple[str, dict[str, str]]:
+    try:
+        name, params = parse_call(call)
+    except ParameterError as error:
+        raise ScheduleError(f"Level {item!r} cannot be read: {error}.") from error
+    for key, value in params.items():
+        if not value:
+            raise ScheduleError(f"Level {item!r} cannot be read: expected name=value, got '{key}='.")
+    return name, params
 
 
-def _build(method: str, given: dict[str, Any], *, from_text: bool) -> LevelSpec:
+def _build(method: str, given: Mapping[str, Any], *, from_text: bool) -> LevelSpec:
     alias = method.strip().lower()
     METHODS.entry(alias)
     cls = METHODS[alias].params
@@ -261,60 +260,8 @@ def _build(method: str, given: dict[str, Any], *, from_text: bool) -> LevelSpec:
         no_default = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
         if no_default and name not in given:
             raise ParameterError(f"{alias} needs parameter {name!r}: write {alias}:{name}=...", field=name)
-    values = {name: _value(value, hints[name], f"{alias}:{name}", from_text) for name, value in given.items()}
+    values = {
+        name: convert_value(value, hints[name], f"{alias}:{name}", field=name, from_text=from_text)
+        for name, value in given.items()
+    }
     return LevelSpec(alias, cls(**values))
-
-
-_WORDS = {"true": True, "false": False, "none": None}
-
-
-def _value(value: Any, hint: Any, where: str, from_text: bool) -> Any:
-    """``value`` as one of the types that ``hint`` allows."""
-    choices = _choices(hint)
-    for kind in choices:
-        found, converted = _convert(value, kind, from_text)
-        if found:
-            return converted
-    wanted = " or ".join(kind.__name__ if isinstance(kind, type) else repr(kind) for kind in choices)
-    got = repr(value) if from_text else f"{value!r} ({type(value).__name__})"
-    raise ParameterError(
-        f"{where} must be {wanted.replace('NoneType', 'none')}, got {got}", field=where.partition(":")[2]
-    )
-
-
-def _choices(hint: Any) -> list[Any]:
-    """Types and literal values, with text last so that ``none`` is not read as a word."""
-    origin = typing.get_origin(hint)
-    if origin is Literal:
-        return list(typing.get_args(hint))
-    if origin in (Union, types.UnionType):
-        flat = [kind for part in typing.get_args(hint) for kind in _choices(part)]
-        return sorted(flat, key=lambda kind: kind is str)
-    return [hint]
-
-
-def _convert(value: Any, kind: Any, from_text: bool) -> tuple[bool, Any]:
-    if not isinstance(kind, type):
-        if from_text and not isinstance(kind, str):
-            return value == _text(kind), kind
-        return type(value) is type(kind) and value == kind, kind
-    if from_text and kind is not str:
-        if kind in (bool, type(None)):
-            word = _WORDS.get(value.lower(), value)
-            return type(word) is kind, word
-        if kind not in (int, float):
-            return False, None
-        try:
-            number = kind(value)
-        except ValueError:
-            return False, None
-        return True, number
-    if kind is float and type(value) is int:
-        return True, float(value)
-    return type(value) is kind, value
-
-
-def _text(value: Any) -> str:
-    if value is None or isinstance(value, bool):
-        return str(value).lower()
-    return value if isinstance(value, str) else repr(value)

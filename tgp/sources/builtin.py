@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from tgp.errors import ParameterError, UnknownNameError
 from tgp.ragged import Field, GraphTable
-from tgp.sources.params import parse_call
+from tgp.values import convert_value, parse_call
 
 __all__ = ["BUILTIN", "BuiltinSet", "DEFAULT_DATASET", "make_builtin"]
 
@@ -50,7 +50,7 @@ def make_builtin(spec: str) -> tuple[GraphTable, dict[str, object]]:
     for key, text in given.items():
         if key not in values:
             raise UnknownNameError(f"parameter of {entry.name}", key, values)
-        values[key] = _integer(entry.name, key, text)
+        values[key] = _parse_integer(entry.name, key, text)
     if values["num_graphs"] < 1:
         raise ParameterError(
             f"'num_graphs' of {entry.name} must be at least 1, got {values['num_graphs']}", field="num_graphs"
@@ -58,13 +58,10 @@ def make_builtin(spec: str) -> tuple[GraphTable, dict[str, object]]:
     return entry.make(**values), {"name": entry.name, **values}
 
 
-def _integer(name: str, key: str, text: str) -> int:
-    try:
-        value = int(text)
-    except ValueError:
-        raise ParameterError(f"{key!r} of {name} must be an integer, got {text!r}", field=key) from None
+def _parse_integer(name: str, key: str, text: str) -> int:
+    value: int = convert_value(text, int, f"{name}:{key}", field=key, from_text=True)
     if value < 0:
-        raise ParameterError(f"{key!r} of {name} must not be negative, got {value}", field=key)
+        raise ParameterError(f"{name}:{key} must be at least 0, got {value}", field=key)
     return value
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tgp.errors import UnknownNameError
 from tgp.sources.members import MOLECULE_NET, MOLECULE_NET_FILES, OGB_G, PYGSP, TU
-from tgp.sources.params import parse_call
+from tgp.values import parse_call
 
 __all__ = ["FAMILIES", "Family", "KnownDataset", "default_root", "find_raw", "known_names", "resolve"]
 

@@ -21,7 +21,7 @@ from tgp.registry import load
 from tgp.sources.download import check_reachable, unreachable
 from tgp.sources.names import KnownDataset, family_folders, find_raw
 from tgp.sources.no_code import no_code
-from tgp.sources.params import as_literal
+from tgp.values import parse_value
 
 __all__ = ["open_pyg", "published_split"]
 
@@ -109,7 +109,7 @@ def _arguments(known: KnownDataset) -> dict[str, Any]:
     for key in known.params:
         if key not in accepted:
             raise UnknownNameError(f"parameter of {known.family.name}", key, accepted)
-    return {key: as_literal(text) for key, text in known.params.items()}
+    return {key: parse_value(text) for key, text in known.params.items()}
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ from tgp.ragged import BlockCSR, Field, GraphTable
 from tgp.sources import table_transforms as transforms
 from tgp.sources.builtin import BUILTIN, DEFAULT_DATASET, make_builtin
 from tgp.sources.names import KnownDataset, default_root, family_folders, find_raw, nearest_names, resolve
-from tgp.sources.params import as_literal, parse_call
+from tgp.values import parse_call, parse_value
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -172,7 +172,7 @@ def _unknown(name: str) -> DatasetError:
 
 def _open_known(known: KnownDataset, root: Path) -> tuple[GraphTable, dict[str, Any]]:
     description: dict[str, Any] = {"source": known.family.name, "name": known.name}
-    description.update({key: as_literal(text) for key, text in known.params.items()})
+    description.update({key: parse_value(text) for key, text in known.params.items()})
     if known.family.name == "TUDataset":
         return _open_tu(known, root), description
     return _open_class(known, root), description
@@ -201,7 +201,7 @@ def _open_tu(known: KnownDataset, root: Path) -> GraphTable:
 
     options: dict[str, bool] = {}
     for key, text in known.params.items():
-        value = as_literal(text)
+        value = parse_value(text)
         if key not in ("use_node_attr", "use_edge_attr") or not isinstance(value, bool):
             raise ParameterError(
                 f"TUDataset takes use_node_attr and use_edge_attr, each true or false, got {key}={text}",
@@ -242,7 +242,7 @@ def _open_callable(spec: str) -> tuple[GraphTable, dict[str, Any]]:
         raise DatasetError(f"{spec!r} cannot be imported: {error}") from error
     finally:
         sys.path.remove(added)
-    found = target(**{key: as_literal(text) for key, text in params.items()}) if callable(target) else target
+    found = target(**{key: parse_value(text) for key, text in params.items()}) if callable(target) else target
     table = found if isinstance(found, GraphTable) else _convert(found)
     return table, {"source": "callable", "name": spec}
 
