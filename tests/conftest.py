@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 from pathlib import Path
 
 # Before numpy, torch and numba read them.
@@ -25,6 +26,11 @@ settings.load_profile("tgp")
 
 def pytest_addoption(parser):
     parser.addoption("--full", action="store_true", help="also run tests that take minutes")
+
+
+def pytest_runtest_setup(item):
+    if item.get_closest_marker("linux") and sys.platform != "linux":
+        pytest.skip("needs Linux")
 
 
 def pytest_collection_modifyitems(config, items):
