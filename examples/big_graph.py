@@ -75,7 +75,7 @@ def main(argv: list[str] | None = None) -> dict[str, tuple[float, float, float]]
             poolers=(f"{options.pooler}*{options.levels}",),
         )  # fmt: skip
         started = time.perf_counter()
-        status = coarsen_dataset(config, measure=False).status
+        status = coarsen_dataset(config).status
         seconds = time.perf_counter() - started
         hierarchy = PooledDataset(out, in_memory=True).as_hierarchy()
     print(f"{hierarchy}\nstore {status} in {seconds:.1f} s, kernels compiled on first use included")

@@ -84,7 +84,7 @@ def main(argv: list[str] | None = None) -> bool | None:
                     address = stack.enter_context(place)
                 config = CoarsenConfig(**same, out=out / where, scheduler=address)
                 started = time.perf_counter()
-                summary = coarsen_dataset(config, measure=False)
+                summary = coarsen_dataset(config)
                 seconds = time.perf_counter() - started
             digests[where] = digest(config.path)
             print(

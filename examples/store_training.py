@@ -97,7 +97,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         store = options.store or Path(folder) / "store"
         config = CoarsenConfig(options.dataset, options.root, store, (options.stored,), add_degree=True)
-        coarsen_dataset(config, measure=False)  # a store that is already there is left alone
+        coarsen_dataset(config)  # a store that is already there is left alone
         torch.manual_seed(0)
         dataset = PooledDataset(store).shuffle()
         if len(dataset) < 10 or (y := dataset[0].y) is None or y.numel() != 1 or y.is_floating_point():

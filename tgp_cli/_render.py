@@ -8,7 +8,7 @@ from tgp_cli._output import Output, counted, human_bytes, human_count, human_rat
 from tgp_cli._progress import COMPILING
 
 if TYPE_CHECKING:
-    from tgp.build.summary import BreakEven, RunPlan, Summary
+    from tgp.build.summary import RunPlan, Summary
 
 __all__ = [
     "show_plan",
@@ -73,21 +73,7 @@ def show_summary(out: Output, summary: Summary) -> None:
             f"{human_count(level.nodes)} ({human_ratio(level.ratio, 2)})" for level in hierarchy.levels
         )
         out.line(f"  {hierarchy.name}: nodes {chain}, {human_bytes(hierarchy.bytes)}")
-    if summary.break_even is not None:
-        out.line(_break_even(summary.break_even))
     _failures(out, summary)
-
-
-def _break_even(even: BreakEven) -> str:
-    sample = f"measured on {counted(even.sample, 'graph')} in batches of {even.batch_size}"
-    costs = (
-        f"{human_seconds(even.online)} to pool online, {human_seconds(even.reading)} to read, "
-        "per epoch in one process"
-    )
-    if even.epochs is None:
-        return f"Break-even: never, reading costs as much as pooling here ({costs}; {sample})"
-    epochs = max(1, -int(-even.epochs // 1))
-    return f"Break-even: after {counted(epochs, 'epoch')}, {human_seconds(even.spent)} spent here ({costs}; {sample})"
 
 
 def _failures(out: Output, summary: Summary) -> None:

@@ -13,7 +13,7 @@ from typing import Annotated, NamedTuple
 import typer
 
 from tgp._version import __version__
-from tgp.build.worker import UNIT_THREAD
+from tgp.build.workers import UNIT_THREAD
 from tgp.errors import TgpError, nearest
 from tgp_cli._errors import Terminated, catch_signals, finish, guard, report
 from tgp_cli._status import ExitStatus

@@ -70,7 +70,7 @@ class Bench:
             return PoolDataLoader([transform(graph.clone()) for graph in self.graphs], batch_size=size)
         schedule = ":".join([pooler, *(f"{name}={value}" for name, value in POOLERS[pooler].items())])
         out = self.folder / pooler
-        coarsen_dataset(CoarsenConfig(**self.config, out=out, poolers=(schedule,)), measure=False)
+        coarsen_dataset(CoarsenConfig(**self.config, out=out, poolers=(schedule,)))
         return PoolDataLoader(PooledDataset(out, fields=["edge_index"]), batch_size=size)
 
     def measure(self, loader: Iterable[Batch], layer: Layer, warm: bool = False) -> tuple[float, float]:

@@ -17,10 +17,9 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.spatial import cKDTree
 
-from tgp.build.executor import run_units
 from tgp.engine import coarsen, parse_schedule
 from tgp.engine.methods.graclus import METHOD as GRACLUS
-from tgp.engine.protocol import RandomKey
+from tgp.engine.level_method import RandomKey
 from tgp.ragged import BlockCSR
 from tgp.testing.graphs import barabasi_albert, grid2d
 
@@ -75,7 +74,7 @@ def small_graphs(count: int, runs: int) -> dict[str, float]:
     units = [block.take(range(lo, min(lo + count // 8, count))) for lo in range(0, count, count // 8)]
     one = best(lambda: coarsen(block, SCHEDULE), runs)
     with ThreadPoolExecutor(2) as pool:
-        two = best(lambda: list(run_units(partial(coarsen, schedule=SCHEDULE), units, pool)), runs)
+        two = best(lambda: list(pool.map(partial(coarsen, schedule=SCHEDULE), units)), runs)
     graph = block.take([0])
     edges = graph.edge_index()
     convert = best(

@@ -49,7 +49,7 @@ def row(what: str, value: str, aim: str = "") -> None:
 def written(config: CoarsenConfig) -> tuple[float, float]:
     """Graphs per second of wall time and of processor time, from the opened dataset to the manifest."""
     used: list[float] = []
-    summary = coarsen_dataset(config, measure=False, progress=lambda step: used.append(time.process_time()))
+    summary = coarsen_dataset(config, progress=lambda step: used.append(time.process_time()))
     # Told in this order: opening, preparing kernels, then the first unit is due.
     return summary.graphs_per_second or 0.0, summary.num_graphs / (time.process_time() - used[2])
 
@@ -60,7 +60,7 @@ def writing(folder: Path) -> None:
         # The graphs of another store: opened quickly, as often as needed.
         source = folder / f"source-{graphs}"
         given = CoarsenConfig(f"molecules:num_graphs={graphs}", poolers=("nopool",), out=source, workers=1)
-        coarsen_dataset(given, measure=False)
+        coarsen_dataset(given)
         for schedule, metrics in product(("graclus*3", "kmis*3"), (True, False)):
             out, rates = folder / "out", []
             for _ in range(5):

@@ -1,7 +1,7 @@
 """One worker against two, on sets where the work is in the pooling. Run: ``python tests/benchmarks/bench_workers.py``.
 
 Every line is ``tgp coarsen`` as a user starts it: Python, opening the dataset, starting workers, coarsening,
-writing, the manifest and the break-even line, with compiled kernels in the cache. The graphs are those of another
+writing and the manifest, with compiled kernels in the cache. The graphs are those of another
 store, so that opening them is reading files, as with a real set. ``cpu`` are the seconds of all
 processes together: where two workers take more of them than one, work was added; where wall time is more than its
 share, cores were idle or busy with something else. The calibration runs a fixed amount of work once and twice at a time: its

@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from tgp.engine import parse_schedule
-from tgp.errors import InputError, ParameterError, UnknownNameError
 from tgp.build.config import (
     CoarsenConfig,
     hierarchy_name,
     load_config,
     parse_shard,
-    size_in_bytes,
+    parse_size,
     store_name,
 )
+from tgp.engine import parse_schedule
+from tgp.errors import InputError, ParameterError, UnknownNameError
 from tgp.store.format.constants import check_hierarchy_name
 
 
@@ -60,13 +60,13 @@ def test_names_of_schedules_are_legal_and_tell_them_apart(text):
     ],
 )
 def test_sizes(text, size):
-    assert size_in_bytes(text) == size
+    assert parse_size(text) == size
 
 
 @pytest.mark.parametrize("text", ["", "MB", "-1MB", "1XB", "0", "10i"])
 def test_bad_sizes(text):
     with pytest.raises(InputError):
-        size_in_bytes(text)
+        parse_size(text)
 
 
 def test_shards():

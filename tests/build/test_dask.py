@@ -27,7 +27,7 @@ def digests(folder):
 def serial(tmp_path_factory):
     out = tmp_path_factory.mktemp("serial") / "s"
     config = CoarsenConfig(dataset=DATASET, shard_size=SHARD_SIZE, out=out)
-    summary = coarsen_dataset(config, measure=False)
+    summary = coarsen_dataset(config)
     assert summary.status == "complete" and summary.num_units >= 6
     return digests(out)
 
@@ -79,7 +79,7 @@ def test_a_dask_worker_dies_and_the_bytes_are_the_same(tmp_path, serial):
         config = CoarsenConfig(
             dataset=DATASET, shard_size=SHARD_SIZE, out=tmp_path / "s", scheduler=str(file)
         )
-        summary = coarsen_dataset(config, progress=progress, measure=False)
+        summary = coarsen_dataset(config, progress=progress)
         assert workers[0].wait(60) == -9 and workers[1].poll() is None
     assert summary.status == "complete" and summary.units_missing == 0
     assert digests(tmp_path / "s") == serial

@@ -5,8 +5,8 @@ import pytest
 
 from tgp.build import CoarsenConfig, coarsen_dataset, plan_run
 from tgp.build import progress as progress_module
-from tgp.build.estimate import attribute_bytes
-from tgp.build.progress import Meter, Step
+from tgp.build.prepare import attribute_bytes
+from tgp.build.progress import Meter, Step, order_tasks
 from tgp.ragged import Field, GraphTable
 from tgp.store import HierarchySpec, StoreSpec, Task
 
@@ -40,11 +40,10 @@ def test_rates_and_the_rest_follow_graphs_and_work(clock):
 
 def test_heavy_units_come_first_and_equal_ones_in_their_order():
     parts = ("graphs", "a")
-    heavy = Meter(SPEC, TASKS, [0, 1, 0, 3, 0, 9])
-    assert list(heavy.order()) == [Task(unit, part) for unit in (2, 1, 0) for part in parts]
-    even = Meter(SPEC, TASKS, [0, 5.0, 0, 5.1, 0, 5.2])
-    assert list(even.order()) == TASKS
-    assert list(Meter(SPEC, TASKS[:1], [0]).order()) == TASKS[:1]
+    by_cost = [Task(unit, part) for unit in (2, 1, 0) for part in parts]
+    assert order_tasks(TASKS, [0, 1, 0, 3, 0, 9]) == by_cost
+    assert order_tasks(TASKS, [0, 5.0, 0, 5.1, 0, 5.2]) == TASKS
+    assert order_tasks(TASKS[:1], [0]) == TASKS[:1]
 
 
 def test_a_run_tells_where_it_is(tmp_path):
@@ -53,7 +52,7 @@ def test_a_run_tells_where_it_is(tmp_path):
     summary = coarsen_dataset(config, progress=seen.append)
     stages = list(dict.fromkeys(step.stage for step in seen))
     assert stages[0] == "opening the dataset" and stages[1].startswith("preparing kernels")
-    assert stages[2:] == ["coarsening", "measuring the break-even"]
+    assert stages[2:] == ["coarsening"]
     steps = [step for step in seen if step.stage == "coarsening"]
     assert [step.done for step in steps] == list(range(summary.num_units + 1))
     assert {step.total for step in steps} == {summary.num_units}
@@ -71,7 +70,7 @@ def test_a_run_tells_where_it_is(tmp_path):
 )
 def test_estimated_bytes_are_right_within_a_factor_of_two(tmp_path, dataset, poolers, profile):
     config = CoarsenConfig(dataset, poolers=poolers, out=tmp_path / "s", profile=profile)
-    planned, done = plan_run(config), coarsen_dataset(config, measure=False)
+    planned, done = plan_run(config), coarsen_dataset(config)
     assert done.bytes / 2 <= planned.estimated_bytes <= 2 * done.bytes
     assert planned.num_units == done.num_units and planned.pending == done.units_done
 

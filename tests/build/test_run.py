@@ -4,22 +4,20 @@ import hashlib
 import os
 import shutil
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tgp.build import CoarsenConfig, coarsen_dataset, merge_store, plan_run, store_status
+from tgp.build import run as run_module
+from tgp.build.executors import wrap_executor
+from tgp.build.merge import array_expression
 from tgp.engine import coarsen
 from tgp.errors import GraphError, InputError, StoreError, StoreMismatchError, UnknownNameError
-from tgp.build import CoarsenConfig, coarsen_dataset, merge_store, plan_run, store_status
-from tgp.sources import open_source
 from tgp.inspect import verify_by_recompute
-from tgp.build import jobs as jobs_module
-from tgp.build import run as run_module
-from tgp.build.executors import given_executor
-from tgp.build.merge import array_expression
+from tgp.sources import open_source
 from tgp.sources.source import table_block
 from tgp.store import StoreReader, verify_store
 
@@ -35,7 +33,7 @@ def config(out, **values):
 
 
 def run(out, **values):
-    return coarsen_dataset(config(out, **values), measure=False)
+    return coarsen_dataset(config(out, **values))
 
 
 def digest(folder: Path) -> dict[str, str]:
@@ -72,7 +70,7 @@ def test_a_store_is_what_the_engine_gives(built):
     for name, schedule in zip(("graclus-x3", "random+ratio=0_3"), POOLERS, strict=True):
         for number, level in enumerate(coarsen(block, schedule, 3).levels):
             stored = reader.gather_level(ids, name, number)
-            assert np.array_equal(stored.cluster, level.assignment.cluster)
+            assert np.array_equal(stored.assignment.cluster, level.assignment.cluster)
             assert np.array_equal(stored.edge_index, level.block.edge_index())
 
 
@@ -93,7 +91,7 @@ def test_worker_processes_give_the_same_bytes(tmp_path, reference):
 
 def test_any_executor_gives_the_same_bytes(tmp_path, reference):
     with ThreadPoolExecutor(3) as pool:
-        coarsen_dataset(config(tmp_path), executor=pool, measure=False)
+        coarsen_dataset(config(tmp_path), executor=pool)
     assert digest(tmp_path) == reference
 
 
@@ -112,8 +110,8 @@ def test_an_executor_of_dask_is_asked_for_its_cluster(tmp_path, reference):
     options = {"n_workers": 1, "threads_per_worker": 5, "processes": False, "dashboard_address": None}
     with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
         executor = client.get_executor(pure=False)
-        assert given_executor(executor).in_flight() == 10
-        coarsen_dataset(config(tmp_path), executor=executor, measure=False)
+        assert wrap_executor(executor).in_flight() == 10
+        coarsen_dataset(config(tmp_path), executor=executor)
     assert digest(tmp_path) == reference
 
 
@@ -162,7 +160,7 @@ def test_an_interrupted_run_continues(tmp_path, reference, monkeypatch, after):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        coarsen_dataset(config(tmp_path), progress=interrupt, measure=False)
+        coarsen_dataset(config(tmp_path), progress=interrupt)
     assert not (tmp_path / "manifest.json").exists()
     assert run(tmp_path).status == "complete"
     assert digest(tmp_path) == reference
@@ -200,7 +198,7 @@ def test_force_rebuilds(tmp_path, reference):
 
 
 def test_hierarchies_can_be_added_later_and_keep_the_cut(store, reference):
-    summary = coarsen_dataset(CoarsenConfig(DATASET, out=store, poolers=("nopool",), seed=3), measure=False)
+    summary = coarsen_dataset(CoarsenConfig(DATASET, out=store, poolers=("nopool",), seed=3))
     assert {h.name for h in summary.hierarchies} == {"graclus-x3", "random+ratio=0_3", "nopool"}
     after = digest(store)
     assert {k: v for k, v in after.items() if k in reference and k != "manifest.json"} == {
@@ -290,39 +288,13 @@ def test_a_unit_where_every_graph_fails(tmp_path, monkeypatch, pooler, level):
     name, ids = summary.hierarchies[0].name, np.arange(30)
     for depth in range(2):
         found, wanted = stored.gather_level(ids, name, depth), right.gather_level(ids, name, depth)
-        assert found.kind == wanted.kind
+        assert found.assignment.kind == wanted.assignment.kind
         counts, expected = np.diff(found.super_ptr), np.diff(wanted.super_ptr)
         assert np.array_equal(counts[lost:], expected[lost:])
         assert np.array_equal(counts[:lost], expected[:lost] if depth < level else 0 * expected[:lost])
-        assert stored.gather_level([0], name, depth).kind == wanted.kind
+        assert stored.gather_level([0], name, depth).assignment.kind == wanted.assignment.kind
     run(out, retry_failed=True, **values)
     assert digest(out) == digest(clean)
-
-
-def test_break_even_is_measured(tmp_path):
-    summary = coarsen_dataset(config(tmp_path))
-    even = summary.break_even
-    assert even.online > 0 and even.reading > 0 and even.spent == summary.seconds
-    assert 32 <= even.sample <= 60  # one batch at least, as many as there is time for
-    assert (even.epochs is None) == (even.saved <= 0)
-    assert summary.to_json()["break_even"]["saved"] == even.saved
-
-
-def test_a_slow_pooler_is_not_run_twice_to_measure(tmp_path, monkeypatch):
-    calls = []
-    whole = jobs_module.coarsen_safe
-
-    def slow(block, schedule, seed=None, **options):
-        if seed is None:  # warming up, not measured
-            return whole(block, schedule, **options)
-        calls.append(block.num_graphs)
-        time.sleep(1.2)
-        return whole(block, schedule, seed, **options)
-
-    monkeypatch.setattr(jobs_module, "coarsen_safe", slow)
-    summary = coarsen_dataset(CoarsenConfig("er:num_graphs=1", out=tmp_path, poolers=("graclus",)))
-    assert calls == [1]
-    assert summary.break_even.online >= 1.2 and summary.break_even.epochs >= 1
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="a superuser may write anywhere")

@@ -8,15 +8,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tgp.engine.methods import METHODS
-from tgp.build import CoarsenConfig, coarsen_dataset, cores, executors, plan_run
+from tgp.build import CoarsenConfig, coarsen_dataset, executors, plan_run, workers
 from tgp.build import run as run_module
-from tgp.build.cores import choose_workers, usable_cores
+from tgp.build.workers import choose_workers, usable_cores
+from tgp.engine.methods import METHODS
 from tgp.registry import Entry
 
 
 def test_affinity_counts(monkeypatch):
-    monkeypatch.setattr(cores, "_quota", lambda: float("inf"))
+    monkeypatch.setattr(workers, "_cgroup_quota", lambda: float("inf"))
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 3, 5}, raising=False)
     assert usable_cores() == 3
     monkeypatch.delattr(os, "sched_getaffinity")
@@ -44,19 +44,19 @@ def test_quotas_count(tmp_path, monkeypatch, membership, files, allowed):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     (tmp_path / "self").write_text(membership)
-    monkeypatch.setattr(cores, "_CGROUPS", tmp_path)
-    monkeypatch.setattr(cores, "_MEMBERSHIP", tmp_path / "self")
+    monkeypatch.setattr(workers, "_CGROUPS", tmp_path)
+    monkeypatch.setattr(workers, "_MEMBERSHIP", tmp_path / "self")
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(64)), raising=False)
     assert usable_cores() == allowed
 
 
 def test_a_worker_per_core_unit_and_second(monkeypatch):
-    monkeypatch.setattr(cores, "usable_cores", lambda: 8)
-    assert choose_workers(units=100, seconds=1000) == 8
-    assert choose_workers(units=3, seconds=1000) == 3
-    assert choose_workers(units=100, seconds=2.9) == 2
-    assert choose_workers(units=100, seconds=0.1) == 1
-    assert choose_workers(units=0, seconds=0) == 1
+    monkeypatch.setattr(workers, "usable_cores", lambda: 8)
+    assert choose_workers(num_units=100, seconds=1000) == 8
+    assert choose_workers(num_units=3, seconds=1000) == 3
+    assert choose_workers(num_units=100, seconds=2.9) == 2
+    assert choose_workers(num_units=100, seconds=0.1) == 1
+    assert choose_workers(num_units=0, seconds=0) == 1
 
 
 def chosen(monkeypatch, tmp_path, **values):
@@ -65,8 +65,8 @@ def chosen(monkeypatch, tmp_path, **values):
     class Stop(Exception):
         pass
 
-    def note(scheduler, workers):
-        raise Stop(workers)
+    def note(scheduler, count):
+        raise Stop(count)
 
     monkeypatch.setattr(run_module, "open_executor", note)
     out = tmp_path / f"s{len(list(tmp_path.iterdir()))}"
@@ -76,7 +76,7 @@ def chosen(monkeypatch, tmp_path, **values):
 
 
 def test_small_runs_stay_in_this_process(monkeypatch, tmp_path):
-    monkeypatch.setattr(cores, "usable_cores", lambda: 4)
+    monkeypatch.setattr(workers, "usable_cores", lambda: 4)
     small = {"dataset": "molecules:num_graphs=300"}
     large = {"dataset": "molecules:num_graphs=3000", "poolers": ("nmf:k=8,nmf:k=4",)}
     assert chosen(monkeypatch, tmp_path, **small) == 1
@@ -87,7 +87,7 @@ def test_small_runs_stay_in_this_process(monkeypatch, tmp_path):
 
 
 def test_what_is_left_counts_not_what_was(monkeypatch, tmp_path):
-    monkeypatch.setattr(cores, "usable_cores", lambda: 4)
+    monkeypatch.setattr(workers, "usable_cores", lambda: 4)
     values = {"dataset": "molecules:num_graphs=3000", "poolers": ("nmf:k=8,nmf:k=4",)}
     assert chosen(monkeypatch, tmp_path, **values, shard=(1, 3)) == 1
 
@@ -95,7 +95,7 @@ def test_what_is_left_counts_not_what_was(monkeypatch, tmp_path):
 LEAVES = """
 import numpy as np
 from tgp.engine.contraction import ContractOptions, contract
-from tgp.engine.protocol import LevelMethod
+from tgp.engine.level_method import LevelMethod
 from tgp.ragged import Assignment
 from dataclasses import dataclass
 
@@ -126,7 +126,7 @@ def test_workers_learn_methods_that_were_added_and_do_not_run_the_script_again(t
         METHODS.entries["mine"] = Entry("mine", "mine:METHOD", "Nothing")
         from tgp.build import CoarsenConfig, coarsen_dataset
         config = CoarsenConfig("molecules:num_graphs=20", poolers=("mine,graclus",), out=Path("s"), workers=2)
-        print(coarsen_dataset(config, measure=False).status)
+        print(coarsen_dataset(config).status)
         """)
     )
     found = subprocess.run(
@@ -150,7 +150,7 @@ def test_workers_import_no_torch_and_compute_on_one_thread(tmp_path):
         "from tgp.build.executors import open_executor\n"
         "from tgp.build.jobs import warm_up\n"
         "from tgp.engine.schedule import parse_schedule\n"
-        "schedules = [parse_schedule('eigen:k=3,ndp,graclus').to_json()]\n"
+        "schedules = [parse_schedule('eigen:k=3,ndp,graclus')]\n"
         'look = \'(__import__("sys").modules.keys() & {"torch", "torch_geometric", "typer", "rich"}, \'\\\n'
         '    \'__import__("os").environ["OMP_NUM_THREADS"], __import__("os").environ["NUMBA_NUM_THREADS"])\'\n'
         "with open_executor(None, 2) as pool:\n"
@@ -165,7 +165,7 @@ def test_workers_import_no_torch_and_compute_on_one_thread(tmp_path):
 
 def test_executors_tell_their_size():
     with ThreadPoolExecutor(3) as pool:
-        assert executors.given_executor(pool).in_flight() == 6
+        assert executors.wrap_executor(pool).in_flight() == 6
 
 
 def test_a_cluster_is_asked_for_its_size_again_and_again():
@@ -180,7 +180,7 @@ def test_a_cluster_is_asked_for_its_size_again_and_again():
     class ClientExecutor:
         _client = Client()
 
-    pool = executors.given_executor(ClientExecutor())
+    pool = executors.wrap_executor(ClientExecutor())
     assert pool.in_flight() == 4
     Client.threads = {"a": 2, "b": 30}
     assert pool.in_flight() == 64

@@ -25,7 +25,7 @@ def tgp(*arguments):
 def store(tmp_path_factory):
     out = tmp_path_factory.mktemp("stores") / "er"
     config = CoarsenConfig("er:num_graphs=12:num_nodes=10", out=out, poolers=("graclus*2", "nopool"))
-    coarsen_dataset(config, measure=False)
+    coarsen_dataset(config)
     return out
 
 

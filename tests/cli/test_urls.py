@@ -25,7 +25,7 @@ def tgp(*arguments):
 def store(tmp_path_factory):
     out = tmp_path_factory.mktemp("served") / "er"
     config = CoarsenConfig("er:num_graphs=8:num_nodes=10", out=out, poolers=("graclus*2",))
-    coarsen_dataset(config, measure=False)
+    coarsen_dataset(config)
     return out
 
 

@@ -21,6 +21,6 @@ def test_weights_of_every_type(make_graphs, same, tmp_path, monkeypatch, dtype):
     monkeypatch.setitem(sys.modules, module.__name__, module)
     out = tmp_path / "store"
     config = CoarsenConfig(dataset=f"{module.__name__}:load", poolers=("graclus*2,ndp",), seed=4, out=out)
-    coarsen_dataset(config, measure=False)
+    coarsen_dataset(config)
     same(list(PooledDataset(out)), precoarsen(graphs, ["graclus", "graclus", "ndp"], 4))
     assert not verify_by_recompute(out)

@@ -58,14 +58,14 @@ def test_graphs_of_other_sizes_are_left_out():
 
 
 def build(out, *poolers, dataset="er:num_graphs=9:num_nodes=14:degree=3", **values):
-    coarsen_dataset(CoarsenConfig(dataset, out=out, poolers=poolers, **values), measure=False)
+    coarsen_dataset(CoarsenConfig(dataset, out=out, poolers=poolers, **values))
     return out
 
 
 def final_clusters(reader, graph, hierarchy, depth):
     clusters = np.arange(reader.sizes()[0][graph])
     for number in range(depth):
-        clusters = reader.gather_level([graph], hierarchy, number).cluster[clusters]
+        clusters = reader.gather_level([graph], hierarchy, number).assignment.cluster[clusters]
     return clusters.tolist()
 
 

@@ -24,7 +24,7 @@ DATASET = "er:num_graphs=30:num_nodes=20:degree=3"
 
 
 def build(out, *poolers, **values):
-    coarsen_dataset(CoarsenConfig(DATASET, out=out, poolers=poolers, **values), measure=False)
+    coarsen_dataset(CoarsenConfig(DATASET, out=out, poolers=poolers, **values))
     return out
 
 
@@ -117,7 +117,7 @@ def test_different_seeds_differ_in_named_graphs(store, tmp_path):
     for graph in range(30):
         a, b = (r.gather_level([graph], "graclus-x2", 0) for r in (reader, theirs))
         expected += [graph] * (
-            not (np.array_equal(a.cluster, b.cluster) and np.array_equal(a.edge_index, b.edge_index))
+            not (np.array_equal(a.assignment.cluster, b.assignment.cluster) and np.array_equal(a.edge_index, b.edge_index))
         )
     assert level.different == len(expected) > 10 and level.examples == expected[:10]
     assert -0.5 < level.rand < 1 and not comparison.equal
@@ -127,7 +127,7 @@ def test_rand_index_by_hand(tmp_path):
     """Four nodes, {01}{23} against {0}{1}{2}{3}: no pair is shared, so the index is 0."""
     np.savez(tmp_path / "g.npz", edge_index=np.array([[0, 1, 2, 3], [1, 0, 3, 2]]))
     config = CoarsenConfig(str(tmp_path / "g.npz"), out=tmp_path / "s", poolers=("graclus", "nopool"))
-    coarsen_dataset(config, measure=False)
+    coarsen_dataset(config)
     assert compare_hierarchies(tmp_path / "s", "graclus", "nopool").levels[0].rand == 0
     assert compare_hierarchies(tmp_path / "s", "graclus", "graclus").levels[0].rand == 1
 
@@ -165,7 +165,7 @@ def altered(tmp_path):
     """Change clusters of a store whose files are long enough to have a middle: only their ends are checked on opening."""
     store = tmp_path / "s"
     config = CoarsenConfig("er:num_graphs=40:num_nodes=250:degree=3", out=store, poolers=("nopool",))
-    coarsen_dataset(config, measure=False)
+    coarsen_dataset(config)
     shard = store / "shard-00000.nopool.h5"
     with h5py.File(shard, "r") as file:
         cluster = file["levels/0/cluster"]
@@ -206,7 +206,7 @@ def test_export_npz_round_trip(store, tmp_path):
     level = np.load(tmp_path / "o" / "level-1.npz")
     stored = StoreReader(store).gather_level([3], "graclus-x2", 1)
     low, high = level["node_ptr"][3:5]
-    assert np.array_equal(level["cluster"][low:high], stored.cluster)
+    assert np.array_equal(level["cluster"][low:high], stored.assignment.cluster)
     with pytest.raises(InputError, match="exists"):
         export_store(store, "npz", tmp_path / "o", hierarchy="graclus-x2")
     export_store(store, "npz", tmp_path / "o", hierarchy="nopool", force=True)
@@ -222,7 +222,7 @@ def test_export_graphml(store, tmp_path):
     fine = nx.read_graphml(tmp_path / "graph-00005.graphml")
     coarse = nx.read_graphml(tmp_path / "graph-00005.level-0.graphml")
     stored = StoreReader(store).gather_level([5], "graclus-x2", 0)
-    assert [fine.nodes[f"n{i}"]["cluster"] for i in range(20)] == stored.cluster.tolist()
+    assert [fine.nodes[f"n{i}"]["cluster"] for i in range(20)] == stored.assignment.cluster.tolist()
     assert sorted(coarse.edges) == sorted((f"n{a}", f"n{b}") for a, b in stored.edge_index.T)
 
 
@@ -243,7 +243,7 @@ def test_export_pyg(store, tmp_path):
     assert len(graphs) == len(level) == 10
     stored = StoreReader(store).gather_level([7], "graclus-x2", 0)
     assert graphs[7].num_nodes == 20 and level[7].num_nodes == stored.super_ptr[-1]
-    assert level[7].cluster.tolist() == stored.cluster.tolist()
+    assert level[7].cluster.tolist() == stored.assignment.cluster.tolist()
     assert np.array_equal(level[7].edge_index.numpy(), stored.edge_index)
     again = open_source(str(tmp_path / "graphs.pt")).table
     assert again.num_graphs == 10 and again.num_nodes == 200

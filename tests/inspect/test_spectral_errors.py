@@ -21,7 +21,7 @@ def store(tmp_path_factory):
     config = CoarsenConfig(
         "er:num_graphs=12:num_nodes=15:degree=3", out=out, poolers=("graclus*2", "ndp", "nmf:k=4", "nopool")
     )
-    coarsen_dataset(config, measure=False)
+    coarsen_dataset(config)
     return out
 
 
@@ -57,7 +57,7 @@ def test_the_restricted_error_is_that_of_the_contracted_input(store):
     card = inspect_graph(store, 3, hierarchy="graclus-x2", modes=8)
     for row in card["levels"]:
         level = reader.gather_level([3], "graclus-x2", row["level"])
-        clusters = level.cluster[clusters]
+        clusters = level.assignment.cluster[clusters]
         coarse = reference.modes(clusters[edges], None, int(level.super_ptr[-1]), 8)
         shared = min(len(fine[1]), len(coarse[1]))
         assert (coarse[1][:shared] >= fine[1][:shared] - 1e-9).all()

@@ -122,7 +122,7 @@ def test_store_as_a_dataset(tmp_path):
     from tgp.build import CoarsenConfig, coarsen_dataset
     from tgp.store import StoreReader, data_digest
 
-    coarsen_dataset(CoarsenConfig("er:num_graphs=5", out=tmp_path / "s", poolers=("nopool",)), measure=False)
+    coarsen_dataset(CoarsenConfig("er:num_graphs=5", out=tmp_path / "s", poolers=("nopool",)))
     table = open_local(tmp_path / "s")
     assert data_digest(table) == StoreReader(tmp_path / "s").manifest.spec.data_digest
 

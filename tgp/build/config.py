@@ -1,73 +1,66 @@
-"""What a run does, as one frozen object; read from arguments, a TOML file, or both."""
+"""Settings of a run, from arguments and from a TOML file."""
 
 from __future__ import annotations
 
 import dataclasses
 import os
 import re
+import sys
+import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tgp.sources.names import resolve
 from tgp.errors import InputError, ParameterError, UnknownNameError
+from tgp.sources.names import FILE_SUFFIXES, resolve
+from tgp.values import convert_value
 
-__all__ = ["CoarsenConfig", "from_options", "hierarchy_name", "load_config", "parse_shard", "store_name"]
-
-DEFAULT_POOLERS = ("graclus*2",)
-DEFAULT_SHARD_SIZE = 64 * 10**6
-_FILES = (
-    ".npz",
-    ".h5",
-    ".hdf5",
-    ".pt",
-    ".graphml",
-    ".edgelist",
-    ".edges",
-    ".txt",
-    ".csv",
-    ".tsv",
-    ".gr",
-    ".el",
-    ".gz",
-    ".xz",
-)
+__all__ = [
+    "CoarsenConfig",
+    "from_options",
+    "hierarchy_name",
+    "load_config",
+    "parse_levels",
+    "parse_shard",
+    "parse_size",
+    "store_name",
+]
 
 
 @dataclass(frozen=True)
 class CoarsenConfig:
-    """Everything ``tgp coarsen`` can be asked for.
+    """Settings of a run of ``tgp coarsen``.
 
     Args:
-        dataset: a known name, a path, ``module:callable``, or a built-in set, each with optional ``:key=value``.
-        root: where datasets are kept; default ``$TGP_DATA`` or ``./data``.
-        out: directory of the store; default ``pooled/<dataset>``.
-        poolers: one schedule per hierarchy.
-        names: a name per hierarchy; default made from the schedule.
-        only_levels: numbers of the levels to store, counted from 1 (the input graph is level 0). A stored level then
-            maps from the stored level before it.
-        seed: seed of every random choice.
-        workers: worker processes; default as many as cores can be used, units there are, and seconds of work are
-            expected. Small runs stay in this process.
-        scheduler: address of a Dask scheduler, or its scheduler file.
-        shard: ``(i, n)``: only the units ``i, i + n, i + 2n, ...``.
-        profile: ``"fast"`` or ``"small"``; default that of an existing store, else fast.
-        shard_size: bytes a shard should have; default that of an existing store, else 64 MB.
-        limit: only the first graphs.
-        undirected: add the missing reverse edges.
-        largest_component: keep the largest connected component of each graph.
-        add_degree: append the node degree to the features.
-        exclude: attributes to leave out of the store.
-        force: rebuild a store that was made from something else.
-        retry_failed: try graphs again that failed before.
-        metrics: store quality figures of each level.
+        dataset: A built-in set, a known name, a path or ``module:callable``, each with optional ``:key=value``.
+        root: Directory of the datasets; default ``$TGP_DATA`` or ``./data``.
+        out: Directory of the store; default ``pooled/<dataset>``.
+        poolers: One schedule per hierarchy.
+        names: One name per hierarchy; by default the name is made from the schedule.
+        only_levels: Numbers of the levels to store, counted from 1 (the input graph is level 0). The assignment of a
+            stored level then refers to the previous stored level.
+        seed: Seed of every random choice.
+        workers: Number of worker processes. The default depends on the usable cores, the number of units and the
+            estimated work; a small run stays in this process.
+        scheduler: Address of a Dask scheduler, or its scheduler file.
+        shard: ``(i, n)`` to write only the units ``i, i + n, i + 2n, ...``.
+        profile: ``"fast"`` or ``"small"``; default is that of an existing store, else ``"fast"``.
+        shard_size: Target size of a shard in bytes; default is that of an existing store, else 64 MB.
+        limit: Number of graphs to keep, from the first.
+        undirected: Add the missing reverse edges.
+        largest_component: Keep the largest connected component of each graph.
+        add_degree: Append the node degree to the features.
+        exclude: Attributes to leave out of the store.
+        force: Rebuild a store that was built from other data or settings.
+        retry_failed: Coarsen graphs again that failed in an earlier run.
+        metrics: Store quality figures of each level.
     """
 
     dataset: str = "molecules"
     root: Path | None = None
     out: Path | None = None
-    poolers: tuple[str, ...] = DEFAULT_POOLERS
+    poolers: tuple[str, ...] = ("graclus*2",)
     names: tuple[str, ...] = ()
     only_levels: tuple[int, ...] | None = None
     seed: int = 0
@@ -87,10 +80,10 @@ class CoarsenConfig:
 
     def __post_init__(self) -> None:
         if not self.poolers:
-            raise InputError("at least one schedule of poolers is needed", field="poolers")
+            raise InputError("poolers must hold at least one schedule, got none", field="poolers")
         if self.names and len(self.names) != len(self.poolers):
             raise InputError(
-                f"expected one name per schedule, got {len(self.names)} names for {len(self.poolers)} schedules",
+                f"names must hold one name per schedule: expected {len(self.poolers)}, got {len(self.names)}",
                 field="names",
             )
         if self.profile not in (None, "fast", "small"):
@@ -101,18 +94,20 @@ class CoarsenConfig:
                 raise ParameterError(f"{name!r} must be at least {least}, got {value}", field=name)
         if self.only_levels is not None and min(self.only_levels, default=1) < 1:
             raise InputError(
-                f"only_levels must hold levels from 1 on, got {','.join(map(str, self.only_levels))}",
+                f"only_levels must hold numbers of at least 1, got {','.join(map(str, self.only_levels))}",
                 field="only_levels",
                 hint="level 0 is the input graph, which is always stored; the first pooled graph is level 1",
             )
         if self.force and self.shard is not None:
             raise InputError(
-                "a job of several must not rebuild the store: it would throw away the work of the others",
+                "force cannot be combined with shard: each job would delete the files of the others",
                 field="force",
-                hint="rebuild with --force --shard left out, or delete the store before the jobs start",
+                hint="use --force without --shard, or delete the store before the jobs start",
             )
         if self.scheduler is not None and (self.workers or 1) > 1:
-            raise InputError("choose workers of this machine or a scheduler, not both", field="scheduler")
+            raise InputError(
+                "workers and scheduler cannot be combined: choose one of them", field="scheduler"
+            )
 
     @property
     def kept_positions(self) -> tuple[int, ...] | None:
@@ -124,35 +119,53 @@ class CoarsenConfig:
         """Directory of the store."""
         if self.out is not None:
             return self.out
-        known = None if os.path.exists(self.dataset) and os.sep in self.dataset else _known(self.dataset)
+        known = (
+            None if os.path.exists(self.dataset) and os.sep in self.dataset else _canonical_name(self.dataset)
+        )
         return Path("pooled") / store_name(known or self.dataset)
 
 
-def _known(dataset: str) -> str | None:
-    """A known dataset as its collection writes it, so that ``mutag`` and ``MUTAG`` are one store."""
+def _canonical_name(dataset: str) -> str | None:
+    """Return a known dataset name as its collection writes it, so that ``mutag`` and ``MUTAG`` share a store."""
     target = dataset.partition(":")[2]
     if target and "=" not in target.partition(":")[0]:
-        return None
+        return None  # module:callable
     known = resolve(dataset)
     if known is None:
         return None
     first = resolve(known.name)
-    name = (
-        known.name if first is None or first.family is known.family else f"{known.family.name}-{known.name}"
-    )
+    is_unique = first is None or first.family is known.family
+    name = known.name if is_unique else f"{known.family.name}-{known.name}"
     return ":".join([name, *(f"{key}={value}" for key, value in known.params.items())])
 
 
 def store_name(dataset: str) -> str:
-    """A folder name for a dataset: the last part of a path, other signs replaced."""
-    word = Path(dataset).name
-    while ":" not in word and Path(word).suffix in _FILES:
-        word = Path(word).stem
-    return re.sub(r"[^A-Za-z0-9._=+-]+", "-", word).strip("-.") or "dataset"
+    """Return a folder name for a dataset.
+
+    Args:
+        dataset: Name or path of the dataset.
+
+    Examples:
+        >>> store_name("road/NY.gr.xz"), store_name("er:num_graphs=4")
+        ('NY', 'er-num_graphs=4')
+    """
+    name = Path(dataset).name
+    while ":" not in name and Path(name).suffix in FILE_SUFFIXES:
+        name = Path(name).stem
+    return re.sub(r"[^A-Za-z0-9._=+-]+", "-", name).strip("-.") or "dataset"
 
 
 def hierarchy_name(schedule: object, kept_positions: tuple[int, ...] | None = None) -> str:
-    """A name for a schedule that can be part of a file name: ``ndp,eigen:k=4*2`` -> ``ndp-eigen+k=4-x2``."""
+    """Return a name for a schedule that can be part of a file name.
+
+    Args:
+        schedule: Schedule, or its text.
+        kept_positions: Positions of the levels to store; ``None`` for all levels.
+
+    Examples:
+        >>> hierarchy_name("ndp,eigen:k=4*2")
+        'ndp-eigen+k=4-x2'
+    """
     text = str(schedule).replace("*", "-x").replace(",", "-").replace(":", "+")
     text = re.sub(r"[^A-Za-z0-9_+=-]+", "_", text)
     kept = "" if kept_positions is None else "-only=" + "+".join(map(str, kept_positions))
@@ -160,7 +173,14 @@ def hierarchy_name(schedule: object, kept_positions: tuple[int, ...] | None = No
 
 
 def parse_levels(text: str) -> tuple[int, ...]:
-    """``"1,3"`` as ``(1, 3)``."""
+    """Parse level numbers separated by commas.
+
+    Args:
+        text: Text such as ``"1,3"``.
+
+    Raises:
+        InputError: If the text has another form.
+    """
     try:
         return tuple(int(part) for part in text.split(","))
     except ValueError:
@@ -168,7 +188,18 @@ def parse_levels(text: str) -> tuple[int, ...]:
 
 
 def parse_shard(text: str) -> tuple[int, int]:
-    """``"3/10"`` as ``(3, 10)``: the job number counts from 0."""
+    """Parse the number of a job and the number of jobs.
+
+    Args:
+        text: Text ``"i/N"`` with ``0 <= i < N``.
+
+    Raises:
+        InputError: If the text has another form.
+
+    Examples:
+        >>> parse_shard("3/10")
+        (3, 10)
+    """
     match = re.fullmatch(r"\s*(\d+)\s*/\s*(\d+)\s*", text)
     if match is None:
         raise InputError(f"expected i/N such as 0/8, got {text!r}", field="shard")
@@ -178,91 +209,22 @@ def parse_shard(text: str) -> tuple[int, int]:
     return job, jobs
 
 
-def from_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options of the command line as fields of :class:`CoarsenConfig`; what was not given is left out.
-
-    Names that are no fields are ignored; ``no_metrics`` is understood; texts of ``shard`` and ``shard_size`` are read.
-    """
-    fields = {f.name for f in dataclasses.fields(CoarsenConfig)}
-    readers: dict[str, Callable[[Any], Any]] = {
-        "shard": parse_shard,
-        "shard_size": size_in_bytes,
-        "only_levels": parse_levels,
-    }
-    given: dict[str, Any] = {"metrics": False} if options.get("no_metrics") else {}
-    for name, value in options.items():
-        if name not in fields or value is None or value is False or value in ([], ()):
-            continue
-        value = tuple(value) if isinstance(value, list | tuple) else value
-        given[name] = readers[name](value) if name in readers else value
-    return given
-
-
-def load_config(path: Path | None, given: Mapping[str, Any]) -> CoarsenConfig:
-    """Arguments over the values of a TOML file over defaults.
-
-    Args:
-        path: the file, or ``None``. Its keys are the fields of :class:`CoarsenConfig`; ``-`` may stand for ``_``.
-        given: arguments; ``None`` means not given.
-    """
-    values = {} if path is None else _read_toml(path)
-    values.update({key: value for key, value in given.items() if value is not None})
-    return CoarsenConfig(**values)
-
-
-def _read_toml(path: Path) -> dict[str, Any]:
-    try:
-        import tomllib
-    except ImportError:
-        raise InputError("a configuration file needs Python 3.11 or newer", field="config") from None
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(f"there is no configuration file {path}", field="config") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} is not TOML: {error}", field="config") from error
-    fields = {f.name: f for f in dataclasses.fields(CoarsenConfig)}
-    aliases = {"pooler": "poolers", "name": "names"}
-    values: dict[str, Any] = {}
-    for key, value in content.items():
-        name = aliases.get(key, key.replace("-", "_"))
-        if name not in fields:
-            raise UnknownNameError(f"key in {path}", key, fields)
-        values[name] = _typed(path, name, value, str(fields[name].type))
-    return values
-
-
-def _typed(path: Path, name: str, value: Any, kind: str) -> Any:
-    """A TOML value as the type of its field."""
-    if name == "shard":
-        return parse_shard(str(value))
-    if name == "only_levels" and isinstance(value, list) and all(type(item) is int for item in value):
-        return tuple(value)
-    if kind.startswith("tuple[str"):
-        items = [value] if isinstance(value, str) else value
-        if isinstance(items, list) and all(isinstance(item, str) for item in items):
-            return tuple(items)
-    elif kind.startswith("Path"):
-        if isinstance(value, str):
-            return Path(value)
-    elif kind.startswith("bool"):
-        if isinstance(value, bool):
-            return value
-    elif kind.startswith("int"):
-        if isinstance(value, int) and not isinstance(value, bool):
-            return value
-        if name == "shard_size" and isinstance(value, str):
-            return size_in_bytes(value)
-    elif isinstance(value, str):
-        return value
-    raise InputError(f"{path}: {name!r} must be {kind}, got {value!r}", field=name)
-
-
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 
 
-def size_in_bytes(text: str) -> int:
-    """``64MB``, ``1.5G``, ``64MiB`` or a plain number of bytes."""
+def parse_size(text: str) -> int:
+    """Parse a number of bytes.
+
+    Args:
+        text: Number with an optional unit: ``64MB``, ``1.5G``, ``64MiB``.
+
+    Raises:
+        InputError: If the text has another form, or the size is 0.
+
+    Examples:
+        >>> parse_size("1.5k"), parse_size("1KiB")
+        (1500, 1024)
+    """
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", text.lower())
     if match is None or (match[3] and not match[2]):
         raise InputError(f"expected a size such as 64MB or 1GiB, got {text!r}", field="shard_size")
@@ -271,3 +233,73 @@ def size_in_bytes(text: str) -> int:
     if size < 1:
         raise InputError(f"expected a positive size, got {text!r}", field="shard_size")
     return size
+
+
+_TEXT_PARSERS: dict[str, Callable[[str], Any]] = {
+    "shard": parse_shard,
+    "shard_size": parse_size,
+    "only_levels": parse_levels,
+}
+"""Fields that the command line and configuration files may give as text."""
+
+
+def from_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Convert options of the command line to fields of :class:`CoarsenConfig`.
+
+    Args:
+        options: Options by name. ``no_metrics`` sets ``metrics``; other names that are not fields are ignored.
+
+    Returns:
+        The fields that were given. An option that is ``None``, false or empty counts as not given.
+    """
+    fields = {f.name for f in dataclasses.fields(CoarsenConfig)}
+    given: dict[str, Any] = {"metrics": False} if options.get("no_metrics") else {}
+    for name, value in options.items():
+        if name not in fields or value is None or value is False or value in ([], ()):
+            continue
+        if name in _TEXT_PARSERS:
+            given[name] = _TEXT_PARSERS[name](value)
+        else:
+            given[name] = tuple(value) if isinstance(value, list) else value
+    return given
+
+
+def load_config(path: Path | None, given: Mapping[str, Any]) -> CoarsenConfig:
+    """Combine a configuration file with arguments. Arguments override the file, the file overrides the defaults.
+
+    Args:
+        path: TOML file, or ``None``. Its keys are the fields of :class:`CoarsenConfig`, with ``-`` or ``_``.
+        given: Arguments; ``None`` means not given.
+
+    Raises:
+        InputError: If the file does not exist, is not TOML, or has a value of the wrong type.
+        UnknownNameError: If a key is not a field.
+    """
+    values = {} if path is None else _read_toml(path)
+    values.update({key: value for key, value in given.items() if value is not None})
+    return CoarsenConfig(**values)
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"there is no configuration file {path}", field="config") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} is not TOML: {error}", field="config") from error
+    hints = typing.get_type_hints(CoarsenConfig)
+    aliases = {"pooler": "poolers", "name": "names"}
+    values: dict[str, Any] = {}
+    for key, value in content.items():
+        name = aliases.get(key, key.replace("-", "_"))
+        if name not in hints:
+            raise UnknownNameError(f"key in {path}", key, hints)
+        if name in _TEXT_PARSERS and isinstance(value, str):
+            values[name] = _TEXT_PARSERS[name](value)
+        else:
+            values[name] = convert_value(value, hints[name], f"{path}: {name!r}", field=name)
+    return values

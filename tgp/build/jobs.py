@@ -1,28 +1,29 @@
-"""What a worker does: one hierarchy of one unit, from arrays to a shard file."""
+"""The work of a worker: coarsen one unit under one schedule and write the hierarchy to a shard file."""
 
 from __future__ import annotations
 
 import dataclasses
 import threading
 import time
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from tgp.engine.methods import METHODS
 from tgp.engine.coarsening import coarsen_safe
-from tgp.engine.level_selection import keep_levels, unfold
-from tgp.sources.source import slice_table, table_block, weight_type
+from tgp.engine.level_selection import keep_levels
+from tgp.engine.methods import METHODS
+from tgp.engine.schedule import Schedule
 from tgp.ragged import BlockCSR, GraphTable
 from tgp.registry import Entry
+from tgp.sources.source import slice_table, table_block, weight_type
 from tgp.store import FailureRecord, StoreWriter
-from tgp.store.write.local_ids import load_kernels
+from tgp.store.write.shard import load_kernels
 
 __all__ = ["HierarchyJob", "JobReport", "register_missing", "run_job", "topology", "warm_up"]
 
-_ONE_AT_A_TIME = threading.Lock()
-"""Numba's own thread pool must not be entered by two threads at once (several threads of a Dask worker)."""
+_ENGINE_LOCK = threading.Lock()
+"""Lock around the engine. Two threads (of a Dask worker, for example) must not enter numba's thread pool at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,18 +31,23 @@ class HierarchyJob:
     """One hierarchy of one unit.
 
     Args:
-        writer: where it goes.
-        unit: number of the unit.
-        name: name of the hierarchy.
-        graphs: the unit's graphs with ``edge_index`` and ``edge_weight`` only: attributes stay with the
-            parent, which writes them itself.
-        metrics: whether to compute quality figures.
-        methods: where the methods of its levels are found: a worker may not know those added at run time.
+        writer: Writer of the store.
+        unit: Number of the unit.
+        name: Name of the hierarchy.
+        schedule: Level methods to run.
+        steps_per_level: Number of consecutive levels of ``schedule`` that are stored as one level.
+        graphs: Graphs of the unit with ``edge_index`` and ``edge_weight`` only. The parent process keeps the other
+            attributes and writes them itself.
+        metrics: True to compute quality figures.
+        methods: Registry entries of the methods in ``schedule``. They are added to the registry of the worker
+            process, which may lack methods that were registered at run time.
     """
 
     writer: StoreWriter
     unit: int
     name: str
+    schedule: Schedule
+    steps_per_level: tuple[int, ...]
     graphs: GraphTable
     metrics: bool = True
     methods: tuple[Entry, ...] = ()
@@ -49,19 +55,29 @@ class HierarchyJob:
 
 @dataclass(frozen=True)
 class JobReport:
-    """What came of a job; ``engine_seconds`` is the share of coarsening alone, ``bytes`` the size of the file."""
+    """Result of a job.
+
+    Args:
+        unit: Number of the unit.
+        name: Name of the hierarchy.
+        num_graphs: Number of graphs in the unit.
+        bytes: Size of the shard file.
+    """
 
     unit: int
     name: str
     num_graphs: int
-    seconds: float
-    engine_seconds: float
     bytes: int
-    failures: list[FailureRecord] = field(default_factory=list)
 
 
 def topology(table: GraphTable, low: int, high: int) -> GraphTable:
-    """Graphs ``low:high`` with what coarsening needs: edges (ids in 32 bits) and weights."""
+    """Return the arrays of graphs ``low:high`` that coarsening needs: edges with 32-bit ids, and weights.
+
+    Args:
+        table: All graphs.
+        low: First graph.
+        high: End of the range.
+    """
     part = slice_table(table, low, high, ("edge_index", "edge_weight"))
     fields = dict(part.fields)
     if "edge_index" in fields:
@@ -71,17 +87,17 @@ def topology(table: GraphTable, low: int, high: int) -> GraphTable:
 
 
 def run_job(job: HierarchyJob) -> JobReport:
-    """Coarsen, measure, write."""
-    started = time.perf_counter()
+    """Coarsen the graphs of a job, compute quality figures, and write the shard file.
+
+    Args:
+        job: Work to do.
+    """
     register_missing(job.methods)
-    wanted = job.writer.spec.hierarchy(job.name)
-    schedule, lengths = unfold(wanted.schedule)
+    seed = job.writer.spec.hierarchy(job.name).seed
     block, dtype = table_block(job.graphs), weight_type(job.graphs)
-    with _ONE_AT_A_TIME:
-        before = time.perf_counter()
-        hierarchy, failed = coarsen_safe(block, schedule, wanted.seed, weight_dtype=dtype)
-        hierarchy = keep_levels(hierarchy, lengths)
-        engine_seconds = time.perf_counter() - before
+    with _ENGINE_LOCK:
+        hierarchy, failed = coarsen_safe(block, job.schedule, seed, weight_dtype=dtype)
+        hierarchy = keep_levels(hierarchy, job.steps_per_level)
         metrics = None
         if job.metrics:
             from tgp.engine.metrics import hierarchy_metrics
@@ -92,30 +108,38 @@ def run_job(job: HierarchyJob) -> JobReport:
     record = job.writer.write_hierarchy(
         job.unit, job.name, hierarchy, weight_dtype=dtype, metrics=metrics, failures=failures
     )
-    seconds = time.perf_counter() - started
-    return JobReport(
-        job.unit, job.name, block.num_graphs, seconds, engine_seconds, record.shard.size, failures
-    )
+    return JobReport(job.unit, job.name, block.num_graphs, record.shard.size)
 
 
-def register_missing(methods: tuple[Entry, ...]) -> None:
-    """Add methods to the table that this process does not have in it."""
+def register_missing(methods: Sequence[Entry]) -> None:
+    """Register the methods that the registry of this process does not have.
+
+    Args:
+        methods: Registry entries of another process.
+    """
     for entry in methods:
         METHODS.entries.setdefault(entry.alias, entry)
 
 
-def warm_up(
-    schedules: list[list[dict[str, Any]]], metrics: bool = True, methods: tuple[Entry, ...] = ()
-) -> float:
-    """Compile (or load from the cache) what the schedules need, on a tiny graph; the seconds it took."""
+def warm_up(schedules: Sequence[Schedule], metrics: bool = True, methods: Sequence[Entry] = ()) -> float:
+    """Compile the kernels of some schedules, or load them from the cache, by coarsening a tiny graph.
+
+    Args:
+        schedules: Schedules of the run.
+        metrics: True to compile the kernels of the quality figures, too.
+        methods: Registry entries of the methods, see :class:`HierarchyJob`.
+
+    Returns:
+        Wall time in seconds.
+    """
     started = time.perf_counter()
     register_missing(methods)
     ring = np.arange(24)
     edges = np.stack([np.r_[ring, (ring + 1) % 24], np.r_[(ring + 1) % 24, ring]])
     block = BlockCSR.from_edge_index(edges, node_ptr=[0, 24])
-    with _ONE_AT_A_TIME:
+    with _ENGINE_LOCK:
         for schedule in schedules:
-            hierarchy, _ = coarsen_safe(block, unfold(schedule)[0])
+            hierarchy, _ = coarsen_safe(block, schedule)
             if metrics:
                 from tgp.engine.metrics import hierarchy_metrics
 

@@ -1,4 +1,4 @@
-"""Stores that several jobs write: what is missing, and publishing the rest."""
+"""Stores that several jobs write: list the missing files, and publish a finished store."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tgp.errors import InputError, StoreMissingError
 from tgp.build.summary import Summary, describe_manifest
+from tgp.errors import InputError, StoreMissingError
 from tgp.store import StoreWriter, read_spec
 
 __all__ = ["StoreStatus", "array_expression", "merge_store", "store_status"]
@@ -16,18 +16,18 @@ __all__ = ["StoreStatus", "array_expression", "merge_store", "store_status"]
 
 @dataclass(frozen=True)
 class StoreStatus:
-    """How far a store is.
+    """State of a store.
 
     Args:
-        path: the store.
-        complete: whether the manifest is published and its files are there.
-        num_graphs: graphs.
-        num_units: shards per part.
-        parts: part -> units that are missing.
-        missing: units of which anything is missing.
-        jobs: numbers of the jobs of ``--shard i/N`` that have something to do.
-        array: ``jobs`` as an array expression such as ``3,7-9``.
-        failures: part -> graphs that could not be coarsened, where that is known.
+        path: Directory of the store.
+        complete: True if the manifest is published and all of its files exist.
+        num_graphs: Number of graphs.
+        num_units: Number of shard files of each part.
+        parts: Name of each part -> numbers of the units whose file is missing.
+        missing: Numbers of the units that miss at least one file.
+        jobs: Numbers of the jobs of ``--shard i/N`` that have files to write.
+        array: ``jobs`` as a job array expression such as ``3,7-9``.
+        failures: Name of a hierarchy -> number of graphs that could not be coarsened, in the units that are written.
     """
 
     path: str
@@ -41,15 +41,19 @@ class StoreStatus:
     failures: dict[str, int]
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return the fields as JSON values."""
         return asdict(self)
 
 
 def array_expression(numbers: Iterable[int]) -> str:
-    """Ascending numbers in the notation of job arrays.
+    """Return numbers in the notation of job arrays.
 
-    >>> array_expression([3, 7, 8, 9])
-    '3,7-9'
+    Args:
+        numbers: Numbers in any order.
+
+    Examples:
+        >>> array_expression([3, 7, 8, 9])
+        '3,7-9'
     """
     runs: list[list[int]] = []
     for number in sorted(set(numbers)):
@@ -61,24 +65,26 @@ def array_expression(numbers: Iterable[int]) -> str:
 
 
 def store_status(path: Path, jobs: int | None = None) -> StoreStatus:
-    """What is missing of a store.
+    """Return the state of a store and its missing files.
 
     Args:
-        path: the store.
-        jobs: the ``N`` of ``--shard i/N``; default one job per unit.
+        path: Directory of the store.
+        jobs: Number of jobs, the ``N`` of ``--shard i/N``. By default each unit is one job.
+
+    Raises:
+        StoreMissingError: If there is no store, not even an unfinished one.
     """
-    writer = _writer(path)
+    writer = _open_writer(path)
     spec = writer.spec
     if jobs is not None and jobs < 1:
         raise InputError(f"the number of jobs must be at least 1, got {jobs}", field="jobs")
-    parts: dict[str, list[int]] = {part: [] for part in writer.parts}
-    failures = dict.fromkeys(writer.parts, 0)
-    for task in writer.pending():
-        parts[task.part].append(task.unit)
-    for part in writer.parts:
-        for unit in set(range(spec.num_units)) - set(parts[part]):
-            record = writer.record(unit, part)
-            failures[part] += record.shard.failures if record is not None else 0
+    records = writer.records()
+    parts = {
+        part: [unit for unit, record in enumerate(found) if record is None] for part, found in records.items()
+    }
+    failures = {
+        part: sum(r.shard.failures for r in found if r is not None) for part, found in records.items()
+    }
     missing = sorted({unit for units in parts.values() for unit in units})
     todo = sorted({unit % (jobs or spec.num_units) for unit in missing})
     return StoreStatus(
@@ -95,12 +101,16 @@ def store_status(path: Path, jobs: int | None = None) -> StoreStatus:
 
 
 def merge_store(path: Path) -> Summary:
-    """Publish the manifest of a store whose units are all written.
+    """Publish the manifest of a store whose files are all written.
+
+    Args:
+        path: Directory of the store.
 
     Raises:
-        StoreError: some are missing; the text names the first.
+        StoreError: If files are missing. The message names the first ones.
+        StoreMissingError: If there is no store, not even an unfinished one.
     """
-    writer = _writer(path)
+    writer = _open_writer(path)
     status = "up to date" if writer.is_complete else "complete"
     manifest = writer.publish()
     hierarchies, size = describe_manifest(manifest)
@@ -109,12 +119,12 @@ def merge_store(path: Path) -> Summary:
     )
 
 
-def _writer(path: Path) -> StoreWriter:
+def _open_writer(path: Path) -> StoreWriter:
     spec = read_spec(path)
     if spec is None:
         raise StoreMissingError(
             f"there is no store at {path}, not even an unfinished one",
             path=path,
-            hint="'tgp coarsen' makes one",
+            hint="'tgp coarsen' builds a store",
         )
     return StoreWriter(path, spec)

@@ -1,28 +1,29 @@
-"""How far a run is: what is done, how fast, and how long the rest will take."""
+"""Progress of a run: finished tasks, speed, and estimated time to the end."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tgp.store import StoreSpec, Task
 from tgp.store.format import constants as store_format
 
-__all__ = ["Meter", "Step"]
+__all__ = ["Meter", "Step", "order_tasks"]
 
 
 @dataclass(frozen=True)
 class Step:
-    """A moment of a run.
+    """State of a run at one moment.
 
     Args:
-        stage: what is going on.
-        done: units finished, each hierarchy counted, by this run.
-        total: units this run will do; 0 if the stage has none.
-        graphs_per_second: graphs and hierarchies finished per second since coarsening began; ``None`` before the first.
-        bytes: bytes written by this run.
-        remaining: estimated seconds to the end, from the estimated work of the units; ``None`` before the first.
+        stage: Description of the current stage.
+        done: Number of units finished by this run. Each hierarchy of a unit counts.
+        total: Number of units of this run; 0 if the stage has no units.
+        graphs_per_second: Graphs coarsened per second since coarsening began. Each hierarchy of a graph counts.
+            ``None`` until a unit is finished.
+        bytes: Number of bytes written by this run.
+        remaining: Estimated seconds to the end. ``None`` until a unit is finished.
     """
 
     stage: str
@@ -34,12 +35,12 @@ class Step:
 
 
 class Meter:
-    """Counts the tasks of a run.
+    """Counter of the finished tasks of a run.
 
     Args:
-        spec: what the store is made from.
-        tasks: what is to be done.
-        costs: the estimated work of each task.
+        spec: Specification of the store.
+        tasks: Files to write.
+        costs: Estimated cost of each task.
     """
 
     def __init__(self, spec: StoreSpec, tasks: Sequence[Task], costs: Sequence[float]) -> None:
@@ -50,18 +51,13 @@ class Meter:
         self._cost_done = 0.0
         self._started = time.perf_counter()
 
-    def order(self) -> Iterator[Task]:
-        """The tasks, heavy units first: light ones fill the gaps at the end. A unit's graphs come before its levels."""
-        heaviest: dict[int, float] = {}
-        for task, cost in self._costs.items():
-            heaviest[task.unit] = max(cost, heaviest.get(task.unit, 0.0))
-        # Where all are about equal, their own order is kept: reruns then find files in the order of their numbers.
-        top = max(heaviest.values(), default=0.0)
-        steps = {unit: round(8 * cost / top) if top else 0 for unit, cost in heaviest.items()}
-        yield from sorted(self._costs, key=lambda task: -steps[task.unit])
-
     def finished(self, task: Task, size: int) -> None:
-        """A task is done and wrote so many bytes."""
+        """Record that a task finished and how many bytes it wrote.
+
+        Args:
+            task: Finished task.
+            size: Size of its file in bytes.
+        """
         self._bytes += size
         if task.part != store_format.GRAPHS:
             self._done += 1
@@ -69,7 +65,7 @@ class Meter:
             self._cost_done += self._costs[task]
 
     def step(self) -> Step:
-        """Where things stand."""
+        """Return the current state."""
         rate = remaining = None
         seconds = time.perf_counter() - self._started
         if self._done and seconds > 0:
@@ -77,3 +73,21 @@ class Meter:
             share = self._cost_done / max(sum(self._costs.values()), 1e-9)
             remaining = seconds * (1 - share) / share if share else None
         return Step("coarsening", self._done, self._total, rate, self._bytes, remaining)
+
+
+def order_tasks(tasks: Sequence[Task], costs: Sequence[float]) -> list[Task]:
+    """Sort tasks by cost, heavy units first, so that light units fill the gaps at the end.
+
+    The graphs of a unit stay in front of its hierarchies. Units of about equal cost keep their order, so that reruns
+    find the files of a store in the order of their numbers.
+
+    Args:
+        tasks: Files to write.
+        costs: Estimated cost of each task.
+    """
+    heaviest: dict[int, float] = {}
+    for task, cost in zip(tasks, costs, strict=True):
+        heaviest[task.unit] = max(cost, heaviest.get(task.unit, 0.0))
+    top = max(heaviest.values(), default=0.0)
+    steps = {unit: round(8 * cost / top) if top else 0 for unit, cost in heaviest.items()}
+    return sorted(tasks, key=lambda task: -steps[task.unit])

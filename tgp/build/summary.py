@@ -1,4 +1,4 @@
-"""What a run did, for people and programs."""
+"""Results of a run: the plan of a dry run, and the totals of a store."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from tgp.store import FailureRecord, Manifest
 
-__all__ = ["BreakEven", "HierarchySummary", "LevelSummary", "RunPlan", "Summary", "describe_manifest"]
+__all__ = ["HierarchySummary", "LevelSummary", "RunPlan", "Summary", "describe_manifest"]
 
 
 @dataclass(frozen=True)
@@ -82,54 +82,25 @@ class HierarchySummary:
 
 
 @dataclass(frozen=True)
-class BreakEven:
-    """Whether it pays to compute hierarchies before training, measured on a sample.
-
-    Args:
-        online: seconds per epoch to coarsen every batch anew.
-        reading: seconds per epoch to read the same levels from the store.
-        spent: seconds this run took.
-        sample: graphs measured.
-        batch_size: graphs per batch.
-    """
-
-    online: float
-    reading: float
-    spent: float
-    sample: int
-    batch_size: int
-
-    @property
-    def saved(self) -> float:
-        """Seconds saved per epoch; negative if reading costs more."""
-        return self.online - self.reading
-
-    @property
-    def epochs(self) -> float | None:
-        """Epochs until the run is paid back; ``None`` if never."""
-        return self.spent / self.saved if self.saved > 0 else None
-
-
-@dataclass(frozen=True)
 class Summary:
-    """The result of a run.
+    """Result of a run.
 
     Args:
-        path: the store.
-        status: ``"complete"``, ``"up to date"`` or ``"incomplete"`` (units of other jobs are missing).
-        num_graphs: graphs in the store.
-        num_units: shards per part.
-        units_done: parts written by this run.
-        units_missing: parts that are still to be written.
-        workers: processes that worked; 1 also stands for this one.
-        seconds: wall time of the run without opening the dataset and without compiling.
-        open_seconds: time to open the dataset and digest it.
-        compile_seconds: time to compile kernels or load them from the cache.
-        graphs_per_second: graphs and hierarchies done per second; ``None`` if nothing was to do.
-        bytes: size of the store's files.
-        hierarchies: what the store holds; empty while it is incomplete.
-        failures: graphs that could not be coarsened, of all hierarchies asked for.
-        break_even: see :class:`BreakEven`.
+        path: Directory of the store.
+        status: ``"complete"``, ``"up to date"`` or ``"incomplete"`` (files of other jobs are missing).
+        num_graphs: Number of graphs in the store.
+        num_units: Number of shard files of each part.
+        units_done: Number of files written by this run.
+        units_missing: Number of files that are still missing.
+        workers: Number of worker processes; 1 if the run stayed in one process.
+        seconds: Wall time of the run without opening the dataset and without compiling.
+        open_seconds: Time to open the dataset and to compute its digest.
+        compile_seconds: Time to compile kernels or to load them from the cache.
+        graphs_per_second: Graphs coarsened per second. Each hierarchy of a graph counts. ``None`` if no graph was
+            coarsened.
+        bytes: Size of all files of the store.
+        hierarchies: Hierarchies of the store; empty while the store is incomplete.
+        failures: Graphs that could not be coarsened, each with the name of the hierarchy.
     """
 
     path: str
@@ -146,24 +117,38 @@ class Summary:
     bytes: int = 0
     hierarchies: list[HierarchySummary] = field(default_factory=list)
     failures: list[tuple[str, FailureRecord]] = field(default_factory=list)
-    break_even: BreakEven | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return the fields as JSON values."""
         values = dataclasses.asdict(self)
         for hierarchy in values["hierarchies"]:
             hierarchy["levels"] = [{key: level[key] for key in _TOTALS} for level in hierarchy["levels"]]
         values["failures"] = [
             {"hierarchy": name, **dataclasses.asdict(f), "level": f.level + 1} for name, f in self.failures
         ]
-        if self.break_even is not None:
-            values["break_even"] |= {"saved": self.break_even.saved, "epochs": self.break_even.epochs}
         return values
 
 
 @dataclass(frozen=True)
 class RunPlan:
-    """What a run would do (``--dry-run``)."""
+    """Result of a dry run (``--dry-run``).
+
+    Args:
+        path: Directory of the store.
+        dataset: Description of the dataset.
+        num_graphs: Number of graphs.
+        num_nodes: Number of nodes of all graphs.
+        num_edges: Number of edges of all graphs.
+        hierarchies: Name, number of levels and seed of each hierarchy.
+        num_units: Number of shard files of each part.
+        pending: Number of files to write.
+        workers: Number of worker processes; 1 if the run would stay in this process.
+        estimated_seconds: Estimated work of one core, correct within a factor of three.
+        estimated_bytes: Estimated size of the finished store.
+        peak_memory: Estimated peak memory of all processes in bytes.
+        profile: Profile of the store.
+        up_to_date: True if nothing has to be written.
+    """
 
     path: str
     dataset: dict[str, Any]
@@ -173,20 +158,15 @@ class RunPlan:
     hierarchies: list[dict[str, Any]]
     num_units: int
     pending: int
-    """Parts to be written."""
     workers: int
-    """Processes that would work."""
     estimated_seconds: float
-    """Work of one core; a guess within a factor of three."""
     estimated_bytes: int
-    """Size of the finished store."""
     peak_memory: int
-    """Memory of all processes together."""
     profile: str
     up_to_date: bool
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return the fields as JSON values."""
         return dataclasses.asdict(self)
 
 

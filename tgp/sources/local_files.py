@@ -16,12 +16,12 @@ from tgp.errors import DatasetError, StoreError
 from tgp.ragged import GraphTable
 from tgp.sources.arrays import join_tables, table_from_arrays
 from tgp.sources.graphml import read_graphml
+from tgp.sources.names import EDGE_LIST_SUFFIXES
 
 __all__ = ["FORMATS", "is_processed_file", "open_local"]
 
-EDGE_LISTS = (".edgelist", ".edges", ".txt", ".csv", ".tsv", ".gr", ".el")
 PACKED = {".gz": gzip.open, ".xz": lzma.open}
-FORMATS = f"a .npz, .h5 or .graphml file, an edge list ({', '.join(EDGE_LISTS)}, also .gz or .xz), a .pt file, a store, or a folder of such files"
+FORMATS = f"a .npz, .h5 or .graphml file, an edge list ({', '.join(EDGE_LIST_SUFFIXES)}, also .gz or .xz), a .pt file, a store, or a folder of such files"
 
 
 def is_processed_file(path: Path) -> bool:
@@ -60,7 +60,7 @@ def _reader_of(path: Path, directed: bool) -> Callable[[Path], GraphTable] | Non
         return _hdf5
     if suffix == ".graphml":
         return read_graphml
-    if inner in EDGE_LISTS:
+    if inner in EDGE_LIST_SUFFIXES:
         return lambda p: _edge_list(p, directed)
     return None
 

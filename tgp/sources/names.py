@@ -15,6 +15,11 @@ from tgp.values import parse_call
 __all__ = ["FAMILIES", "Family", "KnownDataset", "default_root", "find_raw", "known_names", "resolve"]
 
 
+EDGE_LIST_SUFFIXES = (".edgelist", ".edges", ".txt", ".csv", ".tsv", ".gr", ".el")
+FILE_SUFFIXES = (".npz", ".h5", ".hdf5", ".pt", ".graphml", *EDGE_LIST_SUFFIXES, ".gz", ".xz")
+"""Suffixes of the files that :mod:`tgp.sources.local_files` reads."""
+
+
 @dataclass(frozen=True)
 class Family:
     """A collection whose members one class reads.

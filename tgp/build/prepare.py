@@ -1,0 +1,247 @@
+"""Prepare a run: open the dataset, cut it into units, and estimate time, size and memory. Nothing is written."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tgp.build.config import CoarsenConfig, hierarchy_name
+from tgp.build.workers import choose_workers
+from tgp.engine.level_selection import select_levels
+from tgp.engine.methods import METHODS
+from tgp.engine.schedule import Schedule, parse_schedule
+from tgp.engine.unit_plan import COST_PER_SECOND, DEFAULT_SHARD_SIZE, Plan, plan_units
+from tgp.errors import InputError
+from tgp.ragged import GraphTable
+from tgp.registry import Entry
+from tgp.sources.source import Source, open_source
+from tgp.store import HierarchySpec, StoreSpec, Task, data_digest, read_spec
+from tgp.store.format import constants as store_format
+
+__all__ = [
+    "RunContext",
+    "estimate_bytes",
+    "estimate_costs",
+    "estimate_peak_memory",
+    "number_of_workers",
+    "prepare_run",
+]
+
+COMPRESSED_SHARE = 1 / 3
+"""Size of arrays in the small profile, relative to the fast profile. This is the share of small graphs. Large graphs
+need half of it, and features that are mostly zeros need far less."""
+
+KERNEL_BYTES = 110 * 10**6
+"""Memory of numba and the compiled kernels."""
+
+WORKER_BYTES = 170 * 10**6
+"""Memory of a worker process before its first unit."""
+
+
+@dataclass(frozen=True, eq=False)
+class RunContext:
+    """Everything that is known before a run writes its first file.
+
+    Args:
+        config: Settings of the run.
+        source: Graphs to coarsen.
+        schedules: Name of each hierarchy -> schedule to run, up to the last level that is stored.
+        steps_per_level: Number of consecutive levels of a schedule that are stored as one level.
+        methods: Registry entries of the level methods of all schedules.
+        plan: Units of this run and their estimated costs.
+        spec: Specification of the store. Its units are those of an existing store, if there is one.
+        open_seconds: Time to open the dataset and to compute its digest.
+    """
+
+    config: CoarsenConfig
+    source: Source
+    schedules: dict[str, Schedule]
+    steps_per_level: dict[str, tuple[int, ...]]
+    methods: tuple[Entry, ...]
+    plan: Plan
+    spec: StoreSpec
+    open_seconds: float
+
+
+def prepare_run(config: CoarsenConfig) -> RunContext:
+    """Open the dataset of a configuration and plan the run.
+
+    Args:
+        config: Settings of the run.
+
+    Raises:
+        DatasetError: If the dataset cannot be opened.
+        InputError: If two hierarchies have the same name, or a level to store does not exist.
+    """
+    started = time.perf_counter()
+    schedules = tuple(parse_schedule(text) for text in config.poolers)
+    hierarchies = _specify_hierarchies(config, schedules)
+    source = open_source(
+        config.dataset,
+        config.root,
+        limit=config.limit,
+        exclude=config.exclude,
+        undirected=config.undirected,
+        largest_component=config.largest_component,
+        add_degree=config.add_degree,
+    )
+    digest = data_digest(source.table)
+    stored = None if config.force else read_spec(config.path)
+    plan = _plan_units(config, source.table, schedules)
+    bounds, profile = plan.bounds, config.profile or "fast"
+    if stored is not None and stored.data_digest == digest:
+        # New hierarchies use the units and the profile of the store, unless the configuration asks for others.
+        if config.shard_size in (None, stored.dataset.get("shard_size")):
+            bounds = stored.bounds
+        profile = config.profile or stored.profile
+    description = {**source.description, "shard_size": config.shard_size or DEFAULT_SHARD_SIZE}
+    steps = [_steps_per_level(schedule, config.kept_positions) for schedule in schedules]
+    names = [hierarchy.name for hierarchy in hierarchies]
+    methods = sorted({level.method for schedule in schedules for level in schedule})
+    return RunContext(
+        config,
+        source,
+        {n: Schedule(s.levels[: sum(c)]) for n, s, c in zip(names, schedules, steps, strict=True)},
+        dict(zip(names, steps, strict=True)),
+        tuple(METHODS.entry(name) for name in methods),
+        plan,
+        StoreSpec(description, digest, source.table.num_graphs, bounds, profile, hierarchies),
+        time.perf_counter() - started,
+    )
+
+
+def _specify_hierarchies(config: CoarsenConfig, schedules: Sequence[Schedule]) -> tuple[HierarchySpec, ...]:
+    names = config.names or tuple(hierarchy_name(s, config.kept_positions) for s in schedules)
+    if len({n.lower() for n in names}) != len(names):
+        raise InputError(
+            f"hierarchies need different names, got {', '.join(names)}",
+            field="names",
+            hint="the same schedule was given twice, or --name is needed to distinguish them",
+        )
+    stored = [select_levels(schedule, config.kept_positions) for schedule in schedules]
+    return tuple(HierarchySpec(n, s, config.seed) for n, s in zip(names, stored, strict=True))
+
+
+def _steps_per_level(schedule: Schedule, kept: Sequence[int] | None) -> tuple[int, ...]:
+    if kept is None:
+        return (1,) * len(schedule)
+    return tuple(int(steps) for steps in np.diff([-1, *kept]))
+
+
+def _plan_units(config: CoarsenConfig, table: GraphTable, schedules: Sequence[Schedule]) -> Plan:
+    return plan_units(
+        np.diff(table.node_ptr),
+        np.diff(table.fields["edge_index"].ptr),
+        schedules,
+        shard_size=config.shard_size or DEFAULT_SHARD_SIZE,
+        extra_bytes=attribute_bytes(table),
+        weighted="edge_weight" in table.fields,
+        metrics=config.metrics,
+    )
+
+
+def number_of_workers(context: RunContext, tasks: Sequence[Task]) -> int:
+    """Return the number of worker processes: as many as requested, else as many as the work justifies.
+
+    Args:
+        context: Prepared run.
+        tasks: Files to write.
+
+    Returns:
+        1 if the work should run in the current process.
+    """
+    targets = [entry.target for entry in context.methods]
+    if any(target.startswith("__main__:") or "<locals>" in target for target in targets):
+        return 1  # a method of the running script or of a function: no other process can import it
+    if context.config.workers is not None or context.config.scheduler is not None:
+        return context.config.workers or 1
+    costs = [cost for cost in estimate_costs(context, tasks) if cost]
+    return choose_workers(len(costs), sum(costs) / COST_PER_SECOND)
+
+
+def estimate_costs(context: RunContext, tasks: Sequence[Task]) -> list[float]:
+    """Return the estimated cost of each task, in nodes and edges touched.
+
+    The cost of a unit is split evenly over its hierarchies. Copying the input graphs costs 0.
+
+    Args:
+        context: Prepared run.
+        tasks: Files to write.
+    """
+    plan, spec = context.plan, context.spec
+    if plan.bounds == spec.bounds:
+        units = [cost / len(spec.hierarchies) for cost in plan.unit_cost]
+    else:  # the units of the store were planned for other hierarchies
+        shares = np.diff(spec.bounds) / spec.num_graphs / len(spec.hierarchies)
+        units = [float(cost) for cost in shares * sum(plan.unit_cost)]
+    return [0.0 if task.part == store_format.GRAPHS else units[task.unit] for task in tasks]
+
+
+def attribute_bytes(table: GraphTable) -> npt.NDArray[np.int64]:
+    """Return the stored size in bytes of the attributes of each graph, without its edges.
+
+    Args:
+        table: All graphs. Integers are counted with the narrow type that the store gives them.
+    """
+    total = np.zeros(table.num_graphs, np.int64)
+    for name, entry in table.fields.items():
+        if name == "edge_index":
+            continue
+        rows = max(entry.values.shape[entry.axis], 1)
+        total += _stored_itemsize(entry.values) * (entry.values.size // rows) * np.diff(entry.ptr)
+        if not _shares_offsets(entry.ptr, table):
+            total += 4
+    return total
+
+
+def _shares_offsets(ptr: npt.NDArray[np.int64], table: GraphTable) -> bool:
+    """Return True if the offsets are those of nodes, graphs or edges, which the store keeps only once."""
+    shared = (table.node_ptr, np.arange(table.num_graphs + 1), table.fields["edge_index"].ptr)
+    return any(np.array_equal(ptr, other) for other in shared)
+
+
+def _stored_itemsize(values: npt.NDArray[np.generic]) -> int:
+    if values.dtype.kind not in "iu" or not values.size:
+        return values.dtype.itemsize
+    low, high = int(values.min()), int(values.max())
+    return np.min_scalar_type(high if low >= 0 else min(low, -high - 1)).itemsize
+
+
+def estimate_bytes(plan: Plan, profile: str) -> int:
+    """Return the estimated size of the finished store in bytes.
+
+    Args:
+        plan: Units of the run.
+        profile: ``"fast"`` or ``"small"``.
+    """
+    if profile == "fast":
+        return plan.total_bytes
+    return int(plan.total_bytes - sum(plan.unit_bytes) * (1 - COMPRESSED_SHARE))
+
+
+def estimate_peak_memory(plan: Plan, workers: int) -> int:
+    """Return the estimated peak memory of all processes in bytes.
+
+    The dataset is already open, so the memory of this process is measured and not estimated.
+
+    Args:
+        plan: Units of the run.
+        workers: Number of worker processes; 1 if the run stays in this process.
+    """
+    if workers == 1:
+        return _peak_resident_bytes() + KERNEL_BYTES + plan.peak_bytes(2)
+    return _peak_resident_bytes() + workers * WORKER_BYTES + plan.peak_bytes(workers)
+
+
+def _peak_resident_bytes() -> int:
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 0
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else 1024 * peak
