@@ -9,7 +9,7 @@ from tests.reference import local as reference
 from tgp.errors import InputError
 from tgp.kernels import local_ids as kernels
 from tgp.ragged import BlockCSR
-from tgp.store.write.local_ids import local_edges, local_ids
+from tgp.store.write.shard import local_edges, local_ids
 from tgp.testing.graphs import cycle, path
 from tgp.testing.strategies import blocks
 

@@ -19,7 +19,7 @@ class Log:
 
     def __init__(self, monkeypatch):
         self.events = []
-        self._spy(monkeypatch, "pwrite", lambda fd, *_: ("write", self._path(fd)))
+        self._spy(monkeypatch, "write", lambda fd, *_: ("write", self._path(fd)))
         self._spy(monkeypatch, "ftruncate", lambda fd, *_: ("write", self._path(fd)))
         self._spy(monkeypatch, "fsync", lambda fd: ("sync", self._path(fd)))
         self._spy(monkeypatch, "replace", lambda a, b: ("name", str(a), str(b)))

@@ -56,13 +56,13 @@ class StoreTests:
         for got, level in zip(reader.gather_levels(ids, "halve"), expected.levels, strict=True):
             np.testing.assert_array_equal(got.edge_index, level.block.edge_index())
             np.testing.assert_array_equal(got.edge_weight, level.block.weight)
-            np.testing.assert_array_equal(got.cluster, level.assignment.cluster)
-            np.testing.assert_array_equal(got.representative, level.assignment.representative)
+            np.testing.assert_array_equal(got.assignment.cluster, level.assignment.cluster)
+            np.testing.assert_array_equal(got.assignment.representative, level.assignment.representative)
             np.testing.assert_array_equal(got.super_ptr, level.block.node_ptr)
             np.testing.assert_array_equal(got.edge_ptr, level.block.edge_ptr)
-            assert got.weight is None
+            assert got.assignment.weight is None
             assert got.edge_weight.dtype == np.float32
-            assert got.cluster.dtype == got.edge_index.dtype == np.int64
+            assert got.assignment.cluster.dtype == got.edge_index.dtype == np.int64
 
     def test_results_belong_to_the_caller(self, reader):
         # Consecutive graphs lie together in the file; what comes out may still be written to.
@@ -71,16 +71,16 @@ class StoreTests:
                 field.values[...] = 0
             for level in reader.gather_levels(ids, "halve"):
                 level.edge_index[...] = 0
-                level.cluster[...] = 0
+                level.assignment.cluster[...] = 0
                 level.edge_weight[...] = 0
         assert reader.gather_graphs([0, 1]).fields["x"].values.any()
 
     def test_reads_some_fields_levels_arrays_only(self, reader):
         assert set(reader.gather_graphs([1, 2], ["y"]).fields) == {"y"}
         (level,) = reader.gather_levels([1, 2], "halve", [2], arrays=["cluster"])
-        assert level.cluster is not None
+        assert level.assignment.cluster is not None
         assert level.edge_weight is None
-        assert level.representative is None
+        assert level.assignment.representative is None
 
     def test_nothing_is_a_batch_too(self, reader):
         table = reader.gather_graphs([])
@@ -171,7 +171,7 @@ class StoreTests:
     def test_imports_neither_torch_nor_numba(self, path):
         code = (
             "import sys; from tgp.store import StoreReader, verify_store;"
-            f"r = StoreReader({str(path)!r}); r.gather_graphs([0]); r.gather_levels([0], 'halve');"
+            f"r = StoreReader({str(path)!r}); r.read_graph(0); r.read_levels(0, 'halve'); r.cluster_sizes('halve', 0, [0, 39]);"
             f"assert verify_store({str(path)!r}) == [];"
             "assert not {'torch', 'numba', 'torch_geometric'} & set(sys.modules)"
         )
@@ -234,5 +234,5 @@ def test_a_store_may_hold_graphs_alone(tmp_path, table):
 
 def test_levels_of_other_depth_are_refused(tmp_path, table):
     writer = StoreWriter.open(tmp_path, store_spec(table, 1, hierarchies=[halving_spec(num_levels=2)]))
-    with pytest.raises(InputError, match="has 2 levels, got 3"):
+    with pytest.raises(InputError, match="expected 2 levels, got 3"):
         writer.write_hierarchy(0, "halve", halving(table, 3))

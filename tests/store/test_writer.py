@@ -228,10 +228,10 @@ def test_temporary_files_of_the_dead_are_removed(tmp_path, table):
     dead.write_bytes(b"half")
     writer = StoreWriter.open(tmp_path, spec)
     assert not dead.exists()
-    with writer.files.temporary("shard-00009.graphs.h5") as (_, living):
+    with writer.files.temporary("shard-00009.graphs.h5") as temp:
         StoreWriter.open(tmp_path, spec)
-        assert living.exists()
-    assert not living.exists()
+        assert temp.path.exists()
+    assert not temp.path.exists()
 
 
 def test_a_failed_write_leaves_nothing(tmp_path, table):
@@ -255,14 +255,14 @@ def test_refuses_parts_that_are_not_of_the_store(tmp_path, table):
         writer.write_graphs(0, table)
     with pytest.raises(InputError, match="no hierarchy 'other'"):
         writer.write_hierarchy(0, "other", halving(part))
-    with pytest.raises(InputError, match="failures of unit 1 must name graphs 20:40"):
+    with pytest.raises(InputError, match="failures of unit 1: expected graphs 20:40"):
         writer.write_hierarchy(
             1, "halve", halving(unit_of(table, spec, 1)), failures=[FailureRecord(3, 0, "local id")]
         )
     for metrics, text in (
         ({"quality": np.ones(20)}, "'<level>/<name>'"),
-        ({"3/quality": np.ones(20)}, "has 3 levels"),
-        ({"0/quality": np.ones(19)}, "for each of 20 graphs"),
+        ({"3/quality": np.ones(20)}, "a level below 3"),
+        ({"0/quality": np.ones(19)}, "each of 20 graphs"),
     ):
         with pytest.raises(InputError, match=text):
             writer.write_hierarchy(0, "halve", halving(part), metrics=metrics)

@@ -17,13 +17,12 @@ if TYPE_CHECKING:
         data_digest,
         spec_differences,
     )
-    from tgp.store.format.manifest import Manifest, PartRecord, read_manifest
+    from tgp.store.format.manifest import Manifest, PartRecord, read_manifest, read_spec
     from tgp.store.format.schema import FailureRecord, FieldInfo, HierarchyInfo, LevelInfo, ShardRecord
     from tgp.store.io.files import LocalFiles, StoreFiles
-    from tgp.store.read.gather import LevelArrays
     from tgp.store.read.reader import StoreReader
     from tgp.store.verify import Finding, verify_store
-    from tgp.store.write.writer import StoreWriter, Task, read_spec
+    from tgp.store.write.writer import StoreWriter, Task
 
 __all__ = [
     "LocalFiles",
@@ -33,7 +32,6 @@ __all__ = [
     "StoreSpec",
     "data_digest",
     "spec_differences",
-    "LevelArrays",
     "Manifest",
     "PartRecord",
     "read_manifest",

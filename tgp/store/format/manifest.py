@@ -1,10 +1,12 @@
-"""The manifest and the completion records: sealed JSON, written atomically, the manifest last."""
+"""Manifest, completion records and specification files of a store: JSON with a checksum of its own content."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, field
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tgp.errors import StoreDamagedError, StoreMissingError, StoreVersionError
@@ -12,22 +14,51 @@ from tgp.store.format import constants as fmt
 from tgp.store.format.fingerprint import HierarchySpec, StoreSpec
 from tgp.store.format.schema import FieldInfo, HierarchyInfo, LevelInfo, ShardRecord
 from tgp.store.format.strict_json import Document, canonical, parse
-from tgp.store.io.files import StoreFiles
+from tgp.store.io.files import LocalFiles, StoreFiles
 
-__all__ = ["Manifest", "PartRecord", "read_manifest", "seal", "canonical_bytes", "unseal"]
+__all__ = [
+    "Manifest",
+    "PartRecord",
+    "canonical_bytes",
+    "read_manifest",
+    "read_manifest_bytes",
+    "read_recorded_spec",
+    "read_spec",
+    "seal",
+    "unseal",
+]
 
 _SEAL = "checksum"
 
 
 def seal(values: dict[str, Any]) -> bytes:
-    """A JSON file for people and programs, with a digest of its own content."""
+    """Serialize a JSON object with the format, the version and a checksum of its content.
+
+    Args:
+        values: Content of the object.
+
+    Returns:
+        Content of the file, indented for people.
+    """
     body = {"format": fmt.FORMAT, "version": fmt.VERSION, **values}
     body[_SEAL] = hashlib.sha256(canonical(body)).hexdigest()
     return (json.dumps(body, sort_keys=True, indent=1, ensure_ascii=True, allow_nan=False) + "\n").encode()
 
 
 def unseal(data: bytes, name: str) -> Document:
-    """Read what :func:`seal` wrote; other versions and altered files are refused."""
+    """Parse a file that :func:`seal` made.
+
+    Args:
+        data: Content of the file.
+        name: Name of the file, for messages.
+
+    Returns:
+        The JSON object.
+
+    Raises:
+        StoreDamagedError: If the content is not valid or does not match its checksum.
+        StoreVersionError: If the file has another format version.
+    """
     document = parse(data, name)
     if document.text("format") != fmt.FORMAT:
         raise document.fail("format", repr(fmt.FORMAT))
@@ -36,7 +67,7 @@ def unseal(data: bytes, name: str) -> Document:
         raise StoreVersionError(
             f"{name} has format version {version}, this version of tgp reads version {fmt.VERSION}",
             path=name,
-            hint="Install a newer tgp, or make the store again with this one."
+            hint="Install a newer tgp, or build the store again with this one."
             if version > fmt.VERSION
             else None,
         )
@@ -49,13 +80,26 @@ def unseal(data: bytes, name: str) -> Document:
 
 
 def canonical_bytes(document: Document) -> bytes:
-    """The bytes :func:`seal` gives for what a file says; others say the same, but somebody else wrote them."""
+    """Return the canonical serialization of a file that :func:`unseal` parsed.
+
+    A file with other bytes was edited by another program, even if it parses to the same content.
+    """
     return seal({key: value for key, value in document.values.items() if key != _SEAL})
 
 
 @dataclass(frozen=True)
 class PartRecord:
-    """Completion record of one part of one unit: written when its file is durable."""
+    """Completion record of one part of one unit. It is written when the file of the part is durable.
+
+    Args:
+        unit: Number of the unit.
+        part: ``"graphs"`` or the name of a hierarchy.
+        fingerprint: Fingerprint of the part, see :meth:`StoreSpec.part_fingerprint`.
+        shard: Digests and totals of the file.
+        fields: Attributes of the graphs. Empty for a hierarchy.
+        levels: Levels of the hierarchy. Empty for the graphs.
+        metrics: Names of the stored metrics.
+    """
 
     unit: int
     part: str
@@ -66,6 +110,7 @@ class PartRecord:
     metrics: tuple[str, ...] = ()
 
     def to_bytes(self) -> bytes:
+        """Return the content of the record file."""
         return seal(
             {
                 "unit": self.unit,
@@ -80,6 +125,7 @@ class PartRecord:
 
     @classmethod
     def from_bytes(cls, data: bytes, unit: int, part: str) -> PartRecord:
+        """Parse the content of a record file and check that it belongs to this unit and part."""
         document = unseal(data, f"{fmt.RECORDS}/{fmt.record_file(unit, part)}")
         if document.integer("unit") != unit or document.text("part") != part:
             raise document.fail("unit", f"{unit} (part {part!r})")
@@ -99,13 +145,13 @@ class PartRecord:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a complete store holds.
+    """Content of a complete store.
 
     Args:
-        spec: what it was made from.
-        fields: attributes of the input graphs, sorted by name.
-        hierarchies: name -> what it holds, sorted by name.
-        shards: part (``"graphs"`` or a hierarchy) -> one record per unit.
+        spec: Specification of the store.
+        fields: Attributes of the input graphs, sorted by name.
+        hierarchies: Hierarchies by name, sorted by name.
+        shards: For each part (``"graphs"`` or the name of a hierarchy) one record per unit.
     """
 
     spec: StoreSpec
@@ -122,7 +168,7 @@ class Manifest:
         return self.spec.num_graphs
 
     def record(self, unit: int, part: str) -> PartRecord:
-        """The completion record a part had when the manifest was written."""
+        """Return the completion record that a part had when the manifest was written."""
         info = self.hierarchies.get(part)
         return PartRecord(
             unit,
@@ -135,7 +181,7 @@ class Manifest:
         )
 
     def to_bytes(self) -> bytes:
-        """The file's content: a function of the content alone, hierarchies in the order of their names."""
+        """Return the content of the manifest file. It does not depend on the order in which parts were written."""
         hierarchies = []
         for name, info in sorted(self.hierarchies.items()):
             hierarchies.append(
@@ -159,17 +205,61 @@ class Manifest:
         )
 
     @classmethod
+    def from_records(cls, spec: StoreSpec, records: Mapping[str, Sequence[PartRecord]]) -> Manifest:
+        """Merge the completion records of all units.
+
+        Args:
+            spec: Specification of the store.
+            records: For each part one record per unit.
+
+        Returns:
+            The manifest, with the hierarchies sorted by name.
+
+        Raises:
+            StoreError: If the units of a part differ in their fields or levels.
+        """
+        ordered = replace(spec, hierarchies=tuple(sorted(spec.hierarchies, key=lambda h: h.name)))
+        hierarchies = {}
+        for wanted in ordered.hierarchies:
+            found = records[wanted.name]
+            hierarchies[wanted.name] = HierarchyInfo(
+                wanted.name,
+                tuple(wanted.schedule),
+                wanted.seed,
+                LevelInfo.merge([(r.levels, r.shard.nodes) for r in found]),
+                tuple(m for m in found[0].metrics if all(m in r.metrics for r in found)),
+                sum(r.shard.failures for r in found),
+            )
+        fields = FieldInfo.merge([r.fields for r in records[fmt.GRAPHS]])
+        return cls(
+            ordered, fields, hierarchies, {p: tuple(r.shard for r in found) for p, found in records.items()}
+        )
+
+    @classmethod
     def from_bytes(cls, data: bytes, name: str = fmt.MANIFEST) -> Manifest:
+        """Parse the content of a manifest file.
+
+        Args:
+            data: Content of the file.
+            name: Name of the file, for messages.
+
+        Returns:
+            The manifest.
+
+        Raises:
+            StoreDamagedError: If the content is not a valid manifest.
+            StoreVersionError: If the store has another format version.
+        """
         document = unseal(data, name)
         entries = document.documents("hierarchies")
         spec = StoreSpec.from_json(document, tuple(HierarchySpec.from_json(entry) for entry in entries))
-        shards = {fmt.GRAPHS: _shards(document, spec, fmt.GRAPHS, 1)}
+        shards = {fmt.GRAPHS: _parse_shards(document, spec, fmt.GRAPHS, 1)}
         hierarchies = {}
         for entry, wanted in zip(entries, spec.hierarchies, strict=True):
             levels = tuple(LevelInfo.from_json(d) for d in entry.documents("levels"))
             if len(levels) != len(wanted.schedule):
                 raise entry.fail("levels", f"a list of {len(wanted.schedule)} levels, as the schedule")
-            shards[wanted.name] = _shards(entry, spec, wanted.name, len(levels))
+            shards[wanted.name] = _parse_shards(entry, spec, wanted.name, len(levels))
             failures = sum(s.failures for s in shards[wanted.name])
             hierarchies[wanted.name] = HierarchyInfo(
                 wanted.name, tuple(wanted.schedule), wanted.seed, levels, entry.texts("metrics"), failures
@@ -182,7 +272,7 @@ class Manifest:
         return cls(spec, fields, hierarchies, shards)
 
 
-def _shards(document: Document, spec: StoreSpec, part: str, levels: int) -> tuple[ShardRecord, ...]:
+def _parse_shards(document: Document, spec: StoreSpec, part: str, levels: int) -> tuple[ShardRecord, ...]:
     entries = document.documents("shards")
     if len(entries) != spec.num_units:
         raise document.fail("shards", f"a list of {spec.num_units} shards")
@@ -192,13 +282,79 @@ def _shards(document: Document, spec: StoreSpec, part: str, levels: int) -> tupl
 
 
 def read_manifest(files: StoreFiles) -> Manifest:
-    """The manifest of a complete store; :class:`StoreMissingError` if there is none."""
+    """Read the manifest of a complete store.
+
+    Args:
+        files: Files of the store.
+
+    Returns:
+        The manifest.
+
+    Raises:
+        StoreMissingError: If there is no complete store.
+        StoreDamagedError: If the manifest is not valid.
+        StoreVersionError: If the store has another format version.
+    """
+    return Manifest.from_bytes(read_manifest_bytes(files), f"{files.location}/{fmt.MANIFEST}")
+
+
+def read_manifest_bytes(files: StoreFiles) -> bytes:
+    """Read the manifest file without parsing it.
+
+    Args:
+        files: Files of the store.
+
+    Returns:
+        Content of the file.
+
+    Raises:
+        StoreMissingError: If there is no complete store.
+    """
     try:
-        data = files.read(fmt.MANIFEST, fmt.MAX_MANIFEST_BYTES)
+        return files.read(fmt.MANIFEST, fmt.MAX_MANIFEST_BYTES)
     except StoreMissingError as error:
         raise StoreMissingError(
             f"no complete store at {files.location}: it has no {fmt.MANIFEST}",
             path=files.location,
-            hint="An interrupted run has none yet: run the same `tgp coarsen` command again, it continues.",
+            hint="If a run was interrupted, run the same `tgp coarsen` command again: it continues.",
         ) from error
-    return Manifest.from_bytes(data, f"{files.location}/{fmt.MANIFEST}")
+
+
+def read_spec(path: str | os.PathLike[str]) -> StoreSpec | None:
+    """Read the specification of a complete or incomplete store.
+
+    A hierarchy that is added to a store needs the ``bounds`` and ``profile`` of this specification.
+
+    Args:
+        path: Directory of the store.
+
+    Returns:
+        The specification, or ``None`` if there is no store.
+    """
+    files = LocalFiles(path)
+    try:
+        return read_manifest(files).spec
+    except StoreMissingError:
+        return read_recorded_spec(files)
+
+
+def read_recorded_spec(files: LocalFiles) -> StoreSpec | None:
+    """Read the specification from the records directory of a store.
+
+    Args:
+        files: Files of the store.
+
+    Returns:
+        The specification, or ``None`` if there is none.
+    """
+    names = files.names(fmt.RECORDS)
+    if fmt.spec_file(None) not in names:
+        return None
+
+    def load(name: str) -> Document:
+        path = f"{fmt.RECORDS}/{name}"
+        return unseal(files.read(path, fmt.MAX_MANIFEST_BYTES), path)
+
+    found = [n for n in names if n.startswith("spec.") and n.endswith(".json") and n != fmt.spec_file(None)]
+    hierarchies = tuple(HierarchySpec.from_json(load(name)) for name in found)
+    return StoreSpec.from_json(load(fmt.spec_file(None)), hierarchies)

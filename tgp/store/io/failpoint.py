@@ -1,22 +1,28 @@
-"""Named places where the reliability tests kill a writer."""
+"""Named points at which the reliability tests kill a writer."""
 
 from __future__ import annotations
 
 import os
 import signal
 
-__all__ = ["ENVIRONMENT", "failpoint"]
+__all__ = ["failpoint"]
 
-ENVIRONMENT = "TGP_FAILPOINT"
+_KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
+"""Signal that ends a process at once. On Windows ``os.kill`` does that with SIGTERM."""
+
+_passed: dict[str, int] = {}
 
 
 def failpoint(name: str) -> None:
-    """Kill this process here if the environment asks for it; nothing otherwise.
+    """Kill this process if the environment variable ``TGP_FAILPOINT`` names this point.
 
-    ``TGP_FAILPOINT=shard:renamed`` kills at the first passage of that point,
-    ``TGP_FAILPOINT=shard:renamed@3`` at the third one of this process.
+    ``TGP_FAILPOINT=shard:renamed`` kills when the point is passed for the first time.
+    ``TGP_FAILPOINT=shard:renamed@3`` kills at the third pass in this process.
+
+    Args:
+        name: Name of the point.
     """
-    wanted = os.environ.get(ENVIRONMENT)
+    wanted = os.environ.get("TGP_FAILPOINT")
     if not wanted:
         return
     point, _, turn = wanted.partition("@")
@@ -24,7 +30,4 @@ def failpoint(name: str) -> None:
         return
     _passed[name] = _passed.get(name, 0) + 1
     if _passed[name] >= int(turn or 1):
-        os.kill(os.getpid(), signal.SIGKILL)
-
-
-_passed: dict[str, int] = {}
+        os.kill(os.getpid(), _KILL)

@@ -1,4 +1,4 @@
-"""Access to the files of a store, in one place, so that other kinds of storage can be added."""
+"""Access to the files of a store: the protocol that readers need, and its implementation for local directories."""
 
 from __future__ import annotations
 
@@ -18,15 +18,10 @@ import numpy.typing as npt
 
 from tgp.errors import StoreDamagedError, StoreError, StoreFullError, StoreMissingError
 from tgp.store.format import constants as fmt
+from tgp.store.io import portable
 from tgp.store.io.failpoint import failpoint
-from tgp.store.io.mapping import map_file
 
-try:
-    import fcntl
-except ImportError:  # not a POSIX system: writers go without advisory locks
-    fcntl = None  # type: ignore[assignment]
-
-__all__ = ["LocalFiles", "Sink", "StoreFiles", "ends_digest", "file_digest", "is_full"]
+__all__ = ["LocalFiles", "Sink", "StoreFiles", "TempFile", "ends_digest", "file_digest", "is_full"]
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _TEMP = ".tmp-"
@@ -34,40 +29,54 @@ _BLOCK = 1 << 20
 
 
 class StoreFiles(Protocol):
-    """What a reader needs: sizes, small files, and shard bytes."""
+    """Read access to the files of a store, by name inside the store."""
 
     @property
     def location(self) -> str:
-        """Where the store is, for messages."""
+        """Path or URL of the store, for messages."""
         ...
 
     def size(self, name: str) -> int:
-        """Bytes in a file; :class:`StoreMissingError` if it is absent, damaged if no plain file."""
+        """Return the size of a file in bytes.
+
+        Raises:
+            StoreMissingError: If there is no such file.
+            StoreDamagedError: If it is not a regular file.
+        """
         ...
 
     def read(self, name: str, limit: int) -> bytes:
-        """The whole of a file of at most ``limit`` bytes."""
+        """Read a whole file.
+
+        Raises:
+            StoreMissingError: If there is no such file.
+            StoreDamagedError: If it has more than ``limit`` bytes.
+        """
         ...
 
     def map(self, name: str) -> npt.NDArray[np.uint8]:
-        """The bytes of a file, read-only; mapped, not read, where the storage allows it."""
+        """Return the read-only bytes of a file, memory-mapped if the storage allows it."""
         ...
 
     def open(self, name: str) -> BinaryIO:
-        """A seekable binary file; what HDF5 reads from and digests are made of."""
+        """Open a file for reading. The result is seekable, because HDF5 reads from it."""
         ...
 
     def path_of(self, name: str) -> str | None:
-        """Where on this machine the bytes lie that :meth:`map` gives, if they lie in a file that can change."""
+        """Return the local path of the file that :meth:`map` maps, or ``None`` if no local file can change it."""
         ...
 
     def drop(self, name: str) -> None:
-        """Told that a file is not what the manifest says: forget a copy of it, if there is one."""
+        """Delete the cached copy of a file that does not match the manifest, if there is a copy."""
         ...
 
 
 class LocalFiles:
-    """Files in a directory of this machine (or of a network file system)."""
+    """Files in a directory of this machine or of a network file system.
+
+    Args:
+        path: Directory of the store.
+    """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
@@ -77,23 +86,31 @@ class LocalFiles:
         return str(self.path)
 
     def size(self, name: str) -> int:
+        return self._status(name).st_size
+
+    def version(self, name: str) -> tuple[int, int, int]:
+        """Return numbers that change when a file is replaced. Raises the same errors as :meth:`size`."""
+        status = self._status(name)
+        return status.st_ino, status.st_size, status.st_mtime_ns
+
+    def _status(self, name: str) -> os.stat_result:
         try:
             found = os.lstat(self.path / name)
         except (FileNotFoundError, NotADirectoryError) as error:
             raise StoreMissingError(f"{self.path / name} does not exist", path=self.path / name) from error
         if not stat.S_ISREG(found.st_mode):
             raise StoreDamagedError(
-                f"{self.path / name} must be a plain file, not a link, folder or device",
+                f"{self.path / name} must be a plain file, got a link, directory or device",
                 path=self.path / name,
                 item=name,
             )
-        return found.st_size
+        return found
 
     def read(self, name: str, limit: int) -> bytes:
         size = self.size(name)
         if size > limit:
             raise StoreDamagedError(
-                f"{self.path / name} has {size} bytes, at most {limit} are allowed",
+                f"{self.path / name} is too large: expected at most {limit} bytes, got {size}",
                 path=self.path / name,
                 item=name,
             )
@@ -102,7 +119,7 @@ class LocalFiles:
 
     def map(self, name: str) -> npt.NDArray[np.uint8]:
         with self.open(name) as file:
-            return map_file(file)
+            return portable.map_file(file)
 
     def open(self, name: str) -> BinaryIO:
         self.size(name)
@@ -112,14 +129,14 @@ class LocalFiles:
         return str(self.path / name)
 
     def drop(self, name: str) -> None:
-        """Nothing: this is no copy."""
+        """Do nothing: a local file is not a copy."""
 
     def exists(self, name: str) -> bool:
-        """Whether there is a file of that name."""
+        """Return True if there is a file of that name."""
         return os.path.lexists(self.path / name)
 
     def names(self, folder: str = "") -> list[str]:
-        """Sorted names in the store or in one folder of it; empty if there is none."""
+        """Return the sorted file names in the store or in one of its directories. A missing directory is empty."""
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             return sorted(os.listdir(self.path / folder))
         return []
@@ -127,13 +144,13 @@ class LocalFiles:
     # Writing ------------------------------------------------------------------------------------
 
     def make(self) -> None:
-        """Create the directories."""
+        """Create the directories of the store."""
         with self.writing(fmt.RECORDS):
             (self.path / fmt.RECORDS).mkdir(parents=True, exist_ok=True)
 
     @contextlib.contextmanager
     def writing(self, name: str) -> Iterator[None]:
-        """Turn errors of the operating system into errors of the store."""
+        """Convert each ``OSError`` of the block into a :class:`StoreError` that names the file."""
         try:
             yield
         except StoreError:
@@ -148,94 +165,144 @@ class LocalFiles:
                 ) from error
             raise StoreError(f"cannot write {target}: {error.strerror or error}", path=target) from error
 
-    @contextlib.contextmanager
-    def temporary(self, name: str) -> Iterator[tuple[int, Path]]:
-        """A new file next to ``name``, locked while it is open, gone afterwards unless renamed."""
-        target = self.path / name
-        descriptor, path = _create_temp(target)
-        try:
-            yield descriptor, path
-        finally:
-            with contextlib.suppress(FileNotFoundError):
-                path.unlink()
-            os.close(descriptor)
+    def temporary(self, name: str) -> TempFile:
+        """Create a temporary file that can be renamed to ``name``."""
+        return TempFile(self.path / name)
 
     def write(self, name: str, data: bytes, *, exclusive: bool = False) -> bool:
         """Write a small file atomically and durably.
 
-        With ``exclusive`` an existing file wins; the result says whether ours was written.
+        Args:
+            name: Name of the file in the store.
+            data: Content of the file.
+            exclusive: Keep an existing file of that name.
+
+        Returns:
+            True if the file was written, False if an existing file was kept.
         """
-        with self.writing(name), self.temporary(name) as (descriptor, path):
-            Sink(descriptor).write_all(data)
-            os.fsync(descriptor)
+        with self.writing(name), self.temporary(name) as temp:
+            Sink(temp.descriptor).write_all(data)
+            os.fsync(temp.descriptor)
             failpoint("file:written")
-            if not exclusive:
-                os.replace(path, self.path / name)
-            elif not _link(path, self.path / name):
+            if not temp.rename(exclusive=exclusive):
                 return False
             failpoint("file:renamed")
             self.sync(name)
         return True
 
-    def publish(self, temp: Path, name: str) -> None:
-        """Rename a finished temporary file to its final name, durably."""
-        os.replace(temp, self.path / name)
+    def publish(self, temp: TempFile, name: str) -> None:
+        """Rename a finished shard to its final name and make the name durable."""
+        temp.rename()
         failpoint("shard:renamed")
         self.sync(name)
 
     def sync(self, name: str) -> None:
         """Make the directory entry of ``name`` durable."""
-        with contextlib.suppress(PermissionError):  # directories cannot be opened on Windows
-            descriptor = os.open((self.path / name).parent, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+        portable.sync_directory((self.path / name).parent)
 
     def remove(self, name: str) -> None:
-        """Delete a file if it is there."""
+        """Delete a file if it exists."""
         with self.writing(name), contextlib.suppress(FileNotFoundError):
             (self.path / name).unlink()
 
     def remove_stale(self) -> list[str]:
-        """Delete temporary files whose writer is dead; their names."""
+        """Delete the temporary files of writers that no longer run, and return their names."""
         removed = []
         for folder in ("", fmt.RECORDS):
             for name in self.names(folder):
                 if name.startswith(_TEMP) and _is_stale(self.path / folder / name):
-                    with contextlib.suppress(FileNotFoundError):
+                    with contextlib.suppress(FileNotFoundError, PermissionError):
                         (self.path / folder / name).unlink()
                         removed.append(name)
         return removed
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
-        """Hold the store's publication lock, as far as the file system knows locks."""
-        path = self.path / fmt.RECORDS / ".lock"
-        with self.writing(f"{fmt.RECORDS}/.lock"):
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        """Hold the publication lock of the store, if the file system supports locks."""
+        name = f"{fmt.RECORDS}/.lock"
+        with self.writing(name):
+            descriptor = os.open(self.path / name, os.O_RDWR | os.O_CREAT, 0o666)
         try:
-            _flock(descriptor, wait=True)
+            portable.lock_file(descriptor, wait=True)
             yield
         finally:
-            os.close(descriptor)
+            portable.close_locked(descriptor)
+
+
+class TempFile:
+    """New file next to its final place. It is locked while it is open, and deleted on exit unless it was renamed.
+
+    The lock shows other writers that the file is in use, see :meth:`LocalFiles.remove_stale`.
+
+    Args:
+        target: Final path of the file.
+    """
+
+    def __init__(self, target: Path) -> None:
+        self.target = target
+        self._open = True
+        while True:
+            self.path = target.parent / f"{_TEMP}{secrets.token_hex(8)}-{target.name}"
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+            self.descriptor = os.open(self.path, flags, 0o666)
+            portable.lock_file(self.descriptor, wait=True)
+            # Another process may have removed the file before it was locked.
+            if self.path.exists():
+                return
+            portable.close_locked(self.descriptor)
+
+    def __enter__(self) -> TempFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._close()
+        with contextlib.suppress(FileNotFoundError):
+            self.path.unlink()
+
+    def reopen(self) -> BinaryIO:
+        """Return a file object for reading what was written. Closing it leaves the file open."""
+        return open(self.descriptor, "rb", closefd=False)
+
+    def rename(self, *, exclusive: bool = False) -> bool:
+        """Give the file its final name.
+
+        Args:
+            exclusive: Keep an existing file of that name.
+
+        Returns:
+            True if the file has its final name, False if an existing file was kept.
+        """
+        if portable.WINDOWS:  # cannot rename open files
+            self._close()
+        if exclusive:
+            return portable.rename_exclusive(self.path, self.target)
+        portable.replace_file(self.path, self.target)
+        return True
+
+    def _close(self) -> None:
+        if self._open:
+            self._open = False
+            portable.close_locked(self.descriptor)
 
 
 class Sink(io.RawIOBase):
-    """The file HDF5 writes to. It remembers the first error instead of raising it.
+    """File object that HDF5 writes to. It stores the first error instead of raising it.
 
-    libhdf5 may crash or leave its structures broken when a write fails while it closes a file. Here it
-    never learns of the failure: later writes go nowhere, and the writer asks :meth:`raise_error`.
+    libhdf5 may crash or corrupt its state if a write fails while it closes a file. Therefore it never sees the failure:
+    later writes are discarded, and the writer calls :meth:`raise_error` afterwards.
+
+    Args:
+        descriptor: Descriptor of a file that is open for reading and writing.
     """
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
         self.error: OSError | None = None
         self.length = 0
-        self._at = 0
+        self._position = 0
 
     def write_all(self, data: Any) -> None:
-        """Write bytes at the current position, raising what goes wrong."""
+        """Write bytes at the current position and raise the error if that fails."""
         self.write(data)
         self.raise_error()
 
@@ -243,31 +310,34 @@ class Sink(io.RawIOBase):
         view = memoryview(data).cast("B")
         done = 0
         try:
+            if self.error is None:
+                os.lseek(self.descriptor, self._position, os.SEEK_SET)
             while self.error is None and done < len(view):
-                done += os.pwrite(self.descriptor, view[done:], self._at + done)
+                done += os.write(self.descriptor, view[done:])
         except OSError as error:
             self.error = error
-        self._at += len(view)
-        self.length = max(self.length, self._at)
+        self._position += len(view)
+        self.length = max(self.length, self._position)
         return len(view)
 
     def readinto(self, buffer: Any) -> int:
         view = memoryview(buffer).cast("B")
-        data = os.pread(self.descriptor, len(view), self._at)
+        os.lseek(self.descriptor, self._position, os.SEEK_SET)
+        data = os.read(self.descriptor, len(view))
         view[: len(data)] = data
         view[len(data) :] = bytes(len(view) - len(data))
-        self._at += len(view)
+        self._position += len(view)
         return len(view)
 
     def seek(self, offset: int, whence: int = 0) -> int:
-        self._at = offset + (0, self._at, self.length)[whence]
-        return self._at
+        self._position = offset + (0, self._position, self.length)[whence]
+        return self._position
 
     def tell(self) -> int:
-        return self._at
+        return self._position
 
     def truncate(self, size: int | None = None) -> int:
-        self.length = self._at if size is None else size
+        self.length = self._position if size is None else size
         try:
             if self.error is None:
                 os.ftruncate(self.descriptor, self.length)
@@ -276,7 +346,7 @@ class Sink(io.RawIOBase):
         return self.length
 
     def raise_error(self) -> None:
-        """Raise the error that happened, if one did."""
+        """Raise the first error of a write, if there was one."""
         if self.error is not None:
             raise self.error
 
@@ -291,12 +361,12 @@ class Sink(io.RawIOBase):
 
 
 def is_full(error: OSError) -> bool:
-    """Whether the disk, the quota or the file size limit is used up."""
+    """Return True if a write failed because the disk, the quota or the file size limit is exhausted."""
     return error.errno in _FULL
 
 
 def file_digest(file: BinaryIO) -> str:
-    """SHA-256 of a file's bytes from its start."""
+    """Return the SHA-256 of all bytes of an open file."""
     digest = hashlib.sha256()
     file.seek(0)
     buffer = bytearray(_BLOCK)
@@ -307,7 +377,7 @@ def file_digest(file: BinaryIO) -> str:
 
 
 def ends_digest(file: BinaryIO, size: int) -> str:
-    """SHA-256 of the first and last :data:`format.END_BYTES` bytes: cheap enough for every open."""
+    """Return the SHA-256 of the first and last 4096 bytes of a file, which is cheap enough for every open."""
     file.seek(0)
     digest = hashlib.sha256(file.read(fmt.END_BYTES))
     file.seek(max(0, size - fmt.END_BYTES))
@@ -315,50 +385,13 @@ def ends_digest(file: BinaryIO, size: int) -> str:
     return digest.hexdigest()
 
 
-def _create_temp(target: Path) -> tuple[int, Path]:
-    while True:
-        path = target.parent / f"{_TEMP}{secrets.token_hex(8)}-{target.name}"
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
-        _flock(descriptor, wait=True)
-        # A cleaner may have seen the file before it was locked and removed it.
-        if path.exists():
-            return descriptor, path
-        os.close(descriptor)
-
-
-def _flock(descriptor: int, *, wait: bool) -> bool | None:
-    """Lock a file: whether it worked, ``None`` if there are no locks here."""
-    if fcntl is None:
-        return None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except BlockingIOError:
-        return False
-    except OSError:  # no locks on this file system
-        return None
-    return True
-
-
 def _is_stale(path: Path) -> bool:
+    """Return True if no process holds the lock of a temporary file. Without locks, no file counts as stale."""
     try:
         descriptor = os.open(path, os.O_RDWR)
     except OSError:
         return False
     try:
-        # Without locks nobody can tell a dead writer's file from a living one's: leave it.
-        return _flock(descriptor, wait=False) is True
+        return portable.lock_file(descriptor, wait=False) is True
     finally:
-        os.close(descriptor)
-
-
-def _link(source: Path, target: Path) -> bool:
-    """Give ``source`` the name ``target`` unless it is taken."""
-    try:
-        os.link(source, target)
-    except FileExistsError:
-        return False
-    except OSError:  # a file system without hard links
-        if target.exists():
-            return False
-        os.replace(source, target)
-    return True
+        portable.close_locked(descriptor)

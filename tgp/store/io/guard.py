@@ -2,7 +2,7 @@
 
 Checked when a shard is opened, at a cost that depends on the number of datasets and graphs only: kinds of
 links, types, layouts, filters, declared sizes against the file, and all offsets. Ids are checked when they
-are gathered (:mod:`tgp.store.read.gather`), or all at once by :mod:`tgp.store.verify`.
+are gathered (:mod:`tgp.store.read.batch_plan`), or all at once by :mod:`tgp.store.verify`.
 """
 
 from __future__ import annotations

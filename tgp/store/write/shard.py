@@ -1,4 +1,4 @@
-"""The two kinds of shard files: input graphs, and one hierarchy over them. Writing."""
+"""Write the two kinds of shard files: input graphs, and one hierarchy over them."""
 
 from __future__ import annotations
 
@@ -11,23 +11,33 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.errors import InputError
-from tgp.ragged import Field, GraphTable, Hierarchy, Level
+from tgp.ragged import BlockCSR, Field, GraphTable, Hierarchy, Level
+from tgp.ragged.offsets import offsets
 from tgp.store.format import constants as fmt
 from tgp.store.format.codec import narrow, set_attributes, write_array
-from tgp.store.format.schema import FailureRecord, FieldInfo, LevelInfo, PtrKind
+from tgp.store.format.schema import FailureRecord, FieldInfo, LevelInfo, PtrKind, ShardRecord
 from tgp.store.io.files import Sink
-from tgp.store.write.local_ids import local_edges, local_ids
 
-__all__ = ["PartSummary", "field_infos", "split_metric", "write_graphs_file", "write_hierarchy_file"]
-
+__all__ = [
+    "PartSummary",
+    "load_kernels",
+    "local_edges",
+    "local_ids",
+    "write_graphs_file",
+    "write_hierarchy_file",
+]
 
 _IDS = dict.fromkeys(("edge_index", "cluster", "representative"), "int64")
-"""Arrays of a level that readers get in another type than they come in here."""
+"""Type in which readers return an array of ids, if it differs from the type of the array that is written."""
+
+Ids = npt.NDArray[np.integer[Any]]
+Ptr = npt.NDArray[np.int64]
+Attributes = Mapping[str, str | int]
 
 
 @dataclass
 class PartSummary:
-    """What went into a file: goes into its completion record."""
+    """Totals and schema of a file, for its completion record. Lists have one entry per level."""
 
     nodes: list[int] = field(default_factory=list)
     edges: list[int] = field(default_factory=list)
@@ -37,11 +47,16 @@ class PartSummary:
     metrics: tuple[str, ...] = ()
     failures: int = 0
 
+    def shard_record(self, file: str, size: int, sha256: str, ends: str) -> ShardRecord:
+        """Return the record of the file from these totals, its name, size and digests."""
+        totals = tuple(self.nodes), tuple(self.edges), tuple(self.bytes)
+        return ShardRecord(file, size, sha256, ends, *totals, self.failures)
 
-class _File:
-    """An HDF5 file being written into a sink."""
 
-    def __init__(self, sink: Sink, profile: str, attributes: Mapping[str, str | int]) -> None:
+class _ShardFile:
+    """HDF5 file that is being written to a sink."""
+
+    def __init__(self, sink: Sink, profile: str, attributes: Attributes) -> None:
         self.profile = profile
         self.file = h5py.File(
             sink,
@@ -55,7 +70,7 @@ class _File:
             self.file, {"format": fmt.FORMAT, "version": fmt.VERSION, "profile": profile, **attributes}
         )
 
-    def group(self, path: str, attributes: Mapping[str, str | int] | None = None) -> h5py.Group:
+    def group(self, path: str, attributes: Attributes | None = None) -> h5py.Group:
         group = self.file.require_group(path)
         set_attributes(group, attributes or {})
         return group
@@ -65,31 +80,29 @@ class _File:
         group: h5py.Group,
         name: str,
         values: npt.NDArray[Any],
-        attributes: Mapping[str, str | int] | None = None,
+        attributes: Attributes | None = None,
         dtype: str | None = None,
     ) -> int:
-        """Write one array, narrowed; its original type (``dtype`` if that is known better) becomes an attribute."""
+        """Write one narrowed array with its original type (``dtype`` if given) as an attribute; return its bytes."""
         kind = {"dtype": dtype or values.dtype.newbyteorder("=").name}
         return write_array(group, name, narrow(values, name), self.profile, {**kind, **(attributes or {})})
 
-    def __enter__(self) -> _File:
+    def __enter__(self) -> _ShardFile:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        # Also after an error: an open file would write into the descriptor's next owner when collected.
+        # Also after an error: the garbage collector would close the file later and write to a descriptor that may
+        # belong to another file by then.
         self.file.close()
-
-
-def field_infos(table: GraphTable) -> tuple[FieldInfo, ...]:
-    """Describe the fields of a table, sorted by name."""
-    return tuple(_field_info(table, table.fields[name]) for name in sorted(table.fields))
 
 
 def _field_info(table: GraphTable, entry: Field) -> FieldInfo:
     values = entry.values
     if values.ndim == 0 or entry.axis not in (0, -1):
         raise InputError(
-            f"{entry.name}: values need an axis 0 or -1 to follow, got {values.shape}", field=entry.name
+            f"{entry.name}: expected an array with the graphs along axis 0 or -1, got shape {values.shape} and "
+            f"axis {entry.axis}",
+            field=entry.name,
         )
     tail = values.shape[1:] if entry.axis == 0 else values.shape[:-1]
     edges = table.fields.get("edge_index")
@@ -99,12 +112,13 @@ def _field_info(table: GraphTable, entry: Field) -> FieldInfo:
         "graph": np.array_equal(entry.ptr, np.arange(len(table.node_ptr))),
         "own": True,
     }
-    ptrs = tuple(p for p in _preference(entry) if fits[p])
+    ptrs = tuple(p for p in _preferred_ptrs(entry) if fits[p])
     dtype = values.dtype.newbyteorder("=").name
     return FieldInfo(entry.name, dtype, tuple(tail), entry.axis, entry.form, entry.shifted, ptrs)
 
 
-def _preference(entry: Field) -> tuple[PtrKind, ...]:
+def _preferred_ptrs(entry: Field) -> tuple[PtrKind, ...]:
+    """Return the kinds of offsets in the order of preference if several of them fit a field."""
     if "edge" in entry.name:
         return ("edge", "node", "graph", "own")
     if entry.form != "rows":
@@ -113,17 +127,28 @@ def _preference(entry: Field) -> tuple[PtrKind, ...]:
 
 
 def write_graphs_file(sink: Sink, table: GraphTable, profile: str, unit: int, first: int) -> PartSummary:
-    """Write the input graphs of one unit."""
+    """Write the input graphs of one unit.
+
+    Args:
+        sink: File to write to.
+        table: Graphs of the unit.
+        profile: ``"fast"`` or ``"small"``.
+        unit: Number of the unit.
+        first: Id of its first graph in the whole store.
+
+    Returns:
+        Totals and fields of the file.
+    """
     table.validate()
-    infos = field_infos(table)
-    header: dict[str, str | int] = {
+    infos = tuple(_field_info(table, table.fields[name]) for name in sorted(table.fields))
+    header: Attributes = {
         "part": fmt.GRAPHS,
         "unit": unit,
         "first_graph": first,
         "num_graphs": table.num_graphs,
     }
     edges = table.fields.get("edge_index")
-    with _File(sink, profile, header) as out:
+    with _ShardFile(sink, profile, header) as out:
         size = out.array(out.file["/"], "node_ptr", table.node_ptr)
         if edges is not None:
             size += out.array(out.file["/"], "edge_ptr", edges.ptr)
@@ -131,7 +156,7 @@ def write_graphs_file(sink: Sink, table: GraphTable, profile: str, unit: int, fi
         for info in infos:
             entry = table.fields[info.name]
             link = fmt.encode_name(info.name)
-            described: dict[str, str | int] = {
+            described: Attributes = {
                 "axis": info.axis,
                 "form": info.form,
                 "shifted": int(info.shifted),
@@ -148,17 +173,31 @@ def write_hierarchy_file(
     sink: Sink,
     hierarchy: Hierarchy,
     profile: str,
-    header: Mapping[str, str | int],
+    header: Attributes,
     *,
     weight_dtype: npt.DTypeLike = np.float32,
     metrics: Mapping[str, npt.NDArray[Any]] | None = None,
     failures: Sequence[FailureRecord] = (),
 ) -> PartSummary:
-    """Write one hierarchy over the graphs of one unit."""
+    """Write one hierarchy over the graphs of one unit.
+
+    Args:
+        sink: File to write to.
+        hierarchy: Levels of the unit.
+        profile: ``"fast"`` or ``"small"``.
+        header: Attributes of the root group.
+        weight_dtype: Type of the stored edge weights.
+        metrics: Values per ``"<position>/<name>"``, where ``position`` counts the levels from 0. A value is one number,
+            or has one row per graph.
+        failures: Graphs that could not be coarsened.
+
+    Returns:
+        Totals and levels of the file.
+    """
     summary = PartSummary(failures=len(failures))
     infos, node_ptr = [], hierarchy.node_ptr
     attributes = {**header, "num_graphs": hierarchy.num_graphs, "num_levels": hierarchy.depth}
-    with _File(sink, profile, attributes) as out:
+    with _ShardFile(sink, profile, attributes) as out:
         out.array(out.file["/"], "node_ptr", hierarchy.node_ptr)
         for number, level in enumerate(hierarchy.levels):
             arrays = _level_arrays(level, node_ptr, number, np.dtype(weight_dtype))
@@ -191,11 +230,12 @@ def _level_info(level: Level, arrays: Mapping[str, npt.NDArray[Any]]) -> LevelIn
 def _level_arrays(
     level: Level, node_ptr: npt.NDArray[np.int64], number: int, weight_dtype: np.dtype[Any]
 ) -> dict[str, npt.NDArray[Any]]:
-    """Every array of a level, with ids local to their graph."""
+    """Return every array of a level by name, with ids that are local to their graph."""
     given, block = level.assignment, level.block
     if not np.array_equal(block.node_ptr, given.super_ptr) or len(given.super_ptr) != len(node_ptr):
         raise InputError(
-            f"level {number + 1}: the coarse graphs must have the supernodes of the assignment", field="super_ptr"
+            f"level {number + 1}: the coarse graphs must have the supernodes of the assignment",
+            field="super_ptr",
         )
     arrays: dict[str, npt.NDArray[Any]] = {
         "super_ptr": given.super_ptr,
@@ -223,27 +263,97 @@ def _level_arrays(
     return arrays
 
 
-def split_metric(name: str) -> tuple[int, str]:
-    """``"2/modularity"`` -> ``(2, "modularity")``."""
+def local_edges(block: BlockCSR, name: str) -> Ids:
+    """Return the edges of a block with node ids that are local to their graph.
+
+    Args:
+        block: Graphs.
+        name: Name of the array, for messages.
+
+    Returns:
+        ``[2, nnz]`` array of the smallest unsigned type of 1, 2 or 4 bytes that holds the ids of the largest graph.
+
+    Raises:
+        InputError: If an edge leaves its graph.
+    """
+    from tgp.kernels import local_ids as kernels
+
+    out = np.empty((2, block.num_edges), _id_type("u", block.node_ptr))
+    if not kernels.local_edges(block.indptr, block.indices, block.node_ptr, out[0], out[1]):
+        raise _id_out_of_range(name)
+    return out
+
+
+def local_ids(ids: npt.NDArray[np.int32], ptr: Ptr, target_ptr: Ptr, low: int, name: str) -> Ids:
+    """Convert ids of a block into ids that are local to their graph.
+
+    Args:
+        ids: ``[M]`` ids of elements of the block.
+        ptr: ``[B + 1]`` offsets that cut ``ids`` into graphs.
+        target_ptr: ``[B + 1]`` offsets that cut the elements into graphs.
+        low: -1 if negative ids are allowed (they become -1), otherwise 0.
+        name: Name of the array, for messages.
+
+    Returns:
+        ``[M]`` array of the smallest signed type of 1, 2 or 4 bytes that holds the ids of the largest graph.
+
+    Raises:
+        InputError: If an id belongs to another graph, or the number of ids is wrong.
+    """
+    from tgp.kernels import local_ids as kernels
+
+    if len(ids) != ptr[-1]:
+        raise InputError(f"{name}: expected {ptr[-1]} ids, got {len(ids)}", field=name)
+    out = np.empty(len(ids), _id_type("i", target_ptr))
+    if not kernels.local_ids(np.ascontiguousarray(ids, np.int32), ptr, target_ptr, low, out):
+        raise _id_out_of_range(name)
+    return out
+
+
+def load_kernels() -> None:
+    """Compile the kernels of this module for every type of ids, or load them from the cache."""
+    from tgp.kernels import local_ids as kernels
+
+    ptr, ids = np.zeros(1, np.int64), np.zeros(0, np.int32)
+    for size in (1, 2, 4):
+        unsigned, signed = np.zeros(0, f"u{size}"), np.zeros(0, f"i{size}")
+        kernels.local_edges(ptr, ids, ptr, unsigned, unsigned)
+        kernels.local_ids(ids, ptr, ptr, 0, signed)
+
+
+def _id_type(kind: str, ptr: Ptr) -> np.dtype[Any]:
+    largest = int(np.diff(ptr).max(initial=1)) - 1
+    return next(np.dtype(f"{kind}{n}") for n in (1, 2, 4) if largest <= np.iinfo(f"{kind}{n}").max)
+
+
+def _id_out_of_range(name: str) -> InputError:
+    return InputError(f"{name}: expected ids of its own graph, got an id out of range", field=name)
+
+
+def _split_metric(name: str) -> tuple[int, str]:
+    """Split the name of a metric: ``"2/modularity"`` becomes ``(2, "modularity")``."""
     level, _, rest = name.partition("/")
     if not level.isascii() or not level.isdigit() or not rest:
-        raise InputError(f"a metric is named '<level>/<name>', got {name!r}", field="metrics")
+        raise InputError(f"wrong name of a metric: expected '<level>/<name>', got {name!r}", field="metrics")
     return int(level), rest
 
 
 def _write_metrics(
-    out: _File, metrics: Mapping[str, npt.NDArray[Any]], hierarchy: Hierarchy
+    out: _ShardFile, metrics: Mapping[str, npt.NDArray[Any]], hierarchy: Hierarchy
 ) -> tuple[str, ...]:
     groups: dict[int, h5py.Group] = {}
     for key in sorted(metrics):
-        level, name = split_metric(key)
+        level, name = _split_metric(key)
         values = np.asarray(metrics[key])
         if level >= hierarchy.depth:
-            raise InputError(f"metric {key!r}: the hierarchy has {hierarchy.depth} levels", field="metrics")
+            raise InputError(
+                f"metric {key!r}: expected a level below {hierarchy.depth} (counted from 0), got {level}",
+                field="metrics",
+            )
         if values.ndim and len(values) != hierarchy.num_graphs:
             raise InputError(
-                f"metric {key!r} must be one number, or one row for each of {hierarchy.num_graphs} graphs, "
-                f"got {len(values)}",
+                f"metric {key!r}: expected one number or one row for each of {hierarchy.num_graphs} graphs, "
+                f"got {len(values)} rows",
                 field="metrics",
             )
         if level not in groups:
@@ -252,8 +362,8 @@ def _write_metrics(
     return tuple(sorted(metrics))
 
 
-def _write_failures(out: _File, failures: Sequence[FailureRecord]) -> None:
-    """The ledger: graph ids (of the whole store), levels, and reasons as UTF-8."""
+def _write_failures(out: _ShardFile, failures: Sequence[FailureRecord]) -> None:
+    """Write the failed graphs: their ids in the whole store, levels, and reasons as UTF-8."""
     if not failures:
         return
     ordered = sorted(failures, key=lambda f: (f.graph, f.level, f.reason))
@@ -261,5 +371,5 @@ def _write_failures(out: _File, failures: Sequence[FailureRecord]) -> None:
     group = out.group("failures")
     out.array(group, "graph", np.array([f.graph for f in ordered], np.int64))
     out.array(group, "level", np.array([f.level for f in ordered], np.int64))
-    out.array(group, "reason_ptr", np.cumsum([0, *(len(t) for t in texts)], dtype=np.int64))
+    out.array(group, "reason_ptr", offsets([len(t) for t in texts]))
     out.array(group, "reason", np.frombuffer(b"".join(texts), np.uint8))

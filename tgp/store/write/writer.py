@@ -1,9 +1,9 @@
-"""``StoreWriter``: shard by shard, crash-safe, resumable; the manifest last.
+"""Write a store shard by shard, so that a run can be killed and continued at any time.
 
-A part of a unit is written in this order: temporary file, fsync, digest, rename, fsync of the directory,
-completion record (itself written so). A file without a valid record is not believed and is written again;
-a store without a manifest is not complete. Two writers may work on one store at once: they write the same
-bytes, and renames are atomic.
+A part of a unit is written in this order: temporary file, fsync, digest, rename, fsync of the directory, completion
+record (written in the same way). A file without a valid record is ignored and written again. The manifest is written
+last, so a store without a manifest is incomplete. Several writers may work on the same store: they write the same bytes,
+and renames are atomic.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,90 +20,79 @@ from tgp.errors import InputError, StoreDamagedError, StoreError, StoreMismatchE
 from tgp.ragged import GraphTable, Hierarchy
 from tgp.store.format import constants as fmt
 from tgp.store.format.fingerprint import HierarchySpec, StoreSpec, spec_differences
-from tgp.store.format.manifest import Manifest, PartRecord, read_manifest, seal, unseal
-from tgp.store.format.schema import FailureRecord, FieldInfo, HierarchyInfo, LevelInfo, ShardRecord
+from tgp.store.format.manifest import Manifest, PartRecord, read_manifest, read_recorded_spec, seal
+from tgp.store.format.schema import FailureRecord, ShardRecord
 from tgp.store.io.failpoint import failpoint
 from tgp.store.io.files import LocalFiles, Sink, ends_digest, file_digest
 from tgp.store.write import shard
 
-__all__ = ["StoreWriter", "Task", "read_spec"]
-
-
-class FailureLike(Protocol):
-    """What a failure must tell; ids are those of the whole store."""
-
-    @property
-    def graph(self) -> int: ...
-    @property
-    def level(self) -> int: ...
-    @property
-    def reason(self) -> str: ...
+__all__ = ["StoreWriter", "Task"]
 
 
 @dataclass(frozen=True, order=True)
 class Task:
-    """A file that is still to be written: ``part`` is ``"graphs"`` or the name of a hierarchy."""
+    """File that is not written yet. ``part`` is ``"graphs"`` or the name of a hierarchy."""
 
     unit: int
     part: str
 
 
-def read_spec(path: str | os.PathLike[str]) -> StoreSpec | None:
-    """What the store at ``path``, finished or not, is made from; ``None`` if there is no store.
-
-    Adding a hierarchy to a store needs its ``bounds`` and ``profile``: take them from here.
-    """
-    files = LocalFiles(path)
-    try:
-        return read_manifest(files).spec
-    except StoreMissingError:
-        return _recorded_spec(files)
-
-
-def _recorded_spec(files: LocalFiles) -> StoreSpec | None:
-    names = files.names(fmt.RECORDS)
-    if fmt.spec_file(None) not in names:
-        return None
-
-    def load(name: str) -> Any:
-        path = f"{fmt.RECORDS}/{name}"
-        return unseal(files.read(path, fmt.MAX_MANIFEST_BYTES), path)
-
-    found = [n for n in names if n.startswith("spec.") and n.endswith(".json") and n != fmt.spec_file(None)]
-    hierarchies = tuple(HierarchySpec.from_json(load(name)) for name in found)
-    return StoreSpec.from_json(load(fmt.spec_file(None)), hierarchies)
-
-
 class StoreWriter:
-    """Writes the parts of a store. Made by :meth:`open`; picklable, so that workers can write units."""
+    """Writer of the parts of a store. It can be pickled, so that worker processes can write units.
+
+    Use :meth:`open` to start or continue a store. The constructor neither reads nor writes anything.
+
+    Args:
+        path: Directory of the store.
+        spec: Specification of the store.
+    """
 
     def __init__(self, path: str | os.PathLike[str], spec: StoreSpec) -> None:
         self.files = LocalFiles(path)
         self.spec = spec
+        self._manifest: Manifest | None = None
+        self._manifest_version: tuple[int, int, int] | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return StoreWriter, (self.files.path, self.spec)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], spec: StoreSpec, *, force: bool = False) -> StoreWriter:
         """Start or continue a store.
 
         Args:
-            path: the directory; made if absent.
-            spec: what the store is made from. Hierarchies the store already has may be left out.
-            force: throw away the graphs and the hierarchies named in ``spec`` and write them again; if the
-                graphs differ from the stored ones, every other hierarchy goes too.
+            path: Directory of the store. It is created if it does not exist.
+            spec: Specification of the store. Hierarchies that the store already has may be omitted.
+            force: Delete the graphs and the hierarchies named in ``spec`` and write them again. If the graphs differ
+                from the stored ones, all other hierarchies are deleted too.
+
+        Returns:
+            A writer for the store.
 
         Raises:
-            StoreMismatchError: there is a store made from something else; ``differences`` says what differs.
+            StoreMismatchError: If the directory holds a store of another specification. ``differences`` lists what
+                differs.
         """
         writer = cls(path, spec)
         writer.files.make()
         writer.files.remove_stale()
-        stored = read_spec(path) if not force else _readable_spec(path)
+        stored = writer._read_stored_spec(ignore_damage=force)
         if stored is not None:
             writer._continue(stored, force)
         elif force:
             writer._discard(None)
         writer._record_spec()
         return writer
+
+    def _read_stored_spec(self, ignore_damage: bool) -> StoreSpec | None:
+        """Return the stored specification, or ``None`` if there is none or, with ``ignore_damage``, it is damaged."""
+        try:
+            manifest = self.read_manifest(damaged_ok=False)
+            return manifest.spec if manifest is not None else read_recorded_spec(self.files)
+        except StoreError:
+            if not ignore_damage:
+                raise
+            return None
 
     def _continue(self, stored: StoreSpec, force: bool) -> None:
         differences = spec_differences(stored, self.spec)
@@ -112,17 +101,17 @@ class StoreWriter:
             self._discard(set(self.parts) if same else None)
         elif differences:
             raise StoreMismatchError(
-                f"{self.files.location} holds a store made from something else:\n  "
+                f"{self.files.location} holds a store of other data or settings:\n  "
                 + "\n  ".join(differences),
                 differences=differences,
                 path=self.files.location,
-                hint="Choose another directory, or build it anew with force (--force).",
+                hint="Choose another directory, or rebuild the store with force (--force).",
             )
         else:
             self.spec = replace(self.spec, dataset=stored.dataset)
 
     def _discard(self, parts: set[str] | None) -> None:
-        """Delete the manifest, then the files of the given parts (all if ``None``)."""
+        """Delete the manifest, then the files of the given parts (of all parts if ``None``)."""
         self.files.remove(fmt.MANIFEST)
         self.files.sync(fmt.MANIFEST)
         for folder in (fmt.RECORDS, ""):
@@ -133,21 +122,21 @@ class StoreWriter:
         self.files.sync(f"{fmt.RECORDS}/x")
 
     def _record_spec(self) -> None:
-        """Note what this store is made from, so that an interrupted run knows it."""
-        self._record_one(None, seal(self.spec.base_json()))
+        """Write the specification into the records directory, so that an interrupted run can be continued."""
+        self._write_spec_file(None, seal(self.spec.base_json()))
         for entry in self.spec.hierarchies:
-            self._record_one(entry.name, seal(entry.to_json()))
-        stored = _recorded_spec(self.files)
+            self._write_spec_file(entry.name, seal(entry.to_json()))
+        stored = read_recorded_spec(self.files)
         differences = [] if stored is None else spec_differences(stored, self.spec)
         if differences:
             raise StoreMismatchError(
-                f"another writer is making something else at {self.files.location}:\n  "
+                f"another process is writing other data or settings to {self.files.location}:\n  "
                 + "\n  ".join(differences),
                 differences=differences,
                 path=self.files.location,
             )
 
-    def _record_one(self, hierarchy: str | None, data: bytes) -> None:
+    def _write_spec_file(self, hierarchy: str | None, data: bytes) -> None:
         name = f"{fmt.RECORDS}/{fmt.spec_file(hierarchy)}"
         if not self.files.exists(name):
             self.files.write(name, data, exclusive=True)
@@ -159,11 +148,25 @@ class StoreWriter:
         """``"graphs"`` and the names of the hierarchies."""
         return (fmt.GRAPHS, *(h.name for h in self.spec.hierarchies))
 
-    def record(self, unit: int, part: str) -> PartRecord | None:
-        """The completion record of a part, if it is valid and its file is there."""
-        return self._record(self.spec, unit, part, self._manifest())
+    def records(self) -> dict[str, list[PartRecord | None]]:
+        """Read the completion records of all parts.
 
-    def _record(self, spec: StoreSpec, unit: int, part: str, manifest: Manifest | None) -> PartRecord | None:
+        Returns:
+            For each part one entry per unit: the record, or ``None`` if the file has to be written.
+        """
+        return self._read_records(self.spec)
+
+    def _read_records(self, spec: StoreSpec) -> dict[str, list[PartRecord | None]]:
+        manifest = self.read_manifest()
+        found = {}
+        for part in (fmt.GRAPHS, *(h.name for h in spec.hierarchies)):
+            fingerprint = spec.part_fingerprint(part)
+            records = (self._read_record(unit, part, manifest) for unit in range(spec.num_units))
+            found[part] = [r if r is not None and r.fingerprint == fingerprint else None for r in records]
+        return found
+
+    def _read_record(self, unit: int, part: str, manifest: Manifest | None) -> PartRecord | None:
+        """Read the completion record of one file, or return ``None`` if the file is not complete."""
         name = f"{fmt.RECORDS}/{fmt.record_file(unit, part)}"
         try:
             record = PartRecord.from_bytes(self.files.read(name, fmt.MAX_MANIFEST_BYTES), unit, part)
@@ -172,30 +175,41 @@ class StoreWriter:
             if manifest is None or part not in manifest.shards:
                 return None
             record = manifest.record(unit, part)
-        if record.fingerprint != spec.part_fingerprint(part) or not self._has_size(record.shard):
-            return None
-        return record
+        return record if self._has_size(record.shard) else None
 
-    def _manifest(self) -> Manifest | None:
+    def read_manifest(self, *, damaged_ok: bool = True) -> Manifest | None:
+        """Read the manifest. The file is parsed again only if it was replaced since the last call.
+
+        Args:
+            damaged_ok: Return ``None`` for a damaged manifest, as for a missing one, instead of raising an error.
+
+        Returns:
+            The manifest, or ``None`` if there is none.
+        """
         try:
-            return read_manifest(self.files)
-        except (StoreMissingError, StoreDamagedError):
-            return None
+            version = self.files.version(fmt.MANIFEST)
+            if version != self._manifest_version:
+                self._manifest, self._manifest_version = read_manifest(self.files), version
+        except (StoreMissingError, StoreDamagedError) as error:
+            self._manifest, self._manifest_version = None, None
+            if isinstance(error, StoreDamagedError) and not damaged_ok:
+                raise
+        return self._manifest
 
     def pending(self) -> list[Task]:
-        """What is still to be written, unit by unit, graphs first."""
-        manifest = self._manifest()
+        """Return the files that are not written yet, unit by unit, graphs first."""
+        records = self.records()
         return [
             Task(unit, part)
             for unit in range(self.spec.num_units)
             for part in self.parts
-            if self._record(self.spec, unit, part, manifest) is None
+            if records[part][unit] is None
         ]
 
     @property
     def is_complete(self) -> bool:
-        """Whether the manifest is published, covers the specification, and its files have their sizes."""
-        manifest = self._manifest()
+        """True if the manifest is published and covers the specification, and its files have the right sizes."""
+        manifest = self.read_manifest()
         if manifest is None or any(part not in manifest.shards for part in self.parts):
             return False
         if any(manifest.spec.part_fingerprint(p) != self.spec.part_fingerprint(p) for p in self.parts):
@@ -210,18 +224,28 @@ class StoreWriter:
 
     # Writing ------------------------------------------------------------------------------------
 
-    def _graphs_in(self, unit: int, found: int) -> int:
-        """Check a unit's number of graphs; the id of its first graph."""
+    def _first_graph(self, unit: int, num_graphs: int) -> int:
+        """Check the number of graphs of a unit and return the id of its first graph."""
         if not 0 <= unit < self.spec.num_units:
             raise InputError(f"unit must lie in [0, {self.spec.num_units}), got {unit}", field="unit")
         first, last = self.spec.bounds[unit], self.spec.bounds[unit + 1]
-        if found != last - first:
-            raise InputError(f"unit {unit} holds graphs {first}:{last}, got {found} graphs", field="unit")
+        if num_graphs != last - first:
+            raise InputError(
+                f"unit {unit}: expected graphs {first}:{last}, got {num_graphs} graphs", field="unit"
+            )
         return first
 
     def write_graphs(self, unit: int, table: GraphTable) -> PartRecord:
-        """Write the input graphs of a unit."""
-        first = self._graphs_in(unit, table.num_graphs)
+        """Write the input graphs of a unit.
+
+        Args:
+            unit: Number of the unit.
+            table: Its graphs.
+
+        Returns:
+            The completion record of the file.
+        """
+        first = self._first_graph(unit, table.num_graphs)
 
         def fill(sink: Sink) -> shard.PartSummary:
             return shard.write_graphs_file(sink, table, self.spec.profile, unit, first)
@@ -236,32 +260,35 @@ class StoreWriter:
         *,
         weight_dtype: npt.DTypeLike = np.float32,
         metrics: Mapping[str, npt.NDArray[Any]] | None = None,
-        failures: Sequence[FailureLike] = (),
+        failures: Sequence[FailureRecord] = (),
     ) -> PartRecord:
         """Write one hierarchy over the graphs of a unit.
 
         Args:
-            unit: number of the unit.
-            name: name of the hierarchy in the specification.
-            hierarchy: its levels.
-            weight_dtype: type of the stored edge weights.
-            metrics: ``"<level>/<name>"`` -> one row per graph, or one number.
-            failures: graphs (ids of the whole store) that could not be coarsened.
+            unit: Number of the unit.
+            name: Name of the hierarchy in the specification.
+            hierarchy: Its levels.
+            weight_dtype: Type of the stored edge weights.
+            metrics: Values per ``"<position>/<name>"``, where ``position`` counts the levels from 0. A value is one
+                number, or has one row per graph.
+            failures: Graphs that could not be coarsened.
+
+        Returns:
+            The completion record of the file.
         """
-        first = self._graphs_in(unit, hierarchy.num_graphs)
+        first = self._first_graph(unit, hierarchy.num_graphs)
         wanted = self.spec.hierarchy(name)
         if hierarchy.depth != len(wanted.schedule):
             raise InputError(
-                f"hierarchy {name!r} has {len(wanted.schedule)} levels, got {hierarchy.depth}",
+                f"hierarchy {name!r}: expected {len(wanted.schedule)} levels, got {hierarchy.depth}",
                 field="hierarchy",
             )
-        ledger = [FailureRecord(int(f.graph), int(f.level), str(f.reason)) for f in failures]
         if any(
-            not first <= f.graph < self.spec.bounds[unit + 1] or f.level >= hierarchy.depth for f in ledger
+            not first <= f.graph < self.spec.bounds[unit + 1] or f.level >= hierarchy.depth for f in failures
         ):
             raise InputError(
-                f"failures of unit {unit} must name graphs {first}:{self.spec.bounds[unit + 1]} of the whole store "
-                f"and levels below {hierarchy.depth}, got {ledger[:3]}",
+                f"failures of unit {unit}: expected graphs {first}:{self.spec.bounds[unit + 1]} of the whole store "
+                f"and levels below {hierarchy.depth} (counted from 0), got {list(failures[:3])}",
                 field="failures",
             )
         header: dict[str, str | int] = {"part": name, "unit": unit, "first_graph": first}
@@ -274,40 +301,32 @@ class StoreWriter:
                 header,
                 weight_dtype=weight_dtype,
                 metrics=metrics,
-                failures=ledger,
+                failures=failures,
             )
 
         return self._write(unit, name, fill)
 
     def _write(self, unit: int, part: str, fill: Callable[[Sink], shard.PartSummary]) -> PartRecord:
+        """Write a shard file and its completion record. ``fill`` writes the content of the file."""
         name = fmt.part_file(unit, part)
-        with self.files.writing(name), self.files.temporary(name) as (descriptor, temp):
+        with self.files.writing(name), self.files.temporary(name) as temp:
             failpoint("shard:created")
-            sink = Sink(descriptor)
+            sink = Sink(temp.descriptor)
             try:
                 summary = fill(sink)
             finally:
                 sink.raise_error()
             failpoint("shard:written")
-            os.fsync(descriptor)
+            os.fsync(temp.descriptor)
             failpoint("shard:synced")
-            with open(temp, "rb") as file:
-                size = os.fstat(descriptor).st_size
+            with temp.reopen() as file:
+                size = os.fstat(temp.descriptor).st_size
                 sha256, ends = file_digest(file), ends_digest(file, size)
             record = PartRecord(
                 unit,
                 part,
                 self.spec.part_fingerprint(part),
-                ShardRecord(
-                    name,
-                    size,
-                    sha256,
-                    ends,
-                    tuple(summary.nodes),
-                    tuple(summary.edges),
-                    tuple(summary.bytes),
-                    summary.failures,
-                ),
+                summary.shard_record(name, size, sha256, ends),
                 summary.fields,
                 summary.levels,
                 summary.metrics,
@@ -320,25 +339,31 @@ class StoreWriter:
         return record
 
     def publish(self) -> Manifest:
-        """Write the manifest, atomically.
+        """Write the manifest atomically.
 
-        Everything asked for must have been written. Hierarchies that others have finished are listed, too. A manifest
-        that says it all is left alone.
+        It lists everything that this writer was asked for, and the complete hierarchies of other writers. A manifest
+        that already lists all of this is not written again, so this also works in a read-only directory.
+
+        Returns:
+            The manifest.
+
+        Raises:
+            StoreError: If something this writer was asked for is not written yet.
         """
-        published = self._manifest() if self.is_complete else None
-        if published is not None and published.to_bytes() == self._finished().to_bytes():
-            return published  # nothing to write; in a folder for reading only, that is as well
+        published = self.read_manifest() if self.is_complete else None
+        if published is not None and published.to_bytes() == self._collect_manifest().to_bytes():
+            return published
         with self.files.lock():
-            manifest = self._finished()
-            self.files.remove_stale()  # of workers that died while others went on
+            manifest = self._collect_manifest()
+            self.files.remove_stale()  # temporary files of workers that died while others continued
             failpoint("manifest:before")
             self.files.write(fmt.MANIFEST, manifest.to_bytes())
             failpoint("manifest:after")
         return manifest
 
-    def _finished(self) -> Manifest:
-        """The manifest of everything that is written."""
-        spec, records = self.spec, self._records(self.spec)
+    def _collect_manifest(self) -> Manifest:
+        """Return the manifest of everything that is written."""
+        records = self.records()
         missing = [Task(u, p) for p, found in records.items() for u, r in enumerate(found) if r is None]
         if missing:
             shown = ", ".join(f"{t.part} of unit {t.unit}" for t in missing[:5])
@@ -346,51 +371,20 @@ class StoreWriter:
                 f"{len(missing)} parts are not written yet: {shown}{', ...' if len(missing) > 5 else ''}",
                 path=self.files.location,
             )
-        for name, found in self._records(self._others()).items():
-            if name != fmt.GRAPHS and all(found):
-                records[name] = found
-                spec = replace(spec, hierarchies=(*spec.hierarchies, self._others().hierarchy(name)))
-        return _build_manifest(spec, {p: [r for r in found if r] for p, found in records.items()})
+        hierarchies = self.spec.hierarchies
+        others = self._other_hierarchies()
+        found = self._read_records(replace(self.spec, hierarchies=others))
+        for other in others:
+            if all(found[other.name]):
+                records[other.name] = found[other.name]
+                hierarchies = (*hierarchies, other)
+        spec = replace(self.spec, hierarchies=hierarchies)
+        return Manifest.from_records(spec, {p: [r for r in parts if r] for p, parts in records.items()})
 
-    def _others(self) -> StoreSpec:
-        """The hierarchies over these graphs that this writer was not asked for."""
+    def _other_hierarchies(self) -> tuple[HierarchySpec, ...]:
+        """Return the hierarchies over these graphs that this writer was not asked for."""
         names = {h.name for h in self.spec.hierarchies}
-        found = [
-            s.hierarchies for s in (_recorded_spec(self.files), read_spec(self.files.path)) if s is not None
-        ]
-        others = {h.name: h for hierarchies in found for h in hierarchies if h.name not in names}
-        return replace(self.spec, hierarchies=tuple(others.values()))
-
-    def _records(self, spec: StoreSpec) -> dict[str, list[PartRecord | None]]:
-        manifest = self._manifest()
-        parts = (fmt.GRAPHS, *(h.name for h in spec.hierarchies))
-        return {p: [self._record(spec, u, p, manifest) for u in range(spec.num_units)] for p in parts}
-
-
-def _readable_spec(path: str | os.PathLike[str]) -> StoreSpec | None:
-    """The stored specification, or ``None`` if it cannot be read: force rebuilds damaged stores, too."""
-    try:
-        return read_spec(path)
-    except StoreError:
-        return None
-
-
-def _build_manifest(spec: StoreSpec, records: Mapping[str, Sequence[PartRecord]]) -> Manifest:
-    ordered = replace(spec, hierarchies=tuple(sorted(spec.hierarchies, key=lambda h: h.name)))
-    hierarchies = {}
-    for wanted in ordered.hierarchies:
-        found = records[wanted.name]
-        hierarchies[wanted.name] = HierarchyInfo(
-            wanted.name,
-            tuple(wanted.schedule),
-            wanted.seed,
-            LevelInfo.merge([(r.levels, r.shard.nodes) for r in found]),
-            tuple(m for m in found[0].metrics if all(m in r.metrics for r in found)),
-            sum(r.shard.failures for r in found),
-        )
-    return Manifest(
-        ordered,
-        FieldInfo.merge([r.fields for r in records[fmt.GRAPHS]]),
-        hierarchies,
-        {part: tuple(r.shard for r in found) for part, found in records.items()},
-    )
+        manifest = self.read_manifest()
+        specs = (read_recorded_spec(self.files), manifest.spec if manifest is not None else None)
+        others = {h.name: h for spec in specs if spec for h in spec.hierarchies if h.name not in names}
+        return tuple(others.values())

@@ -8,7 +8,7 @@ import pytest
 
 from tgp.errors import StoreDamagedError
 from tgp.store import StoreReader
-from tgp.store.io.mapping import map_file
+from tgp.store.io.portable import map_file
 
 
 def mapped(path):

@@ -1,0 +1,211 @@
+"""File operations that differ between operating systems: locks, renames, syncs of directories and memory maps."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import mmap
+import os
+import sys
+import time
+import weakref
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = [
+    "WINDOWS",
+    "close_locked",
+    "lock_file",
+    "map_file",
+    "rename_exclusive",
+    "replace_file",
+    "sync_directory",
+]
+
+WINDOWS = os.name == "nt"
+"""True if open files cannot be renamed or deleted."""
+
+_LOCK_POSITION = 2**31 - 2
+"""Position of the byte that is locked on Windows. ``msvcrt.locking`` accepts positions below 2 GiB, also past the end
+of the file."""
+
+_LOCK_PAUSE = 0.02
+_REPLACE_PAUSES = (0.01, 0.05, 0.2, 0.5)
+"""Seconds between attempts to lock a file on Windows, and to replace a file there."""
+
+
+def _optional_module(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        return None
+
+
+fcntl = _optional_module("fcntl")
+msvcrt = _optional_module("msvcrt")
+
+
+# Locks ------------------------------------------------------------------------------------------
+
+
+def lock_file(descriptor: int, *, wait: bool) -> bool | None:
+    """Lock an open file against other descriptors until :func:`close_locked` closes it.
+
+    Args:
+        descriptor: Descriptor of a file that is open for writing.
+        wait: Wait until the lock is free.
+
+    Returns:
+        True if the file is locked now, False if another descriptor holds the lock (never with ``wait``), and ``None``
+        if the platform or the file system has no locks.
+    """
+    if fcntl is not None:
+        return _lock_with_fcntl(descriptor, wait)
+    if msvcrt is not None:
+        return _lock_with_msvcrt(descriptor, wait)
+    return None
+
+
+def close_locked(descriptor: int) -> None:
+    """Release the lock of :func:`lock_file`, if there is one, and close the file."""
+    if fcntl is None and msvcrt is not None:
+        # Windows also releases the lock of a closed file, but only some time later.
+        try:
+            os.lseek(descriptor, _LOCK_POSITION, os.SEEK_SET)
+            msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
+        except OSError:  # was not locked
+            pass
+    os.close(descriptor)
+
+
+def _lock_with_fcntl(descriptor: int, wait: bool) -> bool | None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        return False
+    except OSError:  # no locks on this file system
+        return None
+    return True
+
+
+def _lock_with_msvcrt(descriptor: int, wait: bool) -> bool | None:
+    while True:
+        os.lseek(descriptor, _LOCK_POSITION, os.SEEK_SET)
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        except PermissionError:  # locked by another descriptor
+            if not wait:
+                return False
+            time.sleep(_LOCK_PAUSE)
+        except OSError:  # no locks on this file system
+            return None
+        else:
+            return True
+
+
+# Names ------------------------------------------------------------------------------------------
+
+
+def replace_file(source: Path, target: Path) -> None:
+    """Rename ``source`` to ``target`` and overwrite ``target`` if it exists.
+
+    Windows refuses this while another process reads ``target``. A small file is read within milliseconds, so the
+    rename is tried again a few times.
+    """
+    for pause in _REPLACE_PAUSES if WINDOWS else ():
+        try:
+            os.replace(source, target)
+        except PermissionError:
+            time.sleep(pause)
+        else:
+            return
+    os.replace(source, target)
+
+
+def rename_exclusive(source: Path, target: Path) -> bool:
+    """Give ``source`` the name ``target`` unless a file of that name exists. ``source`` may keep its old name too.
+
+    Returns:
+        True if ``target`` is now the file that was ``source``.
+    """
+    try:
+        os.link(source, target)
+    except FileExistsError:
+        return False
+    except (AttributeError, OSError):  # no hard links on this platform or file system
+        if target.exists():
+            return False
+        try:
+            # On Windows this fails if another process has just created the target. Elsewhere it overwrites the target.
+            os.rename(source, target)
+        except FileExistsError:
+            return False
+    return True
+
+
+def sync_directory(path: Path) -> None:
+    """Make the names of the files in a directory durable, where the platform can do that."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except PermissionError:  # Windows does not open directories
+        return
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+# Memory maps ------------------------------------------------------------------------------------
+
+
+def map_file(file: BinaryIO) -> npt.NDArray[np.uint8]:
+    """Map an open file into memory without keeping a file descriptor.
+
+    Python's ``mmap`` keeps a duplicate of the descriptor while the map exists, unless ``trackfd=False`` is given
+    (Python 3.13, not on Windows). A store of two thousand shards would exceed the usual limit of 1024 open files.
+    Older versions therefore call the C library. On Windows the duplicate is a handle, which has no such limit.
+
+    Args:
+        file: File that is open for reading. It may be closed afterwards.
+
+    Returns:
+        Read-only bytes of the file.
+    """
+    size = os.fstat(file.fileno()).st_size
+    if size == 0:
+        return np.empty(0, np.uint8)
+    if WINDOWS:
+        return np.frombuffer(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ), np.uint8)
+    if sys.version_info >= (3, 13):
+        return np.frombuffer(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ, trackfd=False), np.uint8)
+    return _map_with_libc(file.fileno(), size)
+
+
+def _map_with_libc(descriptor: int, size: int) -> npt.NDArray[np.uint8]:
+    libc = _load_libc()
+    address = libc.mmap(None, size, mmap.PROT_READ, mmap.MAP_SHARED, descriptor, 0)
+    if address == ctypes.c_void_p(-1).value:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    region = (ctypes.c_ubyte * size).from_address(address)
+    # Every array made from the region keeps a reference to it. The file is unmapped when the last one is deleted.
+    weakref.finalize(region, libc.munmap, address, size).atexit = False
+    return np.frombuffer(memoryview(region).toreadonly(), np.uint8)
+
+
+def _load_libc() -> Any:
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [
+        ctypes.c_void_p,
+        ctypes.c_size_t,
+        ctypes.c_int,
+        ctypes.c_int,
+        ctypes.c_int,
+        ctypes.c_long,
+    ]
+    libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+    return libc
