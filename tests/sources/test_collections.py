@@ -5,6 +5,7 @@ import os
 import pickle
 import socket
 import sys
+import threading
 import types
 
 import numpy as np
@@ -17,7 +18,9 @@ from tgp.errors import DatasetError, MissingPackageError, UnknownNameError
 from tgp.registry import load
 from tgp.sources import download as _download
 from tgp.sources import open_source
-from tgp.sources.names import FAMILIES, KnownDataset, resolve
+from tgp.sources.families import FAMILIES
+from tgp.sources.names import KnownDataset, resolve
+from tgp.sources.no_code import no_code
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:Weights only load failed")
 
@@ -256,3 +259,46 @@ def test_missing_packages_have_one_line(spec, package, tmp_path, monkeypatch):
     with pytest.raises(MissingPackageError, match=f"needs the package '{package}'") as caught:
         opened(spec, tmp_path)
     assert caught.value.hint == f"pip install {package}"
+
+
+def test_other_threads_keep_the_original_readers(tmp_path):
+    """Two threads inside ``no_code`` overlap in both orders; a third thread reads a pickle of any class meanwhile."""
+    original = pickle.load, torch.load, input
+    file = tmp_path / "any.pkl"
+    file.write_bytes(pickle.dumps(types.SimpleNamespace(value=3)))
+    inside, release = threading.Event(), threading.Event()
+    refused = []
+
+    def open_dataset():
+        with no_code("outer"):
+            inside.set()
+            release.wait(60)
+            with file.open("rb") as stream:
+                try:
+                    pickle.load(stream)
+                except DatasetError as error:
+                    refused.append(error)
+
+    thread = threading.Thread(target=open_dataset)
+    thread.start()
+    assert inside.wait(60)
+    with file.open("rb") as stream:
+        assert pickle.load(stream).value == 3
+    with no_code("inner"), file.open("rb") as stream, pytest.raises(DatasetError, match="SimpleNamespace"):
+        pickle.load(stream)
+    borrowed = pickle.load
+    release.set()
+    thread.join()
+    assert len(refused) == 1
+    assert (pickle.load, torch.load, input) == original
+    with file.open("rb") as stream:
+        assert borrowed(stream).value == 3
+
+
+def test_no_code_can_be_nested(tmp_path):
+    (tmp_path / "any.pkl").write_bytes(pickle.dumps(types.SimpleNamespace()))
+    with no_code("outer"):
+        with no_code("inner"):
+            pass
+        with (tmp_path / "any.pkl").open("rb") as stream, pytest.raises(DatasetError, match="SimpleNamespace"):
+            pickle.load(stream)

@@ -6,7 +6,8 @@ import sys
 import pytest
 
 from tgp.errors import UnknownNameError
-from tgp.sources.names import FAMILIES, KnownDataset, find_raw, known_names, nearest_names, resolve
+from tgp.sources.families import FAMILIES
+from tgp.sources.names import KnownDataset, find_raw, known_names, nearest_names, resolve
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,10 @@
-"""What can be asked for: poolers with their parameters, datasets with their places. Imports nothing heavy."""
+"""List poolers with their parameters and datasets, from the registries. Imports nothing heavy."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -12,112 +13,197 @@ from tgp.engine.methods import METHODS
 from tgp.errors import ParameterError, UnknownNameError
 from tgp.poolers import pooler_map
 from tgp.registry import Entry
-from tgp.sources.names import FAMILIES, KnownDataset, default_root, find_raw
+from tgp.sources.families import FAMILIES
+from tgp.sources.names import KnownDataset, default_root, find_raw
 
-__all__ = ["describe_pooler", "hidden_offers", "list_datasets", "list_poolers"]
+__all__ = [
+    "DatasetInfo",
+    "ParameterInfo",
+    "PoolerInfo",
+    "describe_pooler",
+    "ignored_entry_points",
+    "list_datasets",
+    "list_poolers",
+]
 
 
-def list_poolers(*, precoarsenable_only: bool = False) -> list[dict[str, Any]]:
-    """Every pooler with its summary, package and traits; level methods without a layer come last.
+@dataclass(frozen=True)
+class ParameterInfo:
+    """A parameter of a level method.
 
-    Traits of layers of other packages are ``None``: only an import could tell.
+    Args:
+        name: name of the parameter.
+        default: default value; ``None`` if the parameter is required.
+        required: True if there is no default.
+        type: type or choices, in the form in which users write values.
+    """
+
+    name: str
+    default: Any
+    required: bool
+    type: str
+
+
+@dataclass(frozen=True)
+class PoolerInfo:
+    """A pooler. Traits are ``None`` if they are unknown without importing the pooler.
+
+    Args:
+        alias: name of the pooler.
+        summary: one line that describes it.
+        package: package that provides it, with its version; ``None`` for poolers of tgp.
+        dense: True if its assignment is dense.
+        trainable: True if it has learnable parameters.
+        loss: True if it has a loss of its own.
+        precoarsenable: True if ``tgp coarsen`` accepts it.
+        parameters: parameters of the level method; only given by :func:`describe_pooler`.
+    """
+
+    alias: str
+    summary: str
+    package: str | None
+    dense: bool | None = None
+    trainable: bool | None = None
+    loss: bool | None = None
+    precoarsenable: bool = False
+    parameters: list[ParameterInfo] | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values, without the parameters if they are not given."""
+        values = dataclasses.asdict(self)
+        if self.parameters is None:
+            del values["parameters"]
+        return values
+
+
+@dataclass(frozen=True)
+class DatasetInfo:
+    """A known dataset.
+
+    Args:
+        name: name for ``--dataset``.
+        collection: collection that it belongs to.
+        summary: one line that describes it.
+        local: True if it can be opened without a network.
+        parameters: parameters of a built-in dataset with their defaults.
+    """
+
+    name: str
+    collection: str
+    summary: str
+    local: bool
+    parameters: dict[str, int] | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values, without the parameters if there are none."""
+        values = dataclasses.asdict(self)
+        if self.parameters is None:
+            del values["parameters"]
+        return values
+
+
+def list_poolers(*, precoarsenable_only: bool = False) -> list[PoolerInfo]:
+    """List all poolers, followed by the level methods that have no layer. Imports none of them.
+
+    Args:
+        precoarsenable_only: list only poolers that ``tgp coarsen`` accepts.
     """
     layers, methods = pooler_map.lines(), METHODS.lines()
-    both = {(entry.alias, entry.package) for entry in methods}
-    rows = [_line(e, precoarsenable=(e.alias, e.package) in both) | dict(e.traits) for e in layers]
-    method = {"dense": False, "trainable": False, "loss": False}
-    known = {(entry.alias, entry.package) for entry in layers}
-    rows += [_line(e, precoarsenable=True) | method for e in methods if (e.alias, e.package) not in known]
-    return [row for row in rows if row["precoarsenable"] or not precoarsenable_only]
+    method_keys = {(entry.alias, entry.package) for entry in methods}
+    layer_keys = {(entry.alias, entry.package) for entry in layers}
+    found = [_layer_info(e, precoarsenable=(e.alias, e.package) in method_keys) for e in layers]
+    found += [
+        PoolerInfo(e.alias, e.summary, e.origin, dense=False, trainable=False, loss=False, precoarsenable=True)
+        for e in methods
+        if (e.alias, e.package) not in layer_keys
+    ]
+    return [pooler for pooler in found if pooler.precoarsenable or not precoarsenable_only]
 
 
-def _line(entry: Entry, **traits: bool) -> dict[str, Any]:
-    unknown = dict.fromkeys(("dense", "trainable", "loss"))
-    return {"alias": entry.alias, "summary": entry.summary, "package": entry.origin, **unknown, **traits}
+def _layer_info(entry: Entry, *, precoarsenable: bool) -> PoolerInfo:
+    traits = {name: entry.traits.get(name) for name in ("dense", "trainable", "loss")}
+    return PoolerInfo(entry.alias, entry.summary, entry.origin, **traits, precoarsenable=precoarsenable)
 
 
-def hidden_offers() -> list[str]:
-    """What packages offer and nobody gets: names that are taken, entry points that cannot be read."""
+def ignored_entry_points() -> list[str]:
+    """Describe the entry points of other packages that are ignored: their name is taken or they cannot be read."""
     tables = (pooler_map, METHODS)
     taken = [f"{e.origin} offers {e.alias!r}, but that name is taken" for t in tables for e in t.hidden()]
     return [*taken, *dict.fromkeys(text for t in tables for text in t.offers.unreadable)]
 
 
-def describe_pooler(name: str) -> dict[str, Any]:
-    """Return the facts about one pooler; for those that can be precomputed also the parameters of a level.
+def describe_pooler(name: str) -> PoolerInfo:
+    """Describe one pooler, with its parameters if ``tgp coarsen`` accepts it.
+
+    Args:
+        name: alias of the pooler, in upper or lower case.
 
     Raises:
         UnknownNameError: if there is no such pooler.
-        PackageError: if a package offers it in a way that cannot be used.
+        PackageError: if the entry point that provides it cannot be used.
     """
-    rows = {row["alias"]: row for row in list_poolers()}
+    known = {pooler.alias: pooler for pooler in list_poolers()}
     alias = name.lower()
-    if alias not in rows:
-        raise UnknownNameError("pooler", name, rows)
-    row = rows[alias]
-    if row["precoarsenable"]:
-        row["parameters"] = _parameters(METHODS[alias].params)
-    elif pooler_map.entry(alias).package is not None:
-        # Only the class can tell if it makes levels.
+    if alias not in known:
+        raise UnknownNameError("pooler", name, known)
+    pooler = known[alias]
+    if pooler.precoarsenable:
+        return dataclasses.replace(pooler, parameters=_parameters(METHODS[alias].params))
+    if pooler_map.entry(alias).package is not None:
+        # A layer of another package may be a level method, too. Only its class can tell.
         with contextlib.suppress(ParameterError):
-            row["parameters"] = _parameters(METHODS[alias].params)
-            row["precoarsenable"] = True
-    return row
+            parameters = _parameters(METHODS[alias].params)
+            return dataclasses.replace(pooler, parameters=parameters, precoarsenable=True)
+    return pooler
 
 
-def _parameters(params: type) -> list[dict[str, Any]]:
+def _parameters(params: type) -> list[ParameterInfo]:
     found, hints = [], get_type_hints(params)
     for field in dataclasses.fields(params):
         default = field.default_factory() if callable(field.default_factory) else field.default
         required = default is dataclasses.MISSING
-        kind = _type(hints[field.name])
-        found.append(
-            {"name": field.name, "default": None if required else default, "required": required, "type": kind}
-        )
+        kind = _type_text(hints[field.name])
+        found.append(ParameterInfo(field.name, None if required else default, required, kind))
     return found
 
 
-def _type(hint: Any) -> str:
-    """A type as users write its values: choices instead of the name of a type that lists them."""
+def _type_text(hint: Any) -> str:
+    """Return a type as text; for a literal type, its choices.
+
+    Examples:
+        >>> _type_text(int | None), _type_text(Literal["sum", "mean"])
+        ('int, none', 'sum, mean')
+    """
     if hint is NoneType:
         return "none"
     if get_origin(hint) is Literal:
         return ", ".join(map(str, get_args(hint)))
     if get_origin(hint) in (Union, UnionType):
-        return ", ".join(map(_type, get_args(hint)))
-    return getattr(hint, "__name__", str(hint))
+        return ", ".join(map(_type_text, get_args(hint)))
+    return str(getattr(hint, "__name__", hint))
 
 
 def list_datasets(
     *, search: str | None = None, local_only: bool = False, root: Path | None = None
-) -> list[dict[str, Any]]:
-    """Known datasets, built-in ones first; ``local`` says whether no network is needed.
+) -> list[DatasetInfo]:
+    """List the known datasets, built-in datasets first.
 
     Args:
-        search: only names or collections that contain this, ignoring case.
-        local_only: only those that need no network.
-        root: where datasets are kept.
+        search: list only datasets whose name or collection contains this text, ignoring case.
+        local_only: list only datasets that can be opened without a network.
+        root: folder of the datasets; default ``$TGP_DATA`` or ``./data``.
     """
     from tgp.sources.builtin import BUILTIN
 
-    place = root or default_root()
-    rows: list[dict[str, Any]] = [
-        {
-            "name": b.name,
-            "collection": "built-in",
-            "summary": b.summary,
-            "local": True,
-            "parameters": b.defaults,
-        }
-        for b in BUILTIN.values()
-    ]
+    folder = root or default_root()
+    found = [DatasetInfo(b.name, "built-in", b.summary, True, b.defaults) for b in BUILTIN.values()]
     seen: set[str] = set()
     for family in FAMILIES.values():
         for member in family.members:
             name = f"{family.name}/{member}" if member.lower() in seen else member
             seen.add(member.lower())
-            here = not family.host or find_raw(KnownDataset(family, member), place) is not None
-            rows.append({"name": name, "collection": family.name, "summary": family.summary, "local": here})
+            local = not family.host or find_raw(KnownDataset(family, member), folder) is not None
+            found.append(DatasetInfo(name, family.name, family.summary, local))
     word = (search or "").lower()
-    rows = [r for r in rows if word in r["name"].lower() or word in r["collection"].lower()]
-    return [r for r in rows if r["local"] or not local_only]
+    found = [d for d in found if word in d.name.lower() or word in d.collection.lower()]
+    return [d for d in found if d.local or not local_only]
