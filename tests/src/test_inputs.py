@@ -42,9 +42,9 @@ def test_lengths(alias):
         call(pooler, edge_weight=torch.ones(12))
     with pytest.raises(TgpError, match="batch must have one graph id per node: expected 6, got 7"):
         call(pooler, batch=torch.zeros(7, dtype=torch.long))
-    with pytest.raises(TgpError, match=r"batch must hold (graph )?ids in \[0, 2\)[:,] got 2"):
+    with pytest.raises(TgpError, match=r"batch .*\[0, 2\), got 2"):
         call(pooler, batch=torch.tensor([0, 0, 0, 2, 2, 2]), batch_size=2)
-    with pytest.raises(TgpError, match=r"batch must hold (graph )?ids"):
+    with pytest.raises(TgpError, match=r"batch has .* got -"):
         call(pooler, batch=torch.tensor([0, 0, 0, -1, 0, 0]))
     with pytest.raises(TgpError, match=r"batch must hold one graph id per node, \[N\] of int64"):
         call(pooler, batch=torch.zeros(6))

@@ -101,10 +101,10 @@ class LaPooling(DenseSRCPooling):
 class FlatLaExecution(FlatExecution):
     """Run LaPool on flat inputs with a sparse output: supernodes that only pad a graph leave the result."""
 
-    def finish(self, output: PoolingOutput) -> PoolingOutput:
+    def finish(self, output: PoolingOutput, so: SelectOutput) -> PoolingOutput:
         """Return the real supernodes with ids of their own."""
-        output = super().finish(output)
-        valid = output.so.out_mask.reshape(-1)
+        output = super().finish(output, so)
+        valid = so.out_mask.reshape(-1)
         place = valid.long().cumsum(0) - 1
         index, weight = connectivity_to_edge_index(output.edge_index, output.edge_weight)
         output.x = output.x[valid]

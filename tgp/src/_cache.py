@@ -1,4 +1,4 @@
-"""Keep the last result of a stage while its inputs stay the same."""
+"""Cache for the last result of a stage, valid as long as its inputs stay the same."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ __all__ = ["ResultCache", "assignment_tensors"]
 
 
 class _Snapshot:
-    """The tensors and numbers that a result was made from.
+    """Tensors and numbers from which a result was computed.
 
-    Tensors are kept alive, so an identity is never that of another tensor. A tensor matches if it is the same
-    one, unchanged since, or another one of the same content, as a loader makes one per epoch. Inference tensors
-    do not count changes; a copy of them is kept and compared.
+    The snapshot keeps tensors alive, so that no other tensor can have the same identity. A tensor matches if it
+    is the same object without changes, or if it has the same content: a loader creates a new tensor in every epoch.
+    Inference tensors do not count changes, so the snapshot keeps and compares a copy of them.
     """
 
     def __init__(self, values: tuple[Any, ...]) -> None:
@@ -25,7 +25,7 @@ class _Snapshot:
         self._versions = tuple(_version(value) for value in self._values)
 
     def matches(self, values: tuple[Any, ...]) -> bool:
-        """Return True if ``values`` are those of the snapshot."""
+        """Return True if ``values`` equal those of the snapshot."""
         return len(values) == len(self._values) and all(map(_same, self._values, self._versions, values))
 
     def unchanged(self) -> bool:
@@ -36,18 +36,18 @@ class _Snapshot:
 
 
 class ResultCache:
-    """The last result of a computation, with what it was made from.
+    """Cache of one result and of the inputs from which it was computed.
 
-    Results that carry gradients are never kept: the next training step needs its own. Results of
-    ``torch.inference_mode`` cannot take part in training, so there is one place for them and one for all
-    others. A kept result that was changed in place is not used again.
+    Results that require gradients are never cached: each training step needs a new one. Results of
+    ``torch.inference_mode`` cannot be used in training, so they are cached separately. A cached result that was
+    changed in place is not returned again.
     """
 
     def __init__(self) -> None:
         self._kept: dict[bool, tuple[Any, _Snapshot, _Snapshot]] = {}
 
     def find(self, *inputs: Any) -> Any | None:
-        """Return the result for these inputs, or ``None``."""
+        """Return the cached result for these inputs, or ``None``."""
         found = self._kept.get(torch.is_inference_mode_enabled())
         if found is None or any(map(_is_learned, inputs)):
             return None
@@ -55,24 +55,24 @@ class ResultCache:
         return result if made_from.matches(inputs) and tensors.unchanged() else None
 
     def keep(self, result: Any, tensors: tuple[Any, ...], *inputs: Any) -> None:
-        """Keep a result.
+        """Store a result.
 
         Args:
             result: The result.
-            tensors: The tensors that it holds.
-            *inputs: What it was made from.
+            tensors: Tensors of the result.
+            *inputs: Values from which it was computed.
         """
         if any(map(_is_learned, (*inputs, *tensors))) or torch.compiler.is_compiling():
             return
         self._kept[torch.is_inference_mode_enabled()] = (result, _Snapshot(inputs), _Snapshot(tensors))
 
     def clear(self) -> None:
-        """Forget the result."""
+        """Remove the result."""
         self._kept.clear()
 
 
 def assignment_tensors(so: SelectOutput) -> tuple[Tensor | None, ...]:
-    """Return the tensors that an assignment is made of."""
+    """Return the tensors of an assignment."""
     matrix = so._s if so._cluster_index is None else None
     return so._node_index, so._cluster_index, so._weight, matrix, so.batch, so.in_mask
 
@@ -86,7 +86,7 @@ def _is_inference(value: Any) -> bool:
 
 
 def _version(value: Any) -> int:
-    """Return the number of in-place changes of a tensor; 0 for a copy that only a snapshot knows."""
+    """Return the number of in-place changes of a tensor; 0 for inference tensors, which do not count them."""
     return value._version if isinstance(value, Tensor) and not value.is_inference() else 0
 
 

@@ -17,45 +17,46 @@ from tgp.src._cache import ResultCache, assignment_tensors
 from tgp.src.execution import SparseExecution
 from tgp.src.inputs import PoolInputs, check_assignment, check_keywords, read_inputs
 from tgp.src.output import PoolingOutput
-from tgp.src.precoarsening import Precoarsenable
+from tgp.src.precoarsening import Precoarsenable, require_stage
 from tgp.utils.signature import Signature, accepted, foo_signature
 
 __all__ = ["SRCPooling"]
 
+Connected = tuple[Any, Tensor | None]
+"""Pooled connectivity and its weights."""
+
 
 class SRCPooling(nn.Module):
-    """Select, reduce, connect, lift.
+    """Base class of all poolers: select, reduce, connect, lift.
 
     A forward pass checks its arguments and runs the stages in this order (see :mod:`tgp.src.execution`).
-    A pooler is made by passing stages, and changed by overriding :meth:`select`, :meth:`reduce`,
-    :meth:`connect`, :meth:`lift` or :meth:`compute_loss`. What is overridden, replaced or hooked takes effect in
-    every mode. Stages and overridden methods receive the keywords that their signature accepts.
+    Pass other stages to the constructor to build a pooler. Override :meth:`select`, :meth:`reduce`,
+    :meth:`connect`, :meth:`lift` or :meth:`compute_loss` to change one. Overridden methods, replaced stages
+    and hooks take effect in every mode. Stages and overridden methods receive the keywords that their signature
+    accepts.
 
-    The public names of this class are those of tgp 1.0.2; names of our own start with an underscore, so that
-    subclasses may use any other attribute.
+    The public names of this class are those of tgp 1.0.2. All other names start with an underscore, so
+    subclasses may use any other name for their attributes.
 
     Args:
-        selector: Makes the assignment.
-        reducer: Pools features.
-        lifter: Brings pooled features back to nodes.
-        connector: Connects supernodes.
+        selector: Stage that computes the assignment.
+        reducer: Stage that pools features.
+        lifter: Stage that maps pooled features back to nodes.
+        connector: Stage that connects supernodes.
         cached: Keep the assignment and the pooled connectivity as long as the input graph stays the same.
     """
 
     _accepts_assignment: bool = False
-    """A given ``so`` replaces selection. False where the assignment must carry gradients."""
+    """True if an assignment that is passed as ``so`` replaces the selection. False if it must carry gradients."""
 
     _needs_features: bool = False
-    """The pooler cannot run without ``x``."""
-
-    _selector_checks_ids: bool = False
-    """The selector refuses node and graph ids out of range on its own."""
-
-    _separates_graphs: bool = False
-    """An edge between two graphs of a batch has no place in the result, so it is refused."""
+    """True if the pooler cannot run without ``x``."""
 
     _connectivity_optional: bool = False
-    """The pooler can run without ``adj``."""
+    """True if the pooler can run without ``adj``."""
+
+    _rejects_crossing_edges: bool = False
+    """True if edges between two graphs of a batch raise an error, because the result cannot represent them."""
 
     def __init__(
         self,
@@ -78,39 +79,47 @@ class SRCPooling(nn.Module):
 
     def select(self, **kwargs: Any) -> SelectOutput:
         """Run the selector, or return its cached result for the same graph."""
-        selector = _present(self.selector, "selector")
+        selector = require_stage(self.selector, "selector")
         if not self.cached:
-            return selector(**accepted(selector, **kwargs))
+            so: SelectOutput = selector(**accepted(selector, **kwargs))
+            return so
         inputs = [kwargs.get(name) for name in ("edge_index", "edge_weight", "batch", "num_nodes", "level")]
-        found = self._select_cache.find(*inputs)
+        found: SelectOutput | None = self._select_cache.find(*inputs)
         if found is None:
             found = selector(**accepted(selector, **kwargs))
             self._select_cache.keep(found, assignment_tensors(found), *inputs)
-        return _handed_out(found)
+        # The caller may change its assignment; in inference mode, changes of tensors are not counted.
+        out = found.clone() if torch.is_inference_mode_enabled() else copy.copy(found)
+        out._link = found._link
+        return out
 
     def reduce(self, **kwargs: Any) -> tuple[Tensor, Tensor | None]:
         """Run the reducer."""
-        reducer = _present(self.reducer, "reducer")
-        return reducer(**accepted(reducer, **kwargs))
+        reducer = require_stage(self.reducer, "reducer")
+        pooled: tuple[Tensor, Tensor | None] = reducer(**accepted(reducer, **kwargs))
+        return pooled
 
-    def connect(self, **kwargs: Any) -> tuple[Any, Tensor | None]:
+    def connect(self, **kwargs: Any) -> Connected:
         """Run the connector, or return its cached result for the same graph and assignment."""
-        connector = _present(self.connector, "connector")
+        connector = require_stage(self.connector, "connector")
         if not self.cached:
-            return connector(**accepted(connector, **kwargs))
+            connected: Connected = connector(**accepted(connector, **kwargs))
+            return connected
         so = kwargs.get("so")
         inputs = [kwargs.get(name) for name in ("edge_index", "edge_weight", "batch_pooled")]
         inputs += [] if so is None else assignment_tensors(so)
-        found = self._connect_cache.find(*inputs)
+        found: Connected | None = self._connect_cache.find(*inputs)
         if found is None:
             found = connector(**accepted(connector, **kwargs))
             self._connect_cache.keep(found, found, *inputs)
-        return _handed_out(found)
+        # In inference mode, changes of tensors are not counted: the caller gets copies.
+        return (_clone(found[0]), _clone(found[1])) if torch.is_inference_mode_enabled() else found
 
     def lift(self, **kwargs: Any) -> Tensor:
         """Run the lifter."""
-        lifter = _present(self.lifter, "lifter")
-        return lifter(**accepted(lifter, **kwargs))
+        lifter = require_stage(self.lifter, "lifter")
+        lifted: Tensor = lifter(**accepted(lifter, **kwargs))
+        return lifted
 
     # -- the forward ---------------------------------------------------------------------------
 
@@ -130,22 +139,22 @@ class SRCPooling(nn.Module):
             x: Node features ``[N, F]``; pooled features when lifting.
             adj: Edge list ``[2, E]``, sparse matrix or ``SparseTensor``.
             edge_weight: ``[E]`` or ``[E, 1]``.
-            so: Assignment to lift with. Poolers that read only the topology also pool with it.
+            so: Assignment to lift with. Poolers that read only the topology also accept it for pooling.
             batch: Graph ids ``[N]``.
-            lifting: Bring ``x`` back to the nodes of ``so`` instead of pooling.
+            lifting: Map ``x`` back to the nodes of ``so`` instead of pooling.
             **kwargs: ``batch_size``, ``batch_pooled``, ``num_nodes``, ``validate`` (False skips the check of node
-                and graph ids), and keywords of the selector.
+                and graph ids), and further keywords of the selector.
 
         Returns:
             A :class:`PoolingOutput`, or the lifted features.
 
         Raises:
-            InputError: For an argument of a wrong shape, length or type, or with ids out of range.
+            InputError: If an argument has a wrong shape, length or type, or ids out of range.
         """
         return self._pool(lifting, x=x, adj=adj, edge_weight=edge_weight, so=so, batch=batch, **kwargs)
 
     def _pool(self, lifting: bool = False, **arguments: Any) -> PoolingOutput | Tensor:
-        """Run a forward pass; the ``forward`` methods of poolers only name the arguments."""
+        """Run a forward pass. The ``forward`` methods of poolers only give names to the arguments."""
         if lifting:
             return self._run_lift(**arguments)
         return self._execution(read_inputs(self, arguments)).run()
@@ -153,6 +162,10 @@ class SRCPooling(nn.Module):
     def _execution(self, inputs: PoolInputs) -> SparseExecution:
         """Return the object that runs the stages on these inputs."""
         return SparseExecution(self, inputs)
+
+    def _selection_checks_ids(self) -> bool:
+        """Return True if the selector itself raises an error for node and graph ids out of range."""
+        return False
 
     def _run_lift(
         self,
@@ -171,14 +184,14 @@ class SRCPooling(nn.Module):
             )
         )
 
-    # -- facts ---------------------------------------------------------------------------------
+    # -- properties ---------------------------------------------------------------------------------
 
-    def preprocessing(self, x: Tensor, edge_index: Any, **kwargs: Any) -> tuple[Tensor, Any, None]:
-        """Return ``(x, edge_index, None)``: sparse poolers take their inputs as they are."""
+    def preprocessing(self, x: Tensor, edge_index: Any, **kwargs: Any) -> tuple[Tensor, Any, Tensor | None]:
+        """Return ``(x, edge_index, None)``: sparse poolers do not change their inputs."""
         return x, edge_index, None
 
     def compute_loss(self, *args: Any, **kwargs: Any) -> dict[str, Tensor] | None:
-        """Return auxiliary losses; a pooler that has any overrides this method."""
+        """Return auxiliary losses, or ``None``. A pooler with losses overrides this method."""
         return None
 
     @staticmethod
@@ -188,27 +201,27 @@ class SRCPooling(nn.Module):
 
     @property
     def is_dense(self) -> bool:
-        """Assignments are dense matrices."""
-        return bool(_present(self.selector, "selector").is_dense)
+        """True if assignments are dense matrices."""
+        return bool(require_stage(self.selector, "selector").is_dense)
 
     @property
     def is_sparse(self) -> bool:
-        """Assignments are sparse matrices."""
+        """True if assignments are sparse matrices."""
         return not self.is_dense
 
     @property
     def has_loss(self) -> bool:
-        """The pooler yields auxiliary losses."""
+        """True if the pooler returns auxiliary losses."""
         return type(self).compute_loss is not SRCPooling.compute_loss
 
     @property
     def is_trainable(self) -> bool:
-        """The pooler has parameters to learn."""
+        """True if the pooler has learnable parameters."""
         return any(p.requires_grad for p in self.parameters())
 
     @property
     def is_precoarsenable(self) -> bool:
-        """The pooled graph depends on the topology alone, so it can be computed before training."""
+        """True if the pooled graph depends on the topology alone and can be computed before training."""
         return not self.is_trainable and (
             isinstance(self, Precoarsenable) or hasattr(self, "multi_level_precoarsening")
         )
@@ -224,7 +237,7 @@ class SRCPooling(nn.Module):
         return foo_signature(cls.forward)
 
     def extra_repr_args(self) -> dict[str, Any]:
-        """Return further lines of the repr."""
+        """Return further lines of the repr, by name."""
         return {}
 
     def reset_parameters(self) -> None:
@@ -234,14 +247,14 @@ class SRCPooling(nn.Module):
                 stage.reset_parameters()
 
     def clear_cache(self) -> None:
-        """Forget cached assignments and connectivity."""
+        """Remove the cached assignment and connectivity."""
         self._select_cache.clear()
         self._connect_cache.clear()
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> SRCPooling:
-        # Results that are kept belong to the old device and dtype.
-        self.clear_cache()
-        return super()._apply(fn, recurse)
+        self.clear_cache()  # cached results have the old device and dtype
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]  # torch has no annotation here
+        return self
 
     def __repr__(self) -> str:
         stages = {
@@ -253,22 +266,6 @@ class SRCPooling(nn.Module):
         }
         lines = "".join(f"\t{name}={value}\n" for name, value in stages.items())
         return f"{type(self).__name__}(\n{lines})"
-
-
-def _present(stage: Any, name: str) -> Any:
-    if stage is None:
-        raise NotImplementedError(f"this pooler has no {name}")
-    return stage
-
-
-def _handed_out(kept: Any) -> Any:
-    """Return a kept result in a form that its user may change without changing the cache."""
-    inference = torch.is_inference_mode_enabled()  # where changes in place are not counted
-    if isinstance(kept, tuple):
-        return tuple(map(_clone, kept)) if inference else kept
-    out = kept.clone() if inference else copy.copy(kept)
-    out._link = kept._link
-    return out
 
 
 def _clone(value: Any) -> Any:

@@ -30,13 +30,13 @@ __all__ = ["DenseSRCPooling", "LossTerm"]
 
 @dataclass(frozen=True)
 class LossTerm:
-    """One auxiliary loss, written once for both layouts.
+    """One auxiliary loss as a formula that works in both layouts.
 
     Args:
         name: Key in ``PoolingOutput.loss``.
         formula: ``(view, **options) -> [B]`` values per graph (averaged), or a scalar.
-        coeff: Attribute of the pooler that holds its coefficient; a coefficient of 0 skips the term.
-        options: Attributes of the pooler that are passed to the formula by name.
+        coeff: Name of the attribute of the pooler that holds the coefficient. If it is 0, the term is not computed.
+        options: Names of attributes of the pooler that are passed to the formula as keywords.
     """
 
     name: str
@@ -50,18 +50,20 @@ class LossTerm:
         if not isinstance(coeff, Tensor) and coeff == 0:
             return view.s.new_zeros(())
         values = self.formula(view, **{name: getattr(pooler, name) for name in self.options})
-        return coeff * (values.mean() if values.numel() else values.sum())
+        loss: Tensor = coeff * (values.mean() if values.numel() else values.sum())
+        return loss
 
 
 class DenseSRCPooling(SRCPooling):
     """Base class of poolers whose assignment is a dense matrix.
 
-    *Batched*: graphs are padded to ``[B, N, ...]``, which is fast for graphs of similar size. *Unbatched*: one
-    flat ``[N, K]``, no padding. Both give the same pooled graphs and losses. The pooled graph is dense
-    ``[B, K, K]``, or with ``sparse_output`` one block-diagonal edge list.
+    The *batched* mode pads the graphs to ``[B, N, ...]``, which is fast for graphs of similar size. The
+    *unbatched* mode works on flat ``[N, K]`` assignments without padding. Both give the same pooled graphs and
+    losses. The pooled graphs are one dense ``[B, K, K]`` tensor. With ``sparse_output`` they are one
+    block-diagonal edge list.
 
-    With ``adj_transpose`` dense adjacencies, given or returned, have targets in rows, as ``DenseGCNConv``
-    reads them; edge lists always run from source to target.
+    With ``adj_transpose``, dense adjacencies in arguments and results have targets in rows, as
+    ``DenseGCNConv`` expects. Edge lists always have sources in the first row.
 
     A subclass declares its auxiliary losses in ``_loss_terms``, or overrides :meth:`compute_loss`, which then
     takes effect in both modes.
@@ -74,7 +76,7 @@ class DenseSRCPooling(SRCPooling):
         cache_preprocessing: Keep the padded adjacency of a single graph while it stays the same.
     """
 
-    _separates_graphs = True
+    _rejects_crossing_edges = True
 
     _loss_terms: tuple[LossTerm, ...] = ()
     """Auxiliary losses of the pooler."""
@@ -105,7 +107,7 @@ class DenseSRCPooling(SRCPooling):
         self.preprocessing_cache: Tensor | None = None
         self._padding_cache = ResultCache()
 
-    def forward(
+    def forward(  # type: ignore[override]  # the order of the arguments is that of tgp 1.0.2
         self,
         x: Tensor | None = None,
         adj: Any = None,
@@ -124,12 +126,18 @@ class DenseSRCPooling(SRCPooling):
             adj: Any sparse connectivity, or a dense adjacency ``[N, N]`` / ``[B, N, N]``.
             edge_weight: Weights of an edge list.
             so: Assignment to lift with.
-            mask: Real nodes ``[B, N]`` of padded input.
+            mask: Mask ``[B, N]`` of the nodes that are not padding.
             batch: Graph ids ``[N]``, in any order.
             batch_pooled: Graph ids of the rows of ``x`` when lifting.
-            lifting: Bring ``x`` back to nodes instead of pooling.
-            **kwargs: ``batch_size`` and ``max_num_nodes`` (with both, nothing waits for an accelerator),
-                ``validate``, and keywords of the selector.
+            lifting: Map ``x`` back to nodes instead of pooling.
+            **kwargs: ``batch_size`` and ``max_num_nodes`` (with both, the call does not synchronize an
+                accelerator), ``validate``, and further keywords of the selector.
+
+        Returns:
+            A :class:`PoolingOutput`, or the lifted features.
+
+        Raises:
+            InputError: If an argument has a wrong shape, length or type, or ids out of range.
         """
         return self._pool(
             lifting,
@@ -151,11 +159,11 @@ class DenseSRCPooling(SRCPooling):
     # -- losses --------------------------------------------------------------------------------
 
     def _losses(self, view: LayoutView, selected: Mapping[str, Any]) -> dict[str, Tensor] | None:
-        """Return the auxiliary losses of the library as formulas over a view.
+        """Return the auxiliary losses that ``_loss_terms`` declares.
 
         Args:
             view: Assignment and adjacency.
-            selected: Results of the selector beside the assignment, by name.
+            selected: Further results of the selector, by name.
         """
         return {term.name: term.value(view, self) for term in self._loss_terms} if self._loss_terms else None
 
@@ -169,13 +177,13 @@ class DenseSRCPooling(SRCPooling):
     ) -> dict[str, Tensor] | None:
         """Return the losses of padded graphs.
 
-        A forward pass calls this method only where it is overridden.
+        A forward pass calls this method only if a subclass overrides it.
 
         Args:
             adj: ``[B, N, N]``, sources in rows.
             S: ``[B, N, K]``.
-            adj_pooled: The raw ``S^T A S``; the losses of the library compute it from the others.
-            mask: Real nodes ``[B, N]``.
+            adj_pooled: ``S^T A S`` without post-processing. The losses of the library compute it from the other arguments.
+            mask: Mask ``[B, N]`` of the nodes that are not padding.
         """
         return self._losses(DenseView(S, adj, mask), {})
 
@@ -189,12 +197,12 @@ class DenseSRCPooling(SRCPooling):
     ) -> dict[str, Tensor] | None:
         """Return the losses of flat graphs with an assignment ``[N, K]``.
 
-        A forward pass calls this method only where it is overridden.
+        A forward pass calls this method only if a subclass overrides it.
         """
         index, weight = connectivity_to_edge_index(edge_index, edge_weight)
         return self._losses(SegmentView(S, index, weight, batch, batch_size), {})
 
-    # -- padded input and compact output -------------------------------------------------------
+    # -- padded input and sparse output -------------------------------------------------------
 
     def preprocessing(
         self,
@@ -207,34 +215,41 @@ class DenseSRCPooling(SRCPooling):
         use_cache: bool = False,
         **kwargs: Any,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Pad a flat batch: return ``(x [B, N, F], adj [B, N, N], mask [B, N])``.
+        """Pad a flat batch.
 
-        Parallel edges add up. Graph ids may come in any order; nodes keep theirs inside each graph.
+        Weights of parallel edges are summed. Graph ids may have any order; the order of the nodes inside each graph
+        is kept.
 
         Args:
             x: ``[N, F]``.
             edge_index: Any sparse connectivity.
-            edge_weight: Its weights.
+            edge_weight: Weights of the edges.
             batch: Graph ids ``[N]``.
-            max_num_nodes: Padded size; default that of the largest graph.
+            max_num_nodes: Padded size; default is the size of the largest graph.
             batch_size: Number of graphs.
-            use_cache: Reuse the adjacency of the same input.
+            use_cache: Reuse the adjacency of an earlier call with the same graph.
+
+        Returns:
+            ``(x [B, N, F], adj [B, N, N], mask [B, N])``.
+
+        Raises:
+            InputError: If ``x`` is not a matrix.
         """
         if x.dim() != 2:
             raise InputError(
-                f"x must have shape [N, F] with sparse connectivity, got {list(x.shape)}", field="x"
+                f"x must have shape [N, F] with sparse connectivity, got {list(x.shape)}.", field="x"
             )
         layout = GraphLayout(batch, x.size(0), batch_size, max_num_nodes=max_num_nodes)
         if not use_cache:
             adj = self._padded_adjacency(edge_index, edge_weight, layout, x)
             return layout.pad(x), adj, layout.mask().to(x.device)
         inputs = (edge_index, edge_weight, batch, x.size(0), x.dtype, layout.max_count)
-        adj = self._padding_cache.find(*inputs)
-        if adj is None:
-            adj = self._padded_adjacency(edge_index, edge_weight, layout, x)
-            self._padding_cache.keep(adj, (adj,), *inputs)
-        self.preprocessing_cache = adj
-        return layout.pad(x), adj, layout.mask().to(x.device)
+        cached: Tensor | None = self._padding_cache.find(*inputs)
+        if cached is None:
+            cached = self._padded_adjacency(edge_index, edge_weight, layout, x)
+            self._padding_cache.keep(cached, (cached,), *inputs)
+        self.preprocessing_cache = cached
+        return layout.pad(x), cached, layout.mask().to(x.device)
 
     def _padded_adjacency(
         self, edge_index: Any, edge_weight: Tensor | None, layout: GraphLayout, x: Tensor
@@ -247,10 +262,11 @@ class DenseSRCPooling(SRCPooling):
             )
         source, target = index.flip(0) if self.adj_transpose else index
         if not layout.single:
+            assert layout.batch is not None
             graph_start = layout.batch * size
             source, target = layout.slot[source], layout.slot[target] - graph_start[target]
         flat = weight.new_zeros(layout.batch_size * size * size)
-        # Out of place, index_add would make a second array of this size.
+        # In place, because index_add would allocate a second tensor of this size.
         flat = flat.index_add_(0, source * size + target, weight)
         return flat.view(layout.batch_size, size, size)
 
@@ -265,7 +281,7 @@ class DenseSRCPooling(SRCPooling):
         batch_size: int | None = None,
         max_num_nodes: int | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return padded ``(x, adj, mask)`` of dense or sparse inputs."""
+        """Return padded ``(x, adj, mask)`` for dense or sparse inputs."""
         if edge_index is None:
             raise InputError("edge_index cannot be None when batched=True.", field="edge_index")
         use_cache = self.cache_preprocessing if use_cache is None else use_cache
@@ -310,22 +326,22 @@ class DenseSRCPooling(SRCPooling):
         compact = valid.long().cumsum(0) - 1
         return x_pool[valid], compact[index], weight, batch_pooled[valid]
 
-    # -- facts ---------------------------------------------------------------------------------
+    # -- properties ---------------------------------------------------------------------------------
 
     @property
     def has_loss(self) -> bool:
-        """The class declares loss terms or computes its own losses."""
+        """True if the class declares loss terms or overrides ``compute_loss``."""
         return bool(self._loss_terms) or type(self).compute_loss is not DenseSRCPooling.compute_loss
 
     def extra_repr_args(self) -> dict[str, Any]:
-        """Return the mode and the coefficients."""
+        """Return the mode and the coefficients of the losses."""
         return {
             "batched": self.batched,
             **{term.coeff: getattr(self, term.coeff) for term in self._loss_terms},
         }
 
     def clear_cache(self) -> None:
-        """Forget cached results and the padded adjacency."""
+        """Remove cached results and the padded adjacency."""
         super().clear_cache()
         self._padding_cache.clear()
         self.preprocessing_cache = None

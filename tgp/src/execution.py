@@ -3,14 +3,14 @@
 Every pooler runs the same steps (:meth:`SparseExecution.run`). The three executions differ in the form of
 the data:
 
-- :class:`SparseExecution`: inputs as they come, a sparse assignment.
-- :class:`FlatExecution`: inputs as they come, a dense assignment ``[N, K]``.
-- :class:`PaddedExecution`: inputs padded to ``[B, N, ...]``, a dense assignment ``[B, N, K]``.
+- :class:`SparseExecution`: flat inputs and a sparse assignment.
+- :class:`FlatExecution`: flat inputs and a dense assignment ``[N, K]``.
+- :class:`PaddedExecution`: inputs padded to ``[B, N, ...]`` and a dense assignment ``[B, N, K]``.
 
 Each step calls the public method of the pooler (``select``, ``reduce``, ``connect``, ``compute_loss``), which
 calls the stage. Overridden methods, replaced stages and hooks therefore take effect. The one exception is
-:class:`~tgp.src.row_execution.RowExecution`, a fast path that gives the result of :class:`PaddedExecution` and is used only where no
-code of the user would be skipped. A pooler whose steps differ brings a subclass of one of these classes.
+:class:`~tgp.src.row_execution.RowExecution`, a fast path with the result of :class:`PaddedExecution`. It is used
+only if it does not skip code of the user. A pooler with other steps defines a subclass of one of these classes.
 """
 
 from __future__ import annotations
@@ -41,9 +41,12 @@ __all__ = ["FlatExecution", "PaddedExecution", "SparseExecution"]
 Pooled = tuple[Any, Tensor | None]
 """Pooled connectivity and its weights, or pooled features and their graph ids."""
 
+Losses = dict[str, Tensor] | None
+"""Auxiliary losses by name."""
+
 
 class SparseExecution:
-    """Run the stages on inputs as they come.
+    """Execution of the stages on flat inputs, with a sparse assignment.
 
     Args:
         pooler: The pooler that is called.
@@ -62,7 +65,7 @@ class SparseExecution:
         x_pool, batch_pool = self.reduce(so)
         adj, weight = self.connect(so, batch_pool)
         output = PoolingOutput(x_pool, adj, weight, batch_pool, so, self.loss(so))
-        return self.finish(output)
+        return self.finish(output, so)
 
     def select(self) -> SelectOutput:
         """Return the assignment."""
@@ -106,7 +109,7 @@ class SparseExecution:
             )
         )
 
-    def loss(self, so: SelectOutput) -> dict[str, Tensor] | None:
+    def loss(self, so: SelectOutput) -> Losses:
         """Return the auxiliary losses of a pooler whose ``compute_loss`` is overridden."""
         if not is_overridden(self.pooler, "compute_loss"):
             return None
@@ -122,9 +125,9 @@ class SparseExecution:
             )
         )
 
-    def finish(self, output: PoolingOutput) -> PoolingOutput:
-        """Return the output in the form that the caller asked for."""
-        output.so._link = None
+    def finish(self, output: PoolingOutput, so: SelectOutput) -> PoolingOutput:
+        """Return the output in its final form, and remove references that only the stages need."""
+        so._link = None
         x, weight = self.inputs.x, output.edge_weight
         if self.inputs.edge_weight is None and weight is not None and x is not None and x.is_floating_point():
             output.edge_weight = weight.to(torch.promote_types(weight.dtype, x.dtype))
@@ -132,11 +135,11 @@ class SparseExecution:
 
 
 class FlatExecution(SparseExecution):
-    """Run the stages of a dense pooler on flat inputs: the assignment is ``[N, K]``.
+    """Execution of the stages of a dense pooler on flat inputs, with an assignment ``[N, K]``.
 
-    Connector and losses need the same products ``A S`` and ``S^T A S``. They share one
-    :class:`~tgp.utils.layout.LayoutView`, which computes each product once: the assignment refers to this
-    object while the stages run, and :class:`~tgp.connect.DenseConnect` asks it for the product.
+    The connector and the losses need the same products ``A S`` and ``S^T A S``. They share one
+    :class:`~tgp.utils.layout.LayoutView`, which computes each product once. For this purpose the assignment refers
+    to this object while the stages run, and :class:`~tgp.connect.DenseConnect` calls :meth:`shared_product`.
     """
 
     pooler: DenseSRCPooling
@@ -147,7 +150,7 @@ class FlatExecution(SparseExecution):
         self._viewed: Tensor | None = None
 
     def reduce(self, so: SelectOutput) -> tuple[Tensor | None, Tensor | None]:
-        """Return ``[B, K, F]``, or rows for a sparse output."""
+        """Return the pooled features ``[B, K, F]``, or flat rows for a sparse output."""
         inputs = self.inputs
         if inputs.x is None:
             return super().reduce(so)
@@ -159,12 +162,12 @@ class FlatExecution(SparseExecution):
         )
 
     def connect(self, so: SelectOutput, batch_pool: Tensor | None) -> Pooled:
-        """Return the pooled connectivity; the connector may ask for :meth:`shared_product`."""
+        """Return the pooled connectivity; the connector may call :meth:`shared_product`."""
         so._memo = self
         return super().connect(so, batch_pool)
 
     def view(self, so: SelectOutput) -> LayoutView:
-        """Return the assignment and the adjacency (sources in rows) for formulas."""
+        """Return the view of the assignment and of the adjacency (sources in rows) that the losses use."""
         if self._view is None:
             inputs, self._viewed = self.inputs, so.s
             if is_dense_adj(inputs.adj):
@@ -181,7 +184,7 @@ class FlatExecution(SparseExecution):
         return self._view
 
     def shared_product(self, so: SelectOutput, adj: Any, edge_weight: Tensor | None) -> Tensor | None:
-        """Return the raw ``S^T A S`` of this call, or ``None`` if the arguments are not those of this call."""
+        """Return ``S^T A S`` without post-processing, or ``None`` if the arguments are not those of this call."""
         if adj is not self.inputs.adj or edge_weight is not self.inputs.edge_weight:
             return None
         view = self.view(so)
@@ -190,7 +193,7 @@ class FlatExecution(SparseExecution):
         raw = view.coarse().to(so.s.dtype)
         return raw.mT if self.pooler.adj_transpose and isinstance(view, DenseView) else raw
 
-    def loss(self, so: SelectOutput) -> dict[str, Tensor] | None:
+    def loss(self, so: SelectOutput) -> Losses:
         """Return the auxiliary losses.
 
         An overridden ``compute_loss`` or ``compute_sparse_loss`` is called with the arguments of tgp 1.0.2. The
@@ -204,10 +207,10 @@ class FlatExecution(SparseExecution):
         return pooler._losses(self.view(so), self.selected(so))
 
     def selected(self, so: SelectOutput) -> Mapping[str, Any]:
-        """Return what the selector computed beside the assignment, in the layout of the view."""
+        """Return the further results of the selector by name, in the layout of the view."""
         return {name: getattr(so, name, None) for name in so._extra_args}
 
-    def _call_sparse_loss(self, so: SelectOutput) -> dict[str, Tensor] | None:
+    def _call_sparse_loss(self, so: SelectOutput) -> Losses:
         inputs = self.inputs
         values = {
             "edge_index": inputs.adj,
@@ -220,12 +223,12 @@ class FlatExecution(SparseExecution):
         values.update(adj=values["edge_index"], so=so)
         return _call_by_names(self.pooler.compute_sparse_loss, self.pooler._sparse_loss_arguments, values)
 
-    def _call_loss(self, so: SelectOutput) -> dict[str, Tensor] | None:
+    def _call_loss(self, so: SelectOutput) -> Losses:
         view = self.view(so)
         s, mask = view.padded()
         if isinstance(view, DenseView):
             adj = view.adj
-        else:
+        elif isinstance(view, SegmentView):
             inputs = self.inputs
             adj = self.pooler._padded_adjacency(inputs.adj, inputs.edge_weight, view.layout, so.s)
             adj = adj.mT if self.pooler.adj_transpose else adj
@@ -242,23 +245,23 @@ class FlatExecution(SparseExecution):
         }
         return _call_by_names(self.pooler.compute_loss, self.pooler._loss_arguments, values)
 
-    def finish(self, output: PoolingOutput) -> PoolingOutput:
+    def finish(self, output: PoolingOutput, so: SelectOutput) -> PoolingOutput:
         """Return a dense adjacency in the orientation of the pooler, or edges for a sparse output."""
         pooler = self.pooler
         if pooler.sparse_output:
-            if is_dense_adj(output.edge_index):  # from a connector that has no sparse output
+            if is_dense_adj(output.edge_index):  # the connector has no sparse output
                 output.edge_index, output.edge_weight = dense_to_block_diag(output.edge_index)
         elif pooler.adj_transpose and not is_dense_adj(self.inputs.adj):
             output.edge_index = output.edge_index.mT
-        return self._release(output)
+        return self._release(output, so)
 
-    def _release(self, output: PoolingOutput) -> PoolingOutput:
-        output.so._memo = None
-        return super().finish(output)
+    def _release(self, output: PoolingOutput, so: SelectOutput) -> PoolingOutput:
+        so._memo = None
+        return SparseExecution.finish(self, output, so)
 
 
 class PaddedExecution(FlatExecution):
-    """Run the stages of a dense pooler on padded inputs: the assignment is ``[B, N, K]``."""
+    """Execution of the stages of a dense pooler on padded inputs, with an assignment ``[B, N, K]``."""
 
     def __init__(self, pooler: DenseSRCPooling, inputs: PoolInputs) -> None:
         super().__init__(pooler, self._pad(pooler, inputs))
@@ -281,15 +284,15 @@ class PaddedExecution(FlatExecution):
         return inputs._replace(x=x, adj=adj, mask=mask, edge_weight=None, batch=None)
 
     def select(self) -> SelectOutput:
-        """Return the padded assignment, which knows the order of the nodes for ``so.to_nodes``."""
+        """Return the padded assignment, with the order of the nodes for ``so.to_nodes``."""
         inputs, given = self.inputs, self._given
         so = self._select(inputs.x, mask=inputs.mask, **inputs.extra)
-        if not is_dense_adj(given.adj):
+        if not is_dense_adj(given.adj) and given.x is not None:
             so._layout = GraphLayout(given.batch, given.x.size(0), inputs.adj.size(0))
             so._layout.max_count = inputs.adj.size(-1)
         return so
 
-    def loss(self, so: SelectOutput) -> dict[str, Tensor] | None:
+    def loss(self, so: SelectOutput) -> Losses:
         """Return the auxiliary losses; see :meth:`FlatExecution.loss`."""
         pooler = self.pooler
         if is_overridden(pooler, "compute_loss"):
@@ -298,26 +301,26 @@ class PaddedExecution(FlatExecution):
             return self._call_sparse_loss(so)
         return pooler._losses(self.view(so), self.selected(so))
 
-    def finish(self, output: PoolingOutput) -> PoolingOutput:
+    def finish(self, output: PoolingOutput, so: SelectOutput) -> PoolingOutput:
         """Return the output without graph ids, or as one edge list for a sparse output."""
         pooler = self.pooler
         output.batch = None
-        if pooler.sparse_output:
+        if pooler.sparse_output and output.x is not None:
             adj = output.edge_index.mT if pooler.adj_transpose else output.edge_index
             output.x, output.edge_index, output.edge_weight, output.batch = pooler._finalize_sparse_output(
-                output.x, adj, None, None, output.so
+                output.x, adj, None, None, so
             )
-        return self._release(output)
+        return self._release(output, so)
 
 
-def _call_by_names(method: Callable[..., Any], names: tuple[str, ...], values: dict[str, Any]) -> Any:
-    """Call a method with the named values: a name that ends with ``=`` is passed as a keyword."""
+def _call_by_names(method: Callable[..., Losses], names: tuple[str, ...], values: dict[str, Any]) -> Losses:
+    """Call a method with the named values. The value of a name that ends with ``=`` is passed as a keyword."""
     positional = [values[name] for name in names if not name.endswith("=")]
     return method(*positional, **{name[:-1]: values[name[:-1]] for name in names if name.endswith("=")})
 
 
 def _flat_graph(view: LayoutView) -> dict[str, Any]:
-    """Return the real nodes of padded graphs as one flat graph, by the names of tgp 1.0.2."""
+    """Return padded graphs as one flat graph without padding, by the names of tgp 1.0.2."""
     _, mask = view.padded()
     rows, graph = view.rows()
     edges, real = view.entries(), mask.reshape(-1)

@@ -31,7 +31,7 @@ _IDS = (torch.int64, torch.int32)
 
 
 class UnknownArgumentError(UnknownNameError, TypeError):
-    """A keyword that no stage reads; also a ``TypeError``, as for any unexpected keyword."""
+    """A keyword that no stage accepts. Also a ``TypeError``, as Python itself raises."""
 
 
 class MissingArgumentError(InputError, TypeError, NotImplementedError):
@@ -44,7 +44,7 @@ class PoolInputs(NamedTuple):
     Args:
         x: Node features ``[N, F]``, or padded ``[B, N, F]``.
         adj: Connectivity.
-        edge_weight: Its weights ``[E]``.
+        edge_weight: Weights of the edges ``[E]``.
         so: An assignment that replaces selection, or ``None``.
         batch: Graph ids ``[N]``.
         mask: Real nodes ``[B, N]`` of padded input.
@@ -52,7 +52,7 @@ class PoolInputs(NamedTuple):
         num_nodes: ``N``, if known.
         max_num_nodes: Size of the padding, if given.
         extra: Further keywords, for the selector.
-        checked: Node ids are known to be in range.
+        checked: True if the node ids are known to be in range.
     """
 
     x: Tensor | None = None
@@ -70,14 +70,15 @@ class PoolInputs(NamedTuple):
 
 _FIELDS = tuple(name for name in PoolInputs._fields if name not in ("extra", "checked"))
 _COMMON = frozenset({*_FIELDS, "batch_pooled", "attn", "lifting", "validate", "level", "use_cache"})
-"""Keywords of any pooler, so that one call serves all of them; a pooler ignores those that it does not need."""
+"""Keywords that every pooler accepts, so that all poolers can be called in the same way. A pooler ignores those that it
+does not need."""
 
 
 def read_inputs(pooler: SRCPooling, arguments: dict[str, Any]) -> PoolInputs:
     """Check the arguments of a forward pass once, for all stages.
 
-    Values (node ids, graph ids) are checked where they can be read for free: not on accelerators and not
-    while a graph is traced. ``validate=False`` among the arguments skips the check of values.
+    Values (node ids, graph ids) are checked only if they can be read for free: not on accelerators and not
+    while a graph is traced. The argument ``validate=False`` skips the check of values.
 
     Args:
         pooler: The pooler that is called.
@@ -87,8 +88,8 @@ def read_inputs(pooler: SRCPooling, arguments: dict[str, Any]) -> PoolInputs:
         The arguments with flat weights of a floating-point type and ids of type int64.
 
     Raises:
-        InputError: For a wrong shape, length, type or id.
-        UnknownArgumentError: For a keyword that nobody reads.
+        InputError: If an argument has a wrong shape, length or type, or ids out of range.
+        UnknownArgumentError: If no stage accepts a keyword.
     """
     validate = arguments.pop("validate", True)
     arguments.pop("batch_pooled", None)
@@ -105,7 +106,7 @@ def read_inputs(pooler: SRCPooling, arguments: dict[str, Any]) -> PoolInputs:
         raise MissingArgumentError(
             f"{type(pooler).__name__} needs node features: x is None. {_CALL}", field="x"
         )
-    if inputs.so is None and pooler._selector_checks_ids:
+    if inputs.so is None and pooler._selection_checks_ids():
         validate = False
     return _checked(pooler, inputs, validate)
 
@@ -114,10 +115,10 @@ _CALL = "Call it as pooler(x=x, adj=edge_index, edge_weight=edge_weight, batch=b
 
 
 def check_assignment(so: Any) -> None:
-    """Check that ``so`` is an assignment: PyG's layers take ``batch`` at its position.
+    """Check that ``so`` is an assignment. Layers of PyG have ``batch`` at its position.
 
     Raises:
-        InputError: If ``so`` is something else.
+        InputError: If ``so`` is another object.
     """
     if so is None or isinstance(so, SelectOutput) or hasattr(so, "num_supernodes"):
         return
@@ -130,10 +131,10 @@ def check_assignment(so: Any) -> None:
 
 
 def check_keywords(pooler: SRCPooling, arguments: dict[str, Any]) -> None:
-    """Check that somebody reads every further keyword of a call.
+    """Check that a stage accepts every further keyword of a call.
 
     Raises:
-        UnknownArgumentError: With the nearest valid name.
+        UnknownArgumentError: If not; the message contains the nearest valid name.
     """
     unknown = [name for name in arguments if name not in _COMMON]
     if not unknown:
@@ -145,7 +146,7 @@ def check_keywords(pooler: SRCPooling, arguments: dict[str, Any]) -> None:
         function = target.forward if isinstance(target, torch.nn.Module) else target
         signature = foo_signature(function)
         if signature.has_kwargs and not is_library_code(function):
-            return  # code of the user, which may read any keyword
+            return  # code of the user, which may accept any keyword
         valid.update(signature.args)
     for name in unknown:
         if name not in valid:
@@ -157,7 +158,7 @@ def _checked(pooler: SRCPooling, inputs: PoolInputs, validate: bool) -> PoolInpu
     _check_types(inputs)
     if is_dense_adj(adj):
         _check_dense(inputs)
-        return inputs if batch is None else inputs._replace(batch=_check_batch(inputs, None, validate))
+        return inputs if batch is None else inputs._replace(batch=_check_batch(batch, inputs, None, validate))
     if x is not None:
         if size is not None and size != x.size(0):
             raise InputError(
@@ -171,8 +172,8 @@ def _checked(pooler: SRCPooling, inputs: PoolInputs, validate: bool) -> PoolInpu
     if adj is not None:
         adj, weight, checked = _check_edges(inputs, size, validate)
     if batch is not None:
-        batch = _check_batch(inputs, size, validate)
-        if checked and pooler._separates_graphs:
+        batch = _check_batch(batch, inputs, size, validate)
+        if checked and pooler._rejects_crossing_edges:
             _check_crossing(adj, batch)
     return inputs._replace(adj=adj, edge_weight=weight, batch=batch, num_nodes=size, checked=checked)
 
@@ -226,7 +227,7 @@ def _check_dense(inputs: PoolInputs) -> None:
 
 
 def _check_edges(inputs: PoolInputs, size: int | None, validate: bool) -> tuple[Any, Tensor | None, bool]:
-    """Return a sparse connectivity with ids of int64, its real weights, and whether the ids were checked."""
+    """Return a sparse connectivity with ids of int64, its real weights, and True if the ids were checked."""
     adj, weight, x = inputs.adj, inputs.edge_weight, inputs.x
     if x is not None and x.dim() == 3:
         raise InputError(
@@ -236,20 +237,20 @@ def _check_edges(inputs: PoolInputs, size: int | None, validate: bool) -> tuple[
     if isinstance(adj, Tensor) and adj.layout is torch.strided:
         adj = ids = adj.long()
         if weight is not None:
-            weight = _real_weight(check_and_filter_edge_weights(weight), x)
+            weight = _real_weight(weight, x)
             if weight.numel() != length:
                 raise InputError(
                     f"edge_weight must have one value per edge: expected {length}, got {weight.numel()}.",
                     field="edge_weight",
                 )
-    checked = validate and size is not None and on_host(ids)
-    if checked:
-        check_array_ids(ids.numpy(), size, "edge_index", "Node ids are the rows of x, from 0 on.")
-    return adj, weight, checked
+    if not validate or size is None or not on_host(ids):
+        return adj, weight, False
+    check_array_ids(ids.numpy(), size, "edge_index", "Node ids are the rows of x, from 0 on.")
+    return adj, weight, True
 
 
 def _node_ids(adj: Any, size: int | None) -> tuple[Tensor, int]:
-    """Return the ids that a connectivity holds and its number of edges."""
+    """Return the node ids of a connectivity and its number of edges."""
     if is_sparsetensor(adj):
         row, col, _ = adj.coo()
         _check_matrix_shape(adj.sizes(), size)
@@ -284,15 +285,15 @@ def _check_matrix_shape(shape: Any, size: int | None) -> None:
 
 
 def _real_weight(weight: Tensor, x: Tensor | None) -> Tensor:
-    """Return weights as real numbers; whole numbers and truth values take the type of the features."""
+    """Return flat weights of a floating-point type; integer and bool weights take the type of the features."""
+    weight = check_and_filter_edge_weights(weight)
     if weight.is_complex():
         raise InputError(f"edge_weight must hold real numbers: got {weight.dtype}.", field="edge_weight")
     return real_weights(weight, x.dtype if x is not None and x.is_floating_point() else None)
 
 
-def _check_batch(inputs: PoolInputs, size: int | None, validate: bool) -> Tensor:
-    """Return the graph ids as int64."""
-    batch, count = inputs.batch, inputs.batch_size
+def _check_batch(batch: Tensor, inputs: PoolInputs, size: int | None, validate: bool) -> Tensor:
+    """Return checked graph ids as int64."""
     if batch.dim() != 1 or batch.is_floating_point() or batch.is_complex() or batch.dtype is torch.bool:
         raise InputError(
             f"batch must hold one graph id per node, [N] of int64: got {list(batch.shape)} of {batch.dtype}.",
@@ -304,17 +305,19 @@ def _check_batch(inputs: PoolInputs, size: int | None, validate: bool) -> Tensor
         )
     batch = batch.long()
     if validate and on_host(batch):
-        limit = count if count is not None else batch.numel() + MAX_EMPTY_GRAPHS
+        limit = inputs.batch_size
+        if limit is None:
+            limit = batch.numel() + MAX_EMPTY_GRAPHS
         hint = "Graph ids start at 0; pass batch_size if many graphs are empty."
         check_array_ids(batch.numpy(), limit, "batch", hint)
     return batch
 
 
 def _check_crossing(adj: Any, batch: Tensor) -> None:
-    """Check that every edge stays inside its graph. Needs checked ids on the host."""
+    """Check that every edge stays inside its graph. The ids must be checked and on the host."""
     source, target = connectivity_to_edge_index(adj)[0].numpy()
     graph = batch.numpy()
-    from_graph, to_graph = graph.take(source), graph.take(target)  # half the time of torch
+    from_graph, to_graph = graph.take(source), graph.take(target)  # numpy needs half the time of torch
     if np.array_equal(from_graph, to_graph):
         return
     edge = int((from_graph != to_graph).argmax())

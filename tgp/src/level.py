@@ -1,4 +1,4 @@
-"""``LevelPooling``: a pooler over a method of the engine."""
+"""``LevelPooling``: a pooler that runs a level method of the engine."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from torch import Tensor
 from tgp.connect.base_conn import Connect, SparseConnect
 from tgp.engine.coarsening import coarsen
 from tgp.engine.schedule import LevelSpec, Schedule
+from tgp.errors import ParameterError
 from tgp.lift.base_lift import BaseLift, Lift
 from tgp.reduce.base_reduce import BaseReduce, Reduce
 from tgp.select.base_select import SelectOutput
@@ -34,43 +35,51 @@ _SKIPPED = (
     "multi_level_precoarsening",
     "_precoarsening_from_select_output",
 )
-"""Methods that a run of several levels in the engine does not call."""
+"""Methods that are not called if the engine computes whole levels."""
 
 
 class LevelMixin(BasePrecoarseningMixin):
     """Selection, connection and pre-coarsening by the engine.
 
-    The selector runs a method of the engine. The connector lets the engine connect as long as the pooler's own
-    selector and connector are in place and the edge weights need no gradient: then layer, transform and
-    store agree bit for bit (see :class:`~tgp.utils.engine_link.EngineLink`).
+    The selector runs a level method. If selector and connector are those that the constructor made, and the edge
+    weights need no gradient, the engine also connects the supernodes. The layer, the transform and the store then
+    agree bit for bit (see :class:`~tgp.utils.engine_link.EngineLink`).
     """
 
     _accepts_assignment = True
 
-    @property
-    def _selector_checks_ids(self) -> bool:
+    def _selection_checks_ids(self) -> bool:
         return isinstance(self.selector, LevelSelect) and not self.cached
 
     def _use_engine(self, spec: LevelSpec) -> None:
-        """Remember the stages that the engine stands for; call it at the end of a constructor."""
+        """Store the stages that the engine may replace. Call it at the end of a constructor."""
         self._spec = spec
-        self.selector.spec = spec
-        # A tuple, so that the stages are not registered as submodules twice.
+        self._level_select().spec = spec
+        # In a tuple, torch does not register the stages as submodules a second time.
         self._stock = tuple((stage, stage.options()) for stage in self._connectors())
+
+    def _level_select(self) -> LevelSelect:
+        """Return the selector, which must run a level method."""
+        if not isinstance(self.selector, LevelSelect):
+            raise ParameterError(
+                f"the selector runs no level method: expected a LevelSelect, got {type(self.selector).__name__}.",
+                field="selector",
+            )
+        return self.selector
 
     def _connectors(self) -> list[Connect]:
         stages = (self.connector, getattr(self, "preconnector", None))
         return [stage for stage in stages if stage is not None]
 
     def _selects_by_engine(self) -> bool:
-        """Return True if the selector is the engine's own, with this pooler's parameters."""
+        """Return True if the selector runs the level method of this pooler with its parameters."""
         return isinstance(self.selector, LevelSelect) and self.selector.spec == self._spec
 
     def _runs_by_engine(self, edge_weight: Tensor | None = None) -> bool:
-        """Return True if the engine may compute whole levels, without calling the stages.
+        """Return True if the engine may compute whole levels without calling the stages.
 
         Args:
-            edge_weight: Weights of the edges; learned weights need the connector module.
+            edge_weight: Weights of the edges. Weights that need gradients require the connector module.
         """
         if edge_weight is not None and edge_weight.requires_grad and torch.is_grad_enabled():
             return False
@@ -82,14 +91,18 @@ class LevelMixin(BasePrecoarseningMixin):
         return all(stage is stock and stage.options() == options for stage, (stock, options) in pairs)
 
     def select(self, **kwargs: Any) -> SelectOutput:
-        """Run the selector; the engine's arrays stay with the result until the coarse graph is made."""
+        """Run the selector. The result refers to the arrays of the engine until the coarse graph is computed."""
         if isinstance(self.selector, LevelSelect):
             kwargs["keep_link"] = True
         so = super().select(**kwargs)
         if isinstance(so._link, tuple):
-            edges = kwargs.get("edge_index"), kwargs.get("edge_weight")
-            fits = self.selector.spec == self._spec
-            so._link = EngineLink(*so._link, self._spec, *edges, self._stock) if fits else None
+            fits, (source, assignment) = self._level_select().spec == self._spec, so._link
+            edge_index, edge_weight = kwargs.get("edge_index"), kwargs.get("edge_weight")
+            so._link = (
+                EngineLink(source, assignment, self._spec, edge_index, edge_weight, self._stock)
+                if fits
+                else None
+            )
         return so
 
     def precoarsening(
@@ -120,16 +133,19 @@ class LevelMixin(BasePrecoarseningMixin):
         level: int = 0,
         **kwargs: Any,
     ) -> list[PoolingOutput]:
-        """Return several levels; a method that builds trees builds one for all of them.
+        """Return several levels. A method that builds trees (SEP) builds one tree for all of them.
 
         Args:
             levels: Number of levels.
-            edge_index: Connectivity of the finest graphs.
-            edge_weight: Its weights.
-            batch: Graph ids ``[N]``, in any order; one graph if absent.
+            edge_index: Connectivity of the input graphs.
+            edge_weight: Weights of the edges.
+            batch: Graph ids ``[N]``, in any order; one graph if ``None``.
             num_nodes: ``N``.
-            level: Position of the first of them in a longer schedule.
-            **kwargs: ``batch_size``; the rest is passed to replaced stages.
+            level: Position of the first level in a longer schedule.
+            **kwargs: ``batch_size``, and further keywords for stages that replace those of the library.
+
+        Returns:
+            One output per level.
         """
         check_levels(levels)
         check_connectivity(edge_index)
@@ -152,7 +168,7 @@ class LevelMixin(BasePrecoarseningMixin):
         batch_size: int | None = None,
         **kwargs: Any,
     ) -> list[PoolingOutput]:
-        selector = self.selector
+        selector = self._level_select()
         source = to_block(edge_index, edge_weight, batch, num_nodes, batch_size)
         hierarchy = coarsen(
             source.block,
@@ -180,32 +196,31 @@ class LevelMixin(BasePrecoarseningMixin):
         return outputs
 
     def extra_repr_args(self) -> dict[str, Any]:
-        """Return the mode of a dense pooler and whether results are kept."""
+        """Return the mode of a dense pooler, and ``cached``."""
         return {**super().extra_repr_args(), "cached": self.cached}
 
     @property
     def seed(self) -> int:
         """Seed of every random choice."""
-        return self.selector.seed
+        return self._level_select().seed
 
     @seed.setter
     def seed(self, value: int) -> None:
-        self.selector.seed = value
+        self._level_select().seed = value
 
 
 class LevelPooling(LevelMixin, SRCPooling):
-    """A pooler with hard clusters from a level method.
+    """Pooler that runs a level method.
 
-    ``get_pooler`` builds one for every method that has no class of its own.
+    ``get_pooler`` builds it for every method that has no class of its own. It is dense if the method is.
 
     Args:
         method: Alias of the method.
-        params: Its parameters; what is left out has its default.
-        selector, reducer, connector, lifter: Stages; by default those that follow from the method's
-            parameters.
-        lift: Matrix that lifts: ``precomputed``, ``transpose`` or ``inverse``.
+        params: Parameters of the method; others have their defaults.
+        selector, reducer, connector, lifter: Stages; the defaults follow from the parameters of the method.
+        lift: Matrix that lifts features: ``precomputed``, ``transpose`` or ``inverse``.
         s_inv_op: ``transpose`` or ``inverse``.
-        lift_red_op: Reduction of several lifted entries of a node.
+        lift_red_op: Reduction of the entries that a node gets from several supernodes.
         cached: Keep the result as long as the input graph stays the same.
         seed: Seed of every random choice.
     """
@@ -237,7 +252,7 @@ class LevelPooling(LevelMixin, SRCPooling):
 
 
 def _sparse_connector(spec: LevelSpec) -> SparseConnect:
-    """Return the connector that does in torch what the parameters of ``spec`` ask of the engine."""
+    """Return the connector module with the options of ``spec``."""
     names = {
         "reduce_op": "connect_red_op",
         "remove_self_loops": "remove_self_loops",
@@ -250,7 +265,7 @@ def _sparse_connector(spec: LevelSpec) -> SparseConnect:
 
 
 class DenseLevelPooling(LevelMixin, DenseSRCPooling):
-    """A pooler with a dense ``[N, K]`` assignment from a level method; always unbatched.
+    """Base class of poolers with a dense ``[N, K]`` assignment from a level method. They are always unbatched.
 
-    A subclass makes its stages, calls ``super().__init__`` with them and then ``_use_engine``.
+    The constructor of a subclass passes its stages to ``super().__init__`` and then calls ``_use_engine``.
     """

@@ -15,26 +15,26 @@ __all__ = ["MLPPooling"]
 
 
 class MLPPooling(DenseSRCPooling):
-    r"""Base of poolers that cluster with an MLP and differ only in their auxiliary losses.
+    r"""Base class of poolers that compute clusters with an MLP and differ only in their auxiliary losses.
 
     :math:`\mathbf{S} = \mathrm{softmax}(\mathrm{MLP}(\mathbf{X}))`,
     :math:`\mathbf{X}' = \mathbf{S}^\top\mathbf{X}`, :math:`\mathbf{A}' = \mathbf{S}^\top\mathbf{A}\mathbf{S}`. A
     subclass declares ``_loss_terms`` and names its coefficients.
 
     Args:
-        in_channels: feature size, or the widths of the layers, the first being the feature size.
-        k: number of supernodes per graph.
-        act: activation of hidden layers; ``None`` leaves them linear.
-        dropout: dropout of hidden layers.
-        remove_self_loops: drop loops of the pooled graph.
-        degree_norm: normalise the pooled adjacency by degrees.
-        edge_weight_norm: divide pooled weights by the largest of their graph.
-        adj_transpose: dense adjacencies have targets in rows, as ``DenseGCNConv`` reads them.
-        lift: matrix that brings features back, see :class:`~tgp.lift.BaseLift`.
-        s_inv_op: see :class:`~tgp.select.SelectOutput`.
-        batched: padded execution (true) or flat.
-        sparse_output: return the pooled graphs as one edge list.
-        cache_preprocessing: keep the padded adjacency of a single graph while it stays the same.
+        in_channels: Number of features, or the widths of all layers, of which the first is the number of features.
+        k: Number of supernodes per graph.
+        act: Activation of hidden layers; ``None`` for linear layers.
+        dropout: Dropout of hidden layers.
+        remove_self_loops: Remove self loops of the pooled graph.
+        degree_norm: Normalize the pooled adjacency by degrees.
+        edge_weight_norm: Divide pooled weights by the largest weight of their graph.
+        adj_transpose: Dense adjacencies have targets in rows, as ``DenseGCNConv`` expects.
+        lift: Matrix that lifts features, see :class:`~tgp.lift.BaseLift`.
+        s_inv_op: See :class:`~tgp.select.SelectOutput`.
+        batched: Run on padded graphs (True) or on flat rows (False).
+        sparse_output: Return the pooled graphs as one edge list.
+        cache_preprocessing: Keep the padded adjacency of a single graph as long as it stays the same.
     """
 
     _select_class = MLPSelect

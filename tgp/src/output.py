@@ -18,15 +18,15 @@ __all__ = ["PoolingOutput"]
 
 @dataclass(eq=False)
 class PoolingOutput:
-    """Pooled graph, its assignment, and auxiliary losses.
+    """Pooled graph, its assignment, and its auxiliary losses.
 
     Args:
-        x: pooled features.
-        edge_index: pooled connectivity: edge list, sparse matrix, or dense ``[B, K, K]``.
-        edge_weight: weights of an edge list.
-        batch: graph ids of the supernodes.
-        so: the assignment.
-        loss: auxiliary losses by name.
+        x: Pooled features.
+        edge_index: Pooled connectivity: edge list, sparse matrix, or dense ``[B, K, K]``.
+        edge_weight: Weights of an edge list.
+        batch: Graph ids of the supernodes.
+        so: Assignment of nodes to supernodes.
+        loss: Auxiliary losses by name.
     """
 
     x: Tensor | None = None
@@ -55,7 +55,7 @@ class PoolingOutput:
         Returns:
             The loss, the list of all losses, or ``0`` if there is none.
         """
-        if not self.has_loss:
+        if self.loss is None or not self.has_loss:
             return 0
         return list(self.loss.values()) if name is None else self.loss[name]
 
@@ -95,7 +95,7 @@ class PoolingOutput:
             "mask": self.mask,
         }
         shown = [f"so={so}", *(f"{name}={_shape(value)}" for name, value in fields.items())]
-        loss = list(self.loss) if self.has_loss else None
+        loss = list(self.loss) if self.loss else None
         return f"PoolingOutput({', '.join(shown)}, loss={loss})"
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from tgp.errors import InputError
 from tgp.select.base_select import SelectOutput
@@ -15,7 +16,32 @@ from tgp.utils.ops.connectivity import is_dense_adj
 from tgp.utils.signature import accepted
 from tgp.utils.user_code import is_overridden
 
-__all__ = ["BasePrecoarseningMixin", "Precoarsenable", "run_levels"]
+if TYPE_CHECKING:
+    from tgp.src.base import SRCPooling as _Pooler
+else:
+    _Pooler = object
+
+__all__ = [
+    "BasePrecoarseningMixin",
+    "Precoarsenable",
+    "check_connectivity",
+    "check_levels",
+    "require_stage",
+    "run_levels",
+]
+
+Stage = TypeVar("Stage", bound=nn.Module)
+
+
+def require_stage(stage: Stage | None, name: str) -> Stage:
+    """Return a stage of a pooler.
+
+    Raises:
+        NotImplementedError: If the pooler does not have it.
+    """
+    if stage is None:
+        raise NotImplementedError(f"this pooler has no {name}")
+    return stage
 
 
 class Precoarsenable:
@@ -36,16 +62,19 @@ class Precoarsenable:
         level: int = 0,
         **kwargs: Any,
     ) -> list[PoolingOutput]:
-        """Return several levels, each computed on the coarse graph of the one before.
+        """Return several levels. Each is computed on the coarse graph of the previous level.
 
         Args:
             levels: Number of levels.
             edge_index: Connectivity of the finest graph.
-            edge_weight: Its weights.
+            edge_weight: Weights of the edges.
             batch: ``[N]`` graph ids.
             num_nodes: ``N``.
-            level: Position of the first of them in a longer schedule.
-            **kwargs: Passed to every :meth:`precoarsening` that accepts them.
+            level: Position of the first level in a longer schedule.
+            **kwargs: Passed to :meth:`precoarsening` if it accepts them.
+
+        Returns:
+            One output per level.
         """
         check_levels(levels)
         clear = getattr(self, "clear_cache", lambda: None)
@@ -79,8 +108,8 @@ def run_levels(pooler: Any, levels: int, **inputs: Any) -> list[PoolingOutput]:
     Args:
         pooler: An object with ``multi_level_precoarsening`` or ``precoarsening``; it needs no base class.
         levels: Number of levels.
-        **inputs: Arguments of :meth:`Precoarsenable.multi_level_precoarsening`; what the pooler does not accept is
-            left out.
+        **inputs: Arguments of :meth:`Precoarsenable.multi_level_precoarsening`. Those that the pooler does not
+            accept are ignored.
 
     Returns:
         One output per level.
@@ -94,11 +123,12 @@ def run_levels(pooler: Any, levels: int, **inputs: Any) -> list[PoolingOutput]:
     return Precoarsenable.multi_level_precoarsening(pooler, levels, **inputs)
 
 
-class BasePrecoarseningMixin(Precoarsenable):
+class BasePrecoarseningMixin(Precoarsenable, _Pooler):
     """Pre-coarsening through the pooler's own ``select`` and ``connect``.
 
-    A pooler may have a ``preconnector`` for this purpose (a dense pooler one with sparse output); it is used unless
-    ``connect`` is overridden.
+    A class that inherits from it also inherits from :class:`~tgp.src.base.SRCPooling`. If the pooler has a
+    ``preconnector`` (a dense pooler has one with sparse output), it replaces the connector, unless ``connect``
+    is overridden.
     """
 
     def precoarsening(
@@ -114,14 +144,16 @@ class BasePrecoarseningMixin(Precoarsenable):
 
         Args:
             edge_index: Connectivity.
-            edge_weight: Its weights.
-            batch: ``[N]`` graph ids; one graph if absent.
+            edge_weight: Weights of the edges.
+            batch: ``[N]`` graph ids; one graph if ``None``.
             num_nodes: ``N``.
             **kwargs: Passed to selector and connector (``level``: position in a schedule).
         """
         check_connectivity(edge_index)
         if getattr(self, "preconnector", None) is not None:
-            kwargs.setdefault("fixed_k", True)  # levels of small graphs are joined with those of large ones
+            kwargs.setdefault(
+                "fixed_k", True
+            )  # small and large graphs of a batch need assignments of equal width
         so = self.select(
             **accepted(
                 self.select,
@@ -152,16 +184,18 @@ class BasePrecoarseningMixin(Precoarsenable):
         batch: Tensor | None = None,
         **kwargs: Any,
     ) -> PoolingOutput:
-        """Return the level of a given assignment; ``so.batch`` is set on every level."""
+        """Return the level of a given assignment, and set ``so.batch``."""
         if batch is None:
             batch = so.batch
         if batch is None:
             device = edge_index.device if isinstance(edge_index, Tensor) else edge_index.device()
             batch = torch.zeros(so.num_nodes, dtype=torch.long, device=device)
         so.batch = batch
-        batch_pooled = self.reducer.reduce_batch(so, batch)
+        batch_pooled = require_stage(self.reducer, "reducer").reduce_batch(so, batch)
         preconnector = getattr(self, "preconnector", None)
-        connect = self.connect if is_overridden(self, "connect") else preconnector or self.connector
+        connect: Callable[..., Any] = self.connect
+        if not is_overridden(self, "connect"):
+            connect = preconnector or require_stage(self.connector, "connector")
         adj, weight = connect(
             **accepted(
                 connect,
@@ -173,21 +207,30 @@ class BasePrecoarseningMixin(Precoarsenable):
                 **kwargs,
             )
         )
-        if preconnector is not None and is_dense_adj(adj):  # by ``connect`` of the user
+        if preconnector is not None and is_dense_adj(adj):  # the result of an overridden ``connect``
             adj, weight = dense_to_block_diag(adj)
         so._link = None  # the arrays of the engine are no longer needed
         return PoolingOutput(edge_index=adj, edge_weight=weight, batch=batch_pooled, so=so)
 
 
 def check_levels(levels: int) -> None:
-    """Check that the number of levels is at least one."""
+    """Check that the number of levels is at least one.
+
+    Raises:
+        InputError: If it is smaller.
+    """
     if levels < 1:
-        raise InputError(f"'levels' must be >= 1, got {levels}", field="levels")
+        raise InputError(f"'levels' must be >= 1, got {levels}.", field="levels")
 
 
 def check_connectivity(edge_index: Any) -> None:
-    """Check that a connectivity is given: pre-coarsening reads nothing else."""
+    """Check that a connectivity is given.
+
+    Raises:
+        InputError: If it is ``None``.
+    """
     if edge_index is None:
         raise InputError(
-            "edge_index cannot be None for precoarsening: it reads the topology", field="edge_index"
+            "edge_index cannot be None for precoarsening: expected a connectivity, got None.",
+            field="edge_index",
         )

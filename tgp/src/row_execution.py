@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["RowExecution"]
 
 EDGE_COST = 3
-"""A product over one edge costs about as much as one over this many entries of a dense matrix (measured)."""
+"""Number of entries of a dense matrix whose product costs as much as that of one edge (measured)."""
 
 _SKIPPED = (
     "select",
@@ -39,15 +39,15 @@ _SKIPPED = (
 
 
 class RowExecution(PaddedExecution):
-    """Compute the result of :class:`~tgp.src.execution.PaddedExecution` on flat rows.
+    """Execution with the result of :class:`~tgp.src.execution.PaddedExecution`, computed on flat rows.
 
-    Only the assignment is padded. The network sees real nodes alone, and no adjacency is ever dense, unless
-    ``cache_preprocessing`` promises one. :meth:`start` decides whether this path may be used.
+    Only the assignment is padded. The network runs on the rows of nodes without padding. No dense adjacency is
+    built, except for the cache of ``cache_preprocessing``. :meth:`start` decides if this path may be used.
 
     Args:
         pooler: The pooler that is called.
         inputs: The checked arguments of the call, with an edge list.
-        layout: Places of the nodes in the padded form.
+        layout: Positions of the nodes in the padded form.
     """
 
     def __init__(self, pooler: DenseSRCPooling, inputs: PoolInputs, layout: GraphLayout) -> None:
@@ -59,10 +59,15 @@ class RowExecution(PaddedExecution):
     def start(cls, pooler: DenseSRCPooling, inputs: PoolInputs) -> RowExecution | None:
         """Return the execution of a call, or ``None`` if the call has to be padded.
 
-        The stages must be the library's own, without hooks. There must be few edges: many are faster in a
-        dense adjacency.
+        The stages must be those of the library, without hooks. The graphs must have few edges: with many edges, a
+        dense adjacency is faster.
         """
-        if inputs.adj is None or is_dense_adj(inputs.adj) or not _has_stock_stages(pooler):
+        if (
+            inputs.x is None
+            or inputs.adj is None
+            or is_dense_adj(inputs.adj)
+            or not _has_stock_stages(pooler)
+        ):
             return None
         index, weight = connectivity_to_edge_index(inputs.adj, inputs.edge_weight)
         x, batch, size = inputs.x, inputs.batch, inputs.batch_size
@@ -78,9 +83,10 @@ class RowExecution(PaddedExecution):
         return inputs
 
     def select(self) -> SelectOutput:
-        """Return the padded assignment; keep the rows for the view."""
-        inputs = self.inputs
-        s, self._extras, so = self.pooler.selector.on_rows(inputs.x, self.layout)
+        """Return the padded assignment, and build the view on its flat rows."""
+        inputs, selector = self.inputs, self.pooler.selector
+        assert isinstance(selector, MLPSelect) and inputs.x is not None
+        s, self._extras, so = selector.on_rows(inputs.x, self.layout)
         self._view = SegmentView(
             s,
             inputs.adj,
@@ -94,16 +100,18 @@ class RowExecution(PaddedExecution):
 
     def reduce(self, so: SelectOutput) -> tuple[Tensor, None]:
         """Return the pooled features ``[B, K, F]``."""
-        view = self.view(so)
-        return view.product(view.s, self.inputs.x), None
+        view, x = self.view(so), self.inputs.x
+        assert x is not None
+        return view.product(view.s, x), None
 
     def connect(self, so: SelectOutput, batch_pool: Tensor | None) -> Pooled:
         """Return the post-processed ``S^T A S``."""
-        raw = self.view(so).coarse().to(so.s.dtype)
-        return self.pooler.connector.postprocess(raw.mT if self.pooler.adj_transpose else raw), None
+        raw, connector = self.view(so).coarse().to(so.s.dtype), self.pooler.connector
+        assert isinstance(connector, DenseConnect)
+        return connector.postprocess(raw.mT if self.pooler.adj_transpose else raw), None
 
     def selected(self, so: SelectOutput) -> Mapping[str, Any]:
-        """Return what the selector computed for the rows."""
+        """Return the further results of the selector for the flat rows, by name."""
         return self._extras
 
 

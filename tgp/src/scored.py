@@ -22,34 +22,34 @@ __all__ = ["ScoredExecution", "ScoredPooling", "build_gnn"]
 
 
 class ScoredExecution(SparseExecution):
-    """Run the stages of a pooler that scores nodes."""
+    """Execution of the stages of a pooler that scores nodes."""
 
     pooler: ScoredPooling
 
     def select(self) -> SelectOutput:
-        """Return the best nodes by the scores of the pooler."""
+        """Return the nodes with the best scores."""
         return self._select(self.pooler._scored(self.inputs))
 
     def reduce(self, so: SelectOutput) -> tuple[Tensor | None, Tensor | None]:
-        """Return the gated features of the kept nodes, times the multiplier."""
+        """Return the features of the kept nodes, scaled by their scores and the multiplier."""
         x_pool, batch_pool = super().reduce(so)
         factor = self.pooler.multiplier
         return x_pool if factor == 1 or x_pool is None else factor * x_pool, batch_pool
 
 
 class ScoredPooling(SRCPooling):
-    """Base class of poolers that score nodes and keep the best, gated by their scores.
+    """Base class of poolers that score nodes, keep the best ones, and multiply their features by the scores.
 
-    A subclass returns from ``_scored`` what the selector scores.
+    A subclass implements ``_scored``, which returns the input of the selector.
 
     Args:
-        in_channels: size of the selector's projection; ``None`` if ``_scored`` returns the scores.
-        ratio: share of nodes to keep (a float up to 1, so ``1.0`` keeps all), or a number per graph.
-        min_score: keep nodes above this softmax score instead.
-        multiplier: factor on the pooled features.
-        nonlinearity: activation of the scores.
-        lift, s_inv_op, lift_red_op: see :class:`~tgp.lift.BaseLift` and :class:`~tgp.select.SelectOutput`.
-        connect_red_op, remove_self_loops, degree_norm, edge_weight_norm: see
+        in_channels: Number of features that the selector projects to a score; ``None`` if ``_scored`` returns scores.
+        ratio: Share of nodes to keep (a float up to 1, so ``1.0`` keeps all), or a number of nodes per graph.
+        min_score: Keep all nodes with a larger softmax score instead.
+        multiplier: Factor on the pooled features.
+        nonlinearity: Activation of the scores.
+        lift, s_inv_op, lift_red_op: See :class:`~tgp.lift.BaseLift` and :class:`~tgp.select.SelectOutput`.
+        connect_red_op, remove_self_loops, degree_norm, edge_weight_norm: See
             :class:`~tgp.connect.SparseConnect`.
     """
 
@@ -79,7 +79,7 @@ class ScoredPooling(SRCPooling):
         self.multiplier = multiplier
 
     def _scored(self, inputs: PoolInputs) -> Tensor:
-        """Return the tensor that the selector scores: features or ready scores."""
+        """Return the input of the selector: features, or scores."""
         raise NotImplementedError(f"{type(self).__name__} must implement _scored")
 
     def _execution(self, inputs: PoolInputs) -> ScoredExecution:
@@ -91,12 +91,17 @@ class ScoredPooling(SRCPooling):
 
 
 def build_gnn(gnn: type, in_channels: int, out_channels: int, kwargs: dict[str, Any]) -> Any:
-    """Return ``gnn(in_channels, out_channels, ...)`` with those of ``kwargs`` that its constructor names.
+    """Build a convolution.
 
-    ``cached`` is the pooler's own word for keeping assignments, so it never reaches a convolution.
+    Args:
+        gnn: Class of the convolution.
+        in_channels: Number of input features.
+        out_channels: Number of output features.
+        kwargs: Further keywords. Those that the constructor does not name are ignored, and so is ``cached``, which
+            means the cache of the pooler.
     """
     try:
-        names = set(inspect.signature(gnn.__init__).parameters) - {"cached"}
+        names = set(inspect.signature(gnn).parameters) - {"cached"}
     except (TypeError, ValueError):
         names = set()
     return gnn(in_channels, out_channels, **{key: value for key, value in kwargs.items() if key in names})

@@ -1,7 +1,7 @@
-"""Conversion between tensors and the engine: tensors in, ``BlockCSR``, tensors out.
+"""Conversion between tensors and the arrays of the engine (``BlockCSR``).
 
-On the CPU nothing is copied where dtypes agree. Tensors on an accelerator are packed into one buffer of bytes, so that
-a graph needs one copy to main memory and a result one copy back, both through pinned memory.
+On the CPU, arrays share the memory of tensors if the dtypes agree. Tensors on an accelerator are packed into one buffer,
+so that a graph needs one copy to main memory and a result one copy back. Both copies use pinned memory.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ __all__ = ["TorchBlock", "pooled_batch", "to_adjacency", "to_block", "to_host"]
 _CPU = torch.device("cpu")
 _EDGE_LIST = Container("edge_index")
 _ALIGNMENT = 16
-"""Bytes; every part of a packed buffer starts at a multiple of it, so that it can be viewed in its dtype."""
+"""Alignment in bytes of the parts of a packed buffer, so that each part can be viewed in its dtype."""
 
 
 @dataclass(frozen=True, eq=False)
 class TorchBlock:
-    """Graphs that came as tensors, with the facts that turn results into tensors of the same form.
+    """Graphs as arrays, with the information that is needed to return results as tensors of the same form.
 
     Args:
-        block: the graphs, nodes grouped by graph.
-        order: ``[N]`` input node at each place of the block; ``None`` if the input was grouped already.
-        rank: ``[N]`` place of each input node; inverse of ``order``.
-        container: form of the connectivity.
-        device: device of the results.
-        weight_dtype: numpy type of coarse weights.
-        dtype: type of real numbers of the assignment; ``None`` keeps the float32 of the engine.
-        node_values: ``[N]`` the given number of each node, in the order of the block.
+        block: The graphs, with nodes grouped by graph.
+        order: ``[N]`` input node at each position of the block; ``None`` if the nodes were already grouped.
+        rank: ``[N]`` position of each input node in the block; the inverse of ``order``.
+        container: Form of the connectivity.
+        device: Device of the results.
+        weight_dtype: Numpy type of coarse weights.
+        dtype: Type of real numbers of the assignment; ``None`` for the float32 of the engine.
+        node_values: ``[N]`` one number per node, in the order of the block.
     """
 
     block: BlockCSR
@@ -55,7 +55,7 @@ class TorchBlock:
     node_values: npt.NDArray[np.float64] | None = None
 
     def tensor(self, array: npt.NDArray[Any]) -> Tensor:
-        """Return an array as a tensor on the device of the input, sharing memory on the CPU."""
+        """Return an array as a tensor on the device of the input. On the CPU it shares the memory of the array."""
         return self.tensors(array)[0]
 
     def tensors(self, *arrays: npt.NDArray[Any]) -> list[Tensor]:
@@ -72,11 +72,11 @@ class TorchBlock:
         return ids.astype(np.int64) if self.order is None else self.order[ids]
 
     def reals(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return real numbers of an assignment in the type that the features ask for."""
+        """Return real numbers of an assignment in float64 if the features are float64."""
         return array.astype(np.float64) if self.dtype is torch.float64 else array
 
     def pooled(self, block: BlockCSR) -> TorchBlock:
-        """Return the same facts for a coarse block, whose nodes are grouped by graph."""
+        """Return a copy for a coarse block, whose nodes are grouped by graph."""
         return replace(self, block=block, order=None, rank=None, node_values=None)
 
 
@@ -93,16 +93,19 @@ def to_block(
     """Convert any sparse connectivity to a block.
 
     Args:
-        edge_index: edge list, sparse matrix or ``SparseTensor``.
-        edge_weight: ``[E]`` or ``[E, 1]``; gradients do not pass.
-        batch: ``[N]`` graph ids in any order, with or without gaps; one graph if absent.
-        num_nodes: ``N``; default from ``batch``, else from the connectivity.
-        batch_size: number of graphs; default largest id + 1.
-        dtype: type of the features. If it is float64, so are results that the graph alone would give in float32.
-        node_values: ``[N]`` numbers of the nodes that the method reads, copied together with the graph.
+        edge_index: Edge list, sparse matrix or ``SparseTensor``.
+        edge_weight: ``[E]`` or ``[E, 1]``. The result carries no gradients.
+        batch: ``[N]`` graph ids in any order, with or without gaps; one graph if ``None``.
+        num_nodes: ``N``; the default is taken from ``batch``, else from the connectivity.
+        batch_size: Number of graphs; default is the largest id + 1.
+        dtype: Type of the features. If it is float64, results are float64 instead of float32.
+        node_values: ``[N]`` one number per node that the method needs, copied together with the graph.
+
+    Returns:
+        The graphs as arrays.
 
     Raises:
-        InputError: if ids, lengths or shapes do not fit.
+        InputError: If ids, lengths or shapes do not fit.
     """
     container = _EDGE_LIST
     if (
@@ -125,7 +128,9 @@ def to_block(
     numbers = None if node_values is None else read_array(node_values.detach().double())
     if batch is None:
         if batch_size is not None and batch_size > 1:
-            raise InputError(f"{batch_size} graphs need a batch vector, got None", field="batch")
+            raise InputError(
+                f"batch is missing: expected a batch vector for {batch_size} graphs, got None.", field="batch"
+            )
         block = BlockCSR.from_edge_index(edges, values, num_nodes=num_nodes)
         return TorchBlock(block, None, None, container, device, weight_dtype, dtype, numbers)
     node_ptr, order = _group(read_array(batch), num_nodes, batch_size)
@@ -141,7 +146,7 @@ def to_block(
 
 
 def _weights(weight: Tensor) -> npt.NDArray[Any]:
-    """Return weights as float32 or float64; other types (half, bool, integers) become float64."""
+    """Return weights as float32 or float64. Other types (half, bool, integers) are converted to float64."""
     weight = weight.detach()
     return read_array(weight if weight.dtype in (torch.float32, torch.float64) else weight.double())
 
@@ -150,21 +155,23 @@ def to_host(*tensors: Tensor | None) -> list[Any]:
     """Return detached tensors in main memory, with one copy for all that are on an accelerator.
 
     Args:
-        *tensors: tensors of one device, or of main memory; ``None`` stays ``None``.
+        *tensors: Tensors of one device or of main memory; ``None`` stays ``None``.
     """
-    parts = [part.detach() if part is not None and part.requires_grad else part for part in tensors]
-    away = [
-        place for place, part in enumerate(parts) if part is not None and not _is_main_memory(part.device)
+    parts: list[Tensor | None] = [
+        part.detach() if part is not None and part.requires_grad else part for part in tensors
     ]
-    if away:
-        sent = [parts[place] for place in away]
+    remote = {
+        i: part for i, part in enumerate(parts) if part is not None and not _is_main_memory(part.device)
+    }
+    if remote:
+        sent = list(remote.values())
         starts = _starts(sent)
         packed = torch.zeros(starts[-1], dtype=torch.uint8, device=sent[0].device)
         for part, start in zip(sent, starts, strict=False):
-            bytes_of = part.contiguous().reshape(-1).view(torch.uint8)
-            packed[start : start + bytes_of.numel()] = bytes_of
-        for place, part in zip(away, _unpack(_download(packed), sent, starts), strict=True):
-            parts[place] = part
+            raw = part.contiguous().reshape(-1).view(torch.uint8)
+            packed[start : start + raw.numel()] = raw
+        for i, copied in zip(remote, _unpack(_download(packed), sent, starts), strict=True):
+            parts[i] = copied
     return parts
 
 
@@ -202,22 +209,25 @@ def _pinned(size: int) -> Tensor:
 
 
 def _download(packed: Tensor) -> Tensor:
-    """Copy a buffer to pinned main memory; returns when the copy is complete."""
+    """Copy a buffer to pinned main memory, and return when the copy is complete."""
     return _pinned(packed.numel()).copy_(packed)
 
 
 def _group(
     ids: npt.NDArray[np.int64], num_nodes: int | None, batch_size: int | None
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64] | None]:
-    """Return offsets of the graphs and the order that groups nodes by graph (``None``: they are grouped)."""
+    """Return offsets of the graphs, and the order that groups nodes by graph or ``None`` if they are grouped."""
     if num_nodes is not None and len(ids) != num_nodes:
-        raise InputError(f"batch must hold {num_nodes} graph ids, got {len(ids)}", field="batch")
+        raise InputError(f"batch has the wrong length: expected {num_nodes}, got {len(ids)}.", field="batch")
     if len(ids) and ids.min() < 0:
-        raise InputError(f"batch must hold graph ids from 0 on, got {ids.min()}", field="batch")
+        raise InputError(
+            f"batch has a negative graph id: expected ids from 0 on, got {ids.min()}.", field="batch"
+        )
     counts = np.bincount(ids, minlength=batch_size or 0)
     if batch_size is not None and len(counts) > batch_size:
         raise InputError(
-            f"batch must hold graph ids in [0, {batch_size}), got {len(counts) - 1}", field="batch"
+            f"batch has an id out of range: expected ids in [0, {batch_size}), got {len(counts) - 1}.",
+            field="batch",
         )
     node_ptr = offsets(counts)
     if (ids[1:] >= ids[:-1]).all():

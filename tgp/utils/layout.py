@@ -244,15 +244,15 @@ class SegmentView(LayoutView):
         return self._merged_with_mask()[0].weight.square()
 
     def merged(self) -> EdgeEntries:
+        source, target = self.edge_index
         source, target, weight = merge_entries(
-            *self.edge_index, self._weights(), self.s.size(0), positive=self.edge_weight is None
+            source, target, self._weights(), self.s.size(0), positive=self.edge_weight is None
         )
         return EdgeEntries(source, target, weight, self._graph.index_select(0, source))
 
     def _merged_with_mask(self) -> tuple[EdgeEntries, Tensor]:
-        source, target, weight, present = mark_merged_entries(
-            *self.edge_index, self._weights(), self.s.size(0)
-        )
+        source, target = self.edge_index
+        source, target, weight, present = mark_merged_entries(source, target, self._weights(), self.s.size(0))
         return EdgeEntries(source, target, weight, self._graph.index_select(0, source)), present
 
     def column_quantile(self, position: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Base class of the stages: a module with a one-line repr taken from its constructor."""
+"""Base class of the stages: a module whose repr shows its constructor arguments."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ __all__ = ["Operator"]
 
 
 @cache
-def _argument_names(cls: type) -> tuple[str, ...]:
+def _argument_names(cls: type[nn.Module]) -> tuple[str, ...]:
     return tuple(foo_signature(cls).args)
 
 
 class Operator(nn.Module):
-    """Base of selectors, reducers, connectors and lifters."""
+    """Base class of selectors, reducers, connectors and lifters."""
 
     def reset_parameters(self) -> None:
-        """Reset all learnable parameters; most operators have none."""
+        """Reset all learnable parameters. Most operators have none."""
 
     def options(self) -> dict[str, Any]:
-        """Return the constructor arguments that are kept as attributes of the same name, with their values."""
-        return {name: getattr(self, name) for name in _argument_names(type(self)) if hasattr(self, name)}
+        """Return the values of the constructor arguments that are attributes of the same name."""
+        names = _argument_names(type(self))  # type: ignore[arg-type]  # mypy takes this class for unhashable
+        return {name: getattr(self, name) for name in names if hasattr(self, name)}
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}={value}" for name, value in self.options().items())

@@ -134,11 +134,11 @@ def kl_loss(
     if mask is not None and batch is not None:
         raise InputError("Cannot specify both mask and batch: padded graphs have one, flat graphs the other")
     if batch is not None and batch_size is None:
-        raise InputError("Batch size must be specified together with batch", field="batch_size")
+        raise InputError("Batch size must be specified together with batch: got None.", field="batch_size")
     value = _divergence(q, p).sum(-1)
     if mask is not None:
         value = (value * mask.to(value.dtype)).sum(-1)
-    elif batch is not None:
+    elif batch is not None and batch_size is not None:
         value = value.new_zeros(batch_size).index_add(0, batch, value)
     else:
         value = value.sum(-1, keepdim=value.dim() == 1)

@@ -164,8 +164,8 @@ def delta_gcn_edges(
         weight = torch.ones(edge_index.size(1), dtype=dtype or torch.float32, device=edge_index.device)
     else:
         weight = real_weights(edge_weight, dtype)
-    index, weight = filter_edges(edge_index, widen(weight), edge_index[0] != edge_index[1])
-    source, target = index
+    proper = edge_index[0] != edge_index[1]
+    (source, target), weight = edge_index[:, proper], widen(weight)[proper]
     scale = inverse_sqrt_degree(weighted_degree(source, weight, num_nodes))
     values = delta * scale[source] * weight * scale[target]
     return source, target, values if dtype is None else values.to(dtype)

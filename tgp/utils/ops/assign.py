@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tgp.errors import InputError
 from tgp.utils.checks import check_ids
-from tgp.utils.ops.connectivity import connectivity_to_edge_index
+from tgp.utils.ops.connectivity import connectivity_to_edge_index, infer_num_nodes
 from tgp.utils.precision import widen
 from tgp.utils.tracing import on_host
 
@@ -26,34 +26,36 @@ _TINY = 1e-5
 
 
 def pseudo_inverse(edge_index: Tensor) -> Tensor:
-    """Return the Moore-Penrose inverse ``[..., N, K] -> [..., K, N]``; sparse in, sparse out.
+    """Return the Moore-Penrose inverse ``[..., K, N]`` of a matrix ``[..., N, K]``.
 
-    A sparse matrix with at most one entry per row is inverted by its formula
-    ``diag(1 / column sums of squares) S^T``, without ever being dense.
+    The inverse of a sparse matrix is sparse. If the matrix has at most one entry per row, the inverse is
+    ``diag(1 / column sums of squares) S^T`` and is computed without a dense matrix.
 
     Args:
-        edge_index: The matrix (the name is that of version 1), dense or sparse. Half precision is inverted in
+        edge_index: The matrix, dense or sparse; the name is that of tgp 1.0.2. Half precision is inverted in
             float32.
 
     Returns:
         The inverse in the dtype of the matrix; float32 for bool and integers.
 
     Raises:
-        InputError: For an argument that is not a tensor (also a ``NotImplementedError``).
+        InputError: If the argument is not a tensor (also a ``NotImplementedError``).
     """
     matrix = edge_index
     if not isinstance(matrix, Tensor):
-        raise _NotATensor(f"pseudo_inverse takes a Tensor, got {type(matrix).__name__}", field="edge_index")
+        raise _NotATensor(f"edge_index must be a Tensor, got {type(matrix).__name__}.", field="edge_index")
     if matrix.layout is torch.strided:
         if not matrix.is_floating_point():
             matrix = matrix.float()
-        return torch.linalg.pinv(widen(matrix)).to(matrix.dtype)
-    coo = matrix.to_sparse_coo().coalesce()
+        inverse: Tensor = torch.linalg.pinv(widen(matrix))
+        return inverse.to(matrix.dtype)
+    coo: Tensor = matrix.to_sparse_coo().coalesce()
     rows, cols = coo.indices()
     if rows.numel() < 2 or bool((rows[1:] != rows[:-1]).all()):
         return _hard_inverse(rows, cols, coo.values(), coo.shape)
     dense = pseudo_inverse(coo.to_dense())
-    return torch.where(dense.abs() < _TINY, torch.zeros_like(dense), dense).to_sparse_coo()
+    sparse: Tensor = torch.where(dense.abs() < _TINY, torch.zeros_like(dense), dense).to_sparse_coo()
+    return sparse
 
 
 def _hard_inverse(rows: Tensor, cols: Tensor, values: Tensor, shape: Sequence[int]) -> Tensor:
@@ -70,7 +72,7 @@ def _hard_inverse(rows: Tensor, cols: Tensor, values: Tensor, shape: Sequence[in
 
 
 class _NotATensor(InputError, NotImplementedError):
-    """Argument that is not a tensor; also a ``NotImplementedError``, as in version 1."""
+    """An argument that is not a tensor. Also a ``NotImplementedError``, which tgp 1.0.2 raised."""
 
 
 def create_one_hot_tensor(
@@ -90,7 +92,7 @@ def create_one_hot_tensor(
         dtype: Type of the result; default float32.
 
     Raises:
-        InputError: A node id is out of range.
+        InputError: If a node id is out of range.
     """
     kept = kept_node_tensor.reshape(-1)
     check_ids(kept, num_nodes, "kept_node_tensor")
@@ -106,21 +108,23 @@ def propagate_assignments_sparse(
     mask: Tensor,
     num_clusters: int,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Run one round: an unassigned target takes the label most frequent among its assigned sources.
+    """Run one round of label propagation.
+
+    A node without a label takes the most frequent label of the sources of its edges.
 
     Args:
         assignments: ``[N]`` labels 1..K, 0 for unassigned.
-        edge_index: ``[2, E]``, direction is followed.
+        edge_index: ``[2, E]``. Labels move from source to target.
         kept_node_tensor: ``[K]`` node ids of the labels.
-        mask: ``[N]`` true where assigned.
+        mask: ``[N]`` True for nodes that have a label.
         num_clusters: ``K``.
 
     Returns:
-        New labels, ``[2, M]`` newly assigned nodes with their kept nodes, new mask. Ties go to the
-        smaller label. The inputs are not changed.
+        New labels, ``[2, M]`` newly assigned nodes with their kept nodes, and the new mask. The smaller label wins
+        a tie. The inputs are not changed.
     """
     source, target = edge_index
-    if on_host(assignments, edge_index, mask):  # fewer edges in every round
+    if on_host(assignments, edge_index, mask):  # use only the edges that can change a label
         useful = (assignments.index_select(0, source) > 0) & ~mask.index_select(0, target)
         chosen = useful.nonzero().squeeze(1)
         if not chosen.numel():
@@ -135,14 +139,14 @@ def propagate_assignments_sparse(
 def _vote(
     assignments: Tensor, source: Tensor, target: Tensor, mask: Tensor, num_clusters: int
 ) -> tuple[Tensor, Tensor]:
-    """Return new labels, and True for nodes that got one.
+    """Return new labels, and a mask of the nodes that got one.
 
-    Every unassigned target takes the label most frequent among its sources, of equal ones the smallest.
+    Every target without a label takes the most frequent label of its sources; the smaller label wins a tie.
     """
     width = num_clusters + 1
     votes, count = _count_equal(target * width + assignments.index_select(0, source))
     node, label = votes // width, votes % width
-    # More votes win, then the smaller label; label 0 is no vote.
+    # The label with more votes wins, then the smaller label. Label 0 is not a vote.
     score = (count * width + num_clusters - label) * (label > 0)
     best = torch.zeros_like(assignments, dtype=torch.long).scatter_reduce(0, node, score, "amax")
     changed = (best > 0) & ~mask
@@ -151,9 +155,10 @@ def _vote(
 
 
 def _count_equal(keys: Tensor) -> tuple[Tensor, Tensor]:
-    """Return keys and the number of equal ones: each key once on the host, else all of them, sorted."""
+    """Return sorted keys and how often each occurs. Keys are unique on the host and repeated elsewhere."""
     if on_host(keys):
-        return torch.unique(keys, return_counts=True)
+        values, counts = torch.unique(keys, return_counts=True)
+        return values, counts
     keys, _ = keys.sort()
     first = torch.cat([torch.ones_like(keys[:1], dtype=torch.bool), keys[1:] != keys[:-1]])
     group = first.long().cumsum(0) - 1
@@ -161,7 +166,7 @@ def _count_equal(keys: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _scramble(ids: Tensor) -> Tensor:
-    """Return a pseudo-random non-negative int64 per id, the same on every run and device."""
+    """Return a pseudo-random non-negative int64 for each id, which is the same in every run and on every device."""
     z = ids * 2654435761 + 12345
     z = (z ^ (z >> 16)) * 73244475
     z = (z ^ (z >> 16)) * 73244475
@@ -175,17 +180,20 @@ def get_random_map_mask(
     *,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """Return ``[2, M]``: each unassigned node and a kept node for it, of its own graph where there is one.
+    """Return ``[2, M]``: each unassigned node and a random kept node of the same graph.
 
-    A graph without kept nodes draws from all kept nodes. Without a ``generator`` the choice is a hash
-    of the node's position, so it is the same on every run.
+    If a graph has no kept node, the choice is made among all kept nodes. Without a ``generator`` the choice is a
+    hash of the node id, so it is the same in every run.
     """
     kept_nodes = kept_nodes.reshape(-1)
     node = (~mask.bool()).nonzero().squeeze(1)
     if node.numel() == 0:
         return torch.stack([node, node])
     if kept_nodes.numel() == 0:
-        raise InputError("at least one kept node is needed to assign the others", field="kept_nodes")
+        raise InputError(
+            "kept_nodes is empty: expected at least one kept node to assign the other nodes to, got none.",
+            field="kept_nodes",
+        )
     if generator is None:
         draw = _scramble(node)
     else:
@@ -196,7 +204,7 @@ def get_random_map_mask(
 
 
 def _draw_kept(kept_nodes: Tensor, draw: Tensor, batch: Tensor | None, graph: Tensor | None) -> Tensor:
-    """Return a kept node for each number in ``draw``, of the same ``graph`` where that has one."""
+    """Return a kept node for each number in ``draw``, from the same graph if it has a kept node."""
     if batch is None or graph is None:
         return kept_nodes[draw % kept_nodes.numel()]
     graph_of_kept, order = batch[kept_nodes].sort(stable=True)
@@ -216,18 +224,25 @@ def get_assignments(
     *,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """Assign every node to a kept node: ``[2, N]`` node ids and consecutive cluster ids.
+    """Assign every node to a kept node.
 
-    Kept nodes are their own clusters, numbered by ascending id; then up to ``max_iter`` rounds of
-    :func:`propagate_assignments_sparse`; the rest by :func:`get_random_map_mask`.
+    Each kept node is a cluster; clusters are numbered by ascending node id. Other nodes get their cluster in up to
+    ``max_iter`` rounds of :func:`propagate_assignments_sparse`, and the remaining ones from
+    :func:`get_random_map_mask`.
 
     Args:
-        kept_node_indices: ids of the kept nodes, in any order.
-        edge_index: connectivity in any sparse form; needed if ``max_iter > 0``.
-        max_iter: rounds of propagation.
+        kept_node_indices: Ids of the kept nodes, in any order.
+        edge_index: Connectivity in any sparse form; needed if ``max_iter > 0``.
+        max_iter: Number of rounds of propagation.
         batch: ``[N]`` graph ids for the last step.
-        num_nodes: ``N``; default from ``batch``, else from ``edge_index``.
-        generator: random source of the last step.
+        num_nodes: ``N``; the default is taken from ``batch``, else from ``edge_index``.
+        generator: Random number generator of the last step.
+
+    Returns:
+        ``[2, N]`` node ids and consecutive cluster ids.
+
+    Raises:
+        InputError: If an argument is missing or an id is out of range.
     """
     if num_nodes is None and batch is None and edge_index is None:
         raise InputError(
@@ -240,7 +255,7 @@ def get_assignments(
         )
     index = None if edge_index is None else connectivity_to_edge_index(edge_index)[0]
     if num_nodes is None:
-        num_nodes = batch.numel() if batch is not None else int(index.max()) + 1 if index.numel() else 0
+        num_nodes = infer_num_nodes(index) if batch is None else batch.numel()
     device = index.device if index is not None else batch.device if batch is not None else None
     kept = torch.as_tensor(kept_node_indices, dtype=torch.long, device=device).reshape(-1)
     kept = torch.unique(kept)
@@ -252,7 +267,7 @@ def get_assignments(
     if on_host(labels, index) or generator is not None or not kept.numel():
         labels = _assign_on_host(labels, index, kept, max_iter, batch, generator)
     else:
-        labels = _assign_elsewhere(labels, index, kept, max_iter, batch)
+        labels = _assign_on_device(labels, index, kept, max_iter, batch)
     return torch.stack([torch.arange(num_nodes, device=kept.device), labels - 1])
 
 
@@ -264,9 +279,10 @@ def _assign_on_host(
     batch: Tensor | None,
     generator: torch.Generator | None,
 ) -> Tensor:
-    """Return labels of all nodes; stop as soon as a round changes nothing."""
+    """Return the labels of all nodes; stop after a round without changes."""
     mask = labels > 0
     for _ in range(max_iter):
+        assert index is not None
         before = mask
         labels, _, mask = propagate_assignments_sparse(labels, index, kept, mask, kept.numel())
         if mask is before:
@@ -276,12 +292,13 @@ def _assign_on_host(
     return labels
 
 
-def _assign_elsewhere(
+def _assign_on_device(
     labels: Tensor, index: Tensor | None, kept: Tensor, max_iter: int, batch: Tensor | None
 ) -> Tensor:
     """Return the same labels from a fixed number of rounds, without reading a value on the host."""
     mask = labels > 0
     for _ in range(max_iter):
+        assert index is not None
         labels, changed = _vote(labels, index[0], index[1], mask, kept.numel())
         mask = mask | changed
     draw = _scramble(torch.arange(labels.numel(), device=labels.device))

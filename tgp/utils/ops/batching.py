@@ -141,20 +141,21 @@ def get_mask_from_dense_s(s: Tensor, batch: Tensor | None = None, batch_size: in
 
 
 class _SparseGiven(InputError, AssertionError):
-    """Also an ``AssertionError``, which users of this check may catch."""
+    """A sparse matrix instead of a dense one. Also an ``AssertionError``, which tgp 1.0.2 raised."""
 
 
 class GraphLayout:
-    """Position of the nodes of each graph: the one place that sorts, counts and pads.
+    """Positions of the nodes of each graph in flat and padded form.
 
-    Works for any order of graph ids, for ids without nodes, and without a batch vector (one graph). With
-    ``batch_size`` and ``max_num_nodes`` given, nothing is read on the host.
+    This class is the only code that sorts, counts and pads nodes by graph. Graph ids may have any order and gaps;
+    without a batch vector there is one graph. If ``batch_size`` and ``max_num_nodes`` are given, no value is read
+    on the host.
 
     Args:
         batch: ``[N]`` graph ids, or ``None``.
         num_nodes: ``N``; needed when ``batch`` is ``None``.
-        batch_size: Number of graphs; default largest id + 1.
-        max_num_nodes: Width of the padded layout; default the size of the largest graph.
+        batch_size: Number of graphs; default is the largest id + 1.
+        max_num_nodes: Width of the padded layout; default is the size of the largest graph.
     """
 
     def __init__(
@@ -169,7 +170,10 @@ class GraphLayout:
         self.num_nodes = num_nodes
         self.batch_size = num_graphs(batch, batch_size)
         if batch is None and self.batch_size > 1:
-            raise InputError(f"{self.batch_size} graphs need a batch vector, got None", field="batch")
+            raise InputError(
+                f"batch is missing: expected a batch vector for {self.batch_size} graphs, got None.",
+                field="batch",
+            )
         if max_num_nodes is not None:
             self.max_count = self._checked_width(int(max_num_nodes))
 
@@ -188,12 +192,12 @@ class GraphLayout:
 
     @property
     def single(self) -> bool:
-        """True for exactly one graph, whose sums are plain sums."""
+        """True if there is exactly one graph. Its sums need no graph ids."""
         return self.batch_size == 1
 
     @lazy_attribute
     def counts(self) -> Tensor:
-        """``[B]`` int64 nodes per graph."""
+        """``[B]`` int64 number of nodes of each graph."""
         if self.batch is None:
             return torch.full((1,), self.num_nodes)
         if on_host(self.batch):
@@ -203,7 +207,7 @@ class GraphLayout:
 
     @lazy_attribute
     def max_count(self) -> int:
-        """Nodes of the largest graph. May be set larger before padding."""
+        """Number of nodes of the largest graph. A larger value may be assigned before padding."""
         if self.single:
             return self.num_nodes
         return int(self.counts.max()) if self.batch_size else 0
@@ -223,31 +227,32 @@ class GraphLayout:
 
     @lazy_attribute
     def _is_padded(self) -> bool:
-        """True if graphs of equal size follow one another, so that the padded form is a view."""
+        """True if all graphs have the same size and their nodes are in order, so that the padded form is a view."""
         batch = self.batch
+        assert batch is not None
         if not on_host(batch) or self.num_nodes != self.batch_size * self.max_count:
             return False
         return bool((batch[1:] >= batch[:-1]).all())
 
     def pad(self, values: Tensor) -> Tensor:
-        """Return ``[N, ...]`` as ``[B, max_count, ...]`` with zeros behind the nodes of each graph."""
+        """Return ``[N, ...]`` as ``[B, max_count, ...]`` with zeros after the nodes of each graph."""
         if self.single and self.max_count == self.num_nodes:
             return values.unsqueeze(0)
         if self.single:
-            behind = values.new_zeros((self.max_count - self.num_nodes, *values.shape[1:]))
-            return torch.cat([values, behind]).unsqueeze(0)
+            padding = values.new_zeros((self.max_count - self.num_nodes, *values.shape[1:]))
+            return torch.cat([values, padding]).unsqueeze(0)
         if self._is_padded:
             return values.reshape(self.batch_size, self.max_count, *values.shape[1:])
         shape = (self.batch_size * self.max_count, *values.shape[1:])
         out = values.new_zeros(shape)
         if on_host(values):
             out.index_copy_(0, self.slot, values)
-        else:  # vmap has no rule for the form in place
+        else:  # vmap does not support the in-place operation
             out = out.index_copy(0, self.slot, values)
         return out.view(self.batch_size, self.max_count, *values.shape[1:])
 
     def unpad(self, values: Tensor) -> Tensor:
-        """Return ``[B, max_count, ...]`` as ``[N, ...]``: inverse of :meth:`pad`."""
+        """Return ``[B, max_count, ...]`` as ``[N, ...]``, the inverse of :meth:`pad`."""
         if self.single:
             return values[0, : self.num_nodes]
         if self._is_padded:
@@ -255,17 +260,18 @@ class GraphLayout:
         return values.flatten(0, 1).index_select(0, self.slot)
 
     def mask(self) -> Tensor:
-        """Return ``[B, max_count]`` bool: True for padded places that hold a node."""
+        """Return the mask ``[B, max_count]`` of the positions that are not padding."""
         counts = self.counts
         return torch.arange(self.max_count, device=counts.device) < counts.unsqueeze(1)
 
     def sum(self, values: Tensor) -> Tensor:
-        """Sum over the nodes of each graph: ``[N, ...]`` -> ``[B, ...]``; zero for a graph without nodes.
+        """Return the sums ``[B, ...]`` of ``[N, ...]`` over the nodes of each graph; 0 for a graph without nodes.
 
         The result has the dtype of ``values``; half-precision values are summed in float32.
         """
         if self.single:
             return values.sum(0, keepdim=True)
+        assert self.batch is not None
         wide = widen(values)
         out = wide.new_zeros((self.batch_size, *values.shape[1:]))
         return out.index_add_(0, self.batch, wide).to(values.dtype)
@@ -277,8 +283,8 @@ class GraphLayout:
     def padding_pays(self, k: int, f: int) -> bool:
         """Return True if products of ``k`` by ``f`` columns should be padded.
 
-        One huge graph among many small ones would make the padded form explode; outer products do not. A width
-        that is not known yet is not read from an accelerator.
+        If one graph is much larger than the others, the padded form needs too much memory, and outer products are
+        used instead. A width that is not known yet is not read from an accelerator.
         """
         if self.single or not self.knows_width():
             return False
@@ -286,7 +292,7 @@ class GraphLayout:
         return padded <= max(self.num_nodes * k * f, 4 * self.num_nodes * (k + f))
 
     def matmul(self, u: Tensor, v: Tensor) -> Tensor:
-        """Return ``u^T v`` of each graph: ``[N, K]``, ``[N, F]`` -> ``[B, K, F]``, in the dtype of ``v``."""
+        """Return ``u^T v`` of each graph, ``[B, K, F]`` from ``[N, K]`` and ``[N, F]``, in the dtype of ``v``."""
         dtype = v.dtype
         u, v = widen(u), widen(v)
         k, f = u.size(1), v.size(1)
@@ -295,16 +301,17 @@ class GraphLayout:
         elif self.padding_pays(k, f):
             out = matmul(self.pad(u).transpose(1, 2), self.pad(v))
         else:
-            # Some columns at once: all outer products together may not fit into memory.
-            portion = max(1, _MOST_PRODUCTS // max(self.num_nodes * f, 1))
-            parts = [self.sum(c.unsqueeze(2) * v.unsqueeze(1)) for c in u.split(portion, dim=1)]
+            # A few columns at a time: all outer products together may not fit into memory.
+            width = max(1, _MOST_PRODUCTS // max(self.num_nodes * f, 1))
+            parts = [self.sum(c.unsqueeze(2) * v.unsqueeze(1)) for c in torch.split(u, width, dim=1)]
             out = torch.cat(parts, dim=1) if k else v.new_zeros(self.batch_size, 0, f)
         return out.to(dtype)
 
     def expand(self, m: Tensor, x: Tensor) -> Tensor:
-        """Return ``m x`` of each graph: ``[N, K]``, ``[B, K, F]`` -> ``[N, F]``."""
+        """Return ``m x`` of each graph, ``[N, F]`` from ``[N, K]`` and ``[B, K, F]``."""
         if self.single:
             return m @ x[0]
         if self.padding_pays(m.size(1), x.size(2)):
             return self.unpad(self.pad(m) @ x)
+        assert self.batch is not None
         return torch.bmm(m.unsqueeze(1), x.index_select(0, self.batch)).squeeze(1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
 import torch
 from torch import Tensor
@@ -49,6 +49,18 @@ def is_dense_adj(edge_index: Any) -> bool:
         return True
     square = edge_index.dim() == 2 and edge_index.size(0) == edge_index.size(1)
     return square and edge_index.is_floating_point()
+
+
+@overload
+def check_and_filter_edge_weights(edge_weight: None) -> None: ...
+
+
+@overload
+def check_and_filter_edge_weights(edge_weight: Tensor) -> Tensor: ...
+
+
+@overload
+def check_and_filter_edge_weights(edge_weight: Tensor | None) -> Tensor | None: ...
 
 
 def check_and_filter_edge_weights(edge_weight: Tensor | None) -> Tensor | None:
@@ -130,9 +142,9 @@ def infer_num_nodes(edge_index: Any, num_nodes: int | None = None) -> int:
     if num_nodes is not None:
         return int(num_nodes)
     if _is_sparse_matrix(edge_index):
-        return max(edge_index.shape)
+        return int(max(edge_index.shape))
     if imports.is_sparsetensor(edge_index):
-        return max(edge_index.sizes())
+        return int(max(edge_index.sizes()))
     return int(edge_index.max()) + 1 if edge_index.numel() else 0
 
 

@@ -123,7 +123,8 @@ class EdgeMatrix:
 
     def _product(self, values: Tensor, weight: Tensor | None) -> Tensor:
         if on_host(values, weight, self.source) and values.dtype in _FAST_DTYPES:
-            return _Product.apply(values, weight, self)
+            product: Tensor = _Product.apply(values, weight, self)  # type: ignore[no-untyped-call]
+            return product
         moved = values.index_select(0, self.target)
         if weight is not None:
             moved = moved * weight.unsqueeze(-1)
@@ -136,13 +137,15 @@ class EdgeMatrix:
     def dots(self, u: Tensor, v: Tensor) -> Tensor:
         """Return ``[E]``: inner product of row ``i`` of ``u`` and row ``j`` of ``v`` for every edge ``i -> j``."""
         if on_host(u, v, self.source):
-            return _EdgeDots.apply(u, v, self)
+            dots: Tensor = _EdgeDots.apply(u, v, self)  # type: ignore[no-untyped-call]
+            return dots
         return (u.index_select(0, self.source) * v.index_select(0, self.target)).sum(-1)
 
     def distances(self, values: Tensor) -> Tensor:
         """Return ``[E]``: sum of absolute differences of the rows at both ends of every edge."""
         if on_host(values, self.source):
-            return _EdgeDistances.apply(values, self.source, self.target)
+            distances: Tensor = _EdgeDistances.apply(values, self.source, self.target)  # type: ignore[no-untyped-call]
+            return distances
         return _differences(values, self.source, self.target).abs().sum(-1)
 
     def row_sums(self, values: Tensor, weight: Tensor | None) -> Tensor:
@@ -178,9 +181,9 @@ class _Product(torch.autograd.Function):
 
 
 def _chunks(width: int, *per_edge: Tensor) -> Iterator[tuple[Tensor, ...]]:
-    """Split vectors over edges into portions, so that rows of ``width`` gathered for them stay in the cache."""
-    portion = max(1024, _NUMBERS_AT_ONCE // max(width, 1))
-    return zip(*(values.split(portion) for values in per_edge), strict=True)
+    """Split vectors with one value per edge into chunks, so that the rows gathered for a chunk fit into the cache."""
+    size = max(1024, _NUMBERS_AT_ONCE // max(width, 1))
+    return zip(*(torch.split(values, size) for values in per_edge), strict=True)
 
 
 class _EdgeDots(torch.autograd.Function):
@@ -246,7 +249,8 @@ def max_over_edges(values: Tensor, source: Tensor, target: Tensor) -> Tensor:
     The gradient of a tie is shared evenly among the edges that reach the maximum.
     """
     if on_host(values, source, target):
-        return _MaxOverEdges.apply(values, source, target)
+        largest: Tensor = _MaxOverEdges.apply(values, source, target)  # type: ignore[no-untyped-call]
+        return largest
     place = target.unsqueeze(-1).expand(-1, values.size(-1))
     lowest = torch.full_like(values, -torch.inf)
     out = lowest.scatter_reduce(0, place, values.index_select(0, source), "amax")

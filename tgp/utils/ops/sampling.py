@@ -92,7 +92,9 @@ def negative_edge_sampling(
     *,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """RandomKey ``[2, M]`` pairs that are not edges. Fewer than asked for is possible, more is not.
+    """Draw ``[2, M]`` pairs that are not edges.
+
+    The result may have fewer pairs than ``num_neg_samples``, never more.
 
     Args:
         edge_index: ``[2, E]``.
@@ -105,7 +107,7 @@ def negative_edge_sampling(
     if method not in _METHODS:
         raise _MethodError(f"method must be one of {', '.join(_METHODS)}, got {method!r}", field="method")
     bipartite = isinstance(num_nodes, tuple)
-    if bipartite:
+    if isinstance(num_nodes, tuple):
         size = (int(num_nodes[0]), int(num_nodes[1]))
         force_undirected = False
     else:
