@@ -9,14 +9,15 @@ from hypothesis import strategies as st
 
 from tests.reference import sep as reference
 from tgp.engine.methods import sep
-from tgp.kernels import _prims, coding_tree, coding_tree_cut, coding_tree_graph, coding_tree_layers, csr
+from tgp.kernels import _prims, coding_tree, coding_tree_cut, coding_tree_layers, csr
+from tgp.kernels.undirected import undirected_sum
 from tgp.testing.graphs import barabasi_albert, complete, erdos_renyi, grid2d, karate, path, star
 from tgp.testing.strategies import graphs
 
 
 def trees(block, long_from):
     """Groups of the height-2 trees of the components, and the merge trees, for a limit of short lists."""
-    forest = sep._forest(block)
+    forest = sep._split_components(block)
     every = np.ones(len(forest.total), np.bool_)
     n, parts = len(forest.degree), len(forest.total)
     tree = (np.full(2 * n, -1, np.int32), np.zeros(2 * n), np.zeros(2 * n), np.zeros(2 * n))
@@ -48,7 +49,7 @@ def test_heap_pops_like_heapq(entries):
     heapq.heapify(expected)
     while size:
         assert (keys[0], items[0]) == heapq.heappop(expected)
-        size = _prims.heap_drop(keys, items, size)
+        size = _prims.heap_remove_min(keys, items, size)
     assert not expected
 
 
@@ -113,7 +114,7 @@ def test_pool_is_packed_when_full():
 def simple(block):
     weighted = block.weight is not None
     rows = (block.indptr, block.indices, np.empty(0) if block.weight is None else block.weight)
-    return coding_tree_graph.simple_rows(*rows, *csr.transpose(*rows, weighted), weighted)
+    return undirected_sum(*rows, *csr.transpose(*rows, weighted), weighted)
 
 
 def dense(indptr, indices, weight, n):
@@ -146,7 +147,7 @@ def test_quotient_and_parts_are_blocks_of_the_dense_matrix(block, random):
     np.fill_diagonal(expected, 0)
     assert np.array_equal(dense(*rows, k), expected)
     assert np.array_equal(cut, expected.sum(1)) and np.array_equal(vol, s.T @ a.sum(1))
-    order, ptr, *rows = coding_tree_graph.reorder(indptr, indices, weight, label, k)
+    order, ptr, *rows = coding_tree_layers.reorder(indptr, indices, weight, label, k)
     assert order.tolist() == sorted(range(n), key=lambda i: (label[i], i))
     assert np.diff(ptr).tolist() == np.bincount(label, minlength=k).tolist()
     assert np.array_equal(dense(*rows, n), (a * (s @ s.T))[np.ix_(order, order)])
@@ -178,7 +179,7 @@ def test_the_better_step_is_taken_and_ties_go_to_the_leaves():
     labels, nums = np.zeros((3, 4), np.int32), np.zeros((3, 4), np.int64)
     low, high = np.ones(4, np.int64), np.ones(4, np.int64)
     new_up, new_down = np.ones(4, np.bool_), np.ones(4, np.bool_)
-    coding_tree_layers.take_steps(ptr, *up, *down, *bottom, *top, low, high, labels, nums, new_up, new_down)
+    coding_tree_layers.add_better_layer(ptr, *up, *down, *bottom, *top, low, high, labels, nums, new_up, new_down)
     # Better below; better above; equal; two clusters under the root cannot be joined.
     assert low.tolist() == [0, 1, 0, 0] and high.tolist() == [1, 2, 1, 1]
     assert labels.tolist() == [[7, 0, 7, 7], [0, 0, 0, 0], [0, 9, 0, 0]]

@@ -1,1 +1,1 @@
-"""Compiled kernels on plain arrays. Private: called from ``ragged``, ``coarsen`` and ``store`` only."""
+"""Compiled kernels on plain arrays. Private: only ``ragged``, ``engine`` and ``store`` call them."""

@@ -1,30 +1,71 @@
-"""Primitives that kernels of every file share. Rarely edited: numba does not notice edits across files.
+"""Functions that kernels of several files share, and the decorator of all kernels.
 
-Random numbers are hashes of counters, never a stream: the value for (seed, level, node) is the same
-on any thread, in any batch and in any order of graphs.
+Edit this file rarely: numba does not notice that a kernel calls a changed function of another file, and keeps
+using its cached machine code.
+
+Random numbers are hashes of counters, not a stream. The value for (seed, level, node) is therefore the same on any
+thread, in any batch and for any order of graphs.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any, TypeVar, cast, overload
 
 import numpy as np
+import numpy.typing as npt
 from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
+from tgp.kernels.array_types import FloatArray, IndexArray, IntArray, PtrArray
+
 __all__ = [
+    "MAX",
+    "MEAN",
+    "MIN",
+    "MUL",
+    "SUM",
+    "fill_transpose",
+    "grow_array",
+    "grow_buffers",
+    "hash_normal",
     "hash_u64",
     "hash_uniform",
-    "hash_normal",
-    "heap_drop",
     "heap_push",
+    "heap_remove_min",
     "heap_sink",
+    "heap_sink_entry",
+    "kernel",
     "lowest_bit",
-    "scan",
+    "merge_weights",
+    "offsets_from_counts",
     "uf_find",
     "uf_union",
 ]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@overload
+def kernel(function: Function) -> Function: ...
+
+
+@overload
+def kernel(**options: Any) -> Callable[[Function], Function]: ...
+
+
+def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Callable[..., Any]:
+    """Compile a function with numba on its first call, cache the machine code, and release the GIL while it runs.
+
+    Use it as ``@kernel`` or, with other options of :func:`numba.njit`, as ``@kernel(inline="always")``.
+    """
+    compile_function = cast(Callable[..., Any], njit(**{"cache": True, "nogil": True, **options}))
+    return compile_function if function is None else cast(Callable[..., Any], compile_function(function))
+
+
+# -- random numbers ---------------------------------------------------------------------------------------------
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -35,49 +76,56 @@ _S31 = np.uint64(31)
 _S11 = np.uint64(11)
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _mix(z):
+@kernel(inline="always")
+def _mix_bits(z: np.uint64) -> np.uint64:
+    """Return the output function of the SplitMix64 generator for state ``z``."""
     z = (z ^ (z >> _S30)) * _MIX1
     z = (z ^ (z >> _S27)) * _MIX2
-    return z ^ (z >> _S31)
+    mixed: np.uint64 = z ^ (z >> _S31)
+    return mixed
 
 
-@njit(cache=True, nogil=True)
-def hash_u64(seed, level, node, draw):
-    """64 random bits for (seed, level, node index inside its graph, number of the draw)."""
-    z = _mix(np.uint64(seed) + _GOLDEN)
-    z = _mix(z ^ (np.uint64(level) + _GOLDEN))
-    z = _mix(z ^ (np.uint64(node) + _GOLDEN))
-    return _mix(z ^ (np.uint64(draw) + _GOLDEN))
+@kernel
+def hash_u64(seed: int, level: int, node: int, draw: int) -> np.uint64:
+    """Return 64 random bits for a seed, a level, a node index inside its graph, and the number of the draw."""
+    z = _mix_bits(np.uint64(seed) + _GOLDEN)
+    z = _mix_bits(z ^ (np.uint64(level) + _GOLDEN))
+    z = _mix_bits(z ^ (np.uint64(node) + _GOLDEN))
+    return _mix_bits(z ^ (np.uint64(draw) + _GOLDEN))
 
 
-@njit(cache=True, nogil=True)
-def hash_uniform(seed, level, node, draw):
-    """A float64 in [0, 1) from :func:`hash_u64`."""
+@kernel
+def hash_uniform(seed: int, level: int, node: int, draw: int) -> float:
+    """Return a uniform float64 in [0, 1) from :func:`hash_u64`."""
     return float(hash_u64(seed, level, node, draw) >> _S11) * (1.0 / 9007199254740992.0)
 
 
-@njit(cache=True, nogil=True)
-def hash_normal(seed, level, node, draw):
-    """A standard normal float64 (Box-Muller on draws ``2*draw`` and ``2*draw + 1``)."""
+@kernel
+def hash_normal(seed: int, level: int, node: int, draw: int) -> float:
+    """Return a standard normal float64 (Box-Muller transform of the draws ``2 * draw`` and ``2 * draw + 1``)."""
     u = hash_uniform(seed, level, node, 2 * draw)
     v = hash_uniform(seed, level, node, 2 * draw + 1)
     return math.sqrt(-2.0 * math.log(1.0 - u)) * math.cos(2.0 * math.pi * v)
 
 
-@intrinsic
-def lowest_bit(typingctx, word):
-    """Position of the lowest bit that is set in a uint64 other than 0."""
+# -- arrays and rows --------------------------------------------------------------------------------------------
 
-    def codegen(context, builder, signature, args):
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _trailing_zeros(typingctx: Any, word: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
 
     return types.uint64(types.uint64), codegen
 
 
-@njit(cache=True, nogil=True)
-def scan(counts):
-    """Exclusive prefix sum with the total at the end: ``[n] -> [n + 1]`` int64."""
+lowest_bit: Callable[[np.uint64], np.uint64] = cast(Any, _trailing_zeros)
+"""Return the position of the lowest bit that is set in a uint64 other than 0."""
+
+
+@kernel
+def offsets_from_counts(counts: IntArray) -> PtrArray:
+    """Return the exclusive prefix sum with the total as last element: ``[n] -> [n + 1]``."""
     out = np.empty(counts.shape[0] + 1, np.int64)
     total = np.int64(0)
     for i in range(counts.shape[0]):
@@ -87,18 +135,91 @@ def scan(counts):
     return out
 
 
-@njit(cache=True, nogil=True)
-def uf_find(parent, node):
-    """Root of ``node`` with path halving."""
+@kernel
+def grow_array(array: npt.NDArray[Any], need: int) -> npt.NDArray[Any]:
+    """Return a copy of ``array`` with room for ``need`` elements, at least twice as long as before."""
+    out = np.empty(max(need, 2 * array.shape[0]), array.dtype)
+    for i in range(array.shape[0]):
+        out[i] = array[i]
+    return out
+
+
+@kernel
+def grow_buffers(cols: IndexArray, vals: FloatArray, need: int) -> tuple[IndexArray, FloatArray]:
+    """Return the two arrays, or longer copies if they have no room for ``need`` entries."""
+    if need <= cols.shape[0]:
+        return cols, vals
+    return grow_array(cols, need), grow_array(vals, need)
+
+
+_U = np.uint64
+_ONE = np.uint64(1)
+
+
+@kernel
+def fill_transpose(
+    indptr: IntArray, indices: IntArray, weight: FloatArray, weighted: bool,
+    out_ptr: PtrArray, out: IndexArray, values: FloatArray,
+) -> None:  # fmt: skip
+    """Write the transpose of a matrix. Rows of the result are sorted; parallel entries keep their order.
+
+    Args:
+        indptr, indices: Rows of the matrix, ``[rows + 1]`` and ``[nnz]``.
+        weight: ``[nnz]``, or an empty array if ``weighted`` is false.
+        out_ptr: ``[columns + 1]``, overwritten with the offsets of the columns.
+        out: ``[nnz]``, overwritten with the row of each entry.
+        values: ``[nnz]``, overwritten with the weights; not accessed if ``weighted`` is false.
+    """
+    num_cols = out_ptr.shape[0] - 1
+    out_ptr[:] = 0
+    for e in range(indices.shape[0]):
+        out_ptr[np.uint32(indices[e]) + _ONE] += 1
+    for i in range(num_cols):
+        out_ptr[i + 1] += out_ptr[i]
+    # out_ptr[j] serves as the write position of column j and ends as the start of column j + 1.
+    for i in range(indptr.shape[0] - 1):
+        for e in range(_U(indptr[i]), _U(indptr[i + 1])):
+            slot = _U(out_ptr[np.uint32(indices[e])])
+            out[slot] = i
+            if weighted:
+                values[slot] = weight[e]
+            out_ptr[np.uint32(indices[e])] = slot + _ONE
+    for i in range(num_cols, 0, -1):
+        out_ptr[i] = out_ptr[i - 1]
+    out_ptr[0] = 0
+
+
+SUM, MEAN, MIN, MAX, MUL = 0, 1, 2, 3, 4
+"""Codes of the operations that merge the weights of parallel edges."""
+
+
+@kernel
+def merge_weights(old: float, new: float, op: int) -> float:
+    """Return two weights merged by ``op``. ``MEAN`` adds; the caller divides by the number of entries."""
+    if op == MIN:
+        return min(old, new)
+    if op == MAX:
+        return max(old, new)
+    if op == MUL:
+        return old * new
+    return old + new
+
+
+# -- union-find -------------------------------------------------------------------------------------------------
+
+
+@kernel
+def uf_find(parent: IntArray, node: int) -> int:
+    """Return the root of ``node``. Halves the path to the root in ``parent``."""
     while parent[node] != node:
         parent[node] = parent[parent[node]]
         node = parent[node]
     return node
 
 
-@njit(cache=True, nogil=True)
-def uf_union(parent, a, b):
-    """Join two sets; the smaller root id wins, so roots are smallest members."""
+@kernel
+def uf_union(parent: IntArray, a: int, b: int) -> None:
+    """Join the sets of ``a`` and ``b``. The smaller root remains, so that a root is the smallest member of its set."""
     a = uf_find(parent, a)
     b = uf_find(parent, b)
     if a < b:
@@ -107,9 +228,12 @@ def uf_union(parent, a, b):
         parent[a] = b
 
 
-@njit(cache=True, nogil=True)
-def heap_sink(keys, items, size, at):
-    """Restore a binary min-heap over (key, item) below position ``at``."""
+# -- binary min-heaps over (key, item); equal keys are ordered by item -------------------------------------------
+
+
+@kernel
+def heap_sink(keys: FloatArray, items: IntArray, size: int, at: int) -> None:
+    """Restore the heap ``keys[:size]``, ``items[:size]`` in place after the entry at position ``at`` has grown."""
     key, item = keys[at], items[at]
     while True:
         c = 2 * at + 1
@@ -124,9 +248,32 @@ def heap_sink(keys, items, size, at):
     keys[at], items[at] = key, item
 
 
-@njit(cache=True, nogil=True)
-def heap_push(keys, items, size, key, item):
-    """Add an entry to such a heap; returns the new size."""
+@kernel
+def heap_sink_entry(
+    keys: FloatArray, items: IntArray, values: FloatArray, lo: int, size: int, at: int
+) -> None:
+    """Do the same as :func:`heap_sink` for a heap that starts at ``lo`` and carries a value with each entry."""
+    key, item, value = keys[lo + at], items[lo + at], values[lo + at]
+    while True:
+        child = 2 * at + 1
+        if child >= size:
+            break
+        c = lo + child
+        if child + 1 < size and (
+            keys[c + 1] < keys[c] or (keys[c + 1] == keys[c] and items[c + 1] < items[c])
+        ):
+            child += 1
+            c += 1
+        if keys[c] > key or (keys[c] == key and items[c] >= item):
+            break
+        keys[lo + at], items[lo + at], values[lo + at] = keys[c], items[c], values[c]
+        at = child
+    keys[lo + at], items[lo + at], values[lo + at] = key, item, value
+
+
+@kernel
+def heap_push(keys: FloatArray, items: IntArray, size: int, key: float, item: int) -> int:
+    """Add an entry to a heap of ``size`` entries and return the new size. The arrays must have room for it."""
     at = size
     while at > 0:
         up = (at - 1) >> 1
@@ -138,9 +285,9 @@ def heap_push(keys, items, size, key, item):
     return size + 1
 
 
-@njit(cache=True, nogil=True)
-def heap_drop(keys, items, size):
-    """Remove the least entry of such a heap; returns the new size."""
+@kernel
+def heap_remove_min(keys: FloatArray, items: IntArray, size: int) -> int:
+    """Remove the smallest entry of a heap and return the new size."""
     size -= 1
     keys[0], items[0] = keys[size], items[size]
     if size > 1:

@@ -1,17 +1,20 @@
 """Structural-entropy coding trees: greedy merging of a graph into a binary tree.
 
-Works on simple undirected connected graphs (see :mod:`tgp.kernels.coding_tree_graph`), many behind
-one another. No matrix, and no heap over all pairs: a cluster keeps the list of the clusters it touched
-when it was made, names in old lists are resolved by union-find, and the heap over the whole graph holds
-only the best pair of each cluster. A pair belongs to the younger of the two.
+The input is a block of simple undirected connected graphs (see :mod:`tgp.kernels.undirected`). There is no
+matrix and no heap over all pairs. Each cluster keeps a list of the clusters that were adjacent when it was created;
+ids in old lists are resolved by union-find. One heap holds the best pair of each cluster (the later one of the pair).
 
-- The candidates of a short list are a heap inside the list.
-- A long list is kept in place when its cluster grows. Each entry has a lower bound of its entropy
-  change, and only entries whose bound is not above the best one are evaluated again. Otherwise the hubs of
-  scale-free graphs would cost their degree in logarithms at every merge.
+- The candidates of a short list form a heap inside the list.
+- A long list is kept in place when its cluster grows. Each entry has a lower bound of its entropy change, and only
+  entries whose bound does not exceed the best value are evaluated again. Otherwise each merge of a hub would take
+  as many logarithms as the hub has neighbours.
 
-Tree ids: items ``0..n-1``, then merged nodes by creation. The pair ``(i, j)``, ``i < j``, is packed as
-``i << 32 | j``, so that ties fall to smaller ids.
+Tree ids: items are ``0..n-1``, followed by merged nodes in the order of creation. The pair ``(i, j)`` with ``i < j``
+is packed as ``i << 32 | j``, so that ties are resolved in favour of smaller ids.
+
+Arrays of the lists: entry ``e`` of a list has the neighbour ``nbr[e]``, the edge weight ``between[e]`` and the entropy
+change ``gain[e]``. The list of cluster ``j`` starts at ``start[j]``, has ``size[j]`` entries and space for ``room[j]``.
+``live[j]`` is the size of its heap, or ``LONG``.
 """
 
 from __future__ import annotations
@@ -19,75 +22,64 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
-from tgp.kernels._prims import heap_drop, heap_push, uf_find
+from tgp.kernels._prims import heap_push, heap_remove_min, heap_sink_entry, kernel, uf_find
+from tgp.kernels.array_types import BoolArray, Float32Array, FloatArray, IndexArray, PtrArray
 
 __all__ = ["merge_trees"]
 
-LONG = -1
-"""Mark of a long list in ``live``, which counts the entries of the heap in a short one."""
+LONG = -1  # value of ``live`` for a long list
 
 
-@njit(cache=True, nogil=True)
-def _sink_in_list(gain, nbr, between, lo, size, at):
-    """Restore the heap over (gain, neighbour) of the list at ``lo``, below position ``at``."""
-    key, who, weight = gain[lo + at], nbr[lo + at], between[lo + at]
-    while True:
-        child = 2 * at + 1
-        if child >= size:
-            break
-        c = lo + child
-        if child + 1 < size and (gain[c + 1] < gain[c] or (gain[c + 1] == gain[c] and nbr[c + 1] < nbr[c])):
-            child += 1
-            c += 1
-        if gain[c] > key or (gain[c] == key and nbr[c] >= who):
-            break
-        gain[lo + at], nbr[lo + at], between[lo + at] = gain[c], nbr[c], between[c]
-        at = child
-    gain[lo + at], nbr[lo + at], between[lo + at] = key, who, weight
+@kernel
+def _entropy_terms(
+    vol: FloatArray, cut: FloatArray, i: int, j: int, between: float, total: float
+) -> tuple[float, float, float]:
+    """Return three terms of the entropy change of merging two clusters: (first + second - third) / ``total``."""
+    both, inside_i, inside_j = vol[i] + vol[j], vol[i] - cut[i], vol[j] - cut[j]
+    # The term of a node without inner edges is exactly 0, so its logarithm is not needed.
+    first = inside_i * math.log2(both / vol[i]) if inside_i != 0.0 else 0.0
+    second = inside_j * math.log2(both / vol[j]) if inside_j != 0.0 else 0.0
+    return first, second, 2.0 * between * math.log2(total / both)
 
 
-@njit(cache=True, nogil=True)
-def _terms(v1, inside1, v2, inside2, between, total):
-    """The three terms of the entropy change of a merge: first + second - third, over ``total``."""
-    v12 = v1 + v2
-    # A node without inner edges adds exactly nothing: the logarithm need not be taken.
-    first = inside1 * math.log2(v12 / v1) if inside1 != 0.0 else 0.0
-    second = inside2 * math.log2(v12 / v2) if inside2 != 0.0 else 0.0
-    return first, second, 2.0 * between * math.log2(total / v12)
-
-
-@njit(cache=True, nogil=True)
-def _rank(gain, nbr, between, lo, size, vol, cut, j, total):
-    """Entropy change of merging ``j`` with each candidate of its list, as a heap."""
+@kernel
+def _build_list_heap(
+    gain: FloatArray, nbr: IndexArray, between: FloatArray, lo: int, size: int,
+    vol: FloatArray, cut: FloatArray, j: int, total: float,
+) -> None:  # fmt: skip
+    """Write the entropy change of merging ``j`` with each of its candidates and order the list as a heap."""
     for e in range(lo, lo + size):
         i = nbr[e]
-        first, second, third = _terms(vol[i], vol[i] - cut[i], vol[j], vol[j] - cut[j], between[e], total)
+        first, second, third = _entropy_terms(vol, cut, i, j, between[e], total)
         gain[e] = (first + second - third) / total
     for at in range(size // 2 - 1, -1, -1):
-        _sink_in_list(gain, nbr, between, lo, size, at)
+        heap_sink_entry(gain, nbr, between, lo, size, at)
 
 
-@njit(cache=True, nogil=True)
-def _skip_merged(gain, nbr, between, lo, live, link):
-    """Move merged clusters from the top of the heap of a list behind it; returns its new size."""
+@kernel
+def _skip_merged(
+    gain: FloatArray, nbr: IndexArray, between: FloatArray, lo: int, live: int, link: IndexArray
+) -> int:
+    """Move merged clusters from the top of the heap of a list to its end and return the new size of the heap."""
     while live > 0 and link[nbr[lo]] != nbr[lo]:
         live -= 1
         e = lo + live
         gain[lo], gain[e] = gain[e], gain[lo]
         nbr[lo], nbr[e] = nbr[e], nbr[lo]
         between[lo], between[e] = between[e], between[lo]
-        _sink_in_list(gain, nbr, between, lo, live, np.int64(0))
+        heap_sink_entry(gain, nbr, between, lo, live, 0)
     return live
 
 
-@njit(cache=True, nogil=True)
-def _best_of_long(gain, slope, nbr, between, lo, size, vol, cut, link, j, drift, total):
-    """Best candidate of a long list: moved to its front; returns whether there is one.
+@kernel
+def _find_in_long(
+    gain: FloatArray, slope: Float32Array, nbr: IndexArray, between: FloatArray, lo: int, size: int,
+    vol: FloatArray, cut: FloatArray, link: IndexArray, j: int, drift: float, total: float,
+) -> tuple[bool, float]:  # fmt: skip
+    """Move the best candidate of a long list to its front; return ``(found, entropy change)``.
 
-    ``gain`` is a lower bound here: exact when last evaluated, falling by ``slope`` times the drift
-    of ``j`` since. Only entries whose bound is not above the best so far are evaluated again.
+    ``gain`` minus ``slope`` times the drift of ``j`` is a lower bound of the entropy change of an entry.
     """
     best, at = np.inf, np.int64(-1)
     seen_vol, seen_cut, seen_between, exact, size_of_terms = -1.0, 0.0, 0.0, 0.0, 0.0
@@ -98,13 +90,13 @@ def _best_of_long(gain, slope, nbr, between, lo, size, vol, cut, link, j, drift,
         i = nbr[e]
         if link[i] != i:
             continue
-        # Twins come in crowds: what was just evaluated need not be again.
+        # Equal neighbours often follow each other: reuse the last value.
         if vol[i] != seen_vol or cut[i] != seen_cut or between[e] != seen_between:
             seen_vol, seen_cut, seen_between = vol[i], cut[i], between[e]
-            first, second, third = _terms(vol[i], vol[i] - cut[i], vol[j], vol[j] - cut[j], between[e], total)
+            first, second, third = _entropy_terms(vol, cut, i, j, between[e], total)
             exact = (first + second - third) / total
             size_of_terms = (first + second + abs(third)) / total
-        # Rounded up, so that float32 and later sums never make a bound too high.
+        # Rounded up, so that rounding to float32 and in later sums never makes a bound too high.
         slope[e] = vol[i] / (vol[i] + vol[j]) * 1.000001
         rise = slope[e] * drift
         gain[e] = exact + rise - 1e-12 * (size_of_terms + rise)
@@ -119,10 +111,13 @@ def _best_of_long(gain, slope, nbr, between, lo, size, vol, cut, link, j, drift,
     return True, best
 
 
-@njit(cache=True, nogil=True)
-def _pack_lists(gain, slope, nbr, between, start, size, room, link, new):
-    """Close the gaps that the lists of merged clusters left; returns the end of the pool."""
-    free = np.int64(0)
+@kernel
+def _pack_lists(
+    gain: FloatArray, slope: Float32Array, nbr: IndexArray, between: FloatArray,
+    start: PtrArray, size: PtrArray, room: PtrArray, link: IndexArray, new: int,
+) -> int:  # fmt: skip
+    """Close the gaps that the lists of merged clusters have left; return the first free position."""
+    free: int = 0
     for j in range(new):
         if link[j] == j:
             lo = start[j]
@@ -135,9 +130,12 @@ def _pack_lists(gain, slope, nbr, between, start, size, room, link, new):
     return free
 
 
-@njit(cache=True, nogil=True)
-def _gather(nbr, between, first, last, link, slot, new, out, out_between, count):
-    """Append entries ``first..last`` by present names to ``out``, adding up; returns its new length."""
+@kernel
+def _append_entries(
+    nbr: IndexArray, between: FloatArray, first: int, last: int, link: IndexArray, slot: IndexArray, new: int,
+    out: IndexArray, out_between: FloatArray, count: int,
+) -> int:  # fmt: skip
+    """Append entries ``first..last``, with current ids and merged weights, to ``out``; return its new length."""
     for e in range(first, last):
         r = uf_find(link, nbr[e])
         if r == new:
@@ -152,18 +150,21 @@ def _gather(nbr, between, first, last, link, slot, new, out, out_between, count)
     return count
 
 
-@njit(cache=True, nogil=True)
-def _extend_long(gain, slope, nbr, between, lo, size, link, slot, new, out, out_between, count):
-    """Add what was gathered to the long list at ``lo``, renaming its merged entries; returns its new size.
+@kernel
+def _extend_long(
+    gain: FloatArray, slope: Float32Array, nbr: IndexArray, between: FloatArray, lo: int, size: int,
+    link: IndexArray, slot: IndexArray, new: int, out: IndexArray, out_between: FloatArray, count: int,
+) -> int:  # fmt: skip
+    """Add ``count`` entries of ``out`` to the long list at ``lo``, which must have room; return its new size.
 
-    A changed entry gets no bound (minus infinity). There is room for the gathered entries behind the list.
+    Entries of merged clusters get the current id. The bound of a changed entry becomes minus infinity.
     """
     e = lo
     while e < lo + size:
         if link[nbr[e]] == nbr[e]:
             e += 1
             continue
-        count = _gather(nbr, between, e, e + 1, link, slot, new, out, out_between, count)
+        count = _append_entries(nbr, between, e, e + 1, link, slot, new, out, out_between, count)
         size -= 1
         end = lo + size
         gain[e], slope[e], nbr[e], between[e] = gain[end], slope[end], nbr[end], between[end]
@@ -183,16 +184,19 @@ def _extend_long(gain, slope, nbr, between, lo, size, link, slot, new, out, out_
     return size
 
 
-@njit(cache=True, nogil=True)
-def _hide_twins(n, vol, cut, start, size, hidden, twin, nbr, between):
-    """Leave only the first of equal pendants of a node in its list; ``twin`` leads to the next.
+@kernel
+def _hide_twins(
+    n: int, vol: FloatArray, cut: FloatArray, start: PtrArray, size: PtrArray, hidden: PtrArray,
+    twin: IndexArray, nbr: IndexArray, between: FloatArray,
+) -> None:  # fmt: skip
+    """Keep only the first of several equal pendant nodes in the list of their neighbour.
 
-    Pendants of a node that do not differ in volume, boundary and edge weight are equally good forever,
-    so the smallest id goes first. Without this a star would cost its size at every merge.
+    Pendant nodes of one neighbour with equal volume, boundary and edge weight are merged in the order of their ids.
+    Without this step a merge in a star would take time proportional to its size. Shortens the lists; writes ``hidden``
+    and ``twin`` (the next equal node, or -1).
     """
-    for j in range(n):
-        twin[j] = -1
-        hidden[j] = 0
+    twin[:n] = -1
+    hidden[:n] = 0
     for j in range(n):
         if size[j] < 2:
             continue
@@ -211,11 +215,15 @@ def _hide_twins(n, vol, cut, start, size, hidden, twin, nbr, between):
         size[j] = kept - lo
 
 
-@njit(cache=True, nogil=True)
-def _start_merging(n, total, vol, cut, link, start, size, live, room, twin, nbr, between, gain, keys, pairs):
-    """Lists of the items as heaps over the pairs they own (with smaller ids); returns the heap's size."""
+@kernel
+def _init_heaps(
+    n: int, total: float, vol: FloatArray, cut: FloatArray, link: IndexArray, start: PtrArray, size: PtrArray,
+    live: PtrArray, room: PtrArray, twin: IndexArray, nbr: IndexArray, between: FloatArray, gain: FloatArray,
+    keys: FloatArray, pairs: PtrArray,
+) -> int:  # fmt: skip
+    """Order the list of each item as a heap over its pairs with smaller ids; return the size of the heap of pairs."""
     _hide_twins(n, vol, cut, start, size, live, twin, nbr, between)
-    heap = np.int64(0)
+    heap = 0
     for j in range(n):
         link[j] = j
         lo = start[j]
@@ -229,32 +237,23 @@ def _start_merging(n, total, vol, cut, link, start, size, live, room, twin, nbr,
                     owned += 1
         live[j] = owned
         if owned > 0:
-            _rank(gain, nbr, between, lo, owned, vol, cut, j, total)
+            _build_list_heap(gain, nbr, between, lo, owned, vol, cut, j, total)
             heap = heap_push(keys, pairs, heap, gain[lo], np.int64(nbr[lo]) << 32 | j)
     return heap
 
 
-@njit(cache=True, nogil=True)
-def _next_best(gain, slope, nbr, between, start, size, live, vol, cut, link, drift, j, total):
-    """Bring the best standing candidate of ``j`` to the front of its list: ``(found, entropy change)``."""
-    lo = start[j]
-    if live[j] == LONG:
-        return _best_of_long(gain, slope, nbr, between, lo, size[j], vol, cut, link, j, drift[j], total)
-    live[j] = _skip_merged(gain, nbr, between, lo, live[j], link)
-    return live[j] > 0, gain[lo]
-
-
-@njit(cache=True, nogil=True)
-def _join(
-    gain, slope, nbr, between, start, size, live, room, link, slot, drift, big, small, new, out, out_between,
-    count, free, long_from,
-):  # fmt: skip
-    """The list of ``new`` = those of ``big`` and ``small`` and ``count`` gathered ones; returns the pool's end."""
+@kernel
+def _merge_lists(
+    gain: FloatArray, slope: Float32Array, nbr: IndexArray, between: FloatArray, start: PtrArray, size: PtrArray,
+    live: PtrArray, room: PtrArray, link: IndexArray, slot: IndexArray, drift: FloatArray, big: int, small: int,
+    new: int, out: IndexArray, out_between: FloatArray, count: int, free: int, long_from: int,
+) -> int:  # fmt: skip
+    """Write the list of ``new``: entries of ``big``, ``small`` and ``out``. Return the first free position."""
     long_list = size[big] >= long_from
     for old in (small, big):
         if old == small or not long_list:
             first, last = start[old], start[old] + size[old]
-            count = _gather(nbr, between, first, last, link, slot, new, out, out_between, count)
+            count = _append_entries(nbr, between, first, last, link, slot, new, out, out_between, count)
     if not long_list:
         start[new], size[new], room[new], drift[new] = free, count, count, 0.0
         for e in range(count):
@@ -281,17 +280,18 @@ def _join(
     return free
 
 
-@njit(cache=True, nogil=True)
-def _merge(
-    n, total, vol, cut, inner, parent, link, start, size, live, room, slot, twin, drift,
-    nbr, between, gain, slope, out, out_between, keys, pairs, long_from,
-):  # fmt: skip
-    """Merge the items pair by pair, least entropy change first, until one is left: the root.
+@kernel
+def _merge_items(
+    n: int, total: float, vol: FloatArray, cut: FloatArray, inner: FloatArray, parent: IndexArray, link: IndexArray,
+    start: PtrArray, size: PtrArray, live: PtrArray, room: PtrArray, slot: IndexArray, twin: IndexArray,
+    drift: FloatArray, nbr: IndexArray, between: FloatArray, gain: FloatArray, slope: Float32Array, out: IndexArray,
+    out_between: FloatArray, keys: FloatArray, pairs: PtrArray, long_from: int,
+) -> None:  # fmt: skip
+    """Merge pairs of clusters, smallest entropy change first, until only the root is left.
 
-    ``nbr``/``between`` hold the lists of the items on entry. Fills ``parent``, and ``vol``, ``cut``
-    and ``inner`` (weight between the two children) of the merged nodes.
+    ``nbr`` and ``between`` contain the lists of the items. Writes ``parent``, ``vol``, ``cut`` and ``inner``.
     """
-    heap = _start_merging(
+    heap = _init_heaps(
         n, total, vol, cut, link, start, size, live, room, twin, nbr, between, gain, keys, pairs
     )
     free = start[n - 1] + size[n - 1]
@@ -299,7 +299,7 @@ def _merge(
     while new < 2 * n - 1:
         assert heap > 0  # the items are connected
         i, j = pairs[0] >> 32, pairs[0] & 0xFFFFFFFF
-        heap = heap_drop(keys, pairs, heap)
+        heap = heap_remove_min(keys, pairs, heap)
         if link[j] != j:
             continue
         if link[i] == i:
@@ -318,45 +318,51 @@ def _merge(
                     slot[twin[k]] = count
                     count += 1
             big, small = (i, j) if size[i] > size[j] else (j, i)
-            free = _join(
+            free = _merge_lists(
                 gain, slope, nbr, between, start, size, live, room, link, slot, drift, big, small, new, out,
                 out_between, count, free, long_from,
             )  # fmt: skip
             if size[big] >= long_from:
-                drift[new] = (
-                    drift[big] + max(vol[big] - cut[big], 0.0) * math.log2(vol[new] / vol[big]) / total
-                )
+                inside = max(vol[big] - cut[big], 0.0)
+                drift[new] = drift[big] + inside * math.log2(vol[new] / vol[big]) / total
             if size[new] >= long_from:
                 live[new] = LONG
             else:
                 live[new] = size[new]
-                _rank(gain, nbr, between, start[new], size[new], vol, cut, new, total)
+                _build_list_heap(gain, nbr, between, start[new], size[new], vol, cut, new, total)
             j = new
             new += 1
-        found, key = _next_best(gain, slope, nbr, between, start, size, live, vol, cut, link, drift, j, total)
+        lo = start[j]
+        if live[j] == LONG:
+            found, key = _find_in_long(
+                gain, slope, nbr, between, lo, size[j], vol, cut, link, j, drift[j], total
+            )
+        else:
+            live[j] = _skip_merged(gain, nbr, between, lo, live[j], link)
+            found, key = live[j] > 0, gain[lo]
         if found:
             heap = heap_push(keys, pairs, heap, key, np.int64(nbr[start[j]]) << 32 | j)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def merge_trees(
-    indptr, indices, weight, part_ptr, active, vol, cut, total, long_from, first, last,
-    tree_parent, tree_vol, tree_cut, tree_inner,
-):  # fmt: skip
-    """Binary merge trees of the parts ``first..last``, least structural entropy first.
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, part_ptr: PtrArray, active: BoolArray,
+    vol: FloatArray, cut: FloatArray, total: FloatArray, long_from: int, first: int, last: int,
+    tree_parent: IndexArray, tree_vol: FloatArray, tree_cut: FloatArray, tree_inner: FloatArray,
+) -> None:  # fmt: skip
+    """Build the binary merge trees of the parts ``first..last``, smallest structural entropy first.
 
     Args:
-        indptr, indices, weight: simple undirected rows, weights > 0.
-        part_ptr: ``[P + 1]`` int64: part ``p`` owns nodes ``part_ptr[p]:part_ptr[p + 1]``, is connected
-            and has no edge to another part.
-        active: ``[P]`` bool: parts to work on; the others are left alone.
-        vol, cut: ``[N]`` float64 volume and boundary weight of each node.
-        total: ``[P]`` float64 volume of the graph that each part is seen in.
-        long_from: number of neighbours that make a list long; a matter of speed alone.
-        first, last: range of parts, so that ranges can run on several threads.
-        tree_parent: ``[2 N]`` int32, filled from ``2 * part_ptr[p]`` on: parent of each tree node.
-        tree_vol, tree_cut: ``[2 N]`` float64, filled likewise: volume and boundary weight.
-        tree_inner: ``[2 N]`` float64, filled likewise for merged nodes: weight between the children.
+        indptr, indices, weight: Rows of simple undirected graphs with positive weights.
+        part_ptr: ``[P + 1]``. Part ``p`` consists of the nodes ``part_ptr[p]:part_ptr[p + 1]``. It is connected and
+            has no edge to another part.
+        active: ``[P]``, parts to process. The output for other parts is not changed.
+        vol, cut: ``[N]``, volume and boundary weight of each node.
+        total: ``[P]``, volume of the graph that contains each part.
+        long_from: Smallest size of a long list; affects only the speed.
+        first, last: Range of parts, so that ranges can run on several threads.
+        tree_parent, tree_vol, tree_cut: ``[2 N]`` output from ``2 * part_ptr[p]`` on: parent, volume, boundary weight.
+        tree_inner: ``[2 N]`` output, same positions: weight between the two children of merged nodes.
     """
     most, entries = np.int64(0), np.int64(0)
     for p in range(first, last):
@@ -369,9 +375,8 @@ def merge_trees(
     live, pairs = np.empty(ids, np.int64), np.empty(ids, np.int64)
     keys, drift = np.empty(ids), np.empty(ids)
     twin, out, out_between = np.empty(most, np.int32), np.empty(most, np.int32), np.empty(most)
-    for i in range(ids):
-        slot[i] = -1
-    # The lists in use never grow in sum. One that is moved takes its length and half as much again.
+    slot[:] = -1
+    # The total length of the lists in use never grows. A list that is moved gets room for half as many entries more.
     pool = 5 * entries // 2 + 8
     nbr, between = np.empty(pool, np.int32), np.empty(pool)
     gain, slope = np.empty(pool), np.empty(pool, np.float32)
@@ -389,7 +394,7 @@ def merge_trees(
             nbr[e] = indices[shift + e] - lo
             between[e] = weight[shift + e]
         a, b = 2 * lo, 2 * (lo + n)
-        _merge(
+        _merge_items(
             n, total[p], tree_vol[a:b], tree_cut[a:b], tree_inner[a:b], tree_parent[a:b], link, start, size,
             live, room, slot, twin, drift, nbr, between, gain, slope, out, out_between, keys, pairs, long_from,
         )  # fmt: skip

@@ -1,25 +1,36 @@
-"""Structural-entropy coding trees: from a binary merge tree to a tree of height 2, and its groups."""
+"""Structural-entropy coding trees: reduce a binary merge tree to height 2 and return its groups."""
 
 from __future__ import annotations
 
 import math
 
 import numpy as np
-from numba import njit
 
-from tgp.kernels._prims import heap_drop, heap_sink, uf_find
+from tgp.kernels._prims import heap_remove_min, heap_sink, kernel, uf_find
+from tgp.kernels.array_types import BoolArray, FloatArray, IndexArray, PtrArray
 
 __all__ = ["cut_trees"]
 
 
-@njit(cache=True, nogil=True)
-def _compress(n, vol, inner, parent, link, inner_children, keys, nodes):
-    """Delete tree nodes, least entropy increase first, until all that are left hang under the root.
+@kernel
+def _compress(
+    n: int, vol: FloatArray, inner: FloatArray, parent: IndexArray, link: IndexArray, inner_children: IndexArray,
+    keys: FloatArray, nodes: IndexArray,
+) -> None:  # fmt: skip
+    """Delete tree nodes, smallest entropy increase first, until all remaining ones are children of the root.
 
-    A node may stay if its parent is the root and its children are items. A deletion only ever raises
-    the keys of others (a larger parent, more weight between children), so an outdated key on top of the
-    heap is a lower bound: it is corrected and sinks. ``link`` leads from a deleted node to the one that
-    took its children.
+    A node may stay if its parent is the root and its children are items. A deletion only increases the keys of other
+    nodes (their parent becomes larger, or the weight between their children grows). An outdated key at the top of the
+    heap is therefore a lower bound; it is corrected and moved down.
+
+    Args:
+        n: Number of items. Merged nodes are ``n..2 n - 2``; the last one is the root.
+        vol: ``[2 n]``, volume of each tree node.
+        inner: ``[2 n]``, weight between the children of a node. Deleted nodes add theirs to their parent, in place.
+        parent: ``[2 n]``, parent of each tree node.
+        link: ``[2 n]`` output: points from a deleted node to the node that received its children.
+        inner_children: ``[2 n]`` output: number of children that are merged nodes.
+        keys, nodes: ``[n]`` scratch for the heap.
     """
     root = 2 * n - 2
     for x in range(n, root + 1):
@@ -37,48 +48,39 @@ def _compress(n, vol, inner, parent, link, inner_children, keys, nodes):
         x = nodes[0]
         p = uf_find(link, parent[x])
         if p == root and inner_children[x] == 0:
-            heap = heap_drop(keys, nodes, heap)
+            heap = heap_remove_min(keys, nodes, heap)
             continue
         key = inner[x] * math.log(vol[p] / vol[x])
         if key > keys[0]:
             keys[0] = key
             heap_sink(keys, nodes, heap, 0)
             continue
-        heap = heap_drop(keys, nodes, heap)
+        heap = heap_remove_min(keys, nodes, heap)
         link[x] = p
         inner[p] += inner[x]
         inner_children[p] += inner_children[x] - 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def cut_trees(
-    part_ptr,
-    active,
-    tree_parent,
-    tree_vol,
-    tree_cut,
-    tree_inner,
-    first,
-    last,
-    label,
-    groups,
-    group_vol,
-    group_cut,
-):
-    """The groups of the parts ``first..last``: the children of the root in a tree of height 2.
+    part_ptr: PtrArray, active: BoolArray, tree_parent: IndexArray, tree_vol: FloatArray, tree_cut: FloatArray,
+    tree_inner: FloatArray, first: int, last: int, label: IndexArray, groups: PtrArray, group_vol: FloatArray,
+    group_cut: FloatArray,
+) -> None:  # fmt: skip
+    """Compute the groups of the parts ``first..last``: the children of the root in a tree of height 2.
 
-    Groups are numbered by creation; a node directly under the root is a group of its own, and these
-    come last.
+    Groups are numbered in the order of their creation. A node directly below the root is a group of its own; these
+    groups have the largest numbers.
 
     Args:
-        part_ptr: ``[P + 1]`` int64, the nodes of each part.
-        active: ``[P]`` bool: parts to work on; the others are left alone.
-        tree_parent, tree_vol, tree_cut, tree_inner: ``[2 N]``, what ``merge_trees`` made. ``tree_inner``
-            is used up.
-        first, last: range of parts, so that ranges can run on several threads.
-        label: ``[N]`` int32, filled with the group of each node inside its part.
-        groups: ``[P]`` int64, filled with the number of groups.
-        group_vol, group_cut: ``[N]`` float64, filled at ``part_ptr[p] + group``.
+        part_ptr: ``[P + 1]``, offsets of the nodes of each part.
+        active: ``[P]``, parts to process. The output for other parts is not changed.
+        tree_parent, tree_vol, tree_cut, tree_inner: ``[2 N]``, output of
+            :func:`~tgp.kernels.coding_tree.merge_trees`. ``tree_inner`` is overwritten.
+        first, last: Range of parts, so that ranges can run on several threads.
+        label: ``[N]`` output: group of each node, counted from 0 in each part.
+        groups: ``[P]`` output: number of groups.
+        group_vol, group_cut: ``[N]`` output at ``part_ptr[p] + group``: volume and boundary weight.
     """
     most = np.int64(0)
     for p in range(first, last):

@@ -1,107 +1,104 @@
-"""Coarse graphs of a hard assignment: ``A' = S^T A S``, row after row.
+"""Coarse graphs of a hard assignment: ``A' = S^T A S``, row by row.
 
-Two passes. The first goes through the nodes in order and writes the entries of each, end points
-replaced by their supernodes, behind those of the other members of its supernode: reads are sequential, which
-is what counts when the numbering of a graph is scattered. The second sorts and merges each row through a set of
-bits, one per column, which is read in order: no comparison is made, and none is guessed wrong. A row
-whose columns are close together needs one word, others a tree of words; only a few entries far apart are
-faster inserted one by one.
+There are two passes. The first pass visits the nodes in order. It writes the entries of each node, with end points
+replaced by supernodes, to the range of the node's supernode. Reads are sequential, which matters most if
+the nodes of a graph are numbered at random. The second pass sorts and merges each row with a bit set over the columns.
+Reading the set in order needs no comparisons, so there are no mispredicted branches. If the columns of a row lie
+close together, the set is one word, otherwise a tree of words. A short row whose columns lie far apart is sorted by
+insertion, which is faster.
 
-Sums are taken in a fixed order (members ascending, entries as stored), in float64: the result of a
-graph does not depend on what else is in the block.
+Sums are computed in float64 and in a fixed order (members ascending, entries as stored). The result of a graph does
+not depend on the other graphs of the block.
 
-Two things that halve the time: large arrays are allocated by numpy and passed in, because numpy asks the
-system for huge pages and numba does not; and positions are unsigned, because numba tests signed ones for
-counting from the end.
+Two details halve the time. Large arrays are allocated by numpy and passed to the kernels, because numpy requests huge
+pages and numba does not. Positions are unsigned, because numba checks signed ones for negative indices.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
-from numba import njit
 
-from tgp.kernels._prims import lowest_bit
+from tgp.kernels._prims import MEAN, SUM, kernel, lowest_bit, merge_weights
+from tgp.kernels.array_types import FloatArray, IndexArray, IntArray, PtrArray
 
 __all__ = ["contract", "degree_norm", "filter_entries", "max_norm", "members_of"]
 
-Array = npt.NDArray[Any]
-
-# Codes of tgp.kernels.csr, repeated because numba does not notice edits across files.
-_SUM, _MEAN, _MIN, _MAX, _MUL = 0, 1, 2, 3, 4
 
 _U = np.uint64
 _ONE = np.uint64(1)
 
 _SIX, _TWELVE, _EIGHTEEN, _LAST = np.uint64(6), np.uint64(12), np.uint64(18), np.uint64(63)
 
-_NEAR = 64
-"""Columns of a row that span fewer than this are bits of one word."""
+_WORD_BITS = 64
+"""A row whose columns span fewer than this many ids is merged in one word."""
 
-_FEW = 12
-"""Rows up to this length are sorted by insertion where one word does not do."""
+_INSERTION_LENGTH = 12
+"""Longest row that is sorted by insertion if one word is not sufficient."""
 
-_MOST = 2**31 - 1
+_MAX_INT32 = 2**31 - 1
 
 
 def contract(
-    indptr: Array,
-    indices: Array,
-    weight: Array,
+    indptr: PtrArray,
+    indices: IndexArray,
+    weight: FloatArray,
     weighted: bool,
-    cluster: Array,
+    cluster: IndexArray,
     num_supernodes: int,
     op: int,
     drop_loops: bool,
     tiny: float,
-) -> tuple[Array, Array, Array]:
-    """``(indptr, indices, weight)`` of the coarse block.
+) -> tuple[PtrArray, IndexArray, FloatArray]:
+    """Return ``(indptr, indices, weight)`` of the coarse block; rows are sorted.
 
     Args:
-        cluster: ``[N]`` int32 supernode of each node, ``-1`` drops a node and its edges.
-        op: how parallel edges merge, a code of :mod:`tgp.kernels.csr`.
-        drop_loops: leave out edges inside a supernode.
-        tiny: leave out entries with ``|w| <= tiny``; negative keeps all.
+        indptr, indices: Rows of the block.
+        weight: ``[nnz]``, or an empty array if ``weighted`` is false.
+        weighted: Compute weights.
+        cluster: ``[N]``, supernode of each node; -1 removes a node and its edges.
+        num_supernodes: Number of supernodes of the block.
+        op: Code of the operation that merges parallel edges, see :mod:`tgp.kernels._prims`.
+        drop_loops: Remove edges inside a supernode.
+        tiny: Remove entries with ``|w| <= tiny``. A negative value keeps all entries.
     """
-    if op == _MEAN and weighted:
+    if op == MEAN and weighted:
         return _contract_mean(indptr, indices, weight, cluster, num_supernodes, drop_loops, tiny)
     size = len(indices)
     start = np.empty(num_supernodes, np.int64)
     stop = np.empty(num_supernodes, np.int64)
     cols = np.empty(size, np.int32)
     values = np.empty(size if weighted else 0)
-    _gather(indptr, indices, weight, weighted, cluster, drop_loops, start, stop, cols, values)
+    _collect_entries(indptr, indices, weight, weighted, cluster, drop_loops, start, stop, cols, values)
     sums = np.empty(num_supernodes if weighted else 0)
     out_ptr = np.empty(num_supernodes + 1, np.int64)
     total = _merge_rows(start, stop, cols, values, weighted, op, tiny, sums, out_ptr)
-    # Gives the unused end back without a copy.
+    # Release the unused end without a copy.
     cols.resize(total, refcheck=False)
     values.resize(total if weighted else 0, refcheck=False)
     return out_ptr, cols, values
 
 
 def _contract_mean(
-    indptr: Array,
-    indices: Array,
-    weight: Array,
-    cluster: Array,
+    indptr: PtrArray,
+    indices: IndexArray,
+    weight: FloatArray,
+    cluster: IndexArray,
     num_supernodes: int,
     drop_loops: bool,
     tiny: float,
-) -> tuple[Array, Array, Array]:
-    """Sums over counts. Rare enough that the kernels need not know it."""
+) -> tuple[PtrArray, IndexArray, FloatArray]:
+    """Divide sums by counts. This operation is rare, so the kernels do not support it."""
     ones = np.ones(len(indices))
-    rows = (True, cluster, num_supernodes, _SUM, drop_loops, -1.0)
-    out_ptr, cols, total = contract(indptr, indices, weight, *rows)
-    _, _, count = contract(indptr, indices, ones, *rows)
+    out_ptr, cols, total = contract(
+        indptr, indices, weight, True, cluster, num_supernodes, SUM, drop_loops, -1.0
+    )
+    _, _, count = contract(indptr, indices, ones, True, cluster, num_supernodes, SUM, drop_loops, -1.0)
     return filter_entries(out_ptr, cols, total / count, True, False, tiny)
 
 
-@njit(cache=True, nogil=True)
-def members_of(cluster, num_supernodes):
-    """``(member_ptr [K + 1], members)``: the nodes of each supernode, ascending; dropped ones nowhere."""
+@kernel
+def members_of(cluster: IndexArray, num_supernodes: int) -> tuple[PtrArray, IndexArray]:
+    """Return the nodes of each supernode, ascending, as ``(member_ptr [K + 1], members)``; skip removed nodes."""
     ptr = np.zeros(num_supernodes + 1, np.int64)
     for i in range(cluster.shape[0]):
         if cluster[i] >= 0:
@@ -118,9 +115,15 @@ def members_of(cluster, num_supernodes):
     return ptr, members
 
 
-@njit(cache=True, nogil=True)
-def _gather(indptr, indices, weight, weighted, cluster, drop_loops, start, stop, cols, values):
-    """Put the renamed entries of row ``c`` at ``start[c]:stop[c]``."""
+@kernel
+def _collect_entries(
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, weighted: bool, cluster: IndexArray,
+    drop_loops: bool, start: PtrArray, stop: PtrArray, cols: IndexArray, values: FloatArray,
+) -> None:  # fmt: skip
+    """Write the entries of supernode ``c``, not sorted, to ``cols`` and ``values`` at ``start[c]:stop[c]``.
+
+    Writes ``start`` and ``stop`` ``[K]``, ``cols`` and ``values`` ``[nnz]``. Columns are supernodes.
+    """
     num_supernodes = stop.shape[0]
     num_nodes = cluster.shape[0]
     stop[:] = 0
@@ -140,7 +143,7 @@ def _gather(indptr, indices, weight, weighted, cluster, drop_loops, start, stop,
         slot = _U(stop[np.uint32(c)])
         skip = c if drop_loops else np.int32(-1)
         for e in range(_U(indptr[u]), _U(indptr[u + 1])):
-            # Written first, counted if it stays: no branch to guess.
+            # Write each entry and advance only if it is valid. This avoids a branch that is often mispredicted.
             d = cluster[np.uint32(indices[e])]
             cols[slot] = d
             if weighted:
@@ -149,20 +152,12 @@ def _gather(indptr, indices, weight, weighted, cluster, drop_loops, start, stop,
         stop[np.uint32(c)] = slot
 
 
-@njit(cache=True, nogil=True)
-def _join(old, new, op):
-    if op == _MIN:
-        return min(old, new)
-    if op == _MAX:
-        return max(old, new)
-    if op == _MUL:
-        return old * new
-    return old + new
-
-
-@njit(cache=True, nogil=True)
-def _merge_few(cols, values, weighted, op, tiny, lo, hi, first):
-    """Insert the entries ``lo:hi`` one by one into a sorted row at ``first <= lo``; returns its end."""
+@kernel
+def _merge_by_insertion(
+    cols: IndexArray, values: FloatArray, weighted: bool, op: int, tiny: float,
+    lo: np.uint64, hi: np.uint64, first: np.uint64,
+) -> np.uint64:  # fmt: skip
+    """Insert the entries ``lo:hi`` into a sorted row that starts at ``first <= lo``, in place; return its end."""
     end = first
     for i in range(lo, hi):
         col = cols[i]
@@ -171,7 +166,7 @@ def _merge_few(cols, values, weighted, op, tiny, lo, hi, first):
             at -= _ONE
         if at > first and cols[at - _ONE] == col:
             if weighted:
-                values[at - _ONE] = _join(values[at - _ONE], values[i], op)
+                values[at - _ONE] = merge_weights(values[at - _ONE], values[i], op)
             continue
         w = values[i] if weighted else 0.0
         j = end
@@ -195,15 +190,18 @@ def _merge_few(cols, values, weighted, op, tiny, lo, hi, first):
     return at
 
 
-@njit(cache=True, nogil=True)
-def _merge_near(cols, values, weighted, op, tiny, lo, hi, first, low, sums):
-    """The same for entries whose columns lie in ``low:low + 64``: they are the bits of one word."""
+@kernel
+def _merge_in_word(
+    cols: IndexArray, values: FloatArray, weighted: bool, op: int, tiny: float,
+    lo: np.uint64, hi: np.uint64, first: np.uint64, low: np.int32, sums: FloatArray,
+) -> np.uint64:  # fmt: skip
+    """Do the same for columns in ``low:low + 64``, which are the bits of one word; ``sums`` ``[64]`` is scratch."""
     found = _U(0)
     for i in range(lo, hi):
         bit = _U(cols[i] - low)
         if weighted:
             w = values[i]
-            sums[bit] = _join(sums[bit], w, op) if (found >> bit) & _ONE else w
+            sums[bit] = merge_weights(sums[bit], w, op) if (found >> bit) & _ONE else w
         found |= _ONE << bit
     at = first
     while found:
@@ -218,12 +216,17 @@ def _merge_near(cols, values, weighted, op, tiny, lo, hi, first, low, sums):
     return at
 
 
-@njit(cache=True, nogil=True)
-def _merge_far(cols, values, weighted, op, tiny, lo, hi, first, low, high, bits, words, pages, sums):
-    """The same for any columns between ``low`` and ``high``.
+@kernel
+def _merge_in_bitset(
+    cols: IndexArray, values: FloatArray, weighted: bool, op: int, tiny: float,
+    lo: np.uint64, hi: np.uint64, first: np.uint64, low: np.int32, high: np.int32,
+    bits: IntArray, words: IntArray, pages: IntArray, sums: FloatArray,
+) -> np.uint64:  # fmt: skip
+    """Do the same for any columns between ``low`` and ``high``.
 
-    A column is a bit of ``bits``. ``words`` tells which words of ``bits`` are not zero, ``pages`` which words
-    of ``words``: what is set is found, in order, without a look at what is not. Everything is zero again at the end.
+    A column is a bit of ``bits``. A bit of ``words`` marks a non-zero word of ``bits``, and a bit of ``pages`` marks a
+    non-zero word of ``words``, so that columns are found in order without reading empty words. The three arrays are
+    zero on entry and on return. ``sums`` ``[K]`` is scratch.
     """
     for i in range(lo, hi):
         col = _U(cols[i])
@@ -232,7 +235,7 @@ def _merge_far(cols, values, weighted, op, tiny, lo, hi, first, low, high, bits,
         old = bits[word]
         if weighted:
             w = values[i]
-            sums[col] = _join(sums[col], w, op) if old & bit else w
+            sums[col] = merge_weights(sums[col], w, op) if old & bit else w
         bits[word] = old | bit
         words[page] |= _ONE << (word & _LAST)
         pages[page >> _SIX] |= _ONE << (page & _LAST)
@@ -262,37 +265,51 @@ def _merge_far(cols, values, weighted, op, tiny, lo, hi, first, low, high, bits,
     return at
 
 
-@njit(cache=True, nogil=True)
-def _merge_rows(start, stop, cols, values, weighted, op, tiny, sums, out_ptr):
-    """Merge every row and close the gaps between them, in place; returns the number of entries."""
+@kernel
+def _merge_rows(
+    start: PtrArray, stop: PtrArray, cols: IndexArray, values: FloatArray, weighted: bool, op: int, tiny: float,
+    sums: FloatArray, out_ptr: PtrArray,
+) -> int:  # fmt: skip
+    """Merge every row and remove the gaps between rows, in place; return the number of entries.
+
+    Args:
+        start, stop: ``[K]``, ranges of the rows in ``cols`` and ``values``.
+        cols, values: Entries, overwritten by the merged rows.
+        weighted, op, tiny: See :func:`contract`.
+        sums: ``[K]`` scratch, or empty if ``weighted`` is false.
+        out_ptr: ``[K + 1]`` output: offsets of the merged rows.
+    """
     size = stop.shape[0]
     bits = np.zeros((size >> 6) + 1, np.uint64)
     words = np.zeros((size >> 12) + 1, np.uint64)
     pages = np.zeros((size >> 18) + 1, np.uint64)
-    near = np.empty(_NEAR)
+    near = np.empty(_WORD_BITS)
     slot = _U(0)
     out_ptr[0] = 0
     for c in range(size):
         lo, hi = _U(start[c]), _U(stop[c])
-        low, high = np.int32(_MOST), np.int32(-1)
+        low, high = np.int32(_MAX_INT32), np.int32(-1)
         for i in range(lo, hi):
             low = min(low, cols[i])
             high = max(high, cols[i])
-        if high - low < _NEAR:
-            slot = _merge_near(cols, values, weighted, op, tiny, lo, hi, slot, low, near)
-        elif hi - lo <= _FEW:
-            slot = _merge_few(cols, values, weighted, op, tiny, lo, hi, slot)
+        if high - low < _WORD_BITS:
+            slot = _merge_in_word(cols, values, weighted, op, tiny, lo, hi, slot, low, near)
+        elif hi - lo <= _INSERTION_LENGTH:
+            slot = _merge_by_insertion(cols, values, weighted, op, tiny, lo, hi, slot)
         else:
-            slot = _merge_far(
+            slot = _merge_in_bitset(
                 cols, values, weighted, op, tiny, lo, hi, slot, low, high, bits, words, pages, sums
             )
         out_ptr[c + 1] = slot
-    return np.int64(slot)
+    num_entries: int = np.int64(slot)
+    return num_entries
 
 
-@njit(cache=True, nogil=True)
-def filter_entries(indptr, indices, weight, weighted, drop_loops, tiny):
-    """The block without self loops (if ``drop_loops``) and without ``|w| <= tiny`` (if ``tiny >= 0``)."""
+@kernel
+def filter_entries(
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, weighted: bool, drop_loops: bool, tiny: float
+) -> tuple[PtrArray, IndexArray, FloatArray]:
+    """Return the rows without self loops (if ``drop_loops``) and without ``|w| <= tiny`` (if ``tiny >= 0``)."""
     num_nodes = indptr.shape[0] - 1
     out_ptr = np.empty(num_nodes + 1, np.int64)
     out_ptr[0] = 0
@@ -313,9 +330,9 @@ def filter_entries(indptr, indices, weight, weighted, drop_loops, tiny):
     return out_ptr, cols[:slot].copy(), values[: slot if weighted else 0].copy()
 
 
-@njit(cache=True, nogil=True)
-def degree_norm(indptr, indices, weight):
-    """``w_ij / sqrt(d_i d_j)`` with ``d`` the row sums; a node with ``d <= 0`` has factor 0."""
+@kernel
+def degree_norm(indptr: PtrArray, indices: IndexArray, weight: FloatArray) -> FloatArray:
+    """Return ``w_ij / sqrt(d_i d_j)``, where ``d`` are the row sums; the factor of a node with ``d <= 0`` is 0."""
     num_nodes = indptr.shape[0] - 1
     factor = np.zeros(num_nodes, np.float64)
     for i in range(num_nodes):
@@ -331,9 +348,9 @@ def degree_norm(indptr, indices, weight):
     return out
 
 
-@njit(cache=True, nogil=True)
-def max_norm(edge_ptr, weight):
-    """Weights divided by the largest ``|w|`` of their graph; an all-zero graph stays."""
+@kernel
+def max_norm(edge_ptr: PtrArray, weight: FloatArray) -> FloatArray:
+    """Return the weights divided by the largest ``|w|`` of their graph; a graph with only zeros is not changed."""
     out = np.empty(weight.shape[0], np.float64)
     for g in range(edge_ptr.shape[0] - 1):
         largest = 0.0

@@ -1,19 +1,28 @@
-"""Edge lists to compressed rows, and what is done to rows: transpose, merge, mirror, components.
+"""Conversion of edge lists to compressed rows, and operations on rows: transpose, merge, mirror, components.
 
-Everything is linear in nodes + entries. Rows are sorted by column on the way in (edge lists need not be)
-and on the way out. ``weight`` is an empty array where ``weighted`` is false. Large arrays are allocated
-by numpy, which asks the system for huge pages, and passed in.
+All functions are linear in the number of nodes and entries. Rows are sorted by column on input (edge lists need not
+be) and on output. ``weight`` is an empty array if ``weighted`` is false. Large arrays are allocated by numpy, which
+requests huge pages, and passed to the kernels.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
-from numba import njit
 
-from tgp.kernels._prims import scan, uf_find, uf_union
+from tgp.kernels._prims import (
+    MAX,
+    MEAN,
+    MIN,
+    MUL,
+    SUM,
+    fill_transpose,
+    kernel,
+    merge_weights,
+    offsets_from_counts,
+    uf_find,
+    uf_union,
+)
+from tgp.kernels.array_types import FloatArray, IndexArray, IntArray, PtrArray
 
 __all__ = [
     "BAD_COL",
@@ -36,21 +45,16 @@ __all__ = [
     "transpose",
 ]
 
-Array = npt.NDArray[Any]
-
-SUM, MEAN, MIN, MAX, MUL = 0, 1, 2, 3, 4
-"""Codes of the ways to merge parallel edges."""
-
 BAD_ROW, BAD_COL, CROSSING = 1, 2, 3
-"""Findings of :func:`check_edges`."""
+"""Error codes of :func:`check_edges`."""
 
 _U = np.uint64
 _ONE = np.uint64(1)
 
 
-@njit(cache=True, nogil=True)
-def _graph_of(node_ptr, node):
-    """The graph that owns ``node``, by bisection."""
+@kernel
+def _graph_of(node_ptr: PtrArray, node: int) -> int:
+    """Return the graph that contains ``node``, found by bisection."""
     low, high = 0, node_ptr.shape[0] - 1
     while high - low > 1:
         middle = (low + high) // 2
@@ -61,9 +65,14 @@ def _graph_of(node_ptr, node):
     return low
 
 
-@njit(cache=True, nogil=True)
-def check_edges(rows, cols, node_ptr):
-    """Return ``(finding, position)`` of the first bad edge, ``(0, -1)`` if all are good."""
+@kernel
+def check_edges(rows: IntArray, cols: IntArray, node_ptr: PtrArray) -> tuple[int, int]:
+    """Check that each edge connects two nodes of one graph.
+
+    Returns:
+        Error code and position of the first invalid edge, or ``(0, -1)``. ``BAD_ROW`` and ``BAD_COL`` mean an id
+        outside the block; ``CROSSING`` means an edge between two graphs.
+    """
     num_nodes = node_ptr[-1]
     many = node_ptr.shape[0] > 2
     graph = 0
@@ -76,7 +85,7 @@ def check_edges(rows, cols, node_ptr):
             return BAD_COL, e
         if many:
             if r < node_ptr[graph] or r >= node_ptr[graph + 1]:
-                # Rows mostly come graph after graph: try the next one before a search.
+                # Edges are usually ordered by graph: try the next graph before searching.
                 graph += 1
                 if graph + 1 >= node_ptr.shape[0] or r < node_ptr[graph] or r >= node_ptr[graph + 1]:
                     graph = _graph_of(node_ptr, r)
@@ -85,13 +94,13 @@ def check_edges(rows, cols, node_ptr):
     return 0, -1
 
 
-@njit(cache=True, nogil=True)
-def _order_by(keys, order, num_keys):
-    """Stable counting sort of ``order`` by ``keys[order]``; returns the offsets and the new order."""
+@kernel
+def _sort_by_keys(keys: IntArray, order: PtrArray, num_keys: int) -> tuple[PtrArray, PtrArray]:
+    """Sort ``order`` by ``keys[order]`` with a stable counting sort; return the offsets of the keys and the order."""
     counts = np.zeros(num_keys, np.int64)
     for e in range(keys.shape[0]):
         counts[keys[e]] += 1
-    ptr = scan(counts)
+    ptr = offsets_from_counts(counts)
     for k in range(num_keys):
         counts[k] = ptr[k]
     out = np.empty(order.shape[0], np.int64)
@@ -102,32 +111,32 @@ def _order_by(keys, order, num_keys):
     return ptr, out
 
 
-@njit(cache=True, nogil=True)
-def sort_edges(rows, cols, num_nodes):
-    """Return ``indptr`` and the stable order that sorts entries by row, then column."""
+@kernel
+def sort_edges(rows: IntArray, cols: IntArray, num_nodes: int) -> tuple[PtrArray, PtrArray]:
+    """Return ``indptr`` and the stable order that sorts entries by row, then by column."""
     order = np.arange(rows.shape[0])
-    _, order = _order_by(cols, order, num_nodes)
-    return _order_by(rows, order, num_nodes)
+    _, order = _sort_by_keys(cols, order, num_nodes)
+    return _sort_by_keys(rows, order, num_nodes)
 
 
 def build_rows(
-    rows: Array, cols: Array, weight: Array, weighted: bool, num_nodes: int
-) -> tuple[Array, Array, Array]:
-    """``(indptr, indices, weight)`` of an edge list whose ids were checked; parallel edges keep their order."""
+    rows: IntArray, cols: IntArray, weight: FloatArray, weighted: bool, num_nodes: int
+) -> tuple[PtrArray, IndexArray, FloatArray]:
+    """Return ``(indptr, indices, weight)`` of an edge list with valid ids; parallel edges keep their order."""
     size = len(rows)
     indptr = np.empty(num_nodes + 1, np.int64)
-    if _row_starts(rows, cols, indptr):
+    if _fill_indptr_if_sorted(rows, cols, indptr):
         return indptr, cols.astype(np.int32), weight.copy()
-    # Put in order by column; the transpose of that is in order by row, then column.
+    # Sort by column. The transpose of the result is sorted by row, then by column.
     by_col = np.empty(size, np.int32)
     values = np.empty(size if weighted else 0)
-    _group(cols, rows, weight, weighted, indptr, by_col, values)
+    _group_by_keys(cols, rows, weight, weighted, indptr, by_col, values)
     return transpose(indptr, by_col, values, weighted)
 
 
-@njit(cache=True, nogil=True)
-def _row_starts(rows, cols, indptr):
-    """Fill ``indptr`` if entries are sorted by row, then column; returns whether they are."""
+@kernel
+def _fill_indptr_if_sorted(rows: IntArray, cols: IntArray, indptr: PtrArray) -> bool:
+    """Return True if entries are sorted by row, then by column. In this case, write ``indptr``."""
     size = rows.shape[0]
     for e in range(1, size):
         if rows[e] < rows[e - 1] or (rows[e] == rows[e - 1] and cols[e] < cols[e - 1]):
@@ -141,15 +150,21 @@ def _row_starts(rows, cols, indptr):
     return True
 
 
-@njit(cache=True, nogil=True)
-def _group(keys, payload, weight, weighted, ptr, out, values):
-    """Stable counting sort of ``payload`` and weights by ``keys``; fills the offsets ``ptr``."""
+@kernel
+def _group_by_keys(
+    keys: IntArray, payload: IntArray, weight: FloatArray, weighted: bool,
+    ptr: PtrArray, out: IndexArray, values: FloatArray,
+) -> None:  # fmt: skip
+    """Sort ``payload`` and weights by ``keys`` with a stable counting sort.
+
+    Writes ``out`` and ``values`` ``[nnz]``, and the offsets of the keys ``ptr``.
+    """
     ptr[:] = 0
     for e in range(keys.shape[0]):
         ptr[_U(keys[e] + 1)] += 1
     for k in range(ptr.shape[0] - 1):
         ptr[k + 1] += ptr[k]
-    # ptr[k] serves as the cursor of group k and ends as the start of group k + 1.
+    # ptr[k] serves as the write position of key k and ends as the start of key k + 1.
     for e in range(keys.shape[0]):
         slot = _U(ptr[_U(keys[e])])
         out[slot] = payload[e]
@@ -161,9 +176,9 @@ def _group(keys, payload, weight, weighted, ptr, out, values):
     ptr[0] = 0
 
 
-@njit(cache=True, nogil=True)
-def row_ids(indptr):
-    """``[nnz]`` int32 row of each entry."""
+@kernel
+def row_ids(indptr: PtrArray) -> IndexArray:
+    """Return the row of each entry ``[nnz]``."""
     out = np.empty(indptr[-1], np.int32)
     for i in range(indptr.shape[0] - 1):
         for e in range(indptr[i], indptr[i + 1]):
@@ -171,9 +186,16 @@ def row_ids(indptr):
     return out
 
 
-@njit(cache=True, nogil=True)
-def take_graphs(indptr, indices, weight, weighted, node_ptr, ids):
-    """``(indptr, indices, weight, node_ptr)`` of the graphs ``ids``, in that order."""
+@kernel
+def take_graphs(
+    indptr: PtrArray,
+    indices: IndexArray,
+    weight: FloatArray,
+    weighted: bool,
+    node_ptr: PtrArray,
+    ids: PtrArray,
+) -> tuple[PtrArray, IndexArray, FloatArray, PtrArray]:
+    """Return ``(indptr, indices, weight, node_ptr)`` of the graphs ``ids``, in this order."""
     new_ptr = np.empty(ids.shape[0] + 1, np.int64)
     new_ptr[0] = 0
     entries = np.int64(0)
@@ -204,50 +226,21 @@ def take_graphs(indptr, indices, weight, weighted, node_ptr, ids):
     return new_indptr, new_indices, values, new_ptr
 
 
-def transpose(indptr: Array, indices: Array, weight: Array, weighted: bool) -> tuple[Array, Array, Array]:
-    """``(indptr, indices, weight)`` of the transposed matrix; parallel entries keep their order."""
+def transpose(
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, weighted: bool
+) -> tuple[PtrArray, IndexArray, FloatArray]:
+    """Return ``(indptr, indices, weight)`` of the transposed matrix; parallel entries keep their order."""
     out_ptr = np.empty(len(indptr), np.int64)
     out = np.empty(len(indices), np.int32)
     values = np.empty(len(indices) if weighted else 0)
-    _transpose(indptr, indices, weight, weighted, out_ptr, out, values)
+    fill_transpose(indptr, indices, weight, weighted, out_ptr, out, values)
     return out_ptr, out, values
 
 
-@njit(cache=True, nogil=True)
-def _transpose(indptr, indices, weight, weighted, out_ptr, out, values):
-    num_nodes = indptr.shape[0] - 1
-    out_ptr[:] = 0
-    for e in range(indices.shape[0]):
-        out_ptr[np.uint32(indices[e]) + _ONE] += 1
-    for i in range(num_nodes):
-        out_ptr[i + 1] += out_ptr[i]
-    for i in range(num_nodes):
-        for e in range(_U(indptr[i]), _U(indptr[i + 1])):
-            slot = _U(out_ptr[np.uint32(indices[e])])
-            out[slot] = i
-            if weighted:
-                values[slot] = weight[e]
-            out_ptr[np.uint32(indices[e])] = slot + _ONE
-    for i in range(num_nodes, 0, -1):
-        out_ptr[i] = out_ptr[i - 1]
-    out_ptr[0] = 0
-
-
-@njit(cache=True, nogil=True)
-def _merge(old, new, op):
-    if op == MIN:
-        return min(old, new)
-    if op == MAX:
-        return max(old, new)
-    if op == MUL:
-        return old * new
-    return old + new
-
-
 def coalesce(
-    indptr: Array, indices: Array, weight: Array, weighted: bool, op: int
-) -> tuple[Array, Array, Array]:
-    """``(indptr, indices, weight)`` with parallel entries merged by ``op``, in their stored order."""
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, weighted: bool, op: int
+) -> tuple[PtrArray, IndexArray, FloatArray]:
+    """Return ``(indptr, indices, weight)`` with parallel entries merged by ``op`` in their stored order."""
     out_ptr = np.empty(len(indptr), np.int64)
     out = np.empty(len(indices), np.int32)
     values = np.empty(len(indices) if weighted else 0)
@@ -257,8 +250,12 @@ def coalesce(
     return out_ptr, out, values
 
 
-@njit(cache=True, nogil=True)
-def _coalesce(indptr, indices, weight, weighted, op, out_ptr, out, values):
+@kernel
+def _coalesce(
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, weighted: bool, op: int,
+    out_ptr: PtrArray, out: IndexArray, values: FloatArray,
+) -> int:  # fmt: skip
+    """Write the merged rows to ``out_ptr``, ``out`` and ``values``; return the number of entries."""
     slot = np.int64(-1)
     out_ptr[0] = 0
     for i in range(indptr.shape[0] - 1):
@@ -267,7 +264,7 @@ def _coalesce(indptr, indices, weight, weighted, op, out_ptr, out, values):
             if e > indptr[i] and indices[e] == indices[e - 1]:
                 copies += 1
                 if weighted:
-                    values[slot] = _merge(values[slot], weight[e], op)
+                    values[slot] = merge_weights(values[slot], weight[e], op)
                 continue
             if weighted and op == MEAN and copies > 1:
                 values[slot] /= copies
@@ -279,29 +276,36 @@ def _coalesce(indptr, indices, weight, weighted, op, out_ptr, out, values):
         if weighted and op == MEAN and copies > 1:
             values[slot] /= copies
         out_ptr[i + 1] = slot + 1
-    return slot + 1
+    size: int = slot + 1
+    return size
 
 
 def symmetrise(
-    indptr: Array, indices: Array, weight: Array, weighted: bool, op: int
-) -> tuple[Array, Array, Array]:
-    """``(indptr, indices, weight)`` of the edges and their mirror images, merged by ``op``.
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, weighted: bool, op: int
+) -> tuple[PtrArray, IndexArray, FloatArray]:
+    """Return ``(indptr, indices, weight)`` of the edges and their mirror images, merged by ``op``.
 
-    ``op`` is ``MAX`` or ``SUM``; parallel and opposite edges merge alike. A self loop is its own mirror
-    image and counts once.
+    ``op`` is ``MAX`` or ``SUM``. It merges parallel edges and opposite edges alike. A self loop is its own mirror image
+    and counts once.
     """
     back_ptr, back, back_weight = transpose(indptr, indices, weight, weighted)
     out_ptr = np.empty(len(indptr), np.int64)
     out = np.empty(2 * len(indices), np.int32)
     values = np.empty(2 * len(indices) if weighted else 0)
-    total = _union(indptr, indices, weight, back_ptr, back, back_weight, weighted, op, out_ptr, out, values)
+    total = _merge_with_transpose(
+        indptr, indices, weight, back_ptr, back, back_weight, weighted, op, out_ptr, out, values
+    )
     out.resize(total, refcheck=False)
     values.resize(total if weighted else 0, refcheck=False)
     return out_ptr, out, values
 
 
-@njit(cache=True, nogil=True)
-def _union(indptr, indices, weight, back_ptr, back, back_weight, weighted, op, out_ptr, out, values):
+@kernel
+def _merge_with_transpose(
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, back_ptr: PtrArray, back: IndexArray,
+    back_weight: FloatArray, weighted: bool, op: int, out_ptr: PtrArray, out: IndexArray, values: FloatArray,
+) -> int:  # fmt: skip
+    """Write the union of rows and transposed rows to ``out_ptr``, ``out``, ``values``; return its size."""
     slot = np.int64(-1)
     out_ptr[0] = 0
     for i in range(indptr.shape[0] - 1):
@@ -325,31 +329,32 @@ def _union(indptr, indices, weight, back_ptr, back, back_weight, weighted, op, o
                 if weighted:
                     values[slot] = w
             elif weighted:
-                values[slot] = _merge(values[slot], w, op)
+                values[slot] = merge_weights(values[slot], w, op)
         out_ptr[i + 1] = slot + 1
-    return slot + 1
+    size: int = slot + 1
+    return size
 
 
-@njit(cache=True, nogil=True)
-def is_symmetric(indptr, indices):
-    """Whether every edge has its mirror image with the same multiplicity; weights do not matter."""
+@kernel
+def is_symmetric(indptr: PtrArray, indices: IndexArray) -> bool:
+    """Return True if every edge has a mirror image with the same multiplicity. Weights are not compared."""
     num_nodes = indptr.shape[0] - 1
     cursor = indptr[:-1].copy()
     for i in range(num_nodes):
         for e in range(indptr[i], indptr[i + 1]):
             j = indices[e]
-            # Rows come in ascending order, so the mirror image must be the next entry of row j.
+            # Rows are visited in ascending order, so the mirror image must be the next entry of row j.
             if cursor[j] >= indptr[j + 1] or indices[cursor[j]] != i:
                 return False
             cursor[j] += 1
     return True
 
 
-@njit(cache=True, nogil=True)
-def components(indptr, indices, node_ptr):
-    """Weakly connected components: ``(component [N] int32, component_ptr [B + 1])``.
+@kernel
+def components(indptr: PtrArray, indices: IndexArray, node_ptr: PtrArray) -> tuple[IndexArray, PtrArray]:
+    """Return the weakly connected components: ``(component [N], component_ptr [B + 1])``.
 
-    Components are numbered through the block, graph after graph, by smallest member.
+    Components are numbered through the block, graph by graph, in the order of their smallest nodes.
     """
     num_nodes = indptr.shape[0] - 1
     parent = np.arange(num_nodes)

@@ -1,24 +1,24 @@
-"""k-means of many point sets at once: k-means++ seeding by hash draws, Lloyd rounds, several restarts.
+"""k-means of many point sets: k-means++ initialization with hashed random numbers, Lloyd's algorithm, several restarts.
 
-Distances that differ by less than rounding count as equal, and then the first candidate wins. So symmetric
-graphs, where exact ties are the rule, get labels that do not hang on the last bit of an eigenvector.
+Distances that differ by less than the rounding error count as equal, and the first candidate is used. Exact ties are
+common in symmetric graphs; their labels therefore do not depend on the last bits of an eigenvector.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from tgp.kernels._prims import hash_uniform
+from tgp.kernels._prims import hash_uniform, kernel
+from tgp.kernels.array_types import FloatArray, IndexArray, PtrArray
 
 __all__ = ["kmeans_graphs"]
 
 TIE = 1e-9
-"""Squared distances this close (as a share of the variance) count as equal."""
+"""Squared distances whose difference, relative to the variance, is at most this value count as equal."""
 
 
-@njit(cache=True, nogil=True)
-def _distance(points, i, center, c, dims):
+@kernel
+def _squared_distance(points: FloatArray, i: int, center: FloatArray, c: int, dims: int) -> float:
     total = 0.0
     for t in range(dims):
         step = points[i, t] - center[c, t]
@@ -26,9 +26,16 @@ def _distance(points, i, center, c, dims):
     return total
 
 
-@njit(cache=True, nogil=True)
-def _seed_centers(points, lo, n, dims, k, tol, seed, level, restart, center, label, nearest):
-    """RandomKey ``k`` points, each with probability proportional to its squared distance from those before."""
+@kernel
+def _init_centers(
+    points: FloatArray, lo: int, n: int, dims: int, k: int, tol: float, seed: int, level: int, restart: int,
+    center: FloatArray, label: PtrArray, nearest: FloatArray,
+) -> None:  # fmt: skip
+    """Choose ``k`` points as centers with k-means++.
+
+    The probability of a point is proportional to its squared distance from the centers chosen so far. Writes
+    ``center`` ``[k, dims]``, ``label`` ``[n]`` and the squared distances ``nearest`` ``[n]``.
+    """
     pick = min(np.int64(hash_uniform(seed, level, restart, 0) * n), n - 1)
     for c in range(k):
         if c > 0:
@@ -45,20 +52,26 @@ def _seed_centers(points, lo, n, dims, k, tol, seed, level, restart, center, lab
                     pick = i
                     if passed > goal:
                         break
-            if pick < 0:  # fewer than k different points: the rest of the centres is given out later
+            if pick < 0:  # fewer than k distinct points: _fill_empty sets the remaining centers
                 pick = 0
         for t in range(dims):
             center[c, t] = points[lo + pick, t]
         for i in range(n):
-            away = _distance(points, lo + i, center, c, dims)
+            away = _squared_distance(points, lo + i, center, c, dims)
             if c == 0 or away < nearest[i] - tol:
                 nearest[i] = away
                 label[i] = c
 
 
-@njit(cache=True, nogil=True)
-def _fill_empty(points, lo, n, dims, k, tol, center, label, size, nearest):
-    """Give every empty cluster the point that is furthest from its centre and has company."""
+@kernel
+def _fill_empty(
+    points: FloatArray, lo: int, n: int, dims: int, k: int, tol: float, center: FloatArray, label: PtrArray,
+    size: PtrArray, nearest: FloatArray,
+) -> None:  # fmt: skip
+    """Move to each empty cluster the point that is farthest from its center and not alone in its cluster.
+
+    Updates ``center``, ``label``, ``size`` and ``nearest`` in place.
+    """
     for c in range(k):
         if size[c] > 0:
             continue
@@ -74,9 +87,15 @@ def _fill_empty(points, lo, n, dims, k, tol, center, label, size, nearest):
             center[c, t] = points[lo + far, t]
 
 
-@njit(cache=True, nogil=True)
-def _lloyd(points, lo, n, dims, k, tol, max_rounds, center, label, size, nearest):
-    """Move labels until none moves; returns the sum of squared distances. No cluster ends up empty."""
+@kernel
+def _run_lloyd(
+    points: FloatArray, lo: int, n: int, dims: int, k: int, tol: float, max_rounds: int, center: FloatArray,
+    label: PtrArray, size: PtrArray, nearest: FloatArray,
+) -> float:  # fmt: skip
+    """Run Lloyd's algorithm until no label changes and return the sum of squared distances.
+
+    Updates ``center``, ``label``, ``size`` and ``nearest`` in place. No cluster is empty at the end.
+    """
     for rounds in range(max_rounds + 1):
         center[:k] = 0.0
         size[:] = 0
@@ -89,7 +108,7 @@ def _lloyd(points, lo, n, dims, k, tol, max_rounds, center, label, size, nearest
                 for t in range(dims):
                     center[c, t] /= size[c]
         for i in range(n):
-            nearest[i] = _distance(points, lo + i, center, label[i], dims)
+            nearest[i] = _squared_distance(points, lo + i, center, label[i], dims)
         _fill_empty(points, lo, n, dims, k, tol, center, label, size, nearest)
         moved = False
         for i in range(n if rounds < max_rounds else 0):
@@ -97,7 +116,7 @@ def _lloyd(points, lo, n, dims, k, tol, max_rounds, center, label, size, nearest
             own = label[i]
             for c in range(k):
                 if c != own:
-                    away = _distance(points, lo + i, center, c, dims)
+                    away = _squared_distance(points, lo + i, center, c, dims)
                     if away < best - tol:
                         best = away
                         label[i] = c
@@ -110,9 +129,11 @@ def _lloyd(points, lo, n, dims, k, tol, max_rounds, center, label, size, nearest
     return inertia
 
 
-@njit(cache=True, nogil=True)
-def _by_smallest_member(label, n, k, lo, out, rename):
-    """Write ``label`` with clusters renumbered by their smallest member."""
+@kernel
+def _write_canonical_labels(
+    label: PtrArray, n: int, k: int, lo: int, out: IndexArray, rename: PtrArray
+) -> None:
+    """Write ``label`` to ``out[lo:lo + n]`` with clusters numbered by their smallest members."""
     rename[:k] = -1
     count = 0
     for i in range(n):
@@ -122,15 +143,23 @@ def _by_smallest_member(label, n, k, lo, out, rename):
         out[lo + i] = rename[label[i]]
 
 
-@njit(cache=True, nogil=True)
-def kmeans_graphs(points, dims, node_ptr, graphs, k, seed, level, restarts, max_rounds, out):
-    """Cluster the points of each graph into ``k`` non-empty clusters: fill ``out``.
+@kernel
+def kmeans_graphs(
+    points: FloatArray, dims: int, node_ptr: PtrArray, graphs: PtrArray, k: int, seed: int, level: int, restarts: int,
+    max_rounds: int, out: IndexArray,
+) -> None:  # fmt: skip
+    """Cluster the points of each graph into ``k`` non-empty clusters.
 
     Args:
-        points: ``[N, >= dims]`` float64 coordinates.
-        graphs: ``[G]`` int64 ids; each graph has at least ``k`` points.
-        restarts: how many seedings are tried; the smallest sum of squares wins, the first on ties.
-        out: ``[N]`` int32 cluster of each point in its graph, numbered by smallest member.
+        points: ``[N, >= dims]`` coordinates.
+        dims: Number of coordinates to use.
+        node_ptr: ``[B + 1]``, offsets of the graphs.
+        graphs: ``[G]`` ids of the graphs to process; each graph has at least ``k`` points.
+        k: Number of clusters.
+        seed, level: Key of the random numbers.
+        restarts: Number of initializations. The smallest sum of squares wins, and the first one in a tie.
+        max_rounds: Largest number of rounds of Lloyd's algorithm.
+        out: ``[N]`` output: cluster of each point in its graph, numbered by smallest member.
     """
     center = np.empty((k, dims))
     size = np.empty(k, np.int64)
@@ -152,10 +181,10 @@ def kmeans_graphs(points, dims, node_ptr, graphs, k, seed, level, restarts, max_
         tol = TIE * spread / n
         best = np.inf
         for r in range(restarts):
-            _seed_centers(points, lo, n, dims, k, tol, seed, level, r, center, label, nearest)
-            inertia = _lloyd(points, lo, n, dims, k, tol, max_rounds, center, label, size, nearest)
+            _init_centers(points, lo, n, dims, k, tol, seed, level, r, center, label, nearest)
+            inertia = _run_lloyd(points, lo, n, dims, k, tol, max_rounds, center, label, size, nearest)
             if inertia < best - tol * n:
                 best = inertia
                 for i in range(n):
                     chosen[i] = label[i]
-        _by_smallest_member(chosen, n, k, lo, out, rename)
+        _write_canonical_labels(chosen, n, k, lo, out, rename)

@@ -1,29 +1,35 @@
 """Star-mesh elimination, the exact part of a Kron reduction, graph by graph.
 
-Eliminating a node ``q`` of total weight ``s`` joins every two of its neighbours by ``w_i w_j / s``. Only rows of
-nodes still to be eliminated need updating. What an eliminated row adds between kept nodes is
-collected at the end, see :mod:`tgp.kernels.kron_rows`, so no row of a kept node is ever touched.
+Eliminating a node ``q`` of total weight ``s`` connects each pair of its neighbours by ``w_i w_j / s``. Only rows of
+nodes that will be eliminated are updated. The contributions of eliminated rows to pairs of kept nodes are added at
+the end, see :mod:`tgp.kernels.kron_rows`, so that rows of kept nodes are never modified.
+
+Rows in progress are stored in the arrays ``cols`` and ``vals``: row ``i`` starts at ``start[i]``, has ``length[i]``
+entries and space for ``room[i]``. Node ids inside a graph are local.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from tgp.kernels._prims import grow_array, grow_buffers, kernel
+from tgp.kernels.array_types import BoolArray, FloatArray, IndexArray, IntArray, PtrArray
 
 __all__ = ["eliminate"]
 
 _KEPT, _LIVE, _GONE = 0, 1, 2
-"""Marks of a node: kept, to be eliminated, eliminated."""
-_CELLS = 4_000_000
-"""Rows may take this many entries, enough for any graph of 1,000 nodes, plus four times those of the graph."""
+"""States of a node: kept, to be eliminated, eliminated."""
+_MAX_ENTRIES = 4_000_000
+"""Limit of stored entries, in addition to four times those of the graph. Sufficient for any graph of 1,000 nodes."""
 _NO_LIMIT = np.int64(2**62)
 _EXACT_DEGREE = 32
-"""Rows up to this length are merged at once, so their degree is exact; longer ones when they must grow."""
+"""Longest row whose parallel entries are merged at once, so that its degree is exact. Longer rows are merged before
+they have to grow."""
 
 
-@njit(cache=True, nogil=True)
-def _heap_push(heap, size, key):
-    """Add ``key``; the caller has made room."""
+@kernel
+def _heap_push(heap: PtrArray, size: int, key: int) -> None:
+    """Add ``key`` to a heap of ``size`` keys, which must have room for it."""
     i = size
     while i > 0:
         parent = (i - 1) >> 1
@@ -34,10 +40,10 @@ def _heap_push(heap, size, key):
     heap[i] = key
 
 
-@njit(cache=True, nogil=True)
-def _heap_pop(heap, size):
+@kernel
+def _heap_pop(heap: PtrArray, size: int) -> int:
     """Remove and return the smallest of ``size`` keys."""
-    top = heap[0]
+    top: int = heap[0]
     key = heap[size - 1]
     size -= 1
     i = 0
@@ -55,28 +61,13 @@ def _heap_pop(heap, size):
     return top
 
 
-@njit(cache=True, nogil=True)
-def _longer(array, need):
-    """A copy of ``array`` with room for ``need`` entries, at least twice as long."""
-    out = np.empty(max(need, 2 * array.shape[0]), array.dtype)
-    for i in range(array.shape[0]):
-        out[i] = array[i]
-    return out
+@kernel
+def _merge_row(
+    cols: IndexArray, vals: FloatArray, start: int, length: int, mark: IntArray, slot: PtrArray
+) -> int:
+    """Merge parallel entries of a row in place and remove eliminated nodes; return the new length.
 
-
-@njit(cache=True, nogil=True)
-def _grow_buffers(cols, vals, need):
-    """The two arrays, longer if they have no room for ``need`` entries."""
-    if need <= cols.shape[0]:
-        return cols, vals
-    return _longer(cols, need), _longer(vals, need)
-
-
-@njit(cache=True, nogil=True)
-def _merge_row(cols, vals, start, length, mark, slot):
-    """Merge parallel entries of a row in place, leave out eliminated nodes; returns its new length.
-
-    ``slot`` is scratch that holds -1 everywhere, before and after.
+    ``slot`` is scratch that contains -1 everywhere on entry and on return.
     """
     count = 0
     for e in range(start, start + length):
@@ -95,9 +86,15 @@ def _merge_row(cols, vals, start, length, mark, slot):
     return count
 
 
-@njit(cache=True, nogil=True)
-def _load_rows(indptr, indices, weight, lo, mark):
-    """Rows (local ids) of dropped nodes that have dropped neighbours, each with room to grow."""
+@kernel
+def _load_rows(
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, lo: int, mark: IntArray
+) -> tuple[PtrArray, PtrArray, PtrArray, IndexArray, FloatArray]:
+    """Copy the rows of dropped nodes that have dropped neighbours, with room to grow.
+
+    Returns:
+        ``start``, ``length``, ``room``, ``cols``, ``vals``.
+    """
     n = mark.shape[0]
     start = np.zeros(n, np.int64)
     length = np.zeros(n, np.int64)
@@ -122,9 +119,12 @@ def _load_rows(indptr, indices, weight, lo, mark):
     return start, length, room, cols, vals
 
 
-@njit(cache=True, nogil=True)
-def _inverse(vals, lo, hi):
-    """One over the sum, or 0 where positive and negative weights cancel: such a node joins nothing."""
+@kernel
+def _inverse_sum(vals: FloatArray, lo: int, hi: int) -> float:
+    """Return one over the sum of ``vals[lo:hi]``, or 0 if positive and negative weights cancel.
+
+    With 0, the elimination of the node adds no edges.
+    """
     total = 0.0
     scale = 0.0
     for e in range(lo, hi):
@@ -133,9 +133,16 @@ def _inverse(vals, lo, hi):
     return 1.0 / total if abs(total) > 1e-12 * scale else 0.0
 
 
-@njit(cache=True, nogil=True)
-def _join(q, inv, start, length, room, cols, vals, used, mark, slot):
-    """Add the mesh of ``q`` to the rows of its live neighbours; returns the (maybe moved) pool."""
+@kernel
+def _add_mesh(
+    q: int, inv: float, start: PtrArray, length: PtrArray, room: PtrArray, cols: IndexArray, vals: FloatArray,
+    used: int, mark: IntArray, slot: PtrArray,
+) -> tuple[IndexArray, FloatArray, int]:  # fmt: skip
+    """Add the edges from eliminating ``q`` to the rows of its live neighbours.
+
+    Updates ``start``, ``length`` and ``room`` in place. Returns ``cols`` and ``vals``, which may be longer copies, and
+    the number of used positions.
+    """
     lo, hi = start[q], start[q] + length[q]
     for e in range(lo, hi):
         v = cols[e]
@@ -145,7 +152,7 @@ def _join(q, inv, start, length, room, cols, vals, used, mark, slot):
             length[v] = _merge_row(cols, vals, start[v], length[v], mark, slot)
         if length[v] + hi - lo > room[v]:
             room[v] = 2 * (length[v] + hi - lo)
-            cols, vals = _grow_buffers(cols, vals, used + room[v])
+            cols, vals = grow_buffers(cols, vals, used + room[v])
             for k in range(length[v]):
                 cols[used + k] = cols[start[v] + k]
                 vals[used + k] = vals[start[v] + k]
@@ -163,9 +170,12 @@ def _join(q, inv, start, length, room, cols, vals, used, mark, slot):
     return cols, vals, used
 
 
-@njit(cache=True, nogil=True)
-def _rest(indptr, indices, weight, lo, mark, start, length, cols, vals, slot):
-    """Rows of the nodes that are still live: nodes, offsets, columns, values."""
+@kernel
+def _remaining_rows(
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, lo: int, mark: IntArray, start: PtrArray,
+    length: PtrArray, cols: IndexArray, vals: FloatArray, slot: PtrArray,
+) -> tuple[IndexArray, PtrArray, IndexArray, FloatArray]:  # fmt: skip
+    """Return the rows of the nodes that are not eliminated yet: nodes, offsets, columns, values."""
     n = mark.shape[0]
     nodes = np.empty(n, np.int32)
     count = 0
@@ -197,12 +207,17 @@ def _rest(indptr, indices, weight, lo, mark, start, length, cols, vals, slot):
     return nodes[:count], ptr, out_cols[:size], out_vals[:size]
 
 
-@njit(cache=True, nogil=True)
-def _eliminate(indptr, indices, weight, lo, mark, budget, cells):
-    """Eliminate the live nodes of the graph that starts at ``lo``, those with few neighbours first.
+@kernel
+def _eliminate_graph(
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, lo: int, mark: IntArray, budget: int, max_entries: int
+) -> tuple[PtrArray, IndexArray, FloatArray, FloatArray, tuple[IndexArray, PtrArray, IndexArray, FloatArray]]:  # fmt: skip
+    """Eliminate the live nodes of the graph that starts at ``lo``, nodes with few neighbours first.
 
-    Returns the rows at their elimination (offsets, kept columns, values), one over their sums, and the
-    rows that are left when the work or the memory is used up. Ids are local; ``mark`` is changed.
+    Stops when the work exceeds ``budget`` or the memory exceeds ``max_entries``. Updates ``mark`` in place.
+
+    Returns:
+        Rows at the time of their elimination (offsets, kept columns, values), one over their sums, and the remaining
+        rows, see :func:`_remaining_rows`. Ids are local.
     """
     n = mark.shape[0]
     start, length, room, cols, vals = _load_rows(indptr, indices, weight, lo, mark)
@@ -222,9 +237,9 @@ def _eliminate(indptr, indices, weight, lo, mark, budget, cells):
             _heap_push(heap, pending, (degree << 32) | i)
             pending += 1
         elif work + degree * degree <= budget:
-            # All neighbours are kept: nothing to update, the row is final as it stands.
+            # All neighbours are kept: no row changes, and this row is final.
             work += degree * degree
-            f_inv[rows] = _inverse(weight, indptr[lo + i], indptr[lo + i + 1])
+            f_inv[rows] = _inverse_sum(weight, indptr[lo + i], indptr[lo + i + 1])
             for e in range(indptr[lo + i], indptr[lo + i + 1]):
                 f_cols[size] = indices[e] - lo
                 f_vals[size] = weight[e]
@@ -240,11 +255,11 @@ def _eliminate(indptr, indices, weight, lo, mark, budget, cells):
             continue
         length[q] = _merge_row(cols, vals, start[q], length[q], mark, slot)
         work += length[q] * length[q]
-        if work > budget or used > cells:
+        if work > budget or used > max_entries:
             break
         mark[q] = _GONE
-        inv = _inverse(vals, start[q], start[q] + length[q])
-        f_cols, f_vals = _grow_buffers(f_cols, f_vals, size + length[q])
+        inv = _inverse_sum(vals, start[q], start[q] + length[q])
+        f_cols, f_vals = grow_buffers(f_cols, f_vals, size + length[q])
         for e in range(start[q], start[q] + length[q]):
             if mark[cols[e]] == _KEPT:
                 f_cols[size] = cols[e]
@@ -253,26 +268,29 @@ def _eliminate(indptr, indices, weight, lo, mark, budget, cells):
         f_inv[rows] = inv
         rows += 1
         f_ptr[rows] = size
-        cols, vals, used = _join(q, inv, start, length, room, cols, vals, used, mark, slot)
+        cols, vals, used = _add_mesh(q, inv, start, length, room, cols, vals, used, mark, slot)
         if pending + length[q] > heap.shape[0]:
-            heap = _longer(heap, pending + length[q])
+            heap = grow_array(heap, pending + length[q])
         for e in range(start[q], start[q] + length[q]):
             v = cols[e]
             if mark[v] == _LIVE:
                 _heap_push(heap, pending, (length[v] << 32) | v)
                 pending += 1
-    rest = _rest(indptr, indices, weight, lo, mark, start, length, cols, vals, slot)
+    rest = _remaining_rows(indptr, indices, weight, lo, mark, start, length, cols, vals, slot)
     return f_ptr[: rows + 1], f_cols[:size], f_vals[:size], f_inv[:rows], rest
 
 
-@njit(cache=True, nogil=True)
-def _append(ptr, cols, vals, rows, more_ptr, more_cols, more_vals, shift):
-    """Add rows behind ``rows`` others, their columns shifted."""
+@kernel
+def _append_rows(
+    ptr: PtrArray, cols: IndexArray, vals: FloatArray, rows: int, more_ptr: PtrArray, more_cols: IndexArray,
+    more_vals: FloatArray, shift: int,
+) -> tuple[PtrArray, IndexArray, FloatArray]:  # fmt: skip
+    """Append rows to the first ``rows`` rows, adding ``shift`` to their columns; return the (possibly copied) arrays."""
     count = more_ptr.shape[0] - 1
     size = ptr[rows]
     if rows + count + 1 > ptr.shape[0]:
-        ptr = _longer(ptr, rows + count + 1)
-    cols, vals = _grow_buffers(cols, vals, size + more_cols.shape[0])
+        ptr = grow_array(ptr, rows + count + 1)
+    cols, vals = grow_buffers(cols, vals, size + more_cols.shape[0])
     for r in range(count):
         ptr[rows + 1 + r] = size + more_ptr[r + 1]
     for e in range(more_cols.shape[0]):
@@ -281,33 +299,38 @@ def _append(ptr, cols, vals, rows, more_ptr, more_cols, more_vals, shift):
     return ptr, cols, vals
 
 
-@njit(cache=True, nogil=True)
-def _marks(kept, lo, hi):
-    """Marks of a graph's nodes before elimination."""
+@kernel
+def _initial_marks(kept: BoolArray, lo: int, hi: int) -> IntArray:
+    """Return the states of the nodes of a graph before elimination."""
     mark = np.empty(hi - lo, np.int8)
     for i in range(lo, hi):
         mark[i - lo] = _KEPT if kept[i] else _LIVE
     return mark
 
 
-@njit(cache=True, nogil=True)
-def eliminate(indptr, indices, weight, node_ptr, kept, exact_work, first_work):
+@kernel
+def eliminate(
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, node_ptr: PtrArray, kept: BoolArray, exact_work: int,
+    first_work: int,
+) -> tuple[
+    tuple[PtrArray, IndexArray, FloatArray, FloatArray], tuple[IndexArray, PtrArray, IndexArray, FloatArray], PtrArray
+]:  # fmt: skip
     """Eliminate the nodes of every graph that are not kept.
 
-    Work is the sum of squared row lengths. A graph that needs more than ``exact_work``, or too much
-    memory, is done again up to ``first_work`` per stored entry only: what is left is for
-    :mod:`tgp.kernels.kron_walk`. Walks need positive weights, so a graph with a negative weight goes all the way.
+    Work is measured as the sum of squared row lengths. A graph that needs more work than ``exact_work``, or too much
+    memory, is processed again, but only up to ``first_work`` per stored entry; :mod:`tgp.kernels.kron_walk` handles
+    the remaining rows. Walks need positive weights, so a graph with a negative weight is eliminated completely.
 
     Args:
-        indptr, indices, weight: simple undirected graphs, see :mod:`tgp.kernels.undirected`.
-        node_ptr: start of each graph.
-        kept: ``[N]`` bool.
-        exact_work: see above.
-        first_work: see above.
+        indptr, indices, weight: Simple undirected graphs, see :mod:`tgp.kernels.undirected`.
+        node_ptr: ``[B + 1]``, offsets of the graphs.
+        kept: ``[N]``.
+        exact_work: Largest work of a complete elimination.
+        first_work: Work per stored entry of a partial elimination.
 
     Returns:
-        Eliminated rows (offsets, kept columns, values, one over the row sum), then rows that are
-        left (node, offsets, columns, values) and how many each graph has of these. Ids are those of the block.
+        Eliminated rows (offsets, kept columns, values, one over the row sum), remaining rows (node, offsets, columns,
+        values), and the number of remaining rows of each graph. Ids are those of the block.
     """
     f_ptr, f_cols, f_vals = np.zeros(kept.shape[0] + 1, np.int64), np.empty(0, np.int32), np.empty(0)
     f_inv = np.empty(kept.shape[0])
@@ -320,26 +343,26 @@ def eliminate(indptr, indices, weight, node_ptr, kept, exact_work, first_work):
         entries = indptr[hi] - indptr[lo]
         if entries == 0:
             continue
-        work, cells = exact_work, _CELLS + 4 * entries
+        work, max_entries = exact_work, _MAX_ENTRIES + 4 * entries
         for e in range(indptr[lo], indptr[hi]):
             if weight[e] < 0.0:
-                work, cells = _NO_LIMIT, _NO_LIMIT
+                work, max_entries = _NO_LIMIT, _NO_LIMIT
                 break
-        mark = _marks(kept, lo, hi)
-        ptr, cols, vals, inv, rest = _eliminate(indptr, indices, weight, lo, mark, work, cells)
+        mark = _initial_marks(kept, lo, hi)
+        ptr, cols, vals, inv, rest = _eliminate_graph(indptr, indices, weight, lo, mark, work, max_entries)
         if rest[0].shape[0] > 0:
-            mark = _marks(kept, lo, hi)
-            ptr, cols, vals, inv, rest = _eliminate(
-                indptr, indices, weight, lo, mark, first_work * entries, cells
+            mark = _initial_marks(kept, lo, hi)
+            ptr, cols, vals, inv, rest = _eliminate_graph(
+                indptr, indices, weight, lo, mark, first_work * entries, max_entries
             )
             left[g] = rest[0].shape[0]
             for r in range(left[g]):
                 r_nodes[others + r] = rest[0][r] + lo
-            r_ptr, r_cols, r_vals = _append(r_ptr, r_cols, r_vals, others, rest[1], rest[2], rest[3], lo)
+            r_ptr, r_cols, r_vals = _append_rows(r_ptr, r_cols, r_vals, others, rest[1], rest[2], rest[3], lo)
             others += left[g]
         for r in range(inv.shape[0]):
             f_inv[rows + r] = inv[r]
-        f_ptr, f_cols, f_vals = _append(f_ptr, f_cols, f_vals, rows, ptr, cols, vals, lo)
+        f_ptr, f_cols, f_vals = _append_rows(f_ptr, f_cols, f_vals, rows, ptr, cols, vals, lo)
         rows += inv.shape[0]
     eliminated = (f_ptr[: rows + 1], f_cols[: f_ptr[rows]], f_vals[: f_ptr[rows]], f_inv[:rows])
     rest = (r_nodes[:others], r_ptr[: others + 1], r_cols[: r_ptr[others]], r_vals[: r_ptr[others]])

@@ -1,82 +1,71 @@
-"""Put the rows of a Kron reduction together.
+"""Assembly of the rows of a Kron reduction.
 
     A' = A_PP + sum_q f_q f_q^T / s_q + sum_c w_c b_c^T
 
-``f_q`` are the eliminated rows and ``s_q`` their sums, ``w_c`` and ``b_c`` belong to walks; ``P`` are the kept nodes. One
-row of the result at a time, in one accumulator: no product of matrices is ever stored.
+``P`` are the kept nodes, ``f_q`` the eliminated rows and ``s_q`` their sums; ``w_c`` and ``b_c`` belong to walks. The
+result is computed one row at a time in one accumulator, without storing a product of matrices.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from tgp.kernels._prims import fill_transpose, grow_buffers, kernel
+from tgp.kernels.array_types import FloatArray, IndexArray, PtrArray
 
 __all__ = ["assemble"]
 
 
-@njit(cache=True, nogil=True)
-def _longer(array, need):
-    """A copy of ``array`` with room for ``need`` entries, at least twice as long."""
-    out = np.empty(max(need, 2 * array.shape[0]), array.dtype)
-    for i in range(array.shape[0]):
-        out[i] = array[i]
-    return out
-
-
-@njit(cache=True, nogil=True)
-def _columns(ptr, cols, vals, n):
-    """The transpose of rows: offsets by column, row, value. Rows ascend in every column."""
-    out_ptr = np.zeros(n + 1, np.int64)
-    for e in range(cols.shape[0]):
-        out_ptr[cols[e] + 1] += 1
-    for i in range(n):
-        out_ptr[i + 1] += out_ptr[i]
-    place = out_ptr[:-1].copy()
+@kernel
+def _transposed(
+    ptr: PtrArray, cols: IndexArray, vals: FloatArray, num_cols: int
+) -> tuple[PtrArray, IndexArray, FloatArray]:
+    """Return the transpose of rows: offsets by column, rows (ascending in each column), values."""
+    out_ptr = np.empty(num_cols + 1, np.int64)
     out = np.empty(cols.shape[0], np.int32)
     out_vals = np.empty(cols.shape[0])
-    for r in range(ptr.shape[0] - 1):
-        for e in range(ptr[r], ptr[r + 1]):
-            slot = place[cols[e]]
-            place[cols[e]] = slot + 1
-            out[slot] = r
-            out_vals[slot] = vals[e]
+    fill_transpose(ptr, cols, vals, True, out_ptr, out, out_vals)
     return out_ptr, out, out_vals
 
 
-@njit(cache=True, nogil=True)
-def _numbers(nodes, cluster):
-    """The supernode of each node."""
+@kernel
+def _supernodes_of(nodes: IndexArray, cluster: IndexArray) -> IndexArray:
+    """Return the supernode of each node."""
     out = np.empty(nodes.shape[0], np.int32)
     for e in range(nodes.shape[0]):
         out[e] = cluster[nodes[e]]
     return out
 
 
-@njit(cache=True, nogil=True)
-def assemble(indptr, indices, weight, cluster, nodes, eliminated, walked, threshold):
-    """Rows of the result for the kept ``nodes``, in their order.
+@kernel
+def assemble(
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, cluster: IndexArray, nodes: IndexArray,
+    eliminated: tuple[PtrArray, IndexArray, FloatArray, FloatArray],
+    walked: tuple[PtrArray, IndexArray, FloatArray, PtrArray, IndexArray, FloatArray], threshold: float,
+) -> tuple[PtrArray, IndexArray, FloatArray]:  # fmt: skip
+    """Return the rows of the reduced graph for the kept ``nodes``, in their order.
 
     Args:
-        indptr, indices, weight: simple undirected graphs.
-        cluster: ``[N]`` int32, supernode of each kept node, negative for the others.
-        nodes: ``[K]`` int32, the kept node of each supernode.
-        eliminated: offsets, kept columns, values and one over the sums of the eliminated rows.
-        walked: offsets, kept columns and weights ``w`` of the rows that walks start from, then offsets,
-            kept columns and probabilities ``b`` of their ends.
-        threshold: entries ``|a| <= threshold`` are left out, and so is the diagonal.
+        indptr, indices, weight: Simple undirected graphs.
+        cluster: ``[N]``, supernode of each kept node, negative for other nodes.
+        nodes: ``[K]``, kept node of each supernode.
+        eliminated: Offsets, kept columns, values and one over the sums of the eliminated rows.
+        walked: Offsets, kept columns and weights ``w`` of the rows from which walks start, followed by offsets, kept
+            columns and probabilities ``b`` of the nodes where walks end.
+        threshold: Entries with ``|a| <= threshold`` and the diagonal are removed.
 
     Returns:
-        Offsets, columns (supernodes, unsorted in a row), values. Without walks the matrix is symmetric
-        bit for bit.
+        Offsets, columns (supernodes, not sorted in a row), values. If there are no walks, the matrix is exactly
+        symmetric.
     """
     f_ptr, f_nodes, f_vals, f_inv = eliminated
     w_ptr, w_nodes, w_vals, b_ptr, b_nodes, b_vals = walked
     size = nodes.shape[0]
-    # Supernodes instead of nodes: half the accumulator, so that it stays in a nearer cache.
-    f_cols = _numbers(f_nodes, cluster)
-    b_cols = _numbers(b_nodes, cluster)
-    t_ptr, t_row, t_val = _columns(f_ptr, f_cols, f_vals, size)
-    s_ptr, s_row, s_val = _columns(w_ptr, _numbers(w_nodes, cluster), w_vals, size)
+    # With supernodes instead of nodes as columns, the accumulator is half as long and stays in a faster cache.
+    f_cols = _supernodes_of(f_nodes, cluster)
+    b_cols = _supernodes_of(b_nodes, cluster)
+    t_ptr, t_row, t_val = _transposed(f_ptr, f_cols, f_vals, size)
+    s_ptr, s_row, s_val = _transposed(w_ptr, _supernodes_of(w_nodes, cluster), w_vals, size)
     out_ptr = np.zeros(size + 1, np.int64)
     out_cols = np.empty(4 * size, np.int32)
     out_vals = np.empty(4 * size)
@@ -101,7 +90,7 @@ def assemble(indptr, indices, weight, cluster, nodes, eliminated, walked, thresh
                     seen[j] = True
                     touched[count] = j
                     count += 1
-                # The product of the two entries first: the same number for (r, j) and (j, r).
+                # Multiply the two entries first, so that (r, j) and (j, r) get the same bits.
                 acc[j] += (t_val[t] * f_vals[e]) * f_inv[q]
         for t in range(s_ptr[r], s_ptr[r + 1]):
             c = s_row[t]
@@ -112,9 +101,7 @@ def assemble(indptr, indices, weight, cluster, nodes, eliminated, walked, thresh
                     touched[count] = j
                     count += 1
                 acc[j] += s_val[t] * b_vals[e]
-        if size + count > out_cols.shape[0]:
-            out_cols = _longer(out_cols, size + count)
-            out_vals = _longer(out_vals, size + count)
+        out_cols, out_vals = grow_buffers(out_cols, out_vals, size + count)
         for k in range(count):
             j = touched[k]
             if j != r and abs(acc[j]) > threshold:

@@ -1,31 +1,26 @@
-"""Where walks from dropped nodes end: the part of a Kron reduction that elimination cannot afford.
+"""End points of random walks from dropped nodes: the part of a Kron reduction for which elimination is too expensive.
 
-A Kron reduction joins kept nodes ``p`` and ``j`` by ``sum_c w_pc P(a walk from c meets j before any other
-kept node)``. In graphs with hubs a cut leaves a core of dropped nodes whose elimination would fill in
-completely, yet walks leave it quickly: each step has a good chance to end. So walks are
-followed until they end or are too unlikely to reach the threshold of the result.
+A Kron reduction connects kept nodes ``p`` and ``j`` by ``sum_c w_pc P(a walk from c reaches j before any other kept
+node)``. In graphs with hubs, elimination leaves a core of dropped nodes that would become completely connected. Walks
+leave this core quickly, because each step has a high probability of ending at a kept node. Walks are therefore followed
+until they end or until their probability is too small to reach the threshold of the result.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from tgp.kernels._prims import grow_buffers, kernel
+from tgp.kernels.array_types import BoolArray, FloatArray, IndexArray, PtrArray
 
 __all__ = ["absorb", "kept_columns"]
 
 
-@njit(cache=True, nogil=True)
-def _longer(array, need):
-    """A copy of ``array`` with room for ``need`` entries, at least twice as long."""
-    out = np.empty(max(need, 2 * array.shape[0]), array.dtype)
-    for i in range(array.shape[0]):
-        out[i] = array[i]
-    return out
-
-
-@njit(cache=True, nogil=True)
-def kept_columns(ptr, cols, vals, kept):
-    """The entries whose column is kept: offsets, columns, values."""
+@kernel
+def kept_columns(
+    ptr: PtrArray, cols: IndexArray, vals: FloatArray, kept: BoolArray
+) -> tuple[PtrArray, IndexArray, FloatArray]:
+    """Return the entries whose column is kept: offsets, columns, values."""
     out_ptr = np.zeros_like(ptr)
     out = np.empty_like(cols)
     out_vals = np.empty_like(vals)
@@ -40,12 +35,15 @@ def kept_columns(ptr, cols, vals, kept):
     return out_ptr, out[:size], out_vals[:size]
 
 
-@njit(cache=True, nogil=True)
-def _steps(nodes, ptr, cols, vals, kept):
-    """Rows as step probabilities, kept columns first.
+@kernel
+def _step_probabilities(
+    nodes: IndexArray, ptr: PtrArray, cols: IndexArray, vals: FloatArray, kept: BoolArray
+) -> tuple[PtrArray, IndexArray, FloatArray, FloatArray]:
+    """Convert rows to step probabilities, with kept columns first in each row.
 
-    Returns where the other columns start, columns (node of a kept one, row of another), probabilities, and the largest
-    weight to a kept node.
+    Returns:
+        Position of the first column that is not kept, columns (the node of a kept column, the row of another one),
+        probabilities, and the largest weight to a kept node of each row.
     """
     row_of = np.full(kept.shape[0], -1, np.int32)
     for r in range(nodes.shape[0]):
@@ -73,28 +71,31 @@ def _steps(nodes, ptr, cols, vals, kept):
     return inner, to, prob, top
 
 
-@njit(cache=True, nogil=True)
-def absorb(nodes, ptr, cols, vals, left, kept, tolerance, budget):
-    """Probabilities that a walk from each of ``nodes`` ends at each kept node.
+@kernel
+def absorb(
+    nodes: IndexArray, ptr: PtrArray, cols: IndexArray, vals: FloatArray, left: PtrArray, kept: BoolArray,
+    tolerance: float, budget: FloatArray,
+) -> tuple[PtrArray, IndexArray, FloatArray]:  # fmt: skip
+    """Return the probabilities that a walk from each of ``nodes`` ends at each kept node.
 
-    A walk of probability ``m`` from ``c`` is given up when ``m max_p w_cp`` falls below ``tolerance``, and
-    ends below that are left out, so every number is a lower bound. The work of a graph is shared
-    out evenly: whenever it runs an eighth of the budget ahead, the tolerance doubles.
+    A walk from ``c`` with probability ``m`` is stopped if ``m max_p w_cp`` is smaller than ``tolerance``, and smaller
+    probabilities are removed from the result. Every value is therefore a lower bound. The work of a graph is
+    distributed evenly over its nodes: whenever it exceeds its share by an eighth of the budget, the tolerance doubles.
 
     Args:
-        nodes: ``[C]`` the start nodes, graph after graph.
-        ptr, cols, vals: their rows, positive weights, columns among ``nodes`` and kept nodes.
-        left: ``[B]`` number of start nodes of each graph.
-        kept: ``[N]`` bool.
-        tolerance: weight that is too small to matter.
-        budget: ``[B]`` entries to read for each graph, about.
+        nodes: ``[C]`` start nodes, graph by graph.
+        ptr, cols, vals: Rows of the start nodes, with positive weights. Columns are start nodes or kept nodes.
+        left: ``[B]``, number of start nodes of each graph.
+        kept: ``[N]``.
+        tolerance: Weight below which an entry is negligible.
+        budget: ``[B]``, approximate number of entries to read for each graph.
 
     Returns:
-        Offsets, kept columns, probabilities. A node without kept neighbours has none:
-        nobody asks for its row.
+        Offsets, kept columns, probabilities. The row of a node without kept neighbours is empty, because it is not
+        used.
     """
     rows = nodes.shape[0]
-    inner, to, prob, top = _steps(nodes, ptr, cols, vals, kept)
+    inner, to, prob, top = _step_probabilities(nodes, ptr, cols, vals, kept)
     b_ptr = np.zeros(rows + 1, np.int64)
     b_cols = np.empty(4 * rows, np.int32)
     b_vals = np.empty(4 * rows)
@@ -155,9 +156,7 @@ def absorb(nodes, ptr, cols, vals, left, kept, tolerance, budget):
             for k in range(visits):
                 ahead[visited[k]] = 0.0
                 seen[visited[k]] = False
-            if size + count > b_cols.shape[0]:
-                b_cols = _longer(b_cols, size + count)
-                b_vals = _longer(b_vals, size + count)
+            b_cols, b_vals = grow_buffers(b_cols, b_vals, size + count)
             for k in range(count):
                 j = touched[k]
                 if ends[j] > least:

@@ -1,24 +1,27 @@
-"""Ids of a block turned into ids of its graphs, checked on the way; and back.
+"""Conversion between ids of a block and ids local to each graph, with checks.
 
-A block of graphs is written and read in ids that are local to each graph. Both ways are one pass per graph, without
-an array that tells each entry its graph.
+Stores contain local ids. Both directions take one pass per graph and need no array with the graph of each entry.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from tgp.kernels._prims import kernel
+from tgp.kernels.array_types import IndexArray, IntArray, PtrArray
 
 __all__ = ["join_rows", "local_edges", "local_ids"]
 
 
-@njit(cache=True, nogil=True)
-def local_edges(indptr, indices, node_ptr, rows, cols):
-    """Fill the local ``rows`` and ``cols`` of every entry; returns whether all columns are of their graph.
+@kernel
+def local_edges(
+    indptr: PtrArray, indices: IndexArray, node_ptr: PtrArray, rows: IntArray, cols: IntArray
+) -> bool:
+    """Write the local row and column of every entry; return True if all columns belong to the graph of their row.
 
     Args:
-        indptr, indices, node_ptr: the block.
-        rows, cols: ``[nnz]`` of one unsigned type that holds the ids of the largest graph.
+        indptr, indices, node_ptr: Rows of the block and offsets of its graphs.
+        rows, cols: ``[nnz]`` output, of an unsigned type that can represent the ids of the largest graph.
     """
     good = True
     for g in range(node_ptr.shape[0] - 1):
@@ -34,16 +37,16 @@ def local_edges(indptr, indices, node_ptr, rows, cols):
     return good
 
 
-@njit(cache=True, nogil=True)
-def local_ids(ids, ptr, target_ptr, low, out):
-    """Fill ``out`` with ids local to their graphs; returns whether all are.
+@kernel
+def local_ids(ids: IndexArray, ptr: PtrArray, target_ptr: PtrArray, low: int, out: IntArray) -> bool:
+    """Write ids local to their graphs; return True if all ids are valid.
 
     Args:
-        ids: ``[M]`` int32 block ids.
-        ptr: ``[B + 1]`` int64, the ids of each graph.
-        target_ptr: ``[B + 1]`` int64, what each graph's ids may name.
-        low: -1 where a negative id means nothing and stays -1, else 0.
-        out: ``[M]`` of a signed type that holds the ids of the largest graph.
+        ids: ``[M]`` block ids.
+        ptr: ``[B + 1]``, offsets of the ids of each graph.
+        target_ptr: ``[B + 1]``, offsets of the nodes that the ids of each graph refer to.
+        low: Smallest valid id: -1 if a negative id means "none" and becomes -1, else 0.
+        out: ``[M]`` output, of a signed type that can represent the ids of the largest graph.
     """
     good = True
     for g in range(ptr.shape[0] - 1):
@@ -59,16 +62,23 @@ def local_ids(ids, ptr, target_ptr, low, out):
     return good
 
 
-@njit(cache=True, nogil=True)
-def join_rows(rows, cols, edge_ptr, node_ptr, indptr, indices):
-    """Fill the rows of a block from local edges; returns whether they were in order and of their graphs.
+@kernel
+def join_rows(
+    rows: IntArray,
+    cols: IntArray,
+    edge_ptr: PtrArray,
+    node_ptr: PtrArray,
+    indptr: PtrArray,
+    indices: IndexArray,
+) -> bool:
+    """Write the rows of a block from local edges; return True if the edges were sorted and their ids valid.
 
     Args:
         rows, cols: ``[E]`` ids local to their graph.
-        edge_ptr: ``[B + 1]`` int64, the edges of each graph.
-        node_ptr: ``[B + 1]`` int64, the nodes of each graph.
-        indptr: ``[N + 1]`` int64, filled.
-        indices: ``[E]`` int32, filled.
+        edge_ptr: ``[B + 1]``, offsets of the edges of each graph.
+        node_ptr: ``[B + 1]``, offsets of the nodes of each graph.
+        indptr: ``[N + 1]`` output.
+        indices: ``[E]`` output.
     """
     node = np.int64(0)
     for g in range(node_ptr.shape[0] - 1):

@@ -1,52 +1,51 @@
-"""Greedy heavy-edge matching (each node, in turn, joins its heaviest free neighbour) and random parts."""
+"""Greedy heavy-edge matching (each node, in turn, joins its heaviest free neighbour) and random partitions."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
-from numba import njit
 
-from tgp.kernels._prims import hash_u64
+from tgp.kernels._prims import hash_u64, kernel
+from tgp.kernels.array_types import BoolArray, FloatArray, IndexArray, PtrArray
 
 __all__ = ["BY_DEGREE", "BY_INDEX", "RANDOM", "match", "random_partition"]
-
-Array = npt.NDArray[Any]
 
 RANDOM, BY_DEGREE, BY_INDEX = 0, 1, 2
 """Codes of the visiting orders."""
 
 _WINDOW = 4096
-"""A random order shuffles windows of this many consecutive nodes, one window after the other. Up to
-this size that is a shuffle of the whole graph; beyond, rows are still read from the cache."""
+"""Number of consecutive nodes that a random order shuffles together. Smaller graphs are shuffled as a whole. In larger
+graphs, the rows of a window stay in the processor cache."""
 
 _S32 = np.uint64(32)
 _U = np.uint64
 
 
-@njit(cache=True, nogil=True)
-def _draw(seed, level, index, draw, bound):
-    """A number in ``[0, bound)``: 32 random bits scaled by ``bound < 2**32``."""
+@kernel
+def _draw_below(seed: int, level: int, index: int, draw: int, bound: int) -> int:
+    """Return a random number in ``[0, bound)``: 32 random bits scaled by ``bound < 2**32``."""
     bits = hash_u64(seed, level, index, draw) >> _S32
-    return np.int64((bits * np.uint64(bound)) >> _S32)
+    number: int = np.int64((bits * np.uint64(bound)) >> _S32)
+    return number
 
 
-@njit(cache=True, nogil=True)
-def _shuffle(visit, node_ptr, seed, level):
-    """Fisher-Yates per graph and window, in place; draws hash (seed, level, position in the graph)."""
+@kernel
+def _shuffle(visit: IndexArray, node_ptr: PtrArray, seed: int, level: int) -> None:
+    """Shuffle each window of each graph in place (Fisher-Yates).
+
+    Random numbers depend on the seed, the level and the position in the graph.
+    """
     for g in range(node_ptr.shape[0] - 1):
         size = node_ptr[g + 1] - node_ptr[g]
         for low in range(0, size, _WINDOW):
             base = node_ptr[g] + low
             for i in range(min(_WINDOW, size - low) - 1, 0, -1):
-                j = _draw(seed, level, low + i, 0, i + 1)
+                j = _draw_below(seed, level, low + i, 0, i + 1)
                 visit[base + i], visit[base + j] = visit[base + j], visit[base + i]
 
 
-@njit(cache=True, nogil=True)
-def _sort_by_degree(visit, indptr, indices, node_ptr):
-    """Few neighbours first (self loops do not count), ties by index; counting sort, in place."""
+@kernel
+def _sort_by_degree(visit: IndexArray, indptr: PtrArray, indices: IndexArray, node_ptr: PtrArray) -> None:
+    """Write the nodes of each graph to ``visit``, sorted by degree without self loops, then by index."""
     num_nodes = indptr.shape[0] - 1
     degree = np.zeros(num_nodes, np.int64)
     largest = 0
@@ -70,12 +69,15 @@ def _sort_by_degree(visit, indptr, indices, node_ptr):
         slots[: top + 2] = 0
 
 
-@njit(cache=True, nogil=True)
-def _partner(indptr, indices, weight, weighted, free, u, index, pick, seed, level, heaviest):
-    """The heaviest free neighbour of ``u`` (not free itself), or -1. Negative weights never match.
+@kernel
+def _find_partner(
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, weighted: bool, free: BoolArray, u: int, index: int,
+    pick: bool, seed: int, level: int, heaviest: IndexArray,
+) -> int:  # fmt: skip
+    """Return the heaviest free neighbour of ``u``, or -1 if there is none. Edges of negative weight are not matched.
 
-    The loop has no branch to guess: whether a neighbour is free is as good as random. Those that tie are kept in
-    ``heaviest``, which is as long as the longest row.
+    Whether a neighbour is free is hard to predict, so the loop has no branches. ``heaviest`` is scratch for the
+    neighbours of equal weight, as long as the longest row. ``u`` itself must not be free.
     """
     best = 0.0
     ties = _U(0)
@@ -90,25 +92,34 @@ def _partner(indptr, indices, weight, weighted, free, u, index, pick, seed, leve
         else:
             heaviest[ties] = v
             ties += _U(free[np.uint32(v)])
-    if ties == 0:
-        return np.int32(-1)
-    return heaviest[_draw(seed, level, index, 1, ties) if pick and ties > 1 else 0]
+    partner: int = np.int32(-1)
+    if ties > 0:
+        partner = heaviest[_draw_below(seed, level, index, 1, ties) if pick and ties > 1 else 0]
+    return partner
 
 
 def match(
-    indptr: Array,
-    indices: Array,
-    weight: Array,
+    indptr: PtrArray,
+    indices: IndexArray,
+    weight: FloatArray,
     weighted: bool,
-    node_ptr: Array,
+    node_ptr: PtrArray,
     order: int,
     seed: int,
     level: int,
-) -> tuple[Array, Array]:
-    """``(cluster [N] int32, super_ptr [B + 1])`` of the greedy matching.
+) -> tuple[IndexArray, PtrArray]:
+    """Return ``(cluster [N], super_ptr [B + 1])`` of the greedy matching.
 
-    Supernodes are numbered by smallest member. Among equally heavy free neighbours the choice is a
-    hash of (seed, level, visited node) for the random order, the smallest index for the others.
+    Supernodes are numbered by smallest member. Among free neighbours of equal weight, the random order chooses by a
+    hash of the seed, the level and the visited node; the other orders choose the smallest index.
+
+    Args:
+        indptr, indices: Rows of the block.
+        weight: ``[nnz]``, or an empty array if ``weighted`` is false.
+        weighted: Use the weights.
+        node_ptr: ``[B + 1]``, offsets of the graphs.
+        order: Code of the visiting order.
+        seed, level: Key of the random numbers.
     """
     num_nodes = len(indptr) - 1
     visit = np.arange(num_nodes, dtype=np.int32)
@@ -118,14 +129,20 @@ def match(
     if order == BY_DEGREE:
         _sort_by_degree(visit, indptr, indices, node_ptr)
     _match(indptr, indices, weight, weighted, node_ptr, order, seed, level, visit, free, mate)
-    cluster = visit  # has done its duty
-    _number(mate, node_ptr, cluster, super_ptr)
+    cluster = visit  # no longer needed: reuse the memory
+    _number_pairs(mate, node_ptr, cluster, super_ptr)
     return cluster, super_ptr
 
 
-@njit(cache=True, nogil=True)
-def _match(indptr, indices, weight, weighted, node_ptr, order, seed, level, visit, free, mate):
-    """Visit and match. ``mate`` comes in as the identity and goes out as an involution."""
+@kernel
+def _match(
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, weighted: bool, node_ptr: PtrArray, order: int,
+    seed: int, level: int, visit: IndexArray, free: BoolArray, mate: IndexArray,
+) -> None:  # fmt: skip
+    """Match the nodes in the order ``visit``, which is shuffled first if ``order`` is ``RANDOM``.
+
+    Writes ``mate`` ``[N]``, which contains the node itself on entry. ``free`` ``[N]`` is scratch, true on entry.
+    """
     if order == RANDOM:
         _shuffle(visit, node_ptr, seed, level)
     longest = np.int64(0)
@@ -139,7 +156,7 @@ def _match(indptr, indices, weight, weighted, node_ptr, order, seed, level, visi
             if not free[u]:
                 continue
             free[u] = False
-            v = _partner(
+            v = _find_partner(
                 indptr, indices, weight, weighted, free, u, u - lo, order == RANDOM, seed, level, heaviest
             )
             if v >= 0:
@@ -148,14 +165,15 @@ def _match(indptr, indices, weight, weighted, node_ptr, order, seed, level, visi
                 mate[v] = u
 
 
-@njit(cache=True, nogil=True)
-def _number(mate, node_ptr, cluster, super_ptr):
-    """The supernode of each node, numbered by smallest member."""
+@kernel
+def _number_pairs(mate: IndexArray, node_ptr: PtrArray, cluster: IndexArray, super_ptr: PtrArray) -> None:
+    """Write the supernode of each node, numbered by smallest member, and the offsets of the supernodes."""
     count = np.int32(0)
     super_ptr[0] = 0
     for g in range(node_ptr.shape[0] - 1):
         for u in range(node_ptr[g], node_ptr[g + 1]):
-            # The smaller of two mates was named before. No branch to guess: what is read of itself is not used.
+            # The smaller node of a pair already has its number. For the smaller node itself, the value that is read
+            # from ``cluster`` is not used; reading it avoids a branch.
             smaller = min(mate[u], np.int32(u))
             leads = smaller == u
             cluster[u] = count if leads else cluster[np.uint32(smaller)]
@@ -163,11 +181,11 @@ def _number(mate, node_ptr, cluster, super_ptr):
         super_ptr[g + 1] = count
 
 
-def random_partition(node_ptr: Array, super_ptr: Array, seed: int, level: int) -> Array:
-    """``cluster [N]`` int32: each graph in as many non-empty random parts as ``super_ptr`` says.
+def random_partition(node_ptr: PtrArray, super_ptr: PtrArray, seed: int, level: int) -> IndexArray:
+    """Partition each graph into random non-empty parts and return the part of each node ``[N]``.
 
-    The first nodes of a shuffle get one part each, the others a part by hash. Parts are numbered
-    by smallest member.
+    The first nodes of a shuffled order get one part each, and the other nodes get a random part. Parts are numbered by
+    smallest member. ``super_ptr`` ``[B + 1]`` contains the offsets of the parts of each graph.
     """
     visit = np.arange(node_ptr[-1], dtype=np.int32)
     cluster = np.empty(len(visit), np.int32)
@@ -176,15 +194,19 @@ def random_partition(node_ptr: Array, super_ptr: Array, seed: int, level: int) -
     return cluster
 
 
-@njit(cache=True, nogil=True)
-def _random_partition(node_ptr, super_ptr, seed, level, visit, name, cluster):
+@kernel
+def _random_partition(
+    node_ptr: PtrArray, super_ptr: PtrArray, seed: int, level: int, visit: IndexArray, name: IndexArray,
+    cluster: IndexArray,
+) -> None:  # fmt: skip
+    """Write ``cluster`` ``[N]``. ``visit`` ``[N]`` is shuffled; ``name`` ``[K]`` is scratch, -1 on entry."""
     _shuffle(visit, node_ptr, seed, level)
     for g in range(node_ptr.shape[0] - 1):
         lo, hi = node_ptr[g], node_ptr[g + 1]
         first = super_ptr[g]
         parts = super_ptr[g + 1] - first
         for i in range(hi - lo):
-            part = i if i < parts else _draw(seed, level, i, 1, parts)
+            part = i if i < parts else _draw_below(seed, level, i, 1, parts)
             cluster[visit[lo + i]] = first + part
         count = first
         for u in range(lo, hi):

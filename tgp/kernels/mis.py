@@ -1,16 +1,16 @@
 """k-hop maximal independent sets: scores, ranks, and a scan by rank.
 
-On a symmetric graph the parallel rounds of greedy independent-set algorithms end in the same set as a
-scan: go through the nodes by rank, take a node that nothing covers yet, cover its k-hop ball. The scan
-does it in one pass.
+On a symmetric graph, the parallel rounds of greedy independent-set algorithms produce the same set as a scan: visit
+the nodes by rank, select each node that is not covered yet, and cover its k-hop neighbourhood. The scan needs one
+pass.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from tgp.kernels._prims import hash_uniform
+from tgp.kernels._prims import hash_uniform, kernel
+from tgp.kernels.array_types import FloatArray, IndexArray, IntArray, PtrArray
 
 __all__ = [
     "ASYMMETRIC",
@@ -35,23 +35,24 @@ GIVEN, RANDOM, CONSTANT, CANONICAL, DEGREE = 0, 1, 2, 3, 4
 """Codes of the scores."""
 
 NO_HEURISTIC, GREEDY, WEIGHTED_GREEDY = 0, 1, 2
-"""Codes of what scores are divided by before ranking."""
+"""Codes of the divisors of the scores before ranking."""
 
 BALANCED, UNBALANCED, ASYMMETRIC = 0, 1, 2
-"""Findings of :func:`check_symmetry`: every edge has its mirror image with the same multiplicity, with
-another multiplicity, or some edge has none."""
+"""Results of :func:`check_symmetry`: every edge has a mirror image with the same multiplicity; every edge has a mirror
+image, but some have another multiplicity; some edge has no mirror image."""
 
-_FEW = 64
+_INSERTION_LENGTH = 64
+"""Largest number of keys that are sorted by insertion."""
 _SIGN = np.uint64(1 << 63)
 _BYTE = np.uint64(255)
 
 
-@njit(cache=True, nogil=True)
-def check_symmetry(indptr, indices, node_ptr, finding):
-    """Fill ``finding [B]``.
+@kernel
+def check_symmetry(indptr: PtrArray, indices: IndexArray, node_ptr: PtrArray, finding: IntArray) -> None:
+    """Write the symmetry of each graph to ``finding`` ``[B]``.
 
-    Rows come in ascending order, so the mirror image of an edge to a larger node must be the next
-    entry of that node's row, and a row whose turn it is must have no smaller node left.
+    Rows are visited in ascending order. The mirror image of an edge to a larger node must therefore be the next entry
+    of that node's row, and when a row is visited, its entries to smaller nodes must all have been matched.
     """
     cursor = indptr[:-1].copy()
     for g in range(node_ptr.shape[0] - 1):
@@ -84,11 +85,14 @@ def check_symmetry(indptr, indices, node_ptr, finding):
                 break
 
 
-@njit(cache=True, nogil=True)
-def add_mirrors(indptr, indices, weight, back_ptr, back, back_weight, weighted):
-    """Rows and, for edges without a mirror image, their mirror images: ``(indptr, indices, weight)``.
+@kernel
+def add_mirrors(
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, back_ptr: PtrArray, back: IndexArray,
+    back_weight: FloatArray, weighted: bool,
+) -> tuple[PtrArray, IndexArray, FloatArray]:  # fmt: skip
+    """Add the mirror images of edges that have none; return ``(indptr, indices, weight)``.
 
-    ``back*`` are the transposed rows. Edges that run both ways are left as they are.
+    ``back_ptr``, ``back`` and ``back_weight`` are the transposed rows. Edges in both directions are not changed.
     """
     num_nodes = indptr.shape[0] - 1
     out_ptr = np.empty(num_nodes + 1, np.int64)
@@ -118,9 +122,17 @@ def add_mirrors(indptr, indices, weight, back_ptr, back, back_weight, weighted):
     return out_ptr, out[:size].copy(), value[: size if weighted else 0].copy()
 
 
-@njit(cache=True, nogil=True)
-def _add_incoming(indptr, indices, lo, hi, balanced, values, out):
-    """``out[v] = values[v] + sum of values[u] over edges u -> v``; local ids."""
+@kernel
+def _add_incoming(
+    indptr: PtrArray,
+    indices: IndexArray,
+    lo: int,
+    hi: int,
+    balanced: bool,
+    values: FloatArray,
+    out: FloatArray,
+) -> None:
+    """Write ``out[v] = values[v] + sum of values[u] over edges u -> v`` for local ids."""
     if balanced:
         for i in range(lo, hi):
             total = values[i - lo]
@@ -135,9 +147,12 @@ def _add_incoming(indptr, indices, lo, hi, balanced, values, out):
             out[indices[e] - lo] += values[i - lo]
 
 
-@njit(cache=True, nogil=True)
-def _score(indptr, indices, weight, weighted, lo, hi, balanced, scorer, seed, level, score):
-    """Raw scores of the nodes of one graph."""
+@kernel
+def _write_scores(
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, weighted: bool, lo: int, hi: int, balanced: bool,
+    scorer: int, seed: int, level: int, score: FloatArray,
+) -> None:  # fmt: skip
+    """Write the scores of the nodes ``lo..hi`` of one graph to ``score``, unless they are given."""
     if scorer == RANDOM:
         for i in range(lo, hi):
             score[i] = hash_uniform(seed, level, i - lo, 0)
@@ -158,13 +173,15 @@ def _score(indptr, indices, weight, weighted, lo, hi, balanced, scorer, seed, le
             score[indices[e]] += weight[e] if weighted else 1.0
 
 
-@njit(cache=True, nogil=True)
-def _sort(keys, order, n, other_keys, other_order):
-    """Stable ascending sort of ``order`` by ``keys``; returns whether the result is in the other pair.
+@kernel
+def _sort_by_keys(
+    keys: IntArray, order: IndexArray, n: int, other_keys: IntArray, other_order: IndexArray
+) -> bool:
+    """Sort ``order`` by ``keys``, ascending and stable; return True if the result is in the other two arrays.
 
-    Insertion for a few, else byte by byte from the least: bytes that all keys share cost nothing.
+    Uses insertion for few keys, otherwise a radix sort by bytes that skips bytes with equal values in all keys.
     """
-    if n <= _FEW:
+    if n <= _INSERTION_LENGTH:
         for a in range(1, n):
             key, item = keys[a], order[a]
             b = a
@@ -198,11 +215,16 @@ def _sort(keys, order, n, other_keys, other_order):
     return swapped
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _rank_keys(score, divisor, lo, n, divide, key, bits):
-    """Integers whose ascending order is: NaN, then descending ``score / divisor``."""
+@kernel(error_model="numpy")
+def _write_rank_keys(
+    score: FloatArray, divisor: FloatArray, lo: int, n: int, divide: bool, key: FloatArray, bits: IntArray
+) -> None:
+    """Write integers whose ascending order is NaN first, then descending ``score / divisor``.
+
+    ``bits`` is the output and a uint64 view of ``key``.
+    """
     for i in range(n):
-        # Adding 0 turns -0 into 0, so that they tie.
+        # Adding 0 changes -0 to 0, so that both are equal.
         key[i] = (score[lo + i] / divisor[i] if divide else score[lo + i]) + 0.0
         if key[i] != key[i]:
             bits[i] = np.uint64(0)
@@ -210,12 +232,16 @@ def _rank_keys(score, divisor, lo, n, divide, key, bits):
             bits[i] = ~(bits[i] ^ _SIGN)
 
 
-@njit(cache=True, nogil=True)
-def _cover(indptr, indices, lo, hi, shift, order, k, owner, budget, queue):
-    """Scan by rank; ``owner`` of each node becomes the best-ranked member within k hops.
+@kernel
+def _cover(
+    indptr: PtrArray, indices: IndexArray, lo: int, hi: int, shift: int, order: IntArray, k: int, owner: IndexArray,
+    budget: IndexArray, queue: IndexArray,
+) -> None:  # fmt: skip
+    """Scan the nodes by rank and write to ``owner`` the best-ranked selected node within k hops of each node.
 
-    ``budget`` is how far a node has passed on the word of some member. A later, worse member that
-    reaches it with no more budget left has nothing new to say beyond it, so each entry is read at most k times.
+    ``budget`` is the number of hops that some selected node can still reach beyond a node. A later selected node, which
+    has a worse rank, changes nothing beyond a node that it reaches with no larger budget. Each entry is therefore read
+    at most k times. ``queue`` is scratch.
     """
     for i in range(lo, hi):
         owner[i] = -1
@@ -248,23 +274,26 @@ def _cover(indptr, indices, lo, hi, shift, order, k, owner, budget, queue):
                         tail += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def cover_by_score(
-    indptr, indices, weight, weighted, node_ptr, finding, scorer, heuristic, k, seed, level, first, last, score, owner
-):  # fmt: skip
-    """Independent sets of the graphs ``first..last`` by descending score, ties by index.
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, weighted: bool, node_ptr: PtrArray, finding: IntArray,
+    scorer: int, heuristic: int, k: int, seed: int, level: int, first: int, last: int, score: FloatArray,
+    owner: IndexArray,
+) -> None:  # fmt: skip
+    """Compute independent sets of the graphs ``first..last`` by descending score, ties by index.
 
     Args:
-        indptr, indices: symmetric rows (of each graph whose edges do not have mirror images, symmetrise first).
-        weight, weighted: ``[nnz]`` float64 or an empty array.
-        node_ptr: ``[B + 1]`` int64.
-        finding: ``[B]`` int8 from :func:`check_symmetry`.
-        scorer, heuristic: codes.
-        k: hops, at least 1.
-        seed, level: of random scores.
-        first, last: range of graphs, so that ranges can run on several threads.
-        score: ``[N]`` float64: read if ``scorer`` is ``GIVEN``, filled otherwise.
-        owner: ``[N]`` int32, filled: the member (block id) whose cluster each node joins.
+        indptr, indices: Symmetric rows. Call :func:`add_mirrors` first if an edge has no mirror image.
+        weight: ``[nnz]``, or an empty array if ``weighted`` is false.
+        weighted: Use the weights.
+        node_ptr: ``[B + 1]``, offsets of the graphs.
+        finding: ``[B]`` int8, output of :func:`check_symmetry`.
+        scorer, heuristic: Codes of the score and of its divisor.
+        k: Number of hops, at least 1.
+        seed, level: Key of random scores.
+        first, last: Range of graphs, so that ranges can run on several threads.
+        score: ``[N]``, input if ``scorer`` is ``GIVEN``, otherwise output.
+        owner: ``[N]`` output: the selected node (block id) whose cluster each node joins.
     """
     most = np.int64(0)
     for g in range(first, last):
@@ -276,9 +305,9 @@ def cover_by_score(
     for g in range(first, last):
         lo, hi = node_ptr[g], node_ptr[g + 1]
         balanced = finding[g] == BALANCED
-        _score(indptr, indices, weight, weighted, lo, hi, balanced, scorer, seed, level, score)
+        _write_scores(indptr, indices, weight, weighted, lo, hi, balanced, scorer, seed, level, score)
         if heuristic != NO_HEURISTIC:
-            # The first sum of ones over a balanced graph is the length of a row.
+            # In a balanced graph, the first sum of ones is the length of a row.
             counted = heuristic == GREEDY and balanced
             for i in range(hi - lo):
                 if counted:
@@ -288,27 +317,31 @@ def cover_by_score(
             for _ in range(k - 1 if counted else k):
                 _add_incoming(indptr, indices, lo, hi, balanced, total, more)
                 total, more = more, total
-        _rank_keys(score, total, lo, hi - lo, heuristic != NO_HEURISTIC, key, bits)
+        _write_rank_keys(score, total, lo, hi - lo, heuristic != NO_HEURISTIC, key, bits)
         for i in range(hi - lo):
             order[i] = i
-        if _sort(bits, order, hi - lo, other_bits, other_order):
+        if _sort_by_keys(bits, order, hi - lo, other_bits, other_order):
             _cover(indptr, indices, lo, hi, lo, other_order, k, owner, budget, queue)
         else:
             _cover(indptr, indices, lo, hi, lo, order, k, owner, budget, queue)
 
 
-@njit(cache=True, nogil=True)
-def cover_by_order(indptr, indices, order, k):
-    """``owner`` of each node for one graph whose nodes are ranked by ``order`` (int64)."""
+@kernel
+def cover_by_order(indptr: PtrArray, indices: IndexArray, order: PtrArray, k: int) -> IndexArray:
+    """Return the ``owner`` of each node of one graph whose nodes are ranked by ``order``."""
     n = indptr.shape[0] - 1
     owner = np.empty(n, np.int32)
     _cover(indptr, indices, 0, n, 0, order, k, owner, np.empty(n, np.int32), np.empty(max(n, 1), np.int32))
     return owner
 
 
-@njit(cache=True, nogil=True)
-def number_clusters(owner, node_ptr):
-    """``(cluster [N] int32, super_ptr [B + 1], representative [K] int32)``: members in ascending order."""
+@kernel
+def number_clusters(owner: IndexArray, node_ptr: PtrArray) -> tuple[IndexArray, PtrArray, IndexArray]:
+    """Number the clusters in ascending order of their selected nodes.
+
+    Returns:
+        ``cluster`` ``[N]``, ``super_ptr`` ``[B + 1]`` and the selected node of each cluster ``[K]``.
+    """
     super_ptr = np.empty(node_ptr.shape[0], np.int64)
     super_ptr[0] = 0
     cluster = np.empty(owner.shape[0], np.int32)

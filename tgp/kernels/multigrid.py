@@ -1,26 +1,28 @@
-"""Pieces of a multigrid eigensolver for large graph Laplacians: aggregation, smoothing, block algebra.
+"""Parts of a multigrid eigensolver for large graph Laplacians: aggregation, smoothing, block algebra.
 
-Blocks of vectors are row-major ``[n, m]``: one gather brings all vectors of a neighbour. Sums have a fixed
-order and use no BLAS: results do not depend on threads or on the linear algebra library.
+Blocks of vectors are row-major ``[n, m]``, so that one memory access reads all vectors at a neighbour. Sums have a
+fixed order and do not use BLAS. Results do not depend on threads or on the linear algebra library.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from tgp.kernels._prims import hash_normal
+from tgp.kernels._prims import hash_normal, kernel
+from tgp.kernels.array_types import FloatArray, IndexArray, PtrArray
 
 __all__ = ["apply_laplacian", "combine", "draw_block", "gram", "pair_up", "smooth_down", "smooth_up"]
 
 
-@njit(cache=True, nogil=True)
-def pair_up(indptr, indices, weight, degree):
-    """Aggregate nodes in pairs: ``(aggregate [n] int32, how many)``.
+@kernel
+def pair_up(
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, degree: FloatArray
+) -> tuple[IndexArray, int]:
+    """Aggregate nodes in pairs; return the aggregate of each node ``[n]`` and the number of aggregates.
 
-    Each node takes the free neighbour with the largest share ``w / degree``, ties by index. A node
-    left alone pairs with another one that leans on the same neighbour, or else joins that neighbour.
-    Aggregates are numbered by smallest member.
+    Each node joins the free neighbour with the largest share ``w / degree``, ties by index. A node without a free
+    neighbour pairs with another such node that has the same strongest neighbour, or joins that neighbour. Aggregates
+    are numbered by smallest member.
     """
     n = indptr.shape[0] - 1
     root = np.full(n, -1, np.int64)
@@ -64,9 +66,11 @@ def pair_up(indptr, indices, weight, degree):
     return out, count
 
 
-@njit(cache=True, nogil=True)
-def apply_laplacian(indptr, indices, weight, degree, x):
-    """``(D - A) x``."""
+@kernel
+def apply_laplacian(
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, degree: FloatArray, x: FloatArray
+) -> FloatArray:
+    """Return ``(D - A) x`` for ``x`` ``[n, m]``."""
     n, m = x.shape
     out = np.empty((n, m))
     for i in range(n):
@@ -80,9 +84,16 @@ def apply_laplacian(indptr, indices, weight, degree, x):
     return out
 
 
-@njit(cache=True, nogil=True)
-def smooth_down(indptr, indices, weight, degree, b, aggregate, num_coarse):
-    """One forward Gauss-Seidel sweep on ``(D - A) x = b`` from zero, and the residual on aggregates."""
+@kernel
+def smooth_down(
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, degree: FloatArray, b: FloatArray,
+    aggregate: IndexArray, num_coarse: int,
+) -> tuple[FloatArray, FloatArray]:  # fmt: skip
+    """Run one forward Gauss-Seidel sweep on ``(D - A) x = b`` from zero.
+
+    Returns:
+        ``x`` ``[n, m]`` and the residual, summed over aggregates, ``[num_coarse, m]``.
+    """
     n, m = b.shape
     x = np.zeros((n, m))
     for i in range(n):
@@ -97,7 +108,7 @@ def smooth_down(indptr, indices, weight, degree, b, aggregate, num_coarse):
         inverse = 1.0 / degree[i] if degree[i] > 0.0 else 0.0  # a component in one aggregate
         for t in range(m):
             x[i, t] *= inverse
-    # After a forward sweep only the neighbours that came later are left in the residual.
+    # After a forward sweep, only neighbours with larger indices contribute to the residual.
     coarse = np.zeros((num_coarse, m))
     for i in range(n):
         c = aggregate[i]
@@ -110,9 +121,12 @@ def smooth_down(indptr, indices, weight, degree, b, aggregate, num_coarse):
     return x, coarse
 
 
-@njit(cache=True, nogil=True)
-def smooth_up(indptr, indices, weight, degree, b, aggregate, coarse, gain, x):
-    """Add ``gain`` times the coarse correction to ``x``, then one backward Gauss-Seidel sweep."""
+@kernel
+def smooth_up(
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, degree: FloatArray, b: FloatArray,
+    aggregate: IndexArray, coarse: FloatArray, gain: float, x: FloatArray,
+) -> None:  # fmt: skip
+    """Add ``gain`` times the coarse correction to ``x`` and run one backward Gauss-Seidel sweep, in place."""
     n, m = b.shape
     for i in range(n):
         c = aggregate[i]
@@ -132,9 +146,9 @@ def smooth_up(indptr, indices, weight, degree, b, aggregate, coarse, gain, x):
             x[i, t] = row[t] * inverse
 
 
-@njit(cache=True, nogil=True)
-def gram(x, y, mass):
-    """``x^T diag(mass) y``."""
+@kernel
+def gram(x: FloatArray, y: FloatArray, mass: FloatArray) -> FloatArray:
+    """Return ``x^T diag(mass) y``."""
     n, p = x.shape
     q = y.shape[1]
     out = np.zeros((p, q))
@@ -146,9 +160,9 @@ def gram(x, y, mass):
     return out
 
 
-@njit(cache=True, nogil=True)
-def combine(x, c):
-    """``x c`` for a tall ``x`` and a small ``c``, four columns of ``x`` at a time."""
+@kernel
+def combine(x: FloatArray, c: FloatArray) -> FloatArray:
+    """Return ``x c`` for a tall ``x`` and a small ``c``, computed for four columns of ``x`` at a time."""
     n, p = x.shape
     q = c.shape[1]
     out = np.zeros((n, q))
@@ -164,9 +178,9 @@ def combine(x, c):
     return out
 
 
-@njit(cache=True, nogil=True)
-def draw_block(n, m, stream):
-    """``[n, m]`` standard normal draws that depend on (stream, row, column) alone."""
+@kernel
+def draw_block(n: int, m: int, stream: int) -> FloatArray:
+    """Return ``[n, m]`` standard normal numbers that depend only on the stream, the row and the column."""
     out = np.empty((n, m))
     for i in range(n):
         for t in range(m):

@@ -1,13 +1,13 @@
-"""Non-negative factorisation ``A = W H`` of many sparse matrices, and soft clusters from ``H``.
+"""Non-negative factorization ``A = W H`` of many sparse matrices, and soft clusters from ``H``.
 
-Coordinate descent (HALS): with one factor fixed, every row of the other is a small quadratic problem
-in ``k`` unknowns; its coordinates are minimised one after another, in order, so the residual never
-grows. One sweep over both factors costs ``O(E k + n k^2)`` and no ``n x n`` array exists.
+Coordinate descent (HALS): if one factor is fixed, each row of the other one is a small quadratic problem in ``k``
+unknowns. Its coordinates are minimized one after another, in order, so that the residual never grows. One sweep over
+both factors takes ``O(E k + n k^2)`` time, and there is no ``n x n`` array.
 
-A factor of a graph with ``n`` nodes is stored as ``[tiles, k, LANES]``: node ``i`` is lane ``i % LANES``
-of tile ``i // LANES``. Rows do not depend on each other, so the nodes of a tile move through the
-coordinates together, and the inner loops become vector instructions without a change in any sum.
-Lanes beyond the last node, and components beyond ``k``, are zero.
+A factor of a graph with ``n`` nodes is stored as ``[tiles, k, LANES]``: node ``i`` is lane ``i % LANES`` of tile
+``i // LANES``. Rows are independent of each other. The nodes of a tile are therefore updated together, and the inner
+loops become vector instructions without changing any sum. Lanes after the last node, and components after ``k``, are
+zero.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
-from tgp.kernels._prims import hash_normal
+from tgp.kernels._prims import hash_normal, kernel
+from tgp.kernels.array_types import Float32Array, FloatArray, IndexArray, PtrArray
 
 __all__ = ["nmf_soft"]
 
 LANES = 32
-"""Nodes that are updated together; also what ``SHIFT``, ``MASK`` and ``STEP`` say."""
+"""Number of nodes that are updated together. ``SHIFT``, ``MASK`` and ``STEP`` must agree with it."""
 
 SHIFT = np.uint64(5)
 MASK = np.uint64(31)
 STEP = np.uint64(32)
 
 DEAD = 1e-20
-"""A component with this share of the largest squared norm is only rounding."""
+"""A component whose squared norm, relative to the largest one, is at most this value consists of rounding errors."""
 
 
-@njit(cache=True, nogil=True)
-def _gram(factor, n, k, out):
-    """``out = factor^T factor``, two by two components at a time: each number read is used twice."""
+@kernel
+def _gram(factor: FloatArray, n: int, k: int, out: FloatArray) -> None:
+    """Write ``factor^T factor`` to ``out``, in blocks of two by two components, so that each value is used twice."""
     out[:] = 0.0
     for tile in range(factor.shape[0]):
         used = min(LANES, n - tile * LANES)
@@ -63,9 +63,12 @@ def _gram(factor, n, k, out):
             out[b, a] = out[a, b]
 
 
-@njit(cache=True, nogil=True)
-def _times(indptr, indices, weight, lo, n, k, factor, out, transposed):
-    """``out = A factor``, or ``A^T factor``, for the graph whose first node is ``lo``."""
+@kernel
+def _multiply(
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, lo: int, n: int, k: int, factor: FloatArray,
+    out: FloatArray, transposed: bool,
+) -> None:  # fmt: skip
+    """Write ``A factor``, or ``A^T factor``, to ``out`` for the graph whose first node is ``lo``."""
     source, target = factor.reshape(-1), out.reshape(-1)
     target[:] = 0.0
     stride = np.uint64(factor.shape[1] * LANES)
@@ -75,7 +78,7 @@ def _times(indptr, indices, weight, lo, n, k, factor, out, transposed):
             j = np.uint64(indices[e] - lo)
             there = (j >> SHIFT) * stride + (j & MASK)
             value = weight[e]
-            # Unsigned positions: signed ones would be tested for counting from the end.
+            # Unsigned positions, because numba checks signed ones for negative indices.
             here = row
             if transposed:
                 here, there = there, here
@@ -85,12 +88,14 @@ def _times(indptr, indices, weight, lo, n, k, factor, out, transposed):
                 there += STEP
 
 
-@njit(cache=True, nogil=True)
-def _sweep(factor, k, gram, product, grad, moved):
-    """One pass over the coordinates of ``factor``; returns the projected-gradient violation.
+@kernel
+def _sweep(
+    factor: FloatArray, k: int, gram: FloatArray, product: FloatArray, grad: FloatArray, moved: FloatArray
+) -> float:
+    """Update each coordinate of ``factor`` once, in place; return the projected-gradient violation.
 
-    The violation of a coordinate is the length of its projected step in units of the gradient. A
-    component that the other factor no longer uses (nothing left but rounding) becomes zero.
+    The violation of a coordinate is the length of its projected step in units of the gradient. A component that the
+    other factor no longer uses (except for rounding errors) becomes zero. ``grad`` and ``moved`` are scratch.
     """
     total = 0.0
     top = 0.0
@@ -123,17 +128,19 @@ def _sweep(factor, k, gram, product, grad, moved):
     return total
 
 
-@njit(cache=True, nogil=True)
-def _start(factor, n, k, scale, seed, level, first):
-    """Absolute normal draws by (node index in its graph, component)."""
+@kernel
+def _init_factor(factor: FloatArray, n: int, k: int, scale: float, seed: int, level: int, first: int) -> None:
+    """Write absolute normal random numbers, keyed by node index in its graph and component, to ``factor``."""
     for i in range(n):
         for a in range(k):
             factor[i // LANES, a, i % LANES] = scale * abs(hash_normal(seed, level, i, first + a))
 
 
-@njit(cache=True, nogil=True)
-def _soft_rows(factor, lo, n, k, row, soft):
-    """Softmax of each node's components after every component got mean square 1 over the nodes."""
+@kernel
+def _write_soft_rows(
+    factor: FloatArray, lo: int, n: int, k: int, row: FloatArray, soft: Float32Array
+) -> None:
+    """Scale each component to mean square 1 over the nodes and write the softmax of each node's row to ``soft``."""
     scale = np.zeros(k)
     for a in range(k):
         square = 0.0
@@ -154,19 +161,26 @@ def _soft_rows(factor, lo, n, k, row, soft):
             soft[lo + i, a] = row[a] / total
 
 
-@njit(cache=True, nogil=True)
-def nmf_soft(indptr, indices, weight, node_ptr, graphs, k, seed, level, tol, max_sweeps, soft):
-    """Fill ``soft[:, :k]`` for the nodes of ``graphs`` (each with more than ``k`` nodes).
+@kernel
+def nmf_soft(
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, node_ptr: PtrArray, graphs: PtrArray, k: int, seed: int,
+    level: int, tol: float, max_sweeps: int, soft: Float32Array,
+) -> PtrArray:  # fmt: skip
+    """Factorize graphs with more than ``k`` nodes each and write their soft assignments to ``soft[:, :k]``.
 
     Args:
-        weight: ``[nnz]`` float64, not negative.
-        graphs: ``[G]`` int64 ids of the graphs to factorise.
-        tol: stop when the projected-gradient violation of a sweep is at most ``tol`` times the first.
-        max_sweeps: stop after so many sweeps.
-        soft: ``[N, K >= k]`` float32, written for the nodes of ``graphs`` only.
+        indptr, indices: Rows of the block.
+        weight: ``[nnz]``, not negative.
+        node_ptr: ``[B + 1]``, offsets of the graphs.
+        graphs: ``[G]`` ids of the graphs to factorize.
+        k: Number of components.
+        seed, level: Key of the random numbers.
+        tol: Stop if the projected-gradient violation of a sweep is at most ``tol`` times that of the first sweep.
+        max_sweeps: Largest number of sweeps.
+        soft: ``[N, >= k]`` output, written only for the nodes of ``graphs``.
 
     Returns:
-        ``[G]`` int64 number of sweeps of each graph.
+        ``[G]`` number of sweeps of each graph.
     """
     width = 4 * ((k + 3) // 4)
     sweeps = np.zeros(graphs.shape[0], np.int64)
@@ -185,21 +199,21 @@ def nmf_soft(indptr, indices, weight, node_ptr, graphs, k, seed, level, tol, max
             total += weight[e]
         if total > 0.0:
             scale = math.sqrt(total / (float(n) * n) / k)
-            _start(w, n, k, scale, seed, level, 0)
-            _start(h, n, k, scale, seed, level, k)
+            _init_factor(w, n, k, scale, seed, level, 0)
+            _init_factor(h, n, k, scale, seed, level, k)
             product = np.empty(shape)
             first = 0.0
             for s in range(max_sweeps):
                 _gram(h, n, k, gram)
-                _times(indptr, indices, weight, lo, n, k, h, product, False)
+                _multiply(indptr, indices, weight, lo, n, k, h, product, False)
                 violation = _sweep(w, k, gram, product, grad, moved)
                 _gram(w, n, k, gram)
-                _times(indptr, indices, weight, lo, n, k, w, product, True)
+                _multiply(indptr, indices, weight, lo, n, k, w, product, True)
                 violation += _sweep(h, k, gram, product, grad, moved)
                 sweeps[q] = s + 1
                 if s == 0:
                     first = violation
                 if violation <= tol * first:
                     break
-        _soft_rows(h, lo, n, k, row, soft)
+        _write_soft_rows(h, lo, n, k, row, soft)
     return sweeps

@@ -1,30 +1,33 @@
-"""Figures that tell how good a level is, in one pass over the edges of every graph."""
+"""Quality figures of a level, computed in one pass over the edges of every graph."""
 
 from __future__ import annotations
 
 import math
 
 import numpy as np
-from numba import njit
 
-from tgp.kernels._prims import uf_find, uf_union
+from tgp.kernels._prims import kernel, uf_find, uf_union
+from tgp.kernels.array_types import BoolArray, FloatArray, IndexArray, PtrArray
 
 __all__ = ["cluster_flows", "graph_shape"]
 
 
-@njit(cache=True, nogil=True)
-def graph_shape(indptr, indices, weight, weighted, node_ptr):
-    """Components (directions ignored), nodes without an edge to another node, symmetry, and total weight.
+@kernel
+def graph_shape(
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, weighted: bool, node_ptr: PtrArray
+) -> tuple[IndexArray, IndexArray, BoolArray, FloatArray]:
+    """Count components and isolated nodes, test symmetry, and sum the weights of each graph.
 
     Args:
-        indptr: ``[N + 1]`` int64.
-        indices: ``[nnz]`` int32, sorted in each row.
-        weight: ``[nnz]`` float64, empty if not ``weighted``.
-        weighted: whether weights count.
-        node_ptr: ``[B + 1]`` int64.
+        indptr: ``[N + 1]``.
+        indices: ``[nnz]``, sorted in each row.
+        weight: ``[nnz]``, or an empty array if ``weighted`` is false.
+        weighted: Use the weights.
+        node_ptr: ``[B + 1]``, offsets of the graphs.
 
     Returns:
-        components ``[B]`` int32, isolated ``[B]`` int32, symmetric ``[B]`` bool, total ``[B]`` float64.
+        Number of weakly connected components, number of nodes without an edge to another node, mask of symmetric
+        graphs, and total weight, ``[B]`` each.
     """
     graphs = node_ptr.shape[0] - 1
     components = np.zeros(graphs, np.int32)
@@ -33,8 +36,8 @@ def graph_shape(indptr, indices, weight, weighted, node_ptr):
     total = np.zeros(graphs, np.float64)
     nodes = indptr.shape[0] - 1
     parent = np.arange(nodes)
-    # Rows are visited in ascending order, so the entries of row c that point to later rows are met from there in
-    # their own order: cursor[c] is the next of them. Every entry below the diagonal must find its partner.
+    # Rows are visited in ascending order. The mirror images of the entries of row c to the right of the diagonal are
+    # therefore visited in the same order as these entries; cursor[c] is the position of the next one.
     cursor = np.empty(nodes, np.uint64)
     for g in range(graphs):
         first, last = node_ptr[g], node_ptr[g + 1]
@@ -79,9 +82,14 @@ def graph_shape(indptr, indices, weight, weighted, node_ptr):
     return components, isolated, symmetric, total
 
 
-@njit(cache=True, nogil=True)
-def count_isolated_nodes(indptr, indices, parent, first, last, joined):
-    """Join over all edges of a graph that is not symmetric; count nodes without an edge to or from another node."""
+@kernel
+def count_isolated_nodes(
+    indptr: PtrArray, indices: IndexArray, parent: PtrArray, first: int, last: int, joined: int
+) -> tuple[int, int]:
+    """Return the number of joins of components and of isolated nodes of a graph that is not symmetric.
+
+    Joins the sets in ``parent`` over all edges of the nodes ``first..last``. ``joined`` is the number of joins so far.
+    """
     linked = np.zeros(last - first, np.bool_)
     for row in range(first, last):
         for entry in range(indptr[row], indptr[row + 1]):
@@ -95,21 +103,22 @@ def count_isolated_nodes(indptr, indices, parent, first, last, joined):
     return joined, last - first - linked.sum()
 
 
-@njit(cache=True, nogil=True)
-def _largest(ptr):
-    most = np.int64(0)
+@kernel
+def _largest_range(ptr: PtrArray) -> int:
+    """Return the largest difference of consecutive offsets."""
+    most = 0
     for g in range(ptr.shape[0] - 1):
         most = max(most, ptr[g + 1] - ptr[g])
     return most
 
 
 _SMALL = 128
-"""Whole numbers below this have their ``x log2 x`` in a table: degrees and volumes of small graphs."""
+"""Integers below this value, such as degrees and volumes of small graphs, have their ``x log2 x`` in a table."""
 
 
-@njit(cache=True, nogil=True)
-def _tables():
-    """``x log2 x`` and ``log2 x`` of small whole numbers, as the functions give them."""
+@kernel
+def _log_tables() -> tuple[FloatArray, FloatArray]:
+    """Return tables of ``x log2 x`` and ``log2 x`` for small integers, with the same bits as the functions."""
     product, plain = np.zeros(_SMALL), np.zeros(_SMALL)
     for x in range(1, _SMALL):
         plain[x] = math.log2(float(x))
@@ -117,48 +126,53 @@ def _tables():
     return product, plain
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _xlog(x, product):
+@kernel(inline="always")
+def _xlog2x(x: float, product: FloatArray) -> float:
     if x <= 0.0:
         return 0.0
     if x < _SMALL:
         whole = np.uint64(x)
         if whole == x:
-            return product[whole]
+            known: float = product[whole]
+            return known
     return x * math.log2(x)
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _log(x, plain):
+@kernel(inline="always")
+def _log2(x: float, plain: FloatArray) -> float:
     if x < _SMALL:
         whole = np.uint64(x)
         if whole == x:
-            return plain[whole]
+            known: float = plain[whole]
+            return known
     return math.log2(x)
 
 
-@njit(cache=True, nogil=True)
-def cluster_flows(indptr, indices, weight, weighted, node_ptr, cluster, super_ptr, symmetric):
-    """How clusters cut the weight of each graph.
+@kernel
+def cluster_flows(
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, weighted: bool, node_ptr: PtrArray,
+    cluster: IndexArray, super_ptr: PtrArray, symmetric: BoolArray,
+) -> tuple[IndexArray, FloatArray]:  # fmt: skip
+    """Compute how clusters divide the weight of each graph.
 
     Args:
-        indptr, indices, weight, weighted, node_ptr: as in :func:`graph_shape`.
-        cluster: ``[N]`` int32 supernode of each node, -1 if dropped.
-        super_ptr: ``[B + 1]`` int64.
-        symmetric: ``[B]`` bool; the in-flows of a symmetric graph are its out-flows.
+        indptr, indices, weight, weighted, node_ptr: See :func:`graph_shape`.
+        cluster: ``[N]``, supernode of each node, -1 if removed.
+        super_ptr: ``[B + 1]``, offsets of the supernodes.
+        symmetric: ``[B]``. The incoming weights of a symmetric graph are its outgoing weights.
 
     Returns:
-        counts ``[4, B]`` int32: dropped, singletons, empty, largest;
-        flows ``[4, B]`` float64: weight within clusters, expected share of it (the sum of out * in),
-        entropy without clusters, entropy with clusters.
+        Counts ``[4, B]``: removed nodes, singleton clusters, empty clusters, size of the largest cluster. Flows
+        ``[4, B]``: weight inside clusters, its expected value (the sum of out * in), entropy without clusters, entropy
+        with clusters.
     """
     graphs = node_ptr.shape[0] - 1
     counts = np.zeros((4, graphs), np.int32)
     flows = np.zeros((4, graphs), np.float64)
-    most = _largest(super_ptr)
+    most = _largest_range(super_ptr)
     members = np.empty(most, np.int32)
     out, into, own = np.empty(most), np.empty(most), np.empty(most)
-    product, plain = _tables()
+    product, plain = _log_tables()
     for g in range(graphs):
         low, clusters = super_ptr[g], super_ptr[g + 1] - super_ptr[g]
         for c in range(clusters):
@@ -186,7 +200,7 @@ def cluster_flows(indptr, indices, weight, weighted, node_ptr, cluster, super_pt
                     if other >= 0:
                         into[other - low] += weight[entry] if weighted else 1.0
             total += degree
-            leaves += _xlog(degree, product)
+            leaves += _xlog2x(degree, product)
             if mine >= 0:
                 at = np.uint64(mine - low)
                 members[at] += 1
@@ -204,9 +218,9 @@ def cluster_flows(indptr, indices, weight, weighted, node_ptr, cluster, super_pt
             largest = max(largest, members[c])
             within += own[c]
             expected += out[c] * (out[c] if same else into[c])
-            volumes += _xlog(out[c], product)
+            volumes += _xlog2x(out[c], product)
             if out[c] > 0.0 and out[c] > own[c]:
-                inner += (out[c] - own[c]) * (scale - _log(out[c], plain))
+                inner += (out[c] - own[c]) * (scale - _log2(out[c], plain))
         counts[0, g], counts[1, g], counts[2, g], counts[3, g] = dropped, single, empty, largest
         flows[0, g] = within
         flows[1, g] = expected

@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from tgp.kernels._prims import kernel
+from tgp.kernels.array_types import Float32Array, FloatArray, IndexArray, PtrArray
 
 __all__ = ["soft_product"]
 
 
-@njit(cache=True, nogil=True)
-def soft_product(indptr, indices, weight, node_ptr, soft, eps):
-    """Rows of the block-diagonal ``S^T A S`` with ``k`` supernodes per graph.
+@kernel
+def soft_product(
+    indptr: PtrArray,
+    indices: IndexArray,
+    weight: FloatArray,
+    node_ptr: PtrArray,
+    soft: Float32Array,
+    eps: float,
+) -> tuple[PtrArray, IndexArray, FloatArray]:
+    """Return the rows of the block-diagonal matrix ``S^T A S`` with ``k`` supernodes per graph.
 
-    ``O(E k + N k^2)`` time; beside the result only ``k^2`` numbers are held.
+    Takes ``O(E k + N k^2)`` time, and ``O(k^2)`` memory in addition to the result.
 
     Args:
-        weight: ``[nnz]`` float64.
-        soft: ``[N, k]`` float32 rows of ``S``.
-        eps: entries with ``|a| <= eps`` are left out.
+        indptr, indices, weight: Rows of the block.
+        node_ptr: ``[B + 1]``, offsets of the graphs.
+        soft: ``[N, k]``, rows of ``S``.
+        eps: Entries with ``|a| <= eps`` are removed.
 
     Returns:
-        ``indptr`` int64, ``indices`` int32, ``weight`` float64, rows sorted.
+        ``indptr``, ``indices`` (sorted in each row) and ``weight``.
     """
     num_graphs = node_ptr.shape[0] - 1
     k = soft.shape[1]
@@ -29,7 +39,7 @@ def soft_product(indptr, indices, weight, node_ptr, soft, eps):
         if indptr[node_ptr[g + 1]] > indptr[node_ptr[g]]:
             bound += k * k
     out_ptr = np.zeros(num_graphs * k + 1, np.int64)
-    # Pages that are never written cost nothing, so the bound is not paid for.
+    # Upper bound of the size. Memory pages that are never written take no memory.
     out = np.empty(bound, np.int32)
     out_weight = np.empty(bound, np.float64)
     row = np.empty(k)

@@ -1,8 +1,8 @@
 """Lowest eigenvectors of many small graph Laplacians, dense and canonical.
 
-The solver (Householder tridiagonalisation, then implicit QL) is our own: it needs no LAPACK call per
-graph, and its sums have a fixed order, so a graph gets the same bits in any block, on any
-thread and with any BLAS. Eigenvectors are made unique by :func:`canonical_rows`.
+The solver (Householder tridiagonalization followed by implicit QL) does not call LAPACK, and its sums have a fixed
+order. A graph therefore gets the same bits in any block, on any thread and with any BLAS.
+:func:`canonical_rows` makes the eigenvectors unique.
 """
 
 from __future__ import annotations
@@ -10,25 +10,30 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from tgp.kernels._prims import kernel
+from tgp.kernels.array_types import Float32Array, FloatArray, IndexArray, PtrArray
 
 __all__ = ["canonical_rows", "cluster_modes", "eigh_rows", "embed_graphs"]
 
 EPS = 2.220446049250313e-16
 
 SAME = 1e-8
-"""Eigenvalues this close (as a share of the spectrum) belong to one eigenspace."""
+"""Eigenvalues whose difference, relative to the largest magnitude, is at most this value share an eigenspace."""
 
 NOISE = 1e-12
-"""Entries of unit vectors below this are rounding, and written as 0."""
+"""Entries of unit vectors up to this magnitude are rounding errors and are written as 0."""
 
 TIE = 1e-6
-"""Squared entries this close (as a share) tie, and the smaller index wins."""
+"""Squared entries with a smaller relative difference are equal, and the smaller index is used."""
 
 
-@njit(cache=True, nogil=True)
-def _tridiagonal(a, d, e, q):
-    """Reduce symmetric ``a`` (destroyed) to diagonal ``d`` and off-diagonal ``e``; ``q^T a q`` is it."""
+@kernel
+def _tridiagonalize(a: FloatArray, d: FloatArray, e: FloatArray, q: FloatArray) -> None:
+    """Reduce symmetric ``a`` ``[n, n]`` to tridiagonal form ``q^T a q``.
+
+    Writes the diagonal ``d``, the off-diagonal ``e`` and the orthogonal matrix ``q``; overwrites ``a``.
+    """
     n = a.shape[0]
     beta = np.zeros(n)
     p = np.empty(n)
@@ -85,9 +90,12 @@ def _tridiagonal(a, d, e, q):
                 q[i, c] -= value * p[c]
 
 
-@njit(cache=True, nogil=True)
-def _ql(d, e, z):
-    """Eigenvalues into ``d``; the rotations are applied to the rows of ``z``."""
+@kernel
+def _diagonalize(d: FloatArray, e: FloatArray, z: FloatArray) -> None:
+    """Write the eigenvalues of a tridiagonal matrix to ``d`` by implicit QL.
+
+    ``d`` and ``e`` contain the matrix on entry; ``e`` is overwritten. The rotations are applied to the rows of ``z``.
+    """
     n = d.shape[0]
     scale = 0.0
     for i in range(n):
@@ -131,16 +139,16 @@ def _ql(d, e, z):
             e[m] = 0.0
 
 
-@njit(cache=True, nogil=True)
-def eigh_rows(a):
-    """Ascending eigenvalues of symmetric ``a`` (destroyed), eigenvectors as rows."""
+@kernel
+def eigh_rows(a: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return ascending eigenvalues and eigenvectors (as rows) of symmetric ``a``, which is overwritten."""
     n = a.shape[0]
     d = np.empty(n)
     e = np.zeros(n)
     q = np.empty((n, n))
-    _tridiagonal(a, d, e, q)
+    _tridiagonalize(a, d, e, q)
     z = np.ascontiguousarray(q.T)
-    _ql(d, e, z)
+    _diagonalize(d, e, z)
     order = np.argsort(d, kind="mergesort")
     rows = np.empty((n, n))
     values = np.empty(n)
@@ -151,14 +159,20 @@ def eigh_rows(a):
     return values, rows
 
 
-@njit(cache=True, nogil=True)
-def canonical_rows(values, rows, take, tie):
+@kernel
+def canonical_rows(values: FloatArray, rows: FloatArray, take: int, tie: float) -> None:
     """Make the first ``take`` eigenvectors unique, in place.
 
-    In each eigenspace, the first vector is the projection of the unit vector of the node that
-    reaches furthest into it (ties by index), the next one the same in what is left, and so on. The vectors are an
-    orthonormal basis that depends on the space alone. In a space of one dimension this says: the entry
-    of largest magnitude is positive, ties by index. Squares that differ by a share of less than ``tie`` tie.
+    The first vector of an eigenspace becomes the projection of the unit vector of a node: the node with the longest
+    projection, ties by index. The next vector is computed in the same way from the rest of the space. The vectors form
+    an orthonormal basis that depends only on the space. In a one-dimensional space, the entry of largest magnitude
+    becomes positive. Squared lengths with a relative difference of less than ``tie`` are equal.
+
+    Args:
+        values: ``[count]`` ascending eigenvalues.
+        rows: ``[count, n]`` orthonormal eigenvectors, updated in place.
+        take: Number of eigenvectors to make unique.
+        tie: Relative tolerance.
     """
     count, n = rows.shape
     tol = SAME * max(abs(values[-1]), abs(values[0]))
@@ -185,7 +199,7 @@ def canonical_rows(values, rows, take, tie):
                     for i in range(n):
                         rows[row, i] = -rows[row, i]
                 continue
-            # Rotate the basis of what is left so that its first vector is the projection of the pivot.
+            # Rotate the remaining basis so that its first vector is the projection of the pivot.
             for r in range(row + 1, end):
                 x, y = rows[row, pivot], rows[r, pivot]
                 length = math.sqrt(x * x + y * y)
@@ -199,18 +213,23 @@ def canonical_rows(values, rows, take, tie):
         first = end
 
 
-@njit(cache=True, nogil=True)
-def embed_graphs(indptr, indices, weight, node_ptr, graphs, take, out):
-    """Spectral coordinates of the nodes of ``graphs``: fill ``out[:, :take]``.
+@kernel
+def embed_graphs(
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, node_ptr: PtrArray, graphs: PtrArray, take: int,
+    out: FloatArray,
+) -> None:  # fmt: skip
+    """Write spectral coordinates of the nodes of ``graphs`` to ``out[:, :take]``.
 
-    The ``take`` lowest eigenvectors of the symmetric normalised Laplacian, self loops left out, each
-    divided by the root of the degree and scaled so that a connected graph's first one is all ones. A node
-    without neighbours counts as a component of its own.
+    The coordinates are the ``take`` lowest eigenvectors of the symmetric normalized Laplacian without self loops, each
+    divided by the square root of the degree and scaled so that the first one of a connected graph is all ones. A node
+    without neighbours counts as a component.
 
     Args:
-        indptr, indices, weight: a symmetric block with weights that are not negative.
-        graphs: ``[G]`` int64 ids; each graph has at least ``take`` nodes.
-        out: ``[N, >= take]`` float64.
+        indptr, indices, weight: A symmetric block with non-negative weights.
+        node_ptr: ``[B + 1]``, offsets of the graphs.
+        graphs: ``[G]`` ids; each graph has at least ``take`` nodes.
+        take: Number of eigenvectors.
+        out: ``[N, >= take]`` output.
     """
     for g in graphs:
         lo = node_ptr[g]
@@ -240,19 +259,22 @@ def embed_graphs(indptr, indices, weight, node_ptr, graphs, take, out):
                 out[lo + i, t] = rows[t, i] * (factor[i] * scale)
 
 
-@njit(cache=True, nogil=True)
-def cluster_modes(indptr, indices, weight, members, member_ptr, cluster, place, clusters, normalized, theta):
-    """First eigenvectors of each cluster's own Laplacian: fill ``theta[:, h]``.
+@kernel
+def cluster_modes(
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, members: PtrArray, member_ptr: PtrArray,
+    cluster: IndexArray, place: PtrArray, clusters: PtrArray, normalized: bool, theta: Float32Array,
+) -> None:  # fmt: skip
+    """Write the first eigenvectors of the Laplacian of each cluster to ``theta[:, h]``.
 
     Args:
-        indptr, indices, weight: a symmetric block with weights that are not negative.
-        members: ``[N]`` int64 nodes ordered by cluster, ascending inside.
-        member_ptr: ``[K + 1]`` int64 start of each cluster in ``members``.
-        cluster: ``[N]`` int32 cluster of each node.
-        place: ``[N]`` int64 position of each node in its cluster.
-        clusters: ``[C]`` int64 ids of the clusters to do.
-        normalized: ``I - D^-1/2 A D^-1/2`` rather than ``D - A``; self loops count in ``A`` and ``D``.
-        theta: ``[N, H]`` float32; modes beyond the size of a cluster are left as they are.
+        indptr, indices, weight: A symmetric block with non-negative weights.
+        members: ``[N]`` nodes ordered by cluster, ascending in each cluster.
+        member_ptr: ``[K + 1]``, offsets of the clusters in ``members``.
+        cluster: ``[N]``, cluster of each node.
+        place: ``[N]``, position of each node in its cluster.
+        clusters: ``[C]`` ids of the clusters to process.
+        normalized: Use ``I - D^-1/2 A D^-1/2`` instead of ``D - A``. Self loops count in ``A`` and ``D``.
+        theta: ``[N, H]`` output. Modes beyond the size of a cluster are not changed.
     """
     num_modes = theta.shape[1]
     for k in clusters:

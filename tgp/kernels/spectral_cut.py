@@ -1,41 +1,45 @@
-"""From eigenvectors to cuts: which nodes of every component are kept.
+"""Cuts from eigenvectors: which nodes of every component are kept.
 
-The sign of a node's entry is its side. What signs leave open is settled by rules that do not depend on rounding,
-on other graphs or on threads: which of the two sides is kept, where nodes go whose entry is zero or below the
-resolution of the solver, and what is done with a cut that is too small.
+The sign of a node's entry is its side. Further rules decide which of the two sides is kept, the side of nodes whose
+entry is zero or below the accuracy of the solver, and the treatment of a cut that is too small. These rules do not
+depend on rounding, on other graphs or on threads.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from tgp.kernels._prims import kernel
+from tgp.kernels.array_types import BoolArray, FloatArray, IndexArray, IntArray, PtrArray
 
 __all__ = ["cut_sides"]
 
 _ZERO = 1e-9
-"""An entry below this share of the largest one is zero by symmetry, its sign is rounding."""
+"""An entry up to this value, relative to the largest one, is zero by symmetry, and its sign is a rounding error."""
 _TIE = 1e-9
-"""Degrees that differ by less than this share are equal (sums in different order)."""
+"""Degrees with a smaller relative difference are equal (their sums may have a different order)."""
 _BALANCED = 1e-12
-"""A node with less than this share of its weight in favour of one side has no preference."""
+"""A node has no preference for a side if the difference of weights, relative to its degree, is at most this value."""
 _MAX_SWEEPS = 100
 
 
-@njit(cache=True, nogil=True)
-def _pull(indptr, indices, weight, side, i):
-    """``sum_j w_ij side_j``: positive if more weight is cut with ``i`` on the negative side."""
+@kernel
+def _signed_neighbour_weight(
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, side: IntArray, i: int
+) -> float:
+    """Return ``sum_j w_ij side_j``: positive if the cut has more weight with ``i`` on the negative side."""
     total = 0.0
     for e in range(indptr[i], indptr[i + 1]):
         total += weight[e] * side[indices[e]]
     return total
 
 
-@njit(cache=True, nogil=True)
-def _orient(nodes, degree, side):
-    """Turn the signs so that the hub is kept: the decided node of largest degree.
+@kernel
+def _orient(nodes: IndexArray, degree: FloatArray, side: IntArray) -> bool:
+    """Flip the signs in place if needed, so that the hub is kept: the decided node of largest degree.
 
-    If both sides have such a node, the side with fewer nodes is kept; if they are as many, the
-    side of the hub with the smallest id. Returns whether the signs were turned.
+    If both sides have such a node, the side with fewer nodes is kept. If the sides are equally large, the side of the
+    hub with the smallest id is kept. Returns True if the signs were flipped.
     """
     top = 0.0
     surplus = 0
@@ -58,9 +62,15 @@ def _orient(nodes, degree, side):
     return True
 
 
-@njit(cache=True, nogil=True)
-def _fill_zeros(indptr, indices, weight, nodes, degree, side, queued):
-    """Give every node of side 0 the side that cuts more weight, outwards from the decided ones."""
+@kernel
+def _fill_zeros(
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, nodes: IndexArray, degree: FloatArray, side: IntArray,
+    queued: BoolArray,
+) -> None:  # fmt: skip
+    """Assign each node of side 0 to the side that cuts more weight, breadth first from the decided nodes.
+
+    Updates ``side`` in place. ``queued`` marks the nodes that were assigned.
+    """
     queue = np.empty(nodes.shape[0], np.int32)
     tail = 0
     for i in nodes:
@@ -75,8 +85,8 @@ def _fill_zeros(indptr, indices, weight, nodes, degree, side, queued):
     while head < tail:
         i = queue[head]
         head += 1
-        pull = _pull(indptr, indices, weight, side, i)
-        # A balanced node is kept, as the sign rule v_i >= 0 keeps an entry of zero.
+        pull = _signed_neighbour_weight(indptr, indices, weight, side, i)
+        # A balanced node is kept, because the sign rule v_i >= 0 keeps an entry of zero.
         side[i] = -1 if pull > _BALANCED * degree[i] else 1
         for e in range(indptr[i], indptr[i + 1]):
             j = indices[e]
@@ -86,15 +96,18 @@ def _fill_zeros(indptr, indices, weight, nodes, degree, side, queued):
                 tail += 1
 
 
-@njit(cache=True, nogil=True)
-def _improve(indptr, indices, weight, nodes, degree, side, free):
-    """Flip free nodes, in order, while a flip cuts more weight."""
+@kernel
+def _flip_nodes(
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, nodes: IndexArray, degree: FloatArray, side: IntArray,
+    free: BoolArray,
+) -> None:  # fmt: skip
+    """Flip free nodes in order, and repeat while a flip increases the weight of the cut. Updates ``side`` in place."""
     for _ in range(_MAX_SWEEPS):
         flips = 0
         for k in range(nodes.shape[0]):
             i = nodes[k]
             if free[k]:
-                pull = _pull(indptr, indices, weight, side, i)
+                pull = _signed_neighbour_weight(indptr, indices, weight, side, i)
                 if pull * side[i] > _BALANCED * degree[i]:
                     side[i] = -side[i]
                     flips += 1
@@ -102,9 +115,11 @@ def _improve(indptr, indices, weight, nodes, degree, side, free):
             break
 
 
-@njit(cache=True, nogil=True)
-def _share(indptr, indices, weight, nodes, side):
-    """Share of the weight that the cut treats well: positive edges cut, negative ones not."""
+@kernel
+def _cut_share(
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, nodes: IndexArray, side: IntArray
+) -> float:
+    """Return the share of the weight that is on the right side: positive edges cut, negative edges not cut."""
     good = 0.0
     total = 0.0
     for i in nodes:
@@ -115,9 +130,12 @@ def _share(indptr, indices, weight, nodes, side):
     return good / total
 
 
-@njit(cache=True, nogil=True)
-def _cut(indptr, indices, weight, nodes, entry, residual, degree, side, queued):
-    """Write the sides of one component of two or more nodes."""
+@kernel
+def _cut_component(
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, nodes: IndexArray, entry: FloatArray, residual: float,
+    degree: FloatArray, side: IntArray, queued: BoolArray,
+) -> None:  # fmt: skip
+    """Write the sides of one component of two or more nodes to ``side``."""
     top = 0.0
     for v in entry:
         top = max(top, abs(v))
@@ -131,16 +149,16 @@ def _cut(indptr, indices, weight, nodes, entry, residual, degree, side, queued):
         if free[k] and abs(entry[k]) > _ZERO * top:
             side[nodes[k]] = turn if entry[k] > 0.0 else -turn
     _fill_zeros(indptr, indices, weight, nodes, degree, side, queued)
-    _improve(indptr, indices, weight, nodes, degree, side, free)
-    if _share(indptr, indices, weight, nodes, side) < 0.5:
+    _flip_nodes(indptr, indices, weight, nodes, degree, side, free)
+    if _cut_share(indptr, indices, weight, nodes, side) < 0.5:
         for k in range(nodes.shape[0]):
             free[k] = True
-        _improve(indptr, indices, weight, nodes, degree, side, free)
+        _flip_nodes(indptr, indices, weight, nodes, degree, side, free)
         _orient(nodes, degree, side)
     for i in nodes:
         if side[i] < 0:
             return
-    # Only negative weights ask to keep everything; a level that drops nothing would stall.
+    # Only negative weights lead to a side without nodes. Drop one node, since a level that drops none makes no progress.
     least = nodes[0]
     for i in nodes:
         if degree[i] < degree[least] or (degree[i] == degree[least] and i > least):
@@ -148,20 +166,24 @@ def _cut(indptr, indices, weight, nodes, entry, residual, degree, side, queued):
     side[least] = -1
 
 
-@njit(cache=True, nogil=True)
-def cut_sides(indptr, indices, weight, order, ptr, entry, residual):
-    """The side of every node: 1 kept, -1 dropped. An isolated node is kept; any other component has both.
+@kernel
+def cut_sides(
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, order: IndexArray, ptr: PtrArray, entry: FloatArray,
+    residual: FloatArray,
+) -> IntArray:  # fmt: skip
+    """Return the side of every node: 1 is kept, -1 is dropped.
 
-    1. An entry decides if it is above the residual and not zero; its sign is the side.
-    2. The side of the node of largest degree is kept (see ``_orient``).
-    3. Nodes that are not decided start from their sign (zero: the side that cuts more), then flip
-       one by one while that cuts more weight.
-    4. If the cut has less than half of the weight, all nodes may flip: the result has at least half.
+    An isolated node is kept. Any other component has nodes on both sides.
+
+    1. An entry that is larger than the residual and not zero is decided; its sign is the side.
+    2. The side of the node of largest degree is kept (see :func:`_orient`).
+    3. Nodes that are not decided start from their sign (if zero: from the side that cuts more weight). They are flipped
+       one by one while this increases the weight of the cut.
+    4. If the cut has less than half of the weight, all nodes may flip. The result has at least half of the weight.
 
     Args:
-        indptr, indices, weight: simple undirected graphs.
-        order, ptr, entry, residual: components as :func:`~tgp.kernels.spectral_vector.component_vectors` returns
-            them.
+        indptr, indices, weight: Simple undirected graphs.
+        order, ptr, entry, residual: Output of :func:`~tgp.kernels.spectral_vector.component_vectors`.
 
     Returns:
         ``[N]`` int8.
@@ -179,5 +201,5 @@ def cut_sides(indptr, indices, weight, order, ptr, entry, residual):
             side[order[lo]] = 1
         else:
             nodes = order[lo:hi]
-            _cut(indptr, indices, weight, nodes, entry[lo:hi], residual[c], degree, side, queued)
+            _cut_component(indptr, indices, weight, nodes, entry[lo:hi], residual[c], degree, side, queued)
     return side

@@ -1,9 +1,9 @@
-"""The top eigenvector of the normalised Laplacian, one for every connected component.
+"""Eigenvector of the largest eigenvalue of the normalized Laplacian, one for every connected component.
 
-``L = I - D^{-1/2} A D^{-1/2}``, so it is the bottom eigenvector of ``M = D^{-1/2} A D^{-1/2}``. A component that
-is bipartite needs no solver: its two colours are the signs. The others are solved by Lanczos from a
-start vector made of breadth-first parities and hashed draws. Everything is serial inside a graph
-and independent of other graphs.
+``L = I - D^{-1/2} A D^{-1/2}``, so it belongs to the smallest eigenvalue of ``M = D^{-1/2} A D^{-1/2}``. A bipartite
+component needs no solver: its two colours are the signs. Other components are solved by the Lanczos method. The start
+vector combines breadth-first parities and hashed random numbers. Each graph is processed by one thread and
+independently of other graphs.
 """
 
 from __future__ import annotations
@@ -11,22 +11,25 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
-from tgp.kernels._prims import hash_uniform
+from tgp.kernels._prims import hash_uniform, kernel
+from tgp.kernels.array_types import FloatArray, IndexArray, IntArray, PtrArray
 
 __all__ = ["component_vectors"]
 
 _SMALL = 64
-"""Up to this many nodes the Krylov basis is stored and kept orthogonal: exact in any case."""
+"""Largest number of nodes for which the Krylov basis is stored and reorthogonalized, so that the result is exact."""
 
 
-@njit(cache=True, nogil=True)
-def _colour(indptr, indices, weight, root, colour, order):
-    """Two-colour the component of ``root`` breadth first; returns its size and whether it worked.
+@kernel
+def _two_colour(
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, root: int, colour: IntArray, order: IndexArray
+) -> tuple[int, bool]:
+    """Colour the component of ``root`` with 1 and -1, breadth first; return its size and whether it succeeded.
 
-    A positive edge wants two colours, a negative one wants the same: then cutting all of the one
-    and none of the other is possible, which for positive weights means bipartite.
+    The ends of a positive edge need different colours and those of a negative edge the same colour. A colouring then
+    cuts all positive and no negative edges; for positive weights it exists if the component is bipartite. Writes
+    ``colour`` and the visited nodes ``order``.
     """
     order[0] = root
     colour[root] = 1
@@ -48,9 +51,14 @@ def _colour(indptr, indices, weight, root, colour, order):
     return size, proper
 
 
-@njit(cache=True, nogil=True)
-def _normalised(indptr, indices, weight, order, position):
-    """Rows of ``M`` for the nodes of ``order``, in that order; degrees are ``sum |w|``."""
+@kernel
+def _normalized_rows(
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, order: IndexArray, position: IndexArray
+) -> tuple[PtrArray, IndexArray, FloatArray]:
+    """Return the rows of ``M`` for the nodes ``order``, in this order; degrees are ``sum |w|``.
+
+    Writes the position of each of these nodes to ``position``.
+    """
     size = order.shape[0]
     ptr = np.empty(size + 1, np.int64)
     degree = np.empty(size)
@@ -76,11 +84,17 @@ def _normalised(indptr, indices, weight, order, position):
     return ptr, cols, value
 
 
-@njit(cache=True, nogil=True)
-def _bottom(alpha, beta, size, vector):
-    """Smallest eigenvalue of a symmetric tridiagonal matrix by bisection; fills its unit ``vector``.
+@kernel
+def _smallest_eigenpair(alpha: FloatArray, beta: FloatArray, size: int, vector: FloatArray) -> float:
+    """Return the smallest eigenvalue of a symmetric tridiagonal matrix and write its unit eigenvector to ``vector``.
 
-    The vector comes from the twisted factorisation at that value: two sweeps, no iteration.
+    The value is found by bisection. The vector is computed from the twisted factorization at this value: two sweeps
+    without iteration.
+
+    Args:
+        alpha, beta: Diagonal and off-diagonal; the first ``size`` and ``size - 1`` elements are used.
+        size: Order of the matrix.
+        vector: ``[>= size]`` output.
     """
     low = alpha[0]
     high = alpha[0]
@@ -103,7 +117,7 @@ def _bottom(alpha, beta, size, vector):
             high = mid
         else:
             low = mid
-    value = low
+    value: float = low
     down = np.empty(size)
     up = np.empty(size)
     down[0] = alpha[0] - value
@@ -133,9 +147,9 @@ def _bottom(alpha, beta, size, vector):
     return value
 
 
-@njit(cache=True, nogil=True)
-def _scale(x):
-    """Make ``x`` a unit vector."""
+@kernel
+def _normalize(x: FloatArray) -> None:
+    """Scale ``x`` to a unit vector in place."""
     total = 0.0
     for i in range(x.shape[0]):
         total += x[i] * x[i]
@@ -144,9 +158,9 @@ def _scale(x):
         x[i] /= norm
 
 
-@njit(cache=True, nogil=True)
-def _multiply(ptr, cols, value, x, out):
-    """``out = M x``; returns ``x . out``."""
+@kernel
+def _multiply(ptr: PtrArray, cols: IndexArray, value: FloatArray, x: FloatArray, out: FloatArray) -> float:
+    """Write ``M x`` to ``out`` and return the inner product of ``x`` and ``out``."""
     dot = 0.0
     for i in range(x.shape[0]):
         total = 0.0
@@ -157,9 +171,9 @@ def _multiply(ptr, cols, value, x, out):
     return dot
 
 
-@njit(cache=True, nogil=True)
-def _lanczos_stored(ptr, cols, value, vector):
-    """Bottom eigenvector from ``vector`` as start, in place, the basis kept orthogonal."""
+@kernel
+def _lanczos_stored(ptr: PtrArray, cols: IndexArray, value: FloatArray, vector: FloatArray) -> None:
+    """Replace the start vector by the eigenvector of the smallest eigenvalue, with a stored orthogonal basis."""
     size = vector.shape[0]
     basis = np.empty((size, size))
     alpha = np.empty(size)
@@ -186,7 +200,7 @@ def _lanczos_stored(ptr, cols, value, vector):
         steps += 1
         done = norm <= 1e-13 or steps == size
         if done or (steps >= 12 and steps % 4 == 0):
-            _bottom(alpha, beta, steps, weights)
+            _smallest_eigenpair(alpha, beta, steps, weights)
             if done or norm * abs(weights[steps - 1]) <= 1e-12:
                 break
         for i in range(size):
@@ -198,13 +212,15 @@ def _lanczos_stored(ptr, cols, value, vector):
         vector[i] = total
 
 
-@njit(cache=True, nogil=True)
-def _lanczos_replayed(ptr, cols, value, vector, max_steps):
-    """Bottom eigenvector from ``vector`` as start, in place; returns the residual.
+@kernel
+def _lanczos_two_pass(
+    ptr: PtrArray, cols: IndexArray, value: FloatArray, vector: FloatArray, max_steps: int
+) -> float:
+    """Replace the start vector by the eigenvector of the smallest eigenvalue; return the residual.
 
-    Four vectors of memory: a first run yields the tridiagonal matrix, a second, identical run
-    adds up the Ritz vector. Lost orthogonality does no harm, since the run stops when the wanted
-    pair, the first to converge at its end of the spectrum, has converged.
+    Needs memory for four vectors: a first run computes the tridiagonal matrix, and a second, identical run adds up the
+    Ritz vector. Loss of orthogonality is harmless, because the run stops when this eigenpair has converged, and it is
+    the first one to converge at its end of the spectrum.
     """
     size = vector.shape[0]
     alpha = np.empty(max_steps)
@@ -240,7 +256,7 @@ def _lanczos_replayed(ptr, cols, value, vector, max_steps):
                 beta[k] = norm
                 if k + 1 == check or k + 1 == steps or norm <= 1e-13:
                     check += max(8, check // 8)
-                    _bottom(alpha, beta, k + 1, weights)
+                    _smallest_eigenpair(alpha, beta, k + 1, weights)
                     residual = norm * abs(weights[k])
                     if residual <= 1e-9 or norm <= 1e-13:
                         steps = k + 1
@@ -254,29 +270,31 @@ def _lanczos_replayed(ptr, cols, value, vector, max_steps):
     return residual
 
 
-@njit(cache=True, nogil=True)
-def _solve(ptr, cols, value, vector):
-    """Replace the start ``vector`` by the eigenvector; returns the residual."""
+@kernel
+def _solve_component(ptr: PtrArray, cols: IndexArray, value: FloatArray, vector: FloatArray) -> float:
+    """Replace the start ``vector`` by the eigenvector; return the residual."""
     if vector.shape[0] <= _SMALL:
         _lanczos_stored(ptr, cols, value, vector)
         return 0.0
-    # Two runs over at most 2e8 entries: a second or two, whatever the size.
+    # Two runs over at most 2e8 entries take one or two seconds for any size.
     steps = min(512, max(96, 200_000_000 // ptr[-1]))
-    return _lanczos_replayed(ptr, cols, value, vector, steps)
+    return _lanczos_two_pass(ptr, cols, value, vector, steps)
 
 
-@njit(cache=True, nogil=True)
-def component_vectors(indptr, indices, weight, node_ptr, seed, level):
-    """Connected components and their eigenvectors.
+@kernel
+def component_vectors(
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, node_ptr: PtrArray, seed: int, level: int
+) -> tuple[IndexArray, PtrArray, FloatArray, FloatArray]:
+    """Return the connected components and their eigenvectors.
 
     Args:
-        indptr, indices, weight: simple undirected graphs, see :mod:`tgp.kernels.undirected`.
-        node_ptr: start of each graph.
-        seed, level: where draws come from.
+        indptr, indices, weight: Simple undirected graphs, see :mod:`tgp.kernels.undirected`.
+        node_ptr: ``[B + 1]``, offsets of the graphs.
+        seed, level: Key of the random numbers.
 
     Returns:
-        Nodes (block ids) component after component, offsets of the components, the entry of each of these nodes in
-        the unit eigenvector of its component, and the norm of each component's residual.
+        Nodes (block ids) component by component ``[N]``, offsets of the components ``[C + 1]``, the entry of each of
+        these nodes in the unit eigenvector of its component ``[N]``, and the norm of each component's residual ``[C]``.
     """
     count = indptr.shape[0] - 1
     order = np.empty(count, np.int32)
@@ -291,7 +309,7 @@ def component_vectors(indptr, indices, weight, node_ptr, seed, level):
             if colour[root] != 0:
                 continue
             start = ptr[parts]
-            size, proper = _colour(indptr, indices, weight, root, colour, order[start:])
+            size, proper = _two_colour(indptr, indices, weight, root, colour, order[start:])
             nodes = order[start : start + size]
             vector = entry[start : start + size]
             for k in range(size):
@@ -303,11 +321,11 @@ def component_vectors(indptr, indices, weight, node_ptr, seed, level):
                     vector[k] *= 0.5 + hash_uniform(seed, level, nodes[k] - node_ptr[g], 0)
             if size == 1:
                 vector[0] = 1.0
-            _scale(vector)
+            _normalize(vector)
             if not proper:
-                rows, cols, value = _normalised(indptr, indices, weight, nodes, position)
-                residual[parts] = _solve(rows, cols, value, vector)
-                _scale(vector)
+                rows, cols, value = _normalized_rows(indptr, indices, weight, nodes, position)
+                residual[parts] = _solve_component(rows, cols, value, vector)
+                _normalize(vector)
             parts += 1
             ptr[parts] = start + size
     return order, ptr[: parts + 1], entry, residual[:parts]

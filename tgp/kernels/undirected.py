@@ -1,56 +1,39 @@
-"""The simple undirected graph behind stored edges: what spectral cuts and Kron reductions work on."""
+"""Simple undirected graphs from stored edges: the input of spectral cuts, Kron reductions and coding trees."""
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-__all__ = ["undirected"]
+from tgp.kernels._prims import fill_transpose, kernel
+from tgp.kernels.array_types import FloatArray, IndexArray, PtrArray
 
-
-@njit(cache=True, nogil=True)
-def _mirror(indptr, indices, weight, weighted):
-    """The transposed rows. Going through sources in order leaves every row sorted."""
-    num_nodes = indptr.shape[0] - 1
-    out_ptr = np.zeros(num_nodes + 1, np.int64)
-    for e in range(indices.shape[0]):
-        out_ptr[indices[e] + 1] += 1
-    for i in range(num_nodes):
-        out_ptr[i + 1] += out_ptr[i]
-    slot = out_ptr[:-1].copy()
-    out = np.empty(indices.shape[0], np.int32)
-    out_weight = np.empty(indices.shape[0] if weighted else 0)
-    for i in range(num_nodes):
-        for e in range(indptr[i], indptr[i + 1]):
-            s = slot[indices[e]]
-            slot[indices[e]] = s + 1
-            out[s] = i
-            if weighted:
-                out_weight[s] = weight[e]
-    return out_ptr, out, out_weight
+__all__ = ["undirected", "undirected_sum"]
 
 
-@njit(cache=True, nogil=True)
-def undirected(indptr, indices, weight, weighted):
-    """Simple undirected graphs of a block of stored edges.
+@kernel
+def undirected(
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, weighted: bool
+) -> tuple[PtrArray, IndexArray, FloatArray]:
+    """Return the simple undirected graphs of stored edges, with the larger weight of two opposite edges.
 
-    Self loops go. Parallel edges merge: weights of the same direction add up, unweighted ones are
-    one edge of weight 1. Of two directions the larger weight counts, a missing one never does. Edges of
-    weight 0 are no edges.
+    Self loops are removed. Parallel edges in the same direction are merged: weights are added, and unweighted edges
+    become one edge of weight 1. If both directions exist, the larger weight is used. Edges of weight 0 are removed.
 
     Args:
-        indptr, indices: rows sorted by column.
-        weight: ``[nnz]`` float64, or empty if ``weighted`` is false.
-        weighted: whether ``weight`` counts.
+        indptr, indices: Rows sorted by column.
+        weight: ``[nnz]``, or an empty array if ``weighted`` is false.
+        weighted: Use the weights.
 
     Returns:
-        ``indptr`` int64, ``indices`` int32 and ``weight`` float64: symmetric bit for bit, rows
-        sorted, no parallel edges, no zero weight.
+        ``indptr``, ``indices`` and ``weight``: exactly symmetric, rows sorted, no parallel edges, no weight 0.
     """
     num_nodes = indptr.shape[0] - 1
-    in_ptr, in_index, in_weight = _mirror(indptr, indices, weight, weighted)
+    in_ptr = np.empty(num_nodes + 1, np.int64)
+    in_index = np.empty(indices.shape[0], np.int32)
+    in_weight = np.empty(indices.shape[0] if weighted else 0)
+    fill_transpose(indptr, indices, weight, weighted, in_ptr, in_index, in_weight)
     out_ptr = np.zeros(num_nodes + 1, np.int64)
-    # Pages that are never written cost nothing, so the bound of twice the input is not paid for.
+    # Upper bound of the size. Memory pages that are never written take no memory.
     out = np.empty(2 * indices.shape[0], np.int32)
     out_weight = np.empty(2 * indices.shape[0])
     count = 0
@@ -84,3 +67,56 @@ def undirected(indptr, indices, weight, weighted):
                 count += 1
         out_ptr[i + 1] = count
     return out_ptr, out[:count], out_weight[:count]
+
+
+@kernel
+def undirected_sum(
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, back_ptr: PtrArray, back: IndexArray,
+    back_weight: FloatArray, weighted: bool,
+) -> tuple[PtrArray, IndexArray, FloatArray, int]:  # fmt: skip
+    """Return the simple undirected graphs of stored edges, with the weights of both directions added.
+
+    Self loops are removed. If the graph is unweighted, the result has an edge of weight 1 wherever there is an edge in
+    either direction. If it is weighted, all weights stored between two nodes, in either direction, are added; a sum
+    of 0 means that there is no edge.
+
+    Args:
+        indptr, indices, weight: Rows sorted by column.
+        back_ptr, back, back_weight: The transposed rows.
+        weighted: Use the weights. Both weight arrays may be empty if false.
+
+    Returns:
+        ``indptr``, ``indices``, ``weight``, and the first node with a negative weight (or -1).
+    """
+    num_nodes = indptr.shape[0] - 1
+    out_ptr = np.empty(num_nodes + 1, np.int64)
+    # Upper bound of the size. Memory pages that are never written take no memory.
+    out = np.empty(2 * indices.shape[0], np.int32)
+    value = np.empty(2 * indices.shape[0])
+    bad = -1
+    size = np.int64(0)
+    for i in range(num_nodes):
+        out_ptr[i] = size
+        a, a_end = indptr[i], indptr[i + 1]
+        b, b_end = back_ptr[i], back_ptr[i + 1]
+        while a < a_end or b < b_end:
+            if b >= b_end or (a < a_end and indices[a] < back[b]):
+                col = indices[a]
+            else:
+                col = back[b]
+            forward, backward = 0.0, 0.0
+            while a < a_end and indices[a] == col:
+                forward += weight[a] if weighted else 1.0
+                a += 1
+            while b < b_end and back[b] == col:
+                backward += back_weight[b] if weighted else 1.0
+                b += 1
+            w = forward + backward
+            if col != i and w != 0.0:
+                out[size] = col
+                value[size] = w if weighted else 1.0
+                size += 1
+                if w < 0.0 and bad < 0:
+                    bad = i
+    out_ptr[num_nodes] = size
+    return out_ptr, out[:size], value[:size], bad

@@ -1,4 +1,13 @@
-"""NDP: keep one side of a spectral cut, join the kept nodes by Kron reduction."""
+r"""NDP (node decimation pooling): keep one side of a spectral cut and connect the kept nodes by Kron reduction.
+
+From `"Hierarchical Representation Learning in Graph Neural Networks with Node Decimation Pooling"
+<https://arxiv.org/abs/1910.11436>`_ (TNNLS 2020). The cut of a component approximates the maximum cut by the signs of the
+eigenvector of the largest eigenvalue of its normalised Laplacian,
+
+.. math::
+    \mathbf{z} = \operatorname{sign}(\mathbf{u}_{\max}), \qquad
+    \left(\mathbf{I} - \mathbf{D}^{-1/2} \mathbf{A} \mathbf{D}^{-1/2}\right) \mathbf{u}_{\max} = \lambda_{\max} \mathbf{u}_{\max} .
+"""
 
 from __future__ import annotations
 
@@ -7,9 +16,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tgp.engine.kron import check_threshold, kron, simple_graph
-from tgp.engine.protocol import LevelEstimate, LevelMethod, RandomKey
+from tgp.engine.kron_reduction import check_threshold, kron_reduce, simple_graph
+from tgp.engine.level_method import LevelEstimate, LevelMethod, RandomKey
 from tgp.ragged import Assignment, BlockCSR
+from tgp.ragged.offsets import offsets
 
 __all__ = ["METHOD", "NDPParams", "random_cut"]
 
@@ -19,8 +29,7 @@ class NDPParams:
     """Parameters of node decimation.
 
     Args:
-        sparse_threshold: entries of the reduced adjacency matrix with ``|a| <= sparse_threshold`` are
-            left out.
+        sparse_threshold: entries of the reduced adjacency matrix with ``|a| <= sparse_threshold`` are removed.
     """
 
     sparse_threshold: float = 1e-2
@@ -29,24 +38,29 @@ class NDPParams:
         check_threshold(self.sparse_threshold)
 
 
-def assign(block: BlockCSR, params: NDPParams, draw: RandomKey) -> Assignment:
-    """Keep one side of a large cut of every connected component; the other side is dropped.
+def assign(block: BlockCSR, params: NDPParams, key: RandomKey) -> Assignment:
+    """Keep the nodes on one side of a cut of every connected component and drop the others.
 
-    From "Hierarchical Representation Learning in Graph Neural Networks with Node Decimation Pooling"
-    (TNNLS 2020). The cut has the signs of the top eigenvector of the normalised Laplacian; the side of
-    the node of largest degree is kept. Isolated nodes are kept, any other component has nodes on
-    both sides. All rules: :func:`tgp.kernels.spectral_cut.cut_sides`. The simple undirected graph counts,
-    see :func:`tgp.engine.kron.simple_graph`. Kept nodes are numbered in ascending order.
+    The side of the node of largest degree is kept. Isolated nodes are kept; every other component has nodes on both
+    sides. All rules are in :func:`tgp.kernels.spectral_cut.cut_sides`. The method reads the simple undirected graph,
+    see :func:`tgp.engine.kron_reduction.simple_graph`.
+
+    Args:
+        block: the graphs.
+        params: parameters of the method; not used here.
+        key: key of the random start vectors.
+
+    Returns:
+        A hard assignment. Kept nodes are numbered in ascending order.
     """
     from tgp.kernels.spectral_cut import cut_sides
     from tgp.kernels.spectral_vector import component_vectors
 
     graph = simple_graph(block)
     arrays = (graph.indptr, graph.indices, graph.weights_or_ones())
-    parts = component_vectors(*arrays, graph.node_ptr, draw.seed, draw.level)
-    kept = cut_sides(*arrays, *parts) > 0
-    before = np.zeros(block.num_nodes + 1, np.int64)
-    np.cumsum(kept, out=before[1:])
+    order, ptr, entry, residual = component_vectors(*arrays, graph.node_ptr, key.seed, key.level)
+    kept = cut_sides(*arrays, order, ptr, entry, residual) > 0
+    before = offsets(kept)
     return Assignment(
         "hard",
         before[block.node_ptr],
@@ -56,12 +70,20 @@ def assign(block: BlockCSR, params: NDPParams, draw: RandomKey) -> Assignment:
 
 
 def connect(block: BlockCSR, assignment: Assignment, params: NDPParams) -> BlockCSR:
-    """The Kron reduction to the kept nodes."""
-    return kron(block, assignment, params.sparse_threshold)
+    """Return the Kron reduction of the graphs to the kept nodes."""
+    return kron_reduce(block, assignment, params.sparse_threshold)
 
 
 def random_cut(num_nodes: int, seed: int = 0) -> npt.NDArray[np.float64]:
-    """A cut to compare with: node 0 on side 1, node 1 on side -1, each other node on either, by hash."""
+    """Return a random cut, for comparison with a spectral one.
+
+    Args:
+        num_nodes: number of nodes.
+        seed: seed of the hash that chooses the side of each node.
+
+    Returns:
+        ``[num_nodes]`` sides 1 and -1. Node 0 is on side 1 and node 1 on side -1, so that neither side is empty.
+    """
     from tgp.kernels._prims import hash_u64
 
     sides = np.array([1.0 if hash_u64(seed, 0, i, 0) & 1 else -1.0 for i in range(num_nodes)])
@@ -72,7 +94,7 @@ def random_cut(num_nodes: int, seed: int = 0) -> npt.NDArray[np.float64]:
 def cost(
     nodes: npt.NDArray[np.int64], edges: npt.NDArray[np.int64], params: NDPParams
 ) -> npt.NDArray[np.float64]:
-    """Some forty passes over nodes and edges: eigenvector steps, then the reduction."""
+    """Estimate the work: about forty passes over nodes and edges for the eigenvectors and the reduction."""
     return 40.0 * (nodes + edges).astype(np.float64)
 
 
@@ -82,5 +104,5 @@ METHOD = LevelMethod(
     assign,
     connect,
     cost=cost,
-    expected=LevelEstimate(0.5, 0.75, weighted=True, scratch=500.0),
+    estimate=LevelEstimate(0.5, 0.75, weighted=True, scratch=500.0),
 )

@@ -1,4 +1,15 @@
-"""SEP: clusters from structural-entropy coding trees, one tree for a run of levels."""
+r"""SEP: clusters from coding trees of low structural entropy, one tree for a run of levels.
+
+From `"Structural Entropy Guided Graph Hierarchical Pooling" <https://arxiv.org/abs/2206.13510>`_ (ICML 2022). A coding
+tree :math:`T` of a component has its nodes as leaves. Its structural entropy is
+
+.. math::
+    H^T = - \sum_{v \in T,\; v \ne \text{root}} \frac{g_v}{\mathrm{vol}} \log_2 \frac{V_v}{V_{v^-}} ,
+
+where :math:`V_v` is the sum of the degrees of the leaves below tree node :math:`v`, :math:`g_v` the weight of the edges
+that leave them, :math:`v^-` the parent of :math:`v` and :math:`\mathrm{vol}` the sum of all degrees. The trees are built
+greedily by merging pairs; a layer of the tree is a level of the hierarchy.
+"""
 
 from __future__ import annotations
 
@@ -8,55 +19,36 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tgp.engine.contraction import ContractOptions, ReduceOp, contract
-from tgp.engine.protocol import LevelEstimate, LevelMethod, RandomKey
-from tgp.engine.threads import over_ranges
+from tgp.engine.contraction import ConnectParams, contract
+from tgp.engine.level_method import LevelEstimate, LevelMethod, RandomKey
+from tgp.engine.threads import run_over_ranges
 from tgp.errors import GraphError
 from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.block import FloatArray, IndexArray, PtrArray
+from tgp.ragged.offsets import offsets
 
 __all__ = ["METHOD", "SEPParams"]
 
 BoolArray = npt.NDArray[np.bool_]
 
-_LONG_FROM = 256
-"""Neighbours from which on a cluster's list is searched by bounds; speed hardly differs from 32 to 512."""
+_LONG_LIST = 256
+"""Number of neighbours from which on the list of a cluster is searched by bounds. The speed is about the same for values
+from 32 to 512."""
 
 
-@dataclass(frozen=True)
-class SEPParams:
-    """Parameters of the coarse graph; the tree itself has none.
+@dataclass(frozen=True, kw_only=True)
+class SEPParams(ConnectParams):
+    """Parameters of the coarse graph; the tree has none.
 
     Args:
-        connect_red_op: how parallel coarse edges merge.
-        remove_self_loops: leave out edges inside a supernode.
-        degree_norm: symmetric degree normalisation of the coarse graph.
-        edge_weight_norm: divide coarse weights by the largest of their graph.
-        count_edges: let the coarse weights of an unweighted graph count edges.
+        degree_norm: normalise the coarse graph symmetrically by its degrees. This is the default, as in the paper.
     """
 
-    connect_red_op: ReduceOp = "sum"
-    remove_self_loops: bool = True
     degree_norm: bool = True
-    edge_weight_norm: bool = False
-    count_edges: bool = False
-
-    def __post_init__(self) -> None:
-        self.options()
-
-    def options(self) -> ContractOptions:
-        """The same, as the contraction takes it."""
-        return ContractOptions(
-            self.connect_red_op,
-            self.remove_self_loops,
-            self.degree_norm,
-            self.edge_weight_norm,
-            self.count_edges,
-        )
 
 
 class _Rows(NamedTuple):
-    """Simple undirected rows."""
+    """Compressed rows of simple undirected graphs."""
 
     indptr: PtrArray
     indices: IndexArray
@@ -64,9 +56,13 @@ class _Rows(NamedTuple):
 
 
 class _Groups(NamedTuple):
-    """What ``cut_trees`` finds: group of each node inside its part, and the groups of each part.
+    """Result of ``cut_trees``: the groups of each part.
 
-    ``vol`` and ``cut`` of group ``c`` of part ``p`` stand at ``part_ptr[p] + c``.
+    Args:
+        label: group of each node inside its part.
+        num: number of groups of each part.
+        vol: sum of the degrees in group ``c`` of part ``p``, at position ``part_ptr[p] + c``.
+        cut: weight of the edges that leave the group, at the same position.
     """
 
     label: IndexArray
@@ -76,7 +72,16 @@ class _Groups(NamedTuple):
 
 
 class _Forest(NamedTuple):
-    """Connected components side by side: position ``i`` is node ``order[i]`` of the block."""
+    """The connected components of a block, one after the other.
+
+    Args:
+        rows: rows of the reordered nodes; position ``i`` is node ``order[i]`` of the block.
+        ptr: offsets of the components in ``order``.
+        order: node of the block at each position.
+        graph_ptr: offsets of the graphs in the list of components.
+        degree: degree of each position.
+        total: sum of the degrees of each component.
+    """
 
     rows: _Rows
     ptr: PtrArray
@@ -87,42 +92,70 @@ class _Forest(NamedTuple):
 
 
 class _Candidate(NamedTuple):
-    """A layer that may come next: label inside the component, labels per component, entropy gained."""
+    """A layer that could be added to the tree.
+
+    Args:
+        label: label of each node inside its component.
+        num: number of labels of each component.
+        gain: decrease of the structural entropy of each component.
+    """
 
     label: IndexArray
     num: PtrArray
     gain: FloatArray
 
 
-def assign(block: BlockCSR, params: SEPParams, draw: RandomKey) -> Assignment:
-    """One level: the groups of a coding tree of height 2.
+def assign(block: BlockCSR, params: SEPParams, key: RandomKey) -> Assignment:
+    """Assign the nodes to the groups of a coding tree of height 2.
 
-    From "Structural Entropy Guided Graph Hierarchical Pooling" (ICML 2022). Each connected component has
-    a tree of its own; a component of two nodes or more never has fewer than two clusters, so two
-    connected nodes are never pooled. Supernodes are numbered by component (smallest node), then by
-    creation in the tree.
+    Each connected component has its own tree. A component of two or more nodes has at least two groups, so a component
+    of two nodes is not pooled.
+
+    Args:
+        block: the graphs.
+        params: parameters of the method; not used here.
+        key: not used: the trees are not random.
+
+    Returns:
+        A hard assignment. Supernodes are numbered by component (in the order of the smallest node), then in the order
+        in which the tree created them.
+
+    Raises:
+        GraphError: if a weight between two nodes is negative, or the sum of the weights overflows.
     """
-    forest = _forest(block)
+    forest = _split_components(block)
     groups = _first_layer(forest)
-    start = _offsets(groups.num)
+    start = offsets(groups.num)
     cluster = np.empty(block.num_nodes, np.int32)
     cluster[forest.order] = groups.label + np.repeat(start[:-1], np.diff(forest.ptr))
     return Assignment("hard", start[forest.graph_ptr], cluster)
 
 
-def assign_levels(block: BlockCSR, params: SEPParams, draw: RandomKey, num_levels: int) -> list[Assignment]:
-    """Several levels from one tree of height ``num_levels + 1``; level l is the ancestor l above the leaves.
+def assign_levels(block: BlockCSR, params: SEPParams, key: RandomKey, num_levels: int) -> list[Assignment]:
+    """Return several levels from one tree of height ``num_levels + 1``.
 
-    The groups of the height-2 tree stay one of the layers; the others refine below them or coarsen
-    above, whichever gains more entropy per node or item, ties to the leaves. In small graphs layers without effect
-    come first. Supernodes are numbered in the order their first node occurs.
+    Level ``l`` assigns each node to its ancestor ``l`` steps above the leaves. The groups of the tree of height 2 are
+    one of the layers. Each further layer is added below or above them, where it decreases the entropy more per node or
+    group; ties go to the layer below. If a small graph has too few layers, its first levels change nothing.
+
+    Args:
+        block: the graphs.
+        params: parameters of the method; not used here.
+        key: not used: the trees are not random.
+        num_levels: number of levels.
+
+    Returns:
+        One hard assignment per level. Supernodes are numbered in the order of their first node.
+
+    Raises:
+        GraphError: if a weight between two nodes is negative, or the sum of the weights overflows.
     """
     from tgp.kernels import coding_tree_layers as kernels
 
     if num_levels == 1:
-        return [assign(block, params, draw)]
-    forest = _forest(block)
-    labels, nums, low = _grow(forest, num_levels)
+        return [assign(block, params, key)]
+    forest = _split_components(block)
+    labels, nums, low = _build_layers(forest, num_levels)
     below = np.arange(block.num_nodes, dtype=np.int32)
     size = block.num_nodes
     levels: list[Assignment] = []
@@ -136,132 +169,139 @@ def assign_levels(block: BlockCSR, params: SEPParams, draw: RandomKey, num_level
 
 
 def connect(block: BlockCSR, assignment: Assignment, params: SEPParams) -> BlockCSR:
-    """Contract the clusters. Coarse weights feed the next contraction, never the tree."""
-    return contract(block, assignment, params.options())
+    """Return the graphs with the clusters contracted. The tree never reads coarse weights."""
+    return contract(block, assignment, params.contract_options())
 
 
-def _forest(block: BlockCSR) -> _Forest:
-    """The simple undirected graph behind the block, component by component."""
-    from tgp.kernels import coding_tree_graph as kernels
+def _split_components(block: BlockCSR) -> _Forest:
+    """Return the simple undirected graphs of a block, component by component."""
+    from tgp.kernels import coding_tree_layers as kernels
     from tgp.kernels import csr
+    from tgp.kernels.undirected import undirected_sum
 
     weighted = block.weight is not None
     given = (block.indptr, block.indices, np.empty(0) if block.weight is None else block.weight)
-    *rows, bad = kernels.simple_rows(*given, *csr.transpose(*given, weighted), weighted)
+    indptr, indices, weight, bad = undirected_sum(*given, *csr.transpose(*given, weighted), weighted)
     if bad >= 0:
         graph = int(np.searchsorted(block.node_ptr, bad, side="right")) - 1
         raise GraphError(
-            f"sep: weights between two nodes must not be negative, got some at node {bad - block.node_ptr[graph]}",
+            f"sep: an edge weight is negative: expected weights >= 0 between two nodes, got one below 0 at node "
+            f"{bad - block.node_ptr[graph]}",
             graph=graph,
             hint="use absolute or shifted weights",
         )
-    component, graph_ptr = csr.components(rows[0], rows[1], block.node_ptr)
+    component, graph_ptr = csr.components(indptr, indices, block.node_ptr)
     if (np.diff(component) >= 0).all():
-        ptr = _offsets(np.bincount(component, minlength=int(graph_ptr[-1])))
+        ptr = offsets(np.bincount(component, minlength=int(graph_ptr[-1])))
         order = np.arange(block.num_nodes, dtype=np.int32)
     else:
-        order, ptr, *rows = kernels.reorder(rows[0], rows[1], rows[2], component, int(graph_ptr[-1]))
-    degree, total = kernels.row_sums(rows[0], rows[2], ptr)
+        order, ptr, indptr, indices, weight = kernels.reorder(
+            indptr, indices, weight, component, int(graph_ptr[-1])
+        )
+    degree, total = kernels.row_sums(indptr, weight, ptr)
     if not np.isfinite(total).all():
         graph = int(np.searchsorted(graph_ptr, int(np.argmin(np.isfinite(total))), side="right")) - 1
         raise GraphError(
-            "sep: the sum of weights must be finite, got an overflow",
+            "sep: the sum of the edge weights overflows: expected a finite float64 number",
             graph=graph,
             hint="scale the edge weights of this graph down",
         )
-    return _Forest(_Rows(*rows), ptr, order, graph_ptr, degree, total)
+    return _Forest(_Rows(indptr, indices, weight), ptr, order, graph_ptr, degree, total)
 
 
-def _offsets(counts: npt.NDArray[np.int64]) -> PtrArray:
-    out = np.zeros(len(counts) + 1, np.int64)
-    np.cumsum(counts, out=out[1:])
-    return out
-
-
-def _trees(
+def _build_trees(
     rows: _Rows, ptr: PtrArray, active: BoolArray, vol: FloatArray, cut: FloatArray, total: FloatArray
 ) -> _Groups:
-    """Groups of the height-2 trees of the active parts."""
+    """Return the groups of the trees of height 2 of the active parts."""
     from tgp.kernels import coding_tree, coding_tree_cut
 
     nodes, parts = len(vol), len(total)
-    tree = (np.empty(2 * nodes, np.int32), np.empty(2 * nodes), np.empty(2 * nodes), np.empty(2 * nodes))
+    parent, inner = np.empty(2 * nodes, np.int32), np.empty(2 * nodes)
+    tree_vol, tree_cut = np.empty(2 * nodes), np.empty(2 * nodes)
     out = _Groups(np.zeros(nodes, np.int32), np.ones(parts, np.int64), np.empty(nodes), np.empty(nodes))
 
     def run(first: int, last: int) -> None:
-        coding_tree.merge_trees(*rows, ptr, active, vol, cut, total, _LONG_FROM, first, last, *tree)
-        coding_tree_cut.cut_trees(ptr, active, *tree, first, last, *out)
+        coding_tree.merge_trees(
+            *rows, ptr, active, vol, cut, total, _LONG_LIST, first, last, parent, tree_vol, tree_cut, inner
+        )
+        coding_tree_cut.cut_trees(ptr, active, parent, tree_vol, tree_cut, inner, first, last, *out)
 
-    over_ranges(run, ptr + rows.indptr[ptr])
+    run_over_ranges(run, ptr + rows.indptr[ptr])
     return out
 
 
 def _first_layer(forest: _Forest) -> _Groups:
     every = np.ones(len(forest.total), np.bool_)
-    return _trees(forest.rows, forest.ptr, every, forest.degree, forest.degree, forest.total)
+    return _build_trees(forest.rows, forest.ptr, every, forest.degree, forest.degree, forest.total)
 
 
-def _leaf_up(forest: _Forest, label: IndexArray, num: PtrArray, active: BoolArray, up: _Candidate) -> None:
-    """Fill ``up`` with a finer layer below the given one, in the active components."""
-    from tgp.kernels import coding_tree_graph, coding_tree_layers
+def _fill_finer_layer(
+    forest: _Forest, label: IndexArray, num: PtrArray, active: BoolArray, finer: _Candidate
+) -> None:
+    """Compute a layer below the given one for the active components and write it to ``finer``."""
+    from tgp.kernels import coding_tree_layers
 
     part, component, chosen = coding_tree_layers.split_layer(forest.ptr, label, num, active)
-    order, ptr, *inner = coding_tree_graph.reorder(*forest.rows, part, len(component))
-    degree, total = coding_tree_graph.row_sums(inner[0], inner[2], ptr)
-    groups = _trees(_Rows(*inner), ptr, chosen, degree, degree, total)
+    order, ptr, indptr, indices, weight = coding_tree_layers.reorder(*forest.rows, part, len(component))
+    degree, total = coding_tree_layers.row_sums(indptr, weight, ptr)
+    groups = _build_trees(_Rows(indptr, indices, weight), ptr, chosen, degree, degree, total)
     coding_tree_layers.finer_layer(
-        forest.ptr, order, ptr, component, active, forest.degree, forest.total, *groups, *up
+        forest.ptr, order, ptr, component, active, forest.degree, forest.total, *groups, *finer
     )
 
 
-def _root_down(
-    forest: _Forest, label: IndexArray, num: PtrArray, active: BoolArray, down: _Candidate
+def _fill_coarser_layer(
+    forest: _Forest, label: IndexArray, num: PtrArray, active: BoolArray, coarser: _Candidate
 ) -> None:
-    """Fill ``down`` with a coarser layer above the given one, in the active components."""
+    """Compute a layer above the given one for the active components and write it to ``coarser``."""
     from tgp.kernels import coding_tree_layers as kernels
 
     item, _, _ = kernels.split_layer(forest.ptr, label, num, active)
-    ptr = _offsets(num)
-    *rows, vol, cut = kernels.quotient(*forest.rows, forest.degree, item, int(ptr[-1]))
-    groups = _trees(_Rows(*rows), ptr, active, vol, cut, forest.total)
-    kernels.coarser_layer(forest.ptr, item, ptr, active, vol, cut, forest.total, *groups, *down)
+    ptr = offsets(num)
+    indptr, indices, weight, vol, cut = kernels.quotient(*forest.rows, forest.degree, item, int(ptr[-1]))
+    groups = _build_trees(_Rows(indptr, indices, weight), ptr, active, vol, cut, forest.total)
+    kernels.coarser_layer(forest.ptr, item, ptr, active, vol, cut, forest.total, *groups, *coarser)
 
 
-def _grow(forest: _Forest, num_levels: int) -> tuple[IndexArray, PtrArray, PtrArray]:
-    """Layers of the trees of height ``num_levels + 1``, as ``labels[row, node]`` and ``nums[row, component]``.
+def _build_layers(forest: _Forest, num_levels: int) -> tuple[IndexArray, PtrArray, PtrArray]:
+    """Return the layers of the trees of height ``num_levels + 1``.
 
-    Those of component ``c`` stand in the rows ``low[c], ..., low[c] + num_levels - 1``, bottom first.
+    Returns:
+        ``labels[row, node]``, ``nums[row, component]`` and ``low``. The layers of component ``c`` are in the rows
+        ``low[c], ..., low[c] + num_levels - 1``, the lowest layer first.
     """
     from tgp.kernels import coding_tree_layers as kernels
 
     nodes, parts = len(forest.degree), len(forest.total)
     first = _first_layer(forest)
-    # The first layer stands in the middle row; each component grows down and up from there.
+    # The first layer is in the middle row. Layers below and above it are added on both sides.
     labels = np.zeros((2 * num_levels - 1, nodes), np.int32)
     nums = np.ones((2 * num_levels - 1, parts), np.int64)
     labels[num_levels - 1], nums[num_levels - 1] = first.label, first.num
     low = np.full(parts, num_levels - 1, np.int64)
     high = low.copy()
     bottom, top = (first.label, first.num), (first.label.copy(), first.num.copy())
-    up, down = (
+    finer, coarser = (
         _Candidate(np.zeros(nodes, np.int32), np.ones(parts, np.int64), np.zeros(parts)) for _ in range(2)
     )
-    new_up, new_down = np.ones(parts, np.bool_), first.num >= 3
+    # Components whose candidate below or above must be computed again, because the layer next to it changed.
+    new_finer, new_coarser = np.ones(parts, np.bool_), first.num >= 3
     for _ in range(num_levels - 1):
-        if new_up.any():
-            _leaf_up(forest, *bottom, new_up, up)
-        if new_down.any():
-            _root_down(forest, *top, new_down, down)
-        kernels.take_steps(forest.ptr, *up, *down, *bottom, *top, low, high, labels, nums, new_up, new_down)
+        if new_finer.any():
+            _fill_finer_layer(forest, *bottom, new_finer, finer)
+        if new_coarser.any():
+            _fill_coarser_layer(forest, *top, new_coarser, coarser)
+        kernels.add_better_layer(
+            forest.ptr, *finer, *coarser, *bottom, *top, low, high, labels, nums, new_finer, new_coarser
+        )
     return labels, nums, low
 
 
-def _cost(
+def cost(
     nodes: npt.NDArray[np.int64], edges: npt.NDArray[np.int64], params: SEPParams
 ) -> npt.NDArray[np.float64]:
-    """Each node and edge takes part in about log(n) merges."""
-    cost: npt.NDArray[np.float64] = (nodes + edges) * (4.0 + 2.0 * np.log2(nodes + 1.0))
-    return cost
+    """Estimate the work: each node and edge takes part in about log(n) merges."""
+    return np.asarray((nodes + edges) * (4.0 + 2.0 * np.log2(nodes + 1.0)), np.float64)
 
 
 METHOD = LevelMethod(
@@ -270,6 +310,6 @@ METHOD = LevelMethod(
     assign,
     connect,
     assign_levels,
-    _cost,
+    cost,
     LevelEstimate(0.3, 0.3, weighted=True, scratch=450.0),
 )
