@@ -164,8 +164,9 @@ def delta_gcn_edges(
         weight = torch.ones(edge_index.size(1), dtype=dtype or torch.float32, device=edge_index.device)
     else:
         weight = real_weights(edge_weight, dtype)
-    proper = edge_index[0] != edge_index[1]
-    (source, target), weight = edge_index[:, proper], widen(weight)[proper]
+    index, kept = filter_edges(edge_index, widen(weight), edge_index[0] != edge_index[1])
+    assert kept is not None
+    (source, target), weight = index, kept
     scale = inverse_sqrt_degree(weighted_degree(source, weight, num_nodes))
     values = delta * scale[source] * weight * scale[target]
     return source, target, values if dtype is None else values.to(dtype)
