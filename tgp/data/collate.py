@@ -13,7 +13,7 @@ from torch_geometric.data.data import BaseData
 from torch_geometric.data.separate import separate as pyg_separate
 
 from tgp.errors import InputError
-from tgp.select import collate as assignments
+from tgp.select import concat as assignments
 from tgp.select.base_select import SelectOutput
 
 __all__ = ["LevelCountError", "collate", "separate"]

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from tgp.errors import InputError
 from tgp.lift.base_lift import HALF, Lift, check_blocks
-from tgp.select._eigen_modes import MissingThetaError, Modes, modes_of_assignment
+from tgp.select.eigen_modes import MissingThetaError, Modes, modes_of_assignment
 from tgp.select.base_select import SelectOutput
 from tgp.utils.tracing import on_host
 from tgp.utils.typing import ReduceType

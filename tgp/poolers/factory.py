@@ -114,7 +114,7 @@ def register_pooler(
     target = pooler if isinstance(pooler, str) else target_of(pooler)
     traits = {"dense": dense, "trainable": trainable, "loss": loss, "precoarsenable": precoarsenable}
     given = None if isinstance(pooler, str) else pooler
-    return pooler_map.register(Entry(alias, target, summary, traits), replace=replace, given=given)
+    return pooler_map.register(Entry(alias, target, summary, traits), replace=replace, loaded=given)
 
 
 def method_entry(alias: str) -> Entry | None:

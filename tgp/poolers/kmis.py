@@ -10,7 +10,7 @@ from torch import Tensor
 from tgp.errors import InputError, ParameterError
 from tgp.reduce.base_reduce import BaseReduce, Reduce
 from tgp.select.base_select import SelectOutput
-from tgp.select.kmis_select import KMISSelect, Scorer, add_mirrors
+from tgp.select.kmis_select import KMISSelect, Scorer, add_reverse_edges
 from tgp.src.execution import Pooled, SparseExecution
 from tgp.src.inputs import PoolInputs
 from tgp.src.level import LevelPooling
@@ -112,7 +112,7 @@ class KMISPooling(LevelPooling):
         if isinstance(link, EngineLink) and link.fits(self.connector, edge_index, edge_weight):
             return edge_index, edge_weight
         index, weight = connectivity_to_edge_index(edge_index, edge_weight)
-        edges, values = add_mirrors(index, weight, so.num_nodes)
+        edges, values = add_reverse_edges(index, weight, so.num_nodes)
         if edges is index:
             return edge_index, edge_weight
         return Container.of(edge_index).pack(edges, values, so.num_nodes)

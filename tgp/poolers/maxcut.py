@@ -28,7 +28,7 @@ class MaxCutExecution(SparseExecution):
     def connect(self, so: SelectOutput, batch_pool: Tensor | None) -> Pooled:
         """Return the pooled connectivity after every node has joined a supernode."""
         if not so.covers_all:
-            so = self.pooler.selector.spread(so, self.inputs.adj, None, self.inputs.batch)
+            so = self.pooler.selector.assign_remaining_nodes(so, self.inputs.adj, None, self.inputs.batch)
         return super().connect(so, batch_pool)
 
     def loss(self, so: SelectOutput) -> dict[str, Tensor]:

@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor
 
 from tgp.reduce.base_reduce import Reduce
-from tgp.select._eigen_modes import modes_of_assignment
+from tgp.select.eigen_modes import modes_of_assignment
 from tgp.select.base_select import SelectOutput
 from tgp.utils.precision import widen
 from tgp.utils.typing import ReduceType

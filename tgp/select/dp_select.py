@@ -1,4 +1,4 @@
-"""Selector with soft clusters from a truncated stick-breaking (Dirichlet) process."""
+"""Soft clusters from a truncated stick-breaking (Dirichlet) process."""
 
 from __future__ import annotations
 
@@ -19,13 +19,19 @@ from tgp.utils.typing import SinvType
 __all__ = ["DPSelect", "stick_breaking"]
 
 _SMALLEST, _LARGEST = 1e-3, 1e3
-"""Range of the Beta parameters: outside it sampling and its gradient lose all precision."""
+"""Range of the Beta parameters. Outside of it, sampling and its gradient lose all precision."""
 
 
 def stick_breaking(v: Tensor) -> Tensor:
-    r"""Return the pieces ``[..., k]`` of a stick from the fractions ``[..., k - 1]`` of the rest that break off.
+    r"""Return the weights :math:`\pi_c = v_c \prod_{l<c} (1 - v_l)` of a stick-breaking process.
 
-    :math:`\pi_c = v_c \prod_{l<c} (1 - v_l)`, in log space.
+    The product is computed in log space.
+
+    Args:
+        v: ``[..., k - 1]`` fractions. Each is the share of the remaining stick that is broken off.
+
+    Returns:
+        ``[..., k]`` lengths of the pieces, which sum to one.
     """
     tiny = torch.finfo(v.dtype).tiny
     rest = torch.log1p(-v.clamp(max=1 - torch.finfo(v.dtype).eps)).cumsum(-1)
@@ -35,22 +41,20 @@ def stick_breaking(v: Tensor) -> Tensor:
 
 
 class DPSelect(MLPSelect):
-    r"""Selector whose MLP gives each node the parameters of :math:`k-1` Beta variables that break a stick.
+    r"""Selector that assigns nodes by a stick-breaking process with learned fractions.
 
-    Training draws a reparameterised sample; evaluation uses the mean, so that it is deterministic. The
-    distribution is kept in ``so.q_z``, in float32 or wider; ``S`` has the type of the features.
+    An MLP gives each node the parameters of :math:`k-1` Beta distributions. Their samples :math:`v` are the fractions
+    of :func:`stick_breaking`. In training mode the samples are reparameterised. In evaluation mode the means are used,
+    so that the result is deterministic. ``so.q_z`` holds the distributions in float32 or wider. ``S`` has the type of
+    the features.
 
     Args:
-        in_channels: feature size, or the widths of the layers, the first being the feature size.
+        in_channels, batched_representation, act, dropout, s_inv_op: see :class:`~tgp.select.MLPSelect`.
         k: largest number of supernodes.
-        batched_representation: padded ``[B, N, F]`` input (true) or flat ``[N, F]``.
-        act: activation of the hidden layers.
-        dropout: dropout of the hidden layers.
-        s_inv_op: see :class:`~tgp.select.SelectOutput`.
         sample_in_eval: also draw samples in evaluation mode.
     """
 
-    sample_in_eval = False  # for modules pickled by tgp 1.0.2
+    sample_in_eval = False  # modules that tgp 1.0.2 pickled do not have this attribute
 
     def __init__(
         self,
@@ -70,7 +74,7 @@ class DPSelect(MLPSelect):
         return 2 * (self.k - 1)
 
     def padded_extra(self, value: Beta, layout: GraphLayout) -> Beta:
-        """Return the posterior of padded rows; padding is uniform."""
+        """Return the distributions of padded rows. Rows of padding have uniform distributions."""
         padding = (~layout.mask()).unsqueeze(-1)
         alpha, beta = (
             layout.pad(part).masked_fill(padding, 1.0)
@@ -79,8 +83,9 @@ class DPSelect(MLPSelect):
         return Beta(alpha, beta, validate_args=False)
 
     def assignment(self, x: Tensor) -> tuple[Tensor, dict[str, Any]]:
+        """Return ``S`` of all rows and the distributions of the fractions."""
         if self.k == 1:
-            # With one cluster nothing is broken; the posterior of no fractions is empty.
+            # A single cluster takes the whole stick. There are no fractions, so their distribution is empty.
             empty = x.new_ones(*x.shape[:-1], 0)
             return x.new_ones(*x.shape[:-1], 1), {"q_z": Beta(empty, empty, validate_args=False)}
         theta = F.softplus(widen(self.mlp(x))).clamp(_SMALLEST, _LARGEST)

@@ -1,4 +1,4 @@
-"""Selector that contracts a matching of edges with high scores."""
+"""Contraction of a matching of edges with high scores."""
 
 from __future__ import annotations
 
@@ -23,16 +23,24 @@ EdgeScore = Callable[[Tensor, Tensor, int], Tensor]
 
 
 def maximal_matching(edge_index: Any, num_nodes: int | None = None, perm: Tensor | None = None) -> Tensor:
-    """Return a mask ``[E]`` of the matching that a scan of the edges in the order ``perm`` would take.
+    """Return the greedy maximal matching of a graph: take each edge whose ends are free, in the order ``perm``.
 
-    Computed in rounds: an edge wins if no live edge at either of its ends comes before it; then all edges at
-    matched nodes die. The first live edge always wins, so the loop ends. Self loops never match. Each round
-    synchronizes once with an accelerator.
+    The matching is computed in rounds. In each round an edge is taken if it comes first among the remaining edges at
+    both of its ends. Then all edges at matched nodes are removed. The first remaining edge is always taken, so the
+    loop ends. Self loops are never taken. Each round synchronizes once with an accelerator.
 
     Args:
-        edge_index: any sparse connectivity.
-        num_nodes: number of nodes; default largest id + 1.
-        perm: edge ids, best first; default the order of the list.
+        edge_index: edge list, sparse matrix or ``SparseTensor``.
+        num_nodes: number of nodes; by default the largest id + 1.
+        perm: edge ids, best first; by default the order of the list.
+
+    Returns:
+        ``[E]`` mask of the matched edges.
+
+    Examples:
+        >>> path = torch.tensor([[0, 1, 2], [1, 2, 3]])
+        >>> maximal_matching(path).tolist()
+        [True, False, True]
     """
     edge_index, _ = connectivity_to_edge_index(edge_index)
     source, target = edge_index
@@ -41,9 +49,8 @@ def maximal_matching(edge_index: Any, num_nodes: int | None = None, perm: Tensor
     if perm is not None:
         rank = torch.empty_like(rank).scatter_(0, perm, rank)
     match = torch.zeros(count, dtype=torch.bool, device=source.device)
-    taken = torch.zeros(
-        size + 1, dtype=torch.bool, device=source.device
-    )  # the last place is for edges that lose
+    # The last element collects edges that are not taken.
+    taken = torch.zeros(size + 1, dtype=torch.bool, device=source.device)
     live = (source != target).nonzero().squeeze(1)
     while live.numel():
         s, t, r = source[live], target[live], rank[live]
@@ -59,16 +66,21 @@ def maximal_matching(edge_index: Any, num_nodes: int | None = None, perm: Tensor
 def maximal_matching_cluster(
     edge_index: Any, num_nodes: int | None = None, perm: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Return the matching and ``[N]`` clusters: pairs and single nodes, numbered by representative.
+    """Return a greedy maximal matching and the clusters that contracting it gives.
 
-    The source of a matched edge represents its pair. Arguments as in :func:`maximal_matching`.
+    Args:
+        edge_index, num_nodes, perm: see :func:`maximal_matching`.
+
+    Returns:
+        ``[E]`` mask of the matched edges, and the ``[N]`` cluster of each node. A cluster is a pair or a single node.
+        Clusters are numbered in the order of their representatives; the source of a matched edge represents its pair.
     """
     edge_index, _ = connectivity_to_edge_index(edge_index)
     match, cluster, _, _ = _contract(edge_index, infer_num_nodes(edge_index, num_nodes), perm)
     return match, cluster
 
 
-@opaque  # its rounds depend on values: one break of a compiled graph instead of several per round
+@opaque  # The rounds depend on values. This gives one break of a compiled graph instead of several per round.
 def _contract(edge_index: Tensor, size: int, perm: Tensor | None) -> tuple[Tensor, Tensor, Tensor, int]:
     """Return mask and ids of the matched edges, cluster of each node, and the number of clusters."""
     match = maximal_matching(edge_index, size, perm)
@@ -82,7 +94,7 @@ def _contract(edge_index: Tensor, size: int, perm: Tensor | None) -> tuple[Tenso
 
 
 def _best_first(score: Tensor, key: Tensor) -> Tensor:
-    """Return edge ids by descending score, equal scores by ascending key."""
+    """Return edge ids by descending score. Equal scores are ordered by ascending key."""
     if on_host(key) and bool((key[1:] >= key[:-1]).all()):
         return score.argsort(descending=True, stable=True)
     by_key = key.argsort(stable=True)
@@ -90,21 +102,20 @@ def _best_first(score: Tensor, key: Tensor) -> Tensor:
 
 
 class EdgeContractionSelect(Select):
-    r"""Selector that scores every edge from the features of its ends and contracts a greedy matching.
+    r"""Selector that scores every edge and contracts a greedy matching of the best edges.
 
-    :math:`r_{ij} = \mathbf{w}^\top[\mathbf{x}_i \| \mathbf{x}_j] + b`, turned into a score by
-    ``edge_score_method`` plus a constant. A merged pair is weighted by the score of its edge, through which
-    gradients reach the parameters; the weight of a single node is one. Scores of half-precision features are
-    computed in float32.
+    The raw score of an edge is :math:`r_{ij} = \mathbf{w}^\top[\mathbf{x}_i \| \mathbf{x}_j] + b`. The score is
+    ``edge_score_method(r) + add_to_edge_score``. The weight of a merged pair is the score of its edge, so gradients
+    reach the parameters. The weight of a single node is one. Scores of half-precision features are computed in float32.
 
-    Host synchronizations per call on an accelerator: one per round of :func:`maximal_matching` (about the
-    logarithm of the number of edges) and three more.
+    A call synchronizes an accelerator once per round of :func:`maximal_matching` (about the logarithm of the number of
+    edges) and three more times.
 
     Args:
         in_channels: feature size.
-        edge_score_method: ``(raw [E], edge_index, num_nodes) -> [E]``; default softmax over the edges
-            that share a target.
-        dropout: dropout of raw scores in training.
+        edge_score_method: function ``(raw [E], edge_index, num_nodes) -> [E]``; by default the softmax over the edges
+            with the same target.
+        dropout: dropout of raw scores in training mode.
         add_to_edge_score: constant added to every score.
         s_inv_op: see :class:`~tgp.select.SelectOutput`.
     """
@@ -124,7 +135,7 @@ class EdgeContractionSelect(Select):
         self.add_to_edge_score = add_to_edge_score
         self.s_inv_op = s_inv_op
         self.lin = torch.nn.Linear(2 * in_channels, 1)
-        self.reset_parameters()  # a second draw, as in tgp 1.0.2: a seed gives the same weights
+        self.reset_parameters()  # tgp 1.0.2 also initializes twice, so a seed gives the same weights
 
     @property
     def edge_score_method(self) -> EdgeScore:
@@ -141,21 +152,22 @@ class EdgeContractionSelect(Select):
 
     @staticmethod
     def compute_edge_score_softmax(raw_edge_score: Tensor, edge_index: Tensor, num_nodes: int) -> Tensor:
-        """Return the softmax over the edges with the same target."""
-        return softmax(raw_edge_score, edge_index[1], num_nodes=num_nodes)
+        """Return the softmax of the raw scores over the edges with the same target."""
+        score: Tensor = softmax(raw_edge_score, edge_index[1], num_nodes=num_nodes)
+        return score
 
     @staticmethod
     def compute_edge_score_tanh(
         raw_edge_score: Tensor, edge_index: Tensor | None = None, num_nodes: int | None = None
     ) -> Tensor:
-        """Return the elementwise tanh."""
+        """Return the tanh of the raw scores."""
         return raw_edge_score.tanh()
 
     @staticmethod
     def compute_edge_score_sigmoid(
         raw_edge_score: Tensor, edge_index: Tensor | None = None, num_nodes: int | None = None
     ) -> Tensor:
-        """Return the elementwise sigmoid."""
+        """Return the sigmoid of the raw scores."""
         return raw_edge_score.sigmoid()
 
     def options(self) -> dict[str, Any]:
@@ -179,8 +191,9 @@ class EdgeContractionSelect(Select):
         lin = self.lin
         source, target = edge_index
         if type(lin) is not torch.nn.Linear or has_user_code(lin) or torch.is_autocast_enabled(x.device.type):
-            return lin(torch.cat([x[source], x[target]], dim=-1)).view(-1)
-        # One number per node and end, added on edges: no row of 2F features per edge.
+            scores: Tensor = lin(torch.cat([x[source], x[target]], dim=-1))
+            return scores.view(-1)
+        # Project the nodes first, so that no row of 2F features per edge is needed.
         ends = x @ lin.weight.to(x.dtype).view(2, -1).t()
         raw = ends[:, 0][source] + ends[:, 1][target]
         return raw if lin.bias is None else raw + lin.bias
@@ -194,7 +207,7 @@ class EdgeContractionSelect(Select):
         batch_size: int | None = None,
         **kwargs: Any,
     ) -> SelectOutput:
-        """Contract a matching. Weights of edges are not read; clusters never cross graphs.
+        """Contract a matching. Edge weights are not used. Clusters never contain nodes of two graphs.
 
         Args:
             x: ``[N, F]`` features, or ``[N]``.
@@ -206,7 +219,7 @@ class EdgeContractionSelect(Select):
         edge_index, _ = connectivity_to_edge_index(edge_index)
         size = x.size(0)
         score = self.scores(x, edge_index)
-        # Best first; equal scores by node ids, so that the order of the edge list does not matter.
+        # Equal scores are ordered by node ids, so that the order of the edge list does not matter.
         best = _best_first(score.detach(), edge_index[0] * size + edge_index[1])
         _, cluster, ids, num_supernodes = _contract(edge_index, size, best)
         score = score.to(x.dtype) if is_half(x) else score

@@ -1,4 +1,4 @@
-"""Greedy heavy-edge matching as a selector."""
+"""Greedy heavy-edge matching (Graclus)."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ __all__ = ["GraclusSelect"]
 
 
 class GraclusSelect(LevelSelect):
-    """Pairs of neighbours from `"Weighted Graph Cuts without Eigenvectors: A Multilevel Approach"
+    """Selector that merges pairs of neighbours, from `"Weighted Graph Cuts without Eigenvectors: A Multilevel Approach"
     <https://ieeexplore.ieee.org/document/4302760>`_.
 
     Args:
         s_inv_op: ``transpose`` or ``inverse``.
-        order: order in which nodes look for a partner: ``random`` (seeded, per graph), ``degree`` or ``index``.
+        order: order in which the nodes choose a partner: ``random`` (seeded, per graph), ``degree`` or ``index``.
         seed: seed of the random order.
     """
 
     def __init__(self, s_inv_op: SinvType = "transpose", order: str = "random", seed: int = 0) -> None:
         super().__init__("graclus", {"order": order}, seed=seed, s_inv_op=s_inv_op)
 
-    order = MethodParameter("Order in which nodes look for a partner.")
+    order = MethodParameter("Order in which the nodes choose a partner.")
 
     def forward(  # type: ignore[override]
         self,
@@ -43,10 +43,7 @@ class GraclusSelect(LevelSelect):
         """Match the nodes of every graph.
 
         Args:
-            edge_index: edge list, sparse matrix or ``SparseTensor``.
-            edge_weight: ``[E]`` or ``[E, 1]``.
-            num_nodes: ``N``; default from ``x``, ``batch`` or the connectivity.
-            x: read for the number of nodes and the type of real numbers.
-            **kwargs: ``batch``, ``batch_size``, ``level``, see :class:`~tgp.select.LevelSelect`.
+            edge_index, edge_weight, num_nodes, x, **kwargs: see :meth:`LevelSelect.forward
+                <tgp.select.LevelSelect.forward>`.
         """
         return super().forward(x, edge_index, edge_weight, num_nodes=num_nodes, **kwargs)

@@ -1,4 +1,4 @@
-"""k-hop maximal independent sets as a selector."""
+"""Clusters around a k-hop maximal independent set (k-MIS)."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from torch import Tensor
 from torch_geometric.nn.dense.linear import Linear
 from torch_geometric.utils import to_undirected
 
-from tgp.engine.methods.kmis import assign_by_order, assign_by_score, both_ways
+from tgp.engine.methods.kmis import assign_by_order, assign_by_score, with_reverse_edges
 from tgp.engine.schedule import LevelSpec
 from tgp.errors import InputError, ParameterError
 from tgp.imports import HAS_TORCH_SCATTER as HAS_TORCH_SCATTER
 from tgp.select.base_select import Select as Select
 from tgp.select.base_select import SelectOutput
-from tgp.select.level_select import LevelSelect, MethodParameter, NoTopologyError, to_select_output
+from tgp.select.level_select import LevelSelect, MethodParameter, check_topology, to_select_output
 from tgp.utils.blocks import to_block, to_host
 from tgp.utils.ops.adjacency import weighted_degree as weighted_degree
 from tgp.utils.ops.connectivity import connectivity_to_edge_index, infer_num_nodes
@@ -40,23 +40,26 @@ Scorer = str | Tensor | Callable[..., Tensor]
 
 
 class _ScorerError(ParameterError, AssertionError):
-    """Unknown name; also an ``AssertionError``, which tgp 1.0.2 raised."""
+    """Unknown name of a scorer or heuristic. Also an ``AssertionError``, which tgp 1.0.2 raised."""
 
 
 class _FeatureError(InputError, AssertionError):
-    """Missing features; also an ``AssertionError``, which tgp 1.0.2 raised."""
+    """Missing features. Also an ``AssertionError``, which tgp 1.0.2 raised."""
 
 
 def degree_scorer(
     edge_index: Any, edge_weight: Tensor | None = None, num_nodes: int | None = None, dim: int = 1
 ) -> Tensor:
-    """Return the weighted degree of each node, ``[N]``; gradients reach the weights.
+    """Return the weighted degree of each node. Gradients reach the weights.
 
     Args:
         edge_index: edge list, sparse matrix or ``SparseTensor``.
-        edge_weight: ``[E]``; ones if absent.
-        num_nodes: ``N``; default from the connectivity.
-        dim: end of an edge that counts: 1 the target (in-degree), 0 the source.
+        edge_weight: ``[E]``; by default ones.
+        num_nodes: ``N``; by default it is read from the connectivity.
+        dim: 1 for the in-degree, 0 for the out-degree.
+
+    Returns:
+        ``[N]`` degrees.
     """
     num_nodes = infer_num_nodes(edge_index, num_nodes)
     index, weight = connectivity_to_edge_index(edge_index, edge_weight)
@@ -69,13 +72,22 @@ def degree_scorer(
 def maximal_independent_set(
     edge_index: Any, order_k: int = 1, perm: Tensor | None = None, num_nodes: int | None = None
 ) -> Tensor:
-    """Return a set of nodes more than ``k`` hops apart, with one within ``k`` hops of every node: ``[N]`` bool.
+    """Return a k-hop maximal independent set.
+
+    Two members of the set are more than ``k`` hops apart, and every node has a member within ``k`` hops.
 
     Args:
-        edge_index: edge list, sparse matrix or ``SparseTensor``; edges count both ways.
+        edge_index: edge list, sparse matrix or ``SparseTensor``. Edges are used in both directions.
         order_k: ``k``.
-        perm: all nodes, those to take first in front; default ``0, 1, ...``.
-        num_nodes: ``N``; default from the connectivity.
+        perm: permutation of the nodes in which they are considered; by default ``0, 1, ...``.
+        num_nodes: ``N``; by default it is read from the connectivity.
+
+    Returns:
+        ``[N]`` mask of the members.
+
+    Examples:
+        >>> maximal_independent_set(torch.tensor([[0, 1, 2], [1, 2, 3]])).tolist()
+        [True, False, True, False]
     """
     return maximal_independent_set_cluster(edge_index, order_k, perm, num_nodes)[0]
 
@@ -83,38 +95,42 @@ def maximal_independent_set(
 def maximal_independent_set_cluster(
     edge_index: Any, order_k: int = 1, perm: Tensor | None = None, num_nodes: int | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Return :func:`maximal_independent_set` and the cluster of each node.
+    """Return a k-hop maximal independent set and the cluster of each node.
+
+    Args:
+        edge_index, order_k, perm, num_nodes: see :func:`maximal_independent_set`.
 
     Returns:
-        ``mask`` ``[N]`` bool, and ``cluster`` ``[N]``: a node joins the member within ``k`` hops that comes
-        first in ``perm``. Clusters are numbered by their members' ids.
+        ``[N]`` mask of the members, and the ``[N]`` cluster of each node. A node joins the member within ``k`` hops that
+        comes first in ``perm``. Clusters are numbered in the order of the node ids of their members.
     """
     source = to_block(edge_index, None, None, num_nodes)
     order = None if perm is None else to_host(perm)[0].numpy()
     found = assign_by_order(source.block, order, order_k)
+    assert found.representative is not None and found.cluster is not None  # k-MIS makes both
     mask = torch.zeros(source.block.num_nodes, dtype=torch.bool, device=source.device)
     mask[source.tensor(source.node_ids(found.representative))] = True
     return mask, source.tensor(found.cluster.astype("int64"))
 
 
 class KMISSelect(LevelSelect):
-    r"""Clusters around a k-hop maximal independent set, from `"Generalizing Downsampling from Regular Data to
-    Graphs" <https://arxiv.org/abs/2208.03523>`_.
+    r"""Selector of clusters around a k-hop maximal independent set, from `"Generalizing Downsampling from Regular Data
+    to Graphs" <https://arxiv.org/abs/2208.03523>`_.
 
-    Nodes are taken by descending score, unless a node taken before lies within :math:`k` hops; every node
-    joins the best-ranked member within :math:`k` hops. Ties fall to the smaller index. The scores are the
-    values of :math:`\mathbf{S}`. Edges count both ways.
+    Nodes are considered by descending score. A node becomes a member of the set unless a member is within :math:`k`
+    hops. Every node then joins the member with the highest rank within :math:`k` hops. Among equal scores the smaller
+    index comes first. The scores are the values of :math:`\mathbf{S}`. Edges are used in both directions.
 
     Args:
-        in_channels: number of features, for ``linear``; of a list the first counts.
+        in_channels: number of features, for ``linear``; of a list the first element is used.
         order_k: :math:`k`.
         scorer: ``linear`` (learned, :math:`\sigma(\mathbf{x}^\top \mathbf{p} + b)`), ``first`` or ``last``
-            (that feature), ``degree`` (weighted in-degree), ``random`` (seeded, per graph), ``constant``,
-            ``canonical`` (minus the index inside the graph), ``[N]`` scores, or a function
+            (the first or last feature), ``degree`` (weighted in-degree), ``random`` (seeded, per graph), ``constant``,
+            ``canonical`` (minus the index inside the graph), a tensor of ``[N]`` scores, or a function
             ``(x, edge_index, edge_weight, batch) -> [N]``.
-        score_heuristic: divide scores before ranking by the size of the k-hop neighbourhood (``greedy``) or
-            by the sum of its scores (``w-greedy``); ``None`` does not.
-        force_undirected: let the larger weight of two directions count for both.
+        score_heuristic: divide the scores before ranking by the size of the k-hop neighbourhood (``greedy``) or
+            by the sum of its scores (``w-greedy``); ``None`` for no division.
+        force_undirected: use the larger weight of the two directions of an edge for both.
         s_inv_op: ``transpose`` or ``inverse``.
         seed: seed of random scores.
     """
@@ -146,7 +162,7 @@ class KMISSelect(LevelSelect):
             raise ParameterError(
                 f"scorer must be a name, scores or a function, got {type(scorer).__name__}", field="scorer"
             )
-        params = {
+        params: dict[str, Any] = {
             "order_k": order_k,
             "score_heuristic": score_heuristic,
             "force_undirected": force_undirected,
@@ -156,28 +172,30 @@ class KMISSelect(LevelSelect):
         super().__init__("kmis", params, seed=seed, s_inv_op=s_inv_op)
         self.in_channels = in_channels
         self._scorer = scorer
-        self.lin = None
+        self.lin: Linear | None = None
         if named and scorer == "linear":
             if in_channels is None:
                 raise ParameterError(
-                    "scorer='linear' needs in_channels, the number of node features; "
-                    "a scorer such as 'degree' needs none",
+                    "in_channels is missing: expected the number of node features for scorer='linear', got None. "
+                    "A scorer such as 'degree' does not need it",
                     field="in_channels",
                 )
             size = in_channels if isinstance(in_channels, int) else int(in_channels[0])
             self.lin = Linear(size, 1, weight_initializer="uniform")
 
-    order_k = MethodParameter("Number of hops that members are more than apart.")
-    score_heuristic = MethodParameter("Rule by which scores are divided before ranking.")
-    force_undirected = MethodParameter("True if the larger weight of two directions counts for both.")
+    order_k = MethodParameter("Number of hops; members are further apart.")
+    score_heuristic = MethodParameter("Rule that divides the scores before ranking.")
+    force_undirected = MethodParameter(
+        "True if the larger weight of the two directions of an edge is used for both."
+    )
 
-    def _adopted_state(self, state: dict[str, Any]) -> dict[str, Any]:
+    def _state_from_1_0_2(self, state: dict[str, Any]) -> dict[str, Any]:
         layer = state["_modules"].get("lin")
-        return super()._adopted_state(state if layer is None else {**state, "in_channels": layer.in_channels})
+        return super()._state_from_1_0_2(state if layer is None else {**state, "in_channels": layer.in_channels})
 
     @property
     def scorer(self) -> Scorer:
-        """Name of the scorer, scores, or a function that returns scores."""
+        """Name of the scorer, a tensor of scores, or a function that returns scores."""
         return self._scorer
 
     @scorer.setter
@@ -188,7 +206,7 @@ class KMISSelect(LevelSelect):
 
     @property
     def scores_by_engine(self) -> bool:
-        """True if the engine computes the scores, because they follow from the graph alone."""
+        """True if the engine computes the scores, because they depend only on the graph."""
         return isinstance(self._scorer, str) and self._scorer in _BY_ENGINE
 
     def reset_parameters(self) -> None:
@@ -210,17 +228,12 @@ class KMISSelect(LevelSelect):
         keep_link: bool = False,
         **kwargs: Any,
     ) -> SelectOutput:
-        """Assign the nodes of every graph; ``so.mis`` holds the members.
+        """Assign the nodes of every graph. ``so.mis`` holds the members of the set.
 
         Args:
-            edge_index: edge list, sparse matrix or ``SparseTensor``.
-            edge_weight: ``[E]`` or ``[E, 1]``.
-            x: ``[N, F]`` features, for the scorers that read them.
-            batch: ``[N]`` graph ids in any order.
-            num_nodes: ``N``; default from ``x``, ``batch`` or the connectivity.
-            batch_size: number of graphs.
-            level: place of this step in a schedule; another level draws other random scores.
-            keep_link: store the arrays of the engine in the result, for the connector.
+            edge_index, edge_weight, batch, num_nodes, batch_size, level, keep_link, **kwargs: see
+                :meth:`LevelSelect.forward <tgp.select.LevelSelect.forward>`.
+            x: ``[N, F]`` features, for the scorers that use them.
         """
         if self.scores_by_engine:
             so = super().forward(
@@ -236,14 +249,12 @@ class KMISSelect(LevelSelect):
             if self.scorer == "degree" and edge_weight is not None and edge_weight.requires_grad:
                 so._weight = self._degree(edge_index, edge_weight, so.num_nodes)
             return so
-        if edge_index is None:
-            raise NoTopologyError(
-                "edge_index cannot be None: this selection reads the topology", field="edge_index"
-            )
+        check_topology(edge_index)
         score = self._score(x, edge_index, edge_weight, batch)
         source = to_block(
             edge_index, edge_weight, batch, score.numel(), batch_size, dtype=score.dtype, node_values=score
         )
+        assert source.node_values is not None
         assignment = assign_by_score(source.block, source.node_values, self.spec.params)
         so = to_select_output(assignment, source, self.s_inv_op, batch, batch_size, self.representative)
         so._weight = score
@@ -254,12 +265,16 @@ class KMISSelect(LevelSelect):
     def _score(
         self, x: Tensor | None, edge_index: Any, edge_weight: Tensor | None, batch: Tensor | None
     ) -> Tensor:
+        """Return the ``[N]`` scores that the engine cannot compute."""
+        score: Tensor
         if isinstance(self.scorer, Tensor):
             score = self.scorer
         elif callable(self.scorer):
             score = self.scorer(x, edge_index, edge_weight, batch)
         elif x is None:
-            raise _FeatureError(f"x must be provided when scorer is {self.scorer!r}: x is None", field="x")
+            raise _FeatureError(
+                f"x must be provided when scorer is {self.scorer!r}: expected features, got None", field="x"
+            )
         elif self.lin is not None:
             score = self.lin(x if x.dim() > 1 else x.unsqueeze(-1)).sigmoid()
         else:
@@ -275,23 +290,29 @@ class KMISSelect(LevelSelect):
     def _degree(self, edge_index: Any, edge_weight: Tensor, num_nodes: int) -> Tensor:
         """Return the degrees that the engine computes, with gradients."""
         index, weight = connectivity_to_edge_index(edge_index, edge_weight)
-        if self.force_undirected:
+        if self.force_undirected and weight is not None:
             index, weight = to_undirected(index, weight.view(-1), num_nodes, reduce="max")
-        return degree_scorer(*add_mirrors(index, weight, num_nodes), num_nodes)
+        return degree_scorer(*add_reverse_edges(index, weight, num_nodes), num_nodes)
 
 
-def add_mirrors(
+def add_reverse_edges(
     edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int
 ) -> tuple[Tensor, Tensor | None]:
-    """Return an edge list with the mirror images of those edges that have none; gradients pass."""
+    """Add the reverse of every edge that has none. Gradients reach the weights.
+
+    Args:
+        edge_index: ``[2, E]`` edge list.
+        edge_weight: ``[E]`` or ``[E, 1]``, or ``None``.
+        num_nodes: number of nodes.
+    """
     block = to_block(edge_index, None, None, num_nodes).block
-    if both_ways(block)[0] is block:
+    if with_reverse_edges(block)[0] is block:
         return edge_index, edge_weight
-    there = edge_index[0] * num_nodes + edge_index[1]
-    back = edge_index[1] * num_nodes + edge_index[0]
-    alone = ~torch.isin(back, there)
-    edges = torch.cat([edge_index, edge_index[:, alone].flip(0)], dim=1)
+    key = edge_index[0] * num_nodes + edge_index[1]
+    reverse_key = edge_index[1] * num_nodes + edge_index[0]
+    one_way = ~torch.isin(reverse_key, key)
+    edges = torch.cat([edge_index, edge_index[:, one_way].flip(0)], dim=1)
     if edge_weight is None:
         return edges, None
     weight = edge_weight.view(-1)
-    return edges, torch.cat([weight, weight[alone]])
+    return edges, torch.cat([weight, weight[one_way]])

@@ -1,4 +1,4 @@
-"""Selectors that run a method of the engine."""
+"""Selectors that run a level method of the engine."""
 
 from __future__ import annotations
 
@@ -23,11 +23,19 @@ from tgp.utils.signature import foo_signature
 from tgp.utils.tracing import opaque
 from tgp.utils.typing import SinvType
 
-__all__ = ["LevelSelect", "MethodParameter", "to_select_output"]
+__all__ = ["FixedKSelect", "LevelSelect", "MethodParameter", "to_select_output"]
 
 
 class NoTopologyError(InputError, NotImplementedError):
-    """Missing connectivity; also a ``NotImplementedError``, which tgp 1.0.2 raised."""
+    """There is no connectivity. Also a ``NotImplementedError``, which tgp 1.0.2 raised."""
+
+
+def check_topology(edge_index: Any) -> None:
+    """Check that connectivity is given."""
+    if edge_index is None:
+        raise NoTopologyError(
+            "edge_index cannot be None: this selection depends on the topology", field="edge_index"
+        )
 
 
 class MethodParameter:
@@ -48,14 +56,15 @@ class MethodParameter:
 
 
 class LevelSelect(Select):
-    """Selector that computes assignments from the topology by a level method, the same on every run.
+    """Selector that computes assignments from the topology with a level method.
 
-    The method runs in compiled code outside of torch, so ``torch.compile`` does not trace it.
+    The result is the same on every run. The method runs in compiled code outside of torch, so ``torch.compile`` does
+    not trace it.
 
     Args:
         method: alias of the method (``graclus``, ``ndp``, ...).
-        params: its parameters; others have their defaults.
-        seed: seed of every random choice; may be assigned later.
+        params: parameters of the method. Parameters that are not given have their defaults.
+        seed: seed of all random choices. The attribute can be changed later.
         s_inv_op: ``transpose`` or ``inverse``.
     """
 
@@ -71,12 +80,14 @@ class LevelSelect(Select):
         self.spec = LevelSpec.of(method, params)
         self.seed = seed
         self.s_inv_op = s_inv_op
+        self.is_dense = self.spec.level_method.dense
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state if "spec" in state else self._adopted_state(state))
+        state = state if "spec" in state else self._state_from_1_0_2(state)
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
 
-    def _adopted_state(self, state: dict[str, Any]) -> dict[str, Any]:
-        """Return the state of a selector that tgp 1.0.2 pickled, in the form of this version."""
+    def _state_from_1_0_2(self, state: dict[str, Any]) -> dict[str, Any]:
+        """Convert the state of a selector that tgp 1.0.2 pickled to the attributes of this version."""
         names = foo_signature(type(self)).args
         with torch.random.fork_rng(devices=[]):
             made = type(self)(**{name: state[name] for name in names if name in state})
@@ -90,7 +101,7 @@ class LevelSelect(Select):
 
     @property
     def representative(self) -> str | None:
-        """Name of the extra that holds the node that represents each supernode, for methods that have one."""
+        """Name of the extra with the node that represents each supernode; ``None`` if the method has no such nodes."""
         return self.spec.level_method.representative
 
     @opaque
@@ -110,19 +121,20 @@ class LevelSelect(Select):
         """Assign the nodes of every graph.
 
         Args:
-            x: read for the number of nodes and the type of real numbers.
+            x: features. They give the number of nodes and the type of the weights.
             edge_index: edge list, sparse matrix or ``SparseTensor``.
             edge_weight: ``[E]`` or ``[E, 1]``.
-            batch: ``[N]`` graph ids in any order.
-            num_nodes: ``N``; default from ``x``, ``batch`` or the connectivity.
+            batch: ``[N]`` graph ids, in any order.
+            num_nodes: ``N``; by default it is read from ``x``, ``batch`` or the connectivity.
             batch_size: number of graphs.
-            level: place of this step in a schedule; another level draws other random numbers.
+            level: position of this level in a schedule. Different levels use different random numbers.
             keep_link: store the arrays of the engine in the result, for the connector.
+            **kwargs: ignored.
+
+        Raises:
+            InputError: if there is no connectivity.
         """
-        if edge_index is None:
-            raise NoTopologyError(
-                "edge_index cannot be None: this selection reads the topology", field="edge_index"
-            )
+        check_topology(edge_index)
         if num_nodes is None and batch is None and x is not None:
             num_nodes = x.size(0)
         dtype = None if x is None else x.dtype
@@ -134,65 +146,135 @@ class LevelSelect(Select):
         return so
 
 
+class FixedKSelect(LevelSelect):
+    """Selector that gives every graph ``k`` supernodes and returns a dense assignment (NMF, EigenPool).
+
+    The last supernodes of a graph with fewer than ``k`` nodes are empty. They are kept in a batch, so that all graphs
+    have the same number of columns. For a single graph they are removed unless ``fixed_k`` is set.
+    """
+
+    is_dense = True
+
+    k = MethodParameter("Number of supernodes per graph.")
+
+    @opaque
+    def forward(
+        self,
+        x: Tensor | None = None,
+        edge_index: Any = None,
+        edge_weight: Tensor | None = None,
+        *,
+        batch: Tensor | None = None,
+        num_nodes: int | None = None,
+        fixed_k: bool = False,
+        keep_link: bool = False,
+        **kwargs: Any,
+    ) -> SelectOutput:
+        """Assign the nodes of every graph.
+
+        Args:
+            x, edge_index, edge_weight, batch, num_nodes, keep_link, **kwargs: see :meth:`LevelSelect.forward
+                <tgp.select.LevelSelect.forward>`.
+            fixed_k: always return ``k`` columns.
+        """
+        so = super().forward(
+            x, edge_index, edge_weight, batch=batch, num_nodes=num_nodes, keep_link=True, **kwargs
+        )
+        source, assignment = so._link
+        width = max(1, min(self.k, source.block.num_nodes))
+        if not fixed_k and source.block.num_graphs == 1 and width < self.k:
+            assignment = _remove_empty_supernodes(assignment, width)
+            so = to_select_output(assignment, source, self.s_inv_op, batch, so.batch_size)
+        so._link = (source, assignment) if keep_link else None
+        return so
+
+
 def to_select_output(
     assignment: Assignment,
-    source: TorchBlock,
+    source: TorchBlock | None = None,
     s_inv_op: SinvType = "transpose",
     batch: Tensor | None = None,
     batch_size: int | None = None,
     representative: str | None = None,
+    *,
+    node_ptr: npt.NDArray[np.int64] | None = None,
 ) -> SelectOutput:
-    """Convert an assignment of the engine to a :class:`SelectOutput`.
+    """Convert an assignment of the engine or of a store to a :class:`SelectOutput`.
 
     Args:
-        assignment: of the nodes of ``source.block``.
-        source: the block and the order of its nodes.
+        assignment: of the nodes of a block.
+        source: the block, the order of the input nodes, and the device of the result. ``None`` if the input nodes have
+            the order of the block and the result stays on the CPU; tensors then share memory with the arrays.
         s_inv_op: ``transpose`` or ``inverse``.
         batch: kept as ``so.batch``.
         batch_size: kept as ``so.batch_size``.
         representative: name of an extra for the node that represents each supernode.
+        node_ptr: ``[B + 1]`` offsets of the nodes, for a one-hot assignment without ``source``.
     """
-    if assignment.kind == "soft":
-        arrays = {"s": source.reals(source.rows(assignment.soft))}
-    elif assignment.kind == "onehot":
-        arrays = {"column": _columns(assignment, source)}
-    else:
-        arrays = _entries_of(assignment, source)
-    if assignment.theta is not None:
-        arrays["theta"] = source.reals(source.rows(assignment.theta))
+    entries = _node_entries(assignment, node_ptr if source is None else source.block.node_ptr)
+    if source is not None:
+        for name, values in entries.items():
+            rows = source.rows(values)
+            entries[name] = source.reals(rows) if rows.dtype.kind == "f" else rows
+    cluster = entries.get("cluster_index")
+    if cluster is not None and cluster.size and cluster.min() < 0:
+        nodes = np.flatnonzero(cluster >= 0)
+        entries |= {name: entries[name][nodes] for name in ("cluster_index", "weight") if name in entries}
+        entries["node_index"] = nodes
     if representative is not None and assignment.representative is not None:
-        arrays[representative] = source.node_ids(assignment.representative)
-    given: dict[str, Any] = dict(zip(arrays, source.tensors(*arrays.values()), strict=True))
+        chosen = assignment.representative
+        entries[representative] = _widen(chosen) if source is None else source.node_ids(chosen)
+    if source is None:
+        tensors = [torch.from_numpy(values) for values in entries.values()]
+    else:
+        tensors = source.tensors(*entries.values())
+    given: dict[str, Any] = dict(zip(entries, tensors, strict=True))
     given |= {"s_inv_op": s_inv_op, "batch": batch, "batch_size": batch_size}
+    dtype = None if source is None else source.dtype
     if assignment.kind == "soft":
         so = SelectOutput(**given)
     elif assignment.kind == "onehot":
-        so = SelectOutput.onehot(k=assignment.width or 0, dtype=source.dtype, **given)
+        so = SelectOutput.onehot(k=assignment.width or 0, dtype=dtype, **given)
     else:
-        size = len(assignment.cluster)
         so = SelectOutput.hard(
-            num_supernodes=assignment.num_supernodes, num_nodes=size, dtype=source.dtype, **given
+            num_supernodes=assignment.num_supernodes, num_nodes=assignment.num_nodes, dtype=dtype, **given
         )
     if representative is not None:
         so._node_id_extras = frozenset({representative})
     return so
 
 
-def _columns(assignment: Assignment, source: TorchBlock) -> npt.NDArray[np.int64]:
-    """Return the supernode of each input node inside its graph, ``-1`` for a dropped node."""
+def _node_entries(
+    assignment: Assignment, node_ptr: npt.NDArray[np.int64] | None
+) -> dict[str, npt.NDArray[Any]]:
+    """Return the arrays with one row per node, by the names that :class:`SelectOutput` gives them."""
     cluster = assignment.cluster
-    start = np.repeat(assignment.super_ptr[:-1], np.diff(source.block.node_ptr))
-    return source.rows(np.where(cluster < 0, -1, cluster - start))
-
-
-def _entries_of(assignment: Assignment, source: TorchBlock) -> dict[str, npt.NDArray[Any]]:
-    """Return the entries of a hard assignment by the names that :meth:`SelectOutput.hard` gives them."""
-    entries = {"cluster_index": source.rows(assignment.cluster.astype(np.int64))}
-    if assignment.weight is not None:
-        entries["weight"] = source.reals(source.rows(assignment.weight))
-    cluster = assignment.cluster
-    if cluster.size and cluster.min() < 0:
-        nodes = np.flatnonzero(entries["cluster_index"] >= 0)
-        entries = {name: values[nodes] for name, values in entries.items()}
-        entries["node_index"] = nodes
+    if assignment.kind == "soft":
+        assert assignment.soft is not None, "a soft assignment has a matrix"
+        entries: dict[str, npt.NDArray[Any]] = {"s": assignment.soft}
+    elif assignment.kind == "onehot":
+        assert cluster is not None and node_ptr is not None, "columns are counted in each graph"
+        start = np.repeat(assignment.super_ptr[:-1], np.diff(node_ptr))
+        entries = {"column": np.where(cluster < 0, -1, cluster - start)}
+    else:
+        assert cluster is not None, "a hard assignment has clusters"
+        entries = {"cluster_index": _widen(cluster)}
+        if assignment.weight is not None:
+            entries["weight"] = assignment.weight
+    if assignment.theta is not None:
+        entries["theta"] = assignment.theta
     return entries
+
+
+def _widen(ids: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    return ids.astype(np.int64, copy=False)
+
+
+def _remove_empty_supernodes(assignment: Assignment, width: int) -> Assignment:
+    """Return the assignment of one graph to its first ``width`` supernodes."""
+    soft = assignment.soft
+    return replace(
+        assignment,
+        super_ptr=np.array([0, width], np.int64),
+        soft=None if soft is None else np.ascontiguousarray(soft[:, :width]),
+    )

@@ -1,4 +1,4 @@
-"""Selector with scores that cut the graph in two, from a network that sharpens differences of neighbours."""
+"""Top-k selection by the scores of a network that is trained for a large cut (MaxCut)."""
 
 from __future__ import annotations
 
@@ -28,18 +28,23 @@ DEEP = (32,) * 4 + (16,) * 4 + (8,) * 4
 def _activation(name: Any) -> torch.nn.Module:
     if name is None or (isinstance(name, str) and name.lower() in ("identity", "none", "linear")):
         return torch.nn.Identity()
-    return activation_resolver(name)
+    module: torch.nn.Module = activation_resolver(name)
+    return module
 
 
 class _Propagation:
-    """Edges of :math:`P = I - \\delta L_{sym}` off the diagonal, whose entries are all ``1 - delta``."""
+    """Propagation matrix :math:`P = I - \\delta L_{sym}`: its edges, and the value ``1 - delta`` of its diagonal."""
 
     def __init__(self, edge_index: Tensor, weight: Tensor, delta: float, num_nodes: int) -> None:
         self.num_nodes, self.diagonal = num_nodes, 1.0 - delta
         self.source, self.target, self.weight = delta_gcn_edges(edge_index, weight, delta, num_nodes)
 
     def run(self, convs: torch.nn.ModuleList, act: torch.nn.Module, x: Tensor) -> Tensor:
-        """Apply the convolutions. Edges and diagonal are kept apart unless a convolution may run other code."""
+        """Apply the convolutions.
+
+        A convolution that may run other code gets the diagonal as self loops. Otherwise the diagonal is added as a
+        multiple of the features, without edges.
+        """
         if has_user_code(convs) or any(type(conv) is not GCNConv for conv in convs):
             loops = torch.arange(self.num_nodes, device=x.device)
             index = torch.stack([torch.cat([self.source, loops]), torch.cat([self.target, loops])])
@@ -47,26 +52,30 @@ class _Propagation:
             for conv in convs:
                 x = act(conv(x, index, weight.to(x.dtype)))
             return x
-        towards = EdgeMatrix(self.target, self.source, self.weight, self.num_nodes)
+        edges = EdgeMatrix(self.target, self.source, self.weight, self.num_nodes)
         for conv in convs:
-            h = conv.lin(x)
-            out = torch.add(towards @ h, h, alpha=self.diagonal)
-            x = act(out if conv.bias is None else out + conv.bias)
+            lin: Any = conv.lin
+            bias: Any = conv.bias
+            h = lin(x)
+            out = torch.add(edges @ h, h, alpha=self.diagonal)
+            x = act(out if bias is None else out + bias)
         return x
 
 
 class MaxCutScoreNet(torch.nn.Module):
-    r"""Network of node scores by message passing with :math:`P = I - \delta L_{sym}`, which pushes neighbours apart.
+    r"""Network that scores nodes by message passing with :math:`P = I - \delta L_{sym}`.
+
+    The propagation increases the differences between neighbours.
 
     Args:
-        in_channels: size of the features.
+        in_channels: feature size.
         mp_units: widths of the message-passing layers.
-        mp_act: their activation.
-        mlp_units: widths of the layers behind.
-        mlp_act: their activation.
+        mp_act: activation of the message-passing layers.
+        mlp_units: widths of the linear layers that follow.
+        mlp_act: activation of the linear layers.
         act: activation of the score.
-        delta: strength of the propagation.
-        **kwargs: accepted as in tgp 1.0.2, and not read.
+        delta: :math:`\delta`.
+        **kwargs: ignored, as in tgp 1.0.2.
     """
 
     def __init__(
@@ -94,35 +103,42 @@ class MaxCutScoreNet(torch.nn.Module):
         self.final_layer = torch.nn.Linear(widths[-1], 1)
 
     def reset_parameters(self) -> None:
-        """Reset all parameters."""
-        for layer in (self.initial_layer, *self.mp_convs, *self.mlp, self.final_layer):
+        """Reset all learnable parameters."""
+        layers: tuple[Any, ...] = (self.initial_layer, *self.mp_convs, *self.mlp, self.final_layer)
+        for layer in layers:
             layer.reset_parameters()
 
     def forward(self, x: Tensor, edge_index: Any, edge_weight: Tensor | None = None) -> Tensor:
-        """Return ``[N, 1]`` scores."""
+        """Return ``[N, 1]`` scores.
+
+        Args:
+            x: ``[N, F]`` features.
+            edge_index: edge list, sparse matrix or ``SparseTensor``.
+            edge_weight: ``[E]`` or ``[E, 1]``; by default ones.
+        """
         index, weight = connectivity_to_edge_index(edge_index, edge_weight)
-        # Degrees are sums over edges: in float32 or wider.
+        # Degrees are sums over edges, which need float32 or wider.
         dtype = widen(x).dtype if x.is_floating_point() else torch.get_default_dtype()
         ones = torch.ones(index.size(1), dtype=dtype, device=index.device)
         propagation = _Propagation(index, ones if weight is None else weight.to(dtype), self.delta, x.size(0))
         x = propagation.run(self.mp_convs, self.mp_act, self.initial_layer(x))
         for layer in self.mlp:
             x = self.mlp_act(layer(x))
-        return self.act(self.final_layer(x))
+        scores: Tensor = self.act(self.final_layer(x))
+        return scores
 
 
 class MaxCutSelect(TopkSelect):
     """Selector that keeps the nodes with the highest (signed) scores of a :class:`MaxCutScoreNet`.
 
-    ``so.scores`` holds the scores of all nodes. Host synchronizations per call on an accelerator, with
-    ``batch_size`` given: one to remove self loops, one for the number of kept nodes, and one more with
-    ``assign_all_nodes``.
+    ``so.scores`` holds the scores of all nodes. With ``batch_size`` given, a call synchronizes an accelerator once to
+    remove self loops, once for the number of kept nodes, and once more with ``assign_all_nodes``.
 
     Args:
         in_channels, mp_units, mp_act, mlp_units, mlp_act, act, delta: see :class:`MaxCutScoreNet`.
         ratio, min_score, s_inv_op: see :class:`~tgp.select.TopkSelect`.
-        assign_all_nodes: give every other node to the nearest kept one.
-        max_iter: rounds of spreading before the rest is assigned at random.
+        assign_all_nodes: assign every other node to the nearest kept node.
+        max_iter: rounds of propagation. Nodes that are not reached get a random supernode of their graph.
     """
 
     def __init__(
@@ -166,14 +182,15 @@ class MaxCutSelect(TopkSelect):
         batch_size: int | None = None,
         **kwargs: Any,
     ) -> SelectOutput:
-        """Score, select, and assign all nodes if asked for.
+        """Score the nodes and select the best; with ``assign_all_nodes``, assign the others to them.
 
         Args:
             x: ``[N, F]`` features, or ``[N]``.
-            edge_index: edge list, sparse matrix or ``SparseTensor``; ``None``: no edges.
+            edge_index: edge list, sparse matrix or ``SparseTensor``; ``None`` for a graph without edges.
             edge_weight: ``[E]`` or ``[E, 1]``.
             batch: ``[N]`` graph ids, in any order.
             batch_size: number of graphs.
+            **kwargs: ignored.
         """
         x = x.unsqueeze(-1) if x.dim() == 1 else x
         if edge_index is None:
@@ -181,13 +198,20 @@ class MaxCutSelect(TopkSelect):
         score = self.score_net(x, edge_index, edge_weight).view(-1)
         so = super().forward(score, batch=batch, batch_size=batch_size)
         if self.assign_all_nodes:
-            so = self.spread(so, edge_index, score, batch)
+            so = self.assign_remaining_nodes(so, edge_index, score, batch)
         so.scores = score
         so._extra_args.add("scores")
         return so
 
-    def spread(
+    def assign_remaining_nodes(
         self, so: SelectOutput, edge_index: Any, weight: Tensor | None, batch: Tensor | None
     ) -> SelectOutput:
-        """Return the selection extended to all nodes."""
+        """Return an assignment in which every node has a supernode.
+
+        Args:
+            so: selection of nodes.
+            edge_index: connectivity.
+            weight: ``[N]`` values of the entries.
+            batch: ``[N]`` graph ids.
+        """
         return so.assign_all_nodes(adj=edge_index, weight=weight, max_iter=self.max_iter, batch=batch)

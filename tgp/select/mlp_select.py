@@ -1,4 +1,4 @@
-"""Selector with soft clusters from an MLP on node features."""
+"""Soft clusters from an MLP on node features."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ __all__ = ["MLPSelect"]
 
 
 class _ShapeError(InputError, AssertionError):
-    """Wrong shape; also an ``AssertionError``, which users of this check may catch."""
+    """Wrong shape. Also an ``AssertionError``, which tgp 1.0.2 raised."""
 
 
 class MLPSelect(Select):
-    r"""Soft assignment :math:`\mathbf{S} = \mathrm{softmax}(\mathrm{MLP}(\mathbf{X}))`.
+    r"""Selector with the soft assignment :math:`\mathbf{S} = \mathrm{softmax}(\mathrm{MLP}(\mathbf{X}))`.
 
     Args:
-        in_channels: feature size, or the widths of the layers, the first being the feature size.
+        in_channels: feature size, or a list of the feature size and the widths of the hidden layers.
         k: number of supernodes.
-        batched_representation: padded ``[B, N, F]`` input (true) or flat ``[N, F]``.
-        act: activation of the hidden layers; ``None`` leaves them linear.
+        batched_representation: expect padded input ``[B, N, F]`` instead of flat input ``[N, F]``.
+        act: activation of the hidden layers; ``None`` for linear layers.
         dropout: dropout of the hidden layers.
         s_inv_op: see :class:`~tgp.select.SelectOutput`.
     """
@@ -68,14 +68,22 @@ class MLPSelect(Select):
         self.mlp.reset_parameters()
 
     def assignment(self, x: Tensor) -> tuple[Tensor, dict[str, Any]]:
-        """Return ``S`` of all rows and the extra attributes of the assignment."""
+        """Return ``S`` of all rows and the extra attributes of the assignment.
+
+        Args:
+            x: ``[..., F]`` features.
+        """
         return softmax_rows(self.mlp(x)), {}
 
     def on_rows(self, x: Tensor, layout: GraphLayout) -> tuple[Tensor, dict[str, Any], SelectOutput]:
-        """Assign the nodes of a flat batch without computing anything for padding.
+        """Assign the nodes of a flat batch without computing rows of padding.
+
+        Args:
+            x: ``[N, F]`` features.
+            layout: graphs of the nodes.
 
         Returns:
-            ``S [N, K]``, its extra attributes, and the padded assignment that :meth:`forward` would return.
+            ``S [N, K]``, its extra attributes, and the padded assignment that :meth:`forward` returns for padded input.
         """
         s, extras = self.assignment(x)
         padded = {name: self.padded_extra(value, layout) for name, value in extras.items()}
@@ -87,7 +95,7 @@ class MLPSelect(Select):
         """Return an extra attribute of flat rows in the form of a padded assignment."""
         return value
 
-    def forward(
+    def forward(  # type: ignore[override]
         self,
         x: Tensor,
         mask: Tensor | None = None,
@@ -96,13 +104,14 @@ class MLPSelect(Select):
         batch_size: int | None = None,
         **kwargs: Any,
     ) -> SelectOutput:
-        """Assign every node. No value is read on the host.
+        """Assign every node, without synchronizing an accelerator.
 
         Args:
-            x: ``[B, N, F]`` (``[N, F]`` is one graph) if padded, else ``[N, F]``.
-            mask: ``[B, N]`` real nodes of padded input; other rows of ``S`` are zero.
+            x: ``[B, N, F]``, or ``[N, F]`` for one graph, if the input is padded; otherwise ``[N, F]``.
+            mask: ``[B, N]`` mask of the real nodes of padded input. Other rows of ``S`` are zero.
             batch: ``[N]`` graph ids of flat input.
             batch_size: number of graphs of flat input.
+            **kwargs: ignored.
         """
         if self.batched_representation:
             x = x.unsqueeze(0) if x.dim() == 2 else x

@@ -1,4 +1,4 @@
-"""Node decimation as a selector."""
+"""Node decimation (NDP)."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ __all__ = ["NDPSelect"]
 
 
 class NDPSelect(LevelSelect):
-    r"""One side of a large cut, from `"Hierarchical Representation Learning in Graph Neural Networks with Node
-    Decimation Pooling" <https://arxiv.org/abs/1910.11436>`_.
+    r"""Selector that keeps one side of a large cut, from `"Hierarchical Representation Learning in Graph Neural Networks
+    with Node Decimation Pooling" <https://arxiv.org/abs/1910.11436>`_.
 
-    In every connected component the signs of the top eigenvector of :math:`I - D^{-1/2} A D^{-1/2}` cut the nodes in
-    two. The side of the node of largest degree is kept, each node as a supernode of its own; the other
-    side is dropped. Isolated nodes are kept. The result depends on the graph, and where eigenvectors
-    leave a choice, on the seed.
+    In every connected component, the signs of the top eigenvector of :math:`I - D^{-1/2} A D^{-1/2}` divide the nodes
+    into two sides. The side that contains the node of largest degree is kept, and each of its nodes becomes a
+    supernode. The other side is dropped. Isolated nodes are kept. The result depends on the graph; it also depends on
+    the seed if the largest eigenvalue repeats.
 
     Args:
         s_inv_op: ``transpose`` or ``inverse``.
@@ -48,12 +48,8 @@ class NDPSelect(LevelSelect):
         """Cut every graph.
 
         Args:
-            edge_index: edge list, sparse matrix or ``SparseTensor``.
-            edge_weight: ``[E]`` or ``[E, 1]``.
-            batch: ``[N]`` graph ids in any order.
-            num_nodes: ``N``; default from ``x``, ``batch`` or the connectivity.
-            x: read for the number of nodes and the type of real numbers.
-            **kwargs: ``batch_size`` and ``level``, see :class:`~tgp.select.LevelSelect`.
+            edge_index, edge_weight, batch, num_nodes, x, **kwargs: see :meth:`LevelSelect.forward
+                <tgp.select.LevelSelect.forward>`.
         """
         so = super().forward(x, edge_index, edge_weight, batch=batch, num_nodes=num_nodes, **kwargs)
         so._decimated = True
@@ -61,19 +57,19 @@ class NDPSelect(LevelSelect):
 
     @staticmethod
     def eval_cut(total_volume: float, L: Any, z: Any) -> float:
-        r"""Share of the edge weight that a cut crosses: :math:`z^\top L z / (2 \, vol)`.
+        r"""Return the share of the edge weight between the two sides of a cut: :math:`z^\top L z / (2 \, vol)`.
 
         Args:
             total_volume: sum of all stored weights, both directions of every edge.
             L: ``[N, N]`` Laplacian ``D - A``: array, scipy matrix or tensor.
-            z: ``[N]`` or ``[N, 1]`` with entries 1 and -1.
+            z: ``[N]`` or ``[N, 1]`` with entries 1 and -1, the side of each node.
 
         Returns:
-            A number in ``[0, 1]`` for positive weights; 0 for a graph without weight.
+            A number in ``[0, 1]`` for positive weights; 0 for a graph without edge weight.
         """
         if isinstance(L, Tensor):
-            sides = torch.as_tensor(z, dtype=L.dtype, device=L.device).reshape(-1, 1)
-            form = float((sides * (L @ sides)).sum())
+            column = torch.as_tensor(z, dtype=L.dtype, device=L.device).reshape(-1, 1)
+            form = float((column * (L @ column)).sum())
         else:
             sides = np.asarray(z, dtype=np.float64).reshape(-1)
             form = float(sides @ (L @ sides))
@@ -82,12 +78,15 @@ class NDPSelect(LevelSelect):
 
     @staticmethod
     def sign_partition(vec_or_size: Any, *, seed: int = 0) -> Any:
-        """Sides of a vector, or a random cut.
+        """Return the signs of a vector, or a random cut.
 
         Args:
-            vec_or_size: a vector: 1 where an entry is not negative, -1 elsewhere, in its shape and kind. A
-                number of nodes: node 0 gets 1, node 1 gets -1, each other node either, by hash.
+            vec_or_size: a vector, or the number of nodes of a random cut.
             seed: seed of the random cut.
+
+        Returns:
+            For a vector: 1 where an entry is not negative and -1 elsewhere, in the shape and type of the vector. For a
+            number: a vector in which node 0 has 1, node 1 has -1, and the other nodes have a random side.
         """
         if isinstance(vec_or_size, Tensor):
             return torch.where(vec_or_size >= 0, 1.0, -1.0).to(vec_or_size.dtype)
@@ -95,7 +94,7 @@ class NDPSelect(LevelSelect):
             return np.where(np.asarray(vec_or_size) >= 0, 1.0, -1.0)
         if vec_or_size < 0:
             raise InputError(
-                f"a number of nodes must not be negative, got {vec_or_size}", field="vec_or_size"
+                f"the number of nodes must not be negative, got {vec_or_size}", field="vec_or_size"
             )
         from tgp.engine.methods.ndp import random_cut
 

@@ -1,4 +1,4 @@
-"""Soft clusters by non-negative matrix factorisation as a selector."""
+"""Soft clusters by non-negative matrix factorisation (NMF)."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any
 
 from torch import Tensor
 
-from tgp.select._fixed_k import FixedKSelect
 from tgp.select.base_select import Select as Select
 from tgp.select.base_select import SelectOutput
+from tgp.select.level_select import FixedKSelect
 from tgp.utils.ops.batching import is_multi_graph_batch as is_multi_graph_batch
 from tgp.utils.ops.connectivity import connectivity_to_edge_index as connectivity_to_edge_index
 from tgp.utils.typing import SinvType
@@ -17,22 +17,24 @@ __all__ = ["NMFSelect"]
 
 
 class NMFSelect(FixedKSelect):
-    r"""Soft clusters from a factorisation :math:`\max(\mathbf{A}, 0) \approx \mathbf{W} \mathbf{H}` into non-negative
-    factors, from `"A Non-Negative Factorization approach to node pooling in Graph Convolutional Neural Networks"
-    <https://arxiv.org/abs/1909.03287>`_.
+    r"""Selector of soft clusters from a non-negative factorisation of the adjacency, from `"A Non-Negative Factorization
+    approach to node pooling in Graph Convolutional Neural Networks" <https://arxiv.org/abs/1909.03287>`_.
+
+    With non-negative factors :math:`\max(\mathbf{A}, 0) \approx \mathbf{W} \mathbf{H}`, the assignment is
 
     .. math::
         \mathbf{S} = \mathrm{softmax}(\mathbf{H}^\top), \qquad \text{rows of } \mathbf{H} \text{ scaled to mean square } 1
 
-    so that :math:`\mathbf{S}` depends neither on the arbitrary scale between the factors nor on the size of the
-    graph. A graph with at most ``k`` nodes keeps them. The result depends on the graph and the seed alone.
+    Because of the scaling, :math:`\mathbf{S}` depends neither on the arbitrary scale between the factors nor on the
+    size of the graph. A graph with at most ``k`` nodes keeps all of them. The result depends only on the graph and the
+    seed.
 
     Args:
-        k: supernodes per graph.
+        k: number of supernodes per graph.
         s_inv_op: ``transpose`` or ``inverse``.
-        tol: stop when a sweep's projected gradient is below this share of the first one's.
+        tol: stop if the projected gradient of a sweep is below this share of the first one.
         max_sweeps: largest number of sweeps over both factors.
-        seed: seed of the starting point.
+        seed: seed of the initial factors.
     """
 
     def __init__(
@@ -60,13 +62,9 @@ class NMFSelect(FixedKSelect):
         """Factorise the adjacency of every graph.
 
         Args:
-            edge_index: edge list, sparse matrix or ``SparseTensor``.
-            edge_weight: ``[E]`` or ``[E, 1]``.
-            batch: ``[N]`` graph ids in any order.
-            num_nodes: ``N``; default from ``x``, ``batch`` or the connectivity.
+            edge_index, edge_weight, batch, num_nodes, x, **kwargs: see :meth:`LevelSelect.forward
+                <tgp.select.LevelSelect.forward>`.
             fixed_k: always return ``k`` columns.
-            x: read for the number of nodes and the type of real numbers.
-            **kwargs: ``batch_size`` and ``level``, see :class:`~tgp.select.LevelSelect`.
         """
         return super().forward(
             x, edge_index, edge_weight, batch=batch, num_nodes=num_nodes, fixed_k=fixed_k, **kwargs

@@ -1,4 +1,4 @@
-"""Structural-entropy coding trees as a selector."""
+"""Structural-entropy coding trees (SEP)."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import Any
 
 from torch import Tensor
 
-from tgp.engine.methods.sep import assign_levels
 from tgp.engine.level_method import RandomKey
+from tgp.engine.methods.sep import assign_levels
 from tgp.errors import InputError
 from tgp.select.base_select import Select as Select
 from tgp.select.base_select import SelectOutput
-from tgp.select.level_select import LevelSelect, NoTopologyError, to_select_output
+from tgp.select.level_select import LevelSelect, check_topology, to_select_output
 from tgp.utils.blocks import pooled_batch, to_block
 from tgp.utils.ops.connectivity import connectivity_to_edge_index as connectivity_to_edge_index
 from tgp.utils.tracing import opaque
@@ -21,11 +21,11 @@ __all__ = ["SEPSelect"]
 
 
 class SEPSelect(LevelSelect):
-    r"""Clusters of least structural entropy, from `"Structural Entropy Guided Graph Hierarchical Pooling"
+    r"""Selector of clusters with small structural entropy, from `"Structural Entropy Guided Graph Hierarchical Pooling"
     <https://proceedings.mlr.press/v162/wu22b.html>`_.
 
-    A call makes one level, from a coding tree of height 2. :meth:`multi_level_select` makes several from
-    one higher tree; its first level is in general finer than that of a call.
+    A call computes one level from a coding tree of height 2. :meth:`multi_level_select` computes several levels from
+    one higher tree. Its first level usually has more clusters than the level of a call.
 
     Args:
         s_inv_op: ``transpose`` or ``inverse``.
@@ -46,20 +46,18 @@ class SEPSelect(LevelSelect):
         batch_size: int | None = None,
         **kwargs: Any,
     ) -> list[SelectOutput]:
-        """Return the assignments of several levels, each of the supernodes of the level before.
+        """Return the assignments of several levels. Each level assigns the supernodes of the previous one.
 
         Args:
-            edge_index: edge list, sparse matrix or ``SparseTensor``.
+            edge_index, batch, num_nodes, batch_size: see :meth:`LevelSelect.forward <tgp.select.LevelSelect.forward>`.
             edge_weight: ``[E]`` or ``[E, 1]``; must not be negative.
-            batch: ``[N]`` graph ids in any order.
-            num_nodes: ``N``; default from ``batch`` or the connectivity.
             levels: number of levels.
-            batch_size: number of graphs.
+            **kwargs: ignored.
+
+        Raises:
+            InputError: if there is no connectivity, or ``levels`` is less than 1.
         """
-        if edge_index is None:
-            raise NoTopologyError(
-                "edge_index cannot be None: this selection reads the topology", field="edge_index"
-            )
+        check_topology(edge_index)
         if levels < 1:
             raise InputError(f"'levels' must be >= 1, got {levels}", field="levels")
         source = to_block(edge_index, edge_weight, batch, num_nodes, batch_size)
@@ -67,6 +65,6 @@ class SEPSelect(LevelSelect):
         for assignment in assign_levels(source.block, self.spec.params, RandomKey(self.seed), levels):
             outputs.append(to_select_output(assignment, source, self.s_inv_op, batch, batch_size))
             batch = None if batch is None else pooled_batch(assignment, source)
-            # From here on nodes are supernodes, numbered graph by graph.
+            # The nodes of the next level are the supernodes of this one, numbered graph by graph.
             source = source.pooled(source.block)
         return outputs

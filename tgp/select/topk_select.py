@@ -1,4 +1,4 @@
-"""Selector that keeps the nodes with the highest scores."""
+"""Selection of the nodes with the highest scores (top-k)."""
 
 from __future__ import annotations
 
@@ -22,21 +22,22 @@ __all__ = ["TopkSelect", "keep_above", "keep_top", "softmax_by_graph"]
 
 _LINEAR = (None, "linear", "identity", "none")
 _MANY_NODES, _MOST_PADDING = 512, 4
-"""Graphs are sorted as rows of a padded matrix from this number of nodes on, with at most this number of places per node."""
+"""Scores are sorted as rows of a padded matrix if there are at least this many nodes, and the matrix has at most this
+many elements per node."""
 
 
 def keep_top(score: Tensor, ratio: float, layout: GraphLayout) -> Tensor:
-    """Return the nodes with the highest scores, graph after graph, best first; ties go to the smaller id.
+    """Return the nodes with the highest scores, graph by graph, best first. Among equal scores the smaller id wins.
 
     Args:
-        score: ``[N]``.
-        ratio: share of the nodes of each graph (a float up to 1, rounded up), or a number of nodes.
-        layout: the graphs.
+        score: ``[N]`` scores.
+        ratio: share of the nodes of each graph (a float up to 1, rounded up), or a number of nodes per graph.
+        layout: graphs of the nodes.
     """
     score = score.detach()
     kept = _numbers_to_keep(layout.counts, ratio, score.dtype)
     batch = layout.batch
-    if layout.single:
+    if batch is None or layout.single:
         return score.sort(descending=True, stable=True).indices[: int(kept[0])]
     counts = layout.counts
     start = counts.cumsum(0) - counts
@@ -49,24 +50,30 @@ def keep_top(score: Tensor, ratio: float, layout: GraphLayout) -> Tensor:
     order = score.sort(descending=True, stable=True).indices
     by_graph = batch[order].sort(stable=True)
     order, batch = order[by_graph.indices], by_graph.values
-    place = torch.arange(order.numel(), device=order.device) - start[batch]
-    return order[place < kept[batch]]
+    rank = torch.arange(order.numel(), device=order.device) - start[batch]
+    return order[rank < kept[batch]]
 
 
 def _numbers_to_keep(counts: Tensor, ratio: float, dtype: torch.dtype) -> Tensor:
-    """Return the number of nodes to keep in each graph of ``counts`` nodes."""
+    """Return the number of nodes to keep of each graph.
+
+    Args:
+        counts: number of nodes of each graph.
+        ratio: see :func:`keep_top`.
+        dtype: type of the scores.
+    """
     if isinstance(ratio, float) and 0 <= ratio <= 1:
-        # In the dtype of the scores: 0.1 * 30 must not become 3.0000000000000004 and keep 4. Half precision
-        # has no numbers for the sizes of large graphs.
+        # Multiply in float32 unless the scores are float64: in float64, 0.1 * 30 is 3.0000000000000004 and would keep
+        # 4 nodes. Half precision cannot represent the sizes of large graphs.
         dtype = torch.float64 if dtype is torch.float64 else torch.float32
         return (counts.to(dtype) * ratio).ceil().long()
     return counts.clamp(max=int(ratio))
 
 
 def _sorts_as_rows(layout: GraphLayout) -> bool:
-    """Return True if nodes are grouped by graph and graphs are of similar size."""
+    """Return True if the nodes are grouped by graph and the graphs have similar sizes."""
     batch = layout.batch
-    if layout.num_nodes < _MANY_NODES or not on_host(batch):
+    if batch is None or layout.num_nodes < _MANY_NODES or not on_host(batch):
         return False
     if layout.max_count * layout.batch_size > _MOST_PADDING * layout.num_nodes:
         return False
@@ -74,7 +81,13 @@ def _sorts_as_rows(layout: GraphLayout) -> bool:
 
 
 def keep_above(score: Tensor, min_score: float, layout: GraphLayout) -> Tensor:
-    """Return the nodes above ``min_score``, ascending; the best of each graph always stays."""
+    """Return the nodes with scores above ``min_score``, ascending. The best node of each graph is always kept.
+
+    Args:
+        score: ``[N]`` scores.
+        min_score: threshold.
+        layout: graphs of the nodes.
+    """
     if layout.batch is None:
         top = score.max() if score.numel() else score.new_zeros(())
     else:
@@ -84,43 +97,53 @@ def keep_above(score: Tensor, min_score: float, layout: GraphLayout) -> Tensor:
 
 
 def softmax_by_graph(score: Tensor, layout: GraphLayout) -> Tensor:
-    """Return the softmax over the nodes of each graph."""
+    """Return the softmax of the scores over the nodes of each graph.
+
+    Args:
+        score: ``[N]`` scores.
+        layout: graphs of the nodes.
+    """
     if layout.batch is None:
         return score.softmax(0)
     batch = layout.batch
     top = score.new_full((layout.batch_size,), -math.inf).scatter_reduce(0, batch, score.detach(), "amax")
-    raised = (score - top[batch]).exp()
-    return raised / (layout.sum(raised)[batch] + 1e-16)
+    exp = (score - top[batch]).exp()
+    return exp / (layout.sum(exp)[batch] + 1e-16)
 
 
 def _ordered(kept: Tensor, num_nodes: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the kept nodes in ascending order, their places in ``kept``, and the inverse of these places."""
-    place = torch.arange(kept.numel(), device=kept.device)
+    """Return the kept nodes in ascending order, their positions in ``kept``, and the inverse permutation."""
+    position = torch.arange(kept.numel(), device=kept.device)
     if not on_host(kept):
         nodes, rank = kept.sort()
-        return nodes, rank, torch.empty_like(rank).index_copy_(0, rank, place)
-    rank_of = torch.full((num_nodes,), -1, device=kept.device).scatter_(0, kept, place)
-    nodes = (rank_of >= 0).nonzero().squeeze(1)  # sorts faster than a sort
+        return nodes, rank, torch.empty_like(rank).index_copy_(0, rank, position)
+    rank_of = torch.full((num_nodes,), -1, device=kept.device).scatter_(0, kept, position)
+    nodes = (rank_of >= 0).nonzero().squeeze(1)  # faster than a sort
     rank = rank_of.index_select(0, nodes)
-    return nodes, rank, torch.empty_like(rank).scatter_(0, rank, place)
+    return nodes, rank, torch.empty_like(rank).scatter_(0, rank, position)
 
 
 class TopkSelect(Select):
-    r"""Selector that keeps the nodes with the highest scores of each graph, weighted by their scores.
+    r"""Selector that keeps the nodes with the highest scores of each graph. The scores are the weights of the entries.
 
-    With a projection :math:`\mathbf{p}` the score is :math:`\mathbf{s} = \sigma(\mathbf{X}\mathbf{p} / \|\mathbf{p}\|)`;
-    without one the input is the score. Supernodes are numbered by rank, graph after graph. Scores of
-    half-precision features are computed in float32.
+    With a projection :math:`\mathbf{p}` the scores are :math:`\mathbf{s} = \sigma(\mathbf{X}\mathbf{p} / \|\mathbf{p}\|)`.
+    Without a projection the input is :math:`\mathbf{X}\mathbf{p} / \|\mathbf{p}\|` itself. Supernodes are numbered by
+    rank, graph by graph. Scores of half-precision features are computed in float32.
 
-    With ``batch_size`` given, a call synchronizes an accelerator once: to read the number of kept nodes.
+    With ``batch_size`` given, a call synchronizes an accelerator once, to read the number of kept nodes.
 
     Args:
-        in_channels: size of the projection; ``None`` or 1 for no projection.
+        in_channels: feature size; ``None`` or 1 for no projection.
         ratio: share of nodes to keep (a float up to 1, so ``1.0`` keeps all), or a number of nodes per graph.
-        min_score: keep nodes whose softmax score is above it instead; at least one per graph.
-        act: activation of the scores, not used with ``min_score``.
+        min_score: keep the nodes whose softmax score is above this value, at least one per graph, instead of a share.
+        act: activation :math:`\sigma` of the scores. Not used with ``min_score``.
         s_inv_op: ``transpose`` or ``inverse``.
+
+    Raises:
+        InputError: if ``ratio`` is negative, or if ``ratio`` and ``min_score`` are both ``None``.
     """
+
+    weight: nn.Parameter | None
 
     def __init__(
         self,
@@ -133,7 +156,8 @@ class TopkSelect(Select):
         super().__init__()
         if ratio is None and min_score is None:
             raise InputError(
-                "At least one of the 'ratio' and 'min_score' parameters must be specified in 'TopkSelect': ratio and min_score are None",
+                "At least one of the 'ratio' and 'min_score' parameters must be specified in 'TopkSelect': expected a "
+                "number, got None for both",
                 field="ratio",
             )
         if ratio is not None and ratio < 0:
@@ -157,7 +181,12 @@ class TopkSelect(Select):
             nn.init.uniform_(self.weight, -bound, bound)
 
     def scores(self, x: Tensor, layout: GraphLayout) -> Tensor:
-        """Return the ``[N]`` scores of the nodes, in float32 or wider for floating-point features."""
+        """Return the ``[N]`` scores of the nodes, in float32 or wider for floating-point features.
+
+        Args:
+            x: ``[N, F]`` features, or ``[N]`` / ``[N, 1]`` without a projection.
+            layout: graphs of the nodes.
+        """
         if self.weight is None:
             if x.dim() > 2 or (x.dim() == 2 and x.size(1) != 1):
                 raise AssignmentError(
@@ -173,23 +202,26 @@ class TopkSelect(Select):
                 score = score / weight.norm(p=2)
         if self.min_score is not None:
             return softmax_by_graph(score, layout)
-        return self.act(score)
+        activated: Tensor = self.act(score)
+        return activated
 
-    def forward(
+    def forward(  # type: ignore[override]
         self, x: Tensor, *, batch: Tensor | None = None, batch_size: int | None = None, **kwargs: Any
     ) -> SelectOutput:
-        """Score and select.
+        """Score the nodes and select the best of each graph.
 
         Args:
-            x: ``[N, F]``, or ``[N]`` / ``[N, 1]`` scores without a projection.
+            x: ``[N, F]`` features, or ``[N]`` / ``[N, 1]`` scores without a projection.
             batch: ``[N]`` graph ids, in any order.
             batch_size: number of graphs.
+            **kwargs: ignored.
         """
         layout = GraphLayout(batch, x.size(0), batch_size)
         score = self.scores(x, layout)
         if self.min_score is not None:
             kept = keep_above(score, self.min_score, layout)
         else:
+            assert self.ratio is not None  # the constructor checks that one of the two is given
             kept = keep_top(score, self.ratio, layout)
         nodes, rank, entry = _ordered(kept, x.size(0))
         weight = score.index_select(0, nodes)

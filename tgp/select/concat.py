@@ -1,28 +1,35 @@
-"""Assignments of many graphs as one, and back."""
+"""Join assignments into one, and split a joined assignment into its parts."""
 
 from __future__ import annotations
 
 import numbers
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Any
+from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from tgp.errors import InputError
+from tgp.ragged.offsets import offsets
+from tgp.select._sparse_entries import coo_matrix
+from tgp.select.base_select import SelectOutput
 from tgp.utils.ops.batching import GraphLayout
-
-if TYPE_CHECKING:
-    from tgp.select.base_select import SelectOutput
 
 __all__ = ["Parts", "Rows", "cat", "part", "split"]
 
 
 @dataclass(frozen=True)
 class Parts:
-    """Offsets of the parts of a joined assignment."""
+    """Offsets of the parts of a joined assignment.
+
+    Attributes:
+        node_ptr: offsets of the nodes.
+        super_ptr: offsets of the supernodes.
+        graph_ptr: number that was added to the graph ids of each part; ``None`` if there are no graph ids.
+        extras: for each extra its :class:`Rows`, a dictionary of them, or ``None`` if it was not concatenated.
+    """
 
     node_ptr: tuple[int, ...]
     super_ptr: tuple[int, ...]
@@ -32,23 +39,32 @@ class Parts:
 
 @dataclass(frozen=True)
 class Rows:
-    """Offsets of an extra that was concatenated along its first axis; ``number``: type if each part was a number."""
+    """Offsets of an extra that was concatenated along its first axis.
+
+    Attributes:
+        ptr: offsets of the parts.
+        number: type of the parts if they were numbers, not tensors.
+    """
 
     ptr: tuple[int, ...]
     number: type | None = None
 
 
 def _offsets(sizes: Sequence[int]) -> tuple[int, ...]:
-    return (0, *accumulate(sizes))
+    return tuple(offsets(sizes).tolist())
 
 
 def cat(items: Sequence[SelectOutput]) -> SelectOutput:
-    """Join assignments: a block-diagonal sparse one, or rows (graphs) of a dense one."""
+    """Join assignments; see :meth:`SelectOutput.cat`.
+
+    Raises:
+        InputError: if ``items`` is empty or the assignments have different forms or extras.
+    """
     items = list(items)
     if not items:
-        raise InputError("at least one SelectOutput is needed, got an empty list", field="items")
+        raise InputError("items is empty: expected at least one SelectOutput, got none", field="items")
     first = items[0]
-    _same_kind(items)
+    _check_same_form(items)
     node_ptr = _offsets([so.num_nodes for so in items])
     super_ptr = _offsets([so.num_supernodes for so in items])
     batch, graph_ptr = _cat_batch(items)
@@ -61,22 +77,24 @@ def cat(items: Sequence[SelectOutput]) -> SelectOutput:
     out.s_inv_op = first.s_inv_op
     if first._given_s_inv:
         out.s_inv = _cat_inverse(items, node_ptr, super_ptr)
-    notes = {}
+    extras = {}
     for name in sorted(first._extra_args - {"in_mask"}):
         shift = node_ptr if name in first._node_id_extras else None
-        value, notes[name] = _cat_values([getattr(so, name) for so in items], shift)
+        value, extras[name] = _cat_values([getattr(so, name) for so in items], shift)
         setattr(out, name, value)
     out._extra_args |= first._extra_args
     out._node_id_extras = first._node_id_extras
-    out._parts = Parts(node_ptr, super_ptr, graph_ptr, notes)
+    out._parts = Parts(node_ptr, super_ptr, graph_ptr, extras)
     return out
 
 
-def _same_kind(items: Sequence[SelectOutput]) -> None:
+def _check_same_form(items: Sequence[SelectOutput]) -> None:
     first = items[0]
     for so in items[1:]:
         if so.is_dense != first.is_dense:
-            raise InputError("dense and sparse assignments cannot be joined", field="s")
+            raise InputError(
+                "dense and sparse assignments cannot be joined: expected one kind, got both", field="s"
+            )
         if so._extra_args != first._extra_args:
             raise InputError(
                 f"SelectOutputs have different extra attributes: {sorted(first._extra_args)} and {sorted(so._extra_args)}",
@@ -91,32 +109,34 @@ def _same_kind(items: Sequence[SelectOutput]) -> None:
 
 
 def _cat_batch(items: Sequence[SelectOutput]) -> tuple[Tensor | None, tuple[int, ...] | None]:
-    given = [so.batch is not None for so in items]
-    if not any(given):
+    """Return the joined graph ids and the offsets of the graphs."""
+    batches = [so.batch for so in items if so.batch is not None]
+    if not batches:
         return None, None
-    if not all(given):
-        raise InputError("either all or none of the SelectOutputs must have a batch", field="batch")
-    sizes = []
-    for so in items:
-        known = (
-            so.batch_size if so.batch_size is not None else int(so.batch.max()) + 1 if so.batch.numel() else 1
+    if len(batches) < len(items):
+        raise InputError(
+            "either all or none of the SelectOutputs must have a batch, "
+            f"got {len(batches)} of {len(items)} with a batch",
+            field="batch",
         )
-        sizes.append(known)
+    sizes = []
+    for so, batch in zip(items, batches, strict=True):
+        largest = int(batch.max()) if so.batch_size is None and batch.numel() else 0
+        sizes.append(largest + 1 if so.batch_size is None else so.batch_size)
     ptr = _offsets(sizes)
-    return torch.cat([so.batch + shift for so, shift in zip(items, ptr, strict=False)]), ptr
+    return torch.cat([batch + shift for batch, shift in zip(batches, ptr, strict=False)]), ptr
 
 
 def _cat_sparse(
     items: Sequence[SelectOutput], node_ptr: Sequence[int], super_ptr: Sequence[int]
 ) -> SelectOutput:
-    from tgp.select.base_select import SelectOutput
-
-    cluster = torch.cat([so._cluster_index + shift for so, shift in zip(items, super_ptr, strict=False)])
+    cluster = torch.cat([so._stored_index() + shift for so, shift in zip(items, super_ptr, strict=False)])
     rows = weight = None
     if any(so._node_index is not None for so in items):
-        rows = torch.cat([so.node_index + shift for so, shift in zip(items, node_ptr, strict=False)])
+        nodes = [so.node_index for so in items if so.node_index is not None]
+        rows = torch.cat([index + shift for index, shift in zip(nodes, node_ptr, strict=False)])
     if any(so._weight is not None for so in items):
-        weight = torch.cat([so.weight for so in items])
+        weight = torch.cat([so._entry_weights() for so in items])
     out = SelectOutput.hard(cluster, super_ptr[-1], node_index=rows, num_nodes=node_ptr[-1], weight=weight)
     out._distinct = True if all(so._distinct for so in items) else None
     if weight is None:
@@ -125,22 +145,24 @@ def _cat_sparse(
 
 
 def _cat_dense(items: Sequence[SelectOutput]) -> SelectOutput:
-    from tgp.select.base_select import SelectOutput
-
     first = items[0]
     if all(so._cluster_index is not None for so in items):
-        columns = torch.cat([so._cluster_index for so in items])
+        columns = torch.cat([so._stored_index() for so in items])
         return SelectOutput.onehot(columns, first.num_supernodes, dtype=first._dtype)
     if first.s.dim() not in (2, 3):
         raise InputError(f"s must be 2D [N, K] or 3D [B, N, K], got {list(first.s.shape)}", field="s")
     if first.s.dim() == 3 and any(so.num_nodes != first.num_nodes for so in items):
-        raise InputError("batched dense assignments must have the same padded number of nodes", field="s")
-    mask = None
-    if first.in_mask is not None:
-        mask = torch.cat([so.in_mask for so in items])
+        raise InputError(
+            "batched dense assignments must have the same padded number of nodes, "
+            f"got {sorted({so.num_nodes for so in items})}",
+            field="s",
+        )
+    masks = [so.in_mask for so in items if so.in_mask is not None]
+    mask = torch.cat(masks) if first.in_mask is not None else None
     out = SelectOutput(s=torch.cat([so.s for so in items]), in_mask=mask)
-    if all(so._layout is not None for so in items):
-        out._layout = _cat_layouts([so._layout for so in items])
+    layouts = [so._layout for so in items if so._layout is not None]
+    if len(layouts) == len(items):
+        out._layout = _cat_layouts(layouts)
     return out
 
 
@@ -169,6 +191,7 @@ def _layout_part(layout: GraphLayout, rows: slice) -> GraphLayout:
 
 
 def _cat_inverse(items: Sequence[SelectOutput], node_ptr: Sequence[int], super_ptr: Sequence[int]) -> Tensor:
+    """Return the joined ``s_inv``."""
     parts = [so.s_inv for so in items]
     if parts[0].layout is torch.strided:
         return torch.cat(parts, dim=1 if parts[0].dim() == 2 else 0)
@@ -181,12 +204,11 @@ def _cat_inverse(items: Sequence[SelectOutput], node_ptr: Sequence[int], super_p
         dim=1,
     )
     values = torch.cat([part.values() for part in coo])
-    size = (super_ptr[-1], node_ptr[-1])
-    return torch.sparse_coo_tensor(index, values, size, is_coalesced=True, check_invariants=False)
+    return coo_matrix(index, values, (super_ptr[-1], node_ptr[-1]))
 
 
 def _cat_values(values: list[Any], shift: Sequence[int] | None) -> tuple[Any, Any]:
-    """Joined extra and the note that :func:`_part_of` needs to take it apart."""
+    """Return a joined extra and the offsets that :func:`_part_of` needs to split it."""
     first = values[0]
     if isinstance(first, Tensor):
         rows = [v.unsqueeze(0) if v.dim() == 0 else v for v in values]
@@ -201,21 +223,22 @@ def _cat_values(values: list[Any], shift: Sequence[int] | None) -> tuple[Any, An
     return list(values), None
 
 
-def _part_of(value: Any, note: Any, index: int, shift: int) -> Any:
-    if isinstance(note, Rows):
-        rows = value[note.ptr[index] : note.ptr[index + 1]]
-        if note.number is not None:
-            return note.number(rows.item())
+def _part_of(value: Any, bounds: Any, index: int, shift: int) -> Any:
+    """Return part ``index`` of a joined extra."""
+    if isinstance(bounds, Rows):
+        rows = value[bounds.ptr[index] : bounds.ptr[index + 1]]
+        if bounds.number is not None:
+            return bounds.number(rows.item())
         return rows - shift if shift else rows
-    if isinstance(note, dict):
-        return {key: _part_of(value[key], sub, index, shift) for key, sub in note.items()}
+    if isinstance(bounds, dict):
+        return {key: _part_of(value[key], sub, index, shift) for key, sub in bounds.items()}
     return value[index]
 
 
 def split(
     so: SelectOutput, node_ptr: Sequence[int] | None, super_ptr: Sequence[int] | None
 ) -> list[SelectOutput]:
-    """Take a joined assignment apart."""
+    """Split a joined assignment; see :meth:`SelectOutput.split`."""
     parts = so._parts
     if node_ptr is not None:
         parts = _parts_from_offsets(so, node_ptr, super_ptr)
@@ -227,7 +250,7 @@ def split(
 
 
 def _parts_from_offsets(so: SelectOutput, node_ptr: Sequence[int], super_ptr: Sequence[int] | None) -> Parts:
-    """Offsets as plain numbers, and how extras lie along them: one row per node, supernode or part."""
+    """Return the parts between given offsets. An extra is split if it has a row per node, supernode or part."""
     nodes = tuple(int(v) for v in node_ptr)
     count = len(nodes) - 1
     if super_ptr is None:
@@ -236,24 +259,28 @@ def _parts_from_offsets(so: SelectOutput, node_ptr: Sequence[int], super_ptr: Se
         super_ptr = [i * so.num_supernodes for i in range(count + 1)]
     supernodes = tuple(int(v) for v in super_ptr)
     lengths = {nodes[-1]: nodes, supernodes[-1]: supernodes, count: tuple(range(count + 1))}
-    notes = {}
+    extras = {}
     for name in so._extra_args - {"in_mask"}:
         value = getattr(so, name)
         ptr = lengths.get(len(value)) if isinstance(value, Tensor) and value.dim() else None
         if name in so._node_id_extras and isinstance(value, Tensor):
             bounds = torch.tensor(nodes, device=value.device)
             ptr = tuple(torch.searchsorted(value.contiguous(), bounds).tolist())
-        notes[name] = None if ptr is None else Rows(ptr)
+        extras[name] = None if ptr is None else Rows(ptr)
     graph_ptr = None
     if so.batch is not None:
         graph_ptr = tuple(int(so.batch[lo]) if hi > lo else 0 for lo, hi in pairwise(nodes))
-    return Parts(nodes, supernodes, graph_ptr, notes)
+    return Parts(nodes, supernodes, graph_ptr, extras)
 
 
 def part(so: SelectOutput, parts: Parts, i: int) -> SelectOutput:
-    """Part ``i`` of a joined assignment."""
-    from tgp.select.base_select import SelectOutput
+    """Return part ``i`` of a joined assignment.
 
+    Args:
+        so: joined assignment.
+        parts: its offsets.
+        i: index of the part.
+    """
     low, high = parts.node_ptr[i], parts.node_ptr[i + 1]
     k_low, k_high = parts.super_ptr[i], parts.super_ptr[i + 1]
     if so.is_sparse:
@@ -271,34 +298,27 @@ def part(so: SelectOutput, parts: Parts, i: int) -> SelectOutput:
     if so._given_s_inv:
         out.s_inv = _inverse_part(so.s_inv, low, high, k_low, k_high)
     if so.batch is not None:
-        rows = so.batch[low:high]
-        out.batch = rows - parts.graph_ptr[i] if parts.graph_ptr is not None else rows
+        batch = so.batch[low:high]
+        out.batch = batch - parts.graph_ptr[i] if parts.graph_ptr is not None else batch
     for name in sorted(so._extra_args - {"in_mask"}):
         shift = low if name in so._node_id_extras else 0
-        note = parts.extras.get(name)
-        value = getattr(so, name)
-        setattr(
-            out,
-            name,
-            value if note is None and not isinstance(value, list) else _part_of(value, note, i, shift),
-        )
+        bounds, value = parts.extras.get(name), getattr(so, name)
+        whole = bounds is None and not isinstance(value, list)
+        setattr(out, name, value if whole else _part_of(value, bounds, i, shift))
         out._extra_args.add(name)
     out._node_id_extras = so._node_id_extras
     return out
 
 
 def _sparse_part(so: SelectOutput, low: int, high: int, k_low: int, k_high: int) -> SelectOutput:
-    from tgp.select.base_select import SelectOutput
-
     if so._node_index is None:
         entries, rows = slice(low, high), None
     else:
         bounds = torch.tensor([low, high], device=so._node_index.device)
-        a, b = torch.searchsorted(so._node_index, bounds).tolist()
-        entries = slice(a, b)
+        entries = slice(*torch.searchsorted(so._node_index, bounds).tolist())
         rows = so._node_index[entries] - low
     out = SelectOutput.hard(
-        so._cluster_index[entries] - k_low,
+        so._stored_index()[entries] - k_low,
         k_high - k_low,
         node_index=rows,
         num_nodes=high - low,
@@ -316,6 +336,4 @@ def _inverse_part(s_inv: Tensor, low: int, high: int, k_low: int, k_high: int) -
     rows, cols = coo.indices()
     keep = (cols >= low) & (cols < high)
     index = torch.stack([rows[keep] - k_low, cols[keep] - low])
-    return torch.sparse_coo_tensor(
-        index, coo.values()[keep], (k_high - k_low, high - low), is_coalesced=True, check_invariants=False
-    )
+    return coo_matrix(index, coo.values()[keep], (k_high - k_low, high - low))

@@ -1,4 +1,4 @@
-"""Pooling operator of EigenPool in all its forms, as two linear maps."""
+"""Pooling operator of EigenPool as two linear maps, for every form of ``so.theta``."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from tgp.errors import InputError
+from tgp.select._sparse_entries import to_coo
 from tgp.select.base_select import SelectOutput
 from tgp.utils.ops.batching import GraphLayout
 from tgp.utils.precision import widen
@@ -17,11 +18,17 @@ __all__ = ["Modes", "modes_of_assignment"]
 
 
 class MissingThetaError(InputError, AttributeError):
-    """Missing attribute; also an ``AttributeError``, which callers may catch."""
+    """The assignment has no attribute ``theta``. Also an ``AttributeError``, as Python itself raises."""
 
 
 class Modes(ABC):
-    """Base class of ``H`` modes of ``K`` supernodes in each of ``B`` graphs."""
+    """Base class of pooling operators.
+
+    Args:
+        num_graphs: ``B``, number of graphs.
+        k: ``K``, number of supernodes per graph.
+        num_modes: ``H``, number of modes per supernode.
+    """
 
     def __init__(self, num_graphs: int, k: int, num_modes: int) -> None:
         self.num_graphs = num_graphs
@@ -34,11 +41,18 @@ class Modes(ABC):
 
     @abstractmethod
     def lift(self, coefficients: Tensor) -> Tensor:
-        """Return ``[N, F]`` from coefficients ``[B, K, H, F]``: the transposed map."""
+        """Apply the transposed map: return ``[N, F]`` from coefficients ``[B, K, H, F]``."""
 
 
 class CompactModes(Modes):
-    """Modes from ``theta [N, H]`` and the supernode of each node: one scatter-add, one gather."""
+    """Operator from ``theta [N, H]`` and the supernode of each node.
+
+    Args:
+        theta: ``[N, H]`` values of the modes.
+        slot: ``[N]`` supernode of each node, numbered over the whole batch.
+        num_graphs: ``B``.
+        k: ``K``.
+    """
 
     def __init__(self, theta: Tensor, slot: Tensor, num_graphs: int, k: int) -> None:
         super().__init__(num_graphs, k, theta.size(1))
@@ -58,7 +72,7 @@ class CompactModes(Modes):
 
 
 class WideModes(Modes):
-    """Dense ``theta [N, H * K]``, mode-major."""
+    """Operator from a dense ``theta [N, H * K]``, mode-major."""
 
     def __init__(self, theta: Tensor, layout: GraphLayout, k: int) -> None:
         super().__init__(layout.batch_size, k, theta.size(1) // max(k, 1))
@@ -76,41 +90,50 @@ class WideModes(Modes):
 
 
 class SparseModes(Modes):
-    """COO ``theta [N, H * K]``, mode-major, as entries."""
+    """Operator from the entries of a sparse ``theta [N, H * K]``, mode-major."""
 
     def __init__(self, theta: Tensor, batch: Tensor | None, num_graphs: int, k: int) -> None:
         super().__init__(num_graphs, k, theta.size(1) // max(k, 1))
-        theta = theta.to_sparse_coo().coalesce()
+        theta = to_coo(theta)
         self.num_nodes = theta.size(0)
         self.row, column = theta.indices()
         self.value = theta.values()
         graph = 0 if batch is None else batch[self.row]
-        # [B, K, H] position of mode column // K of supernode column % K.
-        self.place = (graph * k + column % k) * self.num_modes + column // k
+        # Position in [B, K, H]: column ``h * K + c`` is mode ``h`` of supernode ``c``.
+        self.position = (graph * k + column % k) * self.num_modes + column // k
 
     def pool(self, x: Tensor) -> Tensor:
         wide = widen(x)  # sums over nodes
         parts = self.value.to(wide.dtype).unsqueeze(1) * wide.index_select(0, self.row)
         out = parts.new_zeros((self.num_graphs * self.k * self.num_modes, x.size(1)))
-        out = out.index_add(0, self.place, parts).to(x.dtype)
+        out = out.index_add(0, self.position, parts).to(x.dtype)
         return out.view(self.num_graphs, self.k, self.num_modes, x.size(1))
 
     def lift(self, coefficients: Tensor) -> Tensor:
         flat = coefficients.flatten(0, 2)
-        parts = self.value.to(flat.dtype).unsqueeze(1) * flat.index_select(0, self.place)
+        parts = self.value.to(flat.dtype).unsqueeze(1) * flat.index_select(0, self.position)
         return parts.new_zeros((self.num_nodes, flat.size(1))).index_add(0, self.row, parts)
 
 
 def modes_of_assignment(so: SelectOutput, batch: Tensor | None, batch_size: int | None) -> Modes:
-    """Return the modes that ``so.theta`` holds.
+    """Return the pooling operator of an assignment with the attribute ``theta``.
 
-    Forms: ``[N, H]`` with an assignment that knows the supernode of each node, as the selector makes it; or
-    ``[N, H * K]``, mode-major, or a list of these with one matrix per graph. All may be dense or sparse.
+    ``theta`` is ``[N, H]`` if the assignment knows the supernode of each node, as the selector makes it. It may also be
+    ``[N, H * K]``, mode-major, or a list of such matrices with one per graph. All forms may be dense or sparse.
+
+    Args:
+        so: assignment.
+        batch: ``[N]`` graph ids.
+        batch_size: number of graphs.
+
+    Raises:
+        InputError: if ``theta`` is missing or has the wrong shape.
     """
     theta: Any = getattr(so, "theta", None)
     if theta is None:
         raise MissingThetaError(
-            "EigenPool needs the attribute theta of the SelectOutput: select with EigenPoolSelect", field="so"
+            "the SelectOutput has no attribute theta, which EigenPool needs. Select with EigenPoolSelect",
+            field="so",
         )
     k = so.num_supernodes
     if isinstance(theta, (list, tuple)):
@@ -128,17 +151,20 @@ def modes_of_assignment(so: SelectOutput, batch: Tensor | None, batch_size: int 
     if so._cluster_index is None:
         _check_width(theta, k)
         return WideModes(theta, layout, k)
-    slot = so._cluster_index if layout.single else batch * k + so._cluster_index
-    # A dropped node (column -1) has no modes; it only must not point outside.
+    slot = so._cluster_index if batch is None or layout.single else batch * k + so._cluster_index
+    # A dropped node (column -1) has zeros in theta. Its index only has to be valid.
     return CompactModes(theta, slot.clamp(min=0), layout.batch_size, k)
 
 
 def _is_compact(theta: Tensor, so: SelectOutput) -> bool:
-    """Return True if a sparse ``theta`` is ``[N, H]``: its columns are not those of the supernodes of their rows."""
+    """Return True if a sparse ``theta`` is ``[N, H]``.
+
+    In a matrix ``[N, H * K]``, every entry is in a column of the supernode of its row.
+    """
     if so._cluster_index is None:
         return False
     k = max(so.num_supernodes, 1)
-    row, column = theta.to_sparse_coo().coalesce().indices()
+    row, column = to_coo(theta).indices()
     return bool(theta.size(1) % k) or bool((column % k != so._cluster_index[row]).any())
 
 
@@ -151,10 +177,10 @@ def _check_width(theta: Tensor, k: int) -> None:
 
 
 def _stack(parts: list[Tensor], layout: GraphLayout) -> Tensor:
-    """Return one matrix per graph as one row per node, in the order of the nodes."""
+    """Join one matrix per graph into one matrix with the rows in the order of the nodes."""
     rows = torch.cat(parts)
     if rows.size(0) != layout.num_nodes:
         raise InputError(f"theta must hold {layout.num_nodes} rows, got {rows.size(0)}", field="theta")
-    if layout.single:
+    if layout.batch is None or layout.single:
         return rows
     return torch.empty_like(rows).index_copy(0, layout.batch.argsort(stable=True), rows)
