@@ -6,22 +6,20 @@ from pathlib import Path
 import tgp
 
 ROOT = Path(__file__).resolve().parents[2]
-SHARED = set(
-    [
-        "reference",
-        "conformance",
-        "fuzz",
-        "gpu",
-        "compat",
-        "paper",
-        "docs",
-        "examples",
-        "meta",
-        "reliability",
-        "benchmarks",
-        "cli",
-    ]
-)
+SHARED = {
+    "reference",
+    "conformance",
+    "fuzz",
+    "gpu",
+    "compat",
+    "paper",
+    "docs",
+    "examples",
+    "meta",
+    "reliability",
+    "benchmarks",
+    "cli",
+}
 
 
 def folders(path: Path) -> set[str]:
