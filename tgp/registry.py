@@ -1,8 +1,8 @@
-"""Tables of independent things: names now, imports on access.
+"""Tables of poolers and level methods that import an object when it is first used.
 
-A table knows what tgp brings, what is registered at run time, and what installed packages offer as entry points.
-Entry points are looked for when a name is asked for that the table does not have, or when it is listed; nothing of a
-package is imported before its name is used.
+A table has the entries of tgp, the entries that were registered at run time, and the entry points of installed packages.
+Entry points are read when the table is listed, or when it has no entry of the requested name. Nothing of a package is
+imported before one of its names is used.
 """
 
 from __future__ import annotations
@@ -11,39 +11,49 @@ import dataclasses
 import importlib
 import operator
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from tgp.errors import PackageError, ParameterError, UnknownNameError
 
-__all__ = ["Entry", "LazyRegistry", "Offers", "load", "offered"]
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+__all__ = ["Entry", "LazyRegistry", "PackageEntries", "find_package_entries", "load"]
 
 T = TypeVar("T")
 _ALIAS = re.compile(r"[a-z][a-z0-9_-]*")
 _TARGET = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
-_EXTRAS = re.compile(r"\s*\[.*\]\s*$")
 
 
 def load(target: str) -> Any:
-    """Import ``"package.module:attribute"``."""
+    """Import an object.
+
+    Args:
+        target: ``"package.module:attribute"``.
+
+    Examples:
+        >>> load("math:pi") > 3
+        True
+    """
     module, _, attribute = target.partition(":")
     return operator.attrgetter(attribute)(importlib.import_module(module))
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of a table: everything that is known without importing the target.
+    """Entry of a table: everything that is known without importing the object.
 
     Args:
-        alias: Name in the table.
+        alias: name in the table.
         target: ``"package.module:name"`` of the object.
-        summary: One line for listings.
-        traits: Facts about the object.
-        package: Installed package that offers the object; ``None`` for lines of tgp and of the running program.
-        version: Version of that package.
-        adapter: ``"package.module:function"`` that makes the object of the table from this line; ``None`` if it is
-            the target itself.
+        summary: one line for listings.
+        traits: facts about the object.
+        package: installed package that provides the object; ``None`` for entries of tgp and of the running program.
+        version: version of that package.
+        adapter: ``"package.module:function"`` that makes the object of the table from the entry; ``None`` if the target
+            is the object.
     """
 
     alias: str
@@ -61,74 +71,82 @@ class Entry:
 
     @property
     def origin(self) -> str | None:
-        """Package and version as text."""
+        """Package and version as text, or ``None``."""
         return None if self.package is None else f"{self.package} {self.version}"
 
 
 @dataclass(frozen=True)
-class Offers:
-    """What installed packages offer to one table.
+class PackageEntries:
+    """Entries that installed packages provide for one table.
 
-    ``entries`` has a line per alias and package; ``unreadable`` says which packages have entry points that cannot be
-    read.
+    Args:
+        by_alias: alias in lower case -> entries of this name. There are several if several packages use the name.
+        unreadable: messages about packages whose entry points cannot be read.
     """
 
-    entries: Mapping[str, tuple[Entry, ...]] = field(default_factory=dict)
+    by_alias: Mapping[str, tuple[Entry, ...]] = field(default_factory=dict)
     unreadable: tuple[str, ...] = ()
 
 
-def offered(group: str) -> Offers:
-    """Entry points of ``group`` in all installed packages; reads text files, imports none of the packages."""
+def find_package_entries(group: str) -> PackageEntries:
+    """Read the entry points of a group from all installed packages. No package is imported.
+
+    Args:
+        group: name of the group, such as ``"tgp.methods"``.
+    """
     from importlib import metadata
 
-    names: dict[str, str] = {}
-    for distribution in metadata.distributions():
-        try:
-            text = distribution.read_text("entry_points.txt")
-        except UnicodeDecodeError:
-            continue
-        if text and f"[{group}]" in text and (name := distribution.metadata["Name"]):
-            names.setdefault(re.sub(r"[-_.]+", "-", name).lower(), name)
-    found: dict[str, tuple[Entry, ...]] = {}
-    unreadable = []
-    for name in names.values():
-        first = metadata.distribution(name)  # of several on the path, the one that is imported
-        try:
-            lines = _section(first.read_text("entry_points.txt") or "", group)
-        except ValueError as error:
-            unreadable.append(f"the entry points of package {name} {first.version} cannot be read: {error}")
-            continue
-        summary = first.metadata["Summary"] or ""
-        for alias, target in lines.items():
-            entry = Entry(alias, target, summary, package=name, version=first.version)
-            found[alias.lower()] = (*found.get(alias.lower(), ()), entry)
-    return Offers(found, tuple(unreadable))
-
-
-def _section(text: str, group: str) -> dict[str, str]:
-    """Name -> target of one section of an ``entry_points.txt``."""
-    import configparser
-
-    parser = configparser.ConfigParser(delimiters=("=",), interpolation=None)
-    parser.optionxform = str  # type: ignore[assignment,method-assign]
+    points: Iterable[EntryPoint]
+    unreadable: list[str] = []
     try:
-        parser.read_string(text)
-    except configparser.Error as error:
-        raise ValueError(str(error).replace("\n", " ")) from error
-    found = parser.items(group) if parser.has_section(group) else []
-    return {name: re.sub(r"\s", "", _EXTRAS.sub("", value)) for name, value in found}
+        points = metadata.entry_points(group=group)
+    except (TypeError, ValueError):  # the entry points of one package have the wrong syntax
+        points, unreadable = _read_package_by_package(group)
+    found: dict[str, tuple[Entry, ...]] = {}
+    for point in points:
+        if point.dist is not None:
+            about = point.dist.metadata
+            summary = about.get("Summary", "")
+            target = "".join(point.value.partition("[")[0].split())  # without extras and spaces
+            entry = Entry(point.name, target, summary, package=point.dist.name, version=point.dist.version)
+            found[point.name.lower()] = (*found.get(point.name.lower(), ()), entry)
+    return PackageEntries(found, tuple(unreadable))
+
+
+def _read_package_by_package(group: str) -> tuple[list[EntryPoint], list[str]]:
+    """Return the entry points of a group, and messages about the packages that cannot be read."""
+    from importlib import metadata
+
+    points: list[EntryPoint] = []
+    unreadable: list[str] = []
+    seen: set[str] = set()
+    for distribution in metadata.distributions():
+        if distribution.name in seen:  # a second installation on the path, which is not imported
+            continue
+        seen.add(distribution.name)
+        try:
+            points.extend(distribution.entry_points.select(group=group))
+        except (TypeError, ValueError) as error:
+            package = f"{distribution.name} {distribution.version}"
+            unreadable.append(f"the entry points of package {package} cannot be read: {error}")
+    return points, unreadable
 
 
 class LazyRegistry(Mapping[str, T], Generic[T]):
-    """A mapping alias -> object that imports an object when it is asked for; :meth:`register` adds lines.
+    """Mapping from an alias to an object, which is imported on first access.
 
     Args:
-        kind: what the objects are called in messages.
-        entries: the lines of tgp itself. Packages cannot take their names.
-        group: entry points of this name in other packages are lines, too.
-        of: what an object of another package must be an instance of.
-        fallback: ``"package.module:function"`` that returns the line of an alias which neither the table nor a
-            package has, or ``None``. Such lines can be looked up; they are not listed.
+        kind: name of the objects in messages, such as ``"pooler"``.
+        entries: entries of tgp. Packages cannot replace them.
+        group: group of entry points with which other packages add entries; ``None`` if they cannot.
+        of: class of which the objects of other packages must be instances.
+        fallback: ``"package.module:function"`` that returns the entry of an alias which is neither in the table nor
+            provided by a package, or ``None``. Such entries can be looked up, but are not listed.
+
+    Examples:
+        >>> numbers = LazyRegistry("number", (Entry("pi", "math:pi", "Circle"), Entry("e", "math:e", "Growth")))
+        >>> list(numbers), round(numbers["pi"], 2)
+        (['pi', 'e'], 3.14)
     """
 
     def __init__(
@@ -146,120 +164,159 @@ class LazyRegistry(Mapping[str, T], Generic[T]):
         self.fallback = fallback
         self.entries: dict[str, Entry] = {entry.alias: entry for entry in entries}
         self._loaded: dict[str, T] = {}
-        self._offers: Offers | None = None
+        self._package_entries: PackageEntries | None = None
 
     def __getitem__(self, alias: str) -> T:
         if alias not in self._loaded:
             entry = self.entry(alias)
-            found = cast("T", _object_of(entry)) if entry.package is None else self._import(entry)
-            if alias not in self:  # a line of the fallback, which may change
+            found = cast("T", _load_entry(entry)) if entry.package is None else self._load_from_package(entry)
+            if alias not in self:  # an entry of the fallback, which can change
                 return found
             self._loaded[alias] = found
         return self._loaded[alias]
 
     def find(self, alias: str) -> Entry | None:
-        """Return the line of ``alias``, or ``None`` if there is none."""
+        """Return the entry of ``alias``, or ``None`` if there is none.
+
+        Args:
+            alias: name in the table.
+
+        Raises:
+            PackageError: if a package provides the name in a way that cannot be used.
+        """
         try:
             return self.entry(alias)
         except _UnknownKey:
             return None
 
     def entry(self, alias: str) -> Entry:
-        """Return the line of ``alias``.
+        """Return the entry of ``alias``.
+
+        Args:
+            alias: name in the table.
 
         Raises:
-            UnknownNameError: no line has this alias; the message names the nearest one.
-            PackageError: a package offers this name in a way that cannot be used.
+            UnknownNameError: if there is no such entry; the message names the closest one.
+            PackageError: if a package provides the name in a way that cannot be used.
         """
         if alias in self.entries:
             return self.entries[alias]
-        found = self.offers.entries.get(alias, ())
+        found = self.package_entries.by_alias.get(alias, ())
         if not found:
             other = None if self.fallback is None else load(self.fallback)(alias)
             if other is not None:
                 return cast("Entry", other)
-            raise _UnknownKey(self.kind, alias, self, "; ".join(self.offers.unreadable))
+            raise _UnknownKey(self.kind, alias, self, "; ".join(self.package_entries.unreadable))
         if len(found) > 1:
             packages = " and ".join(f"{entry.origin} ({entry.target})" for entry in found)
             raise PackageError(
-                f"{self.kind} {alias!r} is offered by more than one package: {packages}",
+                f"{self.kind} {alias!r} is provided by more than one package: {packages}",
                 package=found[0].package,
                 hint="uninstall all but one of them",
             )
-        problem = _problem(found[0])
+        problem = _find_problem(found[0])
         if problem:
             raise self._unusable(found[0], problem)
         return found[0]
 
     @property
-    def offers(self) -> Offers:
-        """What installed packages offer, also under names that are taken; looked up once."""
-        if self._offers is None:
-            self._offers = Offers() if self.group is None else offered(self.group)
-        return self._offers
+    def package_entries(self) -> PackageEntries:
+        """Entries of installed packages, including those whose name is taken. They are read once."""
+        if self._package_entries is None:
+            self._package_entries = (
+                PackageEntries() if self.group is None else find_package_entries(self.group)
+            )
+        return self._package_entries
 
-    def lines(self) -> list[Entry]:
-        """All lines; where packages clash, the lines of each."""
-        offers = [entry for key in self if key not in self.entries for entry in self.offers.entries[key]]
-        return [*self.entries.values(), *offers]
+    def all_entries(self) -> list[Entry]:
+        """Return all entries. A name that several packages use has an entry for each of them."""
+        by_alias = self.package_entries.by_alias
+        return [
+            *self.entries.values(),
+            *(e for a, found in by_alias.items() if a not in self.entries for e in found),
+        ]
 
-    def hidden(self) -> list[Entry]:
-        """Lines of packages that nobody gets, because the name is taken."""
+    def ignored_entries(self) -> list[Entry]:
+        """Return the entries of packages that are ignored because their name is already registered."""
         return [
             entry
-            for alias, found in self.offers.entries.items()
+            for alias, found in self.package_entries.by_alias.items()
             for entry in found
             if alias in self.entries and self.entries[alias].target != entry.target
         ]
 
-    def register(self, entry: Entry, *, replace: bool = False, given: Any = None) -> Entry:
-        """Add a line. Nothing is imported until the alias is looked up.
+    def register(self, entry: Entry, *, replace: bool = False, loaded: T | None = None) -> Entry:
+        """Add an entry. Nothing is imported until the alias is looked up.
 
         Args:
-            entry: the line; its alias is lower-case, as it stands in schedules and on the command line.
-            replace: replace a line of the same alias instead of refusing.
-            given: the object itself, if it exists already: a class that was defined in a function or a notebook
-                cannot be imported.
+            entry: the entry. Its alias is in lower case, because schedules and the command line use lower case.
+            replace: replace an entry of the same alias. Without it, an alias that is taken is an error.
+            loaded: the object, if it exists already. A class that was defined in a function or a notebook cannot be
+                imported.
+
+        Returns:
+            The entry that was added. It names the package if a package provides the same target.
+
+        Raises:
+            ParameterError: if the alias or the target is not valid, or the alias is taken.
         """
-        problem = _problem(entry)
+        problem = _find_problem(entry)
         if problem:
             raise ParameterError(problem, field=problem.partition(" ")[0])
-        offers = [] if entry.alias in self.entries else self.offers.entries.get(entry.alias, ())
-        same = [offer for offer in offers if offer.target == entry.target]
-        if same:  # a package may say the same twice, as an entry point and when it is imported
+        provided = () if entry.alias in self.entries else self.package_entries.by_alias.get(entry.alias, ())
+        same = [other for other in provided if other.target == entry.target]
+        if same:  # a package can have an entry point and register the object when it is imported
             entry = dataclasses.replace(entry, package=same[0].package, version=same[0].version)
-        taken = [*offers, *([self.entries[entry.alias]] if entry.alias in self.entries else [])]
+        taken = [*provided, *([self.entries[entry.alias]] if entry.alias in self.entries else [])]
         if taken and not same and not replace:
             owner = taken[0].target + (f" of package {taken[0].origin}" if taken[0].origin else "")
             raise ParameterError(
-                f"{self.kind} {entry.alias!r} is taken by {owner}; choose another alias or pass replace=True",
+                f"{self.kind} {entry.alias!r} is taken by {owner}",
                 field="alias",
+                hint="choose another alias or pass replace=True",
             )
-        self._set(entry, given)
+        self._set(entry, loaded)
         return entry
 
-    def _set(self, entry: Entry, given: Any = None) -> None:
-        """Add a line without checks."""
+    def add_missing(self, entry: Entry) -> None:
+        """Add an entry of another process, unless this process has an entry of that name.
+
+        The entry of another process has priority over entry points that differ from it: if another version of the
+        package is installed here, looking up the alias raises an error.
+
+        Args:
+            entry: the entry as the other process has it.
+        """
+        if entry.alias in self.entries:
+            return
+        try:
+            known = self.find(entry.alias)
+        except PackageError:
+            known = None
+        if known != entry:
+            self.entries[entry.alias] = entry
+
+    def _set(self, entry: Entry, loaded: T | None = None) -> None:
+        """Add an entry without checks."""
         self._drop(entry.alias)
         self.entries[entry.alias] = entry
-        if given is not None:
-            self._loaded[entry.alias] = given
+        if loaded is not None:
+            self._loaded[entry.alias] = loaded
 
     def _drop(self, alias: str) -> None:
-        """Remove a line and what was loaded for it."""
+        """Remove an entry and the object that was loaded for it."""
         self.entries.pop(alias, None)
         self._loaded.pop(alias, None)
 
-    def _import(self, entry: Entry) -> T:
-        """Return the object that a package offers."""
+    def _load_from_package(self, entry: Entry) -> T:
         from importlib import metadata
 
         try:
             version = metadata.version(str(entry.package))
-            # A worker of a cluster is told the line by a process that may have another version installed.
+            # An entry can come from another process, in which another version of the package is installed.
             if version != entry.version:
                 raise self._unusable(entry, f"version {version} is installed here")
-            found = _object_of(entry)
+            found = _load_entry(entry)
         except (PackageError, ParameterError):
             raise
         except (Exception, SystemExit) as error:
@@ -272,18 +329,18 @@ class LazyRegistry(Mapping[str, T], Generic[T]):
             )
         return cast("T", found)
 
-    def _unusable(self, entry: Entry, why: str) -> PackageError:
+    def _unusable(self, entry: Entry, reason: str) -> PackageError:
         return PackageError(
-            f"{self.kind} {entry.alias!r} of package {entry.origin} cannot be used: {why}",
+            f"{self.kind} {entry.alias!r} of package {entry.origin} cannot be used: {reason}",
             package=entry.package,
         )
 
     def __contains__(self, alias: object) -> bool:
-        return alias in self.entries or alias in self.offers.entries
+        return alias in self.entries or alias in self.package_entries.by_alias
 
     def __iter__(self) -> Iterator[str]:
         yield from self.entries
-        yield from (alias for alias in self.offers.entries if alias not in self.entries)
+        yield from (alias for alias in self.package_entries.by_alias if alias not in self.entries)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -292,24 +349,24 @@ class LazyRegistry(Mapping[str, T], Generic[T]):
         return f"LazyRegistry({self.kind}: {', '.join(self)})"
 
 
-def _object_of(entry: Entry) -> Any:
+def _load_entry(entry: Entry) -> Any:
     return load(entry.target) if entry.adapter is None else load(entry.adapter)(entry)
 
 
-def _problem(entry: Entry) -> str | None:
-    """Return what is wrong with a line, or ``None``."""
+def _find_problem(entry: Entry) -> str | None:
+    """Return a message if the alias or the target of an entry is not valid, else ``None``."""
     if not _ALIAS.fullmatch(entry.alias) or entry.alias.endswith("_u"):
         return (
-            "alias must be lower-case letters, digits, '_' or '-', must begin with a letter and must not end in '_u', "
-            f"got {entry.alias!r}"
+            "alias is not valid: expected lower-case letters, digits, '_' or '-', a letter at the start and no '_u' at "
+            f"the end, got {entry.alias!r}"
         )
     if not all(entry.target.partition(":")) or (entry.package and not _TARGET.fullmatch(entry.target)):
-        return f"target must be 'package.module:name', got {entry.target!r}"
+        return f"target is not valid: expected 'package.module:name', got {entry.target!r}"
     return None
 
 
 class _UnknownKey(UnknownNameError, KeyError):
-    """Also a ``KeyError``, because a registry is a mapping."""
+    """Unknown alias. It is also a ``KeyError``, because a registry is a mapping."""
 
     def __init__(self, kind: str, name: str, valid: Mapping[str, Any], hint: str = "") -> None:
         super().__init__(kind, name, valid)

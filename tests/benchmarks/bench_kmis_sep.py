@@ -28,7 +28,7 @@ import scipy.sparse as sp
 from tgp.engine import coarsen
 from tgp.engine.methods.kmis import METHOD as KMIS
 from tgp.engine.methods.sep import METHOD as SEP
-from tgp.engine.protocol import RandomKey
+from tgp.engine.level_method import RandomKey
 from tgp.ragged import BlockCSR
 from tgp.testing.graphs import barabasi_albert, grid2d, star
 

@@ -30,7 +30,7 @@ from tests.benchmarks import bench_kmis_sep as common
 from tgp.engine import coarsen, parse_schedule
 from tgp.engine.contraction import ContractOptions, contract
 from tgp.engine.methods.graclus import METHOD as GRACLUS
-from tgp.engine.protocol import RandomKey
+from tgp.engine.level_method import RandomKey
 from tgp.ragged import BlockCSR
 from tgp.testing.graphs import barabasi_albert, grid2d
 

@@ -27,9 +27,9 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import eigsh
 
 from tgp.engine import coarsen
-from tgp.engine.kron import EXACT_WORK, simple_graph
+from tgp.engine.kron_reduction import EXACT_WORK, simple_graph
 from tgp.engine.methods.ndp import METHOD, NDPParams
-from tgp.engine.protocol import RandomKey
+from tgp.engine.level_method import RandomKey
 from tgp.kernels.kron import eliminate
 from tgp.ragged import BlockCSR
 from tgp.testing.graphs import barabasi_albert, grid2d, karate

@@ -257,8 +257,8 @@ def test_entry_points_that_cannot_be_read(garbled, monkeypatch):
         ("leaving", "leaving_module:METHOD cannot be imported: SystemExit: 0"),
         ("lacking", "tiny_method:OTHER cannot be imported: AttributeError"),
         ("number", "faulty_module:NUMBER must be a LevelMethod, got int"),
-        ("plain", "target must be 'package.module:name', got 'faulty_module'"),
-        ("upper", "alias must be lower-case"),
+        ("plain", "expected 'package.module:name', got 'faulty_module'"),
+        ("upper", "expected lower-case letters"),
     ],
 )
 def test_a_fault_shows_when_its_name_is_used(site, monkeypatch, alias, message):
@@ -279,23 +279,23 @@ def tables(site, monkeypatch):
 
 def test_names_that_two_packages_offer(site, monkeypatch):
     table = tables(site, monkeypatch)
-    with pytest.raises(PackageError, match=r"'twice' is offered by more than one package: .* and ") as caught:
+    with pytest.raises(PackageError, match=r"'twice' is provided by more than one package: .* and ") as caught:
         table["twice"]
     for part in ("faulty 3 (faulty_module:NUMBER)", "other 4 (tiny_method:METHOD)"):
         assert part in str(caught.value)
-    assert {entry.package for entry in table.lines() if entry.alias == "twice"} == {"faulty", "other"}
+    assert {entry.package for entry in table.all_entries() if entry.alias == "twice"} == {"faulty", "other"}
 
 
 def test_names_of_tgp_cannot_be_taken(site, monkeypatch):
     table = tables(site, monkeypatch)
     assert table["graclus"].name == "graclus" and table.entry("graclus").package is None
-    assert [entry.origin for entry in table.hidden()] == ["faulty 3"]
+    assert [entry.origin for entry in table.ignored_entries()] == ["faulty 3"]
 
 
 def test_registering_what_a_package_offers(site, monkeypatch):
     table = tables(site, monkeypatch)
     entry = table.register(Entry("tiny", "tiny_method:METHOD", "said twice"))
-    assert (entry.origin, entry.summary, len(table.lines())) == (
+    assert (entry.origin, entry.summary, len(table.all_entries())) == (
         "tiny-leaves 1.0",
         "said twice",
         len(list(table)) + 1,

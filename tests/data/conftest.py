@@ -7,7 +7,7 @@ from torch_geometric.data import Data
 from torch_geometric.data.data import BaseData
 
 from tgp.data.convert import graphs_to_arrays
-from tgp.engine import METHODS, coarsen_safe, parse_schedule
+from tgp.engine import METHODS, coarsen_with_failures, parse_schedule
 from tgp.select import SelectOutput
 from tgp.store import FailureRecord, HierarchySpec, StoreSpec, StoreWriter, data_digest
 
@@ -52,7 +52,7 @@ def write_store(path, graphs, schedules, *, seed=0, units=1, profile="fast", fai
         ids = np.arange(bounds[unit], bounds[unit + 1])
         writer.write_graphs(unit, table.take(ids))
         for name, plan in plans.items():
-            hierarchy, failures = coarsen_safe(block.take(ids), plan, seed)
+            hierarchy, failures = coarsen_with_failures(block.take(ids), plan, seed)
             records = [FailureRecord(f.graph + bounds[unit], f.level, f.reason) for f in failures]
             records += [FailureRecord(g, 0, "made to fail") for g in failed if g in ids]
             writer.write_hierarchy(unit, name, hierarchy, weight_dtype=np.float32, failures=records)

@@ -10,7 +10,7 @@ from torch_geometric.data import Data, InMemoryDataset
 from tgp.connect import SparseConnect
 from tgp.data import PoolDataLoader, PreCoarsening, graphs_to_arrays, precoarsen
 from tgp.engine import coarsen, parse_schedule
-from tgp.engine.coarsening import coarsen_safe
+from tgp.engine.coarsening import coarsen_with_failures
 from tgp.lift import BaseLift
 from tgp.poolers import (
     EigenPooling,
@@ -397,7 +397,7 @@ def test_a_graph_that_fails_does_not_stop_the_others():
             Data(edge_index=torch.zeros(2, 0).long(), num_nodes=0, x=torch.zeros(0, 3)),
         ]
     )
-    hierarchy, failures = coarsen_safe(block, parse_schedule("fails*2"))
+    hierarchy, failures = coarsen_with_failures(block, parse_schedule("fails*2"))
     assert [(f.graph, "five is too many" in f.reason) for f in failures] == [(1, True)]
     assert np.diff(hierarchy.levels[0].assignment.super_ptr).tolist() == [2, 0, 3, 0]
 

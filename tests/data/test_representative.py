@@ -17,7 +17,7 @@ MEDOID = replace(nopool.METHOD, name="medoid", representative="medoids")
 
 @pytest.fixture
 def medoid():
-    METHODS.register(Entry("medoid", f"{__name__}:MEDOID", ""), given=MEDOID)
+    METHODS.register(Entry("medoid", f"{__name__}:MEDOID", ""), loaded=MEDOID)
     yield
     METHODS._drop("medoid")
 

@@ -6,11 +6,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from tgp.engine import Failure, coarsen, coarsen_safe, parse_schedule
+from tgp.engine import GraphFailure, coarsen, coarsen_with_failures, parse_schedule
 from tgp.engine.coarsening import assign_level, connect_level
+from tgp.engine.level_method import LevelMethod, RandomKey
 from tgp.engine.methods import METHODS
 from tgp.engine.methods.graclus import METHOD as GRACLUS
-from tgp.engine.protocol import LevelMethod, RandomKey
 from tgp.errors import GraphError, InputError, ParameterError
 from tgp.ragged import Assignment, BlockCSR
 from tgp.testing.graphs import TOY_GRAPHS, cycle, from_pairs, grid2d, karate, path, toy_block
@@ -195,7 +195,7 @@ def test_one_bad_graph_does_not_take_the_others_along(monkeypatch, error):
     block = BlockCSR.concat([path(4), path(5), cycle(6), cycle(5), path(1)])
     with pytest.raises(type(error)):
         coarsen(block, "sep,graclus")
-    hierarchy, failures = coarsen_safe(block, "sep,graclus")
+    hierarchy, failures = coarsen_with_failures(block, "sep,graclus")
     hierarchy.validate()
     assert [(f.graph, f.level) for f in failures] == [(1, 0), (3, 0)]
     assert failures[0].reason.startswith(type(error).__name__)
@@ -211,8 +211,8 @@ def test_one_bad_graph_does_not_take_the_others_along(monkeypatch, error):
 def test_failure_at_a_later_level_keeps_the_earlier_ones(monkeypatch):
     install(monkeypatch, assign=failing(GraphError("no"), level=1, nodes=(3,)))
     block = BlockCSR.concat([path(8), path(6), path(2)])
-    hierarchy, failures = coarsen_safe(block, "sep*3")
-    assert failures == [Failure(1, 1, "GraphError: no")]
+    hierarchy, failures = coarsen_with_failures(block, "sep*3")
+    assert failures == [GraphFailure(1, 1, "GraphError: no")]
     assert [np.diff(level.block.node_ptr).tolist() for level in hierarchy.validate().levels] == [
         [4, 3, 1],
         [2, 0, 1],
@@ -227,16 +227,18 @@ def test_a_tree_fails_as_a_whole(monkeypatch):
         return [Assignment("hard", block.node_ptr, np.arange(block.num_nodes, dtype=np.int32))] * number
 
     install(monkeypatch, assign_levels=levels)
-    hierarchy, failures = coarsen_safe(BlockCSR.concat([path(5), path(3)]), "graclus:order=index,sep*2")
+    hierarchy, failures = coarsen_with_failures(
+        BlockCSR.concat([path(5), path(3)]), "graclus:order=index,sep*2"
+    )
     assert failures == []
-    hierarchy, failures = coarsen_safe(BlockCSR.concat([path(5), path(3)]), "nopool,sep*2")
-    assert failures == [Failure(0, 1, "GraphError: no tree")]
+    hierarchy, failures = coarsen_with_failures(BlockCSR.concat([path(5), path(3)]), "nopool,sep*2")
+    assert failures == [GraphFailure(0, 1, "GraphError: no tree")]
     assert [level.block.num_nodes for level in hierarchy.validate().levels] == [8, 3, 3]
 
 
 def test_all_graphs_may_fail(monkeypatch):
     install(monkeypatch, assign=failing(GraphError("no")))
-    hierarchy, failures = coarsen_safe(BlockCSR.concat([path(5), cycle(5)]), "sep,graclus")
+    hierarchy, failures = coarsen_with_failures(BlockCSR.concat([path(5), cycle(5)]), "sep,graclus")
     assert [f.graph for f in failures] == [0, 1]
     assert hierarchy.validate().levels[1].block.num_graphs == 2
 
@@ -245,12 +247,12 @@ def test_all_graphs_may_fail(monkeypatch):
 def test_mistakes_are_not_failures_of_graphs(monkeypatch, error):
     install(monkeypatch, assign=failing(error))
     with pytest.raises(type(error), match=str(error)):
-        coarsen_safe(BlockCSR.concat([path(5), path(4)]), "sep")
+        coarsen_with_failures(BlockCSR.concat([path(5), path(4)]), "sep")
 
 
 def test_safe_equals_plain_where_nothing_fails():
     block = toy_block(weighted=True)
-    hierarchy, failures = coarsen_safe(block, "graclus*2,random", 5)
+    hierarchy, failures = coarsen_with_failures(block, "graclus*2,random", 5)
     assert failures == []
     same(hierarchy, coarsen(block, "graclus*2,random", 5))
 

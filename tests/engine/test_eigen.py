@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from tests.reference import eigen as reference
 from tests.reference.nmf import adjacency
 from tgp.engine.coarsening import coarsen
+from tgp.engine.level_method import RandomKey
 from tgp.engine.methods.eigen import METHOD, EigenParams
-from tgp.engine.protocol import RandomKey
 from tgp.errors import ParameterError
 from tgp.ragged import BlockCSR
 from tgp.testing.graphs import (

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from tests.reference import kmis as reference
 from tgp.engine import threads
 from tgp.engine.coarsening import coarsen
+from tgp.engine.level_method import RandomKey
 from tgp.engine.methods.kmis import METHOD, KMISParams, assign_by_order, assign_by_score
-from tgp.engine.protocol import RandomKey
 from tgp.errors import InputError, ParameterError
 from tgp.kernels import _prims
 from tgp.ragged import BlockCSR
@@ -118,7 +118,7 @@ def test_a_graph_does_not_see_its_block(block, scorer, heuristic, random):
 def test_threads_do_not_matter(monkeypatch):
     block = BlockCSR.concat([karate(), path(70), star(9), isolated(3), complete(12)] * 8)
     expected = assign(block, order_k=2, scorer="random")
-    monkeypatch.setattr(threads, "_WORTH_IT", 0)
+    monkeypatch.setattr(threads, "_MIN_WORK", 0)
     for count in (2, 3, 7):
         monkeypatch.setattr(threads, "num_threads", lambda count=count: count)
         found = assign(block, order_k=2, scorer="random")
@@ -194,10 +194,10 @@ def test_given_scores_and_orders():
     assert assign_by_order(path(4)).representative.tolist() == [0, 2]
     assert assign_by_order(path(4), [3, 2, 1, 0]).representative.tolist() == [1, 3]
     assert assign_by_order(path(4), order_k=3).cluster.tolist() == [0, 0, 0, 0]
-    with pytest.raises(InputError, match="4 values"):
+    with pytest.raises(InputError, match=r"\[4\]"):
         assign_by_score(path(4), [1.0], params)
     for order in ([0, 1, 2], [0, 0, 1, 2], [0, 1, 2, 4]):
-        with pytest.raises(InputError, match=r"nodes 0\.\.3 once"):
+        with pytest.raises(InputError, match="0 to 3"):
             assign_by_order(path(4), order)
 
 
@@ -212,11 +212,11 @@ def test_parameters():
     assert KMISParams().scorer == "degree"
     schedule = "kmis:order_k=2:scorer=random:score_heuristic=none:force_undirected=true"
     assert coarsen(path(9), schedule, seed=3).levels[0].assignment.num_supernodes >= 2
-    with pytest.raises(ParameterError, match="at least 1, got 0"):
+    with pytest.raises(ParameterError, match=r"order_k .*got 0"):
         KMISParams(order_k=0)
-    with pytest.raises(ParameterError, match="reads features"):
+    with pytest.raises(ParameterError, match="got 'linear'"):
         KMISParams(scorer="linear")
-    with pytest.raises(ParameterError, match="scorer must be one of"):
+    with pytest.raises(ParameterError, match="got 'best'"):
         KMISParams(scorer="best")
     with pytest.raises(ParameterError, match="w-greedy"):
         KMISParams(score_heuristic="lazy")

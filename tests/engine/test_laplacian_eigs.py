@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from tests.reference import eigen as reference
-from tgp.engine.laplacian_eigs import DENSE, TIE, graph_modes
+from tgp.engine.laplacian_eigs import DENSE_SIZE, TIE, graph_modes
+from tgp.engine.level_method import RandomKey
 from tgp.engine.methods.eigen import METHOD, EigenParams
-from tgp.engine.protocol import RandomKey
 from tgp.ragged import BlockCSR
 from tgp.testing.graphs import barabasi_albert, complete, cycle, erdos_renyi, grid2d, isolated, path, star
 
@@ -41,7 +41,7 @@ GRAPHS = {
 @pytest.mark.parametrize("normalized", [True, False])
 def test_equals_the_dense_eigenvectors(name, normalized):
     graph, take = GRAPHS[name], 6
-    assert graph.num_nodes > DENSE
+    assert graph.num_nodes > DENSE_SIZE
     rows = modes(graph, take, normalized=normalized)
     laplacian = reference.cluster_laplacian(reference.affinity(graph), normalized)
     values = np.linalg.eigvalsh(laplacian)

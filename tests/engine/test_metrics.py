@@ -19,7 +19,7 @@ def level_of(block, cluster, super_ptr, coarse=None, **values):
     empty = BlockCSR(
         np.zeros(super_ptr[-1] + 1, np.int64), np.zeros(0, np.int32), None, np.asarray(super_ptr)
     )
-    return Level("x", assignment, coarse if coarse is not None else empty)
+    return Level("x", block.node_ptr, assignment, coarse if coarse is not None else empty)
 
 
 @st.composite
@@ -120,7 +120,7 @@ def test_rows_of_different_sums_are_not_expressive():
 def test_soft_assignments_have_no_cluster_figures():
     coarse = BlockCSR.from_edge_index([[0, 1], [1, 0]], [1.0, 2.0], node_ptr=[0, 2])
     soft = Assignment("soft", np.array([0, 2]), soft=np.array([[0.5, 0.5], [1, 0], [0, 1]], np.float32))
-    found = level_metrics(path(3), Level("x", soft, coarse))
+    found = level_metrics(path(3), Level("x", path(3).node_ptr, soft, coarse))
     assert "cut" not in found and "dropped" not in found
     assert found["expressive"][0] and not found["symmetric"][0]
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from tests.reference.kron import kron_dense
 from tests.reference.ndp import dense_graph
 from tgp.engine import coarsen
-from tgp.engine.kron import kron
+from tgp.engine.kron_reduction import kron_reduce
+from tgp.engine.level_method import RandomKey
 from tgp.engine.methods.ndp import METHOD, NDPParams, random_cut
-from tgp.engine.protocol import RandomKey
 from tgp.errors import InputError, ParameterError
 from tgp.ragged import Assignment, BlockCSR
 from tgp.testing.graphs import (
@@ -98,9 +98,9 @@ def test_larger_weight_of_the_two_directions_and_sum_of_parallel_edges():
     simple = from_pairs(3, [(0, 1), (1, 2)], [3.0, 4.0])
     nodes = np.array([0, 2], dtype=np.int32)
     assignment = Assignment("hard", np.array([0, 2]), np.array([0, -1, 1], np.int32), representative=nodes)
-    coarse = kron(block, assignment)
+    coarse = kron_reduce(block, assignment)
     assert coarse.weight.tolist() == [12 / 7, 12 / 7]
-    assert same(coarse, kron(simple, assignment))
+    assert same(coarse, kron_reduce(simple, assignment))
 
 
 def test_kept_nodes_of_complete_graph_with_loops():
@@ -120,7 +120,7 @@ def test_larger_threshold_never_more_edges():
 
 @pytest.mark.parametrize("value", [-1e-3, float("nan"), float("inf"), "0.1", None, True])
 def test_bad_threshold(value):
-    with pytest.raises(ParameterError, match="sparse_threshold must be a number >= 0"):
+    with pytest.raises(ParameterError, match="sparse_threshold"):
         NDPParams(sparse_threshold=value)
 
 
@@ -147,7 +147,7 @@ def test_a_connected_graph_stays_connected_without_threshold():
 def test_kron_follows_the_numbers_of_a_selection():
     # Supernode 0 is node 2, 1 is node 3, 2 is node 0; node 1 is dropped.
     cluster = np.array([2, -1, 0, 1], np.int32)
-    coarse = kron(path(4), Assignment("hard", np.array([0, 3]), cluster))
+    coarse = kron_reduce(path(4), Assignment("hard", np.array([0, 3]), cluster))
     assert coarse.edge_index().tolist() == [[0, 0, 1, 2], [1, 2, 0, 0]]
     assert coarse.weight.tolist() == [1.0, 0.5, 1.0, 0.5]
 
@@ -155,20 +155,20 @@ def test_kron_follows_the_numbers_of_a_selection():
 def test_kron_of_clusters_needs_representatives():
     cluster = np.array([0, 0, 0, 1], np.int32)
     with pytest.raises(InputError, match="Inconsistent number of clusters and node indices"):
-        kron(path(4), Assignment("hard", np.array([0, 2]), cluster))
+        kron_reduce(path(4), Assignment("hard", np.array([0, 2]), cluster))
     clear = Assignment("hard", np.array([0, 2]), cluster, representative=np.array([0, 3], np.int32))
-    assert kron(path(4), clear).weight.tolist() == pytest.approx([1 / 3, 1 / 3])
+    assert kron_reduce(path(4), clear).weight.tolist() == pytest.approx([1 / 3, 1 / 3])
 
 
 def test_kron_refuses_what_it_cannot_reduce_to():
     soft = Assignment("soft", np.array([0, 2]), soft=np.ones((4, 2), np.float32))
     with pytest.raises(InputError, match="hard assignment"):
-        kron(path(4), soft)
+        kron_reduce(path(4), soft)
     out = Assignment(
         "hard", np.array([0, 1]), np.array([0, -1, -1, -1], np.int32), representative=np.array([7], np.int32)
     )
     with pytest.raises(InputError, match=r"\[0, 4\)"):
-        kron(path(4), out)
+        kron_reduce(path(4), out)
 
 
 def test_seed_and_level_matter_only_where_eigenvectors_leave_a_choice():

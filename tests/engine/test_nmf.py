@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from tests.reference import nmf as reference
 from tgp.engine.coarsening import coarsen
+from tgp.engine.level_method import RandomKey
 from tgp.engine.methods.nmf import METHOD, NMFParams
-from tgp.engine.protocol import RandomKey
 from tgp.errors import ParameterError
 from tgp.ragged import BlockCSR
 from tgp.testing.graphs import complete, isolated, karate, path, single_node, star

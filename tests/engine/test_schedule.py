@@ -1,4 +1,4 @@
-"""Schedules: what can be read, what is refused and how."""
+"""Reading and writing of schedules, and the errors of wrong ones."""
 
 import json
 import subprocess
@@ -40,7 +40,7 @@ GRACLUS = LevelSpec("graclus", GraclusParams())
         (Schedule((GRACLUS, GRACLUS)), "graclus*2"),
     ],
 )
-def test_ways_to_write(value, canonical):
+def test_forms_of_a_schedule(value, canonical):
     schedule = parse_schedule(value)
     assert str(schedule) == canonical
     assert parse_schedule(canonical) == schedule
@@ -53,8 +53,8 @@ def test_ways_to_write(value, canonical):
         ("", ScheduleError, "at least one level"),
         ("  ", ScheduleError, "at least one level"),
         ([], ScheduleError, "at least one level"),
-        ("graclus,", ScheduleError, "Level 2 of 'graclus,' is empty"),
-        (",graclus", ScheduleError, "Level 1"),
+        ("graclus,", ScheduleError, "level 2 of 'graclus,' is empty"),
+        (",graclus", ScheduleError, "level 1"),
         ("graclus,,nopool", ScheduleError, "comma too many"),
         ("graclus*0", ScheduleError, "1 to 64, got '0'"),
         ("graclus*", ScheduleError, "1 to 64"),
@@ -82,7 +82,7 @@ def test_ways_to_write(value, canonical):
         (("random", {"ratio": True}), ParameterError, r"must be float, got True \(bool\)"),
         (("graclus", {"degree_norm": 1}), ParameterError, r"must be bool, got 1 \(int\)"),
         ({"ratio": 0.5}, ScheduleError, "'method', 'pooler' or 'name'"),
-        ({"name": "graclus", "pooler": "graclus"}, ScheduleError, "needs one of"),
+        ({"name": "graclus", "pooler": "graclus"}, ScheduleError, r"got keys \['name', 'pooler'\]"),
         ({"name": 3}, ScheduleError, "must be text, got int"),
         ({"name": "graclus", "params": [1]}, ScheduleError, "must be a mapping, got list"),
         (["graclus", 3], ScheduleError, "got int: 3"),
@@ -90,7 +90,7 @@ def test_ways_to_write(value, canonical):
         (None, ScheduleError, "got NoneType"),
     ],
 )
-def test_refused(value, error, words):
+def test_wrong_schedules_raise(value, error, words):
     with pytest.raises(error, match=words) as caught:
         parse_schedule(value)
     assert isinstance(caught.value, TgpError)
@@ -100,8 +100,8 @@ def test_refused(value, error, words):
 def test_missing_parameters_are_named(monkeypatch):
     from dataclasses import dataclass
 
+    from tgp.engine.level_method import LevelMethod
     from tgp.engine.methods import METHODS
-    from tgp.engine.protocol import LevelMethod
 
     @dataclass(frozen=True)
     class NeedsK:
@@ -123,7 +123,7 @@ def test_missing_parameters_are_named(monkeypatch):
 
 
 @pytest.mark.parametrize("text", ["{", "{}", '"graclus"', "3", "[3]", "[]", '[{"params": {}}]'])
-def test_bad_json(text):
+def test_wrong_json_raises(text):
     with pytest.raises(ScheduleError):
         Schedule.from_json(text)
 
@@ -152,14 +152,14 @@ def test_round_trips(schedule):
     assert [spec for spec, n in schedule.runs() for _ in range(n)] == list(schedule)
 
 
-def test_equal_levels_run_together():
+def test_runs_of_equal_levels():
     other = LevelSpec("random", RandomParams(ratio=0.25))
     schedule = Schedule((GRACLUS, GRACLUS, other, GRACLUS))
     assert schedule.runs() == [(GRACLUS, 2), (other, 1), (GRACLUS, 1)]
     assert schedule[2] == other
 
 
-def test_reading_compiles_nothing():
+def test_reading_a_schedule_imports_no_compiled_code():
     code = (
         "import sys; from tgp.engine import parse_schedule, METHODS, coarsen;"
         "parse_schedule('graclus:order=index*2,nopool,random');"

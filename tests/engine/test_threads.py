@@ -1,4 +1,4 @@
-"""Ranges on several threads: every item once, errors come through."""
+"""Ranges on several threads cover each item once and pass errors on to the caller."""
 
 import numpy as np
 import pytest
@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tgp.engine import threads
+from tgp.ragged.offsets import offsets
 
 
 @given(st.lists(st.integers(0, 50), max_size=30), st.integers(1, 6), st.booleans())
@@ -17,17 +18,17 @@ def test_every_item_is_covered_once(costs, count, large):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(threads, "num_threads", lambda: count)
-        patch.setattr(threads, "_WORTH_IT", 0 if large else 10**9)
-        threads.over_ranges(kernel, np.concatenate([[0], np.cumsum(costs)]).astype(np.int64))
+        patch.setattr(threads, "_MIN_WORK", 0 if large else 10**9)
+        threads.run_over_ranges(kernel, offsets(costs))
     assert (seen == 1).all()
 
 
-def test_errors_of_a_range_reach_the_caller(monkeypatch):
+def test_an_error_in_one_range_is_raised_in_the_caller(monkeypatch):
     monkeypatch.setattr(threads, "num_threads", lambda: 2)
-    monkeypatch.setattr(threads, "_WORTH_IT", 0)
+    monkeypatch.setattr(threads, "_MIN_WORK", 0)
 
     def kernel(first, last):
         raise ArithmeticError("bad graph")
 
     with pytest.raises(ArithmeticError, match="bad graph"):
-        threads.over_ranges(kernel, np.arange(10))
+        threads.run_over_ranges(kernel, np.arange(10))

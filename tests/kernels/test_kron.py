@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import tgp.engine.kron as module
+import tgp.engine.kron_reduction as module
 from tests.reference.kron import kron_dense, resistance
 from tests.reference.ndp import dense_graph
-from tgp.engine.kron import reduce_simple, simple_graph
+from tgp.engine.kron_reduction import kron_reduce_simple, simple_graph
 from tgp.ragged import BlockCSR
 from tgp.testing.graphs import (
     barabasi_albert,
@@ -26,7 +26,7 @@ from tgp.testing.strategies import graphs
 def reduced(block, kept, threshold=0.0):
     kept = np.asarray(kept, dtype=np.int32)
     super_ptr = np.array([0, len(kept)])
-    coarse = reduce_simple(simple_graph(block), kept, super_ptr, threshold).validate()
+    coarse = kron_reduce_simple(simple_graph(block), kept, super_ptr, threshold).validate()
     out = np.zeros((len(kept), len(kept)))
     out[coarse.rows(), coarse.indices] = coarse.weight
     assert (out == out.T).all(), "the result must be symmetric bit for bit"
@@ -121,7 +121,7 @@ def test_walks_of_one_graph_do_not_depend_on_the_others(monkeypatch):
     monkeypatch.setattr(module, "_WALK_WORK", 5)
     kept = np.arange(0, 240, 2, dtype=np.int32)
     super_ptr = np.array([0, 40, 80, 120])
-    whole = reduce_simple(simple_graph(BlockCSR.concat(parts)), kept, super_ptr, 1e-2)
+    whole = kron_reduce_simple(simple_graph(BlockCSR.concat(parts)), kept, super_ptr, 1e-2)
     for g, part in enumerate(parts):
         out = np.zeros((40, 40))
         mine = whole.take([g])

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.reference import ndp as reference
-from tgp.engine.kron import simple_graph
+from tgp.engine.kron_reduction import simple_graph
 from tgp.kernels.spectral_cut import cut_sides
 from tgp.kernels.spectral_vector import component_vectors
 from tgp.ragged import BlockCSR

@@ -65,15 +65,15 @@ def test_taken_aliases():
 
 @pytest.mark.parametrize("alias", ["", "Own", "own_u", "a,b", "a:b", "a*2", "2own", "a b"])
 def test_aliases_that_schedules_cannot_hold(alias):
-    with pytest.raises(ValueError, match="alias must be lower-case"):
+    with pytest.raises(ValueError, match="alias"):
         register_pooler(alias, MLPPooling)
-    with pytest.raises(ValueError, match="alias must be lower-case"):
+    with pytest.raises(ValueError, match="alias"):
         register_method(alias, "tgp.engine.methods.nopool:METHOD")
 
 
 @pytest.mark.parametrize("target", ["", "module", "module:", ":name"])
 def test_targets(target):
-    with pytest.raises(ValueError, match="target must be"):
+    with pytest.raises(ValueError, match="target"):
         LazyRegistry("thing", ()).register(Entry("alias", target, ""))
 
 

@@ -320,7 +320,7 @@ METHODS = {
     LevelMethod("in_place", Params, pairs, in_place): "inputs_unchanged",
     LevelMethod("no_empty_graph", Params, no_empty_graph, merged): "tiny",
     LevelMethod("remembers", Params, remembers, merged): "seeds",
-    LevelMethod("undeclared", Params, pairs, merged, expected=LevelEstimate(weighted=True)): "weights",
+    LevelMethod("undeclared", Params, pairs, merged, estimate=LevelEstimate(weighted=True)): "weights",
 }
 """Broken method -> the check that must find it."""
 

@@ -10,17 +10,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tgp.engine.coarsening import coarsen_safe
-from tgp.engine.level_selection import keep_levels
-from tgp.engine.methods import METHODS
+from tgp.engine.coarsening import coarsen_with_failures
 from tgp.engine.schedule import Schedule
 from tgp.ragged import BlockCSR, GraphTable
-from tgp.registry import Entry
-from tgp.sources.source import slice_table, table_block, weight_type
+from tgp.sources.tables import slice_table, weight_type
 from tgp.store import FailureRecord, StoreWriter
 from tgp.store.write.shard import load_kernels
 
-__all__ = ["HierarchyJob", "JobReport", "register_missing", "run_job", "topology", "warm_up"]
+__all__ = ["HierarchyJob", "JobReport", "run_job", "topology", "warm_up"]
 
 _ENGINE_LOCK = threading.Lock()
 """Lock around the engine. Two threads (of a Dask worker, for example) must not enter numba's thread pool at once."""
@@ -34,23 +31,18 @@ class HierarchyJob:
         writer: Writer of the store.
         unit: Number of the unit.
         name: Name of the hierarchy.
-        schedule: Level methods to run.
-        steps_per_level: Number of consecutive levels of ``schedule`` that are stored as one level.
+        schedule: Level methods to run, and the levels to store.
         graphs: Graphs of the unit with ``edge_index`` and ``edge_weight`` only. The parent process keeps the other
             attributes and writes them itself.
         metrics: True to compute quality figures.
-        methods: Registry entries of the methods in ``schedule``. They are added to the registry of the worker
-            process, which may lack methods that were registered at run time.
     """
 
     writer: StoreWriter
     unit: int
     name: str
     schedule: Schedule
-    steps_per_level: tuple[int, ...]
     graphs: GraphTable
     metrics: bool = True
-    methods: tuple[Entry, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -92,12 +84,10 @@ def run_job(job: HierarchyJob) -> JobReport:
     Args:
         job: Work to do.
     """
-    register_missing(job.methods)
     seed = job.writer.spec.hierarchy(job.name).seed
-    block, dtype = table_block(job.graphs), weight_type(job.graphs)
+    block, dtype = job.graphs.to_block(), weight_type(job.graphs)
     with _ENGINE_LOCK:
-        hierarchy, failed = coarsen_safe(block, job.schedule, seed, weight_dtype=dtype)
-        hierarchy = keep_levels(hierarchy, job.steps_per_level)
+        hierarchy, failed = coarsen_with_failures(block, job.schedule, seed, weight_dtype=dtype)
         metrics = None
         if job.metrics:
             from tgp.engine.metrics import hierarchy_metrics
@@ -111,35 +101,23 @@ def run_job(job: HierarchyJob) -> JobReport:
     return JobReport(job.unit, job.name, block.num_graphs, record.shard.size)
 
 
-def register_missing(methods: Sequence[Entry]) -> None:
-    """Register the methods that the registry of this process does not have.
-
-    Args:
-        methods: Registry entries of another process.
-    """
-    for entry in methods:
-        METHODS.entries.setdefault(entry.alias, entry)
-
-
-def warm_up(schedules: Sequence[Schedule], metrics: bool = True, methods: Sequence[Entry] = ()) -> float:
+def warm_up(schedules: Sequence[Schedule], metrics: bool = True) -> float:
     """Compile the kernels of some schedules, or load them from the cache, by coarsening a tiny graph.
 
     Args:
         schedules: Schedules of the run.
         metrics: True to compile the kernels of the quality figures, too.
-        methods: Registry entries of the methods, see :class:`HierarchyJob`.
 
     Returns:
         Wall time in seconds.
     """
     started = time.perf_counter()
-    register_missing(methods)
     ring = np.arange(24)
     edges = np.stack([np.r_[ring, (ring + 1) % 24], np.r_[(ring + 1) % 24, ring]])
     block = BlockCSR.from_edge_index(edges, node_ptr=[0, 24])
     with _ENGINE_LOCK:
         for schedule in schedules:
-            hierarchy, _ = coarsen_safe(block, schedule)
+            hierarchy, _ = coarsen_with_failures(block, schedule)
             if metrics:
                 from tgp.engine.metrics import hierarchy_metrics
 

@@ -12,13 +12,11 @@ import numpy.typing as npt
 
 from tgp.build.config import CoarsenConfig, hierarchy_name
 from tgp.build.workers import choose_workers
-from tgp.engine.level_selection import select_levels
 from tgp.engine.methods import METHODS
 from tgp.engine.schedule import Schedule, parse_schedule
-from tgp.engine.unit_plan import COST_PER_SECOND, DEFAULT_SHARD_SIZE, Plan, plan_units
+from tgp.engine.unit_plan import COST_PER_SECOND, DEFAULT_SHARD_SIZE, UnitPlan, plan_units
 from tgp.errors import InputError
 from tgp.ragged import GraphTable
-from tgp.registry import Entry
 from tgp.sources.source import Source, open_source
 from tgp.store import HierarchySpec, StoreSpec, Task, data_digest, read_spec
 from tgp.store.format import constants as store_format
@@ -50,9 +48,7 @@ class RunContext:
     Args:
         config: Settings of the run.
         source: Graphs to coarsen.
-        schedules: Name of each hierarchy -> schedule to run, up to the last level that is stored.
-        steps_per_level: Number of consecutive levels of a schedule that are stored as one level.
-        methods: Registry entries of the level methods of all schedules.
+        schedules: Name of each hierarchy -> schedule, with the levels that are stored.
         plan: Units of this run and their estimated costs.
         spec: Specification of the store. Its units are those of an existing store, if there is one.
         open_seconds: Time to open the dataset and to compute its digest.
@@ -61,9 +57,7 @@ class RunContext:
     config: CoarsenConfig
     source: Source
     schedules: dict[str, Schedule]
-    steps_per_level: dict[str, tuple[int, ...]]
-    methods: tuple[Entry, ...]
-    plan: Plan
+    plan: UnitPlan
     spec: StoreSpec
     open_seconds: float
 
@@ -79,8 +73,8 @@ def prepare_run(config: CoarsenConfig) -> RunContext:
         InputError: If two hierarchies have the same name, or a level to store does not exist.
     """
     started = time.perf_counter()
-    schedules = tuple(parse_schedule(text) for text in config.poolers)
-    hierarchies = _specify_hierarchies(config, schedules)
+    full_schedules = tuple(parse_schedule(text) for text in config.poolers)
+    schedules = _name_schedules(config, full_schedules)
     source = open_source(
         config.dataset,
         config.root,
@@ -92,7 +86,7 @@ def prepare_run(config: CoarsenConfig) -> RunContext:
     )
     digest = data_digest(source.table)
     stored = None if config.force else read_spec(config.path)
-    plan = _plan_units(config, source.table, schedules)
+    plan = _plan_units(config, source.table, full_schedules)
     bounds, profile = plan.bounds, config.profile or "fast"
     if stored is not None and stored.data_digest == digest:
         # New hierarchies use the units and the profile of the store, unless the configuration asks for others.
@@ -100,22 +94,19 @@ def prepare_run(config: CoarsenConfig) -> RunContext:
             bounds = stored.bounds
         profile = config.profile or stored.profile
     description = {**source.description, "shard_size": config.shard_size or DEFAULT_SHARD_SIZE}
-    steps = [_steps_per_level(schedule, config.kept_positions) for schedule in schedules]
-    names = [hierarchy.name for hierarchy in hierarchies]
-    methods = sorted({level.method for schedule in schedules for level in schedule})
+    hierarchies = tuple(HierarchySpec(name, s.to_json(), config.seed) for name, s in schedules.items())
     return RunContext(
         config,
         source,
-        {n: Schedule(s.levels[: sum(c)]) for n, s, c in zip(names, schedules, steps, strict=True)},
-        dict(zip(names, steps, strict=True)),
-        tuple(METHODS.entry(name) for name in methods),
+        schedules,
         plan,
         StoreSpec(description, digest, source.table.num_graphs, bounds, profile, hierarchies),
         time.perf_counter() - started,
     )
 
 
-def _specify_hierarchies(config: CoarsenConfig, schedules: Sequence[Schedule]) -> tuple[HierarchySpec, ...]:
+def _name_schedules(config: CoarsenConfig, schedules: Sequence[Schedule]) -> dict[str, Schedule]:
+    """Return the schedule of each hierarchy, with the levels that the configuration stores."""
     names = config.names or tuple(hierarchy_name(s, config.kept_positions) for s in schedules)
     if len({n.lower() for n in names}) != len(names):
         raise InputError(
@@ -123,17 +114,12 @@ def _specify_hierarchies(config: CoarsenConfig, schedules: Sequence[Schedule]) -
             field="names",
             hint="the same schedule was given twice, or --name is needed to distinguish them",
         )
-    stored = [select_levels(schedule, config.kept_positions) for schedule in schedules]
-    return tuple(HierarchySpec(n, s, config.seed) for n, s in zip(names, stored, strict=True))
+    kept = config.kept_positions
+    stored = [schedule if kept is None else schedule.keep(kept) for schedule in schedules]
+    return dict(zip(names, stored, strict=True))
 
 
-def _steps_per_level(schedule: Schedule, kept: Sequence[int] | None) -> tuple[int, ...]:
-    if kept is None:
-        return (1,) * len(schedule)
-    return tuple(int(steps) for steps in np.diff([-1, *kept]))
-
-
-def _plan_units(config: CoarsenConfig, table: GraphTable, schedules: Sequence[Schedule]) -> Plan:
+def _plan_units(config: CoarsenConfig, table: GraphTable, schedules: Sequence[Schedule]) -> UnitPlan:
     return plan_units(
         np.diff(table.node_ptr),
         np.diff(table.fields["edge_index"].ptr),
@@ -155,7 +141,7 @@ def number_of_workers(context: RunContext, tasks: Sequence[Task]) -> int:
     Returns:
         1 if the work should run in the current process.
     """
-    targets = [entry.target for entry in context.methods]
+    targets = [METHODS.entry(level.method).target for s in context.schedules.values() for level in s]
     if any(target.startswith("__main__:") or "<locals>" in target for target in targets):
         return 1  # a method of the running script or of a function: no other process can import it
     if context.config.workers is not None or context.config.scheduler is not None:
@@ -212,7 +198,7 @@ def _stored_itemsize(values: npt.NDArray[np.generic]) -> int:
     return np.min_scalar_type(high if low >= 0 else min(low, -high - 1)).itemsize
 
 
-def estimate_bytes(plan: Plan, profile: str) -> int:
+def estimate_bytes(plan: UnitPlan, profile: str) -> int:
     """Return the estimated size of the finished store in bytes.
 
     Args:
@@ -224,7 +210,7 @@ def estimate_bytes(plan: Plan, profile: str) -> int:
     return int(plan.total_bytes - sum(plan.unit_bytes) * (1 - COMPRESSED_SHARE))
 
 
-def estimate_peak_memory(plan: Plan, workers: int) -> int:
+def estimate_peak_memory(plan: UnitPlan, workers: int) -> int:
     """Return the estimated peak memory of all processes in bytes.
 
     The dataset is already open, so the memory of this process is measured and not estimated.

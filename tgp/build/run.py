@@ -21,7 +21,7 @@ from tgp.build.prepare import (
 from tgp.build.progress import Meter, Step, order_tasks
 from tgp.build.summary import RunPlan, Summary, describe_manifest
 from tgp.engine.unit_plan import COST_PER_SECOND
-from tgp.sources.source import slice_table
+from tgp.sources.tables import slice_table
 from tgp.store import Manifest, StoreReader, StoreWriter, Task, read_spec
 from tgp.store.format import constants as store_format
 
@@ -156,7 +156,7 @@ def _warm_up(context: RunContext, tasks: Sequence[Task], pool: Pool, progress: P
     if all(task.part == store_format.GRAPHS for task in tasks):
         return 0.0
     progress(Step("preparing kernels (compiled on first use, then cached)"))
-    arguments = (list(context.schedules.values()), context.config.metrics, context.methods)
+    arguments = (list(context.schedules.values()), context.config.metrics)
     # All calls are submitted at once, because a pool starts a process for each call that finds no idle worker.
     calls = [pool.executor.submit(warm_up, *arguments) for _ in range(pool.processes)]
     return next(as_completed(calls)).result()
@@ -202,10 +202,8 @@ def _make_job(context: RunContext, writer: StoreWriter, task: Task) -> Hierarchy
         task.unit,
         task.part,
         context.schedules[task.part],
-        context.steps_per_level[task.part],
         topology(context.source.table, writer.spec.bounds[task.unit], writer.spec.bounds[task.unit + 1]),
         context.config.metrics,
-        context.methods,
     )
 
 

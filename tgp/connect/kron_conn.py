@@ -12,7 +12,7 @@ from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 from tgp.connect.base_conn import Connect
-from tgp.engine.kron_reduction import check_threshold, reduce_simple, simple_graph
+from tgp.engine.kron_reduction import check_threshold, kron_reduce_simple, simple_graph
 from tgp.errors import InputError
 from tgp.ragged import BlockCSR
 from tgp.select.base_select import SelectOutput
@@ -153,7 +153,7 @@ def _reduce(block: BlockCSR, places: npt.NDArray[np.int64], threshold: float) ->
     order = np.argsort(places, kind="stable")
     nodes = places[order].astype(np.int32)
     super_ptr = np.searchsorted(nodes, block.node_ptr).astype(np.int64)
-    coarse = reduce_simple(simple_graph(block), nodes, super_ptr, threshold)
+    coarse = kron_reduce_simple(simple_graph(block), nodes, super_ptr, threshold)
     if (order[1:] < order[:-1]).any():
         return BlockCSR.from_edge_index(order[coarse.edge_index()], coarse.weight, num_nodes=len(places))
     return coarse

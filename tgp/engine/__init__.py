@@ -10,19 +10,27 @@ from typing import TYPE_CHECKING
 from tgp._lazy import lazy_package
 
 if TYPE_CHECKING:
-    from tgp.engine.coarsening import Failure, coarsen, coarsen_safe
+    from tgp.engine.coarsening import GraphFailure, coarsen, coarsen_with_failures
+    from tgp.engine.contraction import ConnectParams, ContractOptions, contract
+    from tgp.engine.level_method import LevelEstimate, LevelMethod, RandomKey
     from tgp.engine.methods import METHODS, register_method
     from tgp.engine.schedule import LevelSpec, Schedule, parse_schedule
 
 __all__ = [
     "METHODS",
-    "register_method",
-    "Failure",
-    "coarsen",
-    "coarsen_safe",
+    "ConnectParams",
+    "ContractOptions",
+    "GraphFailure",
+    "LevelEstimate",
+    "LevelMethod",
     "LevelSpec",
+    "RandomKey",
     "Schedule",
+    "coarsen",
+    "coarsen_with_failures",
+    "contract",
     "parse_schedule",
+    "register_method",
 ]
 
 lazy_package(__name__)

@@ -1,29 +1,37 @@
-"""A block of graphs and a schedule in, a hierarchy out."""
+"""Coarsen a block of graphs by a schedule into a hierarchy."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
 
-from tgp.engine.protocol import RandomKey
-from tgp.engine.schedule import LevelSpec, Schedule, ScheduleLike, parse_schedule
+from tgp.engine.level_method import RandomKey
+from tgp.engine.schedule import LevelSpec, Schedule, ScheduleLike, check_composable, parse_schedule
 from tgp.errors import GraphError, InputError
 from tgp.ragged import Assignment, BlockCSR, Hierarchy, Level
+from tgp.ragged.offsets import offsets
 
-__all__ = ["Failure", "assign_level", "coarsen", "coarsen_safe", "connect_level"]
+__all__ = ["GraphFailure", "assign_level", "coarsen", "coarsen_with_failures", "connect_level"]
 
-_GRAPH_TROUBLE = (GraphError, np.linalg.LinAlgError, ArithmeticError, MemoryError)
-"""What one bad graph may raise. Anything else is a mistake in the call or in the code."""
+_GRAPH_ERRORS = (GraphError, np.linalg.LinAlgError, ArithmeticError, MemoryError)
+"""Errors that a single graph can cause. Any other error is a wrong call or a defect of the code."""
 
 Step = tuple[Assignment, BlockCSR]
 
 
 @dataclass(frozen=True)
-class Failure:
-    """A graph that could not be coarsened: its index, the level where it failed, and why."""
+class GraphFailure:
+    """A graph that could not be coarsened.
+
+    Args:
+        graph: index of the graph in its block.
+        level: position in the schedule of the level that failed, from 0 on.
+        reason: class and message of the error.
+    """
 
     graph: int
     level: int
@@ -38,21 +46,24 @@ def coarsen(
     weight_dtype: npt.DTypeLike = np.float32,
     first_level: int = 0,
 ) -> Hierarchy:
-    """Coarsen every graph of a block, level after level.
+    """Coarsen every graph of a block, level by level.
 
-    The hierarchy of a graph depends on the graph, the schedule and the seed alone: not on its place
-    in the block, nor on the other graphs.
+    The hierarchy of a graph depends only on the graph, the schedule and the seed. It does not depend on the position of
+    the graph in the block or on the other graphs.
 
     Args:
         block: the input graphs.
-        schedule: what :func:`~tgp.engine.parse_schedule` reads.
+        schedule: a schedule, or any value that :func:`~tgp.engine.parse_schedule` reads.
         seed: a number in ``[0, 2**63)``.
-        weight_dtype: coarse weights are rounded to this type (and kept as float64), so that the next
-            level sees exactly what a store holds.
-        first_level: number of the first level, when the block is itself a level of a longer schedule.
+        weight_dtype: type to which coarse weights are rounded (they are kept as float64), so that the next level reads
+            the same weights as from a store.
+        first_level: number of the first level, if the block is itself a level of a longer schedule.
+
+    Returns:
+        The hierarchy, with the levels that :meth:`Schedule.keep <tgp.engine.schedule.Schedule.keep>` chose.
 
     Raises:
-        GraphError: if a graph cannot be coarsened; see :func:`coarsen_safe`.
+        GraphError: if a graph cannot be coarsened. Use :func:`coarsen_with_failures` to continue with the others.
 
     Examples:
         >>> from tgp.testing.graphs import path
@@ -61,53 +72,71 @@ def coarsen(
     """
     plan = parse_schedule(schedule)
     _check_seed(seed)
-    levels: list[Level] = []
+    steps: list[Step] = []
     current = block
     for spec, length in plan.runs():
-        steps = _run(current, spec, length, RandomKey(seed, first_level + len(levels)), weight_dtype)
-        levels.extend(Level(spec.method, assignment, coarse) for assignment, coarse in steps)
+        key = RandomKey(seed, first_level + len(steps))
+        steps += _run_levels(current, spec, length, key, weight_dtype)
         current = steps[-1][1]
-    return Hierarchy(block.node_ptr, tuple(levels))
+    return _make_hierarchy(block, plan, steps, weight_dtype)
 
 
-def coarsen_safe(
+def coarsen_with_failures(
     block: BlockCSR,
     schedule: ScheduleLike,
     seed: int = 0,
     *,
     weight_dtype: npt.DTypeLike = np.float32,
-) -> tuple[Hierarchy, list[Failure]]:
-    """:func:`coarsen` where a graph that fails does not take the others with it.
+) -> tuple[Hierarchy, list[GraphFailure]]:
+    """Coarsen every graph of a block and record the graphs that fail instead of raising an error.
 
-    From the level where it fails, a failed graph has its nodes dropped, no supernodes and no edges.
+    From the level on where it fails, a graph has no supernodes and no edges, and all of its nodes are dropped.
+
+    Args:
+        block: the input graphs.
+        schedule: a schedule, or any value that :func:`~tgp.engine.parse_schedule` reads.
+        seed: a number in ``[0, 2**63)``.
+        weight_dtype: type to which coarse weights are rounded, see :func:`coarsen`.
 
     Returns:
-        The hierarchy, and the failures in the order of graphs.
+        The hierarchy, and the failures in the order of the graphs.
     """
     plan = parse_schedule(schedule)
     _check_seed(seed)
-    levels: list[Level] = []
-    failures: list[Failure] = []
+    steps: list[Step] = []
+    failures: list[GraphFailure] = []
     current = block
-    for spec, length in _runs_that_fail_alone(plan):
-        gone = np.array([f.graph for f in failures], np.int64)
-        steps = _run_safe(current, spec, length, RandomKey(seed, len(levels)), weight_dtype, 0, failures)
-        if gone.size:
-            steps = [_without(step, gone) for step in steps]
-        levels.extend(Level(spec.method, assignment, coarse) for assignment, coarse in steps)
+    for spec, length in _independent_runs(plan):
+        failed = np.array([failure.graph for failure in failures], np.int64)
+        key = RandomKey(seed, len(steps))
+        run = _run_levels_safely(current, spec, length, key, weight_dtype, 0, failures)
+        steps += [_remove_graphs(step, failed) for step in run] if failed.size else run
         current = steps[-1][1]
-    return Hierarchy(block.node_ptr, tuple(levels)), sorted(failures, key=lambda f: f.graph)
+    failures.sort(key=lambda failure: failure.graph)
+    return _make_hierarchy(block, plan, steps, weight_dtype), failures
 
 
-def assign_level(block: BlockCSR, spec: LevelSpec, draw: RandomKey) -> Assignment:
-    """The assignment of one level."""
-    return spec.level_method.assign(block, spec.params, draw)
+def assign_level(block: BlockCSR, spec: LevelSpec, key: RandomKey) -> Assignment:
+    """Return the assignment of one level.
+
+    Args:
+        block: the graphs.
+        spec: method and parameters.
+        key: key of the random numbers.
+    """
+    return spec.level_method.assign(block, spec.params, key)
 
 
 def connect_level(
     block: BlockCSR, assignment: Assignment, spec: LevelSpec, weight_dtype: npt.DTypeLike = np.float32
 ) -> BlockCSR:
-    """The coarse block of one level, weights rounded to ``weight_dtype``.
+    """Return the coarse graphs of one level.
+
+    Args:
+        block: the graphs.
+        assignment: the assignment of their nodes.
+        spec: method and parameters.
+        weight_dtype: type to which coarse weights are rounded.
 
     Raises:
         GraphError: if a coarse weight is not a finite number of that type.
@@ -122,7 +151,7 @@ def connect_level(
         entry = int(np.argmin(finite))
         graph = int(np.searchsorted(coarse.edge_ptr, entry, side="right")) - 1
         raise GraphError(
-            f"{spec.method}: coarse weights must be finite {np.dtype(weight_dtype).name} numbers, "
+            f"{spec.method}: a coarse weight is out of range: expected a finite {np.dtype(weight_dtype).name} number, "
             f"got {coarse.weight[entry]}",
             graph=graph,
             hint="scale the edge weights of this graph down",
@@ -132,50 +161,54 @@ def connect_level(
 
 def _check_seed(seed: int) -> None:
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**63:
-        raise InputError(f"seed must be a whole number in [0, 2**63), got {seed!r}", field="seed")
+        raise InputError(
+            f"seed is out of range: expected a whole number in [0, 2**63), got {seed!r}", field="seed"
+        )
 
 
-def _run(
-    block: BlockCSR, spec: LevelSpec, length: int, draw: RandomKey, weight_dtype: npt.DTypeLike
+def _run_levels(
+    block: BlockCSR, spec: LevelSpec, length: int, key: RandomKey, weight_dtype: npt.DTypeLike
 ) -> list[Step]:
-    """``length`` equal levels, as one tree where the method builds trees."""
+    """Return ``length`` equal levels. They form one tree if the method builds trees."""
     method = spec.level_method
     steps: list[Step] = []
     if method.assign_levels is not None and length > 1:
-        for assignment in method.assign_levels(block, spec.params, draw, length):
+        for assignment in method.assign_levels(block, spec.params, key, length):
             block = connect_level(block, assignment, spec, weight_dtype)
             steps.append((assignment, block))
-        assert len(steps) == length, f"{spec.method} made {len(steps)} of {length} levels"
+        assert len(steps) == length, f"{spec.method} returned {len(steps)} of {length} levels"
         return steps
-    for level in range(draw.level, draw.level + length):
-        assignment = assign_level(block, spec, RandomKey(draw.seed, level))
+    for level in range(key.level, key.level + length):
+        assignment = assign_level(block, spec, RandomKey(key.seed, level))
         block = connect_level(block, assignment, spec, weight_dtype)
         steps.append((assignment, block))
     return steps
 
 
-def _run_safe(
+def _run_levels_safely(
     block: BlockCSR,
     spec: LevelSpec,
     length: int,
-    draw: RandomKey,
+    key: RandomKey,
     weight_dtype: npt.DTypeLike,
     first: int,
-    failures: list[Failure],
+    failures: list[GraphFailure],
 ) -> list[Step]:
-    """:func:`_run`, halving the block until the graphs that fail stand alone. ``first`` is the
-    index of the block's first graph."""
+    """Run the levels and record graphs that fail. ``first`` is the index of the block's first graph.
+
+    If the block fails, its halves are run separately, until each failing graph is in a block of its own.
+    """
     try:
-        return _run(block, spec, length, draw, weight_dtype)
-    except _GRAPH_TROUBLE as error:
+        return _run_levels(block, spec, length, key, weight_dtype)
+    except _GRAPH_ERRORS as error:
         if block.num_graphs < 2:
-            # The index in a block of one graph would only mislead: the ledger knows which graph it is.
+            # The message without the index of the graph, which is 0 in a block of one graph.
             reason = error.reason if isinstance(error, GraphError) else error
-            failures.append(Failure(first, draw.level, f"{type(error).__name__}: {reason}".rstrip(": ")))
-            return _nothing(block, spec, length)
+            failures.append(GraphFailure(first, key.level, f"{type(error).__name__}: {reason}".rstrip(": ")))
+            return _empty_levels(block, spec, length)
     middle = block.num_graphs // 2
     halves = [
-        _run_safe(block.take(range(lo, hi)), spec, length, draw, weight_dtype, first + lo, failures)
+        _run_levels_safely(block.take(range(lo, hi)), spec, length, key, weight_dtype, first + lo, failures)
         for lo, hi in ((0, middle), (middle, block.num_graphs))
     ]
     return [
@@ -184,8 +217,8 @@ def _run_safe(
     ]
 
 
-def _runs_that_fail_alone(plan: Schedule) -> Iterator[tuple[LevelSpec, int]]:
-    """Single levels, except those that are built as one tree: a graph fails from one of these on."""
+def _independent_runs(plan: Schedule) -> Iterator[tuple[LevelSpec, int]]:
+    """Yield single levels, and as a whole the runs that form one tree. A graph can fail at each of them."""
     for spec, length in plan.runs():
         if spec.level_method.assign_levels is None:
             yield from [(spec, 1)] * length
@@ -193,49 +226,91 @@ def _runs_that_fail_alone(plan: Schedule) -> Iterator[tuple[LevelSpec, int]]:
             yield spec, length
 
 
-def _without(step: Step, gone: npt.NDArray[np.int64]) -> Step:
-    """A level without the supernodes of graphs that failed before: a method with as many in every graph makes
-    them even where there are no nodes."""
+def _remove_graphs(step: Step, failed: npt.NDArray[np.int64]) -> Step:
+    """Remove the supernodes of graphs that failed at an earlier level.
+
+    Such a graph has no nodes, but a dense method has the same number of supernodes in every graph.
+    """
     assignment, block = step
     counts = np.diff(assignment.super_ptr)
-    if not counts[gone].any():
+    if not counts[failed].any():
         return step
-    left = np.ones(assignment.num_graphs, bool)
-    left[gone] = False
-    kept = np.repeat(left, counts)
-    super_ptr = np.concatenate([[0], np.cumsum(counts * left)]).astype(np.int64)
-    new_id = np.append(np.cumsum(kept) - 1, -1).astype(np.int32)  # the last one is for dropped nodes
-    cluster, chosen = assignment.cluster, assignment.representative
+    alive = np.ones(assignment.num_graphs, bool)
+    alive[failed] = False
+    kept = np.repeat(alive, counts)
+    super_ptr = offsets(counts * alive)
+    new_id = np.append(np.cumsum(kept) - 1, -1).astype(np.int32)  # the last entry is the id of dropped nodes
+    cluster, representative = assignment.cluster, assignment.representative
     assignment = replace(
         assignment,
         super_ptr=super_ptr,
         cluster=None if cluster is None else new_id[cluster],
-        representative=None if chosen is None else chosen[kept],
+        representative=None if representative is None else representative[kept],
     )
-    rows = np.concatenate([[0], np.cumsum(np.diff(block.indptr)[kept])]).astype(np.int64)
-    entries = np.repeat(kept, np.diff(block.indptr))
+    row_sizes = np.diff(block.indptr)
+    entries = np.repeat(kept, row_sizes)
     weight = None if block.weight is None else block.weight[entries]
-    return assignment, BlockCSR(rows, new_id[block.indices[entries]], weight, super_ptr)
+    coarse = BlockCSR(offsets(row_sizes[kept]), new_id[block.indices[entries]], weight, super_ptr)
+    return assignment, coarse
 
 
-def _nothing(block: BlockCSR, spec: LevelSpec, length: int) -> list[Step]:
-    """The levels of a failed graph: every node dropped, nothing left. They are of the method's own kind, so that
-    a block where every graph failed fits to the others."""
+def _empty_levels(block: BlockCSR, spec: LevelSpec, length: int) -> list[Step]:
+    """Return the levels of a failed graph: every node is dropped, and there are no supernodes.
+
+    The assignments have the kind and the arrays of the method, so that they can be joined with those of other graphs.
+    """
     empty = BlockCSR.concat([])
     try:
-        kind = assign_level(empty, spec, RandomKey())  # no graphs: tells the arrays and their widths
-    except _GRAPH_TROUBLE:
-        kind = Assignment("hard", np.zeros(1, np.int64), np.zeros(0, np.int32))
-    gone = BlockCSR(empty.indptr, empty.indices, None, np.zeros(2, np.int64))
+        model = assign_level(empty, spec, RandomKey())
+    except _GRAPH_ERRORS:
+        model = Assignment("hard", np.zeros(1, np.int64), np.zeros(0, np.int32))
+    no_nodes = BlockCSR(empty.indptr, empty.indices, None, np.zeros(2, np.int64))
     steps = []
     for nodes in [block.num_nodes] + [0] * (length - 1):
         assignment = Assignment(
-            kind.kind,
+            model.kind,
             np.zeros(2, np.int64),
-            None if kind.cluster is None else np.full(nodes, -1, np.int32),
-            soft=None if kind.soft is None else np.zeros((nodes, kind.soft.shape[1]), np.float32),
-            theta=None if kind.theta is None else np.zeros((nodes, kind.theta.shape[1]), np.float32),
-            representative=None if kind.representative is None else np.zeros(0, np.int32),
+            None if model.cluster is None else np.full(nodes, -1, np.int32),
+            soft=None if model.soft is None else np.zeros((nodes, model.soft.shape[1]), np.float32),
+            theta=None if model.theta is None else np.zeros((nodes, model.theta.shape[1]), np.float32),
+            representative=None if model.representative is None else np.zeros(0, np.int32),
         )
-        steps.append((assignment, gone))
+        steps.append((assignment, no_nodes))
     return steps
+
+
+def _make_hierarchy(
+    block: BlockCSR, plan: Schedule, steps: Sequence[Step], weight_dtype: npt.DTypeLike
+) -> Hierarchy:
+    """Return the hierarchy of all steps, composed to the levels that the schedule keeps."""
+    node_ptr = block.node_ptr
+    levels: list[Level] = []
+    start = 0
+    for length in plan.steps or (1,) * len(steps):
+        methods = [spec.method for spec in plan.levels[start : start + length]]
+        parts = [assignment for assignment, _ in steps[start : start + length]]
+        # ``Schedule.keep`` has checked methods that declare a dense assignment. Others may have one, too.
+        check_composable(methods, [part.kind != "hard" for part in parts], start)
+        assignment = reduce(_compose, parts)
+        coarse = steps[start + length - 1][1]
+        levels.append(Level("+".join(methods), node_ptr, assignment, coarse, weight_dtype))
+        node_ptr = coarse.node_ptr
+        start += length
+    return Hierarchy(block.node_ptr, tuple(levels))
+
+
+def _compose(first: Assignment, second: Assignment) -> Assignment:
+    """Return ``S1 S2`` of hard assignments: a node belongs to the supernode of its supernode."""
+    assert first.cluster is not None and second.cluster is not None
+    inside = first.cluster >= 0
+    cluster = np.full(len(first.cluster), -1, np.int32)
+    cluster[inside] = second.cluster[first.cluster[inside]]
+    weight = None
+    if first.weight is not None or second.weight is not None:
+        weight = np.ones(len(cluster), np.float32) if first.weight is None else first.weight.copy()
+        if second.weight is not None:
+            weight[inside] *= second.weight[first.cluster[inside]]
+    representative = None
+    if first.representative is not None and second.representative is not None:
+        representative = first.representative[second.representative]
+    return Assignment("hard", second.super_ptr, cluster, weight, representative=representative)

@@ -1,15 +1,18 @@
-"""Coarse graphs by contraction: the array functions that level methods and torch connectors share."""
+"""Contraction: the coarse graph ``S^T A S`` of an assignment, and the parameters that methods share for it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+import numpy as np
+import numpy.typing as npt
+
 import tgp
 from tgp.errors import InputError, ParameterError
 from tgp.ragged import Assignment, BlockCSR
 
-__all__ = ["ContractOptions", "ReduceOp", "contract", "postprocess"]
+__all__ = ["ConnectParams", "ContractOptions", "ReduceOp", "contract", "postprocess"]
 
 ReduceOp = Literal["sum", "mean", "min", "max", "mul"]
 _CODES = {name: code for code, name in enumerate(get_args(ReduceOp))}
@@ -17,14 +20,17 @@ _CODES = {name: code for code, name in enumerate(get_args(ReduceOp))}
 
 @dataclass(frozen=True)
 class ContractOptions:
-    """What happens to edges when their end points are merged.
+    """Options of :func:`contract`.
 
     Args:
-        reduce_op: how parallel edges merge: ``sum``, ``mean``, ``min``, ``max`` or ``mul``.
-        remove_self_loops: leave out edges inside a supernode.
+        reduce_op: operation that merges parallel edges: ``sum``, ``mean``, ``min``, ``max`` or ``mul``.
+        remove_self_loops: remove edges inside a supernode.
         degree_norm: divide each weight by the square roots of the row sums of its end points.
-        edge_weight_norm: divide weights by the largest ``|w|`` of their graph.
+        edge_weight_norm: divide the weights of each graph by its largest ``|w|``.
         count_edges: give an unweighted block unit weights, so that coarse weights count edges.
+
+    Raises:
+        ParameterError: if ``reduce_op`` is unknown.
     """
 
     reduce_op: ReduceOp = "sum"
@@ -36,32 +42,88 @@ class ContractOptions:
     def __post_init__(self) -> None:
         if self.reduce_op not in _CODES:
             raise ParameterError(
-                f"reduce_op must be one of {', '.join(_CODES)}, got {self.reduce_op!r}", field="reduce_op"
+                f"reduce_op is unknown: expected one of {', '.join(_CODES)}, got {self.reduce_op!r}",
+                field="reduce_op",
             )
 
 
-def contract(block: BlockCSR, assignment: Assignment, options: ContractOptions | None = None) -> BlockCSR:
-    """The coarse block ``S^T A S`` of a hard or one-hot assignment, post-processed.
+@dataclass(frozen=True, kw_only=True)
+class ConnectParams:
+    """Base of the parameter classes of methods that connect supernodes by :func:`contract`.
 
-    Edges that touch a dropped node (cluster ``-1``) vanish; the values of ``S`` play no part. An
-    unweighted block stays unweighted, unless ``count_edges`` or a normalisation asks for weights.
+    Args:
+        connect_red_op: operation that merges parallel coarse edges: ``sum``, ``mean``, ``min``, ``max`` or ``mul``.
+        remove_self_loops: remove edges inside a supernode.
+        degree_norm: normalise the coarse graph symmetrically by its degrees.
+        edge_weight_norm: divide the coarse weights of each graph by the largest one.
+        count_edges: let the coarse weights of an unweighted graph count edges.
 
     Raises:
-        InputError: for a soft assignment (see :mod:`tgp.engine.soft`) or one of another block.
+        ParameterError: if ``connect_red_op`` is unknown.
     """
+
+    connect_red_op: ReduceOp = "sum"
+    remove_self_loops: bool = True
+    degree_norm: bool = False
+    edge_weight_norm: bool = False
+    count_edges: bool = False
+
+    def __post_init__(self) -> None:
+        self.contract_options()
+
+    def contract_options(self) -> ContractOptions:
+        """Return the options of :func:`contract` that these parameters stand for."""
+        return ContractOptions(
+            self.connect_red_op,
+            self.remove_self_loops,
+            self.degree_norm,
+            self.edge_weight_norm,
+            self.count_edges,
+        )
+
+
+def contract(block: BlockCSR, assignment: Assignment, options: ContractOptions | None = None) -> BlockCSR:
+    """Return the coarse block ``S^T A S`` of an assignment, post-processed by :func:`postprocess`.
+
+    For hard and one-hot assignments, edges of dropped nodes (cluster ``-1``) are removed and the values of ``S`` have
+    no effect. An unweighted block stays unweighted, unless ``count_edges`` or a normalisation asks for weights.
+
+    For soft assignments the result is always weighted: parallel edges are added up and an unweighted edge counts 1.
+    Entries with ``|a| <= tgp.eps`` are removed. ``reduce_op`` and ``count_edges`` have no effect.
+
+    Args:
+        block: the graphs ``A``.
+        assignment: the assignment ``S`` of their nodes.
+        options: options of the contraction; default ``ContractOptions()``.
+
+    Returns:
+        A block with the supernodes of ``assignment`` as nodes.
+
+    Raises:
+        InputError: if the assignment belongs to another block.
+
+    Examples:
+        >>> from tgp.testing.graphs import path
+        >>> pairs = Assignment("hard", np.array([0, 2]), np.array([0, 0, 1, 1], np.int32))
+        >>> contract(path(4), pairs).edge_index().tolist()
+        [[0, 1], [1, 0]]
+    """
+    options = options or ContractOptions()
+    if assignment.soft is not None:
+        return _contract_soft(block, assignment, assignment.soft, options)
+    cluster = assignment.cluster
+    if cluster is None or len(cluster) != block.num_nodes:
+        raise InputError(
+            f"assignment belongs to another block: expected {block.num_nodes} nodes, "
+            f"got {0 if cluster is None else len(cluster)}",
+            field="assignment",
+        )
     from tgp.kernels import contract as kernels
 
-    options = options or ContractOptions()
-    if assignment.cluster is None:
-        raise InputError("contract needs a hard or one-hot assignment, got a soft one", field="assignment")
-    if len(assignment.cluster) != block.num_nodes:
-        raise InputError(
-            f"assignment must hold {block.num_nodes} nodes, got {len(assignment.cluster)}", field="assignment"
-        )
-    block = _countable(block, options)
+    block = _with_counts(block, options)
     indptr, indices, weight = kernels.contract(
         *block.arrays(),
-        assignment.cluster,
+        cluster,
         assignment.num_supernodes,
         _CODES[options.reduce_op],
         options.remove_self_loops,
@@ -71,15 +133,45 @@ def contract(block: BlockCSR, assignment: Assignment, options: ContractOptions |
     return _normalise(coarse, options)
 
 
-def postprocess(block: BlockCSR, options: ContractOptions | None = None) -> BlockCSR:
-    """Self loops, negligible weights (``|w| <= eps``), degree and maximum normalisation, in this order.
+def _contract_soft(
+    block: BlockCSR, assignment: Assignment, soft: npt.NDArray[np.float32], options: ContractOptions
+) -> BlockCSR:
+    from tgp.kernels import soft as kernels
 
-    A node whose out-weights sum to nothing or less has factor 0 in the degree normalisation.
+    if len(soft) != block.num_nodes or assignment.num_graphs != block.num_graphs:
+        raise InputError(
+            f"assignment belongs to another block: expected {block.num_nodes} nodes in {block.num_graphs} graphs, "
+            f"got {len(soft)} nodes in {assignment.num_graphs} graphs",
+            field="assignment",
+        )
+    indptr, indices, weight = kernels.soft_product(
+        block.indptr,
+        block.indices,
+        block.weights_or_ones(),
+        block.node_ptr,
+        np.ascontiguousarray(soft, dtype=np.float32),
+        tgp.eps,
+    )
+    return postprocess(BlockCSR(indptr, indices, weight, assignment.super_ptr), options)
+
+
+def postprocess(block: BlockCSR, options: ContractOptions | None = None) -> BlockCSR:
+    """Apply the options of a contraction to a coarse block.
+
+    The steps are, in this order: remove self loops, remove weights ``|w| <= tgp.eps``, normalise by degree, normalise
+    by the largest weight. A node whose out-weights sum to zero or less has factor 0 in the degree normalisation.
+
+    Args:
+        block: the coarse graphs.
+        options: options of the contraction; ``reduce_op`` has no effect here.
+
+    Returns:
+        A new block, or ``block`` itself if nothing changes.
     """
     from tgp.kernels import contract as kernels
 
     options = options or ContractOptions()
-    block = _countable(block, options)
+    block = _with_counts(block, options)
     if options.remove_self_loops or block.weight is not None:
         indptr, indices, weight = kernels.filter_entries(*block.arrays(), options.remove_self_loops, tgp.eps)
         block = BlockCSR(indptr, indices, None if block.weight is None else weight, block.node_ptr)
@@ -97,8 +189,8 @@ def _normalise(block: BlockCSR, options: ContractOptions) -> BlockCSR:
     return block if weight is block.weight else BlockCSR(block.indptr, block.indices, weight, block.node_ptr)
 
 
-def _countable(block: BlockCSR, options: ContractOptions) -> BlockCSR:
-    """The block with unit weights if edges are to be counted."""
+def _with_counts(block: BlockCSR, options: ContractOptions) -> BlockCSR:
+    """Return the block with unit weights if its edges are to be counted."""
     if block.weight is not None or not options.count_edges:
         return block
     return BlockCSR(block.indptr, block.indices, block.weights_or_ones(), block.node_ptr)

@@ -1,9 +1,9 @@
 """Lowest eigenvectors of one large graph Laplacian, in linear memory.
 
-LOBPCG (locally optimal block preconditioned conjugate gradients) with explicit orthonormalisation, a
-multigrid cycle over pairwise aggregates as preconditioner, and the aggregates' own eigenvectors as start: the
-number of iterations hardly grows with the graph. No BLAS, no LAPACK, no random state: the same graph
-gives the same bits.
+The solver is LOBPCG (locally optimal block preconditioned conjugate gradients) with explicit orthonormalisation. The
+preconditioner is a multigrid cycle over pairwise aggregates, and the start vectors are the eigenvectors of the
+aggregates. The number of iterations therefore hardly grows with the graph. The solver uses neither BLAS nor LAPACK nor
+random state, so the same graph gives the same bits on every machine.
 """
 
 from __future__ import annotations
@@ -16,40 +16,55 @@ import numpy.typing as npt
 
 from tgp.ragged.block import FloatArray, IndexArray, PtrArray
 
-__all__ = ["DENSE", "Rows", "graph_modes", "lowest_modes", "row_sums", "sums"]
+__all__ = [
+    "DENSE_SIZE",
+    "Rows",
+    "dense_eigenvectors",
+    "graph_modes",
+    "lowest_modes",
+    "row_sums",
+    "sum_by_index",
+]
 
-DENSE = 128
-"""Problems up to this size are solved densely."""
+DENSE_SIZE = 128
+"""Largest number of nodes for which the dense solver is used."""
 
-GUARD = 3
-"""Vectors carried along beyond those wanted: they keep the last wanted ones from stalling."""
+GUARD_VECTORS = 3
+"""Number of extra vectors. They speed up the convergence of the last requested ones."""
 
-TOL = 1e-5
-"""A residual below this share of its eigenvalue ends the iteration."""
+TOLERANCE = 1e-5
+"""The iteration ends when each residual is below this share of its eigenvalue."""
 
-COARSE_TOL = 1e-2
-"""The same on aggregates, whose vectors are only a start."""
+COARSE_TOLERANCE = 1e-2
+"""Tolerance on aggregates, whose vectors are only start vectors."""
 
-ROUNDS = 40
-COARSE_ROUNDS = 5
+MAX_ROUNDS = 40
+COARSE_MAX_ROUNDS = 5
 
-GAIN = 1.8
-"""Piecewise constant corrections fall short; this factor is what makes them fit."""
+OVERCORRECTION = 1.8
+"""Factor of the correction from the aggregates. A piecewise constant correction is too small."""
 
-EXACT = 1e-15
-"""A residual below this is as small as rounding lets it be."""
+ROUNDING = 1e-15
+"""Residual that cannot be reduced further because of rounding."""
 
 TIE = 1e-3
-"""Squared entries this close (as a share) tie: wider than for dense solutions, which are more accurate."""
+"""Relative difference below which two squared entries count as equal. It is larger than for the dense solver, which is
+more accurate."""
 
 Rows = tuple[PtrArray, IndexArray, FloatArray]
 
 
 @dataclass(frozen=True)
 class Grid:
-    """One level of aggregation of the problem ``(diag(degree) - A) u = value diag(mass) u``.
+    """One multigrid level of the problem ``(diag(degree) - A) u = value diag(mass) u``.
 
-    ``inverse`` is the pseudo-inverse of the Laplacian on the last level, the one without aggregates.
+    Args:
+        rows: rows of ``A``.
+        degree: row sums of ``A``.
+        mass: diagonal of the mass matrix.
+        aggregate: aggregate of each node, a node of the next level; empty on the last level.
+        num_coarse: number of aggregates.
+        inverse: pseudo-inverse of the Laplacian on the last level; ``None`` on the others.
     """
 
     rows: Rows
@@ -61,25 +76,25 @@ class Grid:
 
 
 def lowest_modes(rows: Rows, mass: FloatArray, null: FloatArray, want: int) -> tuple[FloatArray, FloatArray]:
-    """The lowest solutions of ``(D - A) u = value M u`` beside those with value 0.
+    """Return the lowest solutions of ``(D - A) u = value M u`` with a positive value.
 
     Args:
-        rows: symmetric ``(indptr, indices, weight)``, weights positive, no self loops, no empty row.
+        rows: symmetric ``(indptr, indices, weight)`` with positive weights, without self loops and empty rows.
         mass: ``[n]`` positive diagonal of ``M``.
-        null: ``[n, c]`` solutions with value 0: one constant per component, norm 1 in ``M``.
-        want: how many.
+        null: ``[n, c]`` solutions with value 0: one constant vector per component, with norm 1 in ``M``.
+        want: number of solutions.
 
     Returns:
-        Ascending values ``[w]`` and vectors ``[n, w]``, orthonormal in ``M``. ``w`` may exceed ``want``
-        by a few, less accurate, so that the caller sees whether the last value repeats; it is smaller only if
-        there are no more.
+        Ascending values ``[w]`` and vectors ``[n, w]``, orthonormal in ``M``. ``w`` can be a little larger than
+        ``want``, so that the caller sees if the last value repeats; the additional solutions are less accurate. ``w``
+        is smaller than ``want`` only if there are no more solutions.
     """
-    size = want + GUARD
+    size = want + GUARD_VECTORS
     nulls = [null]
-    if len(mass) <= max(DENSE, 5 * (size + null.shape[1])):
+    if len(mass) <= max(DENSE_SIZE, 5 * (size + null.shape[1])):
         values, vectors = _dense_modes(rows, row_sums(rows), mass)
         return values[null.shape[1] :], np.ascontiguousarray(vectors[:, null.shape[1] :])
-    grids = _grids(rows, mass)
+    grids = _build_grids(rows, mass)
     for grid in grids[:-1]:
         coarse = np.zeros((grid.num_coarse, null.shape[1]))
         coarse[grid.aggregate] = nulls[-1]
@@ -89,24 +104,34 @@ def lowest_modes(rows: Rows, mass: FloatArray, null: FloatArray, want: int) -> t
     vectors = vectors[:, null.shape[1] : null.shape[1] + size]
     for level in range(len(grids) - 2, -1, -1):
         vectors = _prolong(grids[level], vectors, size, level)
-        tol, rounds = (TOL, ROUNDS) if level == 0 else (COARSE_TOL, COARSE_ROUNDS)
+        tol, rounds = (TOLERANCE, MAX_ROUNDS) if level == 0 else (COARSE_TOLERANCE, COARSE_MAX_ROUNDS)
         values, vectors = _lobpcg(grids[level:], vectors, nulls[level], want, tol, rounds)
     return values, vectors
 
 
-def sums(index: npt.NDArray[Any], values: FloatArray, count: int) -> FloatArray:
-    """``[count]`` sum of the ``values`` with each ``index``, taken in order."""
+def sum_by_index(index: npt.NDArray[Any], values: FloatArray, count: int) -> FloatArray:
+    """Return the sum of the values of each index, ``[count]``. Values are added in order.
+
+    Args:
+        index: index of each value.
+        values: the values.
+        count: number of indices.
+    """
     return np.asarray(np.bincount(index, values, count), np.float64)
 
 
 def row_sums(rows: Rows) -> FloatArray:
-    """Degree of each node."""
+    """Return the sum of the weights of each row.
+
+    Args:
+        rows: ``(indptr, indices, weight)``.
+    """
     n = len(rows[0]) - 1
-    return sums(np.repeat(np.arange(n), np.diff(rows[0])), rows[2], n)
+    return sum_by_index(np.repeat(np.arange(n), np.diff(rows[0])), rows[2], n)
 
 
 def _dense_modes(rows: Rows, degree: FloatArray, mass: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """All solutions of a small problem."""
+    """Return all solutions of a small problem."""
     from tgp.kernels import spectral_basis
 
     indptr, indices, weight = rows
@@ -129,24 +154,24 @@ def _pseudo_inverse(rows: Rows, degree: FloatArray) -> FloatArray:
     return out
 
 
-def _pair(rows: Rows, degree: FloatArray) -> tuple[IndexArray, int, Rows]:
+def _aggregate_pairs(rows: Rows, degree: FloatArray) -> tuple[IndexArray, int, Rows]:
     from tgp.kernels import contract, csr, multigrid
 
     aggregate, count = multigrid.pair_up(*rows, degree)
     return aggregate, count, contract.contract(*rows, True, aggregate, count, csr.SUM, True, -1.0)
 
 
-def _grids(rows: Rows, mass: FloatArray) -> list[Grid]:
-    """Aggregates of about four nodes, level over level, down to a dense problem."""
+def _build_grids(rows: Rows, mass: FloatArray) -> list[Grid]:
+    """Aggregate about four nodes at a time until the problem is small enough for the dense solver."""
     grids = []
     degree = row_sums(rows)
-    while len(mass) > DENSE:
-        aggregate, count, coarse = _pair(rows, degree)
-        if count > DENSE:
-            again, count, coarse = _pair(coarse, row_sums(coarse))
-            aggregate = again[aggregate]
+    while len(mass) > DENSE_SIZE:
+        aggregate, count, coarse = _aggregate_pairs(rows, degree)
+        if count > DENSE_SIZE:
+            pairs_of_pairs, count, coarse = _aggregate_pairs(coarse, row_sums(coarse))
+            aggregate = pairs_of_pairs[aggregate]
         grids.append(Grid(rows, degree, mass, aggregate, count))
-        mass = sums(aggregate, mass, count)
+        mass = sum_by_index(aggregate, mass, count)
         rows, degree = coarse, row_sums(coarse)
     empty = np.zeros(0, np.int32)
     grids.append(Grid(rows, degree, mass, empty, 0, _pseudo_inverse(rows, degree)))
@@ -154,7 +179,7 @@ def _grids(rows: Rows, mass: FloatArray) -> list[Grid]:
 
 
 def _prolong(grid: Grid, vectors: FloatArray, size: int, level: int) -> FloatArray:
-    """Vectors of the aggregates on their members, filled up with draws to ``size`` vectors."""
+    """Copy the vectors of the aggregates to their nodes, and add pseudo-random vectors up to ``size`` vectors."""
     from tgp.kernels import multigrid
 
     out = vectors[grid.aggregate]
@@ -164,7 +189,7 @@ def _prolong(grid: Grid, vectors: FloatArray, size: int, level: int) -> FloatArr
 
 
 def _cycle(grids: list[Grid], b: FloatArray) -> FloatArray:
-    """Approximate solution of ``(D - A) x = b`` by one multigrid cycle."""
+    """Return an approximate solution of ``(D - A) x = b`` by one multigrid cycle."""
     from tgp.kernels import multigrid
 
     grid = grids[0]
@@ -175,19 +200,19 @@ def _cycle(grids: list[Grid], b: FloatArray) -> FloatArray:
     x, coarse = multigrid.smooth_down(*grid.rows, grid.degree, b, grid.aggregate, grid.num_coarse)
     y = _cycle(grids[1:], coarse)
     below = grids[1]
-    # A second visit pays where the coarse level is small; where edges hardly merge it would cost too much.
+    # A second visit is worth its time if the coarse level is small. If few edges merge, it costs too much.
     if below.inverse is None and 3 * len(below.rows[1]) <= len(grid.rows[1]):
         coarse -= multigrid.apply_laplacian(*below.rows, below.degree, y)
         y += _cycle(grids[1:], coarse)
-    multigrid.smooth_up(*grid.rows, grid.degree, b, grid.aggregate, y, GAIN, x)
+    multigrid.smooth_up(*grid.rows, grid.degree, b, grid.aggregate, y, OVERCORRECTION, x)
     return x
 
 
 def _orthonormal(vectors: FloatArray, basis: FloatArray, mass: FloatArray) -> FloatArray:
-    """An orthonormal basis of what ``vectors`` add to ``basis``; twice, because once is not enough."""
+    """Return an orthonormal basis of the part of ``vectors`` that is orthogonal to ``basis``."""
     from tgp.kernels import multigrid, spectral_basis
 
-    for _ in range(2):
+    for _ in range(2):  # rounding makes a second pass necessary
         vectors = vectors - multigrid.combine(basis, multigrid.gram(basis, vectors, mass))
         gram = multigrid.gram(vectors, vectors, mass)
         size = np.sqrt(np.maximum(np.diagonal(gram), 1e-300))
@@ -201,7 +226,7 @@ def _orthonormal(vectors: FloatArray, basis: FloatArray, mass: FloatArray) -> Fl
 def _lobpcg(
     grids: list[Grid], x: FloatArray, null: FloatArray, want: int, tol: float, rounds: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Improve the vectors ``x`` until the first ``want`` residuals are small, or for so many rounds."""
+    """Improve the vectors ``x`` until the first ``want`` residuals are small, at most ``rounds`` times."""
     from tgp.kernels import multigrid, spectral_basis
 
     grid = grids[0]
@@ -216,7 +241,7 @@ def _lobpcg(
         x, image = multigrid.combine(span, turn), multigrid.combine(image, turn)
         residual = image - x * (grid.mass[:, None] * values)
         error = np.sqrt((residual * residual / grid.mass[:, None]).sum(0))
-        if step == rounds or (error[:want] <= tol * values[:want] + EXACT).all():
+        if step == rounds or (error[:want] <= tol * values[:want] + ROUNDING).all():
             break
         basis = np.concatenate([null, x], 1)
         steps = _orthonormal(_cycle(grids, residual), basis, grid.mass)
@@ -231,33 +256,36 @@ def _lobpcg(
 
 
 def graph_modes(rows: Rows, mass: FloatArray, take: int) -> FloatArray:
-    """The first eigenvectors ``[<= take, n]`` of ``M^-1/2 (D - A) M^-1/2`` of any graph, canonical.
+    """Return the first eigenvectors of ``M^-1/2 (D - A) M^-1/2`` of any graph, in canonical form.
 
-    Eigenvectors of value 0 are known: one per component. They come in the order in which
-    :func:`~tgp.kernels.spectral_basis.canonical_rows` would pick them. Nodes without mass are unit
-    vectors of value 1.
+    The eigenvectors of value 0 are known: there is one per component. They are returned in the order in which
+    :func:`~tgp.kernels.spectral_basis.canonical_rows` would choose them. A node without mass has a unit vector of
+    value 1.
 
     Args:
-        rows: symmetric ``(indptr, indices, weight)``, weights positive, no self loops.
-        mass: ``[n]`` diagonal of ``M``, not negative; positive for every node that has an edge.
-        take: how many vectors.
+        rows: symmetric ``(indptr, indices, weight)`` with positive weights, without self loops.
+        mass: ``[n]`` non-negative diagonal of ``M``; positive for every node that has an edge.
+        take: number of vectors.
+
+    Returns:
+        ``[min(take, n), n]`` eigenvectors as rows, by ascending eigenvalue.
     """
     from tgp.kernels import csr, spectral_basis
 
     n = len(mass)
     component = csr.components(rows[0], rows[1], np.array([0, n]))[0]
-    volume = sums(component, mass, int(component.max(initial=-1)) + 1)
+    volume = sum_by_index(component, mass, int(component.max(initial=-1)) + 1)
     out = np.zeros((min(take, n), n))
-    found = _null_vectors(out, component, volume, mass)
+    found = _fill_null_vectors(out, component, volume, mass)
     if found == len(out):
         return out
-    busy = np.diff(rows[0]) > 0
+    has_edges = np.diff(rows[0]) > 0
     want = len(out) - found
     parts = [np.ones(min(want, int((mass == 0).sum())))]
     vectors = [np.zeros((len(parts[0]), n))]
     vectors[0][np.arange(len(parts[0])), np.flatnonzero(mass == 0)[: len(parts[0])]] = 1.0
-    if busy.any():
-        values, some = _busy_modes(rows, mass, busy, component, volume, want)
+    if has_edges.any():
+        values, some = _connected_modes(rows, mass, has_edges, component, volume, want)
         parts.append(values)
         vectors.append(some)
     values, stack = np.concatenate(parts), np.concatenate(vectors)
@@ -268,41 +296,45 @@ def graph_modes(rows: Rows, mass: FloatArray, take: int) -> FloatArray:
     return out
 
 
-def _null_vectors(out: FloatArray, component: IndexArray, volume: FloatArray, mass: FloatArray) -> int:
-    """Fill rows with the eigenvectors of value 0; returns how many there are, at most ``len(out)``."""
-    reach = np.where(mass > 0, mass / np.where(volume > 0, volume, 1.0)[component], -1.0)
+def _fill_null_vectors(out: FloatArray, component: IndexArray, volume: FloatArray, mass: FloatArray) -> int:
+    """Write the eigenvectors of value 0 to the first rows and return their number, at most ``len(out)``."""
+    largest = np.where(mass > 0, mass / np.where(volume > 0, volume, 1.0)[component], -1.0)
     count = min(len(out), int((volume > 0).sum()))
     for row in out[:count]:
-        pivot = int(np.argmax(reach >= reach.max() * (1.0 - TIE)))
+        pivot = int(np.argmax(largest >= largest.max() * (1.0 - TIE)))
         inside = component == component[pivot]
         row[inside] = np.sqrt(mass[inside] / volume[component[pivot]])
-        reach[inside] = -1.0
+        largest[inside] = -1.0
     return count
 
 
-def _busy_modes(
+def _connected_modes(
     rows: Rows,
     mass: FloatArray,
-    busy: npt.NDArray[np.bool_],
+    has_edges: npt.NDArray[np.bool_],
     component: IndexArray,
     volume: FloatArray,
     want: int,
 ) -> tuple[FloatArray, FloatArray]:
-    """:func:`lowest_modes` of the nodes that have edges, as row vectors over all nodes."""
+    """Return :func:`lowest_modes` of the nodes that have edges, as row vectors over all nodes."""
     indptr, indices, weight = rows
-    name = np.cumsum(busy, dtype=np.int32) - 1
-    inner: Rows = (np.append(indptr[:-1][busy], indptr[-1]), name[indices], weight)
-    kept, column = np.unique(component[busy], return_inverse=True)
+    new_id = np.cumsum(has_edges, dtype=np.int32) - 1
+    inner: Rows = (np.append(indptr[:-1][has_edges], indptr[-1]), new_id[indices], weight)
+    kept, column = np.unique(component[has_edges], return_inverse=True)
     null = np.zeros((len(column), len(kept)))
-    null[np.arange(len(column)), column] = 1.0 / np.sqrt(volume[component[busy]])
-    values, vectors = lowest_modes(inner, mass[busy], null, want)
+    null[np.arange(len(column)), column] = 1.0 / np.sqrt(volume[component[has_edges]])
+    values, vectors = lowest_modes(inner, mass[has_edges], null, want)
     out = np.zeros((len(values), len(mass)))
-    out[:, busy] = (vectors * np.sqrt(mass[busy])[:, None]).T
+    out[:, has_edges] = (vectors * np.sqrt(mass[has_edges])[:, None]).T
     return values, out
 
 
 def dense_eigenvectors(matrix: FloatArray) -> FloatArray:
-    """All eigenvectors of a symmetric matrix as rows, by ascending eigenvalue, canonical."""
+    """Return all eigenvectors of a symmetric matrix as rows, by ascending eigenvalue, in canonical form.
+
+    Args:
+        matrix: ``[n, n]`` symmetric matrix.
+    """
     from tgp.kernels import spectral_basis
 
     values, vectors = spectral_basis.eigh_rows(np.array(matrix, np.float64))

@@ -1,10 +1,11 @@
-"""Which methods make which levels: strict reading and writing of schedules.
+"""Schedules: the list of level methods and parameters that makes a hierarchy.
+
+The text form of a schedule separates levels by commas, adds parameters with colons, and repeats a level with ``*``::
 
     ndp,eigen:k=8:num_modes=3,graclus*3
 
-Levels are separated by commas, parameters follow a colon, ``*3`` repeats a level. Nothing is
-guessed: an unknown method or parameter, or a value of the wrong type, is an error that names the
-nearest valid one. Reading a schedule imports the methods it names and nothing compiled.
+Reading is strict. An unknown method, an unknown parameter or a value of the wrong type is an error that names the closest
+valid name. Reading a schedule imports the methods that it names, but no compiled code.
 """
 
 from __future__ import annotations
@@ -15,70 +16,112 @@ import re
 import typing
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
+from tgp.engine.level_method import LevelMethod, parameter_fields
 from tgp.engine.methods import METHODS
-from tgp.engine.level_method import LevelMethod
-from tgp.errors import ParameterError, ScheduleError, UnknownNameError
+from tgp.errors import InputError, ParameterError, ScheduleError, UnknownNameError
 from tgp.registry import Entry
 from tgp.values import convert_value, format_value, parse_call
 
 __all__ = ["LevelSpec", "Schedule", "ScheduleLike", "parse_schedule"]
 
 MAX_LEVELS = 64
-"""More is a slip of the finger: every level at least tries to halve the graph."""
+"""Largest number of levels. Each level is meant to halve the graph, so a larger number is a typing error."""
 
-_LEVEL = re.compile(r"(?P<name>[^:*=]+)(?P<params>(?::[^:*]*)*)(?:\*(?P<times>[^:*]*))?")
+_LEVEL = re.compile(r"(?P<call>[^:*=]+(?::[^:*]*)*)(?:\*(?P<times>[^:*]*))?")
+
+JsonLevel = dict[str, Any]
+"""JSON form of a stored level."""
 
 
 @dataclass(frozen=True)
 class LevelSpec:
-    """One level: the alias of a method and its resolved parameters."""
+    """Method and parameters of one level.
+
+    A pickled level carries its entry of the method table, so that a worker process also finds methods that were
+    registered at run time.
+
+    Args:
+        method: alias of the method.
+        params: instance of the method's parameter class.
+    """
 
     method: str
     params: Any
 
     @classmethod
     def of(cls, method: str, params: Mapping[str, Any] | None = None) -> LevelSpec:
-        """Build from typed values, filling in defaults.
+        """Return a level with the given parameters and the defaults of the others.
+
+        Args:
+            method: alias of the method.
+            params: values of parameters, of the types that the method declares.
 
         Raises:
-            UnknownNameError: for a method or parameter that does not exist.
-            ParameterError: for a value that is missing or not allowed.
+            UnknownNameError: if the method or a parameter does not exist.
+            ParameterError: if a value is missing or not allowed.
         """
-        return _build(method, dict(params or {}), from_text=False)
+        return _build_level(method, dict(params or {}), from_text=False)
 
     @property
     def level_method(self) -> LevelMethod:
-        """The method behind the alias."""
+        """Method of the level, imported on first access."""
         return METHODS[self.method]
 
-    def to_json(self) -> dict[str, Any]:
-        """Alias and every parameter, defaults included; for a method of another package also its name and version."""
-        line = {"method": self.method, "params": dataclasses.asdict(self.params)}
+    def to_json(self) -> JsonLevel:
+        """Return the level as a JSON value with all parameters.
+
+        The level of a method of another package also has the name and version of the package.
+        """
+        level = {"method": self.method, "params": self._values()}
         entry = METHODS.entry(self.method)
-        return line if entry.package is None else line | {"package": _package(entry)}
+        return level if entry.package is None else level | {"package": _package(entry)}
+
+    def _values(self) -> dict[str, Any]:
+        return {field.name: getattr(self.params, field.name) for field in parameter_fields(type(self.params))}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A parameter class that was made at run time cannot be pickled. The method table can make it again.
+        return _restore_level, (METHODS.entry(self.method), self._values())
 
     def __str__(self) -> str:
-        shown = [
-            f":{f.name}={format_value(value)}"
-            for f in dataclasses.fields(self.params)
-            if (value := getattr(self.params, f.name)) != f.default
+        changed = [
+            f":{field.name}={format_value(value)}"
+            for field in parameter_fields(type(self.params))
+            if (value := getattr(self.params, field.name)) != field.default
         ]
-        return self.method + "".join(shown)
+        return self.method + "".join(changed)
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """The levels of a hierarchy, finest first."""
+    """The levels of a hierarchy, finest first.
+
+    Args:
+        levels: methods and parameters of the levels.
+        steps: numbers of consecutive levels that form one level of the hierarchy, see :meth:`keep`; ``None`` if every
+            level is kept.
+
+    Raises:
+        ScheduleError: if there is no level, or there are too many.
+    """
 
     levels: tuple[LevelSpec, ...]
+    steps: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
-        if not self.levels:
-            raise ScheduleError("A schedule needs at least one level, got none.")
-        if len(self.levels) > MAX_LEVELS:
-            raise ScheduleError(f"A schedule holds at most {MAX_LEVELS} levels, got {len(self.levels)}.")
+        if not 1 <= len(self.levels) <= MAX_LEVELS:
+            raise ScheduleError(
+                f"a schedule has the wrong length: expected at least one level and at most {MAX_LEVELS}, "
+                f"got {len(self.levels)}"
+            )
+        if self.steps is not None and (sum(self.steps) != len(self.levels) or min(self.steps) < 1):
+            raise ScheduleError(
+                f"steps do not fit the schedule: expected positive numbers whose sum is {len(self.levels)}, "
+                f"got {list(self.steps)}"
+            )
 
     def __len__(self) -> int:
         return len(self.levels)
@@ -90,65 +133,151 @@ class Schedule:
         return self.levels[level]
 
     def runs(self) -> list[tuple[LevelSpec, int]]:
-        """Equal consecutive levels as (level, how many)."""
-        out: list[tuple[LevelSpec, int]] = []
+        """Return the runs of equal consecutive levels as (level, length)."""
+        runs: list[tuple[LevelSpec, int]] = []
         for spec in self.levels:
-            if out and out[-1][0] == spec:
-                out[-1] = (spec, out[-1][1] + 1)
+            if runs and runs[-1][0] == spec:
+                runs[-1] = (spec, runs[-1][1] + 1)
             else:
-                out.append((spec, 1))
-        return out
+                runs.append((spec, 1))
+        return runs
 
-    def to_json(self) -> list[dict[str, Any]]:
-        """Resolved levels as JSON values, every parameter written out."""
-        return [spec.to_json() for spec in self.levels]
+    def keep(self, positions: Sequence[int]) -> Schedule:
+        """Return the schedule whose hierarchy has the given levels only.
+
+        A level of that hierarchy composes all levels since the previous one: ``graclus*4`` with positions 1 and 3 has
+        two levels, each the composition of two matchings. Levels after the last position are removed.
+
+        Args:
+            positions: ascending positions of levels, from 0 on.
+
+        Raises:
+            InputError: if a level does not exist, or a dense assignment would have to be composed.
+
+        Examples:
+            >>> parse_schedule("graclus*5").keep([1, 3]).steps
+            (2, 2)
+        """
+        kept = list(positions)
+        if not kept or kept != sorted(set(kept)) or not 0 <= kept[0] <= kept[-1] < len(self):
+            raise InputError(
+                f"the levels to keep are wrong: expected ascending numbers from 1 to {len(self)}, "
+                f"got {[position + 1 for position in kept]}",
+                field="only_levels",
+            )
+        starts = [0, *(position + 1 for position in kept)]
+        schedule = Schedule(self.levels[: starts[-1]], tuple(end - start for start, end in pairwise(starts)))
+        for start, group in zip(starts, schedule._groups(), strict=False):
+            check_composable(
+                [spec.method for spec in group], [spec.level_method.dense for spec in group], start
+            )
+        return schedule
+
+    def _groups(self) -> list[tuple[LevelSpec, ...]]:
+        """Return the levels that form each level of the hierarchy."""
+        groups, start = [], 0
+        for length in self.steps or (1,) * len(self):
+            groups.append(self.levels[start : start + length])
+            start += length
+        return groups
+
+    def to_json(self) -> list[JsonLevel]:
+        """Return the schedule as JSON values, one for each level of the hierarchy.
+
+        A level that composes several has the form ``{"method": "graclus+graclus", "levels": [...]}``.
+        """
+        groups = [[spec.to_json() for spec in group] for group in self._groups()]
+        return [
+            group[0]
+            if len(group) == 1
+            else {"method": "+".join(level["method"] for level in group), "levels": group}
+            for group in groups
+        ]
 
     @classmethod
     def from_json(cls, value: str | Sequence[Mapping[str, Any]]) -> Schedule:
-        """Read what :meth:`to_json` gave, as JSON text or as parsed values."""
+        """Read a schedule in the form of :meth:`to_json`.
+
+        Args:
+            value: JSON text, or the parsed values.
+
+        Raises:
+            ScheduleError: if the value does not have this form, or names another version of a package.
+            UnknownNameError: if a method or parameter does not exist.
+            ParameterError: if a value is missing or not allowed.
+        """
         if isinstance(value, str):
             try:
                 value = json.loads(value)
             except json.JSONDecodeError as error:
-                raise ScheduleError(f"A schedule must be JSON here: {error}.") from error
+                raise ScheduleError(f"a schedule is not valid JSON: {error}") from error
         if isinstance(value, (str, Mapping)) or not isinstance(value, Sequence):
-            raise ScheduleError(f"A schedule must be a list of levels, got {type(value).__name__}.")
-        return cls(tuple(_from_mapping(item) for item in value))
+            raise ScheduleError(f"a schedule has the wrong type: expected a list, got {type(value).__name__}")
+        groups = [item.get("levels", [item]) if isinstance(item, Mapping) else [item] for item in value]
+        levels = tuple(_from_mapping(item) for group in groups for item in group)
+        return cls(levels, tuple(map(len, groups)) if len(levels) > len(groups) else None)
 
     def __str__(self) -> str:
-        return ",".join(f"{spec}*{n}" if n > 1 else str(spec) for spec, n in self.runs())
+        return ",".join(f"{spec}*{times}" if times > 1 else str(spec) for spec, times in self.runs())
 
 
 LevelLike = str | LevelSpec | Mapping[str, Any] | tuple[str, Mapping[str, Any] | None]
 ScheduleLike = Schedule | LevelLike | Sequence[LevelLike]
 
 
+def check_composable(methods: Sequence[str], dense: Sequence[bool], start: int) -> None:
+    """Check that consecutive levels can be composed to one level.
+
+    Args:
+        methods: methods of the levels.
+        dense: True for each level with a dense assignment.
+        start: position of the first of the levels.
+
+    Raises:
+        InputError: if there are several levels and one of them is dense.
+    """
+    wrong = sorted({method for method, is_dense in zip(methods, dense, strict=True) if is_dense})
+    if len(methods) > 1 and wrong:
+        raise InputError(
+            f"levels {start + 1} to {start + len(methods)} ({', '.join(methods)}) cannot be stored as one level: "
+            f"{', '.join(wrong)} has a dense assignment",
+            field="only_levels",
+            hint="keep each of these levels",
+        )
+
+
 def parse_schedule(value: ScheduleLike) -> Schedule:
     """Read a schedule from text, a level, or a sequence of levels.
 
-    A level is text (``"kmis:order_k=2"``), a :class:`LevelSpec`, a pair ``(name, parameters or None)``, or a
-    mapping with ``method`` (or ``pooler`` or ``name``) and the parameters, flat or under ``params``.
+    Args:
+        value: a schedule in one of these forms. A level is text (``"kmis:order_k=2"``), a :class:`LevelSpec`, a pair
+            ``(name, parameters or None)``, or a mapping with ``method`` (or ``pooler`` or ``name``) and the parameters,
+            flat or under ``params``.
 
     Raises:
         ScheduleError: if the text cannot be read.
-        UnknownNameError: for a method or parameter that does not exist; names the nearest.
-        ParameterError: for a value of the wrong type or out of range.
+        UnknownNameError: if a method or parameter does not exist; the message names the closest one.
+        ParameterError: if a value has the wrong type or is out of range.
 
     Examples:
         >>> str(parse_schedule("graclus,graclus,nopool"))
         'graclus*2,nopool'
+        >>> str(parse_schedule([("graclus", {"order": "index"}), "nopool"]))
+        'graclus:order=index,nopool'
     """
     if isinstance(value, Schedule):
         return value
     if isinstance(value, (str, LevelSpec, Mapping)) or _is_pair(value):
-        return Schedule(tuple(_levels(value)))
+        return Schedule(tuple(_read_item(value)))
     if not isinstance(value, Sequence):
-        raise ScheduleError(f"A schedule must be text or a sequence of levels, got {type(value).__name__}.")
-    return Schedule(tuple(spec for item in value for spec in _levels(item)))
+        raise ScheduleError(
+            f"a schedule has the wrong type: expected text or a sequence of levels, got {type(value).__name__}"
+        )
+    return Schedule(tuple(spec for item in value for spec in _read_item(item)))
 
 
 def _is_pair(value: object) -> bool:
-    """``("ndp", {...})`` is one level, any other tuple a sequence of levels."""
+    """Return True for ``(name, parameters)``. Any other tuple is a sequence of levels."""
     return (
         isinstance(value, tuple)
         and len(value) == 2
@@ -157,7 +286,7 @@ def _is_pair(value: object) -> bool:
     )
 
 
-def _levels(item: object) -> list[LevelSpec]:
+def _read_item(item: object) -> list[LevelSpec]:
     if isinstance(item, str):
         return _from_text(item)
     if isinstance(item, LevelSpec):
@@ -168,25 +297,28 @@ def _levels(item: object) -> list[LevelSpec]:
         name, params = typing.cast("tuple[str, Mapping[str, Any] | None]", item)
         return [LevelSpec.of(name, params)]
     raise ScheduleError(
-        f"A level must be text, a (name, parameters) pair or a mapping, got {type(item).__name__}: {item!r}."
+        f"a level has the wrong type: expected text, a (name, parameters) pair or a mapping, "
+        f"got {type(item).__name__}: {item!r}"
     )
 
 
 def _from_mapping(item: object) -> LevelSpec:
     if not isinstance(item, Mapping):
-        raise ScheduleError(f"A level must be a mapping here, got {type(item).__name__}: {item!r}.")
+        raise ScheduleError(
+            f"a level has the wrong type: expected a mapping, got {type(item).__name__}: {item!r}"
+        )
     rest = dict(item)
     named = [key for key in ("method", "pooler", "name") if key in rest]
     if len(named) != 1:
         raise ScheduleError(
-            f"A level needs one of 'method', 'pooler' or 'name', got keys {sorted(map(str, rest))}."
+            f"a level has no method: expected one of 'method', 'pooler' or 'name', got keys {sorted(map(str, rest))}"
         )
     name = rest.pop(named[0])
     if not isinstance(name, str):
-        raise ScheduleError(f"The name of a level must be text, got {type(name).__name__}: {name!r}.")
+        raise ScheduleError(f"the name of a level must be text, got {type(name).__name__}: {name!r}")
     nested = rest.pop("params", None)
     if nested is not None and not isinstance(nested, Mapping):
-        raise ScheduleError(f"'params' of level {name!r} must be a mapping, got {type(nested).__name__}.")
+        raise ScheduleError(f"'params' of level {name!r} must be a mapping, got {type(nested).__name__}")
     if nested is not None and "package" in rest:
         _check_package(name, rest.pop("package"))
     return LevelSpec.of(name, {**rest, **(nested or {})})
@@ -196,42 +328,41 @@ def _package(entry: Entry) -> dict[str, str | None]:
     return {"name": entry.package, "version": entry.version}
 
 
-def _check_package(name: str, wanted: object) -> None:
-    """Refuse to make a level with another package, or another version of it, than the one that a schedule names."""
-    alias = name.strip().lower()
-    entry = METHODS.find(alias)
-    if entry is None or _package(entry) != wanted:
-        made = " ".join(map(str, wanted.values())) if isinstance(wanted, Mapping) else repr(wanted)
-        here = "is not installed" if entry is None else f"is of {entry.origin or 'tgp or the program'} here"
-        raise ScheduleError(f"Level {name!r} is of package {made}; {name!r} {here}.")
+def _check_package(name: str, expected: object) -> None:
+    """Check that a level has the package and version that its JSON form names."""
+    entry = METHODS.find(name.strip().lower())
+    if entry is not None and _package(entry) == expected:
+        return
+    wanted = " ".join(map(str, expected.values())) if isinstance(expected, Mapping) else repr(expected)
+    found = "it is not installed" if entry is None else f"got {entry.origin or 'tgp or the running program'}"
+    raise ScheduleError(f"level {name!r} has the wrong package: expected {wanted}, {found}")
 
 
 def _from_text(text: str) -> list[LevelSpec]:
     if not text.strip():
-        raise ScheduleError("A schedule needs at least one level, got empty text. Example: ndp,graclus*2")
-    out: list[LevelSpec] = []
+        raise ScheduleError("the schedule is empty: expected at least one level, such as ndp,graclus*2")
+    levels: list[LevelSpec] = []
     for number, part in enumerate(text.split(","), start=1):
         item = part.strip()
         if not item:
-            raise ScheduleError(f"Level {number} of {text!r} is empty: a comma too many.")
+            raise ScheduleError(f"level {number} of {text!r} is empty: there is a comma too many")
         found = _LEVEL.fullmatch(item)
         if found is None:
             raise ScheduleError(
-                f"Level {number} of {text!r} cannot be read: {item!r}. "
-                "Expected name, name:parameter=value or name:parameter=value*times."
+                f"level {number} of {text!r} cannot be read: expected name, name:parameter=value or "
+                f"name:parameter=value*times, got {item!r}"
             )
-        times = _times(found["times"], item)
-        spec = _build(*_parse_level(found["name"] + found["params"], item), from_text=True)
-        out.extend([spec] * times)
-    return out
+        spec = _build_level(*_parse_level(found["call"], item), from_text=True)
+        levels.extend([spec] * _parse_times(found["times"], item))
+    return levels
 
 
-def _times(text: str | None, item: str) -> int:
+def _parse_times(text: str | None, item: str) -> int:
     if text is None:
         return 1
     if not re.fullmatch(r"\s*[0-9]+\s*", text) or not 1 <= int(text) <= MAX_LEVELS:
         raise ScheduleError(
-            f"The number after * in {item!r} must be 1 to {MAX_LEVELS}, got {text.strip()!r}."
+            f"the number after * in {item!r} is wrong: expected 1 to {MAX_LEVELS}, got {text.strip()!r}"
         )
     return int(text)
 
@@ -240,18 +371,17 @@ def _parse_level(call: str, item: str) -> tuple[str, dict[str, str]]:
     try:
         name, params = parse_call(call)
     except ParameterError as error:
-        raise ScheduleError(f"Level {item!r} cannot be read: {error}.") from error
+        raise ScheduleError(f"level {item!r} cannot be read: {error}") from error
     for key, value in params.items():
         if not value:
-            raise ScheduleError(f"Level {item!r} cannot be read: expected name=value, got '{key}='.")
+            raise ScheduleError(f"level {item!r} cannot be read: expected name=value, got '{key}='")
     return name, params
 
 
-def _build(method: str, given: Mapping[str, Any], *, from_text: bool) -> LevelSpec:
+def _build_level(method: str, given: Mapping[str, Any], *, from_text: bool) -> LevelSpec:
     alias = method.strip().lower()
-    METHODS.entry(alias)
     cls = METHODS[alias].params
-    fields = {f.name: f for f in dataclasses.fields(cls)}
+    fields = {field.name: field for field in parameter_fields(cls)}
     hints = typing.get_type_hints(cls)
     for name in given:
         if name not in fields:
@@ -265,3 +395,9 @@ def _build(method: str, given: Mapping[str, Any], *, from_text: bool) -> LevelSp
         for name, value in given.items()
     }
     return LevelSpec(alias, cls(**values))
+
+
+def _restore_level(entry: Entry, values: dict[str, Any]) -> LevelSpec:
+    """Rebuild a pickled level. Registers its method if this process does not have the same one."""
+    METHODS.add_missing(entry)
+    return LevelSpec(entry.alias, METHODS[entry.alias].params(**values))

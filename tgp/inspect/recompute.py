@@ -1,4 +1,4 @@
-"""Deep verification: coarsen sampled graphs again from the stored input and compare with what is stored."""
+"""Verify a store by recomputing: coarsen sampled input graphs again and compare with the stored levels."""
 
 from __future__ import annotations
 
@@ -10,38 +10,47 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.build.jobs import topology
-from tgp.engine.coarsening import coarsen_safe
-from tgp.engine.level_selection import keep_levels, unfold
+from tgp.engine.coarsening import coarsen_with_failures
+from tgp.engine.schedule import Schedule
 from tgp.errors import InputError, StoreDamagedError, TgpError
 from tgp.ragged import Level
-from tgp.sources.source import table_block, weight_type
-from tgp.store import Finding, LevelArrays, StoreReader
+from tgp.sources.tables import weight_type
+from tgp.store import Finding, StoreReader
 from tgp.store.format import constants as store_format
-from tgp.store.locations import Place, open_store
+from tgp.store.locations import Location, open_store
 
 __all__ = ["DEFAULT_SAMPLE", "verify_by_recompute"]
 
 DEFAULT_SAMPLE = 100
+"""Number of graphs that are recomputed by default."""
+
 BATCH = 64
+"""Number of graphs that are recomputed at a time."""
 
 Ints = npt.NDArray[np.int64]
 
 
 def verify_by_recompute(
-    path: Place,
+    path: Location,
     *,
     sample: int | None = DEFAULT_SAMPLE,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> list[Finding]:
-    """Recompute graphs spread evenly over a store; every difference is a finding.
+    """Recompute graphs spread evenly over a store and compare them with the stored levels.
 
     Args:
         path: directory or URL of the store.
-        sample: graphs to check; ``None`` for all.
-        progress: called with (stage, done, total).
+        sample: number of graphs to check; ``None`` for all.
+        progress: function called with (stage, done, total).
+
+    Returns:
+        One finding per graph and array that differs. Empty if the store is correct.
+
+    Raises:
+        InputError: if ``sample`` is less than 1.
     """
     if sample is not None and sample < 1:
-        raise InputError(f"the sample must hold at least 1 graph, got {sample}", field="sample")
+        raise InputError(f"the sample must contain at least 1 graph, got {sample}", field="sample")
     reader = open_store(path)
     count = reader.num_graphs if sample is None else min(sample, reader.num_graphs)
     ids = np.unique(np.linspace(0, reader.num_graphs - 1, count).round().astype(np.int64))
@@ -51,7 +60,7 @@ def verify_by_recompute(
     done = 0
     for name, info in reader.hierarchies.items():
         try:
-            schedule, lengths = unfold(info.schedule)
+            schedule = Schedule.from_json(info.schedule)
         except TgpError as error:
             found.append(
                 Finding(store_format.MANIFEST, "schedule", None, f"{name} cannot be recomputed: {error}")
@@ -61,11 +70,12 @@ def verify_by_recompute(
             batch = ids[low : low + BATCH]
             try:
                 graphs = reader.gather_graphs(batch, fields)
-                block = table_block(topology(graphs, 0, len(batch)))
-                hierarchy, _ = coarsen_safe(block, schedule, info.seed, weight_dtype=weight_type(graphs))
-                for number, level in enumerate(keep_levels(hierarchy, lengths).levels):
-                    stored = reader.gather_level(batch, name, number)
-                    found += _findings(reader, batch, name, number, level, stored)
+                block = topology(graphs, 0, len(batch)).to_block()
+                dtype = weight_type(graphs)
+                hierarchy, _ = coarsen_with_failures(block, schedule, info.seed, weight_dtype=dtype)
+                for position, level in enumerate(hierarchy.levels):
+                    stored = reader.gather_level(batch, name, position)
+                    found += _findings(reader, batch, name, position, level, stored)
             except StoreDamagedError as error:
                 found.append(Finding(PurePath(error.path or name).name, error.item, None, str(error)))
             done += len(batch)
@@ -75,45 +85,39 @@ def verify_by_recompute(
 
 
 def _findings(
-    reader: StoreReader, ids: Ints, name: str, number: int, level: Level, stored: LevelArrays
+    reader: StoreReader, ids: Ints, name: str, position: int, level: Level, stored: Level
 ) -> Iterator[Finding]:
     bounds = reader.manifest.spec.bounds
     for field, wrong in _differences(level, stored):
-        for position in np.flatnonzero(wrong):
-            graph = int(ids[position])
+        for row in np.flatnonzero(wrong):
+            graph = int(ids[row])
             unit = int(np.searchsorted(bounds, graph, side="right")) - 1
-            shard = store_format.part_file(unit, name)
-            where = f"/levels/{number}/{field}"
             yield Finding(
-                shard,
-                where,
+                store_format.part_file(unit, name),
+                f"/levels/{position}/{field}",
                 graph,
-                f"{name}, level {number}: {field} of graph {graph} is not what {level.method} gives",
+                f"{name}, level {position + 1}: {field} of graph {graph} differs from the result of {level.method}",
             )
 
 
-def _differences(level: Level, stored: LevelArrays) -> Iterator[tuple[str, npt.NDArray[np.bool_]]]:
-    """(array, ``[B]`` whether it differs); after a difference in size, contents are not compared."""
-    assignment, block = level.assignment, level.block
-    supers = np.diff(stored.super_ptr) != np.diff(assignment.super_ptr)
-    edges = np.diff(stored.edge_ptr) != np.diff(block.edge_ptr)
+def _differences(level: Level, stored: Level) -> Iterator[tuple[str, npt.NDArray[np.bool_]]]:
+    """Yield the name of each array that differs and ``[B]`` True for the graphs in which it differs.
+
+    If the sizes differ, the contents are not compared.
+    """
+    supers = np.diff(stored.super_ptr) != np.diff(level.super_ptr)
+    edges = np.diff(stored.edge_ptr) != np.diff(level.edge_ptr)
     if supers.any():
         yield "super_ptr", supers
         return
     if edges.any():
         yield "edge_ptr", edges
         return
-    pairs: list[tuple[str, Any, Any, Ints]] = [
-        ("edge_index", stored.edge_index.T, block.edge_index().T, stored.edge_ptr),
-        ("edge_weight", stored.edge_weight, block.weight, stored.edge_ptr),
-        ("cluster", stored.cluster, assignment.cluster, stored.node_ptr),
-        ("weight", stored.weight, assignment.weight, stored.node_ptr),
-        ("soft", stored.soft, assignment.soft, stored.node_ptr),
-        ("theta", stored.theta, assignment.theta, stored.node_ptr),
-        ("representative", stored.representative, assignment.representative, stored.super_ptr),
-    ]
-    for field, old, new, ptr in pairs:
-        wrong = _rows_differ(old, new, ptr)
+    ptrs = {"edge_index": stored.edge_ptr, "edge_weight": stored.edge_ptr, "representative": stored.super_ptr}
+    old, new = stored.arrays(), level.arrays()
+    old["edge_index"], new["edge_index"] = stored.edge_index.T, level.edge_index.T
+    for field in dict.fromkeys([*old, *new]):
+        wrong = _rows_differ(old.get(field), new.get(field), ptrs.get(field, stored.node_ptr))
         if wrong.any():
             yield field, wrong
 
@@ -126,7 +130,7 @@ def _rows_differ(
     if old is None and new is None:
         return wrong
     if old is None or new is None:
-        # An array of ones need not be stored.
+        # An array of ones may be omitted.
         given = old if new is None else new
         assert given is not None
         old, new = given, np.ones_like(given)

@@ -1,4 +1,12 @@
-"""EigenPool: spectral clusters, each with the first eigenvectors of its own Laplacian."""
+r"""EigenPool: spectral clusters, each with the first eigenvectors of its own Laplacian.
+
+From `"Graph Convolutional Networks with EigenPooling" <https://arxiv.org/abs/1904.13107>`_ (KDD 2019). Features are pooled
+with the eigenvectors of the subgraph of each cluster :math:`c`: mode :math:`h` of the pooled features is
+
+.. math::
+    \mathbf{X}'_{c,h} = \sum_{i \in c} \theta_{i,h} \mathbf{X}_i , \qquad
+    \mathbf{L}^{(c)} \boldsymbol{\theta}_{\cdot,h} = \lambda_h \boldsymbol{\theta}_{\cdot,h} .
+"""
 
 from __future__ import annotations
 
@@ -8,16 +16,17 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.engine.contraction import ContractOptions, contract
-from tgp.engine.laplacian_eigs import DENSE, Rows, graph_modes, row_sums, sums
-from tgp.engine.protocol import LevelEstimate, LevelMethod, RandomKey
+from tgp.engine.laplacian_eigs import DENSE_SIZE, Rows, graph_modes, row_sums, sum_by_index
+from tgp.engine.level_method import LevelEstimate, LevelMethod, RandomKey
 from tgp.errors import ParameterError
 from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.block import FloatArray, IndexArray, PtrArray
+from tgp.ragged.offsets import offsets
 
-__all__ = ["METHOD", "EigenParams", "modes_of", "spectral_labels"]
+__all__ = ["METHOD", "EigenParams", "cluster_modes", "spectral_labels"]
 
-ROUNDS = 100
-"""Most Lloyd rounds of one k-means run."""
+MAX_ROUNDS = 100
+"""Largest number of Lloyd iterations of one k-means run."""
 
 
 @dataclass(frozen=True)
@@ -25,13 +34,13 @@ class EigenParams:
     """Parameters of the clusters, their modes, and the coarse graph.
 
     Args:
-        k: supernodes per graph; a graph with fewer nodes gets empty ones.
-        num_modes: eigenvectors per cluster.
-        normalized: take the modes from the symmetric normalised Laplacian rather than ``D - A``.
-        remove_self_loops: has no effect: edges inside a cluster never count.
-        degree_norm: symmetric degree normalisation of the coarse graph.
-        edge_weight_norm: divide coarse weights by the largest of their graph.
-        restarts: how many seedings k-means tries.
+        k: number of supernodes per graph. A graph with fewer nodes gets empty supernodes.
+        num_modes: number of eigenvectors per cluster.
+        normalized: compute the modes from the symmetric normalised Laplacian instead of ``D - A``.
+        remove_self_loops: has no effect, because edges inside a cluster are always removed.
+        degree_norm: normalise the coarse graph symmetrically by its degrees.
+        edge_weight_norm: divide the coarse weights of each graph by the largest one.
+        restarts: number of k-means runs with different starts; the best one is used.
     """
 
     k: int = 8
@@ -46,39 +55,48 @@ class EigenParams:
         for name in ("k", "num_modes", "restarts"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-                raise ParameterError(f"{name} must be a whole number >= 1, got {value!r}", field=name)
+                raise ParameterError(
+                    f"{name} is out of range: expected a whole number >= 1, got {value!r}", field=name
+                )
 
-    def options(self) -> ContractOptions:
-        """The part that shapes the coarse graph. Unweighted edges count 1 each."""
+    def contract_options(self) -> ContractOptions:
+        """Return the options of the contraction. Unweighted edges count 1 each."""
         return ContractOptions(
             degree_norm=self.degree_norm, edge_weight_norm=self.edge_weight_norm, count_edges=True
         )
 
 
-def assign(block: BlockCSR, params: EigenParams, draw: RandomKey) -> Assignment:
-    """Spectral clustering of every graph, and the modes of every cluster.
+def assign(block: BlockCSR, params: EigenParams, key: RandomKey) -> Assignment:
+    """Compute spectral clusters of every graph and the modes of every cluster.
 
-    From "Graph Convolutional Networks with EigenPooling" (KDD 2019). Clusters and modes see the
-    undirected graph ``max((A + A^T) / 2, 0)`` with parallel edges added up.
+    Both are computed from the undirected graph ``max((A + A^T) / 2, 0)``, with parallel edges added up.
 
-    Clusters: ``k`` lowest eigenvectors of the symmetric normalised Laplacian without self loops, divided by the
-    root of the degree, then k-means. A graph with at most ``k`` nodes keeps them. Clusters are
-    numbered by smallest member and none is empty, except those beyond the number of nodes.
+    Clusters: k-means of the ``k`` lowest eigenvectors of the symmetric normalised Laplacian without self loops, divided
+    by the square root of the degree. A graph with at most ``k`` nodes keeps them. Clusters are numbered by their
+    smallest node. None is empty, except those beyond the number of nodes.
 
-    Modes (``theta[:, h]``): eigenvector ``h`` of the Laplacian of the cluster, which counts self loops. A cluster
-    with fewer than ``num_modes`` nodes has zeros behind its last mode, so the modes of a node alone are
-    ``1, 0, 0, ...`` and lifting is exact wherever all modes are kept.
+    Modes: ``theta[:, h]`` is eigenvector ``h`` of the Laplacian of the cluster, which includes self loops. A cluster
+    with fewer than ``num_modes`` nodes has zeros after its last mode. The modes of a single node are ``1, 0, 0, ...``,
+    and lifting is exact if all modes are kept.
+
+    Args:
+        block: the graphs.
+        params: parameters of the method.
+        key: key of the random starts of k-means.
+
+    Returns:
+        A one-hot assignment with ``k`` columns and ``theta``.
     """
     rows = _affinity(block)
-    label = spectral_labels(rows, block.node_ptr, params.k, params.restarts, draw)
+    label = spectral_labels(rows, block.node_ptr, params.k, params.restarts, key)
     super_ptr = np.arange(block.num_graphs + 1, dtype=np.int64) * int(params.k)
     cluster = label + np.repeat(super_ptr[:-1], np.diff(block.node_ptr)).astype(np.int32)
-    theta = modes_of(rows, cluster, int(super_ptr[-1]), params.num_modes, params.normalized)
+    theta = cluster_modes(rows, cluster, int(super_ptr[-1]), params.num_modes, params.normalized)
     return Assignment("onehot", super_ptr, cluster, theta=theta)
 
 
 def _affinity(block: BlockCSR) -> Rows:
-    """``max((A + A^T) / 2, 0)`` without zeros, as compressed rows."""
+    """Return the rows of ``max((A + A^T) / 2, 0)`` without zeros."""
     from tgp.kernels import csr
 
     indptr, indices, weight = csr.symmetrise(
@@ -86,51 +104,61 @@ def _affinity(block: BlockCSR) -> Rows:
     )
     row = np.repeat(np.arange(block.num_nodes, dtype=np.int32), np.diff(indptr))
     weight = np.where(row == indices, weight, 0.5 * weight)
-    return (indptr, indices, weight) if (weight > 0).all() else _keep(indptr, indices, weight, weight > 0)
+    return (indptr, indices, weight) if (weight > 0).all() else _filter(indptr, indices, weight, weight > 0)
 
 
-def _keep(indptr: PtrArray, indices: IndexArray, weight: FloatArray, keep: npt.NDArray[np.bool_]) -> Rows:
-    """The entries where ``keep`` holds."""
-    before = np.append(0, np.cumsum(keep))
-    return before[indptr], indices[keep], weight[keep]
+def _filter(indptr: PtrArray, indices: IndexArray, weight: FloatArray, keep: npt.NDArray[np.bool_]) -> Rows:
+    """Return the rows with only those entries for which ``keep`` is True."""
+    return offsets(keep)[indptr], indices[keep], weight[keep]
 
 
 def spectral_labels(
-    rows: Rows, node_ptr: PtrArray, k: int, restarts: int = 10, draw: RandomKey | None = None
+    rows: Rows, node_ptr: PtrArray, k: int, restarts: int = 10, key: RandomKey | None = None
 ) -> IndexArray:
-    """``[N]`` cluster of each node inside its graph, for a block of undirected affinities."""
+    """Return the spectral cluster of each node inside its graph.
+
+    Args:
+        rows: symmetric rows of non-negative affinities.
+        node_ptr: ``[B + 1]`` offsets of the graphs.
+        k: number of clusters per graph.
+        restarts: number of k-means runs with different starts.
+        key: key of the random starts.
+
+    Returns:
+        ``[N]`` int32 labels from 0 to ``k - 1``.
+    """
     from tgp.kernels import kmeans, spectral_basis
 
-    draw = draw or RandomKey()
+    key = key or RandomKey()
     k = int(k)
     sizes = np.diff(node_ptr)
     local = np.arange(node_ptr[-1]) - np.repeat(node_ptr[:-1], sizes)
     label = np.where(np.repeat(sizes <= k, sizes), local, 0).astype(np.int32)
-    split = np.flatnonzero(sizes > k)
-    if k == 1 or len(split) == 0:
+    clustered = np.flatnonzero(sizes > k)
+    if k == 1 or len(clustered) == 0:
         return label
     points = np.zeros((len(label), k))
-    large = sizes[split] > max(DENSE, 5 * k)
-    spectral_basis.embed_graphs(*rows, node_ptr, split[~large], k, points)
-    for g in split[large]:
+    large = sizes[clustered] > max(DENSE_SIZE, 5 * k)
+    spectral_basis.embed_graphs(*rows, node_ptr, clustered[~large], k, points)
+    for g in clustered[large]:
         nodes = slice(node_ptr[g], node_ptr[g + 1])
-        points[nodes] = _embed_large(_graph(rows, nodes), k)
-    kmeans.kmeans_graphs(points, k, node_ptr, split, k, draw.seed, draw.level, restarts, ROUNDS, label)
+        points[nodes] = _embed_large(_graph_rows(rows, nodes), k)
+    kmeans.kmeans_graphs(points, k, node_ptr, clustered, k, key.seed, key.level, restarts, MAX_ROUNDS, label)
     return label
 
 
-def _graph(rows: Rows, nodes: slice) -> Rows:
-    """One graph of a block, self loops left out."""
+def _graph_rows(rows: Rows, nodes: slice) -> Rows:
+    """Return the rows of one graph of a block without self loops."""
     indptr, indices, weight = rows
     entries = slice(indptr[nodes.start], indptr[nodes.stop])
     ptr = indptr[nodes.start : nodes.stop + 1] - indptr[nodes.start]
     inner = indices[entries] - np.int32(nodes.start)
     row = np.repeat(np.arange(len(ptr) - 1, dtype=np.int32), np.diff(ptr))
-    return _keep(ptr, inner, weight[entries], row != inner)
+    return _filter(ptr, inner, weight[entries], row != inner)
 
 
 def _embed_large(rows: Rows, k: int) -> FloatArray:
-    """Spectral coordinates ``[n, k]``, scaled as in :func:`~tgp.kernels.spectral_basis.embed_graphs`."""
+    """Return spectral coordinates ``[n, k]``, scaled as in :func:`~tgp.kernels.spectral_basis.embed_graphs`."""
     degree = row_sums(rows)
     mass = np.where(degree > 0, degree, 1.0)
     total = float(degree.sum())
@@ -138,48 +166,59 @@ def _embed_large(rows: Rows, k: int) -> FloatArray:
     return np.ascontiguousarray((graph_modes(rows, mass, k) * scale).T)
 
 
-def modes_of(
+def cluster_modes(
     rows: Rows, cluster: IndexArray, num_clusters: int, num_modes: int, normalized: bool
 ) -> npt.NDArray[np.float32]:
-    """``[N, num_modes]`` first eigenvectors of the Laplacian of each cluster, for undirected affinities."""
+    """Return the first eigenvectors of the Laplacian of each cluster.
+
+    Args:
+        rows: symmetric rows of non-negative affinities.
+        cluster: ``[N]`` cluster of each node.
+        num_clusters: number of clusters.
+        num_modes: number of eigenvectors per cluster.
+        normalized: use the symmetric normalised Laplacian instead of ``D - A``.
+
+    Returns:
+        ``[N, num_modes]`` float32 values. A cluster has zeros after its last mode.
+    """
     from tgp.kernels import spectral_basis
 
     theta = np.zeros((len(cluster), int(num_modes)), np.float32)
     members = np.argsort(cluster, kind="stable")
     sizes = np.bincount(cluster, minlength=num_clusters)
-    member_ptr = np.append(0, np.cumsum(sizes))
-    place = np.empty(len(cluster), np.int64)
-    place[members] = np.arange(len(cluster)) - np.repeat(member_ptr[:-1], sizes)
-    large = sizes > max(DENSE, 5 * num_modes)
+    member_ptr = offsets(sizes)
+    position = np.empty(len(cluster), np.int64)  # of each node in its cluster
+    position[members] = np.arange(len(cluster)) - np.repeat(member_ptr[:-1], sizes)
+    large = sizes > max(DENSE_SIZE, 5 * num_modes)
     small = np.flatnonzero((sizes > 0) & ~large)
-    spectral_basis.cluster_modes(*rows, members, member_ptr, cluster, place, small, normalized, theta)
+    spectral_basis.cluster_modes(*rows, members, member_ptr, cluster, position, small, normalized, theta)
     for c in np.flatnonzero(large):
         nodes = members[member_ptr[c] : member_ptr[c + 1]]
-        theta[nodes] = _modes_of_large(rows, nodes, cluster, place, num_modes, normalized)
+        theta[nodes] = _large_cluster_modes(rows, nodes, cluster, position, num_modes, normalized)
     return theta
 
 
-def _modes_of_large(
+def _large_cluster_modes(
     rows: Rows,
     nodes: npt.NDArray[np.int64],
     cluster: IndexArray,
-    place: npt.NDArray[np.int64],
+    position: npt.NDArray[np.int64],
     num_modes: int,
     normalized: bool,
 ) -> FloatArray:
-    """Modes ``[n, num_modes]`` of one large cluster."""
+    """Return the modes ``[n, num_modes]`` of one large cluster."""
     from tgp.kernels.spectral_basis import NOISE
 
     indptr, indices, weight = rows
     counts = indptr[nodes + 1] - indptr[nodes]
-    ptr = np.append(0, np.cumsum(counts))
+    ptr = offsets(counts)
     entries = np.arange(ptr[-1]) + np.repeat(indptr[nodes] - ptr[:-1], counts)
     inside = cluster[indices[entries]] == cluster[nodes[0]]
     row = np.repeat(np.arange(len(nodes), dtype=np.int32), counts)
-    column = place[indices[entries]].astype(np.int32)
+    column = position[indices[entries]].astype(np.int32)
     value = weight[entries]
-    mass = sums(row[inside], value[inside], len(nodes)) if normalized else np.ones(len(nodes))
-    inner = _keep(ptr, column, value, inside & (row != column))
+    mass = sum_by_index(row[inside], value[inside], len(nodes)) if normalized else np.ones(len(nodes))
+    inner = _filter(ptr, column, value, inside & (row != column))
     out = np.zeros((len(nodes), num_modes))
     modes = graph_modes(inner, mass, num_modes)
     out[:, : len(modes)] = np.where(np.abs(modes) > NOISE, modes, 0.0).T
@@ -187,15 +226,15 @@ def _modes_of_large(
 
 
 def connect(block: BlockCSR, assignment: Assignment, params: EigenParams) -> BlockCSR:
-    """Contract the edges between clusters; those inside vanish, whatever the options say."""
-    return contract(block, assignment, params.options())
+    """Return the graphs with the clusters contracted, always without self loops."""
+    return contract(block, assignment, params.contract_options())
 
 
 def cost(
     nodes: npt.NDArray[np.int64], edges: npt.NDArray[np.int64], params: EigenParams
 ) -> npt.NDArray[np.float64]:
-    """Dense eigenvectors of small graphs are cubic; large graphs are linear, with a large constant."""
-    work = np.minimum(nodes, DENSE) ** 3 / 8.0 + 2000.0 * np.maximum(nodes - DENSE, 0)
+    """Estimate the work: cubic for the dense solver of small graphs, linear with a large constant for large graphs."""
+    work = np.minimum(nodes, DENSE_SIZE) ** 3 / 8.0 + 2000.0 * np.maximum(nodes - DENSE_SIZE, 0)
     return np.asarray(np.where(nodes > params.k, work, 1.0) + 10.0 * (nodes + edges), np.float64)
 
 
@@ -205,5 +244,6 @@ METHOD = LevelMethod(
     assign,
     connect,
     cost=cost,
-    expected=LevelEstimate(fixed_k=True, weighted=True, scratch=2000.0),
+    estimate=LevelEstimate(weighted=True, scratch=2000.0),
+    dense=True,
 )

@@ -1,4 +1,12 @@
-"""k-MIS: the nodes of a k-hop maximal independent set, and the clusters around them."""
+r"""k-MIS: clusters around the nodes of a maximal k-hop independent set.
+
+From `"Generalizing Downsampling from Regular Data to Graphs" <https://arxiv.org/abs/2208.03523>`_ (AAAI 2023). Nodes are
+ranked by a score. A node joins the independent set :math:`\mathcal{I}` if no better ranked member is within :math:`k`
+hops. Node :math:`i` belongs to the best ranked member within :math:`k` hops,
+
+.. math::
+    c(i) = \arg\max_{j \in \mathcal{I},\; d(i, j) \le k} \operatorname{rank}(j) .
+"""
 
 from __future__ import annotations
 
@@ -8,91 +16,82 @@ from typing import Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from tgp.engine.contraction import ContractOptions, ReduceOp, contract
-from tgp.engine.protocol import LevelEstimate, LevelMethod, RandomKey
-from tgp.engine.threads import over_ranges
+from tgp.engine.contraction import ConnectParams, contract
+from tgp.engine.level_method import LevelEstimate, LevelMethod, RandomKey
+from tgp.engine.threads import run_over_ranges
 from tgp.errors import InputError, ParameterError
 from tgp.ragged import Assignment, BlockCSR
 
-__all__ = ["METHOD", "KMISParams", "assign_by_order", "assign_by_score", "both_ways"]
+__all__ = ["METHOD", "KMISParams", "assign_by_order", "assign_by_score", "with_reverse_edges"]
 
 Scorer = Literal["random", "constant", "canonical", "degree"]
 Heuristic = Literal["greedy", "w-greedy"]
 
 _SCORERS = {name: code for code, name in enumerate(get_args(Scorer), start=1)}
 _HEURISTICS = {None: 0, "greedy": 1, "w-greedy": 2}
-_OF_FEATURES = ("linear", "first", "last")
-_GIVEN = 0
+_FEATURE_SCORERS = ("linear", "first", "last")
+_GIVEN_SCORE = 0
 
 
 @dataclass(frozen=True)
-class KMISParams:
-    """Parameters of the independent set and of the coarse graph.
+class KMISParams(ConnectParams):
+    """Parameters of the independent set. The coarse graph has those of :class:`~tgp.engine.contraction.ConnectParams`.
 
     Args:
-        order_k: members are more than ``k`` hops apart, and every node has one within ``k`` hops.
-        scorer: who goes first: ``degree`` (weighted in-degree), ``random`` (seeded, per graph),
-            ``constant`` or ``canonical`` (minus the index inside the graph). The scores are also the
-            values of the assignment matrix. Scores that read features (``linear``, ``first``, ``last``, functions)
-            exist in :class:`~tgp.poolers.KMISPooling` only.
-        score_heuristic: divide scores before ranking by the size of the k-hop neighbourhood (``greedy``) or by
-            the sum of its scores (``w-greedy``), paths counted with multiplicity; ``None`` does not.
-        force_undirected: for the selection, let the larger weight of two directions count for both.
-        connect_red_op: how parallel coarse edges merge.
-        remove_self_loops: leave out edges inside a supernode.
-        degree_norm: symmetric degree normalisation of the coarse graph.
-        edge_weight_norm: divide coarse weights by the largest of their graph.
-        count_edges: let the coarse weights of an unweighted graph count edges.
+        order_k: ``k``. Members are more than ``k`` hops apart, and every node has a member within ``k`` hops.
+        scorer: score by which nodes are ranked: ``degree`` (weighted in-degree), ``random`` (by a hash of the seed),
+            ``constant`` or ``canonical`` (minus the index inside the graph). The scores are also the values of the
+            assignment matrix. Scores that read features (``linear``, ``first``, ``last``, functions) exist in
+            :class:`~tgp.poolers.KMISPooling` only.
+        score_heuristic: divide scores before ranking by the size of the k-hop neighbourhood (``greedy``) or by the sum
+            of its scores (``w-greedy``). Paths are counted with multiplicity. ``None`` ranks by the scores themselves.
+        force_undirected: give both directions of an edge the larger of their weights before nodes are selected.
     """
 
     order_k: int = 1
     scorer: Scorer = "degree"
     score_heuristic: Heuristic | None = "greedy"
     force_undirected: bool = False
-    connect_red_op: ReduceOp = "sum"
-    remove_self_loops: bool = True
-    degree_norm: bool = False
-    edge_weight_norm: bool = False
-    count_edges: bool = False
 
     def __post_init__(self) -> None:
         _check_order(self.order_k)
         _check_heuristic(self.score_heuristic)
         if self.scorer not in _SCORERS:
-            reads = (
-                f"; {self.scorer} reads features, which a hierarchy must not"
-                if self.scorer in _OF_FEATURES
-                else ""
-            )
+            hint = "compute the scores with KMISPooling: a hierarchy must not depend on features"
             raise ParameterError(
-                f"scorer must be one of {', '.join(_SCORERS)}, got {self.scorer!r}{reads}",
+                f"scorer is unknown: expected one of {', '.join(_SCORERS)}, got {self.scorer!r}",
                 field="scorer",
+                hint=hint if self.scorer in _FEATURE_SCORERS else None,
             )
-        self.options()
-
-    def options(self) -> ContractOptions:
-        """The part of the coarse graph, as the contraction takes it."""
-        return ContractOptions(
-            self.connect_red_op,
-            self.remove_self_loops,
-            self.degree_norm,
-            self.edge_weight_norm,
-            self.count_edges,
-        )
+        super().__post_init__()
 
 
-def assign(block: BlockCSR, params: KMISParams, draw: RandomKey) -> Assignment:
-    """Scan the nodes by score, take what no member covers yet; each node joins its best-ranked member.
+def assign(block: BlockCSR, params: KMISParams, key: RandomKey) -> Assignment:
+    """Assign each node to the best ranked member of a maximal k-hop independent set within ``k`` hops.
 
-    From "Generalizing Downsampling from Regular Data to Graphs" (AAAI 2023). Edges count both ways. Ties fall
-    to the smaller index; a score that is not a number ranks first. A cluster is the best-ranked member within
-    ``k`` hops, not the nearest. Supernodes are the members in ascending order.
+    The nodes are scanned by descending score. A node becomes a member if no member is within ``k`` hops. Equal scores
+    are ranked by the smaller index, and a score that is not a number ranks first. Every edge is used in both
+    directions. A node may join a member that is not the nearest one.
+
+    Args:
+        block: the graphs.
+        params: parameters of the method.
+        key: key of random scores.
+
+    Returns:
+        A hard assignment whose values are the scores. Supernodes are the members in ascending order, which are also
+        its representatives.
     """
-    return _assign(block, params, _SCORERS[params.scorer], np.empty(block.num_nodes), draw)
+    return _assign(block, params, _SCORERS[params.scorer], np.empty(block.num_nodes), key)
 
 
 def assign_by_score(block: BlockCSR, score: npt.ArrayLike, params: KMISParams) -> Assignment:
-    """:func:`assign` with given scores ``[N]`` in place of ``params.scorer``.
+    """Return the assignment of :func:`assign` for given scores instead of ``params.scorer``.
+
+    Args:
+        block: the graphs.
+        score: ``[N]`` score of each node.
+        params: parameters of the method; ``scorer`` is ignored.
 
     Raises:
         InputError: if there is not one score per node.
@@ -100,13 +99,22 @@ def assign_by_score(block: BlockCSR, score: npt.ArrayLike, params: KMISParams) -
     values = np.array(score, dtype=np.float64)
     if values.shape != (block.num_nodes,):
         raise InputError(
-            f"score must hold {block.num_nodes} values, got shape {list(values.shape)}", field="score"
+            f"score has the wrong shape: expected [{block.num_nodes}], got {list(values.shape)}",
+            field="score",
         )
-    return _assign(block, params, _GIVEN, values, RandomKey())
+    return _assign(block, params, _GIVEN_SCORE, values, RandomKey())
 
 
 def assign_by_order(block: BlockCSR, order: npt.ArrayLike | None = None, order_k: int = 1) -> Assignment:
-    """Scan all nodes of a block in a given order; ascending if ``None``. All weights are 1.
+    """Return the assignment that scans the nodes in a given order.
+
+    Args:
+        block: the graphs.
+        order: ``[N]`` permutation of the nodes; ascending order if ``None``.
+        order_k: ``k``, the number of hops.
+
+    Returns:
+        A hard assignment whose values are 1.
 
     Raises:
         InputError: if ``order`` is not a permutation of the nodes.
@@ -117,44 +125,53 @@ def assign_by_order(block: BlockCSR, order: npt.ArrayLike | None = None, order_k
     size = block.num_nodes
     nodes = np.arange(size) if order is None else np.array(order, dtype=np.int64)
     if nodes.shape != (size,) or not np.array_equal(np.sort(nodes), np.arange(size)):
-        raise InputError(f"order must hold each of the nodes 0..{size - 1} once", field="perm")
-    block, _ = both_ways(block)
+        raise InputError(
+            f"order is not a permutation: expected each of the nodes 0 to {size - 1} once, "
+            f"got {len(np.unique(nodes))} distinct nodes in shape {list(nodes.shape)}",
+            field="perm",
+        )
+    block, _ = with_reverse_edges(block)
     owner = mis.cover_by_order(block.indptr, block.indices, nodes, order_k)
     cluster, super_ptr, members = mis.number_clusters(owner, block.node_ptr)
     return Assignment("hard", super_ptr, cluster, representative=members)
 
 
 def connect(block: BlockCSR, assignment: Assignment, params: KMISParams) -> BlockCSR:
-    """Contract the clusters; scores play no part. Edges count both ways, as in the selection."""
-    return contract(both_ways(block)[0], assignment, params.options())
+    """Return the graphs with the clusters contracted. The scores have no effect; edges are used in both directions."""
+    return contract(with_reverse_edges(block)[0], assignment, params.contract_options())
 
 
-def both_ways(block: BlockCSR) -> tuple[BlockCSR, npt.NDArray[np.int8]]:
-    """The block with a mirror image for every edge that has none, and what is known of each graph's symmetry.
+def with_reverse_edges(block: BlockCSR) -> tuple[BlockCSR, npt.NDArray[np.int8]]:
+    """Add the reverse of every edge that has none.
 
-    A graph whose edges all run both ways, with whatever weights, is left as it is.
+    Args:
+        block: the graphs.
+
+    Returns:
+        The block and the symmetry code of each graph (see :attr:`BlockCSR.symmetry`). A graph whose edges all have a
+        reverse edge is not changed, even if the weights of the two directions differ.
     """
     from tgp.kernels import csr, mis
 
-    finding = block.symmetry
-    if not (finding == mis.ASYMMETRIC).any():
-        return block, finding
+    symmetry = block.symmetry
+    if not (symmetry == mis.ASYMMETRIC).any():
+        return block, symmetry
     indptr, indices, weight, weighted = block.arrays()
-    back = csr.transpose(indptr, indices, weight, weighted)
-    indptr, indices, weight = mis.add_mirrors(indptr, indices, weight, *back, weighted)
-    mended = np.where(finding == mis.ASYMMETRIC, np.int8(mis.UNBALANCED), finding)
-    return BlockCSR(indptr, indices, weight if weighted else None, block.node_ptr), mended
+    transposed = csr.transpose(indptr, indices, weight, weighted)
+    indptr, indices, weight = mis.add_mirrors(indptr, indices, weight, *transposed, weighted)
+    completed = np.where(symmetry == mis.ASYMMETRIC, np.int8(mis.UNBALANCED), symmetry)
+    return BlockCSR(indptr, indices, weight if weighted else None, block.node_ptr), completed
 
 
 def _assign(
-    block: BlockCSR, params: KMISParams, scorer: int, score: npt.NDArray[np.float64], draw: RandomKey
+    block: BlockCSR, params: KMISParams, scorer: int, score: npt.NDArray[np.float64], key: RandomKey
 ) -> Assignment:
     from tgp.kernels import csr, mis
 
     if params.force_undirected:
         indptr, indices, weight = csr.symmetrise(*block.arrays(), csr.MAX)
         block = BlockCSR(indptr, indices, None if block.weight is None else weight, block.node_ptr)
-    block, finding = both_ways(block)
+    block, symmetry = with_reverse_edges(block)
     owner = np.empty(block.num_nodes, np.int32)
     heuristic = _HEURISTICS[params.score_heuristic]
 
@@ -162,19 +179,19 @@ def _assign(
         mis.cover_by_score(
             *block.arrays(),
             block.node_ptr,
-            finding,
+            symmetry,
             scorer,
             heuristic,
             params.order_k,
-            draw.seed,
-            draw.level,
+            key.seed,
+            key.level,
             first,
             last,
             score,
             owner,
         )
 
-    over_ranges(run, block.node_ptr + block.edge_ptr)
+    run_over_ranges(run, block.node_ptr + block.edge_ptr)
     cluster, super_ptr, members = mis.number_clusters(owner, block.node_ptr)
     return Assignment("hard", super_ptr, cluster, weight=score.astype(np.float32), representative=members)
 
@@ -182,17 +199,18 @@ def _assign(
 def _check_order(order_k: object) -> None:
     if isinstance(order_k, bool) or not isinstance(order_k, (int, np.integer)) or order_k < 1:
         raise ParameterError(
-            f"order_k must be a whole number of at least 1, got {order_k!r}", field="order_k"
+            f"order_k is out of range: expected a whole number >= 1, got {order_k!r}", field="order_k"
         )
 
 
 def _check_heuristic(heuristic: object) -> None:
     if heuristic not in _HEURISTICS:
         raise ParameterError(
-            f"score_heuristic must be greedy, w-greedy or None, got {heuristic!r}", field="score_heuristic"
+            f"score_heuristic is unknown: expected greedy, w-greedy or None, got {heuristic!r}",
+            field="score_heuristic",
         )
 
 
 METHOD = LevelMethod(
-    "kmis", KMISParams, assign, connect, expected=LevelEstimate(0.4, 0.4), representative="mis"
+    "kmis", KMISParams, assign, connect, estimate=LevelEstimate(0.4, 0.4), representative="mis"
 )

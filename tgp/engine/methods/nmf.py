@@ -1,4 +1,13 @@
-"""NMF: soft clusters from a non-negative factorisation of the adjacency matrix."""
+r"""NMF: soft clusters from a non-negative factorisation of the adjacency matrix.
+
+From `"A Non-Negative Factorization approach to node pooling in Graph Convolutional Neural Networks"
+<https://arxiv.org/abs/1909.03287>`_ (AI*IA 2019),
+
+.. math::
+    \mathbf{W}, \mathbf{H} = \arg\min_{\mathbf{W}, \mathbf{H} \ge 0}
+    \lVert \max(\mathbf{A}, 0) - \mathbf{W} \mathbf{H} \rVert_F^2 , \qquad
+    \mathbf{S} = \operatorname{softmax}(\mathbf{H}^\top) .
+"""
 
 from __future__ import annotations
 
@@ -7,9 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tgp.engine.contraction import ContractOptions
-from tgp.engine.protocol import LevelEstimate, LevelMethod, RandomKey
-from tgp.engine.soft import soft_connect
+from tgp.engine.contraction import ContractOptions, contract
+from tgp.engine.level_method import LevelEstimate, LevelMethod, RandomKey
 from tgp.errors import ParameterError
 from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.block import FloatArray, PtrArray
@@ -22,13 +30,12 @@ class NMFParams:
     """Parameters of the factorisation and of the coarse graph.
 
     Args:
-        k: supernodes per graph; a graph with fewer nodes gets empty ones.
-        remove_self_loops: zero the diagonal of the coarse graph.
-        degree_norm: symmetric degree normalisation of the coarse graph.
-        edge_weight_norm: divide coarse weights by the largest of their graph.
-        tol: stop when the projected-gradient violation of a sweep falls below ``tol`` times that of
-            the first.
-        max_sweeps: stop after so many sweeps over both factors.
+        k: number of supernodes per graph. A graph with fewer nodes gets empty supernodes.
+        remove_self_loops: set the diagonal of the coarse graph to zero.
+        degree_norm: normalise the coarse graph symmetrically by its degrees.
+        edge_weight_norm: divide the coarse weights of each graph by the largest one.
+        tol: stop when the projected-gradient violation of a sweep falls below ``tol`` times that of the first sweep.
+        max_sweeps: largest number of sweeps over both factors.
     """
 
     k: int = 8
@@ -42,12 +49,16 @@ class NMFParams:
         for name in ("k", "max_sweeps"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-                raise ParameterError(f"{name} must be a whole number >= 1, got {value!r}", field=name)
+                raise ParameterError(
+                    f"{name} is out of range: expected a whole number >= 1, got {value!r}", field=name
+                )
         if not 0 <= self.tol < 1:
-            raise ParameterError(f"tol must lie in [0, 1), got {self.tol!r}", field="tol")
+            raise ParameterError(
+                f"tol is out of range: expected a number in [0, 1), got {self.tol!r}", field="tol"
+            )
 
-    def options(self) -> ContractOptions:
-        """The part that shapes the coarse graph."""
+    def contract_options(self) -> ContractOptions:
+        """Return the options of the contraction."""
         return ContractOptions(
             remove_self_loops=self.remove_self_loops,
             degree_norm=self.degree_norm,
@@ -55,17 +66,23 @@ class NMFParams:
         )
 
 
-def assign(block: BlockCSR, params: NMFParams, draw: RandomKey) -> Assignment:
-    """Soft clusters ``S = softmax(H^T)`` of ``max(A, 0) = W H``, all factors non-negative.
+def assign(block: BlockCSR, params: NMFParams, key: RandomKey) -> Assignment:
+    """Compute the soft clusters ``S = softmax(H^T)`` of ``max(A, 0) = W H``, where ``W`` and ``H`` are non-negative.
 
-    From "A Non-Negative Factorization approach to node pooling in Graph Convolutional Neural
-    Networks" (AI*IA 2019). ``A`` is used as it is: parallel edges add up, self loops count, directions
-    stay (``H`` describes columns). Every row of ``H`` is scaled to mean square 1 over the nodes before
-    the softmax, so ``S`` depends neither on the arbitrary scale between ``W`` and ``H`` nor on the size
-    of the graph.
+    ``A`` is not symmetrised: parallel edges are added up, self loops count, and directions are kept (``H`` describes
+    columns). Every row of ``H`` is scaled to mean square 1 over the nodes before the softmax. ``S`` therefore depends
+    neither on the arbitrary scale between ``W`` and ``H`` nor on the size of the graph.
 
-    A graph with at most ``k`` nodes keeps them (``S = I``), ``k = 1`` gives a column of ones, and
-    nodes without in-edges get a uniform row. Unused columns are zero.
+    A graph with at most ``k`` nodes keeps them (``S = I``), ``k = 1`` gives a column of ones, and a node without
+    in-edges gets a uniform row. Unused columns are zero.
+
+    Args:
+        block: the graphs.
+        params: parameters of the method.
+        key: key of the random start of the factors.
+
+    Returns:
+        A soft assignment with ``k`` columns.
     """
     from tgp.kernels import nmf
 
@@ -79,7 +96,7 @@ def assign(block: BlockCSR, params: NMFParams, draw: RandomKey) -> Assignment:
     if k == 1:
         soft[:] = 1.0
     elif len(large):
-        indptr, indices, weight = _positive(block)
+        indptr, indices, weight = _positive_part(block)
         nmf.nmf_soft(
             indptr,
             indices,
@@ -87,8 +104,8 @@ def assign(block: BlockCSR, params: NMFParams, draw: RandomKey) -> Assignment:
             block.node_ptr,
             large,
             k,
-            draw.seed,
-            draw.level,
+            key.seed,
+            key.level,
             float(params.tol),
             int(params.max_sweeps),
             soft,
@@ -97,8 +114,8 @@ def assign(block: BlockCSR, params: NMFParams, draw: RandomKey) -> Assignment:
     return Assignment("soft", super_ptr, soft=soft)
 
 
-def _positive(block: BlockCSR) -> tuple[PtrArray, npt.NDArray[np.int32], FloatArray]:
-    """``max(A, 0)`` with parallel edges added up first, where that matters."""
+def _positive_part(block: BlockCSR) -> tuple[PtrArray, npt.NDArray[np.int32], FloatArray]:
+    """Return the rows of ``max(A, 0)``. Parallel edges are added up first if a weight is negative."""
     weight = block.weights_or_ones()
     if block.weight is None or not (weight < 0).any():
         return block.indptr, block.indices, weight
@@ -109,14 +126,14 @@ def _positive(block: BlockCSR) -> tuple[PtrArray, npt.NDArray[np.int32], FloatAr
 
 
 def connect(block: BlockCSR, assignment: Assignment, params: NMFParams) -> BlockCSR:
-    """``S^T A S``, post-processed."""
-    return soft_connect(block, assignment, params.options())
+    """Return the coarse graphs ``S^T A S``, post-processed."""
+    return contract(block, assignment, params.contract_options())
 
 
 def cost(
     nodes: npt.NDArray[np.int64], edges: npt.NDArray[np.int64], params: NMFParams
 ) -> npt.NDArray[np.float64]:
-    """Some tens of sweeps of ``E k + n k^2`` on graphs that are larger than ``k``."""
+    """Estimate the work: about fifty sweeps of ``E k + n k^2`` for graphs with more than ``k`` nodes."""
     sweeps = np.where(nodes > params.k, 50.0, 1.0)
     return np.asarray(sweeps * (edges * params.k + nodes * params.k**2) / 4.0 + nodes, np.float64)
 
@@ -127,5 +144,6 @@ METHOD = LevelMethod(
     assign,
     connect,
     cost=cost,
-    expected=LevelEstimate(fixed_k=True, weighted=True, scratch=250.0),
+    estimate=LevelEstimate(weighted=True, scratch=250.0),
+    dense=True,
 )

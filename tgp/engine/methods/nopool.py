@@ -1,4 +1,4 @@
-"""Identity: every node its own supernode, the coarse graph is the graph."""
+"""Identity: every node is its own supernode and the coarse graph equals the graph."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tgp.engine.protocol import LevelEstimate, LevelMethod, RandomKey
+from tgp.engine.level_method import LevelEstimate, LevelMethod, RandomKey
 from tgp.ragged import Assignment, BlockCSR
 
 __all__ = ["METHOD", "NoPoolParams"]
@@ -14,18 +14,18 @@ __all__ = ["METHOD", "NoPoolParams"]
 
 @dataclass(frozen=True)
 class NoPoolParams:
-    """There is nothing to choose."""
+    """Parameters of the identity: none."""
 
 
-def assign(block: BlockCSR, params: NoPoolParams, draw: RandomKey) -> Assignment:
-    """Node ``i`` goes to supernode ``i``."""
+def assign(block: BlockCSR, params: NoPoolParams, key: RandomKey) -> Assignment:
+    """Assign node ``i`` to supernode ``i``."""
     ids = np.arange(block.num_nodes, dtype=np.int32)
     return Assignment("hard", block.node_ptr, ids, representative=ids)
 
 
 def connect(block: BlockCSR, assignment: Assignment, params: NoPoolParams) -> BlockCSR:
-    """The same graphs."""
+    """Return the same graphs."""
     return block
 
 
-METHOD = LevelMethod("nopool", NoPoolParams, assign, connect, expected=LevelEstimate(1.0, 1.0))
+METHOD = LevelMethod("nopool", NoPoolParams, assign, connect, estimate=LevelEstimate(1.0, 1.0))

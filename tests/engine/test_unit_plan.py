@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tgp.engine import parse_schedule
+from tgp.engine.level_method import LevelMethod
 from tgp.engine.methods import METHODS
-from tgp.engine.plan import ENOUGH_UNITS, MAX_UNIT_COST, MIN_UNIT_COST, plan_units
-from tgp.engine.protocol import LevelMethod
+from tgp.engine.unit_plan import ENOUGH_UNITS, MAX_UNIT_COST, MIN_UNIT_COST, plan_units
 from tgp.errors import InputError
 
 SCHEDULE = parse_schedule("graclus*3")

@@ -1,4 +1,4 @@
-"""Stores that keep some levels only."""
+"""Schedules and stores that keep some of the levels."""
 
 from dataclasses import dataclass
 
@@ -6,39 +6,53 @@ import numpy as np
 import pytest
 
 from tgp.build import CoarsenConfig, coarsen_dataset
-from tgp.engine import coarsen, parse_schedule
-from tgp.engine.level_selection import keep_levels, select_levels, unfold
+from tgp.engine import Schedule, coarsen, parse_schedule
+from tgp.engine.coarsening import _compose
+from tgp.engine.level_method import LevelMethod
 from tgp.engine.methods import METHODS
-from tgp.engine.level_method import LevelEstimate, LevelMethod
-from tgp.errors import InputError
+from tgp.errors import InputError, ScheduleError
 from tgp.inspect import verify_by_recompute
-from tgp.ragged import Assignment, BlockCSR, Hierarchy, Level
+from tgp.ragged import Assignment, BlockCSR
 from tgp.registry import Entry
 from tgp.sources import open_source
-from tgp.sources.source import table_block
 from tgp.store import StoreReader, verify_store
+from tgp.testing.graphs import path
 
 
-def test_fold_and_unfold_are_inverse():
+def test_json_form_of_composed_levels():
     schedule = parse_schedule("graclus*2,nopool,graclus:order=index*2")
-    stored = select_levels(schedule, (1, 2))
-    assert [level["method"] for level in stored] == ["graclus+graclus", "nopool"]
-    again, lengths = unfold(stored)
-    assert again.levels == schedule.levels[:3] and lengths == [2, 1]
-    assert select_levels(schedule, None) == schedule.to_json()
-    assert unfold(schedule.to_json()) == (schedule, [1] * 5)
+    kept = schedule.keep((1, 2))
+    assert kept.levels == schedule.levels[:3] and kept.steps == (2, 1)
+    assert [level["method"] for level in kept.to_json()] == ["graclus+graclus", "nopool"]
+    assert Schedule.from_json(kept.to_json()) == kept
+    assert Schedule.from_json(schedule.to_json()) == schedule
+
+
+def test_steps_must_fit_the_levels():
+    levels = parse_schedule("graclus*3").levels
+    for steps in ((1, 1), (4, -1), ()):
+        with pytest.raises(ScheduleError, match="sum is 3"):
+            Schedule(levels, steps)
+
+
+def test_coarsen_returns_the_kept_levels():
+    schedule = parse_schedule("graclus:order=index*4")
+    whole, some = coarsen(path(32), schedule), coarsen(path(32), schedule.keep((1, 3))).validate()
+    assert [level.method for level in some.levels] == ["graclus+graclus"] * 2
+    for level, position in zip(some.levels, (1, 3), strict=True):
+        assert np.array_equal(level.edge_index, whole.levels[position].edge_index)
 
 
 @pytest.mark.parametrize("kept", [(), (1, 0), (0, 0), (-1,), (5,)])
-def test_bad_levels(kept):
-    with pytest.raises(InputError, match="0 to 4"):
-        select_levels(parse_schedule("graclus*5"), kept)
+def test_wrong_levels(kept):
+    with pytest.raises(InputError, match="1 to 5"):
+        parse_schedule("graclus*5").keep(kept)
 
 
 def test_dense_assignments_are_not_composed():
     with pytest.raises(InputError, match="nmf"):
-        select_levels(parse_schedule("graclus,nmf:k=3"), (1,))
-    assert len(select_levels(parse_schedule("graclus,nmf:k=3"), (0, 1))) == 2
+        parse_schedule("graclus,nmf:k=3").keep((1,))
+    assert parse_schedule("graclus,nmf:k=3").keep((0, 1)).steps == (1, 1)
 
 
 @dataclass(frozen=True)
@@ -46,7 +60,7 @@ class Halves:
     k: int = 2
 
 
-def halves(block, params, draw):
+def halves(block, params, key):
     """Every node belongs to both supernodes of its graph, half each."""
     soft = np.full((block.num_nodes, params.k), 0.5, np.float32)
     return Assignment("soft", np.arange(block.num_graphs + 1) * params.k, soft=soft)
@@ -60,25 +74,25 @@ def two_nodes(block, assignment, params):
 
 @pytest.fixture
 def register(monkeypatch):
-    """Makes ``halves`` a level method that says ``expected`` of itself, as another package would."""
+    """Return a function that registers the method ``halves``, as another package would."""
 
-    def add(expected):
+    def add(dense):
         monkeypatch.setitem(METHODS.entries, "halves", Entry("halves", "other:METHOD", ""))
-        method = LevelMethod("halves", Halves, halves, two_nodes, expected=expected)
+        method = LevelMethod("halves", Halves, halves, two_nodes, dense=dense)
         monkeypatch.setitem(METHODS._loaded, "halves", method)
 
     return add
 
 
-def test_a_method_says_itself_that_it_is_dense(register):
-    register(LevelEstimate(fixed_k=True))
+def test_a_method_declares_that_it_is_dense(register):
+    register(dense=True)
     with pytest.raises(InputError, match=r"levels 1 to 2 \(graclus, halves\) .*: halves has a dense"):
-        select_levels(parse_schedule("graclus,halves"), (1,))
+        parse_schedule("graclus,halves").keep((1,))
 
 
 @pytest.mark.parametrize("schedule", ["graclus,halves", "halves,graclus"])
-def test_a_dense_assignment_of_a_method_that_says_nothing(register, tmp_path, schedule):
-    register(LevelEstimate())
+def test_a_dense_assignment_of_a_method_that_does_not_declare_it(register, tmp_path, schedule):
+    register(dense=False)
     config = CoarsenConfig(
         "molecules:num_graphs=3", out=tmp_path, poolers=(schedule,), only_levels=(2,), workers=1
     )
@@ -86,8 +100,8 @@ def test_a_dense_assignment_of_a_method_that_says_nothing(register, tmp_path, sc
         coarsen_dataset(config)
 
 
-def test_composition_by_hand():
-    """Drops stay dropped, weights multiply, representatives are followed down."""
+def test_composition():
+    """Dropped nodes stay dropped, weights are multiplied, and representatives are nodes of the first level."""
     first = Assignment(
         "hard",
         np.array([0, 3]),
@@ -98,22 +112,10 @@ def test_composition_by_hand():
     second = Assignment(
         "hard", np.array([0, 1]), np.array([0, -1, 0], np.int32), representative=np.array([2], np.int32)
     )
-
-    def level(assignment):
-        size = assignment.num_supernodes
-        return Level(
-            "m",
-            np.array([0, assignment.num_nodes]),
-            assignment,
-            BlockCSR(np.zeros(size + 1, np.int64), np.zeros(0, np.int32), None, assignment.super_ptr),
-        )
-
-    joined = keep_levels(Hierarchy(np.array([0, 5]), (level(first), level(second))), [2]).validate()
-    (only,) = joined.levels
-    assert only.method == "m+m"
-    assert only.assignment.cluster.tolist() == [0, 0, -1, -1, 0]
-    assert only.assignment.weight.tolist() == [1, 2, 3, 4, 5]
-    assert only.assignment.representative.tolist() == [4]
+    composed = _compose(first, second).validate(np.array([0, 5]))
+    assert composed.cluster.tolist() == [0, 0, -1, -1, 0]
+    assert composed.weight.tolist() == [1, 2, 3, 4, 5]
+    assert composed.representative.tolist() == [4]
 
 
 def test_store_with_some_levels(tmp_path):
@@ -124,11 +126,11 @@ def test_store_with_some_levels(tmp_path):
     assert [h.name for h in summary.hierarchies] == ["kmis-graclus-x3-only=1+3"]
     assert coarsen_dataset(config).status == "up to date"
     assert verify_store(tmp_path) == [] and verify_by_recompute(tmp_path, sample=None) == []
-    whole = coarsen(table_block(open_source(config.dataset).table), "kmis,graclus*3", 2)
+    whole = coarsen(open_source(config.dataset).table.to_block(), "kmis,graclus*3", 2)
     reader = StoreReader(tmp_path)
     stored = reader.gather_levels(np.arange(12), "kmis-graclus-x3-only=1+3")
     assert len(stored) == 2
     clusters = [level.assignment.cluster for level in whole.levels]
-    assert np.array_equal(stored[0].cluster, clusters[1][clusters[0]])
-    assert np.array_equal(stored[1].cluster, clusters[3][clusters[2]])
+    assert np.array_equal(stored[0].assignment.cluster, clusters[1][clusters[0]])
+    assert np.array_equal(stored[1].assignment.cluster, clusters[3][clusters[2]])
     assert np.array_equal(stored[1].edge_index, whole.levels[3].block.edge_index())

@@ -1,0 +1,117 @@
+"""The interface of a level method: a frozen parameter class and two functions on arrays."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tgp.ragged import Assignment, BlockCSR
+
+__all__ = ["LevelEstimate", "LevelMethod", "RandomKey", "linear_cost", "parameter_fields"]
+
+Params = Any
+"""An instance of the method's own frozen dataclass."""
+
+CostModel = Callable[[npt.NDArray[np.int64], npt.NDArray[np.int64], Params], npt.NDArray[np.float64]]
+
+
+@dataclass(frozen=True)
+class RandomKey:
+    """Key of the random numbers of a level.
+
+    Every random choice is a hash of ``seed``, ``level`` and the index of a node inside its graph (see
+    ``tgp.kernels._prims``). It never depends on a thread, on the position in a batch, or on the number of earlier
+    calls. The hierarchy of a graph is therefore a function of the graph, the schedule and the seed.
+
+    Args:
+        seed: seed of the run.
+        level: number of the level in its schedule, from 0 on.
+    """
+
+    seed: int = 0
+    level: int = 0
+
+
+def linear_cost(
+    nodes: npt.NDArray[np.int64], edges: npt.NDArray[np.int64], params: Params
+) -> npt.NDArray[np.float64]:
+    """Return the number of nodes and edges of each graph, the work of a method that visits each of them once.
+
+    Args:
+        nodes: ``[G]`` number of nodes of each graph.
+        edges: ``[G]`` number of stored edges of each graph.
+        params: parameters of the method; not used.
+    """
+    return (nodes + edges).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class LevelEstimate:
+    """Expected size of a level and memory needed to compute it. Used for planning only; no result depends on it.
+
+    Args:
+        nodes: share of the nodes that remains. A dense method always has ``params.k`` supernodes per graph.
+        edges: share of the edges that remains.
+        weighted: True if the coarse edges are weighted even if those of the graph are not.
+        scratch: bytes of working memory per node.
+    """
+
+    nodes: float = 0.5625
+    edges: float = 0.625
+    weighted: bool = False
+    scratch: float = 60.0
+
+
+@dataclass(frozen=True)
+class LevelMethod:
+    """A deterministic pooling method that the engine can run.
+
+    Args:
+        name: alias of the method.
+        params: frozen dataclass of the parameters. Schedules, the command line and ``get_pooler`` accept its fields by
+            their types and defaults. Its ``__post_init__`` raises ``ParameterError`` for a wrong value.
+        assign: function ``(block, params, key) -> Assignment``.
+        connect: function ``(block, assignment, params) -> BlockCSR`` that returns the coarse graphs.
+        assign_levels: function ``(block, params, key, num_levels) -> list[Assignment]`` of a method that builds one
+            tree for a run of equal levels (SEP); ``None`` for other methods.
+        cost: function ``(nodes, edges, params) -> work`` that estimates the work of each graph for planning. A core
+            does a work of about 5e7 in a second.
+        estimate: expected size of a level, for planning.
+        dense: True if ``S`` is dense, with ``params.k`` columns for every graph.
+        representative: name under which a ``SelectOutput`` exposes the node that stands for each supernode
+            (``"mis"`` for k-MIS); ``None`` if it does not expose it.
+    """
+
+    name: str
+    params: type
+    assign: Callable[[BlockCSR, Params, RandomKey], Assignment]
+    connect: Callable[[BlockCSR, Assignment, Params], BlockCSR]
+    assign_levels: Callable[[BlockCSR, Params, RandomKey, int], list[Assignment]] | None = None
+    cost: CostModel = linear_cost
+    estimate: LevelEstimate = LevelEstimate()
+    dense: bool = False
+    representative: str | None = None
+
+
+def parameter_fields(params: type) -> tuple[dataclasses.Field[Any], ...]:
+    """Return the fields of a parameter class in the order in which they are shown.
+
+    Parameters of the method itself come first. Parameters that it shares with other methods by a base class, such as
+    those of :class:`~tgp.engine.contraction.ConnectParams`, come last.
+
+    Args:
+        params: a dataclass.
+
+    Examples:
+        >>> from tgp.engine.methods.graclus import GraclusParams
+        >>> [field.name for field in parameter_fields(GraclusParams)][:2]
+        ['order', 'connect_red_op']
+    """
+    bases = [base for base in params.__bases__ if dataclasses.is_dataclass(base)]
+    shared = {field.name for base in bases for field in dataclasses.fields(base)}
+    return tuple(sorted(dataclasses.fields(params), key=lambda field: field.name in shared))
