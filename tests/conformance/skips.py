@@ -1,68 +1,63 @@
-"""Record of the checks that do not apply: a check that skips more, or less, than this fails."""
+"""Record of the checks that do not apply: a check that is skipped more, or less, often than this fails.
 
-from fnmatch import fnmatch
+The record follows from the entry of a pooler in the table and from its constructor, so that it also covers new poolers.
+"""
+
+from collections.abc import Callable
 from importlib.util import find_spec
 
-DENSE = ["acc*", "bnpool*", "diff*", "dmon*", "eigen*", "hosc*", "jb*", "lap*", "mincut*", "nmf*"]
-SPARSE = ["asap", "ec", "graclus", "kmis", "maxcut", "ndp", "nopool", "pan", "sag", "sep", "topk"]
-FIXED = ["eigen*", "graclus", "kmis", "lap*", "ndp", "nmf*", "nopool", "sep"]
-"""Poolers without parameters."""
-LEARNED = [
-    "acc*",
-    "asap",
-    "bnpool*",
-    "diff*",
-    "dmon*",
-    "ec",
-    "hosc*",
-    "jb*",
-    "maxcut",
-    "mincut*",
-    "pan",
-    "sag",
-    "topk",
-]
-NO_LOSS = [
-    "asap",
-    "ec",
-    "eigen*",
-    "graclus",
-    "kmis",
-    "lap*",
-    "ndp",
-    "nmf*",
-    "nopool",
-    "pan",
-    "sag",
-    "sep",
-    "topk",
-]
-NO_CACHE = ["asap", "ec", "lap*", "maxcut", "nopool", "pan", "sag", "topk"]
-NOT_PADDED = [*SPARSE, "eigen*", "nmf*"]
+from tgp.testing.cases import Case
 
-SKIPS: dict[str, list[str]] = {
-    "mask": SPARSE,
-    "numbering": DENSE,
-    "reduce": DENSE,
-    "gradcheck": FIXED,
-    "modes_agree": SPARSE,
-    "precoarsening": [*LEARNED, "lap*"],
-    "half_losses": NO_LOSS,
-    "sparse_tensor": [] if find_spec("torch_sparse") else ["*"],
-    "cache_alternates": NO_CACHE,
-    "cache_notices": NO_CACHE,
-    "cache_learned_weights": NO_CACHE,
-    "layers_called": FIXED,
-    "override_loss": NO_LOSS,
-    "half_large": FIXED,
-    "vmap": [*NOT_PADDED, "lap*"],
-    "fullgraph": NOT_PADDED,
-    "export": NOT_PADDED,
-    "host_syncs": ["*sparse_output=True", "eigen*", "graclus", "kmis", "ndp", "nmf*", "sep"],
+
+def _trait(name: str) -> Callable[[Case], bool]:
+    return lambda case: bool(case.entry.traits[name])
+
+
+def _has_cache(case: Case) -> bool:
+    return case.takes("cached") or case.takes("cache_preprocessing")
+
+
+def _has_modes(case: Case) -> bool:
+    return case.takes("batched") or case.takes("sparse_output")
+
+
+def _is_padded(case: Case) -> bool:
+    return bool(case.options.get("batched"))
+
+
+def _documents_syncs(case: Case) -> bool:
+    """Return True if the number of host synchronizations is documented.
+
+    A precoarsenable pooler copies its graph to the host, unless it does not read the graph at all.
+    """
+    return not case.options.get("sparse_output") and (
+        not case.entry.traits["precoarsenable"] or case.alias == "nopool"
+    )
+
+
+APPLIES: dict[str, Callable[[Case], bool]] = {
+    "mask": _trait("dense"),
+    "numbering": lambda case: not case.entry.traits["dense"],
+    "reduce": lambda case: not case.entry.traits["dense"],
+    "gradcheck": _trait("trainable"),
+    "modes_agree": _has_modes,
+    "precoarsening": _trait("precoarsenable"),
+    "half_losses": _trait("loss"),
+    "sparse_tensor": lambda case: find_spec("torch_sparse") is not None,
+    "cache_alternates": _has_cache,
+    "cache_notices": _has_cache,
+    "cache_learned_weights": _has_cache,
+    "layers_called": _trait("trainable"),
+    "override_loss": _trait("loss"),
+    "half_large": _trait("trainable"),
+    "vmap": lambda case: _is_padded(case) and case.entry.traits["trainable"],
+    "fullgraph": _is_padded,
+    "export": _is_padded,
+    "host_syncs": _documents_syncs,
 }
-"""Check -> cases that it does not apply to."""
+"""Conditions under which a check applies, by its name. All other checks apply to every pooler."""
 
 
-def applies(check: str, case: str) -> bool:
-    """Return True if the check runs on the case."""
-    return not any(fnmatch(case, pattern) for pattern in SKIPS.get(check, []))
+def applies(check: str, case: Case) -> bool:
+    """Return True if the check applies to the case."""
+    return check not in APPLIES or APPLIES[check](case)

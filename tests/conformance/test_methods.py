@@ -1,4 +1,4 @@
-"""Every check on every method of the table, also as a layer."""
+"""Every check on every level method of the table, also as a layer."""
 
 import pytest
 from hypothesis import given, settings
@@ -23,7 +23,7 @@ def test_method(check):
         check
         for alias in WITHOUT_CLASS
         for check in pooler_checks(
-            alias, slow=False, exceptions={"permutation": "random choices are drawn from node indices"}
+            alias, slow=False, exceptions={"permutation": "random choices depend on node ids"}
         )
     ],
     ids=str,
@@ -39,7 +39,7 @@ def test_a_method_without_a_class_is_a_pooler(check):
     st.integers(0, 2**63 - 1),
 )
 def test_any_schedule_of_the_table(block, schedule, seed):
-    """Levels of any methods with any valid parameters are valid, and a graph does not see its neighbours."""
+    """Any schedule gives valid levels, and the result of a graph does not depend on the other graphs."""
     whole = coarsen(block, schedule, seed).validate()
     for graph in range(block.num_graphs):
         alone = coarsen(block.take([graph]), schedule, seed).validate()

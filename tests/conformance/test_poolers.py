@@ -1,23 +1,19 @@
 """Every check on every pooler of the table in every mode."""
 
-import importlib.util
 import pickle
-from pathlib import Path
 
 import pytest
 
+from tests.conformance import skips
+from tgp.poolers import pooler_map
 from tgp.testing import Skip, pooler_checks
 from tgp.testing.batches import assert_same_output, mixed_batch
 from tgp.testing.cases import EXCEPTIONS, pooler_cases
 from tgp.testing.checks import CHECKS, ONCE, SLOW
 
-spec = importlib.util.spec_from_file_location("skips", Path(__file__).with_name("skips.py"))
-skips = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(skips)
-
 ALL = pooler_checks()
 SAMPLED = ("compile_eager", "half_large", "recompiles")
-"""Checks that take minutes for all poolers. Without ``--full`` they run on every tenth one."""
+"""Names of checks that take minutes for all poolers. Without ``--full`` they run on every tenth case."""
 
 
 def marks(check):
@@ -32,40 +28,39 @@ def test_pooler(check):
     try:
         check()
     except Skip:
-        applies = check.exception is None and skips.applies(check.name, str(check.case))
+        applies = check.exception is None and skips.applies(check.name, check.case)
         assert not applies, f"{check} was skipped but must run"
         raise
-    assert skips.applies(check.name, str(check.case)), f"{check} ran but is recorded as skipped"
+    assert skips.applies(check.name, check.case), f"{check} ran but is recorded as skipped"
 
 
 @pytest.mark.parametrize(("alias", "check"), EXCEPTIONS)
 def test_every_exception_is_needed(alias, check):
-    """The check fails without the exception."""
+    """The check must fail without the exception."""
     for case in pooler_cases(alias):
         try:
             CHECKS[check](case)
         except Skip:
             continue
-        except Exception:  # noqa: BLE001 - torch has many errors of its own
+        except Exception:  # noqa: BLE001 - torch raises errors of many types
             return
     pytest.fail(f"{alias} passes {check}: remove the exception")
 
 
 @pytest.mark.parametrize("case", list(pooler_cases()), ids=str)
-def test_poolers_and_assignments_survive_pickling(case):
+def test_pickling_of_poolers_and_assignments(case):
     data, pooler = mixed_batch(), case.build()
     out = data(pooler)
     assert_same_output(data(pickle.loads(pickle.dumps(pooler))), out)
     assert pickle.loads(pickle.dumps(out.so)).num_supernodes == out.so.num_supernodes
 
 
-def test_no_check_is_vacuous():
-    """Every check runs on some pooler, and the record names checks that exist."""
-    assert set(skips.SKIPS) <= set(CHECKS)
+def test_every_check_runs_on_some_poolers():
+    assert set(skips.APPLIES) <= set(CHECKS)
     assert set(CHECKS) >= ONCE | SLOW
     for name in set(CHECKS) - {"sparse_tensor"}:
-        mine = [str(check.case) for check in ALL if check.name == name and check.exception is None]
-        running = [case for case in mine if skips.applies(name, case)]
+        cases = [check.case for check in ALL if check.name == name and check.exception is None]
+        running = [str(case) for case in cases if skips.applies(name, case)]
         assert len(running) >= 4, f"{name} runs on {running} only"
 
 
@@ -79,14 +74,13 @@ def test_modes_come_from_the_constructor():
 
 
 def test_the_matrix_shows_every_check():
-    """The page of the documentation has a column for every check and a line for every pooler, none of them failing."""
+    """The page has a column for every check and a row for every pooler, and no cell shows a failure."""
     from tests.conformance import matrix
-    from tgp.poolers.table import POOLERS
 
     assert sorted(" ".join(matrix.COLUMNS.values()).split()) == sorted(CHECKS)
     text = matrix.PAGE.read_text()
-    for entry in POOLERS:
-        assert f"| `{entry.alias}` |" in text
+    for alias in pooler_map.entries:
+        assert f"| `{alias}` |" in text
     assert " !" not in text.partition("## By design")[0].partition("| Pooler")[2], (
         "a cell of the matrix fails"
     )

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from tgp.connect.base_conn import Connect, SparseConnect
+from tgp.connect.dense_conn import DenseConnect
 from tgp.engine.coarsening import coarsen
 from tgp.engine.schedule import LevelSpec, Schedule
 from tgp.errors import ParameterError
@@ -22,6 +23,7 @@ from tgp.src.output import PoolingOutput
 from tgp.src.precoarsening import BasePrecoarseningMixin, check_connectivity, check_levels
 from tgp.utils.blocks import TorchBlock, pooled_batch, to_adjacency, to_block
 from tgp.utils.engine_link import EngineLink
+from tgp.utils.signature import foo_signature
 from tgp.utils.tracing import opaque
 from tgp.utils.typing import LiftType, ReduceType, SinvType
 from tgp.utils.user_code import has_user_code, is_overridden
@@ -212,7 +214,8 @@ class LevelMixin(BasePrecoarseningMixin):
 class LevelPooling(LevelMixin, SRCPooling):
     """Pooler that runs a level method.
 
-    ``get_pooler`` builds it for every method that has no class of its own. It is dense if the method is.
+    ``get_pooler`` builds it for every method that has no class of its own. Assignments are dense if the method is
+    dense; the pooled graphs are always an edge list.
 
     Args:
         method: Alias of the method.
@@ -245,23 +248,20 @@ class LevelPooling(LevelMixin, SRCPooling):
             selector=selector or LevelSelect(method, params, seed=seed, s_inv_op=s_inv_op),
             reducer=reducer or BaseReduce(),
             lifter=lifter or BaseLift(lift, lift_red_op),
-            connector=connector or _sparse_connector(spec),
+            connector=connector or _default_connector(spec),
             cached=cached,
         )
         self._use_engine(spec)
 
 
-def _sparse_connector(spec: LevelSpec) -> SparseConnect:
+def _default_connector(spec: LevelSpec) -> Connect:
     """Return the connector module with the options of ``spec``."""
-    names = {
-        "reduce_op": "connect_red_op",
-        "remove_self_loops": "remove_self_loops",
-        "edge_weight_norm": "edge_weight_norm",
-        "degree_norm": "degree_norm",
-        "count_edges": "count_edges",
-    }
+    connector: type[Connect] = DenseConnect if spec.level_method.dense else SparseConnect
+    names = {name: name for name in foo_signature(connector).args} | {"reduce_op": "connect_red_op"}
     given = {key: getattr(spec.params, name) for key, name in names.items() if hasattr(spec.params, name)}
-    return SparseConnect(**given)
+    if spec.level_method.dense:
+        given["sparse_output"] = True
+    return connector(**given)
 
 
 class DenseLevelPooling(LevelMixin, DenseSRCPooling):

@@ -1,7 +1,8 @@
-"""Tests for poolers and methods, those of tgp and those of other packages.
+"""Checks for poolers and level methods, of tgp and of other packages.
 
-Toy graphs, hypothesis strategies, and the checks that every pooler and every method passes. Names load on first
-access: ``tgp.testing.graphs`` needs no torch, and only ``tgp.testing.strategies`` needs hypothesis.
+Contains small graphs, hypothesis strategies, and the checks that every pooler and every level method passes. Names are
+imported on first access: ``tgp.testing.graphs`` does not import torch, and only ``tgp.testing.strategies`` imports
+hypothesis.
 """
 
 from __future__ import annotations

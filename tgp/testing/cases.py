@@ -1,45 +1,47 @@
-"""Build poolers for the conformance checks, in every mode that their constructor has."""
+"""Poolers for the conformance checks, in every mode that their constructor has."""
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import itertools
 import unittest
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
+from tgp.engine.methods import METHODS
 from tgp.errors import ParameterError
-from tgp.poolers.table import POOLERS
+from tgp.poolers.table import pooler_map
 from tgp.registry import Entry
 
 __all__ = ["ARGUMENTS", "Case", "EXCEPTIONS", "HOST_SYNCS", "IN_CHANNELS", "Skip", "pooler_cases"]
 
 IN_CHANNELS = 4
 ARGUMENTS: dict[str, Any] = {"in_channels": IN_CHANNELS, "k": 3, "ratio": 0.5, "scorer": "degree"}
-"""Default of a constructor argument, by its name. A pooler with other required arguments gets them from its author."""
+"""Values of constructor arguments, by name. The author of a pooler passes other required arguments to the checks."""
 
 MODES = ("batched", "sparse_output")
-"""Boolean constructor arguments that change how a pooler runs and not what it computes."""
+"""Boolean constructor arguments that change how a pooler runs, but not its results."""
 
 EXCEPTIONS: dict[tuple[str, str], str] = {
-    ("ec", "permutation"): "equal scores go to the smaller node ids",
-    ("graclus", "permutation"): "the visiting order is drawn from node indices",
-    ("nmf", "permutation"): "the starting point is drawn from node indices",
-    ("eigen", "permutation"): "k-means starts are drawn from node indices",
-    ("maxcut", "permutation"): "nodes that no edge reaches are assigned at random",
-    ("maxcut", "single"): "nodes that no edge reaches are assigned at random",
-    ("maxcut", "order"): "nodes that no edge reaches are assigned at random",
+    ("ec", "permutation"): "among equal scores, the smaller node id wins",
+    ("graclus", "permutation"): "the visiting order depends on node ids",
+    ("nmf", "permutation"): "the starting point depends on node ids",
+    ("eigen", "permutation"): "the starting points of k-means depend on node ids",
+    ("maxcut", "permutation"): "nodes without edges are assigned at random",
+    ("maxcut", "single"): "nodes without edges are assigned at random",
+    ("maxcut", "order"): "nodes without edges are assigned at random",
     (
         "lap",
         "fullgraph",
-    ): "the number of leaders, and so of supernodes, depends on the values of the features",
-    ("lap", "export"): "the number of leaders, and so of supernodes, depends on the values of the features",
+    ): "the number of supernodes depends on the values of the features",
+    ("lap", "export"): "the number of supernodes depends on the values of the features",
     ("eigen", "lift_values"): "features are lifted by eigenvector modes",
 }
-"""(alias, check) -> why the check does not hold for this pooler. A test fails when an exception is not needed."""
+"""Reasons why a check does not hold for a pooler, by alias and check. A test fails if an exception is not needed."""
 
 HOST_SYNCS: dict[str, int] = {
     **dict.fromkeys(("acc", "diff", "dmon", "hosc", "jb", "mincut", "nopool"), 0),
@@ -50,15 +52,16 @@ HOST_SYNCS: dict[str, int] = {
     "lap": 5,
     "maxcut": 7,
 }
-"""Alias -> host synchronizations of one forward on an accelerator, with ``batch_size``, for the graphs of the check.
+"""Number of host synchronizations of one forward on an accelerator, by alias, for the graphs of the check.
 
-``bnpool`` has none in padded mode; in flat mode it reads the size of the largest graph, unless ``max_num_nodes`` is given.
-Those of ``ec`` and ``lap`` grow with the number of rounds. Poolers that are not listed copy the graph to the host once.
+The calls pass ``batch_size``. ``bnpool`` has no synchronization in padded mode; in flat mode it reads the size of the
+largest graph, unless ``max_num_nodes`` is given. The numbers of ``ec`` and ``lap`` grow with the number of rounds.
+Precoarsenable poolers copy the graph to the host once and are not listed.
 """
 
 
 class Skip(unittest.SkipTest):
-    """Raised by a check that does not apply; pytest and unittest report the test as skipped with this reason."""
+    """Exception of a check that does not apply. pytest and unittest report the test as skipped with its reason."""
 
 
 @dataclass(frozen=True)
@@ -67,11 +70,11 @@ class Case:
 
     Args:
         alias: Alias in the table of poolers or of methods, or the name of ``cls``.
-        entry: Line of the table, if there is one.
+        entry: Entry in the table of poolers, if there is one.
         options: Constructor arguments of this mode.
-        arguments: Further constructor arguments; they win over :data:`ARGUMENTS`.
-        cls: Class to build instead of the one behind ``alias``.
-        host_syncs: Host synchronizations that the author documents; ``None`` looks into :data:`HOST_SYNCS`.
+        arguments: Further constructor arguments. They override :data:`ARGUMENTS`.
+        cls: Class to build instead of the one of ``alias``.
+        host_syncs: Documented number of host synchronizations; ``None`` for the number in :data:`HOST_SYNCS`.
     """
 
     alias: str
@@ -82,12 +85,15 @@ class Case:
     host_syncs: int | None = None
 
     def build(self, cls: type | None = None, *, seed: int = 7, **overrides: Any) -> Any:
-        """Return a new pooler in evaluation mode; equal arguments give equal parameters.
+        """Return a new pooler in evaluation mode. Equal arguments give equal parameters.
 
         Args:
-            cls: Subclass to build in place of the class of the case.
+            cls: Subclass to build instead of the class of the case.
             seed: Seed of the initial parameters.
-            **overrides: Constructor arguments that win over those of the case.
+            **overrides: Constructor arguments that override those of the case.
+
+        Raises:
+            ParameterError: If a required argument has no value.
         """
         import torch
 
@@ -96,8 +102,8 @@ class Case:
         missing = sorted(required - given.keys())
         if missing:
             raise ParameterError(
-                f"{self.alias} needs constructor arguments that the checks do not know: expected values for "
-                f"{', '.join(missing)}, got none. Pass them: pooler_checks({self.alias!r}, {missing[0]}=...)",
+                f"constructor arguments of {self.alias} are missing: expected values for {', '.join(missing)}, got none. "
+                f"Pass them: pooler_checks({self.alias!r}, {missing[0]}=...)",
                 field=missing[0],
             )
         with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
@@ -111,23 +117,21 @@ class Case:
         return name in _constructor(self.alias, self.cls)[1]
 
     def modes(self) -> list[Case]:
-        """Return this pooler in every mode it has; the first is the default one."""
+        """Return this pooler in every mode. The first one is the default mode."""
         flags = [name for name in MODES if self.takes(name)]
         start = self.build()
-        order = [
-            sorted((True, False), key=lambda value, name=name: value != _flag(start, name)) for name in flags
-        ]
+        order = [(True, False) if _flag(start, name) else (False, True) for name in flags]
         found = []
         for values in itertools.product(*order):
             options = dict(zip(flags, values, strict=True))
-            # A pooler that does not have a mode says so in the attribute of its name.
+            # A pooler without a mode has another value in the attribute of this name.
             pooler = self.build(**options)
             if all(_flag(pooler, name) == value for name, value in options.items()):
-                found.append(Case(self.alias, self.entry, options, self.arguments, self.cls, self.host_syncs))
+                found.append(replace(self, options=options))
         return found
 
     def exempt(self, check: str) -> str | None:
-        """Return why ``check`` does not hold for this pooler, or ``None``."""
+        """Return the reason why ``check`` does not hold for this pooler, or ``None``."""
         return EXCEPTIONS.get((self.alias, check)) if self.cls is None else None
 
     def __str__(self) -> str:
@@ -140,23 +144,20 @@ def pooler_cases(
     """Yield a pooler in every mode that its constructor has.
 
     Args:
-        pooler: Alias or class; ``None`` yields all poolers of tgp.
-        host_syncs: Host synchronizations of one forward that the author promises.
+        pooler: Alias or class; ``None`` yields all poolers of tgp and all registered ones.
+        host_syncs: Documented number of host synchronizations of one forward.
         **arguments: Constructor arguments; those in :data:`ARGUMENTS` have a default.
+
+    Examples:
+        >>> [str(case) for case in pooler_cases("topk")]
+        ['topk']
     """
-    if pooler is None:
-        for entry in POOLERS:
-            yield from Case(entry.alias, entry, arguments=arguments).modes()
-    elif isinstance(pooler, str):
-        yield from Case(pooler, _entry(pooler), {}, arguments, None, host_syncs).modes()
-    else:
+    if isinstance(pooler, type):
         yield from Case(pooler.__name__, None, {}, arguments, pooler, host_syncs).modes()
-
-
-def _entry(alias: str) -> Entry | None:
-    from tgp.poolers import pooler_map
-
-    return pooler_map.entry(alias) if alias in pooler_map else None
+        return
+    for alias in pooler_map.entries if pooler is None else [pooler]:
+        entry = pooler_map.entry(alias) if alias in pooler_map else None
+        yield from Case(alias, entry, {}, arguments, None, host_syncs).modes()
 
 
 def _flag(pooler: Any, name: str) -> bool:
@@ -166,20 +167,36 @@ def _flag(pooler: Any, name: str) -> bool:
 
 @cache
 def _constructor(alias: str, cls: type | None) -> tuple[Callable[..., Any], frozenset[str], frozenset[str]]:
-    """Return the constructor, the names of its arguments, and those without a default."""
-    from tgp.poolers import get_pooler, pooler_map
-
-    if cls is None and alias not in pooler_map:
-        import dataclasses
-
-        from tgp.engine.methods import METHODS
-
-        names = [f.name for f in dataclasses.fields(METHODS[alias].params)]
-        return lambda **given: get_pooler(alias, **given), frozenset([*names, "cached", "seed"]), frozenset()
+    """Return the constructor, the names of its arguments, and the names of those without a default."""
+    if alias in METHODS and alias not in pooler_map:
+        return _method_constructor(alias, cls)
     found = pooler_map[alias] if cls is None else cls
-    known = {
-        name: p.default is p.empty
-        for name, p in inspect.signature(found).parameters.items()
-        if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
+    required = {
+        name: parameter.default is parameter.empty
+        for name, parameter in inspect.signature(found).parameters.items()
+        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
     }
-    return found, frozenset(known), frozenset(name for name, needed in known.items() if needed)
+    return found, frozenset(required), frozenset(name for name, needed in required.items() if needed)
+
+
+def _method_constructor(
+    alias: str, cls: type | None
+) -> tuple[Callable[..., Any], frozenset[str], frozenset[str]]:
+    """Return the same for a level method without a class of its own.
+
+    Args:
+        alias: Alias of the method.
+        cls: Subclass of the class that ``get_pooler`` builds, or ``None`` for that class.
+    """
+    from tgp.poolers import get_pooler
+
+    names = frozenset(field.name for field in dataclasses.fields(METHODS[alias].params))
+    options = frozenset({"cached", "seed"})
+
+    def build(**given: Any) -> Any:
+        if cls is None:
+            return get_pooler(alias, **given)
+        params = {name: value for name, value in given.items() if name in names}
+        return cls(alias, params, **{name: value for name, value in given.items() if name in options - names})
+
+    return build, names | options, frozenset()

@@ -1,4 +1,4 @@
-"""Run all checks on a pooler or a method: the entry points for packages that bring their own.
+"""Functions that run all checks on a pooler or on a level method, also on those of other packages.
 
 >>> from tgp.testing import check_method, pooler_checks
 >>> str(pooler_checks("topk")[0])
@@ -20,14 +20,14 @@ __all__ = ["Check", "check_method", "check_pooler", "method_checks", "pooler_che
 
 @dataclass(frozen=True)
 class Check:
-    """One check on one pooler in one mode, or on one method; call it to run it.
+    """One check on one pooler in one mode, or on one level method. Call it to run the check.
 
     Args:
         name: Name of the check.
-        case: Pooler or method that it runs on.
-        function: The check itself.
+        case: Pooler or method to check.
+        function: Function that runs the check.
         exception: Reason why the check does not hold for this pooler, or ``None``.
-        slow: The check takes seconds.
+        slow: True if the check takes seconds.
         device: Device of the graphs and the pooler.
     """
 
@@ -42,8 +42,8 @@ class Check:
         """Run the check.
 
         Raises:
-            AssertionError: The pooler or method does not conform.
-            Skip: The check does not apply; pytest reports the test as skipped.
+            AssertionError: If the check fails.
+            Skip: If the check does not apply. pytest reports the test as skipped.
         """
         if self.exception is not None:
             raise Skip(self.exception)
@@ -72,16 +72,16 @@ def pooler_checks(
     """List the checks of a pooler, for ``pytest.mark.parametrize``.
 
     Args:
-        pooler: Alias or class; ``None`` lists those of all poolers of tgp.
+        pooler: Alias or class; ``None`` for all poolers of tgp and all registered ones.
         only: Names of checks; all if ``None``.
-        slow: List checks that take seconds, too.
-        host_syncs: Host synchronizations of one forward that the author promises.
-        exceptions: Name of a check -> reason why it does not hold for this pooler.
+        slow: Include checks that take seconds.
+        host_syncs: Documented number of host synchronizations of one forward.
+        exceptions: Reasons why checks do not hold for this pooler, by name of the check.
         device: Device of the graphs and the pooler, for example ``"cuda"``.
         **arguments: Constructor arguments. ``in_channels``, ``k``, ``ratio`` and ``scorer`` have defaults.
 
     Returns:
-        A check per name and mode of the pooler.
+        One check per name and mode of the pooler.
     """
     from tgp.testing.checks import CHECKS, ONCE, SLOW
 
@@ -108,17 +108,20 @@ def method_checks(
     """List the checks of a level method, for ``pytest.mark.parametrize``.
 
     Args:
-        method: Alias of a registered method; ``None`` lists those of all methods in the table.
+        method: Alias; ``None`` for all methods of tgp and all registered ones.
         only: Names of checks; all if ``None``.
-        exceptions: Name of a check -> reason why it does not hold for this method.
+        exceptions: Reasons why checks do not hold for this method, by name of the check.
         **params: Parameters of the method.
+
+    Returns:
+        One check per name and method.
     """
     from tgp.engine.methods import METHODS
     from tgp.testing.methods import METHOD_CHECKS, MethodCase
 
     return [
         Check(name, case, function, (exceptions or {}).get(name))
-        for case in [MethodCase(alias, params) for alias in ([method] if method else METHODS)]
+        for case in [MethodCase(alias, params) for alias in ([method] if method else METHODS.entries)]
         for name, function in METHOD_CHECKS.items()
         if only is None or name in only
     ]
@@ -132,16 +135,28 @@ def check_pooler(pooler: str | type, **options: Any) -> dict[str, str]:
         **options: As in :func:`pooler_checks`.
 
     Returns:
-        Name of the check and its mode -> ``"passed"``, or the reason why it was skipped.
+        ``"passed"`` or the reason why a check was skipped, by name of the check. If the pooler has several modes, the
+        names contain the mode.
 
     Raises:
-        AssertionError: A check fails; the message lists all that fail.
+        AssertionError: If checks fail. The message lists all of them.
     """
     return _run(pooler_checks(pooler, **options))
 
 
 def check_method(method: str, **options: Any) -> dict[str, str]:
-    """Run all checks on a level method; see :func:`check_pooler` and :func:`method_checks`."""
+    """Run all checks on a level method.
+
+    Args:
+        method: Alias of the method.
+        **options: As in :func:`method_checks`.
+
+    Returns:
+        ``"passed"`` or the reason why a check was skipped, by name of the check.
+
+    Raises:
+        AssertionError: If checks fail. The message lists all of them.
+    """
     return _run(method_checks(method, **options))
 
 
@@ -155,7 +170,7 @@ def _run(checks: list[Check]) -> dict[str, str]:
             results[name] = "passed"
         except Skip as reason:
             results[name] = f"skipped: {reason}"
-        except Exception as error:  # noqa: BLE001 - a check that raises anything else has failed as well
+        except Exception as error:  # noqa: BLE001 - a check fails with any exception
             failures.append(f"{check}: {type(error).__name__}: {error}")
     if failures:
         raise AssertionError(f"{len(failures)} of {len(checks)} checks fail:\n" + "\n".join(failures))

@@ -56,9 +56,7 @@ class MethodCase:
     @property
     def schedule(self) -> Schedule:
         """Two levels of the method; one if it leaves a fixed number of supernodes."""
-        return Schedule(
-            (LevelSpec.of(self.alias, self.params),) * (1 if self.method.expected.fixed_k else LEVELS)
-        )
+        return Schedule((LevelSpec.of(self.alias, self.params),) * (1 if self.method.dense else LEVELS))
 
     def coarsen(self, block: BlockCSR, seed: int = 5) -> Hierarchy:
         """Return the hierarchy of ``block``."""
@@ -148,7 +146,7 @@ def check_threads(case: MethodCase) -> None:
     block = BlockCSR.concat([sample_block()] * 3)
     expected = _bytes(case.coarsen(block))
     with (
-        replaced_attribute(threads, "_WORTH_IT", 1),
+        replaced_attribute(threads, "_MIN_WORK", 1),
         replaced_attribute(threads, "num_threads", lambda: 3),
     ):
         _assert_same(_bytes(case.coarsen(block)), expected, "three threads and one")
@@ -164,7 +162,7 @@ def check_tiny(case: MethodCase) -> None:
     for block in (none, graphs.empty(), graphs.single_node(), graphs.isolated(), loops, graphs.self_loop()):
         hierarchy = case.coarsen(block).validate()
         assert hierarchy.levels[-1].block.num_graphs == block.num_graphs
-        if block.num_nodes and not case.method.expected.fixed_k:
+        if block.num_nodes and not case.method.dense:
             assert hierarchy.levels[-1].block.num_nodes >= 1, "a graph with nodes has no supernode"
 
 
@@ -182,7 +180,7 @@ def check_weights(case: MethodCase) -> None:
     """Coarse graphs of weighted graphs have weights that depend on them; unweighted ones as declared."""
     block = sample_block(weighted=False)
     plain = case.coarsen(block)
-    declared = case.method.expected.weighted
+    declared = case.method.estimate.weighted
     found = plain.levels[0].block.weight is not None
     assert found == declared, (
         f"coarse graphs of unweighted graphs have weights: {found}, declared: {declared}"
@@ -222,7 +220,7 @@ def check_planning(case: MethodCase) -> None:
     cost = np.asarray(case.method.cost(nodes, edges, case.schedule[0].params), np.float64)
     assert cost.shape == nodes.shape and np.isfinite(cost).all() and (cost >= 0).all()
     assert (np.diff(cost) >= 0).all(), "a larger graph costs less"
-    expected = case.method.expected
+    expected = case.method.estimate
     assert 0 < expected.nodes <= 1 and expected.edges > 0 and expected.scratch >= 0
 
 
@@ -260,8 +258,9 @@ def check_store(case: MethodCase) -> None:
         for number, (level, stored) in enumerate(zip(expected.levels, found, strict=True), start=1):
             arrays = _assignment_arrays(level.assignment)
             arrays |= {"edge_index": level.block.edge_index(), "edge_weight": level.block.weight}
+            found_arrays = stored.arrays() | {"super_ptr": stored.super_ptr}
             for name, array in arrays.items():
-                mine = getattr(stored, name)
+                mine = found_arrays.get(name)
                 assert (mine is None) == (array is None), f"level {number}: {name} is missing"
                 assert array is None or np.array_equal(mine, array), f"level {number}: {name} differs"
 

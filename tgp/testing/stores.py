@@ -22,7 +22,6 @@ from tgp.store import HierarchySpec, StoreSpec, StoreWriter, data_digest
 from tgp.store.format.manifest import seal
 
 __all__ = [
-    "block_of",
     "build_store",
     "forge_manifest",
     "forge_shard",
@@ -88,14 +87,6 @@ def _offsets(counts: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 
-def block_of(table: GraphTable) -> BlockCSR:
-    """The graphs of a table as a block (numpy only)."""
-    edges = table.fields["edge_index"]
-    weight = table.fields.get("edge_weight")
-    ends = edges.values + np.repeat(table.node_ptr[:-1], np.diff(edges.ptr))
-    return _csr(ends, None if weight is None else weight.values.astype(np.float64), table.node_ptr)
-
-
 def _csr(
     ends: npt.NDArray[np.int64], weight: npt.NDArray[np.float64] | None, node_ptr: npt.NDArray[np.int64]
 ) -> BlockCSR:
@@ -107,7 +98,7 @@ def _csr(
 
 def halving(table: GraphTable, num_levels: int = 3) -> Hierarchy:
     """A hierarchy in which nodes ``2i`` and ``2i + 1`` of a graph become supernode ``i``."""
-    block = block_of(table)
+    block = table.to_block()
     levels = []
     for _ in range(num_levels):
         counts = np.diff(block.node_ptr)

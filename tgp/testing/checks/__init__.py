@@ -1,8 +1,8 @@
-"""Functions ``check_*``: requirements that every pooler meets, for poolers of tgp and of other packages.
+"""Functions ``check_*``: requirements for every pooler, of tgp and of other packages.
 
-Each takes a :class:`~tgp.testing.cases.Case`. It raises ``AssertionError`` with what went wrong, or
-:class:`~tgp.testing.cases.Skip` with the reason why it does not apply. Whether it applies follows from the class:
-from its constructor, its parameters and its results, never from its name.
+Each function takes a :class:`~tgp.testing.cases.Case`. It raises ``AssertionError`` if the pooler fails the check, or
+:class:`~tgp.testing.cases.Skip` if the check does not apply. A check decides this from the constructor, the parameters
+and the results of the pooler, never from its name.
 
 >>> from tgp.testing.cases import pooler_cases
 >>> from tgp.testing.checks import CHECKS
@@ -27,10 +27,10 @@ CHECKS: dict[str, Callable[[Case], None]] = {
     for name, function in vars(module).items()
     if name.startswith("check_")
 }
-"""Name -> check."""
+"""Functions by name, without the prefix ``check_``."""
 
 ONCE: frozenset[str] = frozenset().union(*(module.ONCE for module in _MODULES))
-"""Checks that compare modes themselves, or that do not depend on the mode: they run in the default mode only."""
+"""Names of checks that run in the default mode only: they compare the modes, or do not depend on the mode."""
 
 SLOW: frozenset[str] = frozenset().union(*(module.SLOW for module in _MODULES))
-"""Checks that take seconds."""
+"""Names of checks that take seconds."""

@@ -59,15 +59,6 @@ def _class(case: Case) -> type:
     return type(case.build())
 
 
-def _build(case: Case, cls: type) -> Any:
-    """Build a subclass of the pooler."""
-    from tgp.poolers import pooler_map
-
-    if case.cls is not None or case.alias in pooler_map:
-        return case.build(cls=cls)
-    return cls(case.alias).eval()  # a method without a class of its own
-
-
 def check_hooks(case: Case) -> None:
     """Forward hooks on all four stages fire, and what they return counts."""
     for name, data in batches().items():
@@ -118,7 +109,7 @@ def check_override_reduce(case: Case) -> None:
 
     cls = subclass(_class(case), reduce=reduce)
     for name, data in batches().items():
-        close(data(_build(case, cls)).x, 2 * data(case.build()).x, f"doubled by `reduce` on {name}")
+        close(data(case.build(cls)).x, 2 * data(case.build()).x, f"doubled by `reduce` on {name}")
 
 
 def check_override_connect(case: Case) -> None:
@@ -132,7 +123,7 @@ def check_override_connect(case: Case) -> None:
 
     cls = subclass(_class(case), connect=connect)
     for name, data in batches().items():
-        mine, plain = adjacency(data(_build(case, cls))), adjacency(data(case.build()))
+        mine, plain = adjacency(data(case.build(cls))), adjacency(data(case.build()))
         close(mine, 2 * plain, f"doubled by `connect` on {name}")
 
 
@@ -147,7 +138,7 @@ def check_override_select(case: Case) -> None:
     cls = subclass(_class(case), select=select)
     for name, data in batches().items():
         seen.clear()
-        out = data(_build(case, cls))
+        out = data(case.build(cls))
         assert len(seen) == 1, f"`select` was called {len(seen)} times on {name}"
         assert seen[0].num_supernodes == out.so.num_supernodes, f"{name}: another assignment was used"
 
@@ -163,7 +154,7 @@ def check_override_lift(case: Case) -> None:
     out = data(case.build())
     lifted = [
         pooler(x=out.x, so=out.so, lifting=True, batch=data.batch, batch_pooled=out.batch)
-        for pooler in (_build(case, cls), case.build())
+        for pooler in (case.build(cls), case.build())
     ]
     close(lifted[0], 2 * lifted[1], "doubled by `lift`")
 
@@ -184,9 +175,9 @@ def check_override_loss(case: Case) -> None:
     method = "compute_sparse_loss" if flat else "compute_loss"
     cls, more = subclass(base, **{method: marked}), subclass(base, **{method: extended})
     for name, data in batches().items():
-        loss = data(_build(case, cls)).loss
+        loss = data(case.build(cls)).loss
         assert loss is not None and list(loss) == ["marker"], f"`{method}` has no effect on {name}"
-        plain, loss = data(case.build()).loss, data(_build(case, more)).loss
+        plain, loss = data(case.build()).loss, data(case.build(more)).loss
         assert list(loss) == [*plain, "marker"], f"`{method}` with super() has no effect on {name}"
         for key, value in plain.items():
             close(loss[key], value, f"{key} by super().{method} on {name}", atol=1e-4, rtol=1e-4)
@@ -207,7 +198,7 @@ def check_override_nothing(case: Case) -> None:
     cls = subclass(base, **{name: plain(name) for name in names})
     for name, data in batches().items():
         assert_same_output(
-            data(_build(case, cls)), data(case.build()), f"plain overrides on {name}:", atol=1e-4
+            data(case.build(cls)), data(case.build()), f"plain overrides on {name}:", atol=1e-4
         )
 
 
@@ -220,7 +211,7 @@ def check_attributes(case: Case) -> None:
             continue  # an argument of the constructor or a public property: documented
         for value in (nn.Identity(), "mine"):
             try:
-                pooler = _build(case, _with_attribute(base, name, value))
+                pooler = case.build(_with_attribute(base, name, value))
                 assert getattr(pooler, name) is value, "the attribute has another value"
                 assert_same_output(mixed_batch()(pooler), expected, atol=1e-4)
             except Exception as error:  # noqa: BLE001 - every name is tried
