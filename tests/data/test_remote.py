@@ -14,7 +14,8 @@ from tgp.data import PoolDataLoader, PooledDataset
 from tgp.errors import StoreDamagedError, StoreError, StoreFullError, StoreMissingError
 from tgp.store import StoreReader
 from tgp.store.io.files import LocalFiles
-from tgp.store.io.remote import RemoteFiles, open_files
+from tgp.store.io.remote import RemoteFiles
+from tgp.store.locations import open_files
 
 fsspec = pytest.importorskip("fsspec")
 

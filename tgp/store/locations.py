@@ -1,4 +1,4 @@
-"""Where stores lie: a directory of this machine, or a URL."""
+"""Open stores by their location: a directory of this machine, or a URL."""
 
 from __future__ import annotations
 
@@ -6,85 +6,144 @@ import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Any, TypeAlias
 
 from tgp.errors import StoreMissingError
-from tgp.store import StoreFiles, StoreReader
+from tgp.store.format import constants as fmt
+from tgp.store.io.files import LocalFiles, StoreFiles
+from tgp.store.read.reader import StoreReader
+from tgp.store.verify import Finding, verify_store
 
-if TYPE_CHECKING:
-    from tgp.store import Finding
+__all__ = [
+    "Location",
+    "is_url",
+    "open_files",
+    "open_store",
+    "parse_location",
+    "sibling_path",
+    "verify_location",
+]
 
-__all__ = ["Place", "beside", "is_url", "open_store", "parse_place", "store_files", "verify_place"]
-
-Place: TypeAlias = str | os.PathLike[str]
+Location: TypeAlias = str | os.PathLike[str]
 
 
-def is_url(place: Place) -> bool:
-    """Whether a place is behind a protocol, such as ``https://...`` or ``s3://...``."""
-    return isinstance(place, str) and "://" in place
+def is_url(location: Location) -> bool:
+    """Return True if a location is a URL.
+
+    Args:
+        location: Directory, or URL with a protocol.
+
+    Examples:
+        >>> is_url("s3://bucket/pooled/MUTAG"), is_url("pooled/MUTAG")
+        (True, False)
+    """
+    return isinstance(location, str) and "://" in location
 
 
-def parse_place(text: str) -> Path | str:
-    """What a user typed: a URL stays text, because a path would drop one of its slashes."""
+def parse_location(text: str) -> Path | str:
+    """Convert the text that a user typed into a path. A URL stays text, because a path would drop one of its slashes.
+
+    Args:
+        text: Directory or URL.
+
+    Returns:
+        Path of the directory, or the URL.
+    """
     return text if is_url(text) else Path(text)
 
 
-def store_files(place: Place) -> Place | StoreFiles:
-    """What :class:`~tgp.store.StoreReader` and :func:`~tgp.store.verify_store` take."""
-    if not is_url(place):
-        return place
-    from tgp.store.io.remote import open_files
+def open_files(location: Location, cache: str | os.PathLike[str] | None = None, **options: Any) -> StoreFiles:
+    """Return access to the files of a store.
 
-    return open_files(place)
+    Args:
+        location: Directory, or URL with a protocol (``s3://...``, ``https://...``).
+        cache: Directory for downloaded shards, see :class:`~tgp.store.io.remote.RemoteFiles`.
+        **options: Options of the fsspec file system of a URL (credentials, timeouts).
+
+    Returns:
+        The files, for :class:`~tgp.store.StoreReader` and :func:`~tgp.store.verify_store`.
+    """
+    if not is_url(location):
+        return LocalFiles(location)
+    from tgp.store.io.remote import RemoteFiles
+
+    return RemoteFiles(str(location), cache, **options)
 
 
-def open_store(place: Place) -> StoreReader:
-    """A reader of the store in a directory or behind a URL."""
-    with _explained(place):
-        return StoreReader(store_files(place))
+def open_store(location: Location) -> StoreReader:
+    """Open the store in a directory or at a URL.
+
+    Args:
+        location: Directory or URL.
+
+    Returns:
+        A reader of the store.
+
+    Raises:
+        StoreMissingError: If there is no complete store. The message says what was found instead.
+    """
+    with _explain_missing_store(location):
+        return StoreReader(open_files(location))
 
 
-def verify_place(place: Place) -> list[Finding]:
-    """:func:`~tgp.store.verify_store` of a directory or a URL."""
-    from tgp.store import verify_store
+def verify_location(location: Location) -> list[Finding]:
+    """Check the store in a directory or at a URL, see :func:`~tgp.store.verify_store`.
 
-    with _explained(place):
-        return verify_store(store_files(place))
+    Args:
+        location: Directory or URL.
+
+    Returns:
+        Everything that is wrong with the store.
+
+    Raises:
+        StoreMissingError: If there is no complete store. The message says what was found instead.
+    """
+    with _explain_missing_store(location):
+        return verify_store(open_files(location))
+
+
+def sibling_path(location: Location, suffix: str) -> Path:
+    """Return the default path for results: next to the store, or in the working directory if the store is a URL.
+
+    Args:
+        location: Directory or URL of the store.
+        suffix: Text to append to the name of the store.
+
+    Examples:
+        >>> sibling_path("https://host/pooled/MUTAG/", "-report.html").name
+        'MUTAG-report.html'
+    """
+    if is_url(location):
+        return Path(str(location).rstrip("/").rpartition("/")[2] + suffix)
+    path = Path(location).resolve() if Path(location).name in ("", ".", "..") else Path(location)
+    return path.with_name(path.name + suffix)
 
 
 @contextlib.contextmanager
-def _explained(place: Place) -> Iterator[None]:
-    """Say what is there instead of a store."""
+def _explain_missing_store(location: Location) -> Iterator[None]:
+    """Extend a :class:`StoreMissingError` by what was found instead of a store."""
     try:
         yield
     except StoreMissingError as error:
-        if is_url(place):
-            raise StoreMissingError(str(error), path=str(place), hint="check the address") from error
-        found = _instead(Path(place))
+        if is_url(location):
+            raise StoreMissingError(str(error), path=str(location), hint="check the address") from error
+        found = _describe_path(Path(location))
         if found is None:
             raise
-        raise StoreMissingError(found[0], path=str(place), hint=found[1]) from error
+        raise StoreMissingError(found[0], path=str(location), hint=found[1]) from error
 
 
-def _instead(path: Path) -> tuple[str, str] | None:
-    """What is wrong with a path and what to do; ``None`` for an unfinished store."""
+def _describe_path(path: Path) -> tuple[str, str] | None:
+    """Return what is wrong with a path and what to do, or ``None`` if it is an unfinished store."""
     listing = "'tgp inspect' lists the stores below ./pooled, 'tgp coarsen' makes one"
     if not path.exists():
         return f"there is no store at {path}: no such directory", listing
     if not path.is_dir():
-        return f"{path} is a file; a store is a directory", "name the directory that holds manifest.json"
-    if (path / "records").is_dir():
+        return f"{path} is a file; a store is a directory", f"name the directory that holds {fmt.MANIFEST}"
+    if (path / fmt.RECORDS).is_dir():
         return None
-    inside = sorted(folder for folder in path.iterdir() if (folder / "manifest.json").is_file())
+    inside = sorted(folder for folder in path.iterdir() if (folder / fmt.MANIFEST).is_file())
     if inside:
         names = ", ".join(map(str, inside[:5])) + (", ..." if len(inside) > 5 else "")
-        return f"{path} is not a store but holds some", f"choose one: {names}"
-    return f"no complete store at {path}: it has no manifest.json", listing
-
-
-def beside(place: Place, suffix: str) -> Path:
-    """Where results go if nobody says: next to the store, or for a URL in the working directory."""
-    if is_url(place):
-        return Path(str(place).rstrip("/").rpartition("/")[2] + suffix)
-    path = Path(place).resolve() if Path(place).name in ("", ".", "..") else Path(place)
-    return path.with_name(path.name + suffix)
+        return f"{path} is not a store but contains stores", f"choose one: {names}"
+    return f"no complete store at {path}: it has no {fmt.MANIFEST}", listing

@@ -1,4 +1,4 @@
-"""How one array becomes one HDF5 dataset: narrowing and the two profiles."""
+"""Convert arrays to HDF5 datasets: smallest types, and the layouts of the two profiles."""
 
 from __future__ import annotations
 
@@ -19,18 +19,30 @@ _SIGNED = ("i1", "<i2", "<i4", "<i8")
 
 
 def narrow(values: npt.NDArray[Any], name: str = "array") -> npt.NDArray[Any]:
-    """The same numbers in the smallest type that holds them, little-endian and contiguous.
+    """Convert an array to the smallest type that holds its values, little-endian and contiguous.
 
-    Integers shrink (unsigned if none is negative), ``bool`` becomes ``uint8``, complex numbers get a
-    last axis of length two, floating point numbers stay as they are.
+    Integers get a smaller type, unsigned if no value is negative. ``bool`` becomes ``uint8``. Complex numbers get one
+    more axis of length two. Floating point numbers keep their type.
 
-    >>> narrow(np.array([0, 300])).dtype, narrow(np.array([-1, 3])).dtype
-    (dtype('uint16'), dtype('int8'))
+    Args:
+        values: Array to store.
+        name: Its name, for messages.
+
+    Returns:
+        The stored form of the array. :func:`restore` is the inverse.
+
+    Raises:
+        InputError: If arrays of this type cannot be stored.
+
+    Examples:
+        >>> narrow(np.array([0, 300])).dtype, narrow(np.array([-1, 3])).dtype
+        (dtype('uint16'), dtype('int8'))
     """
     dtype = values.dtype
     if dtype.newbyteorder("=").name not in fmt.ORIGINAL_DTYPES:
         raise InputError(
-            f"{name}: arrays of type {dtype} cannot be stored; convert to a boolean, integer or floating type",
+            f"{name}: arrays of type {dtype} cannot be stored. Convert it to a boolean, integer, floating point or "
+            "complex type",
             field=name,
         )
     if dtype.kind == "b":
@@ -53,7 +65,15 @@ def _integer_type(values: npt.NDArray[Any]) -> np.dtype[Any]:
 
 
 def restore(stored: npt.NDArray[Any], dtype: str) -> npt.NDArray[Any]:
-    """Inverse of :func:`narrow`; no copy if the type is already right."""
+    """Convert a stored array back to its original type. This is the inverse of :func:`narrow`.
+
+    Args:
+        stored: Array as it is stored.
+        dtype: numpy name of the original type.
+
+    Returns:
+        The original array, without a copy if the type is already right.
+    """
     if dtype == "bool":
         return stored.view(np.bool_)
     if dtype in ("complex64", "complex128"):
@@ -64,7 +84,18 @@ def restore(stored: npt.NDArray[Any], dtype: str) -> npt.NDArray[Any]:
 def write_array(
     group: h5py.Group, name: str, stored: npt.NDArray[Any], profile: str, attributes: Mapping[str, str | int]
 ) -> int:
-    """Write a narrowed array as a dataset; returns its bytes in memory."""
+    """Write a narrowed array as a dataset.
+
+    Args:
+        group: Group of the new dataset.
+        name: Its name.
+        stored: Result of :func:`narrow`.
+        profile: ``"fast"`` or ``"small"``.
+        attributes: Attributes of the dataset.
+
+    Returns:
+        Size of the array in bytes, before compression.
+    """
     properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
     properties.set_obj_track_times(False)
     properties.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
@@ -85,8 +116,8 @@ def write_array(
 def _compress(properties: Any, stored: npt.NDArray[Any], name: str) -> None:
     if stored.nbytes > fmt.MAX_DECODED_BYTES:
         raise InputError(
-            f"{name}: {stored.nbytes} bytes in one shard, the small profile allows {fmt.MAX_DECODED_BYTES}; "
-            "use more shards or the fast profile",
+            f"{name} is too large for the small profile: expected at most {fmt.MAX_DECODED_BYTES} bytes in one "
+            f"shard, got {stored.nbytes}. Use more shards or the fast profile",
             field=name,
         )
     properties.set_layout(h5py.h5d.CHUNKED)
@@ -98,7 +129,7 @@ def _compress(properties: Any, stored: npt.NDArray[Any], name: str) -> None:
 
 
 def _chunk(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
-    """About :data:`format.CHUNK_BYTES`, cut along the longest axis."""
+    """Return the shape of chunks of about ``CHUNK_BYTES`` bytes, cut along the longest axis."""
     longest = int(np.argmax(shape))
     other = itemsize * int(np.prod(shape, dtype=np.int64)) // shape[longest]
     length = min(shape[longest], max(1, fmt.CHUNK_BYTES // max(other, 1)))
@@ -106,11 +137,18 @@ def _chunk(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
 
 
 def set_attributes(target: h5py.Group | h5py.Dataset, attributes: Mapping[str, str | int]) -> None:
-    """Attach attributes: strings of fixed length (UTF-8), and 64-bit integers."""
-    # Below h5py's own interface, which takes longer than a small array does: a shard has hundreds of these.
+    """Write attributes as UTF-8 strings of fixed length and 64-bit integers.
+
+    Args:
+        target: Group or dataset.
+        attributes: Values by name.
+    """
+    # Uses the low-level interface, because a shard has hundreds of attributes. Writing one with the high-level interface
+    # takes longer than writing a small array.
     scalar = h5py.h5s.create(h5py.h5s.SCALAR)
     for key, value in attributes.items():
-        # Fixed length: a string of variable length would live in a heap and can point anywhere.
+        # Strings have a fixed length, because readers refuse strings of variable length: these are stored as
+        # references into a heap, which a damaged file can point anywhere.
         if isinstance(value, str):
             text = value.encode()
             kind = h5py.h5t.C_S1.copy()

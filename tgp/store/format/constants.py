@@ -1,7 +1,6 @@
-"""The store's specification in code: names, version, types, limits.
+"""Constants of the store format: names, version, types and limits.
 
-``docs/fileformat.md`` is the same specification in words. A change here that an older reader would
-misread needs a new :data:`VERSION`.
+``docs/fileformat.md`` describes the format. A change that an older reader would misread needs a new :data:`VERSION`.
 """
 
 from __future__ import annotations
@@ -31,33 +30,35 @@ VERSION = 1
 MANIFEST = "manifest.json"
 RECORDS = "records"
 GRAPHS = "graphs"
-"""The part that holds the input graphs; every other part is a hierarchy."""
+"""Name of the part that holds the input graphs. Every other part is a hierarchy."""
 
 PROFILES = ("fast", "small")
 LIBVER = ("v108", "v108")
-"""Fixed, so that one input gives one sequence of bytes; readable by any HDF5 since 1.8 (2008)."""
+"""File format of HDF5 1.8 (2008). It is fixed, so that the same input always gives the same bytes."""
 
 ALIGNMENT = 64
-"""Every array of the fast profile starts at a multiple of a cache line."""
+"""Alignment of each array of the fast profile, in bytes: one cache line."""
 
 GZIP_LEVEL = 4
 CHUNK_BYTES = 1 << 18
+"""Approximate size of a chunk of the small profile."""
+
 END_BYTES = 4096
-"""Bytes at either end of a file that are digested when it is opened."""
+"""Bytes at the start and at the end of a file that are digested when it is opened."""
 
 MAX_MANIFEST_BYTES = 64 << 20
 MAX_JSON_DEPTH = 32
 MAX_OBJECTS = 8192
-"""Datasets and groups in one file: a few dozen are usual."""
+"""Largest number of datasets and groups in one file. A few dozen are usual."""
 
 MAX_ATTRIBUTE_BYTES = 4096
 MAX_NDIM = 16
 MAX_GROUP_DEPTH = 3
 MAX_RATIO = 1100
-"""Decoded over stored bytes. Deflate cannot exceed 1032, so more than this is a lie."""
+"""Largest ratio of decoded to stored bytes. Deflate cannot exceed 1032, so a larger declared ratio is wrong."""
 
 MAX_DECODED_BYTES = 8 << 30
-"""Largest array of the small profile; a unit that needs more must be cut."""
+"""Size of the largest array of the small profile. A unit that needs more must be split."""
 
 MAX_REASON_BYTES = 2000
 
@@ -85,10 +86,10 @@ ORIGINAL_DTYPES = frozenset(
 FORMS = ("rows", "stacked", "int", "float", "bool", "str")
 KINDS = ("hard", "onehot", "soft")
 PTRS = ("node", "edge", "graph", "own")
-"""Which offsets cut a field: those of nodes, of edges, one row per graph, or its own."""
+"""Kinds of offsets that cut a field into graphs: those of nodes, of edges, one row per graph, or its own offsets."""
 
 LEVEL_ARRAYS = ("edge_weight", "cluster", "weight", "soft", "theta", "representative")
-"""Arrays a level may have, next to ``super_ptr``, ``edge_ptr`` and ``edge_index`` it always has."""
+"""Optional arrays of a level. ``super_ptr``, ``edge_ptr`` and ``edge_index`` are always present."""
 
 _HIERARCHY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_+=-]{0,79}")
 _PART_FILE = re.compile(r"shard-[0-9]{5,9}\.[A-Za-z0-9][A-Za-z0-9_+=-]{0,79}\.h5")
@@ -97,28 +98,43 @@ _RESERVED = frozenset({GRAPHS, "spec", "con", "prn", "aux", "nul"})
 
 
 def check_hierarchy_name(name: str) -> str:
-    """Return ``name`` if it can name a hierarchy (it becomes part of file names)."""
+    """Check that a name is valid for a hierarchy. It becomes part of file names.
+
+    Args:
+        name: Name of a hierarchy.
+
+    Returns:
+        The name.
+
+    Raises:
+        InputError: If the name is not valid.
+    """
     if not isinstance(name, str) or not _HIERARCHY.fullmatch(name) or name.lower() in _RESERVED:
         raise InputError(
-            f"a hierarchy is named by letters, digits, '_', '-', '+', '=' (at most 80, the first a letter or "
-            f"digit, not one of {', '.join(sorted(_RESERVED))}), got {name!r}",
+            f"wrong name of a hierarchy: expected at most 80 letters, digits, '_', '-', '+' or '=', the first one a "
+            f"letter or digit, and none of the words {', '.join(sorted(_RESERVED))}, got {name!r}",
             field="name",
         )
     return name
 
 
 def part_file(unit: int, part: str) -> str:
-    """File name of one part of one unit."""
+    """Return the file name of one part of one unit.
+
+    Examples:
+        >>> part_file(3, "ndp")
+        'shard-00003.ndp.h5'
+    """
     return f"shard-{unit:05d}.{part}.h5"
 
 
 def is_part_file(name: str) -> bool:
-    """Whether ``name`` is a shard's file name and nothing else (no folder, no ``..``)."""
+    """Return True if ``name`` is the file name of a shard, without any directory."""
     return _PART_FILE.fullmatch(name) is not None
 
 
 def part_of_file(name: str) -> str | None:
-    """The part that a shard, completion record or specification belongs to; ``None`` for a foreign file."""
+    """Return the part to which a shard, completion record or specification belongs, ``None`` for any other file."""
     if name == spec_file(None):
         return GRAPHS
     found = _OWN_FILE.fullmatch(name)
@@ -126,15 +142,20 @@ def part_of_file(name: str) -> str | None:
 
 
 def record_file(unit: int, part: str) -> str:
-    """Name of a completion record inside :data:`RECORDS`."""
+    """Return the name of a completion record inside :data:`RECORDS`."""
     return f"shard-{unit:05d}.{part}.json"
 
 
 def spec_file(hierarchy: str | None) -> str:
-    """Name of the specification of the graphs (``None``) or of a hierarchy inside :data:`RECORDS`."""
+    """Return the name of the specification of the graphs (``None``) or of a hierarchy inside :data:`RECORDS`."""
     return "spec.json" if hierarchy is None else f"spec.{hierarchy}.json"
 
 
 def encode_name(name: str) -> str:
-    """An attribute name as an HDF5 link name: percent-encoded UTF-8, so ``/`` and ``.`` are harmless."""
+    """Return the HDF5 link name for the name of an attribute: percent-encoded UTF-8 without ``/`` and ``.``.
+
+    Examples:
+        >>> encode_name("a/b.c")
+        'a%2Fb%2Ec'
+    """
     return quote(name, safe="").replace(".", "%2E")

@@ -1,7 +1,8 @@
-"""What a store was made from: specifications, digests, and what differs between two of them."""
+"""Specification of a store, fingerprints and digests, and the comparison of two specifications."""
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -18,17 +19,17 @@ from tgp.store.format.strict_json import Document, canonical, check_depth
 __all__ = ["DataDigest", "HierarchySpec", "StoreSpec", "data_digest", "spec_differences"]
 
 _PIECE = 1 << 20
-"""Rows digested at a time: bounds the copy that a transposed array needs."""
+"""Number of rows that are digested at a time. It limits the size of the copy of a transposed array."""
 
 
 @dataclass(frozen=True)
 class HierarchySpec:
-    """One hierarchy: its name in the store, its resolved schedule, and its seed.
+    """Specification of one hierarchy.
 
     Args:
-        name: part of file names, see :func:`tgp.store.format.constants.check_hierarchy_name`.
-        schedule: one JSON object per level, every parameter resolved.
-        seed: the seed of every random choice.
+        name: Name of the hierarchy, see :func:`tgp.store.format.constants.check_hierarchy_name`.
+        schedule: One JSON object per level, with all parameters resolved.
+        seed: Seed of all random choices.
     """
 
     name: str
@@ -39,15 +40,18 @@ class HierarchySpec:
         fmt.check_hierarchy_name(self.name)
         if not self.schedule or not all(isinstance(level, dict) for level in self.schedule):
             raise InputError(
-                f"hierarchy {self.name!r}: the schedule must list at least one level", field="schedule"
+                f"hierarchy {self.name!r}: expected a schedule of at least one level, got {self.schedule!r}",
+                field="schedule",
             )
         _check_json(self.schedule, "schedule")
 
     def to_json(self) -> dict[str, Any]:
+        """Return the content of the specification file."""
         return {"name": self.name, "schedule": self.schedule, "seed": self.seed}
 
     @classmethod
     def from_json(cls, document: Document) -> HierarchySpec:
+        """Parse a specification file, or the entry of the manifest."""
         name = document.text("name")
         try:
             fmt.check_hierarchy_name(name)
@@ -61,16 +65,16 @@ class HierarchySpec:
 
 @dataclass(frozen=True)
 class StoreSpec:
-    """Everything the bytes of a store depend on.
+    """Specification of a store: everything that its bytes depend on.
 
     Args:
-        dataset: where the graphs came from, for people; not part of the fingerprint, because
-            :attr:`data_digest` says the same more exactly.
-        data_digest: see :func:`data_digest`.
-        num_graphs: number of graphs.
-        bounds: unit ``i`` holds graphs ``bounds[i]:bounds[i + 1]``.
+        dataset: Description of the origin of the graphs, for people. It is not part of the fingerprint, because
+            :attr:`data_digest` identifies the graphs exactly.
+        data_digest: Digest of the graphs, see :func:`data_digest`.
+        num_graphs: Number of graphs.
+        bounds: Unit ``i`` holds graphs ``bounds[i]:bounds[i + 1]``.
         profile: ``"fast"`` or ``"small"``.
-        hierarchies: what to store over the graphs.
+        hierarchies: Hierarchies over the graphs.
     """
 
     dataset: Mapping[str, Any]
@@ -91,8 +95,8 @@ class StoreSpec:
             or any(b < a for a, b in steps)
         ):
             raise InputError(
-                f"bounds must hold at least two numbers, start at 0, never fall, and end at num_graphs = {self.num_graphs}, "
-                f"got {_plain(list(self.bounds))}",
+                f"bounds must hold at least two numbers, start at 0, never decrease, and end at num_graphs = "
+                f"{self.num_graphs}, got {_shorten(list(self.bounds))}",
                 field="bounds",
             )
         if self.profile not in fmt.PROFILES:
@@ -102,7 +106,7 @@ class StoreSpec:
         names = [h.name.lower() for h in self.hierarchies]
         if len(set(names)) != len(names):
             raise InputError(
-                "names of hierarchies must differ by more than upper and lower case, "
+                "names of hierarchies must differ in more than upper and lower case, "
                 f"got {[h.name for h in self.hierarchies]}",
                 field="hierarchies",
             )
@@ -110,10 +114,11 @@ class StoreSpec:
 
     @property
     def num_units(self) -> int:
+        """Number of units."""
         return len(self.bounds) - 1
 
     def base_json(self) -> dict[str, Any]:
-        """The part of the specification that is about graphs."""
+        """Return the part of the specification that describes the graphs."""
         return {
             "format": fmt.FORMAT,
             "version": fmt.VERSION,
@@ -126,7 +131,18 @@ class StoreSpec:
 
     @classmethod
     def from_json(cls, document: Document, hierarchies: tuple[HierarchySpec, ...] = ()) -> StoreSpec:
-        """Read :meth:`base_json`."""
+        """Parse the result of :meth:`base_json`.
+
+        Args:
+            document: Specification file, or the manifest.
+            hierarchies: Hierarchies of the specification.
+
+        Returns:
+            The specification.
+
+        Raises:
+            StoreDamagedError: If a value is not valid.
+        """
         try:
             return cls(
                 dataset=document.mapping("dataset"),
@@ -140,25 +156,41 @@ class StoreSpec:
             raise document.fail(error.field or "spec", str(error)) from error
 
     def part_fingerprint(self, part: str) -> str:
-        """Fingerprint of the graphs (``"graphs"``) or of one hierarchy over them."""
-        base = {k: v for k, v in self.base_json().items() if k != "dataset"}
-        graphs = hashlib.sha256(canonical(base)).hexdigest()
+        """Return the fingerprint of one part.
+
+        Args:
+            part: ``"graphs"`` or the name of a hierarchy.
+        """
         if part == fmt.GRAPHS:
-            return graphs
-        return hashlib.sha256(canonical({"graphs": graphs, **self.hierarchy(part).to_json()})).hexdigest()
+            return self._graphs_fingerprint
+        values = {"graphs": self._graphs_fingerprint, **self.hierarchy(part).to_json()}
+        return hashlib.sha256(canonical(values)).hexdigest()
+
+    @functools.cached_property
+    def _graphs_fingerprint(self) -> str:
+        # Cached, because every shard needs it and ``bounds`` is as long as the number of shards.
+        base = {k: v for k, v in self.base_json().items() if k != "dataset"}
+        return hashlib.sha256(canonical(base)).hexdigest()
 
     def hierarchy(self, name: str) -> HierarchySpec:
-        """The hierarchy of that name."""
+        """Return the hierarchy of that name.
+
+        Args:
+            name: Name of a hierarchy.
+
+        Raises:
+            InputError: If there is none.
+        """
         for entry in self.hierarchies:
             if entry.name == name:
                 return entry
         raise InputError(
-            f"no hierarchy {name!r}; there are {[h.name for h in self.hierarchies]}", field="name"
+            f"no hierarchy {name!r}: expected one of {[h.name for h in self.hierarchies]}", field="name"
         )
 
     @property
     def fingerprint(self) -> str:
-        """Fingerprint of the whole store; the order of hierarchies does not matter."""
+        """Fingerprint of the whole store. It does not depend on the order of the hierarchies."""
         parts = sorted(self.part_fingerprint(h.name) for h in self.hierarchies)
         return hashlib.sha256(canonical([self.part_fingerprint(fmt.GRAPHS), *parts])).hexdigest()
 
@@ -168,28 +200,35 @@ def _check_json(value: Any, name: str) -> None:
         canonical(value)
         good = check_depth(value, fmt.MAX_JSON_DEPTH - 4)
     except (TypeError, ValueError, RecursionError) as error:
-        raise InputError(f"{name} must be plain JSON: {error}", field=name) from error
+        raise InputError(f"{name} must consist of plain JSON values: {error}", field=name) from error
     if not good:
-        raise InputError(f"{name} nests too deep", field=name)
+        raise InputError(f"{name} is nested too deeply for the manifest", field=name)
 
 
 def spec_differences(stored: StoreSpec, asked: StoreSpec) -> list[str]:
-    """What keeps ``asked`` from continuing ``stored``; empty if nothing does.
+    """List the differences that prevent a store from being continued.
 
-    A hierarchy only one of the two knows is no difference: hierarchies can be added.
+    A hierarchy that only one of the two specifications has is not a difference, because hierarchies can be added.
+
+    Args:
+        stored: Specification of the store.
+        asked: Specification of the new run.
+
+    Returns:
+        One sentence for each difference.
     """
     found: list[str] = []
     if stored.data_digest != asked.data_digest:
         found.append(
-            f"graphs: the store holds {_short(stored.data_digest)} from {_plain(stored.dataset)}, "
-            f"asked for {_short(asked.data_digest)} from {_plain(asked.dataset)}"
+            f"graphs: the store holds {stored.data_digest[:12]} from {_shorten(stored.dataset)}, "
+            f"asked for {asked.data_digest[:12]} from {_shorten(asked.dataset)}"
         )
     if stored.num_graphs != asked.num_graphs:
         found.append(f"number of graphs: {stored.num_graphs} in the store, {asked.num_graphs} asked for")
     elif stored.bounds != asked.bounds:
         found.append(
-            f"cut into shards: {stored.num_units} shards {_plain(list(stored.bounds))} in the store, "
-            f"{asked.num_units} shards {_plain(list(asked.bounds))} asked for"
+            f"cut into shards: {stored.num_units} shards {_shorten(list(stored.bounds))} in the store, "
+            f"{asked.num_units} shards {_shorten(list(asked.bounds))} asked for"
         )
     if stored.profile != asked.profile:
         found.append(f"profile: {stored.profile!r} in the store, {asked.profile!r} asked for")
@@ -198,7 +237,9 @@ def spec_differences(stored: StoreSpec, asked: StoreSpec) -> list[str]:
         if wanted.name in known:
             found += _hierarchy_differences(known[wanted.name], wanted)
         elif wanted.name.lower() in {name.lower() for name in known}:
-            found.append(f"hierarchy {wanted.name!r}: the store has one whose name differs in case only")
+            found.append(
+                f"hierarchy {wanted.name!r}: the store has a hierarchy whose name differs in case only"
+            )
     return found
 
 
@@ -214,13 +255,14 @@ def _hierarchy_differences(stored: HierarchySpec, asked: HierarchySpec) -> list[
         for key in sorted(before.keys() | after.keys()):
             if canonical(before.get(key)) != canonical(after.get(key)):
                 found.append(
-                    f"{name}, level {number + 1}: {key} = {_plain(before.get(key))} in the store, "
-                    f"{_plain(after.get(key))} asked for"
+                    f"{name}, level {number + 1}: {key} = {_shorten(before.get(key))} in the store, "
+                    f"{_shorten(after.get(key))} asked for"
                 )
     return found
 
 
 def _leaves(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the values of nested mappings with their keys joined by dots."""
     for key, inner in value.items():
         if isinstance(inner, Mapping) and inner:
             yield from _leaves(inner, f"{prefix}{key}.")
@@ -228,21 +270,18 @@ def _leaves(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
             yield f"{prefix}{key}", inner
 
 
-def _short(digest: str) -> str:
-    return digest[:12]
-
-
-def _plain(value: Any) -> str:
+def _shorten(value: Any) -> str:
+    """Return a value as JSON of at most 120 characters."""
     text = canonical(dict(value) if isinstance(value, Mapping) else value).decode()
     return text if len(text) <= 120 else text[:117] + "..."
 
 
 class DataDigest:
-    """Digest of a table of graphs, fed in pieces of consecutive graphs.
+    """Digest of a table of graphs that is passed in pieces of consecutive graphs.
 
-    How the table is cut into pieces does not change the digest: for every field there are two running
-    hashes, one over the graphs' row counts and one over the rows themselves (an ``axis=-1`` array is
-    hashed column after column). The order of fields does not matter; the order of graphs does.
+    The digest does not depend on the size of the pieces. Each field has two running hashes: one of the number of rows of
+    each graph, and one of the rows themselves (an array with ``axis=-1`` is hashed column by column). The digest depends
+    on the order of the graphs, but not on the order of the fields.
 
     >>> table = GraphTable(np.array([0, 2, 3]), {"y": Field("y", np.array([1, 0]), np.arange(3))})
     >>> whole, pieces = DataDigest(), DataDigest()
@@ -259,7 +298,14 @@ class DataDigest:
         self._fields: dict[str, tuple[bytes, Any, Any]] | None = None
 
     def update(self, table: GraphTable) -> None:
-        """Add the next graphs."""
+        """Add the next graphs.
+
+        Args:
+            table: Graphs with the same fields, types and shapes as those before.
+
+        Raises:
+            InputError: If the fields differ.
+        """
         headers = {name: _header(entry) for name, entry in table.fields.items()}
         if self._fields is None:
             self._fields = {n: (h, hashlib.sha256(), hashlib.sha256()) for n, h in headers.items()}
@@ -274,7 +320,7 @@ class DataDigest:
             _hash_rows(rows, table.fields[name])
 
     def hexdigest(self) -> str:
-        """The digest of all graphs so far."""
+        """Return the digest of all graphs so far."""
         fields = {
             name: [header.decode(), counts.hexdigest(), rows.hexdigest()]
             for name, (header, counts, rows) in (self._fields or {}).items()
@@ -284,13 +330,21 @@ class DataDigest:
 
 
 def data_digest(table: GraphTable) -> str:
-    """Content digest of graphs: every field's name, type, shape and bytes, in the order of the graphs."""
+    """Return the digest of the content of graphs: names, types, shapes and bytes of all fields.
+
+    Args:
+        table: Graphs.
+
+    Returns:
+        SHA-256 in hexadecimal digits.
+    """
     digest = DataDigest()
     digest.update(table)
     return digest.hexdigest()
 
 
 def _header(entry: Field) -> bytes:
+    """Return the schema of a field as bytes."""
     axis = entry.axis % entry.values.ndim
     tail = [n for i, n in enumerate(entry.values.shape) if i != axis]
     dtype = entry.values.dtype.newbyteorder("<").str

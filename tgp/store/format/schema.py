@@ -1,4 +1,4 @@
-"""What arrays a store has: fields of the graphs, levels of a hierarchy, files of a unit."""
+"""Schema of a store: fields of the graphs, levels of a hierarchy, files of a unit."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ PtrKind = Literal["node", "edge", "graph", "own"]
 
 @dataclass(frozen=True)
 class FailureRecord:
-    """A graph that could not be coarsened.
+    """Graph that could not be coarsened.
 
     Args:
-        graph: id in the whole store.
-        level: position in the schedule.
-        reason: what went wrong, for people.
+        graph: Id in the whole store.
+        level: Position of the level in the schedule, counted from 0.
+        reason: Description of the error.
     """
 
     graph: int
@@ -34,16 +34,16 @@ class FailureRecord:
 
 @dataclass(frozen=True)
 class FieldInfo:
-    """One attribute of the input graphs.
+    """Schema of one attribute of the input graphs.
 
     Args:
-        name: attribute name on ``Data``.
-        dtype: type that reading restores, as a numpy name.
-        tail: lengths of the other axes.
-        axis: axis the graphs follow one another along, 0 or -1.
-        form: how one graph's value looks, see :data:`tgp.ragged.fields.FieldForm`.
-        shifted: values are node ids, local to their graph.
-        ptrs: every kind of offsets that cuts the field right, the best name first; ``"own"`` is last.
+        name: Name of the attribute of ``Data``.
+        dtype: numpy name of the type that reading restores.
+        tail: Lengths of the other axes.
+        axis: Axis along which the graphs are concatenated, 0 or -1.
+        form: Form of the value of one graph, see :data:`tgp.ragged.fields.FieldForm`.
+        shifted: True if the values are node ids, which are local to their graph.
+        ptrs: All kinds of offsets that cut the field correctly, in order of preference. ``"own"`` is last.
     """
 
     name: str
@@ -56,10 +56,11 @@ class FieldInfo:
 
     @property
     def ptr(self) -> PtrKind:
-        """Which offsets cut the field: of nodes, of edges, one row per graph, or its own."""
+        """Kind of offsets with which the field is stored."""
         return self.ptrs[0]
 
     def to_json(self) -> dict[str, Any]:
+        """Return the entry of the manifest."""
         return {
             "name": self.name,
             "dtype": self.dtype,
@@ -72,6 +73,7 @@ class FieldInfo:
 
     @classmethod
     def from_json(cls, document: Document) -> FieldInfo:
+        """Parse an entry of the manifest."""
         ptrs = document.texts("ptrs", fmt.PTRS)
         if not ptrs:
             raise document.fail("ptrs", "a list that is not empty")
@@ -87,13 +89,23 @@ class FieldInfo:
 
     @staticmethod
     def merge(units: Sequence[tuple[FieldInfo, ...]]) -> tuple[FieldInfo, ...]:
-        """The fields of the whole store from those of its units."""
+        """Merge the fields of all units.
+
+        Args:
+            units: Fields of each unit.
+
+        Returns:
+            Fields of the whole store.
+
+        Raises:
+            StoreError: If the fields of two units differ.
+        """
         first = units[0] if units else ()
         for number, fields in enumerate(units):
             if [_without_ptrs(f) for f in fields] != [_without_ptrs(f) for f in first]:
                 raise StoreError(
-                    f"unit {number} has fields {[f.name for f in fields]} with other types or shapes than "
-                    f"unit 0 with {[f.name for f in first]}; every graph needs the same attributes",
+                    f"the fields of unit {number} differ from those of unit 0 in names, types or shapes: expected "
+                    f"{[f.name for f in first]}, got {[f.name for f in fields]}. All graphs need the same attributes",
                 )
         merged = []
         for column in zip(*units, strict=True):
@@ -108,15 +120,15 @@ def _without_ptrs(info: FieldInfo) -> tuple[Any, ...]:
 
 @dataclass(frozen=True)
 class LevelInfo:
-    """One level of a hierarchy.
+    """Schema of one level of a hierarchy.
 
     Args:
-        method: name of the level method.
-        kind: kind of assignment, see :class:`tgp.ragged.Assignment`.
-        width: columns of ``S`` for the kinds that have the same number in every graph.
-        modes: columns of ``theta``.
-        weight_dtype: type of the edge weights, ``None`` for an unweighted level.
-        arrays: names of the optional arrays that are stored.
+        method: Name of the level method.
+        kind: Kind of assignment, see :class:`tgp.ragged.Assignment`.
+        width: Number of columns of ``S``, for the kinds of assignment that have the same number in every graph.
+        modes: Number of columns of ``theta``.
+        weight_dtype: Type of the edge weights, ``None`` for an unweighted level.
+        arrays: Names of the optional arrays that are stored.
     """
 
     method: str
@@ -127,6 +139,7 @@ class LevelInfo:
     arrays: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
+        """Return the entry of the manifest."""
         return {
             "method": self.method,
             "kind": self.kind,
@@ -138,6 +151,8 @@ class LevelInfo:
 
     @classmethod
     def from_json(cls, document: Document) -> LevelInfo:
+        """Parse an entry of the manifest."""
+
         def optional(key: str) -> int | None:
             return None if document.values.get(key, 0) is None else document.integer(key)
 
@@ -153,13 +168,22 @@ class LevelInfo:
 
     @staticmethod
     def merge(units: Sequence[tuple[tuple[LevelInfo, ...], tuple[int, ...]]]) -> tuple[LevelInfo, ...]:
-        """The levels of the whole store from those of its units and their numbers of supernodes.
+        """Merge the levels of all units.
 
-        A unit without supernodes on a level (no graphs, or all failed) fits to any other. Units may differ in
-        whether weights are stored: absent weights are ones.
+        A unit without supernodes on a level (no graphs, or all failed) is compatible with any other unit. Weights may
+        be stored in some units only: missing weights are ones.
+
+        Args:
+            units: Levels of each unit, with the number of supernodes of each level.
+
+        Returns:
+            Levels of the whole store.
+
+        Raises:
+            StoreError: If the levels of two units differ.
         """
         if len({len(levels) for levels, _ in units}) != 1:
-            raise StoreError("the units of a hierarchy must all have the same number of levels")
+            raise StoreError("all units of a hierarchy must have the same number of levels")
         merged = []
         for number in range(len(units[0][0])):
             live = [levels[number] for levels, nodes in units if nodes[number]] or [units[0][0][number]]
@@ -168,32 +192,32 @@ class LevelInfo:
             arrays = tuple(name for name in fmt.LEVEL_ARRAYS if name in names)
             level = replace(live[0], weight_dtype=weighted[0] if weighted else None, arrays=arrays)
             for other in live:
-                if names - set(other.arrays) - {"edge_weight", "weight"} or not _agree(level, other):
+                if names - set(other.arrays) - {"edge_weight", "weight"} or not _is_compatible(other, level):
                     raise StoreError(f"level {number + 1} differs between units: {other} and {live[0]}")
             merged.append(level)
         return tuple(merged)
 
 
-def _agree(level: LevelInfo, other: LevelInfo) -> bool:
-    return (
-        (level.method, level.kind, level.width, level.modes)
-        == (other.method, other.kind, other.width, other.modes)
-    ) and other.weight_dtype in (None, level.weight_dtype)
+def _is_compatible(unit: LevelInfo, merged: LevelInfo) -> bool:
+    if unit.weight_dtype not in (None, merged.weight_dtype):
+        return False
+    same = (merged.method, merged.kind, merged.width, merged.modes)
+    return (unit.method, unit.kind, unit.width, unit.modes) == same
 
 
 @dataclass(frozen=True)
 class ShardRecord:
-    """One file: its digests and totals.
+    """Digests and totals of one file.
 
     Args:
-        file: name inside the store.
-        size: bytes.
-        sha256: digest of all its bytes.
-        ends: digest of its first and last 4096 bytes, checked on every open.
-        nodes: per level: number of (super)nodes. The graphs part has one level.
-        edges: per level: number of edges.
-        bytes: per level: bytes of its arrays before compression.
-        failures: graphs in the ledger.
+        file: Name of the file in the store.
+        size: Size in bytes.
+        sha256: Digest of all bytes.
+        ends: Digest of the first and last 4096 bytes, which is checked whenever the file is opened.
+        nodes: Number of nodes or supernodes per level. The graphs part has one level.
+        edges: Number of edges per level.
+        bytes: Size of the arrays per level, before compression.
+        failures: Number of graphs that could not be coarsened.
     """
 
     file: str
@@ -206,6 +230,7 @@ class ShardRecord:
     failures: int = 0
 
     def to_json(self) -> dict[str, Any]:
+        """Return the entry of the manifest."""
         return {
             "file": self.file,
             "size": self.size,
@@ -219,11 +244,12 @@ class ShardRecord:
 
     @classmethod
     def from_json(cls, document: Document, file: str, levels: int) -> ShardRecord:
+        """Parse an entry of the manifest and check its file name and number of levels."""
         if not fmt.is_part_file(document.text("file")) or document.text("file") != file:
             raise document.fail("file", repr(file))
         totals = [document.integers(key) for key in ("nodes", "edges", "bytes")]
         if any(len(t) != levels for t in totals):
-            raise document.fail("nodes", f"a list of {levels} totals, as 'edges' and 'bytes'")
+            raise document.fail("nodes", f"a list of {levels} totals, like 'edges' and 'bytes'")
         return cls(
             file,
             document.integer("size"),
@@ -238,15 +264,15 @@ class ShardRecord:
 
 @dataclass(frozen=True)
 class HierarchyInfo:
-    """A hierarchy in a store.
+    """Hierarchy of a complete store.
 
     Args:
-        name: as asked for.
-        schedule: resolved schedule, one JSON object per level.
-        seed: seed of every random choice.
-        levels: what each level holds.
-        metrics: names ``"<level>/<name>"`` of the stored metrics.
-        failures: number of graphs in the ledger.
+        name: Name of the hierarchy.
+        schedule: Resolved schedule, one JSON object per level.
+        seed: Seed of all random choices.
+        levels: Schema of each level.
+        metrics: Names ``"<position>/<name>"`` of the stored metrics, where ``position`` counts the levels from 0.
+        failures: Number of graphs that could not be coarsened.
     """
 
     name: str
@@ -258,4 +284,5 @@ class HierarchyInfo:
 
     @property
     def depth(self) -> int:
+        """Number of levels."""
         return len(self.levels)

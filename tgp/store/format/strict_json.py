@@ -1,4 +1,4 @@
-"""JSON from an untrusted file: every key asked for by name and type."""
+"""Parse JSON from untrusted files, with a check of the type of every value that is read."""
 
 from __future__ import annotations
 
@@ -13,14 +13,22 @@ __all__ = ["Document", "canonical", "check_depth", "parse"]
 
 
 def canonical(value: Any) -> bytes:
-    """The one byte string of a JSON value: sorted keys, no spaces, ASCII."""
+    """Return the canonical serialization of a JSON value: sorted keys, no spaces, ASCII.
+
+    Args:
+        value: Value that JSON can represent.
+
+    Examples:
+        >>> canonical({"b": [1, 2], "a": None})
+        b'{"a":null,"b":[1,2]}'
+    """
     return json.dumps(
         value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False
     ).encode()
 
 
 def check_depth(value: Any, limit: int = fmt.MAX_JSON_DEPTH) -> bool:
-    """Whether ``value`` nests at most ``limit`` lists or objects."""
+    """Return True if at most ``limit`` lists and objects are nested in ``value``."""
     layer = [value]
     for _ in range(limit + 1):
         layer = [
@@ -34,21 +42,34 @@ def check_depth(value: Any, limit: int = fmt.MAX_JSON_DEPTH) -> bool:
     return False
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
         raise ValueError("a key occurs twice")
     return found
 
 
-def _no_constant(text: str) -> Any:
+def _reject_constant(text: str) -> Any:
     raise ValueError(f"{text} is not JSON")
 
 
 def parse(data: bytes, name: str) -> Document:
-    """Read one JSON object; anything odd is a :class:`StoreDamagedError` naming the file."""
+    """Parse the content of a file that holds one JSON object.
+
+    Args:
+        data: Content of the file.
+        name: Name of the file, for messages.
+
+    Returns:
+        The object.
+
+    Raises:
+        StoreDamagedError: If the content is not one JSON object without duplicate keys, NaN or deep nesting.
+    """
     try:
-        value = json.loads(data.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_no_constant)
+        value = json.loads(
+            data.decode("utf-8"), object_pairs_hook=_reject_duplicates, parse_constant=_reject_constant
+        )
     except (ValueError, RecursionError) as error:
         raise StoreDamagedError(f"{name} is not valid JSON: {error}", path=name, item=name) from error
     if not isinstance(value, dict) or not check_depth(value):
@@ -59,14 +80,19 @@ def parse(data: bytes, name: str) -> Document:
 
 
 class Document:
-    """A JSON object whose values are asked for with their type."""
+    """JSON object from an untrusted file. Each method returns the value of a key after a check of its type.
+
+    Args:
+        values: Content of the object.
+        name: Name of the file and position in it, for messages.
+    """
 
     def __init__(self, values: Mapping[str, Any], name: str) -> None:
         self.values = values
         self.name = name
 
     def fail(self, key: str, expected: str) -> StoreDamagedError:
-        """The error for a value that is not ``expected``."""
+        """Return the error for a value that is not ``expected``."""
         got = repr(self.values.get(key))
         shown = got if len(got) <= 80 else got[:77] + "..."
         return StoreDamagedError(
@@ -74,65 +100,65 @@ class Document:
         )
 
     def integer(self, key: str, low: int = 0, high: int = 2**62) -> int:
-        """A whole number in ``[low, high]``."""
+        """Return an integer in ``[low, high]``."""
         value = self.values.get(key)
         if type(value) is not int or not low <= value <= high:
             raise self.fail(key, f"an integer in [{low}, {high}]")
         return value
 
     def boolean(self, key: str) -> bool:
-        """``true`` or ``false``."""
+        """Return ``true`` or ``false``."""
         value = self.values.get(key)
         if not isinstance(value, bool):
             raise self.fail(key, "true or false")
         return value
 
     def text(self, key: str) -> str:
-        """A string."""
+        """Return a string."""
         value = self.values.get(key)
         if not isinstance(value, str):
             raise self.fail(key, "a string")
         return value
 
     def choice(self, key: str, valid: tuple[str, ...] | frozenset[str]) -> str:
-        """One of ``valid``."""
+        """Return a string that is one of ``valid``."""
         value = self.values.get(key)
         if not isinstance(value, str) or value not in valid:
             raise self.fail(key, f"one of {', '.join(sorted(valid))}")
         return value
 
     def digest(self, key: str) -> str:
-        """A SHA-256 in lower-case hexadecimal."""
+        """Return a SHA-256 in lower-case hexadecimal digits."""
         value = self.values.get(key)
         if not isinstance(value, str) or len(value) != 64 or not set(value) <= set("0123456789abcdef"):
             raise self.fail(key, "64 hexadecimal digits")
         return value
 
     def integers(self, key: str, low: int = 0) -> tuple[int, ...]:
-        """A list of whole numbers, none below ``low``."""
+        """Return a list of integers that are at least ``low``."""
         value = self.values.get(key)
         if not isinstance(value, list) or not all(type(v) is int and low <= v < 2**62 for v in value):
             raise self.fail(key, f"a list of integers >= {low}")
         return tuple(value)
 
     def texts(self, key: str, valid: tuple[str, ...] | None = None) -> tuple[str, ...]:
-        """A list of strings, each one of ``valid`` if given."""
+        """Return a list of strings, each one of ``valid`` if that is given."""
         value = self.values.get(key)
         if not isinstance(value, list) or not all(
             isinstance(v, str) and (not valid or v in valid) for v in value
         ):
-            raise self.fail(key, "a list of strings" + (f" out of {', '.join(valid)}" if valid else ""))
+            raise self.fail(key, "a list of strings" + (f" from {', '.join(valid)}" if valid else ""))
         return tuple(value)
 
     def mapping(self, key: str) -> dict[str, Any]:
-        """An object of any content."""
+        """Return an object of any content."""
         value = self.values.get(key)
         if not isinstance(value, dict):
             raise self.fail(key, "an object")
         return value
 
     def documents(self, key: str) -> list[Document]:
-        """A list of objects."""
+        """Return a list of objects."""
         value = self.values.get(key)
         if not isinstance(value, list) or not all(isinstance(v, dict) for v in value):
             raise self.fail(key, "a list of objects")

@@ -1,13 +1,14 @@
-"""Refuses files that are not what the format says, before any array of them is used.
+"""Check untrusted HDF5 files before any of their arrays is used.
 
-Checked when a shard is opened, at a cost that depends on the number of datasets and graphs only: kinds of
-links, types, layouts, filters, declared sizes against the file, and all offsets. Ids are checked when they
-are gathered (:mod:`tgp.store.read.batch_plan`), or all at once by :mod:`tgp.store.verify`.
+When a shard is opened, this module checks the kinds of links, types, layouts, filters, the declared sizes against the
+size of the file, and all offsets. The cost depends only on the number of datasets and graphs. Ids are checked when they
+are gathered (:mod:`tgp.store.read`), or all at once by :mod:`tgp.store.verify`.
 """
 
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +19,7 @@ import numpy.typing as npt
 from tgp.errors import StoreDamagedError
 from tgp.store.format import constants as fmt
 
-__all__ = ["ArrayInfo", "check_ptr", "inspect_file"]
+__all__ = ["ArrayInfo", "Inspector", "check_ptr", "inspect_file", "read_arrays"]
 
 _FILTERS = frozenset({h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32})
 _NUMBERS = frozenset({h5py.h5t.INTEGER, h5py.h5t.FLOAT})
@@ -26,9 +27,14 @@ _NUMBERS = frozenset({h5py.h5t.INTEGER, h5py.h5t.FLOAT})
 
 @dataclass(frozen=True)
 class ArrayInfo:
-    """A dataset that passed: where its bytes are and what they mean.
+    """Dataset that passed the checks.
 
-    ``offset`` is ``None`` for a compressed dataset.
+    Args:
+        path: Path in the HDF5 file.
+        dtype: Stored type.
+        shape: Shape.
+        offset: Position of its bytes in the file, or ``None`` if it is compressed.
+        attributes: Attributes of the dataset.
     """
 
     path: str
@@ -39,11 +45,17 @@ class ArrayInfo:
 
     @property
     def nbytes(self) -> int:
+        """Size of the decoded array in bytes."""
         return math.prod(self.shape) * self.dtype.itemsize
 
 
 class Inspector:
-    """Walks one open file and collects its datasets and attributes."""
+    """Visitor that checks the objects of one open file and collects its datasets and attributes.
+
+    Args:
+        name: Name of the file, for messages.
+        size: Size of the file in bytes.
+    """
 
     def __init__(self, name: str, size: int) -> None:
         self.name = name
@@ -52,15 +64,19 @@ class Inspector:
         self.groups: dict[str, dict[str, str | int]] = {}
 
     def refuse(self, item: str, why: str) -> StoreDamagedError:
+        """Return the error for an object that breaks a rule of the format."""
         return StoreDamagedError(f"{self.name}: {item or '/'} {why}", path=self.name, item=item or "/")
 
     def walk(self, group: Any, prefix: str, depth: int) -> None:
+        """Check a group and everything in it."""
         self.groups[prefix] = self.attributes(group, prefix)
         links = group.links
         for raw in group:
             path = f"{prefix}/{raw.decode('utf-8', 'replace')}"
             if len(self.arrays) + len(self.groups) >= fmt.MAX_OBJECTS:
-                raise self.refuse(path, f"is one object too many; a file holds at most {fmt.MAX_OBJECTS}")
+                raise self.refuse(
+                    path, f"is one object too many: expected at most {fmt.MAX_OBJECTS} in a file"
+                )
             if links.get_info(raw).type != h5py.h5l.TYPE_HARD:
                 raise self.refuse(path, "is a soft or external link; only data inside the file is read")
             found = h5py.h5o.open(group, raw)
@@ -74,13 +90,15 @@ class Inspector:
                 raise self.refuse(path, "is neither an array nor a group")
 
     def dataset(self, dataset: Any, path: str) -> ArrayInfo:
+        """Check the type, shape and storage of a dataset."""
         kind = dataset.get_type()
         if kind.get_class() not in _NUMBERS or kind.get_size() > 8:
             raise self.refuse(path, "must hold plain numbers of at most 8 bytes")
         dtype = kind.dtype
         if dtype.str not in fmt.STORED_DTYPES:
             raise self.refuse(
-                path, f"has type {dtype.str}, allowed are {', '.join(sorted(fmt.STORED_DTYPES))}"
+                path,
+                f"has a wrong type: expected one of {', '.join(sorted(fmt.STORED_DTYPES))}, got {dtype.str}",
             )
         space = dataset.get_space()
         if space.get_simple_extent_type() == h5py.h5s.NULL or space.get_simple_extent_ndims() > fmt.MAX_NDIM:
@@ -91,13 +109,14 @@ class Inspector:
         return ArrayInfo(path, dtype, shape, offset, self.attributes(dataset, path))
 
     def storage(self, dataset: Any, path: str, nbytes: int) -> int | None:
-        """Offset of the bytes in the file; ``None`` if they are compressed."""
+        """Check the layout and filters of a dataset; return its position in the file, ``None`` if compressed."""
         properties = dataset.get_create_plist()
         layout = properties.get_layout()
         filters = {properties.get_filter(i)[0] for i in range(properties.get_nfilters())}
         if not filters <= _FILTERS:
             raise self.refuse(
-                path, f"uses filters {sorted(filters - _FILTERS)}; gzip, shuffle, fletcher32 are known"
+                path,
+                f"uses filters {sorted(filters - _FILTERS)}: expected only gzip, shuffle and fletcher32",
             )
         if layout == h5py.h5d.CONTIGUOUS:
             if properties.get_external_count():
@@ -107,7 +126,7 @@ class Inspector:
                 return 0
             if offset is None or offset < 0 or offset + nbytes > self.size:
                 raise self.refuse(
-                    path, f"declares {nbytes} bytes that are not inside the file of {self.size}"
+                    path, f"declares {nbytes} bytes that are not inside the file of {self.size} bytes"
                 )
             return int(offset)
         if layout == h5py.h5d.CHUNKED:
@@ -119,6 +138,7 @@ class Inspector:
         raise self.refuse(path, "is a virtual or compact dataset")
 
     def attributes(self, target: Any, path: str) -> dict[str, str | int]:
+        """Check and read the attributes of a group or dataset."""
         found: dict[str, str | int] = {}
         for number in range(h5py.h5a.get_num_attrs(target)):
             attribute = h5py.h5a.open(target, index=number)
@@ -132,7 +152,7 @@ class Inspector:
                 or not (text or (size == 8 and kind.get_class() == h5py.h5t.INTEGER))
             ):
                 raise self.refuse(f"{path}@{name}", "must be one integer or one string of fixed length")
-            # Stating the type is half the price of asking h5py for it, and there are hundreds per shard.
+            # A given type takes half the time of a type that h5py looks up, and a shard has hundreds of attributes.
             value = np.empty((), f"S{size}" if text else np.int64)
             attribute.read(value, kind if text else h5py.h5t.NATIVE_INT64)
             found[name] = bytes(value[()]).decode("utf-8", "replace") if text else int(value)
@@ -140,26 +160,75 @@ class Inspector:
 
 
 def inspect_file(file: h5py.File, name: str, size: int) -> Inspector:
-    """All arrays and group attributes of an open file of ``size`` bytes, or an error that names the culprit."""
+    """Check all objects of an open file.
+
+    Args:
+        file: File that is open for reading.
+        name: Its name, for messages.
+        size: Its size in bytes.
+
+    Returns:
+        Datasets and group attributes of the file.
+
+    Raises:
+        StoreDamagedError: If an object breaks a rule of the format. ``item`` names the object.
+    """
     inspector = Inspector(name, size)
     try:
         inspector.walk(h5py.h5g.open(file.id, b"/"), "", 0)
     except (RuntimeError, OSError, TypeError, ValueError, KeyError, OverflowError) as error:
         if isinstance(error, StoreDamagedError):
             raise
-        raise StoreDamagedError(f"{name} is not a sound HDF5 file: {error}", path=name, item="/") from error
+        raise StoreDamagedError(f"{name} is not a valid HDF5 file: {error}", path=name, item="/") from error
     return inspector
 
 
+def read_arrays(path: str | os.PathLike[str]) -> dict[str, npt.NDArray[Any]]:
+    """Read the arrays in the root group of an HDF5 file that is not part of a store, with the same checks.
+
+    Args:
+        path: Path of the file.
+
+    Returns:
+        Arrays by name. Arrays in groups are ignored.
+
+    Raises:
+        StoreDamagedError: If the file is not valid HDF5, or contains links, external data or anything but plain arrays.
+    """
+    with open(path, "rb") as raw:
+        size = os.fstat(raw.fileno()).st_size
+        try:
+            with h5py.File(raw, "r") as file:
+                found = inspect_file(file, str(path), size).arrays
+                return {name[1:]: np.asarray(file[name]) for name in found if name.count("/") == 1}
+        except (RuntimeError, ValueError, OSError) as error:
+            if isinstance(error, StoreDamagedError):
+                raise
+            raise StoreDamagedError(
+                f"{path} is not a valid HDF5 file: {error}", path=os.fspath(path)
+            ) from error
+
+
 def check_ptr(ptr: npt.NDArray[Any], count: int, total: int, name: str, item: str) -> None:
-    """Offsets must be ``count + 1`` integers from 0 to ``total`` that never fall."""
+    """Check that offsets are ``count + 1`` integers that start at 0, never decrease and end at ``total``.
+
+    Args:
+        ptr: Offsets.
+        count: Number of graphs.
+        total: Length of the array that the offsets cut.
+        name: Name of the file, for messages.
+        item: Path of the offsets in the file, for messages.
+
+    Raises:
+        StoreDamagedError: If they are not.
+    """
     if ptr.dtype.kind not in "iu" or ptr.shape != (count + 1,):
         raise StoreDamagedError(
-            f"{name}: {item} must hold {count + 1} offsets, got {ptr.dtype} {list(ptr.shape)}",
+            f"{name}: {item} must hold {count + 1} offsets, got {ptr.dtype} of shape {list(ptr.shape)}",
             path=name,
             item=item,
         )
     if int(ptr[0]) != 0 or int(ptr[-1]) != total or (ptr[1:] < ptr[:-1]).any():
         raise StoreDamagedError(
-            f"{name}: {item} must start at 0, never fall, and end at {total}", path=name, item=item
+            f"{name}: {item} must start at 0, never decrease, and end at {total}", path=name, item=item
         )

@@ -1,7 +1,8 @@
-"""Stores that lie elsewhere: any place fsspec can read, with a cache on this machine.
+"""Read stores from any file system that fsspec supports, with a local cache.
 
-The manifest is read anew at every opening. A shard is fetched whole when one of its graphs is first asked for, and
-kept under the digest of the manifest: a store that was rebuilt in its place is never mixed with an old copy.
+The manifest is downloaded each time a store is opened. A shard is downloaded as a whole when one of its graphs is read
+for the first time. Its cache path contains a digest of the manifest, so a store that was rebuilt at the same URL is never
+mixed with old copies.
 """
 
 from __future__ import annotations
@@ -21,37 +22,23 @@ import numpy.typing as npt
 
 from tgp.errors import MissingPackageError, StoreDamagedError, StoreError, StoreFullError, StoreMissingError
 from tgp.store.format import constants as fmt
-from tgp.store.io.files import LocalFiles, StoreFiles, is_full
+from tgp.store.io.files import LocalFiles, is_full
+from tgp.store.io.portable import replace_file
 
-__all__ = ["RemoteFiles", "open_files"]
+__all__ = ["RemoteFiles"]
 
 _BLOCK = 4 << 20
 _ADVICE = "check the address, the network and the credentials"
 
 
-def open_files(
-    path: str | os.PathLike[str], cache: str | os.PathLike[str] | None = None, **options: Any
-) -> StoreFiles:
-    """The files of a store: a directory, or a URL with a protocol (``s3://...``, ``https://...``).
-
-    Args:
-        path: where the store is.
-        cache: folder for fetched shards, see :class:`RemoteFiles`.
-        **options: for the file system behind the URL (credentials, timeouts).
-    """
-    if isinstance(path, str) and "://" in path:
-        return RemoteFiles(path, cache, **options)
-    return LocalFiles(path)
-
-
 class RemoteFiles:
-    """Files of a store behind a URL.
+    """Files of a store at a URL. Implements :class:`~tgp.store.StoreFiles`.
 
     Args:
-        url: what fsspec understands.
-        cache: folder for fetched shards; default ``$TGP_CACHE``, else ``~/.cache/tgp``. Several processes may
-            share it. It may be deleted at any time that nobody reads from it.
-        **options: for the file system behind the URL.
+        url: URL that fsspec supports.
+        cache: Directory for downloaded shards. The default is ``$TGP_CACHE`` or ``~/.cache/tgp``. Several processes may
+            share it. It may be deleted whenever no process reads from it.
+        **options: Options of the fsspec file system (credentials, timeouts).
     """
 
     def __init__(self, url: str, cache: str | os.PathLike[str] | None = None, **options: Any) -> None:
@@ -60,9 +47,9 @@ class RemoteFiles:
         self.cache = Path(home if cache is None else cache)
         self.options = options
         self._version: str | None = None
-        self._forget()
+        self._reset_connection()
 
-    def _forget(self) -> None:
+    def _reset_connection(self) -> None:
         self._system: tuple[int, Any, str] | None = None
         self._sizes: dict[str, int] | None = None
 
@@ -71,29 +58,29 @@ class RemoteFiles:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._forget()
+        self._reset_connection()
 
     @property
     def location(self) -> str:
         return self.url
 
     def size(self, name: str) -> int:
-        kept = self._kept(name)
-        if kept is not None and kept.is_file():
-            return kept.stat().st_size
+        cached = self._cache_path(name)
+        if cached is not None and cached.is_file():
+            return cached.stat().st_size
         found = self._listing().get(name)
         if found is not None:
             return found
-        with self._talking(name) as (system, base):
+        with self._connection(name) as (system, base):
             size = system.info(f"{base}/{name}").get("size")
-            return self._whole(name) if size is None else int(size)
+            return self._size_of_copy(name) if size is None else int(size)
 
     def read(self, name: str, limit: int) -> bytes:
-        with self._talking(name) as (system, base), system.open(f"{base}/{name}", "rb") as file:
+        with self._connection(name) as (system, base), system.open(f"{base}/{name}", "rb") as file:
             data = bytes(file.read(limit + 1))
         if len(data) > limit:
             raise StoreDamagedError(
-                f"{self.url}/{name} has more than the {limit} bytes that are allowed",
+                f"{self.url}/{name} is too large: expected at most {limit} bytes",
                 path=f"{self.url}/{name}",
                 item=name,
             )
@@ -102,74 +89,82 @@ class RemoteFiles:
         return data
 
     def map(self, name: str) -> npt.NDArray[np.uint8]:
-        return self._fetched(name).map(name)
+        return self._local_copy(name).map(name)
 
     def open(self, name: str) -> BinaryIO:
-        return self._fetched(name).open(name)
+        return self._local_copy(name).open(name)
 
     def path_of(self, name: str) -> str | None:
-        return self._fetched(name).path_of(name)
+        return self._local_copy(name).path_of(name)
 
     def drop(self, name: str) -> None:
-        """A bad copy is fetched again next time: what it was copied from may have been in the middle of a change."""
-        kept = self._kept(name)
-        if kept is not None:
-            with _keeping(kept):
-                kept.unlink(missing_ok=True)
+        """Delete the copy of a file, so that it is downloaded again. The remote file may have changed meanwhile."""
+        cached = self._cache_path(name)
+        if cached is not None:
+            with _convert_cache_errors(cached):
+                cached.unlink(missing_ok=True)
 
-    # Fetching -----------------------------------------------------------------------------------
+    # Downloads ----------------------------------------------------------------------------------
 
-    def _kept(self, name: str) -> Path | None:
-        """Where the copy of a file is or will be; ``None`` before the manifest was read."""
+    def _cache_path(self, name: str) -> Path | None:
+        """Return the path for the copy of a file, or ``None`` if the manifest was not read yet."""
         if self._version is None:
             return None
         return self.cache / hashlib.sha256(self.url.encode()).hexdigest()[:16] / self._version / name
 
-    def _fetched(self, name: str) -> LocalFiles:
-        if self._kept(name) is None:
+    def _local_copy(self, name: str) -> LocalFiles:
+        """Download a file if there is no copy of it, and return the directory of the copy."""
+        if self._version is None:
             self.read(fmt.MANIFEST, fmt.MAX_MANIFEST_BYTES)
-        kept = self._kept(name)
-        assert kept is not None
-        if not kept.is_file():
-            self._fetch(name, kept)
-        return LocalFiles(kept.parent)
+        cached = self._cache_path(name)
+        assert cached is not None
+        if not cached.is_file():
+            self._download(name, cached)
+        return LocalFiles(cached.parent)
 
-    def _fetch(self, name: str, target: Path) -> None:
-        """Copy a file into the cache: under another name first, so that a torn copy is never taken for whole."""
-        with _keeping(target):
+    def _download(self, name: str, target: Path) -> None:
+        """Copy a file into the cache. It gets its final name at the end, so an incomplete copy is never used."""
+        with _convert_cache_errors(target):
             target.parent.mkdir(parents=True, exist_ok=True)
         temporary = target.with_name(f".tmp-{secrets.token_hex(8)}")
         try:
-            with _keeping(temporary), open(temporary, "wb") as file:
+            with _convert_cache_errors(temporary), open(temporary, "wb") as file:
                 self._copy(name, file, temporary)
-            os.replace(temporary, target)
+            try:
+                replace_file(temporary, target)
+            except PermissionError:  # Windows: another process has downloaded and mapped the same file
+                if not target.is_file():
+                    raise
         finally:
             temporary.unlink(missing_ok=True)
 
     def _copy(self, name: str, target: BinaryIO, temporary: Path) -> None:
-        with self._talking(name) as (system, base), system.open(f"{base}/{name}", "rb") as source:
+        with self._connection(name) as (system, base), system.open(f"{base}/{name}", "rb") as source:
             while block := source.read(_BLOCK):
-                with _keeping(temporary):
+                with _convert_cache_errors(temporary):
                     target.write(block)
 
-    def _whole(self, name: str) -> int:
-        """The size of a file whose server does not tell it."""
-        with self._fetched(name).open(name) as file:
+    def _size_of_copy(self, name: str) -> int:
+        """Download a file to find its size, for servers that do not report it."""
+        with self._local_copy(name).open(name) as file:
             return file.seek(0, os.SEEK_END)
 
     def _listing(self) -> dict[str, int]:
-        """Sizes of all files in one request, where the storage can list; else empty."""
+        """Return the sizes of all files from one request, or an empty dict if the storage cannot list files."""
         if self._sizes is None:
             self._sizes = {}
-            with contextlib.suppress(OSError, NotImplementedError), self._talking("") as (system, base):
+            with contextlib.suppress(OSError, NotImplementedError), self._connection("") as (system, base):
                 for entry in system.ls(base, detail=True):
                     if entry.get("type") == "file" and entry.get("size") is not None:
                         self._sizes[str(entry["name"]).rstrip("/").rpartition("/")[2]] = int(entry["size"])
         return self._sizes
 
     @contextlib.contextmanager
-    def _talking(self, name: str) -> Iterator[tuple[Any, str]]:
-        """The file system (one per process: connections do not survive a fork) and the path of the store in it."""
+    def _connection(self, name: str) -> Iterator[tuple[Any, str]]:
+        """Yield the file system and the path of the store in it, and convert its errors.
+
+        Each process opens its own file system, because connections do not survive a fork.
+        """
         where = f"{self.url}/{name}"
         try:
             if self._system is None or self._system[0] != os.getpid():
@@ -191,7 +186,7 @@ class RemoteFiles:
 
 
 def _lost_connection(error: BaseException) -> BaseException | None:
-    """The network error behind a file that was not found: HTTP file systems report both alike."""
+    """Return the network error that caused a ``FileNotFoundError``, because HTTP file systems raise it for both."""
     client = sys.modules.get("aiohttp")
     kinds: tuple[type[BaseException], ...] = (
         ConnectionError,
@@ -206,8 +201,8 @@ def _lost_connection(error: BaseException) -> BaseException | None:
 
 
 @contextlib.contextmanager
-def _keeping(path: Path) -> Iterator[None]:
-    """Errors of the cache, told apart from those of the network."""
+def _convert_cache_errors(path: Path) -> Iterator[None]:
+    """Convert each ``OSError`` of the cache, so that it is not reported as an error of the network."""
     try:
         yield
     except StoreError:
@@ -217,17 +212,18 @@ def _keeping(path: Path) -> Iterator[None]:
         raise kind(
             f"the cache {path.parent} cannot be written: {error}",
             path=path.parent,
-            hint="set TGP_CACHE to another folder",
+            hint="set TGP_CACHE to another directory",
         ) from error
 
 
 def _transport_errors() -> tuple[type[Exception], ...]:
-    """What a broken connection raises; HTTP clients have errors of their own."""
+    """Return the types of errors of a broken connection, with those of the HTTP client if it is loaded."""
     client = sys.modules.get("aiohttp")
     return (OSError, asyncio.TimeoutError, *((client.ClientError,) if client else ()))
 
 
 def _connect(url: str, options: dict[str, Any]) -> tuple[Any, str]:
+    """Return the fsspec file system of a URL and the path in it."""
     try:
         from fsspec.core import url_to_fs
     except ImportError as error:
