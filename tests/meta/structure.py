@@ -12,6 +12,7 @@ import ast
 import re
 import sys
 import tempfile
+import threading
 from collections import Counter
 from pathlib import Path
 
@@ -58,6 +59,19 @@ def count_docstring_openings() -> int:
     return count
 
 
+def code_lines(source: str) -> int:
+    """Return the number of lines without blank lines, comments and docstrings."""
+    skipped = {number for number, line in enumerate(source.splitlines(), 1) if not line.split("#")[0].strip()}
+    for node in ast.walk(ast.parse(source)):
+        if (
+            isinstance(node, ast.Expr)
+            and isinstance(node.value, ast.Constant)
+            and isinstance(node.value.value, str)
+        ):
+            skipped.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    return len(source.splitlines()) - len(skipped)
+
+
 def measure() -> list[tuple[str, int]]:
     """Return the figures that need no run of the code."""
     known = modules()
@@ -76,6 +90,7 @@ def measure() -> list[tuple[str, int]]:
     return [
         ("modules", len(known)),
         ("lines", lines),
+        ("lines of code", sum(code_lines(path.read_text()) for path in known.values())),
         ("file names that occur more than once", sum(count > 1 for count in stems.values())),
         ("classes with 'Level' in their name", len(levels)),
         ("modules with one importer", len(single)),
@@ -91,11 +106,13 @@ class Walk:
         self.functions: set[tuple[str, str]] = set()
 
     def __enter__(self) -> Walk:
+        threading.setprofile(self._record)
         sys.setprofile(self._record)
         return self
 
     def __exit__(self, *exc: object) -> None:
         sys.setprofile(None)
+        threading.setprofile(None)  # type: ignore[arg-type]
 
     def _record(self, frame, event, arg) -> None:  # type: ignore[no-untyped-def]
         code = frame.f_code
