@@ -2,7 +2,7 @@
 
 Some benchmark files are pickles. They are decoded by an unpickler that knows a fixed list of inert
 constructors (arrays, sparse matrices, tensors, PyG containers) and refuses every other name, so a file
-cannot call anything. See ``docs/decisions/0701-object-files.md``.
+cannot call anything. See ``docs/decisions/0701-read-object-files-without-running-code.md``.
 """
 
 from __future__ import annotations
