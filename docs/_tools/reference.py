@@ -16,9 +16,8 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from tgp.poolers.table import pooler_map
-
 from tgp.engine.methods import METHODS
+from tgp.poolers.table import pooler_map
 from tgp.registry import Entry
 from tgp_cli.main import COMMANDS, examples
 

@@ -18,8 +18,8 @@ import scipy.sparse as sp
 from scipy.spatial import cKDTree
 
 from tgp.engine import coarsen, parse_schedule
-from tgp.engine.methods.graclus import METHOD as GRACLUS
 from tgp.engine.level_method import RandomKey
+from tgp.engine.methods.graclus import METHOD as GRACLUS
 from tgp.ragged import BlockCSR
 from tgp.testing.graphs import barabasi_albert, grid2d
 

@@ -26,9 +26,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from tgp.engine import coarsen
+from tgp.engine.level_method import RandomKey
 from tgp.engine.methods.kmis import METHOD as KMIS
 from tgp.engine.methods.sep import METHOD as SEP
-from tgp.engine.level_method import RandomKey
 from tgp.ragged import BlockCSR
 from tgp.testing.graphs import barabasi_albert, grid2d, star
 

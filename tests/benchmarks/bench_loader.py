@@ -26,9 +26,9 @@ from torch_geometric.data import Data, InMemoryDataset, OnDiskDataset
 from torch_geometric.datasets import TUDataset
 from torch_geometric.loader import DataLoader
 
-from tgp.engine.unit_plan import DEFAULT_SHARD_SIZE
 from tgp.data import PoolDataLoader, PooledDataset, graphs_to_arrays, precoarsen
 from tgp.engine import coarsen, parse_schedule
+from tgp.engine.unit_plan import DEFAULT_SHARD_SIZE
 from tgp.store import HierarchySpec, StoreSpec, StoreWriter, data_digest
 
 METHOD = "graclus"

@@ -1,10 +1,11 @@
-"""All six methods on the same graphs, beside peers that do the same step.
+"""All level methods on the same graphs, compared with libraries that do the same step.
 
 python tests/benchmarks/bench_methods.py [--data ../shared/data] [--small] [--large] [--peers] [--limit SECONDS]
 
-One core. *Small*: graphs per second through the engine, and one graph at a time through ``PreCoarsening``. *Large*: one
-level of each method on single graphs, each in a process of its own, with time, added memory and fitted
-growth. *Peers*: one step of networkit, pyamg, pymetis and scipy on the same graphs. The first line is a calibration.
+Everything runs on one core. *Small*: graphs per second of the engine, and of ``PreCoarsening`` with one graph at a time.
+*Large*: time, added memory and their growth for one level of each method on single graphs; each measurement runs in a
+separate process. *Peers*: one step of networkit, pyamg, pymetis and scipy on the same graphs. The first line is a
+calibration of the machine.
 """
 
 from __future__ import annotations
@@ -27,34 +28,55 @@ import numpy as np
 import scipy.sparse as sp
 
 from tests.benchmarks import bench_kmis_sep as common
-from tgp.engine import coarsen, parse_schedule
+from tgp.engine import METHODS, coarsen, parse_schedule
 from tgp.engine.contraction import ContractOptions, contract
-from tgp.engine.methods.graclus import METHOD as GRACLUS
 from tgp.engine.level_method import RandomKey
+from tgp.engine.methods.graclus import METHOD as GRACLUS
 from tgp.ragged import BlockCSR
 from tgp.testing.graphs import barabasi_albert, grid2d
 
-SMALL = {
-    "graclus*3": 100_000,
-    "kmis*3": 100_000,
-    "ndp*2": 5_000,
-    "sep*3": 5_000,
-    "nmf:k=8,nmf:k=4": 3_000,
-    "eigen:k=5,eigen:k=3": 3_000,
+SCHEDULES = {
+    "graclus": "graclus*3",
+    "kmis": "kmis*3",
+    "sep": "sep*3",
+    "eigen": "eigen:k=5,eigen:k=3",
 }
-"""Schedule -> graphs per second we want."""
+"""Schedules of the published figures, where they are not those of :func:`schedule_of`."""
 
-PER_GRAPH = {
-    "ndp": (2, 1100),
-    "sep": (3, 1500),
-    "eigen": (2, 1000),
-    "nmf": (2, 550),
-    "graclus": (2, 2700),
-    "kmis": (2, 1300),
+GOALS = {"graclus": 100_000, "kmis": 100_000, "ndp": 5_000, "sep": 5_000, "nmf": 3_000, "eigen": 3_000}
+"""Desired number of graphs per second of the engine, by method."""
+
+TRANSFORMS: dict[str, list[tuple[str, dict[str, Any]]]] = {
+    "sep": [("sep", {})] * 3,
+    "kmis": [("kmis", {"scorer": "degree"})] * 2,
+    "eigen": [("eigen", {"k": 5}), ("eigen", {"k": 3})],
 }
-"""Method -> levels, graphs per second we want from the transform on MUTAG."""
+"""Levels of the published figures of the transform, where they are not those of :func:`levels_of`."""
 
-LARGE = ("graclus", "kmis", "ndp", "sep", "nmf:k=8", "eigen:k=8")
+TRANSFORM_GOALS = {"ndp": 1100, "sep": 1500, "eigen": 1000, "nmf": 550, "graclus": 2700, "kmis": 1300}
+"""Desired number of graphs per second of the transform on MUTAG, by method."""
+
+
+def schedule_of(alias: str) -> str:
+    """Return the schedule to measure: two levels."""
+    default = f"{alias}:k=8,{alias}:k=4" if METHODS[alias].dense else f"{alias}*2"
+    return SCHEDULES.get(alias, default)
+
+
+def levels_of(alias: str) -> list[tuple[str, dict[str, Any]]]:
+    """Return the levels of the transform to measure: two."""
+    default = [(alias, {"k": 8}), (alias, {"k": 4})] if METHODS[alias].dense else [(alias, {})] * 2
+    return TRANSFORMS.get(alias, default)
+
+
+def large_schedule_of(alias: str) -> str:
+    """Return the schedule to measure on large graphs: one level."""
+    return f"{alias}:k=8" if METHODS[alias].dense else alias
+
+
+def goal_text(goal: int | None) -> str:
+    """Return a desired figure as text."""
+    return "" if goal is None else f"{goal:,}"
 
 
 def calibration() -> str:
@@ -83,16 +105,17 @@ def graphs(name: str, data: Path | None) -> BlockCSR | None:
 
 def small(data: Path | None) -> None:
     """Graphs per second, engine and transform."""
-    print("\n| set | schedule | graphs/s (wall) | graphs/s (cpu) | aim |\n|---|---|---|---|---|")
+    print("\n| set | schedule | graphs/s (wall) | graphs/s (cpu) | goal |\n|---|---|---|---|---|")
     for name in ("MUTAG", "NCI1"):
         if data is None:
             continue
         block = common.tu_dataset(data / "TUDataset" / name)
-        for text, aim in SMALL.items():
+        for alias in METHODS.entries:
+            text, goal = schedule_of(alias), goal_text(GOALS.get(alias))
             schedule = parse_schedule(text)
             wall, cpu = common.best(lambda b=block, s=schedule: coarsen(b, s), 4.0)
             count = block.num_graphs
-            print(f"| {name} | {text} | {count / wall:,.0f} | {count / cpu:,.0f} | {aim:,} |", flush=True)
+            print(f"| {name} | {text} | {count / wall:,.0f} | {count / cpu:,.0f} | {goal} |", flush=True)
     if data is not None:
         per_graph(common.tu_dataset(data / "TUDataset" / "MUTAG"))
 
@@ -107,16 +130,12 @@ def per_graph(block: BlockCSR) -> None:
     items = [
         Data(edge_index=torch.from_numpy(one.edge_index()), num_nodes=one.num_nodes) for one in block.split()
     ]
-    parameters = {
-        "nmf": ({"k": 8}, {"k": 4}),
-        "eigen": ({"k": 5}, {"k": 3}),
-        "kmis": ({"scorer": "degree"},) * 2,
-    }
-    print("\n| PreCoarsening per graph, MUTAG | graphs/s (wall) | aim |\n|---|---|---|")
-    for method, (levels, aim) in PER_GRAPH.items():
-        transform = PreCoarsening([(method, kwargs) for kwargs in parameters.get(method, ({},) * levels)])
+    print("\n| PreCoarsening per graph, MUTAG | graphs/s (wall) | goal |\n|---|---|---|")
+    for alias in METHODS.entries:
+        levels, goal = levels_of(alias), goal_text(TRANSFORM_GOALS.get(alias))
+        transform = PreCoarsening(levels)
         wall, _ = common.best(lambda t=transform: [t(item.clone()) for item in items], 3.0)
-        print(f"| {method}, {levels} levels | {len(items) / wall:,.0f} | {aim:,} |", flush=True)
+        print(f"| {alias}, {len(levels)} levels | {len(items) / wall:,.0f} | {goal} |", flush=True)
 
 
 def _one(name: str, text: str, data: Path | None, queue: Any) -> None:
@@ -151,7 +170,7 @@ def large(data: Path | None, limit: float) -> None:
     print("\n| graph | edges | method | wall s | cpu s | added MB |\n|---|---|---|---|---|---|")
     seen: dict[tuple[str, str], list[tuple[int, float, float]]] = {}
     for name in names:
-        for text in LARGE:
+        for text in map(large_schedule_of, METHODS.entries):
             found = isolated(name, text, data, limit)
             if found is None:
                 print(f"| {name} | | {text} | > {limit:.0f} or failed | | |", flush=True)

@@ -28,8 +28,8 @@ from scipy.sparse.linalg import eigsh
 
 from tgp.engine import coarsen
 from tgp.engine.kron_reduction import EXACT_WORK, simple_graph
-from tgp.engine.methods.ndp import METHOD, NDPParams
 from tgp.engine.level_method import RandomKey
+from tgp.engine.methods.ndp import METHOD, NDPParams
 from tgp.kernels.kron import eliminate
 from tgp.ragged import BlockCSR
 from tgp.testing.graphs import barabasi_albert, grid2d, karate

@@ -1,6 +1,6 @@
-"""Trainable poolers, forward and backward, beside those of PyG. Run: ``python tests/benchmarks/bench_poolers.py``.
+"""Poolers inside of a model, forward and backward, compared with those of PyG.
 
-Four tables, in Markdown; ``--parts`` chooses among them.
+Run: ``python tests/benchmarks/bench_poolers.py``. It prints four tables in Markdown; ``--parts`` selects some of them.
 
 - ``poolers``: milliseconds and megabytes on 64 graphs of 20 to 120 nodes. ``x TopK`` divides a time by that of PyG's
   ``TopKPooling``, run in turn with it, so that figures of different machines and hours can be compared.
@@ -40,12 +40,22 @@ from torch_geometric.utils import to_dense_adj, to_dense_batch, to_undirected
 from tgp.poolers import get_pooler
 
 F, K = 32, 10
-SPARSE = ("topk", "sag", "asap", "pan", "ec", "maxcut")
-DENSE = ("diff", "mincut", "dmon", "jb", "hosc", "bnpool", "acc", "lap")
-FLAT = tuple(f"{name}_u" for name in DENSE)
-NAMES = (*SPARSE, *DENSE, *FLAT)
 PYG = ("TopKPooling", "SAGPooling", "ASAPooling", "dense_diff_pool", "dense_mincut_pool", "DMoNPooling")
 SIDES = (50, 100, 150)
+
+
+def flat_names() -> list[str]:
+    """Return the dense poolers that cannot be precomputed, in flat mode."""
+    from tgp.testing.cases import pooler_aliases  # not in tgp 1.0.2, which also runs this file
+
+    return [f"{alias}_u" for alias in pooler_aliases(dense=True, precoarsenable=False)]
+
+
+def pooler_names() -> list[str]:
+    """Return all poolers that cannot be precomputed; dense ones in padded and in flat mode."""
+    from tgp.testing.cases import pooler_aliases
+
+    return [*pooler_aliases(precoarsenable=False), *flat_names()]
 
 
 class Graphs:
@@ -272,7 +282,7 @@ def against_loop(runs: int) -> dict[str, float]:
     """How many times faster a flat batch of 256 graphs is than a loop over its graphs."""
     graphs, results = Graphs(256), {}
     header("256 graphs", "flat ms", "loop ms", "loop / flat")
-    for name in FLAT:
+    for name in flat_names():
         steps = [timed(ours(name, graphs)), timed(one_by_one(name, graphs))]
         flat, looped = medians(steps, max(3, runs // 3))
         results[name] = looped / flat
@@ -295,7 +305,7 @@ def memory_table(physics: str | None) -> dict[str, dict[str, float]]:
         cases["Physics"] = Physics(physics)
     results: dict[str, dict[str, float]] = {}
     header("pooler", "graph", "N", "edges", "k", "added MB", "MB per 10⁶ (E + N k)")
-    for name in FLAT:
+    for name in flat_names():
         for label, graphs in cases.items():
             k, (nodes, edges) = supernodes(name, graphs), (len(graphs.x), graphs.edge_index.size(1))
             added = peak(ours, name, graphs)
@@ -307,7 +317,7 @@ def memory_table(physics: str | None) -> dict[str, dict[str, float]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--runs", type=int, default=15)
-    parser.add_argument("--poolers", default=",".join(NAMES))
+    parser.add_argument("--poolers", help="aliases, separated by commas (default: all)")
     parser.add_argument("--parts", default="poolers,peer,loop,memory")
     parser.add_argument("--memory", action="store_true", help="the table of memory on large graphs alone")
     parser.add_argument("--no-memory", action="store_true", help="times only")
@@ -322,7 +332,8 @@ def main() -> None:
         serve_steps()
         return
     parts = ["memory"] if options.memory else options.parts.split(",")
-    names, memory = options.poolers.split(","), not options.no_memory
+    names = options.poolers.split(",") if options.poolers else pooler_names()
+    memory = not options.no_memory
     results: dict[str, object] = {"load": os.getloadavg()[0]}
     peaks = peaks_of(names) if "poolers" in parts and memory else {}
     if "memory" in parts and memory:

@@ -116,9 +116,9 @@ def test_pooler_map_is_a_dictionary_in_the_old_order():
     from tgp.poolers import MinCutPooling, TopkPooling, get_pooler, pooler_classes, pooler_map
 
     assert isinstance(pooler_map, dict) and pooler_map
-    assert list(pooler_map) == list(pooler_map.keys()) == ORDER and len(pooler_map) == 21
+    assert list(pooler_map) == list(pooler_map.keys()) and list(pooler_map)[: len(ORDER)] == ORDER
     plain = dict(pooler_map)
-    assert type(plain) is dict and list(plain) == ORDER and plain["topk"] is TopkPooling
+    assert type(plain) is dict and list(plain) == list(pooler_map) and plain["topk"] is TopkPooling
     assert {**pooler_map} == plain == pooler_map.copy() == pooler_map and pooler_map == plain
     assert type(pooler_map.copy()) is dict and copy.deepcopy(pooler_map) == plain
     assert [cls.__name__ for cls in pooler_map.values()] == pooler_classes

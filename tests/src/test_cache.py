@@ -4,8 +4,9 @@ import pytest
 import torch
 
 from tgp.poolers import get_pooler
+from tgp.testing.cases import Case, pooler_aliases
 
-POOLERS = ["graclus", "ndp", "kmis", "sep", "nmf", "eigen"]
+POOLERS = [alias for alias in pooler_aliases(precoarsenable=True) if Case(alias).takes("cached")]
 PATH = torch.tensor([[0, 1, 1, 2, 2, 3, 3, 4, 4, 5], [1, 0, 2, 1, 3, 2, 4, 3, 5, 4]])
 
 

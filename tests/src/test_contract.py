@@ -16,11 +16,12 @@ from tgp.select import TopkSelect
 from tgp.src import DenseSRCPooling, SRCPooling
 from tgp.src.inputs import read_inputs
 from tgp.src.row_execution import RowExecution
+from tgp.testing.cases import pooler_aliases
 
 MODES = [
     {"batched": batched, "sparse_output": sparse} for batched in (True, False) for sparse in (False, True)
 ]
-DENSE = ["acc", "bnpool", "diff", "dmon", "hosc", "jb", "mincut"]
+DENSE = pooler_aliases(dense=True, trainable=True)
 
 
 def ring(size=20, graphs=2):

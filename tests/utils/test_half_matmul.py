@@ -13,11 +13,12 @@ import torch
 
 from tgp.mp import GTVConv
 from tgp.poolers import get_pooler
+from tgp.testing.cases import pooler_aliases
 from tgp.utils.ops import GraphLayout
 
 IN_CHILD = os.environ.get("ONEDNN_MAX_CPU_ISA") == "AVX2"
 child_only = pytest.mark.skipif(not IN_CHILD, reason="runs in the child process of test_in_child_process")
-POOLERS = ["dmon", "acc", "mincut", "hosc", "jb", "diff", "bnpool"]
+POOLERS = pooler_aliases(dense=True, loss=True)
 TOLERANCE = 2e-2
 
 

@@ -17,7 +17,16 @@ from tgp.errors import ParameterError
 from tgp.poolers.table import pooler_map
 from tgp.registry import Entry
 
-__all__ = ["ARGUMENTS", "Case", "EXCEPTIONS", "HOST_SYNCS", "IN_CHANNELS", "Skip", "pooler_cases"]
+__all__ = [
+    "ARGUMENTS",
+    "Case",
+    "EXCEPTIONS",
+    "HOST_SYNCS",
+    "IN_CHANNELS",
+    "Skip",
+    "pooler_aliases",
+    "pooler_cases",
+]
 
 IN_CHANNELS = 4
 ARGUMENTS: dict[str, Any] = {"in_channels": IN_CHANNELS, "k": 3, "ratio": 0.5, "scorer": "degree"}
@@ -158,6 +167,23 @@ def pooler_cases(
     for alias in pooler_map.entries if pooler is None else [pooler]:
         entry = pooler_map.entry(alias) if alias in pooler_map else None
         yield from Case(alias, entry, {}, arguments, None, host_syncs).modes()
+
+
+def pooler_aliases(**traits: bool) -> list[str]:
+    """Return the aliases of all poolers of tgp and all registered ones that have the given traits.
+
+    Args:
+        **traits: Values of ``dense``, ``trainable``, ``loss`` and ``precoarsenable``; other traits may have any value.
+
+    Examples:
+        >>> pooler_aliases(dense=True, precoarsenable=True)
+        ['eigen', 'nmf']
+    """
+    return [
+        alias
+        for alias, entry in pooler_map.entries.items()
+        if all(entry.traits.get(name) == value for name, value in traits.items())
+    ]
 
 
 def _flag(pooler: Any, name: str) -> bool:
