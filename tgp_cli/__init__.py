@@ -1,1 +1,1 @@
-"""The ``tgp`` command line. It holds no logic: every command calls the library and prints."""
+"""The ``tgp`` command line. Commands call the library and print its results; they contain no other logic."""

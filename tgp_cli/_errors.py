@@ -1,4 +1,4 @@
-"""Errors of the library become messages and exit codes here, and nowhere else."""
+"""Convert errors to messages and exit statuses. All commands report errors through this module."""
 
 from __future__ import annotations
 
@@ -11,67 +11,97 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable
+from enum import IntEnum
 from typing import Any
 
 import typer
 
 from tgp.errors import StoreDamagedError, StoreFullError, StoreMissingError, TgpError, UnknownNameError
-from tgp_cli._status import ExitStatus
 
-__all__ = ["Terminated", "catch_signals", "finish", "guard", "report", "set_debug", "status_of"]
+__all__ = [
+    "ExitStatus",
+    "Terminated",
+    "catch_signals",
+    "flush_streams",
+    "guard",
+    "report_error",
+    "set_debug",
+    "status_of",
+]
 
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _debug = {"on": bool(os.environ.get("TGP_DEBUG"))}
 
+_RESEND_DELAY = 0.01
+"""Seconds until a signal that was lost is sent again."""
 
-_AGAIN = 0.01  # seconds until a swallowed signal is delivered once more
+
+class ExitStatus(IntEnum):
+    """Exit status of every command."""
+
+    OK = 0
+    FINDINGS = 1
+    """The command ran and found damage, a value beyond a threshold, or a difference."""
+    USAGE = 2
+    """The arguments are wrong, data is missing, or the store was made from something else."""
+    PARTIAL = 3
+    """The command is done, but some graphs or units are missing."""
+    NO_SPACE = 4
+    """The disk or the quota is full."""
+    BUG = 70
+    """An unexpected error; ``--debug`` shows the traceback."""
+    INTERRUPTED = 130
+    CLOSED_PIPE = 141
+    """The reader of the output closed the pipe. Shells report the same status after ``SIGPIPE``."""
+    TERMINATED = 143
 
 
 class Terminated(BaseException):
-    """SIGTERM arrived. Not an ``Exception``, so no ``except`` of a library swallows it on the way up."""
+    """Exception that SIGTERM raises. It is not an ``Exception``, so ``except Exception`` does not catch it."""
 
 
 def catch_signals() -> None:
-    """Let SIGTERM end a command as an interrupt does, and let neither get lost.
+    """Make SIGTERM end a command like an interrupt, and make sure that neither signal is lost.
 
-    A signal handler runs between any two instructions of the main thread. Where these belong to a destructor or
-    to the callback of a weak reference, Python prints what the handler raises and goes on; so it is raised again.
+    A signal handler runs between any two instructions of the main thread. If these belong to a destructor or to the
+    callback of a weak reference, Python prints the exception of the handler and continues. In this case the signal is
+    sent again.
     """
 
     def handler(*_: Any) -> None:
         raise Terminated
 
     signal.signal(signal.SIGTERM, handler)
-    others = sys.unraisablehook
+    previous_hook = sys.unraisablehook
 
     def hook(args: Any) -> None:
         for kind, number in ((Terminated, signal.SIGTERM), (KeyboardInterrupt, signal.SIGINT)):
             if issubclass(args.exc_type, kind):
-                again = threading.Timer(_AGAIN, _to_main_thread, (number,))
-                again.daemon = True
-                again.start()
+                timer = threading.Timer(_RESEND_DELAY, _signal_main_thread, (number,))
+                timer.daemon = True
+                timer.start()
                 return
-        others(args)
+        previous_hook(args)
 
     sys.unraisablehook = hook
 
 
-def _to_main_thread(number: int) -> None:
-    if hasattr(signal, "pthread_kill"):  # wakes the main thread if it waits for something
+def _signal_main_thread(number: int) -> None:
+    if hasattr(signal, "pthread_kill"):  # this interrupts a blocking call of the main thread
         signal.pthread_kill(threading.main_thread().ident or 0, number)
     else:
         signal.raise_signal(number)
 
 
 def set_debug(value: bool) -> bool:
-    """Callback of ``--debug``: show tracebacks from now on."""
+    """Show tracebacks from now on (callback of ``--debug``)."""
     if value:
         _debug["on"] = True
     return value
 
 
 def status_of(error: BaseException) -> ExitStatus:
-    """The exit status that belongs to an error."""
+    """Return the exit status of an error."""
     if isinstance(error, KeyboardInterrupt):
         return ExitStatus.INTERRUPTED
     if isinstance(error, Terminated):
@@ -88,14 +118,14 @@ def status_of(error: BaseException) -> ExitStatus:
 
 
 def _no_space(error: BaseException | None) -> bool:
-    """Whether a full disk is behind an error, perhaps told in other words."""
+    """Return True if an error, or an error that caused it, says that the disk is full."""
     if isinstance(error, StoreFullError) or (isinstance(error, OSError) and error.errno in _NO_SPACE):
         return True
     return error is not None and _no_space(error.__cause__)
 
 
 def guard(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a command: report any error in one line and exit with its status."""
+    """Wrap a command so that it reports errors as messages and exits with their status."""
 
     @functools.wraps(command)
     def guarded(*args: Any, **kwargs: Any) -> Any:
@@ -106,14 +136,14 @@ def guard(command: Callable[..., Any]) -> Callable[..., Any]:
         except BaseException as error:
             if isinstance(error, SystemExit | GeneratorExit):
                 raise
-            raise typer.Exit(report(error)) from error
+            raise typer.Exit(report_error(error)) from error
         raise typer.Exit(int(status or ExitStatus.OK))
 
     return guarded
 
 
-def report(error: BaseException) -> int:
-    """Tell the user about an error, if there is a way to; its exit status."""
+def report_error(error: BaseException) -> int:
+    """Print the message of an error to stderr, if stderr can be written to, and return its exit status."""
     with contextlib.suppress(OSError):
         if _debug["on"]:
             traceback.print_exception(error, file=sys.stderr)
@@ -122,23 +152,29 @@ def report(error: BaseException) -> int:
     return status_of(error)
 
 
-def finish(status: int) -> int:
-    """Hand over what was printed and is still buffered; ``status``, or that of what went wrong.
+def flush_streams(status: int) -> int:
+    """Flush stdout and stderr.
 
-    Left to the interpreter, a closed pipe or a full disk would be noticed after the exit status is settled.
+    The interpreter would notice a closed pipe or a full disk only after the exit status is decided.
+
+    Args:
+        status: exit status of the command.
+
+    Returns:
+        ``status``, or the status of an error while flushing.
     """
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except OSError as error:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())  # the rest goes nowhere
-            status = report(error)
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())  # discard the rest
+            status = report_error(error)
     return status
 
 
 def _message(error: BaseException) -> list[str]:
     if isinstance(error, BrokenPipeError):
-        return []  # whoever closed the pipe has read enough
+        return []  # the reader closed the pipe on purpose
     if isinstance(error, KeyboardInterrupt | Terminated):
         return ["Interrupted. Run the same command again to continue."]
     if isinstance(error, TgpError):
@@ -152,24 +188,24 @@ def _message(error: BaseException) -> list[str]:
         where = f"{error.filename}: " if error.filename else ""
         return [f"Error: {where}{error.strerror}"]
     if isinstance(error, MemoryError):
-        return ["Error: out of memory.", "Hint: fewer --workers or a smaller --shard-size need less."]
+        return ["Error: out of memory.", "Hint: use fewer --workers or a smaller --shard-size."]
     text = str(error).strip().splitlines()
     summary = f"{type(error).__name__}: {text[0]}" if text else type(error).__name__
     return [f"Error: unexpected {summary}", "Hint: --debug shows the traceback."]
 
 
 def _hint(error: BaseException) -> str | None:
-    """What to do next, where the library does not say it."""
+    """Return a hint for errors of the library that have none."""
     if _no_space(error):
         return "free some space and run the same command again."
     if isinstance(error, StoreMissingError):
-        return "an interrupted run has none yet: run the same 'tgp coarsen' command again, it continues."
+        return "after an interrupted run, run the same 'tgp coarsen' command again: it continues."
     if isinstance(error, UnknownNameError) and error.kind == "pooler":
         from tgp.poolers import pooler_map
 
         if error.name.lower() in pooler_map.entries:
             return (
-                f"{error.name} is trained with the model, as a layer of it; "
-                "'tgp poolers --precoarsenable' lists what can be computed beforehand."
+                f"{error.name} is trained with the model and used as a layer; "
+                "'tgp poolers --precoarsenable' lists the poolers that can be precomputed."
             )
     return None

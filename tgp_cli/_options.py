@@ -1,4 +1,4 @@
-"""Option types that several commands share."""
+"""Types of arguments and options that several commands share."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ import typer
 
 from tgp_cli._errors import set_debug
 
-__all__ = ["DebugOpt", "JsonOpt", "QuietOpt", "PlaceArg", "StoreArg", "WorkersOpt", "local_only"]
+__all__ = ["DebugOpt", "JsonOpt", "LocationArg", "QuietOpt", "StoreArg", "WorkersOpt", "reject_url"]
 
-JsonOpt = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
-QuietOpt = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Print nothing but errors; the exit status tells.")
-]
+JsonOpt = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+QuietOpt = Annotated[bool, typer.Option("--quiet", "-q", help="Print only warnings and errors.")]
 DebugOpt = Annotated[
     bool,
     typer.Option("--debug", help="Show the traceback of an error.", callback=set_debug, is_eager=True),
 ]
 
 
-def local_only(path: Path | None) -> Path | None:
-    """Callback of paths that are written to: a URL would become a folder named ``http:``."""
+def reject_url(path: Path | None) -> Path | None:
+    """Reject a URL as a path to write to; it would create a folder named ``http:`` (callback of options)."""
     if path is not None and re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/(?!/?$)", str(path)) and not path.exists():
-        raise typer.BadParameter(f"{path} is a URL; stores are written to directories, URLs can only be read")
+        raise typer.BadParameter(
+            f"{path} is a URL; stores can be read from URLs but only written to directories"
+        )
     return path
 
 
 StoreArg = Annotated[
     Path,
-    typer.Argument(metavar="STORE", help="Directory of a store.", show_default=False, callback=local_only),
+    typer.Argument(metavar="STORE", help="Directory of a store.", show_default=False, callback=reject_url),
 ]
-PlaceArg = Annotated[
+LocationArg = Annotated[
     str, typer.Argument(metavar="STORE", help="Directory or URL of a store.", show_default=False)
 ]
 WorkersOpt = Annotated[
@@ -42,7 +42,8 @@ WorkersOpt = Annotated[
         "--workers",
         "-j",
         min=1,
+        metavar="N",
         show_default=False,
-        help="Worker processes. Default: usable cores, but no more than there are units and seconds of work.",
+        help="Number of worker processes. By default it depends on the cores and on the amount of work.",
     ),
 ]

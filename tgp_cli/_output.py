@@ -1,4 +1,4 @@
-"""The only place that prints results and messages: for eyes, as JSON, or as CSV."""
+"""Print results and messages: as text, as JSON or as CSV. All commands print through this module."""
 
 from __future__ import annotations
 
@@ -9,35 +9,27 @@ import os
 import sys
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TextIO
 
-__all__ = [
-    "Output",
-    "counted",
-    "human_bytes",
-    "human_count",
-    "human_ratio",
-    "human_seconds",
-    "shows_unicode",
-    "sparkline",
-]
+from tgp.inspect.numbers import count_text
+
+__all__ = ["Output", "count_or_dash", "ratio_text", "seconds_text", "shows_unicode", "sparkline"]
 
 Row = Sequence[Any]
 
 MOST_PARTS = 4
-"""A table that is broken into more parts than this is easier to read as lists."""
-
+"""A table that would be split into more parts than this is printed as lists."""
 
 LEAST_TEXT = 24
-"""A column of text is not made narrower than this."""
+"""Smallest width of a column of text."""
 
 
 class Output:
-    """Results go to stdout, messages to stderr.
+    """Printer of results (to stdout) and messages (to stderr).
 
     Args:
-        json: print results as JSON; messages are silent.
-        quiet: print nothing but errors and JSON; the exit status tells.
+        json: print results as JSON, and no messages.
+        quiet: print only warnings, errors and JSON.
     """
 
     def __init__(self, *, json: bool = False, quiet: bool = False) -> None:
@@ -46,37 +38,42 @@ class Output:
 
     @property
     def silent(self) -> bool:
-        """No messages and no progress."""
+        """True if messages and progress are not printed."""
         return self.json or self.quiet
 
     def message(self, text: str) -> None:
-        """Tell the user something that is not a result."""
+        """Print a message that is not a result, unless silent."""
         if not self.silent:
-            self._say(text)
+            self._print_message(text)
 
     def warn(self, text: str) -> None:
-        """A message that ``--quiet`` keeps."""
+        """Print a warning. Only ``--json`` suppresses it."""
         if not self.json:
-            self._say(f"Warning: {text}")
+            self._print_message(f"Warning: {text}")
 
     @staticmethod
-    def _say(text: str) -> None:
-        sys.stdout.flush()  # where both go to one file, in the order they were said
+    def _print_message(text: str) -> None:
+        sys.stdout.flush()  # keeps the order if both streams go to the same file
         print(text, file=sys.stderr, flush=True)
 
-    def result(self, data: Any, human: Callable[[], None]) -> None:
-        """Print ``data`` as JSON, or let ``human`` print it for eyes."""
+    def result(self, data: Any, print_text: Callable[[], None]) -> None:
+        """Print a result.
+
+        Args:
+            data: the result, printed as JSON if JSON was requested.
+            print_text: function that prints the result as text; not called if quiet.
+        """
         if self.json:
-            print(json.dumps(_plain(data), indent=2, allow_nan=False))
+            print(json.dumps(_json_value(data), indent=2, allow_nan=False))
         elif not self.quiet:
-            human()
+            print_text()
 
     def line(self, text: str = "") -> None:
-        """One line of a human result."""
+        """Print one line of a result."""
         print(text)
 
     def csv(self, columns: Sequence[str], rows: Sequence[Row]) -> None:
-        """Rows as CSV."""
+        """Print rows as CSV."""
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(columns)
         writer.writerows([["" if v is None else v for v in row] for row in rows])
@@ -91,16 +88,17 @@ class Output:
         keys: int = 1,
         wrap: Sequence[int] = (),
     ) -> None:
-        """A table: ruled on a terminal, aligned plain text in a pipe.
+        """Print a table: with rules on a terminal, as aligned plain text otherwise.
 
         Args:
             columns: headings.
-            rows: cells, already formatted or plain values.
-            title: a line above the table.
-            right: numbers of the right-aligned columns.
-            keys: so many first columns name a row. They are repeated where a narrow terminal takes the others in
-                several parts; where it would take many, every row becomes a list.
-            wrap: numbers of the columns that hold text, which a narrow terminal breaks into lines.
+            rows: cells, formatted or plain values; ``None`` is printed as a dash.
+            title: line above the table.
+            right: indices of right-aligned columns.
+            keys: number of leading columns that name a row. A narrow terminal shows the other columns in several
+                parts and repeats these columns in each part. If it would need too many parts, every row is printed as a
+                list.
+            wrap: indices of text columns that may be broken into lines.
         """
         cells = [["-" if v is None else str(v) for v in row] for row in rows]
         if sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
@@ -137,48 +135,52 @@ class Output:
         from rich.text import Text
 
         console = Console()
-        parts = _parts(columns, cells, keys, wrap, console.width)
+        parts = _split_columns(columns, cells, keys, wrap, console.width)
         if len(parts) > (1 if wrap else MOST_PARTS):
-            _lists(columns, cells, title, keys, console.width)
+            _print_lists(columns, cells, title, keys, console.width)
             return
         for part in parts:
             table = Table(
                 title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, title_style="bold"
             )
             for i in part:
-                justify = "right" if i in right else "left"
-                table.add_column(columns[i], justify=justify, no_wrap=i in right or i < keys, overflow="fold")
+                table.add_column(
+                    columns[i],
+                    justify="right" if i in right else "left",
+                    no_wrap=i in right or i < keys,
+                    overflow="fold",
+                )
             for row in cells:
                 table.add_row(*(Text(row[i]) for i in part))
             console.print(table)
 
 
-def _parts(
+def _split_columns(
     columns: Sequence[str], cells: Sequence[Sequence[str]], keys: int, wrap: Sequence[int], width: int
 ) -> list[list[int]]:
-    """Numbers of the columns of each part of a table that is too wide for the terminal."""
-    width -= 2  # the rule reaches beyond the first and the last column
+    """Split a table that is too wide for the terminal. Return the indices of the columns of each part."""
+    width -= 2  # the rule extends beyond the first and the last column
     gap = 3
     widths = [gap + max(len(text) for text in column) for column in zip(columns, *cells, strict=True)]
     for i in wrap:
         widths[i] = min(widths[i], gap + LEAST_TEXT)
     if sum(widths) - gap <= width:
         return [[*range(len(columns))]]
-    first = [*range(keys)]
     parts: list[list[int]] = []
     room = 0
     for i in range(keys, len(columns)):
         if not parts or widths[i] > room:
-            parts.append([*first])
+            parts.append([*range(keys)])
             room = width + gap - sum(widths[:keys])
         parts[-1].append(i)
         room -= widths[i]
     return parts
 
 
-def _lists(
+def _print_lists(
     columns: Sequence[str], cells: Sequence[Sequence[str]], title: str | None, keys: int, width: int
 ) -> None:
+    """Print every row of a table as a list of names and values. Empty cells are left out."""
     if title:
         print(title)
     longest = max(len(name) for name in columns[keys:])
@@ -190,14 +192,14 @@ def _lists(
                 print(textwrap.fill(line, width, subsequent_indent=" " * (longest + 4)))
 
 
-def _plain(value: Any) -> Any:
-    """Arrays, numpy scalars, paths and tuples as JSON values; NaN and infinities as null."""
+def _json_value(value: Any) -> Any:
+    """Convert arrays, numpy scalars, paths and tuples to JSON values. NaN and infinity become ``None``."""
     if isinstance(value, Mapping):
-        return {str(k): _plain(v) for k, v in value.items()}
+        return {str(k): _json_value(v) for k, v in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return [_plain(v) for v in value]
+        return [_json_value(v) for v in value]
     if hasattr(value, "tolist"):
-        return _plain(value.tolist())
+        return _json_value(value.tolist())
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if value is None or isinstance(value, str | int | bool):
@@ -205,32 +207,33 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
-def human_bytes(count: float) -> str:
-    """``1.5 MB``."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if abs(count) < 1000:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:.1f} TB"
+def count_or_dash(count: float | None) -> str:
+    """Format a count; ``None`` is a dash.
+
+    Examples:
+        >>> count_or_dash(12345), count_or_dash(None)
+        ('12,345', '-')
+    """
+    return count_text(count, missing="-")
 
 
-def human_count(count: float | None) -> str:
-    """``12,345``."""
-    return "-" if count is None else f"{count:,.0f}"
+def ratio_text(value: float | None, digits: int = 3) -> str:
+    """Format a ratio; ``None`` and NaN are a dash.
 
-
-def counted(count: float, noun: str) -> str:
-    """``1 graph``, ``12,345 graphs``."""
-    return f"{human_count(count)} {noun}{'' if count == 1 else 's'}"
-
-
-def human_ratio(value: float | None, digits: int = 3) -> str:
-    """``0.512``; a dash if there is none."""
+    Examples:
+        >>> ratio_text(0.5), ratio_text(None)
+        ('0.500', '-')
+    """
     return "-" if value is None or math.isnan(value) else f"{value:.{digits}f}"
 
 
-def human_seconds(seconds: float) -> str:
-    """``0.12 ms``, ``12 ms``, ``3.4 s``, ``5 min 10 s``."""
+def seconds_text(seconds: float) -> str:
+    """Format a duration.
+
+    Examples:
+        >>> seconds_text(0.0123), seconds_text(3.42), seconds_text(310)
+        ('12 ms', '3.4 s', '5 min 10 s')
+    """
     if seconds < 0.01:
         return f"{seconds * 1000:.2g} ms"
     if seconds < 1:
@@ -241,13 +244,13 @@ def human_seconds(seconds: float) -> str:
     return f"{minutes} min {rest} s" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
 
 
-def shows_unicode(stream: Any) -> bool:
-    """Whether a stream takes more than ASCII."""
+def shows_unicode(stream: TextIO) -> bool:
+    """Return True if a stream can encode more than ASCII."""
     return "utf" in (getattr(stream, "encoding", None) or "ascii").lower()
 
 
 def sparkline(counts: Sequence[float]) -> str:
-    """Heights as one line of blocks, in ASCII where the terminal cannot show blocks."""
+    """Draw a histogram as one line of block characters, or of ASCII characters if stdout cannot show blocks."""
     levels = "▁▂▃▄▅▆▇█" if shows_unicode(sys.stdout) else "_.-=oO#@"
     top = max(counts, default=0)
     if top <= 0:

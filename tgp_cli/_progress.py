@@ -1,4 +1,4 @@
-"""Progress on stderr: a bar on a terminal, a rare plain line in a log, nothing if silent."""
+"""Show progress on stderr: a bar on a terminal, a line every 30 seconds in a log, nothing if silent."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from tgp_cli._output import Output, counted, human_bytes, human_count, human_seconds, shows_unicode
+from tgp.inspect.numbers import bytes_text, count_text, counted
+from tgp_cli._output import Output, seconds_text, shows_unicode
 
 if TYPE_CHECKING:
     from tgp.build.progress import Step
@@ -17,14 +18,18 @@ if TYPE_CHECKING:
 __all__ = ["COMPILING", "Progress"]
 
 LOG_EVERY = 30.0
-"""Seconds between lines where stderr is not a terminal."""
+"""Seconds between two lines if stderr is not a terminal."""
 
 COMPILING = "preparing kernels (compiled on first use, then cached)"
-"""The stage of a run that takes a moment, or a minute if there is something to compile."""
+"""Name of the stage that loads the kernels. It takes up to a minute if kernels must be compiled."""
 
 
 class Progress:
-    """Follows a run: call it with a step, or with (stage, done, total)."""
+    """Progress display of a run. It is called with a step, or with a stage and the numbers of done and all tasks.
+
+    Args:
+        output: printer that decides if progress is shown.
+    """
 
     def __init__(self, output: Output) -> None:
         self._output = output
@@ -45,7 +50,7 @@ class Progress:
             self._bar.stop()
 
     def __call__(self, step: Step | str, done: int = 0, total: int = 0) -> None:
-        """Show where a run is."""
+        """Show the current stage of a run."""
         if self._output.silent:
             return
         if isinstance(step, str):
@@ -81,39 +86,39 @@ class Progress:
         now = time.monotonic()
         if now - self._logged >= LOG_EVERY:
             self._logged = now
-            spent = human_seconds(now - self._started)
-            print(f"{stage}: {details or 'at work'}, {spent} so far", file=sys.stderr, flush=True)
+            spent = seconds_text(now - self._started)
+            print(f"{stage}: {details or 'running'}, {spent} so far", file=sys.stderr, flush=True)
 
     def _announce_compilation(self) -> None:
-        """Name the stage in the log when the first kernel is about to be compiled; loading kernels is not worth a line."""
+        """Print the stage to the log when the first kernel is compiled. Loading cached kernels prints nothing."""
         from numba.core import event
 
-        say = self._output.message
+        print_message = self._output.message
 
-        class First(event.Listener):
-            said = False
+        class FirstCompilation(event.Listener):  # type: ignore[misc]
+            announced = False
 
             def on_start(self, _: Any) -> None:
-                if not self.said:
-                    self.said = True
-                    with contextlib.suppress(OSError):  # no reason to give up compiling, if nobody reads
-                        say(COMPILING)
+                if not self.announced:
+                    self.announced = True
+                    with contextlib.suppress(OSError):  # a closed stderr must not end the compilation
+                        print_message(COMPILING)
 
             def on_end(self, _: Any) -> None:
                 pass
 
-        self._listening.enter_context(event.install_listener("numba:compile", First()))
+        self._listening.enter_context(event.install_listener("numba:compile", FirstCompilation()))
 
 
 def _details(step: Step) -> str:
-    """``12 of 40 units, 1,200 graphs/s, 3.4 MB, about 20 s left``."""
+    """Describe a step: ``12 of 40 units, 1,200 graphs/s, 3.4 MB, about 20 s left``."""
     if not step.total:
         return ""
     parts = [f"{step.done} of {counted(step.total, 'unit')}"]
     if step.graphs_per_second is not None:
-        parts.append(f"{human_count(step.graphs_per_second)} graphs/s")
+        parts.append(f"{count_text(step.graphs_per_second)} graphs/s")
     if step.bytes:
-        parts.append(human_bytes(step.bytes))
+        parts.append(bytes_text(step.bytes))
     if step.remaining is not None and step.done < step.total:
-        parts.append(f"about {human_seconds(max(1.0, round(step.remaining)))} left".replace(".0 s", " s"))
+        parts.append(f"about {seconds_text(max(1.0, round(step.remaining)))} left".replace(".0 s", " s"))
     return ", ".join(parts)

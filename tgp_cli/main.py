@@ -1,9 +1,10 @@
-"""Entry point: a static table of commands, so that ``tgp --help`` imports nothing heavy."""
+"""Run ``tgp``. Commands are listed in a static table, so that ``tgp --help`` imports nothing heavy."""
 
 from __future__ import annotations
 
 import atexit
 import importlib
+import io
 import os
 import sys
 import threading
@@ -15,14 +16,13 @@ import typer
 from tgp._version import __version__
 from tgp.build.workers import UNIT_THREAD
 from tgp.errors import TgpError, nearest
-from tgp_cli._errors import Terminated, catch_signals, finish, guard, report
-from tgp_cli._status import ExitStatus
+from tgp_cli._errors import ExitStatus, Terminated, catch_signals, flush_streams, guard, report_error
 
 __all__ = ["COMMANDS", "build_app", "examples", "main"]
 
 
 class Command(NamedTuple):
-    """Where a command lives and the line ``tgp --help`` shows for it."""
+    """Module of a command and the line that ``tgp --help`` shows for it."""
 
     module: str
     help: str
@@ -30,18 +30,18 @@ class Command(NamedTuple):
 
 COMMANDS: dict[str, Command] = {
     "coarsen": Command("tgp_cli.commands.coarsen", "Compute hierarchies of a dataset and store them."),
-    "inspect": Command("tgp_cli.commands.inspect", "Show what a store holds and how good it is."),
+    "inspect": Command("tgp_cli.commands.inspect", "Show the contents and the quality of a store."),
     "verify": Command("tgp_cli.commands.verify", "Check a store for damage."),
     "poolers": Command("tgp_cli.commands.poolers", "List poolers and their parameters."),
     "datasets": Command("tgp_cli.commands.datasets", "List known datasets."),
-    "report": Command("tgp_cli.commands.report", "Write a page that shows a store."),
-    "plot": Command("tgp_cli.commands.plot", "Draw one graph through its levels."),
+    "report": Command("tgp_cli.commands.report", "Write an HTML report of a store."),
+    "plot": Command("tgp_cli.commands.plot", "Draw one graph at all of its levels."),
     "export": Command("tgp_cli.commands.export", "Convert a store for other tools."),
-    "status": Command("tgp_cli.commands.status", "Show which units of a store are missing."),
-    "merge": Command("tgp_cli.commands.merge", "Publish a store that several jobs wrote."),
+    "status": Command("tgp_cli.commands.status", "Show which files of a store are missing."),
+    "merge": Command("tgp_cli.commands.merge", "Complete a store that several jobs wrote."),
 }
 
-HELP = "Compute graph-pooling hierarchies once, store them, stream them into training."
+HELP = "Compute graph pooling hierarchies once, store them, and load them during training."
 EPILOG = "Start with 'tgp coarsen', which needs no data, then 'tgp inspect'."
 
 
@@ -60,30 +60,39 @@ def _root(
 
 
 def _unloaded() -> None:
-    """Stands for a command that this invocation does not need."""
+    """Stand in for a command that this invocation does not need."""
 
 
 def _wanted(arguments: Sequence[str]) -> set[str]:
-    """Names of the commands whose modules this invocation needs."""
+    """Return the names of the commands whose modules this invocation needs."""
     if "_TGP_COMPLETE" in os.environ:
         return set(COMMANDS)
     return {next((word for word in arguments if not word.startswith("-")), "")}
 
 
 def examples(epilog: str) -> list[str]:
-    """The commands of an epilog ``Examples: a | b``."""
+    """Return the examples of an epilog.
+
+    Examples:
+        >>> examples("Examples: tgp coarsen | tgp inspect")
+        ['tgp coarsen', 'tgp inspect']
+    """
     return epilog.partition(":")[2].strip().split(" | ")
 
 
 def _example_lines(epilog: str) -> str:
-    """An epilog with a line per example: in one paragraph they would look like pipes."""
+    """Format an epilog with one line per example."""
     title = epilog.partition(":")[0]
-    # A paragraph that begins with "\b" keeps its lines.
+    # Click keeps the lines of a paragraph that begins with "\b".
     return "\n".join(["\b", f"{title}:", *(f"  {line}" for line in examples(epilog))])
 
 
 def build_app(arguments: Sequence[str]) -> typer.Typer:
-    """The application; only the command that ``arguments`` name is imported."""
+    """Build the application.
+
+    Args:
+        arguments: command line. Only the command that it names is imported.
+    """
     app = typer.Typer(
         name="tgp",
         help=HELP,
@@ -107,7 +116,14 @@ def build_app(arguments: Sequence[str]) -> typer.Typer:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run a command and return its exit status."""
+    """Run a command.
+
+    Args:
+        arguments: command line without the name of the program.
+
+    Returns:
+        The exit status.
+    """
     streams = sys.stdout, sys.stderr
     try:
         for word in _wanted(arguments) - {*COMMANDS, ""}:
@@ -115,10 +131,10 @@ def run(arguments: Sequence[str]) -> int:
             text = f"No such command {word!r}." + (f" Did you mean {guess!r}?" if guess else "")
             raise TgpError(text, hint="'tgp --help' lists all commands.")
         build_app(arguments)(args=list(arguments), prog_name="tgp")
-    except (KeyboardInterrupt, Terminated, OSError, TgpError) as error:  # outside of any command
-        return report(error)
+    except (KeyboardInterrupt, Terminated, OSError, TgpError) as error:  # raised outside of a command
+        return report_error(error)
     except SystemExit as end:
-        if sys.stdout is not streams[0]:  # Typer found a pipe that nobody reads, and silenced it
+        if sys.stdout is not streams[0]:  # Typer replaces stdout if the pipe is closed
             sys.stdout, sys.stderr = streams
             return ExitStatus.CLOSED_PIPE
         return end.code if isinstance(end.code, int) else int(end.code is not None)
@@ -126,20 +142,20 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def main() -> None:
-    """Console entry point."""
+    """Run the command line of this process and exit (entry point of the package)."""
     catch_signals()
     for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed by whoever started us
-            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - for the life of the process
-    if sys.stdout.errors == "strict":
-        # File names need not be text; one that cannot be printed is shown escaped, as on stderr.
+        if getattr(sys, name) is None:  # closed by the parent process
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - open until the process ends
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        # A file name may contain bytes that are not text. They are printed escaped, as on stderr.
         sys.stdout.reconfigure(errors="backslashreplace")
     interrupted: list[int] = []
-    # Registered first, so it runs last: after worker pools and their semaphores are gone.
+    # Functions run in reverse order, so this one runs after worker pools and their semaphores are removed.
     atexit.register(_skip_teardown, interrupted)
-    status = finish(run(sys.argv[1:]))
+    status = flush_streams(run(sys.argv[1:]))
     if any(thread.name.startswith(UNIT_THREAD) for thread in threading.enumerate()):
-        # Interrupted while a kernel runs in a thread; stores survive any kill, so do not wait for it.
+        # A kernel still runs in a thread after an interrupt. A store survives a kill, so do not wait for it.
         os._exit(status)
     if status in (ExitStatus.INTERRUPTED, ExitStatus.TERMINATED):
         interrupted.append(status)
@@ -147,7 +163,7 @@ def main() -> None:
 
 
 def _skip_teardown(interrupted: list[int]) -> None:
-    """Leave at once after an interrupt: taking compiled kernels apart takes half a second of work."""
+    """Exit immediately after an interrupt. Unloading compiled kernels would take half a second."""
     if interrupted:
         os._exit(interrupted[0])
 

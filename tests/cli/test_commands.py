@@ -118,7 +118,7 @@ def test_a_changed_command_is_an_error_that_names_the_change(copy):
         (["--workers", "0"], "workers"),
         (["--limit", "0"], "limit"),
         (["--config", "none.toml"], "none.toml"),
-        (["--name", "a/b"], "a hierarchy is named"),
+        (["--name", "a/b"], "'a/b'"),
     ],
 )
 def test_mistakes_are_usage_errors(tmp_path, monkeypatch, arguments, message):
@@ -230,7 +230,7 @@ def test_inspect_for_eyes(store):
     assert result.exit_code == 0
     assert "40 graphs of builtin/molecules" in result.stdout
     assert re.search(r"graclus-x2 +1 +graclus", result.stdout)
-    assert "stall" in result.stdout and "Level 0 of nopool" in result.stdout
+    assert "stall" in result.stdout and "Level 1 of nopool" in result.stdout
 
 
 def test_inspect_as_json_and_csv(store):
@@ -244,7 +244,7 @@ def test_inspect_as_json_and_csv(store):
 
 def test_inspect_thresholds_and_graph(store):
     result = invoke("inspect", store, "--fail-if", "ratio>0.95")
-    assert result.exit_code == 1 and "nopool, level 0: ratio = 1" in result.stderr
+    assert result.exit_code == 1 and "nopool, level 1: ratio = 1" in result.stderr
     assert invoke("inspect", store, "--fail-if", "ratio>0.95", "--hierarchy", "graclus-x2").exit_code == 0
     assert "graph 3:" in invoke("inspect", store, "--graph", 3).stdout
 
@@ -348,7 +348,7 @@ def test_unfinished_stores_say_what_to_do(tmp_path):
 def test_export(store, tmp_path):
     result = invoke("export", store, "--to", "npz", "-o", tmp_path / "x", "--hierarchy", "nopool", "--json")
     assert result.exit_code == 0
-    assert json.loads(result.stdout)["files"] == ["graphs.npz", "level-0.npz"]
+    assert json.loads(result.stdout)["files"] == ["graphs.npz", "level-1.npz"]
     again = invoke("export", store, "--to", "npz", "-o", tmp_path / "x", "--hierarchy", "nopool")
     assert again.exit_code == 2 and "--force" in again.stderr
     assert invoke("export", store, "--to", "xls").exit_code == 2
@@ -390,4 +390,4 @@ def test_datasets(tmp_path):
     assert rows["molecules"]["local"] and rows["MUTAG"]["local"] and not rows["PROTEINS"]["local"]
     assert "REDDIT-BINARY" in invoke("datasets", "reddit").stdout
     assert "MUTAG" in invoke("datasets", "--local", "--root", tmp_path).stdout
-    assert "No dataset fits" in invoke("datasets", "zzz").stdout
+    assert "No dataset matches" in invoke("datasets", "zzz").stdout

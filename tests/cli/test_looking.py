@@ -48,8 +48,9 @@ MISTAKES = [
     (["inspect", "STORE", "--fail-if", "method>1"], "Unknown figure 'method'"),
     (["inspect", "STORE", "--fail-if", "eigenvalue_error>1"], "--spectral"),
     (["inspect", "STORE", "--hierarchy", "graclus"], "Did you mean 'graclus-x2'"),
-    (["inspect", "STORE", "--level", "-1"], "levels 0 to 1, got -1"),
-    (["inspect", "STORE", "--level", "9"], "levels 0 to 1, got 9"),
+    (["inspect", "STORE", "--level", "-1"], "levels 1 to 2, got -1"),
+    (["inspect", "STORE", "--level", "0"], "level 0 is the input graphs"),
+    (["inspect", "STORE", "--level", "9"], "levels 1 to 2, got 9"),
     (["inspect", "STORE", "--graph", "-1"], "graphs 0 to 11, got -1"),
     (["inspect", "STORE", "--graph", "12"], "graphs 0 to 11, got 12"),
     (["inspect", "STORE", "--graph", "x"], "--graph"),
@@ -94,7 +95,7 @@ def test_damage_is_a_finding(places):
 
 
 def test_json_and_csv_are_nothing_else(store):
-    for more in ([], ["--spectral", "--sample", "3"], ["--level", "0"]):
+    for more in ([], ["--spectral", "--sample", "3"], ["--level", "1"]):
         view = json.loads(tgp("inspect", store, "--json", *more).stdout)
         rows = list(csv.reader(io.StringIO(tgp("inspect", store, "--csv", *more).stdout)))
         levels = [level for h in view["hierarchies"] for level in h["levels"]]
@@ -110,7 +111,7 @@ def test_json_and_csv_are_nothing_else(store):
 
 def test_spectral_thresholds_set_the_status(store):
     missed = tgp("inspect", store, "--spectral", "--fail-if", "eigenvalue_error>0.3")
-    assert missed.exit_code == 1 and f"{ONE}, level 0: eigenvalue_error = " in missed.stderr
+    assert missed.exit_code == 1 and f"{ONE}, level 1: eigenvalue_error = " in missed.stderr
     assert tgp("inspect", store, "--spectral", "--fail-if", "eigenvalue_error>1e9").exit_code == 0
 
 
@@ -129,15 +130,15 @@ def test_names_that_are_not_text(store, tmp_path):
 
 def test_wide_tables_come_in_parts_or_as_lists():
     columns, cells = ["a", "bb", "ccc", "dddd"], [["x", "1", "22", "333"], ["y", "", "-", "4"]]
-    assert _output._parts(columns, cells, 1, (), 80) == [[0, 1, 2, 3]]
-    assert _output._parts(columns, cells, 1, (), 14) == [[0, 1, 2], [0, 3]]
-    assert _output._parts(columns, cells, 1, (), 5) == [[0, 1], [0, 2], [0, 3]]
-    assert _output._parts(columns, [["x", "1", "2" * 80, "3"]], 1, (2,), 48) == [[0, 1, 2, 3]]
-    assert len(_output._parts(columns, [["x", "1", "2" * 80, "3"]], 1, (2,), 30)) > 1
+    assert _output._split_columns(columns, cells, 1, (), 80) == [[0, 1, 2, 3]]
+    assert _output._split_columns(columns, cells, 1, (), 14) == [[0, 1, 2], [0, 3]]
+    assert _output._split_columns(columns, cells, 1, (), 5) == [[0, 1], [0, 2], [0, 3]]
+    assert _output._split_columns(columns, [["x", "1", "2" * 80, "3"]], 1, (2,), 48) == [[0, 1, 2, 3]]
+    assert len(_output._split_columns(columns, [["x", "1", "2" * 80, "3"]], 1, (2,), 30)) > 1
 
 
 def test_lists(capsys):
-    _output._lists(["a", "bb", "ccc"], [["x", "1", "22"], ["y", "", "-"]], "title", 1, 80)
+    _output._print_lists(["a", "bb", "ccc"], [["x", "1", "22"], ["y", "", "-"]], "title", 1, 80)
     assert capsys.readouterr().out == "title\nx\n  bb   1\n  ccc  22\ny\n"
-    _output._lists(["a", "b"], [["x", "one two three"]], None, 1, 12)
+    _output._print_lists(["a", "b"], [["x", "one two three"]], None, 1, 12)
     assert capsys.readouterr().out == "x\n  b  one two\n     three\n"

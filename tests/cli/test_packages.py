@@ -189,7 +189,7 @@ assert first.num_nodes == batch.num_nodes > second.num_nodes
 def test_what_cannot_be_done_without_the_package(store, tmp_path):
     deep = tgp("verify", store, "--deep")
     assert deep.returncode == 1
-    assert "cannot be recomputed: Level 'tiny' is of package tiny-leaves 1.0; 'tiny' is not" in deep.stdout
+    assert "cannot be recomputed" in deep.stdout and "expected tiny-leaves 1.0" in deep.stdout
     asked = tgp("coarsen", "-p", "tiny", "-o", tmp_path / "s")
     assert asked.returncode == 2 and "Unknown pooler 'tiny'" in asked.stderr
 
@@ -205,7 +205,7 @@ def test_another_version_makes_another_store(store, tmp_path):
     assert result.returncode == 2
     assert 'level 1: package.version = "1.0" in the store, "1.1" asked for' in result.stderr
     deep = tgp("verify", store, "--deep", site=newer)
-    assert deep.returncode == 1 and "'tiny' is of tiny-leaves 1.1 here" in deep.stdout
+    assert deep.returncode == 1 and "got tiny-leaves 1.1" in deep.stdout
 
 
 def test_listings_name_the_package_and_import_nothing(site):
@@ -279,7 +279,9 @@ def tables(site, monkeypatch):
 
 def test_names_that_two_packages_offer(site, monkeypatch):
     table = tables(site, monkeypatch)
-    with pytest.raises(PackageError, match=r"'twice' is provided by more than one package: .* and ") as caught:
+    with pytest.raises(
+        PackageError, match=r"'twice' is provided by more than one package: .* and "
+    ) as caught:
         table["twice"]
     for part in ("faulty 3 (faulty_module:NUMBER)", "other 4 (tiny_method:METHOD)"):
         assert part in str(caught.value)

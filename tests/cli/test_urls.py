@@ -60,7 +60,7 @@ def test_inspect_and_verify(url, store):
     assert there.pop("path") == url and here.pop("path") == str(store)
     assert there == here
     rows = list(csv.DictReader(io.StringIO(tgp("inspect", url, "--csv").stdout)))
-    assert [row["level"] for row in rows] == ["0", "1"]
+    assert [row["level"] for row in rows] == ["1", "2"]
     assert json.loads(tgp("inspect", url, "--graph", 3, "--json").stdout)["nodes"] == 10
     assert tgp("inspect", "--diff", url, store).exit_code == 0
     for more in ((), ("--deep", "--sample", 2)):

@@ -17,7 +17,6 @@ from tgp.inspect.export import parse_graphs
 from tgp.inspect.overview import find_stores, inspect_graph
 from tgp.inspect.thresholds import check_thresholds
 from tgp.sources import open_source
-from tgp.sources.source import table_block
 from tgp.store import StoreReader, data_digest, verify_store
 
 DATASET = "er:num_graphs=30:num_nodes=20:degree=3"
@@ -34,12 +33,12 @@ def store(tmp_path_factory):
 
 
 def test_totals_are_those_of_the_hierarchy(store):
-    block = table_block(open_source(DATASET).table)
+    block = open_source(DATASET).table.to_block()
     levels = coarsen(block, "graclus*2").levels
     view = inspect_store(store)
     assert (view.input.nodes, view.input.edges) == (block.num_nodes, block.num_edges)
     graclus = view.hierarchies[0]
-    assert graclus.summary == "graclus*2"
+    assert graclus.methods == "graclus*2"
     assert [v.nodes for v in graclus.levels] == [level.block.num_nodes for level in levels]
     assert [v.edges for v in graclus.levels] == [level.block.num_edges for level in levels]
     first = graclus.levels[0]
@@ -59,17 +58,17 @@ def test_a_level_that_does_nothing_is_flagged(store):
 
 
 def test_filters(store):
-    view = inspect_store(store, hierarchy="graclus-x2", level=1)
-    assert [(h.name, [v.level for v in h.levels]) for h in view.hierarchies] == [("graclus-x2", [1])]
+    view = inspect_store(store, hierarchy="graclus-x2", level=2)
+    assert [(h.name, [v.level for v in h.levels]) for h in view.hierarchies] == [("graclus-x2", [2])]
     with pytest.raises(UnknownNameError, match="'graclus-x2'"):
         inspect_store(store, hierarchy="graclus")
-    with pytest.raises(InputError, match="levels 0 to 1, got 7"):
+    with pytest.raises(InputError, match="levels 1 to 2, got 7"):
         inspect_store(store, level=7)
 
 
 def test_one_graph(store):
     card = inspect_graph(store, 4)
-    block = table_block(open_source(DATASET).table).take([4])
+    block = open_source(DATASET).table.to_block().take([4])
     assert (card["nodes"], card["edges"]) == (20, block.num_edges)
     coarse = coarsen(block, "graclus*2").levels
     rows = [r for r in card["levels"] if r["hierarchy"] == "graclus-x2"]
@@ -80,7 +79,7 @@ def test_one_graph(store):
 
 def test_thresholds(store):
     view = inspect_store(store)
-    assert list(check_thresholds(view, ["ratio>0.95"])) == ["nopool, level 0: ratio = 1 (ratio>0.95)"]
+    assert list(check_thresholds(view, ["ratio>0.95"])) == ["nopool, level 1: ratio = 1 (ratio>0.95)"]
     assert list(check_thresholds(view, ["ratio > 1", "dropped!=0", "failures>=1"])) == []
     assert len(list(check_thresholds(view, ["symmetric>=1"]))) == 3
     for text in ("ratio", "ratio>x", ">3"):
@@ -117,7 +116,10 @@ def test_different_seeds_differ_in_named_graphs(store, tmp_path):
     for graph in range(30):
         a, b = (r.gather_level([graph], "graclus-x2", 0) for r in (reader, theirs))
         expected += [graph] * (
-            not (np.array_equal(a.assignment.cluster, b.assignment.cluster) and np.array_equal(a.edge_index, b.edge_index))
+            not (
+                np.array_equal(a.assignment.cluster, b.assignment.cluster)
+                and np.array_equal(a.edge_index, b.edge_index)
+            )
         )
     assert level.different == len(expected) > 10 and level.examples == expected[:10]
     assert -0.5 < level.rand < 1 and not comparison.equal
@@ -148,7 +150,7 @@ def test_recheck_finds_what_digests_cannot(store, tmp_path):
     writer = StoreWriter(copy, read_spec(copy))
     table = open_source(DATASET).table
     low, high = writer.spec.bounds[1:3]
-    block = table_block(table.take(range(low, high)))
+    block = table.take(range(low, high)).to_block()
     writer.write_hierarchy(1, "graclus-x2", coarsen(block, "graclus*2", seed=99))
     writer.publish()
     assert verify_store(copy) == []
@@ -200,10 +202,10 @@ def test_recheck_names_what_only_differs(altered):
 
 def test_export_npz_round_trip(store, tmp_path):
     files = export_store(store, "npz", tmp_path / "o", hierarchy="graclus-x2")
-    assert [f.name for f in files] == ["graphs.npz", "level-0.npz", "level-1.npz"]
+    assert [f.name for f in files] == ["graphs.npz", "level-1.npz", "level-2.npz"]
     again = open_source(str(tmp_path / "o" / "graphs.npz")).table
     assert data_digest(again) == StoreReader(store).manifest.spec.data_digest
-    level = np.load(tmp_path / "o" / "level-1.npz")
+    level = np.load(tmp_path / "o" / "level-2.npz")
     stored = StoreReader(store).gather_level([3], "graclus-x2", 1)
     low, high = level["node_ptr"][3:5]
     assert np.array_equal(level["cluster"][low:high], stored.assignment.cluster)
@@ -216,11 +218,11 @@ def test_export_graphml(store, tmp_path):
     export_store(store, "graphml", tmp_path, hierarchy="graclus-x2", graphs="2,5")
     assert sorted(p.name for p in tmp_path.iterdir())[:3] == [
         "graph-00002.graphml",
-        "graph-00002.level-0.graphml",
         "graph-00002.level-1.graphml",
+        "graph-00002.level-2.graphml",
     ]
     fine = nx.read_graphml(tmp_path / "graph-00005.graphml")
-    coarse = nx.read_graphml(tmp_path / "graph-00005.level-0.graphml")
+    coarse = nx.read_graphml(tmp_path / "graph-00005.level-1.graphml")
     stored = StoreReader(store).gather_level([5], "graclus-x2", 0)
     assert [fine.nodes[f"n{i}"]["cluster"] for i in range(20)] == stored.assignment.cluster.tolist()
     assert sorted(coarse.edges) == sorted((f"n{a}", f"n{b}") for a, b in stored.edge_index.T)
@@ -237,9 +239,9 @@ def test_export_pyg(store, tmp_path):
             self.load(str(path))
 
     export_store(store, "pyg", tmp_path, hierarchy="graclus-x2", graphs="0:10")
-    for name in ("graphs.pt", "level-0.pt", "level-1.pt"):
+    for name in ("graphs.pt", "level-1.pt", "level-2.pt"):
         torch.load(tmp_path / name, weights_only=True)
-    graphs, level = Loaded(tmp_path / "graphs.pt"), Loaded(tmp_path / "level-0.pt")
+    graphs, level = Loaded(tmp_path / "graphs.pt"), Loaded(tmp_path / "level-1.pt")
     assert len(graphs) == len(level) == 10
     stored = StoreReader(store).gather_level([7], "graclus-x2", 0)
     assert graphs[7].num_nodes == 20 and level[7].num_nodes == stored.super_ptr[-1]

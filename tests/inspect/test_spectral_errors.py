@@ -56,7 +56,7 @@ def test_the_restricted_error_is_that_of_the_contracted_input(store):
     fine = reference.modes(edges, None, n, 8)
     card = inspect_graph(store, 3, hierarchy="graclus-x2", modes=8)
     for row in card["levels"]:
-        level = reader.gather_level([3], "graclus-x2", row["level"])
+        level = reader.gather_level([3], "graclus-x2", row["level"] - 1)
         clusters = level.assignment.cluster[clusters]
         coarse = reference.modes(clusters[edges], None, int(level.super_ptr[-1]), 8)
         shared = min(len(fine[1]), len(coarse[1]))
@@ -89,6 +89,6 @@ def test_samples_are_a_function_of_seed_and_count():
 def test_thresholds_on_spectral_figures(store):
     view = inspect_store(store, spectral=SpectralOptions())
     missed = list(check_thresholds(view, ["eigenvalue_error>0.01"]))
-    assert len(missed) == 4 and missed[0].startswith("graclus-x2, level 0: eigenvalue_error = ")
+    assert len(missed) == 4 and missed[0].startswith("graclus-x2, level 1: eigenvalue_error = ")
     with pytest.raises(InputError, match="on request"):
         check_thresholds(inspect_store(store), ["eigenvalue_error>0.01"])

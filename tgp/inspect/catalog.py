@@ -108,12 +108,14 @@ def list_poolers(*, precoarsenable_only: bool = False) -> list[PoolerInfo]:
     Args:
         precoarsenable_only: list only poolers that ``tgp coarsen`` accepts.
     """
-    layers, methods = pooler_map.lines(), METHODS.lines()
+    layers, methods = pooler_map.all_entries(), METHODS.all_entries()
     method_keys = {(entry.alias, entry.package) for entry in methods}
     layer_keys = {(entry.alias, entry.package) for entry in layers}
     found = [_layer_info(e, precoarsenable=(e.alias, e.package) in method_keys) for e in layers]
     found += [
-        PoolerInfo(e.alias, e.summary, e.origin, dense=False, trainable=False, loss=False, precoarsenable=True)
+        PoolerInfo(
+            e.alias, e.summary, e.origin, dense=False, trainable=False, loss=False, precoarsenable=True
+        )
         for e in methods
         if (e.alias, e.package) not in layer_keys
     ]
@@ -128,8 +130,10 @@ def _layer_info(entry: Entry, *, precoarsenable: bool) -> PoolerInfo:
 def ignored_entry_points() -> list[str]:
     """Describe the entry points of other packages that are ignored: their name is taken or they cannot be read."""
     tables = (pooler_map, METHODS)
-    taken = [f"{e.origin} offers {e.alias!r}, but that name is taken" for t in tables for e in t.hidden()]
-    return [*taken, *dict.fromkeys(text for t in tables for text in t.offers.unreadable)]
+    taken = [
+        f"{e.origin} offers {e.alias!r}, but that name is taken" for t in tables for e in t.ignored_entries()
+    ]
+    return [*taken, *dict.fromkeys(text for t in tables for text in t.package_entries.unreadable)]
 
 
 def describe_pooler(name: str) -> PoolerInfo:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -10,29 +11,50 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.errors import InputError
-from tgp.inspect.partition_similarity import Composed, Floats, Ints, partition_similarity
-from tgp.store import LevelArrays, StoreReader
-from tgp.store.locations import Place, open_store, parse_place
+from tgp.inspect.export import level_ptr, local_arrays
+from tgp.inspect.partition_similarity import ComposedClusters, Floats, Ints, partition_similarity
+from tgp.ragged import Level
+from tgp.store import StoreReader
+from tgp.store.locations import Location, open_store, parse_location
 
 __all__ = ["Comparison", "EdgeChanges", "LevelComparison", "compare_hierarchies", "compare_stores"]
 
 CHUNK = 20_000
-"""Graphs compared at a time."""
+"""Number of graphs that are compared at a time."""
+
+
+@dataclass(frozen=True)
+class EdgeChanges:
+    """Differences between the edges of those graphs that have the same supernodes in both hierarchies.
+
+    Args:
+        graphs: number of such graphs. Edges of other graphs cannot be matched.
+        only_first: number of edges that only the first hierarchy has.
+        only_second: number of edges that only the second hierarchy has.
+        reweighted: number of common edges with different weights; an edge without a weight has weight 1.
+        largest: largest difference between two weights.
+    """
+
+    graphs: int
+    only_first: int
+    only_second: int
+    reweighted: int
+    largest: float
 
 
 @dataclass(frozen=True)
 class LevelComparison:
-    """One level of two hierarchies.
+    """Comparison of one level of two hierarchies.
 
     Args:
-        level: position in the schedules.
-        different: graphs whose arrays differ.
-        examples: the first of them.
-        rand: mean adjusted Rand index of the clusters that this level and those below make of the input
-            nodes, 1 for equal partitions; ``None`` behind a soft assignment, or if no graph has two nodes.
-        nmi: mean normalised mutual information of the same, by the mean of the two entropies.
-        edges: coarse edges of either.
-        edge_changes: see :class:`EdgeChanges`.
+        level: number of the level; the first pooled graphs are level 1.
+        different: number of graphs whose arrays differ.
+        examples: ids of the first of these graphs.
+        rand: mean adjusted Rand index of the clusters of input nodes that all levels up to this one make, 1 for equal
+            partitions. ``None`` after a soft assignment, and if no graph has two nodes.
+        nmi: mean normalised mutual information of the same clusters, normalised by the mean of the two entropies.
+        edges: number of coarse edges in the first and in the second hierarchy.
+        edge_changes: differences between the edges.
     """
 
     level: int
@@ -45,27 +67,17 @@ class LevelComparison:
 
 
 @dataclass(frozen=True)
-class EdgeChanges:
-    """Differences of the edges of graphs that have the same supernodes in both.
+class Comparison:
+    """Comparison of two hierarchies.
 
     Args:
-        graphs: how many such graphs there are; edges of the others have no common names.
-        only_first: edges that only the first has.
-        only_second: edges that only the second has.
-        reweighted: edges of both with different weights; an edge without weight counts 1.
-        largest: largest difference of two weights.
+        first: name of the first hierarchy.
+        second: name of the second hierarchy.
+        num_graphs: number of graphs.
+        same_graphs: True if both were made from the same input graphs.
+        depths: number of levels of the first and of the second hierarchy.
+        levels: comparisons of the levels that both have.
     """
-
-    graphs: int
-    only_first: int
-    only_second: int
-    reweighted: int
-    largest: float
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Two hierarchies."""
 
     first: str
     second: str
@@ -76,21 +88,32 @@ class Comparison:
 
     @property
     def equal(self) -> bool:
-        """Whether nothing differs."""
+        """True if nothing differs."""
         same_depth = self.depths[0] == self.depths[1]
         return self.same_graphs and same_depth and not any(level.different for level in self.levels)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return the comparison as plain values."""
         return {**asdict(self), "equal": self.equal}
 
 
-def compare_stores(first: Place, second: Place) -> list[Comparison]:
-    """Compare the hierarchies that two stores share by name; if none, the only ones of either.
+def compare_stores(first: Location, second: Location) -> list[Comparison]:
+    """Compare the hierarchies that have the same name in two stores.
 
-    ``PATH#NAME`` stands for one hierarchy of a store.
+    If both stores have exactly one hierarchy, these are compared whatever their names are.
+
+    Args:
+        first: directory or URL of a store; ``PATH#NAME`` selects one hierarchy.
+        second: the same for the other store.
+
+    Returns:
+        One comparison per pair of hierarchies.
+
+    Raises:
+        InputError: if the stores have no hierarchy in common, or have different numbers of graphs.
+        UnknownNameError: if a named hierarchy does not exist.
     """
-    (path, one, name), (other, two, name2) = _parse(first), _parse(second)
+    (path, one, name), (other, two, name2) = _open_named(first), _open_named(second)
     ours = [name] if name else [*one.hierarchies]
     theirs = [name2] if name2 else [*two.hierarchies]
     pairs = [(a, a) for a in ours if a in theirs]
@@ -106,16 +129,26 @@ def compare_stores(first: Place, second: Place) -> list[Comparison]:
     return [_compare(one, a, two, b, (f"{path}#{a}", f"{other}#{b}")) for a, b in pairs]
 
 
-def _parse(place: Place) -> tuple[str, StoreReader, str | None]:
+def _open_named(place: Location) -> tuple[str, StoreReader, str | None]:
+    """Open ``PATH`` or ``PATH#NAME`` and return the path, the reader and the name."""
     text, mark, name = str(place).rpartition("#")
     if not mark or Path(str(place)).exists():
         return str(place), open_store(place), None
-    reader = open_store(parse_place(text))
+    reader = open_store(parse_location(text))
     return text, reader, reader.hierarchy(name).name
 
 
-def compare_hierarchies(store: Place, first: str, second: str) -> Comparison:
-    """Compare two hierarchies of one store."""
+def compare_hierarchies(store: Location, first: str, second: str) -> Comparison:
+    """Compare two hierarchies of one store.
+
+    Args:
+        store: directory or URL of the store.
+        first: name of a hierarchy.
+        second: name of the other hierarchy.
+
+    Raises:
+        UnknownNameError: if the store has no such hierarchy.
+    """
     reader = open_store(store)
     for name in (first, second):
         reader.hierarchy(name)
@@ -132,46 +165,54 @@ def _compare(
         )
     same = one.manifest.spec.data_digest == two.manifest.spec.data_digest
     depths = one.hierarchies[first].depth, two.hierarchies[second].depth
-    found: list[list[_Piece]] = [[] for _ in range(min(depths))]
+    found: list[list[_ChunkComparison]] = [[] for _ in range(min(depths))]
     for low in range(0, one.num_graphs, CHUNK):
         ids = np.arange(low, min(low + CHUNK, one.num_graphs))
-        left, right = Composed(one, ids), Composed(two, ids)
-        for number in range(min(depths)):
-            a, b = one.gather_level(ids, first, number), two.gather_level(ids, second, number)
+        left, right = ComposedClusters(one, ids), ComposedClusters(two, ids)
+        for position in range(min(depths)):
+            a, b = one.gather_level(ids, first, position), two.gather_level(ids, second, position)
             left.add(a)
             right.add(b)
-            different = ids[_differs(a, b)]
-            found[number].append(_Piece(different, partition_similarity(left, right), a, b))
-    return Comparison(*labels, one.num_graphs, same, depths, [_joined(n, p) for n, p in enumerate(found)])
+            found[position].append(
+                _ChunkComparison(
+                    ids[_differs(a, b)],
+                    partition_similarity(left, right),
+                    (a.edge_index.shape[1], b.edge_index.shape[1]),
+                    _edge_changes(a, b),
+                )
+            )
+    levels = [_join_chunks(number, chunks) for number, chunks in enumerate(found, start=1)]
+    return Comparison(*labels, one.num_graphs, same, depths, levels)
 
 
-class _Piece:
-    """What one chunk of graphs says about a level."""
+@dataclass(frozen=True)
+class _ChunkComparison:
+    """Comparison of one level over a chunk of the graphs."""
 
-    def __init__(
-        self, different: Ints, scores: tuple[Floats, Floats], a: LevelArrays, b: LevelArrays
-    ) -> None:
-        self.different = different
-        self.scores = scores
-        self.edges = (a.edge_index.shape[1], b.edge_index.shape[1])
-        self.changes = edge_changes(a, b)
+    different: Ints
+    similarity: tuple[Floats, Floats]
+    edges: tuple[int, int]
+    changes: EdgeChanges
 
 
-def _joined(number: int, pieces: list[_Piece]) -> LevelComparison:
-    different = np.concatenate([piece.different for piece in pieces])
-    rand, nmi = (_mean(np.concatenate([piece.scores[i] for piece in pieces])) for i in (0, 1))
-    changes = [piece.changes for piece in pieces]
-    counts = [
-        sum(getattr(c, f) for c in changes) for f in ("graphs", "only_first", "only_second", "reweighted")
-    ]
+def _join_chunks(number: int, chunks: list[_ChunkComparison]) -> LevelComparison:
+    different = np.concatenate([chunk.different for chunk in chunks])
+    rand, nmi = (_mean(np.concatenate([chunk.similarity[i] for chunk in chunks])) for i in (0, 1))
+    changes = [chunk.changes for chunk in chunks]
     return LevelComparison(
         number,
         len(different),
         different[:10].tolist(),
         rand,
         nmi,
-        (sum(piece.edges[0] for piece in pieces), sum(piece.edges[1] for piece in pieces)),
-        EdgeChanges(*counts, max(c.largest for c in changes)),
+        (sum(chunk.edges[0] for chunk in chunks), sum(chunk.edges[1] for chunk in chunks)),
+        EdgeChanges(
+            sum(c.graphs for c in changes),
+            sum(c.only_first for c in changes),
+            sum(c.only_second for c in changes),
+            sum(c.reweighted for c in changes),
+            max(c.largest for c in changes),
+        ),
     )
 
 
@@ -180,38 +221,30 @@ def _mean(values: Floats) -> float | None:
     return float(finite.mean()) if finite.size else None
 
 
-def _differs(a: LevelArrays, b: LevelArrays) -> npt.NDArray[np.bool_]:
-    """``[B]`` whether any array of a graph differs."""
+def _differs(a: Level, b: Level) -> npt.NDArray[np.bool_]:
+    """Return ``[B]`` True for the graphs of which an array differs."""
     sizes = [np.diff(getattr(a, p)) != np.diff(getattr(b, p)) for p in ("node_ptr", "super_ptr", "edge_ptr")]
     wrong: npt.NDArray[np.bool_] = np.logical_or.reduce(sizes)
-    if a.kind != b.kind:
+    first, second = local_arrays(a), local_arrays(b)
+    if a.assignment.kind != b.assignment.kind or first.keys() != second.keys():
         return np.ones_like(wrong)
-    bases = {"edge_index": "edge_ptr", "edge_weight": "edge_ptr", "representative": "super_ptr"}
-    for name in ("edge_index", "edge_weight", "cluster", "weight", "soft", "theta", "representative"):
-        x, y = getattr(a, name), getattr(b, name)
-        ptr = bases.get(name, "node_ptr")
-        if (x is None) != (y is None):
-            return np.ones_like(wrong)
-        if x is None:
-            continue
-        shift = {"edge_index": "super_ptr", "cluster": "super_ptr", "representative": "node_ptr"}.get(name)
-        wrong = wrong | _unequal(
-            _localised(a, x, ptr, shift), getattr(a, ptr), _localised(b, y, ptr, shift), getattr(b, ptr)
-        )
+    for name in first:
+        wrong = wrong | _rows_differ(name, a, first, b, second)
     return wrong
 
 
-def _localised(level: LevelArrays, values: npt.NDArray[Any], ptr: str, shift: str | None) -> npt.NDArray[Any]:
-    """Rows first, ids counted inside their graph."""
-    rows = values.T if values.ndim == 2 and ptr == "edge_ptr" else values
-    if shift is None:
-        return rows
-    start = np.repeat(getattr(level, shift)[:-1], np.diff(getattr(level, ptr)))
-    local = rows - (start[:, None] if rows.ndim == 2 else start)
-    return np.where(rows < 0, -1, local)
-
-
-def _unequal(x: npt.NDArray[Any], x_ptr: Ints, y: npt.NDArray[Any], y_ptr: Ints) -> npt.NDArray[np.bool_]:
+def _rows_differ(
+    name: str,
+    a: Level,
+    first: Mapping[str, npt.NDArray[Any]],
+    b: Level,
+    second: Mapping[str, npt.NDArray[Any]],
+) -> npt.NDArray[np.bool_]:
+    """Return ``[B]`` True for the graphs whose rows of one array differ."""
+    x, y = first[name], second[name]
+    if name == "edge_index":
+        x, y = x.T, y.T
+    x_ptr, y_ptr = level_ptr(a, name), level_ptr(b, name)
     wrong = np.diff(x_ptr) != np.diff(y_ptr)
     if x.shape[1:] != y.shape[1:]:
         return np.ones_like(wrong)
@@ -219,16 +252,14 @@ def _unequal(x: npt.NDArray[Any], x_ptr: Ints, y: npt.NDArray[Any], y_ptr: Ints)
     counts = np.diff(x_ptr)[same]
     owner = np.repeat(same, counts)
     inner = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    pieces = x[x_ptr[owner] + inner] != y[y_ptr[owner] + inner]
-    rows = pieces.any(axis=1) if pieces.ndim > 1 else pieces
-    wrong[owner[rows]] = True
+    unequal = x[x_ptr[owner] + inner] != y[y_ptr[owner] + inner]
+    wrong[owner[unequal.any(axis=1) if unequal.ndim > 1 else unequal]] = True
     return wrong
 
 
-def edge_changes(a: LevelArrays, b: LevelArrays) -> EdgeChanges:
-    """How the edges differ where both levels have the same supernodes."""
+def _edge_changes(a: Level, b: Level) -> EdgeChanges:
     same = _same_supernodes(a, b)
-    (first, weight), (second, other) = _edges(a, same), _edges(b, same)
+    (first, weight), (second, other) = _edge_keys(a, same), _edge_keys(b, same)
     common, i, j = np.intersect1d(first, second, assume_unique=True, return_indices=True)
     gap = np.abs(weight[i] - other[j])
     return EdgeChanges(
@@ -240,23 +271,24 @@ def edge_changes(a: LevelArrays, b: LevelArrays) -> EdgeChanges:
     )
 
 
-def _same_supernodes(a: LevelArrays, b: LevelArrays) -> npt.NDArray[np.bool_]:
+def _same_supernodes(a: Level, b: Level) -> npt.NDArray[np.bool_]:
+    """Return ``[B]`` True for the graphs whose nodes have the same supernodes in both levels."""
     same = (np.diff(a.node_ptr) == np.diff(b.node_ptr)) & (np.diff(a.super_ptr) == np.diff(b.super_ptr))
-    if (a.cluster is None) != (b.cluster is None):
+    if (a.assignment.cluster is None) != (b.assignment.cluster is None):
         return np.zeros_like(same)
-    if a.cluster is None or b.cluster is None:
+    if a.assignment.cluster is None:
         return same
-    x, y = (_localised(level, level.cluster, "node_ptr", "super_ptr") for level in (a, b))
-    return same & ~_unequal(x, a.node_ptr, y, b.node_ptr)
+    return same & ~_rows_differ("cluster", a, local_arrays(a), b, local_arrays(b))
 
 
-def _edges(level: LevelArrays, use: npt.NDArray[np.bool_]) -> tuple[Ints, Floats]:
-    """Ascending names of the edges of some graphs, parallel ones added up, and their weights.
+def _edge_keys(level: Level, use: npt.NDArray[np.bool_]) -> tuple[Ints, Floats]:
+    """Return ascending keys of the edges of some graphs and their weights. Weights of parallel edges are added.
 
-    The same edge of the same graph has the same name in both levels: these graphs have as many supernodes.
+    An edge has the same key in two levels in which its graph has the same number of supernodes.
     """
     counts = np.diff(level.super_ptr)
-    start = np.cumsum(np.where(use, counts, 0) * np.where(use, counts, 0)) - np.where(use, counts, 0) ** 2
+    squares = np.where(use, counts, 0) ** 2
+    start = np.cumsum(squares) - squares
     graph = np.repeat(np.arange(len(counts)), np.diff(level.edge_ptr))
     inside = use[graph]
     graph = graph[inside]
@@ -264,5 +296,5 @@ def _edges(level: LevelArrays, use: npt.NDArray[np.bool_]) -> tuple[Ints, Floats
     weight = (
         np.ones(len(graph)) if level.edge_weight is None else level.edge_weight[inside].astype(np.float64)
     )
-    names, place = np.unique(start[graph] + row * counts[graph] + column, return_inverse=True)
-    return names, np.bincount(place, weight, len(names))
+    keys, place = np.unique(start[graph] + row * counts[graph] + column, return_inverse=True)
+    return keys, np.bincount(place, weight, len(keys))

@@ -1,32 +1,47 @@
-"""Stores for other tools: PyTorch Geometric files, plain arrays, GraphML."""
+"""Convert stores for other tools: PyTorch Geometric files, numpy archives, GraphML."""
 
 from __future__ import annotations
 
 import contextlib
-import os
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 from xml.sax.saxutils import quoteattr
 
 import numpy as np
 import numpy.typing as npt
 
 from tgp.errors import InputError, StoreError, UnknownNameError
-from tgp.store import LevelArrays, StoreReader
-from tgp.store.locations import Place, open_store
+from tgp.inspect.output_file import replace_file
+from tgp.ragged import Level
+from tgp.store import StoreReader
+from tgp.store.locations import Location, open_store
 
-__all__ = ["EXPORTS", "export_store", "parse_graphs"]
+__all__ = ["EXPORTS", "export_store", "level_ptr", "local_arrays", "parse_graphs"]
 
 MAX_FILES = 10_000
-"""GraphML makes a file per graph and level; more than this is a mistake."""
+"""Largest number of GraphML files; there is one per graph and level."""
 
 Ints = npt.NDArray[np.int64]
 
 
 def parse_graphs(text: str | None, total: int) -> Ints:
-    """``"3"``, ``"0:100"`` or ``"0:100,200"`` as graph ids; all if ``None``."""
+    """Parse graph ids and ranges of graph ids.
+
+    Args:
+        text: ids and half-open ranges separated by commas; ``None`` selects all graphs.
+        total: number of graphs in the store.
+
+    Returns:
+        The ids in the given order.
+
+    Raises:
+        InputError: if the text cannot be parsed, or names a graph that does not exist.
+
+    Examples:
+        >>> parse_graphs("0:3,7", 10).tolist()
+        [0, 1, 2, 7]
+    """
     if text is None:
         return np.arange(total)
     found: list[Ints] = []
@@ -50,7 +65,7 @@ def parse_graphs(text: str | None, total: int) -> Ints:
 
 
 def export_store(
-    store: Place,
+    store: Location,
     to: str,
     out: Path,
     *,
@@ -62,14 +77,19 @@ def export_store(
 
     Args:
         store: directory or URL of the store.
-        to: one of :data:`EXPORTS`.
-        out: folder to write to; made if absent.
-        hierarchy: which one; not needed if there is only one.
-        graphs: see :func:`parse_graphs`.
-        force: write over existing files.
+        to: format, one of :data:`EXPORTS`.
+        out: folder to write to; it is created if it does not exist.
+        hierarchy: name of the hierarchy; may be omitted if the store has only one.
+        graphs: graphs to convert, see :func:`parse_graphs`.
+        force: overwrite existing files.
 
     Returns:
-        the files that were written.
+        The files that were written. Names of files count levels from 1, the first pooled graph.
+
+    Raises:
+        InputError: if an argument is wrong, or a file exists and ``force`` is False.
+        UnknownNameError: if there is no such format or hierarchy.
+        StoreError: if the store cannot be read or the files cannot be written.
     """
     if to not in EXPORTS:
         raise UnknownNameError("format", to, EXPORTS)
@@ -93,7 +113,7 @@ def export_store(
 
 
 class _Files:
-    """Writes whole files or none."""
+    """Writer of the files of one export."""
 
     def __init__(self, folder: Path, force: bool) -> None:
         self.folder = folder
@@ -101,46 +121,38 @@ class _Files:
         self.written: list[Path] = []
 
     @contextlib.contextmanager
-    def create(self, name: str) -> Iterator[Any]:
-        """A binary file that gets its name when it is complete."""
+    def create(self, name: str) -> Iterator[BinaryIO]:
+        """Open a file that appears in the folder when it is complete."""
         target = self.folder / name
         if target.exists() and not self.force:
-            raise InputError(f"{target} exists", field="out", hint="--force writes over it")
+            raise InputError(f"{target} exists", field="out", hint="--force overwrites it")
         self.folder.mkdir(parents=True, exist_ok=True)
-        descriptor, temp = tempfile.mkstemp(prefix=".new-", dir=self.folder)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                yield file
-            umask = os.umask(0)
-            os.umask(umask)
-            os.chmod(temp, 0o666 & ~umask)
-            os.replace(temp, target)
-        except BaseException:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(temp)
-            raise
+        with replace_file(target) as file:
+            yield file
         self.written.append(target)
 
 
-def _local(level: LevelArrays) -> dict[str, npt.NDArray[Any]]:
-    """The arrays of a level with ids counted inside their graph."""
-    edge_start = np.repeat(level.super_ptr[:-1], np.diff(level.edge_ptr))
-    arrays: dict[str, npt.NDArray[Any]] = {"edge_index": level.edge_index - edge_start}
-    if level.cluster is not None:
+def local_arrays(level: Level) -> dict[str, npt.NDArray[Any]]:
+    """Return the arrays of a level with node and supernode ids counted from 0 in each graph."""
+    arrays = level.arrays()
+    arrays["edge_index"] = level.edge_index - np.repeat(level.super_ptr[:-1], np.diff(level.edge_ptr))
+    if "cluster" in arrays:
         start = np.repeat(level.super_ptr[:-1], np.diff(level.node_ptr))
-        arrays["cluster"] = np.where(level.cluster < 0, -1, level.cluster - start)
-    if level.representative is not None:
+        arrays["cluster"] = np.where(arrays["cluster"] < 0, -1, arrays["cluster"] - start)
+    if "representative" in arrays:
         start = np.repeat(level.node_ptr[:-1], np.diff(level.super_ptr))
-        arrays["representative"] = level.representative - start
-    for name in ("edge_weight", "weight", "soft", "theta"):
-        values = getattr(level, name)
-        if values is not None:
-            arrays[name] = values
+        arrays["representative"] = arrays["representative"] - start
     return arrays
 
 
+def level_ptr(level: Level, name: str) -> Ints:
+    """Return the offsets that split an array of a level into graphs."""
+    ptrs = {"edge_index": level.edge_ptr, "edge_weight": level.edge_ptr, "representative": level.super_ptr}
+    return ptrs.get(name, level.node_ptr)
+
+
 def _to_npz(reader: StoreReader, name: str, ids: Ints, files: _Files) -> None:
-    """``graphs.npz`` and one ``level-i.npz`` per level: flat arrays and offsets."""
+    """Write ``graphs.npz`` and one ``level-i.npz`` per level: flat arrays and offsets."""
     table = reader.gather_graphs(ids)
     arrays: dict[str, Any] = {"node_ptr": table.node_ptr}
     for key, field in table.fields.items():
@@ -148,14 +160,14 @@ def _to_npz(reader: StoreReader, name: str, ids: Ints, files: _Files) -> None:
         arrays[f"{key}_ptr" if key != "edge_index" else "edge_ptr"] = field.ptr
     with files.create("graphs.npz") as file:
         np.savez(file, **arrays)
-    for number, level in enumerate(reader.gather_levels(ids, name)):
-        offsets = {"node_ptr": level.node_ptr, "super_ptr": level.super_ptr, "edge_ptr": level.edge_ptr}
+    for number, level in enumerate(reader.gather_levels(ids, name), start=1):
+        ptrs = {"node_ptr": level.node_ptr, "super_ptr": level.super_ptr, "edge_ptr": level.edge_ptr}
         with files.create(f"level-{number}.npz") as file:
-            np.savez(file, **offsets, **_local(level))
+            np.savez(file, **ptrs, **local_arrays(level))
 
 
 def _to_pyg(reader: StoreReader, name: str, ids: Ints, files: _Files) -> None:
-    """``graphs.pt`` and ``level-i.pt``: what ``InMemoryDataset.load`` reads, tensors only."""
+    """Write ``graphs.pt`` and ``level-i.pt``: tensors in the layout of ``InMemoryDataset.load``."""
     import torch
     from torch_geometric.data import Data
 
@@ -166,7 +178,7 @@ def _to_pyg(reader: StoreReader, name: str, ids: Ints, files: _Files) -> None:
             key: torch.from_numpy(np.ascontiguousarray(values)) for key, values in arrays.items()
         }
         slices = {key: torch.from_numpy(np.ascontiguousarray(ptr)) for key, ptr in ptrs.items()}
-        # Sizes stand where PyG's own collate keeps them.
+        # PyG's own collate stores the numbers of nodes under these keys.
         sizes = {"num_nodes": int(counts.sum()), "_num_nodes": counts.tolist()}
         with files.create(file_name) as file:
             torch.save((tensors | sizes, slices, Data), file)
@@ -179,50 +191,48 @@ def _to_pyg(reader: StoreReader, name: str, ids: Ints, files: _Files) -> None:
         {k: f.ptr for k, f in plain.items()},
         np.diff(table.node_ptr),
     )
-    for number, level in enumerate(reader.gather_levels(ids, name)):
-        own = {"edge_index": level.edge_ptr, "edge_weight": level.edge_ptr, "representative": level.super_ptr}
-        arrays = _local(level)
-        save(
-            f"level-{number}.pt",
-            arrays,
-            {k: own.get(k, level.node_ptr) for k in arrays},
-            np.diff(level.super_ptr),
-        )
+    for number, level in enumerate(reader.gather_levels(ids, name), start=1):
+        arrays = local_arrays(level)
+        ptrs = {key: level_ptr(level, key) for key in arrays}
+        save(f"level-{number}.pt", arrays, ptrs, np.diff(level.super_ptr))
 
 
 def _to_graphml(reader: StoreReader, name: str, ids: Ints, files: _Files) -> None:
-    """``graph-i.graphml`` and ``graph-i.level-j.graphml``; nodes carry the supernode they go to."""
+    """Write ``graph-i.graphml`` and ``graph-i.level-j.graphml``. Nodes carry the id of their supernode."""
     levels = reader.gather_levels(ids, name)
     if len(ids) * (1 + len(levels)) > MAX_FILES:
         raise InputError(
-            f"GraphML would take {len(ids) * (1 + len(levels))} files",
+            f"GraphML would need {len(ids) * (1 + len(levels))} files, the limit is {MAX_FILES}",
             field="graphs",
-            hint="choose some with --graphs 0:100",
+            hint="choose some graphs with --graphs 0:100",
         )
     table = reader.gather_graphs(ids, [f for f in ("edge_index", "edge_weight") if f in reader.fields])
-    local = [_local(level) for level in levels]
+    arrays = [local_arrays(level) for level in levels]
+
+    def rows(number: int, key: str, graph: int) -> npt.NDArray[Any] | None:
+        """Return the rows of one graph in an array of a level, or ``None`` if there is no such array."""
+        if number > len(levels) or key not in arrays[number - 1]:
+            return None
+        ptr = level_ptr(levels[number - 1], key)
+        return arrays[number - 1][key][..., int(ptr[graph]) : int(ptr[graph + 1])]
+
     for i, graph in enumerate(ids):
         weight = table.fields.get("edge_weight")
-        edges = table.fields["edge_index"].item(i)
-        weights = None if weight is None else weight.item(i).reshape(-1)
-        count = int(np.diff(table.node_ptr)[i])
-        for number in range(len(levels) + 1):
-            cluster = None
-            if number < len(levels) and "cluster" in local[number]:
-                cluster = _cut(local[number]["cluster"], levels[number].node_ptr, i)
-            suffix = f".level-{number - 1}" if number else ""
-            with files.create(f"graph-{graph:05d}{suffix}.graphml") as file:
-                file.write(_graphml(count, edges, weights, cluster).encode())
-            if number < len(levels):
-                level, arrays = levels[number], local[number]
-                edges = arrays["edge_index"][:, level.edge_ptr[i] : level.edge_ptr[i + 1]]
-                given = arrays.get("edge_weight")
-                weights = None if given is None else _cut(given, level.edge_ptr, i)
-                count = int(level.super_ptr[i + 1] - level.super_ptr[i])
-
-
-def _cut(values: npt.NDArray[Any], ptr: Ints, graph: int) -> npt.NDArray[Any]:
-    return values[int(ptr[graph]) : int(ptr[graph + 1])]
+        text = _graphml(
+            int(np.diff(table.node_ptr)[i]),
+            table.fields["edge_index"].item(i),
+            None if weight is None else weight.item(i).reshape(-1),
+            rows(1, "cluster", i),
+        )
+        with files.create(f"graph-{graph:05d}.graphml") as file:
+            file.write(text.encode())
+        for number, level in enumerate(levels, start=1):
+            nodes = int(level.super_ptr[i + 1] - level.super_ptr[i])
+            edges = rows(number, "edge_index", i)
+            assert edges is not None, "every level has edges"
+            text = _graphml(nodes, edges, rows(number, "edge_weight", i), rows(number + 1, "cluster", i))
+            with files.create(f"graph-{graph:05d}.level-{number}.graphml") as file:
+                file.write(text.encode())
 
 
 def _graphml(
@@ -251,3 +261,4 @@ EXPORTS: dict[str, Callable[[StoreReader, str, Ints, _Files], None]] = {
     "npz": _to_npz,
     "graphml": _to_graphml,
 }
+"""Format -> function that writes it."""

@@ -1,21 +1,21 @@
-"""What a store holds and how good it is: totals, ratios, quality figures. Needs neither torch nor numba."""
+"""Summarize a store: totals, ratios, distributions and quality figures. Needs neither torch nor numba."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tgp.build.summary import HierarchySummary, LevelSummary, describe_manifest
 from tgp.errors import InputError, StoreError
 from tgp.store import StoreReader
-from tgp.store.locations import Place, open_store
+from tgp.store.locations import Location, open_store
 
 __all__ = [
-    "HierarchyView",
-    "LevelView",
     "SpectralOptions",
     "StoreView",
     "find_stores",
@@ -24,26 +24,32 @@ __all__ = [
 ]
 
 STALL = 0.95
-"""A level that keeps more than this share of the nodes did next to nothing."""
+"""A level that keeps more than this share of the nodes counts as stalled."""
 
 BINS = 8
+"""Number of bins of the histograms."""
+
 SAMPLE = 2000
-"""Graphs whose clusters are read for the histogram of cluster sizes."""
+"""Number of graphs whose clusters are read for the histogram of cluster sizes."""
 
 COUNTS = ("dropped", "singletons", "empty", "isolated", "components_before", "components")
+"""Metrics that are summed over graphs; all others are averaged."""
 
-ON_REQUEST = ("eigenvalue_error", "eigenvalue_error_scaled", "eigenvalue_error_restricted")
-"""Figures that exist only if spectral ones were asked for."""
+SPECTRAL_METRICS = ("eigenvalue_error", "eigenvalue_error_scaled", "eigenvalue_error_restricted")
+"""Metrics that are computed only on request."""
+
+Metrics = Mapping[str, npt.NDArray[Any]]
+"""Name of a metric -> one value per graph."""
 
 
 @dataclass(frozen=True)
 class SpectralOptions:
-    """Which spectral figures to compute.
+    """Options of the spectral metrics.
 
     Args:
-        sample: graphs to look at; all if there are no more.
-        modes: eigenvalues to compare per graph.
-        seed: chooses the sample.
+        sample: number of graphs to measure; all graphs if the store has fewer.
+        modes: number of eigenvalues to compare per graph.
+        seed: seed that selects the sample.
     """
 
     sample: int = 100
@@ -57,53 +63,22 @@ class SpectralOptions:
 
 
 @dataclass(frozen=True)
-class LevelView:
-    """One level over all graphs. ``level`` is its position in the schedule; -1 means the input graphs."""
-
-    level: int
-    method: str
-    nodes: int
-    edges: int
-    bytes: int
-    ratio: float | None = None
-    edge_ratio: float | None = None
-    stalled: bool = False
-    stalled_graphs: int = 0
-    node_histogram: list[int] = field(default_factory=list)
-    cluster_mean: float | None = None
-    cluster_largest: int | None = None
-    cluster_histogram: list[int] = field(default_factory=list)
-    metrics: dict[str, float | None] = field(default_factory=dict)
-    """Counts are added over graphs, everything else is the mean over graphs that have a value."""
-
-
-@dataclass(frozen=True)
-class HierarchyView:
-    """One hierarchy."""
-
-    name: str
-    schedule: list[dict[str, Any]]
-    seed: int
-    failures: int
-    bytes: int
-    levels: list[LevelView]
-
-    @property
-    def summary(self) -> str:
-        """The methods in order, repetitions folded: ``ndp,graclus*2``."""
-        runs: list[list[Any]] = []
-        for level in self.schedule:
-            name = str(level.get("method", "?"))
-            if runs and runs[-1][0] == name:
-                runs[-1][1] += 1
-            else:
-                runs.append([name, 1])
-        return ",".join(name if times == 1 else f"{name}*{times}" for name, times in runs)
-
-
-@dataclass(frozen=True)
 class StoreView:
-    """A store."""
+    """Summary of a store.
+
+    Args:
+        path: directory or URL of the store.
+        dataset: description of the dataset that the store was made from.
+        num_graphs: number of graphs.
+        num_shards: number of shards of the graphs and of each hierarchy.
+        profile: storage profile, ``"fast"`` or ``"small"``.
+        fields: attributes of the input graphs.
+        fingerprint: fingerprint of the data and the settings.
+        bytes: size of all files.
+        input: totals of the input graphs (level 0).
+        hierarchies: hierarchies with the figures of their levels.
+        spectral: sample, modes and seed of the spectral metrics; ``None`` if they were not computed.
+    """
 
     path: str
     dataset: dict[str, Any]
@@ -113,74 +88,95 @@ class StoreView:
     fields: list[dict[str, Any]]
     fingerprint: str
     bytes: int
-    input: LevelView
-    hierarchies: list[HierarchyView]
+    input: LevelSummary
+    hierarchies: list[HierarchySummary]
     spectral: dict[str, int] | None = None
-    """Sample, modes and seed of the spectral figures, if there are any."""
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return the summary as plain values."""
         return asdict(self)
 
 
 def find_stores(folder: Path) -> list[dict[str, Any]]:
-    """Stores in ``folder`` and its sub-folders of the first level, also unfinished ones."""
+    """Find stores in a folder and in its direct subfolders.
+
+    Args:
+        folder: folder to search; it need not exist.
+
+    Returns:
+        One entry per store, also for stores that are unfinished or cannot be read, with the keys ``path``, ``status``,
+        ``num_graphs``, ``hierarchies`` and ``bytes``.
+    """
     found = []
-    places = [folder, *sorted(p for p in folder.iterdir() if p.is_dir())] if folder.is_dir() else []
-    for place in places:
-        if not (place / "manifest.json").is_file() and not (place / "records").is_dir():
+    paths = [folder, *sorted(p for p in folder.iterdir() if p.is_dir())] if folder.is_dir() else []
+    for path in paths:
+        finished = (path / "manifest.json").is_file()
+        if not finished and not (path / "records").is_dir():
             continue
         row: dict[str, Any] = {
-            "path": str(place),
+            "path": str(path),
             "status": "complete",
             "num_graphs": None,
             "hierarchies": [],
             "bytes": None,
         }
         try:
-            reader = StoreReader(place)
+            reader = StoreReader(path)
         except StoreError as error:
-            row["status"] = (
-                "unfinished" if not (place / "manifest.json").is_file() else f"unreadable: {error}"
-            )
+            row["status"] = f"unreadable: {error}" if finished else "unfinished"
         else:
-            parts = ("graphs", *reader.hierarchies)
             row |= {"num_graphs": reader.num_graphs, "hierarchies": [*reader.hierarchies]}
-            row["bytes"] = sum(reader.file_bytes(part) for part in parts)
+            row["bytes"] = describe_manifest(reader.manifest)[1]
         found.append(row)
     return found
 
 
 def inspect_store(
-    path: Place,
+    path: Location,
     *,
     hierarchy: str | None = None,
     level: int | None = None,
     spectral: SpectralOptions | None = None,
 ) -> StoreView:
-    """Read the figures of a store, of all or of one hierarchy or level.
+    """Summarize a store.
 
     Args:
         path: directory or URL of the store.
-        hierarchy: only this one.
-        level: only this one.
-        spectral: also compute spectral figures of a sample of the graphs.
+        hierarchy: name of the only hierarchy to include.
+        level: number of the only level to include; the first pooled graphs are level 1.
+        spectral: options of the spectral metrics; they are not computed if ``None``.
+
+    Returns:
+        The totals of the input graphs and the figures of the chosen hierarchies and levels.
+
+    Raises:
+        InputError: if no chosen hierarchy has that level.
+        UnknownNameError: if the store has no such hierarchy.
+        StoreError: if the store is missing or damaged.
     """
     reader = open_store(path)
-    names = [reader.hierarchy(hierarchy).name] if hierarchy is not None else [*reader.hierarchies]
+    names = _chosen_hierarchies(reader, hierarchy, level)
     manifest = reader.manifest
     nodes, edges = reader.sizes()
-    given = LevelView(
-        -1,
+    input_graphs = LevelSummary(
+        0,
         "input",
         int(nodes.sum()),
         int(edges.sum()),
         reader.num_bytes()[0],
         node_histogram=_histogram(nodes),
     )
-    _check_level(reader, names, level)
-    extra = _spectral(reader, names, spectral)
-    views = [_hierarchy(reader, name, level, extra.get(name, [])) for name in names]
+    summaries, size = describe_manifest(manifest)
+    extra: dict[str, list[dict[str, npt.NDArray[np.float64]]]] = {}
+    if spectral is not None:
+        from tgp.inspect.spectral_errors import spectral_metrics
+
+        extra = spectral_metrics(reader, names, spectral)
+    hierarchies = [
+        _add_figures(reader, summary, level, extra.get(summary.name))
+        for summary in summaries
+        if summary.name in names
+    ]
     fields = [
         {"name": f.name, "dtype": f.dtype, "per": f.ptr, "shape": list(f.tail)} for f in manifest.fields
     ]
@@ -192,66 +188,60 @@ def inspect_store(
         manifest.spec.profile,
         fields,
         manifest.fingerprint,
-        sum(reader.file_bytes(part) for part in ("graphs", *reader.hierarchies)),
-        given,
-        views,
+        size,
+        input_graphs,
+        hierarchies,
         None if spectral is None else asdict(spectral),
     )
 
 
-def _check_level(reader: StoreReader, names: list[str], level: int | None) -> None:
+def _chosen_hierarchies(reader: StoreReader, hierarchy: str | None, level: int | None) -> list[str]:
+    """Return the names of the hierarchies to include and check that one of them has ``level``."""
+    names = [reader.hierarchy(hierarchy).name] if hierarchy is not None else [*reader.hierarchies]
     deepest = max((reader.hierarchies[name].depth for name in names), default=0)
-    if level is not None and not 0 <= level < deepest:
-        which = f"hierarchy {names[0]!r}" if len(names) == 1 else "the store"
-        have = f"levels 0 to {deepest - 1}" if deepest else "no levels"
-        raise InputError(f"{which} has {have}, got {level}", field="level")
+    if level is not None and not 1 <= level <= deepest:
+        owner = f"hierarchy {names[0]!r}" if len(names) == 1 else "the store"
+        have = f"levels 1 to {deepest}" if deepest else "no levels"
+        raise InputError(
+            f"{owner} has {have}, got {level}",
+            field="level",
+            hint="level 0 is the input graphs, level 1 the first pooled graphs",
+        )
+    return names
 
 
-def _spectral(
-    reader: StoreReader, names: list[str], options: SpectralOptions | None
-) -> dict[str, list[dict[str, npt.NDArray[Any]]]]:
-    if options is None:
-        return {}
-    from tgp.inspect.spectral_errors import spectral_figures
-
-    return spectral_figures(reader, names, options)
-
-
-def _hierarchy(
-    reader: StoreReader, name: str, only: int | None, extra: list[dict[str, npt.NDArray[Any]]]
-) -> HierarchyView:
-    info = reader.hierarchies[name]
+def _add_figures(
+    reader: StoreReader,
+    summary: HierarchySummary,
+    only: int | None,
+    extra: list[dict[str, npt.NDArray[np.float64]]] | None,
+) -> HierarchySummary:
+    """Add the figures of the chosen levels to the totals of the manifest."""
     levels = [
-        _level(reader, name, n, extra[n] if extra else {})
-        for n in range(info.depth)
-        if only is None or n == only
+        _level_figures(reader, summary.name, level, {} if extra is None else extra[level.level - 1])
+        for level in summary.levels
+        if only in (None, level.level)
     ]
-    return HierarchyView(name, list(info.schedule), info.seed, info.failures, reader.file_bytes(name), levels)
+    return replace(summary, levels=levels)
 
 
-def _level(reader: StoreReader, name: str, number: int, extra: dict[str, npt.NDArray[Any]]) -> LevelView:
-    nodes, edges = reader.sizes(name, number + 1)
-    before, edges_before = reader.sizes(name, number)
-    metrics = reader.metrics(name, number) | extra
-    some = before > 0
-    ratios = nodes[some] / before[some]
-    total, total_before = int(nodes.sum()), int(before.sum())
-    ratio = total / total_before if total_before else None
+def _level_figures(reader: StoreReader, name: str, level: LevelSummary, extra: Metrics) -> LevelSummary:
+    nodes, edges = reader.sizes(name, level.level)
+    before, edges_before = reader.sizes(name, level.level - 1)
+    metrics = {**reader.metrics(name, level.level - 1), **extra}
+    nonempty = before > 0
+    ratios = nodes[nonempty] / before[nonempty]
     dropped = int(metrics["dropped"].sum()) if "dropped" in metrics else 0
-    return LevelView(
-        number,
-        reader.level_info(name, number).method,
-        total,
-        int(edges.sum()),
-        reader.num_bytes(name)[number],
-        ratio=ratio,
+    has_clusters = "largest" in metrics
+    return replace(
+        level,
         edge_ratio=int(edges.sum()) / int(edges_before.sum()) if edges_before.sum() else None,
-        stalled=ratio is not None and ratio > STALL,
+        stalled=level.ratio is not None and level.ratio > STALL,
         stalled_graphs=int((ratios > STALL).sum()),
         node_histogram=_histogram(nodes),
-        cluster_mean=(total_before - dropped) / total if total and "largest" in metrics else None,
-        cluster_largest=int(metrics["largest"].max(initial=0)) if "largest" in metrics else None,
-        cluster_histogram=_cluster_histogram(reader, name, number),
+        cluster_mean=(int(before.sum()) - dropped) / level.nodes if level.nodes and has_clusters else None,
+        cluster_largest=int(metrics["largest"].max(initial=0)) if has_clusters else None,
+        cluster_histogram=_cluster_histogram(reader, name, level.level - 1),
         metrics={key: _aggregate(key, values) for key, values in sorted(metrics.items()) if key != "largest"},
     )
 
@@ -264,62 +254,63 @@ def _aggregate(name: str, values: npt.NDArray[Any]) -> float | None:
 
 
 def _histogram(values: npt.NDArray[np.int64]) -> list[int]:
-    return np.histogram(values, bins=BINS)[0].tolist() if values.size else []
+    return [int(count) for count in np.histogram(values, bins=BINS)[0]] if values.size else []
 
 
-def _cluster_histogram(reader: StoreReader, name: str, number: int) -> list[int]:
-    """How many supernodes have 1, 2, ... 7, and more members, in a sample."""
-    if "cluster" not in reader.level_info(name, number).arrays:
+def _cluster_histogram(reader: StoreReader, name: str, position: int) -> list[int]:
+    """Count the supernodes with 1, 2, ... and at least ``BINS`` members in a sample of the graphs."""
+    if "cluster" not in reader.level_info(name, position).arrays:
         return []
     step = max(1, reader.num_graphs // SAMPLE)
-    arrays = reader.gather_level(np.arange(0, reader.num_graphs, step), name, number, ("cluster",))
-    if arrays.cluster is None or not len(arrays.cluster):
+    members = reader.cluster_sizes(name, position, np.arange(0, reader.num_graphs, step))
+    if not members.size:
         return []
-    members = np.bincount(arrays.cluster[arrays.cluster >= 0], minlength=int(arrays.super_ptr[-1]))
-    return np.bincount(np.clip(members, 1, BINS) - 1, minlength=BINS).tolist()
+    return [int(count) for count in np.bincount(np.clip(members, 1, BINS) - 1, minlength=BINS)]
 
 
 def inspect_graph(
-    path: Place,
+    path: Location,
     graph: int,
     *,
     hierarchy: str | None = None,
     level: int | None = None,
     modes: int | None = None,
 ) -> dict[str, Any]:
-    """Every figure of one graph.
+    """Return all figures of one graph.
 
     Args:
         path: directory or URL of the store.
-        graph: its number.
-        hierarchy: only this one.
-        level: only this one.
-        modes: also compute the error of so many eigenvalues.
+        graph: id of the graph.
+        hierarchy: name of the only hierarchy to include.
+        level: number of the only level to include; the first pooled graph is level 1.
+        modes: number of eigenvalues for the spectral metrics; they are not computed if ``None``.
+
+    Returns:
+        The size and the fields of the input graph, and under ``levels`` the figures of every level.
+
+    Raises:
+        InputError: if the store has no such graph or level.
+        UnknownNameError: if the store has no such hierarchy.
     """
     reader = open_store(path)
     if not 0 <= graph < reader.num_graphs:
         raise InputError(f"{path} holds graphs 0 to {reader.num_graphs - 1}, got {graph}", field="graph")
-    names = [reader.hierarchy(hierarchy).name] if hierarchy is not None else [*reader.hierarchies]
-    _check_level(reader, names, level)
+    names = _chosen_hierarchies(reader, hierarchy, level)
     nodes, edges = reader.sizes()
-    extra = _graph_spectrum(reader, names, graph, modes)
+    extra: dict[str, list[dict[str, npt.NDArray[np.float64]]]] = {}
+    if modes is not None:
+        from tgp.inspect.spectral_errors import measure_graphs
+
+        extra = measure_graphs(reader, np.array([graph]), names, modes)
     rows = []
     for name in names:
         failed = {f.graph: f.reason for f in reader.failures(name)}
-        for number in range(reader.hierarchies[name].depth):
-            if level not in (None, number):
-                continue
-            (n, e), (before, _) = reader.sizes(name, number + 1), reader.sizes(name, number)
-            row = {"hierarchy": name, "level": number, "method": reader.level_info(name, number).method}
-            row |= {"nodes": int(n[graph]), "edges": int(e[graph])}
-            row["ratio"] = int(n[graph]) / int(before[graph]) if before[graph] else None
-            row["metrics"] = {
-                key: values[graph].item() for key, values in sorted(reader.metrics(name, number).items())
-            }
-            row["metrics"] |= {key: values[0].item() for key, values in extra.get((name, number), {}).items()}
-            row["failure"] = failed.get(graph)
-            rows.append(row)
-    table = reader.gather_graphs([graph])
+        for position in range(reader.hierarchies[name].depth):
+            if level in (None, position + 1):
+                spectral = {key: v[0].item() for key, v in extra[name][position].items()} if extra else {}
+                row = _graph_row(reader, graph, name, position, spectral)
+                rows.append(row | {"failure": failed.get(graph)})
+    table = reader.read_graph(graph)
     fields = {
         name: {"dtype": str(f.values.dtype), "shape": list(f.values.shape)}
         for name, f in table.fields.items()
@@ -333,12 +324,17 @@ def inspect_graph(
     }
 
 
-def _graph_spectrum(
-    reader: StoreReader, names: list[str], graph: int, modes: int | None
-) -> dict[tuple[str, int], dict[str, npt.NDArray[Any]]]:
-    if modes is None:
-        return {}
-    from tgp.inspect.spectral_errors import errors_of
-
-    found = errors_of(reader, np.array([graph]), names, modes)
-    return {(name, number): figures for name in names for number, figures in enumerate(found[name])}
+def _graph_row(
+    reader: StoreReader, graph: int, name: str, position: int, spectral: dict[str, float]
+) -> dict[str, Any]:
+    (nodes, edges), (before, _) = reader.sizes(name, position + 1), reader.sizes(name, position)
+    metrics = reader.metrics(name, position)
+    return {
+        "hierarchy": name,
+        "level": position + 1,
+        "method": reader.level_info(name, position).method,
+        "nodes": int(nodes[graph]),
+        "edges": int(edges[graph]),
+        "ratio": int(nodes[graph]) / int(before[graph]) if before[graph] else None,
+        "metrics": {key: values[graph].item() for key, values in sorted(metrics.items())} | spectral,
+    }

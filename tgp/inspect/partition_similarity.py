@@ -1,40 +1,55 @@
-"""How much two partitions of the same nodes agree: adjusted Rand index and mutual information, per graph."""
+"""Measure how similar two partitions of the same nodes are: adjusted Rand index and mutual information per graph."""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
 
-from tgp.store import LevelArrays, StoreReader
+from tgp.ragged import Level
+from tgp.ragged.offsets import offsets
+from tgp.store import StoreReader
 
-__all__ = ["Composed", "Floats", "Ints", "partition_similarity"]
+__all__ = ["ComposedClusters", "Floats", "Ints", "partition_similarity"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 
-class Composed:
-    """The supernode of every input node, level after level."""
+class ComposedClusters:
+    """The supernode of every input node, after the levels that were added so far.
+
+    Args:
+        reader: store.
+        ids: graphs to follow.
+
+    Attributes:
+        ptr: ``[B + 1]`` offsets of the input nodes of each graph.
+        cluster: ``[N]`` supernode of each input node, -1 if it was dropped; ``None`` after a soft assignment.
+    """
 
     def __init__(self, reader: StoreReader, ids: Ints) -> None:
-        counts = reader.sizes()[0][ids]
-        self.ptr: Ints = np.append(0, np.cumsum(counts))
+        self.ptr: Ints = offsets(reader.sizes()[0][ids])
         self.cluster: Ints | None = np.arange(self.ptr[-1])
 
-    def add(self, level: LevelArrays) -> None:
-        """Go one level up. Dropped nodes stay dropped; a soft assignment ends it."""
-        if self.cluster is None or level.cluster is None:
+    def add(self, level: Level) -> None:
+        """Follow the nodes through one more level. Dropped nodes stay dropped."""
+        if self.cluster is None or level.assignment.cluster is None:
             self.cluster = None
         else:
-            inner = np.append(level.cluster, -1)
-            self.cluster = inner[self.cluster]  # -1 takes the last entry
+            inner = np.append(level.assignment.cluster, -1)
+            self.cluster = inner[self.cluster]  # index -1 selects the appended -1
 
 
-def partition_similarity(a: Composed, b: Composed) -> tuple[Floats, Floats]:
-    """``[B]`` adjusted Rand index and ``[B]`` normalised mutual information.
+def partition_similarity(a: ComposedClusters, b: ComposedClusters) -> tuple[Floats, Floats]:
+    """Compare two partitions of the nodes of each graph. A dropped node counts as a cluster of its own.
 
-    NaN where they have no meaning: soft assignments, different nodes, fewer than two nodes. A dropped node is a
-    cluster of its own.
+    Args:
+        a: first partition.
+        b: second partition.
+
+    Returns:
+        ``[B]`` adjusted Rand index and ``[B]`` normalised mutual information. Both are NaN for soft assignments, for
+        graphs whose number of nodes differs, and for graphs with fewer than two nodes.
     """
     size = np.diff(a.ptr)
     graphs = len(size)
@@ -42,30 +57,35 @@ def partition_similarity(a: Composed, b: Composed) -> tuple[Floats, Floats]:
     if a.cluster is None or b.cluster is None or not valid.any():
         return np.full(graphs, np.nan), np.full(graphs, np.nan)
     owner = np.repeat(np.arange(graphs), np.where(valid, size, 0))
-    x, y = (_named(c.cluster[np.repeat(valid, np.diff(c.ptr))]) for c in (a, b) if c.cluster is not None)
-    pair, both = _counts(owner, x * (y.max() + 1) + y)
-    left, right = _counts(owner, x), _counts(owner, y)
-    rand = _rand(size, _pairs(graphs, pair, both), _pairs(graphs, *left), _pairs(graphs, *right))
+    x = _separate_dropped(a.cluster[np.repeat(valid, np.diff(a.ptr))])
+    y = _separate_dropped(b.cluster[np.repeat(valid, np.diff(b.ptr))])
+    pair, both = _cluster_sizes(owner, x * (y.max() + 1) + y)
+    left, right = _cluster_sizes(owner, x), _cluster_sizes(owner, y)
+    rand = _rand_index(
+        size, _count_pairs(graphs, pair, both), _count_pairs(graphs, *left), _count_pairs(graphs, *right)
+    )
     joint, one, two = (_entropy(graphs, size, *c) for c in ((pair, both), left, right))
-    nmi = _information(joint, one, two)
+    nmi = _mutual_information(joint, one, two)
     return np.where(valid, rand, np.nan), np.where(valid, nmi, np.nan)
 
 
-def _named(cluster: Ints) -> Ints:
+def _separate_dropped(cluster: Ints) -> Ints:
+    """Give every dropped node a cluster of its own."""
     return np.where(cluster < 0, cluster.max(initial=0) + 1 + np.arange(len(cluster)), cluster)
 
 
-def _counts(owner: Ints, cluster: Ints) -> tuple[Ints, Ints]:
-    """Graph and size of every cluster."""
+def _cluster_sizes(owner: Ints, cluster: Ints) -> tuple[Ints, Ints]:
+    """Return the graph and the size of every cluster."""
     _, first, counts = np.unique(cluster, return_index=True, return_counts=True)
     return owner[first], counts
 
 
-def _pairs(graphs: int, owner: Ints, counts: Ints) -> Floats:
+def _count_pairs(graphs: int, owner: Ints, counts: Ints) -> Floats:
+    """Return the number of node pairs of each graph that share a cluster."""
     return np.bincount(owner, counts * (counts - 1) / 2, minlength=graphs)
 
 
-def _rand(size: Ints, pairs: Floats, left: Floats, right: Floats) -> Floats:
+def _rand_index(size: Ints, pairs: Floats, left: Floats, right: Floats) -> Floats:
     total = size * (size - 1.0) / 2
     with np.errstate(invalid="ignore", divide="ignore"):
         expected = left * right / total
@@ -79,8 +99,8 @@ def _entropy(graphs: int, size: Ints, owner: Ints, counts: Ints) -> Floats:
     return np.bincount(owner, -share * np.log(share), minlength=graphs)
 
 
-def _information(joint: Floats, one: Floats, two: Floats) -> Floats:
-    """Shared information over the mean entropy; two partitions without information agree."""
+def _mutual_information(joint: Floats, one: Floats, two: Floats) -> Floats:
+    """Divide the mutual information by the mean entropy. Two partitions without entropy are equal."""
     mean = (one + two) / 2
     shared = np.maximum(one + two - joint, 0.0)
     return np.where(mean > 0, np.minimum(shared / np.where(mean > 0, mean, 1.0), 1.0), 1.0)

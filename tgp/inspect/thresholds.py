@@ -1,15 +1,15 @@
-"""Conditions on the figures of a store, such as ``ratio>0.95``."""
+"""Check conditions such as ``ratio>0.95`` on the figures of a store."""
 
 from __future__ import annotations
 
 import operator
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
-from typing import Any
+from dataclasses import dataclass
 
+from tgp.build.summary import LevelSummary
 from tgp.errors import InputError, UnknownNameError
-from tgp.inspect.overview import ON_REQUEST, LevelView, StoreView
+from tgp.inspect.overview import SPECTRAL_METRICS, StoreView
 
 __all__ = ["check_thresholds"]
 
@@ -35,47 +35,62 @@ _FIGURES = (
     "stalled",
     "stalled_graphs",
 )
+"""Numbers of a level that are not metrics."""
+
+
+@dataclass(frozen=True)
+class _Condition:
+    text: str
+    figure: str
+    compare: Callable[[float, float], bool]
+    bound: float
 
 
 def check_thresholds(view: StoreView, conditions: list[str]) -> Iterator[str]:
-    """Every level for which a condition such as ``ratio>0.95`` holds, as a sentence.
+    """Find the levels for which a condition holds.
 
-    A level that does not have the figure (the cut of a soft assignment) never fails.
+    A condition never holds for a level that does not have the figure, such as the cut of a soft assignment.
+
+    Args:
+        view: figures of a store.
+        conditions: conditions such as ``ratio>0.95``.
+
+    Returns:
+        One sentence per level and condition that holds.
 
     Raises:
-        InputError: a condition cannot be read.
-        UnknownNameError: no level has such a figure.
+        InputError: if a condition cannot be parsed.
+        UnknownNameError: if no level has such a figure.
     """
-    parsed = [_condition(text) for text in conditions]
-    known = {*_FIGURES, "failures"}.union(
-        *(set(level.metrics) for h in view.hierarchies for level in h.levels)
-    )
-    for _, name, _, _ in parsed:
-        if name in ON_REQUEST and name not in known:
-            raise InputError(f"{name} is computed on request only", field="fail_if", hint="add --spectral")
-        if name not in known:
-            raise UnknownNameError("figure", name, known)
-    return _misses(view, parsed)
+    parsed = [_parse(text) for text in conditions]
+    metrics = (level.metrics for hierarchy in view.hierarchies for level in hierarchy.levels)
+    known = {*_FIGURES, "failures"}.union(*metrics)
+    for condition in parsed:
+        if condition.figure in SPECTRAL_METRICS and condition.figure not in known:
+            raise InputError(
+                f"{condition.figure} is computed on request only", field="fail_if", hint="add --spectral"
+            )
+        if condition.figure not in known:
+            raise UnknownNameError("figure", condition.figure, known)
+    return _matches(view, parsed)
 
 
-def _misses(
-    view: StoreView, parsed: list[tuple[str, str, Callable[[float, float], bool], float]]
-) -> Iterator[str]:
+def _matches(view: StoreView, conditions: list[_Condition]) -> Iterator[str]:
     for hierarchy in view.hierarchies:
         for level in hierarchy.levels:
             figures = {**_figures(level), "failures": hierarchy.failures}
-            for text, name, compare, bound in parsed:
-                value = figures.get(name)
-                if value is not None and compare(float(value), bound):
-                    yield f"{hierarchy.name}, level {level.level}: {name} = {float(value):g} ({text})"
+            for condition in conditions:
+                value = figures.get(condition.figure)
+                if value is not None and condition.compare(float(value), condition.bound):
+                    place = f"{hierarchy.name}, level {level.level}"
+                    yield f"{place}: {condition.figure} = {float(value):g} ({condition.text})"
 
 
-def _figures(level: LevelView) -> dict[str, Any]:
-    fixed = asdict(level)
-    return {**{name: fixed[name] for name in _FIGURES}, **level.metrics}
+def _figures(level: LevelSummary) -> dict[str, float | None]:
+    return {**{name: getattr(level, name) for name in _FIGURES}, **level.metrics}
 
 
-def _condition(text: str) -> tuple[str, str, Callable[[float, float], bool], float]:
+def _parse(text: str) -> _Condition:
     match = _CONDITION.fullmatch(text)
     try:
         if match is None:
@@ -83,7 +98,7 @@ def _condition(text: str) -> tuple[str, str, Callable[[float, float], bool], flo
         bound = float(match[3])
         if bound != bound:
             raise ValueError
-        return text.strip(), match[1], _OPERATORS[match[2]], bound
+        return _Condition(text.strip(), match[1], _OPERATORS[match[2]], bound)
     except ValueError:
         raise InputError(
             f"expected a condition (figure, comparison, number) such as 'ratio>0.95', got {text!r}",

@@ -1,1 +1,1 @@
-"""One file per command; each defines ``command``, registered by :mod:`tgp_cli.main`."""
+"""Commands, one module each. A module defines ``command`` and ``EPILOG``; :mod:`tgp_cli.main` registers them."""

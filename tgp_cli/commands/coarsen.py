@@ -7,48 +7,74 @@ from typing import Annotated, Any
 
 import typer
 
-from tgp_cli._options import DebugOpt, JsonOpt, QuietOpt, WorkersOpt, local_only
+from tgp_cli._errors import ExitStatus
+from tgp_cli._options import DebugOpt, JsonOpt, QuietOpt, WorkersOpt, reject_url
 from tgp_cli._output import Output
 from tgp_cli._progress import Progress
-from tgp_cli._status import ExitStatus
 
 EPILOG = (
     "Examples: tgp coarsen | tgp coarsen --pooler ndp,ndp --dataset MUTAG | "
     "tgp coarsen --pooler 'kmis:order_k=2' --pooler 'sep*3' --dataset graphs.npz --workers 4"
 )
-SETTINGS = {"allow_extra_args": True}  # to say what they should have been
-_LEVELS = "Levels, finest first: ndp,eigen:k=8,graclus*3. Repeat for several hierarchies. Default graclus*2."
-_DATASET = "A known name, a path, module:callable, or a built-in set. Default molecules."
+SETTINGS = {"allow_extra_args": True}  # an extra argument gets a message with the right option
+_POOLER = (
+    "Poolers of the levels, finest level first, for example ndp,eigen:k=8,graclus*3. "
+    "Repeat the option for several hierarchies. Default: graclus*2."
+)
+_DATASET = "Known name, path, module:callable or built-in dataset. Default: molecules."
 
 
 def _option(*names: str, **values: Any) -> Any:
     return typer.Option(*names, show_default=False, **values)
 
 
-Poolers = Annotated[list[str] | None, _option("--pooler", "-p", help=_LEVELS)]
-Dataset = Annotated[str | None, _option("--dataset", "-d", help=_DATASET)]
-Root = Annotated[Path | None, _option(help="Where datasets are kept. Default $TGP_DATA or ./data.")]
+Poolers = Annotated[list[str] | None, _option("--pooler", "-p", metavar="SCHEDULE", help=_POOLER)]
+Dataset = Annotated[str | None, _option("--dataset", "-d", metavar="NAME", help=_DATASET)]
+Root = Annotated[
+    Path | None, _option(metavar="DIR", help="Folder of the datasets. Default: $TGP_DATA or ./data.")
+]
 Out = Annotated[
     Path | None,
-    _option("--out", "-o", callback=local_only, help="Directory of the store. Default pooled/<dataset>."),
+    _option(
+        "--out",
+        "-o",
+        metavar="DIR",
+        callback=reject_url,
+        help="Directory of the store. Default: pooled/<dataset>.",
+    ),
 ]
-Names = Annotated[list[str] | None, _option("--name", help="Name of a hierarchy, one per --pooler.")]
-Levels = Annotated[str | None, _option(metavar="0,2", help="Store only these levels; the first is 0.")]
-Seed = Annotated[int | None, _option(help="Seed of every random choice. Default 0.")]
-Scheduler = Annotated[str | None, _option(help="Address or file of a Dask scheduler.")]
-Shard = Annotated[str | None, _option(metavar="I/N", help="Do part I (from 0) of N, for job arrays.")]
-Profile = Annotated[str | None, _option(help="fast (default): mapped into memory; small: compressed.")]
-ShardSize = Annotated[str | None, _option(help="Size of a shard. Default 64MB.")]
-Limit = Annotated[int | None, _option(help="Only the first graphs.")]
-Exclude = Annotated[list[str] | None, _option(help="Leave this attribute out of the store.")]
+Names = Annotated[
+    list[str] | None, _option("--name", metavar="NAME", help="Name of a hierarchy, one per --pooler.")
+]
+Levels = Annotated[
+    str | None,
+    _option(metavar="2,4", help="Store only these levels. Level 1 is the first pooled graph."),
+]
+Seed = Annotated[int | None, _option(metavar="N", help="Seed of all random choices. Default: 0.")]
+Scheduler = Annotated[
+    str | None, _option(metavar="ADDRESS", help="Dask scheduler: its address or its scheduler file.")
+]
+Shard = Annotated[str | None, _option(metavar="I/N", help="Do job I of N, with I from 0 to N-1.")]
+Profile = Annotated[
+    str | None, _option(metavar="PROFILE", help="fast (default, memory-mapped) or small (compressed).")
+]
+ShardSize = Annotated[str | None, _option(metavar="SIZE", help="Size of a shard file. Default: 64MB.")]
+Limit = Annotated[int | None, _option(metavar="N", help="Use only the first N graphs.")]
+Exclude = Annotated[list[str] | None, _option(metavar="NAME", help="Leave this attribute out of the store.")]
 Undirected = Annotated[bool, _option("--undirected", help="Add missing reverse edges.")]
-Largest = Annotated[bool, _option("--largest-component", help="Keep the largest component.")]
-Degree = Annotated[bool, _option("--add-degree", help="Append the degree to the features.")]
-NoMetrics = Annotated[bool, _option("--no-metrics", help="Store no quality figures.")]
-Retry = Annotated[bool, _option("--retry-failed", help="Try failed graphs again.")]
-Force = Annotated[bool, _option("--force", "-f", help="Rebuild a store made from something else.")]
-DryRun = Annotated[bool, _option("--dry-run", "-n", help="Show what would be done.")]
-Config = Annotated[Path | None, _option("--config", "-c", help="TOML file with these options.")]
+Largest = Annotated[
+    bool, _option("--largest-component", help="Keep only the largest connected component of each graph.")
+]
+Degree = Annotated[bool, _option("--add-degree", help="Append the node degree to the features.")]
+NoMetrics = Annotated[bool, _option("--no-metrics", help="Do not compute quality metrics.")]
+Retry = Annotated[bool, _option("--retry-failed", help="Retry graphs that failed before.")]
+Force = Annotated[
+    bool, _option("--force", "-f", help="Replace a store that was made from other data or settings.")
+]
+DryRun = Annotated[bool, _option("--dry-run", "-n", help="Show the plan and estimates, write nothing.")]
+Config = Annotated[
+    Path | None, _option("--config", "-c", metavar="FILE", help="TOML file with values for these options.")
+]
 
 
 def command(
@@ -81,7 +107,7 @@ def command(
 ) -> ExitStatus:
     """Compute hierarchies of a dataset and store them.
 
-    Running the same command again is safe: a complete store is left alone, an interrupted one is continued.
+    Running the same command again is safe: a complete store is not changed, an interrupted run continues.
     """
     from tgp.build.config import from_options, load_config
     from tgp.errors import InputError

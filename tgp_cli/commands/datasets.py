@@ -1,29 +1,34 @@
-"""``tgp datasets``: the names that ``--dataset`` knows."""
+"""``tgp datasets``: list the names that ``--dataset`` accepts."""
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tgp_cli._options import DebugOpt, JsonOpt
 from tgp_cli._output import Output
 
+if TYPE_CHECKING:
+    from tgp.inspect.catalog import DatasetInfo
+
 EPILOG = "Examples: tgp datasets | tgp datasets reddit | tgp datasets --local --root data"
 
-BUILT_IN = "Synthetic graphs, made from a seed; parameters as molecules:num_graphs=1000:seed=3"
+BUILT_IN = "Synthetic graphs, made from a seed; with parameters: molecules:num_graphs=1000:seed=3"
 
 
 def command(
     search: Annotated[
-        str | None, typer.Argument(help="Only names that contain this.", show_default=False)
+        str | None, typer.Argument(help="List only names that contain this text.", show_default=False)
     ] = None,
     local: Annotated[
-        bool, typer.Option("--local", help="Only what can be opened without a network.")
+        bool, typer.Option("--local", help="List only datasets that can be opened without a network.")
     ] = False,
     root: Annotated[
-        Path | None, typer.Option(help="Where datasets are kept. Default $TGP_DATA or ./data.")
+        Path | None,
+        typer.Option(metavar="DIR", help="Folder of the datasets. Default: $TGP_DATA or ./data."),
     ] = None,
     json: JsonOpt = False,
     debug: DebugOpt = False,
@@ -32,25 +37,26 @@ def command(
     from tgp.inspect.catalog import list_datasets
 
     out = Output(json=json)
-    rows = list_datasets(search=search, local_only=local, root=root)
-    out.result(rows, lambda: _show(out, rows, compact=search is None and not local))
+    found = list_datasets(search=search, local_only=local, root=root)
+    show = _show_collections if search is None and not local else _show_datasets
+    out.result([dataset.to_json() for dataset in found], lambda: show(out, found))
 
 
-def _show(out: Output, rows: list[dict], *, compact: bool) -> None:
-    if not rows:
-        out.line("No dataset fits.")
+def _show_datasets(out: Output, found: list[DatasetInfo]) -> None:
+    if not found:
+        out.line("No dataset matches.")
         return
-    if not compact:
-        cells = [(r["name"], r["collection"], "yes" if r["local"] else "", r["summary"]) for r in rows]
-        out.table(("dataset", "collection", "here", "what it is"), cells, wrap=(3,))
-        return
-    groups: dict[str, list[dict]] = {}
-    for row in rows:
-        groups.setdefault(row["collection"], []).append(row)
-    cells = []
-    for collection, members in groups.items():
-        names = [m["name"] for m in members]
-        shown = ", ".join(names[:6]) + (f", ... ({len(names)})" if len(names) > 6 else "")
-        cells.append((collection, shown, BUILT_IN if collection == "built-in" else members[0]["summary"]))
-    out.table(("collection", "datasets", "what it is"), cells, wrap=(1, 2))
-    out.message("Hint: 'tgp datasets WORD' searches; a path or module:callable works as --dataset, too.")
+    rows = [(d.name, d.collection, "yes" if d.local else "", d.summary) for d in found]
+    out.table(("dataset", "collection", "local", "description"), rows, wrap=(3,))
+
+
+def _show_collections(out: Output, found: list[DatasetInfo]) -> None:
+    """Print one row per collection with the first names."""
+    rows = []
+    for collection, group in itertools.groupby(found, lambda dataset: dataset.collection):
+        members = list(group)
+        names = ", ".join(member.name for member in members[:6])
+        more = f", ... ({len(members)})" if len(members) > 6 else ""
+        rows.append((collection, names + more, BUILT_IN if collection == "built-in" else members[0].summary))
+    out.table(("collection", "datasets", "description"), rows, wrap=(1, 2))
+    out.message("Hint: 'tgp datasets WORD' searches. --dataset also takes a path or module:callable.")

@@ -1,10 +1,11 @@
-"""``tgp merge``: publish a store that several jobs wrote."""
+"""``tgp merge``: complete a store that several jobs wrote."""
 
 from __future__ import annotations
 
+from tgp.inspect.numbers import bytes_text, counted
+from tgp_cli._errors import ExitStatus
 from tgp_cli._options import DebugOpt, JsonOpt, QuietOpt, StoreArg
-from tgp_cli._output import Output, counted, human_bytes
-from tgp_cli._status import ExitStatus
+from tgp_cli._output import Output
 
 EPILOG = "Example: tgp merge pooled/big"
 
@@ -12,9 +13,9 @@ EPILOG = "Example: tgp merge pooled/big"
 def command(
     store: StoreArg, json: JsonOpt = False, quiet: QuietOpt = False, debug: DebugOpt = False
 ) -> ExitStatus:
-    """Publish a store that several jobs wrote.
+    """Complete a store that several jobs wrote.
 
-    Exits with 3 if units are missing.
+    Exits with status 3 if files are missing.
     """
     from tgp.build.merge import merge_store, store_status
 
@@ -24,11 +25,11 @@ def command(
         units = f"unit {status.array} is" if len(status.missing) == 1 else f"units {status.array} are"
         output.result(
             {"path": str(store), "status": "incomplete", "missing": status.missing, "array": status.array},
-            lambda: output.line(f"{store} cannot be published yet: {units} missing."),
+            lambda: output.line(f"{store} cannot be completed yet: {units} missing."),
         )
         return ExitStatus.PARTIAL
     summary = merge_store(store)
     word = "already complete" if summary.status == "up to date" else "published"
-    text = f"{store}: {word}, {counted(summary.num_graphs, 'graph')}, {human_bytes(summary.bytes)}"
+    text = f"{store}: {word}, {counted(summary.num_graphs, 'graph')}, {bytes_text(summary.bytes)}"
     output.result(summary.to_json(), lambda: output.line(text))
     return ExitStatus.OK

@@ -1,4 +1,4 @@
-"""``tgp plot``: one graph through its levels, for papers."""
+"""``tgp plot``: draw one graph at all of its levels, for papers."""
 
 from __future__ import annotations
 
@@ -7,32 +7,35 @@ from typing import Annotated
 
 import typer
 
-from tgp_cli._options import DebugOpt, JsonOpt, PlaceArg, QuietOpt
-from tgp_cli._output import Output, human_bytes
+from tgp.inspect.numbers import bytes_text
+from tgp_cli._options import DebugOpt, JsonOpt, LocationArg, QuietOpt
+from tgp_cli._output import Output
 
 EPILOG = "Examples: tgp plot pooled/MUTAG --graph 5 -o mutag-5.svg | tgp plot pooled/MUTAG --graph 5 --hierarchy ndp-x2"
 
 
 def command(
-    store: PlaceArg,
-    graph: Annotated[int, typer.Option("--graph", "-g", min=0, help="Which graph.")] = 0,
+    store: LocationArg,
+    graph: Annotated[int, typer.Option("--graph", "-g", min=0, metavar="ID", help="Graph to draw.")] = 0,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="PNG, SVG or PDF to write. Default <store>-<graph>.png."),
+        typer.Option(
+            "--out", "-o", metavar="FILE", help="PNG, SVG or PDF file to write. Default: <store>-<graph>.png."
+        ),
     ] = None,
-    hierarchy: Annotated[str | None, typer.Option(help="Only this hierarchy.")] = None,
-    dpi: Annotated[int, typer.Option(min=20, max=2000, help="Dots per inch of a PNG.")] = 200,
+    hierarchy: Annotated[str | None, typer.Option(metavar="NAME", help="Draw only this hierarchy.")] = None,
+    dpi: Annotated[int, typer.Option(min=20, max=2000, metavar="N", help="Dots per inch of a PNG.")] = 200,
     json: JsonOpt = False,
     quiet: QuietOpt = False,
     debug: DebugOpt = False,
 ) -> None:
-    """Draw one graph through its levels."""
+    """Draw one graph at all of its levels."""
     from tgp.inspect import plot
-    from tgp.store.locations import beside, parse_place
+    from tgp.store.locations import parse_location, sibling_path
 
     output = Output(json=json, quiet=quiet)
-    place = parse_place(store)
-    target = out or beside(place, f"-{graph}.png")
-    path = plot.save(plot.hierarchy(place, graph, hierarchy), target, dpi=dpi)
+    location = parse_location(store)
+    target = out or sibling_path(location, f"-{graph}.png")
+    path = plot.save(plot.hierarchy(location, graph, hierarchy), target, dpi=dpi)
     size = path.stat().st_size
-    output.result({"path": str(path), "bytes": size}, lambda: output.line(f"{path}: {human_bytes(size)}"))
+    output.result({"path": str(path), "bytes": size}, lambda: output.line(f"{path}: {bytes_text(size)}"))

@@ -1,4 +1,4 @@
-"""``tgp status``: which units of a store are missing."""
+"""``tgp status``: show which files of a store are missing."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tgp.inspect.numbers import counted
+from tgp_cli._errors import ExitStatus
 from tgp_cli._options import DebugOpt, JsonOpt, QuietOpt, StoreArg
-from tgp_cli._output import Output, counted
-from tgp_cli._status import ExitStatus
+from tgp_cli._output import Output
 
 if TYPE_CHECKING:
     from tgp.build.merge import StoreStatus
@@ -21,18 +22,19 @@ EPILOG = (
 def command(
     store: StoreArg,
     jobs: Annotated[
-        int | None, typer.Option(min=1, help="The N of --shard I/N. Default one job per unit.")
+        int | None,
+        typer.Option(min=1, metavar="N", help="The N of --shard I/N. Default: one job per unit."),
     ] = None,
     missing: Annotated[
-        bool, typer.Option("--missing", help="Print only the jobs with work to do, as 3,7-9.")
+        bool, typer.Option("--missing", help="Print only the jobs that have work left, for example 3,7-9.")
     ] = False,
     json: JsonOpt = False,
     quiet: QuietOpt = False,
     debug: DebugOpt = False,
 ) -> ExitStatus:
-    """Show which units of a store are missing.
+    """Show which files of a store are missing.
 
-    Exits with 3 if something is missing, with 0 if the store is complete.
+    Exits with status 3 if files are missing and with 0 if the store is complete.
     """
     from tgp.build.merge import store_status
 
@@ -46,22 +48,21 @@ def command(
 
 
 def _show(out: Output, status: StoreStatus) -> None:
-    done = "complete" if status.complete else "unfinished"
-    graphs, units = counted(status.num_graphs, "graph"), counted(status.num_units, "unit")
-    out.line(f"{status.path}: {done}, {graphs} in {units}")
     from tgp.build.merge import array_expression
 
-    rows = []
-    for part, units in status.parts.items():
-        rows.append(
-            (
-                part,
-                status.num_units - len(units),
-                len(units),
-                array_expression(units),
-                status.failures.get(part, 0),
-            )
+    state = "complete" if status.complete else "unfinished"
+    size = f"{counted(status.num_graphs, 'graph')} in {counted(status.num_units, 'unit')}"
+    out.line(f"{status.path}: {state}, {size}")
+    rows = [
+        (
+            part,
+            status.num_units - len(missing),
+            len(missing),
+            array_expression(missing),
+            status.failures.get(part, 0),
         )
+        for part, missing in status.parts.items()
+    ]
     out.table(
         ("part", "done", "missing", "missing units", "failed graphs"),
         rows,
@@ -71,4 +72,4 @@ def _show(out: Output, status: StoreStatus) -> None:
     if status.missing:
         out.line(f"Jobs with work to do: {status.array}")
     elif not status.complete:
-        out.message(f"Hint: every unit is written; 'tgp merge {status.path}' publishes the store.")
+        out.message(f"Hint: every unit is written; 'tgp merge {status.path}' completes the store.")

@@ -72,7 +72,7 @@ def failed_store(tmp_path_factory):
     local = np.arange(table.node_ptr[-1]) - np.repeat(table.node_ptr[:-1], counts)
     cluster = np.where(np.repeat(heads, counts) > 0, local // 2 + np.repeat(ptr[:-1], counts), -1)
     block = BlockCSR(np.zeros(ptr[-1] + 1, np.int64), np.zeros(0, np.int32), None, ptr)
-    level = Level("halve", Assignment("hard", ptr, cluster.astype(np.int32)), block)
+    level = Level("halve", table.node_ptr, Assignment("hard", ptr, cluster.astype(np.int32)), block)
     writer = StoreWriter.open(path, store_spec(table, 1, hierarchies=[halving_spec(num_levels=1)]))
     writer.write_graphs(0, table)
     writer.write_hierarchy(

@@ -60,7 +60,7 @@ def test_address_chooses_graph_and_level(browser, file):
     assert browser.run(SHOWN) == [0, [0]]
     browser.open(f"{file.as_uri()}#graph=17&level=2")
     assert browser.run(SHOWN) == [17, [2]]
-    assert browser.run("document.getElementById('level-name').textContent") == "level 1"
+    assert browser.run("document.getElementById('level-name').textContent") == "level 2"
     assert browser.log == []
     # Values that no control has are ignored.
     browser.open(f"{file.as_uri()}#graph=%3Cb%3E&level=x&theme=%22")
@@ -78,7 +78,7 @@ def test_slider_obeys_the_keyboard(browser, file):
     assert browser.run("document.activeElement.id") == "level"
     browser.press("ArrowRight")
     assert browser.run(SHOWN) == [0, [1]]
-    assert browser.run("document.activeElement.getAttribute('aria-valuetext')") == "level 0"
+    assert browser.run("document.activeElement.getAttribute('aria-valuetext')") == "level 1"
     browser.press("End")
     assert browser.run(SHOWN) == [0, [3]]
     assert "level=3" in browser.run("location.hash")
@@ -91,7 +91,7 @@ def test_slider_covers_the_levels_that_are_drawn(browser, large):
         "3",
         "2",
     ]
-    assert browser.run("document.getElementById('level-name').textContent") == "level 1"
+    assert browser.run("document.getElementById('level-name').textContent") == "level 2"
 
 
 def test_every_level_at_once(browser, file):

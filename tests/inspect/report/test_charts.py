@@ -4,12 +4,11 @@ import numpy as np
 
 from tgp.inspect.report.charts import (
     count_histogram,
-    curves,
-    draw_histogram,
+    curve_chart,
     named_histogram,
     share_histogram,
 )
-from tgp.inspect.report.numbers import counted, figure_text, share_text
+from tgp.inspect.report.page import _environment
 
 
 def test_skewed_counts_get_bins_of_equal_ratio():
@@ -39,48 +38,45 @@ def test_even_numbers_leave_no_gaps():
     assert 0 not in wide.counts and sum(wide.counts) == 300
 
 
+def draw(macro, *arguments):
+    """Render a macro of the templates of charts."""
+    template = _environment().get_template("charts.html.jinja")
+    return str(getattr(template.module, macro)(*arguments))
+
+
 def test_few_bars_are_labelled_each():
-    drawn = str(draw_histogram(named_histogram((3, 5), ("1", "2")), "Sizes", "things"))
+    drawn = draw("histogram", named_histogram((3, 5), ("1", "2")), "Sizes", "things")
     assert ">1</text>" in drawn and ">2</text>" in drawn and drawn.count('text-anchor="middle"') == 2
-    assert ">5 things</text>" in drawn, "how high the axis reaches"
+    assert ">5 things</text>" in drawn, "the height of the axis"
 
 
 def test_a_single_value_is_a_sentence():
-    drawn = str(draw_histogram(count_histogram(np.full(7, 12345)), "Nodes", "graphs"))
+    drawn = draw("histogram", count_histogram(np.full(7, 12345)), "Nodes", "graphs")
     assert "<b>12,345</b> in all 7 graphs" in drawn and "<svg" not in drawn
 
 
-def test_nothing_to_count():
+def test_fewer_than_two_values_have_no_histogram():
     assert count_histogram(np.array([3])) is None and share_histogram(np.zeros(0)) is None
-    assert draw_histogram(None, "Nodes", "graphs") is None
+    assert draw("histogram", None, "Nodes", "graphs") == ""
 
 
 def test_curves_without_values_are_left_out():
-    assert curves("Edges", [("a", [None, None]), ("b", [1.0])]) is None
-    drawn = str(curves("Edges", [("a", [None, None]), ("b", [1.0, 0.5])]))
+    assert curve_chart("Edges", [("a", [None, None]), ("b", [1.0])]) is None
+    drawn = draw("curves", curve_chart("Edges", [("a", [None, None]), ("b", [1.0, 0.5])]))
     assert ">b</li>" in drawn and ">a</li>" not in drawn
 
 
+def test_curves_name_levels_from_the_input():
+    chart = curve_chart("Nodes", [("a", [1.0, 0.5, 0.25])])
+    assert [label for _, label in chart.levels] == ["input", "level 1", "level 2"]
+    assert [point.text for point in chart.lines[0].points][1] == "a, level 1: 50.0 %"
+
+
 def test_curves_above_the_start_have_round_shares():
-    drawn = str(curves("Edges", [("a", [1.0, 3.1])]))
+    drawn = draw("curves", curve_chart("Edges", [("a", [1.0, 3.1])]))
     assert ">100 %</text>" in drawn and ">300 %</text>" in drawn
 
 
 def test_curves_of_many_hierarchies_differ():
-    drawn = str(curves("Nodes", [(str(i), [1.0, 0.5]) for i in range(24)]))
-    looks = {part.split('"')[0] for part in drawn.split('class="series ')[1:]}
-    assert len(looks) == 24
-
-
-def test_numbers_have_three_figures():
-    assert [figure_text(v) for v in (0.6, 14.04, 1.0, 12345.6, 0.0, None)] == [
-        "0.600",
-        "14.0",
-        "1",
-        "12,346",
-        "0",
-        "–",
-    ]
-    assert figure_text(-0.0346) == "−0.0346"
-    assert [counted(n, "node") for n in (1, 2000)] == ["1 node", "2,000 nodes"]
-    assert [share_text(v) for v in (0.5861, 0.0, 7.94e-05)] == ["58.6 %", "0.0 %", "0.0079 %"]
+    chart = curve_chart("Nodes", [(str(i), [1.0, 0.5]) for i in range(24)])
+    assert len({line.style for line in chart.lines}) == 24

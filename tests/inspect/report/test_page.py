@@ -5,16 +5,20 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
+from importlib import resources
 
 import numpy as np
 import pytest
 
+from tgp.build.summary import HierarchySummary
 from tgp.errors import InputError, StoreMissingError
 from tgp.inspect.report import render_report, write_report
-from tgp.inspect.report.markup import join, tag
+from tgp.inspect.report.contents import METRICS, schedule_rows
 from tgp.ragged import Field, GraphTable
-from tgp.testing.stores import build_store, random_table
+from tgp.store import StoreWriter
+from tgp.testing.stores import build_store, halving, halving_spec, random_table, store_spec
 
 VOID = {"meta", "input", "br", "hr"}
 
@@ -140,7 +144,7 @@ def test_one_large_graph_is_drawn_coarse(tmp_path):
     page = render_report(tmp_path / "s")
     assert len(page) < 400_000
     text = "".join(Page(page).text)
-    assert "Drawn from level 2 on" in text and "375 nodes" in text
+    assert "Drawn from level 3 on" in text and "375 nodes" in text
 
 
 def test_file_appears_complete_or_not_at_all(store, tmp_path, monkeypatch):
@@ -191,30 +195,47 @@ def test_command(store, tmp_path):
     assert bad.returncode == 2 and "graphs 0 to 39" in bad.stderr
 
 
-def test_markup_escapes():
-    assert tag("td", "<&\"'", data_x='"') == '<td data-x="&quot;">&lt;&amp;&quot;&#x27;</td>'
-    assert join(["a\x00b", None, 3, tag("br")]) == "a\ufffdb3<br>"
-    assert tag("input", checked=True, disabled=False, value=None) == "<input checked>"
+def test_templates_escape_and_replace_hidden_characters():
+    from tgp.inspect.report.page import _environment
+
+    source = '<td data-x="{{ value }}">{{ value }}</td>'
+    page = _environment().from_string(source).render(value="<&\"'\x00\u202e")
+    escaped = "&lt;&amp;&#34;&#39;\ufffd\ufffd"
+    assert page == f'<td data-x="{escaped}">{escaped}</td>'
+
+
+def test_templates_never_disable_escaping():
+    """Values are inserted only as text or into quoted attributes."""
+    folder = resources.files("tgp.inspect.report") / "templates"
+    for template in folder.iterdir():
+        text = template.read_text(encoding="utf-8")
+        assert not re.search(r"\|\s*safe\b|autoescape|Markup", text), template.name
+        assert not re.search(r"=\s*\{\{", text), f"{template.name}: an attribute without quotes"
+
+
+def test_jinja_is_imported_only_for_a_report(store):
+    code = (
+        "import sys\nimport tgp.inspect.report.page\nfrom tgp_cli.main import run\n"
+        "run(['inspect', sys.argv[1]])\nprint('jinja2' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, store], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "False"
 
 
 def schedules(*levels):
-    from tgp.inspect.overview import HierarchyView, LevelView, StoreView
-    from tgp.inspect.report.tables import schedule_table
-
-    hierarchy = HierarchyView("h", [*levels], 7, 0, 0, [])
-    view = StoreView("s", {}, 0, 0, "fast", [], "", 0, LevelView(-1, "input", 0, 0, 0), [hierarchy])
-    return Page(schedule_table(view)).text
+    return schedule_rows([HierarchySummary("h", [*levels], 7, 0, 0, [])])
 
 
 def test_parameters_outside_params_are_shown():
-    text = schedules({"method": "a+b", "steps": ["a", "b"]}, {"method": "c", "params": {"k": 2}})
-    assert 'steps = ["a", "b"]' in text and "k = 2" in text and "7" in text
+    first, second = schedules({"method": "a+b", "steps": ["a", "b"]}, {"method": "c", "params": {"k": 2}})
+    assert first.parameters == ('steps = ["a", "b"]',) and second.parameters == ("k = 2",)
+    assert (first.hierarchy, first.method, first.seed) == ("h", "a+b", 7)
 
 
 def test_equal_levels_share_a_row():
     level = {"method": "c", "params": {"k": 2}}
-    text = schedules(level, dict(level), {"method": "c", "params": {"k": 3}}, level)
-    assert [text.count(name) for name in ("0–1", "2", "3", "k = 2", "k = 3")] == [1, 1, 1, 2, 1]
+    rows = schedules(level, dict(level), {"method": "c", "params": {"k": 3}}, level)
+    assert [(row.first, row.last) for row in rows] == [(1, 2), (3, 3), (4, 4)]
 
 
 def test_one_node_without_edges(tmp_path):
@@ -228,21 +249,26 @@ def test_one_node_without_edges(tmp_path):
 
 def test_every_quality_figure_is_explained():
     from tgp.engine.metrics import level_metrics
-    from tgp.inspect.report.tables import FIGURES
-    from tgp.testing.stores import block_of, halving
+    from tgp.testing.stores import halving
 
     table = random_table(3, seed=1, weighted=True)
-    names = level_metrics(block_of(table), halving(table).levels[0]).keys()
-    assert {*names} - {"largest"} <= FIGURES.keys(), "the largest supernode has a column of its own"
+    names = level_metrics(table.to_block(), halving(table).levels[0]).keys()
+    assert {*names} - {"largest"} <= METRICS.keys(), "the largest supernode has a column of its own"
 
 
-def test_quality_has_a_row_per_figure():
-    from tgp.inspect.overview import HierarchyView, LevelView
-    from tgp.inspect.report.tables import quality_table
-
-    metrics = [{"modularity": 0.5, "odd": 3.0, "cut": 0.25}, {"cut": 0.125}]
-    levels = [LevelView(i, "a", 1, 1, 1, metrics=m) for i, m in enumerate(metrics)]
-    text = Page(quality_table(HierarchyView("h", [], 0, 0, 0, levels))).text
+def test_quality_has_a_row_per_metric(tmp_path):
+    """Metrics that tgp does not know come last and have no meaning."""
+    table = random_table(3, seed=1)
+    writer = StoreWriter.open(tmp_path / "s", store_spec(table, 1, hierarchies=[halving_spec(num_levels=2)]))
+    writer.write_graphs(0, table)
+    hierarchy = halving(table)
+    metrics = {"0/modularity": np.full(3, 0.5), "0/odd": np.full(3, 3.0), "0/cut": np.full(3, 0.25)}
+    metrics["1/cut"] = np.full(3, 0.125)
+    two = replace(hierarchy, levels=hierarchy.levels[:2])
+    writer.write_hierarchy(0, "halve", two, metrics=metrics)
+    writer.publish()
+    text = [word for word in Page(render_report(tmp_path / "s")).text if word.strip()]
+    text = text[text.index("quality") :]
     assert [t for t in text if t in ("cut", "modularity", "odd")] == ["cut", "modularity", "odd"]
     assert text[text.index("cut") + 1 :][:2] == ["0.250", "0.125"]
     assert text[text.index("odd") + 1 :][:2] == ["3", "–"]

@@ -58,17 +58,17 @@ def test_large_graph_is_drawn_from_the_first_small_level(tmp_path):
     reader = StoreReader(tmp_path / "s")
     (scene,) = graph_scenes(reader, 0)
     assert scene.sizes == (1000, 500, 250, 125)
-    assert [p.step for p in scene.pictures] == [2, 3] and not scene.ball
+    assert [p.level for p in scene.pictures] == [2, 3] and not scene.ball
 
 
 def test_when_all_levels_are_large_the_surroundings_of_a_node_are_drawn(tmp_path):
     build_store(tmp_path / "s", random_table(1, min_nodes=1000, max_nodes=1000), num_units=1)
     reader = StoreReader(tmp_path / "s")
     (crowded,) = graph_scenes(reader, 0, max_nodes=100)  # the last level has 125
-    assert not crowded.ball and [p.step for p in crowded.pictures] == [3]
+    assert not crowded.ball and [p.level for p in crowded.pictures] == [3]
     (scene,) = graph_scenes(reader, 0, max_nodes=40)
     assert scene.ball
-    assert [p.step for p in scene.pictures] == [0, 1, 2, 3]
+    assert [p.level for p in scene.pictures] == [0, 1, 2, 3]
     assert len(scene.pictures[0].nodes) == 30
     np.testing.assert_array_equal(scene.pictures[1].nodes, np.unique(scene.pictures[0].nodes // 2))
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tgp.errors import InputError, MissingPackageError
-from tgp.inspect.report.output_file import write_whole
+from tgp.inspect.output_file import write_file
 from tgp.inspect.report.palette import LIGHT, THEMES
 from tgp.inspect.report.scene import Picture, member_radius, node_radius
 
@@ -69,7 +69,7 @@ def save(figure: Figure, path: str | os.PathLike[str], *, dpi: int = 200) -> Pat
     drawn = io.BytesIO()
     with rc_context({"svg.hashsalt": "tgp"}):
         figure.savefig(drawn, format=kind, dpi=dpi, metadata=dates.get(kind))
-    return write_whole(target, drawn.getvalue())
+    return write_file(target, drawn.getvalue())
 
 
 def draw_picture(

@@ -6,8 +6,9 @@ import os
 from typing import TYPE_CHECKING
 
 from tgp.errors import InputError
+from tgp.inspect.numbers import counted
 from tgp.inspect.plot.canvas import INK, SOFT, draw_picture, height_for, new_figure
-from tgp.inspect.report.numbers import counted
+from tgp.inspect.report.charts import level_name
 from tgp.inspect.report.scene import Picture, Scene, graph_scenes
 from tgp.store import StoreReader
 from tgp.store.locations import open_store
@@ -70,7 +71,7 @@ def hierarchy(
 
 
 def _title(picture: Picture, scene: Scene) -> str:
-    name = "input" if picture.step == 0 else f"level {picture.step - 1}"
+    name = level_name(picture.level)
     part = f" ({len(picture.nodes)} drawn)" if scene.ball else ""
     failed = "\ncould not be coarsened" if picture.last and scene.reason is not None else ""
     return f"{name}: {counted(picture.num_nodes, 'node')}{part}{failed}"

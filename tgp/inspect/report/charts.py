@@ -1,62 +1,149 @@
-"""Histograms and line charts as inline SVG."""
+"""Compute histograms and line charts: bins, labels and coordinates. Templates turn them into SVG."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from tgp.inspect.report.markup import Markup, number, tag
-from tgp.inspect.report.numbers import count_text, figure_text, share_text
+from tgp.inspect.numbers import count_text, figure_text, share_text
 from tgp.inspect.report.palette import COLOURS
 
-__all__ = ["Histogram", "count_histogram", "curves", "draw_histogram", "named_histogram", "share_histogram"]
+__all__ = [
+    "Bar",
+    "CurveChart",
+    "CurveLine",
+    "CurvePoint",
+    "Histogram",
+    "count_histogram",
+    "coordinate",
+    "curve_chart",
+    "level_name",
+    "named_histogram",
+    "share_histogram",
+]
 
 _BINS = 24
-_WIDTH, _HEIGHT, _BASE, _TOP = 240, 92, 72, 17
+"""Largest number of bins of a histogram of counts."""
+
 _SKEW = 8
-"""A largest value so many times the median calls for a logarithmic axis."""
+"""Ratio of the largest value to the median from which on the axis is logarithmic."""
 
 _WIDEST = 36
-"""Bars are no wider, so that two of them do not fill the chart."""
+"""Largest width of a bar, so that two bars do not fill the chart."""
 
 _LETTER = 0.036
-"""Width of a letter of a label as a share of the axis, on narrow pages, where letters are largest."""
+"""Width of a letter as a share of the axis, on narrow pages, where letters are largest."""
 
 _LABELLED = 8
-"""So many bars have room for a short label each."""
+"""Largest number of bars that have a label each."""
 
 Tick = tuple[float, str]
+"""Place on the axis between 0 and 1, and label."""
+
+
+def coordinate(value: float) -> str:
+    """Format a coordinate with at most one decimal.
+
+    Examples:
+        >>> coordinate(2.0), coordinate(-0.04), coordinate(1.25)
+        ('2', '0', '1.2')
+    """
+    text = f"{value:.1f}"
+    return "0" if text == "-0.0" else text.removesuffix(".0")
+
+
+def level_name(level: int) -> str:
+    """Return the name of a level: ``input`` for the input graph, ``level 1`` for the first pooled graph."""
+    return "input" if level == 0 else f"level {level}"
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A bar of a histogram: its rectangle, the name of its bin and the count."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    name: str
+    count: int
 
 
 @dataclass(frozen=True)
 class Histogram:
-    """Counts per bin, what each bin is called, labels of the axis at places between 0 and 1, a note on the axis."""
+    """A histogram.
+
+    Args:
+        counts: count of each bin; at least one is positive.
+        names: name of each bin.
+        ticks: labels of the axis.
+        scale: note about the scale of the axis.
+    """
+
+    WIDTH: ClassVar[int] = 240
+    HEIGHT: ClassVar[int] = 92
+    AXIS: ClassVar[int] = 72
+    """Height of the horizontal axis."""
+    CEILING: ClassVar[int] = 17
+    """Height of the top of the highest bar."""
 
     counts: tuple[int, ...]
     names: tuple[str, ...]
     ticks: tuple[Tick, ...]
     scale: str = ""
 
+    @property
+    def top(self) -> int:
+        """Largest count."""
+        return max(self.counts)
+
+    @property
+    def width(self) -> float:
+        """Width of all bars."""
+        return self._step * len(self.counts)
+
+    @property
+    def _step(self) -> float:
+        return min(self.WIDTH / len(self.counts), _WIDEST)
+
+    def bars(self) -> list[Bar]:
+        """Return the bars that are not empty."""
+        step = self._step
+        gap = min(2.0, step * 0.15)
+        found = []
+        for i, (count, name) in enumerate(zip(self.counts, self.names, strict=True)):
+            if count:
+                height = max(1.5, (self.AXIS - self.CEILING) * count / self.top)
+                bar = Bar(i * step + gap / 2, self.AXIS - height, max(step - gap, 1), height, name, count)
+                found.append(bar)
+        return found
+
 
 def named_histogram(counts: Sequence[int], names: Sequence[str]) -> Histogram:
-    """A bar for each name, with the name below it."""
+    """Make a histogram with one labelled bar per name."""
     ticks = tuple(((i + 0.5) / len(names), name) for i, name in enumerate(names))
     return Histogram(tuple(counts), tuple(names), ticks)
 
 
 def count_histogram(values: npt.NDArray[Any]) -> Histogram | None:
-    """Whole numbers in at most 24 bins, ``None`` if there is nothing to see.
+    """Make a histogram of whole numbers.
 
-    Bins have equal width, or equal ratio where some values are far larger than most.
+    Bins have equal width, or equal ratio if some values are far larger than most.
+
+    Args:
+        values: whole numbers.
+
+    Returns:
+        A histogram with at most 24 bins, or ``None`` if there are fewer than two values.
     """
     if values.size < 2:
         return None
     low, high = int(values.min()), int(values.max())
-    # Edges that are stored in both directions come in even numbers: bins for odd ones would all be empty.
+    # Edges that are stored in both directions have even counts; bins for odd counts would all be empty.
     stride = max(int(np.gcd.reduce(values - low)), 1)
     steps = (high - low) // stride + 1
     skewed = steps > _BINS and high > _SKEW * max(float(np.median(values)), 1.0)
@@ -73,28 +160,26 @@ def count_histogram(values: npt.NDArray[Any]) -> Histogram | None:
     if len(names) == 1 or (len(names) <= _LABELLED and all(len(name) <= 3 for name in names)):
         return named_histogram(counts, names)
     bounds = np.append(starts, starts[-1] + (starts[-1] - starts[-2]) if not skewed else high + 1)
+    half = 0 if skewed else stride / 2  # a label belongs to the middle of the values of its bin
 
     def place(value: float) -> float:
-        # The middle of the values that round to it.
-        return float(np.interp(value + (0 if skewed else stride / 2), bounds, np.arange(len(bounds)))) / len(
-            names
-        )
+        return float(np.interp(value + half, bounds, np.arange(len(bounds)))) / len(names)
 
     between = 10 ** np.arange(1, 18, dtype=np.float64) if skewed else _round_values(low, high)
-    ticks = _ticks([(place(v), count_text(v)) for v in between if low < v < high], low, high)
+    ticks = _ticks([(place(v), count_text(v)) for v in between.tolist() if low < v < high], low, high)
     return Histogram(tuple(counts), tuple(names), ticks, "log scale" if skewed else "")
 
 
 def _round_values(low: float, high: float) -> npt.NDArray[np.float64]:
-    """Round numbers between ``low`` and ``high``, about four of them."""
-    raw = max((high - low) / 4, 1e-9)
-    unit = 10 ** np.floor(np.log10(raw))
-    step = unit * next(m for m in (1, 2, 5, 10) if m * unit >= raw)
-    return np.arange(np.ceil(low / step), np.floor(high / step) + 1) * step
+    """Return about four round numbers between ``low`` and ``high``."""
+    target = max((high - low) / 4, 1e-9)
+    unit = float(10 ** np.floor(np.log10(target)))
+    step = unit * next(m for m in (1, 2, 5, 10) if m * unit >= target)
+    return np.arange(np.ceil(low / step), np.floor(high / step) + 1, dtype=np.float64) * step
 
 
 def _ticks(between: Sequence[Tick], low: int, high: int) -> tuple[Tick, ...]:
-    """The ends, and what fits between them without touching."""
+    """Return the labels of both ends and those labels between them that do not overlap others."""
     first, last = count_text(low), count_text(high)
     found: list[Tick] = [(0.0, first)]
     end = _LETTER * (len(first) + 1)
@@ -107,7 +192,7 @@ def _ticks(between: Sequence[Tick], low: int, high: int) -> tuple[Tick, ...]:
 
 
 def share_histogram(values: npt.NDArray[Any]) -> Histogram | None:
-    """Shares between 0 and 1 in 20 bins; larger ones go into the last."""
+    """Make a histogram of shares between 0 and 1 with 20 bins. Larger values are counted in the last bin."""
     if values.size < 2:
         return None
     bins = 20
@@ -119,101 +204,101 @@ def share_histogram(values: npt.NDArray[Any]) -> Histogram | None:
     return Histogram(tuple(counts.tolist()), tuple(names), ticks)
 
 
-def draw_histogram(histogram: Histogram | None, title: str, unit: str) -> Markup | None:
-    """Bars over a line; each tells its count when pointed at. A single value is a sentence instead."""
-    if histogram is None or not any(histogram.counts):
+@dataclass(frozen=True)
+class CurvePoint:
+    """A point of a line, with the text that describes it."""
+
+    x: float
+    y: float
+    text: str
+
+
+@dataclass(frozen=True)
+class CurveLine:
+    """A line of a chart.
+
+    Args:
+        name: name in the key.
+        style: CSS classes. Dashes repeat after three lines and colours after eight, so lines that coincide or share a
+            colour look different.
+        points: points from left to right.
+    """
+
+    name: str
+    style: str
+    points: tuple[CurvePoint, ...]
+
+    @property
+    def path(self) -> str:
+        """Path data of the SVG."""
+        return "M" + "L".join(f"{coordinate(p.x)} {coordinate(p.y)}" for p in self.points)
+
+
+@dataclass(frozen=True)
+class CurveChart:
+    """A line chart.
+
+    Args:
+        title: title.
+        description: one sentence for readers who cannot see the chart.
+        shares: height and label of each horizontal line.
+        levels: place and label of each level.
+        lines: the lines.
+    """
+
+    LEFT: ClassVar[int] = 46
+    RIGHT: ClassVar[int] = 494
+    CEILING: ClassVar[int] = 14
+    AXIS: ClassVar[int] = 190
+
+    title: str
+    description: str
+    shares: tuple[tuple[float, str], ...]
+    levels: tuple[tuple[float, str], ...]
+    lines: tuple[CurveLine, ...]
+
+
+def curve_chart(title: str, series: Sequence[tuple[str, Sequence[float | None]]]) -> CurveChart | None:
+    """Make a chart of shares by level with one line per hierarchy.
+
+    Args:
+        title: title of the chart.
+        series: name and shares of each hierarchy; the first share is that of the input graphs.
+
+    Returns:
+        The chart, or ``None`` if no hierarchy has two known shares.
+    """
+    shown = [(i, name, values) for i, (name, values) in enumerate(series) if _count_known(values) > 1]
+    if not shown:
         return None
-    top = max(histogram.counts)
-    if len(histogram.counts) == 1:
-        alone = tag("p", tag("b", histogram.names[0]), f" in all {count_text(top)} {unit}", class_="alone")
-        return tag("figure", tag("figcaption", title), alone, class_="chart")
-    step = min(_WIDTH / len(histogram.counts), _WIDEST)
-    across = step * len(histogram.counts)
-    gap = min(2.0, step * 0.15)
-    bars = []
-    for i, (count, name) in enumerate(zip(histogram.counts, histogram.names, strict=True)):
-        if count:
-            height = max(1.5, (_BASE - _TOP) * count / top)
-            bar = tag("title", f"{name}: {count_text(count)} {unit}")
-            bars.append(
-                tag("rect", bar, x=number(i * step + gap / 2), y=number(_BASE - height),
-                    width=number(max(step - gap, 1)), height=number(height), rx=1)
-            )  # fmt: skip
-    low, high = histogram.ticks[0][1], histogram.ticks[-1][1]
-    svg = tag(
-        "svg",
-        tag("title", f"{title}: from {low} to {high}, at most {count_text(top)} {unit}"),
-        tag("line", x1=0, x2=number(across), y1=_TOP, y2=_TOP, class_="grid"),
-        tag("text", f"{count_text(top)} {unit}", x=0, y=_TOP - 5, class_="top"),
-        tag("g", bars, class_="bars"),
-        tag("line", x1=0, x2=number(across), y1=_BASE, y2=_BASE, class_="axis"),
-        [_tick(place, name, across) for place, name in histogram.ticks],
-        viewBox=f"0 0 {_WIDTH} {_HEIGHT}",
-        role="img",
-        class_="histogram",
+    last = max(len(values) for _, _, values in shown) - 1
+    top = max(1.0, max(v for _, _, values in shown for v in values if v is not None))
+
+    def x(level: int) -> float:
+        return CurveChart.LEFT + (CurveChart.RIGHT - CurveChart.LEFT) * level / last
+
+    def y(share: float) -> float:
+        return CurveChart.AXIS - (CurveChart.AXIS - CurveChart.CEILING) * share / top
+
+    shares = _round_values(0.0, top).tolist() if top > 1 else [0.0, 0.25, 0.5, 0.75, 1.0]
+    short = last > 6
+    lines = []
+    for place, name, values in shown:
+        points = [
+            CurvePoint(x(level), y(v), f"{name}, {level_name(level)}: {share_text(v)}")
+            for level, v in enumerate(values)
+            if v is not None
+        ]
+        lines.append(CurveLine(name, f"series c{place % COLOURS} d{place % 3}", tuple(points)))
+    ends = ", ".join(f"{name} ends at {figure_text(100 * (v[-1] or 0))} %" for _, name, v in shown)
+    return CurveChart(
+        title,
+        f"{title}: {ends}",
+        tuple((y(share), f"{100 * share:.0f} %") for share in shares),
+        tuple((x(n), str(n) if n and short else level_name(n)) for n in range(last + 1)),
+        tuple(lines),
     )
-    note = tag("small", f", {histogram.scale}") if histogram.scale else None
-    return tag("figure", tag("figcaption", title, note), svg, class_="chart")
 
 
-def _tick(place: float, name: str, across: float) -> Markup:
-    """A label below the axis, kept inside the chart at its ends."""
-    anchor = {0.0: None, 1.0: "end"}.get(place, "middle")
-    return tag("text", name, x=number(place * across), y=_BASE + 15, text_anchor=anchor)
-
-
-def curves(title: str, series: Sequence[tuple[str, Sequence[float | None]]]) -> Markup | None:
-    """Shares by level, one line per hierarchy, from 100 % at the input graphs."""
-    lines = [(i, name, values) for i, (name, values) in enumerate(series) if _known(values) > 1]
-    if not lines:
-        return None
-    steps = max(len(values) for _, _, values in lines) - 1
-    top = max(1.0, max(v for _, _, values in lines for v in values if v is not None))
-    left, right, high, base = 46, 494, 14, 190
-
-    def at(step: int, value: float) -> tuple[float, float]:
-        return left + (right - left) * step / steps, base - (base - high) * value / top
-
-    parts = []
-    for share in _round_values(0.0, top).tolist() if top > 1 else (0.0, 0.25, 0.5, 0.75, 1.0):
-        _, y = at(0, share)
-        parts.append(tag("line", x1=left, x2=right, y1=number(y), y2=number(y), class_="grid"))
-        label = f"{100 * share:.0f} %"
-        parts.append(tag("text", label, x=left - 8, y=number(y + 4), text_anchor="end"))
-    for step in range(steps + 1):
-        label = "input" if step == 0 else str(step - 1) if steps > 6 else f"level {step - 1}"
-        parts.append(tag("text", label, x=number(at(step, 0)[0]), y=base + 18, text_anchor="middle"))
-    for place, name, values in lines:
-        points = [(step, *at(step, v), v) for step, v in enumerate(values) if v is not None]
-        path = "L".join(f"{number(x)} {number(y)}" for _, x, y, _ in points)
-        dots = [
-            tag("circle", tag("title", f"{name}, {_level_name(step)}: {share_text(v)}"),
-                cx=number(x), cy=number(y), r=4)
-            for step, x, y, v in points
-        ]  # fmt: skip
-        parts.append(tag("g", tag("path", d=f"M{path}"), dots, class_=_series(place)))
-    last = ", ".join(f"{name} ends at {figure_text(100 * (v[-1] or 0))} %" for _, name, v in lines)
-    svg = tag(
-        "svg", tag("title", f"{title}: {last}"), parts, viewBox="0 0 520 216", role="img", class_="curves"
-    )
-    key = tag("ul", [tag("li", _sample(place), name) for place, name, _ in lines], class_="key")
-    return tag("figure", tag("figcaption", title), svg, key, class_="chart wide")
-
-
-def _known(values: Sequence[float | None]) -> int:
+def _count_known(values: Sequence[float | None]) -> int:
     return sum(value is not None for value in values)
-
-
-def _series(place: int) -> str:
-    """Classes of a line. Dashes change faster than colours come back: lines that coincide or share a colour differ."""
-    return f"series c{place % COLOURS} d{place % 3}"
-
-
-def _sample(place: int) -> Markup:
-    """A piece of a line for the key."""
-    drawn = tag("g", tag("path", d="M2 6H28"), tag("circle", cx=15, cy=6, r=4), class_=_series(place))
-    return tag("svg", drawn, viewBox="0 0 30 12", aria_hidden="true")
-
-
-def _level_name(step: int) -> str:
-    return "input" if step == 0 else f"level {step - 1}"

@@ -11,7 +11,8 @@ from scipy.spatial import cKDTree
 
 from tgp.inspect.report.palette import COLOURS
 from tgp.inspect.report.placement import layout, separate
-from tgp.store import LevelArrays, StoreReader
+from tgp.ragged import Level
+from tgp.store import StoreReader
 
 __all__ = [
     "MAX_NODES",
@@ -45,7 +46,7 @@ class Picture:
     """One level of one graph.
 
     Args:
-        step: steps of coarsening before it; 0 is the input graph.
+        level: number of the level; 0 is the input graph.
         method: the level method that made it, ``"input"`` for the input graph.
         num_nodes: nodes of the whole graph at this level.
         num_edges: edges of the whole graph at this level, as stored.
@@ -60,7 +61,7 @@ class Picture:
         centres: places of the targets in the next picture, by node; the node itself if there is none.
     """
 
-    step: int
+    level: int
     method: str
     num_nodes: int
     num_edges: int
@@ -146,7 +147,7 @@ def graph_scenes(
 ) -> list[Scene]:
     """The graph in one or in all hierarchies. Input graphs that are drawn have the same places in each."""
     names = [*reader.hierarchies] if hierarchy is None else [reader.hierarchy(hierarchy).name]
-    table = reader.gather_graphs([graph], [f for f in ("edge_index", "edge_weight") if f in reader.fields])
+    table = reader.read_graph(graph, [f for f in ("edge_index", "edge_weight") if f in reader.fields])
     num_nodes = int(table.node_ptr[-1])
     ends = table.fields["edge_index"].values if "edge_index" in table.fields else np.zeros((2, 0), np.int64)
     weight = table.fields["edge_weight"].values if "edge_weight" in table.fields else None
@@ -209,7 +210,7 @@ def _owners(s: npt.NDArray[Any]) -> tuple[Ints, Floats]:
 def _scene(
     reader: StoreReader, graph: int, name: str, first: _Graph, places: Floats | None, max_nodes: int
 ) -> Scene:
-    levels = reader.gather_levels([graph], name, arrays=("edge_weight", "cluster", "soft"))
+    levels = reader.read_levels(graph, name, arrays=("edge_weight", "cluster", "soft"))
     methods = [level.method for level in reader.hierarchies[name].levels]
     chain = _chain(first, levels, methods)
     failed = next((i for i, g in enumerate(chain) if i and not g.num_nodes), None)
@@ -234,15 +235,16 @@ def _scene(
     return Scene(graph, name, sizes, pictures, reason=reason)
 
 
-def _chain(first: _Graph, levels: list[LevelArrays], methods: list[str]) -> list[_Graph]:
+def _chain(first: _Graph, levels: list[Level], methods: list[str]) -> list[_Graph]:
     """The graphs of all levels, each with its assignment to the next."""
     chain, before = [], first
     for level, method in zip(levels, methods, strict=True):
-        if level.soft is not None:
-            owner, share = _owners(level.soft)
+        given = level.assignment
+        if given.soft is not None:
+            owner, share = _owners(given.soft)
             owner[owner >= int(level.super_ptr[-1])] = -1
         else:
-            owner = level.cluster if level.cluster is not None else np.full(before.num_nodes, -1)
+            owner = given.cluster if given.cluster is not None else np.full(before.num_nodes, -1)
             share = np.ones(before.num_nodes)
         chain.append(
             _Graph(

@@ -93,7 +93,7 @@
       if (on) { slider.min = graph.dataset.first; slider.max = graph.dataset.last; }
     }
     const level = Number(slider.value);
-    const name = level === 0 ? "input" : "level " + (level - 1);
+    const name = level === 0 ? "input" : "level " + level;
     one("level-name").textContent = name;
     slider.setAttribute("aria-valuetext", name);
     root.classList.toggle("slider", !every.checked);
