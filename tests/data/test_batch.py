@@ -1,4 +1,4 @@
-"""``PooledBatch``: made two ways, taken apart, moved, pickled."""
+"""``PooledBatch``: construction, splitting, moving, pickling."""
 
 import copy
 import pickle
@@ -8,24 +8,21 @@ import torch
 from torch_geometric.data import Batch, Data, HeteroData
 
 from tgp.data import PooledBatch, graphs_to_arrays
-from tgp.data.attributes import hierarchy_levels
+from tgp.data.attributes import levels_to_data
 from tgp.data.collate import LevelCountError, collate, separate
 from tgp.data.convert import table_to_data
 from tgp.data.pack import pack
-from tgp.data.split import levels_to_data
 from tgp.engine import coarsen
 
 
 def coarsened(graphs, schedule="graclus*2,nopool"):
-    """The graphs as arrays, and as a list of ``Data`` with levels."""
+    """Return the graphs and levels as arrays, and as a list of ``Data`` with levels."""
     table, block = graphs_to_arrays(graphs)
-    hierarchy = coarsen(block, schedule)
-    levels = hierarchy_levels(hierarchy)
-    methods = [level.method for level in hierarchy.levels]
+    levels = coarsen(block, schedule).levels
     items = table_to_data(table)
-    for data, row in zip(items, levels_to_data(levels, methods), strict=True):
+    for data, row in zip(items, levels_to_data(levels), strict=True):
         data.pooled_data = row
-    return table, levels, methods, items
+    return table, levels, items
 
 
 @pytest.fixture
@@ -33,7 +30,7 @@ def parts(make_graphs):
     return coarsened(make_graphs(7, smallest=0))
 
 
-def test_plain_part_equals_pyg(make_graphs, same):
+def test_batches_without_levels_equal_those_of_pyg(make_graphs, same):
     graphs = make_graphs(9, smallest=0)
     reference = Batch.from_data_list(graphs)
     ours = PooledBatch.from_arrays(graphs_to_arrays(graphs)[0])
@@ -42,17 +39,17 @@ def test_plain_part_equals_pyg(make_graphs, same):
         same(ours[key], reference[key], key)
 
 
-def test_both_ways_give_the_same_batch(make_graphs, same, schedules):
+def test_arrays_and_data_lists_give_the_same_batch(make_graphs, same, schedules):
     for schedule in schedules:
         for weighted in (True, False):
-            table, levels, methods, items = coarsened(make_graphs(6, weighted=weighted), schedule)
-            left = PooledBatch.from_arrays(table, levels, methods=methods)
+            table, levels, items = coarsened(make_graphs(6, weighted=weighted), schedule)
+            left = PooledBatch.from_arrays(table, levels)
             same(left, PooledBatch.from_data_list(items), schedule)
 
 
-def test_levels_are_real_batches(parts):
-    table, levels, methods, items = parts
-    batch = PooledBatch.from_arrays(table, levels, methods=methods)
+def test_levels_are_batches(parts):
+    table, levels, items = parts
+    batch = PooledBatch.from_arrays(table, levels)
     assert repr(batch).startswith("DataPooledBatch(")
     nodes = batch.num_nodes
     for number, level in enumerate(batch.pooled_data):
@@ -64,9 +61,9 @@ def test_levels_are_real_batches(parts):
         nodes = level.num_nodes
 
 
-def test_round_trip(parts, same):
-    table, levels, methods, items = parts
-    for batch in (PooledBatch.from_arrays(table, levels, methods=methods), PooledBatch.from_data_list(items)):
+def test_a_batch_splits_into_its_graphs(parts, same):
+    table, levels, items = parts
+    for batch in (PooledBatch.from_arrays(table, levels), PooledBatch.from_data_list(items)):
         for left, right in zip(batch.to_data_list(), items, strict=True):
             same(left, right)
         same(batch[-1], items[-1])
@@ -76,28 +73,28 @@ def test_round_trip(parts, same):
             batch.get_example(7)
 
 
-def test_round_trip_after_a_move(parts):
-    table, levels, methods, _ = parts
-    batch = PooledBatch.from_arrays(table, levels, methods=methods).to("cpu", non_blocking=True)
+def test_moving_a_batch_moves_its_levels(parts):
+    table, levels, _ = parts
+    batch = PooledBatch.from_arrays(table, levels).to("cpu", non_blocking=True)
     batch.to("meta")
     assert batch.x.is_meta
     assert all(level.so.cluster_index.is_meta and level.so.batch.is_meta for level in batch.pooled_data)
     assert batch.pooled_data[0].get_example(1).so.cluster_index.is_meta
 
 
-def test_dtype_like_clone_and_deepcopy_do_not_share(parts, same):
-    table, levels, methods, _ = parts
-    batch = PooledBatch.from_arrays(table, levels, methods=methods)
+def test_clone_and_deepcopy_share_no_memory(parts, same):
+    table, levels, _ = parts
+    batch = PooledBatch.from_arrays(table, levels)
     twin = batch.clone()
     same(twin, copy.deepcopy(batch))
     twin.pooled_data[0].edge_index.fill_(0)
     twin.x.zero_()
-    same(batch, PooledBatch.from_arrays(table, levels, methods=methods))
+    same(batch, PooledBatch.from_arrays(table, levels))
 
 
 def test_pickle_and_pack(parts, same):
-    table, levels, methods, items = parts
-    for batch in (PooledBatch.from_arrays(table, levels, methods=methods), PooledBatch.from_data_list(items)):
+    table, levels, items = parts
+    for batch in (PooledBatch.from_arrays(table, levels), PooledBatch.from_data_list(items)):
         for twin in (
             pickle.loads(pickle.dumps(batch)),
             pack(batch).unpack(),
@@ -110,7 +107,7 @@ def test_pickle_and_pack(parts, same):
         assert nested["a"][1][0].tolist() == [0, 1, 2]
 
 
-def test_pack_keeps_odd_tensors():
+def test_pack_keeps_tensors_of_any_layout_and_type():
     matrix = torch.eye(3).to_sparse()
     value = {
         "sparse": matrix,
@@ -129,18 +126,18 @@ def test_pack_keeps_odd_tensors():
 
 
 def test_follow_batch_and_exclude_keys(parts, same):
-    table, levels, methods, items = parts
+    table, levels, items = parts
     reference = Batch.from_data_list(items, follow_batch=["edge_attr"], exclude_keys=["pooled_data", "x"])
     joined = PooledBatch.from_data_list(items, follow_batch=["edge_attr"], exclude_keys=["x"])
-    gathered = PooledBatch.from_arrays(table, levels, methods=methods).follow(["edge_attr"])
+    gathered = PooledBatch.from_arrays(table, levels).follow(["edge_attr"])
     for batch in (joined, gathered):
         same(batch.edge_attr_batch, reference.edge_attr_batch)
         same(batch.edge_attr_ptr, reference.edge_attr_ptr)
     assert "x" not in joined and "pooled_data" in joined
 
 
-def test_any_key_and_nesting_is_joined(parts):
-    _, _, _, items = parts
+def test_graphs_under_any_attribute_are_joined(parts):
+    _, _, items = parts
     for data in items:
         data.coarse = data.pooled_data[0]
         data.mine = data.pop("pooled_data") if hasattr(data, "pop") else None
@@ -155,8 +152,8 @@ def test_any_key_and_nesting_is_joined(parts):
     assert batch[2].words == ["a", "b"]
 
 
-def test_graphs_with_different_numbers_of_levels(parts):
-    _, _, _, items = parts
+def test_different_numbers_of_levels_are_refused(parts):
+    _, _, items = parts
     items[1].pooled_data = items[1].pooled_data[:2]
     with pytest.raises(LevelCountError, match="equal size"):
         PooledBatch.from_data_list(items)
@@ -165,7 +162,7 @@ def test_graphs_with_different_numbers_of_levels(parts):
 
 
 def test_collate_and_separate_as_functions(parts, same):
-    _, _, _, items = parts
+    _, _, items = parts
     for cls, options in ((PooledBatch, {}), (Data, {"increment": False, "add_batch": False})):
         out, slices, incs = collate(cls, items, **options)
         decrement = options.get("increment", True)
@@ -174,20 +171,20 @@ def test_collate_and_separate_as_functions(parts, same):
     assert "batch" not in out
 
 
-def test_a_batch_that_was_not_made_from_graphs():
+def test_a_batch_that_was_not_made_from_graphs_cannot_be_split():
     with pytest.raises(RuntimeError, match="from_data_list"):
         PooledBatch(x=torch.zeros(2, 1), batch=torch.zeros(2, dtype=torch.long)).get_example(0)
 
 
 def test_batches_of_batches(make_graphs):
-    _, _, _, items = coarsened(make_graphs(7))
+    _, _, items = coarsened(make_graphs(7))
     halves = [PooledBatch.from_data_list(items[:3]), PooledBatch.from_data_list(items[3:])]
     whole = PooledBatch.from_data_list(halves)
     assert whole.num_nodes == sum(h.num_nodes for h in halves)
     assert int(whole.batch.max()) == len(items) - 1
 
 
-def test_heterogeneous_graphs_go_the_pyg_way():
+def test_heterogeneous_graphs_are_joined_by_pyg():
     graphs = []
     for n in (2, 3):
         data = HeteroData()
@@ -198,7 +195,7 @@ def test_heterogeneous_graphs_go_the_pyg_way():
     assert batch.get_example(1)["a"].x.shape == (3, 1)
 
 
-def test_attributes_named_batch_follow_pyg(same):
+def test_attributes_with_batch_in_their_name_equal_those_of_pyg(same):
     graphs = [
         Data(
             x=torch.zeros(3, 1),
@@ -211,3 +208,11 @@ def test_attributes_named_batch_follow_pyg(same):
     ours, reference = PooledBatch.from_arrays(table), Batch.from_data_list(graphs)
     same(ours.part_batch, reference.part_batch)
     same(ours.to_data_list()[1].part_batch, graphs[1].part_batch)
+
+
+def test_masks_are_computed_without_the_dense_matrix(make_graphs):
+    table, block = graphs_to_arrays(make_graphs(5))
+    (level,) = PooledBatch.from_arrays(table, coarsen(block, "eigen:k=3").levels).pooled_data
+    assert level.so._s is None
+    expected = torch.stack([part.so.s.any(dim=0) for part in level.to_data_list()])
+    assert torch.equal(level.mask, expected)

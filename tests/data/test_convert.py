@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch_geometric.data import Batch, Data, HeteroData, InMemoryDataset
 
-from tgp.data.convert import graphs_to_arrays, graphs_to_table, table_to_block, table_to_data
+from tgp.data.convert import graphs_to_arrays, graphs_to_table, table_to_data
 from tgp.errors import DatasetError
 
 
@@ -253,4 +253,4 @@ def test_empty_graph_and_graph_without_edges():
     table, block = graphs_to_arrays(graphs)
     np.testing.assert_array_equal(block.node_ptr, [0, 0, 3])
     assert block.num_edges == 0
-    assert table_to_block(table.take([1])).num_nodes == 3
+    assert table.take([1]).to_block().num_nodes == 3

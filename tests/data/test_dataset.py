@@ -1,8 +1,9 @@
-"""``PooledDataset``: a store as a PyG dataset, equal to what the transform attaches."""
+"""``PooledDataset``: a PyG dataset over a store, with the levels that the transform attaches."""
 
 import copy
 import os
 import pickle
+import shutil
 
 import numpy as np
 import pytest
@@ -42,7 +43,7 @@ def test_items_equal_the_transform(make_store, graphs, same, profile, in_memory)
 
 
 def test_batches_equal_the_transform_for_every_method(make_graphs, make_store, same, schedules):
-    """Gathered from disk, gathered from memory, and joined graph by graph: the same tensors."""
+    """Batches from disk, batches from memory, and graphs that are joined one by one have the same tensors."""
     rng = np.random.default_rng(0)
     for schedule in schedules:
         graphs = make_graphs(17, seed=len(schedule))
@@ -66,7 +67,7 @@ SCHEDULES = {
 @pytest.mark.parametrize("alias", list(METHODS))
 @pytest.mark.parametrize("weighted", [True, False])
 def test_store_equals_the_transform_for_every_method(make_graphs, make_store, same, alias, weighted):
-    """Items and batches of a store are what the poolers attach, graph by graph and as one block."""
+    """Graphs and batches of a store have the levels that the poolers attach, graph by graph and as one block."""
     graphs = make_graphs(9, seed=4, weighted=weighted, rich=False, smallest=0)
     levels = SCHEDULES.get(alias, [alias] * 2)
     transform = PreCoarsening(levels, seed=3)
@@ -138,7 +139,7 @@ def test_shuffle_and_copy(store):
     assert len(dataset.copy()) == len(dataset)
 
 
-def test_subsets_share_what_was_found_out(store):
+def test_subsets_share_the_plan(store):
     dataset = PooledDataset(store)
     part = dataset[:4]
     part.__getitems__([0, 1])
@@ -154,7 +155,7 @@ def test_torch_subsets_reach_the_batch_path(store):
     assert len(left) + len(right) == 23
 
 
-def test_facts(store, graphs):
+def test_properties(store, graphs):
     dataset = PooledDataset(store)
     assert (dataset.num_features, dataset.num_node_features, dataset.num_edge_features) == (4, 4, 2)
     assert dataset.num_classes == 3
@@ -172,8 +173,8 @@ def test_facts(store, graphs):
 
 
 @pytest.mark.parametrize("in_memory", [False, True])
-def test_only_what_is_asked_for(store, in_memory):
-    dataset = PooledDataset(store, levels=[1], fields=["edge_index", "y"], in_memory=in_memory)
+def test_selected_levels_and_fields(store, in_memory):
+    dataset = PooledDataset(store, levels=[2], fields=["edge_index", "y"], in_memory=in_memory)
     full = PooledDataset(store)
     data = dataset[4]
     assert set(data.keys()) == {"edge_index", "y", "num_nodes", "pooled_data"}
@@ -189,8 +190,8 @@ def test_only_what_is_asked_for(store, in_memory):
     assert "pooled_data" not in bare[0] and "pooled_data" not in bare.__getitems__([0])
 
 
-def test_unasked_files_are_not_opened(make_store, graphs, monkeypatch):
-    """Without levels no hierarchy file is read; a batch opens the shards of its graphs only."""
+def test_files_that_are_not_needed_are_not_opened(make_store, graphs, monkeypatch):
+    """Without levels no hierarchy file is opened. A batch opens the shards of its graphs only."""
     from tgp.store.io.files import LocalFiles
 
     path = make_store(graphs, "graclus", units=4)
@@ -216,9 +217,11 @@ def test_several_hierarchies(make_store, graphs):
 @pytest.mark.parametrize(
     ("options", "word"),
     [
-        ({"levels": [3]}, "levels"),
-        ({"levels": [1, 0]}, "ascend"),
-        ({"levels": [0, 0]}, "ascend"),
+        ({"levels": [4]}, r"\[1, 3\], got 4"),
+        ({"levels": [-1]}, r"\[1, 3\], got -1"),
+        ({"levels": [0, 1]}, "level 0 is the input graph"),
+        ({"levels": [2, 1]}, "ascending"),
+        ({"levels": [1, 1]}, "ascending"),
         ({"fields": ["z"]}, "field"),
         ({"fields": "x"}, "list of names"),
         ({"failed": "ignore"}, "failed"),
@@ -266,8 +269,8 @@ def test_pickle_and_copy(store, same, in_memory):
     assert len(pickle.dumps(dataset)) < 20_000
 
 
-def test_what_a_batch_gives_is_its_own(store, same):
-    """Changing a batch in place changes neither the store nor later batches."""
+def test_changing_a_batch_changes_no_other_batch(store, same):
+    """A batch shares no memory with the store or with later batches."""
     for in_memory in (False, True):
         dataset = PooledDataset(store, in_memory=in_memory)
         for ids in ([0, 1, 2], [5, 2, 9]):
@@ -284,7 +287,7 @@ def test_what_a_batch_gives_is_its_own(store, same):
         assert not torch.equal(dataset[4].x, item.x)
 
 
-def test_a_shard_that_goes_bad_is_named(make_store, graphs):
+def test_a_shard_that_is_damaged_during_use_is_named(make_store, graphs):
     path = make_store(graphs, "graclus", units=3)
     dataset = PooledDataset(path)
     dataset[0]
@@ -297,3 +300,27 @@ def test_a_shard_that_goes_bad_is_named(make_store, graphs):
     os.unlink(victim)
     with pytest.raises((StoreDamagedError, StoreMissingError), match="shard-00002"):
         dataset[22]
+
+
+@pytest.mark.parametrize("profile", ["fast", "small"])
+@pytest.mark.parametrize("in_memory", [False, True])
+def test_fields_of_any_type(make_graphs, make_store, profile, in_memory):
+    graphs = make_graphs(6, rich=False)
+    for number, data in enumerate(graphs):
+        data.phase = torch.full((data.num_nodes, 2), 1 + number * 1j)
+        data.short_index = torch.zeros(1, dtype=torch.int32)
+    dataset = PooledDataset(make_store(graphs, "graclus", units=2, profile=profile), in_memory=in_memory)
+    batch = dataset.__getitems__([4, 1])
+    assert torch.equal(batch.phase, torch.cat([graphs[4].phase, graphs[1].phase]))
+    assert batch.short_index.tolist() == [0, graphs[4].num_nodes] and batch.short_index.dtype == torch.int32
+    assert torch.equal(dataset[3].phase, graphs[3].phase)
+
+
+def test_arrays_in_memory_outlive_the_store(make_store, graphs, same):
+    path = make_store(graphs, "graclus*2", units=3)
+    expected = PooledDataset(path).__getitems__([0, 22, 9])
+    dataset = PooledDataset(path, in_memory=True)
+    shutil.rmtree(path)
+    same(dataset.__getitems__([0, 22, 9]), expected)
+    assert torch.equal(dataset[9].x, graphs[9].x)
+    assert torch.equal(dataset.y, torch.cat([g.y for g in graphs]))

@@ -1,4 +1,4 @@
-"""Online layer, transform, store on disk and store in memory: the same tensors, bit for bit."""
+"""Online layer, transform, store on disk and store in memory give the same tensors, bit for bit."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ SIX = HARD | FIXED
 
 @st.composite
 def schedules(draw):
-    """Up to three levels: methods of any kind, those with a fixed number of clusters last."""
+    """Draw up to three levels. A method with a fixed number of clusters comes last."""
     names = draw(st.lists(st.sampled_from(sorted(HARD)), max_size=3))
     last = draw(st.sampled_from([None, *FIXED]))
     names = [*names[:2], last] if last else names or ["ndp"]
@@ -39,11 +39,12 @@ def test_batches_of_mixed_schedules(make_graphs, make_store, same, levels, seed,
     expected = PooledBatch.from_data_list([transform(graphs[i]) for i in ids])
     same(dataset.__getitems__(ids.tolist()), expected)
     same(PooledDataset(dataset.reader, in_memory=True).__getitems__(ids.tolist()), expected)
-    same(PooledBatch.from_arrays(*dataset._gather(ids), methods=dataset.methods), expected)
+    reader = dataset.reader
+    same(PooledBatch.from_arrays(reader.gather_graphs(ids), reader.gather_levels(ids, "h")), expected)
 
 
 def check_layer(out, level, where):
-    """What a layer gives against a level of a batch."""
+    """Compare the output of a layer with a level of a batch."""
     assert torch.equal(out.edge_index, level.edge_index), where
     assert (out.edge_weight is None) == (level.edge_weight is None), where
     if level.edge_weight is not None:
@@ -68,7 +69,7 @@ def test_online_layers_equal_the_store(make_graphs, make_store, same, alias, wei
     for number, (name, options) in enumerate(levels):
         layer = get_pooler(name, seed=4, sparse_output=True, **options)
         out = layer(x=x, adj=edges, edge_weight=weight, batch=batch, level=number)
-        check_layer(out, stored.pooled_data[number], f"{name} at level {number}")
+        check_layer(out, stored.pooled_data[number], f"{name} at level {number + 1}")
         x, edges, weight, batch = out.x, out.edge_index, out.edge_weight, out.batch
 
 

@@ -84,4 +84,4 @@ def test_mistakes(hierarchy, make_store):
     with pytest.raises(InputError, match="levels"):
         GraphHierarchy(grid(3))
     with pytest.raises(InputError, match="gaps"):
-        PooledDataset(make_store([grid(4)], "graclus*2"), levels=[1]).as_hierarchy()
+        PooledDataset(make_store([grid(4)], "graclus*2"), levels=[2]).as_hierarchy()

@@ -316,7 +316,7 @@ def test_a_mapped_shard_cut_under_a_running_loader_is_named(make_store, graphs, 
     stream = iter(PoolDataLoader(dataset, batch_size=2, num_workers=workers))
     next(stream)
     os.truncate(dataset.reader.files.path / "shard-00003.main.h5", 0)
-    with pytest.raises(StoreDamagedError, match=r"shard-00003\.main\.h5 was removed, replaced or cut"):
+    with pytest.raises(StoreDamagedError, match=r"shard-00003\.main\.h5 was removed, replaced or truncated"):
         list(stream)
 
 

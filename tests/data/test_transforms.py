@@ -9,7 +9,6 @@ import torch
 from torch_geometric.data import Batch, Data
 
 from tgp.data import PoolDataLoader, PooledBatch, PreCoarsening, graphs_to_arrays, precoarsen
-from tgp.data.attributes import hierarchy_levels
 from tgp.engine import coarsen
 from tgp.engine.methods import METHODS
 from tgp.poolers import get_pooler
@@ -150,8 +149,7 @@ def test_transform_equals_layer_and_engine(make_graphs, same):
         )
         same(ours, [out.as_data() for out in outs])
     table, block = graphs_to_arrays(graphs)
-    levels = hierarchy_levels(coarsen(block, "graclus*2,random", 5))
-    batch = PooledBatch.from_arrays(table, levels, methods=["graclus", "graclus", "random"])
+    batch = PooledBatch.from_arrays(table, coarsen(block, "graclus*2,random", 5).levels)
     same(batch, PooledBatch.from_data_list([transform(data) for data in graphs]))
 
 
@@ -159,7 +157,7 @@ def test_transform_equals_layer_and_engine(make_graphs, same):
 def test_an_alias_means_what_it_means_in_a_schedule(alias, make_graphs, same):
     graphs = make_graphs(3, seed=4, smallest=1)
     table, block = graphs_to_arrays(graphs)
-    batch = PooledBatch.from_arrays(table, hierarchy_levels(coarsen(block, alias, 0)), methods=[alias])
+    batch = PooledBatch.from_arrays(table, coarsen(block, alias, 0).levels)
     same(batch, PooledBatch.from_data_list(precoarsen(graphs, alias)))
 
 

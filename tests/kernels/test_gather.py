@@ -1,4 +1,4 @@
-"""Rows of arrays in several shards, of every stored type."""
+"""Gather rows of arrays in several shards, of every stored type."""
 
 import itertools
 
@@ -9,20 +9,17 @@ from hypothesis import strategies as st
 
 from tests.reference.gather import gather_rows, shift_ids
 from tgp.kernels.gather import COPY, GRAPH, IDS, copy_rows, find_rows, find_units
+from tgp.ragged.offsets import offsets
 
 CODES = {"u1": 0, "u2": 1, "u4": 2, "u8": 3, "i1": 4, "i2": 5, "i4": 6, "i8": 7}
 ANY = np.iinfo(np.int64).min
 
 
-def addresses(shards, code=True):
-    """``[U, J]`` tables of addresses, types and lengths of the arrays of each shard."""
+def addresses(shards):
+    """Return ``[U, J]`` tables of the addresses and types of the arrays of each shard."""
     place = [[0 if a is None else a.ctypes.data for a in shard] for shard in shards]
     kinds = [[0 if a is None else CODES.get(a.dtype.str[1:], 0) for a in shard] for shard in shards]
     return np.array(place, np.int64), np.array(kinds, np.int64)
-
-
-def offsets(counts, dtype):
-    return np.concatenate([[0], np.cumsum(counts)]).astype(dtype)
 
 
 @settings(max_examples=60, deadline=None)
@@ -31,15 +28,16 @@ def offsets(counts, dtype):
     stored=st.lists(st.sampled_from(sorted(CODES)), min_size=1, max_size=3),
     cut=st.sampled_from(sorted(CODES)),
     width=st.integers(0, 3),
+    by_shard=st.booleans(),
 )
-def test_rows_ids_and_graphs_equal_the_reference(seed, stored, cut, width):
+def test_rows_ids_and_graphs_equal_the_reference(seed, stored, cut, width, by_shard):
     rng = np.random.default_rng(seed)
     sizes = [int(rng.integers(1, 5)) for _ in stored]
-    bounds = np.concatenate([[0], np.cumsum(sizes)])
+    bounds = offsets(sizes)
     ptrs, plain, ids, clusters = [], [], [], []
     for kind, size in zip(stored, sizes, strict=True):
         counts = rng.integers(0, 4, size)
-        ptr = offsets(counts, cut)
+        ptr = offsets(counts).astype(cut)
         nodes = np.repeat(counts, counts)
         ptrs.append(ptr)
         plain.append(rng.normal(size=(int(ptr[-1]), width)).astype(np.float32))
@@ -56,19 +54,24 @@ def test_rows_ids_and_graphs_equal_the_reference(seed, stored, cut, width):
     total = int(found[0, -1])
     columns = np.array(
         [
-            [COPY, 0, -1, 1, width, 4, ANY],
-            [IDS, 0, 0, 2, 1, 8, 0],
-            [IDS, 0, 0, 1, 1, 8, -1],
-            [GRAPH, 0, -1, 1, 1, 8, ANY],
+            [COPY, 0, -1, 1, width, 4, ANY, 1],
+            [IDS, 0, 0, 2, 1, 8, 0, 1],
+            [IDS, 0, 0, 1, 1, 8, -1, 1],
+            [GRAPH, 0, -1, 1, 1, 8, ANY, 1],
+            [IDS, 0, 0, 1, 1, 8, -1, 0],
         ]
     )
-    where, code = addresses([[a, b, c, None] for a, b, c in zip(plain, ids, clusters, strict=True)])
-    ends = np.cumsum([0, 4 * width * total, 16 * total, 8 * total, 8 * total])
+    where, code = addresses([[a, b, c, a, c] for a, b, c in zip(plain, ids, clusters, strict=True)])
+    ends = np.cumsum([0, 4 * width * total, 16 * total, 8 * total, 8 * total, 8 * total])
     buffer = np.zeros(ends[-1], np.uint8)
-    assert (
-        copy_rows(units, starts, found, columns, where, code, rows[:, [0] * 4].copy(), buffer, ends[:-1])
-        == -1
-    )
+    lengths = rows[:, [0] * 5].copy()
+    if by_shard:  # a shard whose address is 0 is skipped
+        for unit in range(len(sizes)):
+            one = np.where(np.arange(len(sizes))[:, None] == unit, where, 0)
+            status = copy_rows(units, starts, found, columns, one, code, lengths, buffer, ends[:-1])
+            assert status == -1
+    else:
+        assert copy_rows(units, starts, found, columns, where, code, lengths, buffer, ends[:-1]) == -1
     got = [buffer[a:b] for a, b in itertools.pairwise(ends)]
     if not len(wanted):
         return
@@ -80,10 +83,11 @@ def test_rows_ids_and_graphs_equal_the_reference(seed, stored, cut, width):
     np.testing.assert_array_equal(got[1].view(np.int64).reshape(2, total), shift_ids(local, ptr, ptr))
     local, _ = gather_rows(clusters, ptrs, bounds, wanted)
     np.testing.assert_array_equal(got[2].view(np.int64), shift_ids(local, ptr, ptr))
+    np.testing.assert_array_equal(got[4].view(np.int64), local)
     np.testing.assert_array_equal(got[3].view(np.int64), np.repeat(np.arange(len(wanted)), np.diff(ptr)))
 
 
-def test_shards_that_are_not_open_and_ids_outside():
+def test_closed_shards_and_invalid_ids_are_reported():
     bounds, units = np.array([0, 2, 5]), np.empty(1, np.int64)
     ready = np.array([True, False])
     assert find_units(np.array([1]), bounds, ready, units) == 0
@@ -94,7 +98,7 @@ def test_shards_that_are_not_open_and_ids_outside():
 
 
 @pytest.mark.parametrize("ptr", [[0, 3, 2], [0, 1, 9], [0, -1, 2]])
-def test_offsets_that_lead_nowhere(ptr):
+def test_invalid_offsets_are_reported(ptr):
     ptr = np.array(ptr, np.int32)
     where, code = addresses([[ptr]])
     starts, found = np.empty((1, 2), np.int64), np.empty((1, 3), np.int64)
@@ -106,12 +110,12 @@ def test_offsets_that_lead_nowhere(ptr):
 @pytest.mark.parametrize(
     ("stored", "low", "value"), [("u1", 0, 3), ("i1", 0, -1), ("i1", -1, -2), ("i8", 0, 2**40)]
 )
-def test_ids_outside_their_graph(stored, low, value):
+def test_ids_outside_their_graph_are_reported(stored, low, value):
     ids = np.array([0, 2, 1, value], stored)
     units, starts = np.zeros(2, np.int64), np.array([[0, 2]])
     ptrs = np.array([[0, 2, 4], [0, 3, 6]])
     where, code = addresses([[ids]])
     buffer = np.zeros(32, np.uint8)
-    columns = np.array([[IDS, 0, 1, 1, 1, 8, low]])
+    columns = np.array([[IDS, 0, 1, 1, 1, 8, low, 1]])
     bad = copy_rows(units, starts, ptrs, columns, where, code, np.array([[4]]), buffer, np.zeros(1, np.int64))
     assert bad == 1  # column 0, graph 1

@@ -88,14 +88,15 @@ def test_concat_refuses_a_mixture():
 
 
 def test_hierarchy_checks_the_chain():
-    first = Level("graclus", Assignment("hard", ptr(0, 2), i32(0, 0, 1, 1)), path(2))
-    second = Level("graclus", Assignment("hard", ptr(0, 1), i32(0, 0)), path(1))
+    first = Level("graclus", ptr(0, 4), Assignment("hard", ptr(0, 2), i32(0, 0, 1, 1)), path(2))
+    second = Level("graclus", ptr(0, 2), Assignment("hard", ptr(0, 1), i32(0, 0)), path(1))
     good = Hierarchy(ptr(0, 4), (first, second)).validate()
     assert (good.depth, good.num_graphs) == (2, 1)
     with pytest.raises(InputError, match="supernodes"):
-        Hierarchy(ptr(0, 4), (Level("graclus", first.assignment, path(3)),)).validate()
-    with pytest.raises(InputError, match="cluster"):
+        Hierarchy(ptr(0, 4), (Level("graclus", ptr(0, 4), first.assignment, path(3)),)).validate()
+    with pytest.raises(InputError) as caught:
         Hierarchy(ptr(0, 4), (first, first)).validate()
+    assert caught.value.field == "node_ptr"
     broken = BlockCSR(ptr(0, 2, 2), i32(1, 0), None, ptr(0, 2))
     with pytest.raises(InputError, match="sorted"):
-        Hierarchy(ptr(0, 4), (Level("graclus", first.assignment, broken),)).validate()
+        Hierarchy(ptr(0, 4), (Level("graclus", ptr(0, 4), first.assignment, broken),)).validate()

@@ -6,7 +6,6 @@ so that a crash or a hang of the reading code shows as a missing line.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import subprocess
@@ -178,10 +177,10 @@ def _content(path: Path, check: str) -> dict[str, bytes]:
     for name, info in reader.hierarchies.items():
         for number in range(info.depth):
             level = reader.gather_level(ids, name, number)
-            for entry in dataclasses.fields(level):
-                value = getattr(level, entry.name)
-                key = f"{name}/{number}/{entry.name}"
-                content[key] = value.tobytes() if isinstance(value, np.ndarray) else repr(value).encode()
+            ptrs = {"node_ptr": level.node_ptr, "super_ptr": level.super_ptr, "edge_ptr": level.edge_ptr}
+            for key, value in (level.arrays() | ptrs).items():
+                content[f"{name}/{number}/{key}"] = value.tobytes()
+            content[f"{name}/{number}/kind"] = level.assignment.kind.encode()
     return content
 
 

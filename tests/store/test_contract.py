@@ -91,7 +91,7 @@ class StoreTests:
 
     @pytest.mark.parametrize("ids", [[40], [-1], [0.5], [[1]], [True, False], "ab"])
     def test_refuses_bad_ids(self, reader, ids):
-        with pytest.raises(InputError, match="graph ids must"):
+        with pytest.raises(InputError, match="graph ids"):
             reader.gather_graphs(ids)
 
     def test_names_the_nearest(self, reader):
@@ -99,7 +99,7 @@ class StoreTests:
             reader.gather_level([0], "halv", 0)
         with pytest.raises(UnknownNameError, match="edge_weight"):
             reader.gather_graphs([0], ["edge_weigth"])
-        with pytest.raises(InputError, match=r"levels 0\.\.2"):
+        with pytest.raises(InputError, match=r"\[0, 3\), got 3"):
             reader.gather_level([0], "halve", 3)
         with pytest.raises(InputError, match="hierarchy"):
             reader.sizes(level=1)
@@ -129,9 +129,8 @@ class StoreTests:
         if child == 0:
             same = np.array_equal(reader.gather_graphs([1, 30]).fields["x"].values, expected)
             levels = reader.gather_levels([39, 2], "halve")  # opened after it
-            right = np.array_equal(
-                levels[0].cluster, halving(table.take([39, 2])).levels[0].assignment.cluster
-            )
+            expected_level = halving(table.take([39, 2])).levels[0]
+            right = np.array_equal(levels[0].assignment.cluster, expected_level.assignment.cluster)
             os._exit(0 if same and right else 1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         np.testing.assert_array_equal(reader.gather_graphs([1, 30]).fields["x"].values, expected)

@@ -1,75 +1,44 @@
-"""Arrays to attributes: what a batch holds, from the tables and levels of a store or of the engine.
+"""Convert flat arrays of graphs and levels to the attributes of PyG objects.
 
-Each function returns the attributes themselves and what PyG keeps beside them to take a batch apart again: the
-offsets of every attribute (``slices``) and what was added to its ids (``incs``).
+A batch also needs the offsets of every attribute (``slices``) and the numbers that were added to its ids (``incs``). PyG
+stores both to split a batch into graphs again.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
+from torch_geometric.data import Data
 
 from tgp.data.convert import NODE_KEYS
+from tgp.data.fast_data import make_data, paused_gc
 from tgp.engine.methods import representative_name
-from tgp.ragged import BlockCSR, Field, GraphTable, Hierarchy
+from tgp.ragged import Field, GraphTable, Level
 from tgp.ragged.block import PtrArray
-from tgp.ragged.hierarchy import AssignmentKind
 from tgp.select.base_select import SelectOutput
+from tgp.select.level_select import to_select_output
 
-__all__ = [
-    "Attributes",
-    "LevelArrays",
-    "LevelView",
-    "hierarchy_levels",
-    "level_attributes",
-    "table_attributes",
-]
+__all__ = ["Attributes", "graph_ids", "level_attributes", "levels_to_data", "table_attributes"]
 
 Array = npt.NDArray[Any]
 
 
-class LevelArrays(Protocol):
-    """One pooled level of some graphs; ids are those of the whole batch (see ``tgp.store.LevelArrays``)."""
-
-    kind: AssignmentKind
-    node_ptr: PtrArray
-    super_ptr: PtrArray
-    edge_ptr: PtrArray
-    edge_index: Array
-    edge_weight: Array | None
-    cluster: Array | None
-    weight: Array | None
-    soft: Array | None
-    theta: Array | None
-    representative: Array | None
-
-
-@dataclass(frozen=True, eq=False)
-class LevelView:
-    """:class:`LevelArrays` of a level that the engine has just made."""
-
-    kind: AssignmentKind
-    node_ptr: PtrArray
-    super_ptr: PtrArray
-    edge_ptr: PtrArray
-    edge_index: Array
-    edge_weight: Array | None = None
-    cluster: Array | None = None
-    weight: Array | None = None
-    soft: Array | None = None
-    theta: Array | None = None
-    representative: Array | None = None
-
-
 class Attributes(NamedTuple):
-    """Attributes of a batch, and how to take them apart."""
+    """Attributes of a batch and the data that splits it into graphs again.
+
+    Args:
+        mapping: Attributes by name.
+        slices: Offsets of the graphs in each attribute.
+        incs: Numbers that were added to the ids of each graph, or ``None``.
+        private: Private attributes of the PyG storage.
+    """
 
     mapping: dict[str, Any]
     slices: dict[str, Any]
@@ -77,162 +46,217 @@ class Attributes(NamedTuple):
     private: dict[str, Any]
 
 
-def hierarchy_levels(hierarchy: Hierarchy, weight_dtype: npt.DTypeLike = np.float32) -> list[LevelView]:
-    """The levels of a hierarchy over one block of graphs."""
-    levels, node_ptr = [], hierarchy.node_ptr
-    for level in hierarchy.levels:
-        given, block = level.assignment, level.block
-        levels.append(
-            LevelView(
-                given.kind,
-                node_ptr,
-                given.super_ptr,
-                block.edge_ptr,
-                _edge_index(block),
-                None if block.weight is None else block.weight.astype(weight_dtype),
-                None if given.cluster is None else given.cluster.astype(np.int64),
-                given.weight,
-                given.soft,
-                given.theta,
-                None if given.representative is None else given.representative.astype(np.int64),
-            )
-        )
-        node_ptr = given.super_ptr
-    return levels
-
-
-def _edge_index(block: BlockCSR) -> Array:
-    edges = np.empty((2, block.num_edges), np.int64)
-    edges[0], edges[1] = block.rows(), block.indices
-    return edges
-
-
 def graph_ids(ptr: PtrArray) -> Tensor:
-    """``[N]`` graph of each row."""
+    """Return the graph of each row.
+
+    Examples:
+        >>> graph_ids(np.array([0, 2, 3])).tolist()
+        [0, 0, 1]
+    """
     return torch.from_numpy(np.repeat(np.arange(len(ptr) - 1), ptr[1:] - ptr[:-1]))
 
 
 @lru_cache(maxsize=8)
-def _counting(count: int) -> Tensor:
-    """``0, 1, ...``, shared by the batches of a run; only read, to take batches apart."""
+def _arange(count: int) -> Tensor:
+    """Return ``0, 1, ...``. Batches of the same size share the tensor, which is only read."""
     return torch.arange(count)
 
 
-def as_tensor(array: Array) -> Tensor:
-    """A tensor over the array's memory; a read-only array (a mapped file) is copied first."""
-    return torch.from_numpy(array if array.flags.writeable else array.copy())
+# -- batches of levels ------------------------------------------------------------------------------------------
 
 
 def level_attributes(
-    level: LevelArrays,
-    node_ptr: Tensor,
-    node_batch: Tensor,
-    method: str | None = None,
-    batch: Tensor | None = None,
+    level: Level, node_ptr: Tensor, node_batch: Tensor, batch: Tensor | None = None
 ) -> Attributes:
-    """Attributes of one pooled level; ``node_ptr`` and ``node_batch`` belong to the nodes that are pooled.
+    """Return the attributes of one pooled level of a batch.
 
-    ``batch`` is the graph of each supernode, made here if it is not given.
+    Args:
+        level: Arrays of the level.
+        node_ptr: Offsets of the nodes that are pooled.
+        node_batch: Graph of each of these nodes.
+        batch: Graph of each supernode; computed if ``None``.
     """
-    ptr = torch.from_numpy(level.super_ptr)
-    edge_ptr = torch.from_numpy(level.edge_ptr)
-    graphs = len(level.super_ptr) - 1
-    if batch is None:
-        batch = graph_ids(level.super_ptr)
-    mapping: dict[str, Any] = {"edge_index": as_tensor(level.edge_index)}
+    super_ptr, edges = level.super_ptr, level.edges
+    ptr = torch.from_numpy(super_ptr)
+    edge_ptr = torch.from_numpy(edges.edge_ptr)
+    graphs = level.num_graphs
+    mapping: dict[str, Any] = {"edge_index": _as_tensor(edges.edge_index)}
     slices: dict[str, Any] = {"edge_index": edge_ptr}
     incs: dict[str, Any] = {"edge_index": ptr}
-    if level.edge_weight is not None:
-        mapping["edge_weight"] = as_tensor(level.edge_weight)
+    if edges.edge_weight is not None:
+        mapping["edge_weight"] = _as_tensor(edges.edge_weight)
         slices["edge_weight"], incs["edge_weight"] = edge_ptr, None
-    mapping["batch"] = batch
-    slices["batch"], incs["batch"] = ptr, _counting(graphs)
-    so = select_output(level, node_batch, method)
+    mapping["batch"] = graph_ids(super_ptr) if batch is None else batch
+    slices["batch"], incs["batch"] = ptr, _arange(graphs)
+    so = _select_output(level, node_batch)
     if so is not None:
-        mask = so.out_mask
-        if mask is not None:
-            mapping["mask"] = mask
-            slices["mask"], incs["mask"] = _counting(graphs + 1), None
+        if level.assignment.kind != "hard":
+            mapping["mask"] = so.out_mask
+            slices["mask"], incs["mask"] = _arange(graphs + 1), None
         mapping["so"] = so
-    mapping["num_nodes"] = int(level.super_ptr[-1])
+    mapping["num_nodes"] = int(super_ptr[-1])
     mapping["ptr"] = ptr
-    private = {
-        "_num_nodes": (level.super_ptr[1:] - level.super_ptr[:-1]).tolist(),
-        "_so_ptr": (node_ptr, ptr),
-    }
+    private = {"_num_nodes": (super_ptr[1:] - super_ptr[:-1]).tolist(), "_so_ptr": (node_ptr, ptr)}
     return Attributes(mapping, slices, incs, private)
 
 
-def select_output(level: LevelArrays, batch: Tensor, method: str | None = None) -> SelectOutput | None:
-    """The assignment of a level, its matrix not yet built; ``None`` if the level was read without it."""
-    graphs = len(level.super_ptr) - 1
-    extras: dict[str, Tensor] = {}
-    if level.theta is not None:
-        extras["theta"] = as_tensor(level.theta)
-    representative = None if level.representative is None else representative_name(method)
-    if representative is not None:
-        extras[representative] = as_tensor(level.representative)
-    so = _select_output(level, batch, graphs, extras)
-    if representative is not None and so is not None:
-        so._node_id_extras = frozenset({representative})
-    return so
-
-
-def _select_output(
-    level: LevelArrays, batch: Tensor, graphs: int, extras: dict[str, Tensor]
-) -> SelectOutput | None:
-    if level.kind == "soft":
-        if level.soft is None:
-            return None
-        return SelectOutput(s=as_tensor(level.soft), batch=batch, batch_size=graphs, **extras)
-    if level.cluster is None:
+def _select_output(level: Level, node_batch: Tensor) -> SelectOutput | None:
+    """Return the assignment of a level, or ``None`` if the level was read without it."""
+    given = level.assignment
+    if given.cluster is None and given.soft is None:
         return None
-    if level.kind == "onehot":
-        width = int(level.super_ptr[1] - level.super_ptr[0]) if graphs else 0
-        column = as_tensor(level.cluster)
-        column = torch.where(column < 0, column, column - batch * width)
-        return SelectOutput.onehot(column, width, batch=batch, batch_size=graphs, **extras)
-    cluster, rows, weight = level.cluster, None, level.weight
-    if len(cluster) and int(cluster.min()) < 0:
-        kept = np.flatnonzero(cluster >= 0)
-        cluster, rows = cluster[kept], torch.from_numpy(kept)
-        weight = None if weight is None else weight[kept]
-    return SelectOutput.hard(
-        as_tensor(cluster),
-        int(level.super_ptr[-1]),
-        node_index=rows,
-        num_nodes=len(level.cluster),
-        weight=None if weight is None else as_tensor(weight),
-        batch=batch,
-        batch_size=graphs,
-        **extras,
+    extra = None if given.representative is None else representative_name(level.method)
+    return to_select_output(
+        given,
+        batch=node_batch,
+        batch_size=level.num_graphs,
+        representative=extra,
+        node_ptr=level.node_ptr,
     )
 
 
-def table_attributes(table: GraphTable, batch: Tensor | None = None, *, shifted: bool = False) -> Attributes:
-    """Attributes of a batch of input graphs, as PyG's own collate would make them.
+# -- levels of single graphs ------------------------------------------------------------------------------------
+
+
+def levels_to_data(levels: Sequence[Level]) -> list[list[Data]]:
+    """Return the levels of each graph, as :class:`~tgp.data.PreCoarsening` attaches them.
 
     Args:
-        table: the graphs.
-        batch: graph of each node, made here if it is not given.
-        shifted: node ids are already those of the batch.
+        levels: Levels of a block of graphs, finest first.
+
+    Returns:
+        One list of ``Data`` per graph. Their tensors are views of the arrays of the block.
+    """
+    if not levels:
+        return []
+    with paused_gc():
+        columns = [_level_to_data(level) for level in levels]
+        return [list(row) for row in zip(*columns, strict=True)]
+
+
+def _level_to_data(level: Level) -> Iterable[Data]:
+    edge_list = level.edges
+    nodes, supers, edges = (np.diff(p) for p in (level.node_ptr, level.super_ptr, edge_list.edge_ptr))
+    single = level.num_graphs == 1
+    ends = edge_list.edge_index
+    if not single:
+        ends = ends - np.repeat(level.super_ptr[:-1], edges)
+    columns: dict[str, Iterable[Any]] = {"edge_index": _split_rows(ends, edges, dim=1)}
+    if edge_list.edge_weight is not None:
+        columns["edge_weight"] = _split_rows(edge_list.edge_weight, edges)
+    columns["batch"] = _zeros(supers)
+    so = _select_output(level, graph_ids(level.node_ptr))
+    if so is not None and level.assignment.kind != "hard":
+        mask = so.out_mask
+        assert mask is not None, "a dense assignment has a mask"
+        columns["mask"] = mask.split(1)
+    if so is None or single:
+        columns["so"] = [so] * len(nodes)
+    else:
+        columns["so"] = _split_assignment(so, level, nodes, supers)
+    columns["num_nodes"] = supers.tolist()
+    names = list(columns)
+    return (
+        make_data(dict(zip(names, values, strict=True))) for values in zip(*columns.values(), strict=True)
+    )
+
+
+def _split_assignment(so: SelectOutput, level: Level, nodes: Array, supers: Array) -> Iterable[SelectOutput]:
+    """Split an assignment into graphs with one split per tensor, instead of one slice per graph and tensor."""
+    counts, batches = nodes.tolist(), _zeros(nodes)
+    extras: dict[str, Sequence[Tensor]] = {}
+    for name in so._extra_args:
+        value = getattr(so, name)
+        if name in so._node_id_extras:
+            value = value - torch.from_numpy(np.repeat(level.node_ptr[:-1], supers))
+            extras[name] = value.split(supers.tolist())
+        else:
+            extras[name] = value.split(counts)
+    rows = zip(*extras.values(), strict=True) if extras else ((),) * len(counts)
+    shared = [{"batch_size": 1, **dict(zip(extras, row, strict=True))} for row in rows]
+    if level.assignment.kind == "soft":
+        parts = zip(so.s.split(counts), batches, shared, strict=True)
+        made = (SelectOutput(s=s, batch=batch, **more) for s, batch, more in parts)
+    elif level.assignment.kind == "onehot":
+        assert so._cluster_index is not None, "a one-hot assignment holds columns"
+        parts = zip(so._cluster_index.split(counts), supers.tolist(), batches, shared, strict=True)
+        made = (SelectOutput.onehot(column, k, batch=batch, **more) for column, k, batch, more in parts)
+    else:
+        made = _split_hard(so, level, nodes, supers.tolist(), batches, shared)
+    return made if not extras else map(lambda part: _with_node_ids(part, so), made)
+
+
+def _with_node_ids(part: SelectOutput, whole: SelectOutput) -> SelectOutput:
+    part._node_id_extras = whole._node_id_extras
+    return part
+
+
+def _split_hard(
+    so: SelectOutput,
+    level: Level,
+    nodes: Array,
+    supers: list[int],
+    batches: Sequence[Tensor],
+    shared: Sequence[dict[str, Any]],
+) -> Iterable[SelectOutput]:
+    """Split a sparse assignment. A graph that drops nodes lists the nodes that it keeps."""
+    assert so._cluster_index is not None, "a sparse assignment holds clusters"
+    if so._node_index is None:
+        graph, kept = np.repeat(np.arange(len(nodes)), nodes), nodes
+        rows: Sequence[Tensor | None] = [None] * len(nodes)
+    else:
+        entry = so._node_index.numpy()
+        graph = np.repeat(np.arange(len(nodes)), nodes)[entry]
+        kept = np.bincount(graph, minlength=len(nodes))
+        split = _split_rows(entry - level.node_ptr[graph], kept)
+        rows = [None if whole else row for row, whole in zip(split, (kept == nodes).tolist(), strict=True)]
+    clusters = _split_rows(so._cluster_index.numpy() - level.super_ptr[graph], kept)
+    weights: Sequence[Tensor | None] = [None] * len(nodes)
+    if so._weight is not None:
+        weights = so._weight.split(kept.tolist())
+    parts = zip(clusters, supers, rows, weights, batches, nodes.tolist(), shared, strict=True)
+    return (
+        SelectOutput.hard(cluster, k, node_index=row, num_nodes=n, weight=weight, batch=batch, **more)
+        for cluster, k, row, weight, batch, n, more in parts
+    )
+
+
+def _split_rows(array: Array, counts: Array, dim: int = 0) -> Sequence[Tensor]:
+    return torch.from_numpy(array).split(counts.tolist(), dim=dim)
+
+
+def _zeros(counts: Array) -> Sequence[Tensor]:
+    """Return the graph of each node in batches of a single graph."""
+    return torch.zeros(int(counts.sum()), dtype=torch.int64).split(counts.tolist())
+
+
+# -- batches of input graphs ------------------------------------------------------------------------------------
+
+
+def table_attributes(table: GraphTable, batch: Tensor | None = None, *, shifted: bool = False) -> Attributes:
+    """Return the attributes of a batch of input graphs, equal to those of PyG's ``collate``.
+
+    Args:
+        table: Input graphs.
+        batch: Graph of each node; computed if ``None``.
+        shifted: True if node ids already count through the batch.
     """
     out = Attributes({}, {}, {}, {"_forms": {}})
-    told = False
+    has_node_count = False
     for name, field in table.fields.items():
-        told = told or name == "num_nodes" or (name in NODE_KEYS and field.form == "rows")
+        has_node_count = has_node_count or name == "num_nodes" or (name in NODE_KEYS and field.form == "rows")
         if name in ("num_nodes", "ptr"):
             continue
-        value, inc = _batched(field, table.node_ptr, shifted)
+        value, inc = _batch_value(field, table.node_ptr, shifted)
         out.mapping[name] = value
         if field.form == "str":
-            out.slices[name] = _counting(field.num_graphs + 1)
+            out.slices[name] = _arange(field.num_graphs + 1)
         else:
             out.slices[name] = torch.from_numpy(field.ptr)
         out.incs[name] = inc
         if field.form in ("int", "float", "bool", "stacked"):
             out.private["_forms"][name] = field.form
-    if "num_nodes" in table.fields or not told:
+    if "num_nodes" in table.fields or not has_node_count:
         out.mapping["num_nodes"] = table.num_nodes
         out.private["_num_nodes"] = np.diff(table.node_ptr).tolist()
     out.mapping["batch"] = graph_ids(table.node_ptr) if batch is None else batch
@@ -240,8 +264,8 @@ def table_attributes(table: GraphTable, batch: Tensor | None = None, *, shifted:
     return out
 
 
-def _batched(field: Field, node_ptr: PtrArray, shifted: bool) -> tuple[Any, Tensor | None]:
-    """The value of an attribute in a batch, and what was added to each graph's ids."""
+def _batch_value(field: Field, node_ptr: PtrArray, shifted: bool) -> tuple[Any, Tensor | None]:
+    """Return the value of an attribute in a batch and the numbers that were added to the ids of each graph."""
     if field.form == "str":
         raw, ptr = field.values.tobytes(), field.ptr.tolist()
         return [raw[low:high].decode() for low, high in pairwise(ptr)], None
@@ -253,17 +277,20 @@ def _batched(field: Field, node_ptr: PtrArray, shifted: bool) -> tuple[Any, Tens
         if shifted:
             return torch.from_numpy(field.values), torch.from_numpy(start)
     elif "batch" in field.name and field.form in ("rows", "stacked"):
-        start = _graphs_before(field)
+        start = _batch_id_shift(field)
     if start is None:
-        return as_tensor(field.values), None
+        return _as_tensor(field.values), None
     shift = np.repeat(start, np.diff(field.ptr)).astype(field.values.dtype)
     if field.axis == 0 and field.values.ndim > 1:
         shift = shift.reshape(-1, *[1] * (field.values.ndim - 1))
     return torch.from_numpy(field.values + shift), torch.from_numpy(np.ascontiguousarray(start))
 
 
-def _graphs_before(field: Field) -> PtrArray:
-    """PyG's rule for attributes with 'batch' in their name: ids of each graph start behind those of the last."""
+def _batch_id_shift(field: Field) -> PtrArray:
+    """Return the number that is added to the values of each graph of an attribute with 'batch' in its name.
+
+    PyG counts such values through the batch: those of a graph start after the largest value of the graph before.
+    """
     sizes = np.zeros(field.num_graphs, np.int64)
     filled = np.flatnonzero(np.diff(field.ptr))
     if len(filled):
@@ -271,3 +298,8 @@ def _graphs_before(field: Field) -> PtrArray:
         rows = rows.reshape(len(rows), -1).max(axis=1)
         sizes[filled] = np.maximum.reduceat(rows, field.ptr[filled]) + 1
     return np.cumsum(sizes) - sizes
+
+
+def _as_tensor(array: Array) -> Tensor:
+    """Return a tensor over the memory of an array. A read-only array is copied first."""
+    return torch.from_numpy(array if array.flags.writeable else array.copy())

@@ -1,4 +1,4 @@
-"""``PooledBatch``: many graphs as one, together with their pooled levels."""
+"""``PooledBatch``: a batch of graphs together with their pooled levels."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 from torch_geometric.data.data import BaseData
 
-from tgp.data.attributes import Attributes, LevelArrays, graph_ids, level_attributes, table_attributes
+from tgp.data.attributes import Attributes, graph_ids, level_attributes, table_attributes
 from tgp.data.collate import LevelCountError, collate, separate
 from tgp.data.fast_data import clone_with
-from tgp.ragged import GraphTable
+from tgp.ragged import GraphTable, Level
 from tgp.ragged.block import PtrArray
 from tgp.store.read.batch_plan import BatchArrays
 
@@ -21,15 +21,14 @@ __all__ = ["LevelCountError", "PooledBatch"]
 
 
 class PooledBatch(Batch):
-    """A PyG ``Batch`` whose pooled levels are batches, too.
+    """PyG ``Batch`` whose pooled levels are batches, too.
 
-    ``batch.pooled_data[l]`` is the ``l``-th pooled level of all graphs: a batch with ``edge_index``, ``edge_weight``,
-    ``batch``, ``ptr``, ``num_nodes``, ``num_graphs``, ``get_example`` and the assignment ``so``, whose rows are the
-    nodes of the level before. Everything else behaves as in PyG.
+    ``batch.pooled_data[l]`` is level ``l + 1`` of all graphs; the input graphs are level 0. It is a batch with
+    ``edge_index``, ``edge_weight``, ``batch``, ``ptr``, ``num_nodes``, ``num_graphs``, ``get_example`` and the assignment
+    ``so``, whose rows are the nodes of level ``l``. Everything else behaves as in PyG.
 
-    Two ways lead here: :meth:`from_data_list` from graphs that carry levels (see
-    :class:`~tgp.data.PreCoarsening`), and :meth:`from_arrays` from the flat arrays of a store, without any
-    per-graph work. Both give the same tensors.
+    :meth:`from_data_list` joins graphs that have levels (see :class:`~tgp.data.PreCoarsening`). :meth:`from_arrays` uses
+    the flat arrays of a store, without work per graph. Both give the same tensors.
     """
 
     @classmethod
@@ -39,15 +38,15 @@ class PooledBatch(Batch):
         follow_batch: Iterable[str] | None = None,
         exclude_keys: Iterable[str] | None = None,
     ) -> PooledBatch:
-        """Join graphs and, level by level, whatever graphs and assignments they carry.
+        """Join graphs and, level by level, the graphs and assignments in their attributes.
 
         Args:
-            data_list: the graphs.
-            follow_batch: attributes that get a ``<name>_batch`` and ``<name>_ptr``.
-            exclude_keys: attributes to leave out.
+            data_list: Graphs.
+            follow_batch: Attributes that get a ``<name>_batch`` and a ``<name>_ptr``.
+            exclude_keys: Attributes to leave out.
 
         Raises:
-            LevelCountError: the graphs have different numbers of levels.
+            LevelCountError: If the graphs have different numbers of levels.
         """
         add_batch = not isinstance(data_list[0], Batch)
         batch, slices, incs = collate(cls, data_list, True, add_batch, follow_batch, exclude_keys)
@@ -60,49 +59,55 @@ class PooledBatch(Batch):
     def from_arrays(
         cls,
         table: GraphTable,
-        levels: Sequence[LevelArrays] = (),
+        levels: Sequence[Level] = (),
         *,
-        methods: Sequence[str] | None = None,
         key: str = "pooled_data",
     ) -> PooledBatch:
-        """Build from flat arrays: one tensor per array, nothing per graph.
+        """Return a batch over flat arrays: one tensor per array, no work per graph.
 
         Args:
-            table: the graphs, ids local to each of them.
-            levels: the pooled levels, ids of the whole batch.
-            methods: the method of each level, which names the extras of its assignment.
-            key: attribute that holds the levels.
+            table: Input graphs. Node ids are local to each graph.
+            levels: Pooled levels, finest first. Ids count through the batch.
+            key: Attribute for the levels.
         """
         attributes = table_attributes(table)
         mapping = attributes.mapping
         if levels:
-            mapping[key] = pooled_levels(levels, mapping["ptr"], mapping["batch"], methods)
+            mapping[key] = _batch_levels(levels, mapping["ptr"], mapping["batch"], table.node_ptr)
         return _new_batch(attributes, table.num_graphs)
 
     @classmethod
-    def from_gathered(cls, arrays: BatchArrays, methods: Sequence[str] | None = None) -> PooledBatch:
-        """As :meth:`from_arrays`, from the finished arrays of a :class:`~tgp.store.read.batch_plan.BatchPlan`."""
+    def from_gathered(cls, arrays: BatchArrays) -> PooledBatch:
+        """Return a batch over the arrays that a :class:`~tgp.store.read.batch_plan.BatchPlan` gathered."""
         batches = [torch.from_numpy(batch) for batch in arrays.batches]
         table = GraphTable(arrays.node_ptr, arrays.fields)
         attributes = table_attributes(table, batches[0], shifted=True)
         mapping = attributes.mapping
         if arrays.levels:
-            mapping["pooled_data"] = pooled_levels(
-                arrays.levels, mapping["ptr"], batches[0], methods, arrays.node_ptr, batches[1:]
+            mapping["pooled_data"] = _batch_levels(
+                arrays.levels, mapping["ptr"], batches[0], arrays.node_ptr, batches[1:]
             )
         return _new_batch(attributes, table.num_graphs)
 
     def get_example(self, idx: int) -> BaseData:
-        """The graph at ``idx`` with all its levels, as it went in."""
+        """Return the graph at ``idx`` with all of its levels.
+
+        Args:
+            idx: Position in the batch; negative positions count from the end.
+
+        Raises:
+            IndexError: If the batch has no such graph.
+            RuntimeError: If the batch was not made by :meth:`from_data_list` or :meth:`from_arrays`.
+        """
         if not hasattr(self, "_slice_dict"):
             raise RuntimeError(
-                "Cannot reconstruct a graph: this batch was made neither by 'from_data_list' nor by 'from_arrays'"
+                "Cannot reconstruct a graph: expected a batch made by 'from_data_list' or 'from_arrays'"
             )
         idx = _position(idx, self.num_graphs)
         return separate(type(self).__bases__[-1], self, idx, self._slice_dict, self._inc_dict)
 
     def follow(self, keys: Iterable[str]) -> PooledBatch:
-        """Add ``<name>_batch`` and ``<name>_ptr`` for each of ``keys``; returns ``self``."""
+        """Add ``<name>_batch`` and ``<name>_ptr`` for each of ``keys``, and return the batch itself."""
         for key in keys:
             slices = self._slice_dict.get(key)
             if slices is not None:
@@ -112,44 +117,36 @@ class PooledBatch(Batch):
         return self
 
 
-def pooled_levels(
-    levels: Sequence[LevelArrays],
+def _batch_levels(
+    levels: Sequence[Level],
     node_ptr: Tensor,
     node_batch: Tensor,
-    methods: Sequence[str] | None = None,
-    offsets: PtrArray | None = None,
+    offsets: PtrArray,
     batches: Sequence[Tensor] | None = None,
 ) -> list[PooledBatch]:
-    """Pooled levels as batches.
+    """Return one batch per pooled level.
 
     Args:
-        levels: their arrays.
-        node_ptr, node_batch: offsets and graphs of the nodes of the input graphs.
-        methods: the method of each level.
-        offsets: the array behind ``node_ptr``.
-        batches: per level, the graph of each supernode; made here if not given.
+        levels: Arrays of the levels.
+        node_ptr: Offsets of the nodes of the input graphs.
+        node_batch: Graph of each of these nodes.
+        offsets: Array with the values of ``node_ptr``.
+        batches: Graph of each supernode, per level; computed if ``None``.
     """
     made = []
-    offsets = node_ptr.numpy() if offsets is None else offsets
     for number, level in enumerate(levels):
         if level.node_ptr is not offsets and not np.array_equal(level.node_ptr, offsets):
-            # Levels in between were left out.
+            # The levels between this one and the one before were not read.
             node_ptr, node_batch = torch.from_numpy(level.node_ptr), graph_ids(level.node_ptr)
-        attributes = level_attributes(
-            level,
-            node_ptr,
-            node_batch,
-            methods[number] if methods else None,
-            batches[number] if batches else None,
-        )
-        made.append(_new_batch(attributes, len(level.super_ptr) - 1))
+        attributes = level_attributes(level, node_ptr, node_batch, batches[number] if batches else None)
+        made.append(_new_batch(attributes, level.num_graphs))
         offsets = level.super_ptr
         node_ptr, node_batch = attributes.mapping["ptr"], attributes.mapping["batch"]
     return made
 
 
 def _new_batch(attributes: Attributes, num_graphs: int) -> PooledBatch:
-    """A batch around ready attributes."""
+    """Return a batch with the given attributes."""
     prototype = _prototypes.get("batch")
     if prototype is None:
         prototype = _prototypes["batch"] = PooledBatch(_base_cls=Data)

@@ -1,4 +1,4 @@
-"""Joining graphs and taking batches apart: PyG's own routines, plus whatever graphs and assignments they carry."""
+"""Join graphs into batches and split batches, including graphs and assignments in attributes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["LevelCountError", "collate", "separate"]
 
 
 class LevelCountError(InputError, RuntimeError):
-    """Graphs of one batch have different numbers of levels."""
+    """The graphs of a batch have different numbers of levels."""
 
 
 def collate(
@@ -33,36 +33,36 @@ def collate(
 ) -> tuple[Any, dict[str, Any], dict[str, Any]]:
     """Join graphs into one object of class ``cls``.
 
-    As PyG's function of this name; besides, attributes that hold graphs or assignments, on their own or in lists, are
-    joined position by position, graphs into batches and assignments into one.
+    This extends PyG's function of the same name. Attributes that hold a graph, an assignment, or a list of them are joined
+    position by position: graphs into batches, assignments into one assignment.
 
     Args:
-        cls: class of the result, a batch class or that of the graphs.
-        data_list: the graphs.
-        increment: shift node ids.
-        add_batch: add ``batch`` and ``ptr``.
-        follow_batch: attributes that get a ``<name>_batch`` and ``<name>_ptr``.
-        exclude_keys: attributes to leave out.
+        cls: Class of the result: a batch class, or the class of the graphs.
+        data_list: Graphs.
+        increment: Shift node ids.
+        add_batch: Add ``batch`` and ``ptr``.
+        follow_batch: Attributes that get a ``<name>_batch`` and a ``<name>_ptr``.
+        exclude_keys: Attributes to leave out.
 
     Returns:
-        The joined object, and per attribute its offsets and what was added to its ids.
+        The joined object; the offsets of each attribute; and the numbers that were added to the ids of each attribute.
 
     Raises:
-        LevelCountError: the graphs have different numbers of levels.
+        LevelCountError: If the graphs have different numbers of levels.
     """
     first, excluded = data_list[0], set(exclude_keys or ())
     nested = _nested_keys(first) - excluded
-    # 'batch' is made anew, and PyG cannot read that of an empty graph.
-    renewed = {"batch"} if add_batch and isinstance(first, Data) and not isinstance(first, Batch) else set()
+    # 'batch' is computed below, because PyG fails on the one of an empty graph.
+    computed = {"batch"} if add_batch and isinstance(first, Data) and not isinstance(first, Batch) else set()
     out, slices, incs = pyg_collate(
         cls,
         data_list,
         increment,
         add_batch,
         follow_batch=list(follow_batch or ()),
-        exclude_keys=sorted(excluded | nested | renewed),
+        exclude_keys=sorted(excluded | nested | computed),
     )
-    if renewed & set(first.keys()) and "ptr" in out:
+    if computed & set(first.keys()) and "ptr" in out:
         slices["batch"], incs["batch"] = out.ptr, torch.arange(len(data_list))
     for key in nested:
         out[key] = _join([data[key] for data in data_list], key)
@@ -80,9 +80,17 @@ def separate(
     inc_dict: Mapping[str, Any] | None = None,
     decrement: bool = True,
 ) -> Any:
-    """The graph at ``idx`` of a joined object, as it went into :func:`collate`.
+    """Return the graph at ``idx`` of an object that :func:`collate` made.
 
-    As PyG's function of this name, except that numbers come back as numbers and 0-d tensors as 0-d tensors.
+    This extends PyG's function of the same name. Numbers are returned as numbers and 0-d tensors as 0-d tensors.
+
+    Args:
+        cls: Class of the result.
+        batch: Joined object.
+        idx: Position of the graph.
+        slice_dict: Offsets of each attribute.
+        inc_dict: Numbers that were added to the ids of each attribute.
+        decrement: Subtract these numbers.
     """
     data = pyg_separate(cls, batch, idx, slice_dict, inc_dict, decrement)
     if not isinstance(data, Data):
@@ -93,12 +101,12 @@ def separate(
             mapping[key] = mapping[key][0] if form == "stacked" else mapping[key].item()
     for key, value in store._mapping.items():
         if _is_nested(value):
-            mapping[key] = _pick(value, idx, store)
+            mapping[key] = _part_of(value, idx, store)
     return data
 
 
 def _nested_keys(data: BaseData) -> set[str]:
-    """Attributes that hold graphs or assignments, on their own or in a list."""
+    """Return the names of the attributes that hold a graph, an assignment, or a list of them."""
     if not isinstance(data, Data):
         return set()
     return {key for key, value in data._store._mapping.items() if _is_nested(value)}
@@ -127,31 +135,32 @@ def _join(values: Sequence[Any], key: str) -> Any:
     return [_join([value[i] for value in values], key) for i in range(len(first))]
 
 
-def _pick(value: Any, idx: int, store: Any) -> Any:
-    """The part of one graph."""
+def _part_of(value: Any, idx: int, store: Any) -> Any:
+    """Return the part of one graph of a nested attribute."""
     if isinstance(value, SelectOutput):
         if value._parts is None and hasattr(store, "_so_ptr"):
             value._parts = _parts_of(value, *store._so_ptr)
         if value._parts is None:
             raise RuntimeError(
-                "Cannot take this assignment apart: it was not made by 'PooledBatch' or 'SelectOutput.cat'"
+                "Cannot split this assignment: expected one made by 'PooledBatch' or 'SelectOutput.cat'"
             )
         return assignments.part(value, value._parts, idx)
     if isinstance(value, Batch):
         return value.get_example(idx)
-    return [_pick(item, idx, store) for item in value]
+    return [_part_of(item, idx, store) for item in value]
 
 
 def _parts_of(so: SelectOutput, node_ptr: Tensor, super_ptr: Tensor) -> assignments.Parts:
-    """Where the graphs of an assignment lie, for one that was made from arrays."""
+    """Return the offsets of the graphs in an assignment that was made from arrays."""
     nodes, supernodes = tuple(node_ptr.tolist()), tuple(super_ptr.tolist())
-    rows = {"theta": assignments.Rows(nodes), "mis": assignments.Rows(supernodes)}
-    extras = {name: rows[name] for name in so._extra_args}
+    extras = {
+        name: assignments.Rows(supernodes if name in so._node_id_extras else nodes) for name in so._extra_args
+    }
     return assignments.Parts(nodes, supernodes, tuple(range(len(nodes))), extras)
 
 
 def _form(value: Any) -> str | None:
-    """How an attribute looked on one graph, where PyG's own batches forget it."""
+    """Return the form of a number or 0-d tensor on one graph, which PyG's batches do not record."""
     if isinstance(value, Tensor):
         return "stacked" if value.dim() == 0 else None
     for kind in (bool, int, float):

@@ -1,9 +1,8 @@
-"""PyG graphs to flat arrays and back.
+"""Convert PyG graphs to flat arrays and back.
 
-An ``InMemoryDataset`` is already ragged (one big tensor and ``slices`` per attribute), so its arrays are
-taken as they are, without a loop over graphs. Any other collection is read once, attribute by attribute.
-What a batch does with an attribute (:meth:`Data.__cat_dim__`, :meth:`Data.__inc__`) is kept in the
-:class:`~tgp.ragged.Field`.
+An ``InMemoryDataset`` already stores one concatenated tensor and its offsets (``slices``) per attribute. These arrays are
+used without a loop over graphs. Any other collection is read once, attribute by attribute. A
+:class:`~tgp.ragged.Field` records how a batch joins the attribute (:meth:`Data.__cat_dim__`, :meth:`Data.__inc__`).
 """
 
 from __future__ import annotations
@@ -14,22 +13,25 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch_geometric.data import Data, InMemoryDataset
 from torch_geometric.data.data import BaseData
 
 from tgp.data.fast_data import make_data, paused_gc
-from tgp.errors import DatasetError, InputError
+from tgp.errors import DatasetError
 from tgp.ragged import BlockCSR, Field, GraphTable
 from tgp.ragged.block import PtrArray
+from tgp.ragged.fields import FieldForm
+from tgp.ragged.offsets import offsets
 
-__all__ = ["graphs_to_arrays", "graphs_to_table", "is_shifted", "table_to_block", "table_to_data"]
+__all__ = ["graphs_to_arrays", "graphs_to_table", "is_shifted", "table_to_data"]
 
 NODE_KEYS = frozenset({"x", "feat", "pos", "batch", "node_type", "n_id"})
-"""Attributes whose length PyG takes for the number of nodes, in the order of the graph's own keys."""
+"""Attributes whose length PyG uses as the number of nodes. The first one in the order of the graph decides."""
 
-_NUMBERS: dict[type, tuple[str, type]] = {
+_NUMBERS: dict[type, tuple[FieldForm, type]] = {
     bool: ("bool", np.bool_),
     int: ("int", np.int64),
     float: ("float", np.float64),
@@ -38,25 +40,25 @@ _LEAVE_OUT = "leave it out with exclude_keys=[{key!r}], or turn it into a tensor
 
 
 def graphs_to_arrays(graphs: Any, *, exclude_keys: Iterable[str] = ()) -> tuple[GraphTable, BlockCSR]:
-    """All attributes of a collection of graphs, and their block-diagonal adjacency.
+    """Return all attributes of a collection of graphs and their block-diagonal adjacency.
 
     Args:
-        graphs: an ``InMemoryDataset`` (or a subset of one), any other dataset, or any iterable of ``Data``.
-        exclude_keys: attributes to leave out.
+        graphs: ``InMemoryDataset`` (or a subset of one), any other dataset, or any iterable of ``Data``.
+        exclude_keys: Attributes to leave out.
 
     Raises:
-        DatasetError: an attribute cannot be kept, or ids or weights are wrong; the text names it.
+        DatasetError: If an attribute cannot be stored, or if ids or weights are invalid. The error names the attribute.
     """
     table = graphs_to_table(graphs, exclude_keys=exclude_keys)
-    return table, table_to_block(table)
+    return table, table.to_block()
 
 
 def graphs_to_table(graphs: Any, *, exclude_keys: Iterable[str] = ()) -> GraphTable:
-    """The :class:`~tgp.ragged.GraphTable` of a collection of graphs; see :func:`graphs_to_arrays`."""
+    """Return the :class:`~tgp.ragged.GraphTable` of a collection of graphs; see :func:`graphs_to_arrays`."""
     excluded = frozenset(exclude_keys)
     if isinstance(graphs, BaseData):
         raise DatasetError(
-            f"expected a collection of graphs, got one {type(graphs).__name__}; put it in a list"
+            f"the graphs must be a collection, got one {type(graphs).__name__}: put it in a list"
         )
     if isinstance(graphs, InMemoryDataset) and _is_ragged(graphs):
         fields = _fields_from_slices(graphs._data, graphs.slices, excluded)
@@ -69,39 +71,21 @@ def graphs_to_table(graphs: Any, *, exclude_keys: Iterable[str] = ()) -> GraphTa
 
 
 def is_shifted(name: str) -> bool:
-    """Whether PyG shifts an attribute of this name by the number of preceding nodes."""
+    """Return True if PyG shifts an attribute of this name by the number of preceding nodes.
+
+    Examples:
+        >>> is_shifted("edge_index"), is_shifted("edge_attr")
+        (True, False)
+    """
     return ("index" in name or name == "face") and "batch" not in name
 
 
-def table_to_block(table: GraphTable) -> BlockCSR:
-    """The adjacency of all graphs as one block; weights come from ``edge_weight``, never from ``edge_attr``."""
-    edges = table.fields.get("edge_index")
-    if edges is None:
-        raise DatasetError(
-            "graphs need an 'edge_index' to be coarsened, got " + (", ".join(table.fields) or "nothing")
-        )
-    counts = np.diff(edges.ptr)
-    index = edges.values + np.repeat(table.node_ptr[:-1], counts)
-    weight = table.fields.get("edge_weight")
-    if weight is not None and not np.array_equal(weight.ptr, edges.ptr):
-        graph = int(np.flatnonzero(np.diff(weight.ptr) != counts)[0])
-        got = int(weight.ptr[graph + 1] - weight.ptr[graph])
-        raise DatasetError(f"graph {graph}: 'edge_weight' must hold {counts[graph]} values, got {got}")
-    try:
-        return BlockCSR.from_edge_index(
-            index, None if weight is None else weight.values, node_ptr=table.node_ptr
-        )
-    except InputError as error:
-        raise DatasetError(str(error)) from error
-
-
 def table_to_data(table: GraphTable) -> list[Data]:
-    """The graphs of a table as ``Data`` objects: the inverse of :func:`graphs_to_table`.
+    """Return the graphs of a table as ``Data`` objects. This is the inverse of :func:`graphs_to_table`.
 
-    Tensors are views into the table's arrays. A graph whose remaining attributes do not tell its number of nodes
-    (because features were left out) gets an explicit ``num_nodes``.
+    Tensors are views of the arrays of the table. The graphs get an explicit ``num_nodes`` if no attribute determines it.
     """
-    columns = {name: _column(field) for name, field in table.fields.items()}
+    columns = {name: _values_by_graph(field) for name, field in table.fields.items()}
     if not any(f.form == "rows" and n in NODE_KEYS for n, f in table.fields.items()):
         columns.setdefault("num_nodes", np.diff(table.node_ptr).tolist())
     rows = zip(*columns.values(), strict=True) if columns else ((),) * table.num_graphs
@@ -109,14 +93,14 @@ def table_to_data(table: GraphTable) -> list[Data]:
         return [make_data(dict(zip(columns, values, strict=True))) for values in rows]
 
 
-def _column(field: Field) -> list[Any]:
-    """The value of every graph."""
+def _values_by_graph(field: Field) -> list[Any]:
+    """Return the value of each graph."""
     if field.form == "str":
         raw = field.values.tobytes()
         ptr = field.ptr.tolist()
         return [raw[low:high].decode() for low, high in pairwise(ptr)]
     if field.form in ("int", "float", "bool"):
-        return field.values.tolist()
+        return list(field.values.tolist())
     tensor = torch.from_numpy(field.values)
     if field.form == "stacked":
         return list(tensor.unbind(0))
@@ -124,7 +108,7 @@ def _column(field: Field) -> list[Any]:
 
 
 def _is_ragged(dataset: InMemoryDataset) -> bool:
-    """Whether the stored tensors are what indexing the dataset gives."""
+    """Return True if the concatenated tensors hold what indexing the dataset returns."""
     return (
         dataset.transform is None
         and dataset.slices is not None
@@ -142,12 +126,13 @@ def _check_graphs(items: Sequence[Any]) -> None:
     for position, graph in enumerate(items):
         if not isinstance(graph, Data):
             raise DatasetError(
-                f"expected homogeneous graphs (torch_geometric.data.Data), got {type(graph).__name__} at position {position}"
+                f"the graphs must be homogeneous (torch_geometric.data.Data), got {type(graph).__name__} at position "
+                f"{position}"
             )
 
 
 def _fields_from_slices(data: Data, slices: Mapping[str, Any], excluded: frozenset[str]) -> dict[str, Field]:
-    """Fields of the ragged form of an ``InMemoryDataset``: no loop over graphs, except for strings."""
+    """Return the fields of an ``InMemoryDataset`` without a loop over graphs, except for strings."""
     store = data._store
     fields: dict[str, Field] = {}
     for key, value in store._mapping.items():
@@ -156,7 +141,7 @@ def _fields_from_slices(data: Data, slices: Mapping[str, Any], excluded: frozens
         if isinstance(value, Tensor):
             array = _to_numpy(key, value)
             axis = -1 if "index" in key or key == "face" else 0
-            ptr = _offsets(slices[key])
+            ptr = _slices_array(slices[key])
             if ptr[0] or ptr[-1] != array.shape[axis]:
                 array = array[ptr[0] : ptr[-1]] if axis == 0 else array[..., ptr[0] : ptr[-1]]
                 ptr = ptr - ptr[0]
@@ -182,8 +167,8 @@ def _fields_from_graphs(items: Sequence[Data], excluded: frozenset[str]) -> dict
             if odd:
                 have, lack = (position, 0) if odd[0] in row else (0, position)
                 raise DatasetError(
-                    f"attribute {odd[0]!r} must be on every graph: graph {have} has it, graph {lack} has not",
-                    hint=f"set it everywhere, or leave it out with exclude_keys=[{odd[0]!r}]",
+                    f"attribute {odd[0]!r} must exist on every graph: graph {have} has it, graph {lack} does not",
+                    hint=f"set it on all graphs, or leave it out with exclude_keys=[{odd[0]!r}]",
                 )
     owners = None if all(_plain_rules(cls) for cls in {type(g) for g in items}) else items
     needed = [key for key in keys if _is_needed(key, rows[0][key], excluded)]
@@ -191,7 +176,7 @@ def _fields_from_graphs(items: Sequence[Data], excluded: frozenset[str]) -> dict
 
 
 def _is_needed(key: str, value: Any, excluded: frozenset[str]) -> bool:
-    """Excluded attributes still have to tell the number of nodes."""
+    """Return True if an attribute is kept or determines the number of nodes."""
     return key not in excluded or key == "num_nodes" or (isinstance(value, Tensor) and _counts_nodes(key))
 
 
@@ -200,7 +185,7 @@ def _counts_nodes(key: str) -> bool:
 
 
 def _field_of_values(key: str, values: Sequence[Any], owners: Sequence[Data] | None) -> Field:
-    """One attribute from its value on every graph."""
+    """Return the field of an attribute from its value on every graph."""
     if key == "num_nodes":
         return _number_field(key, [int(n) for n in values], int)
     kinds = {type(value) for value in values}
@@ -214,7 +199,7 @@ def _field_of_values(key: str, values: Sequence[Any], owners: Sequence[Data] | N
         return _number_field(key, values, kind)
     if kind is str:
         raw = [v.encode() for v in values]
-        ptr = _pointer(len(r) for r in raw)
+        ptr = offsets([len(r) for r in raw])
         return Field(key, np.frombuffer(b"".join(raw), np.uint8), ptr, 0, "str")
     raise _unsupported(key, kind)
 
@@ -263,16 +248,16 @@ def _tensor_field(key: str, values: Sequence[Tensor], owners: Sequence[Data] | N
             )
         axis = -1
     array = _to_numpy(key, torch.cat([_plain(v) for v in values], dim=axis))
-    return Field(key, array, _pointer(v.shape[axis] for v in values), axis, "rows", shifted)
+    return Field(key, array, offsets([v.shape[axis] for v in values]), axis, "rows", shifted)
 
 
 def _tail(shape: Sequence[int], axis: int | None) -> tuple[int, ...]:
-    """A shape without the axis graphs are joined along; its rank shows in the length."""
+    """Return a shape without the axis along which graphs are joined."""
     return tuple(shape) if axis is None else (*shape[:axis], *(shape[axis + 1 :] if axis != -1 else ()))
 
 
 def _inc_is_num_nodes(key: str, values: Sequence[Tensor], owners: Sequence[Data]) -> bool:
-    """How graphs of a class with rules of its own shift the attribute."""
+    """Return True if graphs of a class with its own ``__inc__`` shift the attribute by the number of nodes."""
     steps = [graph.__inc__(key, value) for graph, value in zip(owners, values, strict=True)]
     if "batch" in key or all(isinstance(s, int) and s == 0 for s in steps):
         return False
@@ -285,11 +270,11 @@ def _inc_is_num_nodes(key: str, values: Sequence[Tensor], owners: Sequence[Data]
 
 
 def _plain(value: Tensor) -> Tensor:
-    """Drop tensor subclasses (``EdgeIndex``)."""
+    """Convert a tensor subclass (``EdgeIndex``) to a plain tensor."""
     return value if type(value) is Tensor else value.as_subclass(Tensor)
 
 
-def _to_numpy(key: str, value: Tensor) -> np.ndarray:
+def _to_numpy(key: str, value: Tensor) -> npt.NDArray[Any]:
     if value.layout != torch.strided:
         raise DatasetError(
             f"attribute {key!r} must be a dense tensor, got a sparse one", hint=_LEAVE_OUT.format(key=key)
@@ -298,24 +283,17 @@ def _to_numpy(key: str, value: Tensor) -> np.ndarray:
         return np.ascontiguousarray(_plain(value).detach().cpu().numpy())
     except TypeError as error:
         raise DatasetError(
-            f"attribute {key!r} must have a dtype that numpy knows, got {value.dtype}"
+            f"attribute {key!r} must have a dtype that numpy supports, got {value.dtype}"
         ) from error
 
 
-def _offsets(slices: Any) -> PtrArray:
+def _slices_array(slices: Any) -> PtrArray:
     return np.ascontiguousarray(torch.as_tensor(slices).cpu().numpy(), dtype=np.int64)
 
 
-def _pointer(counts: Iterable[int]) -> PtrArray:
-    sizes = np.fromiter(counts, np.int64)
-    ptr = np.zeros(len(sizes) + 1, np.int64)
-    np.cumsum(sizes, out=ptr[1:])
-    return ptr
-
-
 def _finish(fields: dict[str, Field], num_graphs: int, excluded: frozenset[str]) -> GraphTable:
-    """Find the node counts, check ids, and share equal offsets."""
-    node_ptr = _pointer(_node_counts(fields)) if num_graphs else np.zeros(1, np.int64)
+    """Return the table of some fields: find the node counts, check ids, and share equal offsets."""
+    node_ptr = offsets(_node_counts(fields)) if num_graphs else np.zeros(1, np.int64)
     shared = [node_ptr, *(fields[key].ptr for key in ("edge_index",) if key in fields)]
     kept = {}
     for key, field in fields.items():
@@ -328,26 +306,26 @@ def _finish(fields: dict[str, Field], num_graphs: int, excluded: frozenset[str])
     return GraphTable(node_ptr, kept)
 
 
-def _node_counts(fields: Mapping[str, Field]) -> Iterable[int]:
-    """Nodes of every graph, found where ``Data.num_nodes`` finds them."""
+def _node_counts(fields: Mapping[str, Field]) -> npt.NDArray[Any]:
+    """Return the number of nodes of each graph, from the attribute that ``Data.num_nodes`` uses."""
     if "num_nodes" in fields:
         return fields["num_nodes"].values
     rows = {key: field for key, field in fields.items() if field.form == "rows"}
-    telling = [*(key for key in rows if key in NODE_KEYS), *(key for key in rows if "node" in key)]
-    if telling:
-        return np.diff(rows[telling[0]].ptr)
+    per_node = [*(key for key in rows if key in NODE_KEYS), *(key for key in rows if "node" in key)]
+    if per_node:
+        return np.diff(rows[per_node[0]].ptr)
     for key in ("edge_index", "face"):
         if key in rows:
             return _largest_id(rows[key]) + 1
     raise DatasetError(
-        "the number of nodes must follow from 'num_nodes', 'x', 'pos' or 'edge_index', got only "
+        "the number of nodes is unknown: expected 'num_nodes', 'x', 'pos' or 'edge_index', got "
         + (", ".join(fields) or "empty graphs"),
         hint="set data.num_nodes",
     )
 
 
-def _largest_id(field: Field) -> np.ndarray:
-    """``[B]`` largest id of every graph, -1 where there is none."""
+def _largest_id(field: Field) -> npt.NDArray[np.int64]:
+    """Return ``[B]`` largest id of each graph, or -1 if it has no ids."""
     largest = np.full(field.num_graphs, -1, np.int64)
     some = np.flatnonzero(np.diff(field.ptr))
     if some.size:
@@ -361,7 +339,7 @@ def _check_ids(field: Field, node_ptr: PtrArray) -> None:
         return
     if not np.issubdtype(field.values.dtype, np.integer):
         raise DatasetError(
-            f"attribute {field.name!r} must hold integers because it holds node ids, got {field.values.dtype}"
+            f"attribute {field.name!r} must hold integers, because it holds node ids, got {field.values.dtype}"
         )
     ids = field.values if field.axis != 0 else np.moveaxis(field.values, 0, -1)
     sizes = np.repeat(np.diff(node_ptr), np.diff(field.ptr))
@@ -370,6 +348,7 @@ def _check_ids(field: Field, node_ptr: PtrArray) -> None:
         column = int(np.flatnonzero(wrong)[0])
         graph = int(np.searchsorted(field.ptr, column, side="right")) - 1
         raise DatasetError(
-            f"attribute {field.name!r} must hold node ids below {sizes[column]} on graph {graph}, got {ids[..., column].tolist()}",
-            hint="names with 'index' in them are node ids to PyG: rename the attribute if it is something else",
+            f"attribute {field.name!r} must hold node ids below {sizes[column]} on graph {graph}, "
+            f"got {ids[..., column].tolist()}",
+            hint="PyG treats attributes with 'index' in their name as node ids: rename it if it holds something else",
         )

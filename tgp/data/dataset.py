@@ -1,4 +1,4 @@
-"""``PooledDataset``: the graphs of a store with their levels, as a PyG dataset."""
+"""``PooledDataset``: a PyG dataset over the graphs and levels of a store."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ import numpy.typing as npt
 from torch import Tensor
 from torch_geometric.data import Data, Dataset
 
-from tgp.data.attributes import table_attributes
+from tgp.data.attributes import levels_to_data, table_attributes
 from tgp.data.batch import PooledBatch
 from tgp.data.convert import table_to_data
 from tgp.data.graph_hierarchy import GraphHierarchy
-from tgp.data.split import levels_to_data
-from tgp.errors import DatasetError, InputError, UnknownNameError
+from tgp.errors import DatasetError, InputError
 from tgp.ragged import GraphTable
 from tgp.store.io.files import StoreFiles
-from tgp.store.io.remote import open_files
+from tgp.store.locations import open_files
 from tgp.store.read.batch_plan import BatchPlan
 from tgp.store.read.reader import StoreReader
 
@@ -28,27 +27,30 @@ __all__ = ["PooledDataset"]
 
 
 class PooledDataset(Dataset):
-    """A store as a dataset: ``dataset[i]`` is a graph with its pooled levels.
+    """PyG dataset over a store: ``dataset[i]`` is a graph with its pooled levels.
 
-    ``dataset[i].pooled_data[l]`` is what :class:`~tgp.data.PreCoarsening` would have attached. Through
-    :class:`~tgp.data.PoolDataLoader` whole batches are gathered at once; PyG's own ``DataLoader`` cannot read these
-    (it ends in "'tupleBatch' object has no attribute 'stores_as'").
+    The levels in ``dataset[i].pooled_data`` are those that :class:`~tgp.data.PreCoarsening` attaches. The input graph is
+    level 0, so ``pooled_data[0]`` is level 1. Use :class:`~tgp.data.PoolDataLoader`, which gathers whole batches. PyG's
+    own ``DataLoader`` cannot read these (it fails with "'tupleBatch' object has no attribute 'stores_as'").
 
-    Opening reads the manifest only. Files are opened by the process that needs them, when it needs them, so the
-    dataset can be pickled, forked and spawned.
+    Opening the dataset reads the manifest only. Every process opens the files that it needs on first use, so the dataset
+    can be pickled, forked and spawned.
 
     Args:
-        store: directory of the store, a URL that fsspec reads (see :class:`~tgp.store.io.remote.RemoteFiles` for its
+        store: Directory of the store, a URL that fsspec reads (see :class:`~tgp.store.io.remote.RemoteFiles` for its
             cache), or an open :class:`~tgp.store.StoreReader`.
-        hierarchy: name of the hierarchy; may be left out if the store has one.
-        levels: which of its levels to read, as positions in the schedule; all if ``None``.
-        fields: which attributes of the input graphs to read; all if ``None``.
-        in_memory: read everything now and serve from memory.
-        transform: called on every graph. Batches are then joined graph by graph.
-        failed: what to do if the store has graphs that could not be coarsened: ``"error"`` or ``"skip"``.
+        hierarchy: Name of the hierarchy. It can be omitted if the store contains only one.
+        levels: Levels to read, ascending, from 1 (the first pooled graph); all if ``None``. The input graph, level 0, is
+            always read.
+        fields: Attributes of the input graphs to read; all if ``None``.
+        in_memory: Read all of these arrays now and keep them in memory.
+        transform: Function that is called on every graph. Batches are then joined graph by graph.
+        failed: What to do if some graphs could not be coarsened: ``"error"`` or ``"skip"``.
 
     Raises:
-        DatasetError: graphs failed and ``failed="error"``, or the hierarchy is ambiguous.
+        DatasetError: If graphs failed and ``failed="error"``, or if the store contains several hierarchies and
+            ``hierarchy`` is ``None``.
+        InputError: If the hierarchy has no such level.
     """
 
     def __init__(
@@ -66,33 +68,28 @@ class PooledDataset(Dataset):
         if isinstance(store, str):
             store = open_files(store)
         reader = store if isinstance(store, StoreReader) else StoreReader(store)
-        self.reader = reader
+        self.reader = reader.load() if in_memory else reader
         self.hierarchy = _chosen_hierarchy(reader, hierarchy)
         depth = 0 if self.hierarchy is None else reader.hierarchy(self.hierarchy).depth
         self.levels = _chosen_levels(levels, depth, self.hierarchy)
-        self.methods = tuple(reader.level_info(str(self.hierarchy), level).method for level in self.levels)
         self.fields = _chosen_fields(fields, reader)
-        self._indices = self._sound_graphs(failed)
-        self._plans: list[BatchPlan | None] = []
-        self._source: Any = reader
+        self._indices = self._complete_graphs(failed)
         if in_memory:
-            from tgp.data.memory import MemoryReader
+            self._plan().open_all()
 
-            self._source = MemoryReader(reader, self.hierarchy, self.levels, self.fields)
-
-    def _sound_graphs(self, failed: str) -> npt.NDArray[np.int64] | None:
-        """Ids without those in the ledger, or ``None`` if there is nothing in it."""
+    def _complete_graphs(self, failed: str) -> npt.NDArray[np.int64] | None:
+        """Return the ids of the graphs that have all levels, or ``None`` if all graphs have."""
         if failed not in ("error", "skip"):
             raise InputError(f"failed must be 'error' or 'skip', got {failed!r}", field="failed")
         count = self.reader.hierarchy(self.hierarchy).failures if self.hierarchy and self.levels else 0
         if not count:
             return None
-        ledger = self.reader.failures(str(self.hierarchy))
-        bad = np.unique([record.graph for record in ledger])
+        records = self.reader.failures(str(self.hierarchy))
+        bad = np.unique([record.graph for record in records])
         if failed == "error":
             raise DatasetError(
                 f"{len(bad)} of {self.reader.num_graphs} graphs could not be coarsened; the first is graph {bad[0]}: "
-                f"{ledger[0].reason}",
+                f"{records[0].reason}",
                 hint="pass failed='skip' to leave them out, or see `tgp status` for the reasons",
             )
         return np.setdiff1d(np.arange(self.reader.num_graphs), bad)
@@ -100,78 +97,80 @@ class PooledDataset(Dataset):
     # -- single graphs and batches --------------------------------------------------------------
 
     def len(self) -> int:
-        """Number of graphs in the store (PyG's hook; ``len(dataset)`` counts the chosen ones)."""
+        """Return the number of graphs in the store. PyG calls this; ``len(dataset)`` counts the selected graphs."""
         return self.reader.num_graphs
 
     def get(self, idx: int) -> Data:
-        """The graph with this id in the store."""
-        table, levels = self._gather(np.array([idx]))
-        data = table_to_data(table)[0]
+        """Return the graph with the given id in the store."""
+        found = self._plan().gather([idx])
+        data = table_to_data(GraphTable(found.node_ptr, found.fields))[0]
         if self.levels:
-            data._store._mapping["pooled_data"] = levels_to_data(levels, self.methods)[0]
+            data._store._mapping["pooled_data"] = levels_to_data(found.levels)[0]
         return data
 
     def __getitems__(self, indices: Sequence[int]) -> PooledBatch | list[Any]:
-        """What torch's loader calls: a finished batch, or a list of graphs if there is a transform."""
+        """Return a batch, or a list of graphs if there is a transform. The loader of torch calls this.
+
+        Raises:
+            IndexError: If an index is out of range.
+        """
         if self.transform is not None:
             return [self[i] for i in indices]
         ids = np.asarray(indices, dtype=np.int64)
         if len(ids) and (ids.min() < -len(self) or ids.max() >= len(self)):
-            raise IndexError(f"a dataset of {len(self)} graphs has no graph {ids.min()}..{ids.max()}")
+            raise IndexError(
+                f"graph index out of range: expected [0, {len(self)}), got {ids.min()}..{ids.max()}"
+            )
         if self._indices is not None:
             ids = self._indices[ids]
         elif len(ids) and ids.min() < 0:
             ids = ids % len(self)
-        plan = self._plan()
-        if plan is None:
-            return PooledBatch.from_arrays(*self._gather(ids), methods=self.methods)
-        return PooledBatch.from_gathered(plan.gather(ids), self.methods)
+        return PooledBatch.from_gathered(self._plan().gather(ids))
 
-    def _plan(self) -> BatchPlan | None:
-        """The quick way to batches, made on first use and shared by subsets; ``None`` if there is none."""
-        if not self._plans:
-            self._plans.append(self._source.batch_plan(self.hierarchy, self.levels, self.fields))
-        return self._plans[0]
-
-    def _gather(self, ids: npt.NDArray[np.int64]) -> tuple[GraphTable, list[Any]]:
-        table = self._source.gather_graphs(ids, self.fields)
-        if not self.levels:
-            return table, []
-        return table, self._source.gather_levels(ids, self.hierarchy, self.levels)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_plans": []}
+    def _plan(self) -> BatchPlan:
+        return self.reader.batch_plan(self.hierarchy, [level - 1 for level in self.levels], self.fields)
 
     def as_hierarchy(self, idx: int = 0) -> GraphHierarchy:
-        """One graph and its levels for models on nodes; for stores of a single big graph."""
-        if self.levels != tuple(range(len(self.levels))):
+        """Return one graph and its levels for models on nodes, such as a store of a single big graph.
+
+        Args:
+            idx: Position of the graph in the dataset.
+
+        Raises:
+            InputError: If the dataset does not read all levels up to its last one.
+        """
+        if self.levels != tuple(range(1, len(self.levels) + 1)):
             raise InputError(
-                f"a hierarchy needs levels without gaps, got {list(self.levels)}", field="levels"
+                f"a hierarchy needs levels without gaps: expected {list(range(1, len(self.levels) + 1))}, "
+                f"got {list(self.levels)}",
+                field="levels",
             )
         return GraphHierarchy(self[idx])
 
     # -- subsets --------------------------------------------------------------------------------
 
     def index_select(self, idx: Any) -> PooledDataset:
-        """A subset: slices (also of fractions, ``[:0.9]``), masks, and lists or arrays of indices."""
+        """Return a subset.
+
+        Args:
+            idx: Slice (also of fractions, ``[:0.9]``), mask, or list or array of indices.
+
+        Raises:
+            IndexError: If ``idx`` is of another type.
+        """
         chosen = self._ids()
         if isinstance(idx, slice):
             bounds = [round(b * len(self)) if isinstance(b, float) else b for b in (idx.start, idx.stop)]
             chosen = chosen[slice(*bounds, idx.step)]
         else:
             chosen = chosen[_as_index(idx)]
-        dataset = self._twin()
+        dataset = copy.copy(self)
         dataset._indices = chosen
         return dataset
 
     def copy(self, idx: Any = None) -> PooledDataset:
-        """A dataset of its own over the same store; ``idx`` selects a subset."""
-        return self._twin() if idx is None else self.index_select(idx)
-
-    def _twin(self) -> PooledDataset:
-        twin = copy.copy(self)
-        twin._plans = self._plans
-        return twin
+        """Return another dataset over the same store, or a subset of it; see :meth:`index_select`."""
+        return copy.copy(self) if idx is None else self.index_select(idx)
 
     def _ids(self) -> npt.NDArray[np.int64]:
         return np.arange(self.len()) if self._indices is None else self._indices
@@ -179,26 +178,33 @@ class PooledDataset(Dataset):
     def __iter__(self) -> Iterator[Data]:
         return (self[i] for i in range(len(self)))
 
-    # -- facts ----------------------------------------------------------------------------------
+    # -- properties ----------------------------------------------------------------------------------
 
     def sizes(self, level: int = 0) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Nodes and edges of every graph: of the input graph (0), or after ``level`` pooling steps."""
+        """Return the number of nodes and of edges of every graph at a level.
+
+        Args:
+            level: 0 for the input graphs, 1 for the first pooled graphs, and so on.
+
+        Raises:
+            InputError: If the hierarchy has no such level.
+        """
         nodes, edges = self.reader.sizes(self.hierarchy if level else None, level)
         return (nodes, edges) if self._indices is None else (nodes[self._indices], edges[self._indices])
 
     @property
     def num_node_features(self) -> int:
-        """Columns of ``x``; 0 without features."""
+        """Number of columns of ``x``; 0 if there are no features."""
         return self._num_columns("x")
 
     @property
     def num_edge_features(self) -> int:
-        """Columns of ``edge_attr``; 0 without."""
+        """Number of columns of ``edge_attr``; 0 if there are none."""
         return self._num_columns("edge_attr")
 
     @property
     def num_classes(self) -> int:
-        """Number of classes in ``y``, by PyG's rules."""
+        """Number of classes in ``y``, counted as PyG does."""
         return self._infer_num_classes(self.y if "y" in self._names() else None)
 
     def _num_columns(self, name: str) -> int:
@@ -211,9 +217,9 @@ class PooledDataset(Dataset):
         return self.reader.fields if self.fields is None else self.fields
 
     def __getattr__(self, name: str) -> Any:
-        """``dataset.y`` is that attribute of all graphs, joined as in a batch."""
+        """Return an attribute of all graphs, such as ``dataset.y``, joined as in a batch."""
         if "reader" in self.__dict__ and not name.startswith("_") and name in self._names():
-            return table_attributes(self._source.gather_graphs(self._ids(), [name])).mapping[name]
+            return table_attributes(self.reader.gather_graphs(self._ids(), [name])).mapping[name]
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __repr__(self) -> str:
@@ -227,7 +233,7 @@ def _chosen_hierarchy(reader: StoreReader, name: str | None) -> str | None:
         return name
     if len(reader.hierarchies) > 1:
         raise DatasetError(
-            f"the store has {len(reader.hierarchies)} hierarchies ({', '.join(reader.hierarchies)}): choose one",
+            f"the hierarchy is ambiguous: expected one of {', '.join(reader.hierarchies)}, got None",
             hint=f"PooledDataset(..., hierarchy={next(iter(reader.hierarchies))!r})",
         )
     return next(iter(reader.hierarchies), None)
@@ -235,13 +241,21 @@ def _chosen_hierarchy(reader: StoreReader, name: str | None) -> str | None:
 
 def _chosen_levels(levels: Sequence[int] | None, depth: int, hierarchy: str | None) -> tuple[int, ...]:
     if levels is None:
-        return tuple(range(depth))
+        return tuple(range(1, depth + 1))
     chosen = tuple(int(level) for level in levels)
+    if 0 in chosen:
+        raise InputError(
+            f"levels must start at 1, got {list(chosen)}: level 0 is the input graph, which is always loaded",
+            field="levels",
+        )
     for level in chosen:
-        if not 0 <= level < depth:
-            raise InputError(f"levels of {hierarchy!r} must lie in [0, {depth}), got {level}", field="levels")
+        if not 1 <= level <= depth:
+            raise InputError(
+                f"hierarchy {hierarchy!r} has no such level: expected levels in [1, {depth}], got {level}",
+                field="levels",
+            )
     if sorted(set(chosen)) != list(chosen):
-        raise InputError(f"levels must ascend, got {list(chosen)}", field="levels")
+        raise InputError(f"levels must be ascending, got {list(chosen)}", field="levels")
     return chosen
 
 
@@ -249,22 +263,19 @@ def _chosen_fields(fields: Collection[str] | None, reader: StoreReader) -> tuple
     if fields is None:
         return None
     if isinstance(fields, str):
-        raise InputError(f"fields must be a list of names, got the text {fields!r}", field="fields")
-    for name in fields:
-        if name not in reader.fields:
-            raise UnknownNameError("field", name, reader.fields)
-    return tuple(fields)
+        raise InputError(f"fields must be a list of names, got the string {fields!r}", field="fields")
+    return tuple(reader.field_info(name).name for name in fields)
 
 
 def _as_index(idx: Any) -> npt.NDArray[Any]:
-    """A mask or list of positions as an array."""
+    """Return a mask or a list of positions as an array."""
     if isinstance(idx, Tensor):
         idx = idx.cpu().numpy()
     if isinstance(idx, str):
-        raise IndexError(f"a dataset is indexed by numbers, slices and masks, got {idx!r}")
+        raise IndexError(f"the index is invalid: expected numbers, a slice or a mask, got {idx!r}")
     index = np.asarray(idx).reshape(-1)
     if index.size == 0:
         return np.zeros(0, np.int64)
     if index.dtype.kind not in "biu":
-        raise IndexError(f"a dataset is indexed by numbers, slices and masks, got {index.dtype}")
+        raise IndexError(f"the index is invalid: expected numbers, a slice or a mask, got {index.dtype}")
     return index

@@ -11,8 +11,7 @@ import numpy.typing as npt
 import torch
 from torch.utils.data import Sampler
 
-from tgp.data.batch_stream import START, BatchStream, Budget, Cursor
-from tgp.data.permutation import KeyedPermutation
+from tgp.data.batch_stream import START, BatchStream, Budget, Cursor, KeyedPermutation
 from tgp.errors import InputError
 
 __all__ = ["KeyedPermutation", "PoolBatchSampler", "size_table"]

@@ -15,18 +15,17 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 from torch_geometric.transforms import BaseTransform
 
-from tgp.data.attributes import LevelView, hierarchy_levels
-from tgp.data.convert import graphs_to_table, table_to_block
+from tgp.data.attributes import levels_to_data
+from tgp.data.convert import graphs_to_table
 from tgp.data.fast_data import paused_gc
 from tgp.data.pooler_method import seeded
-from tgp.data.split import levels_to_data
 from tgp.engine.coarsening import coarsen
 from tgp.engine.methods import METHODS
 from tgp.engine.schedule import LevelSpec, Schedule
 from tgp.errors import InputError
 from tgp.poolers import get_pooler, pooler_map
 from tgp.poolers.nopool import NoPool
-from tgp.ragged import BlockCSR
+from tgp.ragged import BlockCSR, Level
 from tgp.src.base import SRCPooling
 from tgp.src.level import LevelMixin
 from tgp.src.output import PoolingOutput
@@ -34,6 +33,7 @@ from tgp.src.precoarsening import Precoarsenable, run_levels
 from tgp.utils.blocks import to_block
 from tgp.utils.signature import foo_signature
 from tgp.utils.transforms import NormalizeAdj, SortNodes
+from tgp.utils.typing import SinvType
 from tgp.utils.user_code import has_user_code
 
 __all__ = ["NormalizeAdj", "PreCoarsening", "SortNodes", "precoarsen"]
@@ -293,7 +293,7 @@ class _Step(NamedTuple):
 
     spec: LevelSpec
     seed: int
-    s_inv_op: str
+    s_inv_op: SinvType
 
 
 def _engine_step(pooler: SRCPooling) -> _Step | None:
@@ -310,18 +310,16 @@ def _engine_step(pooler: SRCPooling) -> _Step | None:
 def _engine_levels(
     steps: Sequence[tuple[_Step, int]], block: BlockCSR, weight_dtype: type
 ) -> list[list[Data]]:
-    """``[graph][level]``, straight from the engine's arrays."""
-    views: list[LevelView] = []
-    inverse: list[str] = []
-    methods: list[str] = []
+    """Return the levels of each graph, computed by the engine."""
+    levels: list[Level] = []
+    inverse: list[SinvType] = []
     for step, length in steps:
         schedule = Schedule((step.spec,) * length)
-        hierarchy = coarsen(block, schedule, step.seed, weight_dtype=weight_dtype, first_level=len(views))
-        views += hierarchy_levels(hierarchy, weight_dtype)
-        methods += [step.spec.method] * length
+        hierarchy = coarsen(block, schedule, step.seed, weight_dtype=weight_dtype, first_level=len(levels))
+        levels += hierarchy.levels
         inverse += [step.s_inv_op] * length
-        block = hierarchy.levels[-1].block
-    rows = levels_to_data(views, methods)
+        block = levels[-1].block
+    rows = levels_to_data(levels)
     if any(op != "transpose" for op in inverse):
         for row in rows:
             for level, op in zip(row, inverse, strict=True):
@@ -348,7 +346,7 @@ def _joint_block(graphs: Sequence[Data]) -> tuple[BlockCSR, type]:
     )
     weight = table.fields.get("edge_weight")
     double = weight is not None and weight.values.dtype == np.float64
-    return table_to_block(table), np.float64 if double else np.float32
+    return table.to_block(), np.float64 if double else np.float32
 
 
 def _num_graphs(data: Data) -> int:

@@ -1,8 +1,9 @@
-"""Rows of many mapped arrays into one buffer: what a batch is made of.
+"""Kernels that copy the rows of a batch from many arrays into one buffer.
 
-The sources are addresses, not arrays: a store has one map per shard, and a batch touches all of them. The tables of
-addresses are filled by ``tgp.store.read.batch_plan`` from arrays that it keeps alive and whose lengths it has checked. Offsets are
-read once and held against the number of rows, so that a file changed under a running reader is an error, not a wild read.
+The kernels read addresses instead of arrays, because a store has one memory map per shard and a batch touches many
+shards. ``tgp.store.read.batch_plan`` fills the tables of addresses. It checks the length of every array and keeps the
+arrays alive. The kernels compare every offset with the number of rows before they use it, so a file that changes while
+it is read causes an error and not an invalid memory access.
 """
 
 from __future__ import annotations
@@ -16,18 +17,17 @@ from numba.extending import intrinsic
 __all__ = ["COPY", "GRAPH", "IDS", "copy_rows", "find_rows", "find_units"]
 
 COPY, IDS, GRAPH = 0, 1, 2
-"""What becomes of a column: bytes as they are; integers widened, checked and shifted; the graph of each row."""
-
+"""Mode of a column: copy bytes; convert integers to int64, check and shift them; write the graph of each row."""
 
 _AHEAD = 8
-"""Graphs between a prefetch and its use: scattered reads are a quarter faster."""
+"""Number of graphs between a prefetch and its use. Prefetching makes scattered reads about 25 % faster."""
 
 _SIZES = (1, 2, 4, 8, 1, 2, 4, 8)
-"""Bytes of each stored type: uint8 to uint64, int8 to int64."""
+"""Bytes per item of each stored type: uint8 to uint64, then int8 to int64."""
 
 
 def _loader(bits, signed):
-    """A function that reads one integer at an address and widens it to 64 bits."""
+    """Return a function that reads one integer at an address and converts it to 64 bits."""
 
     @intrinsic
     def load(typingctx, address):
@@ -59,7 +59,7 @@ def _store(typingctx, address, value):
 
 @intrinsic
 def _copy(typingctx, target, source, size):
-    """``memcpy`` between addresses."""
+    """Copy bytes between two addresses with ``memcpy``."""
 
     def codegen(context, builder, signature, args):
         byte = ir.IntType(8).as_pointer()
@@ -72,7 +72,7 @@ def _copy(typingctx, target, source, size):
 
 @intrinsic
 def _prefetch(typingctx, address):
-    """Start fetching the cache line at an address; harmless wherever it leads."""
+    """Prefetch the cache line at an address. The address may be invalid."""
 
     def codegen(context, builder, signature, args):
         byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
@@ -86,8 +86,8 @@ def _prefetch(typingctx, address):
 
 
 @njit(cache=True, nogil=True)
-def _at(address, code, place):
-    """One integer of an array of any stored type."""
+def _read_item(address, code, place):
+    """Return one integer of an array of any stored type."""
     if code == 0:
         return _u8(address + place)
     if code == 1:
@@ -105,16 +105,16 @@ def _at(address, code, place):
 
 @njit(cache=True, nogil=True)
 def find_units(ids, bounds, ready, units):
-    """Which shard each graph is in.
+    """Find the shard of each graph.
 
     Args:
-        ids: ``[B]`` graphs.
-        bounds: ``[U + 1]`` first graph of every shard.
-        ready: ``[U]`` shards that are open.
-        units: out, ``[B]``.
+        ids: ``[B]`` graph ids.
+        bounds: ``[U + 1]`` first graph of each shard.
+        ready: ``[U]`` mask of the shards that are open.
+        units: ``[B]`` output, shard of each graph.
 
     Returns:
-        0; 1 if a shard is not ready; 2 if an id is outside.
+        0 on success, 1 if a shard is not open, 2 if an id is out of range.
     """
     missing = 0
     for i in range(ids.shape[0]):
@@ -135,17 +135,18 @@ def find_units(ids, bounds, ready, units):
 
 @njit(cache=True, nogil=True)
 def find_rows(ids, bounds, units, address, code, rows, starts, ptrs):
-    """Where the rows of some graphs lie, for every kind of offsets.
+    """Find the rows of each graph, for every array of offsets.
 
     Args:
-        ids, bounds, units: see :func:`find_units`.
-        address, code: ``[U, C]`` where the offsets are and their type; address 0 means one row per graph.
-        rows: ``[U, C]`` rows that the offsets cut.
-        starts: out, ``[C, B]`` first row of each graph in its shard.
-        ptrs: out, ``[C, B + 1]`` offsets of the graphs in the batch.
+        ids, bounds, units: See :func:`find_units`.
+        address: ``[U, C]`` address of each array of offsets; 0 means one row per graph.
+        code: ``[U, C]`` type of each array of offsets.
+        rows: ``[U, C]`` number of rows that the offsets delimit.
+        starts: ``[C, B]`` output, first row of each graph in its shard.
+        ptrs: ``[C, B + 1]`` output, offsets of the graphs in the batch.
 
     Returns:
-        -1, or ``c * B + i`` if offsets ``c`` of graph ``i`` are wrong.
+        -1 on success, or ``c * B + i`` if the offsets ``c`` of graph ``i`` are invalid.
     """
     for c in range(starts.shape[0]):
         total = 0
@@ -156,7 +157,7 @@ def find_rows(ids, bounds, units, address, code, rows, starts, ptrs):
             where = address[unit, c]
             first, last = row, row + 1
             if where != 0:
-                first, last = _at(where, code[unit, c], row), _at(where, code[unit, c], row + 1)
+                first, last = _read_item(where, code[unit, c], row), _read_item(where, code[unit, c], row + 1)
             if first < 0 or last < first or last > rows[unit, c]:
                 return c * ids.shape[0] + i
             starts[c, i] = first
@@ -166,11 +167,11 @@ def find_rows(ids, bounds, units, address, code, rows, starts, ptrs):
 
 
 def _widener(load, size):
-    """A function that widens integers of one stored type."""
+    """Return a function that converts integers of one stored type to int64."""
 
     @njit(nogil=True, inline="always")
     def widen(source, count, target, shift, low, high):
-        smallest, largest = high, low  # of no numbers: nothing outside
+        smallest, largest = high, low  # valid if there are no numbers
         for k in range(count):
             value = load(source + size * k)
             smallest = min(smallest, value)
@@ -188,10 +189,10 @@ _widen_i64 = _widener(_i64, 8)
 
 @njit(cache=True, nogil=True)
 def _widen(address, code, place, count, target, shift, low, high):
-    """Integers of any stored type as int64, shifted; negative ones become -1 if that is ``low``.
+    """Convert integers of any stored type to int64 and add ``shift``. Negative ones become -1 if ``low`` is -1.
 
     Returns:
-        Whether all lie in ``[low, high)``.
+        True if all values before the shift lie in ``[low, high)``.
     """
     if code == 0:
         return _widen_u8(address + place, count, target, shift, low, high)
@@ -212,23 +213,30 @@ def _widen(address, code, place, count, target, shift, low, high):
 def copy_rows(units, starts, ptrs, columns, address, code, length, buffer, offsets):
     """Fill the buffer, column by column.
 
+    Graphs of a shard whose address is 0 are skipped, so that a batch can be filled shard by shard.
+
     Args:
-        units, starts, ptrs: from :func:`find_rows`.
-        columns: ``[J, 7]`` mode, cut of the rows, cut of the nodes that ids name (-1: plain numbers), number of
-            slices before the row axis, items per row behind it, bytes per stored item, smallest id.
-        address, code, length: ``[U, J]`` where the arrays are, their types, and rows in them.
-        buffer: bytes to fill.
-        offsets: ``[J]`` where each column begins in it.
+        units, starts, ptrs: Results of :func:`find_units` and :func:`find_rows`.
+        columns: ``[J, 8]`` mode, offsets of the rows, offsets of the nodes that the ids refer to (-1 for plain
+            numbers), number of slices before the row axis, items per row after it, bytes per item of the result,
+            smallest valid id, and 1 if ids are counted through the batch or 0 if they stay local to their graph.
+        address: ``[U, J]`` address of each array.
+        code: ``[U, J]`` type of each array.
+        length: ``[U, J]`` number of rows of each array.
+        buffer: Bytes to fill.
+        offsets: ``[J]`` first byte of each column in the buffer.
 
     Returns:
-        -1, or ``j * B + i`` if column ``j`` has an id outside graph ``i``.
+        -1 on success, or ``j * B + i`` if column ``j`` has an id outside of graph ``i``.
     """
     base = buffer.ctypes.data
     num_graphs = units.shape[0]
     for j in range(columns.shape[0]):
-        mode, cut, aim, outer, inner, size, low = columns[j]
+        mode, cut, target_cut, outer, inner, size, low, joined = columns[j]
         total = ptrs[cut, num_graphs]
         for i in range(num_graphs):
+            if address[units[i], j] == 0:
+                continue
             at = ptrs[cut, i]
             count = ptrs[cut, i + 1] - at
             if mode == GRAPH:
@@ -242,9 +250,9 @@ def copy_rows(units, starts, ptrs, columns, address, code, length, buffer, offse
             width = _SIZES[code[units[ahead], j]] if mode == IDS else size
             _prefetch(address[units[ahead], j] + starts[cut, ahead] * inner * width)
             shift, high = np.int64(0), np.int64(9223372036854775807)
-            if aim >= 0:
-                shift = ptrs[aim, i]
-                high = ptrs[aim, i + 1] - shift
+            if target_cut >= 0:
+                high = ptrs[target_cut, i + 1] - ptrs[target_cut, i]
+                shift = ptrs[target_cut, i] * joined
             for o in range(outer):
                 place = (o * rows + first) * inner
                 target = base + offsets[j] + (o * total + at) * inner * (8 if mode == IDS else size)
@@ -254,6 +262,6 @@ def copy_rows(units, starts, ptrs, columns, address, code, length, buffer, offse
                 inside = _widen(
                     address[unit, j], code[unit, j], place, count * inner, target, shift, low, high
                 )
-                if aim >= 0 and not inside:
+                if target_cut >= 0 and not inside:
                     return j * num_graphs + i
     return -1

@@ -2,6 +2,6 @@
 
 from tgp.ragged.block import BlockCSR
 from tgp.ragged.fields import Field, GraphTable
-from tgp.ragged.hierarchy import Assignment, Hierarchy, Level
+from tgp.ragged.hierarchy import Assignment, EdgeList, Hierarchy, Level
 
-__all__ = ["Assignment", "BlockCSR", "Field", "GraphTable", "Hierarchy", "Level"]
+__all__ = ["Assignment", "BlockCSR", "EdgeList", "Field", "GraphTable", "Hierarchy", "Level"]

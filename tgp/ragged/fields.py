@@ -9,8 +9,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from tgp.errors import InputError
-from tgp.ragged.block import PtrArray
+from tgp.errors import DatasetError, InputError
+from tgp.ragged.block import BlockCSR, PtrArray
 
 __all__ = ["Field", "FieldForm", "GraphTable", "take_ragged"]
 
@@ -92,6 +92,34 @@ class GraphTable:
         counts = np.diff(self.node_ptr)[chosen]
         node_ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         return GraphTable(node_ptr, {name: f.take(chosen) for name, f in self.fields.items()})
+
+    def to_block(self) -> BlockCSR:
+        """Return the adjacency of all graphs as one block.
+
+        Weights are taken from ``edge_weight``, never from ``edge_attr``.
+
+        Raises:
+            DatasetError: If there are no edges, or if ids or weights are invalid.
+        """
+        edges = self.fields.get("edge_index")
+        if edges is None:
+            raise DatasetError(
+                f"the graphs cannot be coarsened: expected 'edge_index', got {', '.join(self.fields) or 'no fields'}"
+            )
+        weight = self.fields.get("edge_weight")
+        if weight is not None and not np.array_equal(weight.ptr, edges.ptr):
+            expected, got = np.diff(edges.ptr), np.diff(weight.ptr)
+            graph = int(np.flatnonzero(expected != got)[0])
+            raise DatasetError(
+                f"'edge_weight' of graph {graph} has the wrong length: expected {expected[graph]} values, "
+                f"got {got[graph]}"
+            )
+        try:
+            return BlockCSR.from_local_edges(
+                edges.values, edges.ptr, None if weight is None else weight.values, node_ptr=self.node_ptr
+            )
+        except InputError as error:
+            raise DatasetError(str(error)) from error
 
     def validate(self) -> GraphTable:
         """Check offsets, lengths and id ranges; returns ``self``."""

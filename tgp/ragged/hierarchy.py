@@ -1,68 +1,77 @@
-"""What coarsening yields: assignments, levels, hierarchies. Arrays only."""
+"""Results of coarsening as arrays: assignments, levels and hierarchies."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from tgp.errors import InputError
-from tgp.ragged.block import BlockCSR, IndexArray, PtrArray
+from tgp.ragged.block import BlockCSR, PtrArray
+from tgp.ragged.offsets import offsets
 
-__all__ = ["Assignment", "AssignmentKind", "Hierarchy", "Level"]
+__all__ = ["Assignment", "AssignmentKind", "EdgeList", "Hierarchy", "IdArray", "Level"]
 
 AssignmentKind = Literal["hard", "onehot", "soft"]
+
+IdArray = npt.NDArray[Any]
+"""Ids of nodes or supernodes of a block: int32 from the engine, int64 from a store."""
 
 
 @dataclass(frozen=True, eq=False)
 class Assignment:
-    """How the nodes of a block map to supernodes.
+    """Map from the nodes of a block of graphs to supernodes.
 
-    Three kinds, told apart because models meet a different matrix ``S`` for each:
+    The kind determines the matrix ``S`` that a model gets:
 
-    - ``hard``: every node has at most one supernode; ``S`` is sparse.
-    - ``onehot``: the same data, but each graph has the same number ``k`` of (possibly empty)
-      supernodes and ``S`` is a dense ``[N, k]`` matrix (EigenPool).
-    - ``soft``: ``S`` is ``soft``, a dense ``[N, k]`` matrix (NMF).
+    - ``hard``: every node has at most one supernode, and ``S`` is sparse.
+    - ``onehot``: every node has at most one supernode, every graph has the same number ``k`` of supernodes, some of
+      which may be empty, and ``S`` is a dense ``[N, k]`` matrix (EigenPool).
+    - ``soft``: ``S`` is the dense ``[N, k]`` matrix ``soft`` (NMF).
 
     Args:
-        kind: see above.
-        super_ptr: ``[B + 1]`` int64, start of each graph's supernodes.
-        cluster: ``[N]`` int32 supernode (block id) of each node, ``-1`` for a dropped node;
-            ``None`` for ``soft``.
-        weight: ``[N]`` float32 value of each node's entry in ``S``; ``None`` means ones.
+        kind: Kind of the assignment.
+        super_ptr: ``[B + 1]`` int64, first supernode of each graph.
+        cluster: ``[N]`` supernode of each node, ``-1`` for a dropped node; ``None`` for ``soft``. Ids count through
+            the whole block.
+        weight: ``[N]`` float32, entry of each node in ``S``; ``None`` means ones.
         soft: ``[N, k]`` float32, for ``soft`` only.
-        theta: ``[N, H]`` float32 eigenvector modes of each node inside its supernode.
-        representative: ``[K]`` int32, the node (block id) that stands for each supernode
-            (the kept node of NDP, the independent-set node of k-MIS); ``None`` if there is none.
+        theta: ``[N, H]`` float32, eigenvector modes: entry ``h`` is the value of a node in the ``h``-th eigenvector of
+            its supernode.
+        representative: ``[K]`` node that represents each supernode, such as the node that NDP keeps; ``None`` if the
+            method defines none.
     """
 
     kind: AssignmentKind
     super_ptr: PtrArray
-    cluster: IndexArray | None = None
+    cluster: IdArray | None = None
     weight: npt.NDArray[np.float32] | None = None
     soft: npt.NDArray[np.float32] | None = None
     theta: npt.NDArray[np.float32] | None = None
-    representative: IndexArray | None = None
+    representative: IdArray | None = None
 
     @property
     def num_supernodes(self) -> int:
+        """Number of supernodes of all graphs."""
         return int(self.super_ptr[-1])
 
     @property
     def num_graphs(self) -> int:
+        """Number of graphs."""
         return len(self.super_ptr) - 1
 
     @property
     def num_nodes(self) -> int:
+        """Number of nodes that are assigned, in all graphs."""
         return len(self.cluster) if self.cluster is not None else len(self._soft())
 
     @property
     def width(self) -> int | None:
-        """Columns of a dense ``S`` (the same for every graph), ``None`` for ``hard``."""
+        """Number of columns of a dense ``S``; ``None`` for ``hard``."""
         if self.kind == "hard":
             return None
         if self.soft is not None:
@@ -72,23 +81,33 @@ class Assignment:
 
     def _soft(self) -> npt.NDArray[np.float32]:
         if self.soft is None:
-            raise InputError("an assignment needs 'cluster' or 'soft'", field="soft")
+            raise InputError(
+                "the assignment is incomplete: expected 'cluster' or 'soft', got neither", field="soft"
+            )
         return self.soft
 
     @classmethod
     def concat(cls, parts: Sequence[Assignment]) -> Assignment:
-        """Assignments of consecutive blocks behind one another.
+        """Join the assignments of consecutive blocks.
 
-        A part without supernodes (its graphs failed, or are empty) fits to parts of any kind.
+        Args:
+            parts: Assignments of one kind. A part without supernodes (all of its graphs failed or are empty) may be
+                of another kind.
+
+        Raises:
+            InputError: If the parts are of several kinds.
         """
         if not parts:
             return cls("hard", np.zeros(1, np.int64), np.zeros(0, np.int32))
         live = [part for part in parts if part.num_supernodes] or list(parts[:1])
         kinds = {part.kind for part in live}
         if len(kinds) > 1:
-            raise InputError(f"parts must be of one kind, got {', '.join(sorted(kinds))}", field="parts")
-        supers = np.concatenate([[0], np.cumsum([part.num_supernodes for part in parts])])
-        nodes = np.concatenate([[0], np.cumsum([part.num_nodes for part in parts])])
+            raise InputError(
+                f"the parts cannot be joined: expected one kind of assignment, got {', '.join(sorted(kinds))}",
+                field="parts",
+            )
+        supers = offsets([part.num_supernodes for part in parts])
+        nodes = offsets([part.num_nodes for part in parts])
         super_ptr = [part.super_ptr[1:] + start for part, start in zip(parts, supers, strict=False)]
         cluster = representative = None
         if live[0].cluster is not None:
@@ -115,22 +134,40 @@ class Assignment:
         )
 
     def validate(self, node_ptr: PtrArray) -> Assignment:
-        """Check shapes, ranges, and that no supernode has nodes of another graph; returns ``self``."""
+        """Check shapes, value ranges, and that no supernode contains nodes of two graphs.
+
+        Args:
+            node_ptr: ``[B + 1]`` offsets of the nodes that are assigned.
+
+        Returns:
+            The assignment itself.
+
+        Raises:
+            InputError: If a check fails. Its ``field`` names the array.
+        """
         if len(self.super_ptr) != len(node_ptr):
             raise InputError(
-                f"super_ptr must hold {len(node_ptr)} offsets, got {len(self.super_ptr)}", field="super_ptr"
+                f"super_ptr has the wrong length: expected {len(node_ptr)} offsets, got {len(self.super_ptr)}",
+                field="super_ptr",
             )
         if self.super_ptr[0] != 0 or (np.diff(self.super_ptr) < 0).any():
-            raise InputError("super_ptr must start at 0 and never fall", field="super_ptr")
+            raise InputError(
+                f"super_ptr must start at 0 and must not decrease, got {self.super_ptr}", field="super_ptr"
+            )
         num_nodes = int(node_ptr[-1])
         per_node = {"cluster": self.cluster, "weight": self.weight, "soft": self.soft, "theta": self.theta}
         for name, array in per_node.items():
             if array is not None and len(array) != num_nodes:
-                raise InputError(f"{name} must hold {num_nodes} rows, got {len(array)}", field=name)
+                raise InputError(
+                    f"{name} has the wrong length: expected {num_nodes} rows, got {len(array)}", field=name
+                )
         if self.kind == "soft":
             self._soft()
         elif self.cluster is None:
-            raise InputError(f"a {self.kind} assignment needs 'cluster'", field="cluster")
+            raise InputError(
+                f"the assignment is incomplete: expected 'cluster' for kind {self.kind!r}, got None",
+                field="cluster",
+            )
         if self.cluster is not None:
             graph = np.repeat(np.arange(len(node_ptr) - 1), np.diff(node_ptr))
             low, high = self.super_ptr[graph], self.super_ptr[graph + 1]
@@ -143,21 +180,22 @@ class Assignment:
                 )
         if self.representative is not None and len(self.representative) != self.num_supernodes:
             raise InputError(
-                f"representative must hold {self.num_supernodes} ids, got {len(self.representative)}",
+                f"representative has the wrong length: expected {self.num_supernodes} ids, "
+                f"got {len(self.representative)}",
                 field="representative",
             )
         return self
 
 
-def _cluster(part: Assignment) -> IndexArray:
-    """The clusters of a part; a failed part that has none dropped all its nodes."""
+def _cluster(part: Assignment) -> IdArray:
+    """Return the clusters of a part. A failed part has none: all of its nodes are dropped."""
     return np.full(part.num_nodes, -1, np.int32) if part.cluster is None else part.cluster
 
 
 def _stack(
     arrays: list[tuple[npt.NDArray[np.float32] | None, int]], fill: float
 ) -> npt.NDArray[np.float32] | None:
-    """Rows behind one another; parts without the array get rows of ``fill``."""
+    """Concatenate rows. A part without the array gets rows of ``fill``."""
     shapes = [array.shape[1:] for array, _ in arrays if array is not None]
     if not shapes:
         return None
@@ -166,39 +204,153 @@ def _stack(
     )
 
 
+class EdgeList(NamedTuple):
+    """Edges of a block of graphs, in the order of the graphs.
+
+    Args:
+        edge_ptr: ``[B + 1]`` int64, first edge of each graph.
+        edge_index: ``[2, E]`` int64, ends of each edge. Ids count through the whole block.
+        edge_weight: ``[E]`` weights, or ``None`` for an unweighted block.
+    """
+
+    edge_ptr: PtrArray
+    edge_index: npt.NDArray[np.int64]
+    edge_weight: npt.NDArray[Any] | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class Level:
-    """One step: which method, how nodes of the previous level map, and the coarse graphs."""
+    """One pooled level of a block of graphs: an assignment and the coarse graphs.
+
+    The coarse graphs are available as sparse rows (:attr:`block`) and as an edge list (:attr:`edges`). A level holds
+    one of the two forms and makes the other one on first access.
+
+    Args:
+        method: Name of the level method.
+        node_ptr: ``[B + 1]`` offsets of the nodes that are pooled.
+        assignment: Map from these nodes to supernodes.
+        coarse: Graphs of the supernodes, in either form.
+        weight_dtype: Type of the weights in an edge list that is made from rows. Rows always hold float64.
+
+    Examples:
+        >>> from tgp.testing.graphs import path
+        >>> pairs = Assignment("hard", np.array([0, 2]), np.array([0, 0, 1, 1]))
+        >>> level = Level("graclus", np.array([0, 4]), pairs, path(2))
+        >>> level.edge_index.tolist()
+        [[0, 1], [1, 0]]
+    """
 
     method: str
+    node_ptr: PtrArray
     assignment: Assignment
-    block: BlockCSR
+    coarse: BlockCSR | EdgeList
+    weight_dtype: npt.DTypeLike = np.float32
+
+    @property
+    def num_graphs(self) -> int:
+        """Number of graphs."""
+        return len(self.node_ptr) - 1
+
+    @cached_property
+    def block(self) -> BlockCSR:
+        """Coarse graphs as sparse rows."""
+        if isinstance(self.coarse, BlockCSR):
+            return self.coarse
+        _, edge_index, edge_weight = self.coarse
+        return BlockCSR.from_edge_index(edge_index, edge_weight, node_ptr=self.assignment.super_ptr)
+
+    @cached_property
+    def edges(self) -> EdgeList:
+        """Coarse graphs as an edge list."""
+        block = self.coarse
+        if isinstance(block, EdgeList):
+            return block
+        edge_index = np.empty((2, block.num_edges), np.int64)
+        edge_index[0], edge_index[1] = block.rows(), block.indices
+        weight = None if block.weight is None else block.weight.astype(self.weight_dtype)
+        return EdgeList(block.edge_ptr, edge_index, weight)
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return the arrays of the edge list and of the assignment by name, without those that are ``None``."""
+        given = self.assignment
+        named = {
+            "edge_index": self.edge_index,
+            "edge_weight": self.edge_weight,
+            "cluster": given.cluster,
+            "weight": given.weight,
+            "soft": given.soft,
+            "theta": given.theta,
+            "representative": given.representative,
+        }
+        return {name: array for name, array in named.items() if array is not None}
+
+    @property
+    def super_ptr(self) -> PtrArray:
+        """``[B + 1]`` first supernode of each graph."""
+        return self.assignment.super_ptr
+
+    @property
+    def edge_ptr(self) -> PtrArray:
+        """``[B + 1]`` first coarse edge of each graph."""
+        return self.edges.edge_ptr
+
+    @property
+    def edge_index(self) -> npt.NDArray[np.int64]:
+        """``[2, E]`` ends of each coarse edge."""
+        return self.edges.edge_index
+
+    @property
+    def edge_weight(self) -> npt.NDArray[Any] | None:
+        """``[E]`` weights of the coarse edges, or ``None``."""
+        return self.edges.edge_weight
 
 
 @dataclass(frozen=True, eq=False)
 class Hierarchy:
-    """All levels over one block of graphs. ``levels[0]`` maps the input graphs' nodes."""
+    """All pooled levels of a block of graphs.
+
+    Args:
+        node_ptr: ``[B + 1]`` offsets of the nodes of the input graphs.
+        levels: Levels, finest first. ``levels[0]`` pools the nodes of the input graphs.
+    """
 
     node_ptr: PtrArray
     levels: tuple[Level, ...]
 
     @property
     def num_graphs(self) -> int:
+        """Number of graphs."""
         return len(self.node_ptr) - 1
 
     @property
     def depth(self) -> int:
+        """Number of pooled levels."""
         return len(self.levels)
 
     def validate(self) -> Hierarchy:
-        """Check every level and the chain of shapes; returns ``self``."""
+        """Check every level, and that each level pools the supernodes of the level before.
+
+        Returns:
+            The hierarchy itself.
+
+        Raises:
+            InputError: If a check fails.
+        """
         node_ptr = self.node_ptr
-        for level in self.levels:
+        for number, level in enumerate(self.levels, 1):
+            if not np.array_equal(level.node_ptr, node_ptr):
+                raise InputError(
+                    f"level {number} must pool the supernodes of level {number - 1}: expected node_ptr {node_ptr}, "
+                    f"got {level.node_ptr}",
+                    field="node_ptr",
+                )
             level.assignment.validate(node_ptr)
             level.block.validate()
             if not np.array_equal(level.block.node_ptr, level.assignment.super_ptr):
                 raise InputError(
-                    "a coarse block must have the supernodes of its assignment", field="super_ptr"
+                    f"the coarse graphs of level {number} must have the supernodes of its assignment: expected "
+                    f"{level.assignment.num_supernodes} nodes, got {level.block.num_nodes}",
+                    field="super_ptr",
                 )
             node_ptr = level.block.node_ptr
         return self

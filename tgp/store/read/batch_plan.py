@@ -1,345 +1,246 @@
-"""A batch in two kernel calls: where its rows lie, then all of them at once.
+"""Gather batches of graphs with compiled kernels over raw buffer addresses.
 
-What a dataset reads never changes, so the work of finding out is done once: which offsets cut which arrays
-(:class:`Layout`), and where they are in each shard (addresses, noted when the shard is first needed). A batch then costs a
-look at its shards' files, two calls, one allocation and a view per array. :mod:`tgp.store.read.gather` does the same with
-numpy, for single graphs, compressed stores and as the yardstick of the tests.
+All batches of a dataset consist of the same arrays. A :class:`~tgp.store.read.layout.Layout` lists these arrays once,
+with the offsets that delimit the rows of each graph. A :class:`BatchPlan` records the address of every array when a shard is first needed. A
+batch then takes two kernel calls (find the rows, copy the rows), one allocation, and one view per array.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tgp.ragged import Field
-from tgp.store.format.schema import FieldInfo, LevelInfo
-from tgp.store.read.gather import LevelArrays
-from tgp.store.read.index import as_ids
-from tgp.store.read.parts import GraphsPart
+from tgp.errors import InputError, StoreDamagedError
+from tgp.ragged import Assignment, EdgeList, Field, Level
+from tgp.store.read.layout import IDS, Layout, Source, UnitParts
 
-__all__ = ["Allocate", "BatchArrays", "BatchPlan", "Layout", "UnitArrays", "load_kernels"]
+__all__ = ["BatchArrays", "BatchPlan", "as_ids", "load_kernels"]
 
 Array = npt.NDArray[Any]
-Key = tuple[Hashable, Hashable]
 Ids = npt.NDArray[np.int64]
-Allocate = Callable[[int], npt.NDArray[np.uint8]]
-"""Makes room for the bytes of a batch."""
 
 _ALIGN = 64
-_COPY, _IDS, _GRAPH = 0, 1, 2
-_ANY, _MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 _CODES = {"u1": 0, "u2": 1, "u4": 2, "u8": 3, "i1": 4, "i2": 5, "i4": 6, "i8": 7}
-
-
-class Column(NamedTuple):
-    """One array of a batch.
-
-    Args:
-        key: ``("field", name)``, ``(level, name)`` or ``("batch", step)``.
-        mode: bytes as they are, integers widened, or the graph of each row.
-        cut: the offsets of its rows, as a position in :attr:`Layout.cuts`.
-        aim: the offsets of the nodes that ids name; -1 for plain numbers.
-        low: smallest id.
-        dtype: of the kernel's result; integers are widened to int64 first.
-        tail: shape of a row.
-        axis: 0, or -1 if rows are columns.
-        fill: what an array holds that a shard left out.
-    """
-
-    key: Key
-    mode: int
-    cut: int
-    aim: int
-    low: int
-    dtype: np.dtype[Any]
-    tail: tuple[int, ...]
-    axis: int
-    fill: int
-
-    @property
-    def numbers(self) -> tuple[int, ...]:
-        """What the kernel needs to know."""
-        items = math.prod(self.tail)
-        outer, inner = (1, items) if self.axis == 0 else (items, 1)
-        return (self.mode, self.cut, self.aim, outer, inner, self.dtype.itemsize, self.low)
-
-    def shape(self, rows: int) -> tuple[int, ...]:
-        return (rows, *self.tail) if self.axis == 0 else (*self.tail, rows)
 
 
 @dataclass(frozen=True, eq=False)
 class BatchArrays:
-    """A batch: fields and levels, all ids those of the batch.
+    """Arrays of a batch.
 
     Args:
-        node_ptr: ``[B + 1]`` offsets of the nodes.
-        fields: the fields of the input graphs; those in ``shifted`` hold ids of the batch.
-        levels: the levels.
-        batches: graph of each node of the input graphs, then of each supernode of every level.
+        node_ptr: ``[B + 1]`` offsets of the nodes of the input graphs.
+        fields: Fields of the input graphs. Node ids count through the batch, unless the layout is local.
+        levels: Pooled levels. Ids count through the batch.
+        batches: Graph of each node of the input graphs, then of each supernode of every level. Empty if the layout is
+            local.
     """
 
     node_ptr: Ids
     fields: dict[str, Field]
-    levels: list[LevelArrays]
+    levels: list[Level]
     batches: list[Ids]
 
 
-class UnitArrays(NamedTuple):
-    """What one shard brings: offsets (``None``: a row per graph) and arrays (``None``: left out), and its files."""
-
-    cuts: list[Array | None]
-    arrays: list[Array | None]
-    watched: tuple[Watched, ...]
-
-
-class Watched(Protocol):
-    """A file whose bytes are mapped."""
-
-    def check_unchanged(self) -> None:
-        """Raise if it is no longer the file that was opened."""
-        ...
-
-    def damaged(self, item: str, why: str) -> Exception:
-        """The error that names it."""
-        ...
-
-
-class Layout:
-    """Which arrays a batch has, and which offsets cut them; the same for all shards.
-
-    Args:
-        fields: fields of the input graphs.
-        levels: levels with their positions in the schedule, ascending.
-    """
-
-    def __init__(self, fields: Sequence[FieldInfo], levels: Sequence[tuple[int, LevelInfo]]) -> None:
-        self.fields = tuple(fields)
-        self.levels = tuple(levels)
-        self.cuts: dict[Key, int] = {}
-        self.columns: list[Column] = []
-        self._step(0)
-        for info in self.fields:
-            self._add_field(info)
-        for number, level in self.levels:
-            self._add_level(number, level)
-        self.places = {column.key: place for place, column in enumerate(self.columns)}
-
-    @staticmethod
-    def supports(info: FieldInfo) -> bool:
-        """Ids of other types than int64 are left to the numpy way."""
-        return not info.shifted or info.dtype == "int64"
-
-    def _cut(self, *key: Hashable) -> int:
-        return self.cuts.setdefault((key[0], key[1]), len(self.cuts))
-
-    def _step(self, step: int) -> int:
-        """The offsets of the nodes after some steps, and the graph of each."""
-        cut = self._cut("step", step)
-        if ("batch", step) not in [column.key for column in self.columns]:
-            self._add(("batch", step), cut, np.dtype(np.int64), mode=_GRAPH)
-        return cut
-
-    def _add(
-        self,
-        key: Key,
-        cut: int,
-        dtype: npt.DTypeLike,
-        tail: tuple[int, ...] = (),
-        *,
-        axis: int = 0,
-        mode: int | None = None,
-        aim: int = -1,
-        low: int = _ANY,
-        fill: int = 0,
-    ) -> None:
-        kind = np.dtype(dtype)
-        if mode is None:
-            mode = _IDS if kind.kind in "iu" and kind.itemsize > 1 else _COPY
-        if mode == _IDS:
-            kind = np.dtype(np.int64)
-        self.columns.append(Column(key, mode, cut, aim, low, kind, tail, axis, fill))
-
-    def _add_field(self, info: FieldInfo) -> None:
-        nodes = self.cuts["step", 0]
-        cut = nodes if info.ptr == "node" else self._cut(info.ptr, info.name if info.ptr == "own" else "")
-        aimed = {"aim": nodes, "low": 0} if info.shifted else {}
-        self._add(("field", info.name), cut, info.dtype, info.tail, axis=info.axis, **aimed)
-
-    def _add_level(self, number: int, level: LevelInfo) -> None:
-        nodes, supers, edges = self._step(number), self._step(number + 1), self._cut("edges", number)
-        self._add((number, "edge_index"), edges, np.int64, (2,), axis=-1, aim=supers, low=0)
-        for name in level.arrays:
-            key = (number, name)
-            if name == "edge_weight":
-                self._add(key, edges, level.weight_dtype or np.float32, fill=1)
-            elif name == "cluster":
-                self._add(key, nodes, np.int64, aim=supers, low=-1, fill=-1)
-            elif name == "representative":
-                self._add(key, supers, np.int64, aim=nodes, low=0)
-            else:
-                width = {"soft": level.width or 0, "theta": level.modes or 0}.get(name)
-                self._add(key, nodes, np.float32, () if width is None else (width,), fill=int(width is None))
-
-
 class BatchPlan:
-    """Gathers batches of one layout.
+    """Gather batches of one layout.
 
     Args:
-        layout: what to gather.
-        bounds: ``[U + 1]`` first graph of every shard.
-        open_unit: opens a shard, its arrays in the order of the layout.
+        layout: Arrays to gather.
+        bounds: ``[U + 1]`` first graph of each shard.
+        open_unit: Function that opens the files of a shard.
+        keep_arrays: Keep the arrays of a shard once it is open. Pass False if arrays are decoded on access: their
+            memory is then bounded by the cache of the reader, and a batch is copied shard by shard.
     """
 
-    def __init__(self, layout: Layout, bounds: Ids, open_unit: Callable[[int], UnitArrays]) -> None:
-        units, cuts, columns = len(bounds) - 1, len(layout.cuts), len(layout.columns)
+    def __init__(
+        self, layout: Layout, bounds: Ids, open_unit: Callable[[int], UnitParts], *, keep_arrays: bool = True
+    ) -> None:
+        units = len(bounds) - 1
         self.layout = layout
         self.bounds = np.ascontiguousarray(bounds, np.int64)
+        self.keep_arrays = keep_arrays
         self._open_unit = open_unit
-        self._units: dict[int, UnitArrays] = {}
+        self._parts: dict[int, UnitParts] = {}
+        self._arrays: dict[int, list[Array]] = {}
+        """Arrays of each shard. An address is valid as long as its array exists."""
         self._ready = np.zeros(units, np.bool_)
-        self._cuts = np.zeros((3, units, cuts), np.int64)  # address, code, rows
-        self._columns = np.zeros((3, units, columns), np.int64)  # address, code, rows
-        self._cut_tables: list[Any] = list(self._cuts)
-        self._column_tables: list[Any] = list(self._columns)
-        self._numbers = np.array([c.numbers for c in layout.columns], np.int64)
+        # Tables of address, type code and number of rows, one row per shard.
+        self._offsets = np.zeros((3, units, len(layout.offsets)), np.int64)
+        self._columns = np.zeros((3, units, len(layout.columns)), np.int64)
+        self._kernel_rows = np.array([c.kernel_row for c in layout.columns], np.int64).reshape(-1, 8)
+        self._offset_tables: tuple[Ids, ...] = tuple(self._offsets)
+        self._column_tables: tuple[Ids, ...] = tuple(self._columns)
         self._row_bytes = [c.dtype.itemsize * math.prod(c.tail) for c in layout.columns]
 
+    def open_all(self) -> None:
+        """Open all shards and record the addresses of their arrays."""
+        for unit in np.flatnonzero(~self._ready).tolist():
+            self._open(unit)
+
     def _open(self, unit: int) -> None:
-        """Note where the arrays of a shard are."""
-        found = self._open_unit(unit)
-        for place, ptr in enumerate(found.cuts):
+        parts = self._parts[unit] = self._open_unit(unit)
+        kept = self._arrays[unit] = []
+        for number, source in enumerate(self.layout.offsets):
+            ptr = source.read_offsets(parts)
             if ptr is None:
-                self._cuts[:, unit, place] = 0, 0, self.bounds[unit + 1] - self.bounds[unit]
+                self._offsets[:, unit, number] = 0, 0, self.bounds[unit + 1] - self.bounds[unit]
             else:
-                self._cuts[:, unit, place] = ptr.ctypes.data, _CODES[ptr.dtype.str[1:]], ptr[-1]
-        kept = list(found.cuts)
-        for place, column in enumerate(self.layout.columns):
-            if column.mode == _GRAPH:
-                continue
-            rows = int(self._cuts[2, unit, column.cut])
-            array = _readable(found, column, found.arrays[place], rows)
-            kept.append(array)
-            code = _CODES[array.dtype.str[1:]] if column.mode == _IDS else 0
-            self._columns[:, unit, place] = array.ctypes.data, code, rows
-        self._units[unit] = found._replace(arrays=kept)  # addresses are good as long as these are
+                self._offsets[:, unit, number] = ptr.ctypes.data, _CODES[ptr.dtype.str[1:]], ptr[-1]
+                kept.append(ptr)
+        if self.keep_arrays:
+            kept += self._record_columns(unit)
         self._ready[unit] = True
 
-    def gather(self, ids: npt.ArrayLike, allocate: Allocate | None = None) -> BatchArrays:
-        """The batch of the given graphs, in their order.
+    def _record_columns(self, unit: int) -> list[Array]:
+        """Record the addresses of the columns of a shard. Return the arrays, which the caller must keep alive."""
+        parts = self._parts[unit]
+        kept = []
+        for number, column in enumerate(self.layout.columns):
+            if column.source is None:
+                self._columns[0, unit, number] = 1  # not an address: marks the shard as open
+                continue
+            rows = int(self._offsets[2, unit, column.rows])
+            array = column.readable(column.source.read(parts), rows, parts)
+            code = _CODES[array.dtype.str[1:]] if column.mode == IDS else 0
+            self._columns[:, unit, number] = array.ctypes.data, code, rows
+            kept.append(array)
+        return kept
+
+    def gather(self, ids: npt.ArrayLike) -> BatchArrays:
+        """Return the batch of the given graphs, in their order.
 
         Args:
-            ids: graphs.
-            allocate: where to put the bytes; default new memory. Arrays with one row per graph get memory of
-                their own then, so that keeping labels does not keep batches.
+            ids: Graph ids, in any order, repeated or not.
+
+        Raises:
+            InputError: If an id is out of range.
+            StoreDamagedError: If a shard is damaged or has changed.
         """
-        from tgp.kernels.gather import copy_rows, find_rows, find_units
+        from tgp.kernels.gather import find_rows, find_units
 
         wanted = as_ids(ids, int(self.bounds[-1]))
         count = len(wanted)
         units = np.empty(count, np.int64)
         status = find_units(wanted, self.bounds, self._ready, units)
-        assert status != 2, "as_ids has looked"
+        assert status != 2, "as_ids has checked the range"
         touched = set(units.tolist())
         for unit in touched:
             if status and not self._ready[unit]:
                 self._open(unit)
-            for file in self._units[unit].watched:
-                file.check_unchanged()
-        starts = np.empty((len(self.layout.cuts), count), np.int64)
-        ptrs = np.empty((len(self.layout.cuts), count + 1), np.int64)
-        address, code, rows = self._cut_tables
+            for part in self._parts[unit]:
+                if part is not None:
+                    part.check_unchanged()
+        starts = np.empty((len(self.layout.offsets), count), np.int64)
+        ptrs = np.empty((len(self.layout.offsets), count + 1), np.int64)
+        address, code, rows = self._offset_tables
         bad = find_rows(wanted, self.bounds, units, address, code, rows, starts, ptrs)
         if bad >= 0:
-            raise self._explain_invalid_index(
-                units, bad, list(self.layout.cuts), "holds offsets that lead nowhere"
-            )
+            sources = list(self.layout.offsets)
+            raise self._damaged(units, bad, sources, "holds offsets that do not fit to its arrays")
         totals = ptrs[:, -1].tolist()
-        offsets, size = [], 0
+        positions, size = [], 0
         for column, width in zip(self.layout.columns, self._row_bytes, strict=True):
-            offsets.append(size)
-            size += -(-totals[column.cut] * width // _ALIGN) * _ALIGN
-        buffer = np.empty(size, np.uint8) if allocate is None else allocate(size)
-        places = np.array(offsets, np.int64)
-        address, code, rows = self._column_tables
-        bad = copy_rows(units, starts, ptrs, self._numbers, address, code, rows, buffer, places)
+            positions.append(size)
+            size += -(-totals[column.rows] * width // _ALIGN) * _ALIGN
+        buffer = np.empty(size, np.uint8)
+        bad = self._copy(units, touched, starts, ptrs, buffer, np.array(positions, np.int64))
         if bad >= 0:
-            raise self._explain_invalid_index(
-                units, bad, list(self.layout.places), "holds an id outside its graph"
-            )
+            sources = [column.source for column in self.layout.columns]
+            raise self._damaged(units, bad, sources, "holds an id outside its graph")
         made = [
-            np.ndarray(column.shape(totals[column.cut]), column.dtype, buffer, offset)
-            for column, offset in zip(self.layout.columns, offsets, strict=True)
+            np.ndarray(column.shape(totals[column.rows]), column.dtype, buffer, position)
+            for column, position in zip(self.layout.columns, positions, strict=True)
         ]
-        return self._assemble(made, ptrs, own=allocate is None)
+        return self._assemble(made, list(ptrs))
 
-    def _assemble(self, made: list[Array], ptrs: Ids, own: bool) -> BatchArrays:
-        """Name the arrays."""
-        layout, cuts, places = self.layout, self.layout.cuts, self.layout.places
-        rows = list(ptrs)
+    def _copy(
+        self, units: Ids, touched: set[int], starts: Ids, ptrs: Ids, buffer: Array, positions: Ids
+    ) -> int:
+        """Fill the buffer and return the status of the kernel."""
+        from tgp.kernels.gather import copy_rows
+
+        address, code, rows = self._column_tables
+        if self.keep_arrays:
+            return int(
+                copy_rows(units, starts, ptrs, self._kernel_rows, address, code, rows, buffer, positions)
+            )
+        for unit in touched:
+            arrays = self._record_columns(unit)
+            bad = int(
+                copy_rows(units, starts, ptrs, self._kernel_rows, address, code, rows, buffer, positions)
+            )
+            address[unit] = 0  # the kernel skips the shard from now on
+            del arrays
+            if bad >= 0:
+                return bad
+        return -1
+
+    def _assemble(self, made: list[Array], ptrs: list[Ids]) -> BatchArrays:
+        """Name the arrays of a batch."""
+        layout, index = self.layout, self.layout.index
         fields = {}
         for info in layout.fields:
-            place = places["field", info.name]
-            cut = layout.columns[place].cut
-            values = made[place]
+            number = index["field", info.name]
+            values = made[number]
             if values.dtype != info.dtype:
                 values = values.astype(info.dtype)
-            elif own and info.ptr == "graph":
-                values = values.copy()
-            fields[info.name] = Field(info.name, values, rows[cut], info.axis, info.form, info.shifted)
-        levels, batches = [], [made[places["batch", 0]]]
-        for number, level in layout.levels:
-            named: dict[str, Any] = {name: made[places[number, name]] for name in level.arrays}
-            levels.append(
-                LevelArrays(
-                    level.kind,
-                    rows[cuts["step", number]],
-                    rows[cuts["step", number + 1]],
-                    rows[cuts["edges", number]],
-                    made[places[number, "edge_index"]],
-                    **named,
-                )
-            )
-            batches.append(made[places["batch", number + 1]])
-        return BatchArrays(rows[0], fields, levels, batches)
+            elif info.ptr == "graph":
+                values = values.copy()  # labels that a caller keeps do not keep the whole batch in memory
+            ptr = ptrs[layout.columns[number].rows]
+            fields[info.name] = Field(info.name, values, ptr, info.axis, info.form, info.shifted)
+        levels = []
+        for number, info in layout.levels:
+            named = {name: made[index[number, name]] for name in info.arrays}
+            edge_number = index[number, "edge_index"]
+            edge_ptr = ptrs[layout.columns[edge_number].rows]
+            edges = EdgeList(edge_ptr, made[edge_number], named.pop("edge_weight", None))
+            assignment = Assignment(info.kind, ptrs[layout.steps[number + 1]], **named)
+            levels.append(Level(info.method, ptrs[layout.steps[number]], assignment, edges))
+        steps = () if layout.local else (0, *(number + 1 for number, _ in layout.levels))
+        return BatchArrays(ptrs[0], fields, levels, [made[index["batch", step]] for step in steps])
 
-    def _explain_invalid_index(self, units: Ids, bad: int, keys: Sequence[Key], why: str) -> Exception:
-        """The error for what a kernel found: ``bad`` is the position of the culprit's key, times graphs, plus its graph."""
+    def _damaged(self, units: Ids, bad: int, sources: Sequence[Source | None], why: str) -> StoreDamagedError:
+        """Return the error for the finding of a kernel, which is ``array * num_graphs + graph``."""
         number, graph = divmod(bad, len(units))
-        key = keys[number]
-        watched = self._units[int(units[graph])].watched
-        assert watched, "what is held in memory was checked when it was read"
-        inner = isinstance(key[0], int) or key[0] == "edges" or (key[0] == "step" and key[1] != 0)
-        path = f"/levels/{key[0]}/{key[1]}" if isinstance(key[0], int) else f"/{key[0]} {key[1]}"
-        if key[0] == "field":
-            path = GraphsPart.path(str(key[1]))
-        return watched[-1 if inner else 0].damaged(path, f"{why} (graph {graph} of the batch)")
+        source = sources[number]
+        assert source is not None, "only stored arrays are checked"
+        owner = source.owner(self._parts[int(units[graph])])
+        return owner.damaged(source.path, f"{why} (graph {graph} of the batch)")
 
 
 @cache
 def load_kernels() -> None:
-    """Compile the kernels, or load them from their cache: processes forked from this one need not."""
-    BatchPlan(Layout([], []), np.zeros(1, np.int64), lambda unit: UnitArrays([], [], ())).gather([])
+    """Compile the kernels or load them from their cache, so that forked processes need not do it."""
+
+    def no_shards(unit: int) -> UnitParts:
+        raise AssertionError("a store without shards has none to open")
+
+    BatchPlan(Layout([], []), np.zeros(1, np.int64), no_shards).gather([])
 
 
-def _readable(found: UnitArrays, column: Column, array: Array | None, rows: int) -> Array:
-    """The array as the kernel reads it; no copy in the usual case."""
-    if array is None:
-        return np.full(column.shape(rows), column.fill, column.dtype)
-    parts = (2,) if column.dtype.kind == "c" else ()
-    if array.shape != (*column.shape(rows), *parts):
-        raise found.watched[-1].damaged(
-            str(column.key[1]), f"must have shape {list(column.shape(rows))}, got {list(array.shape)}"
+def as_ids(ids: npt.ArrayLike, num_graphs: int) -> Ids:
+    """Return graph ids as a vector of int64.
+
+    Raises:
+        InputError: If the ids are not integers or out of range.
+    """
+    wanted = np.asarray(ids)
+    if wanted.size == 0 and wanted.ndim == 1:
+        return np.zeros(0, np.int64)
+    if wanted.ndim != 1 or wanted.dtype.kind not in "iu":
+        raise InputError(
+            f"graph ids must be a list of integers, got {wanted.dtype} of shape {list(wanted.shape)}",
+            field="ids",
         )
-    if column.mode == _IDS:
-        if array.dtype.kind == "u" and array.dtype.itemsize == 8 and array.size and int(array.max()) > _MOST:
-            raise found.watched[-1].damaged(str(column.key[1]), "holds an id outside its graph")
-        return np.ascontiguousarray(array)
-    if column.dtype.kind in "bc":
-        return np.ascontiguousarray(array)
-    return np.ascontiguousarray(array, column.dtype)
+    if wanted.min() < 0 or wanted.max() >= num_graphs:
+        raise InputError(
+            f"graph ids are out of range: expected ids in [0, {num_graphs}), got {wanted.min()}..{wanted.max()}",
+            field="ids",
+        )
+    return wanted.astype(np.int64, copy=False)

@@ -1,8 +1,8 @@
-"""Shard files being read: opened, checked, closed again. No HDF5 handle outlives a call.
+"""Open shard files, check them, and read their arrays.
 
-In the fast profile the file is mapped once and arrays are views into the map. In the small profile an array
-is decoded when it is first used and kept in a cache of bounded size. Either way a forked process has nothing
-of libhdf5 to share with its parent.
+In the fast profile, a file is mapped once and its arrays are views of the map. In the small profile, an array is decoded
+on first use and kept in a cache of bounded size. No HDF5 handle stays open after a call, so a forked process shares no
+state of libhdf5 with its parent.
 """
 
 from __future__ import annotations
@@ -28,21 +28,27 @@ __all__ = ["DecodedCache", "GraphsPart", "HierarchyPart", "OpenPart", "check_siz
 
 
 class DecodedCache:
-    """Decoded arrays of the small profile, the least recently used ones dropped first."""
+    """Least-recently-used cache of decoded arrays of the small profile.
+
+    Args:
+        limit: Maximum number of bytes. One array is always kept, even if it is larger.
+    """
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self._arrays: OrderedDict[tuple[str, str], npt.NDArray[Any]] = OrderedDict()
 
     def get(self, key: tuple[str, str]) -> npt.NDArray[Any] | None:
+        """Return the array of a (file, path) pair, or ``None`` if it is not in the cache."""
         found = self._arrays.pop(key, None)
         if found is not None:
             self._arrays[key] = found
         return found
 
     def put(self, key: tuple[str, str], array: npt.NDArray[Any]) -> None:
-        # No lock: after a fork it might be held by a thread that is not there. Two threads that decode the
-        # same array both succeed, and the second one replaces the first.
+        """Add an array and drop the least recently used ones."""
+        # There is no lock: after a fork it could be held by a thread that does not exist in the child. If two threads
+        # decode the same array, the second result replaces the first.
         self._arrays[key] = array
         while self.used > self.limit and len(self._arrays) > 1:
             with contextlib.suppress(KeyError):
@@ -50,19 +56,24 @@ class DecodedCache:
 
     @property
     def used(self) -> int:
+        """Number of bytes in the cache."""
         return sum(array.nbytes for array in list(self._arrays.values()))
 
 
 def check_size(files: StoreFiles, record: ShardRecord) -> None:
-    """The cheapest check: a torn file does not have its size."""
+    """Check that a file has the size that the manifest records. This is the cheapest check of a file.
+
+    Raises:
+        StoreDamagedError: If the size differs.
+    """
     size = files.size(record.file)
     if size != record.size:
         files.drop(record.file)
         raise StoreDamagedError(
-            f"{files.location}/{record.file} has {size} bytes, the manifest says {record.size}: the file is torn",
+            f"{files.location}/{record.file} is incomplete: expected {record.size} bytes, got {size}",
             path=f"{files.location}/{record.file}",
             item=record.file,
-            hint="Run the same `tgp coarsen` command again: it writes torn shards anew.",
+            hint="Run the same `tgp coarsen` command again: it rebuilds incomplete shards.",
         )
 
 
@@ -72,26 +83,44 @@ def _stamp(path: str) -> tuple[int, int, int]:
 
 
 class OpenPart:
-    """One shard file that passed the guard."""
+    """One shard file that passed all checks of its structure.
+
+    Args:
+        files: Files of the store.
+        record: Entry of the file in the manifest.
+        cache: Cache for decoded arrays.
+        full: Compare the checksum of the whole file, not only that of its ends.
+        in_memory: Keep a copy of every array that is read, instead of mapping or decoding it again.
+
+    Raises:
+        StoreDamagedError: If the file is damaged.
+    """
 
     def __init__(
-        self, files: StoreFiles, record: ShardRecord, cache: DecodedCache, *, full: bool = False
+        self,
+        files: StoreFiles,
+        record: ShardRecord,
+        cache: DecodedCache,
+        *,
+        full: bool = False,
+        in_memory: bool = False,
     ) -> None:
         self.files = files
         self.record = record
         self.cache = cache
+        self.in_memory = in_memory
         self.name = f"{files.location}/{record.file}"
-        self.checked: set[str] = set()
-        self.gathered: dict[str, int] = {}
         self._views: dict[str, npt.NDArray[Any]] = {}
         check_size(files, record)
         with files.open(record.file) as raw:
             if ends_digest(raw, record.size) != record.ends:
                 files.drop(record.file)
-                raise self.damaged("/", "was altered: its first or last bytes do not match the manifest")
+                raise self.damaged(
+                    "/", "was modified: its first or last bytes do not match the checksum in the manifest"
+                )
             if full and file_digest(raw) != record.sha256:
                 files.drop(record.file)
-                raise self.damaged("/", "was altered: its bytes do not match the manifest's digest")
+                raise self.damaged("/", "was modified: its bytes do not match the checksum in the manifest")
             with self._hdf5(raw) as file:
                 inspector = inspect_file(file, self.name, record.size)
         self.arrays: dict[str, ArrayInfo] = inspector.arrays
@@ -102,25 +131,32 @@ class OpenPart:
         self._bytes = files.map(record.file) if mapped else np.empty(0, np.uint8)
 
     def check_unchanged(self) -> None:
-        """Raise if the file was cut, replaced or written to since it was opened.
+        """Check that the mapped file has not been truncated, replaced or written to since it was opened.
 
-        Touching mapped bytes that a file no longer has would end the process (SIGBUS). What happens to a file
-        between this look and the reading that follows is not seen. A second writer of the same store puts the
-        same bytes in the place of a file: that is no change.
+        Reading mapped bytes that a file no longer has would kill the process (SIGBUS). A change between this check and
+        the following read is not detected. A file that a second writer of the same store replaced by the same bytes
+        counts as unchanged. Arrays in memory cannot change.
+
+        Raises:
+            StoreDamagedError: If the file has changed.
         """
+        if not self.in_memory:
+            self._check_file_unchanged()
+
+    def _check_file_unchanged(self) -> None:
         if self._path is None or self._stamp is None:
             return
         try:
             found = _stamp(self._path)
-            same = found == self._stamp or (found[1] != self._stamp[1] and self._is_twin())
+            same = found == self._stamp or (found[1] != self._stamp[1] and self._has_recorded_bytes())
         except OSError:
             same = False
         if not same:
-            raise self.damaged("/", "was removed, replaced or cut while the store was being read")
+            raise self.damaged("/", "was removed, replaced or truncated while the store was being read")
         self._stamp = found
 
-    def _is_twin(self) -> bool:
-        """Whether another file of that name is the one the manifest tells of."""
+    def _has_recorded_bytes(self) -> bool:
+        """Return True if the file on disk has the size and the ends that the manifest records."""
         with self.files.open(self.record.file) as raw:
             size = raw.seek(0, os.SEEK_END)
             return size == self.record.size and ends_digest(raw, size) == self.record.ends
@@ -129,32 +165,39 @@ class OpenPart:
         try:
             return h5py.File(raw, "r")
         except (OSError, RuntimeError, ValueError) as error:
-            raise self.damaged("/", f"is not a sound HDF5 file: {error}") from error
+            raise self.damaged("/", f"is not a valid HDF5 file: {error}") from error
 
     def damaged(self, item: str, why: str) -> StoreDamagedError:
-        """The error that names this file and one of its items."""
+        """Return the error that names this file and one of its items."""
         where = "" if item == "/" else f": {item}"
         return StoreDamagedError(f"{self.name}{where} {why}", path=self.name, item=item)
 
     def info(self, path: str) -> ArrayInfo:
-        """What is known of an array that must be there."""
+        """Return the description of an array that the file must contain."""
         try:
             return self.arrays[path]
         except KeyError:
             raise self.damaged(path, "is missing") from None
 
     def array(self, path: str) -> npt.NDArray[Any]:
-        """The array as stored: narrow, read-only."""
-        view = self._views.get(path)
-        if view is not None:
-            return view
+        """Return an array as it is stored: read-only, in the smallest type that holds its values."""
+        found = self._views.get(path)
+        if found is not None:
+            return found
         info = self.info(path)
+        if self.in_memory:
+            self._check_file_unchanged()
         if info.offset is None:
-            return self._decoded(info)
-        flat = self._bytes[info.offset : info.offset + info.nbytes]
-        view = flat.view(info.dtype).reshape(info.shape)
-        self._views[path] = view
-        return view
+            found = self._decoded(info)
+        else:
+            flat = self._bytes[info.offset : info.offset + info.nbytes]
+            found = flat.view(info.dtype).reshape(info.shape)
+            if self.in_memory:
+                found = found.copy()
+                found.flags.writeable = False
+        if self.in_memory or info.offset is not None:
+            self._views[path] = found
+        return found
 
     def _decoded(self, info: ArrayInfo) -> npt.NDArray[Any]:
         key = (self.record.file, info.path)
@@ -167,17 +210,24 @@ class OpenPart:
             except (OSError, RuntimeError, KeyError) as error:
                 raise self.damaged(info.path, f"cannot be decoded: {error}") from error
             found.flags.writeable = False
-            self.cache.put(key, found)
+            if not self.in_memory:
+                self.cache.put(key, found)
         return found
 
     def pin(self, path: str) -> npt.NDArray[Any]:
-        """An array that stays in memory as long as the part: offsets."""
-        view = self.array(path)
-        self._views[path] = view
-        return view
+        """Return an array and keep it as long as the part exists. Use it for offsets."""
+        found = self.array(path)
+        self._views[path] = found
+        return found
 
     def ptr(self, path: str, count: int, total: int) -> npt.NDArray[Any]:
-        """Offsets, checked and pinned."""
+        """Return offsets after checking them, and keep them.
+
+        Args:
+            path: Path of the offsets.
+            count: Number of graphs.
+            total: Number of rows that the offsets delimit.
+        """
         if self.info(path).shape != (count + 1,):
             raise self.damaged(
                 path, f"must hold {count + 1} offsets, got shape {list(self.info(path).shape)}"
@@ -187,7 +237,7 @@ class OpenPart:
         return view
 
     def check_header(self, part: str, unit: int, bounds: tuple[int, ...], profile: str) -> int:
-        """Check the attributes of the root; returns the number of graphs."""
+        """Check the attributes of the root group, and return the number of graphs."""
         count = bounds[unit + 1] - bounds[unit]
         expected = {
             "format": fmt.FORMAT,
@@ -206,7 +256,7 @@ class OpenPart:
     def check_array(
         self, path: str, shape: tuple[int, ...], kinds: str, dtype: str | None = None
     ) -> ArrayInfo:
-        """Check shape, kind of number, and (if given) original type of an array."""
+        """Check shape, kind of type, and (if given) original type of an array, and return its description."""
         info = self.info(path)
         if info.shape != shape or info.dtype.kind not in kinds:
             raise self.damaged(
@@ -221,12 +271,25 @@ _STORED_KINDS = {"b": "u", "i": "iu", "u": "u", "f": "f", "c": "f"}
 
 
 class GraphsPart(OpenPart):
-    """The input graphs of a unit."""
+    """File with the input graphs of a shard.
+
+    Attributes:
+        node_ptr: Offsets of the nodes.
+        edge_ptr: Offsets of the edges, or ``None`` if the graphs have no edges.
+        ptrs: Path of the offsets of each field, or ``""`` for one row per graph.
+    """
 
     def __init__(
-        self, files: StoreFiles, manifest: Manifest, unit: int, cache: DecodedCache, *, full: bool = False
+        self,
+        files: StoreFiles,
+        manifest: Manifest,
+        unit: int,
+        cache: DecodedCache,
+        *,
+        full: bool = False,
+        in_memory: bool = False,
     ) -> None:
-        super().__init__(files, manifest.shards[fmt.GRAPHS][unit], cache, full=full)
+        super().__init__(files, manifest.shards[fmt.GRAPHS][unit], cache, full=full, in_memory=in_memory)
         spec = manifest.spec
         self.count = self.check_header(fmt.GRAPHS, unit, spec.bounds, spec.profile)
         self.node_ptr = self.ptr("/node_ptr", self.count, self.record.nodes[0])
@@ -236,7 +299,7 @@ class GraphsPart(OpenPart):
         self.ptrs = {info.name: self._check_field(info) for info in manifest.fields}
 
     def _check_field(self, info: FieldInfo) -> str:
-        """Check one field; returns the path of its offsets, ``""`` for one row per graph."""
+        """Check one field, and return the path of its offsets or ``""`` for one row per graph."""
         path = self.path(info.name)
         attributes = self.info(path).attributes
         expected = {"axis": info.axis, "form": info.form, "shifted": int(info.shifted)}
@@ -246,7 +309,7 @@ class GraphsPart(OpenPart):
         kind = attributes.get("ptr")
         own = f"/ptr/{fmt.encode_name(info.name)}"
         if kind not in fmt.PTRS or (kind == "edge" and self.edge_ptr is None):
-            raise self.damaged(f"{path}@ptr", f"must name offsets of the file, got {kind!r}")
+            raise self.damaged(f"{path}@ptr", f"must name offsets that the file contains, got {kind!r}")
         total = {"node": self.record.nodes[0], "edge": self.record.edges[0], "graph": self.count}.get(
             str(kind)
         )
@@ -262,12 +325,18 @@ class GraphsPart(OpenPart):
     @staticmethod
     @cache
     def path(field: str) -> str:
-        """Where the values of a field are."""
+        """Return the path of the values of a field."""
         return f"/fields/{fmt.encode_name(field)}"
 
 
 class HierarchyPart(OpenPart):
-    """One hierarchy over the graphs of a unit."""
+    """File with one hierarchy over the graphs of a shard.
+
+    Attributes:
+        node_ptrs: Offsets of the nodes of the input graphs, then of the supernodes of each level.
+        edge_ptrs: Offsets of the coarse edges of each level.
+        present: Paths of the level arrays that the file contains.
+    """
 
     def __init__(
         self,
@@ -279,13 +348,14 @@ class HierarchyPart(OpenPart):
         node_ptr: npt.NDArray[Any],
         *,
         full: bool = False,
+        in_memory: bool = False,
     ) -> None:
-        super().__init__(files, manifest.shards[name][unit], cache, full=full)
+        super().__init__(files, manifest.shards[name][unit], cache, full=full, in_memory=in_memory)
         spec = manifest.spec
         self.count = self.check_header(name, unit, spec.bounds, spec.profile)
         self.node_ptrs = [self.ptr("/node_ptr", self.count, manifest.shards[fmt.GRAPHS][unit].nodes[0])]
         if not np.array_equal(self.node_ptrs[0], node_ptr):
-            raise self.damaged("/node_ptr", "must hold the sizes of the input graphs")
+            raise self.damaged("/node_ptr", "must equal the offsets of the input graphs")
         self.edge_ptrs: list[npt.NDArray[Any]] = []
         self.present: set[str] = set()
         for number, level in enumerate(manifest.hierarchies[name].levels):
@@ -310,24 +380,22 @@ class HierarchyPart(OpenPart):
         for array in level.arrays:
             path = f"{base}/{array}"
             shape, kinds = shapes[array]
-            # Absent weights are ones; a unit without supernodes may have been of another kind.
+            # Absent weights are ones. A shard without supernodes may be of another kind.
             optional = array in ("edge_weight", "weight") or not nodes
             fits = path in self.arrays and (nodes or self.arrays[path].shape == shape)
             if fits or not optional:
                 self.check_array(path, shape, kinds)
                 self.present.add(path)
-            else:  # absent: there is nothing to check
-                self.checked.add(path)
         if level.kind != "hard":
             sizes = np.diff(self.node_ptrs[-1].astype(np.int64))
             # A graph that failed has no supernodes.
             if ((sizes != level.width) & (sizes != 0)).any():
                 raise self.damaged(
-                    f"{base}/super_ptr", f"must give every graph {level.width} supernodes, or none"
+                    f"{base}/super_ptr", f"must give every graph {level.width} supernodes or none"
                 )
 
 
 @cache
 def level_paths(number: int) -> dict[str, str]:
-    """Where the arrays of a level are."""
+    """Return the path of each array of a level."""
     return {name: f"/levels/{number}/{name}" for name in ("edge_index", *fmt.LEVEL_ARRAYS)}

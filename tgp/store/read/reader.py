@@ -1,10 +1,10 @@
-"""``StoreReader``: any graphs and levels of a store as flat arrays."""
+"""``StoreReader``: read graphs and levels of a store as flat arrays."""
 
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -12,16 +12,16 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.errors import InputError, UnknownNameError
-from tgp.ragged import GraphTable
+from tgp.ragged import GraphTable, Level
 from tgp.store.format import constants as fmt
 from tgp.store.format.codec import restore
 from tgp.store.format.manifest import Manifest, read_manifest
 from tgp.store.format.schema import FailureRecord, FieldInfo, HierarchyInfo, LevelInfo
 from tgp.store.io.files import LocalFiles, StoreFiles
-from tgp.store.read.batch_plan import BatchPlan, Layout, UnitArrays
-from tgp.store.read.gather import LevelArrays, RowGather, take_field, take_level
-from tgp.store.read.index import locate
-from tgp.store.read.parts import DecodedCache, GraphsPart, HierarchyPart, check_size, level_paths
+from tgp.store.read.batch_plan import BatchPlan, as_ids
+from tgp.store.read.layout import Layout, UnitParts
+from tgp.store.read.parts import DecodedCache, GraphsPart, HierarchyPart, check_size
+from tgp.store.read.single import count_members, read_failures, slice_graph, slice_level
 
 __all__ = ["StoreReader"]
 
@@ -29,25 +29,26 @@ _CACHE_BYTES = 512 << 20
 
 
 class StoreReader:
-    """Reads a complete store.
+    """Reader of a complete store.
 
-    Opening reads the manifest and compares the size of every file with it; shards are opened (and checked by
-    the guard) when one of their graphs is first asked for. The object can be pickled and used after a fork.
+    Opening a store reads the manifest and compares the size of every file with it. A shard is opened and checked when
+    one of its graphs is first needed. The object can be pickled and used after a fork.
 
     Args:
-        path: directory of the store, or another :class:`~tgp.store.io.files.StoreFiles`.
-        check: ``"cheap"`` compares sizes and the ends of files; ``"full"`` also the digest of a shard before
-            libhdf5 sees it. Use it for stores from strangers.
-        cache_bytes: decoded arrays kept in memory (small profile only).
+        path: Directory of the store, or another :class:`~tgp.store.io.files.StoreFiles`.
+        check: ``"cheap"`` compares the sizes and the ends of files. ``"full"`` also compares the checksum of a shard
+            before libhdf5 reads it. Use it for stores from untrusted sources.
+        cache_bytes: Maximum number of bytes of decoded arrays in memory (small profile only).
+        in_memory: Keep a copy of every array that is read, instead of mapping or decoding it again.
 
     Attributes:
-        manifest: what the store holds.
-        fields: name -> type and shape of each attribute of the input graphs.
+        manifest: Content of the store.
+        fields: Type and shape of each attribute of the input graphs, by name.
 
     Raises:
-        StoreMissingError: no complete store there.
-        StoreDamagedError: the manifest or a file is not as it was written.
-        StoreVersionError: made by another version of the format.
+        StoreMissingError: If there is no complete store.
+        StoreDamagedError: If the manifest or a file is damaged.
+        StoreVersionError: If the store was written in another version of the format.
     """
 
     def __init__(
@@ -56,74 +57,109 @@ class StoreReader:
         *,
         check: Literal["cheap", "full"] = "cheap",
         cache_bytes: int = _CACHE_BYTES,
+        in_memory: bool = False,
     ) -> None:
         self.files: StoreFiles = LocalFiles(path) if isinstance(path, (str, os.PathLike)) else path
         self.check = check
         self.cache_bytes = cache_bytes
+        self.in_memory = in_memory
         self.manifest: Manifest = read_manifest(self.files)
         for records in self.manifest.shards.values():
             for record in records:
                 check_size(self.files, record)
-        self._forget()
+        self._reset()
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
+        """Start without open shards."""
         self.fields: dict[str, FieldInfo] = {info.name: info for info in self.manifest.fields}
         self._bounds = np.asarray(self.manifest.spec.bounds, np.int64)
         self._cache = DecodedCache(self.cache_bytes)
         self._graphs: dict[int, GraphsPart] = {}
         self._hierarchies: dict[tuple[str, int], HierarchyPart] = {}
         self._sizes: dict[tuple[str | None, int], tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]] = {}
+        self._plans: dict[tuple[Any, ...], BatchPlan] = {}
+
+    def load(self) -> StoreReader:
+        """Return a reader of the same store that keeps every array that it reads in memory."""
+        loaded = StoreReader.__new__(StoreReader)
+        loaded.__setstate__(self.__getstate__() | {"in_memory": True})
+        return loaded
 
     def __getstate__(self) -> dict[str, Any]:
-        keep = ("files", "check", "cache_bytes", "manifest")
+        keep = ("files", "check", "cache_bytes", "in_memory", "manifest")
         return {name: getattr(self, name) for name in keep}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._forget()
+        self._reset()
 
     def __repr__(self) -> str:
         names = ", ".join(self.hierarchies) or "none"
         return f"StoreReader({self.files.location!r}, graphs={self.num_graphs}, hierarchies: {names})"
 
-    # What there is ------------------------------------------------------------------------------
+    # Content ------------------------------------------------------------------------------------
 
     @property
     def num_graphs(self) -> int:
+        """Number of graphs."""
         return self.manifest.num_graphs
 
     @property
     def num_shards(self) -> int:
+        """Number of shards."""
         return self.manifest.spec.num_units
 
     @property
     def hierarchies(self) -> dict[str, HierarchyInfo]:
-        """Name -> what it holds."""
+        """Description of each hierarchy, by name."""
         return self.manifest.hierarchies
 
     def hierarchy(self, name: str) -> HierarchyInfo:
-        """One hierarchy; :class:`UnknownNameError` names the nearest."""
+        """Return the description of one hierarchy.
+
+        Raises:
+            UnknownNameError: If the store does not contain it. The error suggests the most similar name.
+        """
         if name not in self.hierarchies:
             raise UnknownNameError("hierarchy", name, self.hierarchies)
         return self.hierarchies[name]
 
+    def field_info(self, name: str) -> FieldInfo:
+        """Return the description of one field of the input graphs.
+
+        Raises:
+            UnknownNameError: If the store does not contain it.
+        """
+        if name not in self.fields:
+            raise UnknownNameError("field", name, self.fields)
+        return self.fields[name]
+
     def level_info(self, hierarchy: str, level: int) -> LevelInfo:
-        """What one level holds; ``level`` is its position in the schedule."""
+        """Return the description of one level.
+
+        Args:
+            hierarchy: Name of the hierarchy.
+            level: Position in the schedule, from 0.
+
+        Raises:
+            InputError: If the hierarchy has no such level.
+        """
         info = self.hierarchy(hierarchy)
         if not 0 <= level < info.depth:
             raise InputError(
-                f"hierarchy {hierarchy!r} has levels 0..{info.depth - 1}, got {level}", field="level"
+                f"hierarchy {hierarchy!r} has no such level: expected a position in [0, {info.depth}), got {level}",
+                field="level",
             )
         return info.levels[level]
 
     def num_bytes(self, part: str = fmt.GRAPHS) -> tuple[int, ...]:
-        """Bytes of the arrays of each level before compression; one entry for ``"graphs"``."""
+        """Return the number of bytes of the arrays of each level before compression; one entry for ``"graphs"``."""
         if part != fmt.GRAPHS:
             self.hierarchy(part)
         return tuple(sum(level) for level in zip(*(s.bytes for s in self.manifest.shards[part]), strict=True))
 
     def file_bytes(self, part: str = fmt.GRAPHS) -> int:
-        """Bytes on disk of the graphs or of one hierarchy."""
+        """Return the number of bytes on disk of the input graphs or of one hierarchy."""
         if part != fmt.GRAPHS:
             self.hierarchy(part)
         return sum(s.size for s in self.manifest.shards[part])
@@ -131,11 +167,26 @@ class StoreReader:
     def sizes(
         self, hierarchy: str | None = None, level: int = 0
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Number of nodes and of edges of every graph after ``level`` steps; 0 steps are the input graphs."""
+        """Return the number of nodes and of edges of every graph at a level.
+
+        Args:
+            hierarchy: Name of the hierarchy; not needed for level 0.
+            level: 0 for the input graphs, 1 for the first pooled graphs, and so on.
+
+        Raises:
+            InputError: If the hierarchy has no such level.
+        """
         if level and hierarchy is None:
-            raise InputError("sizes after some steps need the name of a hierarchy", field="hierarchy")
+            raise InputError(
+                f"the hierarchy is missing: expected a name for level {level}", field="hierarchy"
+            )
         if level:
-            self.level_info(str(hierarchy), level - 1)
+            depth = self.hierarchy(str(hierarchy)).depth
+            if not 0 < level <= depth:
+                raise InputError(
+                    f"hierarchy {hierarchy!r} has no such level: expected a level in [0, {depth}], got {level}",
+                    field="level",
+                )
         key = (hierarchy, level) if level else (None, 0)
         if key not in self._sizes:
             self._sizes[key] = self._read_sizes(*key)
@@ -159,7 +210,12 @@ class StoreReader:
         return nodes, edges
 
     def metrics(self, hierarchy: str, level: int) -> dict[str, npt.NDArray[Any]]:
-        """Metrics of one level: a row per graph, or a number per shard."""
+        """Return the metrics of one level: one value per graph, or one number per shard.
+
+        Args:
+            hierarchy: Name of the hierarchy.
+            level: Position in the schedule, from 0.
+        """
         self.level_info(hierarchy, level)
         prefix = f"{level}/"
         found = {}
@@ -172,20 +228,23 @@ class StoreReader:
         return found
 
     def failures(self, hierarchy: str) -> list[FailureRecord]:
-        """The ledger: graphs that could not be coarsened, by graph."""
+        """Return a record of each graph that could not be coarsened, in the order of the graphs."""
         self.hierarchy(hierarchy)
         found: list[FailureRecord] = []
         for unit, record in enumerate(self.manifest.shards[hierarchy]):
             if record.failures:
-                found += _read_failures(self._hierarchy_part(hierarchy, unit), record.failures)
+                found += read_failures(self._hierarchy_part(hierarchy, unit), record.failures)
         return found
 
     # Shards -------------------------------------------------------------------------------------
 
+    def _part_options(self) -> dict[str, bool]:
+        return {"full": self.check == "full", "in_memory": self.in_memory}
+
     def _graphs_part(self, unit: int) -> GraphsPart:
         part = self._graphs.get(unit)
         if part is None:
-            part = GraphsPart(self.files, self.manifest, unit, self._cache, full=self.check == "full")
+            part = GraphsPart(self.files, self.manifest, unit, self._cache, **self._part_options())
             self._graphs[unit] = part
         else:
             part.check_unchanged()
@@ -196,7 +255,7 @@ class StoreReader:
         if part is None:
             node_ptr = self._graphs_part(unit).node_ptr
             part = HierarchyPart(
-                self.files, self.manifest, name, unit, self._cache, node_ptr, full=self.check == "full"
+                self.files, self.manifest, name, unit, self._cache, node_ptr, **self._part_options()
             )
             self._hierarchies[name, unit] = part
         else:
@@ -206,71 +265,74 @@ class StoreReader:
     # Batches ------------------------------------------------------------------------------------
 
     def batch_plan(
-        self, hierarchy: str | None, levels: Sequence[int], fields: Collection[str] | None = None
-    ) -> BatchPlan | None:
-        """The quick way to batches of always the same fields and levels; ``None`` where only the general one leads.
+        self,
+        hierarchy: str | None,
+        levels: Sequence[int],
+        fields: Collection[str] | None = None,
+        *,
+        arrays: Collection[str] | None = None,
+        local: bool = False,
+    ) -> BatchPlan:
+        """Return a compiled gather plan for a fixed set of fields and levels. Plans are cached.
 
-        That is so for compressed stores, and for node ids of other types than int64.
+        Args:
+            hierarchy: Name of the hierarchy, or ``None`` if no levels are read.
+            levels: Positions of the levels in the schedule, ascending.
+            fields: Fields of the input graphs; all if ``None``.
+            arrays: Optional arrays of the levels (see :data:`tgp.store.format.constants.LEVEL_ARRAYS`); all if
+                ``None``.
+            local: Keep node ids of fields local to their graph, and do not compute the graph of each node.
+
+        Raises:
+            UnknownNameError: If the store does not contain the hierarchy or a field.
         """
-        infos = [self.fields[name] for name in (self.fields if fields is None else fields)]
-        if self.manifest.spec.profile != "fast" or sys.byteorder != "little":
-            return None
-        if not all(Layout.supports(info) for info in infos):
-            return None
-        layout = Layout(infos, [(number, self.level_info(str(hierarchy), number)) for number in levels])
-        return BatchPlan(layout, self._bounds, lambda unit: self._unit_arrays(layout, hierarchy, unit))
+        names = tuple(self.fields if fields is None else fields)
+        wanted = None if arrays is None else tuple(arrays)
+        key = (hierarchy, tuple(levels), names, wanted, local)
+        plan = self._plans.get(key)
+        if plan is None:
+            infos = [self.field_info(name) for name in names]
+            chosen = [(level, self._level_with(str(hierarchy), level, wanted)) for level in key[1]]
+            layout = Layout(infos, chosen, local=local)
+            plan = self._plans[key] = BatchPlan(
+                layout,
+                self._bounds,
+                lambda unit: self._unit_parts(hierarchy if layout.levels else None, unit),
+                # Decoded arrays belong to the cache, which limits their memory.
+                keep_arrays=self.in_memory or self.manifest.spec.profile == "fast",
+            )
+        return plan
 
-    def _unit_arrays(self, layout: Layout, hierarchy: str | None, unit: int) -> UnitArrays:
+    def _level_with(self, hierarchy: str, level: int, arrays: Collection[str] | None) -> LevelInfo:
+        """Return the description of a level, restricted to some of its arrays."""
+        info = self.level_info(hierarchy, level)
+        if arrays is None:
+            return info
+        return replace(info, arrays=tuple(name for name in info.arrays if name in arrays))
+
+    def _unit_parts(self, hierarchy: str | None, unit: int) -> UnitParts:
         graphs = self._graphs_part(unit)
-        part = self._hierarchy_part(str(hierarchy), unit) if layout.levels else None
-
-        def cut(kind: Any, which: Any) -> npt.NDArray[Any] | None:
-            if part is not None and (kind == "edges" or (kind == "step" and which)):
-                ptrs = part.edge_ptrs if kind == "edges" else part.node_ptrs
-                return ptrs[int(which)]
-            if kind == "own":
-                return graphs.pin(graphs.ptrs[which]) if graphs.ptrs[which] else None
-            return {"step": graphs.node_ptr, "edge": graphs.edge_ptr, "graph": None}[kind]
-
-        def array(kind: Any, which: Any) -> npt.NDArray[Any] | None:
-            if kind == "field":
-                return graphs.array(GraphsPart.path(which))
-            if kind == "batch" or part is None:
-                return None
-            path = level_paths(kind)[which]
-            return part.array(path) if path in part.present else None
-
-        return UnitArrays(
-            [cut(*key) for key in layout.cuts],
-            [array(*column.key) for column in layout.columns],
-            (graphs,) if part is None else (graphs, part),
-        )
+        return UnitParts(graphs, None if hierarchy is None else self._hierarchy_part(hierarchy, unit))
 
     def gather_graphs(self, ids: npt.ArrayLike, fields: Collection[str] | None = None) -> GraphTable:
-        """Input graphs, in the order of ``ids``, with all or some of their fields (ids local, as stored)."""
-        wanted = list(self.fields if fields is None else fields)
-        for name in wanted:
-            if name not in self.fields:
-                raise UnknownNameError("field", name, self.fields)
-        selection = locate(self._bounds, ids)
-        parts = [self._graphs_part(unit) for unit in selection.units]
-        nodes = RowGather(selection, [part.node_ptr for part in parts])
-        picks = {("/node_ptr",) * len(parts): nodes}
-        taken = {}
-        for name in wanted:
-            # Fields that are cut by the same offsets share the work of finding their rows.
-            paths = tuple(part.ptrs[name] for part in parts)
-            if paths not in picks:
-                picks[paths] = RowGather(
-                    selection, [p.pin(x) if x else None for p, x in zip(parts, paths, strict=True)]
-                )
-            taken[name] = take_field(self.fields[name], parts, picks[paths], nodes)
-        return GraphTable(nodes.ptr, taken)
+        """Return input graphs in the order of ``ids``. Node ids are local to each graph.
+
+        Args:
+            ids: Graph ids, repeated or not.
+            fields: Fields to read; all if ``None``.
+
+        Raises:
+            InputError: If an id is out of range.
+            UnknownNameError: If the store does not contain a field.
+            StoreDamagedError: If a shard is damaged.
+        """
+        found = self.batch_plan(None, (), fields, local=True).gather(ids)
+        return GraphTable(found.node_ptr, found.fields)
 
     def gather_level(
         self, ids: npt.ArrayLike, hierarchy: str, level: int, arrays: Collection[str] | None = None
-    ) -> LevelArrays:
-        """One level of some graphs, in the order of ``ids``; ``level`` is its position in the schedule."""
+    ) -> Level:
+        """Return one level of the given graphs; see :meth:`gather_levels`."""
         return self.gather_levels(ids, hierarchy, (level,), arrays)[0]
 
     def gather_levels(
@@ -279,49 +341,80 @@ class StoreReader:
         hierarchy: str,
         levels: Sequence[int] | None = None,
         arrays: Collection[str] | None = None,
-    ) -> list[LevelArrays]:
-        """Several levels at once, sharing the work of finding their rows.
+    ) -> list[Level]:
+        """Return levels of the given graphs, in the order of ``ids``. Ids count through the batch.
 
         Args:
-            ids: graph ids.
-            hierarchy: name of the hierarchy.
-            levels: positions in the schedule; all if ``None``.
-            arrays: optional arrays to read (see :data:`tgp.store.format.constants.LEVEL_ARRAYS`); all if ``None``.
+            ids: Graph ids, repeated or not.
+            hierarchy: Name of the hierarchy.
+            levels: Positions in the schedule, from 0; all if ``None``.
+            arrays: Optional arrays to read (see :data:`tgp.store.format.constants.LEVEL_ARRAYS`); all if ``None``.
+
+        Raises:
+            InputError: If an id or a level is out of range.
+            StoreDamagedError: If a shard is damaged.
         """
-        info = self.hierarchy(hierarchy)
-        numbers = range(info.depth) if levels is None else levels
-        selection = locate(self._bounds, ids)
-        parts = [self._hierarchy_part(hierarchy, unit) for unit in selection.units]
-        picks: dict[int, RowGather] = {}
+        numbers = range(self.hierarchy(hierarchy).depth) if levels is None else levels
+        return self.batch_plan(hierarchy, numbers, (), arrays=arrays, local=True).gather(ids).levels
 
-        def nodes(step: int) -> RowGather:
-            if step not in picks:
-                picks[step] = RowGather(selection, [p.node_ptrs[step] for p in parts])
-            return picks[step]
+    # Single graphs, without numba ---------------------------------------------------------------
 
-        found = []
-        for number in numbers:
-            level = self.level_info(hierarchy, number)
-            wanted = level.arrays if arrays is None else [a for a in level.arrays if a in arrays]
-            found.append(take_level(level, number, parts, nodes(number), nodes(number + 1), wanted))
-        return found
+    def read_graph(self, graph: int, fields: Collection[str] | None = None) -> GraphTable:
+        """Return one input graph. This needs no kernels, unlike :meth:`gather_graphs`.
+
+        Args:
+            graph: Graph id.
+            fields: Fields to read; all if ``None``.
+
+        Raises:
+            InputError: If the id is out of range.
+        """
+        infos = [self.field_info(name) for name in (self.fields if fields is None else fields)]
+        unit, row = self._locate(graph)
+        return slice_graph(self._graphs_part(unit), infos, row)
+
+    def read_levels(self, graph: int, hierarchy: str, arrays: Collection[str] | None = None) -> list[Level]:
+        """Return all levels of one graph. This needs no kernels, unlike :meth:`gather_levels`.
+
+        Args:
+            graph: Graph id.
+            hierarchy: Name of the hierarchy.
+            arrays: Optional arrays to read; all if ``None``.
+
+        Raises:
+            InputError: If the id is out of range.
+        """
+        depth = self.hierarchy(hierarchy).depth
+        unit, row = self._locate(graph)
+        part = self._hierarchy_part(hierarchy, unit)
+        return [slice_level(part, n, self._level_with(hierarchy, n, arrays), row) for n in range(depth)]
+
+    def cluster_sizes(self, hierarchy: str, level: int, ids: npt.ArrayLike) -> npt.NDArray[np.int64]:
+        """Return the number of nodes of every supernode of the given graphs.
+
+        Args:
+            hierarchy: Name of the hierarchy.
+            level: Position in the schedule, from 0.
+            ids: Graph ids, ascending.
+        """
+        self.level_info(hierarchy, level)
+        wanted = as_ids(ids, self.num_graphs)
+        cuts = np.searchsorted(wanted, self._bounds).tolist()
+        sizes = [np.zeros(0, np.int64)]
+        for unit, (low, high) in enumerate(pairwise(cuts)):
+            if high > low:
+                part = self._hierarchy_part(hierarchy, unit)
+                sizes.append(count_members(part, level, wanted[low:high] - self._bounds[unit]))
+        return np.concatenate(sizes)
+
+    def _locate(self, graph: int) -> tuple[int, int]:
+        """Return the shard of a graph and its position in the shard."""
+        wanted = int(as_ids([graph], self.num_graphs)[0])
+        unit = int(np.searchsorted(self._bounds, wanted, side="right")) - 1
+        return unit, wanted - int(self._bounds[unit])
 
 
 def _differences(ptr: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Lengths between offsets. They never fall, so unsigned offsets are safe to subtract."""
+    """Return the lengths between offsets. Offsets never decrease, so unsigned ones can be subtracted."""
     lengths: npt.NDArray[Any] = ptr[1:] - ptr[:-1]
     return lengths
-
-
-def _read_failures(part: HierarchyPart, count: int) -> list[FailureRecord]:
-    part.check_array("/failures/graph", (count,), "iu")
-    part.check_array("/failures/level", (count,), "iu")
-    text = part.array("/failures/reason")
-    ptr = part.ptr("/failures/reason_ptr", count, len(text)).astype(np.int64)
-    graphs, levels = part.array("/failures/graph"), part.array("/failures/level")
-    return [
-        FailureRecord(
-            int(graphs[i]), int(levels[i]), text[ptr[i] : ptr[i + 1]].tobytes().decode("utf-8", "replace")
-        )
-        for i in range(count)
-    ]

@@ -1,0 +1,244 @@
+"""Layout of a batch: the arrays that it consists of and their locations in a shard."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tgp.errors import StoreDamagedError
+from tgp.store.format import constants as fmt
+from tgp.store.format.schema import FieldInfo, LevelInfo
+from tgp.store.read.parts import GraphsPart, HierarchyPart, OpenPart, level_paths
+
+__all__ = ["Column", "Layout", "Source", "UnitParts"]
+
+Array = npt.NDArray[Any]
+Key = tuple[Hashable, ...]
+
+# Modes of tgp.kernels.gather, which is imported when it is needed.
+COPY, IDS, GRAPH = 0, 1, 2
+_SMALLEST, _LARGEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+
+
+class UnitParts(NamedTuple):
+    """Open files of one shard.
+
+    Args:
+        graphs: Input graphs.
+        hierarchy: Levels, or ``None`` if the layout has none.
+    """
+
+    graphs: GraphsPart
+    hierarchy: HierarchyPart | None
+
+
+class Source(NamedTuple):
+    """Location of an array or of offsets in the files of a shard.
+
+    Args:
+        part: File that holds it.
+        path: Path in the file. The path ``""`` stands for offsets of one row per graph.
+        field: Field whose own offsets these are. The files of different shards may store them in different places.
+    """
+
+    part: Literal["graphs", "hierarchy"]
+    path: str
+    field: str | None = None
+
+    def owner(self, parts: UnitParts) -> OpenPart:
+        """Return the file that holds the array."""
+        owner = parts.graphs if self.part == "graphs" else parts.hierarchy
+        assert owner is not None, "a layout with levels is opened with its hierarchy"
+        return owner
+
+    def read_offsets(self, parts: UnitParts) -> Array | None:
+        """Return offsets, or ``None`` for one row per graph."""
+        path = self.path if self.field is None else parts.graphs.ptrs[self.field]
+        return _native(self.owner(parts).pin(path)) if path else None
+
+    def read(self, parts: UnitParts) -> Array | None:
+        """Return the array as it is stored, or ``None`` if the shard does not hold it."""
+        if self.part == "graphs":
+            return parts.graphs.array(self.path)
+        part = parts.hierarchy
+        assert part is not None, "a layout with levels is opened with its hierarchy"
+        return part.array(self.path) if self.path in part.present else None
+
+
+class Column(NamedTuple):
+    """One array of a batch.
+
+    Args:
+        source: Location in a shard; ``None`` for the graph of each row, which is computed.
+        mode: Mode of the kernel: copy bytes, convert integers to int64, or write the graph of each row.
+        rows: Offsets that delimit the rows, as an index into :attr:`Layout.offsets`.
+        target: Offsets of the nodes that ids refer to; -1 for plain numbers.
+        low: Smallest valid id.
+        dtype: Type of the kernel's result.
+        tail: Shape of one row.
+        axis: Axis of the rows, 0 or -1.
+        fill: Value of an array that a shard does not hold.
+        joined: True if ids are counted through the batch, False if they stay local to their graph.
+    """
+
+    source: Source | None
+    mode: int
+    rows: int
+    target: int
+    low: int
+    dtype: np.dtype[Any]
+    tail: tuple[int, ...]
+    axis: int
+    fill: int
+    joined: bool
+
+    @property
+    def kernel_row(self) -> tuple[int, ...]:
+        """Description of the column for :func:`tgp.kernels.gather.copy_rows`."""
+        items = math.prod(self.tail)
+        outer, inner = (1, items) if self.axis == 0 else (items, 1)
+        return (
+            self.mode, self.rows, self.target, outer, inner, self.dtype.itemsize, self.low, int(self.joined)
+        )  # fmt: skip
+
+    def shape(self, rows: int) -> tuple[int, ...]:
+        """Return the shape of the array with the given number of rows."""
+        return (rows, *self.tail) if self.axis == 0 else (*self.tail, rows)
+
+    def readable(self, stored: Array | None, rows: int, parts: UnitParts) -> Array:
+        """Return a stored array as the kernel reads it. Usually that is the array itself.
+
+        Raises:
+            StoreDamagedError: If the array has another shape or type than the manifest says.
+        """
+        if stored is None:
+            return np.full(self.shape(rows), self.fill, self.dtype)
+        expected = (*self.shape(rows), 2) if self.dtype.kind == "c" else self.shape(rows)
+        if stored.shape != expected:
+            raise self._damaged(parts, f"must have shape {list(expected)}, got {list(stored.shape)}")
+        if self.mode == IDS:
+            if stored.dtype.kind not in "iu":
+                raise self._damaged(parts, f"must hold integers, got {stored.dtype}")
+            # The kernel reads uint64 as int64.
+            too_large = self.target >= 0 and stored.dtype.str[1:] == "u8" and stored.size
+            if too_large and int(stored.max()) > _LARGEST:
+                raise self._damaged(parts, "holds an id outside its graph")
+            return _native(stored)
+        return _native(stored) if self.dtype.kind in "bc" else np.ascontiguousarray(stored, self.dtype)
+
+    def _damaged(self, parts: UnitParts, why: str) -> StoreDamagedError:
+        assert self.source is not None, "a computed column cannot be damaged"
+        return self.source.owner(parts).damaged(self.source.path, why)
+
+
+class Layout:
+    """Arrays of a batch and the offsets that delimit their rows. The layout is the same for all shards.
+
+    Args:
+        fields: Fields of the input graphs.
+        levels: Levels with their positions in the schedule, ascending. Only the arrays that a level lists are read.
+        local: Keep node ids of fields local to their graph, and leave out :attr:`BatchArrays.batches`.
+    """
+
+    def __init__(
+        self, fields: Sequence[FieldInfo], levels: Sequence[tuple[int, LevelInfo]], *, local: bool = False
+    ) -> None:
+        self.fields = tuple(fields)
+        self.levels = tuple(levels)
+        self.local = local
+        self.offsets: dict[Source, int] = {}
+        self.columns: list[Column] = []
+        self.index: dict[Key, int] = {}
+        self.steps: dict[int, int] = {}
+        self._add_step(0)
+        for info in self.fields:
+            self._add_field(info)
+        for number, level in self.levels:
+            self._add_level(number, level)
+
+    def _add_offsets(self, part: Literal["graphs", "hierarchy"], path: str, field: str | None = None) -> int:
+        return self.offsets.setdefault(Source(part, path, field), len(self.offsets))
+
+    def _add_step(self, step: int) -> int:
+        """Add the offsets of the nodes after ``step`` pooling steps, and the graph of each node."""
+        if step not in self.steps:
+            if step == 0:
+                rows = self._add_offsets("graphs", "/node_ptr")
+            else:
+                rows = self._add_offsets("hierarchy", f"/levels/{step - 1}/super_ptr")
+            self.steps[step] = rows
+            if not self.local:
+                self._add(("batch", step), None, rows, np.int64, mode=GRAPH)
+        return self.steps[step]
+
+    def _add(
+        self,
+        key: Key,
+        source: Source | None,
+        rows: int,
+        dtype: npt.DTypeLike,
+        tail: tuple[int, ...] = (),
+        *,
+        axis: int = 0,
+        mode: int | None = None,
+        target: int = -1,
+        low: int = _SMALLEST,
+        fill: int = 0,
+        joined: bool = True,
+    ) -> None:
+        kind = np.dtype(dtype)
+        if mode is None:
+            # Integers are stored in the smallest type that holds them. One byte per item is the smallest one.
+            mode = IDS if target >= 0 or (kind.kind in "iu" and kind.itemsize > 1) else COPY
+        if mode == IDS:
+            kind = np.dtype(np.int64)
+        self.index[key] = len(self.columns)
+        self.columns.append(Column(source, mode, rows, target, low, kind, tail, axis, fill, joined))
+
+    def _add_field(self, info: FieldInfo) -> None:
+        nodes = self.steps[0]
+        if info.ptr == "own":
+            rows = self._add_offsets("graphs", f"/ptr/{fmt.encode_name(info.name)}", info.name)
+        else:
+            path = {"node": "/node_ptr", "edge": "/edge_ptr", "graph": ""}[info.ptr]
+            rows = self._add_offsets("graphs", path)
+        self._add(
+            ("field", info.name),
+            Source("graphs", GraphsPart.path(info.name)),
+            rows,
+            info.dtype,
+            info.tail,
+            axis=info.axis,
+            target=nodes if info.shifted else -1,
+            low=0 if info.shifted else _SMALLEST,
+            joined=not self.local,
+        )
+
+    def _add_level(self, number: int, level: LevelInfo) -> None:
+        nodes, supers = self._add_step(number), self._add_step(number + 1)
+        edges = self._add_offsets("hierarchy", f"/levels/{number}/edge_ptr")
+        paths = level_paths(number)
+        for name in ("edge_index", *level.arrays):
+            key, source = (number, name), Source("hierarchy", paths[name])
+            if name == "edge_index":
+                self._add(key, source, edges, np.int64, (2,), axis=-1, target=supers, low=0)
+            elif name == "edge_weight":
+                self._add(key, source, edges, level.weight_dtype or np.float32, fill=1)
+            elif name == "cluster":
+                self._add(key, source, nodes, np.int64, target=supers, low=-1, fill=-1)
+            elif name == "representative":
+                self._add(key, source, supers, np.int64, target=nodes, low=0)
+            elif name == "weight":
+                self._add(key, source, nodes, np.float32, fill=1)
+            else:
+                width = level.width if name == "soft" else level.modes
+                self._add(key, source, nodes, np.float32, (width or 0,))
+
+
+def _native(array: Array) -> Array:
+    """Return a contiguous array in the byte order of the machine. No copy is made on little-endian machines."""
+    return np.ascontiguousarray(array, array.dtype.newbyteorder("="))

@@ -1,0 +1,171 @@
+"""Read single graphs and small tables with plain slices.
+
+Commands that read a few graphs (``tgp inspect``, ``tgp report``) use these functions instead of a
+:class:`~tgp.store.read.batch_plan.BatchPlan`, because importing numba takes longer than reading the graphs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tgp.ragged import Assignment, EdgeList, Field, GraphTable, Level
+from tgp.ragged.fields import take_ragged
+from tgp.store.format.codec import restore
+from tgp.store.format.schema import FailureRecord, FieldInfo, LevelInfo
+from tgp.store.read.parts import GraphsPart, HierarchyPart, OpenPart, level_paths
+
+__all__ = ["count_members", "first_outside", "read_failures", "slice_graph", "slice_level"]
+
+Array = npt.NDArray[Any]
+Ids = npt.NDArray[np.int64]
+
+
+def slice_graph(part: GraphsPart, fields: Sequence[FieldInfo], row: int) -> GraphTable:
+    """Return one input graph of a shard.
+
+    Args:
+        part: Open shard.
+        fields: Fields to read.
+        row: Position of the graph in the shard.
+    """
+    node_ptr = _span(part.node_ptr, row)[1]
+    found = {}
+    for info in fields:
+        path = part.path(info.name)
+        ptr_path = part.ptrs[info.name]
+        rows, ptr = _span(part.pin(ptr_path) if ptr_path else None, row)
+        stored = part.array(path)
+        if info.axis == 0:
+            values = stored[rows]
+        else:  # complex numbers are stored with one more axis at the end
+            values = stored[..., rows, :] if info.dtype.startswith("complex") else stored[..., rows]
+        if info.shifted:
+            _check_ids(part, path, values, 0, int(node_ptr[1]))
+        values = restore(np.array(values, order="C"), info.dtype)
+        found[info.name] = Field(info.name, values, ptr, info.axis, info.form, info.shifted)
+    return GraphTable(node_ptr, found)
+
+
+def slice_level(part: HierarchyPart, number: int, info: LevelInfo, row: int) -> Level:
+    """Return one level of one graph.
+
+    Args:
+        part: Open shard.
+        number: Position of the level in the schedule.
+        info: Description of the level. Only the arrays that it lists are read.
+        row: Position of the graph in the shard.
+    """
+    paths = level_paths(number)
+    nodes, node_ptr = _span(part.node_ptrs[number], row)
+    supers, super_ptr = _span(part.node_ptrs[number + 1], row)
+    edges, edge_ptr = _span(part.edge_ptrs[number], row)
+
+    def ids(name: str, rows: slice, size: Any, low: int = 0) -> Array | None:
+        if name != "edge_index" and name not in info.arrays:
+            return None
+        if paths[name] not in part.present:
+            return np.full(rows.stop - rows.start, -1, np.int64)
+        values = part.array(paths[name])[..., rows]
+        _check_ids(part, paths[name], values, low, int(size))
+        return values.astype(np.int64)
+
+    def reals(name: str, rows: slice, dtype: npt.DTypeLike, absent: Any) -> Array | None:
+        if name not in info.arrays:
+            return None
+        if paths[name] not in part.present:
+            return np.full((rows.stop - rows.start, *np.shape(absent)), absent, dtype)
+        return part.array(paths[name])[rows].astype(dtype)
+
+    edge_index = ids("edge_index", edges, super_ptr[1])
+    assert edge_index is not None, "every level has edges"
+    edge_weight = reals("edge_weight", edges, info.weight_dtype or np.float32, 1)
+    assignment = Assignment(
+        info.kind,
+        super_ptr,
+        ids("cluster", nodes, super_ptr[1], low=-1),
+        reals("weight", nodes, np.float32, 1),
+        reals("soft", nodes, np.float32, np.zeros(info.width or 0)),
+        reals("theta", nodes, np.float32, np.zeros(info.modes or 0)),
+        ids("representative", supers, node_ptr[1]),
+    )
+    return Level(info.method, node_ptr, assignment, EdgeList(edge_ptr, edge_index, edge_weight))
+
+
+def count_members(part: HierarchyPart, number: int, rows: Ids) -> Ids:
+    """Return the number of nodes of every supernode of some graphs of a shard.
+
+    Args:
+        part: Open shard.
+        number: Position of the level in the schedule.
+        rows: Positions of the graphs in the shard, ascending.
+    """
+    path = level_paths(number)["cluster"]
+    nodes, supers = (part.node_ptrs[step].astype(np.int64) for step in (number, number + 1))
+    super_ptr, _ = take_ragged(supers, rows)
+    if path not in part.present:
+        return np.zeros(int(super_ptr[-1]), np.int64)
+    ptr, positions = take_ragged(nodes, rows)
+    local = part.array(path)[positions]
+    sizes = np.diff(super_ptr)
+    graph = first_outside(local, ptr, sizes, -1)
+    if graph is not None:
+        raise part.damaged(path, f"holds an id outside its graph (graph {int(rows[graph])} of the shard)")
+    kept = local >= 0
+    cluster = local[kept] + np.repeat(super_ptr[:-1], np.diff(ptr))[kept]
+    return np.bincount(cluster, minlength=int(super_ptr[-1]))
+
+
+def read_failures(part: HierarchyPart, count: int) -> list[FailureRecord]:
+    """Return the records of the graphs of a shard that could not be coarsened."""
+    part.check_array("/failures/graph", (count,), "iu")
+    part.check_array("/failures/level", (count,), "iu")
+    text = part.array("/failures/reason")
+    ptr = part.ptr("/failures/reason_ptr", count, len(text)).astype(np.int64)
+    graphs, levels = part.array("/failures/graph"), part.array("/failures/level")
+    return [
+        FailureRecord(
+            int(graphs[i]), int(levels[i]), text[ptr[i] : ptr[i + 1]].tobytes().decode("utf-8", "replace")
+        )
+        for i in range(count)
+    ]
+
+
+def _span(ptr: Array | None, row: int) -> tuple[slice, Ids]:
+    """Return the rows of one graph, and their offsets in a table of this graph alone."""
+    low, high = (row, row + 1) if ptr is None else (int(ptr[row]), int(ptr[row + 1]))
+    return slice(low, high), np.array([0, high - low])
+
+
+def _check_ids(part: OpenPart, path: str, ids: Array, low: int, size: int) -> None:
+    if ids.size and (int(ids.min()) < low or int(ids.max()) >= size):
+        raise part.damaged(path, "holds an id outside its graph")
+
+
+def first_outside(
+    ids: npt.NDArray[Any], ptr: npt.NDArray[Any], sizes: npt.NDArray[Any], low: int = 0, axis: int = -1
+) -> int | None:
+    """Return the first graph with an id outside of ``[low, size of the graph)``, or ``None``.
+
+    Args:
+        ids: Ids that are local to their graphs.
+        ptr: ``[B + 1]`` offsets of the ids of each graph.
+        sizes: ``[B]`` number of nodes of each graph.
+        low: Smallest valid id.
+        axis: Axis along which the graphs are concatenated.
+    """
+    if not ids.size:
+        return None
+    flat = np.moveaxis(ids, axis, -1).reshape(-1, ids.shape[axis])
+    filled = np.flatnonzero(ptr[1:] > ptr[:-1])
+    starts = ptr[filled].astype(np.int64)
+    largest = np.maximum.reduceat(flat, starts, axis=-1)
+    bad = (largest.astype(np.int64) >= sizes[filled].astype(np.int64)).any(axis=0)
+    if largest.dtype.kind == "u" and largest.dtype.itemsize == 8:
+        bad |= (largest > np.iinfo(np.int64).max).any(axis=0)  # such ids are negative as int64
+    if ids.dtype.kind == "i":
+        bad |= (np.minimum.reduceat(flat, starts, axis=-1) < low).any(axis=0)
+    return int(filled[np.argmax(bad)]) if bad.any() else None
