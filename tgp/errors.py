@@ -1,9 +1,8 @@
-"""Every error tgp raises on purpose.
+"""All errors that tgp raises on purpose.
 
-Each class is a :class:`TgpError` and also the builtin that callers expect (``ValueError``,
-``OSError``, ...). The text says what was expected, what came, where, and what to do; the
-fields carry the same facts for programs. The command line turns classes into exit codes in one
-place (``tgp_cli._errors``).
+Each class is a :class:`TgpError` and also the builtin class that callers expect (``ValueError``, ``OSError``, ...). The
+message says what is wrong, what was expected and what was found. ``hint`` says what to do. Attributes contain the same
+facts for programs. The command line turns the classes into exit codes (``tgp_cli._errors``).
 """
 
 from __future__ import annotations
@@ -33,13 +32,27 @@ __all__ = [
 
 
 def nearest(name: str, valid: Iterable[str]) -> str | None:
-    """Return the valid name closest to ``name``, or ``None`` if nothing is close."""
+    """Return the valid name that is most similar to ``name``, or ``None`` if no name is similar.
+
+    Args:
+        name: name that was given.
+        valid: names that exist.
+
+    Examples:
+        >>> nearest("gracluss", ["ndp", "graclus"])
+        'graclus'
+    """
     found = difflib.get_close_matches(name.lower(), [str(v) for v in valid], n=1, cutoff=0.5)
     return found[0] if found else None
 
 
 class TgpError(Exception):
-    """Base of all errors raised on purpose. ``hint`` is the next thing to try."""
+    """Base class of all errors that tgp raises on purpose.
+
+    Args:
+        message: text of the error.
+        hint: what the user can do about it, or ``None``.
+    """
 
     hint: str | None = None
 
@@ -49,7 +62,13 @@ class TgpError(Exception):
 
 
 class InputError(TgpError, ValueError):
-    """An argument or array is not what it must be; ``field`` names it."""
+    """Argument or array with a wrong value, type or shape.
+
+    Args:
+        message: text of the error.
+        field: name of the argument or array, or ``None``.
+        hint: what the user can do about it, or ``None``.
+    """
 
     def __init__(self, message: str, *, field: str | None = None, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
@@ -57,7 +76,13 @@ class InputError(TgpError, ValueError):
 
 
 class UnknownNameError(TgpError, ValueError):
-    """A name that no table knows."""
+    """Name that does not exist in a table, such as the alias of a pooler.
+
+    Args:
+        kind: kind of the name in the message, such as ``"pooler"``.
+        name: name that was given.
+        valid: names that exist. The most similar one is stored as ``nearest``.
+    """
 
     def __init__(self, kind: str, name: str, valid: Iterable[str]) -> None:
         self.kind = kind
@@ -69,15 +94,21 @@ class UnknownNameError(TgpError, ValueError):
 
 
 class ParameterError(InputError):
-    """A parameter of a method has a bad value."""
+    """Parameter of a method or pooler with a wrong value. ``field`` is the name of the parameter."""
 
 
 class ScheduleError(TgpError, ValueError):
-    """A list of levels cannot be read."""
+    """Schedule that cannot be read."""
 
 
 class GraphError(TgpError, ValueError):
-    """One graph could not be coarsened. ``graph`` is its index in the block, ``reason`` the message without it."""
+    """Graph that cannot be coarsened.
+
+    Args:
+        message: text of the error, stored as ``reason``. The text of the exception also contains the graph.
+        graph: index of the graph in its block, or ``None``.
+        hint: what the user can do about it, or ``None``.
+    """
 
     def __init__(self, message: str, *, graph: int | None = None, hint: str | None = None) -> None:
         super().__init__(message if graph is None else f"{message} (graph {graph})", hint=hint)
@@ -86,15 +117,21 @@ class GraphError(TgpError, ValueError):
 
 
 class DatasetError(TgpError, ValueError):
-    """A dataset cannot be found or read."""
+    """Dataset that cannot be found or read."""
 
 
 class MissingPackageError(TgpError, ImportError):
-    """An optional package is needed and absent."""
+    """Optional package that is needed and not installed."""
 
 
 class PackageError(TgpError, ImportError):
-    """What another package offers to tgp cannot be used; ``package`` names it."""
+    """Pooler or method of another package that cannot be used.
+
+    Args:
+        message: text of the error.
+        package: name of the package, or ``None``.
+        hint: what the user can do about it, or ``None``.
+    """
 
     def __init__(self, message: str, *, package: str | None = None, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
@@ -102,7 +139,13 @@ class PackageError(TgpError, ImportError):
 
 
 class StoreError(TgpError, OSError):
-    """Something is wrong with a store; ``path`` says where."""
+    """Store that cannot be read or written.
+
+    Args:
+        message: text of the error.
+        path: path of the store or of the file in it, or ``None``.
+        hint: what the user can do about it, or ``None``.
+    """
 
     def __init__(self, message: str, *, path: str | Path | None = None, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
@@ -113,11 +156,18 @@ class StoreError(TgpError, OSError):
 
 
 class StoreMissingError(StoreError, FileNotFoundError):
-    """There is no (complete) store at this path."""
+    """Path without a complete store."""
 
 
 class StoreDamagedError(StoreError):
-    """A file is torn, altered or hostile. ``item`` names the shard, field or manifest key."""
+    """File of a store that is truncated, was changed, or has unsafe content.
+
+    Args:
+        message: text of the error.
+        path: path of the file, or ``None``.
+        item: shard, field or key of the manifest that is damaged, or ``None``.
+        hint: what the user can do about it, or ``None``.
+    """
 
     def __init__(
         self,
@@ -132,7 +182,14 @@ class StoreDamagedError(StoreError):
 
 
 class StoreMismatchError(StoreError, ValueError):
-    """A store exists and was made from something else. ``differences`` lists what differs."""
+    """Store that was made from other data or with other settings.
+
+    Args:
+        message: text of the error.
+        differences: one line for each difference.
+        path: path of the store, or ``None``.
+        hint: what the user can do about it, or ``None``.
+    """
 
     def __init__(
         self,
@@ -147,8 +204,8 @@ class StoreMismatchError(StoreError, ValueError):
 
 
 class StoreVersionError(StoreError):
-    """The store was written by a format this version does not read."""
+    """Store in a format that this version of tgp cannot read."""
 
 
 class StoreFullError(StoreError):
-    """No space left while writing."""
+    """Write to a store that failed because no disk space is left."""

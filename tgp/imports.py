@@ -1,4 +1,4 @@
-"""Optional packages: whether they are there, and one clear error when they are not."""
+"""Optional packages: flags that tell if they are installed, and errors that name a missing one."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ __all__ = [
     "check_torch_sparse_available",
     "is_sparsetensor",
     "pygsp",
-    "require",
     "torch_cluster",
     "torch_scatter",
     "torch_sparse",
 ]
 
 
-def _optional(name: str) -> Any:
-    # A compiled extension built for another torch fails with OSError or RuntimeError: as good as absent.
+def _import_optional(name: str) -> Any:
+    """Return a module, or ``None`` if it cannot be imported."""
+    # A compiled extension that was built for another version of torch fails with OSError or RuntimeError.
     try:
         return importlib.import_module(name)
     except (ImportError, OSError, RuntimeError):
         return None
 
 
-torch_cluster = _optional("torch_cluster")
-torch_sparse = _optional("torch_sparse")
-torch_scatter = _optional("torch_scatter")
-pygsp = _optional("pygsp")
+torch_cluster = _import_optional("torch_cluster")
+torch_sparse = _import_optional("torch_sparse")
+torch_scatter = _import_optional("torch_scatter")
+pygsp = _import_optional("pygsp")
 
 HAS_TORCH_CLUSTER = torch_cluster is not None
 HAS_TORCH_SPARSE = torch_sparse is not None
@@ -46,36 +46,45 @@ HAS_PYGSP = pygsp is not None
 SparseTensor: Any = torch_sparse.SparseTensor if torch_sparse is not None else "SparseTensor"
 
 
-def require(name: str, for_: str) -> Any:
-    """Import an optional package or raise :class:`~tgp.errors.MissingPackageError` that names it."""
-    module = _optional(name)
-    if module is None:
-        raise MissingPackageError(_missing(name, for_), hint=f"pip install {name}")
-    return module
-
-
-def _missing(name: str, for_: str = "this operation") -> str:
-    return f"The '{name}' package is required for {for_} and is not installed."
-
-
 def check_torch_cluster_available() -> None:
-    """Raise ``ImportError`` if torch_cluster is absent."""
-    if not HAS_TORCH_CLUSTER:
-        raise MissingPackageError(_missing("torch_cluster"), hint="pip install torch_cluster")
+    """Check that torch_cluster is installed.
+
+    Raises:
+        MissingPackageError: if it is not.
+    """
+    _check_available("torch_cluster", HAS_TORCH_CLUSTER, "torch_cluster")
 
 
 def check_torch_sparse_available() -> None:
-    """Raise ``ImportError`` if torch_sparse is absent."""
-    if not HAS_TORCH_SPARSE:
-        raise MissingPackageError(_missing("torch_sparse"), hint="pip install torch_sparse")
+    """Check that torch_sparse is installed.
+
+    Raises:
+        MissingPackageError: if it is not.
+    """
+    _check_available("torch_sparse", HAS_TORCH_SPARSE, "torch_sparse")
 
 
 def check_pygsp_available() -> None:
-    """Raise ``ImportError`` if PyGSP is absent."""
-    if not HAS_PYGSP:
-        raise MissingPackageError(_missing("pygsp"), hint="pip install PyGSP")
+    """Check that PyGSP is installed.
+
+    Raises:
+        MissingPackageError: if it is not.
+    """
+    _check_available("pygsp", HAS_PYGSP, "PyGSP")
+
+
+def _check_available(name: str, available: bool, distribution: str) -> None:
+    if not available:
+        raise MissingPackageError(
+            f"The '{name}' package is required for this operation and is not installed.",
+            hint=f"pip install {distribution}",
+        )
 
 
 def is_sparsetensor(obj: Any) -> bool:
-    """Whether ``obj`` is a ``torch_sparse.SparseTensor``; ``False`` when that package is absent."""
+    """Return True if ``obj`` is a ``torch_sparse.SparseTensor``.
+
+    Args:
+        obj: any object. Without torch_sparse the result is always False.
+    """
     return HAS_TORCH_SPARSE and isinstance(obj, SparseTensor)

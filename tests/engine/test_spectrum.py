@@ -30,7 +30,7 @@ def one(edges, n, modes=4, weight=None):
     return graph_spectrum(edges, weight, np.array([0, n]), modes)
 
 
-@pytest.mark.parametrize("n", [2, 3, 5, 40, spectrum.DENSE + 1, 2000])
+@pytest.mark.parametrize("n", [2, 3, 5, 40, spectrum.MAX_DENSE_SIZE + 1, 2000])
 def test_paths_have_cosines(n):
     found = one(path(n), n)
     expected = 1 - np.cos(np.pi * np.arange(1, min(5, n)) / (n - 1))
@@ -49,7 +49,7 @@ def test_cycles_and_complete_graphs():
 def test_the_iterative_solver_agrees_with_the_dense_one(monkeypatch):
     edges = grid(20, 14)
     dense = one(edges, 280, 6).values
-    monkeypatch.setattr(spectrum, "DENSE", 100)
+    monkeypatch.setattr(spectrum, "MAX_DENSE_SIZE", 100)
     assert np.allclose(one(edges, 280, 6).values, dense, rtol=1e-7)
 
 

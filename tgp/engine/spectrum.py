@@ -1,9 +1,9 @@
-"""How well coarse graphs keep the low end of the spectrum. Needs neither torch nor, for small graphs, numba.
+r"""Lowest eigenvalues of graphs, and their errors in coarse graphs. Needs no torch, and no numba for small graphs.
 
 The eigenvalues are those of the normalised Laplacian :math:`I - D^{-1/2} A D^{-1/2}` of the undirected graph
-``max((A + A^T) / 2, 0)``, parallel edges added up; self loops count in ``A`` and ``D``. A node without edges
-has eigenvalue 0, so a graph has exactly as many zeros as connected components. These *trivial* ones are counted,
-not computed; the others, ascending, are its *modes* :math:`\\lambda_1 \\le \\lambda_2 \\le \\dots`
+``max((A + A^T) / 2, 0)`` with parallel edges added up. Self loops count in ``A`` and ``D``. A node without edges has
+eigenvalue 0, so the number of zeros of a graph is its number of connected components. The zeros are counted, not computed.
+The other eigenvalues in ascending order are called modes, :math:`\lambda_1 \le \lambda_2 \le \dots`
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ import numpy.typing as npt
 
 from tgp.ragged.block import FloatArray, PtrArray
 
-__all__ = ["DENSE", "Spectrum", "eigenvalue_errors", "graph_spectrum"]
+__all__ = ["MAX_DENSE_SIZE", "Spectrum", "eigenvalue_errors", "graph_spectrum"]
 
-DENSE = 600
-"""Components up to this size are solved densely; larger ones by the solver of :mod:`tgp.engine.laplacian_eigs`."""
+MAX_DENSE_SIZE = 600
+"""Largest component for which LAPACK is used. Larger ones are solved by :mod:`tgp.engine.laplacian_eigs`."""
 
 BATCH_ENTRIES = 1 << 22
-"""Matrix entries that one dense call handles."""
+"""Number of matrix entries that are passed to LAPACK in one call."""
 
 
 @dataclass(frozen=True, eq=False)
 class Spectrum:
-    """The lowest eigenvalues of each graph.
+    """Lowest eigenvalues of each graph.
 
     Args:
-        zeros: ``[B]`` connected components.
-        values: ``[B, modes]`` ascending modes; NaN where a graph has no more.
+        zeros: ``[B]`` number of connected components.
+        values: ``[B, modes]`` modes in ascending order, filled up with NaN if a graph has fewer.
     """
 
     zeros: npt.NDArray[np.int64]
@@ -44,16 +44,17 @@ def graph_spectrum(
     node_ptr: PtrArray,
     modes: int,
 ) -> Spectrum:
-    """Components and lowest modes of every graph of a block.
+    """Return the number of components and the lowest modes of every graph of a block.
 
-    The spectrum of a graph is the union of those of its components, so each component is solved alone: dense
-    batches of equal size for small ones, the iterative solver for large ones, whose memory is linear.
+    The spectrum of a graph is the union of the spectra of its components, so each component is solved separately. Small
+    components of equal size are solved together by LAPACK. Large ones are solved by an iterative method with linear
+    memory.
 
     Args:
-        edge_index: ``[2, E]`` in block ids.
-        weight: ``[E]``, or ``None`` for ones.
-        node_ptr: ``[B + 1]`` start of each graph.
-        modes: how many.
+        edge_index: ``[2, E]`` edges; ids count through the block.
+        weight: ``[E]`` weights, or ``None`` for ones.
+        node_ptr: ``[B + 1]`` offsets of the graphs.
+        modes: number of modes per graph.
     """
     from scipy.sparse.csgraph import connected_components
 
@@ -67,42 +68,46 @@ def graph_spectrum(
     start = np.cumsum(size) - size
     owners: list[npt.NDArray[np.int64]] = [np.zeros(0, np.int64)]
     values: list[FloatArray] = [np.zeros(0)]
-    for n in np.unique(size[(size > 1) & (size <= DENSE)]).tolist():
+    for n in np.unique(size[(size > 1) & (size <= MAX_DENSE_SIZE)]).tolist():
         for some in _batches(np.flatnonzero(size == n), n):
-            found = _dense(adjacency, order[start[some][:, None] + np.arange(n)])[:, :modes]
+            found = _dense_modes(adjacency, order[start[some][:, None] + np.arange(n)])[:, :modes]
             values.append(found.ravel())
             owners.append(np.repeat(graph_of[some], found.shape[1]))
-    for c in np.flatnonzero(size > DENSE).tolist():
-        found = _iterative(adjacency, order[start[c] : start[c] + size[c]], modes)
+    for c in np.flatnonzero(size > MAX_DENSE_SIZE).tolist():
+        found = _iterative_modes(adjacency, order[start[c] : start[c] + size[c]], modes)
         values.append(found)
         owners.append(np.full(len(found), graph_of[c]))
     zeros = np.bincount(graph_of, minlength=graphs)
-    return Spectrum(zeros, _lowest(np.concatenate(owners), np.concatenate(values), graphs, modes))
+    return Spectrum(zeros, _lowest_values(np.concatenate(owners), np.concatenate(values), graphs, modes))
 
 
 def eigenvalue_errors(fine: Spectrum, coarse: Spectrum) -> dict[str, FloatArray]:
-    """Relative errors of the modes of coarse graphs, one value per graph.
+    r"""Return the relative errors of the modes of coarse graphs, one value per graph.
 
-    Mode ``i`` of the coarse graph is compared with mode ``i`` of the fine graph, as far as both have one. A
-    coarse graph with more components than the fine one has zeros instead of its first modes: an error of 1 each.
+    Mode ``i`` of the coarse graph is compared with mode ``i`` of the fine graph, if both exist. A coarse graph with more
+    components than the fine one has zeros in place of its first modes, with an error of 1 each.
 
-    - ``eigenvalue_error``: mean of :math:`|\\lambda'_i - \\lambda_i| / \\lambda_i`.
-    - ``eigenvalue_error_scaled``: the same after the factor on all :math:`\\lambda'_i` that makes it smallest. A
-      step on a coarse graph goes further, which multiplies small eigenvalues by about the same factor; what is
-      left is the change of shape. A single mode always fits: NaN.
+    - ``eigenvalue_error``: mean of :math:`|\lambda'_i - \lambda_i| / \lambda_i`.
+    - ``eigenvalue_error_scaled``: the smallest such mean if all :math:`\lambda'_i` are multiplied by one factor. A step
+      on a coarse graph covers a larger distance, which multiplies small eigenvalues by about the same factor. The scaled
+      error measures the change of the shape only. It is NaN for a single mode, which a factor always makes exact.
 
-    NaN where nothing can be compared.
+    A value is NaN if no mode can be compared.
+
+    Args:
+        fine: spectra of the fine graphs.
+        coarse: spectra of the coarse graphs, in the same order.
     """
     modes = fine.values.shape[1]
-    torn = np.maximum(coarse.zeros - fine.zeros, 0)[:, None]
-    position = np.arange(modes)[None, :] - torn
+    more_components = np.maximum(coarse.zeros - fine.zeros, 0)[:, None]
+    position = np.arange(modes)[None, :] - more_components
     shifted = np.take_along_axis(coarse.values, np.maximum(position, 0), axis=1)
     ratio = np.where(position < 0, 0.0, shifted) / fine.values
     both = np.isfinite(ratio)
     count = both.sum(axis=1)
     return {
         "eigenvalue_error": _mean(np.abs(ratio - 1.0), both, count >= 1),
-        "eigenvalue_error_scaled": _mean(np.abs(_fit(ratio) * ratio - 1.0), both, count >= 2),
+        "eigenvalue_error_scaled": _mean(np.abs(_best_factor(ratio) * ratio - 1.0), both, count >= 2),
     }
 
 
@@ -123,24 +128,24 @@ def _batches(ids: npt.NDArray[np.int64], n: int) -> list[npt.NDArray[np.int64]]:
     return [ids[low : low + step] for low in range(0, len(ids), step)]
 
 
-def _dense(adjacency: Any, nodes: npt.NDArray[np.int64]) -> FloatArray:
-    """``[c, n - 1]`` modes of components, given as rows of nodes."""
+def _dense_modes(adjacency: Any, nodes: npt.NDArray[np.int64]) -> FloatArray:
+    """Return the modes ``[c, n - 1]`` of components, whose nodes are the rows of ``nodes``."""
     count, n = nodes.shape
     flat = nodes.ravel()
     rows = adjacency[flat].tocoo()
-    place = np.full(adjacency.shape[0], -1)
-    place[flat] = np.arange(len(flat)) % n
+    position = np.full(adjacency.shape[0], -1)
+    position[flat] = np.arange(len(flat)) % n
     stack = np.zeros((count, n, n))
-    stack[rows.row // n, rows.row % n, place[rows.col]] = rows.data
+    stack[rows.row // n, rows.row % n, position[rows.col]] = rows.data
     root = 1.0 / np.sqrt(stack.sum(axis=2))
     laplacian = np.eye(n) - root[:, :, None] * stack * root[:, None, :]
     values: FloatArray = np.linalg.eigvalsh(laplacian)[:, 1:]
-    # Rounding may leave a tiny mode below zero; it is positive, because the component is connected.
+    # A connected component has positive modes. Rounding can make a tiny one negative.
     return np.maximum(values, np.finfo(np.float64).tiny)
 
 
-def _iterative(adjacency: Any, nodes: npt.NDArray[np.int64], modes: int) -> FloatArray:
-    """Lowest modes of one large component."""
+def _iterative_modes(adjacency: Any, nodes: npt.NDArray[np.int64], modes: int) -> FloatArray:
+    """Return the lowest modes of one large component."""
     from tgp.engine.laplacian_eigs import lowest_modes
 
     inner = adjacency[nodes][:, nodes].tocsr()
@@ -153,8 +158,8 @@ def _iterative(adjacency: Any, nodes: npt.NDArray[np.int64], modes: int) -> Floa
     return lowest_modes(rows, mass, null, min(modes, len(nodes) - 1))[0][:modes]
 
 
-def _lowest(owner: npt.NDArray[np.int64], values: FloatArray, graphs: int, modes: int) -> FloatArray:
-    """``[B, modes]`` the smallest values of each graph."""
+def _lowest_values(owner: npt.NDArray[np.int64], values: FloatArray, graphs: int, modes: int) -> FloatArray:
+    """Return the smallest values ``[B, modes]`` of each graph. ``owner`` is the graph of each value."""
     order = np.lexsort((values, owner))
     owner, values = owner[order], values[order]
     rank = np.arange(len(owner)) - np.searchsorted(owner, owner)
@@ -164,11 +169,11 @@ def _lowest(owner: npt.NDArray[np.int64], values: FloatArray, graphs: int, modes
     return out
 
 
-def _fit(ratio: FloatArray) -> FloatArray:
-    """``[B, 1]`` the factor ``s`` that makes the mean of ``|s r - 1|`` smallest.
+def _best_factor(ratio: FloatArray) -> FloatArray:
+    """Return the factors ``s``, ``[B, 1]``, that minimise the mean of ``|s r - 1|``.
 
-    The sum is convex and linear between the points ``1 / r``, so it is smallest at one of them: the weighted
-    median, with weights ``r``.
+    The sum is convex and linear between the points ``1 / r``. Its minimum is therefore at one of them, the weighted
+    median with weights ``r``.
     """
     usable = np.isfinite(ratio) & (ratio > 0)
     weight = np.where(usable, ratio, 0.0)

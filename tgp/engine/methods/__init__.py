@@ -1,4 +1,4 @@
-"""The table of level methods: one line each. Names now, imports on access."""
+"""Table of the level methods, one line each. A method is imported when it is first used."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from tgp.registry import Entry, LazyRegistry
 __all__ = ["METHODS", "register_method", "representative_name"]
 
 
-def _line(alias: str, summary: str) -> Entry:
+def _entry(alias: str, summary: str) -> Entry:
     return Entry(alias, f"tgp.engine.methods.{alias}:METHOD", summary)
 
 
-# Poolers that are not level methods may still be able to precompute their levels. The engine does not import them.
+# The fallback finds poolers of users that can precompute levels. The engine does not import them.
 METHODS: LazyRegistry[LevelMethod] = LazyRegistry(
     "pooler",
     (
-        _line("ndp", "Node decimation: keep one side of a spectral max-cut, Kron reduction"),
-        _line("graclus", "Greedy heavy-edge matching: merge pairs of nodes"),
-        _line("kmis", "k-hop maximal independent set and its clusters"),
-        _line("sep", "Structural-entropy coding tree, one tree for a run of levels"),
-        _line("nmf", "Non-negative matrix factorisation: soft clusters"),
-        _line("eigen", "Spectral clusters with eigenvector features (EigenPool)"),
-        _line("nopool", "Identity: every node its own supernode"),
-        _line("random", "Random partition at a chosen ratio: the honest baseline"),
+        _entry("ndp", "Node decimation: keep one side of a spectral max-cut, Kron reduction"),
+        _entry("graclus", "Greedy heavy-edge matching: merge pairs of nodes"),
+        _entry("kmis", "k-hop maximal independent set and its clusters"),
+        _entry("sep", "Structural-entropy coding tree, one tree for a run of levels"),
+        _entry("nmf", "Non-negative matrix factorisation: soft clusters"),
+        _entry("eigen", "Spectral clusters with eigenvector features (EigenPool)"),
+        _entry("nopool", "Identity: every node is its own supernode"),
+        _entry("random", "Random partition at a chosen ratio: a baseline"),
     ),
     group="tgp.methods",
     of=LevelMethod,
@@ -36,11 +36,17 @@ def register_method(alias: str, target: str, summary: str = "", *, replace: bool
     """Register a level method for ``get_pooler``, ``PreCoarsening`` and schedules.
 
     Args:
-        alias: its name, lower-case.
-        target: ``"package.module:NAME"`` of the :class:`~tgp.engine.level_method.LevelMethod`; worker processes import
+        alias: name of the method, in lower case.
+        target: ``"package.module:NAME"`` of the :class:`~tgp.engine.level_method.LevelMethod`. Worker processes import
             it from there.
         summary: one line for listings.
-        replace: replace a method of the same alias.
+        replace: replace a method of the same alias. Without it, an alias that is taken is an error.
+
+    Returns:
+        The entry of the method table.
+
+    Raises:
+        ParameterError: if the alias or the target is not valid, or the alias is taken.
     """
     return METHODS.register(Entry(alias, target, summary), replace=replace)
 
