@@ -18,7 +18,6 @@ from tgp.engine import coarsen
 from tgp.errors import GraphError, InputError, StoreError, StoreMismatchError, UnknownNameError
 from tgp.inspect import verify_by_recompute
 from tgp.sources import open_source
-from tgp.sources.source import table_block
 from tgp.store import StoreReader, verify_store
 
 DATASET = "molecules:num_graphs=60"
@@ -65,7 +64,7 @@ def test_a_store_is_what_the_engine_gives(built):
     assert verify_store(built) == []
     assert verify_by_recompute(built, sample=None) == []
     reader = StoreReader(built)
-    block = table_block(open_source(config(built).dataset).table)
+    block = open_source(config(built).dataset).table.to_block()
     ids = np.arange(60)
     for name, schedule in zip(("graclus-x3", "random+ratio=0_3"), POOLERS, strict=True):
         for number, level in enumerate(coarsen(block, schedule, 3).levels):

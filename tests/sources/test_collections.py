@@ -300,5 +300,8 @@ def test_no_code_can_be_nested(tmp_path):
     with no_code("outer"):
         with no_code("inner"):
             pass
-        with (tmp_path / "any.pkl").open("rb") as stream, pytest.raises(DatasetError, match="SimpleNamespace"):
+        with (
+            (tmp_path / "any.pkl").open("rb") as stream,
+            pytest.raises(DatasetError, match="SimpleNamespace"),
+        ):
             pickle.load(stream)

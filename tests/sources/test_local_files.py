@@ -136,7 +136,7 @@ def test_store_as_a_dataset(tmp_path):
         ("g.graphml", "not xml", "not GraphML"),
         ("g.npz", "not a zip", "cannot be read"),
         ("g.h5", "not hdf5", "HDF5"),
-        ("g.doc", "?", "no file of graphs"),
+        ("g.doc", "?", "not a file of graphs"),
     ],
 )
 def test_unreadable_files_are_named(tmp_path, name, content, message):
@@ -159,7 +159,7 @@ def test_unreadable_files_are_named(tmp_path, name, content, message):
                 "node_ptr": np.array([0, 2, 1]),
                 "edge_ptr": np.array([0, 0, 1]),
             },
-            "never fall",
+            "node_ptr",
         ),
         (
             {
@@ -199,7 +199,7 @@ def test_files_of_torch(tmp_path):
     import torch
     from torch_geometric.data import Data, InMemoryDataset
 
-    from tgp.sources.processed import load_processed
+    from tgp.sources.pyg import load_processed
 
     graphs = [Data(x=torch.ones(n, 1), edge_index=torch.tensor([[0], [1]])) for n in (2, 3)]
     InMemoryDataset.save(graphs, str(tmp_path / "data.pt"))
@@ -217,7 +217,7 @@ class Hostile:
 def test_files_of_torch_that_run_code_are_refused(tmp_path, capsys):
     import torch
 
-    from tgp.sources.processed import load_processed
+    from tgp.sources.pyg import load_processed
 
     torch.save([Hostile()], tmp_path / "bad.pt")
     with pytest.raises(DatasetError, match="run code"):

@@ -13,7 +13,7 @@ import pytest
 from tgp.errors import DatasetError, MissingPackageError, ParameterError, UnknownNameError
 from tgp.ragged import Field, GraphTable
 from tgp.sources import open_source
-from tgp.sources.source import slice_table, table_block
+from tgp.sources.tables import slice_table
 from tgp.store import data_digest
 
 
@@ -210,13 +210,12 @@ def test_blocks_take_weights_from_edge_weight_only():
     edges = Field("edge_index", np.array([[1, 0], [0, 1]]), np.array([0, 2]), -1, "rows", True)
     attr = Field("edge_attr", np.array([[5.0], [6.0]]), np.array([0, 2]))
     table = GraphTable(np.array([0, 2]), {"edge_index": edges, "edge_attr": attr})
-    assert table_block(table).weight is None
+    assert table.to_block().weight is None
     weight = Field("edge_weight", np.array([5.0, 6.0]), np.array([0, 2]))
-    assert table_block(
-        GraphTable(table.node_ptr, {"edge_index": edges, "edge_weight": weight})
-    ).weight.tolist() == [6, 5]
+    weighted = GraphTable(table.node_ptr, {"edge_index": edges, "edge_weight": weight})
+    assert weighted.to_block().weight.tolist() == [6, 5]
     with pytest.raises(DatasetError, match="edge_index"):
-        table_block(GraphTable(table.node_ptr, {}))
+        GraphTable(table.node_ptr, {}).to_block()
 
 
 def test_load_graphs_gives_the_graphs_that_coarsen_sees(tmp_path):

@@ -61,7 +61,7 @@ def test_graphs_without_features_know_their_size(tmp_path):
         ({"A": "1, 3\n"}, "between two graphs"),
         ({"A": "1, 2, 3\n"}, "2 columns"),
         ({"A": "one, two\n"}, "cannot be read"),
-        ({"graph_indicator": "2\n1\n1\n1\n"}, "count up"),
+        ({"graph_indicator": "2\n1\n1\n1\n"}, "ascending"),
         ({"node_labels": "1\n2\n"}, "4 lines"),
         ({"graph_labels": "1\n2\n3\n"}, "2 lines"),
     ],

@@ -1,7 +1,8 @@
-"""Seeded synthetic graphs that need no download and no torch.
+"""Seeded synthetic graphs. They need no download and no torch.
 
-Graph ``g`` of a set is a function of the parameters, the seed and ``g`` alone: asking for more graphs
-leaves the first ones as they were, and every draw is a hash, so numpy versions do not matter.
+Graph ``g`` of a set depends only on the parameters, the seed and ``g``. More graphs therefore do not change the first
+ones. Random numbers are hashes, so they do not depend on the version of numpy. All functions that make a set take the
+number of graphs and the seed.
 """
 
 from __future__ import annotations
@@ -14,21 +15,30 @@ import numpy.typing as npt
 
 from tgp.errors import ParameterError, UnknownNameError
 from tgp.ragged import Field, GraphTable
+from tgp.ragged.offsets import offsets
 from tgp.values import convert_value, parse_call
 
 __all__ = ["BUILTIN", "BuiltinSet", "DEFAULT_DATASET", "make_builtin"]
 
 Ints = npt.NDArray[np.int64]
+Hashes = npt.NDArray[np.uint64]
 
 DEFAULT_DATASET = "molecules"
 ATOMS = 4
-"""Atom types of a molecule; drawn without looking at the label."""
+"""Number of atom types. The type of an atom does not depend on the label of its molecule."""
 _ATOM_SHARE = (0.62, 0.14, 0.16, 0.08)
 
 
 @dataclass(frozen=True)
 class BuiltinSet:
-    """One synthetic set: what it is, its parameters with defaults, and the function that makes it."""
+    """A synthetic dataset.
+
+    Args:
+        name: Name of the set.
+        summary: Description of one line.
+        defaults: Default value of each parameter.
+        make: Function that makes the graphs from the parameters.
+    """
 
     name: str
     summary: str
@@ -37,10 +47,22 @@ class BuiltinSet:
 
 
 def make_builtin(spec: str) -> tuple[GraphTable, dict[str, object]]:
-    """Make the set that ``"name:key=value:key=value"`` describes.
+    """Make a synthetic dataset.
+
+    Args:
+        spec: Name and parameters: ``"name:key=value:key=value"``.
 
     Returns:
-        the graphs and the fully resolved description ``{"name": ..., parameters...}``.
+        The graphs, and a dictionary with the name and all parameters.
+
+    Raises:
+        UnknownNameError: If there is no such set or parameter.
+        ParameterError: If a parameter has an invalid value.
+
+    Examples:
+        >>> table, description = make_builtin("grid:num_graphs=2")
+        >>> table.num_graphs, description
+        (2, {'name': 'grid', 'num_graphs': 2, 'seed': 0, 'num_nodes': 64})
     """
     name, given = parse_call(spec)
     entry = BUILTIN.get(name.lower())
@@ -65,16 +87,17 @@ def _parse_integer(name: str, key: str, text: str) -> int:
     return value
 
 
-# Random numbers: splitmix64 of (seed, stream, a, b), so any draw can be made on its own.
+# Random numbers: the splitmix64 hash of (seed, stream, a, b). Each number can be computed without the others.
 
 
-def _mix(z: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+def _mix(z: Hashes) -> Hashes:
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
+    mixed: Hashes = z ^ (z >> np.uint64(31))
+    return mixed
 
 
-def _bits(seed: int, stream: int, a: npt.ArrayLike, b: npt.ArrayLike = 0) -> npt.NDArray[np.uint64]:
+def _hash(seed: int, stream: int, a: npt.ArrayLike, b: npt.ArrayLike = 0) -> Hashes:
     golden = np.uint64(0x9E3779B97F4A7C15)
     z = _mix(np.atleast_1d(np.uint64(seed) + golden))
     for part in (stream, a, b):
@@ -83,24 +106,22 @@ def _bits(seed: int, stream: int, a: npt.ArrayLike, b: npt.ArrayLike = 0) -> npt
 
 
 def _below(bound: npt.ArrayLike, seed: int, stream: int, a: npt.ArrayLike, b: npt.ArrayLike = 0) -> Ints:
-    """Integers in ``[0, bound)``."""
-    uniform = (_bits(seed, stream, a, b) >> np.uint64(11)).astype(np.float64) * 2.0**-53
-    return np.minimum((uniform * bound).astype(np.int64), np.asarray(bound, np.int64) - 1)
+    """Return random integers in ``[0, bound)``, one for each pair of ``a`` and ``b``."""
+    uniform = (_hash(seed, stream, a, b) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    limit = np.asarray(bound, np.int64)
+    drawn: Ints = np.minimum((uniform * limit).astype(np.int64), limit - 1)
+    return drawn
 
 
-def _ptr(counts: Ints) -> Ints:
-    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-
-
-def _within(ptr: Ints) -> Ints:
-    """Position of every item inside its segment."""
+def _positions(ptr: Ints) -> Ints:
+    """Return the position of each element inside its segment."""
     return np.arange(ptr[-1]) - np.repeat(ptr[:-1], np.diff(ptr))
 
 
-def _table(
+def _make_table(
     node_ptr: Ints, edges: Ints, y: Ints | None, x: npt.NDArray[np.float32] | None = None
 ) -> GraphTable:
-    """A table from undirected edges in global ids: simple graphs, both directions, sorted."""
+    """Make a table of simple graphs from undirected edges with global ids."""
     keep = edges[0] != edges[1]
     total = int(node_ptr[-1])
     one, other = edges[0][keep], edges[1][keep]
@@ -109,7 +130,7 @@ def _table(
     row, col = np.divmod(key, max(total, 1))
     num_graphs = len(node_ptr) - 1
     graph = np.searchsorted(node_ptr, row, side="right") - 1
-    edge_ptr = _ptr(np.bincount(graph, minlength=num_graphs))
+    edge_ptr = offsets(np.bincount(graph, minlength=num_graphs))
     local = np.stack([row, col]) - node_ptr[graph]
     features = np.ones((total, 1), np.float32) if x is None else x
     fields = {
@@ -121,79 +142,81 @@ def _table(
     return GraphTable(node_ptr, fields)
 
 
-# Molecules: rings threaded by two strands of bonds, parallel or crossing.
+# Molecules
 
 
 def molecules(num_graphs: int, seed: int, units: int) -> GraphTable:
-    """Molecule-like graphs whose label shows on coarser levels only.
+    """Make molecule-like graphs whose label is visible on coarser levels only.
 
-    A molecule has about ``units`` rings of 5 or 6 atoms with short side chains. Two strands of bonds run
-    through all rings from the first to the last. In label 0 both visit the rings in the same order, so
-    neighbouring rings are tied twice (a ribbon); in label 1 the second strand takes an order of its own
-    (a cross-linked cage). Rings, degrees, and what message passing sees around an atom are alike in both
-    classes; merging the atoms of a ring shows the difference. Atom types do not depend on the label.
+    A molecule has about ``units`` rings of 5 or 6 atoms with short side chains. Two chains of bonds connect all rings
+    from the first to the last. With label 0, both chains visit the rings in the same order, so that neighbouring rings
+    have two bonds (a ribbon). With label 1, the second chain visits the rings in another order (a cage). Ring sizes,
+    degrees and the neighbourhoods of atoms have the same distribution in both classes. The difference is visible when
+    the atoms of each ring are merged. Atom types do not depend on the label.
     """
     if units < 4:
         raise ParameterError(f"'units' of molecules must be at least 4, got {units}", field="units")
     g = np.arange(num_graphs)
     label = (_below(2, seed, 0, g // 2) + g) % 2  # each pair of graphs has both labels
     parts = units - 1 + _below(3, seed, 1, g)
-    part_ptr = _ptr(parts)
-    graph, place = np.repeat(g, parts), _within(part_ptr)
+    part_ptr = offsets(parts)
+    graph, place = np.repeat(g, parts), _positions(part_ptr)
     ring = 5 + _below(2, seed, 2, graph, place)
-    atom_ptr = _ptr(ring + _below(3, seed, 3, graph, place))  # the ring, then its side chain
+    atom_ptr = offsets(ring + _below(3, seed, 3, graph, place))  # atoms of the ring, then of its side chain
     node_ptr = atom_ptr[part_ptr]
 
-    wander = _below(2**50, seed, 4, graph, place)
-    wander = np.where(label[graph] == 1, wander, place)
-    wander = np.where(place == 0, -1, np.where(place == parts[graph] - 1, 2**50, wander))
-    second = np.lexsort((wander, graph))  # rings in the order of the second strand
+    rank = _below(2**50, seed, 4, graph, place)
+    rank = np.where(label[graph] == 1, rank, place)
+    rank = np.where(place == 0, -1, np.where(place == parts[graph] - 1, 2**50, rank))
+    second = np.lexsort((rank, graph))  # rings in the order of the second chain
     bonds = [_ring_bonds(ring, atom_ptr)]
-    for strand, order in enumerate((np.arange(len(place)), second)):
-        leaves = atom_ptr[order] + ring[order] // 2 + strand
-        enters = atom_ptr[order] + strand
+    for chain, order in enumerate((np.arange(len(place)), second)):
+        start = atom_ptr[order] + ring[order] // 2 + chain
+        end = atom_ptr[order] + chain
         inside = graph[1:] == graph[:-1]
-        bonds.append(np.stack([leaves[:-1][inside], enters[1:][inside]]))
+        bonds.append(np.stack([start[:-1][inside], end[1:][inside]]))
     shuffled = _shuffle_nodes(seed, node_ptr)
-    return _table(node_ptr, shuffled[np.concatenate(bonds, axis=1)], label, _atoms(seed, node_ptr))
+    return _make_table(
+        node_ptr, shuffled[np.concatenate(bonds, axis=1)], label, _atom_features(seed, node_ptr)
+    )
 
 
 def _ring_bonds(ring: Ints, atom_ptr: Ints) -> Ints:
-    """Bonds along the atoms of every part, and the one that closes its ring."""
-    inner = np.flatnonzero(_within(atom_ptr) > 0)
+    """Return the bonds along the atoms of each part, and the bond that closes its ring."""
+    inner = np.flatnonzero(_positions(atom_ptr) > 0)
     closing = np.stack([atom_ptr[:-1], atom_ptr[:-1] + ring - 1])
     return np.concatenate([np.stack([inner - 1, inner]), closing], axis=1)
 
 
 def _shuffle_nodes(seed: int, node_ptr: Ints) -> Ints:
-    """New id of every node: a random order inside each graph, so that ids tell nothing."""
+    """Return a new id for each node: a random order inside each graph, so that ids carry no information."""
     graph = np.repeat(np.arange(len(node_ptr) - 1), np.diff(node_ptr))
-    order = np.lexsort((_bits(seed, 5, graph, _within(node_ptr)), graph))
+    order = np.lexsort((_hash(seed, 5, graph, _positions(node_ptr)), graph))
     new = np.empty(len(order), np.int64)
     new[order] = np.arange(len(order))
     return new
 
 
-def _atoms(seed: int, node_ptr: Ints) -> npt.NDArray[np.float32]:
+def _atom_features(seed: int, node_ptr: Ints) -> npt.NDArray[np.float32]:
     graph = np.repeat(np.arange(len(node_ptr) - 1), np.diff(node_ptr))
-    draw = _below(10_000, seed, 6, graph, _within(node_ptr))
+    draw = _below(10_000, seed, 6, graph, _positions(node_ptr))
     kind = np.searchsorted(np.cumsum(_ATOM_SHARE[:-1]) * 10_000, draw, side="right")
     return np.eye(ATOMS, dtype=np.float32)[kind]
 
 
-# Families of random graphs.
+# Random graphs
 
 
 def grid(num_graphs: int, seed: int, num_nodes: int) -> GraphTable:
-    """Rectangular grids of about ``num_nodes`` nodes; label 1 wraps around (a torus)."""
+    """Make rectangular grids (label 0) and tori (label 1) of about ``num_nodes`` nodes."""
     g = np.arange(num_graphs)
     label = (_below(2, seed, 0, g // 2) + g) % 2
     side = max(3, round(num_nodes**0.5))
     width = np.maximum(3, side - _below(1 + side // 4, seed, 1, g))
     height = np.maximum(3, num_nodes // width)
-    node_ptr = _ptr(width * height)
+    node_ptr = offsets(width * height)
     graph = np.repeat(g, width * height)
-    position, base = _within(node_ptr), node_ptr[graph]
+    position, base = _positions(node_ptr), node_ptr[graph]
     w, h, wraps = width[graph], height[graph], label[graph] == 1
     row, col = position // w, position % w
     node = np.arange(node_ptr[-1])
@@ -201,25 +224,25 @@ def grid(num_graphs: int, seed: int, num_nodes: int) -> GraphTable:
     down = np.where(wraps, True, row + 1 < h)
     right = np.stack([node, base + row * w + (col + 1) % w])[:, across]
     below = np.stack([node, base + ((row + 1) % h) * w + col])[:, down]
-    return _table(node_ptr, np.concatenate([right, below], axis=1), label)
+    return _make_table(node_ptr, np.concatenate([right, below], axis=1), label)
 
 
 def erdos_renyi(num_graphs: int, seed: int, num_nodes: int, degree: int) -> GraphTable:
-    """Uniform random graphs with about ``degree`` neighbours per node."""
+    """Make uniform random graphs of ``num_nodes`` nodes with a mean degree of about ``degree``."""
     node_ptr = np.arange(num_graphs + 1) * num_nodes
     draws = num_nodes * degree // 2
     graph, draw = np.divmod(np.arange(num_graphs * draws), max(draws, 1))
     ends = [node_ptr[graph] + _below(num_nodes, seed, 1 + i, graph, draw) for i in range(2)]
-    return _table(node_ptr, np.stack(ends), None)
+    return _make_table(node_ptr, np.stack(ends), None)
 
 
 def barabasi_albert(num_graphs: int, seed: int, num_nodes: int, edges: int) -> GraphTable:
-    """Preferential attachment: every node brings ``edges`` edges; heavy-tailed degrees."""
+    """Make graphs by preferential attachment. Each node adds ``edges`` edges, and degrees have a heavy tail."""
     per_graph = num_nodes * edges
     graph, draw = np.divmod(np.arange(num_graphs * per_graph), max(per_graph, 1))
     source = draw // max(edges, 1)
-    # The other end of edge e copies a random end among the 2e ends before it, whose value may be a copy
-    # itself: follow the pointers until all rest on a source.
+    # The target of an edge is a random end of the edges of earlier nodes. An even number selects the source of such an
+    # edge; an odd number selects its target, which is itself a selection: follow it until all numbers are even.
     pick = np.where(source == 0, 0, _below(np.maximum(2 * source * edges, 1), seed, 1, graph, draw))
     pending = pick % 2 == 1
     while pending.any():
@@ -228,11 +251,14 @@ def barabasi_albert(num_graphs: int, seed: int, num_nodes: int, edges: int) -> G
         pending = pick % 2 == 1
     start = graph * num_nodes
     ends = np.stack([start + source, start + pick // 2 // max(edges, 1)])
-    return _table(np.arange(num_graphs + 1) * num_nodes, ends, None)
+    return _make_table(np.arange(num_graphs + 1) * num_nodes, ends, None)
 
 
 def blocks(num_graphs: int, seed: int, num_nodes: int, inside: int, outside: int) -> GraphTable:
-    """Stochastic block models; the label is the number of communities (2, 3 or 4) minus 2."""
+    """Make stochastic block models. The label is the number of communities (2, 3 or 4) minus 2.
+
+    A node has about ``inside`` neighbours in its community and about ``outside`` neighbours anywhere.
+    """
     g = np.arange(num_graphs)
     label = _below(3, seed, 0, g)
     count = label + 2
@@ -242,25 +268,23 @@ def blocks(num_graphs: int, seed: int, num_nodes: int, inside: int, outside: int
         draws = num_nodes * per_node // 2
         graph, draw = np.divmod(np.arange(num_graphs * draws), max(draws, 1))
         one = _below(num_nodes, seed, stream, graph, draw)
-        if stream == 1:  # the other end in the same community: same remainder
+        if stream == 1:  # nodes of a community have the same remainder modulo the number of communities
             members = (num_nodes - one % count[graph] - 1) // count[graph] + 1
             other = one % count[graph] + count[graph] * _below(members, seed, stream + 1, graph, draw)
         else:
             other = _below(num_nodes, seed, stream + 1, graph, draw)
         edges.append(node_ptr[graph] + np.stack([one, other]))
-    return _table(node_ptr, np.concatenate(edges, axis=1), label)
-
-
-# Graphs with a label per node.
+    return _make_table(node_ptr, np.concatenate(edges, axis=1), label)
 
 
 def families(num_graphs: int, seed: int, num_nodes: int, noise: int) -> GraphTable:
-    """Networks of three families; the label says how their edges came about.
+    """Make random graphs of three families. The label is the family.
 
-    Label 0: uniformly drawn edges; 1: preferential attachment; 2: a ring of near neighbours. In every family
-    ``noise`` percent of the edges are drawn uniformly instead. A graph has ``num_nodes`` nodes more or less
-    half of them, and every node brings two or three edges, so neither size nor density tells the family:
-    the degrees around a node do. A network without pooling learns it, and pooling must not lose it.
+    Label 0: uniformly random edges. Label 1: preferential attachment. Label 2: a ring of near neighbours. Each node
+    adds two or three edges, and sizes vary, so neither size nor density determines the family, but the degrees around
+    a node do. A network without pooling learns this, and pooling must keep the information.
+
+    Sizes are between 0.5 and 1.5 times ``num_nodes``. ``noise`` percent of the edges are uniformly random.
     """
     if num_nodes < 8 or noise > 100:
         raise ParameterError(
@@ -268,13 +292,13 @@ def families(num_graphs: int, seed: int, num_nodes: int, noise: int) -> GraphTab
             field="num_nodes" if num_nodes < 8 else "noise",
         )
     g = np.arange(num_graphs)
-    label = (_below(3, seed, 0, g // 3) + g) % 3  # every three graphs have all labels
+    label = (_below(3, seed, 0, g // 3) + g) % 3  # three consecutive graphs have all labels
     sizes = num_nodes // 2 + _below(num_nodes + 1, seed, 1, g)
     per_node = 2 + _below(2, seed, 2, g)
-    node_ptr, edge_ptr = _ptr(sizes), _ptr(sizes * per_node)
-    graph, draw = np.repeat(g, np.diff(edge_ptr)), _within(edge_ptr)
+    node_ptr, edge_ptr = offsets(sizes), offsets(sizes * per_node)
+    graph, draw = np.repeat(g, np.diff(edge_ptr)), _positions(edge_ptr)
     source, step = np.divmod(draw, per_node[graph])
-    # Preferential: a random end of an earlier edge of the graph, as in barabasi_albert.
+    # Preferential attachment as in `barabasi_albert`.
     pick = np.where(source == 0, 0, _below(np.maximum(2 * source * per_node[graph], 1), seed, 3, graph, draw))
     while (pending := pick % 2 == 1).any():
         pick[pending] = pick[edge_ptr[graph[pending]] + pick[pending] // 2]
@@ -283,15 +307,17 @@ def families(num_graphs: int, seed: int, num_nodes: int, noise: int) -> GraphTab
     near = (source + 1 + step) % sizes[graph]
     target = np.choose(kind, [uniform[0], pick // 2 // per_node[graph], near])
     ends = np.stack([np.where(kind == 0, uniform[1], source), target])
-    return _table(node_ptr, _shuffle_nodes(seed, node_ptr)[node_ptr[graph] + ends], label)
+    return _make_table(node_ptr, _shuffle_nodes(seed, node_ptr)[node_ptr[graph] + ends], label)
 
 
 def regions(num_graphs: int, seed: int, num_nodes: int, parts: int, labels: int, noise: int) -> GraphTable:
-    """Maps for node classification: grids of about ``num_nodes`` cells, cut into ``parts`` regions.
+    """Make maps for node classification: grids of cells that are divided into regions.
 
-    A region takes the cells nearest to its centre and has one of ``labels`` labels. A cell's features show
-    its label; in ``noise`` percent of the cells they show a random one instead. So a cell alone tells
-    little, and its neighbourhood the more the larger it is.
+    A region consists of the cells that are nearest to its centre. All of its cells have the same label. The features
+    of a cell are its label, or a random label in ``noise`` percent of the cells. A single cell therefore carries little
+    information, and a larger neighbourhood carries more.
+
+    A map has about ``num_nodes`` cells, ``parts`` regions and ``labels`` different labels.
     """
     if not (parts and labels):
         raise ParameterError(
@@ -319,9 +345,8 @@ def regions(num_graphs: int, seed: int, num_nodes: int, parts: int, labels: int,
         np.stack([node, node + step])[:, inside]
         for step, inside in ((1, col + 1 < width), (width, row + 1 < height))
     ]
-    table = _table(node_ptr, np.concatenate(edges, axis=1), None, np.eye(labels, dtype=np.float32)[seen])
-    table.fields["y"] = Field("y", y, node_ptr)
-    return table
+    table = _make_table(node_ptr, np.concatenate(edges, axis=1), None, np.eye(labels, dtype=np.float32)[seen])
+    return GraphTable(node_ptr, {**table.fields, "y": Field("y", y, node_ptr)})
 
 
 BUILTIN: dict[str, BuiltinSet] = {
@@ -329,7 +354,7 @@ BUILTIN: dict[str, BuiltinSet] = {
     for entry in (
         BuiltinSet(
             "molecules",
-            "Molecule-like graphs: ribbons or cages of rings, told apart on coarser levels",
+            "Molecule-like graphs: ribbons or cages of rings, which differ on coarser levels",
             {"num_graphs": 500, "seed": 0, "units": 8},
             molecules,
         ),
@@ -350,13 +375,13 @@ BUILTIN: dict[str, BuiltinSet] = {
         ),
         BuiltinSet(
             "sbm",
-            "Stochastic block models; the label counts the communities",
+            "Stochastic block models; the label is the number of communities",
             {"num_graphs": 200, "seed": 0, "num_nodes": 64, "inside": 6, "outside": 1},
             blocks,
         ),
         BuiltinSet(
             "families",
-            "Networks grown in three ways, told apart by the degrees around a node",
+            "Graphs of three random models, which differ in the degrees around a node",
             {"num_graphs": 500, "seed": 0, "num_nodes": 40, "noise": 20},
             families,
         ),

@@ -1,4 +1,4 @@
-"""Downloads that fail early and clearly instead of hanging."""
+"""Download files, with a clear error within seconds if the network is unreachable."""
 
 from __future__ import annotations
 
@@ -11,20 +11,29 @@ from pathlib import Path
 
 from tgp.errors import DatasetError
 
-__all__ = ["check_reachable", "fetch"]
+__all__ = ["check_reachable", "fetch", "unreachable"]
 
 TIMEOUT = 10.0
-"""Seconds without an answer after which a host counts as out of reach."""
+"""Seconds to wait for an answer of a host."""
 
 
 def check_reachable(host: str, label: str, expected: Path) -> None:
-    """Raise unless ``host`` (or the proxy in front of it) answers within :data:`TIMEOUT`."""
+    """Check that a host, or the proxy in front of it, answers within :data:`TIMEOUT`.
+
+    Args:
+        host: Name of the host.
+        label: Name of the dataset for the error message.
+        expected: Folder in which the raw files are expected.
+
+    Raises:
+        DatasetError: If there is no answer.
+    """
     proxy = urllib.request.getproxies().get("https")
     target = urllib.parse.urlsplit(proxy) if proxy else None
     address = (target.hostname or host, target.port or 3128) if target else (host, 443)
     failure: list[str] = ["no answer"]
 
-    def knock() -> None:
+    def connect() -> None:
         try:
             socket.create_connection(address, timeout=TIMEOUT / 2).close()
         except OSError as error:
@@ -32,28 +41,45 @@ def check_reachable(host: str, label: str, expected: Path) -> None:
         else:
             failure.clear()
 
-    # Looking up a name cannot be interrupted, so it happens in a thread that may be left behind.
-    thread = threading.Thread(target=knock, daemon=True)
+    # The lookup of a host name cannot be interrupted, so it runs in a thread that is abandoned after the timeout.
+    thread = threading.Thread(target=connect, daemon=True)
     thread.start()
     thread.join(TIMEOUT)
     if failure:
-        raise unreachable(label, expected, f"{host} is out of reach ({failure[0]})")
+        raise unreachable(label, expected, f"{host} is unreachable ({failure[0]})")
 
 
 def unreachable(label: str, expected: Path, why: str) -> DatasetError:
-    """The error for a dataset that is neither here nor to be had."""
+    """Return the error for a dataset whose raw files are missing and cannot be downloaded.
+
+    Args:
+        label: Name of the dataset.
+        expected: Folder in which the raw files are expected.
+        why: Reason for the failed download.
+    """
     return DatasetError(
-        f"{label} is not here and cannot be downloaded: {why}. Its raw files are expected at {expected}",
-        hint="put the raw files there, or name another place with --root; 'tgp coarsen' without --dataset needs no data",
+        f"the raw files of {label} are missing and cannot be downloaded: {why}. Expected them in {expected}",
+        hint="put the raw files there, or choose another directory with --root; 'tgp coarsen' without --dataset "
+        "needs no data",
     )
 
 
 def fetch(url: str, label: str, expected: Path) -> bytes:
-    """The body of ``url``."""
+    """Download a file.
+
+    Args:
+        url: Address of the file.
+        label: Name of the dataset for error messages.
+        expected: Folder in which the raw files are expected.
+
+    Raises:
+        DatasetError: If the file cannot be downloaded.
+    """
     check_reachable(urllib.parse.urlsplit(url).hostname or "", label, expected)
     try:
         with urllib.request.urlopen(url, timeout=TIMEOUT) as response:
-            return response.read()
+            body: bytes = response.read()
+            return body
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", None) or error
         raise unreachable(label, expected, f"{url}: {reason}") from error

@@ -54,7 +54,9 @@ class KnownDataset:
 
     def raw_files(self) -> list[str]:
         """Return the names of the raw files."""
-        return [_fill_template(name, self.name) for name in self.family.special.get(self.name, self.family.files)]
+        return [
+            _fill_template(name, self.name) for name in self.family.special.get(self.name, self.family.files)
+        ]
 
     def parts(self) -> list[KnownDataset]:
         """Return one dataset per split, or this dataset if it has no splits or ``params`` chooses one."""

@@ -1,4 +1,4 @@
-"""Opening datasets through their PyTorch Geometric classes: offline first, read-only folders respected."""
+"""Open datasets through classes and files of PyTorch Geometric: without network if possible, without running code."""
 
 from __future__ import annotations
 
@@ -16,16 +16,21 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import torch
+import torch_geometric
+from torch_geometric.data import Data, InMemoryDataset
+
 from tgp.errors import DatasetError, MissingPackageError, TgpError, UnknownNameError
 from tgp.registry import load
 from tgp.sources.download import check_reachable, unreachable
 from tgp.sources.names import KnownDataset, family_folders, find_raw
 from tgp.sources.no_code import no_code
+from tgp.store.io.portable import close_locked, lock_file
 from tgp.values import parse_value
 
-__all__ = ["open_pyg", "published_split"]
+__all__ = ["load_processed", "open_pyg", "published_split"]
 
-_BROKEN = (
+_READ_ERRORS = (
     AssertionError,
     LookupError,
     EOFError,
@@ -36,17 +41,27 @@ _BROKEN = (
     OSError,
     zipfile.BadZipFile,
 )
-"""What classes raise at files that are not what they expect."""
+"""Errors that dataset classes raise for files of an unexpected format."""
 
 _RESERVED = {"root", "name", "transform", "pre_transform", "pre_filter", "force_reload", "log"}
+"""Arguments of dataset classes that are not parameters of a dataset."""
+
+_CODE_HINT = "open it in a function of yours and pass --dataset module:function"
 
 
 def open_pyg(known: KnownDataset, root: Path) -> Any:
-    """Make the dataset object, from raw files below ``root`` or after a download into it.
+    """Open a dataset through its class, from raw files below ``root`` or after a download into it.
+
+    Args:
+        known: Dataset to open.
+        root: Directory of the datasets.
+
+    Returns:
+        An instance of the dataset class.
 
     Raises:
-        DatasetError: the raw files are not there and cannot be had.
-        MissingPackageError: the dataset's package is not installed.
+        DatasetError: If the raw files are missing and cannot be downloaded, or cannot be read.
+        MissingPackageError: If the package of the dataset is not installed.
     """
     package = known.family.needs
     if package and importlib.util.find_spec(package) is None:
@@ -58,15 +73,26 @@ def open_pyg(known: KnownDataset, root: Path) -> Any:
         base = family_folders(known, root)[0]
         if known.family.host:
             check_reachable(known.family.host, known.label, base / known.raw_folder())
-    arguments = _arguments(known)
-    with _writable(known, base) as place, _quiet(), no_code(known.label):
-        return _construct(known, place, base, arguments)
+    arguments = _constructor_arguments(known)
+    with _writable_folder(known, base) as folder, _silence(), no_code(known.label):
+        return _construct(known, folder, base, arguments)
 
 
 def published_split(dataset: Any, label: str) -> dict[str, Any]:
-    """The split that an Open Graph Benchmark comes with: ``train``, ``val`` and ``test`` ids as arrays."""
+    """Return the published split of an Open Graph Benchmark dataset.
+
+    Args:
+        dataset: Instance of an ogb class.
+        label: Name of the dataset for error messages.
+
+    Returns:
+        Arrays of the ids of ``train``, ``val`` and ``test``.
+
+    Raises:
+        DatasetError: If the split cannot be read.
+    """
     try:
-        with _quiet(), no_code(label):
+        with _silence(), no_code(label):
             ids = dataset.get_idx_split()
         return {
             short: ids[name].numpy()
@@ -76,13 +102,57 @@ def published_split(dataset: Any, label: str) -> dict[str, Any]:
         raise DatasetError(f"the split of {label} cannot be read: {type(error).__name__}: {error}") from error
 
 
-def _construct(known: KnownDataset, place: Path, base: Path, arguments: dict[str, Any]) -> Any:
+def load_processed(path: Path) -> InMemoryDataset | list[Data]:
+    """Load the graphs of a file written by torch, without running code from it.
+
+    Args:
+        path: A ``processed/data.pt`` of PyG, a saved list of ``Data``, or one saved ``Data``.
+
+    Raises:
+        DatasetError: If the file cannot be read as plain tensors, or contains something else.
+    """
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        raise DatasetError(
+            f"{path} holds Python objects that could run code when they are loaded: "
+            f"{str(error).splitlines()[0]}",
+            hint=_CODE_HINT,
+        ) from error
+    except (OSError, RuntimeError, EOFError) as error:
+        raise DatasetError(f"{path} cannot be read: {error}") from error
+    if (
+        isinstance(content, tuple)
+        and len(content) >= 2
+        and (content[1] is None or isinstance(content[1], dict))
+    ):
+        data = content[0]
+        data = Data.from_dict(data) if isinstance(data, dict) else data
+        if isinstance(data, Data):
+            return [data] if content[1] is None else _ProcessedDataset(data, content[1])
+    if isinstance(content, Data):
+        return [content]
+    if isinstance(content, list | tuple) and content and all(isinstance(item, Data) for item in content):
+        return list(content)
+    raise DatasetError(f"{path} must hold graphs (torch_geometric.data.Data), got {type(content).__name__}")
+
+
+class _ProcessedDataset(InMemoryDataset):
+    """Dataset of the concatenated tensors and slices of a processed file."""
+
+    def __init__(self, data: Data, slices: dict[str, Any]) -> None:
+        super().__init__(None)
+        self.data, self.slices = data, slices
+
+
+def _construct(known: KnownDataset, folder: Path, base: Path, arguments: dict[str, Any]) -> Any:
+    """Call the dataset class with a writable folder. Error messages name the folder of the raw files, ``base``."""
     import urllib.error
 
     if known.family.named:
         arguments = {"name": known.name, **arguments}
     try:
-        return load(known.family.target)(root=str(place), **arguments)
+        return load(known.family.target)(root=str(folder), **arguments)
     except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
         raise unreachable(known.label, base / known.raw_folder(), str(error)) from error
     except (ModuleNotFoundError, ImportError) as error:
@@ -91,9 +161,9 @@ def _construct(known: KnownDataset, place: Path, base: Path, arguments: dict[str
         raise DatasetError(
             f"a file of {known.label} below {base} holds Python objects that could run code when they are "
             f"loaded: {str(error).splitlines()[0]}",
-            hint="open it in a function of yours and pass --dataset module:function",
+            hint=_CODE_HINT,
         ) from error
-    except _BROKEN as error:
+    except _READ_ERRORS as error:
         if isinstance(error, TgpError):
             raise
         raise DatasetError(
@@ -101,8 +171,7 @@ def _construct(known: KnownDataset, place: Path, base: Path, arguments: dict[str
         ) from error
 
 
-def _arguments(known: KnownDataset) -> dict[str, Any]:
-    """The parameters after the name as constructor arguments; unknown ones are refused."""
+def _constructor_arguments(known: KnownDataset) -> dict[str, Any]:
     if not known.params:
         return {}
     accepted = set(inspect.signature(load(known.family.target)).parameters) - _RESERVED
@@ -113,33 +182,33 @@ def _arguments(known: KnownDataset) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Dataset classes chat while they work; the command line tells its own story."""
+def _silence() -> Iterator[None]:
+    """Discard the output of dataset classes. The command line reports progress itself."""
     with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
         yield
 
 
 @contextlib.contextmanager
-def _writable(known: KnownDataset, base: Path) -> Iterator[Path]:
-    """A family folder in which the class may write its processed files.
+def _writable_folder(known: KnownDataset, base: Path) -> Iterator[Path]:
+    """Yield a collection folder in which the class can write its processed files.
 
-    That is ``base`` itself, or, where nothing can be written, a folder of the cache whose raw folder points
-    to the real one. The cache entry depends on the raw files' sizes and times, so it is never stale.
+    This is ``base`` if it is writable, else a folder of the cache with a link to the raw folder. The name of the cache
+    folder depends on sizes and times of the raw files, so changed files are processed again.
     """
     raw = base / known.raw_folder()
     if not raw.exists() or _can_write(raw.parent):
         with _locked(base, known):
             yield base
         return
-    target = _cache() / known.family.name / _state_of(raw)
+    target = _cache_folder() / known.family.name / _digest_of_folder(raw)
     if target.is_dir():
         yield target
         return
     target.parent.mkdir(parents=True, exist_ok=True)
-    # Processed in a private folder and renamed when done: parallel jobs never see half a result.
+    # The class works in a private folder, which is renamed at the end, so that parallel jobs never see partial files.
     fresh = Path(tempfile.mkdtemp(prefix=".new-", dir=target.parent))
     try:
-        _mirror(raw, fresh / known.raw_folder())
+        _link_or_copy(raw, fresh / known.raw_folder())
         yield fresh
         with contextlib.suppress(OSError):
             fresh.rename(target)
@@ -148,20 +217,19 @@ def _writable(known: KnownDataset, base: Path) -> Iterator[Path]:
 
 
 def _can_write(folder: Path) -> bool:
-    """Ask by trying: access bits do not tell of read-only mounts, nor does a superuser heed them."""
+    """Return True if files can be created in a folder and its mode has a write bit.
+
+    The mode does not show read-only mounts, so a file is created. A superuser could write to a folder without write
+    bits, but must not.
+    """
     try:
         with tempfile.TemporaryFile(dir=folder):
-            return _mode_allows(folder)
+            return bool(folder.stat().st_mode & 0o222)
     except OSError:
         return False
 
 
-def _mode_allows(folder: Path) -> bool:
-    """A folder without any write bit is meant to stay as it is, even for a superuser."""
-    return bool(folder.stat().st_mode & 0o222)
-
-
-def _cache() -> Path:
+def _cache_folder() -> Path:
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     folder = Path(base) / "tgp" / "datasets"
     try:
@@ -172,9 +240,7 @@ def _cache() -> Path:
         return Path(tempfile.mkdtemp(prefix="tgp-datasets-"))
 
 
-def _state_of(raw: Path) -> str:
-    import torch_geometric
-
+def _digest_of_folder(raw: Path) -> str:
     digest = hashlib.sha256(f"{torch_geometric.__version__}\0{raw.resolve()}".encode())
     for file in sorted(p for p in raw.rglob("*") if p.is_file()):
         status = file.stat()
@@ -182,24 +248,21 @@ def _state_of(raw: Path) -> str:
     return digest.hexdigest()[:20]
 
 
-def _mirror(source: Path, target: Path) -> None:
+def _link_or_copy(source: Path, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
         target.symlink_to(source.resolve(), target_is_directory=True)
-    except OSError:  # no symbolic links here
+    except OSError:  # the file system has no symbolic links
         shutil.copytree(source, target)
 
 
 @contextlib.contextmanager
 def _locked(base: Path, known: KnownDataset) -> Iterator[None]:
-    """One process at a time downloads and processes a dataset, where the file system knows locks."""
-    try:
-        import fcntl
-    except ImportError:
-        yield
-        return
+    """Let one process at a time download and process a dataset, if the file system supports locks."""
     base.mkdir(parents=True, exist_ok=True)
-    with open(base / f".{known.name}.lock", "w") as lock:
-        with contextlib.suppress(OSError):
-            fcntl.flock(lock, fcntl.LOCK_EX)
+    descriptor = os.open(base / f".{known.name}.lock", os.O_WRONLY | os.O_CREAT)
+    try:
+        lock_file(descriptor, wait=True)
         yield
+    finally:
+        close_locked(descriptor)

@@ -1,4 +1,4 @@
-"""Open what ``--dataset`` names: a table of graphs, where it came from, and its blocks."""
+"""Open a dataset by any name that ``--dataset`` accepts."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tgp.errors import DatasetError, InputError, ParameterError
-from tgp.ragged import BlockCSR, Field, GraphTable
-from tgp.sources import table_transforms as transforms
+from tgp.errors import DatasetError, ParameterError
+from tgp.ragged import GraphTable
+from tgp.sources import table_transforms
 from tgp.sources.builtin import BUILTIN, DEFAULT_DATASET, make_builtin
+from tgp.sources.families import SPLITS
 from tgp.sources.names import KnownDataset, default_root, family_folders, find_raw, nearest_names, resolve
+from tgp.sources.tables import join_splits, mark_graphs, mark_nodes
 from tgp.values import parse_call, parse_value
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
-__all__ = ["Source", "load_graphs", "open_source", "slice_table", "table_block", "weight_type"]
+__all__ = ["Source", "load_graphs", "open_source"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,8 +32,8 @@ class Source:
     """Graphs to coarsen.
 
     Args:
-        table: every attribute of every graph.
-        description: where they came from, without places on this machine; goes into the manifest.
+        table: All attributes of all graphs.
+        description: Origin of the graphs for the manifest. It contains no paths of this machine.
     """
 
     table: GraphTable
@@ -61,6 +63,10 @@ def open_source(
 
     Raises:
         DatasetError: If the dataset is missing, cannot be read, or contains no graphs.
+
+    Examples:
+        >>> open_source("er:num_graphs=4").table.num_graphs
+        4
     """
     table, description = _open(dataset, default_root() if root is None else Path(root))
     if limit is not None and limit < table.num_graphs:
@@ -73,12 +79,12 @@ def open_source(
             f"the graphs of {dataset!r} need an 'edge_index', got {', '.join(table.fields) or 'nothing'}"
         )
     if exclude:
-        table = transforms.exclude(table, exclude)
+        table = table_transforms.exclude(table, exclude)
         description["exclude"] = sorted(exclude)
     for name, wanted, transform in (
-        ("undirected", undirected, transforms.make_undirected),
-        ("largest_component", largest_component, transforms.keep_largest_component),
-        ("add_degree", add_degree, transforms.add_degree),
+        ("undirected", undirected, table_transforms.make_undirected),
+        ("largest_component", largest_component, table_transforms.keep_largest_component),
+        ("add_degree", add_degree, table_transforms.add_degree),
     ):
         if wanted:
             table = transform(table)
@@ -106,49 +112,14 @@ def load_graphs(dataset: str = DEFAULT_DATASET, root: str | Path | None = None, 
     return table_to_data(open_source(dataset, root, **options).table)
 
 
-def table_block(table: GraphTable) -> BlockCSR:
-    """The adjacency of the graphs; weights come from ``edge_weight``, never from ``edge_attr``."""
-    edges = table.fields.get("edge_index")
-    if edges is None:
-        raise DatasetError(f"graphs need an 'edge_index', got {', '.join(table.fields) or 'nothing'}")
-    weight = table.fields.get("edge_weight")
-    if weight is not None and not np.array_equal(weight.ptr, edges.ptr):
-        raise DatasetError("'edge_weight' must hold one value per edge of every graph")
-    try:
-        return BlockCSR.from_local_edges(
-            edges.values, edges.ptr, None if weight is None else weight.values, node_ptr=table.node_ptr
-        )
-    except InputError as error:
-        raise DatasetError(str(error)) from error
-
-
-def weight_type(table: GraphTable) -> type[np.floating[Any]]:
-    """Type of coarse weights: double for graphs with double weights, as the online layers have it, else single."""
-    weight = table.fields.get("edge_weight")
-    return np.float64 if weight is not None and weight.values.dtype == np.float64 else np.float32
-
-
-def slice_table(table: GraphTable, low: int, high: int, names: Collection[str] | None = None) -> GraphTable:
-    """Graphs ``low:high`` with all or some of their attributes, as views."""
-    fields = {}
-    for name, entry in table.fields.items():
-        if names is None or name in names:
-            first, last = int(entry.ptr[low]), int(entry.ptr[high])
-            values = entry.values[..., first:last] if entry.axis else entry.values[first:last]
-            ptr = entry.ptr[low : high + 1] - first
-            fields[name] = Field(name, values, ptr, entry.axis, entry.form, entry.shifted)
-    return GraphTable(table.node_ptr[low : high + 1] - table.node_ptr[low], fields)
-
-
 def _open(spec: str, root: Path) -> tuple[GraphTable, dict[str, Any]]:
     if os.path.exists(spec) and (os.sep in spec or "." in spec):
         return _open_path(Path(spec), {})
-    name = spec.partition(":")[0]
+    name, _, rest = spec.partition(":")
     if name.lower() in BUILTIN:
         table, values = make_builtin(spec)
         return table, {"source": "builtin", **values}
-    target = spec.partition(":")[2]
-    if target and "=" not in target.partition(":")[0]:
+    if rest and "=" not in rest.partition(":")[0]:
         return _open_callable(spec)
     known = resolve(spec)
     if known is not None:
@@ -156,18 +127,15 @@ def _open(spec: str, root: Path) -> tuple[GraphTable, dict[str, Any]]:
     path, params = parse_call(spec)
     if Path(path).exists():
         return _open_path(Path(path), params)
-    raise _unknown(path)
+    raise _unknown_dataset(path)
 
 
-def _unknown(name: str) -> DatasetError:
-    guess = nearest_names(name) + [b for b in BUILTIN if b.startswith(name[:2].lower())]
-    near = f" Did you mean {' or '.join(repr(g) for g in guess[:3])}?" if guess else ""
-    kind = (
-        "no file or folder"
-        if os.sep in name or "." in name
-        else "neither a known dataset nor a file or folder"
-    )
-    return DatasetError(f"{name!r} is {kind}.{near}", hint="'tgp datasets' lists the known names")
+def _unknown_dataset(name: str) -> DatasetError:
+    similar = nearest_names(name) + [b for b in BUILTIN if b.startswith(name[:2].lower())]
+    guess = f" Did you mean {' or '.join(repr(g) for g in similar[:3])}?" if similar else ""
+    is_path = os.sep in name or "." in name
+    kind = "no file or folder" if is_path else "neither a known dataset nor a file or folder"
+    return DatasetError(f"{name!r} is {kind}.{guess}", hint="'tgp datasets' lists the known names")
 
 
 def _open_known(known: KnownDataset, root: Path) -> tuple[GraphTable, dict[str, Any]]:
@@ -179,21 +147,20 @@ def _open_known(known: KnownDataset, root: Path) -> tuple[GraphTable, dict[str, 
 
 
 def _open_class(known: KnownDataset, root: Path) -> GraphTable:
-    """Through the dataset's class; all splits, told apart, unless one was chosen."""
-    from tgp.sources import splits as _splits
+    """Open a dataset through its class. All splits are joined, unless ``known`` chooses one."""
     from tgp.sources.pyg import open_pyg, published_split
 
     if known.family.name in ("OGB-G", "OGB-N"):
         dataset = open_pyg(known, root)
-        table, ids = _convert(dataset), published_split(dataset, known.label)
+        table, ids = _to_table(dataset), published_split(dataset, known.label)
         if known.family.name == "OGB-N":
-            return _splits.mark_nodes(table, ids)
+            return mark_nodes(table, ids)
         split = np.full(table.num_graphs, -1)
-        for number, name in enumerate(_splits.SPLITS):
+        for number, name in enumerate(SPLITS):
             split[ids[name]] = number
-        return _splits.mark_graphs(table, split)
-    parts = [_convert(open_pyg(part, root)) for part in known.parts()]
-    return parts[0] if len(parts) == 1 else _splits.join_splits(parts)
+        return mark_graphs(table, split)
+    parts = [_to_table(open_pyg(part, root)) for part in known.parts()]
+    return parts[0] if len(parts) == 1 else join_splits(parts)
 
 
 def _open_tu(known: KnownDataset, root: Path) -> GraphTable:
@@ -220,14 +187,14 @@ def _open_path(path: Path, params: dict[str, str]) -> tuple[GraphTable, dict[str
 
     description = {"source": "local", "name": path.resolve().name, **params}
     if is_processed_file(path):
-        from tgp.sources.processed import load_processed
+        from tgp.sources.pyg import load_processed
 
-        return _convert(load_processed(path)), description
+        return _to_table(load_processed(path)), description
     return open_local(path, params), description
 
 
 def _open_callable(spec: str) -> tuple[GraphTable, dict[str, Any]]:
-    """``module:callable[:key=value...]``; modules of the working directory count."""
+    """Call ``module:callable[:key=value...]``. The module may be in the working directory."""
     module, _, rest = spec.partition(":")
     attribute, params = parse_call(rest)
     added = os.getcwd()
@@ -237,18 +204,18 @@ def _open_callable(spec: str) -> tuple[GraphTable, dict[str, Any]]:
     except ModuleNotFoundError as error:
         if error.name is None or not (module == error.name or module.startswith(f"{error.name}.")):
             raise DatasetError(f"{spec!r} cannot be imported: {error}") from error
-        raise _unknown(module) from None
+        raise _unknown_dataset(module) from None
     except (ImportError, AttributeError) as error:
         raise DatasetError(f"{spec!r} cannot be imported: {error}") from error
     finally:
         sys.path.remove(added)
     found = target(**{key: parse_value(text) for key, text in params.items()}) if callable(target) else target
-    table = found if isinstance(found, GraphTable) else _convert(found)
+    table = found if isinstance(found, GraphTable) else _to_table(found)
     return table, {"source": "callable", "name": spec}
 
 
-def _convert(graphs: Any) -> GraphTable:
-    """PyG graphs as a table; needs torch."""
+def _to_table(graphs: Any) -> GraphTable:
+    """Convert PyG graphs to a table. This imports torch."""
     from tgp.data.convert import graphs_to_table
 
     return graphs_to_table(graphs)

@@ -1,7 +1,7 @@
-"""The text files of the TU Dortmund collection as arrays, without torch.
+"""Read the text files of the TU Dortmund collection, without torch.
 
-Gives the arrays that ``torch_geometric.datasets.TUDataset`` gives: labels one-hot, self loops removed,
-duplicate edges merged, edges sorted.
+The arrays are those of ``torch_geometric.datasets.TUDataset``: labels are one-hot, self loops are removed, duplicate
+edges are merged, edges are sorted.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from tgp.errors import DatasetError
 from tgp.ragged import Field, GraphTable
+from tgp.ragged.offsets import offsets
 from tgp.sources.download import fetch
 
 __all__ = ["download_tu", "read_tu"]
@@ -26,32 +27,32 @@ _URL = "https://www.chrsmrrs.com/graphkerneldatasets/{name}.zip"
 def read_tu(
     folder: Path, name: str, *, use_node_attr: bool = False, use_edge_attr: bool = False
 ) -> GraphTable:
-    """Read ``NAME_A.txt``, ``NAME_graph_indicator.txt`` and their optional companions.
+    """Read ``NAME_A.txt``, ``NAME_graph_indicator.txt``, and the optional files of labels and attributes.
 
     Args:
-        folder: where the files are.
-        name: prefix of the files.
-        use_node_attr: put node attributes before the one-hot node labels.
-        use_edge_attr: put edge attributes before the one-hot edge labels.
+        folder: Folder of the files.
+        name: Prefix of the files.
+        use_node_attr: Put node attributes before the one-hot node labels.
+        use_edge_attr: Put edge attributes before the one-hot edge labels.
 
     Raises:
-        DatasetError: a file is missing or does not fit the others.
+        DatasetError: If a file is missing, or does not fit the other files.
     """
-    reader = _Reader(folder, name)
+    reader = _TextFiles(folder, name)
     edges = reader.integers("A", columns=2).T - 1
     graph = reader.integers("graph_indicator")[:, 0] - 1
     if graph.size == 0 or graph[0] != 0 or (np.diff(graph) < 0).any():
-        raise reader.fail("graph_indicator", "must count up from 1, one line per node")
+        raise reader.fail("graph_indicator", "must hold ascending graph ids from 1, one line per node")
     if edges.size and (edges.min() < 0 or edges.max() >= len(graph)):
         raise reader.fail("A", f"must hold node ids in [1, {len(graph)}]")
     if (graph[edges[0]] != graph[edges[1]]).any():
         raise reader.fail("A", "has an edge between two graphs")
-    node_ptr = _offsets(np.bincount(graph))
+    node_ptr = offsets(np.bincount(graph))
     num_graphs = len(node_ptr) - 1
 
     x = reader.features("node", len(graph), use_node_attr)
-    edges, attr = _merge(edges, reader.features("edge", edges.shape[1], use_edge_attr), len(graph))
-    edge_ptr = _offsets(np.bincount(graph[edges[0]], minlength=num_graphs))
+    edges, attr = _merge_duplicates(edges, reader.features("edge", edges.shape[1], use_edge_attr), len(graph))
+    edge_ptr = offsets(np.bincount(graph[edges[0]], minlength=num_graphs))
     fields = {
         "edge_index": Field("edge_index", edges - node_ptr[graph[edges[0]]], edge_ptr, axis=-1, shifted=True)
     }
@@ -71,7 +72,15 @@ def read_tu(
 
 
 def download_tu(name: str, raw: Path) -> None:
-    """Fetch the archive of a dataset and put its text files into ``raw``."""
+    """Download the archive of a dataset and extract its text files.
+
+    Args:
+        name: Name of the dataset.
+        raw: Folder for the text files.
+
+    Raises:
+        DatasetError: If the server is unreachable, or has no such dataset.
+    """
     body = fetch(_URL.format(name=name), f"TUDataset/{name}", raw)
     try:
         archive = zipfile.ZipFile(io.BytesIO(body))
@@ -86,7 +95,9 @@ def download_tu(name: str, raw: Path) -> None:
             temp.replace(raw / base)
 
 
-class _Reader:
+class _TextFiles:
+    """Text files ``<name>_<part>.txt`` of a folder."""
+
     def __init__(self, folder: Path, name: str) -> None:
         self.folder = folder
         self.name = name
@@ -115,14 +126,15 @@ class _Reader:
         return found
 
     def features(self, kind: str, rows: int, use_attributes: bool) -> npt.NDArray[np.float32] | None:
-        """Attributes (if wanted) and one-hot labels of nodes or edges side by side; ``None`` if there are no files."""
+        """Concatenate attributes (on request) and one-hot labels of nodes or edges; ``None`` if there are no files."""
         pieces: list[npt.NDArray[np.float32]] = []
         attributes, labels = f"{kind}_attributes", f"{kind}_labels"
         if self.has(attributes) and use_attributes:
             pieces.append(self._read(attributes, np.float64).astype(np.float32))
         if self.has(labels):
             values = self.integers(labels)
-            for column in (values - values.min(axis=0, initial=0 if not len(values) else None)).T:
+            shifted = values - values.min(axis=0) if len(values) else values
+            for column in shifted.T:
                 pieces.append(np.eye(int(column.max(initial=-1)) + 1, dtype=np.float32)[column])
         for piece in pieces:
             if len(piece) != rows:
@@ -137,19 +149,15 @@ class _Reader:
             return values[:, 0] if values.shape[1] == 1 else values
         if self.has("graph_labels"):
             labels = self.integers("graph_labels")
-            classes = np.unique(labels, return_inverse=True)[1].reshape(labels.shape).astype(np.int64)
-            return classes[:, 0] if classes.shape[1] == 1 else classes
+            classes: npt.NDArray[Any] = np.unique(labels, return_inverse=True)[1].reshape(labels.shape)
+            return (classes[:, 0] if labels.shape[1] == 1 else classes).astype(np.int64)
         return None
 
 
-def _offsets(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-
-
-def _merge(
+def _merge_duplicates(
     edges: npt.NDArray[np.int64], attr: npt.NDArray[np.float32] | None, num_nodes: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32] | None]:
-    """Without self loops, sorted, duplicates merged; attributes of duplicates are added."""
+    """Remove self loops, sort edges, and merge duplicates. Attributes of duplicates are added."""
     keep = edges[0] != edges[1]
     key = edges[0][keep] * num_nodes + edges[1][keep]
     order = np.argsort(key, kind="stable")
