@@ -1,4 +1,4 @@
-"""Coding-tree kernels: heaps, merging with short and long lists, simple rows, quotients."""
+"""Coding-tree kernels: heaps, merging with short and long lists, undirected graphs, quotient graphs."""
 
 import heapq
 
@@ -16,7 +16,7 @@ from tgp.testing.strategies import graphs
 
 
 def trees(block, long_from):
-    """Groups of the height-2 trees of the components, and the merge trees, for a limit of short lists."""
+    """Return the merge trees of the components and the groups of their height-2 trees."""
     forest = sep._split_components(block)
     every = np.ones(len(forest.total), np.bool_)
     n, parts = len(forest.degree), len(forest.total)
@@ -40,7 +40,7 @@ def trees(block, long_from):
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9)), max_size=30))
-def test_heap_pops_like_heapq(entries):
+def test_heap_equals_heapq(entries):
     keys, items = np.empty(30), np.empty(30, np.int64)
     size = 0
     for key, item in entries:
@@ -54,11 +54,11 @@ def test_heap_pops_like_heapq(entries):
 
 
 @given(graphs(min_nodes=1, max_nodes=14, max_edges=40, negative=False), st.sampled_from([1, 2, 4]))
-def test_long_lists_merge_as_short_ones(block, long_from):
+def test_long_lists_give_the_same_tree_as_short_lists(block, long_from):
     (parent, *sums), groups = trees(block, 10**6)
     (parent2, *sums2), groups2 = trees(block, long_from)
     assert parent.tolist() == parent2.tolist()
-    # Quarters add up exactly in any order.
+    # The weights are multiples of 1/4, so their sums are exact in any order.
     assert all(np.array_equal(a, b) for a, b in zip(sums, sums2, strict=True))
     assert groups[0].tolist() == groups2[0].tolist()
 
@@ -69,7 +69,7 @@ def test_long_lists_merge_as_short_ones(block, long_from):
     ids=["grid", "ba", "star", "er", "complete"],
 )
 @pytest.mark.parametrize("long_from", [2, 8, 64])
-def test_long_lists_in_larger_graphs(block, long_from):
+def test_long_lists_give_the_same_tree_in_larger_graphs(block, long_from):
     assert trees(block, 10**6)[0][0].tolist() == trees(block, long_from)[0][0].tolist()
 
 
@@ -90,9 +90,9 @@ def test_merge_tree_of_a_path():
     assert inner[4:7].tolist() == [1, 1, 1]
 
 
-def test_twins_leave_in_the_order_of_ids():
+def test_equal_pendant_nodes_are_merged_in_the_order_of_ids():
     (parent, *_), _ = trees(star(6), 128)
-    # The centre 0 takes the leaves one by one.
+    # The centre 0 is merged with one leaf after the other.
     assert parent[:10].tolist() == [6, 6, 7, 8, 9, 10, 7, 8, 9, 10]
 
 
@@ -103,15 +103,15 @@ def test_merge_tree_is_a_binary_tree():
     assert vol[66] == karate().num_edges
 
 
-def test_pool_is_packed_when_full():
-    # Complete graphs fill the pool fastest: every list has all others.
+def test_lists_are_packed_when_their_memory_is_full():
+    # Complete graphs fill the memory fastest, because every list contains all other nodes.
     block = complete(60)
     expected = reference.labels(60, block.edge_index().T)
     assert trees(block, 10**6)[1][0].tolist() == expected[0].tolist()
     assert trees(block, 4)[1][0].tolist() == expected[0].tolist()
 
 
-def simple(block):
+def simple_rows(block):
     weighted = block.weight is not None
     rows = (block.indptr, block.indices, np.empty(0) if block.weight is None else block.weight)
     return undirected_sum(*rows, *csr.transpose(*rows, weighted), weighted)
@@ -124,8 +124,8 @@ def dense(indptr, indices, weight, n):
 
 
 @given(graphs(max_nodes=8, max_edges=20))
-def test_simple_rows_are_the_dense_matrix(block):
-    indptr, indices, weight, bad = simple(block)
+def test_undirected_sum_equals_the_dense_matrix(block):
+    indptr, indices, weight, bad = simple_rows(block)
     n = block.num_nodes
     expected = reference.adjacency(n, block.edge_index().T.tolist(), block.weight)
     assert np.array_equal(dense(indptr, indices, weight, n), expected)
@@ -135,7 +135,7 @@ def test_simple_rows_are_the_dense_matrix(block):
 
 @given(graphs(min_nodes=1, max_nodes=8, max_edges=20, negative=False), st.randoms(use_true_random=False))
 def test_quotient_and_parts_are_blocks_of_the_dense_matrix(block, random):
-    indptr, indices, weight, _ = simple(block)
+    indptr, indices, weight, _ = simple_rows(block)
     n = block.num_nodes
     k = random.randint(1, n)
     label = np.array([random.randrange(k) for _ in range(n)], np.int32)
@@ -153,8 +153,8 @@ def test_quotient_and_parts_are_blocks_of_the_dense_matrix(block, random):
     assert np.array_equal(dense(*rows, n), (a * (s @ s.T))[np.ix_(order, order)])
 
 
-def test_levels_are_numbered_by_first_node():
-    # Two components, nodes 0 2 4 and 1 3 of one graph; rows 0 and 1 hold two layers.
+def test_supernodes_are_numbered_by_first_node():
+    # One graph with two components, nodes 0 2 4 and nodes 1 3. Rows 0 and 1 of ``labels`` are two layers.
     ptr, order, graph_ptr = np.array([0, 3, 5]), np.array([0, 2, 4, 1, 3], np.int32), np.array([0, 2])
     labels = np.array([[1, 0, 1, 1, 0], [0, 0, 0, 0, 0]], np.int32)
     nums, low = np.array([[2, 2], [1, 1]]), np.zeros(2, np.int64)
@@ -171,7 +171,7 @@ def test_levels_are_numbered_by_first_node():
     assert cluster.tolist() == [0, 1, 0, 1] and super_ptr.tolist() == [0, 2]
 
 
-def test_the_better_step_is_taken_and_ties_go_to_the_leaves():
+def test_better_layer_is_added_and_the_finer_one_wins_ties():
     ptr = np.array([0, 1, 2, 3, 4])
     up = [np.array([7, 7, 7, 7], np.int32), np.array([4, 4, 4, 4]), np.array([1.0, 1.0, 1.0, 0.0])]
     down = [np.array([9, 9, 9, 9], np.int32), np.array([2, 3, 2, 2]), np.array([0.5, 2.0, 1.0, 5.0])]
@@ -179,8 +179,10 @@ def test_the_better_step_is_taken_and_ties_go_to_the_leaves():
     labels, nums = np.zeros((3, 4), np.int32), np.zeros((3, 4), np.int64)
     low, high = np.ones(4, np.int64), np.ones(4, np.int64)
     new_up, new_down = np.ones(4, np.bool_), np.ones(4, np.bool_)
-    coding_tree_layers.add_better_layer(ptr, *up, *down, *bottom, *top, low, high, labels, nums, new_up, new_down)
-    # Better below; better above; equal; two clusters under the root cannot be joined.
+    coding_tree_layers.add_better_layer(
+        ptr, *up, *down, *bottom, *top, low, high, labels, nums, new_up, new_down
+    )
+    # Finer layer is better; coarser layer is better; tie; two clusters below the root have no coarser layer.
     assert low.tolist() == [0, 1, 0, 0] and high.tolist() == [1, 2, 1, 1]
     assert labels.tolist() == [[7, 0, 7, 7], [0, 0, 0, 0], [0, 9, 0, 0]]
     assert nums.tolist() == [[4, 0, 4, 4], [0, 0, 0, 0], [0, 3, 0, 0]]

@@ -1,4 +1,4 @@
-"""Contraction kernels: exact arrays by hand, long rows, negligible weights."""
+"""Contraction kernels: exact arrays of small graphs, long rows, negligible weights."""
 
 import numpy as np
 import pytest
@@ -21,14 +21,9 @@ def run(block, cluster, num_supernodes, op="sum", drop_loops=True, tiny=1e-8):
     )
 
 
-def test_codes_agree_with_the_row_kernels():
-    ours = (kernels._SUM, kernels._MEAN, kernels._MIN, kernels._MAX, kernels._MUL)
-    assert ours == (csr.SUM, csr.MEAN, csr.MIN, csr.MAX, csr.MUL)
-
-
 @pytest.mark.parametrize(
     ("op", "values"),
-    # Supernode 0 = {0, 1}, 1 = {2, 3}, 2 = {4}: edges 1-2 (2) and 1-3 (0.5) merge.
+    # Supernodes are {0, 1}, {2, 3} and {4}. Edges 1-2 (weight 2) and 1-3 (weight 0.5) are merged.
     [("sum", 2.5), ("mean", 1.25), ("min", 0.5), ("max", 2.0), ("mul", 1.0)],
 )
 def test_ring_with_chord(op, values):
@@ -38,21 +33,21 @@ def test_ring_with_chord(op, values):
     assert weight.tolist() == [values, 5.0, values, 4.0, 5.0, 4.0]
 
 
-def test_loops_stay_when_asked():
+def test_self_loops_are_kept_on_request():
     ptr, cols, weight = run(weighted(), [0, 0, 1, 1, 2], 3, drop_loops=False)
     assert ptr.tolist() == [0, 3, 6, 8]
     assert cols.tolist() == [0, 1, 2, 0, 1, 2, 0, 1]
     assert weight.tolist() == [2.0, 2.5, 5.0, 2.5, 6.0, 4.0, 5.0, 4.0]
 
 
-def test_unweighted_stays_unweighted():
+def test_unweighted_graph_stays_unweighted():
     ptr, cols, weight = run(cycle(6), [0, 0, 1, 1, 2, 2], 3)
     assert ptr.tolist() == [0, 2, 4, 6]
     assert cols.tolist() == [1, 2, 0, 2, 0, 1]
     assert weight.size == 0
 
 
-def test_dropped_nodes_take_their_edges_along():
+def test_edges_of_dropped_nodes_are_removed():
     ptr, cols, weight = run(weighted(), [0, -1, 1, 1, 2], 3)
     assert ptr.tolist() == [0, 1, 2, 4]
     assert cols.tolist() == [2, 2, 0, 1]
@@ -65,7 +60,7 @@ def test_empty_supernodes_have_empty_rows():
     assert cols.tolist() == [3, 1]
 
 
-def test_cancelled_weights_vanish_and_do_not_haunt_the_next_row():
+def test_weights_that_cancel_are_removed_and_do_not_affect_the_next_row():
     block = weighted()
     block.weight[:] = np.where(block.weight == 0.5, -2.0, block.weight)
     ptr, cols, weight = run(block, [0, 0, 1, 1, 2], 3)
@@ -101,10 +96,10 @@ def test_long_rows_equal_scipy(parts, op):
 @pytest.mark.parametrize("span", [63, 64, 65, 4095, 4097, 262_143, 300_000, 600_000])
 @pytest.mark.parametrize("length", [1, 12, 13, 200])
 def test_rows_of_any_span_are_sorted_and_merged(span, length):
-    """One word, a page of words, several books of pages: every kind of set, more than once."""
+    """Use every size of bit set (one word, one page of words, several pages) more than once."""
     rng = np.random.default_rng(span + length)
     size = span + 5
-    # A few rows far apart; columns 3 .. span + 3 with both ends, some of them twice.
+    # Three distant rows. Columns are random in 3 .. span + 3, include both ends, and may occur twice.
     rows = np.repeat([0, 2, size - 1], length)
     cols = rng.integers(3, span + 4, len(rows))
     cols[::length] = 3
@@ -128,12 +123,12 @@ def test_members_are_listed_in_order():
     assert members.tolist() == [1, 4, 0, 3]
 
 
-def test_degree_norm_gives_nothing_to_nodes_without_weight():
+def test_degree_norm_is_zero_at_nodes_without_positive_degree():
     block = star(3)
     out = kernels.degree_norm(block.indptr, block.indices, np.array([2.0, 2.0, 1.0, -1.0]))
     assert out.tolist() == [2.0 / (2.0 * 1.0), 0.0, 0.5, 0.0]
 
 
-def test_max_norm_leaves_zero_graphs_alone():
+def test_max_norm_does_not_change_zero_graphs():
     out = kernels.max_norm(np.array([0, 2, 2, 4]), np.array([1.0, -4.0, 0.0, 0.0]))
     assert out.tolist() == [0.25, -1.0, 0.0, 0.0]

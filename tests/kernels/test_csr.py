@@ -1,4 +1,4 @@
-"""Row kernels: exact arrays on small graphs, references on drawn blocks."""
+"""Row kernels: exact arrays on small graphs, comparison with references on random blocks."""
 
 import numpy as np
 import pytest
@@ -22,6 +22,14 @@ def as_entries(indptr, indices, weight, weighted):
     rows = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
     values = weight if weighted else np.ones(len(indices))
     return list(zip(rows.tolist(), indices.tolist(), values.tolist(), strict=True))
+
+
+def assert_merged(found, expected, weighted):
+    """Check that merged rows contain the expected entries, and their weights if there are any."""
+    merged = {(r, c): w for r, c, w in as_entries(*found, weighted)}
+    assert list(merged) == list(expected)
+    if weighted:
+        assert list(merged.values()) == pytest.approx(list(expected.values()), abs=1e-12)
 
 
 edge_lists = st.integers(1, 9).flatmap(
@@ -55,32 +63,22 @@ def test_build_rows_equals_sorting_the_edge_list(drawn):
 
 
 @given(blocks())
-def test_transpose(block):
+def test_transpose_equals_the_reference(block):
     got = csr.transpose(*arrays(block))
     assert as_entries(*got, block.weight is not None) == reference.transposed(reference.entries(block))
 
 
 @given(blocks(), st.sampled_from(sorted(OPS)))
-def test_coalesce(block, op):
-    got = csr.coalesce(*arrays(block), OPS[op])
-    expected = reference.merged(reference.entries(block), op)
-    weighted = block.weight is not None
-    found = {(r, c): w for r, c, w in as_entries(*got, weighted)}
-    assert list(found) == list(expected)
-    if weighted:
-        assert list(found.values()) == pytest.approx(list(expected.values()), abs=1e-12)
+def test_coalesce_equals_the_reference(block, op):
+    found = csr.coalesce(*arrays(block), OPS[op])
+    assert_merged(found, reference.merged(reference.entries(block), op), block.weight is not None)
 
 
 @given(blocks(), st.sampled_from(["max", "sum"]))
-def test_symmetrise(block, op):
-    got = csr.symmetrise(*arrays(block), OPS[op])
-    expected = reference.symmetrised(reference.entries(block), op)
-    weighted = block.weight is not None
-    found = {(r, c): w for r, c, w in as_entries(*got, weighted)}
-    assert list(found) == list(expected)
-    if weighted:
-        assert list(found.values()) == pytest.approx(list(expected.values()), abs=1e-12)
-    assert csr.is_symmetric(got[0], got[1])
+def test_symmetrise_equals_the_reference(block, op):
+    found = csr.symmetrise(*arrays(block), OPS[op])
+    assert_merged(found, reference.symmetrised(reference.entries(block), op), block.weight is not None)
+    assert csr.is_symmetric(found[0], found[1])
 
 
 @given(blocks())
@@ -90,7 +88,7 @@ def test_is_symmetric_compares_multiplicities(block):
 
 
 @given(blocks())
-def test_components(block):
+def test_components_equal_the_reference(block):
     label, ptr = csr.components(block.indptr, block.indices, block.node_ptr)
     expected = reference.components(block.num_nodes, reference.entries(block))
     assert label.tolist() == expected
@@ -100,14 +98,14 @@ def test_components(block):
     assert np.diff(ptr).tolist() == per_graph
 
 
-def test_components_by_hand():
+def test_components_of_a_known_graph():
     block = disconnected()
     label, ptr = csr.components(block.indptr, block.indices, block.node_ptr)
     assert label.tolist() == [0, 0, 0, 1, 1, 1, 2]
     assert ptr.tolist() == [0, 3]
 
 
-def test_symmetrise_by_hand():
+def test_symmetrise_a_known_graph():
     # 0 -> 1 (2), 1 -> 0 (3), 0 -> 0 (1), 1 -> 2 (5)
     indptr = np.array([0, 2, 4, 4])
     indices = np.array([0, 1, 0, 2], dtype=np.int32)
@@ -119,13 +117,13 @@ def test_symmetrise_by_hand():
     assert csr.symmetrise(indptr, indices, weight, True, csr.MAX)[2].tolist() == [1.0, 3.0, 3.0, 5.0, 5.0]
 
 
-def test_row_ids():
+def test_row_ids_repeat_each_row():
     block = karate()
     np.testing.assert_array_equal(csr.row_ids(block.indptr), np.repeat(np.arange(34), np.diff(block.indptr)))
 
 
 @pytest.mark.parametrize(
-    ("rows", "cols", "finding", "position"),
+    ("rows", "cols", "code", "position"),
     [
         ([0, 2], [1, 3], 0, -1),
         ([0, -1], [1, 0], csr.BAD_ROW, 1),
@@ -136,6 +134,6 @@ def test_row_ids():
         ([4, 3], [4, 4], csr.CROSSING, 1),
     ],
 )
-def test_check_edges(rows, cols, finding, position):
+def test_check_edges_finds_the_first_invalid_edge(rows, cols, code, position):
     node_ptr = np.array([0, 2, 2, 4, 5])
-    assert csr.check_edges(np.array(rows), np.array(cols), node_ptr) == (finding, position)
+    assert csr.check_edges(np.array(rows), np.array(cols), node_ptr) == (code, position)

@@ -1,4 +1,4 @@
-"""A block is its graphs: kernels equal the reference per graph, in any order, split and thread count."""
+"""Kernels treat the graphs of a block independently, for any order, split and number of threads."""
 
 import subprocess
 import sys
@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tests.reference.csr import entries
 from tests.reference.graclus import graclus
 from tgp.engine import coarsen
+from tgp.engine.level_method import RandomKey
 from tgp.engine.methods import METHODS
-from tgp.engine.protocol import RandomKey
 from tgp.ragged import BlockCSR
 from tgp.testing.graphs import barabasi_albert, erdos_renyi, toy_block
 from tgp.testing.strategies import blocks, schedules
@@ -30,7 +30,7 @@ def adjacency(block):
 
 
 def flat(hierarchy, graph):
-    """Everything the hierarchy says about one graph, in local ids."""
+    """Return all arrays of one graph of the hierarchy, with local ids."""
     out = []
     node_ptr = hierarchy.node_ptr
     for level in hierarchy.levels:
@@ -69,17 +69,17 @@ def test_matching_equals_the_reference_beyond_one_window():
 
 
 SIGNED = ("graclus", "nopool", "random")
-"""Methods that take negative weights as they are; others refuse them or need long on them."""
+"""Methods that accept negative weights. Other methods reject them or are slow with them."""
 
 
 def inputs(min_graphs):
-    """A block and a schedule: any methods, or negative weights."""
+    """Return a strategy for a block and a schedule: any methods, or negative weights and methods that accept them."""
     positive = st.tuples(blocks(min_graphs=min_graphs, negative=False), schedules())
     return positive | st.tuples(blocks(min_graphs=min_graphs), schedules(SIGNED))
 
 
 @given(inputs(1), seeds, st.data())
-def test_a_graph_does_not_see_its_neighbours(given, seed, data):
+def test_result_of_a_graph_does_not_depend_on_the_other_graphs(given, seed, data):
     block, schedule = given
     together = coarsen(block, schedule, seed).validate()
     order = data.draw(st.permutations(range(block.num_graphs)))
@@ -90,7 +90,7 @@ def test_a_graph_does_not_see_its_neighbours(given, seed, data):
 
 
 @given(inputs(2), st.data())
-def test_any_split(given, data):
+def test_result_does_not_depend_on_the_split_into_blocks(given, data):
     block, schedule = given
     cut = data.draw(st.integers(1, block.num_graphs - 1))
     whole = coarsen(block, schedule, 3)
@@ -107,7 +107,7 @@ def test_any_split(given, data):
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("threads", [1, 2])
-def test_any_number_of_threads(weighted, threads):
+def test_result_does_not_depend_on_the_number_of_threads(weighted, threads):
     block = toy_block(weighted=weighted)
     expected = [flat(coarsen(block, "graclus*2,random", 5), g) for g in range(block.num_graphs)]
     before = numba.get_num_threads()
@@ -155,7 +155,8 @@ assert not many, many
 
 
 def test_kernels_compile_once():
-    """Weighted or not, whatever the options: one machine-code version per kernel that Python calls."""
-    # Helpers have versions of their own for constants, seen where they are compiled: the second process loads all.
+    """Each kernel that Python calls is compiled for one signature, for all options and with or without weights."""
+    # The first process compiles helpers for several signatures. The second process loads all kernels from the cache, so
+    # that only signatures that Python called are registered.
     subprocess.run([sys.executable, "-c", CALLS], check=True)
     subprocess.run([sys.executable, "-c", CALLS + ONE_SIGNATURE], check=True)

@@ -1,4 +1,4 @@
-"""The k-means kernel against the written-out reference."""
+"""The k-means kernel compared with a plain reference."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def run(points, k, ptr=None, *, seed=0, level=0, restarts=10, max_rounds=100):
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_equals_the_reference(data):
-    """Coordinates from a small grid, so that points coincide and distances tie."""
+    """Use coordinates from a small grid, so that some points coincide and some distances are equal."""
     k = data.draw(st.integers(1, 5))
     n = data.draw(st.integers(k, 14))
     dims = data.draw(st.integers(1, 3))
@@ -29,24 +29,24 @@ def test_equals_the_reference(data):
     points = np.array(values, float).reshape(n, dims) / 3
     seed, level = data.draw(st.integers(0, 2**40)), data.draw(st.integers(0, 3))
     if len(np.unique(points, axis=0)) < k:
-        return  # a spread of zero: every labelling is as good
+        return  # fewer distinct points than clusters: the result is not determined
     label = run(points, k, seed=seed, level=level, restarts=3)
     assert np.array_equal(label, reference.kmeans(points, k, seed, level, restarts=3))
     assert set(label) == set(range(k))
 
 
-def test_clear_clusters_by_hand():
+def test_separated_clusters_are_found():
     points = [[5.0, 0], [0, 0], [5.1, 0], [0, 0.1], [0, 9], [0.1, 0]]
     assert run(points, 3).tolist() == [0, 1, 0, 1, 2, 1]
 
 
-def test_ties_go_to_the_first_whatever_the_rounding():
+def test_first_candidate_wins_ties_in_spite_of_rounding():
     points = np.array([[-1.0], [0.0], [1.0]])
     expected = run(points, 2).tolist()
-    for shake in (1e-13, -1e-13):
-        shaken = points.copy()
-        shaken[1] += shake
-        assert run(shaken, 2).tolist() == expected
+    for noise in (1e-13, -1e-13):
+        noisy = points.copy()
+        noisy[1] += noise
+        assert run(noisy, 2).tolist() == expected
 
 
 @pytest.mark.parametrize("distinct", [1, 2])
@@ -56,7 +56,7 @@ def test_no_cluster_is_empty_even_with_few_distinct_points(distinct):
     assert sorted(set(label)) == [0, 1, 2]
 
 
-def test_stopping_early_leaves_no_cluster_empty():
+def test_no_cluster_is_empty_after_one_round():
     points = np.random.default_rng(0).normal(size=(60, 2))
     assert set(run(points, 9, restarts=1, max_rounds=1)) == set(range(9))
 
@@ -71,7 +71,7 @@ def test_more_restarts_are_not_worse():
     assert costs[0] >= costs[1] >= costs[2]
 
 
-def test_does_not_depend_on_the_place_in_the_block():
+def test_result_does_not_depend_on_the_position_in_the_block():
     rng = np.random.default_rng(2)
     a, b = rng.normal(size=(20, 3)), rng.normal(size=(31, 3))
     one = run(np.concatenate([a, b]), 4, [0, 20, 51])

@@ -1,4 +1,4 @@
-"""Local ids: equal to the reference, of every width, and refused where they leave their graph."""
+"""Local ids: equal to the reference, with every integer type, and rejected if they are outside their graph."""
 
 import numpy as np
 import pytest
@@ -9,13 +9,14 @@ from tests.reference import local as reference
 from tgp.errors import InputError
 from tgp.kernels import local_ids as kernels
 from tgp.ragged import BlockCSR
+from tgp.ragged.offsets import offsets
 from tgp.store.write.shard import local_edges, local_ids
 from tgp.testing.graphs import cycle, path
 from tgp.testing.strategies import blocks
 
 
 @given(blocks())
-def test_edges_equal_the_reference_and_come_back(block):
+def test_local_edges_equal_the_reference_and_can_be_converted_back(block):
     edges = local_edges(block, "edges")
     np.testing.assert_array_equal(edges, reference.local_edges(block))
     rows = edges.astype(np.int32), block.edge_ptr, block.weight
@@ -29,9 +30,9 @@ def test_edges_equal_the_reference_and_come_back(block):
 
 
 @given(blocks(), st.data())
-def test_ids_equal_the_reference(block, data):
+def test_local_ids_equal_the_reference(block, data):
     counts = data.draw(st.lists(st.integers(0, 4), min_size=block.num_graphs, max_size=block.num_graphs))
-    target = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    target = offsets(np.array(counts, np.int64))
     ids = [data.draw(st.integers(-1, counts[graph] - 1)) for graph in block.graph_of_node()]
     ids = np.array([i if i < 0 else i + target[g] for i, g in zip(ids, block.graph_of_node(), strict=True)])
     found = local_ids(ids.astype(np.int32), block.node_ptr, target, -1, "ids")
@@ -45,7 +46,7 @@ def test_ids_equal_the_reference(block, data):
     ("size", "edges", "ids"),
     [(128, 1, 1), (129, 1, 2), (256, 1, 2), (257, 2, 2), (65_536, 2, 4), (65_537, 4, 4)],
 )
-def test_ids_take_as_many_bytes_as_the_largest_graph_needs(size, edges, ids):
+def test_integer_type_is_the_smallest_for_the_largest_graph(size, edges, ids):
     block = BlockCSR.concat([path(2), cycle(size)])
     found = local_edges(block, "edges")
     assert found.itemsize == edges
@@ -57,19 +58,19 @@ def test_ids_take_as_many_bytes_as_the_largest_graph_needs(size, edges, ids):
 
 
 @pytest.mark.parametrize("column", [-1, 0, 1, 6, 2**31 - 1])
-def test_an_edge_that_leaves_its_graph_is_refused(column):
+def test_edge_outside_its_graph_is_rejected(column):
     block = BlockCSR.concat([path(2), path(3), path(2)])
-    block.indices[3] = column  # of node 3, the middle of the second graph
-    with pytest.raises(InputError, match="level 0: edges must hold ids of its own graph"):
+    block.indices[3] = column  # an edge of node 3, the middle node of the second graph
+    with pytest.raises(InputError, match="level 0: edges"):
         local_edges(block, "level 0: edges")
 
 
 @pytest.mark.parametrize("wrong", [[0, 0, 4, 5], [0, 0, 2, 1], [2, 0, 2, 2]])
-def test_an_id_that_leaves_its_graph_is_refused(wrong):
+def test_id_outside_its_graph_is_rejected(wrong):
     ptr, target = np.array([0, 2, 4]), np.array([0, 2, 4])
     with pytest.raises(InputError, match="ids of its own graph"):
         local_ids(np.array(wrong, np.int32), ptr, target, -1, "ids")
-    with pytest.raises(InputError, match="must hold 4 ids, got 3"):
+    with pytest.raises(InputError, match="4 ids, got 3"):
         local_ids(np.zeros(3, np.int32), ptr, target, -1, "ids")
 
 
@@ -83,7 +84,7 @@ def test_an_id_that_leaves_its_graph_is_refused(wrong):
         ([0, 2, 1], [1, 0, 0]),
     ],
 )
-def test_rows_out_of_order_or_out_of_range_are_left_to_others(rows, cols):
-    ptr, cuts = np.array([0, 2]), np.array([0, 3])
+def test_unsorted_or_invalid_rows_are_not_joined(rows, cols):
+    node_ptr, edge_ptr = np.array([0, 2]), np.array([0, 3])
     indptr, indices = np.empty(3, np.int64), np.empty(3, np.int32)
-    assert not kernels.join_rows(np.array(rows), np.array(cols), cuts, ptr, indptr, indices)
+    assert not kernels.join_rows(np.array(rows), np.array(cols), edge_ptr, node_ptr, indptr, indices)

@@ -1,4 +1,4 @@
-"""Greedy matching: exact clusters by hand, promises on random graphs."""
+"""Greedy matching: exact clusters of small graphs, properties on random graphs."""
 
 import numpy as np
 import pytest
@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from tests.reference.graclus import random_parts, shuffled
 from tgp.kernels import matching
+from tgp.ragged.offsets import offsets
 from tgp.testing.graphs import (
     complete,
     cycle,
@@ -41,15 +42,15 @@ def match(block, order="index", seed=0, level=0):
         (isolated(3), [0, 1, 2]),
         (self_loop(), [0, 0]),
         (from_pairs(4, [(0, 3), (1, 2)]), [0, 1, 1, 0]),
-        # Heaviest first: 0 takes 2 although 1 comes earlier.
+        # Node 0 joins node 2, because this edge is heavier than the edge to node 1.
         (from_pairs(3, [(0, 1), (0, 2)], [1.0, 2.0]), [0, 1, 0]),
-        # Negative never, zero may.
+        # Edges of negative weight are not matched; edges of weight 0 are.
         (from_pairs(4, [(0, 1), (2, 3)], [-1.0, 0.0]), [0, 1, 2, 2]),
-        # Only out-edges of the visited node: 1 -> 0 does not help node 0, but node 1.
+        # Only outgoing edges of the visited node count. Node 0 has none, and is not free when node 1 is visited.
         (from_pairs(2, [(1, 0)], both_ways=False), [0, 1]),
     ],
 )
-def test_index_order(block, clusters):
+def test_clusters_in_index_order(block, clusters):
     assert match(block) == (clusters, [0, max(clusters) + 1])
 
 
@@ -57,22 +58,22 @@ def test_directed_edge_counts_for_its_source():
     assert match(from_pairs(2, [(0, 1)], both_ways=False))[0] == [0, 0]
 
 
-def test_few_neighbours_first():
-    # 1 has three neighbours; the leaves 0, 2 and 4 come first, then 3.
+def test_degree_order_visits_nodes_with_few_neighbours_first():
+    # Node 1 has three neighbours. The leaves 0, 2 and 4 are visited first, then node 3.
     block = from_pairs(5, [(0, 1), (1, 2), (1, 3), (3, 4)])
     assert match(block, "degree")[0] == [0, 0, 1, 2, 2]
-    # Self loops do not make a node busy.
+    # Self loops do not count in the degree.
     loops = from_pairs(3, [(0, 1), (1, 2), (2, 2), (2, 2), (2, 2)])
     assert match(loops, "degree")[0] == [0, 0, 1]
 
 
-def test_weights_of_one_are_no_weights():
+def test_weights_of_one_equal_no_weights():
     block = erdos_renyi(40, 0.2, seed=1)
     ones = type(block)(block.indptr, block.indices, np.ones(block.num_edges), block.node_ptr)
     assert match(block, "random") == match(ones, "random")
 
 
-def test_seed_and_level_change_the_random_order_only():
+def test_seed_and_level_change_only_the_random_order():
     block = grid2d(8, 8)
     results = {str(match(block, "random", seed, level)) for seed in range(3) for level in range(3)}
     assert len(results) == 9
@@ -80,7 +81,7 @@ def test_seed_and_level_change_the_random_order_only():
     assert match(block, "degree", 0) == match(block, "degree", 1)
 
 
-def test_ties_are_drawn_evenly():
+def test_ties_are_resolved_uniformly():
     block = star(5)
     partner = []
     for seed in range(400):
@@ -95,7 +96,7 @@ def test_ties_are_drawn_evenly():
 
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("block", [cycle(9), complete(7), grid2d(70, 70)], ids=["cycle", "complete", "grid"])
-def test_no_edge_is_left_between_singletons(block, order):
+def test_no_edge_connects_two_singletons(block, order):
     clusters = np.array(match(block, order)[0])
     sizes = np.bincount(clusters)
     assert set(sizes) <= {1, 2}
@@ -106,7 +107,7 @@ def test_no_edge_is_left_between_singletons(block, order):
     assert first == sorted(first)
 
 
-def test_windows_of_a_large_graph_are_shuffled_in_turn():
+def test_windows_of_a_large_graph_are_shuffled_separately():
     order = shuffled(4096 + 100, 5, 2)
     assert sorted(order[:4096]) == list(range(4096))
     assert sorted(order[4096:]) == list(range(4096, 4196))
@@ -114,10 +115,10 @@ def test_windows_of_a_large_graph_are_shuffled_in_turn():
 
 
 @given(st.lists(st.integers(0, 12), max_size=4), st.integers(0, 2**63 - 1), st.integers(0, 5))
-def test_random_partition(sizes, seed, level):
-    node_ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+def test_random_partition_equals_the_reference(sizes, seed, level):
+    node_ptr = offsets(np.array(sizes, np.int64))
     parts = [(n + 1) // 2 for n in sizes]
-    super_ptr = np.concatenate([[0], np.cumsum(parts)]).astype(np.int64)
+    super_ptr = offsets(np.array(parts, np.int64))
     cluster = matching.random_partition(node_ptr, super_ptr, seed, level)
     for g, (n, k) in enumerate(zip(sizes, parts, strict=True)):
         local = cluster[node_ptr[g] : node_ptr[g + 1]] - super_ptr[g]

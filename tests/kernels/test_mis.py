@@ -12,13 +12,13 @@ from tgp.testing.graphs import from_pairs, path
 from tgp.testing.strategies import blocks, graphs
 
 
-def findings(block):
+def symmetry_codes(block):
     out = np.empty(block.num_graphs, np.int8)
     mis.check_symmetry(block.indptr, block.indices, block.node_ptr, out)
     return out.tolist()
 
 
-def test_symmetry_of_named_graphs():
+def test_symmetry_of_small_graphs():
     block = BlockCSR.concat(
         [
             path(3),
@@ -29,7 +29,7 @@ def test_symmetry_of_named_graphs():
             from_pairs(3, [(0, 1), (1, 0), (2, 0)], both_ways=False),
         ]
     )
-    assert findings(block) == [
+    assert symmetry_codes(block) == [
         mis.BALANCED,
         mis.ASYMMETRIC,
         mis.UNBALANCED,
@@ -40,7 +40,7 @@ def test_symmetry_of_named_graphs():
 
 
 @given(blocks(max_nodes=5, max_edges=8))
-def test_symmetry_is_that_of_the_dense_matrix(block):
+def test_symmetry_equals_that_of_the_dense_matrix(block):
     expected = []
     for part in block.split():
         a = reference.counts(part.num_nodes, part.edge_index().T)
@@ -48,11 +48,11 @@ def test_symmetry_is_that_of_the_dense_matrix(block):
             expected.append(mis.ASYMMETRIC)
         else:
             expected.append(mis.UNBALANCED if (a != a.T).any() else mis.BALANCED)
-    assert findings(block) == expected
+    assert symmetry_codes(block) == expected
 
 
 @given(graphs(max_nodes=6, max_edges=12))
-def test_mirrors(block):
+def test_mirror_images_equal_the_reference(block):
     indptr, indices, weight, weighted = block.arrays()
     back = csr.transpose(indptr, indices, weight, weighted)
     indptr, indices, weight = mis.add_mirrors(indptr, indices, weight, *back, weighted)
@@ -75,21 +75,23 @@ def test_sort_is_stable(n, values):
     keys = rng.integers(0, values, n).astype(np.uint64)
     expected = np.argsort(keys, kind="stable")
     order, other_keys, other = np.arange(n, dtype=np.int32), np.empty_like(keys), np.empty(n, np.int32)
-    swapped = mis._sort(keys, order, n, other_keys, other)
+    swapped = mis._sort_by_keys(keys, order, n, other_keys, other)
     assert (other if swapped else order).tolist() == expected.tolist()
 
 
-def test_rank_keys_put_nan_first_then_descend():
+def test_rank_keys_order_nan_first_then_descending_scores():
     nan, inf = np.nan, np.inf
     score = np.array([1.0, -0.0, nan, -3.0, inf, 0.0, 1e-300, -inf, -1e-300, -nan, 5.0])
     key = np.empty(len(score))
     bits = key.view(np.uint64)
-    mis._rank_keys(score, np.empty(0), 0, len(score), False, key, bits)
+    mis._write_rank_keys(score, np.empty(0), 0, len(score), False, key, bits)
     order = np.argsort(bits, kind="stable")
     assert order.tolist() == [2, 9, 4, 10, 0, 6, 1, 5, 8, 3, 7]
-    # 0/0 is not a number, 1/0 is infinite: no exception, and a place in the order.
+    # 0/0 is NaN and 1/0 is infinite. Both are ordered without an exception.
     key = np.empty(3)
-    mis._rank_keys(np.array([0.0, 1.0, 1.0]), np.array([0.0, 0.0, 1.0]), 0, 3, True, key, key.view(np.uint64))
+    mis._write_rank_keys(
+        np.array([0.0, 1.0, 1.0]), np.array([0.0, 0.0, 1.0]), 0, 3, True, key, key.view(np.uint64)
+    )
     assert np.argsort(key.view(np.uint64)).tolist() == [0, 1, 2]
 
 
@@ -98,7 +100,7 @@ def test_rank_keys_put_nan_first_then_descend():
     st.integers(1, 4),
     st.randoms(use_true_random=False),
 )
-def test_scan_is_what_the_rounds_end_in(block, k, random):
+def test_scan_equals_the_result_of_the_rounds(block, k, random):
     order = list(range(block.num_nodes))
     random.shuffle(order)
     members, clusters = reference.rounds(order, block.num_nodes, block.edge_index().T.tolist(), k)
@@ -109,15 +111,15 @@ def test_scan_is_what_the_rounds_end_in(block, k, random):
     assert super_ptr.tolist() == [0, len(members)]
 
 
-def test_a_node_joins_the_best_ranked_member_not_the_nearest():
+def test_node_joins_the_best_ranked_member_not_the_nearest():
     block = path(6)
     owner = mis.cover_by_order(block.indptr, block.indices, np.array([0, 3, 1, 2, 4, 5]), 2)
-    # Node 2 is next to member 3, but member 0 is ranked first and within two hops.
+    # Node 2 is a neighbour of member 3, but member 0 has a better rank and is within two hops.
     assert owner.tolist() == [0, 0, 0, 3, 3, 3]
 
 
-def test_word_passes_on_beyond_what_a_better_member_reached():
-    # 0-1-2-3-4-5-6, k=2, order 3, 0, 6: node 1 is covered by 3, yet passes on the word of 0.
+def test_member_covers_nodes_beyond_those_of_a_better_member():
+    # Member 4 covers nodes 2 to 6. Members 1 and 7 cover the rest; paths from them lead through covered nodes.
     block = path(9)
     owner = mis.cover_by_order(block.indptr, block.indices, np.array([4, 1, 7, 0, 2, 3, 5, 6, 8]), 2)
     assert owner.tolist() == [1, 1, 4, 4, 4, 4, 4, 7, 7]

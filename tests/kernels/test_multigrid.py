@@ -1,4 +1,4 @@
-"""Pieces of the multigrid eigensolver against dense linear algebra."""
+"""Parts of the multigrid eigensolver compared with dense linear algebra."""
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ def laplacian_of(block):
 
 
 @pytest.mark.parametrize("name", TOYS)
-def test_laplacian_and_smoothing(name):
+def test_laplacian_and_smoothing_equal_dense_algebra(name):
     block = TOYS[name]
     laplacian, degree = laplacian_of(block)
     n = block.num_nodes
@@ -49,7 +49,7 @@ def test_laplacian_and_smoothing(name):
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(1, 40), st.integers(1, 9), st.integers(1, 9), st.integers(0, 2**31))
-def test_block_algebra(n, p, q, seed):
+def test_block_products_equal_numpy(n, p, q, seed):
     rng = np.random.default_rng(seed)
     x, y, c, mass = rng.normal(size=(n, p)), rng.normal(size=(n, q)), rng.normal(size=(p, q)), rng.random(n)
     assert np.allclose(multigrid.gram(x, y, mass), x.T @ (mass[:, None] * y))
@@ -58,7 +58,7 @@ def test_block_algebra(n, p, q, seed):
 
 @settings(max_examples=60, deadline=None)
 @given(graphs(min_nodes=1, max_nodes=14, directed=False, simple=True, weighted=False))
-def test_aggregates_are_connected_pairs_or_close(block):
+def test_members_of_an_aggregate_are_close_to_each_other(block):
     degree = np.bincount(block.rows(), minlength=block.num_nodes).astype(float)
     aggregate, count = multigrid.pair_up(*rows_of(block), degree)
     assert sorted(set(aggregate)) == list(range(count))
@@ -77,20 +77,20 @@ def test_aggregates_are_connected_pairs_or_close(block):
     ("name", "most"), [("path", 5), ("cycle", 3), ("grid", 10), ("star", 6), ("social", 15)]
 )
 def test_aggregation_halves_the_graph(name, most):
-    """A star too: leaves of the same hub pair up."""
+    """Aggregation also halves a star, because leaves of the same hub are paired."""
     block = TOYS[name]
     degree = np.bincount(block.rows(), minlength=block.num_nodes).astype(float)
     assert multigrid.pair_up(*rows_of(block), degree)[1] <= most
 
 
-def test_pairs_of_a_path_by_hand():
+def test_pairs_of_a_path():
     degree = np.array([1.0, 2, 2, 2, 1])
     aggregate, count = multigrid.pair_up(*rows_of(path(5)), degree)
     assert aggregate.tolist() == [0, 0, 1, 1, 1]
     assert count == 2
 
 
-def test_draws_depend_on_their_place_alone():
+def test_random_numbers_depend_only_on_their_position():
     block = multigrid.draw_block(50, 4, 7)
     assert np.array_equal(block[:20, :2], multigrid.draw_block(20, 2, 7))
     assert not np.array_equal(block, multigrid.draw_block(50, 4, 8))

@@ -1,4 +1,4 @@
-"""The factorisation kernel against the dense reference."""
+"""The factorization kernel compared with the dense reference."""
 
 import numpy as np
 import pytest
@@ -52,7 +52,7 @@ def test_equals_the_reference_on_more_than_one_tile(k):
 
 @settings(max_examples=30, deadline=None)
 @given(blocks(negative=False, min_graphs=1, max_graphs=1, min_nodes=4), st.integers(2, 3))
-def test_the_residual_never_grows(block, k):
+def test_residual_never_grows(block, k):
     matrix = reference.adjacency(block)
     if matrix.sum() == 0:
         return
@@ -60,7 +60,7 @@ def test_the_residual_never_grows(block, k):
     assert (np.diff(residuals) <= 1e-9 * max(residuals[0], 1)).all()
 
 
-def test_stops_at_the_tolerance_and_at_the_cap():
+def test_iteration_stops_at_the_tolerance_and_at_the_largest_number_of_sweeps():
     _, loose = run(karate(), 4, tol=1e-1)
     _, tight = run(karate(), 4, tol=1e-5, max_sweeps=100_000)
     _, capped = run(karate(), 4, tol=1e-5, max_sweeps=3)
@@ -68,7 +68,7 @@ def test_stops_at_the_tolerance_and_at_the_cap():
     assert capped[0] == 3
 
 
-def test_a_stationary_point_is_reached():
+def test_iteration_converges_to_a_stationary_point():
     graph = karate()
     matrix = reference.adjacency(graph)
     w, h, _ = reference.factorise(matrix, 3, tol=1e-6, max_sweeps=5000)
@@ -79,20 +79,20 @@ def test_a_stationary_point_is_reached():
     assert np.allclose(soft, expected, atol=1e-3)
 
 
-def test_a_path_alternates():
-    """Factors follow the pattern of neighbours, so neighbours fall in opposite clusters."""
+def test_neighbours_in_a_path_have_different_clusters():
+    """Factors approximate the pattern of neighbours, so adjacent nodes get different clusters."""
     soft, _ = run(path(6), 2)
     label = soft.argmax(1)
     assert (label[:-1] != label[1:]).all()
 
 
-def test_a_scaled_graph_has_the_same_clusters():
+def test_scaled_graph_has_the_same_clusters():
     graph = erdos_renyi(20, 0.3, seed=1)
     scaled = BlockCSR(graph.indptr, graph.indices, np.full(graph.num_edges, 64.0), graph.node_ptr)
     assert np.allclose(run(graph, 4)[0], run(scaled, 4)[0], atol=1e-5)
 
 
-def test_does_not_depend_on_the_place_in_the_block():
+def test_result_does_not_depend_on_the_position_in_the_block():
     parts = [cycle(9), karate(), path(1), erdos_renyi(40, 0.2, seed=5), path(12)]
     order = [3, 0, 4, 2, 1]
     whole, _ = run(BlockCSR.concat(parts), 4)
@@ -101,7 +101,7 @@ def test_does_not_depend_on_the_place_in_the_block():
     assert np.array_equal(moved, np.concatenate([whole[ptr[i] : ptr[i + 1]] for i in order]))
 
 
-def test_seed_and_level_matter():
+def test_seed_and_level_change_the_result():
     first = run(karate(), 4)[0]
     assert not np.array_equal(first, run(karate(), 4, seed=1)[0])
     assert not np.array_equal(first, run(karate(), 4, level=1)[0])

@@ -13,8 +13,8 @@ from tgp.testing.strategies import graphs
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(1, 24), st.integers(0, 2**31), st.booleans())
-def test_eigenpairs(n, seed, whole):
-    """Whole numbers make repeated eigenvalues and matrices that fall apart."""
+def test_eigenpairs_equal_numpy(n, seed, whole):
+    """Integer matrices have repeated eigenvalues and may be block diagonal."""
     rng = np.random.default_rng(seed)
     a = (
         rng.integers(-1, 2, (n, n)).astype(float) * (rng.random((n, n)) < 0.4)
@@ -30,7 +30,7 @@ def test_eigenpairs(n, seed, whole):
 
 
 @pytest.mark.parametrize("scale", [1e-150, 1e-9, 1.0, 1e9, 1e150])
-def test_scale_does_not_matter(scale):
+def test_eigenpairs_are_accurate_at_any_scale(scale):
     a = np.random.default_rng(0).normal(size=(9, 9))
     a = (a + a.T) * scale
     values, rows = spectral_basis.eigh_rows(a.copy())
@@ -48,8 +48,8 @@ def test_zero_and_diagonal_matrices():
 
 
 @pytest.mark.parametrize("graph", [star(9), complete(7), cycle(8), grid2d(4, 4), path(5)], ids=repr)
-def test_the_basis_of_an_eigenspace_is_unique(graph):
-    """Any rotation inside eigenspaces ends in the same vectors, those of the reference."""
+def test_basis_of_an_eigenspace_is_unique(graph):
+    """Check that any rotation inside eigenspaces gives the same vectors as the reference."""
     laplacian = reference.cluster_laplacian(reference.affinity(graph), True)
     values, vectors = np.linalg.eigh(laplacian)
     rng = np.random.default_rng(3)
@@ -68,7 +68,7 @@ def test_the_basis_of_an_eigenspace_is_unique(graph):
         assert np.allclose(rows, expected, atol=1e-9)
 
 
-def test_sign_by_the_largest_entry_ties_by_index():
+def test_largest_entry_becomes_positive_and_the_first_wins_ties():
     rows = np.array([[-0.6, 0.0, 0.8], [-0.8, 0.0, -0.6]])
     spectral_basis.canonical_rows(np.array([0.0, 1.0]), rows, 2, 1e-6)
     assert rows.tolist() == [[-0.6, 0.0, 0.8], [0.8, 0.0, 0.6]]
@@ -91,7 +91,7 @@ def test_embedding_equals_the_reference(graph, take):
     assert np.allclose(out, reference.embedding(matrix, take), atol=1e-6)
 
 
-def test_a_connected_graph_starts_with_ones():
+def test_first_coordinate_of_a_connected_graph_is_one():
     graph = path(7)
     out = np.zeros((7, 2))
     spectral_basis.embed_graphs(

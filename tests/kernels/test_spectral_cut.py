@@ -1,4 +1,4 @@
-"""Spectral cuts: exact sides by hand, eigenvectors against numpy, rules where signs leave things open."""
+"""Spectral cuts: sides of small graphs, eigenvectors compared with numpy, rules for undecided nodes."""
 
 import itertools
 
@@ -45,22 +45,23 @@ def kept(block, seed=0, level=0):
 @pytest.mark.parametrize(
     ("block", "expected"),
     [
-        # Both colours have a node of degree 2 and as many nodes: the hub with the smallest id decides.
+        # Both colours have a node of degree 2 and equally many nodes: the hub with the smallest id decides.
         (path(6), [1, 3, 5]),
         (path(2), [0]),
-        # The two inner nodes have degree 2; the smaller side is kept.
+        # The inner node has the largest degree.
         (path(3), [1]),
+        # Both colours have a node of degree 2: the colour with fewer nodes is kept.
         (path(5), [1, 3]),
         (star(7), [0]),
         (cycle(4), [0, 2]),
-        # 3 x 3: the centre is the only node of degree 4.
+        # The centre is the only node of degree 4.
         (grid2d(3, 3), [0, 2, 4, 6, 8]),
         (isolated(4), [0, 1, 2, 3]),
         (self_loop(), [0]),
         (karate(), [0, 1, 2, 3, 16, 24, 25, 32, 33]),
     ],
 )
-def test_sides_by_hand(block, expected):
+def test_sides_of_known_graphs(block, expected):
     assert kept(block) == expected
 
 
@@ -68,7 +69,7 @@ def test_cut_of_karate():
     block = karate()
     sides = np.isin(np.arange(34), kept(block))
     rows, cols = block.edge_index()
-    assert (sides[rows] != sides[cols]).sum() == 120  # 60 of 78 edges, both ways
+    assert (sides[rows] != sides[cols]).sum() == 120  # 60 of 78 edges, each in both directions
     assert (sides[rows] != sides[cols]).mean() == pytest.approx(0.76923, abs=1e-5)
 
 
@@ -81,14 +82,14 @@ def test_every_component_has_both_sides():
 
 @pytest.mark.parametrize("n", [3, 4, 5, 8, 33, 70])
 def test_complete_graphs_have_a_cut_of_half_or_more(n):
-    # The top eigenvalue is (n - 1)-fold: any split is as good for the eigenvector, but not for the cut.
+    # The largest eigenvalue has multiplicity n - 1: every split belongs to some eigenvector, but not every cut is large.
     sides = kept(complete(n))
     assert len(sides) * (n - len(sides)) / (n * (n - 1) / 2) >= 0.5
     assert kept(complete(n)) == sides
 
 
-def test_zero_entries_take_the_side_that_cuts_more():
-    # A triangle 0, 1, 2 with horns on 0 and 2: mirror images of opposite sign, so v_1 = 0. Node 5 hangs on 1.
+def test_zero_entries_get_the_side_that_cuts_more():
+    # A triangle 0, 1, 2 with a cycle 0, 4, 3, 2, mirror symmetric with opposite signs, so v_1 = 0. Node 5 is a leaf of 1.
     block = from_pairs(6, [(0, 1), (0, 2), (0, 4), (1, 2), (1, 5), (2, 3), (3, 4)])
     order, _, entry, residual = vectors(block)
     v = np.empty(6)
@@ -96,21 +97,21 @@ def test_zero_entries_take_the_side_that_cuts_more():
     assert residual.tolist() == [0.0]
     np.testing.assert_allclose(v[[1, 5]], 0.0, atol=1e-9)
     np.testing.assert_allclose(np.abs(v[[0, 2, 3, 4]]), [0.447214, 0.447214, 0.547723, 0.547723], atol=1e-6)
-    # Hubs 0 and 2 tie: 0 stays, and so does 1, which is balanced between them. Then 5 has to go.
+    # Hubs 0 and 2 are equal: 0 is kept. Node 1 is balanced between them and is kept. Then node 5 is dropped.
     assert kept(block) == [0, 1, 3]
 
 
-def test_negative_weights_want_one_side():
-    # -1 edges must not be cut, +1 edges must: 0,1 | 2,3 satisfies all.
+def test_negative_edges_are_not_cut():
+    # Edges of weight -1 must not be cut, and edges of weight 1 must be cut: {0, 1} and {2, 3} satisfies all.
     block = from_pairs(4, [(0, 1), (2, 3), (0, 2), (1, 3)], [-1.0, -1.0, 1.0, 1.0])
     assert kept(block) == [0, 1]
 
 
-def test_all_weights_negative_still_drops_a_node():
+def test_one_node_is_dropped_if_all_weights_are_negative():
     assert kept(from_pairs(3, [(0, 1), (1, 2)], [-1.0, -2.0])) == [1, 2]
 
 
-def test_zero_weights_are_no_edges():
+def test_edges_of_weight_zero_are_ignored():
     assert kept(from_pairs(3, [(0, 1), (1, 2)], [0.0, 1.0])) == [0, 1]
 
 
@@ -129,7 +130,7 @@ def test_small_eigenvectors_equal_numpy(n):
 
 
 @pytest.mark.parametrize("n", [65, 150, 400])
-def test_large_eigenvectors_reach_their_residual(n):
+def test_large_eigenvectors_have_a_small_residual(n):
     block = barabasi_albert(n, 3, seed=n)
     order, ptr, entry, residual = vectors(block)
     assert ptr.tolist() == [0, n]
@@ -144,7 +145,7 @@ def test_large_eigenvectors_reach_their_residual(n):
 
 @settings(max_examples=60)
 @given(graphs(min_nodes=1, max_nodes=9, max_edges=30))
-def test_equals_reference(block):
+def test_decided_sides_equal_the_reference(block):
     sides = set(kept(block))
     for node, expected in reference.certain_sides(reference.dense_graph(block)).items():
         assert (node in sides) == expected
@@ -152,7 +153,7 @@ def test_equals_reference(block):
 
 @settings(max_examples=60)
 @given(graphs(min_nodes=1, max_nodes=9, max_edges=30, negative=False), st.integers(0, 5))
-def test_cut_is_large_and_nobody_is_left_alone(block, seed):
+def test_cut_has_half_of_the_weight_and_no_empty_side(block, seed):
     sides = np.isin(np.arange(block.num_nodes), kept(block, seed))
     graph = reference.dense_graph(block)
     for nodes in reference.components(graph):
@@ -166,8 +167,8 @@ def test_cut_is_large_and_nobody_is_left_alone(block, seed):
 
 @settings(max_examples=40)
 @given(graphs(min_nodes=2, max_nodes=9, max_edges=30, negative=False), st.randoms(use_true_random=False))
-def test_numbering_of_nodes_does_not_matter(block, random):
-    """Unless the choice is open: several eigenvectors, zero entries, hubs on both sides of equal size."""
+def test_cut_does_not_depend_on_the_numbering_of_nodes(block, random):
+    """Skip cuts that are not unique: several eigenvectors, zero entries, or hubs on both sides of equal size."""
     order = list(range(block.num_nodes))
     random.shuffle(order)
     place = np.empty(block.num_nodes, dtype=int)
@@ -185,14 +186,14 @@ def test_numbering_of_nodes_does_not_matter(block, random):
 
 @settings(max_examples=40)
 @given(blocks(max_graphs=4), st.integers(0, 3))
-def test_block_equals_graph_by_graph(block, seed):
+def test_block_equals_its_graphs_processed_separately(block, seed):
     whole = kept(block, seed, 1)
     single = [int(block.node_ptr[g]) + i for g, part in enumerate(block.split()) for i in kept(part, seed, 1)]
     assert whole == single
 
 
-def test_large_graphs_settle_what_the_solver_leaves_open():
-    # A long ladder with odd rungs: the eigenvector lives at one end, far away it is below the residual.
+def test_undecided_nodes_of_large_graphs_are_assigned():
+    # A long path with some additional edges. The eigenvector is large at one end and below the residual elsewhere.
     n = 3000
     pairs = [(i, i + 1) for i in range(n - 1)] + [(i, i + 2) for i in range(0, n - 2, 7)]
     block = from_pairs(n, pairs)

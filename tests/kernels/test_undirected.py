@@ -1,4 +1,4 @@
-"""The simple undirected graph behind stored edges."""
+"""Simple undirected graphs from stored edges."""
 
 import numpy as np
 from hypothesis import given, settings
@@ -14,7 +14,7 @@ def test_directions_parallel_edges_loops_and_zeros():
     weight = [1.0, 4.0, 2.0, 3.0, 9.0, -1.0, 0.0, 0.0]
     block = BlockCSR.from_edge_index(edges, weight, num_nodes=4)
     ptr, cols, vals = undirected(*block.arrays())
-    # 0-1: the larger of 1 and 4. 0-2: 2 + 3, one way only. 2-3: the larger of -1 and 0 is no edge.
+    # 0-1: the larger of 1 and 4. 0-2: 2 + 3, in one direction only. 2-3: the larger of -1 and 0 is 0, so no edge.
     assert ptr.tolist() == [0, 2, 3, 4, 4]
     assert cols.tolist() == [1, 2, 0, 0]
     assert vals.tolist() == [4.0, 5.0, 4.0, 5.0]
@@ -30,7 +30,7 @@ def test_unweighted_edges_count_once():
 
 @settings(max_examples=60)
 @given(blocks())
-def test_equals_reference(block):
+def test_equals_the_dense_reference(block):
     ptr, cols, vals = undirected(*block.arrays())
     simple = BlockCSR(ptr, cols, vals, block.node_ptr).validate()
     for g in range(block.num_graphs):

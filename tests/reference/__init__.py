@@ -1,1 +1,1 @@
-"""Slow, obvious implementations: what the kernels must equal."""
+"""Plain reference implementations that compiled and optimized code must equal."""

@@ -1,17 +1,17 @@
-"""Cost without a clock: how much a task calls."""
+"""Measure the cost of a task by its number of function calls, independently of time."""
 
 import sys
 
 
 def calls_of(task):
-    """How many functions a task calls, in Python and in C."""
+    """Return the number of Python and C functions that a task calls."""
     count = 0
 
-    def note(frame, event, argument):
+    def count_call(frame, event, argument):
         nonlocal count
         count += event in ("call", "c_call")
 
-    sys.setprofile(note)
+    sys.setprofile(count_call)
     try:
         task()
     finally:

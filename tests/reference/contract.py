@@ -1,4 +1,4 @@
-"""Contraction over a dictionary: what ``tgp.engine.contraction`` must equal."""
+"""Reference of ``tgp.engine.contraction``, with edges in a dictionary."""
 
 import math
 
@@ -8,7 +8,7 @@ EPS = 1e-8
 
 
 def contracted(block, cluster, options):
-    """``({(c, d): weight}, weighted)`` of the coarse block, post-processed."""
+    """Return ``({(c, d): weight}, weighted)`` of the coarse block after post-processing."""
     triples = [
         (int(cluster[u]), int(cluster[v]), w)
         for u, v, w in entries(block)
@@ -22,7 +22,7 @@ def contracted(block, cluster, options):
 
 
 def normalised(edges, weighted, options):
-    """Self loops, negligible weights, degrees, maximum, in this order."""
+    """Remove self loops, remove negligible weights and normalize by degrees, in this order."""
     if options.remove_self_loops:
         edges = {(c, d): w for (c, d), w in edges.items() if c != d}
     if weighted:
@@ -38,7 +38,7 @@ def normalised(edges, weighted, options):
 
 
 def max_normalised(edges, graph_of):
-    """Weights over the largest of their graph; ``graph_of`` maps a supernode to its graph."""
+    """Divide weights by the largest one of their graph; ``graph_of`` maps a supernode to its graph."""
     largest = {}
     for (c, _), w in edges.items():
         largest[graph_of[c]] = max(largest.get(graph_of[c], 0.0), abs(w))

@@ -1,4 +1,4 @@
-"""Edge lists as Python lists: what the row kernels must equal."""
+"""Reference of the row kernels, with edges in Python lists."""
 
 import math
 
@@ -12,7 +12,7 @@ REDUCE = {
 
 
 def entries(block):
-    """``[(row, col, weight)]`` in stored order; weight 1 where there are none."""
+    """Return ``[(row, col, weight)]`` in stored order; the weight is 1 if the block has no weights."""
     weight = block.weights_or_ones()
     return [
         (row, int(block.indices[e]), float(weight[e]))
@@ -22,7 +22,7 @@ def entries(block):
 
 
 def merged(triples, reduce_op):
-    """``{(row, col): weight}`` of parallel entries, sorted by key."""
+    """Merge parallel entries and return ``{(row, col): weight}``, sorted by key."""
     groups = {}
     for row, col, w in triples:
         groups.setdefault((row, col), []).append(w)
@@ -30,18 +30,18 @@ def merged(triples, reduce_op):
 
 
 def transposed(triples):
-    """Entries of the transposed matrix, sorted by row and column, otherwise in the given order."""
+    """Return the entries of the transposed matrix, sorted by row and column; the sort is stable."""
     return sorted(((col, row, w) for row, col, w in triples), key=lambda t: t[:2])
 
 
 def symmetrised(triples, reduce_op):
-    """Union with the mirror images; a self loop is not doubled."""
+    """Merge entries with their mirror images; a self loop counts once."""
     back = [(col, row, w) for row, col, w in triples if row != col]
     return merged(triples + back, reduce_op)
 
 
 def components(num_nodes, triples):
-    """Component of each node, numbered by smallest member."""
+    """Return the component of each node, numbered by smallest member."""
     label = list(range(num_nodes))
     changed = True
     while changed:

@@ -1,4 +1,4 @@
-"""Spectral clusters and cluster modes of one graph, dense, with numpy's eigensolver."""
+"""Reference of spectral clusters and cluster modes of one graph, with the dense eigensolver of numpy."""
 
 import numpy as np
 
@@ -10,13 +10,13 @@ TIE = 1e-6
 
 
 def affinity(block):
-    """``max((A + A^T) / 2, 0)``."""
+    """Return ``max((A + A^T) / 2, 0)``."""
     matrix = adjacency(block)
     return np.maximum((matrix + matrix.T) / 2, 0)
 
 
 def canonical(values, vectors, take, tie=TIE):
-    """Unique eigenvectors (columns): in each eigenspace, projections of unit vectors, furthest first."""
+    """Return unique eigenvectors (columns): projections of unit vectors to each eigenspace, longest first."""
     tol = SAME * max(abs(values[-1]), abs(values[0]))
     out = []
     start = 0
@@ -41,7 +41,7 @@ def lowest(matrix, take, tie=TIE):
 
 
 def embedding(matrix, k):
-    """Lowest eigenvectors of the normalised Laplacian over root degree; isolated nodes are components."""
+    """Return the lowest eigenvectors of the normalized Laplacian, divided by the square root of the degree."""
     matrix = matrix - np.diag(matrix.diagonal())
     degree = matrix.sum(1)
     factor = 1 / np.sqrt(np.where(degree > 0, degree, 1))
@@ -68,7 +68,7 @@ def cluster_laplacian(matrix, normalized):
 
 
 def theta(block, label, num_modes, normalized=True, tie=TIE):
-    """``[n, H]``: modes of each node inside its cluster, zeros behind the last one."""
+    """Return ``[n, H]``: modes of each node inside its cluster, padded with zeros."""
     matrix = affinity(block)
     out = np.zeros((block.num_nodes, num_modes))
     for c in np.unique(label):
@@ -81,7 +81,7 @@ def theta(block, label, num_modes, normalized=True, tie=TIE):
 
 
 def coarse(block, label, k):
-    """``S^T A S`` without the entries inside clusters."""
+    """Return ``S^T A S`` without the entries inside clusters."""
     matrix = adjacency(block)
     one_hot = np.eye(k)[label]
     return one_hot.T @ np.where(label[:, None] == label, 0, matrix) @ one_hot

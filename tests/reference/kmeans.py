@@ -1,4 +1,4 @@
-"""k-means of one point set, written out: k-means++ by hash draws, Lloyd, restarts, tolerant ties."""
+"""Reference of k-means of one point set: k-means++ with hashed numbers, Lloyd's algorithm, restarts, tolerance for ties."""
 
 import numpy as np
 
@@ -11,8 +11,8 @@ def distances(points, center):
     return ((points - center) ** 2).sum(-1)
 
 
-def seed_labels(points, k, tol, seed, level, restart):
-    """Labels by nearest of ``k`` drawn points, the first on ties."""
+def initial_labels(points, k, tol, seed, level, restart):
+    """Return the nearest of ``k`` randomly chosen points for each point, the first one in a tie."""
     n = len(points)
     nearest = np.full(n, np.inf)
     label = np.zeros(n, int)
@@ -61,7 +61,7 @@ def lloyd(points, label, k, tol, max_rounds):
 
 
 def by_smallest_member(label):
-    """Clusters renumbered in order of appearance."""
+    """Renumber clusters in the order of their first occurrence."""
     names = {}
     return np.array([names.setdefault(c, len(names)) for c in label], int)
 
@@ -71,7 +71,7 @@ def kmeans(points, k, seed=0, level=0, restarts=10, max_rounds=100):
     tol = TIE * ((points - points.mean(0)) ** 2).sum() / n
     best, chosen = np.inf, None
     for r in range(restarts):
-        label, inertia = lloyd(points, seed_labels(points, k, tol, seed, level, r), k, tol, max_rounds)
+        label, inertia = lloyd(points, initial_labels(points, k, tol, seed, level, r), k, tol, max_rounds)
         if inertia < best - tol * n:
             best, chosen = inertia, label.copy()
     return by_smallest_member(chosen)

@@ -1,4 +1,4 @@
-"""k-hop maximal independent sets, slow and obvious: dense matrices, rounds of messages."""
+"""Reference of k-hop maximal independent sets: dense matrices and rounds of messages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 def both_ways(edges, weights=None):
-    """Edges plus the mirror images of those that have none."""
+    """Return the edges and the mirror images of edges that have none."""
     present = {(int(u), int(v)) for u, v in edges}
     more = [k for k, (u, v) in enumerate(edges) if (int(v), int(u)) not in present]
     out = [(int(u), int(v)) for u, v in edges] + [(int(edges[k][1]), int(edges[k][0])) for k in more]
@@ -16,7 +16,7 @@ def both_ways(edges, weights=None):
 
 
 def max_both_ways(edges, weights=None):
-    """One edge for each direction, with the largest weight of the two."""
+    """Return one edge for each direction, with the larger weight of the two directions."""
     best = {}
     for k, (u, v) in enumerate(edges):
         w = 1.0 if weights is None else weights[k]
@@ -26,7 +26,7 @@ def max_both_ways(edges, weights=None):
 
 
 def counts(num_nodes, edges):
-    """Number of edges from u to v."""
+    """Return the matrix of the numbers of edges from u to v."""
     a = np.zeros((num_nodes, num_nodes))
     for u, v in edges:
         a[u, v] += 1
@@ -34,7 +34,7 @@ def counts(num_nodes, edges):
 
 
 def in_degree(num_nodes, edges, weights=None):
-    """Sum of the weights of edges that end in a node."""
+    """Return the sum of the weights of the incoming edges of each node."""
     out = np.zeros(num_nodes)
     for k, (_, v) in enumerate(edges):
         out[v] += 1.0 if weights is None else weights[k]
@@ -42,7 +42,7 @@ def in_degree(num_nodes, edges, weights=None):
 
 
 def ranking(score, num_nodes, edges, k=1, heuristic="greedy"):
-    """Nodes by descending score after the heuristic; not-a-number first, ties by index."""
+    """Return the nodes by descending score after the heuristic; NaN is first, ties by index."""
     score = np.asarray(score, dtype=float)
     t = score.copy()
     if heuristic is not None:
@@ -58,7 +58,7 @@ def ranking(score, num_nodes, edges, k=1, heuristic="greedy"):
 
 
 def rounds(order, num_nodes, edges, k=1):
-    """Members and clusters by rounds of messages along edges."""
+    """Return members and clusters, computed by rounds of messages along edges."""
     rank = np.empty(num_nodes, int)
     rank[order] = np.arange(num_nodes)
 

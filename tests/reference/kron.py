@@ -1,4 +1,4 @@
-"""Kron reduction as a dense Schur complement."""
+"""Reference of the Kron reduction: a dense Schur complement."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ def laplacian(graph):
 
 
 def kron_dense(graph, kept):
-    """Adjacency matrix of the reduced graph, zero diagonal, nothing left out."""
+    """Return the adjacency matrix of the reduced graph with a zero diagonal and without a threshold."""
     kept = np.asarray(kept, dtype=int)
     reached = {i for nodes in components(graph) if set(nodes) & set(kept.tolist()) for i in nodes}
     dropped = np.array(sorted(reached - set(kept.tolist())), dtype=int)
@@ -24,7 +24,7 @@ def kron_dense(graph, kept):
 
 
 def resistance(graph):
-    """Effective resistances between all pairs of nodes of a connected graph."""
+    """Return the effective resistances between all pairs of nodes of a connected graph."""
     inverse = np.linalg.pinv(laplacian(graph))
     diagonal = np.diag(inverse)
     return diagonal[:, None] + diagonal - 2 * inverse

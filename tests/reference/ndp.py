@@ -1,10 +1,10 @@
-"""NDP on dense matrices: eigenvectors by numpy, rules spelled out."""
+"""Reference of NDP on dense matrices, with eigenvectors from numpy."""
 
 import numpy as np
 
 
 def dense_graph(block, g=0):
-    """The simple undirected graph of graph ``g`` as a dense matrix."""
+    """Return the simple undirected graph of graph ``g`` as a dense matrix."""
     lo, hi = int(block.node_ptr[g]), int(block.node_ptr[g + 1])
     n = hi - lo
     total = np.zeros((n, n))
@@ -22,7 +22,7 @@ def dense_graph(block, g=0):
 
 
 def components(graph):
-    """Lists of nodes, each ascending, in the order of smallest members."""
+    """Return the components as ascending lists of nodes, in the order of their smallest members."""
     n = len(graph)
     label = list(range(n))
     for _ in range(n):
@@ -34,14 +34,14 @@ def components(graph):
 
 
 def top_pair(part):
-    """Top eigenvalue, its gap to the next, and its eigenvector, of the normalised Laplacian."""
+    """Return the largest eigenvalue of the normalized Laplacian, its gap to the next one, and its eigenvector."""
     scale = np.abs(part).sum(axis=1) ** -0.5
     values, vectors = np.linalg.eigh(np.eye(len(part)) - scale[:, None] * part * scale)
     return values[-1], values[-1] - values[-2], vectors[:, -1]
 
 
 def share(part, side):
-    """Share of the weight that is cut (negative weights: not cut)."""
+    """Return the share of the weight that is cut (positive weights) or not cut (negative weights)."""
     crossing = side[:, None] != side
     return (
         np.where(part > 0, crossing, ~crossing)[part != 0].dot(np.abs(part[part != 0])) / np.abs(part).sum()
@@ -49,7 +49,7 @@ def share(part, side):
 
 
 def hub_side(part, side, nodes):
-    """Whether the positive side is the one to keep."""
+    """Return True if the positive side is kept."""
     degree = np.abs(part).sum(axis=1)
     hubs = np.flatnonzero(degree >= degree.max() * (1 - 1e-9))
     plus, minus = hubs[side[hubs] > 0], hubs[side[hubs] < 0]
@@ -61,10 +61,10 @@ def hub_side(part, side, nodes):
 
 
 def certain_sides(graph):
-    """``{node: kept}`` for components whose cut leaves nothing open but the sign of the eigenvector.
+    """Return ``{node: kept}`` for components whose cut is unique except for the sign of the eigenvector.
 
-    Left out: an eigenvalue that is not clearly simple, entries near zero, cuts below one half, and cuts that
-    have everything on one side.
+    Components are skipped if the eigenvalue is not clearly simple, an entry is near zero, the cut has less than half of
+    the weight, or all nodes are on one side.
     """
     out = {}
     for nodes in components(graph):

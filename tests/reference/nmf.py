@@ -1,4 +1,4 @@
-"""Non-negative factorisation of one dense matrix, coordinate by coordinate."""
+"""Reference of the non-negative factorization of one dense matrix, coordinate by coordinate."""
 
 import math
 
@@ -8,21 +8,21 @@ from tgp.kernels._prims import hash_normal
 
 
 def adjacency(block) -> np.ndarray:
-    """Dense ``A`` of a block with one graph; parallel edges add up."""
+    """Return the dense ``A`` of a block with one graph; parallel edges are added."""
     matrix = np.zeros((block.num_nodes, block.num_nodes))
     np.add.at(matrix, tuple(block.edge_index()), block.weights_or_ones())
     return matrix
 
 
 def start(n, k, scale, seed, level, first):
-    """Absolute normal draws by node and component."""
+    """Return absolute normal random numbers by node and component."""
     return np.array(
         [[scale * abs(hash_normal(seed, level, i, first + a)) for a in range(k)] for i in range(n)]
     ).reshape(n, k)
 
 
 def sweep(target, fixed, factor):
-    """Minimise ``|target - factor fixed^T|`` over each coordinate in turn; returns the violation."""
+    """Minimize ``|target - factor fixed^T|`` over each coordinate in turn, in place; return the violation."""
     gram = fixed.T @ fixed
     violation = 0.0
     for i in range(len(factor)):
@@ -38,7 +38,7 @@ def sweep(target, fixed, factor):
 
 
 def factorise(matrix, k, seed=0, level=0, tol=1e-3, max_sweeps=1000):
-    """``(W, H^T, residual after every sweep)`` of ``max(matrix, 0)``."""
+    """Return ``(W, H^T, residual after every sweep)`` of ``max(matrix, 0)``."""
     matrix = np.maximum(matrix, 0)
     n = len(matrix)
     scale = math.sqrt(matrix.mean() / k)
@@ -56,7 +56,7 @@ def factorise(matrix, k, seed=0, level=0, tol=1e-3, max_sweeps=1000):
 
 
 def soft_clusters(matrix, k, seed=0, level=0, tol=1e-3, max_sweeps=1000):
-    """``S [n, k]`` as the spec has it, with ``H`` scaled to mean square 1 per component."""
+    """Return ``S`` ``[n, k]``, with ``H`` scaled to mean square 1 per component."""
     n = len(matrix)
     out = np.zeros((n, k))
     if n <= k:
@@ -74,7 +74,7 @@ def soft_clusters(matrix, k, seed=0, level=0, tol=1e-3, max_sweeps=1000):
 
 
 def coarse(matrix, soft, *, remove_self_loops=True, degree_norm=True, edge_weight_norm=False, eps=1e-8):
-    """Dense ``S^T A S`` after the sparse post-processing."""
+    """Return the dense ``S^T A S`` after post-processing."""
     out = soft.T @ matrix @ soft
     out[np.abs(out) <= eps] = 0
     if remove_self_loops:

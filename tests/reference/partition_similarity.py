@@ -1,11 +1,11 @@
-"""Agreement of two partitions, by counting pairs and by the definition of mutual information."""
+"""Reference of the similarity of two partitions, by counting pairs and by the definition of mutual information."""
 
 from itertools import combinations
 from math import log
 
 
 def rand_index(x, y):
-    """Adjusted Rand index from all pairs of nodes."""
+    """Return the adjusted Rand index, computed from all pairs of nodes."""
     pairs = list(combinations(range(len(x)), 2))
     if not pairs:
         return None
@@ -18,7 +18,7 @@ def rand_index(x, y):
 
 
 def nmi(x, y):
-    """Mutual information over the mean of the entropies, 1 if both are zero."""
+    """Return the mutual information divided by the mean of the entropies, or 1 if both entropies are zero."""
     n = len(x)
 
     def entropy(labels):

@@ -1,4 +1,4 @@
-"""Quality figures of a level with plain numpy and scipy, in separate passes."""
+"""Reference of the quality figures of a level, with numpy and scipy in separate passes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROW_SUM_TOLERANCE = 1e-5
 
 
 def hierarchy_metrics(block: BlockCSR, hierarchy: Hierarchy) -> Metrics:
-    """``"<level>/<name>"`` -> one value per graph, for all levels."""
+    """Return ``{"<level>/<name>": one value per graph}`` for all levels."""
     found: Metrics = {}
     before = components(block)
     for number, level in enumerate(hierarchy.levels):
@@ -31,7 +31,7 @@ def hierarchy_metrics(block: BlockCSR, hierarchy: Hierarchy) -> Metrics:
 
 
 def level_metrics(fine: BlockCSR, level: Level) -> Metrics:
-    """All figures of one level except the numbers of components."""
+    """Return all figures of one level except the numbers of components."""
     assignment, coarse = level.assignment, level.block
     metrics: Metrics = {"isolated": _isolated(coarse), "symmetric": _symmetric(coarse)}
     metrics["expressive"] = _expressive(assignment, fine.node_ptr)
@@ -43,7 +43,7 @@ def level_metrics(fine: BlockCSR, level: Level) -> Metrics:
 
 
 def components(block: BlockCSR) -> npt.NDArray[np.int32]:
-    """``[B]`` connected components of each graph, directions ignored."""
+    """Return the number of weakly connected components of each graph ``[B]``."""
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import connected_components
 
@@ -59,7 +59,7 @@ def components(block: BlockCSR) -> npt.NDArray[np.int32]:
 
 
 def _per_graph(owner: Ints, num_graphs: int, weight: Floats | None = None) -> Floats:
-    # bincount adds in order, so a graph's sum does not depend on its neighbours in the block.
+    # bincount adds in order, so the sum of a graph does not depend on the other graphs of the block.
     return np.bincount(owner, weight, minlength=num_graphs).astype(np.float64)
 
 
@@ -96,7 +96,7 @@ def _isolated(coarse: BlockCSR) -> npt.NDArray[np.int32]:
 
 
 def _symmetric(block: BlockCSR) -> npt.NDArray[np.bool_]:
-    """Whether each graph equals its transpose, entry by entry."""
+    """Return a mask of the graphs that equal their transpose, entry by entry."""
     rows, columns = block.rows(), block.indices
     order = np.argsort(columns, kind="stable")  # rows are ascending, so this sorts by (column, row)
     wrong = (columns[order] != rows) | (rows[order] != columns)
@@ -128,7 +128,7 @@ def _expressive(assignment: Assignment, node_ptr: Ints) -> npt.NDArray[np.bool_]
 
 
 def _flows(fine: BlockCSR, coarse: BlockCSR, cluster: npt.NDArray[np.int32], super_ptr: Ints) -> Metrics:
-    """What the weights say: cut, modularity, entropy, and what contraction kept."""
+    """Return the figures that depend on weights: cut, modularity, entropies, and the share of weight that is kept."""
     graphs = fine.num_graphs
     weight = fine.weights_or_ones()
     rows = fine.rows()
@@ -173,22 +173,22 @@ def _entropies(
     total: Floats,
     super_owner: Ints,
 ) -> tuple[Floats, Floats]:
-    """One-dimensional entropy, and that of the two-level tree whose inner nodes are the clusters.
+    """Return the one-dimensional entropy and the entropy of the two-level tree whose inner nodes are the clusters.
 
-    A dropped node hangs on the root, as in the one-dimensional case.
+    A dropped node is a child of the root, as in the one-dimensional case.
     """
     graphs = fine.num_graphs
     owner = _owner(fine.node_ptr)
     whole = total[owner]
     parent = np.where(cluster >= 0, volume[cluster], whole) if len(volume) else whole
-    flat = _per_graph(owner, graphs, _surprise(degree, degree, whole, whole))
-    leaves = _per_graph(owner, graphs, _surprise(degree, degree, parent, whole))
+    flat = _per_graph(owner, graphs, _entropy_terms(degree, degree, whole, whole))
+    leaves = _per_graph(owner, graphs, _entropy_terms(degree, degree, parent, whole))
     inner = _per_graph(
-        super_owner, graphs, _surprise(leaving, volume, total[super_owner], total[super_owner])
+        super_owner, graphs, _entropy_terms(leaving, volume, total[super_owner], total[super_owner])
     )
     return flat, leaves + inner
 
 
-def _surprise(flow: Floats, volume: Floats, parent: Floats, whole: Floats) -> Floats:
-    """``-flow/whole * log2(volume/parent)``, 0 where nothing flows."""
+def _entropy_terms(flow: Floats, volume: Floats, parent: Floats, whole: Floats) -> Floats:
+    """Return ``-flow/whole * log2(volume/parent)``, or 0 if the flow is 0."""
     return np.where((flow > 0) & (volume > 0), -flow / whole * np.log2(volume / parent), 0.0)

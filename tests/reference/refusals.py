@@ -1,4 +1,4 @@
-"""How a store made to hurt has to be met: refused by name, quickly, and without much memory."""
+"""Check that a malicious store is rejected with the name of the invalid item, without a hang and with little memory."""
 
 import contextlib
 import time
@@ -11,9 +11,9 @@ from tgp.store import StoreReader, verify_store
 
 @contextlib.contextmanager
 def bounded():
-    """What happens inside does not hang and takes less than 100 MB."""
+    """Check that the block ends within 30 s and allocates less than 100 MB."""
     with open("/proc/self/clear_refs", "w") as file:
-        file.write("5")  # forget the highest memory use so far
+        file.write("5")  # reset the peak memory use
     before, start = memory("VmRSS"), time.perf_counter()
     yield
     assert time.perf_counter() - start < 30
@@ -21,13 +21,13 @@ def bounded():
 
 
 def memory(key):
-    """Kilobytes of this process."""
+    """Return a memory figure of this process in kilobytes."""
     with open("/proc/self/status") as file:
         return next(int(line.split()[1]) for line in file if line.startswith(key))
 
 
 def refused(path, item, read=None):
-    """Reading and verifying both name the culprit."""
+    """Check that reading and verifying both fail with the name of the invalid item."""
     with bounded(), pytest.raises(StoreDamagedError) as caught:
         reader = StoreReader(path)
         (read or (lambda r: r.gather_graphs([0])))(reader)

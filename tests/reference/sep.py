@@ -1,4 +1,4 @@
-"""Structural-entropy coding tree, slow and obvious: dense matrices, sets, ``heapq``, full rescans."""
+"""Reference of structural-entropy coding trees: dense matrices, sets and ``heapq``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 
 def adjacency(num_nodes, edges, weights=None):
-    """Dense symmetric matrix: binary union if unweighted, ``w_ij + w_ji`` if weighted, no self loops."""
+    """Return a dense symmetric matrix without self loops: ones if unweighted, ``w_ij + w_ji`` if weighted."""
     a = np.zeros((num_nodes, num_nodes))
     for k, (i, j) in enumerate(edges):
         if weights is None:
@@ -23,7 +23,7 @@ def adjacency(num_nodes, edges, weights=None):
 
 
 def components(a):
-    """Connected components as ascending lists, by smallest member."""
+    """Return the connected components as ascending lists, ordered by smallest member."""
     seen, found = set(), []
     for start in range(len(a)):
         if start in seen:
@@ -41,7 +41,7 @@ def components(a):
 
 
 class Node:
-    """A node of the coding tree."""
+    """Node of the coding tree."""
 
     def __init__(self, leaves, vol, g, children=(), child_cut=0.0, height=0):
         self.leaves = leaves
@@ -53,7 +53,7 @@ class Node:
 
 
 def merge_delta(total, p, q, cut):
-    """Change of entropy when two nodes get a common parent."""
+    """Return the change of entropy if two nodes get a common parent."""
     v = p.vol + q.vol
     first = (p.vol - p.g) * math.log2(v / p.vol)
     second = (q.vol - q.g) * math.log2(v / q.vol)
@@ -144,8 +144,8 @@ def _compress(tree, root):
         heapq.heapify(heap)
 
 
-def build2(total, vol, g, cuts):
-    """Tree of height 2 over items: the groups, by creation id, as ``[(members, vol, g), ...]``."""
+def build_height_2(total, vol, g, cuts):
+    """Return the groups of a tree of height 2 over items as ``[(members, vol, g), ...]``, in the order of creation."""
     tree, root = _merge(total, vol, g, cuts)
     if tree[root].height > 2:
         _compress(tree, root)
@@ -160,21 +160,21 @@ def build2(total, vol, g, cuts):
     return [(sorted(tree[i].leaves), tree[i].vol, tree[i].g) for i in sorted(tree[root].children)]
 
 
-def _term(g, total, vol, parent_vol):
+def _entropy_term(g, total, vol, parent_vol):
     return -(g / total) * math.log2(vol / parent_vol)
 
 
 class Component:
-    """Layers of one connected component, bottom first; a layer is a list of (leaves, vol, g)."""
+    """Layers of one connected component, lowest first; a layer is a list of (leaves, vol, g)."""
 
     def __init__(self, a):
         self.a = a
         self.n = len(a)
         self.d = [sum(row) for row in a.tolist()]
         self.total = sum(self.d)
-        self.layers = [build2(self.total, self.d, self.d, a)]
+        self.layers = [build_height_2(self.total, self.d, self.d, a)]
 
-    def leaf_up(self):
+    def finer_layer(self):
         gain, layer = 0.0, []
         for members, vol, g in self.layers[0]:
             if len(members) <= 2:
@@ -183,40 +183,40 @@ class Component:
             sub = self.a[np.ix_(members, members)]
             inner = [sum(row) for row in sub.tolist()]
             groups = []
-            for local, _, _ in build2(vol - g, inner, inner, sub):
+            for local, _, _ in build_height_2(vol - g, inner, inner, sub):
                 leaves = [members[i] for i in local]
                 out = [j for j in range(self.n) if j not in leaves]
                 groups.append((leaves, sum(self.d[i] for i in leaves), self.a[np.ix_(leaves, out)].sum()))
-            old = sum(_term(self.d[i], self.total, self.d[i], vol) for i in members)
+            old = sum(_entropy_term(self.d[i], self.total, self.d[i], vol) for i in members)
             new = 0.0
             for leaves, gvol, gg in groups:
-                new += _term(gg, self.total, gvol, vol)
-                new += sum(_term(self.d[i], self.total, self.d[i], gvol) for i in leaves)
+                new += _entropy_term(gg, self.total, gvol, vol)
+                new += sum(_entropy_term(self.d[i], self.total, self.d[i], gvol) for i in leaves)
             gain += old - new
             layer += groups
         return gain / self.n, layer
 
-    def root_down(self):
+    def coarser_layer(self):
         items = self.layers[-1]
         if len(items) < 3:
             return 0.0, None
         cuts = np.array(
             [[self.a[np.ix_(p[0], q[0])].sum() if p is not q else 0.0 for q in items] for p in items]
         )
-        groups = build2(self.total, [p[1] for p in items], [p[2] for p in items], cuts)
-        old = sum(_term(g, self.total, vol, self.total) for _, vol, g in items)
+        groups = build_height_2(self.total, [p[1] for p in items], [p[2] for p in items], cuts)
+        old = sum(_entropy_term(g, self.total, vol, self.total) for _, vol, g in items)
         new = 0.0
         for local, vol, g in groups:
-            new += _term(g, self.total, vol, self.total)
-            new += sum(_term(items[i][2], self.total, items[i][1], vol) for i in local)
+            new += _entropy_term(g, self.total, vol, self.total)
+            new += sum(_entropy_term(items[i][2], self.total, items[i][1], vol) for i in local)
         layer = [(sorted(leaf for i in local for leaf in items[i][0]), vol, g) for local, vol, g in groups]
         return (old - new) / len(items), layer
 
     def grow(self, levels):
         up = down = None
         while len(self.layers) < levels:
-            up = up or self.leaf_up()
-            down = down or self.root_down()
+            up = up or self.finer_layer()
+            down = down or self.coarser_layer()
             if down[1] is not None and up[0] < down[0]:
                 self.layers.append(down[1])
                 down = None
@@ -227,7 +227,7 @@ class Component:
 
 
 def partitions(num_nodes, edges, weights=None, levels=1):
-    """For each level, the list of node sets; for ``levels=1`` in the order of creation ids."""
+    """Return the list of node sets of each level; for ``levels=1`` in the order of creation."""
     a = adjacency(num_nodes, edges, weights)
     out = [[] for _ in range(levels)]
     for members in components(a):
@@ -241,7 +241,7 @@ def partitions(num_nodes, edges, weights=None, levels=1):
 
 
 def labels(num_nodes, edges, weights=None, levels=1):
-    """Cluster of each node at each level, numbered as the pooler numbers them."""
+    """Return the cluster of each node at each level, numbered as in the pooler."""
     out = []
     for level in partitions(num_nodes, edges, weights, levels):
         lab = np.full(num_nodes, -1)
@@ -255,9 +255,9 @@ def labels(num_nodes, edges, weights=None, levels=1):
 
 
 def entropy(num_nodes, edges, weights, layers):
-    """Structural entropy of the tree with the given layers of labels, bottom first.
+    """Return the structural entropy of the tree with the given layers of labels, lowest first.
 
-    Zero-volume nodes contribute nothing. The root is the whole graph.
+    Nodes of volume 0 do not contribute. The root is the whole graph.
     """
     a = adjacency(num_nodes, edges, weights)
     d = a.sum(1)

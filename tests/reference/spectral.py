@@ -1,11 +1,11 @@
-"""Eigenvalues of normalised Laplacians and their errors, graph by graph with dense matrices."""
+"""Reference of eigenvalues of normalized Laplacians and their errors, graph by graph with dense matrices."""
 
 import networkx as nx
 import numpy as np
 
 
 def modes(edges, weight, num_nodes, count):
-    """Connected components, and the lowest eigenvalues beyond one zero per component."""
+    """Return the number of connected components and the lowest eigenvalues after one zero per component."""
     adjacency = np.zeros((num_nodes, num_nodes))
     np.add.at(adjacency, (edges[0], edges[1]), np.ones(edges.shape[1]) if weight is None else weight)
     adjacency = np.maximum((adjacency + adjacency.T) / 2, 0.0)
@@ -18,7 +18,7 @@ def modes(edges, weight, num_nodes, count):
 
 
 def error(fine, coarse, factor=1.0):
-    """Mean relative error of the modes that both have; extra components of the coarse graph are zeros."""
+    """Return the mean relative error of the common modes; additional components of the coarse graph count as zeros."""
     (zeros, old), (zeros2, new) = fine, coarse
     new = np.concatenate([np.zeros(max(zeros2 - zeros, 0)), new])
     count = min(len(old), len(new))
@@ -28,7 +28,7 @@ def error(fine, coarse, factor=1.0):
 
 
 def scaled_error(fine, coarse):
-    """The smallest error over all factors; it is found where one of the modes fits exactly."""
+    """Return the smallest error over all factors. The best factor makes one of the modes exact."""
     (zeros, old), (zeros2, new) = fine, coarse
     padded = np.concatenate([np.zeros(max(zeros2 - zeros, 0)), new])
     count = min(len(old), len(padded))

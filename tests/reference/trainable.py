@@ -1,4 +1,4 @@
-"""Trainable poolers as their formulas read: one row of features per edge, dense matrices, PyG's modules."""
+"""Reference of trainable poolers: their formulas with one row of features per edge, dense matrices and PyG modules."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ __all__ = [
 
 
 def dense_matrix(source: Tensor, target: Tensor, weight: Tensor | None, size: int) -> Tensor:
-    """``[N, N]`` with parallel edges summed."""
+    """Return ``[N, N]`` with parallel edges added."""
     weight = torch.ones(len(source), dtype=torch.float64) if weight is None else weight
     return weight.new_zeros(size, size).index_put((source, target), weight, accumulate=True)
 
 
 def largest_neighbour(values: Tensor, source: Tensor, target: Tensor) -> Tensor:
-    """Largest value over the edges into each node, with torch's own gradient."""
+    """Return the largest value over the incoming edges of each node, with the gradient of torch."""
     place = target.unsqueeze(-1).expand(-1, values.size(-1))
-    # From below every value: a start at 0 would take its share of the gradient where the maximum is 0.
+    # Start at minus infinity: a start at 0 would receive a share of the gradient where the maximum is 0.
     lowest = torch.full_like(values, -torch.inf)
     largest = lowest.scatter_reduce(0, place, values[source], "amax")
     return torch.where(largest > -torch.inf, largest, torch.zeros_like(largest))
 
 
 def asap_neighbourhoods(pooler, x: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
-    """Attention over ``[query ; member]`` of every edge."""
+    """Return neighbourhood features and attention over ``[query ; member]`` of every edge."""
     source, target = edges
     query = pooler.lin(largest_neighbour(x, source, target))
     score = pooler.att(torch.cat([query[target], x[source]], dim=-1)).view(-1)
@@ -45,12 +45,12 @@ def asap_neighbourhoods(pooler, x: Tensor, edges: Tensor) -> tuple[Tensor, Tenso
 
 
 def asap_fitness(pooler, x: Tensor, edges: Tensor, weight: Tensor | None) -> Tensor:
-    """PyG's ``LEConv``."""
+    """Return the output of ``LEConv`` of PyG."""
     return pooler.select_scorer(x, edges, weight)
 
 
 def maxcut_scores(net, x: Tensor, edges: Tensor, weight: Tensor | None) -> Tensor:
-    """PyG's ``GCNConv`` on the propagation matrix."""
+    """Return the output of ``GCNConv`` of PyG on the propagation matrix."""
     weight = None if weight is None else weight.to(x.dtype)
     edges, weight = delta_gcn_matrix(edges, weight, net.delta, x.size(0))
     x = net.initial_layer(x)
@@ -62,12 +62,12 @@ def maxcut_scores(net, x: Tensor, edges: Tensor, weight: Tensor | None) -> Tenso
 
 
 def edge_contraction_raw(selector, x: Tensor, edges: Tensor) -> Tensor:
-    """One linear layer on ``[x_i ; x_j]`` of every edge."""
+    """Return the output of one linear layer on ``[x_i ; x_j]`` of every edge."""
     return selector.lin(torch.cat([x[edges[0]], x[edges[1]]], dim=-1)).view(-1)
 
 
 def reconstruction(s: Tensor, k: Tensor, adj: Tensor) -> Tensor:
-    """Balanced cross entropy of one graph's ``S K Sᵀ`` over its number of node pairs."""
+    """Return the balanced cross entropy of ``S K Sᵀ`` of one graph, divided by its number of node pairs."""
     label = (adj != 0).to(s.dtype)
     loss = F.binary_cross_entropy_with_logits(s @ k @ s.t(), label, reduction="none")
     edges = label.sum()
