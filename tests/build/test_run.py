@@ -260,19 +260,19 @@ def test_a_unit_where_every_graph_fails(tmp_path, monkeypatch, pooler, level):
     """Its levels are empty but of the method's kind, so that the store can be published and read."""
     import tgp.engine.coarsening as engine
 
-    here, whole, whole_job = threading.local(), engine._run, run_module.run_job
+    here, whole, whole_job = threading.local(), engine._run_levels, run_module.run_job
 
-    def fail(block, spec, length, draw, dtype):
-        if here.unit == 0 and draw.level == level:
+    def fail(block, spec, length, key, dtype):
+        if here.unit == 0 and key.level == level:
             raise GraphError("no luck", graph=0)
-        return whole(block, spec, length, draw, dtype)
+        return whole(block, spec, length, key, dtype)
 
     def job(task):
         here.unit = task.unit
         return whole_job(task)
 
     values = {"poolers": (pooler,), "shard_size": 10_000, "limit": 30}
-    monkeypatch.setattr(engine, "_run", fail)
+    monkeypatch.setattr(engine, "_run_levels", fail)
     monkeypatch.setattr(run_module, "run_job", job)
     monkeypatch.setattr(run_module, "warm_up", lambda *arguments: 0.0)
     out, clean = tmp_path / "s", tmp_path / "clean"
