@@ -133,7 +133,7 @@ def test_scores_as_tensor_function_and_feature():
     assert by_function(x=x, adj=PATH).so.mis.tolist() == [0, 2]
     with pytest.raises(ValueError, match="shape"):
         KMISSelect(scorer=torch.ones(3))(x=x, edge_index=PATH)
-    with pytest.raises(ValueError, match="x is None"):
+    with pytest.raises(ValueError, match="x must be provided"):
         KMISSelect(scorer="first")(edge_index=PATH)
 
 

@@ -117,5 +117,5 @@ def test_parameters_reach_the_engine():
     assert pooler.seed == 4
     out = pooler(x=torch.randn(6, 1), adj=path(6))
     torch.testing.assert_close(out.edge_index.sum(), torch.tensor(10.0))
-    with pytest.raises(ValueError, match="k must be"):
+    with pytest.raises(ValueError, match="k is out of range"):
         NMFPooling(0)

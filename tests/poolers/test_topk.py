@@ -93,7 +93,7 @@ def test_inverse_lift_returns_the_rows_and_gradients_reach_the_projection():
 
 
 def test_errors():
-    with pytest.raises(ValueError, match="ratio and min_score"):
+    with pytest.raises(ValueError, match="'ratio' and 'min_score'"):
         TopkPooling(2, ratio=None)
     with pytest.raises(AssertionError, match="one score per node"):
         TopkSelect()(torch.rand(4, 2))

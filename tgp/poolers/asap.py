@@ -28,28 +28,29 @@ __all__ = ["ASAPooling"]
 
 
 class ASAPooling(ScoredPooling):
-    r"""Every node gathers its neighbourhood by attention; the fittest gatherers stay. From `"ASAP: Adaptive
-    Structure Aware Pooling for Learning Hierarchical Graph Representations"
+    r"""ASAP pooling from `"ASAP: Adaptive Structure Aware Pooling for Learning Hierarchical Graph Representations"
     <https://arxiv.org/abs/1911.07979>`_.
+
+    Every node aggregates its neighbourhood by attention. The neighbourhoods with the highest scores become supernodes.
 
     .. math::
         \mathbf{x}'_i = \sum_{j \in N(i)\cup i} \alpha_{ij}\,\mathbf{x}_j, \quad
         \alpha_{ij} = \mathrm{softmax}_j\,\mathrm{LeakyReLU}(\mathbf{a}^\top[\mathbf{W}\max_j \mathbf{h}_j \| \mathbf{h}_j]),
         \quad \mathbf{s} = \sigma(\mathrm{LEConv}(\mathbf{X}', \mathbf{A}))
 
-    The kept nodes are connected as in the input graph; with ``soft_connect`` as in the paper, by
+    The kept nodes are connected as in the input graph. With ``soft_connect`` they are connected as in the paper, by
     :math:`S^\top A S` of the attention clusters. ``so.attention`` holds :math:`\alpha` of every edge.
 
     Args:
-        in_channels: size of the features.
-        GNN: class of an optional convolution before attention, built as ``GNN(F, F, ...)``.
-        dropout: dropout of attention.
+        in_channels: feature size.
+        GNN: class of an optional convolution before the attention, built as ``GNN(F, F, ...)``.
+        dropout: dropout of the attention.
         negative_slope: slope of the leaky ReLU.
-        add_self_loops: not with ``remove_self_loops``; loops are kept in the pooled graph.
+        add_self_loops: keep self loops in the pooled graph. Cannot be combined with ``remove_self_loops``.
         soft_connect: connect attention clusters instead of kept nodes.
         ratio, nonlinearity, lift, s_inv_op, connect_red_op, lift_red_op, remove_self_loops, degree_norm,
             edge_weight_norm: see :class:`~tgp.src.scored.ScoredPooling`.
-        **kwargs: arguments of the convolution; names it does not know are left out.
+        **kwargs: arguments of the convolution. Names that it does not accept are ignored.
     """
 
     def __init__(
@@ -73,13 +74,15 @@ class ASAPooling(ScoredPooling):
     ) -> None:
         if add_self_loops and remove_self_loops:
             raise ParameterError(
-                "remove_self_loops and add_self_loops cannot be both True", field="add_self_loops"
+                "remove_self_loops and add_self_loops cannot be both True: expected at most one of them",
+                field="add_self_loops",
             )
         super().__init__(**{**base_kwargs(ScoredPooling, locals()), "in_channels": None})
         self.in_channels, self.ratio, self.GNN = in_channels, ratio, GNN
         self.dropout, self.negative_slope, self.add_self_loops = dropout, negative_slope, add_self_loops
         self.soft_connect = soft_connect
-        self.select_scorer = LEConv(in_channels, 1)  # in the order of tgp 1.0.2: same seed, same weights
+        # The layers are created in the order of tgp 1.0.2, so that a seed gives the same weights.
+        self.select_scorer = LEConv(in_channels, 1)
         self.lin = torch.nn.Linear(in_channels, in_channels)
         self.att = torch.nn.Linear(2 * in_channels, 1)
         self.gnn_intra_cluster = None if GNN is None else build_gnn(GNN, in_channels, in_channels, kwargs)
@@ -92,11 +95,11 @@ class ASAPooling(ScoredPooling):
                 layer.reset_parameters()
 
     def extra_repr_args(self) -> dict[str, Any]:
-        """Return the ratio, the convolution and the use of self-loops."""
+        """Return the ratio, the convolution and the use of self loops."""
         name = None if self.GNN is None else self.GNN.__name__
         return {"ratio": self.ratio, "GNN": name, "add_self_loops": self.add_self_loops}
 
-    def _execution(self, inputs: PoolInputs) -> ASAPExecution:
+    def _execution(self, inputs: PoolInputs) -> ASAPExecution:  # type: ignore[override]  # scores in its own way
         return ASAPExecution(self, inputs)
 
     def _attention(self, x: Tensor, edges: Tensor, weight: Tensor | None) -> Tensor:
@@ -109,9 +112,9 @@ class ASAPooling(ScoredPooling):
             )
         query = self.lin(max_over_edges(h, source, target))
         if type(self.att) is torch.nn.Linear and not has_user_code(self.att):
-            # Split by columns, the layer gives numbers per node before they meet on edges.
-            to_query, to_member = self.att.weight.view(-1).split([query.size(-1), h.size(-1)])
-            score = (query @ to_query + self.att.bias)[target] + (h @ to_member)[source]
+            # Apply the two halves of the layer to the nodes, so that no row of 2F features per edge is needed.
+            query_weight, member_weight = torch.split(self.att.weight.view(-1), [query.size(-1), h.size(-1)])
+            score = (query @ query_weight + self.att.bias)[target] + (h @ member_weight)[source]
         else:
             score = self.att(torch.cat([query[target], h[source]], dim=-1)).view(-1)
         alpha = softmax(F.leaky_relu(score, self.negative_slope), target, num_nodes=x.size(0))
@@ -121,31 +124,35 @@ class ASAPooling(ScoredPooling):
         """Return the score of every neighbourhood."""
         scorer = self.select_scorer
         if type(scorer) is not LEConv or has_user_code(scorer):
-            return scorer(x, edges, into.weight)
-        # As products: sum_j w_ji (a_j - b_i) = A^T a - b * in-degree.
-        degree = weighted_degree(into.source, into.weight, x.size(0)).to(x.dtype).unsqueeze(-1)
-        return into.times(scorer.lin1(x)) - degree * scorer.lin2(x) + scorer.lin3(x)
+            fitness: Tensor = scorer(x, edges, into.weight)
+        else:
+            # LEConv as products: sum_j w_ji (a_j - b_i) = A^T a - b * in-degree.
+            degree = weighted_degree(into.source, into.weight, x.size(0)).to(x.dtype).unsqueeze(-1)
+            fitness = into.times(scorer.lin1(x)) - degree * scorer.lin2(x) + scorer.lin3(x)
+        return fitness
 
 
 class ASAPExecution(SparseExecution):
-    """Run the stages of ASAP on neighbourhoods: every node gathers its neighbours and itself by attention."""
+    """Execution of the stages of ASAP on neighbourhoods, which contain a node and its neighbours."""
 
     pooler: ASAPooling
 
     def __init__(self, pooler: ASAPooling, inputs: PoolInputs) -> None:
-        x = inputs.x.unsqueeze(-1) if inputs.x.dim() == 1 else inputs.x
+        x = inputs.x
+        assert x is not None  # the pooler needs features
+        x = x.unsqueeze(-1) if x.dim() == 1 else x
         self.container = Container.of(inputs.adj)
         index, weight = connectivity_to_edge_index(inputs.adj, inputs.edge_weight)
         edges, weight = add_remaining_self_loops(index, weight, 1.0, x.size(0))
         self.attention = pooler._attention(x, edges, weight)
         into = EdgeMatrix(edges[1], edges[0], None, x.size(0), checked=inputs.checked)
-        gathered = into.with_weight(self.attention).times(x)
+        self.x = into.with_weight(self.attention).times(x)
         self.into = into.with_weight(weight)
-        super().__init__(pooler, inputs._replace(x=gathered, adj=edges, edge_weight=weight))
+        super().__init__(pooler, inputs._replace(x=self.x, adj=edges, edge_weight=weight))
 
     def select(self) -> SelectOutput:
-        """Return the fittest neighbourhoods."""
-        so = self._select(self.pooler._fitness(self.inputs.x, self.inputs.adj, self.into))
+        """Return the neighbourhoods with the highest scores."""
+        so = self._select(self.pooler._fitness(self.x, self.inputs.adj, self.into))
         so.attention = self.attention
         so._extra_args.add("attention")
         return so
@@ -155,16 +162,17 @@ class ASAPExecution(SparseExecution):
         if self.pooler.soft_connect:
             edges, weight = self._soft_edges(so)
             self.inputs = self.inputs._replace(adj=edges, edge_weight=weight)
-            # Ids are supernodes already.
+            # The edges already connect supernodes.
             so = SelectOutput.hard(torch.arange(so.num_supernodes, device=edges.device), so.num_supernodes)
-        index, weight = super().connect(so, batch_pool)
-        return self.container.pack(index, weight, so.num_supernodes)
+        index, values = super().connect(so, batch_pool)
+        return self.container.pack(index, values, so.num_supernodes)
 
     def _soft_edges(self, so: SelectOutput) -> tuple[Tensor, Tensor]:
-        """Return ``S^T A S`` where ``S`` holds the attention of the kept neighbourhoods, by sparse products."""
+        """Return the edges of ``S^T A S``. ``S`` holds the attention of the kept neighbourhoods."""
         edges, given = self.inputs.adj, self.inputs.edge_weight
         source, target = edges
-        size, kept = self.inputs.x.size(0), so.cluster
+        size, kept = self.x.size(0), so.cluster
+        assert kept is not None  # no node has two entries
         member = kept[target] >= 0
         alpha = self.attention
         weight = torch.ones_like(alpha) if given is None else given.to(alpha.dtype)
@@ -176,7 +184,7 @@ class ASAPExecution(SparseExecution):
         )
         a = torch.sparse_coo_tensor(edges, weight, (size, size), check_invariants=False)
         with warnings.catch_warnings():
-            # torch says once per process that its sparse products are in beta.
+            # torch warns once per process that its sparse products are in beta state.
             warnings.filterwarnings("ignore", message="Sparse CSR tensor support")
             pooled = torch.sparse.mm(s.t(), torch.sparse.mm(a, s)).coalesce()
         return pooled.indices(), pooled.values()

@@ -1,4 +1,4 @@
-"""Asymmetric Cheeger cut by total variation."""
+"""Asymmetric Cheeger cut pooling."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _balance(view: LayoutView) -> Tensor:
 
 class AsymCheegerCutPooling(MLPPooling):
     r"""Asymmetric Cheeger cut pooling from `"Total Variation Graph Neural Networks"
-    <https://arxiv.org/abs/2211.06218>`_; its companion layer is :class:`~tgp.mp.GTVConv`.
+    <https://arxiv.org/abs/2211.06218>`_. The paper uses it together with :class:`~tgp.mp.GTVConv` layers.
 
     .. math::
         \mathcal{L}_{tv} = \frac{1}{2|E|}\sum_{ij} a_{ij}\|S_i - S_j\|_1, \quad
@@ -33,8 +33,8 @@ class AsymCheegerCutPooling(MLPPooling):
     Args:
         in_channels, k, act, dropout, remove_self_loops, degree_norm, edge_weight_norm, adj_transpose, lift,
             s_inv_op, batched, sparse_output, cache_preprocessing: see :class:`~tgp.src.mlp.MLPPooling`.
-        totvar_coeff: coefficient of total variation.
-        balance_coeff: coefficient of balance.
+        totvar_coeff: coefficient of the total variation loss.
+        balance_coeff: coefficient of the balance loss.
     """
 
     _loss_terms = (
@@ -68,6 +68,6 @@ class AsymCheegerCutPooling(MLPPooling):
 
     def compute_loss(  # type: ignore[override]
         self, adj: Tensor, S: Tensor, mask: Tensor | None = None, **kwargs: Any
-    ) -> dict[str, Tensor]:
-        """Return the losses of padded graphs."""
+    ) -> dict[str, Tensor] | None:
+        """Return the losses of padded graphs; see :meth:`~tgp.src.DenseSRCPooling.compute_loss`."""
         return self._losses(DenseView(S, adj, mask), {})

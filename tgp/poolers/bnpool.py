@@ -1,4 +1,4 @@
-"""Bayesian nonparametric pooling."""
+"""BN-Pool: Bayesian nonparametric pooling."""
 
 from __future__ import annotations
 
@@ -33,35 +33,42 @@ __all__ = ["BNPool"]
 
 _SIZE_CLASSES = 4
 EXACT_PAIRS = 2**22
-"""Up to this many (padded) node pairs a flat batch is reconstructed exactly; beyond it pairs are sampled."""
+"""Largest number of (padded) node pairs for which the loss of a flat batch uses all pairs. Above it, pairs are
+sampled."""
 
 
 class BNPool(MLPPooling):
     r"""BN-Pool from `"BN-Pool: Bayesian Nonparametric Graph Pooling" <https://arxiv.org/abs/2501.09821>`_.
 
-    Nodes are assigned by a truncated stick-breaking process (:class:`~tgp.select.DPSelect`); the graph is
-    rebuilt with logits :math:`S K S^\top`. Per graph, averaged over graphs:
+    Nodes are assigned by a truncated stick-breaking process (:class:`~tgp.select.DPSelect`). The adjacency is
+    reconstructed with the logits :math:`S K S^\top`. The losses are averaged over the graphs:
 
     - ``quality``: :math:`\frac{1}{N^2}\sum_{ij}\omega_{ij}\,\mathrm{BCE}((SKS^\top)_{ij}, [A_{ij}\ne 0])`, where edges are
-      weighted by the ratio of non-edges to edges;
+      weighted by the ratio of the numbers of non-edges and edges;
     - ``kl``: :math:`\frac{\eta}{N^2}\sum_i KL(q_i \,\|\, \mathrm{Beta}(1, \alpha))`;
-    - ``K_prior``: :math:`\frac{1}{2N^2}\sum (K-\mu)^2/\sigma^2`, if ``K`` is trained.
+    - ``K_prior``: :math:`\frac{1}{2N^2}\sum (K-\mu)^2/\sigma^2`, if ``K`` is learned.
 
-    Both execution modes have the same objective. On flat batches with very many node pairs, non-edges
-    are sampled, which estimates it without bias.
+    The losses are the same in the batched and the unbatched mode. For flat batches with very many node pairs,
+    non-edges are sampled; this estimate is unbiased.
 
     Args:
         in_channels, act, dropout, remove_self_loops, degree_norm, edge_weight_norm, adj_transpose, lift,
             s_inv_op, batched, sparse_output, cache_preprocessing: see :class:`~tgp.src.mlp.MLPPooling`.
         k: largest number of supernodes per graph.
-        alpha_DP: concentration of the process.
-        K_var: variance of the prior of ``K``.
-        K_mu: mean of the prior of ``K``: on the diagonal, its negative elsewhere.
-        K_init: initial ``K``: on the diagonal, its negative elsewhere.
-        eta: coefficient of the KL term.
+        alpha_DP: concentration :math:`\alpha` of the process.
+        K_var: variance :math:`\sigma^2` of the prior of ``K``.
+        K_mu: mean :math:`\mu` of the prior of the diagonal of ``K``. The mean of other entries is ``-K_mu``.
+        K_init: initial value of the diagonal of ``K``. Other entries start with ``-K_init``.
+        eta: coefficient :math:`\eta` of the KL loss.
         train_K: learn ``K``.
-        num_neg_samples: sample this many non-edges per graph in flat mode, whatever the size.
+        num_neg_samples: number of non-edges per graph that are sampled in the unbatched mode; by default non-edges are
+            sampled only if there are very many pairs.
     """
+
+    alpha_prior: Tensor
+    beta_prior: Tensor
+    K_var: Tensor
+    K_mu: Tensor
 
     _select_class = DPSelect
     _loss_arguments = ("adj", "mask", "so")
@@ -103,7 +110,7 @@ class BNPool(MLPPooling):
         self.register_buffer("K_var", torch.tensor(float(K_var)))
         self.register_buffer("K_mu", K_mu * sign)
 
-    def forward(
+    def forward(  # type: ignore[override]
         self,
         x: Tensor | None = None,
         adj: Any = None,
@@ -115,11 +122,11 @@ class BNPool(MLPPooling):
         mask: Tensor | None = None,
         **kwargs: Any,
     ) -> PoolingOutput | Tensor:
-        """See :meth:`~tgp.src.DenseSRCPooling.forward`."""
+        """Pool or lift; see :meth:`~tgp.src.DenseSRCPooling.forward`."""
         return super().forward(x, adj, edge_weight, so, mask, batch, batch_pooled, lifting, **kwargs)
 
     def reset_parameters(self) -> None:
-        """Reset all learnable parameters, and the buffers of the priors, which ``to_empty`` leaves undefined."""
+        """Reset all learnable parameters and the buffers of the priors, which ``to_empty`` does not initialize."""
         super().reset_parameters()
         sign = 2 * torch.eye(self.k, device=self.K.device) - 1
         with torch.no_grad():
@@ -148,42 +155,56 @@ class BNPool(MLPPooling):
     # -- losses --------------------------------------------------------------------------------
 
     def _losses(self, view: LayoutView, selected: Mapping[str, Any]) -> dict[str, Tensor]:
-        exact = self.batched or isinstance(view, DenseView) or self._few_pairs(view)
+        exact = self.batched or not isinstance(view, SegmentView) or self._uses_all_pairs(view)
         return self._terms(view, selected["q_z"], exact)
 
     def compute_loss(  # type: ignore[override]
         self, adj: Tensor, mask: Tensor | None, so: SelectOutput
     ) -> dict[str, Tensor]:
-        """Return the losses of padded graphs."""
+        """Return the losses of padded graphs.
+
+        Args:
+            adj: ``[B, N, N]``, sources in rows.
+            mask: ``[B, N]`` mask of the real nodes.
+            so: assignment.
+        """
         return self._terms(DenseView(so.s, adj, mask), so.q_z, True)
 
     def compute_sparse_loss(  # type: ignore[override]
         self, adj: Any, batch: Tensor | None, so: SelectOutput
     ) -> dict[str, Tensor]:
-        """Return the losses of flat graphs."""
+        """Return the losses of flat graphs.
+
+        Args:
+            adj: edge list, sparse matrix or ``SparseTensor``.
+            batch: ``[N]`` graph ids.
+            so: assignment.
+        """
         index, weight = connectivity_to_edge_index(adj)
         view = SegmentView(so.s, index, weight, batch)
-        return self._terms(view, so.q_z, self._few_pairs(view))
+        return self._terms(view, so.q_z, self._uses_all_pairs(view))
 
     def _terms(self, view: LayoutView, posterior: Beta, exact: bool) -> dict[str, Tensor]:
         pairs = view.counts.square()
         prior = Beta(self.alpha_prior, self.beta_prior, validate_args=False)
-        where = {"mask": view.padded()[1]}
-        if posterior.mean.dim() == 2:  # one row per node, also where the adjacency is dense
-            where = {"batch": view.rows()[1], "batch_size": view.num_graphs}
-        kl = self.eta * kl_loss(posterior, prior, normalizing_const=pairs, **where)
+        if posterior.mean.dim() == 2:  # one row per node, even if the adjacency is dense
+            graph, size = view.rows()[1], view.num_graphs
+            kl = kl_loss(posterior, prior, batch=graph, batch_size=size, normalizing_const=pairs)
+        else:
+            kl = kl_loss(posterior, prior, mask=view.padded()[1], normalizing_const=pairs)
         k_prior = view.s.new_zeros(())
         if self.train_K:
             k_prior = cluster_connectivity_prior_loss(self.K, self.K_mu, self.K_var, pairs)
         quality = self._quality(view, exact)
-        return {"quality": quality.mean() if quality.numel() else quality.sum(), "kl": kl, "K_prior": k_prior}
+        quality = quality.mean() if quality.numel() else quality.sum()
+        return {"quality": quality, "kl": self.eta * kl, "K_prior": k_prior}
 
     def _quality(self, view: LayoutView, exact: bool) -> Tensor:
-        """Return ``[B]`` the balanced cross entropy of the rebuilt adjacency, over the number of pairs."""
+        """Return the balanced cross entropy ``[B]`` of the reconstructed adjacency, divided by the number of pairs."""
         if exact and not on_host(view.s):
             return self._quality_of_all_pairs(view)
         rows, graph = view.rows()
-        # Edge weights say how strong an edge is, not how likely: every entry counts once, as an edge.
+        # The loss asks if there is an edge, so edge weights are not used: every entry counts as one edge.
         source, target, _, _ = view.merged()
         logits = self._logits(rows, source, target)
         count, owner = view.s.new_zeros(view.num_graphs), graph.index_select(0, source)
@@ -199,11 +220,12 @@ class BNPool(MLPPooling):
         return safe_divide(weighted + off_edges, view.counts.square())
 
     def _quality_of_all_pairs(self, view: LayoutView) -> Tensor:
-        """Return the same from dense matrices, without reading the number of edges on the host."""
+        """Return the same as ``_quality`` from dense matrices, without synchronizing an accelerator."""
         padded, mask = view.padded()
         if isinstance(view, DenseView):
             adj = view.adj
         else:
+            assert isinstance(view, SegmentView)
             adj = self._padded_adjacency(view.edge_index, view.edge_weight, view.layout, view.s)
             adj = adj.mT if self.adj_transpose else adj
         logits = self.get_rec_adj(padded)
@@ -216,22 +238,22 @@ class BNPool(MLPPooling):
         weighted = on_edges * non_edges / num_edges.clamp(min=1)
         return safe_divide(weighted + off_edges, view.counts.square())
 
-    def _few_pairs(self, view: SegmentView) -> bool:
+    def _uses_all_pairs(self, view: SegmentView) -> bool:
         padded = view.num_graphs * view.layout.max_count**2
         return self.num_neg_samples is None and padded <= EXACT_PAIRS
 
     def _as_non_edges(self, rows: Tensor, source: Tensor, target: Tensor) -> Tensor:
-        """Return the cross entropy of pairs that are no edges."""
+        """Return the cross entropy of pairs with the label 0."""
         return F.softplus(self._logits(rows, source, target))
 
     def _logits(self, rows: Tensor, source: Tensor, target: Tensor) -> Tensor:
         return EdgeMatrix(source, target, None, rows.size(0)).dots(rows @ self.K.to(rows.dtype), rows)
 
     def _all_pairs_as_non_edges(self, view: LayoutView) -> Tensor:
-        """Return ``[B]`` the cross entropy if no pair were an edge: the softplus of every logit."""
+        """Return the cross entropy ``[B]`` of all pairs with the label 0, which is the sum of softplus(logit)."""
         padded, mask = view.padded()
-        # Graphs of similar size together: padding all to the largest would double the pairs.
-        # A mask that was given may have holes, so its graphs keep their width.
+        # Compute groups of graphs of similar size: padding all graphs to the largest would double the pairs.
+        # The real nodes of a given mask may be at any position, so its graphs are not cut.
         order, holes = view.counts.argsort(), isinstance(view, DenseView)
         parts = [view.s.new_zeros(0)]
         for graphs in order.split(max(1, -(-order.numel() // _SIZE_CLASSES))):
@@ -242,7 +264,7 @@ class BNPool(MLPPooling):
         return torch.cat(parts)[order.argsort()]
 
     def _estimated_non_edges(self, view: LayoutView, edges: Tensor, non_edges: Tensor) -> Tensor:
-        """Return ``[B]`` the cross entropy of all non-edges: the diagonal exactly, the rest from a sample."""
+        """Return the cross entropy ``[B]`` of all non-edges. The diagonal is exact; other pairs are sampled."""
         rows, graph = view.rows()
         zeros = view.s.new_zeros(view.num_graphs)
         node = torch.arange(rows.size(0), device=rows.device)
@@ -264,17 +286,36 @@ class BNPool(MLPPooling):
     # -- parts ---------------------------------------------------------------------------------
 
     def get_rec_adj(self, S: Tensor) -> Tensor:
-        """Return the logits ``S K S^T`` of every pair."""
+        """Return the logits ``S K S^T`` of all pairs of nodes.
+
+        Args:
+            S: ``[..., N, K]``.
+        """
         return S @ self.K.to(S.dtype) @ S.transpose(-1, -2)
 
     def get_prob_link_logit(self, node_assignment: Tensor, edges_list: Tensor) -> Tensor:
-        """Return the logits of the pairs in ``edges_list [2, E]``."""
+        """Return the logits ``[E]`` of given pairs of nodes.
+
+        Args:
+            node_assignment: ``[N, K]``.
+            edges_list: ``[2, E]`` pairs.
+        """
         return self._logits(node_assignment, edges_list[0], edges_list[1])
 
     def get_sparse_rec_loss(
         self, node_assignment: Tensor, adj: Any, batch: Tensor | None = None, batch_size: int | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Return the mean cross entropy over edges and as many sampled non-edges, and the pairs used."""
+        """Return the mean cross entropy of the edges and of the same number of sampled non-edges.
+
+        Args:
+            node_assignment: ``[N, K]``.
+            adj: edge list, sparse matrix or ``SparseTensor``.
+            batch: ``[N]`` graph ids.
+            batch_size: number of graphs.
+
+        Returns:
+            The loss, and the number of pairs of each graph.
+        """
         positives, _ = connectivity_to_edge_index(adj)
         view = SegmentView(node_assignment, positives, None, batch, batch_size)
         _, graph = view.rows()

@@ -1,4 +1,4 @@
-"""Differentiable pooling with a link-prediction loss."""
+"""DiffPool: differentiable pooling with a link-prediction loss."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ class DiffPool(MLPPooling):
     .. math::
         \mathcal{L}_{link} = \|A - SS^\top\|_F, \quad \mathcal{L}_{entropy} = \frac1N\sum_i H(S_i)
 
-    The norm is one over the whole batch. Put message passing before the pooler: the assignment is an MLP.
+    The norm is taken over the whole batch. The assignment is computed by an MLP, so message-passing layers should come
+    before the pooler.
 
     Args:
         in_channels, k, act, dropout, remove_self_loops, degree_norm, edge_weight_norm, adj_transpose, lift,
             s_inv_op, batched, sparse_output, cache_preprocessing: see :class:`~tgp.src.mlp.MLPPooling`.
-        link_loss_coeff: coefficient of link prediction.
-        ent_loss_coeff: coefficient of the entropy.
+        link_loss_coeff: coefficient of the link-prediction loss.
+        ent_loss_coeff: coefficient of the entropy loss.
         normalize_loss: divide the link loss by the number of node pairs.
     """
 
@@ -71,8 +72,14 @@ class DiffPool(MLPPooling):
     def compute_loss(  # type: ignore[override]
         self, adj: Tensor, S: Tensor, num_nodes: Tensor | int | None = None, mask: Tensor | None = None
     ) -> dict[str, Tensor]:
-        """Return the losses of padded graphs; without a mask ``num_nodes`` is the number of real nodes."""
+        """Return the losses of padded graphs.
+
+        Args:
+            adj, S, mask: see :meth:`~tgp.src.DenseSRCPooling.compute_loss`.
+            num_nodes: number of real nodes, if there is no mask.
+        """
         losses = self._losses(DenseView(S, adj, mask), {})
+        assert losses is not None  # the class declares loss terms
         if num_nodes is not None and mask is None:
             padded = S.numel() // S.size(-1)
             losses["entropy_loss"] = losses["entropy_loss"] * padded / num_nodes

@@ -1,4 +1,4 @@
-"""Deep modularity clustering."""
+"""DMoN: deep modularity clustering."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class DMoNPooling(MLPPooling):
     Args:
         in_channels, k, act, dropout, remove_self_loops, degree_norm, edge_weight_norm, adj_transpose, lift,
             s_inv_op, batched, sparse_output, cache_preprocessing: see :class:`~tgp.src.mlp.MLPPooling`.
-        spectral_loss_coeff: coefficient of (negative) modularity.
-        cluster_loss_coeff: coefficient of the collapse penalty.
-        ortho_loss_coeff: coefficient of the orthogonality of min-cut pooling, off by default.
+        spectral_loss_coeff: coefficient of the spectral loss, the negative modularity.
+        cluster_loss_coeff: coefficient of the cluster loss, which prevents that one cluster takes all nodes.
+        ortho_loss_coeff: coefficient of the orthogonality loss of :class:`~tgp.poolers.MinCutPooling`; by default 0.
     """
 
     _loss_terms = (

@@ -13,15 +13,21 @@ __all__ = ["EdgeContractionPooling"]
 
 
 class EdgeContractionPooling(SRCPooling):
-    r"""Contract a greedy matching of scored edges, from `"Edge Contraction Pooling for Graph Neural Networks"
-    <https://arxiv.org/abs/1905.10990>`_, with the exact parallel matching of `"Greedy Sequential Maximal
-    Independent Set and Matching are Parallel on Average" <https://arxiv.org/abs/1202.3205>`_.
+    r"""Edge contraction pooling from `"Edge Contraction Pooling for Graph Neural Networks"
+    <https://arxiv.org/abs/1905.10990>`_.
 
-    At least half of the nodes remain: a supernode is a pair or a single node. See
-    :class:`~tgp.select.EdgeContractionSelect` for the scores.
+    Edges are scored by :class:`~tgp.select.EdgeContractionSelect`, and the edges of a greedy matching are contracted:
+
+    .. math::
+        s_{ij} = \sigma(\mathbf{w}^\top[\mathbf{x}_i \| \mathbf{x}_j] + b) + 0.5, \quad
+        \mathbf{x}'_{ij} = s_{ij}(\mathbf{x}_i + \mathbf{x}_j)
+
+    with :math:`\sigma` the ``edge_score_method``. A supernode is a pair or a single node, so at least half of the nodes remain. The matching is computed in parallel
+    and is equal to the sequential one, as in `"Greedy Sequential Maximal Independent Set and Matching are Parallel on
+    Average" <https://arxiv.org/abs/1202.3205>`_.
 
     Args:
-        in_channels: size of the features.
+        in_channels: feature size.
         edge_score_method, dropout, add_to_edge_score: see :class:`~tgp.select.EdgeContractionSelect`.
         lift, s_inv_op, lift_red_op: see :class:`~tgp.lift.BaseLift` and :class:`~tgp.select.SelectOutput`.
         connect_red_op, remove_self_loops, degree_norm, edge_weight_norm: see

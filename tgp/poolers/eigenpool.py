@@ -1,4 +1,4 @@
-"""EigenPool: spectral clusters whose features keep the low frequencies."""
+"""EigenPool: spectral clusters with features in the eigenbasis of each cluster."""
 
 from __future__ import annotations
 
@@ -22,30 +22,35 @@ __all__ = ["EigenPooling"]
 
 
 class EigenPooling(DenseLevelPooling):
-    r"""Spectral clusters with features in the eigenbasis of each cluster, from `"Graph Convolutional Networks with
-    EigenPooling" <https://arxiv.org/abs/1904.13107>`_.
+    r"""EigenPool from `"Graph Convolutional Networks with EigenPooling" <https://arxiv.org/abs/1904.13107>`_.
+
+    The nodes are divided into spectral clusters (:class:`~tgp.select.EigenPoolSelect`).
 
     .. math::
         \mathbf{X}'_c = \big[\, \theta_{c,0}^\top \mathbf{X} \,|\, \dots \,|\, \theta_{c,H-1}^\top \mathbf{X} \,\big],
         \qquad \mathbf{A}' = \mathbf{S}^\top \mathbf{A}_{ext} \mathbf{S},
 
     where :math:`\theta_{c,h}` is eigenvector :math:`h` of the Laplacian of cluster :math:`c` and
-    :math:`\mathbf{A}_{ext}` holds the edges between clusters. Pooled features are ``H`` times as wide. See
-    :class:`~tgp.select.EigenPoolSelect`. Nothing is learned, so the pooler can run before training.
+    :math:`\mathbf{A}_{ext}` holds the edges between clusters. The pooler has no learnable parameters, so the levels can
+    be computed before training.
 
     Args:
-        k: supernodes per graph.
-        num_modes: ``H``, eigenvectors per cluster.
-        normalized: take them from the normalised Laplacian rather than ``D - A``.
-        cached: keep the result as long as the input graph stays the same.
-        remove_self_loops: has no effect: the diagonal is always zero.
+        k: number of supernodes per graph.
+        num_modes: ``H``, number of eigenvectors per cluster.
+        normalized: use the eigenvectors of the normalised Laplacian instead of those of ``D - A``.
+        cached: reuse the result as long as the input graph does not change.
+        remove_self_loops: has no effect, because the diagonal is always zero.
         degree_norm, edge_weight_norm, adj_transpose: see :class:`~tgp.connect.DenseConnect`.
-        lift: features are lifted along the modes: anything but ``precomputed`` warns and changes nothing.
+        lift: has no effect, because features are lifted with the eigenvectors. A value other than ``precomputed``
+            gives a warning.
         s_inv_op: see :class:`~tgp.select.SelectOutput`.
-        batched: there is no padded mode: ``True`` warns and changes nothing.
-        sparse_output: return an edge list instead of a dense ``[B, K, K]``.
-        cache_preprocessing: has no effect: inputs are never padded.
+        batched: has no effect, because there is no padded mode. ``True`` gives a warning.
+        sparse_output: return an edge list instead of a dense ``[B, K, K]`` adjacency.
+        cache_preprocessing: has no effect, because inputs are never padded.
         restarts, seed: see :class:`~tgp.select.EigenPoolSelect`.
+
+    Shapes:
+        ``x``: ``[N, F]`` to ``[B, K, H * F]``, or ``[K, H * F]`` without a batch vector.
     """
 
     def __init__(
@@ -100,7 +105,7 @@ class EigenPooling(DenseLevelPooling):
         self._use_engine(LevelSpec.of("eigen", {"k": k, **modes, **flags}))
 
     def extra_repr_args(self) -> dict[str, Any]:
-        """Return the mode, the sizes and whether results are kept."""
+        """Return the mode, the sizes, and True if results are cached."""
         sizes = {"k": self.k, "num_modes": self.num_modes, "normalized": self.normalized}
         return {"batched": self.batched, **sizes, "cached": self.cached}
 
@@ -109,7 +114,7 @@ class EigenPooling(DenseLevelPooling):
 
 
 class EigenExecution(FlatExecution):
-    """Run EigenPool: a single graph without a batch vector gives ``[K, H * F]``."""
+    """Execution of EigenPool. A graph without a batch vector gives features ``[K, H * F]``."""
 
     def reduce(self, so: SelectOutput) -> tuple[Tensor | None, Tensor | None]:
         """Return the pooled features."""

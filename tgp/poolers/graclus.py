@@ -2,27 +2,40 @@
 
 from __future__ import annotations
 
+from tgp.engine.contraction import ConnectParams
 from tgp.select.graclus_select import GraclusSelect
 from tgp.src.level import LevelPooling
+from tgp.utils.signature import base_kwargs
 from tgp.utils.typing import ConnectionType, LiftType, ReduceType, SinvType
 
 __all__ = ["GraclusPooling"]
 
 
 class GraclusPooling(LevelPooling):
-    r"""Merge pairs of neighbours, from `"Weighted Graph Cuts without Eigenvectors: A Multilevel Approach"
-    <https://ieeexplore.ieee.org/document/4302760>`_ (the matching of its coarsening phase).
+    r"""Graclus pooling from `"Weighted Graph Cuts without Eigenvectors: A Multilevel Approach"
+    <https://ieeexplore.ieee.org/document/4302760>`_: the matching of the coarsening phase.
 
-    Each node in turn joins its heaviest free neighbour, so that clusters have one or two nodes and
-    :math:`N / 2 \le K \le N`; features add up. The matching depends on the graph and the seed alone.
+    The nodes are visited in turn. Each free node is merged with the free neighbour of largest edge weight,
+
+    .. math::
+        j = \arg\max_{j \,\text{free}} \mathbf{A}_{ij}, \quad \mathbf{x}'_{ij} = \mathbf{x}_i + \mathbf{x}_j,
+
+    so clusters have one or two nodes and :math:`N / 2 \le K \le N`. The matching depends only on the graph and the seed.
 
     Args:
         lift, s_inv_op, lift_red_op: see :class:`~tgp.lift.BaseLift` and :class:`~tgp.select.SelectOutput`.
         connect_red_op, remove_self_loops, degree_norm, edge_weight_norm, count_edges: see
             :class:`~tgp.connect.SparseConnect`.
-        cached: keep the result as long as the input graph stays the same.
-        order: in which order nodes look for a partner: ``random`` (seeded, per graph), ``degree`` or ``index``.
-        seed: seed of the random order.
+        cached: reuse the result as long as the input graph does not change.
+        order, seed: see :class:`~tgp.select.GraclusSelect`.
+
+    Examples:
+        >>> import torch
+        >>> pooler = GraclusPooling(order="index")
+        >>> path = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
+        >>> out = pooler(x=torch.ones(4, 1), adj=path)
+        >>> out.so.cluster.tolist(), out.edge_index.tolist()
+        ([0, 0, 1, 1], [[0, 1], [1, 0]])
     """
 
     def __init__(
@@ -40,17 +53,9 @@ class GraclusPooling(LevelPooling):
         order: str = "random",
         seed: int = 0,
     ) -> None:
-        params = {
-            "order": order,
-            "connect_red_op": connect_red_op,
-            "remove_self_loops": remove_self_loops,
-            "degree_norm": degree_norm,
-            "edge_weight_norm": edge_weight_norm,
-            "count_edges": count_edges,
-        }
         super().__init__(
             "graclus",
-            params,
+            {"order": order, **base_kwargs(ConnectParams, locals())},
             selector=GraclusSelect(s_inv_op, order, seed),
             lift=lift,
             lift_red_op=lift_red_op,

@@ -1,4 +1,4 @@
-"""Higher-order (motif) clustering."""
+"""HOSC: higher-order (motif) clustering."""
 
 from __future__ import annotations
 
@@ -19,16 +19,15 @@ __all__ = ["HOSCPooling"]
 
 
 def _motif_cut(view: LayoutView, alpha: float) -> Tensor:
-    """Mixture of both cuts; a share of zero is not computed."""
-    parts = []
-    if alpha < 1:
-        parts.append((1 - alpha) * mincut(view))
-    if alpha > 0:
-        parts.append(alpha * motif_mincut(view))
-    return sum(parts) / view.k
+    """Return the weighted sum of both cut losses. A cut with weight zero is not computed."""
+    if alpha <= 0:
+        return (1 - alpha) * mincut(view) / view.k
+    if alpha >= 1:
+        return alpha * motif_mincut(view) / view.k
+    return ((1 - alpha) * mincut(view) + alpha * motif_mincut(view)) / view.k
 
 
-def _overlap(view: LayoutView, hosc_ortho: bool) -> Tensor:
+def _orthogonality(view: LayoutView, hosc_ortho: bool) -> Tensor:
     return hosc_orthogonality(view) if hosc_ortho else orthogonality(view)
 
 
@@ -39,19 +38,19 @@ class HOSCPooling(MLPPooling):
     .. math::
         \mathcal{L}_{hosc} = \frac1K\big[(1-\alpha)\,\mathcal{L}_{cut}(A) + \alpha\,\mathcal{L}_{cut}(A^3)\big]
 
-    The motif matrix enters the loss only and is applied, never formed.
+    The motif matrix :math:`A^3` is used only in the loss. It is applied as a product and never stored.
 
     Args:
         in_channels, k, act, dropout, remove_self_loops, degree_norm, edge_weight_norm, adj_transpose, lift,
             s_inv_op, batched, sparse_output, cache_preprocessing: see :class:`~tgp.src.mlp.MLPPooling`.
-        mu: coefficient of orthogonality.
-        alpha: share of the motif cut.
-        hosc_ortho: use the orthogonality of the paper instead of that of min-cut pooling.
+        mu: coefficient of the orthogonality loss.
+        alpha: weight :math:`\alpha` of the motif cut.
+        hosc_ortho: use the orthogonality loss of the paper instead of that of :class:`~tgp.poolers.MinCutPooling`.
     """
 
     _loss_terms = (
         LossTerm("hosc_loss", _motif_cut, "hosc_loss_coeff", ("alpha",)),
-        LossTerm("ortho_loss", _overlap, "mu", ("hosc_ortho",)),
+        LossTerm("ortho_loss", _orthogonality, "mu", ("hosc_ortho",)),
     )
 
     _loss_arguments = ("adj", "S", "adj_pooled", "mask")
@@ -84,7 +83,7 @@ class HOSCPooling(MLPPooling):
 
     def compute_loss(  # type: ignore[override]
         self, adj: Tensor, S: Tensor, adj_pool: Tensor | None = None, mask: Tensor | None = None
-    ) -> dict[str, Tensor]:
+    ) -> dict[str, Tensor] | None:
         """Return the losses of padded graphs; see :meth:`~tgp.src.DenseSRCPooling.compute_loss`."""
         return self._losses(DenseView(S, adj, mask), {})
 

@@ -1,4 +1,4 @@
-"""Balanced clusters on a filtered graph."""
+"""Just Balance: balanced clusters on a filtered graph."""
 
 from __future__ import annotations
 
@@ -27,12 +27,13 @@ class JustBalancePooling(MLPPooling):
     .. math::
         \mathcal{L} = -\sum_k \sqrt{(S^\top S)_{kk} + \epsilon} \,/\, \sqrt{NK}
 
-    Only column norms matter. Message passing should run on :meth:`data_transforms` of the graph.
+    The loss depends only on the norms of the columns of :math:`S`. Message-passing layers should run on the graph that
+    the transform of :meth:`data_transforms` returns.
 
     Args:
         in_channels, k, act, dropout, remove_self_loops, degree_norm, edge_weight_norm, adj_transpose, lift,
             s_inv_op, batched, sparse_output, cache_preprocessing: see :class:`~tgp.src.mlp.MLPPooling`.
-        normalize_loss: divide each graph's loss by :math:`\sqrt{NK}`.
+        normalize_loss: divide the loss of each graph by :math:`\sqrt{NK}`.
         loss_coeff: coefficient of the loss.
     """
 
@@ -68,14 +69,18 @@ class JustBalancePooling(MLPPooling):
 
     @staticmethod
     def data_transforms() -> NormalizeAdj:
-        """Replace the adjacency by ``I - 0.85 L`` before message passing."""
+        """Return the transform that replaces the adjacency by ``I - 0.85 L``."""
         return NormalizeAdj(delta=0.85)
 
     def _losses(self, view: LayoutView, selected: Mapping[str, Any]) -> dict[str, Tensor]:
         losses = super()._losses(view, selected)
+        assert losses is not None  # the class declares a loss term
         value = losses["balance_loss"]
         if on_host(value) and bool(value.isnan()):
-            raise InputError("Loss is NaN: the assignment holds NaN", field="S")
+            raise InputError(
+                "Loss is NaN: expected finite values in the assignment, got NaN. Check the features and the weights",
+                field="S",
+            )
         return losses
 
     def compute_loss(  # type: ignore[override]
@@ -85,7 +90,14 @@ class JustBalancePooling(MLPPooling):
         num_nodes: int | None = None,
         num_supernodes: int | None = None,
     ) -> dict[str, Tensor]:
-        """Return the losses of padded graphs; ``num_nodes`` replaces the padded size where no mask is given."""
+        """Return the losses of padded graphs.
+
+        Args:
+            S: ``[B, N, K]``.
+            mask: ``[B, N]`` mask of the real nodes.
+            num_nodes: number of nodes per graph, if there is no mask; by default ``N``.
+            num_supernodes: ignored; the number of supernodes is ``K``.
+        """
         view = DenseView(S, mask=mask)
         if num_nodes is not None and mask is None:
             view.counts = view.counts.new_full(view.counts.shape, float(num_nodes))
@@ -94,5 +106,10 @@ class JustBalancePooling(MLPPooling):
     def compute_sparse_loss(  # type: ignore[override]
         self, S: Tensor, batch: Tensor | None = None
     ) -> dict[str, Tensor]:
-        """Return the losses of flat graphs."""
+        """Return the losses of flat graphs.
+
+        Args:
+            S: ``[N, K]``.
+            batch: ``[N]`` graph ids.
+        """
         return self._losses(SegmentView(S, batch=batch), {})

@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
+from tgp.engine.contraction import ConnectParams
 from tgp.errors import InputError, ParameterError
 from tgp.reduce.base_reduce import BaseReduce, Reduce
 from tgp.select.base_select import SelectOutput
@@ -17,33 +18,39 @@ from tgp.src.level import LevelPooling
 from tgp.src.output import PoolingOutput
 from tgp.utils.engine_link import EngineLink
 from tgp.utils.ops.connectivity import Container, connectivity_to_edge_index
+from tgp.utils.signature import base_kwargs
 from tgp.utils.typing import ConnectionType, LiftType, ReduceType, SinvType
 
 __all__ = ["KMISPooling"]
 
 
 class KMISPooling(LevelPooling):
-    r"""Clusters around a k-hop maximal independent set, from `"Generalizing Downsampling from Regular Data to
-    Graphs" <https://arxiv.org/abs/2208.03523>`_.
+    r"""k-MIS pooling from `"Generalizing Downsampling from Regular Data to Graphs" <https://arxiv.org/abs/2208.03523>`_.
 
-    Nodes are taken by descending score, unless a node taken before lies within :math:`k` hops; every node
-    joins the best-ranked member within :math:`k` hops. With scores :math:`s_i` the pooled features are
-    :math:`\sum_i s_i \mathbf{x}_i` over each cluster; edges of the coarse graph do not see the scores. Edges
-    count both ways, in the selection and in the coarse graph.
+    Clusters are built around a k-hop maximal independent set of nodes with high scores; see
+    :class:`~tgp.select.KMISSelect`. With scores :math:`s_i` the features of cluster :math:`C` are
 
-    All scorers but ``linear``, ``first``, ``last``, given scores and functions depend on the graph alone: with
-    them the pooler can run before training, and in a schedule (where ``degree`` is the default).
+    .. math::
+        \mathbf{x}'_C = \sum_{i \in C} s_i \mathbf{x}_i .
+
+    The edges of the pooled graph do not depend on the scores. Edges are used in both directions, in the selection and
+    in the pooled graph.
+
+    The scorers ``degree``, ``random``, ``constant`` and ``canonical`` depend only on the graph. With them the levels can
+    be computed before training. In a schedule the default scorer is ``degree``.
 
     Args:
-        in_channels, order_k, scorer, score_heuristic, force_undirected: see
-            :class:`~tgp.select.KMISSelect`.
+        in_channels, order_k, scorer, score_heuristic, force_undirected, seed: see :class:`~tgp.select.KMISSelect`.
         lift, s_inv_op, lift_red_op: see :class:`~tgp.lift.BaseLift` and :class:`~tgp.select.SelectOutput`.
-        reduce_red_op: ``None`` pools each cluster to its member alone, times its score; any name is the
-            weighted sum.
+        reduce_red_op: ``None`` to use only the features of the member of each cluster, times its score. Any other value
+            selects the weighted sum.
         connect_red_op, remove_self_loops, degree_norm, edge_weight_norm, count_edges: see
             :class:`~tgp.connect.SparseConnect`.
-        cached: keep the result as long as the input graph stays the same; not for scores of features.
-        seed: seed of random scores.
+        cached: reuse the result as long as the input graph does not change. Not possible if the scores depend on
+            features.
+
+    Raises:
+        ParameterError: if ``cached`` is set and the scores depend on features.
     """
 
     def __init__(
@@ -71,7 +78,8 @@ class KMISPooling(LevelPooling):
         )
         if cached and not selector.scores_by_engine and not isinstance(scorer, Tensor):
             raise ParameterError(
-                f"cached=True needs a score of the graph alone (degree, random, constant, canonical), got {scorer!r}",
+                "cached=True needs scores that depend only on the graph: expected degree, random, constant or "
+                f"canonical, got {scorer!r}",
                 field="cached",
             )
         params = {
@@ -79,11 +87,7 @@ class KMISPooling(LevelPooling):
             "scorer": selector.spec.params.scorer,
             "score_heuristic": score_heuristic,
             "force_undirected": force_undirected,
-            "connect_red_op": connect_red_op,
-            "remove_self_loops": remove_self_loops,
-            "degree_norm": degree_norm,
-            "edge_weight_norm": edge_weight_norm,
-            "count_edges": count_edges,
+            **base_kwargs(ConnectParams, locals()),
         }
         super().__init__(
             "kmis",
@@ -98,7 +102,7 @@ class KMISPooling(LevelPooling):
         self.precoarsenable = not self.is_trainable
 
     def _selects_by_engine(self) -> bool:
-        """Return True if the engine makes the scores and the assignment."""
+        """Return True if the engine computes the scores and the assignment."""
         return super()._selects_by_engine() and getattr(self.selector, "scores_by_engine", False)
 
     def _execution(self, inputs: PoolInputs) -> KMISExecution:
@@ -107,9 +111,11 @@ class KMISPooling(LevelPooling):
     def _undirected(
         self, so: SelectOutput, edge_index: Any, edge_weight: Tensor | None
     ) -> tuple[Any, Tensor | None]:
-        """Return edges both ways for a connector module; the engine adds mirrored edges on its own."""
+        """Return the edges in both directions for a connector. The engine adds reverse edges itself."""
         link = so._link
-        if isinstance(link, EngineLink) and link.fits(self.connector, edge_index, edge_weight):
+        connector = self.connector
+        by_engine = isinstance(link, EngineLink) and connector is not None
+        if by_engine and link.fits(connector, edge_index, edge_weight):
             return edge_index, edge_weight
         index, weight = connectivity_to_edge_index(edge_index, edge_weight)
         edges, values = add_reverse_edges(index, weight, so.num_nodes)
@@ -129,7 +135,7 @@ class KMISPooling(LevelPooling):
 
 
 class KMISExecution(SparseExecution):
-    """Run the stages of k-MIS pooling: edges count both ways."""
+    """Execution of the stages of k-MIS pooling, which uses edges in both directions."""
 
     pooler: KMISPooling
 
@@ -142,7 +148,7 @@ class KMISExecution(SparseExecution):
 
 
 class _MemberReduce(Reduce):
-    """Reducer that keeps the features of the member of each cluster, times its score."""
+    """Reducer that returns the features of the member of each cluster, times its score."""
 
     def forward(
         self, x: Tensor, so: SelectOutput, *, batch: Tensor | None = None, **kwargs: Any
@@ -151,9 +157,12 @@ class _MemberReduce(Reduce):
         mis = getattr(so, "mis", None)
         if mis is None:
             raise InputError(
-                "reduce_red_op=None pools to the members of an independent set: the assignment has no 'mis'",
+                "reduce_red_op=None needs the members of an independent set: expected an assignment with the attribute "
+                "'mis', got one without",
                 field="so",
             )
         batch = so.batch if batch is None else batch
         x = x.unsqueeze(-1) if x.dim() == 1 else x
-        return x[mis] * so.weight[mis].unsqueeze(-1), None if batch is None else batch[mis]
+        weight = so.weight
+        assert weight is not None  # the assignment is sparse
+        return x[mis] * weight[mis].unsqueeze(-1), None if batch is None else batch[mis]

@@ -1,4 +1,4 @@
-"""Laplacian pooling."""
+"""LaPool: Laplacian pooling."""
 
 from __future__ import annotations
 
@@ -26,18 +26,25 @@ class LaPooling(DenseSRCPooling):
     r"""LaPool from `"Towards Interpretable Sparse Graph Representation Learning with Laplacian Pooling"
     <https://arxiv.org/abs/1905.11577>`_.
 
-    Nodes whose signal changes fastest among their neighbours lead; the others join leaders by cosine
-    attention, see :class:`~tgp.select.LaPoolSelect`. No parameters; gradients reach the features.
-    Graphs may have different numbers of leaders: dense results are padded to the largest, sparse
-    results hold real supernodes only.
+    Nodes with the largest variation of the features in their neighbourhood are leaders,
+
+    .. math::
+        i \text{ is a leader} \iff \|(\mathbf{L}\mathbf{X})_i\|_2 \ge \|(\mathbf{L}\mathbf{X})_j\|_2 \;\;
+        \text{for all neighbours } j .
+
+    Other nodes are assigned to the leaders by cosine similarity; see :class:`~tgp.select.LaPoolSelect`. The pooler has no
+    learnable parameters. Gradients reach the features.
 
     Args:
-        shortest_path_reg: weaken leaders by one over their distance in hops.
+        shortest_path_reg: divide the assignment to a leader by the number of hops to it.
         remove_self_loops, degree_norm, edge_weight_norm: see :class:`~tgp.connect.DenseConnect`.
-        lift, s_inv_op: see :class:`~tgp.src.mlp.MLPPooling`.
+        lift, s_inv_op, batched: see :class:`~tgp.src.mlp.MLPPooling`.
         lift_red_op: see :class:`~tgp.lift.BaseLift`.
-        batched: padded execution (true) or flat.
         sparse_output: return the pooled graphs as one edge list.
+
+    Shapes:
+        ``x``: ``[N, F]`` to ``[B, K, F]`` with the largest number ``K`` of leaders of a graph. With ``sparse_output``
+        and without ``batched``, the rows of padding are removed.
     """
 
     _needs_features = True
@@ -54,7 +61,7 @@ class LaPooling(DenseSRCPooling):
         batched: bool = True,
         sparse_output: bool = False,
     ) -> None:
-        # One orientation everywhere, source in rows: leaders look at their out-neighbours in both modes.
+        # Sources are in rows in both modes, so that leaders are always compared with their out-neighbours.
         super().__init__(
             selector=LaPoolSelect(shortest_path_reg, batched, s_inv_op),
             reducer=BaseReduce(),
@@ -65,7 +72,7 @@ class LaPooling(DenseSRCPooling):
             sparse_output=sparse_output,
         )
 
-    def forward(
+    def forward(  # type: ignore[override]
         self,
         x: Tensor | None = None,
         adj: Any = None,
@@ -77,9 +84,9 @@ class LaPooling(DenseSRCPooling):
         mask: Tensor | None = None,
         **kwargs: Any,
     ) -> PoolingOutput | Tensor:
-        """See :meth:`~tgp.src.DenseSRCPooling.forward`."""
+        """Pool or lift; see :meth:`~tgp.src.DenseSRCPooling.forward`."""
         if lifting and not self.batched and so is not None and x is not None and x.dim() == 2:
-            x, batch_pooled = _expanded(x, so), None
+            x, batch_pooled = _restore_padding(x, so), None
         return self._pool(
             lifting,
             x=x,
@@ -99,23 +106,27 @@ class LaPooling(DenseSRCPooling):
 
 
 class FlatLaExecution(FlatExecution):
-    """Run LaPool on flat inputs with a sparse output: supernodes that only pad a graph leave the result."""
+    """Execution of LaPool on flat inputs with a sparse output, which removes supernodes that are padding."""
 
     def finish(self, output: PoolingOutput, so: SelectOutput) -> PoolingOutput:
-        """Return the real supernodes with ids of their own."""
+        """Remove supernodes that are padding and number the others consecutively."""
         output = super().finish(output, so)
-        valid = so.out_mask.reshape(-1)
-        place = valid.long().cumsum(0) - 1
+        mask = so.out_mask
+        assert (
+            mask is not None and output.x is not None
+        )  # the assignment is dense and the pooler needs features
+        valid = mask.reshape(-1)
+        new_id = valid.long().cumsum(0) - 1
         index, weight = connectivity_to_edge_index(output.edge_index, output.edge_weight)
         output.x = output.x[valid]
         output.batch = None if output.batch is None else output.batch[valid]
         container = Container.of(self.inputs.adj)
-        output.edge_index, output.edge_weight = container.pack(place[index], weight, output.x.size(0))
+        output.edge_index, output.edge_weight = container.pack(new_id[index], weight, output.x.size(0))
         return output
 
 
-def _expanded(x: Tensor, so: SelectOutput) -> Tensor:
-    """Return the rows of real supernodes at their positions in ``[B * K]``."""
+def _restore_padding(x: Tensor, so: SelectOutput) -> Tensor:
+    """Return ``[B * K, F]`` with the given rows at the positions of the real supernodes."""
     mask = so.out_mask
     if mask is None or x.size(0) == mask.numel() or x.size(0) != int(mask.sum()):
         return x

@@ -1,4 +1,4 @@
-"""Max-cut pooling."""
+"""MaxCutPool: pooling by a learned max-cut."""
 
 from __future__ import annotations
 
@@ -23,12 +23,15 @@ __all__ = ["MaxCutPooling"]
 
 
 class MaxCutExecution(SparseExecution):
-    """Run the stages of max-cut pooling: edges are those of the full assignment."""
+    """Execution of the stages of max-cut pooling. Edges always come from an assignment of all nodes."""
+
+    pooler: MaxCutPooling
 
     def connect(self, so: SelectOutput, batch_pool: Tensor | None) -> Pooled:
-        """Return the pooled connectivity after every node has joined a supernode."""
+        """Assign all nodes to supernodes and return the pooled connectivity."""
         if not so.covers_all:
-            so = self.pooler.selector.assign_remaining_nodes(so, self.inputs.adj, None, self.inputs.batch)
+            selector = self.pooler.selector
+            so = selector.assign_remaining_nodes(so, self.inputs.adj, None, self.inputs.batch)
         return super().connect(so, batch_pool)
 
     def loss(self, so: SelectOutput) -> dict[str, Tensor]:
@@ -38,19 +41,24 @@ class MaxCutExecution(SparseExecution):
 
 
 class MaxCutPooling(SRCPooling):
-    r"""Keep nodes on one side of a learned max-cut, from `"MaxCutPool: differentiable feature-aware Maxcut for
-    pooling in graph neural networks" <https://arxiv.org/abs/2409.05100>`_.
+    r"""MaxCutPool from `"MaxCutPool: differentiable feature-aware Maxcut for pooling in graph neural networks"
+    <https://arxiv.org/abs/2409.05100>`_.
 
-    The scores :math:`\mathbf{z}` of a message-passing network are trained by
-    :math:`\mathcal{L} = \mathbf{z}^\top\mathbf{A}\mathbf{z} / \sum_{ij} a_{ij}`, which drives neighbours to opposite signs. The
-    best nodes of each graph become supernodes; every other node joins the nearest.
+    A message-passing network computes the scores :math:`\mathbf{z}` of the nodes. It is trained with the loss
+
+    .. math::
+        \mathcal{L} = \frac{\mathbf{z}^\top\mathbf{A}\mathbf{z}}{\sum_{ij} a_{ij}} ,
+
+    which gives neighbours scores of opposite signs. The nodes with the highest scores of each graph become supernodes.
+    Every other node is assigned to the nearest supernode.
 
     Args:
-        in_channels: size of the features.
-        ratio: share of nodes to keep, or a number per graph.
-        assign_all_nodes: pool all nodes (true) or only the kept ones; edges are always those of the full
-            assignment.
-        max_iter: rounds of spreading; nodes out of reach are assigned at random inside their graph.
+        in_channels: feature size.
+        ratio: share of nodes to keep, or a number of nodes per graph.
+        assign_all_nodes: pool the features of all nodes instead of those of the kept nodes. Edges always come from an
+            assignment of all nodes.
+        max_iter: rounds of propagation from kept nodes to their neighbours. Nodes that are not reached get a random
+            supernode of their graph.
         loss_coeff: coefficient of the loss.
         mp_units, mp_act, mlp_units, mlp_act, act, delta: see :class:`~tgp.select.MaxCutScoreNet`.
         lift, s_inv_op, lift_red_op: see :class:`~tgp.lift.BaseLift` and :class:`~tgp.select.SelectOutput`.
@@ -59,6 +67,8 @@ class MaxCutPooling(SRCPooling):
     """
 
     _needs_features = True
+
+    selector: MaxCutSelect
 
     def __init__(
         self,
@@ -118,13 +128,25 @@ class MaxCutPooling(SRCPooling):
     def _execution(self, inputs: PoolInputs) -> MaxCutExecution:
         return MaxCutExecution(self, inputs)
 
-    def _run_lift(self, **arguments: Any) -> Tensor:
-        if arguments.get("so") is None:
-            raise InputError("SelectOutput (so) cannot be None for lifting", field="so")
-        return super()._run_lift(**arguments)
+    def _run_lift(
+        self, x: Tensor | None = None, so: SelectOutput | None = None, *args: Any, **kwargs: Any
+    ) -> Tensor:
+        if so is None:
+            raise InputError(
+                "SelectOutput (so) cannot be None for lifting: expected the assignment of a pooling call, got None",
+                field="so",
+            )
+        return super()._run_lift(x, so, *args, **kwargs)
 
     def compute_loss(  # type: ignore[override]
         self, scores: Tensor, adj: Any, edge_weight: Tensor | None = None, batch: Tensor | None = None
     ) -> dict[str, Tensor]:
-        """Return the loss of given scores."""
+        """Return the loss of given scores.
+
+        Args:
+            scores: ``[N]`` or ``[N, 1]``.
+            adj: edge list, sparse matrix or ``SparseTensor``.
+            edge_weight: ``[E]`` or ``[E, 1]``.
+            batch: ``[N]`` graph ids.
+        """
         return {"maxcut_loss": self.loss_coeff * maxcut_loss(scores, adj, edge_weight, batch)}

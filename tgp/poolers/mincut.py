@@ -1,4 +1,4 @@
-"""Relaxed normalised min-cut pooling."""
+"""MinCut: relaxed normalised min-cut pooling."""
 
 from __future__ import annotations
 
@@ -25,8 +25,15 @@ class MinCutPooling(MLPPooling):
     Args:
         in_channels, k, act, dropout, remove_self_loops, degree_norm, edge_weight_norm, adj_transpose, lift,
             s_inv_op, batched, sparse_output, cache_preprocessing: see :class:`~tgp.src.mlp.MLPPooling`.
-        cut_loss_coeff: coefficient of the cut.
-        ortho_loss_coeff: coefficient of orthogonality.
+        cut_loss_coeff: coefficient of the cut loss.
+        ortho_loss_coeff: coefficient of the orthogonality loss.
+
+    Examples:
+        >>> import torch
+        >>> pooler = MinCutPooling(in_channels=3, k=2)
+        >>> out = pooler(x=torch.rand(4, 3), adj=torch.tensor([[0, 1, 2], [1, 2, 3]]))
+        >>> list(out.x.shape), list(out.edge_index.shape), sorted(out.loss)
+        ([1, 2, 3], [1, 2, 2], ['cut_loss', 'ortho_loss'])
     """
 
     _loss_terms = (

@@ -1,4 +1,4 @@
-"""Node decimation pooling."""
+"""NDP: node decimation pooling."""
 
 from __future__ import annotations
 
@@ -11,22 +11,23 @@ __all__ = ["NDPPooling"]
 
 
 class NDPPooling(LevelPooling):
-    r"""Keep one side of a large cut, from `"Hierarchical Representation Learning in Graph Neural Networks with Node
-    Decimation Pooling" <https://arxiv.org/abs/1910.11436>`_.
+    r"""Node decimation pooling from `"Hierarchical Representation Learning in Graph Neural Networks with Node Decimation
+    Pooling" <https://arxiv.org/abs/1910.11436>`_.
 
-    Roughly every other node is kept with its features; the kept nodes are joined by Kron reduction,
+    About half of the nodes, one side of a large cut, are kept with their features. The kept nodes are connected by Kron
+    reduction of the Laplacian,
 
     .. math::
         \mathbf{L}' = \mathbf{L}_{PP} - \mathbf{L}_{PQ} \mathbf{L}_{QQ}^{-1} \mathbf{L}_{QP},
 
-    with kept nodes :math:`P` and dropped ones :math:`Q`. See :class:`~tgp.select.NDPSelect` and
+    with the kept nodes :math:`P` and the dropped nodes :math:`Q`. See :class:`~tgp.select.NDPSelect` and
     :class:`~tgp.connect.KronConnect`.
 
     Args:
         lift, s_inv_op, lift_red_op: see :class:`~tgp.lift.BaseLift` and :class:`~tgp.select.SelectOutput`.
-        cached: keep the result as long as the input graph stays the same.
-        sparse_threshold: coarse weights ``|w| <= sparse_threshold`` are left out.
-        seed: seed of the start vector of the eigenvector iteration.
+        cached: reuse the result as long as the input graph does not change.
+        sparse_threshold: remove edges with a weight ``|w| <= sparse_threshold`` from the pooled graph.
+        seed: see :class:`~tgp.select.NDPSelect`.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Pooling by non-negative matrix factorisation."""
+"""NMF pooling: clusters by non-negative matrix factorisation."""
 
 from __future__ import annotations
 
@@ -16,23 +16,25 @@ __all__ = ["NMFPooling"]
 
 
 class NMFPooling(DenseLevelPooling):
-    r"""Soft clusters from a non-negative factorisation of the adjacency, from `"A Non-Negative Factorization approach
-    to node pooling in Graph Convolutional Neural Networks" <https://arxiv.org/abs/1909.03287>`_.
+    r"""NMF pooling from `"A Non-Negative Factorization approach to node pooling in Graph Convolutional Neural Networks"
+    <https://arxiv.org/abs/1909.03287>`_.
+
+    The soft clusters come from a non-negative factorisation of the adjacency (:class:`~tgp.select.NMFSelect`).
 
     .. math::
         \mathbf{A} \approx \mathbf{W} \mathbf{H}, \quad \mathbf{S} = \mathrm{softmax}(\mathbf{H}^\top), \quad
         \mathbf{X}' = \mathbf{S}^\top \mathbf{X}, \quad \mathbf{A}' = \mathbf{S}^\top \mathbf{A} \mathbf{S}
 
-    See :class:`~tgp.select.NMFSelect`. Nothing is learned, so the pooler can run before training.
+    The pooler has no learnable parameters, so the levels can be computed before training.
 
     Args:
-        k: supernodes per graph.
-        cached: keep the result as long as the input graph stays the same.
+        k: number of supernodes per graph.
+        cached: reuse the result as long as the input graph does not change.
         remove_self_loops, degree_norm, edge_weight_norm, adj_transpose: see :class:`~tgp.connect.DenseConnect`.
         lift, s_inv_op: see :class:`~tgp.lift.BaseLift` and :class:`~tgp.select.SelectOutput`.
-        batched: there is no padded mode: ``True`` warns and changes nothing.
-        sparse_output: return an edge list instead of a dense ``[B, K, K]``.
-        cache_preprocessing: has no effect: inputs are never padded.
+        batched: has no effect, because there is no padded mode. ``True`` gives a warning.
+        sparse_output: return an edge list instead of a dense ``[B, K, K]`` adjacency.
+        cache_preprocessing: has no effect, because inputs are never padded.
         tol, max_sweeps, seed: see :class:`~tgp.select.NMFSelect`.
     """
 

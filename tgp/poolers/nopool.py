@@ -1,4 +1,4 @@
-"""No pooling: the identity baseline."""
+"""NoPool: the identity, a baseline for comparisons."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ __all__ = ["NoPool"]
 
 
 class NoPool(BasePrecoarseningMixin, SRCPooling):
-    """Return the input as it is, with the identity assignment; the baseline of every comparison."""
+    r"""Identity pooler, which returns its input and the assignment :math:`\mathbf{S} = \mathbf{I}`.
+
+    It is a baseline for comparisons: a model keeps its structure but does not pool.
+    """
 
     _accepts_assignment = True
     _connectivity_optional = True
@@ -48,11 +51,19 @@ class NoPool(BasePrecoarseningMixin, SRCPooling):
         num_nodes: int | None = None,
         **kwargs: Any,
     ) -> PoolingOutput:
-        """Return the inputs and the identity assignment; ``batch`` stays ``None`` if none was given."""
+        """Return the inputs and the identity assignment.
+
+        Args:
+            edge_index: edge list, sparse matrix or ``SparseTensor``.
+            edge_weight: ``[E]`` or ``[E, 1]``.
+            batch: ``[N]`` graph ids. ``batch`` of the result is ``None`` if there are none.
+            num_nodes: ``N``; by default it is read from ``batch`` or the connectivity.
+            **kwargs: ignored.
+        """
         check_connectivity(edge_index)
         so = self.select(edge_index=edge_index, num_nodes=num_nodes, batch=batch)
         if so.batch is None:
-            so.batch = torch.zeros(so.num_nodes, dtype=torch.long, device=so.cluster_index.device)
+            so.batch = torch.zeros(so.num_nodes, dtype=torch.long, device=so._stored_index().device)
         return PoolingOutput(edge_index=edge_index, edge_weight=edge_weight, batch=batch, so=so)
 
 
@@ -77,10 +88,10 @@ class IdentityConnect(SparseConnect):
 
 
 class IdentityExecution(SparseExecution):
-    """Run the identity, which may lack edges or features."""
+    """Execution of the identity, for inputs that may have no edges or no features."""
 
     def select(self) -> SelectOutput:
-        """Return the identity over all nodes."""
+        """Return the identity assignment of all nodes."""
         inputs = self.inputs
         device = None if inputs.adj is None and inputs.x is None else get_device(inputs.x, inputs.adj)
         return self.pooler.select(
@@ -94,5 +105,5 @@ class IdentityExecution(SparseExecution):
         )
 
     def reduce(self, so: SelectOutput) -> tuple[Tensor | None, Tensor | None]:
-        """Return the features and graph ids as they are."""
+        """Return the features and the graph ids."""
         return super().reduce(so) if self.inputs.x is not None else (None, self.inputs.batch)

@@ -1,4 +1,4 @@
-"""Path-integral pooling."""
+"""PAN pooling: top-k by path-integral scores."""
 
 from __future__ import annotations
 
@@ -20,18 +20,21 @@ __all__ = ["PANPooling"]
 
 
 class PANPooling(ScoredPooling):
-    r"""Keep the nodes with the highest mix of feature and path-integral scores, from `"Path Integral Based
-    Convolution and Pooling for Graph Neural Networks" <https://arxiv.org/abs/2006.16811>`_.
+    r"""PAN pooling from `"Path Integral Based Convolution and Pooling for Graph Neural Networks"
+    <https://arxiv.org/abs/2006.16811>`_.
+
+    The nodes with the highest scores are kept. A score is the weighted sum of a projection of the features and of the
+    path-integral centrality,
 
     .. math::
-        \mathbf{r} = \beta_0 \mathbf{X}\mathbf{p} + \beta_1 \mathbf{M}^\top\mathbf{1}
+        \mathbf{r} = \beta_0 \mathbf{X}\mathbf{p} + \beta_1 \mathbf{M}^\top\mathbf{1} .
 
-    :math:`\mathbf{M}` is the matrix of maximal-entropy transitions, the second output of PyG's ``PANConv``. It may
-    come as an edge list with weights, a sparse matrix or a ``SparseTensor``; the pooled matrix comes
-    back in the same form. Without weights every entry counts one.
+    :math:`\mathbf{M}` is the matrix of maximal-entropy transitions, the second output of :class:`~tgp.mp.PANConv`. It may
+    be an edge list with weights, a sparse matrix or a ``SparseTensor``. The pooled matrix has the same type. Entries
+    without weights are ones.
 
     Args:
-        in_channels: size of the features.
+        in_channels: feature size.
         ratio, min_score, multiplier, nonlinearity, lift, s_inv_op, connect_red_op, lift_red_op,
             remove_self_loops, degree_norm, edge_weight_norm: see :class:`~tgp.src.scored.ScoredPooling`.
     """
@@ -57,7 +60,7 @@ class PANPooling(ScoredPooling):
         self.beta = torch.nn.Parameter(torch.full((2,), 0.5))
 
     def reset_own_parameters(self) -> None:
-        """Reset the projection and the mixture to their initial values."""
+        """Reset the parameters :math:`p` and :math:`\\beta` to their initial values."""
         with torch.no_grad():
             self.p.fill_(1.0)
             self.beta.fill_(0.5)
@@ -67,7 +70,7 @@ class PANPooling(ScoredPooling):
         super().reset_parameters()
         self.reset_own_parameters()
 
-    def forward(
+    def forward(  # type: ignore[override]
         self,
         x: Tensor | None = None,
         adj: Any = None,
@@ -78,13 +81,21 @@ class PANPooling(ScoredPooling):
         edge_weight: Tensor | None = None,
         **kwargs: Any,
     ) -> PoolingOutput | Tensor:
-        """Pool or lift; ``adj`` is the matrix ``M``, ``edge_weight`` its values if it is an edge list."""
+        """Pool or lift.
+
+        Args:
+            x, so, batch, lifting, **kwargs: see :meth:`~tgp.src.SRCPooling.forward`.
+            adj: matrix :math:`M`.
+            edge_weight: values of :math:`M`, if ``adj`` is an edge list.
+        """
         return self._pool(lifting, x=x, adj=adj, edge_weight=edge_weight, so=so, batch=batch, **kwargs)
 
     def _scored(self, inputs: PoolInputs) -> Tensor:
-        """Return a mix of the projected features and the column sums of ``M``."""
-        x = inputs.x.unsqueeze(-1) if inputs.x.dim() == 1 else inputs.x
+        """Return the weighted sum of the projected features and the column sums of ``M``."""
+        x = inputs.x
+        assert x is not None  # the pooler needs features
+        x = x.unsqueeze(-1) if x.dim() == 1 else x
         (_, column), weight = connectivity_to_edge_index(inputs.adj, inputs.edge_weight)
         weight = x.new_ones(column.numel()) if weight is None else weight.to(x.dtype)
-        reach = x.new_zeros(x.size(0)).index_add(0, column, weight)
-        return self.beta[0] * (x * self.p).sum(-1) + self.beta[1] * reach
+        centrality = x.new_zeros(x.size(0)).index_add(0, column, weight)
+        return self.beta[0] * (x * self.p).sum(-1) + self.beta[1] * centrality

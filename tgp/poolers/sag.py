@@ -1,4 +1,4 @@
-"""Self-attention pooling."""
+"""SAG pooling: top-k by the scores of a graph convolution."""
 
 from __future__ import annotations
 
@@ -24,20 +24,21 @@ __all__ = ["SAGPooling"]
 
 
 class SAGPooling(ScoredPooling):
-    r"""Keep the nodes with the highest score of a graph convolution, from `"Self-Attention Graph Pooling"
-    <https://arxiv.org/abs/1904.08082>`_.
+    r"""Self-attention pooling from `"Self-Attention Graph Pooling" <https://arxiv.org/abs/1904.08082>`_.
+
+    A graph convolution scores the nodes, and the nodes with the highest scores are kept.
 
     .. math::
         \mathbf{s} = \sigma(\mathrm{GNN}(\mathbf{X}, \mathbf{A})), \quad \mathbf{i} = \mathrm{top}_k(\mathbf{s}), \quad
         \mathbf{X}' = (\mathbf{X} \odot \mathbf{s})_{\mathbf{i}}, \quad \mathbf{A}' = \mathbf{A}_{\mathbf{i}, \mathbf{i}}
 
     Args:
-        in_channels: size of the features.
-        GNN: class of the convolution, built as ``GNN(in_channels, 1, ...)``; edge weights are passed to it if
-            its ``forward`` takes them.
+        in_channels: feature size.
+        GNN: class of the convolution, built as ``GNN(in_channels, 1, ...)``; by default ``GraphConv``. It gets the edge
+            weights if its ``forward`` has the argument ``edge_weight``.
         ratio, min_score, multiplier, nonlinearity, lift, s_inv_op, connect_red_op, lift_red_op,
             remove_self_loops, degree_norm, edge_weight_norm: see :class:`~tgp.src.scored.ScoredPooling`.
-        **kwargs: arguments of the convolution; names it does not know are left out.
+        **kwargs: arguments of the convolution. Names that it does not accept are ignored.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class SAGPooling(ScoredPooling):
         self.gnn = build_gnn(GNN or GraphConv, in_channels, 1, kwargs)
         self._weighted = "edge_weight" in inspect.signature(self.gnn.forward).parameters
 
-    def forward(
+    def forward(  # type: ignore[override]
         self,
         x: Tensor | None = None,
         adj: Any = None,
@@ -73,30 +74,40 @@ class SAGPooling(ScoredPooling):
         lifting: bool = False,
         **kwargs: Any,
     ) -> PoolingOutput | Tensor:
-        """Pool or lift; the convolution reads ``attn`` instead of ``x`` if it is given."""
+        """Pool or lift.
+
+        Args:
+            x, adj, edge_weight, so, batch, lifting, **kwargs: see :meth:`~tgp.src.SRCPooling.forward`.
+            attn: ``[N, F]`` input of the convolution; by default ``x``.
+        """
         return self._pool(
             lifting, x=x, adj=adj, edge_weight=edge_weight, so=so, batch=batch, attn=attn, **kwargs
         )
 
     def _scored(self, inputs: PoolInputs) -> Tensor:
-        """Return the convolution of ``attn`` or ``x``."""
+        """Return the output of the convolution."""
         attn = inputs.extra.get("attn")
         h = inputs.x if attn is None else attn
+        assert h is not None  # the pooler needs features
         h = h.unsqueeze(-1) if h.dim() == 1 else h
         index, weight = connectivity_to_edge_index(inputs.adj, inputs.edge_weight)
         if _is_plain_graph_conv(self.gnn):
             return self._graph_conv(h, index, weight, inputs.checked)
-        if self._weighted and weight is not None:
-            return self.gnn(h, index, edge_weight=weight)
-        return self.gnn(h, index)
+        weighted = self._weighted and weight is not None
+        scores: Tensor = self.gnn(h, index, edge_weight=weight) if weighted else self.gnn(h, index)
+        return scores
 
     def _graph_conv(self, h: Tensor, index: Tensor, weight: Tensor | None, checked: bool) -> Tensor:
-        """Return ``GraphConv`` with one output: features are projected first, so that edges add up numbers."""
+        """Return the output of ``GraphConv`` with one channel.
+
+        The features are projected before they are summed over the edges, which needs one number per edge.
+        """
         source, target = index if self.gnn.flow == "source_to_target" else index.flip(0)
         projected = F.linear(h, self.gnn.lin_rel.weight)
-        moved = EdgeMatrix(target, source, weight, h.size(0), checked=checked).times(projected)
+        summed = EdgeMatrix(target, source, weight, h.size(0), checked=checked).times(projected)
         bias = self.gnn.lin_rel.bias
-        return (moved if bias is None else moved + bias) + self.gnn.lin_root(h)
+        scores: Tensor = (summed if bias is None else summed + bias) + self.gnn.lin_root(h)
+        return scores
 
     def reset_parameters(self) -> None:
         """Reset all learnable parameters."""
@@ -105,7 +116,7 @@ class SAGPooling(ScoredPooling):
 
 
 def _is_plain_graph_conv(gnn: nn.Module) -> bool:
-    """Return True if the convolution may be computed from its weights: PyG's own layers, no code of the user."""
+    """Return True if ``gnn`` is PyG's ``GraphConv`` without user code, so that its weights can be used directly."""
     if type(gnn) is not GraphConv or gnn.aggr not in ("add", "sum") or gnn.explain:
         return False
     return type(gnn.lin_rel) is Linear and type(gnn.lin_root) is Linear and not has_user_code(gnn)

@@ -6,10 +6,12 @@ from typing import Any
 
 from torch import Tensor
 
+from tgp.engine.contraction import ConnectParams
 from tgp.select.sep_select import SEPSelect
 from tgp.src.level import LevelPooling
 from tgp.src.output import PoolingOutput
 from tgp.src.precoarsening import check_connectivity, check_levels
+from tgp.utils.signature import base_kwargs
 from tgp.utils.typing import ConnectionType, LiftType, ReduceType, SinvType
 from tgp.utils.user_code import is_overridden
 
@@ -17,24 +19,26 @@ __all__ = ["SEPPooling"]
 
 
 class SEPPooling(LevelPooling):
-    r"""Clusters of least structural entropy, from `"Structural Entropy Guided Graph Hierarchical Pooling"
+    r"""SEP from `"Structural Entropy Guided Graph Hierarchical Pooling"
     <https://proceedings.mlr.press/v162/wu22b.html>`_.
 
-    A coding tree :math:`T` with the nodes as leaves has the structural entropy
+    The clusters are the inner nodes of a coding tree with small structural entropy. A tree :math:`T` with the nodes of
+    the graph as leaves has the entropy
 
     .. math::
         H_T = -\sum_{\alpha \neq \text{root}} \frac{g_\alpha}{V} \log_2 \frac{V_\alpha}{V_{\alpha^-}},
 
-    with the weight :math:`g_\alpha` of edges that leave the leaves under :math:`\alpha`, and volumes
-    :math:`V_\alpha` of :math:`\alpha` and :math:`V_{\alpha^-}` of its parent. A greedy tree of height 2 gives one
-    level; ``multi_level_precoarsening`` makes one tree for all its levels. Every connected component has
-    at least two clusters if it has two nodes, so two connected nodes are never pooled. Features add up.
+    where :math:`g_\alpha` is the weight of the edges between the leaves under :math:`\alpha` and other leaves,
+    :math:`V_\alpha` the volume of :math:`\alpha`, and :math:`V_{\alpha^-}` the volume of its parent. One level comes from
+    a greedy tree of height 2. ``multi_level_precoarsening`` builds one tree for all of its levels. A connected component
+    with at least two nodes has at least two clusters, so a component of two nodes is never merged. The features of a
+    cluster are summed.
 
     Args:
         lift, s_inv_op, lift_red_op: see :class:`~tgp.lift.BaseLift` and :class:`~tgp.select.SelectOutput`.
         connect_red_op, remove_self_loops, degree_norm, edge_weight_norm, count_edges: see
             :class:`~tgp.connect.SparseConnect`.
-        cached: keep the result as long as the input graph stays the same.
+        cached: reuse the result as long as the input graph does not change.
     """
 
     def __init__(
@@ -50,16 +54,9 @@ class SEPPooling(LevelPooling):
         *,
         count_edges: bool = False,
     ) -> None:
-        params = {
-            "connect_red_op": connect_red_op,
-            "remove_self_loops": remove_self_loops,
-            "degree_norm": degree_norm,
-            "edge_weight_norm": edge_weight_norm,
-            "count_edges": count_edges,
-        }
         super().__init__(
             "sep",
-            params,
+            base_kwargs(ConnectParams, locals()),
             selector=SEPSelect(s_inv_op),
             lift=lift,
             lift_red_op=lift_red_op,
@@ -77,18 +74,30 @@ class SEPPooling(LevelPooling):
         level: int = 0,
         **kwargs: Any,
     ) -> list[PoolingOutput]:
-        """Return several levels of one tree, also where the connector was replaced."""
+        """Return several levels of one coding tree.
+
+        Args:
+            levels: number of levels.
+            edge_index: edge list, sparse matrix or ``SparseTensor``.
+            edge_weight: ``[E]`` or ``[E, 1]``.
+            batch: ``[N]`` graph ids, in any order.
+            num_nodes: ``N``; by default it is read from ``batch`` or the connectivity.
+            level: number of the first level.
+            **kwargs: further arguments of the selector.
+        """
         check_levels(levels)
         check_connectivity(edge_index)
-        whole = self._runs_by_engine(edge_weight) or not isinstance(self.selector, SEPSelect)
-        if whole or any(is_overridden(self, name) for name in ("select", "precoarsening")):
+        selector = self.selector
+        overridden = any(is_overridden(self, name) for name in ("select", "precoarsening"))
+        if overridden or self._runs_by_engine(edge_weight) or not isinstance(selector, SEPSelect):
             kwargs.update(batch=batch, num_nodes=num_nodes, level=level)
             return super().multi_level_precoarsening(levels, edge_index, edge_weight, **kwargs)
-        chosen = self.selector.multi_level_select(
+        # The connector was replaced. The assignments still come from one tree.
+        assignments = selector.multi_level_select(
             edge_index, edge_weight, batch=batch, num_nodes=num_nodes, levels=levels, **kwargs
         )
         outputs = []
-        for so in chosen:
+        for so in assignments:
             outputs.append(self._precoarsening_from_select_output(so, edge_index, edge_weight, batch=batch))
             edge_index, edge_weight, batch = (
                 outputs[-1].edge_index,

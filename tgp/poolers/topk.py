@@ -18,8 +18,7 @@ __all__ = ["TopkPooling"]
 
 
 class TopkPooling(ScoredPooling):
-    r"""Keep the nodes with the highest projection scores, from `"Graph U-Nets"
-    <https://arxiv.org/abs/1905.05178>`_, `"Towards Sparse Hierarchical Graph Classifiers"
+    r"""Top-k pooling from `"Graph U-Nets" <https://arxiv.org/abs/1905.05178>`_, `"Towards Sparse Hierarchical Graph Classifiers"
     <https://arxiv.org/abs/1811.01287>`_ and `"Understanding Attention and Generalization in Graph Neural
     Networks" <https://arxiv.org/abs/1905.02850>`_.
 
@@ -29,18 +28,19 @@ class TopkPooling(ScoredPooling):
         \mathbf{X}' = (\mathbf{X} \odot \mathbf{s})_{\mathbf{i}}, \quad
         \mathbf{A}' = \mathbf{A}_{\mathbf{i}, \mathbf{i}}
 
-    Row ``c`` of ``x``, ``batch`` and the assignment and node ``c`` of ``edge_index`` are the same
-    supernode: the ``c``-th best, graph after graph. Ties go to the smaller node id.
+    Supernodes are numbered by rank, graph by graph. Among equal scores the smaller node id comes first.
 
     Args:
-        in_channels: size of the features; with 1 the feature itself is the score.
-        ratio: share of nodes to keep (a float up to 1, rounded up; ``1.0`` keeps all), or a number per graph.
-        min_score: keep nodes above this softmax score instead.
-        multiplier: factor on the pooled features.
-        nonlinearity: activation of the scores.
-        lift, s_inv_op, lift_red_op: see :class:`~tgp.lift.BaseLift` and :class:`~tgp.select.SelectOutput`.
-        connect_red_op, remove_self_loops, degree_norm, edge_weight_norm: see
-            :class:`~tgp.connect.SparseConnect`.
+        in_channels: feature size. With 1 the feature itself is used instead of a projection.
+        ratio, min_score, multiplier, nonlinearity, lift, s_inv_op, connect_red_op, lift_red_op,
+            remove_self_loops, degree_norm, edge_weight_norm: see :class:`~tgp.src.scored.ScoredPooling`.
+
+    Examples:
+        >>> import torch
+        >>> pooler = TopkPooling(in_channels=1, ratio=0.5)
+        >>> out = pooler(x=torch.tensor([[0.1], [0.4], [0.3], [0.2]]), adj=torch.tensor([[0, 1, 2], [1, 2, 3]]))
+        >>> out.so.node_index.tolist(), out.edge_index.tolist()
+        ([1, 2], [[0], [1]])
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class TopkPooling(ScoredPooling):
     ) -> None:
         super().__init__(**base_kwargs(ScoredPooling, locals()))
 
-    def forward(
+    def forward(  # type: ignore[override]
         self,
         x: Tensor | None = None,
         adj: Any = None,
@@ -71,12 +71,19 @@ class TopkPooling(ScoredPooling):
         lifting: bool = False,
         **kwargs: Any,
     ) -> PoolingOutput | Tensor:
-        """Pool or lift; ``attn`` (``in_channels`` columns) is scored instead of ``x`` if it is given."""
+        """Pool or lift.
+
+        Args:
+            x, adj, edge_weight, so, batch, lifting, **kwargs: see :meth:`~tgp.src.SRCPooling.forward`.
+            attn: ``[N, in_channels]`` features that are scored; by default ``x``.
+        """
         return self._pool(
             lifting, x=x, adj=adj, edge_weight=edge_weight, so=so, batch=batch, attn=attn, **kwargs
         )
 
     def _scored(self, inputs: PoolInputs) -> Tensor:
-        """Return ``attn`` if it is given, else ``x``."""
+        """Return the features to score."""
         attn = inputs.extra.get("attn")
-        return inputs.x if attn is None else attn
+        features = inputs.x if attn is None else attn
+        assert features is not None  # the pooler needs features
+        return features
