@@ -1,4 +1,4 @@
-"""coarsen: chains of levels, collapsed runs, rounding, and graphs that fail."""
+"""Coarsening: chains of levels, runs of equal levels, rounding, and graphs that fail."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -22,7 +22,7 @@ class NoParams:
 
 
 def install(monkeypatch, **functions):
-    """Put a method made for a test in the place of ``sep``."""
+    """Replace the method ``sep`` by a method of the test."""
     method = LevelMethod("sep", NoParams, **{"assign": halve, "connect": GRACLUS.connect, **functions})
     if "connect" not in functions:
         method = LevelMethod(
@@ -35,8 +35,8 @@ def install(monkeypatch, **functions):
     monkeypatch.setitem(METHODS._loaded, "sep", method)
 
 
-def halve(block, params, draw):
-    return GRACLUS.assign(block, GRACLUS.params(order="index"), draw)
+def halve(block, params, key):
+    return GRACLUS.assign(block, GRACLUS.params(order="index"), key)
 
 
 def same(a, b):
@@ -55,7 +55,7 @@ def same(a, b):
 @pytest.mark.parametrize(
     "schedule", ["graclus*3", "random*2,graclus", "nopool", "graclus:order=degree,nopool,random"]
 )
-def test_every_toy_graph(schedule, weighted):
+def test_hierarchies_of_toy_graphs_are_valid(schedule, weighted):
     block = toy_block(weighted=weighted)
     hierarchy = coarsen(block, schedule).validate()
     assert hierarchy.depth == len(parse_schedule(schedule))
@@ -63,7 +63,7 @@ def test_every_toy_graph(schedule, weighted):
     same(hierarchy, coarsen(block, parse_schedule(schedule)))
 
 
-def test_path_of_eight_by_hand():
+def test_graclus_of_a_path_of_eight():
     first, second = coarsen(path(8), "graclus:order=index:count_edges=true*2").levels
     assert first.assignment.cluster.tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
     assert first.block.edge_index().tolist() == [[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]]
@@ -101,7 +101,7 @@ def test_random_ratio_is_not_rounded_up_by_floats():
     assert level.block.num_nodes == 7
 
 
-def test_seed_matters():
+def test_the_result_depends_on_the_seed():
     block = grid2d(10, 10)
     same(coarsen(block, "graclus", 1), coarsen(block, "graclus", np.int64(1)))
     one, two = (coarsen(block, "graclus", seed).levels[0].assignment.cluster for seed in (1, 2))
@@ -109,7 +109,7 @@ def test_seed_matters():
 
 
 @pytest.mark.parametrize("seed", [-1, 2**63, 1.0, "1", True, None])
-def test_bad_seed(seed):
+def test_wrong_seeds_raise(seed):
     with pytest.raises(InputError, match="seed"):
         coarsen(path(3), "graclus", seed)
 
@@ -139,7 +139,7 @@ def test_weights_are_rounded_to_what_is_stored():
     assert stored.tolist() == exact.astype(np.float32).astype(np.float64).tolist() != exact.tolist()
 
 
-def test_overflow_is_an_error_of_the_graph():
+def test_a_coarse_weight_that_overflows_raises_a_graph_error():
     block = BlockCSR.concat([from_pairs(2, [(0, 1)], [1.0]), from_pairs(3, [(0, 1), (1, 2)], [1e300, 1e300])])
     with pytest.raises(GraphError, match="graph 1") as caught:
         coarsen(block, "nopool")
@@ -150,11 +150,11 @@ def test_overflow_is_an_error_of_the_graph():
 def test_equal_levels_of_a_tree_method_are_one_run(monkeypatch):
     calls = []
 
-    def levels(block, params, draw, number):
-        calls.append((block.num_nodes, draw, number))
+    def levels(block, params, key, number):
+        calls.append((block.num_nodes, key, number))
         out = []
         for _ in range(number):
-            out.append(halve(block, params, draw))
+            out.append(halve(block, params, key))
             block = GRACLUS.connect(block, out[-1], GRACLUS.params())
         return out
 
@@ -168,13 +168,13 @@ def test_equal_levels_of_a_tree_method_are_one_run(monkeypatch):
 
 
 def failing(error, *, level=0, nodes=(5,)):
-    """An assign that raises for graphs of these sizes at this level."""
+    """Return an ``assign`` function that raises for graphs of these sizes at this level."""
 
-    def assign(block, params, draw):
+    def assign(block, params, key):
         sizes = np.diff(block.node_ptr)
-        if draw.level >= level and np.isin(sizes, nodes).any():
+        if key.level >= level and np.isin(sizes, nodes).any():
             raise error
-        return halve(block, params, draw)
+        return halve(block, params, key)
 
     return assign
 
@@ -190,7 +190,7 @@ def failing(error, *, level=0, nodes=(5,)):
     ],
     ids=lambda e: type(e).__name__,
 )
-def test_one_bad_graph_does_not_take_the_others_along(monkeypatch, error):
+def test_other_graphs_are_coarsened_if_one_fails(monkeypatch, error):
     install(monkeypatch, assign=failing(error))
     block = BlockCSR.concat([path(4), path(5), cycle(6), cycle(5), path(1)])
     with pytest.raises(type(error)):
@@ -221,7 +221,7 @@ def test_failure_at_a_later_level_keeps_the_earlier_ones(monkeypatch):
 
 
 def test_a_tree_fails_as_a_whole(monkeypatch):
-    def levels(block, params, draw, number):
+    def levels(block, params, key, number):
         if (np.diff(block.node_ptr) == 5).any():
             raise GraphError("no tree")
         return [Assignment("hard", block.node_ptr, np.arange(block.num_nodes, dtype=np.int32))] * number
@@ -236,7 +236,7 @@ def test_a_tree_fails_as_a_whole(monkeypatch):
     assert [level.block.num_nodes for level in hierarchy.validate().levels] == [8, 3, 3]
 
 
-def test_all_graphs_may_fail(monkeypatch):
+def test_all_graphs_fail(monkeypatch):
     install(monkeypatch, assign=failing(GraphError("no")))
     hierarchy, failures = coarsen_with_failures(BlockCSR.concat([path(5), cycle(5)]), "sep,graclus")
     assert [f.graph for f in failures] == [0, 1]
@@ -244,20 +244,20 @@ def test_all_graphs_may_fail(monkeypatch):
 
 
 @pytest.mark.parametrize("error", [ParameterError("wrong"), InputError("wrong"), RuntimeError("a bug")])
-def test_mistakes_are_not_failures_of_graphs(monkeypatch, error):
+def test_other_errors_are_not_recorded_as_failures(monkeypatch, error):
     install(monkeypatch, assign=failing(error))
     with pytest.raises(type(error), match=str(error)):
         coarsen_with_failures(BlockCSR.concat([path(5), path(4)]), "sep")
 
 
-def test_safe_equals_plain_where_nothing_fails():
+def test_both_functions_agree_if_no_graph_fails():
     block = toy_block(weighted=True)
     hierarchy, failures = coarsen_with_failures(block, "graclus*2,random", 5)
     assert failures == []
     same(hierarchy, coarsen(block, "graclus*2,random", 5))
 
 
-def test_no_graphs_at_all():
+def test_a_block_without_graphs():
     hierarchy = coarsen(BlockCSR.concat([]), "graclus*2,random,nopool").validate()
     assert hierarchy.num_graphs == 0
     assert hierarchy.depth == 4

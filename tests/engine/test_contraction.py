@@ -33,7 +33,7 @@ def assert_equal(block, edges, is_weighted):
 
 @st.composite
 def assigned(draw):
-    """A block and an assignment with dropped nodes and empty supernodes."""
+    """Draw a block and an assignment with dropped nodes and empty supernodes."""
     block = draw(blocks())
     super_ptr, cluster = [0], []
     for g in range(block.num_graphs):

@@ -101,7 +101,7 @@ def test_block_equals_graphs_in_any_order(block, k, seed):
 
 
 def test_golden_path_of_six():
-    """As tgp 1.0.2, but the third mode has its largest entry positive, and is not repeated as a fourth."""
+    """The values are those of tgp 1.0.2, except that the largest entry of the third mode is positive and there is no fourth mode."""
     assignment = assign(path(6), 2, num_modes=4)
     assert assignment.cluster.tolist() == [0, 0, 0, 1, 1, 1]
     half, root = 0.5, np.sqrt(0.5)
@@ -111,7 +111,7 @@ def test_golden_path_of_six():
 
 
 def test_golden_path_of_three_keeps_its_features():
-    """1.0.2 has only zeros here; a node alone must keep its features in the first mode."""
+    """A single node keeps its features in the first mode. tgp 1.0.2 returns zeros."""
     assignment = assign(path(3), 3)
     assert assignment.cluster.tolist() == [0, 1, 2]
     assert np.array_equal(assignment.theta, np.eye(5, dtype=np.float32)[[0, 0, 0]])
@@ -125,7 +125,7 @@ def test_second_level_with_the_same_k_loses_nothing():
 
 
 def test_all_modes_lift_exactly():
-    """Sum over modes of theta theta^T is the identity when every eigenvector is kept."""
+    """The sum of theta theta^T over all modes is the identity if every eigenvector is kept."""
     block = toy_block(weighted=True)
     assignment = assign(block, 3, num_modes=40)
     theta = assignment.theta.astype(np.float64)
@@ -141,7 +141,7 @@ def test_clusters_of_known_graphs():
     assert label.tolist() == [[0, 0, 0, 0, 1, 1, 1, 1]] * 2
 
 
-def test_weights_decide():
+def test_clusters_depend_on_weights():
     weight = np.array([9.0, 0.1, 9.0, 0.1, 9.0])
     edges = np.array([[0, 1, 2, 3, 4], [1, 2, 3, 4, 5]])
     graph = BlockCSR.from_edge_index(np.concatenate([edges, edges[::-1]], 1), np.tile(weight, 2), num_nodes=6)
@@ -152,7 +152,7 @@ def test_weights_decide():
     "graph", [isolated(0), isolated(7), single_node(), self_loop(), star(8), cycle(9)], ids=repr
 )
 @pytest.mark.parametrize("k", [1, 3])
-def test_odd_graphs_have_full_clusters(graph, k):
+def test_no_cluster_is_empty_in_unusual_graphs(graph, k):
     assignment = assign(graph, k)
     assert len(set(assignment.cluster)) == min(k, graph.num_nodes)
     assert np.isfinite(assignment.theta).all()
@@ -169,14 +169,14 @@ def test_unweighted_edges_are_counted():
     assert block.weight.tolist() == [2.0, 2.0]
 
 
-def test_seed_and_level_change_the_draws_only_where_it_matters():
+def test_seed_and_level_change_ambiguous_clusters_only():
     assert np.array_equal(assign(path(6), 2).cluster, assign(path(6), 2, seed=7, level=3).cluster)
 
 
 @pytest.mark.parametrize(
     "params", [{"k": 0}, {"k": "3"}, {"k": 3, "num_modes": 0}, {"k": 3, "restarts": True}]
 )
-def test_bad_parameters(params):
+def test_wrong_parameters_raise(params):
     with pytest.raises(ParameterError):
         EigenParams(**params)
 

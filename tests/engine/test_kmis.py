@@ -19,8 +19,8 @@ from tgp.testing.strategies import blocks, graphs
 HEURISTICS = [None, "greedy", "w-greedy"]
 
 
-def assign(block, draw=None, **params):
-    return METHOD.assign(block, KMISParams(**params), draw or RandomKey()).validate(block.node_ptr)
+def assign(block, key=None, **params):
+    return METHOD.assign(block, KMISParams(**params), key or RandomKey()).validate(block.node_ptr)
 
 
 def members(block, **params):
@@ -38,8 +38,8 @@ def test_golden_karate_two_hops(heuristic, expected):
 
 
 def test_golden_karate_two_hops_where_ties_decide():
-    # The table says {6, 33}. Nodes 5 and 6 tie at degree 4, and an unstable sort may put either first;
-    # ours declares that ties fall to the smaller index.
+    # The golden table has {6, 33}. Nodes 5 and 6 both have degree 4, and an unstable sort can put either first.
+    # In tgp the smaller index is first.
     found = assign(karate(), order_k=2, score_heuristic=None)
     assert found.weight[5] == found.weight[6] == 4
     assert found.representative.tolist() == [5, 33]
@@ -54,12 +54,12 @@ def test_golden_path_and_isolated_node():
     assert found.weight.dtype == np.float32
 
 
-def scores(scorer, part, draw, edges, weights):
+def scores(scorer, part, key, edges, weights):
     n = part.num_nodes
     if scorer == "degree":
         return reference.in_degree(n, edges, weights)
     if scorer == "random":
-        return np.array([_prims.hash_uniform(draw.seed, draw.level, i, 0) for i in range(n)])
+        return np.array([_prims.hash_uniform(key.seed, key.level, i, 0) for i in range(n)])
     return np.ones(n) if scorer == "constant" else -np.arange(n, dtype=float)
 
 
@@ -67,23 +67,23 @@ def scores(scorer, part, draw, edges, weights):
 @pytest.mark.parametrize("heuristic", HEURISTICS)
 @given(block=graphs(min_nodes=1, max_nodes=10), k=st.integers(1, 3), forced=st.booleans())
 def test_equal_to_the_reference(scorer, heuristic, block, k, forced):
-    draw = RandomKey(5, 2)
+    key = RandomKey(5, 2)
     edges, weights = block.edge_index().T.tolist(), block.weight
     if forced:
         edges, weights = reference.max_both_ways(edges, weights)
     else:
         edges, weights = reference.both_ways(edges, weights)
-    score = scores(scorer, block, draw, edges, weights)
+    score = scores(scorer, block, key, edges, weights)
     order = reference.ranking(score, block.num_nodes, edges, k, heuristic)
     chosen, clusters = reference.rounds(order, block.num_nodes, edges, k)
-    found = assign(block, draw, scorer=scorer, score_heuristic=heuristic, order_k=k, force_undirected=forced)
+    found = assign(block, key, scorer=scorer, score_heuristic=heuristic, order_k=k, force_undirected=forced)
     assert found.representative.tolist() == chosen.tolist()
     assert found.cluster.tolist() == clusters.tolist()
     assert found.weight.tolist() == score.astype(np.float32).tolist()
 
 
 @given(graphs(min_nodes=1, max_nodes=14, max_edges=30), st.integers(1, 4))
-def test_members_are_far_apart_and_reach_everyone(block, k):
+def test_the_set_is_independent_and_maximal(block, k):
     found = assign(block, order_k=k)
     edges, _ = reference.both_ways(block.edge_index().T)
     step = (reference.counts(block.num_nodes, edges) + np.eye(block.num_nodes)) > 0
@@ -99,7 +99,7 @@ def test_members_are_far_apart_and_reach_everyone(block, k):
     st.sampled_from(HEURISTICS),
     st.randoms(use_true_random=False),
 )
-def test_a_graph_does_not_see_its_block(block, scorer, heuristic, random):
+def test_a_hierarchy_does_not_depend_on_the_block(block, scorer, heuristic, random):
     order = list(range(block.num_graphs))
     random.shuffle(order)
     params = {"scorer": scorer, "score_heuristic": heuristic}
@@ -115,7 +115,7 @@ def test_a_graph_does_not_see_its_block(block, scorer, heuristic, random):
         assert members.tolist() == alone[g].representative.tolist()
 
 
-def test_threads_do_not_matter(monkeypatch):
+def test_the_result_does_not_depend_on_threads(monkeypatch):
     block = BlockCSR.concat([karate(), path(70), star(9), isolated(3), complete(12)] * 8)
     expected = assign(block, order_k=2, scorer="random")
     monkeypatch.setattr(threads, "_MIN_WORK", 0)
@@ -128,13 +128,13 @@ def test_threads_do_not_matter(monkeypatch):
 
 @given(seed=st.integers(0, 10**6))
 def test_relabelling_nodes_relabels_the_set(seed):
-    # Degrees from random weights have no ties.
+    # Degrees from random weights are all different.
     rng = np.random.default_rng(seed)
     n = 15
     pairs, weight, order = rng.integers(0, n, (25, 2)), rng.random(25), rng.permutation(n)
     before = set(members(from_pairs(n, pairs, weight), score_heuristic=None))
     after = set(members(from_pairs(n, order[pairs], weight), score_heuristic=None))
-    # Isolated nodes tie at degree 0, but each is a member anyway.
+    # Isolated nodes all have degree 0, but each of them is a member.
     assert {int(order[i]) for i in before} == after
 
 
@@ -148,7 +148,7 @@ def test_random_scores_are_seeded_per_level():
 
 
 def test_canonical_scores_count_inside_each_graph():
-    # The reference release counts through the batch; ours must not depend on the position.
+    # tgp 1.0.2 counts through the batch. Here the scores must not depend on the position.
     found = assign(BlockCSR.concat([path(3), path(3)]), scorer="canonical", score_heuristic=None)
     assert found.weight.tolist() == [0, -1, -2, 0, -1, -2]
     assert found.representative.tolist() == [0, 2, 3, 5]
@@ -176,12 +176,12 @@ def test_large_k_is_one_cluster_per_component():
 
 
 def test_directed_edges_count_both_ways():
-    # The reference release sends messages along edges only: 2 would not see that 1 is its neighbour.
+    # tgp 1.0.2 follows the direction of edges, so that node 2 has no neighbour 1.
     arrows = from_pairs(4, [(1, 0), (1, 2), (3, 2)], both_ways=False)
     assert members(arrows) == members(path(4)) == [1, 3]
     [level] = coarsen(arrows, "kmis").levels
     assert level.block.edge_index().tolist() == [[0, 1], [1, 0]]
-    # A graph whose edges run both ways keeps its weights, equal or not.
+    # A graph whose edges all have a reverse edge keeps its weights, even if they differ.
     uneven = from_pairs(3, [(0, 1), (1, 0), (1, 2), (2, 1)], [1.0, 5.0, 1.0, 1.0], both_ways=False)
     assert assign(uneven, score_heuristic=None).weight.tolist() == [5, 2, 1]
     assert assign(uneven, force_undirected=True).weight.tolist() == [5, 6, 1]
@@ -222,7 +222,7 @@ def test_parameters():
         KMISParams(score_heuristic="lazy")
 
 
-def test_nothing_in_nothing_out():
+def test_blocks_without_nodes():
     for block in (BlockCSR.concat([]), BlockCSR.concat([isolated(0), isolated(0)])):
         found = assign(block, order_k=2)
         assert found.num_supernodes == 0 and len(found.cluster) == 0

@@ -18,7 +18,7 @@ def modes(block, take, *, normalized=True):
 
 
 def joined(*graphs):
-    """Several graphs as the components of one."""
+    """Return one graph whose components are the given graphs."""
     block = BlockCSR.concat(list(graphs))
     return BlockCSR(block.indptr, block.indices, block.weight, np.array([0, block.num_nodes]))
 
@@ -54,7 +54,7 @@ def test_equals_the_dense_eigenvectors(name, normalized):
 
 @pytest.mark.parametrize("name", ["path", "grid", "two", "with isolated", "cycle", "square"])
 def test_vectors_are_those_of_the_reference(name):
-    """Signs and repeated eigenvalues included."""
+    """Signs and vectors of repeated eigenvalues agree, too."""
     graph, take = GRAPHS[name], 5
     laplacian = reference.cluster_laplacian(reference.affinity(graph), True)
     assert np.allclose(modes(graph, take), reference.lowest(laplacian, take, TIE).T, atol=1e-3)
@@ -63,7 +63,9 @@ def test_vectors_are_those_of_the_reference(name):
 def test_more_components_than_vectors():
     graph = joined(path(60), isolated(4), cycle(90))
     rows = modes(graph, 3, normalized=False)
-    assert np.array_equal(rows[:, 60:63], np.eye(3))  # the smallest components first, by index
+    assert np.array_equal(
+        rows[:, 60:63], np.eye(3)
+    )  # the smallest components are first, in the order of their ids
     assert np.count_nonzero(rows) == 3
 
 
@@ -75,7 +77,7 @@ def test_massless_nodes_are_unit_vectors_of_value_one():
 
 
 @pytest.mark.parametrize("graph", [star(500), complete(150)], ids=["star", "complete"])
-def test_huge_eigenspaces(graph):
+def test_eigenvalues_of_high_multiplicity(graph):
     rows = modes(graph, 5)
     assert np.allclose(rows @ rows.T, np.eye(5), atol=1e-9)
     laplacian = reference.cluster_laplacian(reference.affinity(graph), True)
@@ -94,20 +96,20 @@ def test_a_long_path_is_solved_to_its_own_scale():
         assert np.abs(np.abs(rows[j]) - np.abs(wave)).max() < 1e-3 * wave.max()
 
 
-def test_same_bits_every_time():
+def test_results_are_equal_bit_for_bit():
     graph = GRAPHS["social"]
     assert np.array_equal(modes(graph, 6), modes(graph, 6))
 
 
 def test_large_graphs_in_a_block():
-    """Large and small graphs, large clusters and a place in the block that does not matter."""
+    """Large and small graphs with large clusters give the same result at any position in the block."""
     params = EigenParams(3, num_modes=4)
     graphs = [path(500), cycle(12), grid2d(12, 30), star(200), isolated(150)]
     alone = [METHOD.assign(graph, params, RandomKey()) for graph in graphs]
     whole = METHOD.assign(BlockCSR.concat(graphs), params, RandomKey())
     assert np.array_equal(whole.theta, np.concatenate([a.theta for a in alone]))
     assert np.array_equal(whole.cluster, np.concatenate([a.cluster + 3 * i for i, a in enumerate(alone)]))
-    assert (np.diff(alone[0].cluster) >= 0).all()  # three pieces of a path, the same from both ends
+    assert (np.diff(alone[0].cluster) >= 0).all()  # three pieces of a path, in order
     sizes = np.bincount(alone[0].cluster)
     assert abs(sizes[0] - sizes[2]) <= 1
     for c in range(3):
@@ -116,7 +118,7 @@ def test_large_graphs_in_a_block():
 
 
 def test_self_loops_in_large_clusters():
-    """They count in the mass, not in the clusters."""
+    """Self loops count in the mass, but not in the clusters."""
     base = grid2d(10, 30)
     loops = np.tile(np.arange(300), (2, 1))
     graph = BlockCSR.from_edge_index(np.concatenate([base.edge_index(), loops], 1), num_nodes=300)

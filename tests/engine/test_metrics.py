@@ -1,4 +1,4 @@
-"""Quality figures: the kernel against plain numpy, and by hand."""
+"""Quality figures, compared with a numpy reference and with known values."""
 
 import itertools
 
@@ -24,7 +24,7 @@ def level_of(block, cluster, super_ptr, coarse=None, **values):
 
 @st.composite
 def levels(draw):
-    """A block, a random partial assignment of it, and some coarse block with those supernodes."""
+    """Draw a block, a partial assignment of its nodes, and a coarse block with these supernodes."""
     fine = draw(blocks(negative=False))
     sizes, clusters = [], []
     for count in np.diff(fine.node_ptr):
@@ -92,7 +92,7 @@ def test_path_of_four_in_two_pairs():
     assert np.isnan(found["weight_kept"])
 
 
-def test_contraction_keeps_all_weight():
+def test_contraction_loses_no_weight():
     weighted = BlockCSR(
         *(getattr(path(6), n) for n in ("indptr", "indices")), np.arange(1.0, 11.0), np.array([0, 6])
     )
@@ -102,7 +102,7 @@ def test_contraction_keeps_all_weight():
     assert found["1/weight_kept"][0] == pytest.approx(1)
 
 
-def test_dropped_nodes_are_neither_expressive_nor_inside():
+def test_figures_of_dropped_nodes():
     found = level_metrics(path(3), level_of(path(3), [0, -1, 1], [0, 2]))
     assert found["dropped"][0] == 1
     assert found["cut"][0] == 1

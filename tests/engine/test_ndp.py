@@ -1,4 +1,4 @@
-"""NDP through the engine: golden values, odd graphs, Kron after other selections, independence of place."""
+"""NDP as a level method: golden values, unusual graphs, and Kron reduction after other selections."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -35,8 +35,8 @@ from tgp.testing.strategies import blocks
 PARAMS = NDPParams()
 
 
-def level(block, params=PARAMS, draw=None):
-    assignment = METHOD.assign(block, params, draw or RandomKey()).validate(block.node_ptr)
+def level(block, params=PARAMS, key=None):
+    assignment = METHOD.assign(block, params, key or RandomKey()).validate(block.node_ptr)
     return assignment, METHOD.connect(block, assignment, params).validate()
 
 
@@ -57,7 +57,7 @@ def test_path_of_six():
 
 
 def test_path_of_four_and_an_isolated_node():
-    # Exactly 0.5: an isolated node is kept, so nothing is singular and nothing is damped.
+    # The weight is exactly 0.5. The isolated node is kept, so no matrix is singular.
     assignment, coarse = level(from_pairs(5, [(0, 1), (1, 2), (2, 3)]))
     assert assignment.representative.tolist() == [1, 3, 4]
     assert coarse.edge_index().tolist() == [[0, 1], [1, 0]]
@@ -78,7 +78,7 @@ def test_karate_club():
 
 
 @pytest.mark.parametrize("make", [empty, single_node, isolated])
-def test_nothing_to_cut(make):
+def test_graphs_without_a_cut_are_kept(make):
     block = make()
     assignment, coarse = level(block)
     assert assignment.num_supernodes == block.num_nodes
@@ -119,7 +119,7 @@ def test_larger_threshold_never_more_edges():
 
 
 @pytest.mark.parametrize("value", [-1e-3, float("nan"), float("inf"), "0.1", None, True])
-def test_bad_threshold(value):
+def test_wrong_thresholds_raise(value):
     with pytest.raises(ParameterError, match="sparse_threshold"):
         NDPParams(sparse_threshold=value)
 
@@ -144,7 +144,7 @@ def test_a_connected_graph_stays_connected_without_threshold():
     assert connected_components(matrix)[0] == 1
 
 
-def test_kron_follows_the_numbers_of_a_selection():
+def test_kron_reduction_uses_the_numbers_of_the_supernodes():
     # Supernode 0 is node 2, 1 is node 3, 2 is node 0; node 1 is dropped.
     cluster = np.array([2, -1, 0, 1], np.int32)
     coarse = kron_reduce(path(4), Assignment("hard", np.array([0, 3]), cluster))
@@ -160,7 +160,7 @@ def test_kron_of_clusters_needs_representatives():
     assert kron_reduce(path(4), clear).weight.tolist() == pytest.approx([1 / 3, 1 / 3])
 
 
-def test_kron_refuses_what_it_cannot_reduce_to():
+def test_kron_reduction_of_wrong_assignments_raises():
     soft = Assignment("soft", np.array([0, 2]), soft=np.ones((4, 2), np.float32))
     with pytest.raises(InputError, match="hard assignment"):
         kron_reduce(path(4), soft)
@@ -182,7 +182,7 @@ def test_seed_and_level_matter_only_where_eigenvectors_leave_a_choice():
 
 @settings(max_examples=40)
 @given(blocks(min_graphs=1, max_graphs=4, max_nodes=9, negative=False), st.data())
-def test_place_in_the_block_does_not_matter(block, data):
+def test_the_result_does_not_depend_on_the_position_in_the_block(block, data):
     order = data.draw(st.permutations(range(block.num_graphs)))
     shuffled = block.take(order)
     whole, coarse = level(block)
@@ -209,8 +209,8 @@ def test_coarse_graph_equals_the_schur_complement(block):
         np.testing.assert_allclose(found, expected, atol=1e-9)
 
 
-def test_threads_do_not_matter():
-    """Kernels release the GIL: the same blocks at once from several threads."""
+def test_the_result_does_not_depend_on_threads():
+    """Several threads coarsen the same blocks at the same time, because kernels release the GIL."""
     parts = [toy_block(weighted=True), disconnected(), barabasi_albert(300, 4, seed=0), grid2d(30, 30)]
     alone = [coarsen(b, "ndp*2", seed=3) for b in parts]
     with ThreadPoolExecutor(4) as pool:
@@ -243,6 +243,6 @@ def test_real_molecules(data_root):
     assert coarse.num_graphs == 188
     sides = assignment.cluster >= 0
     rows, cols = block.edge_index()
-    # Rings of five are the only obstacle to a cut of everything.
+    # Only rings of five nodes have edges that no cut contains.
     assert (sides[rows] != sides[cols]).mean() > 0.97
     assert 0.4 < assignment.num_supernodes / block.num_nodes < 0.55

@@ -36,7 +36,7 @@ def test_rows_sum_to_one_and_padding_is_zero(block, k):
 @settings(max_examples=40, deadline=None)
 @given(blocks(max_nodes=8), st.integers(2, 4))
 def test_equals_the_reference(block, k):
-    """Also with negative weights: parallel edges add up before ``max(A, 0)``."""
+    """Parallel edges are added up before ``max(A, 0)``, also with negative weights."""
     soft = soft_of(block, k, tol=0.0, max_sweeps=5)
     for g, graph in enumerate(block.split()):
         expected = reference.soft_clusters(reference.adjacency(graph), k, tol=0.0, max_sweeps=5)
@@ -79,8 +79,8 @@ def test_a_hub_has_a_component_of_its_own():
     assert (soft[1:].argmax(1) != soft[0].argmax()).all()
 
 
-def test_size_does_not_wash_out_clusters():
-    """Unit norm over nodes would send every row to 1/k as graphs grow; mean square 1 does not."""
+def test_clusters_of_large_graphs_stay_distinct():
+    """With unit norm over the nodes every row would tend to 1/k in large graphs. Mean square 1 avoids this."""
     small, large = soft_of(path(20), 2), soft_of(path(2000), 2)
     assert large.max(1).mean() > 0.9 * small.max(1).mean() > 0.6
 
@@ -97,13 +97,13 @@ def test_coarse_graph_of_karate():
     expected = reference.coarse(reference.adjacency(karate()), level.assignment.soft.astype(np.float64))
     assert np.allclose(reference.adjacency(level.block), expected, atol=1e-6)
     raw = coarsen(karate(), "nmf:k=4:degree_norm=false:remove_self_loops=false").levels[0].block
-    assert raw.weight.sum() == pytest.approx(156, abs=1e-3)  # a soft partition of all edges
+    assert raw.weight.sum() == pytest.approx(156, abs=1e-3)  # the weight of all edges
 
 
 @pytest.mark.parametrize(
     "params", [{"k": 0}, {"k": 2.5}, {"k": True}, {"k": 3, "tol": -1}, {"k": 3, "max_sweeps": 0}]
 )
-def test_bad_parameters(params):
+def test_wrong_parameters_raise(params):
     with pytest.raises(ParameterError):
         NMFParams(**params)
 

@@ -18,7 +18,7 @@ from tgp.testing.strategies import blocks, graphs
 
 
 def labels(block, levels=1):
-    """Cluster of every node of the input at every level."""
+    """Return the cluster of every input node at every level."""
     node, ptr, out = np.arange(block.num_nodes), block.node_ptr, []
     for assignment in METHOD.assign_levels(block, SEPParams(), RandomKey(), levels):
         assert assignment.validate(ptr).weight is None
@@ -60,7 +60,7 @@ def test_golden_paths():
 
 
 def test_golden_small_graphs():
-    # Two connected nodes are never pooled, at any depth.
+    # A component of two nodes is never pooled, at any level.
     assert [l.tolist() for l in labels(path(2), 4)] == [[0, 1]] * 4
     assert sorted(np.bincount(labels(star(7))[0])) == [1, 1, 1, 1, 3]
     assert sorted(np.bincount(labels(complete(6))[0])) == [2, 4]
@@ -95,7 +95,7 @@ def test_equal_to_the_reference_with_real_weights(levels, seed, n):
 
 @given(seed=st.integers(0, 10**6))
 def test_relabelling_nodes_relabels_clusters(seed):
-    # Without ties the tree does not depend on ids.
+    # If all gains differ, the tree does not depend on the node ids.
     rng = np.random.default_rng(seed)
     n = 20
     pairs, weight = rng.integers(0, n, (40, 2)), rng.random(40)
@@ -108,7 +108,7 @@ def test_relabelling_nodes_relabels_clusters(seed):
 
 
 @given(blocks(max_nodes=12, negative=False), st.integers(1, 3), st.randoms(use_true_random=False))
-def test_a_graph_does_not_see_its_block(block, levels, random):
+def test_a_hierarchy_does_not_depend_on_the_block(block, levels, random):
     order = list(range(block.num_graphs))
     random.shuffle(order)
     moved = METHOD.assign_levels(block.take(order), SEPParams(), RandomKey(), levels)
@@ -124,7 +124,7 @@ def test_a_graph_does_not_see_its_block(block, levels, random):
         assert assignment.cluster.tolist() == expected.tolist()
 
 
-def test_threads_do_not_matter(monkeypatch):
+def test_the_result_does_not_depend_on_threads(monkeypatch):
     block = BlockCSR.concat([karate(), path(30), star(9), isolated(3), complete(12)] * 8)
     expected = labels(block, 3)
     for count in (2, 3, 7):
@@ -133,14 +133,14 @@ def test_threads_do_not_matter(monkeypatch):
         assert all(np.array_equal(a, b) for a, b in zip(labels(block, 3), expected, strict=True))
 
 
-def test_direction_multiplicity_and_loops_do_not_matter_without_weights():
+def test_unweighted_trees_ignore_direction_multiplicity_and_self_loops():
     pairs = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (0, 2)]
     expected = labels(from_pairs(6, pairs), 2)
     messy = from_pairs(6, [*pairs, (1, 0), (0, 1), (3, 3)], both_ways=False)
     assert [l.tolist() for l in labels(messy, 2)] == [l.tolist() for l in expected]
 
 
-def test_scale_of_weights_does_not_matter():
+def test_trees_do_not_depend_on_the_scale_of_weights():
     block = karate()
     weighted = BlockCSR(block.indptr, block.indices, np.full(block.num_edges, 0.25), block.node_ptr)
     assert [l.tolist() for l in labels(weighted, 3)] == [l.tolist() for l in labels(block, 3)]
@@ -151,12 +151,12 @@ def test_zero_weights_are_no_edges():
     assert labels(block)[0].tolist() == [0, 1, 2, 3]
 
 
-def test_negative_weights_are_refused():
+def test_negative_weights_raise():
     block = BlockCSR.concat([from_pairs(3, [(0, 1)], [1.0]), from_pairs(3, [(0, 1), (1, 2)], [1.0, -2.0])])
     with pytest.raises(GraphError, match=r"node 1 \(graph 1\)") as error:
         METHOD.assign(block, SEPParams(), RandomKey())
     assert error.value.graph == 1
-    # A pair may hold a negative entry if both directions together do not.
+    # One direction can be negative if the sum of both directions is not.
     both = from_pairs(2, [(0, 1), (1, 0)], [-1.0, 3.0], both_ways=False)
     assert labels(both)[0].tolist() == [0, 1]
 
@@ -172,18 +172,18 @@ def test_a_graph_whose_weights_overflow_fails_alone():
     assert hierarchy.levels[0].assignment.cluster.tolist() == [0, 1, 2, -1, -1, -1]
 
 
-def test_nothing_in_nothing_out():
+def test_blocks_without_nodes():
     for block in (BlockCSR.concat([]), BlockCSR.concat([isolated(0), isolated(0)])):
         for assignment in METHOD.assign_levels(block, SEPParams(), RandomKey(), 3):
             assert assignment.num_supernodes == 0 and len(assignment.cluster) == 0
 
 
 def test_levels_of_a_run_come_from_one_tree():
-    # As in the golden table: the first of three levels is finer than the only one of one.
+    # As in the golden table, the first of three levels is finer than a single level.
     run = coarsen(karate(), "sep*3")
     assert [level.block.num_nodes for level in run.levels] == [15, 10, 2]
     assert [level.block.num_nodes for level in coarsen(karate(), "sep").levels] == [2]
-    # A level with other parameters starts a tree of its own, on the coarse graph.
+    # A level with other parameters starts a new tree on the coarse graph.
     assert [level.block.num_nodes for level in coarsen(karate(), "sep*2,sep:degree_norm=false").levels] == [
         10,
         2,

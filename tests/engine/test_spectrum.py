@@ -1,4 +1,4 @@
-"""Eigenvalues of graphs and their errors: closed forms, a dense oracle, and large graphs."""
+"""Eigenvalues of graphs and their errors, compared with closed forms and dense matrices."""
 
 import numpy as np
 import pytest
@@ -65,7 +65,7 @@ def test_components_zeros_and_isolated_nodes():
     assert nothing.zeros.tolist() == [0, 3] and np.isnan(nothing.values).all()
 
 
-def test_self_loops_slow_the_walk_down():
+def test_self_loops_decrease_eigenvalues():
     loops = np.concatenate([path(2), [[0, 1], [0, 1]]], axis=1)
     assert np.allclose(one(path(2), 2, 1).values, 2.0)
     assert np.allclose(one(loops, 2, 1).values, 1.0)
@@ -106,13 +106,14 @@ def test_blocks_agree_with_dense_matrices(fine, coarse, modes):
         assert np.isclose(found["eigenvalue_error_scaled"][g], reference.scaled_error(a, b), equal_nan=True)
 
 
-def test_errors_by_hand():
+def test_errors_of_small_spectra():
     fine = Spectrum(
         np.array([1, 1, 1]), np.array([[0.1, 0.2, 0.4], [0.1, 0.2, np.nan], [0.5, np.nan, np.nan]])
     )
     coarse = Spectrum(np.array([1, 2, 1]), np.array([[0.2, 0.4, 0.8], [0.3, 0.5, 0.6], [np.nan] * 3]))
     found = eigenvalue_errors(fine, coarse)
-    # Twice as large; torn into two, so that 0 and 0.3 stand for 0.1 and 0.2; nothing left to compare.
+    # First graph: values twice as large. Second: two components, so that 0 and 0.3 are compared with 0.1 and 0.2.
+    # Third: no mode to compare.
     assert np.allclose(found["eigenvalue_error"], [1.0, (1 + 0.5) / 2, np.nan], equal_nan=True)
     assert np.allclose(found["eigenvalue_error_scaled"], [0.0, 0.5, np.nan], equal_nan=True)
 

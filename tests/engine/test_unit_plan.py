@@ -1,4 +1,4 @@
-"""Plans: bounds from sizes alone."""
+"""Plans of units."""
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ def test_units_are_consecutive_and_within_limits(drawn, shard_size):
 
 
 @given(sizes, st.integers(1, 10**6))
-def test_units_are_few(drawn, shard_size):
+def test_the_number_of_units_is_minimal(drawn, shard_size):
     nodes, edges = np.array(drawn, dtype=np.int64).reshape(-1, 2).T
     plan = plan_units(nodes, edges, SCHEDULE, shard_size=shard_size)
     single = plan_units(nodes, edges, SCHEDULE, shard_size=1).unit_bytes  # rounded up
@@ -37,7 +37,7 @@ def test_units_are_few(drawn, shard_size):
 
 
 def greedy_units(sizes, limit):
-    """Units if each takes graphs as long as they fit."""
+    """Return the number of units if each takes graphs as long as they fit."""
     units, room = 0, 0.0
     for size in sizes:
         if size > room:
@@ -47,14 +47,14 @@ def greedy_units(sizes, limit):
 
 
 @given(sizes)
-def test_no_graph_is_lost(drawn):
+def test_units_contain_every_graph_once(drawn):
     nodes, edges = np.array(drawn, dtype=np.int64).reshape(-1, 2).T
     small = plan_units(nodes, edges, SCHEDULE, shard_size=1000)
     large = plan_units(nodes, edges, SCHEDULE)
     assert abs(sum(small.unit_bytes) - sum(large.unit_bytes)) <= small.num_units + 1
 
 
-def test_cut_by_hand():
+def test_bounds_of_small_plans():
     # One level of nopool on n nodes without edges: two offsets for the graph, three for the level, 30 bytes of
     # figures, and a cluster and a representative per node, one byte each.
     schedule = parse_schedule("nopool")
@@ -66,7 +66,7 @@ def test_cut_by_hand():
     assert even.bounds == (0, 3, 6)
 
 
-def test_attributes_and_more_hierarchies_take_room():
+def test_size_of_attributes_and_hierarchies():
     one = plan_units([10] * 100, [20] * 100, SCHEDULE, shard_size=10_000)
     two = plan_units([10] * 100, [20] * 100, [SCHEDULE, SCHEDULE], shard_size=10_000)
     wide = plan_units([10] * 100, [20] * 100, SCHEDULE, shard_size=10_000, extra_bytes=4000)
@@ -80,7 +80,7 @@ def test_attributes_and_more_hierarchies_take_room():
     assert bare.total_bytes < one.total_bytes
 
 
-def test_work_ends_a_unit_too(monkeypatch):
+def test_units_are_limited_by_work(monkeypatch):
     original = METHODS["random"]
     heavy = LevelMethod(
         "random",
@@ -96,7 +96,7 @@ def test_work_ends_a_unit_too(monkeypatch):
 
 
 def test_work_is_cut_into_enough_units_but_not_too_small_ones():
-    """The cut is that of the work alone: workers are not asked."""
+    """The units depend on the work, but not on the number of workers."""
     little, some, much = (plan_units([50] * n, [100] * n, parse_schedule("ndp")) for n in (100, 10**5, 10**7))
     assert little.num_units == 1
     assert 25 < some.num_units < ENOUGH_UNITS and max(some.unit_cost) <= MIN_UNIT_COST
@@ -104,7 +104,7 @@ def test_work_is_cut_into_enough_units_but_not_too_small_ones():
     assert max(some.unit_cost) < 1.01 * min(some.unit_cost)
 
 
-def test_dense_assignments_take_room_per_column():
+def test_size_of_dense_assignments():
     narrow, wide = (plan_units([50] * 10, [100] * 10, parse_schedule(f"nmf:k={k}")) for k in (2, 12))
     assert sum(wide.unit_bytes) - sum(narrow.unit_bytes) > 10 * 50 * 4 * 10
 
@@ -117,7 +117,7 @@ def test_peak_memory_grows_with_workers():
     assert plan_units([], [], SCHEDULE).peak_bytes() == 0
 
 
-def test_a_million_graphs_plan_quickly():
+def test_a_plan_of_a_million_graphs():
     rng = np.random.default_rng(0)
     plan = plan_units(rng.integers(10, 50, 10**6), rng.integers(20, 200, 10**6), SCHEDULE)
     assert 2 < plan.num_units < 100
@@ -132,12 +132,12 @@ def test_a_million_graphs_plan_quickly():
         (([[1]], [1], SCHEDULE), "nodes"),
     ],
 )
-def test_bad_sizes(arguments, field):
+def test_wrong_sizes_raise(arguments, field):
     with pytest.raises(InputError) as caught:
         plan_units(*arguments)
     assert caught.value.field == field
 
 
-def test_bad_shard_size():
+def test_a_wrong_shard_size_raises():
     with pytest.raises(InputError, match="shard_size"):
         plan_units([1], [1], SCHEDULE, shard_size=0)

@@ -59,7 +59,7 @@ def test_item():
 
 
 @pytest.mark.parametrize("ids", [[3], [-1]])
-def test_take_refuses_unknown_graphs(ids):
+def test_take_of_unknown_graphs_raises(ids):
     with pytest.raises(InputError, match=r"\[0, 3\)"):
         table().take(ids)
 

@@ -1,26 +1,26 @@
-"""Quality figures of a level, one value per graph: computed when a hierarchy is written, shown by ``tgp inspect``.
+r"""Quality figures of a level, one value per graph. They are computed when a hierarchy is written to a store.
 
-For a level with fine weights ``w``, clusters ``c`` and coarse graph ``A'``:
+For a level with fine weights ``w`` (sum ``W``), clusters ``c`` and coarse graph ``A'`` the figures are:
 
 ========================  =====================================================================================
-``dropped``               nodes without a supernode
-``singletons``            supernodes with one member
-``empty``                 supernodes without a member
-``largest``               members of the largest supernode
-``isolated``              supernodes without an edge to another one
-``components_before``     connected components (directions ignored) of the fine graph
-``components``            the same of the coarse graph
-``cut``                   share of the weight between different supernodes, dropped nodes counting as such
-``modularity``            :math:`\\sum_c w_{cc}/W - \\mathrm{out}(c)\\,\\mathrm{in}(c)/W^2`
+``dropped``               number of nodes without a supernode
+``singletons``            number of supernodes with one node
+``empty``                 number of supernodes without a node
+``largest``               number of nodes of the largest supernode
+``isolated``              number of supernodes without an edge to another one
+``components_before``     number of connected components of the fine graph (directions are ignored)
+``components``            number of connected components of the coarse graph
+``cut``                   share of the weight between different supernodes; a dropped node counts as one
+``modularity``            :math:`\sum_c w_{cc}/W - \mathrm{out}(c)\,\mathrm{in}(c)/W^2`
 ``entropy``               structural entropy of the partition in bits (Li and Pan, 2016)
-``entropy_flat``          the same without clusters; the difference is what the clusters explain
-``weight_kept``           coarse weight and weight inside clusters, over fine weight; 1 if contraction lost nothing
-``symmetric``             whether ``A'`` equals its transpose
-``expressive``            whether all rows of ``S`` have the same sum other than zero (Bianchi and Lachi, 2023)
+``entropy_flat``          structural entropy without clusters; the difference is the information in the clusters
+``weight_kept``           coarse weight plus weight inside clusters, divided by ``W``; 1 if no weight is lost
+``symmetric``             True if ``A'`` equals its transpose
+``expressive``            True if all rows of ``S`` have the same sum, other than zero (Bianchi and Lachi, 2023)
 ========================  =====================================================================================
 
-A value that a graph does not have (the cut of a graph without edges, clusters of a soft assignment) is NaN
-or, for counts, 0.
+A figure that is not defined (the cut of a graph without edges) is NaN, or 0 for counts. A soft assignment has no figures
+about clusters.
 """
 
 from __future__ import annotations
@@ -38,39 +38,51 @@ Metrics = dict[str, npt.NDArray[Any]]
 Floats = npt.NDArray[np.float64]
 
 ROW_SUM_TOLERANCE = 1e-5
-"""Rows of ``S`` count as equal within this share of their sum: weights are stored in float32."""
+"""Relative difference below which two row sums of ``S`` count as equal, because weights are stored in float32."""
 
 
 def hierarchy_metrics(block: BlockCSR, hierarchy: Hierarchy) -> Metrics:
-    """``"<level>/<name>"`` -> one value per graph, for all levels."""
+    """Return the figures of all levels as ``"<position>/<name>"`` -> one value per graph.
+
+    Args:
+        block: the input graphs.
+        hierarchy: their hierarchy. The first pooled level has position 0.
+    """
     found: Metrics = {}
-    before = _shape(block)
-    for number, level in enumerate(hierarchy.levels):
-        after = _shape(level.block)
-        metrics = _combine(block, level, before, after)
-        found.update({f"{number}/{name}": values for name, values in metrics.items()})
+    before = _graph_figures(block)
+    for position, level in enumerate(hierarchy.levels):
+        after = _graph_figures(level.block)
+        metrics = _level_figures(block, level, before, after)
+        found.update({f"{position}/{name}": values for name, values in metrics.items()})
         block, before = level.block, after
     return found
 
 
 def level_metrics(fine: BlockCSR, level: Level) -> Metrics:
-    """All figures of one level."""
-    return _combine(fine, level, _shape(fine), _shape(level.block))
+    """Return the figures of one level as name -> one value per graph.
+
+    Args:
+        fine: the graphs that are pooled.
+        level: the level.
+
+    Examples:
+        >>> from tgp.engine import coarsen
+        >>> from tgp.testing.graphs import path
+        >>> level = coarsen(path(4), "graclus:order=index").levels[0]
+        >>> level_metrics(path(4), level)["largest"].tolist()
+        [2]
+    """
+    return _level_figures(fine, level, _graph_figures(fine), _graph_figures(level.block))
 
 
-def _arrays(block: BlockCSR) -> tuple[Any, ...]:
-    weighted = block.weight is not None
-    return block.indptr, block.indices, block.weight if weighted else np.zeros(0), weighted, block.node_ptr
-
-
-def _shape(block: BlockCSR) -> Metrics:
+def _graph_figures(block: BlockCSR) -> Metrics:
     from tgp.kernels import quality
 
     names = ("components", "isolated", "symmetric", "total")
-    return dict(zip(names, quality.graph_shape(*_arrays(block)), strict=True))
+    return dict(zip(names, quality.graph_shape(*block.arrays(), block.node_ptr), strict=True))
 
 
-def _combine(fine: BlockCSR, level: Level, before: Metrics, after: Metrics) -> Metrics:
+def _level_figures(fine: BlockCSR, level: Level, before: Metrics, after: Metrics) -> Metrics:
     metrics: Metrics = {
         "components_before": before["components"],
         "components": after["components"],
@@ -79,16 +91,17 @@ def _combine(fine: BlockCSR, level: Level, before: Metrics, after: Metrics) -> M
         "expressive": _expressive(level.assignment, fine),
     }
     if level.assignment.cluster is not None:
-        metrics |= _clusters(fine, level, before, after["total"])
+        metrics |= _cluster_figures(fine, level, before, after["total"])
     return metrics
 
 
-def _clusters(fine: BlockCSR, level: Level, before: Metrics, coarse_total: Floats) -> Metrics:
+def _cluster_figures(fine: BlockCSR, level: Level, before: Metrics, coarse_total: Floats) -> Metrics:
     from tgp.kernels import quality
 
     assignment, total = level.assignment, before["total"]
-    arguments = (*_arrays(fine), assignment.cluster, assignment.super_ptr, before["symmetric"])
-    counts, flows = quality.cluster_flows(*arguments)
+    counts, flows = quality.cluster_flows(
+        *fine.arrays(), fine.node_ptr, assignment.cluster, assignment.super_ptr, before["symmetric"]
+    )
     within, expected, flat, entropy = flows
     with np.errstate(divide="ignore", invalid="ignore"):
         kept = (
@@ -102,7 +115,7 @@ def _clusters(fine: BlockCSR, level: Level, before: Metrics, coarse_total: Float
             "weight_kept": kept,
         }
     metrics: Metrics = dict(zip(("dropped", "singletons", "empty", "largest"), counts, strict=True))
-    # float32 hides the last bits of a logarithm, which differ between machines.
+    # The last bits of a logarithm differ between machines. Rounding to float32 removes them.
     metrics |= {
         name: np.where(total > 0, values, np.nan).astype(np.float32) for name, values in floats.items()
     }
@@ -110,7 +123,7 @@ def _clusters(fine: BlockCSR, level: Level, before: Metrics, coarse_total: Float
 
 
 def _expressive(assignment: Assignment, fine: BlockCSR) -> npt.NDArray[np.bool_]:
-    """Whether the rows of ``S`` have one sum, not zero, in each graph."""
+    """Return True for each graph in which all rows of ``S`` have the same sum, other than zero."""
     if assignment.soft is not None:
         sums = assignment.soft.sum(axis=1, dtype=np.float64)
     else:

@@ -1,4 +1,4 @@
-"""Array structures of the engine: many graphs as one block, and what coarsening makes of them."""
+"""Array structures of the engine: blocks of graphs, their attributes, and hierarchies."""
 
 from tgp.ragged.block import BlockCSR
 from tgp.ragged.fields import Field, GraphTable

@@ -11,20 +11,30 @@ import numpy.typing as npt
 
 from tgp.errors import DatasetError, InputError
 from tgp.ragged.block import BlockCSR, PtrArray
+from tgp.ragged.offsets import offsets
 
 __all__ = ["Field", "FieldForm", "GraphTable", "take_ragged"]
 
 FieldForm = Literal["rows", "stacked", "int", "float", "bool", "str"]
-"""How one graph's value looks: a slice along an axis, one item without that axis (a 0-d tensor,
-or a tensor stacked along a new axis), or a plain Python number or string."""
+"""Form of the value of one graph: ``rows`` is a slice along an axis, ``stacked`` is one item without that axis (a 0-d
+tensor, or a tensor that is stacked along a new axis), and the others are plain Python numbers and strings."""
 
 
 def take_ragged(ptr: PtrArray, ids: npt.NDArray[np.int64]) -> tuple[PtrArray, npt.NDArray[np.int64]]:
-    """Offsets and source positions of the rows of ``ids``, in that order."""
+    """Return the offsets and the source positions of the elements of some runs.
+
+    Args:
+        ptr: offsets of all runs.
+        ids: runs to take, in any order.
+
+    Examples:
+        >>> ptr, positions = take_ragged(np.array([0, 2, 5]), np.array([1, 0]))
+        >>> ptr.tolist(), positions.tolist()
+        ([0, 3, 5], [2, 3, 4, 0, 1])
+    """
     start = ptr[ids]
     counts = ptr[ids + 1] - start
-    new_ptr = np.zeros(len(ids) + 1, np.int64)
-    np.cumsum(counts, out=new_ptr[1:])
+    new_ptr = offsets(counts)
     positions = np.arange(new_ptr[-1]) + np.repeat(start - new_ptr[:-1], counts)
     return new_ptr, positions
 
@@ -34,13 +44,12 @@ class Field:
     """One attribute of ``B`` graphs, concatenated.
 
     Args:
-        name: attribute name on ``Data``.
+        name: name of the attribute of ``Data``.
         values: concatenated values. Strings are UTF-8 bytes (uint8).
-        ptr: ``[B + 1]`` offsets along ``axis``; ``arange(B + 1)`` for forms other than rows and str.
-        axis: the axis graphs are concatenated along: 0, or -1 for ``edge_index``-like arrays.
-        form: see :data:`FieldForm`.
-        shifted: values are node ids: local to their graph here, shifted by the number of
-            preceding nodes in a batch.
+        ptr: ``[B + 1]`` offsets along ``axis``; ``arange(B + 1)`` for forms other than ``rows`` and ``str``.
+        axis: axis along which graphs are concatenated: 0, or -1 for arrays such as ``edge_index``.
+        form: form of the value of one graph, see :data:`FieldForm`.
+        shifted: True if the values are node ids. They count inside each graph here, and through all graphs in a batch.
     """
 
     name: str
@@ -52,25 +61,38 @@ class Field:
 
     @property
     def num_graphs(self) -> int:
+        """Number of graphs."""
         return len(self.ptr) - 1
 
     def take(self, ids: npt.NDArray[np.int64]) -> Field:
-        """The field of the given graphs, in the given order."""
+        """Return the field of some graphs.
+
+        Args:
+            ids: indices of the graphs, in any order.
+        """
         ptr, positions = take_ragged(self.ptr, ids)
         values = np.take(self.values, positions, axis=self.axis)
         return Field(self.name, values, ptr, self.axis, self.form, self.shifted)
 
     def item(self, graph: int) -> npt.NDArray[Any]:
-        """The raw array of one graph, still with its row axis."""
+        """Return the array of one graph, with its row axis.
+
+        Args:
+            graph: index of the graph.
+        """
         low, high = int(self.ptr[graph]), int(self.ptr[graph + 1])
         return self.values[low:high] if self.axis == 0 else self.values[..., low:high]
 
 
 @dataclass(frozen=True, eq=False)
 class GraphTable:
-    """The input graphs: node counts and every attribute.
+    """Input graphs: number of nodes and all attributes.
 
-    ``edge_index`` (local ids, ``axis=-1``, ``shifted``) and ``edge_weight`` are ordinary fields.
+    ``edge_index`` (``axis=-1``, ``shifted=True``) and ``edge_weight`` are ordinary fields.
+
+    Args:
+        node_ptr: ``[B + 1]`` offsets of the nodes of the graphs.
+        fields: name -> attribute.
     """
 
     node_ptr: PtrArray
@@ -78,19 +100,31 @@ class GraphTable:
 
     @property
     def num_graphs(self) -> int:
+        """Number of graphs."""
         return len(self.node_ptr) - 1
 
     @property
     def num_nodes(self) -> int:
+        """Number of nodes of all graphs."""
         return int(self.node_ptr[-1])
 
     def take(self, ids: npt.ArrayLike) -> GraphTable:
-        """The table of the given graphs, in the given order."""
+        """Return the table of some graphs.
+
+        Args:
+            ids: indices of the graphs, in any order.
+
+        Raises:
+            InputError: if a graph does not exist.
+        """
         chosen = np.asarray(ids, dtype=np.int64)
         if chosen.size and (chosen.min() < 0 or chosen.max() >= self.num_graphs):
-            raise InputError(f"graph ids must lie in [0, {self.num_graphs})", field="ids")
-        counts = np.diff(self.node_ptr)[chosen]
-        node_ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+            raise InputError(
+                f"a graph does not exist: expected indices in [0, {self.num_graphs}), "
+                f"got {chosen.min()} to {chosen.max()}",
+                field="ids",
+            )
+        node_ptr = offsets(np.diff(self.node_ptr)[chosen])
         return GraphTable(node_ptr, {name: f.take(chosen) for name, f in self.fields.items()})
 
     def to_block(self) -> BlockCSR:
@@ -122,20 +156,34 @@ class GraphTable:
             raise DatasetError(str(error)) from error
 
     def validate(self) -> GraphTable:
-        """Check offsets, lengths and id ranges; returns ``self``."""
+        """Check offsets, lengths and id ranges of all fields.
+
+        Returns:
+            The table itself.
+
+        Raises:
+            InputError: if a check fails. Its ``field`` is the name of the field.
+        """
         for name, entry in self.fields.items():
             length = entry.values.shape[entry.axis]
             if len(entry.ptr) != len(self.node_ptr):
                 raise InputError(
-                    f"{name}: ptr must hold {len(self.node_ptr)} offsets, got {len(entry.ptr)}", field=name
+                    f"{name} has the wrong number of offsets: expected {len(self.node_ptr)}, got {len(entry.ptr)}",
+                    field=name,
                 )
             if entry.ptr[0] != 0 or entry.ptr[-1] != length or (np.diff(entry.ptr) < 0).any():
-                raise InputError(f"{name}: ptr must start at 0, never fall, and end at {length}", field=name)
+                raise InputError(
+                    f"{name} has wrong offsets: expected numbers that start at 0, never decrease and end at {length}, "
+                    f"got {entry.ptr}",
+                    field=name,
+                )
             if entry.shifted and entry.values.size:
                 sizes = np.repeat(np.diff(self.node_ptr), np.diff(entry.ptr))
                 ids = entry.values if entry.axis != 0 else np.moveaxis(entry.values, 0, -1)
                 if (ids < 0).any() or (ids >= sizes).any():
                     raise InputError(
-                        f"{name} must hold node ids of its own graph, got one out of range", field=name
+                        f"{name} has a wrong id: expected ids of nodes of the same graph, "
+                        f"got {ids.min()} to {ids.max()}",
+                        field=name,
                     )
         return self
