@@ -31,7 +31,7 @@ def test_a_log_gets_plain_lines(capsys, at_once, monkeypatch):
     lines = [line.rpartition(", ")[0] for line in found.err.splitlines()]
     assert found.out == "" and "\x1b" not in found.err
     assert lines == [
-        "opening the dataset: at work",
+        "opening the dataset: running",
         "coarsening: 12 of 40 units, 1,234 graphs/s, 3.4 MB, about 20 s left",
         "coarsening: 40 of 40 units, 1,234 graphs/s, 9 B",
         "checking: 3 of 7",

@@ -245,7 +245,7 @@ def _rows_differ(
     if name == "edge_index":
         x, y = x.T, y.T
     x_ptr, y_ptr = level_ptr(a, name), level_ptr(b, name)
-    wrong = np.diff(x_ptr) != np.diff(y_ptr)
+    wrong: npt.NDArray[np.bool_] = np.diff(x_ptr) != np.diff(y_ptr)
     if x.shape[1:] != y.shape[1:]:
         return np.ones_like(wrong)
     same = np.flatnonzero(~wrong)
@@ -273,7 +273,8 @@ def _edge_changes(a: Level, b: Level) -> EdgeChanges:
 
 def _same_supernodes(a: Level, b: Level) -> npt.NDArray[np.bool_]:
     """Return ``[B]`` True for the graphs whose nodes have the same supernodes in both levels."""
-    same = (np.diff(a.node_ptr) == np.diff(b.node_ptr)) & (np.diff(a.super_ptr) == np.diff(b.super_ptr))
+    same: npt.NDArray[np.bool_] = np.diff(a.node_ptr) == np.diff(b.node_ptr)
+    same &= np.diff(a.super_ptr) == np.diff(b.super_ptr)
     if (a.assignment.cluster is None) != (b.assignment.cluster is None):
         return np.zeros_like(same)
     if a.assignment.cluster is None:
@@ -297,4 +298,5 @@ def _edge_keys(level: Level, use: npt.NDArray[np.bool_]) -> tuple[Ints, Floats]:
         np.ones(len(graph)) if level.edge_weight is None else level.edge_weight[inside].astype(np.float64)
     )
     keys, place = np.unique(start[graph] + row * counts[graph] + column, return_inverse=True)
-    return keys, np.bincount(place, weight, len(keys))
+    sums: Floats = np.bincount(place, weight, len(keys)).astype(np.float64, copy=False)
+    return keys.astype(np.int64, copy=False), sums

@@ -161,9 +161,10 @@ def _to_npz(reader: StoreReader, name: str, ids: Ints, files: _Files) -> None:
     with files.create("graphs.npz") as file:
         np.savez(file, **arrays)
     for number, level in enumerate(reader.gather_levels(ids, name), start=1):
-        ptrs = {"node_ptr": level.node_ptr, "super_ptr": level.super_ptr, "edge_ptr": level.edge_ptr}
+        arrays = {"node_ptr": level.node_ptr, "super_ptr": level.super_ptr, "edge_ptr": level.edge_ptr}
+        arrays |= local_arrays(level)
         with files.create(f"level-{number}.npz") as file:
-            np.savez(file, **ptrs, **local_arrays(level))
+            np.savez(file, **arrays)
 
 
 def _to_pyg(reader: StoreReader, name: str, ids: Ints, files: _Files) -> None:

@@ -80,9 +80,14 @@ def _cluster_sizes(owner: Ints, cluster: Ints) -> tuple[Ints, Ints]:
     return owner[first], counts
 
 
+def _sum_by_graph(graphs: int, owner: Ints, values: Floats) -> Floats:
+    sums: Floats = np.bincount(owner, values, minlength=graphs).astype(np.float64, copy=False)
+    return sums
+
+
 def _count_pairs(graphs: int, owner: Ints, counts: Ints) -> Floats:
     """Return the number of node pairs of each graph that share a cluster."""
-    return np.bincount(owner, counts * (counts - 1) / 2, minlength=graphs)
+    return _sum_by_graph(graphs, owner, counts * (counts - 1) / 2)
 
 
 def _rand_index(size: Ints, pairs: Floats, left: Floats, right: Floats) -> Floats:
@@ -96,7 +101,7 @@ def _rand_index(size: Ints, pairs: Floats, left: Floats, right: Floats) -> Float
 
 def _entropy(graphs: int, size: Ints, owner: Ints, counts: Ints) -> Floats:
     share = counts / size[owner]
-    return np.bincount(owner, -share * np.log(share), minlength=graphs)
+    return _sum_by_graph(graphs, owner, -share * np.log(share))
 
 
 def _mutual_information(joint: Floats, one: Floats, two: Floats) -> Floats:

@@ -39,10 +39,11 @@ def sample_graphs(count: int, options: SpectralOptions) -> Ints:
 
 
 def _splitmix64(values: npt.NDArray[np.uint64], seed: int) -> npt.NDArray[np.uint64]:
-    mixed = (values + np.uint64(seed % (1 << 64))) * np.uint64(0x9E3779B97F4A7C15)
+    mixed: npt.NDArray[np.uint64] = (values + np.uint64(seed % (1 << 64))) * np.uint64(0x9E3779B97F4A7C15)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
-    return mixed ^ (mixed >> np.uint64(31))
+    hashed: npt.NDArray[np.uint64] = mixed ^ (mixed >> np.uint64(31))
+    return hashed
 
 
 def spectral_metrics(

@@ -1,4 +1,4 @@
-"""Drawing pictures of graphs with matplotlib, without pyplot and its global state."""
+"""Draw pictures of graphs with matplotlib. Pyplot and its global state are not used."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from tgp.errors import InputError, MissingPackageError
 from tgp.inspect.output_file import write_file
 from tgp.inspect.report.palette import LIGHT, THEMES
-from tgp.inspect.report.scene import Picture, member_radius, node_radius
+from tgp.inspect.report.scene import Floats, Ints, Picture, member_radius, node_radius
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,13 +27,13 @@ _PALE = tuple(
 INK, SOFT = THEMES["light"]["ink"], THEMES["light"]["soft"]
 _GHOST, _EDGE = THEMES["light"]["ghost"], THEMES["light"]["edge"]
 _MARGIN, _LONGEST = 8.0, 26.0
-"""Points around a drawing, and of the longest typical edge."""
+"""Margin of a drawing, and largest length of a typical edge, in points."""
 
 _FAINT = ((1.0, 0.85), (0.6, 0.7), (0.5, 0.5), (0.45, 0.25))
-"""Width and opacity of edges, the fuller the drawing the less."""
+"""Width and opacity of edges by faintness, see :attr:`Picture.faint`."""
 
 _LOWEST = 0.45
-"""Inches of the lowest drawing."""
+"""Smallest height of a drawing in inches."""
 
 _THIN = 0.7
 """Smallest radius of a node in points."""
@@ -42,7 +42,15 @@ FORMATS = (".png", ".svg", ".pdf")
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """An empty figure; :class:`~tgp.errors.MissingPackageError` if matplotlib is absent."""
+    """Create an empty figure.
+
+    Args:
+        width: width in inches.
+        height: height in inches.
+
+    Raises:
+        MissingPackageError: if matplotlib is not installed.
+    """
     try:
         from matplotlib.figure import Figure
         from matplotlib.layout_engine import ConstrainedLayoutEngine
@@ -56,7 +64,19 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def save(figure: Figure, path: str | os.PathLike[str], *, dpi: int = 200) -> Path:
-    """Write a figure as PNG, SVG or PDF, without a date, so that the same figure gives the same file."""
+    """Write a figure as PNG, SVG or PDF. The file contains no date, so the same figure gives the same file.
+
+    Args:
+        figure: the figure.
+        path: file to write; its suffix selects the format.
+        dpi: dots per inch of a PNG.
+
+    Returns:
+        The file.
+
+    Raises:
+        InputError: if the suffix is unknown, or the file cannot be written there.
+    """
     from matplotlib import rc_context
 
     target = Path(path)
@@ -80,14 +100,14 @@ def draw_picture(
     room: tuple[float, float],
     widest: float = 3.6,
 ) -> None:
-    """One level: the first level as a shadow, members tied to their supernode, edges, nodes.
+    """Draw one level: the first level as a shadow, bands between members of a supernode, edges and nodes.
 
     Args:
-        axes: where to draw.
-        picture: what to draw.
-        ghost: the first level, drawn pale below.
-        room: width and height of the axes in inches; nodes and lines are made to fit it.
-        widest: largest radius of a node that stands for itself, in points.
+        axes: axes to draw on.
+        picture: level to draw.
+        ghost: first level, drawn as a pale shadow; ``None`` if ``picture`` is the first level.
+        room: width and height of the axes in inches; they determine the sizes of nodes and lines.
+        widest: largest radius in points of a node that stands for one node.
     """
     from matplotlib.collections import LineCollection
 
@@ -98,8 +118,8 @@ def draw_picture(
         axes.add_collection(LineCollection(_lines(ghost.places, ghost.edges), colors=_GHOST, linewidths=0.5))
     tied = picture.tied
     if tied.any():
-        ties = np.stack([picture.places[tied], picture.centres[tied] + 1e-9], axis=1)
-        # Pale instead of transparent: the bands of one supernode overlap and must not grow darker.
+        ties = [*np.stack([picture.places[tied], picture.centres[tied] + 1e-9], axis=1)]
+        # Bands are pale instead of transparent, because overlapping transparent bands would be darker.
         colours = [_PALE[c] for c in picture.colour[tied].tolist()]
         axes.add_collection(LineCollection(ties, colors=colours, linewidths=3.4 * base, capstyle="round"))
     thin, alpha = _FAINT[picture.faint]
@@ -111,7 +131,7 @@ def draw_picture(
 
 
 def _frame(axes: Axes, picture: Picture, room: tuple[float, float]) -> float:
-    """Put the picture into the middle of the axes; points per unit of its places."""
+    """Centre the picture on the axes and return its scale in points per unit."""
     low, high = picture.places.min(0), picture.places.max(0)
     points = 72.0 * np.array(room)
     scale = float(min(((points - 2 * _MARGIN) / np.maximum(high - low, 1e-9)).min(), _LONGEST))
@@ -119,29 +139,34 @@ def _frame(axes: Axes, picture: Picture, room: tuple[float, float]) -> float:
     axes.set_aspect("equal")
     axes.set_axis_off()
     axes.set_xlim(middle[0] - half[0], middle[0] + half[0])
-    axes.set_ylim(middle[1] + half[1], middle[1] - half[1])  # downwards, as in the report
+    axes.set_ylim(middle[1] + half[1], middle[1] - half[1])  # y grows downwards, as in the report
     return scale
 
 
 def height_for(picture: Picture, wide: float) -> float:
-    """Height in inches of a drawing that may be ``wide`` inches wide; no more than that."""
-    across, down = np.maximum(np.ptp(picture.places, axis=0), 1e-9).tolist()
-    scale = min((72 * wide - 2 * _MARGIN) / across, _LONGEST)
-    return min(max((down * scale + 2 * _MARGIN) / 72, _LOWEST), wide)
+    """Return the height in inches of a drawing with the given largest width. The height is at most the width.
+
+    Args:
+        picture: level to draw.
+        wide: largest width in inches.
+    """
+    width, height = (float(extent) for extent in np.maximum(np.ptp(picture.places, axis=0), 1e-9))
+    scale = min((72 * wide - 2 * _MARGIN) / width, _LONGEST)
+    return min(max((height * scale + 2 * _MARGIN) / 72, _LOWEST), wide)
 
 
 def _nodes(axes: Axes, picture: Picture, base: float) -> None:
-    dropped = picture.colour < 0
     faces: list[Any] = [
         "white" if colour < 0 else (LIGHT[colour], 0.25 + 0.75 * share)
         for colour, share in zip(picture.colour.tolist(), picture.share.tolist(), strict=True)
     ]
-    rims = np.where(dropped, _EDGE, "white")
+    rims = [_EDGE if colour < 0 else "white" for colour in picture.colour.tolist()]
     axes.scatter(
         picture.places[:, 0], picture.places[:, 1], s=(2 * member_radius(picture, base)) ** 2, c=faces,
         edgecolors=rims, linewidths=min(0.5, 0.25 * base), zorder=3,
     )  # fmt: skip
 
 
-def _lines(places: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    return np.stack([places[edges[0]], places[edges[1]]], axis=1)
+def _lines(places: Floats, edges: Ints) -> list[Floats]:
+    """Return the two ends of every edge."""
+    return [*np.stack([places[edges[0]], places[edges[1]]], axis=1)]

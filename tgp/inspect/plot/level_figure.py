@@ -1,4 +1,4 @@
-"""One graph of a store through its levels."""
+"""Draw one graph of a store at all of its levels."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["hierarchy"]
 
 _PAGE, _NARROW, _BROAD = 6.8, 1.2, 2.0
-"""Inches: all columns together as wide as the text of a page, unless one would be narrower or broader than that."""
+"""Width of all columns together (the text of a page), and smallest and largest width of one column, in inches."""
 
 _TITLE = 0.2
 
@@ -27,10 +27,10 @@ _TITLE = 0.2
 def hierarchy(
     store: str | os.PathLike[str] | StoreReader, graph: int, hierarchy: str | None = None
 ) -> Figure:
-    """Draw one graph: a row per hierarchy, a column per level.
+    """Draw one graph with one row per hierarchy and one column per level.
 
-    Nodes have the colour of the supernode they join next; supernodes lie over the mean place of their
-    members. A large graph is drawn from the first level with at most 400 nodes.
+    Nodes have the colour of their supernode at the next level. A supernode lies at the mean place of its members. A large
+    graph is drawn from the first level with at most 400 nodes.
 
     Args:
         store: directory or URL of a store, or a reader.
@@ -38,16 +38,16 @@ def hierarchy(
         hierarchy: name of one hierarchy; all if ``None``.
 
     Returns:
-        The figure; :func:`tgp.inspect.plot.save` or ``figure.savefig`` write it.
+        The figure. :func:`tgp.inspect.plot.save` or ``figure.savefig`` write it to a file.
 
     Raises:
-        InputError: no such graph, or nothing to draw.
-        MissingPackageError: matplotlib is absent.
+        InputError: if the store has no such graph, or no level of it can be drawn.
+        MissingPackageError: if matplotlib is not installed.
     """
     reader = store if isinstance(store, StoreReader) else open_store(store)
     if not 0 <= graph < reader.num_graphs:
         raise InputError(f"the store holds graphs 0 to {reader.num_graphs - 1}, got {graph}", field="graph")
-    new_figure(1, 1)  # says that matplotlib is absent before any work is done
+    new_figure(1, 1)  # fails early if matplotlib is not installed
     scenes = [scene for scene in graph_scenes(reader, graph, hierarchy) if scene.pictures]
     if not scenes:
         raise InputError(f"graph {graph} has no level with nodes that is small enough to draw", field="graph")

@@ -1,4 +1,4 @@
-"""One graph under every pooler."""
+"""Draw the assignments that poolers make of one graph."""
 
 from __future__ import annotations
 
@@ -6,28 +6,30 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tgp.errors import InputError
 from tgp.inspect.plot.canvas import INK, draw_picture, new_figure
 from tgp.inspect.report.placement import layout
-from tgp.inspect.report.scene import MAX_NODES, pooled_pictures
+from tgp.inspect.report.scene import MAX_NODES, Floats, Ints, pooled_pictures
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = ["gallery"]
 
-_ACROSS = 3
+_COLUMNS = 3
 _CELL = (2.3, 0.95)
-"""Inches for a pooler: three across fill the width of a page at the size of its notes."""
+"""Width and height of the cell of a pooler in inches. Three cells fill the width of a page."""
 
 _ROOM = (0.95, 0.8)
-"""Inches for a drawing."""
+"""Width and height of a drawing in inches."""
 
 _NODE = 1.8
 """Radius of a node in points."""
 
 _FEATURES = 8
+"""Number of features of a graph that has none."""
 
 
 def gallery(
@@ -39,27 +41,30 @@ def gallery(
     steps: int = 0,
     seed: int = 0,
 ) -> Figure:
-    """Draw a graph under all poolers: the assignment, the matrix ``S`` (a row per node), the pooled graph.
+    """Draw the assignment, the matrix ``S`` (one row per node) and the pooled graph of each pooler.
 
-    The figure is as wide as the text of a page, with letters to match.
+    The figure is as wide as the text of a page.
 
-    Poolers that are trained start from random weights, drawn from ``seed``. Those with a loss of their own
-    can be trained on it for some steps; all others show what kind of assignment they make, not a good one.
+    Trainable poolers start from random weights. Those with a loss of their own can be trained on it for some steps. The
+    others show the kind of assignment that they make, but not a good one.
 
     Args:
-        graph: a PyG ``Data``, or anything with ``edge_index`` and maybe ``x`` and ``num_nodes``. Without
-            ``x``, smooth functions on the graph are the features.
+        graph: a PyG ``Data``, or an object with ``edge_index``, ``num_nodes`` and optionally ``x``. Without ``x``, smooth
+            functions on the graph are used as features.
         poolers: names from :data:`tgp.poolers.pooler_map`; all that can be imported if ``None``.
-        k: supernodes of the poolers that take their number; a quarter of the nodes if ``None``.
-        ratio: share of nodes kept by the poolers that take it.
-        steps: of training, for the poolers with a loss of their own.
-        seed: of the weights.
+        k: number of supernodes for the poolers that take it; a quarter of the nodes if ``None``.
+        ratio: share of nodes to keep for the poolers that take it.
+        steps: number of training steps for the poolers with a loss of their own.
+        seed: seed of the weights.
+
+    Returns:
+        The figure.
 
     Raises:
-        InputError: the graph is empty or too large to draw.
-        MissingPackageError: matplotlib is absent.
+        InputError: if the graph has fewer than 2 nodes, or too many to draw.
+        MissingPackageError: if matplotlib is not installed.
     """
-    new_figure(1, 1)  # says that matplotlib is absent before torch is loaded
+    new_figure(1, 1)  # fails early if matplotlib is not installed
     import torch
 
     from tgp.poolers import pooler_map
@@ -71,7 +76,7 @@ def gallery(
     given = getattr(graph, "x", None)
     places = layout(edge_index.numpy(), num_nodes)
     x = (
-        torch.from_numpy(_smooth(edge_index.numpy(), num_nodes))
+        torch.from_numpy(_smooth_features(edge_index.numpy(), num_nodes))
         if given is None
         else given.detach().cpu().float()
     )
@@ -82,9 +87,9 @@ def gallery(
         "scorer": "degree",
     }
     names = [name for name in pooler_map if _importable(name)] if poolers is None else list(poolers)
-    down = -(-len(names) // _ACROSS)
-    figure = new_figure(_CELL[0] * min(_ACROSS, len(names)), _CELL[1] * down)
-    cells = np.atleast_1d(figure.subfigures(down, min(_ACROSS, len(names)))).reshape(-1)
+    down = -(-len(names) // _COLUMNS)
+    figure = new_figure(_CELL[0] * min(_COLUMNS, len(names)), _CELL[1] * down)
+    cells = figure.subfigures(down, min(_COLUMNS, len(names)), squeeze=False).reshape(-1)
     for cell, name in zip(cells, names, strict=False):
         s, coarse = _pool(name, x, edge_index, options, steps, seed)
         _draw(cell, name, edge_index.numpy(), s, coarse, places)
@@ -100,32 +105,30 @@ def _importable(name: str) -> bool:
         return False
 
 
-def _smooth(edge_index: np.ndarray, num_nodes: int) -> np.ndarray:
-    """Slow modes of the graph as features: neighbours are alike."""
+def _smooth_features(edge_index: Ints, num_nodes: int) -> npt.NDArray[np.float32]:
+    """Return the smoothest eigenvectors of the graph Laplacian as features."""
     weight = np.zeros((num_nodes, num_nodes))
     weight[edge_index[0], edge_index[1]] = weight[edge_index[1], edge_index[0]] = 1.0
     np.fill_diagonal(weight, 0.0)
     scale = 1 / np.sqrt(np.maximum(weight.sum(1), 1.0))
     _, modes = np.linalg.eigh(np.eye(num_nodes) - scale[:, None] * weight * scale)
     modes = np.pad(modes[:, :_FEATURES], ((0, 0), (0, max(0, _FEATURES - num_nodes))))
-    return (modes * num_nodes**0.5).astype(np.float32)
+    return np.asarray(modes * num_nodes**0.5, np.float32)
 
 
 def _pool(
     name: str, x: Any, edge_index: Any, options: dict[str, Any], steps: int, seed: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """``S`` as a dense ``[N, K]`` matrix, and the weights of the pooled graph ``[K, K]``."""
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Return ``S`` as a dense ``[N, K]`` matrix, and the ``[K, K]`` weights of the pooled graph."""
     import torch
 
-    from tgp.poolers import get_pooler
-    from tgp.poolers.table import POOLERS
+    from tgp.poolers import get_pooler, pooler_map
 
-    traits = {entry.alias: entry.traits for entry in POOLERS}
     inputs = {"x": x, "adj": edge_index, "batch": torch.zeros(x.size(0), dtype=torch.long)}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         pooler = get_pooler(name, **options)
-        if steps and traits.get(name, {}).get("loss"):
+        if steps and pooler_map.entry(name).traits.get("loss"):
             _train(pooler, inputs, steps)
         with torch.no_grad():
             out = pooler.eval()(**inputs)
@@ -141,7 +144,7 @@ def _pool(
 
 
 def _train(pooler: Any, inputs: dict[str, Any], steps: int) -> None:
-    """Lower the sum of the pooler's own losses."""
+    """Minimize the sum of the losses of the pooler."""
     import torch
 
     optimizer = torch.optim.Adam(pooler.parameters(), lr=0.02)
@@ -152,7 +155,7 @@ def _train(pooler: Any, inputs: dict[str, Any], steps: int) -> None:
 
 
 def _draw(
-    cell: Any, name: str, edge_index: np.ndarray, s: np.ndarray, coarse: np.ndarray, places: np.ndarray
+    cell: Any, name: str, edge_index: Ints, s: npt.NDArray[Any], coarse: npt.NDArray[Any], places: Floats
 ) -> None:
     pictures = pooled_pictures(edge_index, s, coarse, places, name)
     left, middle, right = cell.subplots(1, 3, width_ratios=[1.0, 0.42, 1.0])

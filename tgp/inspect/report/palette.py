@@ -1,16 +1,18 @@
-"""Colours of the page and of plots: a light and a dark theme, and colours that tell supernodes apart."""
+"""Define the colours of the report and of plots: a light and a dark theme, and the colours of supernodes."""
 
 from __future__ import annotations
 
 __all__ = ["COLOURS", "DARK", "LIGHT", "THEMES", "colour_rules"]
 
 LIGHT = ("#2c6d9e", "#e1712a", "#0da885", "#85095b", "#c067df", "#bc3f51", "#1d36ac", "#494503")
-"""On white. All pairs stay apart for eyes without red, green or blue cones, and none is fainter than 3 : 1."""
+"""Colours of supernodes on white. People with any kind of colour blindness can distinguish all pairs. The contrast to white
+is at least 3 : 1."""
 
 DARK = ("#4abbf3", "#e3aa35", "#75edac", "#f96ba8", "#a24ac1", "#d15c10", "#7e7bff", "#e0e33b")
-"""The same on the dark card, in the same order of hues as far as possible."""
+"""Colours of supernodes on the dark background, in the same order of hues where possible."""
 
 COLOURS = len(LIGHT)
+"""Number of colours of supernodes."""
 
 THEMES = {
     "light": {
@@ -32,13 +34,13 @@ def _theme(name: str, colours: tuple[str, ...]) -> str:
 
 
 def colour_rules() -> str:
-    """The part of the style sheet that names colours. Paper is always light."""
+    """Return the CSS rules of the colours. Printed pages always use the light theme."""
     light, dark = _theme("light", LIGHT), _theme("dark", DARK)
     rules = [
         f":root{{{light}}}",
         f'@media screen and (prefers-color-scheme:dark){{:root:not([data-theme="light"]){{{dark}}}}}',
         f'@media screen{{:root[data-theme="dark"]{{{dark}}}}}',
     ]
-    # A colour is a variable of the element, so that nodes, bands and lines of charts need no rules of their own.
+    # A class sets a variable, so that nodes, bands and lines of charts share these rules.
     rules += [f".c{i}{{--own:var(--c{i})}}" for i in range(COLOURS)]
     return "\n".join(rules) + "\n"

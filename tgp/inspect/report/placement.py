@@ -1,6 +1,6 @@
-"""Where to draw nodes: distances on the page follow distances in the graph.
+"""Compute places of nodes so that distances in the drawing follow distances in the graph.
 
-Small graphs only (hundreds of nodes): everything is dense numpy. The same graph always gets the same places.
+All arrays are dense, so this is meant for graphs of at most some hundred nodes. The same graph always gets the same places.
 """
 
 from __future__ import annotations
@@ -17,19 +17,21 @@ __all__ = ["layout", "separate"]
 
 Points = npt.NDArray[np.float64]
 _STEPS = 80
+"""Number of iterations of stress majorisation."""
+
 _GAP = 1.4
-"""Most space between components, in edge lengths; less where nodes lie closer than an edge is long."""
+"""Largest gap between components in edge lengths; it is smaller if nodes are closer together than an edge is long."""
 
 
 def layout(edge_index: npt.NDArray[Any], num_nodes: int) -> Points:
-    """Places ``[N, 2]`` by stress majorisation of each component, components packed in rows.
+    """Place the nodes of a graph by stress majorisation. Connected components are packed in rows.
 
     Args:
-        edge_index: ``[2, E]`` ends of the edges; direction and loops play no part.
+        edge_index: ``[2, E]`` edges; directions and self-loops are ignored.
         num_nodes: number of nodes; more than some hundred take long.
 
     Returns:
-        Coordinates in which a typical edge has length 1.
+        ``[N, 2]`` coordinates in which a typical edge has length 1.
     """
     ends = np.asarray(edge_index, np.int64).reshape(2, -1)
     graph = coo_array((np.ones(ends.shape[1]), (ends[0], ends[1])), shape=(num_nodes, num_nodes)).tocsr()
@@ -40,12 +42,12 @@ def layout(edge_index: npt.NDArray[Any], num_nodes: int) -> Points:
     for number in range(count):
         nodes = np.flatnonzero(component == number)
         hops = shortest_path(graph[nodes][:, nodes], directed=False, unweighted=True)
-        boxes.append((nodes, _upright(_stress(hops))))
+        boxes.append((nodes, _rotate(_stress(hops))))
     return _pack(boxes, num_nodes)
 
 
 def _stress(hops: Points) -> Points:
-    """Minimise the sum of ``(|x_i - x_j| - d_ij)^2 / d_ij^2`` (SMACOF)."""
+    """Minimize the sum of ``(|x_i - x_j| - d_ij)^2 / d_ij^2`` (SMACOF)."""
     n = len(hops)
     if n <= 2:
         return np.stack([np.arange(n, dtype=np.float64), np.zeros(n)], axis=1)
@@ -53,7 +55,7 @@ def _stress(hops: Points) -> Points:
     np.fill_diagonal(weight, 0.0)
     laplacian = np.diag(weight.sum(1)) - weight
     inverse = np.linalg.pinv(laplacian, hermitian=True)
-    places = _start(hops)
+    places = _initial_places(hops)
     for _ in range(_STEPS):
         square = (places**2).sum(1)
         apart = np.sqrt(np.maximum(square[:, None] + square - 2.0 * places @ places.T, 0.0))
@@ -62,20 +64,21 @@ def _stress(hops: Points) -> Points:
     return places
 
 
-def _start(hops: Points) -> Points:
-    """Classical scaling, and a little noise that depends on the node's number: it tells equal nodes apart."""
+def _initial_places(hops: Points) -> Points:
+    """Return the places of classical scaling, with noise that separates nodes with equal distances to all others."""
     squared = hops**2
     centred = -0.5 * (squared - squared.mean(0) - squared.mean(1)[:, None] + squared.mean())
     values, vectors = np.linalg.eigh(centred)
-    places = vectors[:, -2:] * np.sqrt(np.maximum(values[-2:], 0.0))
-    return places + 0.3 * np.random.default_rng(0).standard_normal((len(hops), 2))
+    places: Points = vectors[:, -2:] * np.sqrt(np.maximum(values[-2:], 0.0))
+    noise: Points = 0.3 * np.random.default_rng(0).standard_normal((len(hops), 2))
+    return places + noise
 
 
-def _upright(places: Points) -> Points:
-    """Longest extent across the page, signs fixed by the first node off the axis."""
+def _rotate(places: Points) -> Points:
+    """Rotate places so that the longest extent is horizontal. The first node off an axis fixes its sign."""
     places = places - places.mean(0)
     _, axes = np.linalg.eigh(places.T @ places)
-    turned = places @ axes[:, ::-1]
+    turned: Points = places @ axes[:, ::-1]
     for axis in range(2):
         off = turned[np.abs(turned[:, axis]) > 1e-6, axis]
         if off.size and off[0] > 0:
@@ -84,7 +87,7 @@ def _upright(places: Points) -> Points:
 
 
 def _pack(boxes: list[tuple[npt.NDArray[np.int64], Points]], num_nodes: int) -> Points:
-    """Components in rows, largest first, in about the shape of a page."""
+    """Arrange components in rows, largest first, with about the proportions of a page."""
     boxes = sorted(boxes, key=lambda box: -len(box[0]))
     gap = _GAP * min(1.0, 2.0 * _spacing(boxes[0][1]))
     sizes = [np.ptp(places, axis=0) + gap for _, places in boxes]
@@ -100,22 +103,33 @@ def _pack(boxes: list[tuple[npt.NDArray[np.int64], Points]], num_nodes: int) -> 
 
 
 def _spacing(places: Points) -> float:
-    """How far a typical node is from its nearest one."""
+    """Return the median distance between a node and its nearest neighbour."""
     return float(np.median(cKDTree(places).query(places, k=2)[0][:, 1])) if len(places) > 2 else 1.0
 
 
 def separate(places: Points, gap: float, steps: int = 24) -> Points:
-    """Push points that lie closer than ``gap`` apart, a little at a time."""
+    """Push points apart that are closer together than ``gap``.
+
+    Args:
+        places: ``[n, 2]`` places.
+        gap: distance to reach.
+        steps: largest number of iterations.
+
+    Returns:
+        ``[n, 2]`` new places.
+    """
     places = places.copy()
     if len(places) < 2 or not gap > 0:
         return places
-    turn = np.arange(len(places)) * 2.399963  # the golden angle: coinciding points part in all directions
+    turn = (
+        np.arange(len(places)) * 2.399963
+    )  # multiples of the golden angle, so that coinciding points move in different directions
     away = np.stack([np.cos(turn), np.sin(turn)], axis=1)
     for _ in range(steps):
         low, high = np.sort(cKDTree(places).query_pairs(gap, output_type="ndarray"), axis=1).T
         if not len(low):
             break
-        order = np.lexsort((high, low))  # sums are made in the same order every time
+        order = np.lexsort((high, low))  # a fixed order of the sums makes the result reproducible
         low, high = low[order], high[order]
         delta = places[low] - places[high]
         apart = np.linalg.norm(delta, axis=1)

@@ -1,4 +1,4 @@
-"""One graph through its levels, ready to draw: places, colours, sizes. Shared by the report and the plots."""
+"""Place and colour the nodes of one graph at all of its levels. Used by the report and the plots."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ __all__ = [
 ]
 
 MAX_NODES = 400
-"""Largest graph that is drawn; larger ones are drawn from the first level that is small enough."""
+"""Largest number of nodes of a drawing. A larger graph is drawn from the first level that is small enough."""
 
 _CROWD = 3
-"""The last level may be so many times larger, if no level is small enough."""
+"""If no level is small enough, the last level is drawn if it has at most this many times more nodes."""
 
 _PLAIN = 1 / 3
-"""Strength of edges without weights, and of edges whose weights are all the same."""
+"""Strength of edges without weights, and of edges with equal weights."""
 
 _LINES = (40.0, 120.0, 400.0)
-"""Edges become fainter where all of them together are so many times longer than the drawing is wide."""
+"""Total lengths of all edges, in widths of the drawing, from which on edges are drawn fainter."""
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -43,22 +43,24 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """One level of one graph.
+    """Placed nodes and edges of one level of one graph.
 
     Args:
         level: number of the level; 0 is the input graph.
-        method: the level method that made it, ``"input"`` for the input graph.
-        num_nodes: nodes of the whole graph at this level.
-        num_edges: edges of the whole graph at this level, as stored.
-        nodes: ``[n]`` ids of the nodes drawn.
-        places: ``[n, 2]``.
-        members: ``[n]`` nodes of the first drawn level that each stands for.
-        edges: ``[2, e]`` pairs of positions in ``nodes``, each once.
+        method: level method that made it; ``"input"`` for the input graph.
+        num_nodes: number of nodes of the whole graph at this level.
+        num_edges: number of stored edges of the whole graph at this level.
+        nodes: ``[n]`` ids of the drawn nodes.
+        places: ``[n, 2]`` coordinates.
+        members: ``[n]`` number of nodes of the first drawn level that each node stands for.
+        edges: ``[2, e]`` pairs of indices into ``nodes``, each pair once.
         strength: ``[e]`` weights between 0 and 1.
-        target: ``[n]`` supernode that each node joins next, -1 if it is dropped; itself at the last level.
-        colour: ``[n]`` number of the target's colour, -1 if dropped.
-        share: ``[n]`` how much of the node its target takes, 1 unless the assignment is soft.
-        centres: places of the targets in the next picture, by node; the node itself if there is none.
+        target: ``[n]`` supernode of each node at the next level, -1 if the node is dropped; at the last level the node
+            itself.
+        colour: ``[n]`` index of the colour of the target, -1 if the node is dropped.
+        share: ``[n]`` share of the node that belongs to its target; 1 unless the assignment is soft.
+        centres: ``[n, 2]`` place of the target in the next picture; the place of the node if there is none.
+        last: True for the last level.
     """
 
     level: int
@@ -78,7 +80,7 @@ class Picture:
 
     @property
     def faint(self) -> int:
-        """How faint edges must be so that nodes stand out, from 0 to 3: by the length of all lines in the drawing."""
+        """Index from 0 to 3 of the faintness of edges. Edges that fill the drawing are faint, so that nodes stay visible."""
         low, high = self.edges
         total = float(np.linalg.norm(self.places[low] - self.places[high], axis=1).sum())
         extent = float(np.ptp(self.places, axis=0).max()) if len(self.places) else 0.0
@@ -86,22 +88,22 @@ class Picture:
 
     @property
     def tied(self) -> npt.NDArray[np.bool_]:
-        """``[n]`` nodes that share their next supernode with others: those a band should tie together."""
+        """``[n]`` True for nodes that share their supernode with others. Bands connect these nodes."""
         _, where, count = np.unique(self.target, return_inverse=True, return_counts=True)
         return (count[where.reshape(-1)] > 1) & (self.target >= 0) & (not self.last)
 
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """One graph in one hierarchy.
+    """Pictures of one graph in one hierarchy.
 
     Args:
-        graph: its id.
-        hierarchy: name.
-        sizes: nodes at every level, the input first.
+        graph: id of the graph.
+        hierarchy: name of the hierarchy.
+        sizes: number of nodes at every level, the input graph first.
         pictures: levels that are small enough to draw, finest first.
-        ball: only the surroundings of one node are drawn, because every level is too large.
-        reason: why the graph could not be coarsened, if so.
+        ball: True if every level is too large, so that only the surroundings of one node are drawn.
+        reason: reason why the graph could not be coarsened; ``None`` if it was coarsened.
     """
 
     graph: int
@@ -114,7 +116,7 @@ class Scene:
 
 @dataclass(frozen=True, eq=False)
 class _Graph:
-    """A graph at one level while a scene is made."""
+    """A graph at one level, and its assignment to the next level; no assignment at the last level."""
 
     method: str
     num_nodes: int
@@ -123,11 +125,19 @@ class _Graph:
     strength: Floats
     owner: Ints | None = None
     share: Floats | None = None
-    """Supernode of each node at the next level and how much of it; ``None`` at the last level."""
 
 
 def simple_edges(edge_index: npt.NDArray[Any], weight: npt.NDArray[Any] | None) -> tuple[Ints, Floats]:
-    """Each pair of neighbours once, without loops, with weights scaled to at most 1; a third if none differ."""
+    """Return the edges of a graph for a drawing.
+
+    Args:
+        edge_index: ``[2, E]`` edges.
+        weight: ``[E]`` weights, or ``None``.
+
+    Returns:
+        ``[2, e]`` pairs of neighbours, each pair once and without self-loops, and ``[e]`` strengths: the weights divided
+        by the largest weight, or 1/3 if all weights are equal.
+    """
     ends = np.sort(np.asarray(edge_index, np.int64).reshape(2, -1), axis=0)
     kept = ends[0] != ends[1]
     width = int(ends.max(initial=0)) + 1
@@ -145,7 +155,17 @@ def simple_edges(edge_index: npt.NDArray[Any], weight: npt.NDArray[Any] | None) 
 def graph_scenes(
     reader: StoreReader, graph: int, hierarchy: str | None = None, *, max_nodes: int = MAX_NODES
 ) -> list[Scene]:
-    """The graph in one or in all hierarchies. Input graphs that are drawn have the same places in each."""
+    """Place a graph in one or in all hierarchies. The input graph has the same places in all of them.
+
+    Args:
+        reader: store.
+        graph: id of the graph.
+        hierarchy: name of a hierarchy; all if ``None``.
+        max_nodes: largest number of nodes of a drawing.
+
+    Returns:
+        One scene per hierarchy.
+    """
     names = [*reader.hierarchies] if hierarchy is None else [reader.hierarchy(hierarchy).name]
     table = reader.read_graph(graph, [f for f in ("edge_index", "edge_weight") if f in reader.fields])
     num_nodes = int(table.node_ptr[-1])
@@ -166,14 +186,17 @@ def pooled_pictures(
     places: Floats,
     method: str,
 ) -> tuple[Picture, ...]:
-    """A graph and its pooled graph.
+    """Place a graph and its pooled graph.
 
     Args:
         edge_index: ``[2, E]`` edges.
         s: ``[N, K]`` assignment; rows of zeros are dropped nodes.
         coarse: ``[K, K]`` weights of the pooled graph.
-        places: ``[N, 2]``, see :func:`tgp.inspect.report.placement.layout`.
+        places: ``[N, 2]`` places of the nodes, see :func:`tgp.inspect.report.placement.layout`.
         method: name of the pooler.
+
+    Returns:
+        The pictures of the graph and of the pooled graph.
     """
     owner, share = _owners(s)
     edges, strength = simple_edges(edge_index, None)
@@ -185,22 +208,30 @@ def pooled_pictures(
 
 
 def node_radius(places: Floats, scale: float, thin: float, wide: float) -> float:
-    """Radius of a node on the page, between ``thin`` and ``wide``, if an edge of length 1 is ``scale`` long there."""
+    """Choose the radius of the nodes of a drawing.
+
+    Args:
+        places: ``[n, 2]`` places of the nodes.
+        scale: length of an edge of length 1 in the drawing.
+        thin: smallest radius.
+        wide: largest radius.
+    """
     radius = min(max(0.3 * scale, thin), wide)
     if len(places) > 2:
-        # Where nodes are crowded, smaller ones: three of four do not touch their nearest.
+        # In crowded drawings nodes are smaller, so that three of four do not touch their nearest neighbour.
         nearest = cKDTree(places).query(places, k=2)[0][:, 1]
         radius = min(radius, max(0.55 * float(np.quantile(nearest, 0.25)) * scale, thin))
     return radius
 
 
 def member_radius(picture: Picture, base: float) -> Floats:
-    """Radii of the nodes of a picture: larger the more nodes they stand for."""
-    return np.minimum(base * picture.members**0.32, 2.6 * base)
+    """Return ``[n]`` radii of the nodes of a picture. They grow with the number of nodes that a node stands for."""
+    radii: Floats = np.minimum(base * picture.members**0.32, 2.6 * base)
+    return radii
 
 
 def _owners(s: npt.NDArray[Any]) -> tuple[Ints, Floats]:
-    """The supernode that takes most of each node and how much of it; -1 for rows of zeros."""
+    """Return the supernode with the largest share of each node, and that share. Rows of zeros give -1."""
     size = np.abs(np.nan_to_num(np.asarray(s, np.float64)))
     total = size.sum(1)
     owner = np.where(total > 0, size.argmax(1) if size.shape[1] else -1, -1)
@@ -217,7 +248,7 @@ def _scene(
     reason = None
     if failed is not None and chain[0].num_nodes:
         reason = next((f.reason for f in reader.failures(name) if f.graph == graph), None)
-    if reason is not None:  # what follows is empty because it failed, not because nodes were dropped
+    if reason is not None:  # the levels after a failure are empty, but no nodes were dropped
         chain = chain[:failed]
     sizes = tuple(g.num_nodes for g in chain)
     small = next((i for i, size in enumerate(sizes) if size <= max_nodes), None)
@@ -236,7 +267,7 @@ def _scene(
 
 
 def _chain(first: _Graph, levels: list[Level], methods: list[str]) -> list[_Graph]:
-    """The graphs of all levels, each with its assignment to the next."""
+    """Return the graphs of all levels, each with its assignment to the next level."""
     chain, before = [], first
     for level, method in zip(levels, methods, strict=True):
         given = level.assignment
@@ -258,7 +289,7 @@ def _chain(first: _Graph, levels: list[Level], methods: list[str]) -> list[_Grap
 
 
 def _ball(graph: _Graph, size: int) -> Ints:
-    """About ``size`` nodes around the node of most neighbours, nearest first, equals by number."""
+    """Return about ``size`` nodes around the node with most neighbours. Nearer nodes and smaller ids come first."""
     degree = np.bincount(graph.edges.reshape(-1), minlength=graph.num_nodes)
     inside = np.zeros(graph.num_nodes, bool)
     inside[int(degree.argmax())] = True
@@ -273,7 +304,7 @@ def _ball(graph: _Graph, size: int) -> Ints:
 
 
 def _restrict(graph: _Graph, nodes: Ints) -> tuple[Ints, Floats]:
-    """Edges between ``nodes``, as positions in it."""
+    """Return the edges between ``nodes`` as indices into ``nodes``, and their strengths."""
     where = np.full(graph.num_nodes, -1)
     where[nodes] = np.arange(len(nodes))
     ends = where[graph.edges]
@@ -282,15 +313,15 @@ def _restrict(graph: _Graph, nodes: Ints) -> tuple[Ints, Floats]:
 
 
 def _pictures(chain: list[_Graph], start: int, nodes: Ints, places: Floats) -> tuple[Picture, ...]:
-    """Draw from level ``start`` on; supernodes lie over the mean place of their members."""
-    found = []
+    """Make the pictures from level ``start`` on. A supernode lies at the mean place of its members."""
+    found: list[Picture] = []
     own = np.full(len(nodes), -1)
     members = np.ones(len(nodes), np.int64)
     extent = float(np.ptp(places, axis=0).max()) if len(places) else 0.0
-    for step in range(start, len(chain)):
+    for level in range(start, len(chain)):
         if not len(nodes):
             break
-        graph, last = chain[step], step == len(chain) - 1
+        graph, last = chain[level], level == len(chain) - 1
         edges, strength = _restrict(graph, nodes)
         if last or graph.owner is None or graph.share is None:
             target, share = nodes, np.ones(len(nodes))
@@ -300,19 +331,21 @@ def _pictures(chain: list[_Graph], start: int, nodes: Ints, places: Floats) -> t
         else:
             target, share = graph.owner[nodes], graph.share[nodes]
             heads, position = np.unique(target[target >= 0], return_inverse=True)
-            mean, size, full = _gather(target, position, places, members, share, len(heads))
+            mean, size, full = _merge_members(target, position, places, members, share, len(heads))
             mean = separate(mean, 0.028 * extent)
-            joined = _restrict(chain[step + 1], heads)[0]
+            joined = _restrict(chain[level + 1], heads)[0]
             position = full
-        # Alone, a last level has nothing that its colours could refer to.
+        # If only the last level is drawn, colours have no meaning.
         alone = last and not found
-        colours = np.zeros(len(heads), np.int64) if alone else _paint(joined, len(heads), position, own)
+        colours = (
+            np.zeros(len(heads), np.int64) if alone else _choose_colours(joined, len(heads), position, own)
+        )
         known = position >= 0
         colour = np.where(known, colours[position] if len(heads) else -1, -1)
         centres = np.where(known[:, None], mean[position] if len(heads) else places, places)
         found.append(
             Picture(
-                step, graph.method, graph.num_nodes, graph.num_edges, nodes, places, members, edges, strength,
+                level, graph.method, graph.num_nodes, graph.num_edges, nodes, places, members, edges, strength,
                 target, colour, share, centres, last,
             )
         )  # fmt: skip
@@ -320,10 +353,10 @@ def _pictures(chain: list[_Graph], start: int, nodes: Ints, places: Floats) -> t
     return tuple(found)
 
 
-def _gather(
+def _merge_members(
     target: Ints, position: Ints, places: Floats, members: Ints, share: Floats, count: int
 ) -> tuple[Floats, Ints, Ints]:
-    """Mean place and total of members of each supernode, and the position of each node's supernode or -1."""
+    """Return the mean place and the members of each supernode, and the index of the supernode of each node or -1."""
     full = np.full(len(target), -1)
     full[target >= 0] = position.reshape(-1)
     kept = full >= 0
@@ -337,19 +370,19 @@ def _gather(
     return mean, size, full
 
 
-def _paint(edges: Ints, count: int, position: Ints, own: Ints) -> Ints:
-    """Colours of supernodes: one of a member's if neighbours leave it free, else the one used least."""
+def _choose_colours(edges: Ints, count: int, position: Ints, own: Ints) -> Ints:
+    """Choose the colours of supernodes: the colour of a member if no neighbour has it, else the least used free colour."""
     wanted: list[list[int]] = [[] for _ in range(count)]
     for head, colour in zip(position.tolist(), own.tolist(), strict=True):
         if head >= 0 and colour >= 0:
             wanted[head].append(colour)
-    beside: list[list[int]] = [[] for _ in range(count)]
+    neighbours: list[list[int]] = [[] for _ in range(count)]
     for low, high in edges.T.tolist():
-        beside[low].append(high)
-        beside[high].append(low)
+        neighbours[low].append(high)
+        neighbours[high].append(low)
     colours, used = [-1] * count, [0] * COLOURS
     for head in range(count):
-        taken = {colours[other] for other in beside[head]}
+        taken = {colours[other] for other in neighbours[head]}
         free = [c for c in range(COLOURS) if c not in taken] or [*range(COLOURS)]
         liked = [c for c in wanted[head] if c in free]
         colours[head] = liked[0] if liked else min(free, key=lambda c: (used[c], c))
