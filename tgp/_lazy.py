@@ -80,9 +80,12 @@ def _load(module: str, attribute: str) -> Any:
 def _type_checking_imports(package: str) -> Iterator[tuple[str, str]]:
     """Yield each name that ``package`` imports under ``if TYPE_CHECKING:`` with its ``"module:attribute"``."""
     spec = sys.modules[package].__spec__
-    source = spec.loader.get_source(package) if spec and hasattr(spec.loader, "get_source") else None
+    get_source = getattr(spec.loader if spec else None, "get_source", None)
+    source = get_source(package) if get_source else None
     if source is None:
-        raise ImportError(f"{package} needs its source file to resolve its names", name=package)
+        raise ImportError(
+            f"{package} cannot resolve its names: expected its source file, got none", name=package
+        )
     for block in ast.parse(source).body:
         if (
             isinstance(block, ast.If)

@@ -106,7 +106,7 @@ def find_package_entries(group: str) -> PackageEntries:
     for point in points:
         if point.dist is not None:
             about = point.dist.metadata
-            summary = about.get("Summary", "")
+            summary = about["Summary"] if "Summary" in about else ""  # noqa: SIM401 - there is no get() on 3.10
             target = "".join(point.value.partition("[")[0].split())  # without extras and spaces
             entry = Entry(point.name, target, summary, package=point.dist.name, version=point.dist.version)
             found[point.name.lower()] = (*found.get(point.name.lower(), ()), entry)

@@ -31,6 +31,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.ragged import Assignment, BlockCSR, Hierarchy, Level
+from tgp.ragged.hierarchy import IdArray
 
 __all__ = ["hierarchy_metrics", "level_metrics"]
 
@@ -91,16 +92,18 @@ def _level_figures(fine: BlockCSR, level: Level, before: Metrics, after: Metrics
         "expressive": _expressive(level.assignment, fine),
     }
     if level.assignment.cluster is not None:
-        metrics |= _cluster_figures(fine, level, before, after["total"])
+        metrics |= _cluster_figures(fine, level, level.assignment.cluster, before, after["total"])
     return metrics
 
 
-def _cluster_figures(fine: BlockCSR, level: Level, before: Metrics, coarse_total: Floats) -> Metrics:
+def _cluster_figures(
+    fine: BlockCSR, level: Level, cluster: IdArray, before: Metrics, coarse_total: Floats
+) -> Metrics:
     from tgp.kernels import quality
 
-    assignment, total = level.assignment, before["total"]
+    total = before["total"]
     counts, flows = quality.cluster_flows(
-        *fine.arrays(), fine.node_ptr, assignment.cluster, assignment.super_ptr, before["symmetric"]
+        *fine.arrays(), fine.node_ptr, cluster, level.assignment.super_ptr, before["symmetric"]
     )
     within, expected, flat, entropy = flows
     with np.errstate(divide="ignore", invalid="ignore"):

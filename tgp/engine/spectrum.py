@@ -139,9 +139,9 @@ def _dense_modes(adjacency: Any, nodes: npt.NDArray[np.int64]) -> FloatArray:
     stack[rows.row // n, rows.row % n, position[rows.col]] = rows.data
     root = 1.0 / np.sqrt(stack.sum(axis=2))
     laplacian = np.eye(n) - root[:, :, None] * stack * root[:, None, :]
-    values: FloatArray = np.linalg.eigvalsh(laplacian)[:, 1:]
     # A connected component has positive modes. Rounding can make a tiny one negative.
-    return np.maximum(values, np.finfo(np.float64).tiny)
+    values: FloatArray = np.maximum(np.linalg.eigvalsh(laplacian)[:, 1:], np.finfo(np.float64).tiny)
+    return values
 
 
 def _iterative_modes(adjacency: Any, nodes: npt.NDArray[np.int64], modes: int) -> FloatArray:
