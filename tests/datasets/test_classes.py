@@ -1,4 +1,4 @@
-"""The dataset classes: seeded, offline, and deaf to code in files."""
+"""Dataset classes: seeds, raw files, and files that contain code."""
 
 import os
 import pickle
@@ -30,7 +30,7 @@ def raw_file(root, name, data: bytes):
     return str(root)
 
 
-def test_csbm_keeps_block_and_centroid_of_mixed_sets(tmp_path):
+def test_csbm_stores_block_and_centroid_of_every_graph(tmp_path):
     data = CSBMDataset(str(tmp_path), num_graphs=4, num_nodes_per_class=15, dbar=6.0)
     assert [int(g.y) for g in data] == [0, 0, 1, 1]
     assert data.params == CSBMParameters(4, 15, 6.0, 1.0, 4.0, 4.0, False, 0.5, 80)
@@ -41,7 +41,7 @@ def test_csbm_keeps_block_and_centroid_of_mixed_sets(tmp_path):
     assert all(is_undirected(g.edge_index) and not g.has_self_loops() for g in data)
 
 
-def test_csbm_is_seeded(tmp_path):
+def test_csbm_depends_on_the_seed(tmp_path):
     def edges(folder, seed):
         made = CSBMDataset(str(tmp_path / folder), num_graphs=2, num_nodes_per_class=10, dbar=5.0, seed=seed)
         return made[0].edge_index.tolist()
@@ -53,7 +53,7 @@ def test_csbm_is_seeded(tmp_path):
     ("arguments", "text"),
     [({"structured_ratio": 1.5}, "structured_ratio"), ({"mu": None}, "mu"), ({"dbar": 500.0}, "p_in")],
 )
-def test_csbm_refuses(tmp_path, arguments, text):
+def test_csbm_checks_its_arguments(tmp_path, arguments, text):
     with pytest.raises(ValueError, match=text):
         CSBMDataset(str(tmp_path), **arguments)
 
@@ -85,12 +85,12 @@ def test_gset_text_as_networkx_graph(tmp_path):
 
 
 @pytest.mark.parametrize("text", [b"3 2\n1 2 1\n", b"hello\n", b"2 1\n1 9 1\n"])
-def test_gset_refuses_bad_files(tmp_path, text):
+def test_gset_reports_bad_files(tmp_path, text):
     with pytest.raises(ValueError, match="G1"):
         GsetDataset(raw_file(tmp_path, "G1", text))
 
 
-def test_pygsp_names_do_not_collide(tmp_path):
+def test_pygsp_datasets_have_different_processed_files(tmp_path):
     pytest.importorskip("pygsp")
     ring = PyGSPDataset(str(tmp_path), name="Ring", kwargs={"N": 8})
     path = PyGSPDataset(str(tmp_path), name="Path", kwargs={"N": 5})
@@ -118,7 +118,7 @@ def bench_file(root):
     return str(root)
 
 
-def test_bench(tmp_path):
+def test_graph_classification_bench(tmp_path):
     root = bench_file(tmp_path)
     train = GraphClassificationBench(root)
     assert [int(g.y) for g in train] == [0, 1, 2]
@@ -130,7 +130,7 @@ def test_bench(tmp_path):
 
 
 @pytest.mark.needs_data
-def test_bench_real_file(tmp_path, data_root):
+def test_graph_classification_bench_of_the_published_file(tmp_path, data_root):
     shutil.copytree(data_root / "GraphClassificationBench", tmp_path / "bench", copy_function=shutil.copyfile)
     os.chmod(tmp_path / "bench", 0o755)
     sizes = [
@@ -143,7 +143,7 @@ def test_bench_real_file(tmp_path, data_root):
 @pytest.mark.parametrize(
     ("cls", "name"), [(EXPWL1Dataset, "EXPWL1.pkl"), (MultipartiteGraphDataset, "Multipartite.pkl")]
 )
-def test_lists_of_graphs(tmp_path, cls, name):
+def test_published_lists_of_graphs(tmp_path, cls, name):
     graphs = [
         Data(x=torch.ones(2, 3), edge_index=torch.tensor([[0, 1], [1, 0]]), y=torch.tensor([i]))
         for i in (0, 1)
@@ -155,7 +155,7 @@ def test_lists_of_graphs(tmp_path, cls, name):
 
 
 class Hostile:
-    """Runs a command when a careless reader loads it."""
+    """Object that makes a folder when it is unpickled."""
 
     def __init__(self, path):
         self.path = path
@@ -164,19 +164,19 @@ class Hostile:
         return os.mkdir, (str(self.path),)
 
 
-def test_code_in_files_never_runs(tmp_path):
+def test_code_in_files_is_not_run(tmp_path):
     target = tmp_path / "made"
-    with pytest.raises(ValueError, match="refused"):
+    with pytest.raises(ValueError, match="not read"):
         EXPWL1Dataset(raw_file(tmp_path / "a", "EXPWL1.pkl", pickle.dumps([Hostile(target)])))
-    evil = np.empty(1, dtype=object)
-    evil[0] = Hostile(target)
+    hostile = np.empty(1, dtype=object)
+    hostile[0] = Hostile(target)
     (tmp_path / "b" / "raw").mkdir(parents=True)
-    np.savez(tmp_path / "b" / "raw" / "easy_small.npz", tr_adj=evil)
-    with pytest.raises(ValueError, match="refused"):
+    np.savez(tmp_path / "b" / "raw" / "easy_small.npz", tr_adj=hostile)
+    with pytest.raises(ValueError, match="not read"):
         GraphClassificationBench(str(tmp_path / "b"))
     assert not target.exists()
 
 
-def test_a_torn_file_says_so(tmp_path):
+def test_a_truncated_file_is_reported(tmp_path):
     with pytest.raises(ValueError, match="not a readable object file"):
         EXPWL1Dataset(raw_file(tmp_path, "EXPWL1.pkl", pickle.dumps([1, 2, 3])[:-4]))

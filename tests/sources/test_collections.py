@@ -143,7 +143,7 @@ def test_zinc_is_read_without_running_its_pickles(tmp_path):
 
 def test_code_in_a_pickle_is_refused(tmp_path):
     write_zinc(tmp_path, [Explodes()])
-    with pytest.raises(DatasetError, match=r"asks for posix\.putenv.*refused"):
+    with pytest.raises(DatasetError, match=r"contains posix\.putenv"):
         opened("ZINC", tmp_path)
 
 

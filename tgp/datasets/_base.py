@@ -1,4 +1,4 @@
-"""What the dataset classes share: processing once, in one place."""
+"""Base classes of the dataset classes."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Transform = Callable[[Any], Any] | None
 
 
 class GraphDataset(InMemoryDataset):
-    """A dataset whose subclass yields a list of graphs; filters and transforms are applied here.
+    """Base class of datasets. A subclass implements :meth:`graphs`; this class applies filters and transforms.
 
-    Raw files that lie in ``<root>/raw`` already are used as they are.
+    Raw files that already exist in ``<root>/raw`` are not downloaded.
     """
 
     url: str | None = None
@@ -35,7 +35,7 @@ class GraphDataset(InMemoryDataset):
         self.load(self.processed_paths[0])
 
     def graphs(self) -> Sequence[Data]:
-        """All graphs, before filters and transforms."""
+        """Return all graphs, before filters and transforms."""
         raise NotImplementedError
 
     def download(self) -> None:
@@ -45,12 +45,12 @@ class GraphDataset(InMemoryDataset):
                 download_url(url, self.raw_dir, filename=name)
             except OSError as error:
                 raise DatasetError(
-                    f"cannot download {name} from {url} ({error})",
-                    hint=f"Put the file at {self.raw_dir}/{name} by hand.",
+                    f"{name} cannot be downloaded from {url}: {error}",
+                    hint=f"download the file yourself and put it at {self.raw_dir}/{name}",
                 ) from error
 
     def url_of(self, name: str) -> str:
-        """Where a raw file is published."""
+        """Return the address of a raw file."""
         return f"{self.url}/{name}"
 
     def process(self) -> None:
@@ -63,7 +63,7 @@ class GraphDataset(InMemoryDataset):
 
 
 class GraphListDataset(GraphDataset):
-    """A published list of PyG graphs in one object file."""
+    """Base class of datasets that are published as one pickled list of PyG graphs."""
 
     raw_name: str
 
@@ -81,5 +81,5 @@ class GraphListDataset(GraphDataset):
         found = read_objects(self.raw_paths[0])
         if not isinstance(found, list) or not all(isinstance(graph, Data) for graph in found):
             raise DatasetError(f"{self.raw_name} must hold a list of graphs, got {type(found).__name__}")
-        # Files of old PyG versions lack attributes of today's class: keep the tensors only.
+        # Graphs of old PyG versions lack attributes of the current class, so only their tensors are kept.
         return [Data(**graph.to_dict()) for graph in found]

@@ -1,8 +1,7 @@
 """Read published object files without running code from them.
 
-Some benchmark files are pickles. They are decoded by an unpickler that knows a fixed list of inert
-constructors (arrays, sparse matrices, tensors, PyG containers) and refuses every other name, so a file
-cannot call anything. See ``docs/decisions/0701-read-object-files-without-running-code.md``.
+Some benchmark files are pickles. They are decoded by an unpickler with a fixed list of constructors (arrays, sparse
+matrices, tensors, PyG containers). It refuses every other name, so a file cannot call any other function. See ``docs/decisions/0701-read-object-files-without-running-code.md``.
 """
 
 from __future__ import annotations
@@ -21,15 +20,15 @@ from tgp.errors import DatasetError
 __all__ = ["object_arrays", "read_objects", "read_stream"]
 
 
-def _latin1(text: str, encoding: str = "latin1") -> bytes:
-    """What old numpy files call ``_codecs.encode`` for: text that stands for bytes."""
+def _encode_latin1(text: str, encoding: str = "latin1") -> bytes:
+    """Replace ``_codecs.encode``, which old numpy files call to convert text to bytes."""
     if encoding not in ("latin1", "latin-1"):
-        raise DatasetError(f"refusing to encode text as {encoding!r}: only latin1 stands for bytes")
+        raise DatasetError(f"the file encodes bytes as {encoding!r}: expected latin1. The file is not read")
     return text.encode("latin1")
 
 
-def _tensor_bytes(data: bytes) -> Any:
-    """A tensor storage inside an object file, read without unpickling."""
+def _read_storage(data: bytes) -> Any:
+    """Replace ``torch.storage._load_from_bytes`` by a reader that runs no code."""
     import torch
 
     return torch.load(io.BytesIO(data), weights_only=True)
@@ -38,7 +37,7 @@ def _tensor_bytes(data: bytes) -> Any:
 def _numpy_names() -> dict[tuple[str, str], Any]:
     from numpy._core import multiarray
 
-    names: dict[tuple[str, str], Any] = {("_codecs", "encode"): _latin1}
+    names: dict[tuple[str, str], Any] = {("_codecs", "encode"): _encode_latin1}
     for module in ("numpy", "numpy.core.multiarray", "numpy._core.multiarray"):
         names[module, "ndarray"] = np.ndarray
         names[module, "dtype"] = np.dtype
@@ -69,7 +68,7 @@ def _torch_names() -> dict[tuple[str, str], Any]:
         ("torch_geometric.data.data", "DataTensorAttr"): DataTensorAttr,
         ("collections", "OrderedDict"): collections.OrderedDict,
         ("torch._utils", "_rebuild_tensor_v2"): torch._utils._rebuild_tensor_v2,
-        ("torch.storage", "_load_from_bytes"): _tensor_bytes,
+        ("torch.storage", "_load_from_bytes"): _read_storage,
         ("torch_geometric.data.data", "Data"): Data,
         ("torch_geometric.data.storage", "GlobalStorage"): GlobalStorage,
     }
@@ -86,6 +85,8 @@ def _container_names() -> dict[tuple[str, str], Any]:
 
 
 class _InertUnpickler(pickle.Unpickler):
+    """Unpickler that resolves only the given names."""
+
     def __init__(
         self, stream: BinaryIO, names: dict[tuple[str, str], Any], path: Path, encoding: str = "ASCII"
     ) -> None:
@@ -97,12 +98,12 @@ class _InertUnpickler(pickle.Unpickler):
             return self._names[module, name]
         except KeyError:
             raise DatasetError(
-                f"{self._path.name} asks for {module}.{name}, which is not a plain array or graph: refused",
-                hint="Convert the file to arrays in an environment you trust.",
+                f"{self._path.name} contains {module}.{name}: expected plain arrays and graphs. The file is not read",
+                hint="convert the file to arrays in an environment that you trust",
             ) from None
 
     def persistent_load(self, pid: Any) -> Any:
-        raise DatasetError(f"{self._path.name} refers to an outside object: refused")
+        raise DatasetError(f"{self._path.name} refers to an object outside of the file, which is not read")
 
 
 def _decode(
@@ -121,26 +122,43 @@ def _decode(
 
 
 def read_objects(path: str | Path) -> Any:
-    """Decode a pickled list of PyG graphs."""
+    """Decode a pickle file of arrays, matrices, tensors, graphs, and containers of them.
+
+    Args:
+        path: The file.
+
+    Raises:
+        DatasetError: If the file contains other objects, or is damaged.
+    """
     path = Path(path)
     with path.open("rb") as stream:
         return read_stream(stream, path)
 
 
 def read_stream(stream: BinaryIO, path: Path, encoding: str = "ASCII") -> Any:
-    """Decode an open pickle of arrays, matrices, tensors, graphs and containers of them.
+    """Decode an open pickle of arrays, matrices, tensors, graphs, and containers of them.
 
     Args:
-        stream: the file.
-        path: its name, for messages.
-        encoding: of the texts in files of Python 2.
+        stream: The open file.
+        path: Name of the file for error messages.
+        encoding: Encoding of text in files of Python 2.
+
+    Raises:
+        DatasetError: If the file contains other objects, or is damaged.
     """
     tables = (_numpy_names, _scipy_names, _torch_names, _container_names)
     return _decode(stream, path, *tables, encoding=encoding)
 
 
 def object_arrays(path: str | Path) -> dict[str, Any]:
-    """All arrays of an ``.npz``; object arrays hold numpy arrays and scipy matrices only."""
+    """Read all arrays of an ``.npz`` file. Object arrays may contain numpy arrays and scipy matrices.
+
+    Args:
+        path: The file.
+
+    Raises:
+        DatasetError: If an array contains other objects, or has an unknown format.
+    """
     path = Path(path)
     arrays: dict[str, Any] = {}
     with zipfile.ZipFile(path) as archive:
@@ -157,7 +175,7 @@ def _read_npy(stream: Any, path: Path) -> Any:
         (2, 0): np.lib.format.read_array_header_2_0,
     }.get(version)
     if reader is None:
-        raise DatasetError(f"{path.name}: array format {version} is not known")
+        raise DatasetError(f"{path.name} has an unknown array format: expected 1.0 or 2.0, got {version}")
     shape, fortran, dtype = reader(stream)
     if dtype.hasobject:
         value = _decode(io.BytesIO(stream.read()), path, _numpy_names, _scipy_names)

@@ -1,12 +1,14 @@
-"""Graphs with and without communities, from a contextual stochastic block model."""
+"""Dataset of graphs with and without communities, from a contextual stochastic block model."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch_geometric.data import Data
 
@@ -16,6 +18,9 @@ from tgp.errors import InputError
 __all__ = ["CSBMDataset", "CSBMParameters"]
 
 _TRIES = 128
+"""Number of attempts to draw a connected graph."""
+
+Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -34,24 +39,25 @@ class CSBMParameters:
 
 
 class CSBMDataset(GraphDataset):
-    r"""Binary classification: does the graph have communities?
+    r"""Dataset for binary classification of graphs with communities (label 1) and without communities (label 0).
 
-    Label 1: a connected two-block model with :math:`p_{in/out} = (\bar d \pm \lambda\sqrt{\bar d})/n`. Label 0: the degrees of
-    such a graph, rewired at random. Features :math:`x_i = \sqrt{\mu/n}\,b_i u + z_i` for label 1, noise for label 0.
-    ``node_gt`` (block, -1 for label 0) and ``centroid`` (zeros for label 0) come with every graph.
+    A graph of label 1 is a connected stochastic block model of two blocks with edge probabilities
+    :math:`p_{in/out} = (\bar d \pm \lambda\sqrt{\bar d})/n`. A graph of label 0 is a random rewiring of such a graph that keeps
+    the degrees. Features are :math:`x_i = \sqrt{\mu/n}\,b_i u + z_i` for label 1, and noise for label 0. Each graph has
+    the attributes ``node_gt`` (block of each node, -1 for label 0) and ``centroid`` (zeros for label 0).
 
     Args:
-        root: folder of the processed file.
-        num_graphs: number of graphs.
-        num_nodes_per_class: nodes per block.
-        dbar: mean degree.
-        lam: signal of the structure.
-        gamma: ratio of nodes to features.
-        mu: signal of the features; may be ``None`` with ``only_sbm``.
-        only_sbm: use degrees as features.
-        structured_ratio: share of graphs with communities.
-        seed: seed of everything.
-        transform, pre_transform, pre_filter, force_reload: see PyG's ``InMemoryDataset``.
+        root: Folder of the processed file.
+        num_graphs: Number of graphs.
+        num_nodes_per_class: Number of nodes per block.
+        dbar: Mean degree.
+        lam: Strength of the communities.
+        gamma: Ratio of nodes to features.
+        mu: Strength of the features; may be ``None`` with ``only_sbm``.
+        only_sbm: Use degrees as features.
+        structured_ratio: Share of graphs with communities.
+        seed: Seed of all random numbers.
+        transform, pre_transform, pre_filter, force_reload: Arguments of PyG's ``InMemoryDataset``.
     """
 
     def __init__(
@@ -73,7 +79,7 @@ class CSBMDataset(GraphDataset):
     ) -> None:
         if not 0 <= structured_ratio <= 1:
             raise InputError(
-                f"structured_ratio must lie in [0, 1], got {structured_ratio}", field="structured_ratio"
+                f"structured_ratio must be in [0, 1], got {structured_ratio}", field="structured_ratio"
             )
         if mu is None and not only_sbm:
             raise InputError("mu must be a number unless only_sbm is set, got None", field="mu")
@@ -86,7 +92,8 @@ class CSBMDataset(GraphDataset):
         for name, p in (("p_in", self.p_in), ("p_out", self.p_out)):
             if not 0 <= p <= 1:
                 raise InputError(
-                    f"{name} must lie in [0, 1], got {p:.3f}: change dbar, lam or the size", field=name
+                    f"{name} must be in [0, 1], got {p:.3f}. Change dbar, lam or num_nodes_per_class",
+                    field=name,
                 )
         super().__init__(root, transform, pre_transform, pre_filter, force_reload)
 
@@ -109,7 +116,7 @@ class CSBMDataset(GraphDataset):
     def _graph(self, label: int, rng: np.random.Generator) -> Data:
         adjacency, blocks = self._connected_sbm(rng)
         if label == 0:
-            adjacency = _rewired(adjacency, rng)
+            adjacency = _rewire(adjacency, rng)
         width = max(1, round(self.n / self.params.gamma))
         centroid = np.zeros(width)
         if self.params.only_sbm:
@@ -130,28 +137,28 @@ class CSBMDataset(GraphDataset):
             data.centroid = torch.as_tensor(centroid, dtype=torch.float)
         return data
 
-    def _connected_sbm(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    def _connected_sbm(self, rng: np.random.Generator) -> tuple[Array, Array]:
         for _ in range(_TRIES):
             blocks = rng.permutation(np.repeat([0, 1], self.n // 2))
             chance = np.where(blocks[:, None] == blocks[None, :], self.p_in, self.p_out)
             upper = np.triu(rng.random((self.n, self.n)) < chance, 1)
-            adjacency = upper | upper.T
-            if _connected(adjacency):
+            adjacency: Array = upper | upper.T
+            if _is_connected(adjacency):
                 return adjacency, blocks
-        raise RuntimeError(f"no connected graph in {_TRIES} tries: raise dbar")
+        raise RuntimeError(f"no connected graph in {_TRIES} attempts: use a larger dbar")
 
 
-def _connected(adjacency: np.ndarray) -> bool:
+def _is_connected(adjacency: Array) -> bool:
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import connected_components
 
     return bool(connected_components(csr_array(adjacency), directed=False)[0] == 1)
 
 
-def _rewired(adjacency: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """A connected simple graph with the same degrees, by many random swaps of edge ends."""
+def _rewire(adjacency: Array, rng: np.random.Generator) -> Array:
+    """Return a connected simple graph with the same degrees, by many random swaps of edge ends."""
     for _ in range(_TRIES):
-        found = adjacency.copy()
+        found: Array = adjacency.copy()
         ends = np.stack(np.triu(found).nonzero(), axis=1)
         for _ in range(10 * len(ends)):
             i, j = rng.integers(len(ends), size=2)
@@ -161,6 +168,6 @@ def _rewired(adjacency: np.ndarray, rng: np.random.Generator) -> np.ndarray:
             found[a, b] = found[b, a] = found[c, d] = found[d, c] = False
             found[a, d] = found[d, a] = found[c, b] = found[b, c] = True
             ends[i], ends[j] = (a, d), (c, b)
-        if _connected(found):
+        if _is_connected(found):
             return found
-    raise RuntimeError(f"no connected rewiring in {_TRIES} tries: raise dbar")
+    raise RuntimeError(f"no connected rewiring in {_TRIES} attempts: use a larger dbar")

@@ -1,4 +1,4 @@
-"""EXPWL1: graphs that need more than one round of colour refinement."""
+"""EXPWL1: graphs that need more than one round of color refinement."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ __all__ = ["EXPWL1Dataset"]
 
 class EXPWL1Dataset(GraphListDataset):
     """The dataset of `"The expressive power of pooling in Graph Neural Networks"
-    <https://arxiv.org/abs/2304.01575>`_: pairs of graphs that only expressive models tell apart.
+    <https://arxiv.org/abs/2304.01575>`_: pairs of graphs that only expressive models can distinguish.
 
     Args:
-        root: folder; the raw file is ``<root>/raw/EXPWL1.pkl``.
-        transform, pre_transform, pre_filter, force_reload: see PyG's ``InMemoryDataset``.
+        root: Folder of the dataset. The raw file is ``<root>/raw/EXPWL1.pkl``.
+        transform, pre_transform, pre_filter, force_reload: Arguments of PyG's ``InMemoryDataset``.
     """
 
     raw_name = "EXPWL1.pkl"

@@ -1,4 +1,4 @@
-"""The graph-classification benchmark with known hardness."""
+"""Benchmark of graph classification that needs features and structure."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ _SPLITS = {"train": "tr", "val": "val", "test": "te"}
 
 
 class _SplitError(InputError, AssertionError):
-    """Also an ``AssertionError``, which users of this check may catch."""
+    """Error for an unknown split. It is an ``AssertionError``, too, because code for tgp 1.0.2 may catch that class."""
 
 
 class GraphClassificationBench(GraphDataset):
-    """A benchmark in which neither features nor structure alone tell the class.
+    """Dataset in which neither the features nor the structure alone determine the class.
 
     Args:
-        root: folder; the raw file is ``<root>/raw/<easy|hard>[_small].npz``.
-        split: ``train``, ``val`` or ``test``.
-        easy: the easy version (true) or the hard one.
-        small: the small version.
-        transform, pre_transform, pre_filter, force_reload: see PyG's ``InMemoryDataset``.
+        root: Folder of the dataset. The raw file is ``<root>/raw/<easy|hard>[_small].npz``.
+        split: Part of the dataset: ``train``, ``val`` or ``test``.
+        easy: Use the easy version; False for the hard version.
+        small: Use the small version.
+        transform, pre_transform, pre_filter, force_reload: Arguments of PyG's ``InMemoryDataset``.
     """
 
     url = "https://github.com/FilippoMB/Benchmark_dataset_for_graph_classification/raw/master/datasets"

@@ -1,4 +1,4 @@
-"""Gset: the max-cut benchmark graphs."""
+"""Gset: benchmark graphs of the maximum cut problem."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ _FEATURES = 32
 class GsetDataset(GraphDataset):
     """One graph of the `Gset collection <https://web.stanford.edu/~yyye/yyye/Gset/>`_.
 
-    Features are standard normal, seeded; weights come as ``edge_attr`` (integers) and ``edge_weight``.
+    Features are random numbers of a standard normal distribution. Weights are stored as ``edge_attr`` (integers) and as
+    ``edge_weight`` (floats).
 
     Args:
-        root: folder; the raw file is ``<root>/raw/<name>``.
-        name: ``G1`` ... ``G67``, ``G70``, ``G72``, ``G77`` or ``G81``.
-        directed: list every edge once, as in the file.
-        seed: seed of the features.
-        transform, pre_transform, pre_filter, force_reload, **kwargs: see PyG's ``InMemoryDataset``.
+        root: Folder of the dataset. The raw file is ``<root>/raw/<name>``.
+        name: Name of the graph: ``G1`` ... ``G67``, ``G70``, ``G72``, ``G77`` or ``G81``.
+        directed: Add every edge in one direction only, as in the file.
+        seed: Seed of the features.
+        transform, pre_transform, pre_filter, force_reload, **kwargs: Arguments of PyG's ``InMemoryDataset``.
     """
 
     url = "https://web.stanford.edu/~yyye/yyye/Gset"
@@ -67,8 +68,8 @@ class GsetDataset(GraphDataset):
             data: Content of a Gset file: a line ``n m``, then lines ``u v w``.
 
         Raises:
-            DatasetError: if the text is no Gset graph.
-            MissingPackageError: if networkx is not installed.
+            DatasetError: If the text is not a Gset graph.
+            MissingPackageError: If networkx is not installed.
         """
         try:
             import networkx as nx
@@ -98,7 +99,7 @@ class GsetDataset(GraphDataset):
             raise DatasetError(f"{self.name}: expected {num_edges} edges, got {table.size(0)}")
         edges, weight = table[:, :2].t() - 1, table[:, 2]
         if edges.numel() and (int(edges.min()) < 0 or int(edges.max()) >= num_nodes):
-            raise DatasetError(f"{self.name}: node ids must lie in [1, {num_nodes}]")
+            raise DatasetError(f"{self.name}: node ids must be in [1, {num_nodes}]")
         return num_nodes, edges, weight
 
     def graphs(self) -> Sequence[Data]:

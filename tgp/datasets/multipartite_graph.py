@@ -1,4 +1,4 @@
-"""Multipartite graphs."""
+"""Dataset of multipartite graphs."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ __all__ = ["MultipartiteGraphDataset"]
 
 
 class MultipartiteGraphDataset(GraphListDataset):
-    """Classification of multipartite graphs, from `"MaxCutPool" <https://arxiv.org/abs/2409.05100>`_.
+    """Dataset for the classification of multipartite graphs, from `"MaxCutPool" <https://arxiv.org/abs/2409.05100>`_.
 
     Args:
-        root: folder; the raw file is ``<root>/raw/Multipartite.pkl``.
-        transform, pre_transform, pre_filter, force_reload: see PyG's ``InMemoryDataset``.
+        root: Folder of the dataset. The raw file is ``<root>/raw/Multipartite.pkl``.
+        transform, pre_transform, pre_filter, force_reload: Arguments of PyG's ``InMemoryDataset``.
     """
 
     raw_name = "Multipartite.pkl"

@@ -1,4 +1,4 @@
-"""Graphs made by PyGSP."""
+"""Dataset of graphs made by PyGSP."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch_geometric.data import Data
 
@@ -45,13 +46,14 @@ _NN_GRAPHS = ["NNGraph", "Bunny", "Cube", "ImgPatches", "Grid2dImgPatches", "Sph
 class PyGSPDataset(GraphDataset):
     """One graph of `PyGSP <https://pygsp.readthedocs.io>`_, with coordinates as features.
 
-    Graphs without coordinates get a seeded spring layout. ``y`` holds communities where the graph has any.
+    A graph without coordinates gets a spring layout with a fixed seed. ``y`` contains the communities, if the graph has
+    communities, and zeros otherwise.
 
     Args:
-        root: folder of the processed file.
-        name: class of ``pygsp.graphs``.
-        kwargs: arguments of that class, e.g. ``{"N": 400, "seed": 0}``.
-        transform, pre_transform, pre_filter, force_reload: see PyG's ``InMemoryDataset``.
+        root: Folder of the processed file.
+        name: Class of ``pygsp.graphs``.
+        kwargs: Arguments of that class, e.g. ``{"N": 400, "seed": 0}``.
+        transform, pre_transform, pre_filter, force_reload: Arguments of PyG's ``InMemoryDataset``.
     """
 
     def __init__(
@@ -97,7 +99,7 @@ class PyGSPDataset(GraphDataset):
         ]
 
 
-def _communities(graph: Any) -> np.ndarray:
+def _communities(graph: Any) -> npt.NDArray[np.int64]:
     for holder in (graph, getattr(graph, "info", {})):
         for name in ("node_com", "z"):
             found = holder.get(name) if isinstance(holder, dict) else getattr(holder, name, None)

@@ -54,9 +54,9 @@ class _Replacement:
 def no_code(label: str) -> Iterator[None]:
     """Replace the readers of pickles and torch files in this thread by readers that run no code.
 
-    Inside the block, ``pickle.load`` decodes plain arrays, tensors and graphs only, ``torch.load`` reads with
-    ``weights_only=True``, and ``input`` raises an error, because nobody would see the question. Other threads keep the
-    original functions.
+    Inside the block, ``pickle.load`` decodes plain arrays, tensors and graphs only, and ``torch.load`` reads with
+    ``weights_only=True``. ``input`` raises an error, because the output of dataset classes is hidden and a user would
+    not see the question. Other threads keep the original functions.
 
     Args:
         label: Name of the dataset for error messages.
