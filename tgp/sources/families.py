@@ -108,7 +108,7 @@ FAMILIES: dict[str, Family] = {
             "TUDataset",
             _pyg("TUDataset"),
             _TU,
-            "Graph classification (_TU Dortmund)",
+            "Graph classification (TU Dortmund)",
             files=("{name}_A.txt", "{name}_graph_indicator.txt"),
             host="www.chrsmrrs.com",
             open_ended=True,

@@ -26,7 +26,7 @@ def command(
     store: Annotated[
         str | None,
         typer.Argument(
-            metavar="[STORE]",
+            metavar="STORE",
             help="Directory or URL of a store. Without it, the stores below ./pooled are listed.",
             show_default=False,
         ),
