@@ -145,7 +145,7 @@ def test_errors_of_names_and_types():
     for wrong in (3, None, pyg_aggr.SumAggregation):
         with pytest.raises(TypeError, match="string alias or a PyG Aggregation instance"):
             GlobalReduce(wrong)
-    with pytest.raises(TypeError, match="no effect on a ready-made aggregation"):
+    with pytest.raises(TypeError, match="no effect on an aggregation"):
         GlobalReduce(pyg_aggr.SumAggregation(), in_channels=3)
     instance = pyg_aggr.SumAggregation()
     assert resolve_reduce_op(instance) is instance

@@ -1,4 +1,4 @@
-"""Edges between supernodes of a sparse assignment."""
+"""Base class of connectors, and the edges between the supernodes of a sparse assignment."""
 
 from __future__ import annotations
 
@@ -18,32 +18,42 @@ from tgp.utils.typing import ConnectionType
 __all__ = ["Connect", "SparseConnect", "sparse_connect"]
 
 
-class _NoClusters(InputError, RuntimeError):
-    """Also a ``RuntimeError``, which callers of ``sparse_connect`` may catch."""
+class _AssignmentError(InputError, RuntimeError):
+    """The assignment cannot be used. Also a ``RuntimeError``, which tgp 1.0.2 raised."""
 
 
 class Connect(Operator):
-    """Base of connectors: ``forward(edge_index, so, ...)`` returns ``(adj, edge_weight)``."""
+    """Base class of connectors, which compute the edges between supernodes."""
 
     def forward(
         self, edge_index: Any, so: SelectOutput, *, edge_weight: Tensor | None = None, **kwargs: Any
     ) -> tuple[Any, Tensor | None]:
-        """Connect the supernodes; subclasses implement it."""
+        """Connect the supernodes. Subclasses implement this method.
+
+        Args:
+            edge_index: connectivity of the nodes.
+            so: assignment.
+            edge_weight: weights of an edge list.
+            **kwargs: further arguments of the subclass.
+
+        Returns:
+            The connectivity of the supernodes, and the weights of an edge list or ``None``.
+        """
         raise NotImplementedError(f"{type(self).__name__} must implement forward")
 
 
 class SparseConnect(Connect):
-    """Map the end points of every edge to their supernodes and merge parallel edges.
+    """Connector that maps the ends of every edge to their supernodes and merges parallel edges.
 
-    Edges that touch a node without a supernode vanish. The values of the assignment play no part.
-    Row ``c`` of the pooled features and node ``c`` of the pooled edges are the same supernode.
+    Edges at a node without a supernode are removed. The values of the assignment are not used. Row ``c`` of the pooled
+    features and node ``c`` of the pooled edges are the same supernode.
 
     Args:
-        reduce_op: how parallel edges merge: ``sum``, ``mean``, ``min``, ``max`` or ``mul``.
-        remove_self_loops: leave out edges inside a supernode.
+        reduce_op: reduction of the weights of parallel edges: ``sum``, ``mean``, ``min``, ``max`` or ``mul``.
+        remove_self_loops: remove edges inside a supernode.
         edge_weight_norm: divide weights by the largest ``|w|`` of their graph.
-        degree_norm: divide weights by the roots of both out-degrees.
-        count_edges: an unweighted graph gets unit weights first, so that coarse weights count edges.
+        degree_norm: divide weights by the square roots of both out-degrees.
+        count_edges: give unweighted graphs unit weights before merging, so that pooled weights are numbers of edges.
     """
 
     def __init__(
@@ -70,13 +80,17 @@ class SparseConnect(Connect):
         batch_pooled: Tensor | None = None,
         **kwargs: Any,
     ) -> tuple[Any, Tensor | None]:
-        """Connect the supernodes of ``so``; the result has the container of ``edge_index``.
+        """Connect the supernodes of a sparse assignment.
 
         Args:
             edge_index: edge list, sparse matrix or ``SparseTensor``.
-            so: a sparse assignment.
-            edge_weight: ``[E]`` or ``[E, 1]`` for an edge list.
-            batch_pooled: ``[K]`` graph ids for ``edge_weight_norm``; one graph if absent.
+            so: sparse assignment.
+            edge_weight: ``[E]`` or ``[E, 1]`` weights of an edge list.
+            batch_pooled: ``[K]`` graph ids for ``edge_weight_norm``; by default there is one graph.
+            **kwargs: ignored.
+
+        Returns:
+            The pooled connectivity, of the same type as ``edge_index``, and the weights of an edge list.
         """
         pooled = connect_by_engine(self, so, edge_index, edge_weight)
         if pooled is not None:
@@ -115,39 +129,50 @@ def sparse_connect(
     one_to_one: bool | None = None,
     dtype: torch.dtype | None = None,
 ) -> tuple[Any, Tensor | None]:
-    """Connect supernodes; see :class:`SparseConnect`.
+    """Connect the supernodes of a sparse assignment; see :class:`SparseConnect`.
 
     Args:
-        edge_index: connectivity in any sparse form.
-        edge_weight: its weights; ``None`` stays ``None`` (parallel edges collapse) unless an option
-            below needs weights.
-        node_index: nodes that have a supernode; all of them if absent.
-        cluster_index: supernode of each of those nodes; default their positions in ``node_index``.
+        edge_index: edge list, sparse matrix or ``SparseTensor``.
+        edge_weight: weights of an edge list. An unweighted graph stays unweighted unless an option needs weights.
+        node_index: nodes that have a supernode; by default all nodes.
+        cluster_index: supernode of each of these nodes; by default the position in ``node_index``.
         num_nodes: ``N``.
         num_supernodes: ``K``.
         remove_self_loops, reduce_op, edge_weight_norm, degree_norm, count_edges:
             see :class:`SparseConnect`.
         batch_pooled: ``[K]`` graph ids for ``edge_weight_norm``.
-        one_to_one: Every supernode is a single node (True) or not (False), and no node has two supernodes.
-            By default this is read from the assignment.
-        dtype: Type of weights that stand for missing ones; default float32.
+        one_to_one: True if every supernode is a single node and no node has two supernodes. By default this is read from
+            the assignment.
+        dtype: type of weights that replace missing ones; by default float32.
+
+    Returns:
+        The pooled connectivity, of the same type as ``edge_index``, and the weights of an edge list.
+
+    Raises:
+        InputError: if the assignment is missing, does not cover the nodes, or is overlapping.
+
+    Examples:
+        >>> path = torch.tensor([[0, 1, 2], [1, 2, 3]])
+        >>> edges, weight = sparse_connect(path, cluster_index=torch.tensor([0, 0, 1, 1]), num_nodes=4)
+        >>> edges.tolist()
+        [[0], [1]]
     """
     container = Container.of(edge_index)
     index, weight = connectivity_to_edge_index(edge_index, edge_weight)
     if weight is None and count_edges:
         weight = torch.ones(index.size(1), dtype=dtype or torch.float32, device=index.device)
-    mapping, size, kept_alone = _node_map(
+    mapping, size, has_parallel_edges = _node_map(
         index, node_index, cluster_index, num_nodes, num_supernodes, one_to_one
     )
     coarse = mapping.index_select(0, index.reshape(-1)).view(2, -1)
-    # Before merging, so that edges that vanish are not sorted.
+    # Remove edges before merging, because merging sorts them.
     keep = None if node_index is None else (coarse[0] >= 0) & (coarse[1] >= 0)
     if remove_self_loops:
         proper = coarse[0] != coarse[1]
         keep = proper if keep is None else keep & proper
     if keep is not None:
         coarse, weight = filter_edges(coarse, weight, keep)
-    if not kept_alone:
+    if has_parallel_edges:
         coarse, weight = coalesce_edges(coarse, weight, size, reduce_op)
     coarse, weight = postprocess_adj_pool_sparse(
         coarse, weight, size, False, degree_norm, edge_weight_norm, batch_pooled, dtype=dtype
@@ -163,39 +188,43 @@ def _node_map(
     num_supernodes: int | None,
     one_to_one: bool | None,
 ) -> tuple[Tensor, int, bool]:
-    """Return ``[N]`` the supernode of each node (-1: none), their number, and whether parallel edges stay apart."""
-    if cluster_index is None and node_index is None:
-        raise _NoClusters(
-            "a sparse assignment is needed: cluster_index or node_index must be given", field="cluster_index"
-        )
+    """Return the supernode of each node, the number of supernodes, and True if parallel edges must be merged.
+
+    A node without a supernode has -1.
+    """
     if node_index is None:
+        if cluster_index is None:
+            raise _AssignmentError(
+                "a sparse assignment is missing: expected cluster_index or node_index, got None for both",
+                field="cluster_index",
+            )
         if num_nodes is not None and cluster_index.numel() != num_nodes:
-            raise _NoClusters(
+            raise _AssignmentError(
                 f"cluster_index must hold one supernode for each of {num_nodes} nodes, got {cluster_index.numel()}",
                 field="cluster_index",
             )
-        size = _count(cluster_index, num_supernodes)
-        return cluster_index, size, False
+        return cluster_index, _num_supernodes(cluster_index, num_supernodes), True
     if cluster_index is None:
         cluster_index = torch.arange(node_index.numel(), device=node_index.device)
     if num_nodes is None:
         num_nodes = (
             int(torch.cat([node_index, edge_index.reshape(-1)]).max()) + 1 if node_index.numel() else 0
         )
-    size = _count(cluster_index, num_supernodes)
+    size = _num_supernodes(cluster_index, num_supernodes)
     if one_to_one is None:
         if bool(torch.bincount(node_index, minlength=1).max() > 1):
-            raise _NoClusters(
-                "every node may have one supernode only, got an overlapping assignment", field="node_index"
+            raise _AssignmentError(
+                "the assignment is overlapping: expected one supernode per node, got a node with several",
+                field="node_index",
             )
         one_to_one = bool(torch.bincount(cluster_index, minlength=1).max() <= 1)
     mapping = torch.full((num_nodes,), -1, dtype=torch.long, device=node_index.device)
     mapping[node_index] = cluster_index
-    # All nodes kept: parallel edges merge as for any other partition.
-    return mapping, size, one_to_one and node_index.numel() < num_nodes
+    # If all nodes are kept, parallel edges are merged as for any other partition.
+    return mapping, size, not one_to_one or node_index.numel() >= num_nodes
 
 
-def _count(cluster_index: Tensor, num_supernodes: int | None) -> int:
+def _num_supernodes(cluster_index: Tensor, num_supernodes: int | None) -> int:
     if num_supernodes is not None:
         return num_supernodes
     return int(cluster_index.max()) + 1 if cluster_index.numel() else 0

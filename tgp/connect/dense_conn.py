@@ -1,4 +1,4 @@
-"""Edges between supernodes of a dense assignment: ``A' = S^T A S``."""
+"""Connector of dense assignments: ``A' = S^T A S``."""
 
 from __future__ import annotations
 
@@ -25,24 +25,32 @@ __all__ = ["DenseConnect", "dense_connect"]
 
 
 class _TypeInputError(InputError, TypeError):
-    """Also a ``TypeError``: an argument of the wrong type."""
+    """An argument has the wrong type. Also a ``TypeError``."""
 
 
 def dense_connect(adj: Tensor, s: Tensor) -> Tensor:
-    """Return the raw product ``S^T A S``: ``[B, N, N]``, ``[B, N, K]`` -> ``[B, K, K]``."""
+    """Return the product ``S^T A S`` without post-processing.
+
+    Args:
+        adj: ``[B, N, N]``.
+        s: ``[B, N, K]``.
+
+    Returns:
+        ``[B, K, K]``.
+    """
     wide = widen(s)
     return matmul(wide.transpose(-1, -2), matmul(adj.to(wide.dtype), wide)).to(s.dtype)
 
 
 class DenseConnect(Connect):
-    r"""Coarse adjacency :math:`\mathbf{A}' = \mathbf{S}^\top \mathbf{A} \mathbf{S}`, post-processed.
+    r"""Connector :math:`\mathbf{A}' = \mathbf{S}^\top \mathbf{A} \mathbf{S}` with post-processing.
 
     Args:
-        remove_self_loops: zero the diagonal.
-        degree_norm: divide by the roots of both degrees.
-        adj_transpose: a dense adjacency has targets in rows, so that degrees are column sums.
-        edge_weight_norm: divide each graph's weights by the largest.
-        sparse_output: return one block-diagonal edge list instead of ``[B, K, K]``, for sparse input.
+        remove_self_loops: set the diagonal to zero.
+        degree_norm: divide weights by the square roots of both degrees.
+        adj_transpose: dense adjacencies have targets in rows, so degrees are column sums.
+        edge_weight_norm: divide the weights of each graph by the largest.
+        sparse_output: return one block-diagonal edge list instead of ``[B, K, K]`` for sparse input.
     """
 
     def __init__(
@@ -78,22 +86,30 @@ class DenseConnect(Connect):
         """Connect the supernodes of a dense assignment.
 
         Args:
-            edge_index: dense ``[N, N]`` / ``[B, N, N]``, or any sparse connectivity.
+            edge_index: dense ``[N, N]`` / ``[B, N, N]``, edge list, sparse matrix or ``SparseTensor``.
             so: dense assignment ``[N, K]`` or ``[B, N, K]``.
             edge_weight: weights of an edge list.
-            batch: ``[N]`` graph ids for sparse connectivity, in any order; default ``so.batch``.
+            batch: ``[N]`` graph ids for sparse connectivity, in any order; by default ``so.batch``.
             batch_pooled: ``[B * K]`` graph ids for ``edge_weight_norm`` of a sparse result.
-            batch_size: number of graphs; default largest id + 1.
+            batch_size: number of graphs; by default the largest id + 1.
+            **kwargs: ignored.
+
+        Returns:
+            A dense ``[B, K, K]`` and ``None``, or the pooled connectivity of the same type as ``edge_index`` and the
+            weights of an edge list.
+
+        Raises:
+            InputError: if the assignment is missing, sparse, or does not fit the connectivity.
         """
         pooled = connect_by_engine(self, so, edge_index, edge_weight, self.sparse_output)
         if pooled is not None:
             return pooled
-        s = _dense_assignment(so)
+        s = dense_assignment(so)
         raw = self._shared_product(so, edge_index, edge_weight)
         if is_dense_adj(edge_index):
             return self.postprocess(self.dense_connect(edge_index, s) if raw is None else raw), None
         if raw is not None:
-            return self._finish(raw, Container.of(edge_index), batch_pooled)
+            return self._postprocess_sparse(raw, Container.of(edge_index), batch_pooled)
         if s.dim() == 3 and s.size(0) == 1:
             s = s[0]
         if s.dim() != 2:
@@ -104,28 +120,46 @@ class DenseConnect(Connect):
         index, weight = connectivity_to_edge_index(edge_index, edge_weight)
         batch = so.batch if batch is None else batch
         view = SegmentView(s, index, weight, batch, batch_size if batch_size is not None else so.batch_size)
-        return self._finish(view.coarse(), Container.of(edge_index), batch_pooled)
+        return self._postprocess_sparse(view.coarse(), Container.of(edge_index), batch_pooled)
 
     @staticmethod
     def dense_connect(adj: Tensor, s: Tensor) -> Tensor:
-        """Return the raw product ``S^T A S``, ``[B, K, K]``.
+        """Return the product ``S^T A S`` without post-processing.
 
         Args:
             adj: ``[N, N]`` or ``[B, N, N]``.
             s: ``[N, K]`` or ``[B, N, K]``.
+
+        Returns:
+            ``[B, K, K]``.
+
+        Raises:
+            InputError: if the shapes do not fit.
         """
-        return _dense_product(adj, s)
+        adj = adj.unsqueeze(0) if adj.dim() == 2 else adj
+        s = s.unsqueeze(0) if s.dim() == 2 else s
+        if adj.dim() != 3 or s.dim() != 3:
+            raise InputError(
+                f"Expected batched dense inputs with 3 dimensions, got {list(adj.shape)} and {list(s.shape)}",
+                field="edge_index",
+            )
+        if adj.size(0) != s.size(0):
+            raise InputError(
+                f"batch sizes do not match: adjacency {adj.size(0)}, assignment {s.size(0)}", field="so"
+            )
+        return dense_connect(adj, s)
 
     def _shared_product(self, so: SelectOutput, edge_index: Any, edge_weight: Tensor | None) -> Tensor | None:
-        """Return the ``S^T A S`` that this forward pass of a pooler has already, or ``None``."""
+        """Return the ``S^T A S`` that the loss of this forward pass also needs, or ``None`` if it cannot be shared."""
         if so is None or so._memo is None or is_overridden(self, "dense_connect"):
             return None
-        return so._memo.shared_product(so, edge_index, edge_weight)
+        product: Tensor | None = so._memo.shared_product(so, edge_index, edge_weight)
+        return product
 
-    def _finish(
+    def _postprocess_sparse(
         self, raw: Tensor, container: Container, batch_pooled: Tensor | None
     ) -> tuple[Any, Tensor | None]:
-        """Post-process a raw ``[B, K, K]`` of sparse connectivity and return it in the requested form."""
+        """Post-process ``S^T A S`` of sparse connectivity. The result is dense or sparse, as ``sparse_output`` says."""
         if not self.sparse_output:
             return self.postprocess(raw, adj_transpose=False), None
         size = raw.size(0) * raw.size(-1)
@@ -142,7 +176,12 @@ class DenseConnect(Connect):
         return container.pack(index, weight, size)
 
     def postprocess(self, raw: Tensor, adj_transpose: bool | None = None) -> Tensor:
-        """Post-process a raw ``[B, K, K]`` with the options of this connector."""
+        """Apply the options of this connector to ``S^T A S``.
+
+        Args:
+            raw: ``[B, K, K]``.
+            adj_transpose: ``raw`` has targets in rows; by default the option of this connector.
+        """
         return postprocess_adj_pool_dense(
             raw,
             self.remove_self_loops,
@@ -152,7 +191,12 @@ class DenseConnect(Connect):
         )
 
 
-def _dense_assignment(so: SelectOutput | None) -> Tensor:
+def dense_assignment(so: SelectOutput | None) -> Tensor:
+    """Return the matrix of a dense assignment.
+
+    Raises:
+        InputError: if the assignment is missing or sparse.
+    """
     if so is None:
         raise InputError("SelectOutput is required to connect supernodes, got None", field="so")
     if not isinstance(so.s, Tensor):
@@ -160,18 +204,3 @@ def _dense_assignment(so: SelectOutput | None) -> Tensor:
     if so.s.layout is not torch.strided:
         raise InputError("DenseConnect needs a dense assignment matrix, got a sparse one", field="so")
     return so.s
-
-
-def _dense_product(adj: Tensor, s: Tensor) -> Tensor:
-    adj = adj.unsqueeze(0) if adj.dim() == 2 else adj
-    s = s.unsqueeze(0) if s.dim() == 2 else s
-    if adj.dim() != 3 or s.dim() != 3:
-        raise InputError(
-            f"Expected batched dense inputs with 3 dimensions, got {list(adj.shape)} and {list(s.shape)}",
-            field="edge_index",
-        )
-    if adj.size(0) != s.size(0):
-        raise InputError(
-            f"batch sizes do not match: adjacency {adj.size(0)}, assignment {s.size(0)}", field="so"
-        )
-    return dense_connect(adj, s)

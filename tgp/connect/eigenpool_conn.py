@@ -1,4 +1,4 @@
-"""Edges between clusters: what lies inside a cluster does not count."""
+"""Connector of EigenPool, which uses only the edges between clusters."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from tgp.connect.dense_conn import DenseConnect, _dense_assignment
+from tgp.connect.dense_conn import DenseConnect, dense_assignment
 from tgp.select.base_select import SelectOutput
 from tgp.utils.engine_link import connect_by_engine
 from tgp.utils.ops.connectivity import connectivity_to_edge_index, is_dense_adj
@@ -15,11 +15,11 @@ __all__ = ["EigenPoolConnect"]
 
 
 class EigenPoolConnect(DenseConnect):
-    r"""Coarse adjacency of the edges between clusters, :math:`\mathbf{S}^\top \mathbf{A}_{ext} \mathbf{S}`, where
-    :math:`\mathbf{A}_{ext}` is :math:`\mathbf{A}` without the entries inside a cluster. The diagonal is always zero.
+    r"""Connector :math:`\mathbf{A}' = \mathbf{S}^\top \mathbf{A}_{ext} \mathbf{S}`, where :math:`\mathbf{A}_{ext}` has only
+    the edges between different clusters. The diagonal is always zero.
 
-    The cluster of a node is the largest entry of its row of ``S``. Arguments are those of
-    :class:`~tgp.connect.DenseConnect`; ``sparse_output`` gives an edge list whatever the container of the input.
+    The cluster of a node is the column with the largest entry in its row of ``S``. The arguments are those of
+    :class:`~tgp.connect.DenseConnect`, but ``sparse_output`` always returns an edge list.
     """
 
     def forward(
@@ -32,12 +32,12 @@ class EigenPoolConnect(DenseConnect):
         batch_pooled: Tensor | None = None,
         **kwargs: Any,
     ) -> tuple[Any, Tensor | None]:
-        """Connect clusters; arguments as for :class:`~tgp.connect.DenseConnect`."""
+        """Connect the clusters; see :meth:`DenseConnect.forward <tgp.connect.DenseConnect.forward>`."""
         pooled = connect_by_engine(self, so, edge_index, edge_weight, self.sparse_output)
         if pooled is not None:
             return pooled
         kwargs.update(batch=batch, batch_pooled=batch_pooled)
-        label = _dense_assignment(so).argmax(-1)
+        label = dense_assignment(so).argmax(-1)
         if is_dense_adj(edge_index):
             adj = edge_index.unsqueeze(0) if edge_index.dim() == 2 else edge_index
             label = label.unsqueeze(0) if label.dim() == 1 else label

@@ -1,4 +1,4 @@
-"""Kron reduction as a connector."""
+"""Connector by Kron reduction."""
 
 from __future__ import annotations
 
@@ -25,19 +25,22 @@ __all__ = ["KronConnect"]
 
 
 class KronConnect(Connect):
-    r"""Join kept nodes so that they see the same electrical network as before.
+    r"""Connector that joins the kept nodes by Kron reduction of the Laplacian.
 
-    With kept nodes :math:`P` and dropped nodes :math:`Q`, the coarse graph has the Laplacian
-    :math:`\mathbf{L}_{PP} - \mathbf{L}_{PQ} \mathbf{L}_{QQ}^{-1} \mathbf{L}_{QP}`. Effective resistances between kept
-    nodes stay what they were, up to what the threshold leaves out. The simple undirected graph counts: no self
-    loops, parallel edges merged, the larger weight of the two directions. Components
-    without a kept node vanish.
+    With kept nodes :math:`P` and dropped nodes :math:`Q`, the pooled graph has the Laplacian
 
-    The engine computes it in float64, graph by graph. Where ``edge_weight`` asks for a gradient, the weights are
+    .. math::
+        \mathbf{L}' = \mathbf{L}_{PP} - \mathbf{L}_{PQ} \mathbf{L}_{QQ}^{-1} \mathbf{L}_{QP} .
+
+    Effective resistances between kept nodes do not change, except for the edges that the threshold removes. The input
+    is treated as a simple undirected graph: self loops are ignored, parallel edges are merged, and the larger weight of
+    the two directions is used. Components without a kept node are removed.
+
+    The engine computes the reduction in float64, graph by graph. If ``edge_weight`` requires a gradient, the weights are
     computed again in torch, with dense matrices of one graph at a time.
 
     Args:
-        sparse_threshold: coarse weights ``|w| <= sparse_threshold`` are left out.
+        sparse_threshold: remove edges with a weight ``|w| <= sparse_threshold``.
     """
 
     def __init__(self, sparse_threshold: float = 1e-2) -> None:
@@ -54,19 +57,24 @@ class KronConnect(Connect):
         batch_size: int | None = None,
         **kwargs: Any,
     ) -> tuple[Any, Tensor | None]:
-        """Connect the supernodes of ``so``; the result has the container of ``edge_index`` and is weighted.
+        """Connect the supernodes of a sparse assignment.
 
         Args:
             edge_index: edge list, sparse matrix or ``SparseTensor``.
-            so: a sparse assignment with one node per supernode, or with ``so.mis``: the node of each.
-                With ``so.L``, a Laplacian, the edges are those of ``so.L``.
-            edge_weight: ``[E]`` or ``[E, 1]`` for an edge list.
-            batch: ``[N]`` graph ids; default ``so.batch``, else one graph. Edges never leave a graph, so
-                this only says what belongs together.
+            so: sparse assignment with one node per supernode, or with the attribute ``mis`` that holds the node of each
+                supernode. If it has the attribute ``L``, a Laplacian, its edges replace ``edge_index``.
+            edge_weight: ``[E]`` or ``[E, 1]`` weights of an edge list.
+            batch: ``[N]`` graph ids; by default ``so.batch``, or one graph. The result does not depend on them, because
+                no edge connects two graphs; they divide the computation.
             batch_size: number of graphs.
+            **kwargs: ignored.
+
+        Returns:
+            The pooled connectivity, of the same type as ``edge_index`` and always weighted, and the weights of an edge
+            list.
 
         Raises:
-            InputError: if it is not clear which node stands for each supernode.
+            InputError: if the node of a supernode is not known.
         """
         pooled = connect_by_engine(self, so, edge_index, edge_weight)
         if pooled is not None:
@@ -84,40 +92,41 @@ class KronConnect(Connect):
     ) -> tuple[Any, Tensor | None]:
         given = getattr(so, "L", None)
         kept = _kept_nodes(so)
+        edges: Any = edge_index
+        weights = edge_weight
         if given is not None:
             edges, weights = _laplacian_edges(given)
         else:
-            edges, weights = edge_index, edge_weight
             if not getattr(so, "_decimated", False):
                 warnings.warn(
-                    "Kron reduction after a selection other than NDP: the coarse graph joins one node per supernode, "
-                    "whatever the pooled features stand for",
+                    "Kron reduction after a selection other than NDP: the pooled graph connects one node per supernode, "
+                    "but the pooled features may come from other nodes, too",
                     UserWarning,
                     stacklevel=4,
                 )
         batch = so.batch if batch is None else batch
         source = to_block(edges, weights, batch, so.num_nodes, None if batch is None else batch_size)
-        places = kept if source.rank is None else source.rank[kept]
-        coarse = _reduce(source.block, places, self.sparse_threshold)
+        nodes = kept if source.rank is None else source.rank[kept]
+        coarse = _reduce(source.block, nodes, self.sparse_threshold)
         form = source if given is None else to_block(edge_index, edge_weight, num_nodes=so.num_nodes)
         index, values = connectivity_to_edge_index(edges, weights)
         if values is None or not values.requires_grad or not torch.is_grad_enabled():
             return to_adjacency(coarse, form)
-        weight = _differentiable(source, index, values, places, coarse)
+        weight = _differentiable_weights(source, index, values, nodes, coarse)
         pairs = torch.from_numpy(coarse.edge_index()).to(values.device)
         return form.container.pack(pairs, weight.to(values.dtype), coarse.num_nodes)
 
 
 def _kept_nodes(so: SelectOutput) -> npt.NDArray[np.int64]:
-    """``[K]`` input node that stands for each supernode."""
-    if so.is_dense:
-        raise InputError("Kron reduction needs a sparse assignment, got a dense one", field="so")
+    """Return the ``[K]`` node that represents each supernode."""
     nodes, clusters = so.node_index, so.cluster_index
+    if nodes is None or clusters is None:
+        raise InputError("Kron reduction needs a sparse assignment, got a dense one", field="so")
     if nodes.numel() == so.num_supernodes and clusters.unique().numel() == nodes.numel():
         out = torch.empty_like(nodes)
         out[clusters] = nodes
         return out.cpu().numpy()
-    mis = getattr(so, "mis", None)
+    mis: Tensor | None = getattr(so, "mis", None)
     if mis is None or mis.numel() != so.num_supernodes:
         raise InputError(
             f"Inconsistent number of clusters and node indices: Kron reduction keeps one node per supernode, got "
@@ -134,9 +143,10 @@ def _kept_nodes(so: SelectOutput) -> npt.NDArray[np.int64]:
 
 
 def _laplacian_edges(given: Any) -> tuple[Tensor, Tensor]:
-    """Off-diagonal entries of a Laplacian (tensor, scipy matrix or array) as an edge list, weights ``-L_ij``."""
+    """Return the edges of a Laplacian and their weights ``-L_ij``. It may be a tensor, a scipy matrix or an array."""
     if isinstance(given, Tensor):
-        index, value = connectivity_to_edge_index(given.to_sparse_coo())
+        coo = given.to_sparse_coo().coalesce()
+        index, value = coo.indices(), coo.values()
     else:
         from scipy.sparse import coo_array
 
@@ -147,30 +157,33 @@ def _laplacian_edges(given: Any) -> tuple[Tensor, Tensor]:
     return index[:, off], -value[off]
 
 
-def _reduce(block: BlockCSR, places: npt.NDArray[np.int64], threshold: float) -> BlockCSR:
-    """The coarse graphs, numbered as ``places``: the block node of each supernode."""
-    # The engine wants supernodes graph after graph; they get their own numbers back afterwards.
-    order = np.argsort(places, kind="stable")
-    nodes = places[order].astype(np.int32)
+def _reduce(block: BlockCSR, kept: npt.NDArray[np.int64], threshold: float) -> BlockCSR:
+    """Return the pooled graphs. Supernode ``i`` is node ``kept[i]`` of the block."""
+    # The engine needs supernodes sorted by graph. The original numbers are restored afterwards.
+    order = np.argsort(kept, kind="stable")
+    nodes = kept[order].astype(np.int32)
     super_ptr = np.searchsorted(nodes, block.node_ptr).astype(np.int64)
     coarse = kron_reduce_simple(simple_graph(block), nodes, super_ptr, threshold)
     if (order[1:] < order[:-1]).any():
-        return BlockCSR.from_edge_index(order[coarse.edge_index()], coarse.weight, num_nodes=len(places))
+        return BlockCSR.from_edge_index(order[coarse.edge_index()], coarse.weight, num_nodes=len(kept))
     return coarse
 
 
-def _differentiable(
-    source: TorchBlock, index: Tensor, values: Tensor, places: npt.NDArray[np.int64], coarse: BlockCSR
+def _differentiable_weights(
+    source: TorchBlock, index: Tensor, values: Tensor, kept: npt.NDArray[np.int64], coarse: BlockCSR
 ) -> Tensor:
-    """The weights of ``coarse`` as functions of ``values``, by one dense Schur complement per graph."""
+    """Return the weights of the pooled edges, with gradients with respect to ``values``.
+
+    The weights come from one dense Schur complement per graph.
+    """
     block, device = source.block, values.device
     ends = index.cpu().numpy()
     ends = ends if source.rank is None else source.rank[ends]
     graph_of = block.graph_of_node()
-    edge_graph, super_graph = graph_of[ends[0]], graph_of[places]
+    edge_graph, super_graph = graph_of[ends[0]], graph_of[kept]
     pairs = coarse.edge_index()
     pair_graph = super_graph[pairs[0]]
-    column = np.empty(len(places), np.int64)
+    column = np.empty(len(kept), np.int64)
     out = values.new_zeros(pairs.shape[1], dtype=torch.float64)
     for g in np.unique(pair_graph):
         first = int(block.node_ptr[g])
@@ -180,7 +193,7 @@ def _differentiable(
             torch.from_numpy(ends[:, inside] - first).to(device),
             values[torch.from_numpy(inside).to(device)].double(),
             int(block.node_ptr[g + 1]) - first,
-            places[supers] - first,
+            kept[supers] - first,
         )
         row, col = torch.from_numpy(column[pairs[:, wanted]]).to(device)
         out = out.index_put((torch.from_numpy(wanted).to(device),), adjacency[row, col])
@@ -188,18 +201,19 @@ def _differentiable(
 
 
 def _schur(index: Tensor, values: Tensor, num_nodes: int, kept: npt.NDArray[np.int64]) -> Tensor:
-    """``[k, k]`` reduced adjacency (diagonal: anything) of one graph given as an edge list."""
+    """Return the reduced adjacency ``[k, k]`` of the graph of an edge list. The diagonal has no meaning."""
     total = values.new_zeros(num_nodes, num_nodes).index_put((index[0], index[1]), values, accumulate=True)
-    there = torch.zeros_like(total, dtype=torch.bool)
-    there[index[0], index[1]] = True
-    both = there & there.t()
+    is_edge = torch.zeros_like(total, dtype=torch.bool)
+    is_edge[index[0], index[1]] = True
+    both = is_edge & is_edge.t()
     graph = torch.where(both, torch.maximum(total, total.t()), total + total.t())
     graph = graph.masked_fill(torch.eye(num_nodes, dtype=torch.bool, device=graph.device), 0.0)
     laplacian = graph.sum(dim=1).diag() - graph
     label = connected_components(graph.detach().cpu().numpy() != 0.0, directed=False)[1]
-    # A component without a kept node has a singular block, and nothing to add.
+    # The block of a component without a kept node is singular, and the component does not contribute.
     dropped = np.setdiff1d(np.flatnonzero(np.isin(label, label[kept])), kept)
     p = torch.from_numpy(kept).to(graph.device)
     q = torch.from_numpy(dropped).to(graph.device)
-    bridge = laplacian[q[:, None], p]
-    return bridge.t() @ torch.linalg.solve(laplacian[q[:, None], q], bridge) - laplacian[p[:, None], p]
+    between = laplacian[q[:, None], p]
+    solution: Tensor = torch.linalg.solve(laplacian[q[:, None], q], between)
+    return between.t() @ solution - laplacian[p[:, None], p]

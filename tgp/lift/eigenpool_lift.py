@@ -1,4 +1,4 @@
-"""Features of clusters back to nodes, along their eigenvectors."""
+"""Lifter of EigenPool: features from the coefficients of the eigenvectors of each cluster."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from typing import Any
 from torch import Tensor
 
 from tgp.errors import InputError
-from tgp.lift.base_lift import HALF, Lift, check_blocks
-from tgp.select.eigen_modes import MissingThetaError, Modes, modes_of_assignment
+from tgp.lift.base_lift import Lift, graph_order
 from tgp.select.base_select import SelectOutput
-from tgp.utils.tracing import on_host
+from tgp.select.eigen_modes import MissingThetaError, Modes, modes_of_assignment
+from tgp.utils.precision import is_half, widen
 from tgp.utils.typing import ReduceType
 
 __all__ = ["EigenPoolLift"]
 
 
 class EigenPoolLift(Lift):
-    r"""Sum of the modes of a node's cluster, weighted by the pooled coefficients:
+    r"""Lifter that sums the eigenvectors (modes) of the cluster of each node, weighted by the pooled coefficients:
     :math:`\mathbf{x}_i = \sum_h \theta_{i,h} \, \mathbf{x}'_{c(i),h}`.
 
-    The transposed map of :class:`~tgp.reduce.EigenPoolReduce`, and its inverse where all modes of every cluster
-    are kept. With ``theta [N, H]`` it is one gather.
+    This is the transposed map of :class:`~tgp.reduce.EigenPoolReduce`. It is the inverse map if every cluster has at
+    most ``H`` nodes.
 
     Args:
-        num_modes: shown in the repr; the number of modes is that of ``so.theta``.
-        reduce_op: has no effect: contributions add up.
+        num_modes: shown in the repr. The number of modes is that of ``so.theta``.
+        reduce_op: has no effect, because the contributions are summed.
     """
 
     def __init__(self, num_modes: int = 5, reduce_op: ReduceType = "sum") -> None:
@@ -44,28 +44,30 @@ class EigenPoolLift(Lift):
         batch_size: int | None = None,
         **kwargs: Any,
     ) -> Tensor:
-        """Lift ``x_pool``.
+        """Lift features.
 
         Args:
-            x_pool: ``[B, K, H * F]``, ``[B * K, H * F]``, or ``[K, H * F]`` shared by all graphs.
-            so: an assignment with ``theta``.
-            batch: ``[N]`` graph ids, in any order; default ``so.batch``.
-            batch_pooled: graph ids of the rows of ``x_pool``; default contiguous blocks of ``K``.
-            edge_index, edge_weight: not needed.
-            batch_size: number of graphs.
+            x_pool: ``[B, K, H * F]``, ``[B * K, H * F]``, or ``[K, H * F]`` that all graphs share.
+            so: assignment with the attribute ``theta``.
+            batch, batch_pooled, batch_size: see :meth:`BaseLift.forward <tgp.lift.BaseLift.forward>`.
+            edge_index, edge_weight, **kwargs: ignored.
 
         Returns:
             ``[N, F]``.
+
+        Raises:
+            InputError: if there is no assignment with ``theta``, or the shapes do not fit.
         """
         if so is None:
-            raise MissingThetaError("a SelectOutput is needed to lift, got None", field="so")
+            raise MissingThetaError(
+                "so is missing: expected a SelectOutput to lift with, got None", field="so"
+            )
         batch = so.batch if batch is None else batch
         batch_size = so.batch_size if batch_size is None else batch_size
         modes = modes_of_assignment(so, batch, batch_size)
         coefficients = _coefficients(x_pool, modes, batch_pooled)
-        if coefficients.dtype in HALF:
-            return modes.lift(coefficients.float()).to(coefficients.dtype)
-        return modes.lift(coefficients)
+        lifted = modes.lift(widen(coefficients))
+        return lifted.to(coefficients.dtype) if is_half(coefficients) else lifted
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(num_modes={self.num_modes})"
@@ -84,15 +86,6 @@ def _coefficients(x_pool: Tensor, modes: Modes, batch_pooled: Tensor | None) -> 
             field="x_pool",
         )
     if batch_pooled is not None and x.size(0) == graphs * k:
-        if batch_pooled.numel() != x.size(0):
-            raise InputError(
-                f"batch_pooled has an unexpected length: expected {x.size(0)}, got {batch_pooled.numel()}",
-                field="batch_pooled",
-            )
-        if on_host(batch_pooled):
-            check_blocks(batch_pooled, graphs, k)
-        x = x[batch_pooled.argsort(stable=True)]
-    x = x.unflatten(0, (x.size(0) // max(k, 1), k)).unflatten(
-        2, (modes.num_modes, x.size(1) // modes.num_modes)
-    )
+        x = x[graph_order(batch_pooled, graphs, k)]
+    x = x.view(x.size(0) // max(k, 1), k, modes.num_modes, x.size(1) // modes.num_modes)
     return x.expand(graphs, -1, -1, -1)

@@ -1,4 +1,4 @@
-"""Graph total-variation convolution."""
+"""GTVConv: graph total-variation convolution."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class GTVConv(MessagePassing):
         h = XW, \quad \Gamma_{ij} = \frac{a_{ij}}{\max(\|h_i - h_j\|_1, \epsilon)}, \quad
         X' = \sigma\big((I - \delta L_\Gamma)\,h + b\big), \quad L_\Gamma = \mathrm{diag}(\Gamma 1) - \Gamma
 
-    Self loops cancel out. Sparse and dense inputs give the same numbers.
+    Self loops have no effect. Sparse and dense inputs give the same result.
 
     Args:
         in_channels: size of the input features.
@@ -35,7 +35,7 @@ class GTVConv(MessagePassing):
         bias: add a bias.
         delta_coeff: step size :math:`\delta`.
         eps: smallest distance :math:`\epsilon`.
-        act: activation, a name or a callable; ``None`` for none.
+        act: name of an activation, or a function; ``None`` for no activation.
     """
 
     def __init__(
@@ -66,37 +66,44 @@ class GTVConv(MessagePassing):
     def forward(
         self, x: Tensor, edge_index: Any, edge_weight: Tensor | None = None, mask: Tensor | None = None
     ) -> Tensor:
-        """Convolve ``x``.
+        """Return the output features.
 
         Args:
             x: ``[N, F]``, or ``[B, N, F]`` with a dense adjacency.
             edge_index: edge list, sparse matrix, or dense ``[N, N]`` / ``[B, N, N]``.
-            edge_weight: ``[E]`` for an edge list.
-            mask: ``[B, N]``, or ``[N]`` for all graphs, of real nodes; the rest are set to zero before the
+            edge_weight: ``[E]`` weights of an edge list.
+            mask: mask of the real nodes, ``[B, N]`` or ``[N]`` for all graphs. Other rows are set to zero before the
                 activation.
 
         Returns:
-            ``[N, F']``; ``[B, N, F']`` for a dense adjacency.
+            ``[N, F']``, or ``[B, N, F']`` for a dense adjacency.
 
         Raises:
-            InputError: A node id is out of range.
+            InputError: If a node id is out of range.
         """
         h = x @ self.weight
-        out = (
-            self._dense(h, edge_index)
-            if is_dense_adj(edge_index)
-            else self._sparse(h, edge_index, edge_weight)
-        )
+        out: Tensor
+        if is_dense_adj(edge_index):
+            out = self._dense(h, edge_index)
+        else:
+            out = self._sparse(h, edge_index, edge_weight)
         if self.bias is not None:
             out = out + self.bias
         if mask is not None:
             out = out * _node_mask(mask, out)
-        return out if self.act is None else self.act(out)
+        if self.act is not None:
+            out = self.act(out)
+        return out
 
     def message(self, x_j: Tensor, edge_weight: Tensor) -> Tensor:
-        """Return the messages of the filter ``I - delta L``, whose diagonal is part of the edges.
+        """Return the messages of the filter ``I - delta L``. The edges include the diagonal.
 
-        The layer evaluates the filter without messages; it calls this method only if a subclass overrides it.
+        The layer computes the filter without messages. It calls this method only if a subclass overrides a step of
+        message passing.
+
+        Args:
+            x_j: ``[E, F']`` features of the sources.
+            edge_weight: ``[E]`` weights of the filter.
         """
         return edge_weight.view(-1, 1) * x_j
 
@@ -106,16 +113,17 @@ class GTVConv(MessagePassing):
         row, col = edge_index
         wide = widen(h)
         weight = wide.new_ones(row.numel()) if edge_weight is None else edge_weight.to(wide.dtype)
-        steps = wide.index_select(0, col) - wide.index_select(0, row)
-        gamma = weight / steps.abs().sum(-1).clamp(min=self.eps)
+        difference = wide.index_select(0, col) - wide.index_select(0, row)
+        gamma = weight / difference.abs().sum(-1).clamp(min=self.eps)
         if self._has_own_messages():
             edges, values = gtv_adj_weights(edge_index.flip(0), gamma, h.size(0), coeff=self.delta_coeff)
-            return self.propagate(edges, x=h, edge_weight=values.to(h.dtype), size=None)
-        flow = torch.zeros_like(wide).index_add(0, row, gamma.unsqueeze(-1) * steps)
+            out: Tensor = self.propagate(edges, x=h, edge_weight=values.to(h.dtype), size=None)
+            return out
+        flow = torch.zeros_like(wide).index_add(0, row, gamma.unsqueeze(-1) * difference)
         return (wide + self.delta_coeff * flow).to(h.dtype)
 
     def _has_own_messages(self) -> bool:
-        """Return True if a subclass or a hook takes part in message passing."""
+        """Return True if a subclass or a hook changes a step of message passing."""
         hooks = (
             self._message_forward_hooks,
             self._message_forward_pre_hooks,
@@ -131,7 +139,7 @@ class GTVConv(MessagePassing):
         h = h.unsqueeze(0) if h.dim() == 2 else h
         adj = adj.unsqueeze(0) if adj.dim() == 2 else adj
         wide = widen(h)
-        # Loops cancel in exact arithmetic only: a_ii / eps would swamp the rest.
+        # Self loops have no effect in exact arithmetic, but a_ii / eps would dominate the sums in floating point.
         adj = adj.to(wide.dtype) * (1 - torch.eye(adj.size(-1), dtype=wide.dtype, device=h.device))
         gamma = adj / torch.cdist(wide, wide, p=1).clamp(min=self.eps)
         flow = matmul(gamma, wide) - gamma.sum(-1, keepdim=True) * wide
@@ -142,7 +150,7 @@ class GTVConv(MessagePassing):
 
 
 def _node_mask(mask: Tensor, out: Tensor) -> Tensor:
-    """Return a mask of nodes that broadcasts over ``out``: one per graph, or one for all graphs."""
+    """Return the mask in a shape that broadcasts over ``out``."""
     if mask.numel() == out[..., 0].numel():
         return mask.reshape(*out.shape[:-1], 1).to(out.dtype)
     return mask.reshape(-1, out.size(-2), 1).to(out.dtype)
@@ -160,12 +168,15 @@ def gtv_adj_weights(
     Args:
         edge_index: ``[2, E]``.
         edge_weight: ``[E]`` or ``[E, 1]``.
-        num_nodes: ``N``; default largest id + 1.
-        flow: Degrees are summed over targets for ``source_to_target``, over sources for ``target_to_source``.
+        num_nodes: ``N``; by default the largest id + 1.
+        flow: ``source_to_target`` for in-degrees, ``target_to_source`` for out-degrees.
         coeff: Step size.
 
+    Returns:
+        ``[2, E']`` edges and their ``[E']`` weights.
+
     Raises:
-        InputError: For another flow, missing weights, or an id out of range.
+        InputError: If ``flow`` is unknown, weights are missing, or an id is out of range.
     """
     if flow not in ("source_to_target", "target_to_source"):
         raise InputError(f"flow must be 'source_to_target' or 'target_to_source', got {flow!r}", field="flow")
@@ -175,7 +186,7 @@ def gtv_adj_weights(
         num_nodes = int(edge_index.max()) + 1 if edge_index.numel() else 0
     check_ids(edge_index, num_nodes, "edge_index")
     weight = real_weights(edge_weight.reshape(-1))
-    # A loop adds the same to D and to A.
+    # A self loop adds the same value to D and to A.
     edge_index, weight = remove_self_loops(edge_index, weight)
     end = edge_index[1] if flow == "source_to_target" else edge_index[0]
     degree = weight.new_zeros(num_nodes).index_add(0, end, weight)

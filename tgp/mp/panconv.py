@@ -1,4 +1,4 @@
-"""Path-integral convolution, without torch-sparse."""
+"""PANConv: path-integral convolution without torch-sparse."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class PANConv(MessagePassing):
     .. math::
         X' = M X W + b, \quad M = Z^{-1/2} \Big(\sum_{n=0}^{L} \big(\prod_{m \le n} w_m\big) A^n\Big) Z^{-1/2}
 
-    :math:`A_{ij}` belongs to the edge from :math:`j` to :math:`i`, :math:`w` are learned weights, and :math:`Z` counts
-    the entries of each row. Constructor, parameters and values are those of PyG's layer of the same name,
-    which needs torch-sparse.
+    :math:`A_{ij}` is the edge from :math:`j` to :math:`i`, :math:`w` are learned weights, and the diagonal matrix
+    :math:`Z` holds the number of entries of each row. Constructor, parameters and results are those of PyG's layer of
+    the same name, which needs torch-sparse.
 
     Args:
         in_channels: Size of the input features; -1 to derive it from the first input.
@@ -54,22 +54,22 @@ class PANConv(MessagePassing):
             self.weight.fill_(0.5)
 
     def forward(self, x: Tensor, edge_index: Any) -> tuple[Tensor, Any]:
-        """Convolve ``x`` and return the matrix of path weights.
+        """Return the output features and the matrix :math:`M`.
 
         Args:
             x: ``[N, F]``.
-            edge_index: Edge list, sparse matrix or ``SparseTensor``. A matrix has targets in rows; the values of a
-                ``SparseTensor`` are not read.
+            edge_index: Edge list, sparse matrix or ``SparseTensor``. A matrix has targets in rows. The values of a
+                ``SparseTensor`` are ignored.
 
         Returns:
-            Features ``[N, F']`` and ``M [N, N]`` with targets in rows: a ``SparseTensor`` or CSR matrix if one was
-            given, else a coalesced COO matrix.
+            Features ``[N, F']``, and ``M [N, N]`` with targets in rows. ``M`` is a ``SparseTensor`` or a CSR matrix if
+            ``edge_index`` is one, otherwise a coalesced COO matrix.
 
         Raises:
-            InputError: A node id is out of range.
+            InputError: If a node id is out of range.
         """
         container = Container.of(edge_index)
-        index, values = self._met_entries(self._adjacency(edge_index, container, x))
+        index, values = self._path_entries(self._adjacency(edge_index, container, x))
         sources_first = index if self.flow == "target_to_source" else index.flip(0)
         out = self.propagate(sources_first, x=x, edge_weight=values.to(x.dtype), size=None)
         form = Container("coo") if container.kind == "edge_index" else container
@@ -77,7 +77,12 @@ class PANConv(MessagePassing):
         return self.lin(out), matrix
 
     def message(self, x_j: Tensor, edge_weight: Tensor) -> Tensor:
-        """Return the messages of the edges of ``M``."""
+        """Return the messages of the edges of ``M``.
+
+        Args:
+            x_j: ``[E, F]`` features of the sources.
+            edge_weight: ``[E]`` values of ``M``.
+        """
         return edge_weight.view(-1, 1) * x_j
 
     def _adjacency(self, edge_index: Any, container: Container, x: Tensor) -> Tensor:
@@ -91,8 +96,8 @@ class PANConv(MessagePassing):
         values = widen(real_weights(values, dtype)).to(dtype)
         return torch.sparse_coo_tensor(index, values, (size, size), check_invariants=False).coalesce()
 
-    def _met_entries(self, adj: Tensor) -> tuple[Tensor, Tensor]:
-        """Return index ``[2, E]`` and values ``[E]`` of ``M``, sorted by row, then column."""
+    def _path_entries(self, adj: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the indices ``[2, E]`` and values ``[E]`` of ``M``, sorted by row, then by column."""
         size = adj.size(0)
         nodes = torch.arange(size, device=adj.device)
         power = torch.sparse_coo_tensor(
@@ -123,6 +128,7 @@ class PANConv(MessagePassing):
 
 
 def _sparse_product(a: Tensor, b: Tensor) -> Tensor:
-    with warnings.catch_warnings():  # torch uses CSR inside, and warns about it once per process
+    with warnings.catch_warnings():  # torch warns once per process that its CSR matrices are in beta state
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta state")
-        return torch.sparse.mm(a, b).coalesce()
+        product: Tensor = torch.sparse.mm(a, b)
+    return product.coalesce()

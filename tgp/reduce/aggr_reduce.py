@@ -1,4 +1,4 @@
-"""Reduce with any PyG aggregation, over supernodes or over graphs."""
+"""Reducer with any PyG aggregation, over supernodes or over graphs."""
 
 from __future__ import annotations
 
@@ -18,14 +18,17 @@ __all__ = ["AggrReduce"]
 
 
 class AggrReduce(Reduce):
-    r"""Pool the features of each supernode with a PyG aggregation instead of the sum.
+    r"""Reducer that aggregates the features of each supernode with a PyG aggregation instead of the sum.
 
-    Rows are multiplied by their assignment weight, sorted by supernode (stable, so that sequence
-    models such as LSTM see nodes in ascending order) and passed to ``aggr``. Without an assignment
-    it is a readout over whole graphs. Half-precision rows are aggregated in float32.
+    The rows are multiplied by the weights of the assignment, sorted by supernode and passed to ``aggr``. The sort is
+    stable, so sequence models such as LSTM get the nodes in ascending order. Without an assignment the rows of each
+    graph are aggregated. Half-precision rows are aggregated in float32.
 
     Args:
-        aggr: an instance, e.g. ``get_aggr("lstm", in_channels=64)``.
+        aggr: aggregation, for example ``get_aggr("lstm", in_channels=64)``.
+
+    Raises:
+        TypeError: if ``aggr`` is not an instance of ``torch_geometric.nn.aggr.Aggregation``.
     """
 
     def __init__(self, aggr: Aggregation) -> None:
@@ -47,16 +50,20 @@ class AggrReduce(Reduce):
         size: int | None = None,
         **kwargs: Any,
     ) -> tuple[Tensor, Tensor | None]:
-        """Pool ``x`` over the supernodes of ``so``, or over graphs without it.
+        """Aggregate the features of each supernode, or of each graph if there is no assignment.
 
         Args:
             x: ``[N, F]``, or ``[B, N, F]`` for a readout of padded graphs.
-            so: a sparse assignment, or ``None``.
-            batch: ``[N]`` graph of each node; default ``so.batch``.
-            size: number of graphs in a readout.
+            so: sparse assignment, or ``None`` for a readout.
+            batch: ``[N]`` graph ids; by default ``so.batch``.
+            size: number of graphs of a readout.
+            **kwargs: ignored.
 
         Returns:
-            Pooled features and the graph id of each of their rows (``None`` if unknown).
+            The aggregated rows, and their graph ids or ``None``.
+
+        Raises:
+            InputError: if the assignment is dense or ``x`` has the wrong shape.
         """
         if so is None:
             return self._readout(x, batch, size)
@@ -66,9 +73,8 @@ class AggrReduce(Reduce):
                 field="so",
             )
         batch = so.batch if batch is None else batch
-        cluster, order = torch.sort(so.cluster_index, stable=True)
-        node = so.node_index[order]
-        rows = x[node]
+        cluster, order = torch.sort(so._stored_index(), stable=True)
+        rows = x[order if so._node_index is None else so._node_index[order]]
         weight = so._weight  # ``None`` means ones
         if weight is not None:
             rows = rows * weight[order].to(rows.dtype).view(-1, *[1] * (rows.dim() - 1))
@@ -94,10 +100,10 @@ class AggrReduce(Reduce):
         return self._call_aggr(rows, index, groups), torch.arange(groups, device=rows.device)
 
     def _call_aggr(self, rows: Tensor, index: Tensor, groups: int) -> Tensor:
-        """Aggregate in float32 if the rows are of half precision, unless the layers of ``aggr`` are, too."""
-        if not is_half(rows) or any(p.dtype is rows.dtype for p in self.aggr.parameters()):
-            return self.aggr(rows, index=index, dim_size=groups, dim=0)
-        return self.aggr(widen(rows), index=index, dim_size=groups, dim=0).to(rows.dtype)
+        """Aggregate half-precision rows in float32 unless the aggregation has half-precision parameters."""
+        wide = is_half(rows) and all(p.dtype is not rows.dtype for p in self.aggr.parameters())
+        out: Tensor = self.aggr(widen(rows) if wide else rows, index=index, dim_size=groups, dim=0)
+        return out.to(rows.dtype) if wide else out
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(aggr={self.aggr})"

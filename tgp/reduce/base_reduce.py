@@ -1,4 +1,4 @@
-"""Features of supernodes: ``X' = S^T X``."""
+"""Base class of reducers, and the weighted sum ``X' = S^T X``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["BaseReduce", "Reduce"]
 
 
 class Reduce(Operator):
-    """Base of reducers: ``forward(x, so, batch=...)`` returns ``(x_pool, batch_pool)``."""
+    """Base class of reducers, which compute the features of supernodes."""
 
     @staticmethod
     def reduce_batch(
@@ -33,7 +33,10 @@ class Reduce(Operator):
         Args:
             select_output: Assignment.
             batch: ``[N]`` graph ids of the nodes.
-            batch_size: Number of graphs; default largest id + 1.
+            batch_size: Number of graphs; by default the largest id + 1.
+
+        Returns:
+            ``[K]`` or ``[B * K]`` graph ids.
         """
         so = select_output
         if batch is None:
@@ -45,8 +48,8 @@ class Reduce(Operator):
             return batch.index_select(0, so._single[0])
         source = batch if so._node_index is None else batch.index_select(0, so._node_index)
         out = torch.full((so.num_supernodes,), -1, dtype=batch.dtype, device=batch.device)
-        out = out.scatter(0, so.cluster_index, source)
-        # Reading a value would synchronize an accelerator, so there every supernode takes the general path.
+        out = out.scatter(0, so._stored_index(), source)
+        # Reading a value would synchronize an accelerator, so the shortcut is only taken on the host.
         if on_host(out) and (not out.numel() or int(out.min()) >= 0):
             return out
         return _fill_from_neighbour(out)
@@ -54,26 +57,36 @@ class Reduce(Operator):
     def forward(
         self, x: Tensor, so: SelectOutput, *, batch: Tensor | None = None, **kwargs: Any
     ) -> tuple[Tensor, Tensor | None]:
-        """Pool ``x``. Subclasses implement this method."""
+        """Pool features. Subclasses implement this method.
+
+        Args:
+            x: ``[N, F]`` features of the nodes.
+            so: assignment.
+            batch: ``[N]`` graph ids of the nodes.
+            **kwargs: further arguments of the subclass.
+
+        Returns:
+            Features of the supernodes, and their graph ids or ``None``.
+        """
         raise NotImplementedError(f"{type(self).__name__} must implement forward")
 
 
 def _fill_from_neighbour(ids: Tensor) -> Tensor:
-    """Replace negative ids by the id before them, or by the first valid one; all are 0 if none is valid."""
+    """Replace negative ids by the previous valid id, or by the first valid one. Return zeros if no id is valid."""
     if ids.numel() == 0:
         return ids
     valid = ids >= 0
-    place = torch.arange(ids.numel(), device=ids.device)
-    source = torch.where(valid, place, 0).cummax(0).values
+    position = torch.arange(ids.numel(), device=ids.device)
+    source = torch.where(valid, position, 0).cummax(0).values
     source = torch.where(valid[source], source, valid.int().argmax())
     return ids[source].clamp(min=0)
 
 
 class BaseReduce(Reduce):
-    r"""Sum of the features of each supernode's nodes, weighted by the assignment:
+    r"""Reducer that sums the features of the nodes of each supernode, weighted by the assignment:
     :math:`\mathbf{X}' = \mathbf{S}^\top \mathbf{X}`.
 
-    Half-precision features are summed in float32 and returned in their own type.
+    Half-precision features are summed in float32. The result has the type of the features.
     """
 
     def forward(
@@ -86,18 +99,22 @@ class BaseReduce(Reduce):
         batch_size: int | None = None,
         **kwargs: Any,
     ) -> tuple[Tensor, Tensor | None]:
-        """Pool ``x``.
+        """Pool features.
 
         Args:
-            x: ``[N, F]`` (``[N]`` is one feature), or ``[B, N, F]`` for a batched dense assignment.
-            so: the assignment.
-            batch: ``[N]`` graph ids, in any order; default ``so.batch``.
-            return_batched: ``[B, K, F]`` instead of ``[B * K, F]`` for a flat dense assignment.
-            batch_size: number of graphs; default largest id + 1.
+            x: ``[N, F]``, or ``[N]`` for one feature, or ``[B, N, F]`` for a batched dense assignment.
+            so: assignment.
+            batch: ``[N]`` graph ids, in any order; by default ``so.batch``.
+            return_batched: return ``[B, K, F]`` instead of ``[B * K, F]`` for a flat dense assignment.
+            batch_size: number of graphs; by default the largest id + 1.
+            **kwargs: ignored.
 
         Returns:
-            ``(x_pool, batch_pool)``: ``[K, F]`` for a sparse assignment, ``[B, K, F]`` for ``[B, N, K]``,
-            and ``[B * K, F]`` or ``[B, K, F]`` for ``[N, K]``.
+            The features of the supernodes and their graph ids. The features have the shape ``[K, F]`` for a sparse
+            assignment, ``[B, K, F]`` for ``[B, N, K]``, and ``[B * K, F]`` or ``[B, K, F]`` for ``[N, K]``.
+
+        Raises:
+            InputError: if the shapes of ``x`` and the assignment do not fit.
         """
         batch = so.batch if batch is None else batch
         batch_size = so.batch_size if batch_size is None else batch_size
@@ -132,21 +149,20 @@ class BaseReduce(Reduce):
             )
         x = x.unsqueeze(-1) if x.dim() == 1 else x
         if so._single is not None:
-            return _single_rows(x, so)
+            return _select_rows(x, so._weight, *so._single)
         rows = x if so._node_index is None else x.index_select(0, so._node_index)
         rows = widen(rows)
         if so._weight is not None:
             rows = rows * so._weight.unsqueeze(-1)
         out = rows.new_zeros((so.num_supernodes, *rows.shape[1:]))
-        out = out.index_add(0, so.cluster_index, rows)
+        out = out.index_add(0, so._stored_index(), rows)
         return out.to(x.dtype) if is_half(x) else out
 
 
-def _single_rows(x: Tensor, so: SelectOutput) -> Tensor:
-    """Return the rows of the nodes that are supernodes, in their order: nothing has to be summed."""
-    nodes, entries = so._single
+def _select_rows(x: Tensor, weight: Tensor | None, nodes: Tensor, entries: Tensor) -> Tensor:
+    """Return the weighted rows of ``nodes``, each of which is a supernode."""
     rows = x.index_select(0, nodes)
-    if so._weight is None:
+    if weight is None:
         return rows
-    scaled = rows * so._weight.index_select(0, entries).unsqueeze(-1)
+    scaled = rows * weight.index_select(0, entries).unsqueeze(-1)
     return scaled.to(x.dtype) if is_half(x) else scaled

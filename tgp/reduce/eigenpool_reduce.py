@@ -1,4 +1,4 @@
-"""Features of clusters in the basis of their eigenvectors."""
+"""Reducer of EigenPool: features in the eigenbasis of each cluster."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 from torch import Tensor
 
 from tgp.reduce.base_reduce import Reduce
-from tgp.select.eigen_modes import modes_of_assignment
 from tgp.select.base_select import SelectOutput
+from tgp.select.eigen_modes import modes_of_assignment
 from tgp.utils.precision import widen
 from tgp.utils.typing import ReduceType
 
@@ -16,14 +16,12 @@ __all__ = ["EigenPoolReduce"]
 
 
 class EigenPoolReduce(Reduce):
-    r"""Coefficients of the features in the modes of each cluster:
+    r"""Reducer that returns the coefficients of the features in the eigenvectors (modes) of each cluster:
     :math:`\mathbf{X}'_c = [\theta_{c,0}^\top \mathbf{X} \,|\, \theta_{c,1}^\top \mathbf{X} \,|\, \dots]`.
 
-    With ``theta [N, H]`` this is one scatter-add over nodes, whatever the number of graphs.
-
     Args:
-        num_modes: shown in the repr; the number of modes is that of ``so.theta``.
-        reduce_op: has no effect: coefficients are sums.
+        num_modes: shown in the repr. The number of modes is that of ``so.theta``.
+        reduce_op: has no effect, because coefficients are sums.
     """
 
     def __init__(self, num_modes: int = 5, reduce_op: ReduceType = "sum") -> None:
@@ -43,18 +41,19 @@ class EigenPoolReduce(Reduce):
         batch_size: int | None = None,
         **kwargs: Any,
     ) -> tuple[Tensor, Tensor | None]:
-        """Pool ``x``.
+        """Pool features.
 
         Args:
-            x: ``[N, F]`` (``[N]`` is one feature).
-            so: an assignment with ``theta``.
-            batch: ``[N]`` graph ids, in any order; default ``so.batch``.
-            edge_index, edge_weight: not needed.
-            return_batched: ``[B, K, H * F]`` instead of ``[B * K, H * F]``.
-            batch_size: number of graphs; default largest id + 1.
+            x: ``[N, F]``, or ``[N]`` for one feature.
+            so: assignment with the attribute ``theta``.
+            batch: ``[N]`` graph ids, in any order; by default ``so.batch``.
+            edge_index, edge_weight, **kwargs: ignored.
+            return_batched: return ``[B, K, H * F]`` instead of ``[B * K, H * F]``.
+            batch_size: number of graphs; by default the largest id + 1.
 
         Returns:
-            ``(x_pool, batch_pool)``; row ``c`` is mode 0's features of cluster ``c``, then mode 1's, ...
+            The features and the graph ids of the supernodes. A row holds the ``F`` coefficients of mode 0, then those of
+            mode 1, and so on.
         """
         batch = so.batch if batch is None else batch
         batch_size = so.batch_size if batch_size is None else batch_size

@@ -1,4 +1,4 @@
-"""Names for PyG's aggregation family."""
+"""PyG aggregations by name."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import inspect
 import warnings
 from typing import Any
 
+import torch_geometric
 import torch_geometric.nn.aggr as pyg_aggr
 from torch_geometric.nn.aggr import Aggregation
 
@@ -41,20 +42,20 @@ AGGREGATIONS: dict[str, str] = {
     "patch_transformer": "PatchTransformerAggregation",
     "graph_multiset_transformer": "GraphMultisetTransformer",
 }
-"""Alias -> class name in :mod:`torch_geometric.nn.aggr`. Spelling variants are folded by :func:`get_aggr`."""
+"""Class name in :mod:`torch_geometric.nn.aggr` of each alias. :func:`get_aggr` also accepts other spellings."""
 
 _SPELLINGS = {"powermean": "power_mean", "degreescaler": "degree_scaler", "deepsets": "deep_sets"}
 
 
 class _UnknownAggregation(UnknownNameError):
-    """An unknown alias, with the key phrase of tgp 1.0.2."""
+    """Unknown alias. The message contains the words of the message of tgp 1.0.2."""
 
     def __init__(self, alias: str) -> None:
         super().__init__("aggregator alias:", alias, AGGREGATIONS)
 
 
 def has_pyg_aggregation() -> bool:
-    """Return True: PyG, which has aggregations, is required."""
+    """Return True, because PyG is a required dependency. tgp 1.0.2 has this function."""
     return True
 
 
@@ -67,13 +68,21 @@ def get_aggr(alias: str, **kwargs: Any) -> Aggregation:
     """Build a PyG aggregation from its name.
 
     Args:
-        alias: one of :data:`AGGREGATIONS`; case, blanks around it and ``-`` for ``_`` do not matter.
-        **kwargs: arguments of the class. Arguments it does not take are left out with a warning, so
-            that one set of arguments can drive several aggregations. For ``lstm`` and ``gru``,
-            ``out_channels`` defaults to ``in_channels``.
+        alias: one of :data:`AGGREGATIONS`. Upper and lower case, surrounding spaces and ``-`` instead of ``_`` make no
+            difference.
+        **kwargs: arguments of the class. Arguments that it does not accept are ignored with a warning, so that the same
+            arguments can be passed to several aggregations. For ``lstm`` and ``gru``, ``out_channels`` is by default
+            ``in_channels``.
+
+    Returns:
+        The aggregation.
 
     Raises:
-        UnknownNameError: (a ``ValueError``) for a name that is not in the table.
+        UnknownNameError: if the name is unknown. This is a ``ValueError``.
+
+    Examples:
+        >>> get_aggr("power-mean")
+        PowerMeanAggregation(learn=False)
     """
     name = alias.strip().lower().replace("-", "_")
     name = _SPELLINGS.get(name, name)
@@ -81,31 +90,34 @@ def get_aggr(alias: str, **kwargs: Any) -> Aggregation:
         raise _UnknownAggregation(alias)
     cls = getattr(pyg_aggr, AGGREGATIONS[name], None)
     if cls is None:
-        raise ValueError(f"{AGGREGATIONS[name]} not found in torch_geometric.nn.aggr: update torch_geometric")
+        raise ValueError(
+            f"{AGGREGATIONS[name]} not found in torch_geometric.nn.aggr: expected a newer version, "
+            f"got torch_geometric {torch_geometric.__version__}. Update torch_geometric"
+        )
     if name in ("lstm", "gru") and "in_channels" in kwargs:
         kwargs.setdefault("out_channels", kwargs["in_channels"])
     return cls(**_accepted(cls, kwargs))
 
 
 def _accepted(cls: type, kwargs: dict[str, Any]) -> dict[str, Any]:
-    parameters = inspect.signature(cls.__init__).parameters
+    parameters = inspect.signature(cls).parameters
     if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values()):
         return kwargs
     ignored = sorted(set(kwargs) - set(parameters))
     if ignored:
-        warnings.warn(f"{cls.__name__} takes no argument named {', '.join(ignored)}: left out", stacklevel=3)
+        warnings.warn(f"{cls.__name__} takes no argument named {', '.join(ignored)}: ignored", stacklevel=3)
     return {key: value for key, value in kwargs.items() if key in parameters}
 
 
 def resolve_reduce_op(reduce_op: str | Aggregation, **kwargs: Any) -> Aggregation:
-    """Return an aggregation, from its name or an instance.
+    """Return an aggregation from its name. An aggregation is returned unchanged.
 
     Args:
-        reduce_op: Name of :func:`get_aggr`, or an aggregation, which is returned as it is.
+        reduce_op: Name for :func:`get_aggr`, or an aggregation.
         **kwargs: Arguments of the aggregation, for a name.
 
     Raises:
-        TypeError: for anything else, or for an instance together with arguments.
+        TypeError: If ``reduce_op`` has another type, or if it is an aggregation and there are arguments.
     """
     if isinstance(reduce_op, str):
         return get_aggr(reduce_op, **kwargs)
@@ -115,6 +127,7 @@ def resolve_reduce_op(reduce_op: str | Aggregation, **kwargs: Any) -> Aggregatio
         )
     if kwargs:
         raise TypeError(
-            f"arguments {sorted(kwargs)} have no effect on a ready-made aggregation: set them there"
+            f"arguments {sorted(kwargs)} have no effect on an aggregation: expected none, because reduce_op is an "
+            "instance. Pass them to the constructor of the aggregation"
         )
     return reduce_op

@@ -1,4 +1,4 @@
-"""Readout: one row per graph."""
+"""Readout: aggregate the nodes of each graph to one row."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tgp.utils.tracing import on_host
 
 __all__ = ["GlobalReduce"]
 
-_SCATTERED = (
+_INDEPENDENT = (
     aggr.SumAggregation,
     aggr.MeanAggregation,
     aggr.MaxAggregation,
@@ -24,15 +24,20 @@ _SCATTERED = (
     aggr.VarAggregation,
     aggr.StdAggregation,
 )
-"""Aggregations whose result for a group does not depend on the sizes of the other groups."""
+"""Aggregations whose result for a group does not depend on the other groups."""
 
 
 class GlobalReduce(AggrReduce):
-    r"""Aggregate all nodes of each graph, whether they come flat with a batch vector or padded.
+    r"""Readout that aggregates all nodes of each graph. The graphs may be flat with a batch vector, or padded.
 
     Args:
-        reduce_op: an alias of :func:`~tgp.reduce.get_aggr` or a PyG ``Aggregation`` instance.
+        reduce_op: alias for :func:`~tgp.reduce.get_aggr`, or a PyG ``Aggregation``.
         **aggr_kwargs: arguments of the aggregation, for an alias.
+
+    Examples:
+        >>> readout = GlobalReduce("max")
+        >>> readout(torch.tensor([[1.0], [5.0], [3.0]]), batch=torch.tensor([0, 0, 1])).tolist()
+        [[5.0], [3.0]]
     """
 
     def __init__(self, reduce_op: str | Aggregation = "sum", **aggr_kwargs: Any) -> None:
@@ -41,9 +46,19 @@ class GlobalReduce(AggrReduce):
     def forward(  # type: ignore[override]
         self, x: Tensor, batch: Tensor | None = None, size: int | None = None, mask: Tensor | None = None
     ) -> Tensor:
-        """Return ``[B, F']`` for ``x`` of shape ``[N, F]`` (with ``batch``) or ``[B, N, F]`` (with ``mask``).
+        """Return one row per graph. The row of a graph without nodes is the aggregation of no rows.
 
-        A graph without (valid) nodes gets the aggregation's empty value and keeps its row.
+        Args:
+            x: ``[N, F]``, or padded ``[B, N, F]``.
+            batch: ``[N]`` graph ids of flat input; by default there is one graph.
+            size: number of graphs of flat input; by default the largest id + 1.
+            mask: ``[B, N]`` mask of the real nodes of padded input; by default all nodes are real.
+
+        Returns:
+            ``[B, F']``.
+
+        Raises:
+            InputError: if the shapes do not fit, or an argument does not apply to this input.
         """
         if x.dim() not in (2, 3):
             raise InputError(
@@ -56,7 +71,10 @@ class GlobalReduce(AggrReduce):
                 "mask is only supported for dense x with shape [B, N, F], got 2D x", field="mask"
             )
         if size is not None and batch is None:
-            raise InputError("size is only supported for sparse readout when batch is provided", field="size")
+            raise InputError(
+                f"size is only supported for sparse readout when batch is provided: expected None, got {size}",
+                field="size",
+            )
         return self._readout(x, batch, size)[0]
 
     def _padded(self, x: Tensor, mask: Tensor | None) -> Tensor:
@@ -69,9 +87,9 @@ class GlobalReduce(AggrReduce):
             )
         valid = mask.bool()
         graph = torch.arange(x.size(0), device=x.device).unsqueeze(1).expand(valid.shape)
-        if on_host(valid) or type(self.aggr) not in _SCATTERED:
+        if on_host(valid) or type(self.aggr) not in _INDEPENDENT:
             return self._aggregate(x[valid], graph[valid], x.size(0))[0]
-        # Boolean indexing synchronizes: padding goes into one more group, which is dropped.
+        # Boolean indexing would synchronize. Instead, padding goes into an additional group, which is removed.
         groups = x.size(0)
         index, order = torch.sort(torch.where(valid, graph, groups).flatten(), stable=True)
         return self._aggregate(x.flatten(0, 1)[order], index, groups + 1)[0][:groups]

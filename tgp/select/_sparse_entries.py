@@ -32,7 +32,6 @@ __all__ = [
     "onehot_mask",
     "onehot_matrix",
     "refuse",
-    "to_coo",
     "to_nodes",
 ]
 
@@ -135,7 +134,7 @@ def from_matrix(
     s: Tensor, weight: Tensor | None, num_nodes: int | None, num_supernodes: int | None
 ) -> tuple[Tensor | None, Tensor, Tensor | None, int, int, Tensor | None]:
     """Return the entries of a sparse matrix, and the matrix itself if it needs no change."""
-    coo = to_coo(s)
+    coo: Tensor = s.to_sparse_coo().coalesce()
     rows, cols = coo.indices()
     shape = (num_nodes or coo.size(0), num_supernodes or coo.size(1))
     values = coo.values()
@@ -149,12 +148,6 @@ def from_matrix(
     _check_range("cluster_index", cols, shape[1])
     same = weight is None and shape == tuple(coo.shape)
     return rows, cols, values, shape[0], shape[1], coo if same else None
-
-
-def to_coo(matrix: Tensor) -> Tensor:
-    """Return a coalesced COO matrix."""
-    coo: Tensor = matrix.to_sparse_coo()  # type: ignore[no-untyped-call]  # torch does not annotate this method
-    return coo.coalesce()
 
 
 def checked_mask(in_mask: Tensor, so: SelectOutput) -> Tensor:

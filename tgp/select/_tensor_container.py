@@ -225,7 +225,7 @@ class TensorContainer:
 
     def share_memory_(self) -> Self:
         """Move all tensors to shared memory in place."""
-        return self._drop_built()._map(lambda t: t.share_memory_())  # type: ignore[no-untyped-call]
+        return self._drop_built()._map(lambda t: t.share_memory_())
 
     def record_stream(self, stream: Any) -> Self:
         """Mark all tensors as used by a CUDA stream; see :meth:`torch.Tensor.record_stream`."""

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from tgp.errors import InputError
-from tgp.select._sparse_entries import to_coo
 from tgp.select.base_select import SelectOutput
 from tgp.utils.ops.batching import GraphLayout
 from tgp.utils.precision import widen
@@ -94,7 +93,7 @@ class SparseModes(Modes):
 
     def __init__(self, theta: Tensor, batch: Tensor | None, num_graphs: int, k: int) -> None:
         super().__init__(num_graphs, k, theta.size(1) // max(k, 1))
-        theta = to_coo(theta)
+        theta = theta.to_sparse_coo().coalesce()
         self.num_nodes = theta.size(0)
         self.row, column = theta.indices()
         self.value = theta.values()
@@ -164,7 +163,7 @@ def _is_compact(theta: Tensor, so: SelectOutput) -> bool:
     if so._cluster_index is None:
         return False
     k = max(so.num_supernodes, 1)
-    row, column = to_coo(theta).indices()
+    row, column = theta.to_sparse_coo().coalesce().indices()
     return bool(theta.size(1) % k) or bool((column % k != so._cluster_index[row]).any())
 
 

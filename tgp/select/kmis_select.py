@@ -191,7 +191,9 @@ class KMISSelect(LevelSelect):
 
     def _state_from_1_0_2(self, state: dict[str, Any]) -> dict[str, Any]:
         layer = state["_modules"].get("lin")
-        return super()._state_from_1_0_2(state if layer is None else {**state, "in_channels": layer.in_channels})
+        return super()._state_from_1_0_2(
+            state if layer is None else {**state, "in_channels": layer.in_channels}
+        )
 
     @property
     def scorer(self) -> Scorer:
