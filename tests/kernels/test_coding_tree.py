@@ -1,6 +1,4 @@
-"""Coding-tree kernels: heaps, merging with short and long lists, undirected graphs, quotient graphs."""
-
-import heapq
+"""Coding-tree kernels: merging with short and long lists, undirected graphs, quotient graphs."""
 
 import numpy as np
 import pytest
@@ -9,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.reference import sep as reference
 from tgp.engine.methods import sep
-from tgp.kernels import _prims, coding_tree, coding_tree_cut, coding_tree_layers, csr
+from tgp.kernels import coding_tree, coding_tree_cut, coding_tree_layers, csr
 from tgp.kernels.undirected import undirected_sum
 from tgp.testing.graphs import barabasi_albert, complete, erdos_renyi, grid2d, karate, path, star
 from tgp.testing.strategies import graphs
@@ -37,20 +35,6 @@ def trees(block, long_from):
     out = (np.zeros(n, np.int32), np.ones(parts, np.int64), np.zeros(n), np.zeros(n))
     coding_tree_cut.cut_trees(forest.ptr, every, *tree, 0, parts, *out)
     return made, out
-
-
-@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9)), max_size=30))
-def test_heap_equals_heapq(entries):
-    keys, items = np.empty(30), np.empty(30, np.int64)
-    size = 0
-    for key, item in entries:
-        size = _prims.heap_push(keys, items, size, float(key), item)
-    expected = list(entries)
-    heapq.heapify(expected)
-    while size:
-        assert (keys[0], items[0]) == heapq.heappop(expected)
-        size = _prims.heap_remove_min(keys, items, size)
-    assert not expected
 
 
 @given(graphs(min_nodes=1, max_nodes=14, max_edges=40, negative=False), st.sampled_from([1, 2, 4]))

@@ -101,7 +101,8 @@ def assemble(
                     touched[count] = j
                     count += 1
                 acc[j] += s_val[t] * b_vals[e]
-        out_cols, out_vals = grow_buffers(out_cols, out_vals, size + count)
+        if size + count > out_cols.shape[0]:
+            out_cols, out_vals = grow_buffers(out_cols, out_vals, size + count)
         for k in range(count):
             j = touched[k]
             if j != r and abs(acc[j]) > threshold:

@@ -156,7 +156,8 @@ def absorb(
             for k in range(visits):
                 ahead[visited[k]] = 0.0
                 seen[visited[k]] = False
-            b_cols, b_vals = grow_buffers(b_cols, b_vals, size + count)
+            if size + count > b_cols.shape[0]:
+                b_cols, b_vals = grow_buffers(b_cols, b_vals, size + count)
             for k in range(count):
                 j = touched[k]
                 if ends[j] > least:

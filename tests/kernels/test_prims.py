@@ -1,0 +1,115 @@
+"""Functions that kernels share: the decorator, random numbers, rows, union-find, heaps."""
+
+import ast
+import heapq
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tgp.kernels
+from tests.reference.graclus import hash_u64
+from tgp.kernels import _prims
+
+FOLDER = Path(tgp.kernels.__file__).parent
+
+
+def test_kernel_caches_machine_code_and_releases_the_gil():
+    assert _prims.uf_find.targetoptions["nogil"] and _prims.uf_find.targetoptions["nopython"]
+    assert _prims.uf_find.stats.cache_path is not None
+    assert _prims._mix_bits.targetoptions["inline"] == "always"
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.py")), ids=lambda path: path.stem)
+def test_only_the_shared_module_calls_njit(path):
+    used = {node.id for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Name)}
+    assert ("njit" in used) == (path.name == "_prims.py")
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.py")), ids=lambda path: path.stem)
+def test_kernels_import_only_the_shared_modules(path):
+    """numba does not notice that a kernel of another file has changed."""
+    imports = [n.module for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.ImportFrom)]
+    ours = {module for module in imports if module and module.startswith("tgp")}
+    assert ours <= {"tgp.kernels._prims", "tgp.kernels.array_types"}
+
+
+@given(st.integers(0, 2**63 - 1), st.integers(0, 99), st.integers(0, 2**31), st.integers(0, 9))
+def test_hash_equals_the_reference(seed, level, node, draw):
+    bits = hash_u64(seed, level, node, draw)
+    assert _prims.hash_u64(seed, level, node, draw) == bits
+    assert _prims.hash_uniform(seed, level, node, draw) == (bits >> 11) / 2**53
+
+
+def test_normal_numbers_have_mean_zero_and_variance_one():
+    drawn = np.array([_prims.hash_normal(1, 2, i, 0) for i in range(20_000)])
+    assert abs(drawn.mean()) < 0.03 and abs(drawn.std() - 1) < 0.03
+
+
+@given(st.lists(st.integers(0, 9)))
+def test_offsets_are_the_sums_of_the_counts_before(counts):
+    found = _prims.offsets_from_counts(np.array(counts, np.int64))
+    assert found.tolist() == [sum(counts[:i]) for i in range(len(counts) + 1)]
+
+
+def test_transpose_of_a_rectangular_matrix():
+    # [[0, 5, 0, 6, 7], [8, 9, 0, 0, 0]] with the entry 6 twice.
+    indptr, indices = np.array([0, 4, 6]), np.array([1, 3, 3, 4, 0, 1], np.int32)
+    weight = np.array([5.0, 6.0, 6.5, 7.0, 8.0, 9.0])
+    ptr, rows, values = np.empty(6, np.int64), np.empty(6, np.int32), np.empty(6)
+    _prims.fill_transpose(indptr, indices, weight, True, ptr, rows, values)
+    assert ptr.tolist() == [0, 1, 3, 3, 5, 6]
+    assert rows.tolist() == [1, 0, 1, 0, 0, 0]
+    assert values.tolist() == [8.0, 5.0, 9.0, 6.0, 6.5, 7.0]
+
+
+def test_buffers_grow_to_twice_their_length_or_to_the_needed_one():
+    cols, vals = np.arange(3, dtype=np.int32), np.arange(3.0)
+    assert _prims.grow_buffers(cols, vals, 3)[0].shape == (3,)
+    for need, size in ((4, 6), (9, 9)):
+        longer = _prims.grow_buffers(cols, vals, need)
+        assert [a.shape for a in longer] == [(size,), (size,)]
+        assert [a.dtype for a in longer] == [np.int32, np.float64]
+        assert [a[:3].tolist() for a in longer] == [[0, 1, 2], [0.0, 1.0, 2.0]]
+
+
+@given(st.integers(1, 12).flatmap(lambda n: st.lists(st.tuples(*[st.integers(0, n - 1)] * 2), max_size=15)))
+def test_roots_are_the_smallest_members_of_their_sets(pairs):
+    parent = np.arange(12)
+    label = list(range(12))
+    for a, b in pairs:
+        _prims.uf_union(parent, a, b)
+        low, high = sorted((label[a], label[b]))
+        label = [low if x == high else x for x in label]
+    assert [_prims.uf_find(parent, i) for i in range(12)] == label
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9)), max_size=30))
+def test_heap_equals_heapq(entries):
+    keys, items = np.empty(30), np.empty(30, np.int64)
+    size = 0
+    for key, item in entries:
+        size = _prims.heap_push(keys, items, size, float(key), item)
+    expected = list(entries)
+    heapq.heapify(expected)
+    while size:
+        assert (keys[0], items[0]) == heapq.heappop(expected)
+        size = _prims.heap_remove_min(keys, items, size)
+    assert not expected
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=20), st.integers(0, 3))
+def test_heap_inside_an_array_keeps_the_value_of_each_entry(keys, start):
+    size = len(keys)
+    key = np.concatenate([np.full(start, -1.0), np.array(keys, float)])
+    item, value = np.arange(-start, size), 10.0 * np.arange(-start, size)
+    for at in range(size // 2 - 1, -1, -1):
+        _prims.heap_sink_entry(key, item, value, start, size, at)
+    assert key[:start].tolist() == [-1.0] * start
+    assert (key[start], item[start]) == min((k, i) for i, k in enumerate(keys))
+    assert [(k, i) for k, i in sorted(zip(key[start:], item[start:], strict=True))] == sorted(
+        (k, i) for i, k in enumerate(keys)
+    )
+    assert value.tolist() == (10.0 * item).tolist()
