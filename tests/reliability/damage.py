@@ -1,7 +1,7 @@
-"""Figures of damaged stores: every flip and cut is found, and none of them turns into wrong data unseen.
+"""Figures of damaged stores: all flipped bits and truncated files are found, and no reader returns wrong data.
 
-A child process damages a copy of a store many times, checks and reads it each time, and prints one line per case,
-so that a crash or a hang of the reading code shows as a missing line.
+A child process damages a store many times, verifies and reads it each time, and prints one line per case. If the reading
+code crashes or hangs, a line is missing.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from tests.reliability.harness import ENVIRONMENT, Figure, scratch
 
 BATCH = 250
 SECONDS_PER_CASE = 1.0
-"""On average, with much room for a busy machine; beyond it a child counts as hanging."""
+"""Average time per case after which a child is considered to hang. It is generous, for busy machines."""
 
 
 def flips(count: int) -> list[Figure]:
-    """One flipped bit at a time."""
+    """Flip one bit at a time."""
     return _damage("flip", "flipped bits", count)
 
 
 def truncations(count: int) -> list[Figure]:
-    """One file cut short at a time."""
+    """Truncate one file at a time."""
     return _damage("cut", "truncations", count)
 
 
@@ -58,7 +58,7 @@ def _judge(case: dict[str, str], found: Figure, read: Figure, outcomes: Counter[
     read.expect(case["full"] in ("refused", "right"), f"{what}: with check='full' reading is {case['full']}")
     outcome = case["read"]
     if outcome == "wrong" and case["region"] == "values" and case["profile"] == "fast":
-        # Numbers in the fast profile are mapped, not read: their digest is checked by verify and check="full".
+        # Arrays of the fast profile are memory-mapped. Their digest is checked only by verify and check="full".
         outcome = "other numbers in an array of values (fast profile)"
     else:
         read.expect(outcome in ("refused", "right"), f"{what}: reading is {outcome}")
@@ -66,7 +66,7 @@ def _judge(case: dict[str, str], found: Figure, read: Figure, outcomes: Counter[
 
 
 def _batch(kind: str, profile: str, seed: int, size: int) -> tuple[list[dict[str, str]], str]:
-    """Cases of one child, and what went wrong with it."""
+    """Run a child, and return its cases and an error message if it failed."""
     command = [sys.executable, "-m", "tests.reliability.damage", kind, profile, str(seed), str(size)]
     limit = 60 + SECONDS_PER_CASE * size
     environment = {**os.environ, **ENVIRONMENT}
@@ -83,17 +83,17 @@ def _batch(kind: str, profile: str, seed: int, size: int) -> tuple[list[dict[str
     return cases, ""
 
 
-# In the child -------------------------------------------------------------------------------------
+# Child process ------------------------------------------------------------------------------------
 
 
-def _child(kind: str, profile: str, seed: int, size: int) -> None:
+def _damage_store(kind: str, profile: str, seed: int, size: int) -> None:
     from tgp.testing.stores import build_store, random_table
 
     with scratch() as folder:
         path = Path(folder) / "s"
         build_store(path, random_table(40, seed=3), num_units=1, profile=profile)
         regions = {file: _regions(file) for file in sorted(path.glob("*.h5"))}
-        # Shards and the manifest twice as often as a record, which no reader needs.
+        # Shards and the manifest are chosen twice as often as a record, which no reader needs.
         files = [*regions, path / "manifest.json"] * 2 + sorted(path.glob("records/*.json"))
         expected = _content(path, "full")
         rng = np.random.default_rng([seed, kind == "cut", profile == "small"])
@@ -117,7 +117,7 @@ def _child(kind: str, profile: str, seed: int, size: int) -> None:
 
 
 def _regions(file: Path) -> list[tuple[int, int, str]]:
-    """Places of arrays in a shard: first byte, byte after the last, offsets or values."""
+    """Return the first byte, the end and the kind (offsets or values) of each array of a shard."""
     import h5py
 
     found = []
@@ -162,12 +162,12 @@ def _read(path: Path, check: str, expected: dict[str, bytes]) -> str:
         return "right" if _content(path, check) == expected else "wrong"
     except StoreError:
         return "refused"
-    except Exception as error:  # noqa: BLE001 - any other error is what this looks for
+    except Exception as error:  # noqa: BLE001 - any other error is a bug
         return f"{type(error).__name__}: {error}"
 
 
 def _content(path: Path, check: str) -> dict[str, bytes]:
-    """Everything a reader gives, by name."""
+    """Return the bytes of everything that a reader returns, by name."""
     from tgp.store import StoreReader
 
     reader = StoreReader(path, check=check)
@@ -185,4 +185,4 @@ def _content(path: Path, check: str) -> dict[str, bytes]:
 
 
 if __name__ == "__main__":
-    _child(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+    _damage_store(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))

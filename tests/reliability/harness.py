@@ -1,9 +1,9 @@
-"""Runs ``tgp`` as a user does, but many times a minute.
+"""Run the command ``tgp`` many times a minute.
 
-Starting Python and loading compiled kernels takes longer than a small run. So one process loads everything, runs
-a small store once, and from then on forks a child per command; the child calls the entry point of ``tgp`` with
-its arguments. Worker processes are forked too, instead of spawned. Everything else is the real command;
-``cold=True`` uses that alone.
+Starting Python and loading compiled kernels takes longer than a small run. Therefore one server process loads everything,
+builds a small store once, and then forks a child for each command. The child calls the entry point of ``tgp`` with its
+arguments. Worker processes are forked too, instead of spawned. With ``cold=True`` a command starts as usual, in a new
+Python process.
 """
 
 from __future__ import annotations
@@ -24,12 +24,19 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
 PATIENCE = 300.0
-"""Seconds after which a command counts as hanging."""
+"""Seconds after which a command is considered to hang."""
 
 
 @dataclass
 class Figure:
-    """One line of the table: what was done, how often, what went wrong."""
+    """One row of the table of results.
+
+    Args:
+        name: Description of the test.
+        count: Number of cases.
+        note: Remark for the table.
+        problems: One message for each case that went wrong.
+    """
 
     name: str
     count: int = 0
@@ -37,21 +44,21 @@ class Figure:
     problems: list[str] = field(default_factory=list)
 
     def expect(self, holds: bool, text: str) -> None:
-        """Note a broken promise."""
+        """Add a problem unless a guarantee holds."""
         if not holds:
             self.problems.append(text)
 
 
 @dataclass(frozen=True)
 class Job:
-    """What all runs of a figure do."""
+    """Arguments of the runs of a figure."""
 
     graphs: int = 2000
     shard_size: str = "250kB"
     workers: int = 2
 
     def arguments(self, out: Path, workers: int | None = None) -> list[str]:
-        """Words after ``tgp``."""
+        """Return the command line after ``tgp``."""
         words = [
             "coarsen",
             "--dataset",
@@ -63,35 +70,38 @@ class Job:
 
 
 def scratch() -> tempfile.TemporaryDirectory[str]:
-    """A folder in memory if there is one: a killed process does not lose what it wrote, synced or not."""
+    """Return a temporary directory, in memory if possible.
+
+    The tests kill processes and not the machine, so a file in memory is as durable as a file on disk.
+    """
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     return tempfile.TemporaryDirectory(prefix="tgp-reliability-", dir=memory)
 
 
-def digests(path: Path) -> dict[str, str]:
-    """Name and digest of every file of a store."""
+def digests(path: Path, pattern: str = "**/*") -> dict[str, str]:
+    """Return the digest of each file of a store by name."""
     found = {}
-    for file in sorted(path.glob("**/*")):
-        with contextlib.suppress(FileNotFoundError):  # temporary files come and go
+    for file in sorted(path.glob(pattern)):
+        with contextlib.suppress(FileNotFoundError):  # a temporary file that was deleted meanwhile
             if file.is_file():
                 found[str(file.relative_to(path))] = hashlib.sha256(file.read_bytes()).hexdigest()
     return found
 
 
-def torn(path: Path, expected: dict[str, str]) -> list[str]:
-    """Files with a final name that are not those of an undisturbed run."""
+def wrong_files(path: Path, expected: dict[str, str]) -> list[str]:
+    """Return the files with a final name that differ from those of an undisturbed run."""
     found = {k: v for k, v in digests(path).items() if ".tmp-" not in k}
     return [name for name, digest in found.items() if expected.get(name) != digest]
 
 
-def killpoints() -> list[str]:
-    """Every kill point named in the store's source."""
-    texts = [p.read_text() for p in sorted((ROOT / "tgp" / "store").glob("*.py"))]
+def failpoints() -> list[str]:
+    """Return the names of all failpoints in the source of the store."""
+    texts = [p.read_text() for p in sorted((ROOT / "tgp" / "store").rglob("*.py"))]
     return sorted({name for text in texts for name in re.findall(r"failpoint\(\"([a-z:]+)\"\)", text)})
 
 
 def members(session: int) -> list[int]:
-    """Living processes of a session."""
+    """Return the running processes of a session."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -103,14 +113,14 @@ def members(session: int) -> list[int]:
 
 
 def _is_tracker(pid: int) -> bool:
-    """Whether a process is the one Python keeps beside spawned workers; runs do not miss it."""
+    """Return True if a process is the resource tracker of Python. Killing it does not affect a run."""
     with contextlib.suppress(OSError):
         return b"resource_tracker" in Path(f"/proc/{pid}/cmdline").read_bytes()
     return True
 
 
 def wait_until_gone(session: int, seconds: float = 60.0) -> bool:
-    """Whether every process of a session ends in time."""
+    """Wait for all processes of a session to end, and return True if they do."""
     deadline = time.monotonic() + seconds
     while members(session):
         if time.monotonic() > deadline:
@@ -120,7 +130,7 @@ def wait_until_gone(session: int, seconds: float = 60.0) -> bool:
 
 
 class Run:
-    """A running command, leader of a session of its own."""
+    """Running command, which is the leader of its own session."""
 
     def __init__(
         self, launcher: Launcher, pid: int, log: Path, process: subprocess.Popen[bytes] | None
@@ -130,7 +140,7 @@ class Run:
         self._status: int | None = None
 
     def poll(self) -> int | None:
-        """Exit status, negative for a signal; ``None`` while it runs."""
+        """Return the exit status, negative for a signal, or ``None`` while the command runs."""
         if self._status is None:
             if self._process is not None:
                 self._status = self._process.poll()
@@ -139,7 +149,7 @@ class Run:
         return self._status
 
     def wait(self, seconds: float = PATIENCE) -> int:
-        """Wait for the end."""
+        """Wait for the command to end and return its exit status."""
         deadline = time.monotonic() + seconds
         while (status := self.poll()) is None:
             if time.monotonic() > deadline:
@@ -155,16 +165,20 @@ class Run:
             os.kill(pid or self.pid, number)
 
     def workers(self) -> list[int]:
-        """The processes that work for the command."""
+        """Return the worker processes of the command."""
         return [pid for pid in members(self.pid) if pid != self.pid and not _is_tracker(pid)]
 
     def text(self) -> str:
-        """What it printed."""
+        """Return the output of the command."""
         return self._log.read_text()
 
 
 class Launcher:
-    """Starts commands from a loaded process."""
+    """Client of a server process that starts commands.
+
+    Args:
+        folder: Directory for logs and for the first store of the server.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -177,7 +191,7 @@ class Launcher:
             cwd=folder,
         )
         if self._answer() != "ready":
-            raise RuntimeError("the loaded process did not come up")
+            raise RuntimeError("the server process did not start")
 
     def __enter__(self) -> Launcher:
         return self
@@ -191,7 +205,7 @@ class Launcher:
         return json.loads(self._server.stdout.readline() or "null")
 
     def ask(self, request: dict[str, object]) -> object:
-        """One request, one answer."""
+        """Send a request to the server and return its answer."""
         self._server.stdin.write(json.dumps(request).encode() + b"\n")
         self._server.stdin.flush()
         return self._answer()
@@ -204,7 +218,14 @@ class Launcher:
         file_limit: int | None = None,
         cold: bool = False,
     ) -> Run:
-        """Start ``tgp`` with arguments; ``file_limit`` bounds the size of any file it writes."""
+        """Start the command ``tgp``.
+
+        Args:
+            arguments: Command line after ``tgp``.
+            environment: Additional environment variables.
+            file_limit: Largest size of any file that the command writes, in bytes.
+            cold: Start a new Python process instead of a fork of the server.
+        """
         self._number += 1
         log = self.folder / f"log-{self._number}"
         if cold:
@@ -229,14 +250,14 @@ class Launcher:
         return Run(self, pid, log, None)
 
     def run(self, arguments: list[str], **options: object) -> tuple[int, str]:
-        """Exit status and text of a command."""
+        """Run the command ``tgp`` and return its exit status and output."""
         process = self.start(arguments, **options)
         status = process.wait()
         return status, process.text()
 
 
 def _serve(warm: Path) -> None:
-    """The loaded process: reads requests from stdin until it is closed."""
+    """Run the server process: answer requests from stdin until it is closed."""
     import multiprocessing
 
     from tgp_cli.main import main, run
@@ -244,22 +265,22 @@ def _serve(warm: Path) -> None:
     real = multiprocessing.get_context
     if run(Job(graphs=200, workers=1).arguments(warm)) != 0:
         raise SystemExit("the first run failed")
-    _say("ready")
+    _reply("ready")
     while line := sys.stdin.readline():
         request = json.loads(line)
         if "poll" in request:
             pid, status = os.waitpid(request["poll"], os.WNOHANG)
-            _say(os.waitstatus_to_exitcode(status) if pid else None)
+            _reply(os.waitstatus_to_exitcode(status) if pid else None)
             continue
         if (pid := os.fork()) == 0:
-            _become(request)
+            _configure_child(request)
             multiprocessing.get_context = lambda method=None: real("fork")
             main()
-        _say(pid)
+        _reply(pid)
 
 
-def _become(request: dict[str, object]) -> None:
-    """Turn a forked child into the command of a request."""
+def _configure_child(request: dict[str, object]) -> None:
+    """Set the session, output, environment and arguments of a forked child."""
     os.setsid()
     log = os.open(request["log"], os.O_WRONLY | os.O_CREAT, 0o666)
     null = os.open(os.devnull, os.O_RDONLY)
@@ -273,7 +294,7 @@ def _become(request: dict[str, object]) -> None:
     sys.argv = ["tgp", *request["arguments"]]
 
 
-def _say(value: object) -> None:
+def _reply(value: object) -> None:
     sys.stdout.write(json.dumps(value) + "\n")
     sys.stdout.flush()
 

@@ -1,4 +1,4 @@
-"""Figures of runs that are killed, interrupted, out of space, or not alone."""
+"""Figures of runs that are killed, interrupted, out of disk space, or concurrent with other runs."""
 
 from __future__ import annotations
 
@@ -8,17 +8,26 @@ import subprocess
 import time
 from pathlib import Path
 
-from tests.reliability.harness import Figure, Job, Launcher, Run, digests, killpoints, torn, wait_until_gone
+from tests.reliability.harness import (
+    Figure,
+    Job,
+    Launcher,
+    Run,
+    digests,
+    failpoints,
+    wait_until_gone,
+    wrong_files,
+)
 
 SEED = 20240229
 
-
 END_LIMIT = 60.0
-"""Seconds. The promise is 2 s and the longest time is printed; on a busy machine only a hang is wrong."""
+"""Seconds until an interrupted run must end. The documented limit is 2 s. The longest time is printed, but on a busy machine
+only a hang counts as wrong."""
 
 
 def undisturbed(launcher: Launcher, job: Job, path: Path) -> tuple[dict[str, str], float]:
-    """Digests of a run nobody disturbs, and its seconds."""
+    """Run a command without kills, and return the digests of its store and its duration in seconds."""
     started = time.monotonic()
     status, text = launcher.run(job.arguments(path))
     if status != 0:
@@ -29,18 +38,18 @@ def undisturbed(launcher: Launcher, job: Job, path: Path) -> tuple[dict[str, str
 def _finish(
     launcher: Launcher, job: Job, path: Path, expected: dict[str, str], figure: Figure, what: str
 ) -> None:
-    """Run the same command to its end and compare every byte."""
+    """Run the same command again to its end and compare all bytes."""
     status, text = launcher.run(job.arguments(path))
     figure.expect(status == 0, f"{what}: the rerun ended with {status}: {text}")
     figure.expect(digests(path) == expected, f"{what}: bytes differ")
 
 
 def random_kills(launcher: Launcher, folder: Path, job: Job, kills: int, cold: bool = False) -> Figure:
-    """SIGKILL the parent or one worker at random moments, again and again until a store is complete."""
-    figure = Figure(f"SIGKILL at random moments{', command started afresh' if cold else ''}")
+    """Kill the parent or one worker at random times, repeatedly until a store is complete."""
+    figure = Figure(f"SIGKILL at random moments{', new Python process' if cold else ''}")
     expected, duration = undisturbed(launcher, job, folder / f"whole-{cold}")
     if cold:
-        duration = _timed(launcher, job, folder / "cold")
+        duration = _cold_duration(launcher, job, folder / "cold")
     rng = random.Random(SEED + cold)
     killed = {"parent": 0, "worker": 0}
     stores = 0
@@ -57,11 +66,13 @@ def random_kills(launcher: Launcher, folder: Path, job: Job, kills: int, cold: b
                 run.kill(signal.SIGKILL, rng.choice(workers) if victim == "worker" else None)
             status = run.wait()
             killed[victim] += status != 0
-            if status == 0:  # it was through before the kill: the machine has become faster
+            if status == 0:  # the run ended before the kill, so it is faster than the first run
                 duration = min(duration, time.monotonic() - started)
             figure.expect("Traceback" not in run.text(), f"traceback after a kill: {run.text()}")
             figure.expect(wait_until_gone(run.pid), "processes outlive the run")
-            figure.expect(not torn(path, expected), f"torn after a kill: {torn(path, expected)}")
+            figure.expect(
+                not wrong_files(path, expected), f"wrong files after a kill: {wrong_files(path, expected)}"
+            )
             if status == 0 or sum(killed.values()) >= kills:
                 break
         _finish(launcher, job, path, expected, figure, f"store {stores - 1}")
@@ -72,21 +83,21 @@ def random_kills(launcher: Launcher, folder: Path, job: Job, kills: int, cold: b
     return figure
 
 
-def _timed(launcher: Launcher, job: Job, path: Path) -> float:
+def _cold_duration(launcher: Launcher, job: Job, path: Path) -> float:
     started = time.monotonic()
     launcher.run(job.arguments(path), cold=True)
     return time.monotonic() - started
 
 
 def named_kills(launcher: Launcher, folder: Path, job: Job, turns: tuple[int, ...] = (1, 3)) -> Figure:
-    """SIGKILL at every kill point of the writer."""
-    figure = Figure("SIGKILL at every kill point")
+    """Kill a run at every failpoint of the writer."""
+    figure = Figure("SIGKILL at every failpoint")
     expected, _ = undisturbed(launcher, job, folder / "whole-points")
-    points = killpoints()
+    points = failpoints()
     for point in points:
         for turn in turns:
             if point.startswith("manifest") and turn > 1:
-                continue  # passed once
+                continue  # a run passes it once
             path = folder / f"point-{point.replace(':', '-')}-{turn}"
             environment = {"TGP_FAILPOINT": f"{point}@{turn}"}
             run = launcher.start(job.arguments(path), environment=environment)
@@ -94,14 +105,16 @@ def named_kills(launcher: Launcher, folder: Path, job: Job, turns: tuple[int, ..
             figure.count += 1
             figure.expect(status != 0, f"{point}@{turn}: was never reached")
             figure.expect(wait_until_gone(run.pid), f"{point}@{turn}: processes outlive the run")
-            figure.expect(not torn(path, expected), f"{point}@{turn}: torn {torn(path, expected)}")
+            figure.expect(
+                not wrong_files(path, expected), f"{point}@{turn}: wrong files {wrong_files(path, expected)}"
+            )
             _finish(launcher, job, path, expected, figure, f"{point}@{turn}")
     figure.note = f"{len(points)} points"
     return figure
 
 
 def file_limits(launcher: Launcher, folder: Path, job: Job, times: int) -> Figure:
-    """No file may grow beyond a random size: as a full disk, at any byte of any file."""
+    """Limit the size of all files to a random number of bytes, which has the same effect as a full disk."""
     figure = Figure("disk full (limit of file size)")
     expected, _ = undisturbed(launcher, job, folder / "whole-limits")
     largest = max(p.stat().st_size for p in (folder / "whole-limits").glob("*.h5"))
@@ -117,7 +130,7 @@ def file_limits(launcher: Launcher, folder: Path, job: Job, times: int) -> Figur
 
 
 def full_disk(launcher: Launcher, folder: Path, job: Job, times: int) -> Figure:
-    """A file system that is really full, then given room."""
+    """Run on a file system that becomes full, enlarge it, and run again."""
     figure = Figure("disk full (file system)")
     expected, _ = undisturbed(launcher, job, folder / "whole-full")
     size = sum(p.stat().st_size for p in (folder / "whole-full").glob("**/*"))
@@ -146,11 +159,11 @@ def _check_full(
     figure.expect(status == 4, f"{what}: status {status}: {text}")
     figure.expect(len(lines) == 1 and "no space left" in text, f"{what}: unclear message: {text}")
     figure.expect("Traceback" not in text, f"{what}: traceback: {text}")
-    figure.expect(not torn(path, expected), f"{what}: torn {torn(path, expected)}")
+    figure.expect(not wrong_files(path, expected), f"{what}: wrong files {wrong_files(path, expected)}")
 
 
 def mount(path: Path, options: str) -> bool:
-    """Mount (or remount) a file system in memory; whether that is allowed."""
+    """Mount or remount a file system in memory, and return True if that is allowed."""
     path.mkdir(exist_ok=True)
     try:
         command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(path)]
@@ -160,7 +173,7 @@ def mount(path: Path, options: str) -> bool:
 
 
 def signals(launcher: Launcher, folder: Path, job: Job, times: int) -> Figure:
-    """SIGINT and SIGTERM in the middle of the work, one and two workers."""
+    """Send SIGINT and SIGTERM to runs with one and two workers."""
     figure = Figure("SIGINT and SIGTERM")
     expected, _ = undisturbed(launcher, job, folder / "whole-signals")
     rng = random.Random(SEED)
@@ -170,25 +183,28 @@ def signals(launcher: Launcher, folder: Path, job: Job, times: int) -> Figure:
             for turn in range(times):
                 for attempt in range(5):
                     path = folder / f"signal-{status}-{workers}-{turn}-{attempt}"
-                    run, seconds = _signalled(launcher, job, path, workers, number, rng.randrange(1, 4))
+                    run, seconds = _run_and_signal(launcher, job, path, workers, number, rng.randrange(1, 4))
                     if run.wait() or digests(path) != expected:
-                        break  # else it was through before the signal came
+                        break  # otherwise the run ended before the signal arrived
                 longest = max(longest, seconds)
                 figure.count += 1
                 figure.expect(run.wait() == status, f"signal {number}: status {run.wait()}: {run.text()}")
                 figure.expect("Traceback" not in run.text(), f"signal {number}: {run.text()}")
                 figure.expect(wait_until_gone(run.pid), f"signal {number}: processes outlive the run")
-                figure.expect(not torn(path, expected), f"signal {number}: torn {torn(path, expected)}")
+                figure.expect(
+                    not wrong_files(path, expected),
+                    f"signal {number}: wrong files {wrong_files(path, expected)}",
+                )
                 _finish(launcher, job, path, expected, figure, f"signal {number}")
     figure.expect(longest < END_LIMIT, f"took {longest:.2f} s to end")
-    figure.note = f"slowest end {longest:.2f} s"
+    figure.note = f"longest time to exit {longest:.2f} s"
     return figure
 
 
-def _signalled(
+def _run_and_signal(
     launcher: Launcher, job: Job, path: Path, workers: int, number: int, shards: int
 ) -> tuple[Run, float]:
-    """A run that got a signal once so many shards were there, and the seconds it took to end."""
+    """Send a signal to a run after it wrote ``shards`` shards; return the run and the seconds until it ended."""
     run = launcher.start(job.arguments(path, workers))
     while run.poll() is None and len(list(path.glob("shard-*.h5"))) < shards:
         time.sleep(0.002)
@@ -199,7 +215,7 @@ def _signalled(
 
 
 def two_writers(launcher: Launcher, folder: Path, job: Job, times: int) -> Figure:
-    """Two runs on one directory, and a reader that looks all the time."""
+    """Run two commands on one directory while a reader opens the store repeatedly."""
     from tgp.errors import StoreMissingError
     from tgp.store import StoreReader, verify_store
 
@@ -210,15 +226,17 @@ def two_writers(launcher: Launcher, folder: Path, job: Job, times: int) -> Figur
         path = folder / f"two-{number}"
         runs = [launcher.start(job.arguments(path, workers)) for workers in (1, job.workers)]
         while any(run.poll() is None for run in runs):
-            figure.expect(not torn(path, expected), f"torn while writing: {torn(path, expected)}")
+            figure.expect(
+                not wrong_files(path, expected), f"wrong files while writing: {wrong_files(path, expected)}"
+            )
             try:
                 reader = StoreReader(path)
             except StoreMissingError:
                 absent += 1
                 continue
             complete += 1
-            figure.expect(reader.num_graphs == job.graphs, "a reader saw a part of the graphs")
-            figure.expect(not verify_store(path, semantics=False), "a reader saw an unsound store")
+            figure.expect(reader.num_graphs == job.graphs, "a reader found only some of the graphs")
+            figure.expect(not verify_store(path, semantics=False), "a reader found a damaged store")
         for run in runs:
             figure.expect(run.wait() == 0, f"a writer ended with {run.wait()}: {run.text()}")
             wait_until_gone(run.pid)

@@ -1,4 +1,4 @@
-"""Figures of reading a store that nobody may write to."""
+"""Figures of reading a store that must not be modified."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def hook(event, arguments):
     if event not in CHANGES and not (event == "open" and (arguments[2] or 0) & WRITE):
         return
     if isinstance(arguments[0], int) or (event == "os.mkdir" and os.path.isdir(arguments[0])):
-        return  # a file that is open already, a folder that is there already
+        return  # a file that is already open, or a directory that already exists
     path = os.path.realpath(os.fsdecode(arguments[0]))
     if path.startswith(root):
         opened.append([event, path])
@@ -47,15 +47,19 @@ print(json.dumps([statuses, opened]))
 
 
 def watched(store: Path, arguments: list[str], environment: dict[str, str]) -> tuple[list[int], list[str]]:
-    """Exit statuses of all reading commands and of ``tgp`` with arguments; what was opened for writing."""
+    """Run all reading commands and ``tgp`` with arguments in one process.
+
+    Returns:
+        Exit statuses, and the operations that wrote to the store.
+    """
     command = [sys.executable, "-c", WATCH, str(store), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
     return tuple(json.loads(done.stdout.splitlines()[-1]))
 
 
 def read_only(launcher: Launcher, folder: Path, job: Job, environment: dict[str, str]) -> Figure:
-    """Read everything and run the finished command again: nothing is written, and nothing needs to be."""
-    figure = Figure("store that must not be written")
+    """Read a whole store and run its command again: both must work without writing anything."""
+    figure = Figure("store that must not be modified")
     path = folder / "read-only"
     launcher.run(job.arguments(path))
     before = digests(path)
@@ -66,7 +70,7 @@ def read_only(launcher: Launcher, folder: Path, job: Job, environment: dict[str,
     figure.expect(digests(path) == before, "bytes changed")
     disk = folder / "read-only-disk"
     if not mount(disk, "size=64m"):
-        figure.note = "watched only: mounting is not allowed here"
+        figure.note = "opened files recorded only: mounting is not allowed here"
         return figure
     try:
         shutil.copytree(path, disk / "s")
@@ -80,5 +84,5 @@ def read_only(launcher: Launcher, folder: Path, job: Job, environment: dict[str,
         figure.expect(status == 0, f"coarsen of a finished store on a read-only disk: {status}: {text}")
     finally:
         subprocess.run(["umount", "-l", str(disk)], check=True)
-    figure.note = "watched, and on a disk mounted read-only"
+    figure.note = "opened files recorded, and a disk mounted read-only"
     return figure

@@ -1,8 +1,8 @@
-"""Measures what the store promises, and prints one line per figure.
+"""Test the guarantees of a store and print one row per figure.
 
     python tests/reliability/run.py --kills 300 --flips 10000 --truncations 1000
 
-Exits with 1 if anything went wrong. The suite runs the same functions with small numbers.
+The exit status is 1 if a guarantee was violated. The test suite runs the same functions with small numbers.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from tests.reliability.harness import ENVIRONMENT, Figure, Job, Launcher, scratc
 
 
 def figures(options: argparse.Namespace) -> Iterator[Callable[[], list[Figure]]]:
-    """Every figure, to be called one after the other."""
+    """Yield a function for each figure."""
     job = Job(options.graphs, options.shard_size)
     environment = {**os.environ, **ENVIRONMENT}
 
     def with_launcher(function: Callable[..., Figure], *arguments: object) -> Callable[[], list[Figure]]:
         def call() -> list[Figure]:
-            # A folder and a loaded process of its own, so that stores do not pile up.
+            # Each figure has its own directory and server process, so that its stores are deleted afterwards.
             with scratch() as folder, Launcher(Path(folder)) as launcher:
                 try:
                     return [function(launcher, Path(folder), job, *arguments)]
                 except TimeoutError as error:
-                    return [Figure(function.__name__, note="stopped by a hang", problems=[str(error)])]
+                    return [Figure(function.__name__, note="stopped after a hang", problems=[str(error)])]
 
         return call
 
@@ -57,16 +57,23 @@ def figures(options: argparse.Namespace) -> Iterator[Callable[[], list[Figure]]]
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
-    """Options of the command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--kills", type=int, default=300, help="SIGKILLs at random moments")
+    parser.add_argument("--kills", type=int, default=300, help="number of SIGKILLs at random times")
     parser.add_argument(
-        "--cold-kills", type=int, default=20, help="more of them, with a fresh Python every time"
+        "--cold-kills",
+        type=int,
+        default=20,
+        help="number of SIGKILLs with a new Python process for each command",
     )
-    parser.add_argument("--turns", type=int, nargs="*", default=[1, 3], help="passages of each kill point")
-    parser.add_argument("--times", type=int, default=10, help="full disks, signals, pairs of writers")
+    parser.add_argument(
+        "--turns", type=int, nargs="*", default=[1, 3], help="passes of each failpoint at which to kill"
+    )
+    parser.add_argument(
+        "--times", type=int, default=10, help="number of full disks, signals and pairs of writers"
+    )
     parser.add_argument("--flips", type=int, default=10000)
     parser.add_argument("--truncations", type=int, default=1000)
     parser.add_argument("--graphs", type=int, default=2000)
@@ -75,7 +82,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run, print, tell whether all is well."""
+    """Run all figures and return the exit status."""
     failed = False
     print(f"{'figure':45} {'count':>6} {'wrong':>6} {'seconds':>8}  note")
     for figure in figures(parse(arguments)):

@@ -1,8 +1,8 @@
-"""What is on disk after a power cut, whichever of the unsynced bytes survived.
+"""State of the disk after a power cut, for any subset of the bytes that were not synced.
 
-The order of system calls decides it. Renames may reach the disk at any time, contents only by fsync of the file, and
-a name for sure only by fsync of its folder. So: a file's content is synced before it gets its final name, a shard's name is
-synced before its record gets one, and all of that before the manifest.
+The order of system calls decides it. A rename may reach the disk at any time. The content of a file is durable only after
+fsync of the file, and its name only after fsync of its directory. Therefore the content of a file must be synced before it gets
+its final name, the name of a shard must be synced before its record gets its final name, and all of them before the manifest.
 """
 
 import os
@@ -15,7 +15,7 @@ from tgp.testing.stores import random_table, store_spec, write_store
 
 
 class Log:
-    """Notes writes, syncs and renames, and tells what was certainly on disk at any moment."""
+    """Record of writes, syncs and renames, from which the durable files at any time follow."""
 
     def __init__(self, monkeypatch):
         self.events = []
@@ -41,7 +41,7 @@ class Log:
         return os.readlink(f"/proc/self/fd/{fd}")
 
     def check(self):
-        """Replays the log; yields each final name with the names that were durable when it was given."""
+        """Replay the record; yield each final name with the set of names that were durable before."""
         clean, pending, durable = set(), set(), set()
         for kind, path, *rest in self.events:
             if kind == "write":
@@ -52,14 +52,14 @@ class Log:
             elif kind == "sync":
                 clean.add(path)
             else:
-                assert path in clean, f"{rest[0]} was named before its content was synced"
+                assert path in clean, f"{rest[0]} got its name before its content was synced"
                 yield rest[0], frozenset(durable)
                 pending.add(rest[0])
-        assert not pending, f"never certain to have a name: {pending}"
+        assert not pending, f"the names were never synced: {pending}"
 
 
 @pytest.mark.parametrize("profile", ["fast", "small"])
-def test_nothing_is_announced_before_it_is_durable(tmp_path, monkeypatch, profile):
+def test_records_and_the_manifest_are_written_after_durable_shards(tmp_path, monkeypatch, profile):
     path = (tmp_path / "s").resolve()
     table = random_table(12, seed=2)
     log = Log(monkeypatch)
@@ -69,13 +69,12 @@ def test_nothing_is_announced_before_it_is_durable(tmp_path, monkeypatch, profil
     assert len(shards) == 4
     for shard in shards:
         record = str(path / "records" / f"{Path(shard).stem}.json")
-        assert shard in named[record], f"{record} could outlive {shard}"
+        assert shard in named[record], f"{record} may exist without {shard}"
     assert shards | {str(p) for p in path.glob("records/shard-*.json")} <= named[str(path / "manifest.json")]
     assert verify_store(path) == []
 
 
-def test_the_log_notices_a_missing_sync(tmp_path, monkeypatch):
-    """The check can fail: without fsync it does."""
+def test_a_missing_sync_is_reported(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda fd: None)
     table = random_table(12, seed=2)
     log = Log(monkeypatch)

@@ -1,16 +1,15 @@
-"""Many random kills and many flipped bits. ``TGP_ENDURANCE`` multiplies the numbers."""
+"""Many random kills and many flipped bits. The environment variable ``TGP_ENDURANCE`` multiplies their number."""
 
-import hashlib
 import os
 import random
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests.reliability.harness import digests
 from tgp.errors import StoreMissingError, StoreVersionError
 from tgp.store import StoreReader, verify_store
 from tgp.testing.stores import build_store, random_table
@@ -26,14 +25,9 @@ write_store(StoreWriter.open(sys.argv[1], store_spec(table, 40)), table)
 """
 
 
-def digests(path):
-    files = sorted(p for p in Path(path).glob("**/*") if p.is_file())
-    return {str(p.relative_to(path)): hashlib.sha256(p.read_bytes()).hexdigest() for p in files}
-
-
 @pytest.mark.slow
 def test_killed_at_random_moments(tmp_path):
-    """Kill, look, continue, until the store is complete; it is what an undisturbed run makes."""
+    """Kill and continue a run until the store is complete. It must equal the store of an undisturbed run."""
     command = [sys.executable, "-c", MAKE]
     start = time.perf_counter()
     subprocess.run([*command, tmp_path / "whole"], check=True)
@@ -52,7 +46,7 @@ def test_killed_at_random_moments(tmp_path):
                 process.wait()
                 kills += 1
             shards = {k: v for k, v in digests(path).items() if k.endswith(".h5") and ".tmp-" not in k}
-            assert shards.items() <= expected.items(), "a final name was given to an unfinished shard"
+            assert shards.items() <= expected.items(), "an unfinished shard got its final name"
             try:
                 StoreReader(path)
             except StoreMissingError:
@@ -65,8 +59,7 @@ def test_killed_at_random_moments(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("profile", ["fast", "small"])
-def test_every_one_of_many_flips_is_found(tmp_path, profile):
-    """Bits of the shards and of the manifest; bytes are compared before structure, so a flip costs one digest."""
+def test_every_flipped_bit_is_found(tmp_path, profile):
     build_store(tmp_path, random_table(12, seed=1), num_units=1, profile=profile)
     rng = np.random.default_rng(TIMES)
     names = ["manifest.json", "shard-00000.graphs.h5", "shard-00000.halve.h5"]

@@ -1,4 +1,4 @@
-"""Stores for the tests of this folder."""
+"""Fixtures with tables and stores."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def profile(request):
 
 @pytest.fixture
 def store(tmp_path, table, profile):
-    """A complete store of two shards in either profile."""
+    """Complete store of two units, once for each profile."""
     path = tmp_path / "store"
     build_store(path, table, profile=profile)
     return path
@@ -25,6 +25,7 @@ def store(tmp_path, table, profile):
 
 @pytest.fixture
 def fast_store(tmp_path, table):
+    """Complete store of two units in the fast profile."""
     path = tmp_path / "store"
     build_store(path, table)
     return path

@@ -1,4 +1,4 @@
-"""Narrowing keeps every number, in the smallest type."""
+"""Stored arrays have the smallest type, and are restored to equal values."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ from tgp.store.format.codec import _chunk, narrow, restore
         ([-(2**63), 2**63 - 1], "i8"),
     ],
 )
-def test_integers(values, stored):
+def test_integers_get_the_smallest_type(values, stored):
     array = np.array(values, np.int64)
     assert narrow(array).dtype == np.dtype(stored)
     np.testing.assert_array_equal(restore(narrow(array), "int64"), array)
@@ -32,7 +32,7 @@ def test_integers(values, stored):
 @pytest.mark.parametrize(
     "dtype", ["bool", "uint64", "float16", "float64", "complex64", "complex128", ">i8", ">f4"]
 )
-def test_other_types(dtype):
+def test_other_types_are_restored(dtype):
     array = np.array([0, 1, 1, 0, 1, 0]).reshape(3, 2).astype(dtype)[::-1]  # not contiguous
     back = restore(narrow(array), array.dtype.newbyteorder("=").name)
     assert back.dtype == array.dtype.newbyteorder("=")
@@ -43,7 +43,7 @@ def test_other_types(dtype):
 @pytest.mark.parametrize(
     "array", [np.array(["a"]), np.array([None]), np.zeros(2, "M8[s]"), np.zeros(2, "i4,i4")]
 )
-def test_refused_types(array):
+def test_unsupported_types_are_refused(array):
     with pytest.raises(InputError, match="y: arrays of type"):
         narrow(array, "y")
 

@@ -1,4 +1,4 @@
-"""What every store does, whatever its profile."""
+"""Properties of stores of both profiles."""
 
 import os
 import pickle
@@ -14,7 +14,7 @@ from tgp.testing.stores import build_store, halving, halving_spec, random_table,
 
 
 class StoreTests:
-    """Run for both profiles by subclasses."""
+    """Tests that run for each profile, in a subclass."""
 
     profile: str
 
@@ -27,10 +27,10 @@ class StoreTests:
     def reader(self, path):
         return StoreReader(path)
 
-    def test_is_sound(self, path):
+    def test_a_new_store_is_valid(self, path):
         assert verify_store(path) == []
 
-    def test_describes_itself(self, reader, table):
+    def test_the_reader_describes_the_store(self, reader, table):
         assert reader.num_graphs == 40
         assert reader.num_shards == 3
         assert reader.fields["x"].tail == (7,)
@@ -50,7 +50,7 @@ class StoreTests:
         assert reader.num_bytes() > (table.num_nodes * 7 * 4,)
         assert reader.file_bytes() == sum(s.size for s in reader.manifest.shards["graphs"])
 
-    def test_gathers_a_batch_over_shards(self, reader, table):
+    def test_a_batch_is_gathered_from_several_shards(self, reader, table):
         ids = np.array([39, 0, 20, 20, 5, 13])
         expected = halving(table.take(ids))
         for got, level in zip(reader.gather_levels(ids, "halve"), expected.levels, strict=True):
@@ -64,8 +64,8 @@ class StoreTests:
             assert got.edge_weight.dtype == np.float32
             assert got.assignment.cluster.dtype == got.edge_index.dtype == np.int64
 
-    def test_results_belong_to_the_caller(self, reader):
-        # Consecutive graphs lie together in the file; what comes out may still be written to.
+    def test_results_are_writable_copies(self, reader):
+        # Consecutive graphs could be views of the mapped file.
         for ids in ([0, 1, 2], [2, 0], [39, 1]):
             for field in reader.gather_graphs(ids).fields.values():
                 field.values[...] = 0
@@ -75,14 +75,14 @@ class StoreTests:
                 level.edge_weight[...] = 0
         assert reader.gather_graphs([0, 1]).fields["x"].values.any()
 
-    def test_reads_some_fields_levels_arrays_only(self, reader):
+    def test_only_the_given_fields_levels_and_arrays_are_read(self, reader):
         assert set(reader.gather_graphs([1, 2], ["y"]).fields) == {"y"}
         (level,) = reader.gather_levels([1, 2], "halve", [2], arrays=["cluster"])
         assert level.assignment.cluster is not None
         assert level.edge_weight is None
         assert level.assignment.representative is None
 
-    def test_nothing_is_a_batch_too(self, reader):
+    def test_an_empty_batch(self, reader):
         table = reader.gather_graphs([])
         assert table.num_graphs == 0
         assert table.fields["x"].values.shape == (0, 7)
@@ -90,11 +90,11 @@ class StoreTests:
         assert reader.gather_level([], "halve", 0).edge_index.shape == (2, 0)
 
     @pytest.mark.parametrize("ids", [[40], [-1], [0.5], [[1]], [True, False], "ab"])
-    def test_refuses_bad_ids(self, reader, ids):
+    def test_invalid_ids_are_refused(self, reader, ids):
         with pytest.raises(InputError, match="graph ids"):
             reader.gather_graphs(ids)
 
-    def test_names_the_nearest(self, reader):
+    def test_errors_suggest_the_most_similar_name(self, reader):
         with pytest.raises(UnknownNameError, match="halve"):
             reader.gather_level([0], "halv", 0)
         with pytest.raises(UnknownNameError, match="edge_weight"):
@@ -114,7 +114,7 @@ class StoreTests:
             np.testing.assert_array_equal(nodes, np.diff(level.block.node_ptr))
             np.testing.assert_array_equal(edges, np.diff(level.block.edge_ptr))
 
-    def test_pickles_without_its_arrays(self, reader, table):
+    def test_a_pickled_reader_is_small(self, reader, table):
         reader.gather_graphs(np.arange(40))
         data = pickle.dumps(reader)
         assert len(data) < 20_000
@@ -123,24 +123,24 @@ class StoreTests:
             copy.gather_graphs([3]).fields["x"].values, table.take([3]).fields["x"].values
         )
 
-    def test_works_after_a_fork(self, reader, table):
+    def test_a_reader_works_after_a_fork(self, reader, table):
         expected = reader.gather_graphs([1, 30]).fields["x"].values  # opened before the fork
         child = os.fork()
         if child == 0:
             same = np.array_equal(reader.gather_graphs([1, 30]).fields["x"].values, expected)
-            levels = reader.gather_levels([39, 2], "halve")  # opened after it
+            levels = reader.gather_levels([39, 2], "halve")  # opened after the fork
             expected_level = halving(table.take([39, 2])).levels[0]
             right = np.array_equal(levels[0].assignment.cluster, expected_level.assignment.cluster)
             os._exit(0 if same and right else 1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         np.testing.assert_array_equal(reader.gather_graphs([1, 30]).fields["x"].values, expected)
 
-    def test_no_handle_stays_open(self, reader, path):
+    def test_no_file_descriptor_stays_open(self, reader, path):
         reader.gather_levels(np.arange(40), "halve")
         held = [os.readlink(f"/proc/self/fd/{n}") for n in os.listdir("/proc/self/fd") if _is_link(n)]
         assert not [name for name in held if name.startswith(str(path))]
 
-    def test_metrics_and_failures(self, tmp_path, table):
+    def test_metrics_and_failures_are_read_back(self, tmp_path, table):
         spec = store_spec(table, 2, self.profile)
         writer = StoreWriter.open(tmp_path / "m", spec)
         rng = np.random.default_rng(0)
@@ -198,7 +198,7 @@ class TestFast(StoreTests):
 class TestSmall(StoreTests):
     profile = "small"
 
-    def test_is_smaller(self, tmp_path):
+    def test_the_small_profile_is_smaller(self, tmp_path):
         table = random_table(2000, features=1)
         for profile in ("fast", "small"):
             build_store(tmp_path / profile, table, profile=profile)
@@ -212,7 +212,7 @@ class TestSmall(StoreTests):
         assert reader._cache.used <= 4000
 
 
-def test_no_store_no_reader(tmp_path, table):
+def test_a_missing_or_incomplete_store_is_refused(tmp_path, table):
     with pytest.raises(StoreMissingError, match="no complete store"):
         StoreReader(tmp_path)
     with pytest.raises(StoreMissingError):
@@ -223,7 +223,7 @@ def test_no_store_no_reader(tmp_path, table):
         StoreReader(tmp_path / "half")
 
 
-def test_a_store_may_hold_graphs_alone(tmp_path, table):
+def test_a_store_without_hierarchies(tmp_path, table):
     writer = StoreWriter.open(tmp_path, store_spec(table, hierarchies=()))
     for unit in range(2):
         writer.write_graphs(unit, table.take(np.arange(20 * unit, 20 * unit + 20)))
@@ -231,7 +231,7 @@ def test_a_store_may_hold_graphs_alone(tmp_path, table):
     assert StoreReader(tmp_path).hierarchies == {}
 
 
-def test_levels_of_other_depth_are_refused(tmp_path, table):
+def test_a_wrong_number_of_levels_is_refused(tmp_path, table):
     writer = StoreWriter.open(tmp_path, store_spec(table, 1, hierarchies=[halving_spec(num_levels=2)]))
     with pytest.raises(InputError, match="expected 2 levels, got 3"):
         writer.write_hierarchy(0, "halve", halving(table, 3))

@@ -1,8 +1,6 @@
-"""Kills at every step, a full disk, two writers at once: what is published is complete, and the same."""
+"""Kills at every failpoint, a full disk, and several writers: a published store is complete and has the same bytes."""
 
-import hashlib
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -10,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-import tgp
+from tests.reliability.harness import digests, failpoints
 from tgp.errors import StoreMissingError
 from tgp.store import StoreReader, verify_store
 
@@ -52,14 +50,9 @@ def run(path, profile="fast", code=MAKE, **environment):
     return process.returncode, errors
 
 
-def digests(path):
-    files = sorted(p for p in Path(path).glob("**/*") if p.is_file())
-    return {str(p.relative_to(path)): hashlib.sha256(p.read_bytes()).hexdigest() for p in files}
-
-
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
-    """Digests of the store that nobody disturbed, per profile."""
+    """Digests of the store of a run without kills, by profile."""
     found = {}
     for profile in ("fast", "small"):
         path = tmp_path_factory.mktemp("whole") / profile
@@ -68,18 +61,14 @@ def undisturbed(tmp_path_factory):
     return found
 
 
-def test_points_are_those_of_the_code():
-    """A kill point without a test would be a place nobody knows to be safe."""
-    folder = Path(tgp.__file__).parent / "store"
-    found = {
-        p for file in folder.rglob("*.py") for p in re.findall(r'failpoint\("(.+?)"\)', file.read_text())
-    }
-    assert found == set(POINTS)
+def test_every_failpoint_is_listed():
+    """A failpoint that is not listed would not be tested."""
+    assert set(failpoints()) == set(POINTS)
 
 
 @pytest.mark.parametrize("turn", [1, pytest.param(3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("point", POINTS)
-def test_killed_anywhere_then_continued(tmp_path, undisturbed, point, turn):
+def test_a_killed_run_is_continued(tmp_path, undisturbed, point, turn):
     path = tmp_path / "s"
     code, _ = run(path, TGP_FAILPOINT=f"{point}@{turn}")
     reached = turn == 1 or not point.startswith("manifest:")
@@ -88,7 +77,7 @@ def test_killed_anywhere_then_continued(tmp_path, undisturbed, point, turn):
         reader = StoreReader(path)
     except StoreMissingError:
         pass
-    else:  # published, so complete
+    else:  # a published store must be complete
         assert reader.num_graphs == 30
         assert verify_store(path) == []
     assert run(path) == (0, "")
@@ -97,8 +86,7 @@ def test_killed_anywhere_then_continued(tmp_path, undisturbed, point, turn):
 
 
 @pytest.mark.slow
-def test_killed_at_every_step_in_turn(tmp_path, undisturbed):
-    """One store, killed at each point one after another, still ends in the same bytes."""
+def test_a_run_killed_at_every_failpoint_is_continued(tmp_path, undisturbed):
     path = tmp_path / "s"
     for point in POINTS:
         run(path, "small", TGP_FAILPOINT=point)
@@ -122,7 +110,7 @@ except StoreFullError as error:
 
 @pytest.mark.parametrize("limit", [0, 100, 1000, 4096, 10_000])
 def test_a_full_disk(tmp_path, undisturbed, limit):
-    """No room: an error of its own kind, nothing torn, and the same command continues later."""
+    """A full disk raises ``StoreFullError`` and leaves no incomplete file, and the same command continues later."""
     path = tmp_path / "s"
     Path(f"{path}.py").write_text(MAKE)
     code, errors = run(path, str(limit), code=FULL)
@@ -139,7 +127,7 @@ def test_a_full_disk(tmp_path, undisturbed, limit):
 
 
 @pytest.mark.parametrize("profile", ["fast", "small"])
-def test_two_writers_at_once(tmp_path, undisturbed, profile):
+def test_three_writers_at_the_same_time(tmp_path, undisturbed, profile):
     path = tmp_path / "s"
     writers = [start(path, profile) for _ in range(3)]
     for writer in writers:
@@ -148,7 +136,7 @@ def test_two_writers_at_once(tmp_path, undisturbed, profile):
     assert digests(path) == undisturbed[profile]
 
 
-def test_a_writer_killed_beside_another(tmp_path, undisturbed):
+def test_a_writer_is_killed_while_another_one_runs(tmp_path, undisturbed):
     path = tmp_path / "s"
     one, two = start(path, TGP_FAILPOINT="shard:written@2"), start(path)
     one.communicate(timeout=120)

@@ -1,4 +1,4 @@
-"""Torn, cut and flipped files are found and named; wrong data never comes out."""
+"""Incomplete and altered files are found and named, and a reader never returns wrong data."""
 
 import shutil
 
@@ -10,11 +10,11 @@ from tgp.store import StoreReader, verify_store
 from tgp.testing.stores import build_store, forge_manifest
 
 
-def test_a_torn_shard_is_refused_by_name(store):
+def test_an_incomplete_shard_is_refused_by_name(store):
     shard = store / "shard-00001.halve.h5"
     data = shard.read_bytes()
     shard.write_bytes(data[: len(data) // 2])
-    with pytest.raises(StoreDamagedError, match=r"shard-00001\.halve\.h5 has \d+ bytes.*torn") as caught:
+    with pytest.raises(StoreDamagedError, match=r"shard-00001\.halve\.h5 is incomplete") as caught:
         StoreReader(store)
     assert caught.value.item == "shard-00001.halve.h5"
     assert [f.shard for f in verify_store(store)] == ["shard-00001.halve.h5"]
@@ -27,7 +27,7 @@ def test_a_missing_shard_is_named(store):
     assert [f.shard for f in verify_store(store)] == ["shard-00000.graphs.h5"]
 
 
-def test_a_shard_torn_after_opening_is_refused(store):
+def test_a_shard_that_is_truncated_after_opening_is_refused(store):
     reader = StoreReader(store)
     shard = store / "shard-00000.halve.h5"
     shard.write_bytes(shard.read_bytes()[:-100])
@@ -36,8 +36,8 @@ def test_a_shard_torn_after_opening_is_refused(store):
     reader.gather_level([39], "halve", 0)
 
 
-def test_zeroed_ends_are_seen_on_open(store):
-    """What a power cut may leave where nothing was synced: the right size, and zeros."""
+def test_zeros_at_the_end_of_a_shard_are_refused(store):
+    """A power cut can leave a file of the right size that ends with zeros."""
     shard = store / "shard-00000.graphs.h5"
     data = shard.read_bytes()
     shard.write_bytes(data[:-64] + bytes(64))
@@ -46,19 +46,19 @@ def test_zeroed_ends_are_seen_on_open(store):
 
 
 @pytest.mark.parametrize("part", ["graphs", "halve"])
-def test_cut_anywhere(store, part):
+def test_a_shard_truncated_at_any_length_is_refused(store, part):
     shard = store / f"shard-00000.{part}.h5"
     data = shard.read_bytes()
     for length in range(0, len(data), 4096):
         shard.write_bytes(data[:length])
-        with pytest.raises(StoreDamagedError, match="torn"):
+        with pytest.raises(StoreDamagedError, match="is incomplete"):
             StoreReader(store)
         assert verify_store(store)
 
 
 @pytest.mark.parametrize("length_kept", [True, False])
 def test_every_flipped_bit_is_found(store, length_kept):
-    """Fifty single bits (200 over all cases) anywhere in the store, records and manifest included."""
+    """Flip fifty random bits of all files, one at a time (200 over all cases)."""
     rng = np.random.default_rng(7)
     names = sorted(str(p.relative_to(store)) for p in store.glob("**/*") if p.is_file() and p.stat().st_size)
     sizes = np.array([(store / name).stat().st_size for name in names])
@@ -73,14 +73,13 @@ def test_every_flipped_bit_is_found(store, length_kept):
         try:
             findings = verify_store(store)
         except StoreVersionError:
-            findings = [names[which]]  # the flip hit the version number
+            findings = [names[which]]  # the bit was in the version number
         file.write_bytes(original)
         assert findings, f"bit flip at {at} of {names[which]} not found"
     assert verify_store(store) == []
 
 
-def test_flips_never_give_wrong_data_when_checked_fully(tmp_path, store):
-    """With ``check="full"`` a reader either raises or returns what was written."""
+def test_a_full_check_refuses_every_flipped_bit(tmp_path, store):
     rng = np.random.default_rng(3)
     expected = StoreReader(store).gather_graphs([1, 5]).fields["x"].values
     for part in ("graphs", "halve"):
@@ -100,8 +99,8 @@ def test_flips_never_give_wrong_data_when_checked_fully(tmp_path, store):
     )
 
 
-def test_flips_in_compressed_arrays_are_refused_without_full_check(tmp_path, table):
-    """The small profile has checksums in HDF5 as well."""
+def test_flipped_bits_in_compressed_arrays_are_refused(tmp_path, table):
+    """The small profile has checksums in HDF5, which are checked without ``check="full"``."""
     path = tmp_path / "s"
     build_store(path, table, profile="small")
     shard = path / "shard-00000.graphs.h5"
@@ -124,7 +123,7 @@ def test_flips_in_compressed_arrays_are_refused_without_full_check(tmp_path, tab
 
 
 def test_swapped_shards_are_refused(store):
-    """Sound files in the wrong place, even if the manifest was changed to fit."""
+    """The files are valid and the manifest was edited to match them, but each is in the place of the other."""
     first, second = store / "shard-00000.graphs.h5", store / "shard-00001.graphs.h5"
     shutil.move(first, store / "keep")
     shutil.move(second, first)

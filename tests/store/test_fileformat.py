@@ -1,4 +1,4 @@
-"""The page that describes the format: its example runs, and it names what the code writes."""
+"""The page on the file format: its example runs, and it names every array, word and limit of the code."""
 
 import re
 from pathlib import Path
@@ -19,7 +19,7 @@ def page():
     return PAGE.read_text()
 
 
-def test_the_example_reads_a_store(page, tmp_path, monkeypatch, profile):
+def test_the_example_of_the_page_reads_a_store(page, tmp_path, monkeypatch, profile):
     (example,) = re.findall(r"```python\n(.+?)```", page, re.S)
     assert len(example.strip().splitlines()) <= 20
     assert "tgp" not in example.replace("tgp-store", "")
@@ -45,7 +45,7 @@ def test_the_page_names_every_array_and_limit(page):
     assert f"multiple of {fmt.ALIGNMENT} bytes" in page
 
 
-def test_files_hold_nothing_else(page, tmp_path, table):
+def test_the_page_describes_every_object_of_a_file(page, tmp_path, table):
     build_store(tmp_path, table)
     found = []
     for part in ("graphs", "halve"):
@@ -61,7 +61,7 @@ def test_files_hold_nothing_else(page, tmp_path, table):
         ), path
 
 
-def test_names_survive_as_links():
+def test_encoded_names_are_valid_links_and_can_be_decoded():
     for name in ("x", "a/b", ".", "..", "größe", "%2F", "a b", "1"):
         assert unquote(fmt.encode_name(name)) == name
         assert "/" not in fmt.encode_name(name)

@@ -1,4 +1,4 @@
-"""Files made to hurt: each is refused by name, quickly, and without much memory."""
+"""Malicious shards: each is refused with its name, quickly, and without much memory."""
 
 import zlib
 
@@ -18,7 +18,7 @@ GRAPHS = "shard-00000.graphs.h5"
 
 
 def replace(file, path, make):
-    """Put something else in the place of an array, with the same attributes."""
+    """Replace an array by another object with the same attributes."""
     attributes = dict(file[path].attrs)
     del file[path]
     make()
@@ -119,7 +119,7 @@ def test_compact_dataset(fast_store):
     ],
     ids=str,
 )
-def test_types(fast_store, dtype):
+def test_unsupported_types(fast_store, dtype):
     def edit(file):
         replace(file, "fields/y", lambda: file.create_dataset("fields/y", (20,), dtype))
 
@@ -127,7 +127,7 @@ def test_types(fast_store, dtype):
     refused(fast_store, "/fields/y")
 
 
-def test_committed_type_in_place_of_an_array(fast_store):
+def test_a_committed_type_instead_of_an_array(fast_store):
     def edit(file):
         file["fields/z"] = np.dtype("<f8")
 
@@ -137,7 +137,7 @@ def test_committed_type_in_place_of_an_array(fast_store):
 
 def test_attribute_of_variable_length(fast_store):
     def edit(file):
-        file["fields/x"].attrs["form"] = "rows"  # a string in a heap
+        file["fields/x"].attrs["form"] = "rows"  # stored as a string of variable length
 
     forge_shard(fast_store, edit)
     refused(fast_store, "/fields/x@form must be one integer or one string of fixed length")
@@ -154,7 +154,7 @@ def test_huge_attribute(fast_store):
 # Sizes -----------------------------------------------------------------------------------------------
 
 
-def test_petabytes_that_are_not_there(fast_store):
+def test_a_declared_size_of_petabytes(fast_store):
     def edit(file):
         replace(file, "fields/x", lambda: file.create_dataset("fields/x", (1 << 47, 7), "<f4"))
 
@@ -162,7 +162,7 @@ def test_petabytes_that_are_not_there(fast_store):
     refused(fast_store, "/fields/x declares")
 
 
-def test_petabytes_of_absent_chunks(fast_store):
+def test_a_declared_size_of_petabytes_without_chunks(fast_store):
     def edit(file):
         replace(
             file,
@@ -176,8 +176,8 @@ def test_petabytes_of_absent_chunks(fast_store):
     refused(fast_store, "/fields/x declares")
 
 
-def test_a_bomb_of_zeros(fast_store):
-    """Deflate reaches 1:1032; an array that claims more than its chunks can hold is a lie."""
+def test_a_declared_size_that_its_chunks_cannot_hold(fast_store):
+    """Deflate compresses at most 1032 to 1."""
 
     def edit(file):
         dataset = file.create_dataset("fields/z", (1 << 40,), "u1", chunks=(1 << 20,), compression="gzip")
@@ -188,7 +188,7 @@ def test_a_bomb_of_zeros(fast_store):
 
 
 def test_a_chunk_larger_than_its_array(fast_store):
-    """Twenty numbers in a chunk that unpacks to 256 MB."""
+    """Twenty numbers in a chunk that is decompressed to 256 MB."""
     packer = zlib.compressobj()
     packed = b"".join([*(packer.compress(bytes(1 << 20)) for _ in range(256)), packer.flush()])
 
@@ -212,7 +212,7 @@ def test_too_many_objects(fast_store, monkeypatch):
     refused(fast_store, "one object too many")
 
 
-def test_a_group_that_holds_itself(fast_store):
+def test_a_group_that_contains_itself(fast_store):
     def edit(file):
         file["fields/loop"] = file["fields"]
 
@@ -234,9 +234,9 @@ def test_a_group_that_holds_itself(fast_store):
         lambda ptr: np.r_[ptr[:-1], ptr[-1] - 1],
         lambda ptr: np.r_[ptr[0], ptr[2], ptr[1], ptr[3:]],
     ],
-    ids=["backwards", "not from zero", "not to the end", "falling"],
+    ids=["reversed", "not from zero", "not to the end", "decreasing"],
 )
-def test_offsets(fast_store, part, path, change):
+def test_invalid_offsets(fast_store, part, path, change):
     def edit(file):
         ptr = file[path][:]
         file[path][:] = change(ptr.astype(np.int64)).astype(ptr.dtype)
@@ -264,7 +264,7 @@ def test_ids_of_other_graphs(fast_store, array):
         refused(fast_store, f"/levels/0/{array} holds an id outside its graph", read)
 
 
-def test_ids_of_the_input(fast_store):
+def test_invalid_ids_of_the_input_graphs(fast_store):
     def edit(file):
         file["fields/edge_index"][1, 0] = 255
 
@@ -283,7 +283,7 @@ def test_invalid_ids_are_found_when_their_graph_is_gathered(fast_store):
         reader.gather_levels([3, 19], "halve")
 
 
-def test_hierarchy_over_other_sizes(fast_store):
+def test_a_hierarchy_over_graphs_of_other_sizes(fast_store):
     def edit(file):
         ptr = file["node_ptr"]
         ptr[1] = ptr[1] + 1
@@ -292,7 +292,7 @@ def test_hierarchy_over_other_sizes(fast_store):
     refused(fast_store, "/node_ptr must equal the offsets", lambda r: r.gather_levels([0], "halve"))
 
 
-def test_missing_array(fast_store):
+def test_a_missing_array(fast_store):
     def edit(file):
         del file["levels/2/cluster"]
 
@@ -300,7 +300,7 @@ def test_missing_array(fast_store):
     refused(fast_store, "/levels/2/cluster is missing", lambda r: r.gather_levels([0], "halve"))
 
 
-def test_an_array_of_another_shape(fast_store):
+def test_an_array_of_the_wrong_shape(fast_store):
     def edit(file):
         replace(file, "fields/x", lambda: file.create_dataset("fields/x", data=np.ones((3, 7), "<f4")))
 
@@ -323,14 +323,14 @@ def test_attributes_that_contradict_the_manifest(fast_store, key, value):
     refused(fast_store, f"/fields/x@{key} must")
 
 
-def test_random_bytes_for_a_shard(fast_store):
+def test_a_shard_of_random_bytes(fast_store):
     (fast_store / GRAPHS).write_bytes(np.random.default_rng(0).bytes(50_000))
     readmit_shard(fast_store)
     refused(fast_store, "is not a valid HDF5 file")
 
 
-def test_random_damage_that_the_manifest_endorses(fast_store):
-    """Mutated shards with fitting digests: an error of the store, or a result; never anything else."""
+def test_random_damage_with_a_matching_digest(fast_store):
+    """Reading may succeed or raise a ``StoreError``, and nothing else."""
     rng = np.random.default_rng(11)
     file = fast_store / GRAPHS
     original = file.read_bytes()
@@ -346,7 +346,7 @@ def test_random_damage_that_the_manifest_endorses(fast_store):
             continue
 
 
-def test_version_of_a_shard(fast_store):
+def test_a_shard_of_another_version(fast_store):
     def edit(file):
         file.attrs.create("version", 2, shape=(), dtype="<i8")
 
@@ -354,12 +354,12 @@ def test_version_of_a_shard(fast_store):
     refused(fast_store, "@version must be 1, got 2")
 
 
-def test_no_store_to_verify(tmp_path):
+def test_verify_needs_a_store(tmp_path):
     with pytest.raises(StoreMissingError):
         verify_store(tmp_path)
 
 
-def test_bombs_in_the_small_profile(tmp_path, table):
+def test_a_declared_size_that_its_chunks_cannot_hold_in_the_small_profile(tmp_path, table):
     path = tmp_path / "s"
     build_store(path, table, profile="small")
 

@@ -1,4 +1,4 @@
-"""Manifests made to hurt."""
+"""Malicious manifests are refused."""
 
 import json
 import os
@@ -17,7 +17,7 @@ GRAPHS = "shard-00000.graphs.h5"
 @pytest.mark.parametrize(
     "name", ["../escape.h5", "/etc/passwd", "a/b.h5", "shard-00001.graphs.h5", "pipe:id", "..", ""]
 )
-def test_file_names(fast_store, name):
+def test_file_names_outside_the_store(fast_store, name):
     def edit(values):
         values["shards"][0]["file"] = name
 
@@ -57,7 +57,7 @@ def test_symbolic_links(fast_store, tmp_path, name):
         ("dataset", []),
     ],
 )
-def test_values(fast_store, key, value):
+def test_invalid_values(fast_store, key, value):
     forge_manifest(fast_store, lambda values: values.update({key: value}))
     with pytest.raises(StoreDamagedError, match=r"manifest\.json") as caught:
         StoreReader(fast_store)
@@ -79,9 +79,21 @@ def test_values(fast_store, key, value):
         b'{"a": ' + b"[" * 40 + b"]" * 40 + b"}",
         b'{"format": "other", "version": 1}',
     ],
-    ids=["empty", "cut", "list", "null", "binary", "nan", "twice", "digits", "very deep", "deep", "foreign"],
+    ids=[
+        "empty",
+        "cut",
+        "list",
+        "null",
+        "binary",
+        "nan",
+        "duplicate key",
+        "digits",
+        "very deep",
+        "deep",
+        "foreign",
+    ],
 )
-def test_text_that_is_no_manifest(fast_store, data):
+def test_a_manifest_that_is_not_valid_json(fast_store, data):
     (fast_store / "manifest.json").write_bytes(data)
     with bounded(), pytest.raises(StoreDamagedError, match=r"manifest\.json"):
         StoreReader(fast_store)

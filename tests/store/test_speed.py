@@ -1,4 +1,4 @@
-"""Costs that must not grow with the store: opening, memory, one graph, one batch."""
+"""Costs that must not grow with the number of graphs: opening a store, and gathering a batch."""
 
 import subprocess
 import sys
@@ -29,7 +29,7 @@ print(memory() - before)
 
 @pytest.fixture(scope="module")
 def million(tmp_path_factory):
-    """A million pairs of nodes in sixteen shards."""
+    """Store of a million graphs of two nodes, in sixteen units."""
     path = tmp_path_factory.mktemp("million")
     node_ptr = np.arange(0, 2 * MILLION + 1, 2)
     ends = np.tile(np.array([[0, 1], [1, 0]]), MILLION)
@@ -42,7 +42,7 @@ def million(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_a_million_graphs_open_at_once(million):
+def test_opening_a_million_graphs_needs_little_memory(million):
     grown = min(int(subprocess.check_output([sys.executable, "-c", OPEN, million])) for _ in range(3))
     assert grown < 50e6
     assert (million / "manifest.json").stat().st_size < 100_000
@@ -56,8 +56,7 @@ def test_sizes_of_a_million_graphs(million):
     assert edges.sum() == 0
 
 
-def test_a_batch_costs_numpy_calls_not_graphs(tmp_path):
-    """Eight times as many graphs in a batch make the same number of calls: nothing runs per graph."""
+def test_the_number_of_calls_does_not_depend_on_the_batch_size(tmp_path):
     build_store(tmp_path, random_table(2000, seed=1), num_units=1)
     reader = StoreReader(tmp_path)
 

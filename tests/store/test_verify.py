@@ -1,4 +1,4 @@
-"""Semantic checks: files whose bytes and structure are sound, but whose content is not."""
+"""Checks of values: files with a right digest and a valid structure, but with wrong values."""
 
 import numpy as np
 import pytest
@@ -8,8 +8,9 @@ from tgp.testing.stores import forge_shard, halving, halving_spec, random_table,
 
 
 def forge(path, edit, part="halve", unit=1):
+    """Edit a shard, update its digest in the manifest, and verify the store."""
     forge_shard(path, edit, part, unit)
-    # Digests fit, so what is found is found in the meaning. Records still tell the truth: leave them out.
+    # The records still contain the old digests, which would be reported too.
     for record in (path / "records").glob("*.json"):
         record.unlink()
     return verify_store(path)
@@ -27,7 +28,7 @@ def test_findings_name_shard_field_and_graph(store):
     assert "graph 23" in finding.message
 
 
-def test_supernode_without_nodes(store):
+def test_a_supernode_without_nodes_is_found(store):
     def edit(file):
         start, end = (int(n) for n in file["node_ptr"][5:7])
         cluster = file["levels/0/cluster"][start:end]
@@ -39,7 +40,7 @@ def test_supernode_without_nodes(store):
     assert any("without nodes" in f.message for f in findings)
 
 
-def test_representative_of_another_supernode(store):
+def test_a_representative_of_another_supernode_is_found(store):
     def edit(file):
         start = int(file["levels/0/super_ptr"][2])
         file["levels/0/representative"][start] = 3
@@ -48,7 +49,7 @@ def test_representative_of_another_supernode(store):
     assert (finding.field, finding.graph) == ("/levels/0/representative", 22)
 
 
-def test_an_edge_that_is_not_in_the_finer_graph(store):
+def test_an_edge_without_a_finer_edge_is_found(store):
     def edit(file):
         start = int(file["levels/0/edge_ptr"][4])
         edges = file["levels/0/edge_index"][:, start]
@@ -59,7 +60,7 @@ def test_an_edge_that_is_not_in_the_finer_graph(store):
 
 
 @pytest.mark.parametrize("level", [0, 1, 2])
-def test_a_weight_that_is_not_the_sum(store, level):
+def test_a_weight_that_is_not_the_sum_is_found(store, level):
     def edit(file):
         start = int(file[f"levels/{level}/edge_ptr"][7])
         file[f"levels/{level}/edge_weight"][start] += 0.25
@@ -68,7 +69,7 @@ def test_a_weight_that_is_not_the_sum(store, level):
     assert (f"/levels/{level}/edge_index", 27) in {(f.field, f.graph) for f in findings}
 
 
-def test_numbers_that_are_not_finite(store):
+def test_numbers_that_are_not_finite_are_found(store):
     def edit(file):
         file["levels/1/edge_weight"][0] = np.nan
 
@@ -76,7 +77,7 @@ def test_numbers_that_are_not_finite(store):
     assert "/levels/1/edge_weight" in {f.field for f in findings}
 
 
-def test_a_missing_edge_of_an_unweighted_graph(tmp_path):
+def test_a_missing_edge_of_an_unweighted_graph_is_found(tmp_path):
     table = random_table(10, seed=4)
     spec = store_spec(table, 1, hierarchies=[halving_spec(num_levels=1)])
     writer = StoreWriter.open(tmp_path, spec)
@@ -88,13 +89,13 @@ def test_a_missing_edge_of_an_unweighted_graph(tmp_path):
     def edit(file):
         start = int(file["levels/0/edge_ptr"][2])
         edges = file["levels/0/edge_index"]
-        edges[:, start] = edges[:, start + 1]  # one edge twice, another one gone
+        edges[:, start] = edges[:, start + 1]  # one edge occurs twice, another one is missing
 
     findings = forge(tmp_path, edit, unit=0)
     assert ("/levels/0/edge_index", 2) in {(f.field, f.graph) for f in findings}
 
 
-def test_structure_only(store):
+def test_values_are_not_checked_without_semantics(store):
     def edit(file):
         file["levels/1/edge_weight"][0] = np.nan
 
@@ -103,20 +104,20 @@ def test_structure_only(store):
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "records/spec.json", "records/shard-00000.graphs.json"])
-def test_a_missing_last_line_break_is_noticed(store, name):
+def test_a_missing_final_line_break_is_found(store, name):
     file = store / name
-    file.write_bytes(file.read_bytes()[:-1])  # a line break: the content is the same
+    file.write_bytes(file.read_bytes()[:-1])  # the parsed content is the same
     assert [f.shard for f in verify_store(store)] == [name]
 
 
-def test_a_record_that_disagrees(store):
+def test_a_record_that_contradicts_the_manifest_is_found(store):
     record = store / "records/shard-00000.graphs.json"
     other = store / "records/shard-00001.graphs.json"
     record.write_bytes(other.read_bytes())
     assert [f.shard for f in verify_store(store)] == ["records/shard-00000.graphs.json"]
 
 
-def test_one_damaged_shard_does_not_hide_another(store):
+def test_all_damaged_shards_are_found(store):
     for name in ("shard-00000.graphs.h5", "shard-00001.halve.h5"):
         data = bytearray((store / name).read_bytes())
         data[len(data) // 2] ^= 1

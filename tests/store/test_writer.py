@@ -1,18 +1,18 @@
-"""Writing: same bytes, resuming, mismatches, adding hierarchies, force, several writers."""
+"""Writing a store: equal bytes, continuing, mismatches, adding hierarchies, force, several writers."""
 
 import dataclasses
-import hashlib
 import pickle
 import shutil
 import threading
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests.reliability.harness import digests
 from tgp.errors import InputError, StoreError, StoreMismatchError
 from tgp.ragged import Field, GraphTable
+from tgp.ragged.offsets import offsets
 from tgp.store import (
     DataDigest,
     FailureRecord,
@@ -28,24 +28,19 @@ from tgp.store import (
 from tgp.testing.stores import build_store, halving, halving_spec, random_table, store_spec, write_store
 
 
-def digests(path, pattern="**/*"):
-    """Every file's digest; the lock file is empty and always there."""
-    files = sorted(p for p in Path(path).glob(pattern) if p.is_file())
-    return {str(p.relative_to(path)): hashlib.sha256(p.read_bytes()).hexdigest() for p in files}
-
-
 def unit_of(table, spec, unit):
+    """Return the graphs of one unit."""
     return table.take(np.arange(spec.bounds[unit], spec.bounds[unit + 1]))
 
 
-def test_same_input_same_bytes(tmp_path, table, profile):
+def test_equal_input_gives_equal_bytes(tmp_path, table, profile):
     build_store(tmp_path / "a", table, profile=profile)
-    time.sleep(1.1)  # a time stamp in a file would differ now
+    time.sleep(1.1)  # so that a time stamp in a file would differ
     build_store(tmp_path / "b", table, profile=profile)
     assert digests(tmp_path / "a") == digests(tmp_path / "b")
 
 
-def test_order_of_writing_does_not_matter(tmp_path, table, profile):
+def test_bytes_do_not_depend_on_the_order_of_writing(tmp_path, table, profile):
     build_store(tmp_path / "a", table, profile=profile)
     spec = store_spec(table, profile=profile)
     writer = StoreWriter.open(tmp_path / "b", spec)
@@ -58,7 +53,7 @@ def test_order_of_writing_does_not_matter(tmp_path, table, profile):
     assert digests(tmp_path / "a") == digests(tmp_path / "b")
 
 
-def test_resumes_where_it_stopped(tmp_path, table):
+def test_an_incomplete_store_is_continued(tmp_path, table):
     spec = store_spec(table, 3)
     first = StoreWriter.open(tmp_path, spec)
     assert len(first.pending()) == 6
@@ -78,9 +73,9 @@ def test_resumes_where_it_stopped(tmp_path, table):
 
 
 @pytest.mark.parametrize(
-    "damage", ["missing file", "torn file", "missing record", "torn record", "other record"]
+    "damage", ["missing file", "truncated file", "missing record", "truncated record", "wrong record"]
 )
-def test_what_is_not_sure_is_written_again(tmp_path, table, damage):
+def test_incomplete_files_are_written_again(tmp_path, table, damage):
     spec = store_spec(table)
     writer = StoreWriter.open(tmp_path, spec)
     for unit in range(2):
@@ -88,11 +83,11 @@ def test_what_is_not_sure_is_written_again(tmp_path, table, damage):
     shard, record = tmp_path / "shard-00001.graphs.h5", tmp_path / "records/shard-00001.graphs.json"
     if damage == "missing file":
         shard.unlink()
-    elif damage == "torn file":
+    elif damage == "truncated file":
         shard.write_bytes(shard.read_bytes()[:-1])
     elif damage == "missing record":
         record.unlink()
-    elif damage == "torn record":
+    elif damage == "truncated record":
         record.write_bytes(record.read_bytes()[:-20])
     else:
         shutil.copy(tmp_path / "records/shard-00000.graphs.json", record)
@@ -104,10 +99,11 @@ def test_what_is_not_sure_is_written_again(tmp_path, table, damage):
 
 
 def changed(spec, **changes):
+    """Return a copy of a specification with other values."""
     return dataclasses.replace(spec, **changes)
 
 
-def test_mismatch_says_what_differs(tmp_path, table):
+def test_a_mismatch_lists_the_differences(tmp_path, table):
     spec = build_store(tmp_path, table)
     before = digests(tmp_path)
     other = random_table(40, seed=2, weighted=True)
@@ -138,7 +134,7 @@ def test_mismatch_with_an_interrupted_run(tmp_path, table):
     assert read_spec(tmp_path) == spec
 
 
-def test_where_the_data_came_from_is_no_difference(tmp_path, table):
+def test_the_origin_of_the_data_is_not_compared(tmp_path, table):
     spec = build_store(tmp_path, table)
     before = digests(tmp_path)
     writer = StoreWriter.open(tmp_path, changed(spec, dataset={"name": "moved"}))
@@ -147,7 +143,7 @@ def test_where_the_data_came_from_is_no_difference(tmp_path, table):
     assert digests(tmp_path) == before
 
 
-def test_a_hierarchy_is_added_without_touching_the_rest(tmp_path, table):
+def test_a_new_hierarchy_changes_no_existing_shard(tmp_path, table):
     spec = build_store(tmp_path / "a", table)
     before = digests(tmp_path / "a", "*.h5")
     stored = read_spec(tmp_path / "a")
@@ -165,7 +161,7 @@ def test_a_hierarchy_is_added_without_touching_the_rest(tmp_path, table):
     after = digests(tmp_path / "a", "*.h5")
     assert {name: after[name] for name in before} == before
     assert verify_store(tmp_path / "a") == []
-    # Made at once, the store has the same bytes.
+    # A store with both hierarchies from the start has the same bytes.
     at_once = changed(spec, hierarchies=(halving_spec(), halving_spec("again", 2, seed=3)))
     write_store(StoreWriter.open(tmp_path / "b", at_once), table)
     assert digests(tmp_path / "a") == digests(tmp_path / "b")
@@ -182,7 +178,7 @@ def test_two_runs_add_different_hierarchies(tmp_path, table):
     assert list(StoreReader(tmp_path).hierarchies) == ["a", "b"]
 
 
-def test_a_store_copied_without_records_can_grow(tmp_path, table):
+def test_a_hierarchy_is_added_to_a_store_without_records(tmp_path, table):
     spec = build_store(tmp_path, table)
     shutil.rmtree(tmp_path / "records")
     before = digests(tmp_path, "*.h5")
@@ -193,7 +189,7 @@ def test_a_store_copied_without_records_can_grow(tmp_path, table):
     assert {k: v for k, v in digests(tmp_path, "*.h5").items() if k in before} == before
 
 
-def test_force_rebuilds_and_keeps_what_still_fits(tmp_path, table):
+def test_force_rebuilds_the_named_hierarchies_and_keeps_the_others(tmp_path, table):
     spec = store_spec(table, hierarchies=[halving_spec("a"), halving_spec("b")])
     write_store(StoreWriter.open(tmp_path, spec), table)
     (tmp_path / "notes.txt").write_text("mine")
@@ -205,7 +201,7 @@ def test_force_rebuilds_and_keeps_what_still_fits(tmp_path, table):
     write_store(writer, table)
     reader = StoreReader(tmp_path)
     assert {name: info.depth for name, info in reader.hierarchies.items()} == {"a": 2, "b": 3}
-    # Other graphs: nothing of the old store fits any more.
+    # With other graphs, all hierarchies of the old store are deleted.
     other = random_table(40, seed=2)
     write_store(StoreWriter.open(tmp_path, store_spec(other), force=True), other)
     assert list(StoreReader(tmp_path).hierarchies) == ["halve"]
@@ -222,7 +218,7 @@ def test_force_replaces_a_damaged_store(tmp_path, table):
     assert verify_store(tmp_path) == []
 
 
-def test_temporary_files_of_the_dead_are_removed(tmp_path, table):
+def test_temporary_files_of_dead_writers_are_removed(tmp_path, table):
     spec = build_store(tmp_path, table)
     dead = tmp_path / ".tmp-0123456789abcdef-shard-00000.graphs.h5"
     dead.write_bytes(b"half")
@@ -234,7 +230,7 @@ def test_temporary_files_of_the_dead_are_removed(tmp_path, table):
     assert not temp.path.exists()
 
 
-def test_a_failed_write_leaves_nothing(tmp_path, table):
+def test_a_failed_write_leaves_no_file(tmp_path, table):
     spec = store_spec(table)
     writer = StoreWriter.open(tmp_path, spec)
     bad = unit_of(table, spec, 0)
@@ -245,7 +241,7 @@ def test_a_failed_write_leaves_nothing(tmp_path, table):
     writer.write_graphs(0, bad)
 
 
-def test_refuses_parts_that_are_not_of_the_store(tmp_path, table):
+def test_parts_that_do_not_match_the_specification_are_refused(tmp_path, table):
     spec = store_spec(table)
     writer = StoreWriter.open(tmp_path, spec)
     part = unit_of(table, spec, 0)
@@ -268,7 +264,7 @@ def test_refuses_parts_that_are_not_of_the_store(tmp_path, table):
             writer.write_hierarchy(0, "halve", halving(part), metrics=metrics)
 
 
-def test_units_must_agree_on_their_fields(tmp_path, table):
+def test_units_with_different_fields_are_refused(tmp_path, table):
     spec = store_spec(table, hierarchies=())
     writer = StoreWriter.open(tmp_path, spec)
     writer.write_graphs(0, unit_of(table, spec, 0))
@@ -279,7 +275,7 @@ def test_units_must_agree_on_their_fields(tmp_path, table):
 
 
 @pytest.mark.parametrize("name", ["", "graphs", "a/b", "..", "a.b", "x" * 81, "ä", "-a", "NUL"])
-def test_names_of_hierarchies(name):
+def test_invalid_names_of_hierarchies_are_refused(name):
     with pytest.raises(InputError, match="name of a hierarchy"):
         HierarchySpec(name, [{"method": "m"}])
 
@@ -297,21 +293,21 @@ def test_names_of_hierarchies(name):
         ({"dataset": {"x": float("nan")}}, "plain JSON"),
     ],
 )
-def test_specifications_are_checked(changes, text):
+def test_invalid_specifications_are_refused(changes, text):
     spec = StoreSpec({}, "0" * 64, 40, (0, 20, 40))
     with pytest.raises(InputError, match=text):
         changed(spec, **changes)
 
 
-def test_the_writer_travels_to_workers(tmp_path, table):
+def test_a_pickled_writer_writes_a_store(tmp_path, table):
     spec = store_spec(table)
     writer = pickle.loads(pickle.dumps(StoreWriter.open(tmp_path, spec)))
     write_store(writer, table)
     assert verify_store(tmp_path) == []
 
 
-def test_a_reader_sees_all_or_nothing(tmp_path, table):
-    """While a store is made and republished again and again, every open succeeds completely or finds none."""
+def test_a_reader_sees_a_complete_store_or_none(tmp_path, table):
+    """Open a store repeatedly in a thread while it is written and extended."""
     path = tmp_path / "s"
     stop, trouble, opened = threading.Event(), [], []
 
@@ -340,7 +336,7 @@ def test_a_reader_sees_all_or_nothing(tmp_path, table):
     assert opened
 
 
-def test_digest_does_not_depend_on_the_cut(table):
+def test_the_digest_does_not_depend_on_the_size_of_the_pieces(table):
     whole = data_digest(table)
     for size in (1, 7, 40):
         digest = DataDigest()
@@ -349,7 +345,7 @@ def test_digest_does_not_depend_on_the_cut(table):
         assert digest.hexdigest() == whole
 
 
-def test_digest_sees_every_change(table):
+def test_every_change_of_the_data_changes_the_digest(table):
     seen = {data_digest(table)}
 
     def add(fields, node_ptr=table.node_ptr):
@@ -371,7 +367,7 @@ def test_digest_sees_every_change(table):
     sizes = np.diff(table.node_ptr)
     moved = sizes.copy()
     moved[:2] += (1, -1)
-    add(table.fields, np.concatenate([[0], np.cumsum(moved)]))
+    add(table.fields, offsets(moved))
     order = np.arange(39, -1, -1)
     assert data_digest(table.take(order)) not in seen
     with pytest.raises(InputError, match="same fields"):
@@ -380,6 +376,6 @@ def test_digest_sees_every_change(table):
         digest.update(GraphTable(table.node_ptr, {}))
 
 
-def test_digest_of_the_order_of_fields_is_the_same(table):
+def test_the_digest_does_not_depend_on_the_order_of_fields(table):
     turned = GraphTable(table.node_ptr, dict(reversed(table.fields.items())))
     assert data_digest(turned) == data_digest(table)
