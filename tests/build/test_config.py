@@ -1,6 +1,5 @@
-"""Configurations from arguments and files."""
+"""CoarsenConfig from arguments and configuration files; names of stores and hierarchies."""
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -42,7 +41,7 @@ def test_store_name_is_never_empty():
 
 
 @pytest.mark.parametrize("text", ["graclus*2", "graclus:order=degree,nopool", "random:ratio=0.25*3,graclus"])
-def test_names_of_schedules_are_legal_and_tell_them_apart(text):
+def test_hierarchy_names_are_valid_and_different(text):
     name = hierarchy_name(parse_schedule(text))
     assert check_hierarchy_name(name) == name
     assert name != hierarchy_name(parse_schedule("nopool"))
@@ -59,17 +58,17 @@ def test_names_of_schedules_are_legal_and_tell_them_apart(text):
         ("1gib", 1 << 30),
     ],
 )
-def test_sizes(text, size):
+def test_parse_size(text, size):
     assert parse_size(text) == size
 
 
 @pytest.mark.parametrize("text", ["", "MB", "-1MB", "1XB", "0", "10i"])
-def test_bad_sizes(text):
+def test_parse_size_reports_bad_text(text):
     with pytest.raises(InputError):
         parse_size(text)
 
 
-def test_shards():
+def test_parse_shard():
     assert parse_shard("3/10") == (3, 10)
     for text in ("10/10", "3", "a/b", "-1/3", "1/0"):
         with pytest.raises(InputError, match="i/N"):
@@ -89,24 +88,23 @@ def test_shards():
         ({"force": True, "shard": (0, 2)}, InputError),
     ],
 )
-def test_bad_values_are_refused(values, error):
+def test_bad_values_are_reported(values, error):
     with pytest.raises(error):
         CoarsenConfig(**values)
 
 
-@pytest.mark.skipif(sys.version_info < (3, 11), reason="needs tomllib")
-def test_arguments_win_over_the_file_and_the_file_over_defaults(tmp_path):
+def test_arguments_override_the_file_and_the_file_overrides_defaults(tmp_path):
     file = tmp_path / "c.toml"
     file.write_text(
-        'pooler = ["graclus*3", "nopool"]\ndataset = "er"\nseed = 5\nshard-size = "1MB"\nundirected = true\nout = "o"\nshard = "1/4"\n'
+        'pooler = ["graclus*3", "nopool"]\ndataset = "er"\nseed = 5\nshard-size = "1MB"\nundirected = true\nout = "o"\nshard = "1/4"\nonly-levels = [1, 3]\n'
     )
     config = load_config(file, {"seed": 9, "dataset": None})
     assert config.poolers == ("graclus*3", "nopool")
     assert (config.dataset, config.seed, config.shard_size, config.out) == ("er", 9, 10**6, Path("o"))
     assert config.undirected and config.shard == (1, 4) and config.workers is None
+    assert config.only_levels == (1, 3)
 
 
-@pytest.mark.skipif(sys.version_info < (3, 11), reason="needs tomllib")
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -115,9 +113,11 @@ def test_arguments_win_over_the_file_and_the_file_over_defaults(tmp_path):
         ("force = 1", "bool"),
         ("= 3", "not TOML"),
         ("pooler = [1]", "poolers"),
+        ("shard = 3", "shard"),
+        ("only_levels = 'a'", "levels"),
     ],
 )
-def test_bad_files_are_refused(tmp_path, text, message):
+def test_bad_files_are_reported(tmp_path, text, message):
     file = tmp_path / "c.toml"
     file.write_text(text)
     with pytest.raises((InputError, UnknownNameError), match=message):

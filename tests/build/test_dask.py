@@ -1,4 +1,4 @@
-"""Several machines, as far as one can play them: a Dask scheduler with worker processes, and arrays of jobs."""
+"""Runs on several machines, simulated on one: a Dask scheduler with worker processes, and job arrays."""
 
 import contextlib
 import hashlib
@@ -34,7 +34,7 @@ def serial(tmp_path_factory):
 
 @contextlib.contextmanager
 def cluster(folder, workers):
-    """A scheduler and worker processes on this machine: its scheduler file and the workers."""
+    """Start a Dask scheduler and workers on this machine; yield the scheduler file and the worker processes."""
     file = folder / "scheduler.json"
     common = ["--scheduler-file", str(file), "--host", "127.0.0.1"]
     processes = []
@@ -65,7 +65,7 @@ def cluster(folder, workers):
 
 
 @pytest.mark.slow
-def test_a_dask_worker_dies_and_the_bytes_are_the_same(tmp_path, serial):
+def test_the_death_of_a_dask_worker_does_not_change_the_bytes(tmp_path, serial):
     pytest.importorskip("distributed")
     with cluster(tmp_path, 2) as (file, workers):
         seen = []
@@ -85,8 +85,8 @@ def test_a_dask_worker_dies_and_the_bytes_are_the_same(tmp_path, serial):
     assert digests(tmp_path / "s") == serial
 
 
-def units(text):
-    """The numbers an array expression stands for."""
+def expand_array(text):
+    """Return the numbers of an array expression."""
     found = []
     for word in filter(None, text.strip().split(",")):
         low, _, high = word.partition("-")
@@ -94,8 +94,8 @@ def units(text):
     return found
 
 
-def test_a_job_array_with_lost_jobs(tmp_path, serial, capsys):
-    """Some jobs of the array never ran; ``tgp status`` tells which, a second array does the rest."""
+def test_status_lists_the_jobs_that_did_not_run(tmp_path, serial, capsys):
+    """Some jobs of an array do not run. ``tgp status`` lists them, and a second array runs them."""
     out, jobs = str(tmp_path / "s"), 5
     order = list(range(jobs))
     random.Random(4).shuffle(order)
@@ -103,7 +103,7 @@ def test_a_job_array_with_lost_jobs(tmp_path, serial, capsys):
         assert tgp([*WORDS, "--out", out, "--shard", f"{job}/{jobs}"]) == 0
     capsys.readouterr()
     assert tgp(["status", out, "--missing", "--jobs", str(jobs)]) == 3
-    missing = units(capsys.readouterr().out)
+    missing = expand_array(capsys.readouterr().out)
     assert missing == sorted(order[2:])
     assert tgp(["merge", out]) == 3
     for job in missing:
@@ -115,7 +115,7 @@ def test_a_job_array_with_lost_jobs(tmp_path, serial, capsys):
     assert digests(tmp_path / "s") == serial
 
 
-def test_merge_publishes_what_the_last_job_could_not(tmp_path, serial):
+def test_merge_publishes_a_store_without_manifest(tmp_path, serial):
     out = tmp_path / "s"
     for job in range(2):
         assert tgp([*WORDS, "--out", str(out), "--shard", f"{job}/2"]) == 0
@@ -126,8 +126,8 @@ def test_merge_publishes_what_the_last_job_could_not(tmp_path, serial):
 
 
 @pytest.mark.slow
-def test_ways_can_be_mixed(tmp_path, serial):
-    """One unit as a job of an array, the rest by worker processes."""
+def test_job_arrays_and_worker_processes_can_be_mixed(tmp_path, serial):
+    """One unit is written by a job of an array, the others by worker processes."""
     out = tmp_path / "s"
     assert tgp([*WORDS, "--out", str(out), "--shard", "3/1000"]) == 0
     assert len(list(out.glob("shard-*.h5"))) == 2

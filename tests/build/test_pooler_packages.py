@@ -52,7 +52,7 @@ def run(*arguments, site, code=None):
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    """A package as an installer leaves it, with two poolers."""
+    """Return a folder with an installed package that offers two poolers."""
     site = tmp_path_factory.mktemp("poolers") / "site"
     info = site / "block_pooling-1.5.dist-info"
     info.mkdir(parents=True)
@@ -106,7 +106,7 @@ for level, stored in zip(levels, graph.pooled_data, strict=True):
     assert same.returncode == 0, same.stderr
 
 
-def test_wrong_parameters_and_poolers_are_usage_errors(site, tmp_path):
+def test_wrong_parameters_and_poolers_are_reported(site, tmp_path):
     cases = {
         "blocks:sise=3": "Did you mean 'size'",
         "blocks:size=much": "must be int, got 'much'",
@@ -120,7 +120,7 @@ def test_wrong_parameters_and_poolers_are_usage_errors(site, tmp_path):
         assert "Traceback" not in result.stderr
 
 
-def test_the_card_of_a_pooler_shows_its_parameters(site):
+def test_tgp_poolers_shows_the_parameters(site):
     card = json.loads(run("poolers", "blocks", "--json", site=site).stdout)
     assert card["package"] == "block-pooling 1.5" and card["precoarsenable"]
     assert {row["name"]: row["default"] for row in card["parameters"]}["size"] == 2

@@ -1,4 +1,4 @@
-"""Coarsening a dataset into a store: the same bytes whatever happens on the way."""
+"""coarsen_dataset: executors, interruptions and job arrays give the same bytes."""
 
 import hashlib
 import os
@@ -23,7 +23,7 @@ from tgp.store import StoreReader, verify_store
 DATASET = "molecules:num_graphs=60"
 POOLERS = ("graclus*3", "random:ratio=0.3")
 UNITS = 15_000
-"""Bytes of a shard that give several units."""
+"""Shard size that gives several units."""
 
 
 def config(out, **values):
@@ -36,7 +36,7 @@ def run(out, **values):
 
 
 def digest(folder: Path) -> dict[str, str]:
-    """Content of every file of a store."""
+    """Return the checksum of every file of a store."""
     files = (p for p in sorted(folder.rglob("*")) if p.is_file() and p.name != ".lock")
     return {str(p.relative_to(folder)): hashlib.sha256(p.read_bytes()).hexdigest() for p in files}
 
@@ -56,11 +56,11 @@ def reference(built):
 
 @pytest.fixture
 def store(built, tmp_path):
-    """A complete store that a test may change."""
+    """Copy of a complete store that a test may change."""
     return Path(shutil.copytree(built, tmp_path / "store"))
 
 
-def test_a_store_is_what_the_engine_gives(built):
+def test_a_store_holds_the_levels_of_the_engine(built):
     assert verify_store(built) == []
     assert verify_by_recompute(built, sample=None) == []
     reader = StoreReader(built)
@@ -73,7 +73,7 @@ def test_a_store_is_what_the_engine_gives(built):
             assert np.array_equal(stored.edge_index, level.block.edge_index())
 
 
-def test_second_run_is_up_to_date_and_changes_no_byte(store, reference):
+def test_a_second_run_changes_no_file(store, reference):
     times = {p: p.stat().st_mtime_ns for p in store.rglob("*") if p.is_file()}
     again = run(store)
     assert again.status == "up to date" and again.units_done == 0
@@ -104,7 +104,7 @@ def test_dask_gives_the_same_bytes(tmp_path, reference):
 
 
 @pytest.mark.slow
-def test_an_executor_of_dask_is_asked_for_its_cluster(tmp_path, reference):
+def test_an_executor_of_a_dask_client_gives_the_same_bytes(tmp_path, reference):
     distributed = pytest.importorskip("distributed")
     options = {"n_workers": 1, "threads_per_worker": 5, "processes": False, "dashboard_address": None}
     with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
@@ -114,7 +114,7 @@ def test_an_executor_of_dask_is_asked_for_its_cluster(tmp_path, reference):
     assert digest(tmp_path) == reference
 
 
-def test_a_scheduler_that_is_not_there(tmp_path, monkeypatch):
+def test_a_missing_scheduler_is_reported(tmp_path, monkeypatch):
     pytest.importorskip("distributed")
     from tgp.build import executors
 
@@ -123,7 +123,7 @@ def test_a_scheduler_that_is_not_there(tmp_path, monkeypatch):
         run(tmp_path, scheduler="tcp://127.0.0.1:9")
 
 
-def test_job_arrays_meet_in_one_store(tmp_path, reference):
+def test_a_job_array_writes_one_store(tmp_path, reference):
     for job in (2, 0):
         assert run(tmp_path, shard=(job, 3)).status == "incomplete"
     status = store_status(tmp_path, 3)
@@ -136,14 +136,14 @@ def test_job_arrays_meet_in_one_store(tmp_path, reference):
     assert digest(tmp_path) == reference
 
 
-def test_merge_publishes_what_jobs_left(store, reference):
+def test_merge_publishes_a_finished_store(store, reference):
     (store / "manifest.json").unlink()
     assert not store_status(store).complete
     assert merge_store(store).status == "complete"
     assert digest(store) == reference
 
 
-def test_array_expressions():
+def test_array_expression():
     assert array_expression([]) == ""
     assert array_expression([9, 3, 8, 7, 7]) == "3,7-9"
     assert array_expression([0]) == "0"
@@ -165,7 +165,7 @@ def test_an_interrupted_run_continues(tmp_path, reference, monkeypatch, after):
     assert digest(tmp_path) == reference
 
 
-def test_a_lost_file_is_written_again(store, reference):
+def test_a_missing_file_is_written_again(store, reference):
     next(iter(sorted(store.glob("shard-*.graclus-x3.h5")))).unlink()
     assert run(store).units_done == 1
     assert digest(store) == reference
@@ -183,20 +183,20 @@ def test_a_lost_file_is_written_again(store, reference):
         ({"add_degree": True}, "graphs:"),
     ],
 )
-def test_what_differs_is_named_and_nothing_changes(store, reference, change, named):
+def test_a_mismatch_names_the_differences_and_changes_no_file(store, reference, change, named):
     with pytest.raises(StoreMismatchError) as caught:
         run(store, **change)
     assert any(named in text for text in caught.value.differences)
     assert digest(store) == reference
 
 
-def test_force_rebuilds(tmp_path, reference):
+def test_force_rebuilds_a_store(tmp_path, reference):
     run(tmp_path, seed=4)
     run(tmp_path, force=True)
     assert digest(tmp_path) == reference
 
 
-def test_hierarchies_can_be_added_later_and_keep_the_cut(store, reference):
+def test_an_added_hierarchy_uses_the_units_of_the_store(store, reference):
     summary = coarsen_dataset(CoarsenConfig(DATASET, out=store, poolers=("nopool",), seed=3))
     assert {h.name for h in summary.hierarchies} == {"graclus-x3", "random+ratio=0_3", "nopool"}
     after = digest(store)
@@ -214,7 +214,7 @@ def test_dry_run_writes_nothing(store, tmp_path):
     assert plan_run(config(store, force=True)).pending == plan.pending
 
 
-def test_names(tmp_path):
+def test_names_of_hierarchies(tmp_path):
     summary = run(tmp_path, names=("one", "two"), limit=5)
     assert [h.name for h in summary.hierarchies] == ["one", "two"]
     with pytest.raises(InputError, match="different names"):
@@ -225,7 +225,7 @@ def test_names(tmp_path):
 
 @pytest.fixture
 def failing(monkeypatch):
-    """Graphs of exactly 60 nodes cannot be coarsened."""
+    """Let graphs of exactly 60 nodes fail."""
     import tgp.engine.coarsening as engine
 
     whole = engine.assign_level
@@ -233,20 +233,20 @@ def failing(monkeypatch):
     def assign(block, spec, draw):
         bad = np.flatnonzero(np.diff(block.node_ptr) == 60)
         if draw.level == 0 and bad.size:
-            raise GraphError("no luck", graph=int(bad[0]))
+            raise GraphError("test failure", graph=int(bad[0]))
         return whole(block, spec, draw)
 
     monkeypatch.setattr(engine, "assign_level", assign)
     return monkeypatch
 
 
-def test_graphs_that_fail_are_recorded_and_can_be_tried_again(tmp_path, reference, failing):
+def test_failed_graphs_are_recorded_and_can_be_retried(tmp_path, reference, failing):
     summary = run(tmp_path)
     nodes, _ = StoreReader(tmp_path).sizes()
     failed = {f.graph for name, f in summary.failures if name == "graclus-x3"}
     assert failed == set(np.flatnonzero(nodes == 60)) and failed
-    assert all("no luck" in f.reason for _, f in summary.failures)
-    assert run(tmp_path).failures == summary.failures  # up to date, still told
+    assert all("test failure" in f.reason for _, f in summary.failures)
+    assert run(tmp_path).failures == summary.failures  # up to date, still reported
     assert store_status(tmp_path).failures["graclus-x3"] == len(failed)
     failing.undo()
     again = run(tmp_path, retry_failed=True)
@@ -257,14 +257,14 @@ def test_graphs_that_fail_are_recorded_and_can_be_tried_again(tmp_path, referenc
 @pytest.mark.parametrize("level", [0, 1])
 @pytest.mark.parametrize("pooler", ["nmf:k=4,nmf:k=2", "eigen:k=4:num_modes=2,eigen:k=2", "ndp,sep"])
 def test_a_unit_where_every_graph_fails(tmp_path, monkeypatch, pooler, level):
-    """Its levels are empty but of the method's kind, so that the store can be published and read."""
+    """The levels are empty but of the kind of the method, so that the store can be published and read."""
     import tgp.engine.coarsening as engine
 
     here, whole, whole_job = threading.local(), engine._run_levels, run_module.run_job
 
     def fail(block, spec, length, key, dtype):
         if here.unit == 0 and key.level == level:
-            raise GraphError("no luck", graph=0)
+            raise GraphError("test failure", graph=0)
         return whole(block, spec, length, key, dtype)
 
     def job(task):
@@ -297,7 +297,7 @@ def test_a_unit_where_every_graph_fails(tmp_path, monkeypatch, pooler, level):
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="a superuser may write anywhere")
-def test_read_only_target(tmp_path):
+def test_a_read_only_target_is_reported(tmp_path):
     tmp_path.chmod(0o500)
     try:
         with pytest.raises(StoreError, match="Permission denied"):
@@ -306,12 +306,12 @@ def test_read_only_target(tmp_path):
         tmp_path.chmod(0o700)
 
 
-def test_target_that_is_a_file(tmp_path):
+def test_a_target_that_is_a_file_is_reported(tmp_path):
     (tmp_path / "s").write_text("")
     with pytest.raises(StoreError, match="cannot write"):
         run(tmp_path / "s")
 
 
-def test_without_metrics(tmp_path):
+def test_metrics_can_be_left_out(tmp_path):
     run(tmp_path, metrics=False, limit=5)
     assert StoreReader(tmp_path).metrics("graclus-x3", 0) == {}

@@ -1,4 +1,4 @@
-"""How many workers a run gets, and what they need to know."""
+"""Number of workers of a run, and the state of worker processes."""
 
 import os
 import subprocess
@@ -15,7 +15,7 @@ from tgp.engine.methods import METHODS
 from tgp.registry import Entry
 
 
-def test_affinity_counts(monkeypatch):
+def test_usable_cores_follow_the_affinity(monkeypatch):
     monkeypatch.setattr(workers, "_cgroup_quota", lambda: float("inf"))
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 3, 5}, raising=False)
     assert usable_cores() == 3
@@ -39,7 +39,7 @@ def test_affinity_counts(monkeypatch):
         ("", {}, 64),
     ],
 )
-def test_quotas_count(tmp_path, monkeypatch, membership, files, allowed):
+def test_usable_cores_follow_the_quota(tmp_path, monkeypatch, membership, files, allowed):
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
@@ -50,7 +50,7 @@ def test_quotas_count(tmp_path, monkeypatch, membership, files, allowed):
     assert usable_cores() == allowed
 
 
-def test_a_worker_per_core_unit_and_second(monkeypatch):
+def test_choose_workers(monkeypatch):
     monkeypatch.setattr(workers, "usable_cores", lambda: 8)
     assert choose_workers(num_units=100, seconds=1000) == 8
     assert choose_workers(num_units=3, seconds=1000) == 3
@@ -60,7 +60,7 @@ def test_a_worker_per_core_unit_and_second(monkeypatch):
 
 
 def chosen(monkeypatch, tmp_path, **values):
-    """The number of workers of a run, without the run."""
+    """Return the number of workers of a run, without running it."""
 
     class Stop(Exception):
         pass
@@ -86,7 +86,7 @@ def test_small_runs_stay_in_this_process(monkeypatch, tmp_path):
     assert chosen(monkeypatch, tmp_path, **small, workers=3) == 3
 
 
-def test_what_is_left_counts_not_what_was(monkeypatch, tmp_path):
+def test_the_number_of_workers_depends_on_the_remaining_work(monkeypatch, tmp_path):
     monkeypatch.setattr(workers, "usable_cores", lambda: 4)
     values = {"dataset": "molecules:num_graphs=3000", "poolers": ("nmf:k=8,nmf:k=4",)}
     assert chosen(monkeypatch, tmp_path, **values, shard=(1, 3)) == 1
@@ -114,8 +114,8 @@ METHOD = LevelMethod("mine", Params, assign, connect)
 
 
 @pytest.mark.slow
-def test_workers_learn_methods_that_were_added_and_do_not_run_the_script_again(tmp_path):
-    """A script without ``if __name__ == "__main__"`` that adds a method of its own."""
+def test_workers_get_registered_methods_and_do_not_run_the_script_again(tmp_path):
+    """A script without ``if __name__ == "__main__"`` registers a method."""
     (tmp_path / "mine.py").write_text(LEAVES)
     (tmp_path / "script.py").write_text(
         textwrap.dedent("""
@@ -135,7 +135,7 @@ def test_workers_learn_methods_that_were_added_and_do_not_run_the_script_again(t
     assert found.stdout.split() == ["begin", "complete"], found.stderr
 
 
-def test_a_method_of_the_script_itself_stays_in_its_process(monkeypatch, tmp_path):
+def test_a_method_of_the_main_module_runs_in_this_process(monkeypatch, tmp_path):
     entry = Entry("mine", "__main__:METHOD", "Nothing")
     monkeypatch.setitem(METHODS.entries, "mine", entry)
     monkeypatch.setitem(METHODS._loaded, "mine", METHODS["nopool"])
@@ -144,7 +144,7 @@ def test_a_method_of_the_script_itself_stays_in_its_process(monkeypatch, tmp_pat
 
 @pytest.mark.slow
 def test_workers_import_no_torch_and_compute_on_one_thread(tmp_path):
-    """The parent may have loaded anything."""
+    """Modules that the parent has imported are not imported by workers."""
     code = (
         "import torch, os, sys\n"
         "from tgp.build.executors import open_executor\n"
@@ -163,13 +163,13 @@ def test_workers_import_no_torch_and_compute_on_one_thread(tmp_path):
     assert found.stdout.strip() == "(set(), '1', '1')", found.stderr
 
 
-def test_executors_tell_their_size():
+def test_wrap_executor_reads_the_number_of_workers():
     with ThreadPoolExecutor(3) as pool:
         assert executors.wrap_executor(pool).in_flight() == 6
 
 
-def test_a_cluster_is_asked_for_its_size_again_and_again():
-    """Dask workers come and go; this machine's cores say nothing about them."""
+def test_wrap_executor_follows_the_size_of_a_cluster():
+    """The number of Dask workers can change, and does not depend on the cores of this machine."""
 
     class Client:
         threads = {"a": 2}

@@ -1,4 +1,4 @@
-"""The built-in sets: seeded, labelled, sound, and their labels are not a local fact."""
+"""Built-in datasets: valid graphs, seeds, labels, parameters."""
 
 import networkx as nx
 import numpy as np
@@ -17,7 +17,7 @@ def graph_of(table, index):
 
 
 @pytest.mark.parametrize("name", BUILTIN)
-def test_is_sound_simple_and_undirected(name):
+def test_graphs_are_valid_simple_and_undirected(name):
     table, description = make_builtin(f"{name}:num_graphs=20")
     table.validate()
     assert table.num_graphs == 20
@@ -32,7 +32,7 @@ def test_is_sound_simple_and_undirected(name):
 
 
 @pytest.mark.parametrize("name", BUILTIN)
-def test_a_graph_depends_on_seed_and_position_alone(name):
+def test_a_graph_depends_only_on_seed_and_position(name):
     few, _ = make_builtin(f"{name}:num_graphs=6")
     many, _ = make_builtin(f"{name}:num_graphs=15")
     other, _ = make_builtin(f"{name}:num_graphs=6:seed=1")
@@ -46,7 +46,7 @@ def test_the_default_set_never_changes():
     assert data_digest(table)[:16] == "31a2ef44bac68edf"
 
 
-def test_molecules_are_balanced_connected_and_alike_in_both_classes():
+def test_molecules_are_balanced_connected_and_locally_similar():
     table, _ = make_builtin("molecules")
     y = table.fields["y"].values
     assert y.mean() == 0.5
@@ -65,8 +65,8 @@ def test_molecules_are_balanced_connected_and_alike_in_both_classes():
     assert np.abs(atoms[0] - atoms[1]).max() < 0.02
 
 
-def test_the_label_shows_once_rings_are_merged():
-    """Parallel strands tie the same rings twice, crossing ones tie more pairs of rings."""
+def test_merging_rings_shows_the_label_of_molecules():
+    """Chains of the same order connect the same pairs of rings twice; chains of another order connect more pairs."""
     table, _ = make_builtin("molecules:num_graphs=60")
     pairs = {0: [], 1: []}
     for index, label in enumerate(table.fields["y"].values):
@@ -87,7 +87,7 @@ def test_the_label_shows_once_rings_are_merged():
     assert np.mean(pairs[1]) > 1.4 * np.mean(pairs[0])
 
 
-def test_families_are_what_they_say():
+def test_degrees_and_labels_of_random_graphs():
     grids, _ = make_builtin("grid:num_graphs=4:num_nodes=30")
     for index, torus in enumerate(grids.fields["y"].values):
         degrees = sorted(dict(graph_of(grids, index).degree).values())
@@ -102,7 +102,7 @@ def test_families_are_what_they_say():
         assert inside.mean() > 0.75
 
 
-def test_regions_have_a_label_per_node_that_neighbours_tell():
+def test_neighbourhoods_of_regions_show_the_label():
     table, _ = make_builtin("regions:num_graphs=2:num_nodes=900:noise=80")
     y, x = table.fields["y"], table.fields["x"].values
     assert np.array_equal(y.ptr, table.node_ptr) and set(y.values) == {0, 1, 2, 3}
@@ -114,7 +114,7 @@ def test_regions_have_a_label_per_node_that_neighbours_tell():
 
 
 @pytest.mark.parametrize("spec", ["regions:parts=0", "regions:labels=0", "regions:noise=101"])
-def test_regions_refuse(spec):
+def test_regions_check_their_parameters(spec):
     with pytest.raises(ParameterError, match="regions"):
         make_builtin(spec)
 
@@ -122,19 +122,19 @@ def test_regions_refuse(spec):
 @pytest.mark.parametrize(
     "spec", ["molecules:num_graphs=0", "er:degree=x", "grid:num_nodes=-1", "molecules:units=2", "er:seed"]
 )
-def test_bad_values_are_refused(spec):
+def test_bad_values_are_reported(spec):
     with pytest.raises(ParameterError):
         make_builtin(spec)
 
 
-def test_unknown_names_give_the_nearest():
+def test_unknown_names_suggest_the_nearest():
     with pytest.raises(UnknownNameError, match="'molecules'"):
         make_builtin("molecule")
     with pytest.raises(UnknownNameError, match="'num_graphs'"):
         make_builtin("er:num_graph=3")
 
 
-def test_families_differ_in_their_degrees_not_in_size_or_density():
+def test_families_differ_in_degrees_and_not_in_size_or_density():
     table, _ = make_builtin("families")
     assert data_digest(table)[:16] == "b06d3cfb1cb3bd1e"
     y, sizes = table.fields["y"].values, np.diff(table.node_ptr)

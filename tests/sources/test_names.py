@@ -1,4 +1,4 @@
-"""The table of known datasets."""
+"""Names of known datasets and the folders of their raw files."""
 
 import subprocess
 import sys
@@ -25,7 +25,7 @@ from tgp.sources.names import KnownDataset, find_raw, known_names, nearest_names
         ("zinc:subset=true", "ZINC/ZINC", {"subset": "true"}),
     ],
 )
-def test_names_are_found_ignoring_case(spec, label, params):
+def test_names_are_found_in_any_case(spec, label, params):
     known = resolve(spec)
     assert known.label == label
     assert known.params == params
@@ -56,7 +56,7 @@ def test_every_listed_name_resolves_to_itself():
         ("Cora", "Cora/raw", "ind.cora.allx"),
     ],
 )
-def test_raw_files_lie_where_pyg_expects_them(spec, folder, file, tmp_path):
+def test_raw_files_are_found_in_the_folders_of_pyg(spec, folder, file, tmp_path):
     known = resolve(spec)
     assert known.raw_folder() == folder
     assert file in known.raw_files()
@@ -71,7 +71,7 @@ def test_raw_files_lie_where_pyg_expects_them(spec, folder, file, tmp_path):
 
 @pytest.mark.slow
 def test_raw_paths_agree_with_the_pyg_classes(tmp_path):
-    """Ask the classes themselves, without letting them download."""
+    """Compare with the paths of the dataset classes, which do not download anything here."""
     from tgp.registry import load
 
     for family in (

@@ -1,19 +1,16 @@
-"""What --dataset may name."""
+"""open_source: names, paths, callables, transforms, missing data."""
 
 import os
 import socket
 import stat
 import sys
 import threading
-import time
 
 import numpy as np
 import pytest
 
 from tgp.errors import DatasetError, MissingPackageError, ParameterError, UnknownNameError
-from tgp.ragged import Field, GraphTable
 from tgp.sources import open_source
-from tgp.sources.tables import slice_table
 from tgp.store import data_digest
 
 
@@ -42,7 +39,7 @@ def test_limit_and_transforms_are_described():
     assert kept == {"limit": 3, "add_degree": True, "exclude": ["x"], "largest_component": True}
 
 
-def test_descriptions_hold_no_places(tmp_path):
+def test_descriptions_contain_no_paths(tmp_path):
     np.savez(tmp_path / "g.npz", edge_index=np.array([[0, 1], [1, 0]]))
     assert str(tmp_path) not in str(source(str(tmp_path / "g.npz")).description)
 
@@ -62,7 +59,7 @@ def test_tu_from_local_files_without_torch(data_root):
     ("name", "nodes", "edges"),
     [("Cora", 2708, 10556), ("minesweeper", 10000, 78804), ("DBLP", 17716, 105734)],
 )
-def test_read_only_folders_stay_untouched(data_root, tmp_path, monkeypatch, name, nodes, edges):
+def test_read_only_folders_are_not_changed(data_root, tmp_path, monkeypatch, name, nodes, edges):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     before = sorted(p.name for p in data_root.rglob("*"))
     first = source(name, root=data_root)
@@ -73,7 +70,7 @@ def test_read_only_folders_stay_untouched(data_root, tmp_path, monkeypatch, name
 
 @pytest.mark.needs_data
 @pytest.mark.slow
-def test_changed_raw_files_are_not_served_from_the_cache(data_root, tmp_path, monkeypatch):
+def test_changed_raw_files_are_processed_again(data_root, tmp_path, monkeypatch):
     import shutil
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -112,16 +109,14 @@ def no_network(monkeypatch):
         ("Tolokers", "HeterophilousGraphDataset/tolokers/raw"),
     ],
 )
-def test_without_network_the_expected_place_is_named(no_network, tmp_path, name, folder):
-    started = time.monotonic()
+def test_without_network_the_expected_folder_is_named(no_network, tmp_path, name, folder):
     with pytest.raises(DatasetError) as caught:
         source(name, root=tmp_path)
     assert str(tmp_path / folder) in str(caught.value)
     assert "unreachable" in str(caught.value)
-    assert time.monotonic() - started < 60  # no hang
 
 
-def test_a_host_that_never_answers_is_given_up(tmp_path, monkeypatch):
+def test_a_host_that_does_not_answer_is_reported(tmp_path, monkeypatch):
     from tgp.sources import download as _download
 
     monkeypatch.setattr(_download, "TIMEOUT", 0.2)
@@ -148,7 +143,7 @@ def test_a_host_that_never_answers_is_given_up(tmp_path, monkeypatch):
         ("er:x=1", UnknownNameError, "parameter of er"),
     ],
 )
-def test_unknown_datasets_say_so(dataset, error, message):
+def test_unknown_datasets_are_reported(dataset, error, message):
     with pytest.raises(error, match=message):
         source(dataset)
 
@@ -199,26 +194,7 @@ def test_callables_of_the_working_directory(tmp_path, monkeypatch):
     assert os.getcwd() not in sys.path
 
 
-def test_slices_are_the_graphs():
-    table = source("molecules:num_graphs=10").table
-    for low, high in ((0, 10), (3, 7), (5, 5)):
-        part = slice_table(table, low, high).validate()
-        assert data_digest(part) == data_digest(table.take(range(low, high)))
-
-
-def test_blocks_take_weights_from_edge_weight_only():
-    edges = Field("edge_index", np.array([[1, 0], [0, 1]]), np.array([0, 2]), -1, "rows", True)
-    attr = Field("edge_attr", np.array([[5.0], [6.0]]), np.array([0, 2]))
-    table = GraphTable(np.array([0, 2]), {"edge_index": edges, "edge_attr": attr})
-    assert table.to_block().weight is None
-    weight = Field("edge_weight", np.array([5.0, 6.0]), np.array([0, 2]))
-    weighted = GraphTable(table.node_ptr, {"edge_index": edges, "edge_weight": weight})
-    assert weighted.to_block().weight.tolist() == [6, 5]
-    with pytest.raises(DatasetError, match="edge_index"):
-        GraphTable(table.node_ptr, {}).to_block()
-
-
-def test_load_graphs_gives_the_graphs_that_coarsen_sees(tmp_path):
+def test_load_graphs_returns_the_graphs_of_open_source(tmp_path):
     from tgp.datasets import load_graphs
 
     graphs = load_graphs("molecules:num_graphs=5", limit=3, add_degree=True)
@@ -230,7 +206,7 @@ def test_load_graphs_gives_the_graphs_that_coarsen_sees(tmp_path):
         load_graphs("MUTAGG", root=str(tmp_path))
 
 
-def test_load_graphs_makes_edges_go_both_ways(tmp_path):
+def test_load_graphs_adds_reverse_edges(tmp_path):
     from tgp.datasets import load_graphs
 
     (tmp_path / "path.edgelist").write_text("0 1\n1 2\n")

@@ -1,4 +1,4 @@
-"""Changes to input graphs, against networkx and by hand."""
+"""Transforms of input graphs, compared with networkx and with known results."""
 
 import networkx as nx
 import numpy as np
@@ -11,7 +11,7 @@ from tgp.sources.builtin import make_builtin
 
 
 def table_of(*graphs, **fields):
-    """Graphs given as (number of nodes, edges)."""
+    """Return a table of graphs that are given as (number of nodes, edges)."""
     node_ptr = np.concatenate([[0], np.cumsum([n for n, _ in graphs])])
     edge_ptr = np.concatenate([[0], np.cumsum([len(e) for _, e in graphs])])
     edges = np.array([pair for _, e in graphs for pair in e], np.int64).reshape(-1, 2).T
@@ -22,7 +22,7 @@ def table_of(*graphs, **fields):
     )
 
 
-def test_undirected_adds_what_lacks_and_keeps_the_rest():
+def test_undirected_adds_missing_reverse_edges():
     table = table_of(
         (3, [(0, 1), (1, 0), (1, 2), (1, 2), (2, 2)]),
         (2, [(1, 0)]),
@@ -37,13 +37,13 @@ def test_undirected_adds_what_lacks_and_keeps_the_rest():
     assert out.fields["x"] is table.fields["x"]
 
 
-def test_undirected_leaves_undirected_graphs_alone():
+def test_undirected_does_not_change_undirected_graphs():
     table, _ = make_builtin("er:num_graphs=5")
     out = transforms.make_undirected(table)
     assert np.array_equal(out.fields["edge_index"].values, table.fields["edge_index"].values)
 
 
-def test_largest_component_by_hand():
+def test_largest_component_of_known_graphs():
     table = table_of(
         (5, [(0, 1), (1, 0), (2, 3), (3, 4)]),
         (2, []),
@@ -69,7 +69,7 @@ def test_largest_component_against_networkx():
         assert nx.is_connected(got) and got.number_of_edges() == graph.subgraph(best).number_of_edges()
 
 
-def test_largest_component_fixes_sizes_and_refuses_ids():
+def test_largest_component_updates_num_nodes_and_refuses_node_ids():
     table = table_of((3, [(0, 1)]))
     sized = GraphTable(
         table.node_ptr,
@@ -81,7 +81,7 @@ def test_largest_component_fixes_sizes_and_refuses_ids():
         transforms.keep_largest_component(GraphTable(table.node_ptr, {**table.fields, "my_index": ids}))
 
 
-def test_degree_is_appended_or_made():
+def test_add_degree_appends_to_x_or_creates_x():
     table = table_of((3, [(0, 1), (1, 0), (1, 2)]))
     made = transforms.add_degree(table)
     assert made.fields["x"].values.tolist() == [[1], [2], [0]]

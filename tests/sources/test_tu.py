@@ -1,4 +1,4 @@
-"""The TU text format, against the files' meaning and against PyG's reader."""
+"""TU text format, compared with known content and with the reader of PyG."""
 
 import io
 import shutil
@@ -28,7 +28,7 @@ SMALL = {
 }
 
 
-def test_reads_what_the_files_say(tmp_path):
+def test_read_tu(tmp_path):
     table = read_tu(write(tmp_path, **SMALL), "T", use_node_attr=True)
     table.validate()
     assert table.node_ptr.tolist() == [0, 2, 4]
@@ -47,7 +47,7 @@ def test_reads_what_the_files_say(tmp_path):
     assert read_tu(tmp_path, "T").fields["x"].values.tolist() == [[1, 0, 0], [0, 0, 1], [0, 1, 0], [1, 0, 0]]
 
 
-def test_graphs_without_features_know_their_size(tmp_path):
+def test_graphs_without_features_have_num_nodes(tmp_path):
     write(tmp_path, A="1, 2\n", graph_indicator="1\n1\n1\n2\n", graph_attributes="0.25\n0.5\n")
     table = read_tu(tmp_path, "T")
     assert table.fields["num_nodes"].values.tolist() == [3, 1]
@@ -66,7 +66,7 @@ def test_graphs_without_features_know_their_size(tmp_path):
         ({"graph_labels": "1\n2\n3\n"}, "2 lines"),
     ],
 )
-def test_files_that_do_not_fit_are_named(tmp_path, change, message):
+def test_invalid_files_are_named(tmp_path, change, message):
     with pytest.raises(DatasetError, match=message) as caught:
         read_tu(write(tmp_path, **(SMALL | change)), "T")
     assert "T_" in str(caught.value)
@@ -76,7 +76,7 @@ def test_files_that_do_not_fit_are_named(tmp_path, change, message):
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"use_node_attr": True}])
 @pytest.mark.parametrize("name", ["MUTAG", "ENZYMES", "IMDB-BINARY"])
-def test_equals_the_pyg_reader(data_root, tmp_path, name, options):
+def test_read_tu_equals_the_reader_of_pyg(data_root, tmp_path, name, options):
     from torch_geometric.datasets import TUDataset
 
     from tgp.data.convert import graphs_to_table
@@ -88,7 +88,7 @@ def test_equals_the_pyg_reader(data_root, tmp_path, name, options):
     assert data_digest(read_tu(raw, name, **options)) == data_digest(theirs)
 
 
-def test_download_takes_text_files_of_the_dataset_only(tmp_path, monkeypatch):
+def test_download_extracts_only_text_files_of_the_dataset(tmp_path, monkeypatch):
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w") as file:
         for name, text in SMALL.items():
@@ -104,7 +104,7 @@ def test_download_takes_text_files_of_the_dataset_only(tmp_path, monkeypatch):
     assert read_tu(raw, "T").num_graphs == 2
 
 
-def test_download_of_something_else_is_an_error(tmp_path, monkeypatch):
+def test_a_download_that_is_not_an_archive_is_reported(tmp_path, monkeypatch):
     monkeypatch.setattr(tu, "fetch", lambda url, label, expected: b"<html>not here</html>")
     with pytest.raises(DatasetError, match="no archive"):
         download_tu("T", tmp_path)

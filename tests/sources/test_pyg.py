@@ -1,11 +1,10 @@
-"""Collections read through PyG's classes: names, files, splits, and no code from any file."""
+"""Datasets that are opened through classes and files of PyG: names, raw files, splits, code in files."""
 
 import importlib.machinery
 import os
 import pickle
 import socket
 import sys
-import threading
 import types
 
 import numpy as np
@@ -20,18 +19,18 @@ from tgp.sources import download as _download
 from tgp.sources import open_source
 from tgp.sources.families import FAMILIES
 from tgp.sources.names import KnownDataset, resolve
-from tgp.sources.no_code import no_code
+from tgp.sources.pyg import load_processed
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:Weights only load failed")
 
 CYCLE = torch.tensor([[0, 1, 2, 1, 2, 0], [1, 2, 0, 0, 1, 2]])
 
 
-class Explodes:
-    """A file that holds one of these would run code."""
+class Hostile:
+    """Object that sets an environment variable when it is unpickled."""
 
     def __reduce__(self):
-        return os.putenv, ("TGP_EXPLODED", "1")
+        return os.putenv, ("TGP_CODE_RAN", "1")
 
 
 def opened(spec, root):
@@ -65,7 +64,7 @@ def test_raw_files_are_those_of_pyg(family, tmp_path):
         assert str(tmp_path / known.raw_folder()) == probe.raw_dir
 
 
-def test_classes_take_what_we_give():
+def test_classes_accept_our_arguments():
     import inspect
 
     for family in FAMILIES.values():
@@ -88,7 +87,7 @@ def write_benchmark(root):
     torch.save(parts, place / "PATTERN_v2.pt")
 
 
-def test_splits_are_joined_and_told_apart(tmp_path):
+def test_splits_are_joined_with_a_field_split(tmp_path):
     write_benchmark(tmp_path)
     table = opened("PATTERN", tmp_path)
     assert table.fields["split"].values.tolist() == [0, 0, 0, 1, 2, 2]
@@ -142,28 +141,28 @@ def test_zinc_is_read_without_running_its_pickles(tmp_path):
 
 
 def test_code_in_a_pickle_is_refused(tmp_path):
-    write_zinc(tmp_path, [Explodes()])
+    write_zinc(tmp_path, [Hostile()])
     with pytest.raises(DatasetError, match=r"contains posix\.putenv"):
         opened("ZINC", tmp_path)
 
 
 def test_code_in_a_torch_file_is_refused(tmp_path):
     place = raw(tmp_path, "GNNBenchmarkDataset", "CLUSTER/raw")
-    torch.save([Explodes()], place / "CLUSTER_v2.pt")
+    torch.save([Hostile()], place / "CLUSTER_v2.pt")
     with pytest.raises(DatasetError, match="could run code"):
         opened("CLUSTER", tmp_path)
 
 
-def test_readers_are_put_back(tmp_path):
+def test_readers_are_restored_after_an_error(tmp_path):
     before = pickle.load, torch.load
-    write_zinc(tmp_path, [Explodes()])
+    write_zinc(tmp_path, [Hostile()])
     with pytest.raises(DatasetError):
         opened("ZINC", tmp_path)
     assert (pickle.load, torch.load) == before
 
 
 def test_long_range_graphs(tmp_path):
-    """Superpixels are pickled tuples, peptides torch files."""
+    """Raw files of superpixels are pickled tuples, those of peptides are torch files."""
     place = raw(tmp_path, "LRGBDataset", "pascalvoc-sp/raw")
     graph = (torch.ones(3, 14), torch.ones(6, 2), CYCLE, [4, 5, 6])
     for split in ("train", "val", "test"):
@@ -178,7 +177,7 @@ def test_long_range_graphs(tmp_path):
     assert opened("peptides-func:split=val", tmp_path).num_graphs == 2
 
 
-def test_a_broken_file_is_an_error_that_names_the_place(tmp_path):
+def test_a_broken_file_is_named(tmp_path):
     place = raw(tmp_path, "GNNBenchmarkDataset", "TSP/raw")
     (place / "TSP_v2.pt").write_bytes(b"not a torch file")
     with pytest.raises(DatasetError, match="GNNBenchmarkDataset/TSP") as caught:
@@ -190,7 +189,7 @@ def test_a_broken_file_is_an_error_that_names_the_place(tmp_path):
     "spec",
     ["PATTERN", "CSL", "ZINC", "COCO-SP", "PCQM-Contact", "Cora", "Photo", "Physics", "Questions", "MUTAG"],
 )
-def test_no_network_names_the_folder(spec, tmp_path, monkeypatch):
+def test_without_network_the_folder_is_named(spec, tmp_path, monkeypatch):
     def refuse(*args, **kwargs):
         raise OSError("no network here")
 
@@ -244,7 +243,7 @@ def test_ogb_splits(tmp_path, monkeypatch):
     table.validate()
 
 
-def test_ogb_questions_are_errors(tmp_path, monkeypatch):
+def test_a_question_of_ogb_is_an_error(tmp_path, monkeypatch):
     install_ogb(monkeypatch, "This will download 56GB. Will you proceed? (y/N)")
     put_ogb(tmp_path, "OGB-N", "ogbn_papers100m")
     with pytest.raises(DatasetError, match="56GB"):
@@ -254,54 +253,24 @@ def test_ogb_questions_are_errors(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("spec", "package"), [("ogbg-molhiv", "ogb"), ("ogbn-arxiv", "ogb"), ("ESOL", "rdkit")]
 )
-def test_missing_packages_have_one_line(spec, package, tmp_path, monkeypatch):
+def test_missing_packages_are_named(spec, package, tmp_path, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(MissingPackageError, match=f"needs the package '{package}'") as caught:
         opened(spec, tmp_path)
     assert caught.value.hint == f"pip install {package}"
 
 
-def test_other_threads_keep_the_original_readers(tmp_path):
-    """Two threads inside ``no_code`` overlap in both orders; a third thread reads a pickle of any class meanwhile."""
-    original = pickle.load, torch.load, input
-    file = tmp_path / "any.pkl"
-    file.write_bytes(pickle.dumps(types.SimpleNamespace(value=3)))
-    inside, release = threading.Event(), threading.Event()
-    refused = []
-
-    def open_dataset():
-        with no_code("outer"):
-            inside.set()
-            release.wait(60)
-            with file.open("rb") as stream:
-                try:
-                    pickle.load(stream)
-                except DatasetError as error:
-                    refused.append(error)
-
-    thread = threading.Thread(target=open_dataset)
-    thread.start()
-    assert inside.wait(60)
-    with file.open("rb") as stream:
-        assert pickle.load(stream).value == 3
-    with no_code("inner"), file.open("rb") as stream, pytest.raises(DatasetError, match="SimpleNamespace"):
-        pickle.load(stream)
-    borrowed = pickle.load
-    release.set()
-    thread.join()
-    assert len(refused) == 1
-    assert (pickle.load, torch.load, input) == original
-    with file.open("rb") as stream:
-        assert borrowed(stream).value == 3
+def test_load_processed(tmp_path):
+    graphs = [Data(x=torch.ones(n, 1), edge_index=torch.tensor([[0], [1]])) for n in (2, 3)]
+    InMemoryDataset.save(graphs, str(tmp_path / "data.pt"))
+    assert [g.num_nodes for g in load_processed(tmp_path / "data.pt")] == [2, 3]
+    torch.save({"a": 1}, tmp_path / "other.pt")
+    with pytest.raises(DatasetError, match="got dict"):
+        load_processed(tmp_path / "other.pt")
 
 
-def test_no_code_can_be_nested(tmp_path):
-    (tmp_path / "any.pkl").write_bytes(pickle.dumps(types.SimpleNamespace()))
-    with no_code("outer"):
-        with no_code("inner"):
-            pass
-        with (
-            (tmp_path / "any.pkl").open("rb") as stream,
-            pytest.raises(DatasetError, match="SimpleNamespace"),
-        ):
-            pickle.load(stream)
+def test_load_processed_refuses_code(tmp_path):
+    torch.save([Hostile()], tmp_path / "bad.pt")
+    with pytest.raises(DatasetError, match="run code"):
+        load_processed(tmp_path / "bad.pt")
+    assert "TGP_CODE_RAN" not in os.environ
