@@ -1,10 +1,11 @@
-"""Comparing hierarchies: agreement against a slow oracle, other schedules, other graphs, edges."""
+"""Comparison of hierarchies. The similarity of partitions is checked against a slow reference."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.inspect.conftest import build as build_store
 from tests.reference import partition_similarity as reference
 from tgp.build import CoarsenConfig, coarsen_dataset
 from tgp.errors import InputError, UnknownNameError
@@ -26,8 +27,8 @@ def composed(partitions):
     return found
 
 
-def alone(labels):
-    """Dropped nodes are clusters of their own."""
+def separate_dropped(labels):
+    """Make every dropped node a cluster of its own."""
     return [(c, i) if c < 0 else c for i, c in enumerate(labels)]
 
 
@@ -36,24 +37,26 @@ labels = st.lists(st.tuples(st.integers(-1, 4), st.integers(-1, 4)), max_size=12
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(labels, min_size=1, max_size=5))
-def test_agreement_is_that_of_the_oracle(graphs):
+def test_similarity_equals_the_reference(graphs):
     first, second = ([[pair[i] for pair in graph] for graph in graphs] for i in (0, 1))
     rand, nmi = partition_similarity(composed(first), composed(second))
     for i, (x, y) in enumerate(zip(first, second, strict=True)):
         if len(x) < 2:
             assert np.isnan(rand[i]) and np.isnan(nmi[i])
         else:
-            assert rand[i] == pytest.approx(reference.rand_index(alone(x), alone(y)), abs=1e-12)
-            assert nmi[i] == pytest.approx(reference.nmi(alone(x), alone(y)), abs=1e-9)
+            assert rand[i] == pytest.approx(
+                reference.rand_index(separate_dropped(x), separate_dropped(y)), abs=1e-12
+            )
+            assert nmi[i] == pytest.approx(reference.nmi(separate_dropped(x), separate_dropped(y)), abs=1e-9)
 
 
-def test_by_hand():
-    """Opposite partitions of four nodes: worse than chance, nothing shared; and one against all alone."""
+def test_similarity_of_known_partitions():
+    """Crossing pairs of four nodes share less than chance. One cluster and single nodes share nothing."""
     rand, nmi = partition_similarity(composed([[0, 0, 1, 1], [0, 0, 0]]), composed([[0, 1, 0, 1], [0, 1, 2]]))
     assert rand == pytest.approx([-0.5, 0.0]) and nmi == pytest.approx([0.0, 0.0])
 
 
-def test_graphs_of_other_sizes_are_left_out():
+def test_graphs_with_different_sizes_have_no_similarity():
     rand, nmi = partition_similarity(composed([[0, 0], [0, 1, 1]]), composed([[0, 0, 0], [0, 1, 1]]))
     assert np.isnan(rand[0]) and np.isnan(nmi[0]) and (rand[1], nmi[1]) == (1.0, 1.0)
 
@@ -71,7 +74,7 @@ def final_clusters(reader, graph, hierarchy, depth):
 
 
 def test_levels_are_compared_over_the_input_nodes(tmp_path):
-    """Schedules of other methods and depths agree or not about the input nodes, on every level."""
+    """Hierarchies with different methods and depths are compared by their clusters of input nodes."""
     store = build(tmp_path / "s", "graclus*3", "sep*2")
     found = compare_hierarchies(store, "graclus-x3", "sep-x2")
     assert found.depths == (3, 2) and len(found.levels) == 2 and not found.equal
@@ -86,20 +89,20 @@ def test_levels_are_compared_over_the_input_nodes(tmp_path):
         assert level.different == 9 and level.examples == [*range(9)]
 
 
-def test_a_prefix_is_not_equal(tmp_path):
+def test_hierarchies_of_different_depth_are_not_equal(tmp_path):
     store = build(tmp_path / "s", "graclus*2", "graclus")
     found = compare_hierarchies(store, "graclus-x2", "graclus")
     assert [level.different for level in found.levels] == [0] and not found.equal
 
 
-def test_soft_levels_have_no_partition(tmp_path):
+def test_soft_levels_have_no_similarity(tmp_path):
     store = build(tmp_path / "s", "nmf:k=3", "graclus")
     (level,) = compare_hierarchies(store, "nmf+k=3", "graclus").levels
     assert level.rand is None and level.nmi is None and level.edge_changes.graphs == 0
 
 
-def test_edges_of_equal_clusters(tmp_path):
-    """Counting edges changes weights and nothing else; keeping self loops adds edges."""
+def test_edge_changes_of_equal_clusters(tmp_path):
+    """Counting edges changes only weights. Keeping self-loops adds edges."""
     store = build(tmp_path / "s", "graclus", "graclus:count_edges=true", "graclus:remove_self_loops=false")
     counted = compare_hierarchies(store, "graclus", "graclus+count_edges=true").levels[0]
     reader = StoreReader(store)
@@ -117,7 +120,7 @@ def test_edges_of_equal_clusters(tmp_path):
     )
 
 
-def test_other_graphs(tmp_path):
+def test_stores_of_different_graphs(tmp_path):
     one = build(tmp_path / "a", "graclus")
     two = build(tmp_path / "b", "graclus", dataset="er:num_graphs=9:num_nodes=14:degree=3:seed=5")
     (found,) = compare_stores(one, two)
@@ -127,7 +130,7 @@ def test_other_graphs(tmp_path):
         compare_stores(one, build(tmp_path / "c", "graclus", limit=4))
 
 
-def test_one_hierarchy_of_a_store(tmp_path):
+def test_one_hierarchy_of_a_store_is_selected_by_name(tmp_path):
     one, two = build(tmp_path / "a", "graclus", "sep"), build(tmp_path / "b", "random", "nopool")
     with pytest.raises(InputError, match="share no hierarchy"):
         compare_stores(one, two)
@@ -135,3 +138,43 @@ def test_one_hierarchy_of_a_store(tmp_path):
     assert (found.first, found.second) == (f"{one}#sep", f"{two}#nopool")
     with pytest.raises(UnknownNameError, match="nope"):
         compare_stores(f"{one}#nope", two)
+
+
+def test_equal_stores_compare_equal(store, tmp_path):
+    other = build_store(tmp_path / "o", "graclus*2")
+    (comparison,) = compare_stores(store, other)
+    assert comparison.equal and [level.rand for level in comparison.levels] == [1.0, 1.0]
+
+
+def test_different_seeds_differ_in_the_reported_graphs(store, tmp_path):
+    other = build_store(tmp_path / "o", "graclus*2", seed=1)
+    (comparison,) = compare_stores(store, other)
+    level = comparison.levels[0]
+    reader, theirs = StoreReader(store), StoreReader(other)
+    expected = []
+    for graph in range(30):
+        a, b = (r.gather_level([graph], "graclus-x2", 0) for r in (reader, theirs))
+        expected += [graph] * (
+            not (
+                np.array_equal(a.assignment.cluster, b.assignment.cluster)
+                and np.array_equal(a.edge_index, b.edge_index)
+            )
+        )
+    assert level.different == len(expected) > 10 and level.examples == expected[:10]
+    assert -0.5 < level.rand < 1 and not comparison.equal
+
+
+def test_rand_index_of_pairs_against_single_nodes(tmp_path):
+    """Four nodes, {01}{23} against {0}{1}{2}{3}: no pair is shared, so the index is 0."""
+    np.savez(tmp_path / "g.npz", edge_index=np.array([[0, 1, 2, 3], [1, 0, 3, 2]]))
+    config = CoarsenConfig(str(tmp_path / "g.npz"), out=tmp_path / "s", poolers=("graclus", "nopool"))
+    coarsen_dataset(config)
+    assert compare_hierarchies(tmp_path / "s", "graclus", "nopool").levels[0].rand == 0
+    assert compare_hierarchies(tmp_path / "s", "graclus", "graclus").levels[0].rand == 1
+
+
+def test_stores_that_cannot_be_compared(store, tmp_path):
+    with pytest.raises(InputError, match="share no hierarchy"):
+        compare_stores(store, build_store(tmp_path / "a", "random"))
+    with pytest.raises(InputError, match="different graphs"):
+        compare_stores(store, build_store(tmp_path / "b", "graclus*2", limit=5))

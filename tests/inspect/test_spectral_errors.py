@@ -1,4 +1,4 @@
-"""Spectral figures of a store: the sample, the definition, where they show."""
+"""Spectral metrics of a store: their sample, their definition and the commands that show them."""
 
 import numpy as np
 import pytest
@@ -33,7 +33,7 @@ def local(reader, graph, hierarchy=None, level=None):
     return arrays.edge_index, arrays.edge_weight, int(arrays.super_ptr[-1])
 
 
-def test_figures_are_means_over_graphs(store):
+def test_metrics_are_means_over_graphs(store):
     view = inspect_store(store, spectral=SpectralOptions(sample=100, modes=5))
     reader = StoreReader(store)
     for hierarchy in view.hierarchies:
@@ -49,7 +49,7 @@ def test_figures_are_means_over_graphs(store):
     assert view.spectral == {"sample": 100, "modes": 5, "seed": 0}
 
 
-def test_the_restricted_error_is_that_of_the_contracted_input(store):
+def test_restricted_error_is_the_error_of_the_contracted_input(store):
     reader = StoreReader(store)
     edges, _, n = local(reader, 3)
     clusters = np.arange(n)
@@ -64,18 +64,18 @@ def test_the_restricted_error_is_that_of_the_contracted_input(store):
         assert np.isclose(row["metrics"]["eigenvalue_error_restricted"], reference.error(fine, coarse))
 
 
-def test_kinds_of_coarsening(store):
+def test_metrics_of_different_methods(store):
     view = inspect_store(store, spectral=SpectralOptions())
     figures = {h.name: h.levels[0].metrics for h in view.hierarchies}
     for name in FIGURES:
         assert figures["nopool"][name] == 0.0
-    # Dropped nodes and soft clusters have no contraction of the input.
+    # The restricted error is not defined for dropped nodes and soft clusters.
     assert figures["ndp"]["eigenvalue_error_restricted"] is None
     assert figures["nmf+k=4"]["eigenvalue_error_restricted"] is None
     assert figures["ndp"]["eigenvalue_error"] > 0
 
 
-def test_samples_are_a_function_of_seed_and_count():
+def test_the_sample_depends_on_seed_and_count_only():
     first = sample_graphs(10_000, SpectralOptions(sample=50))
     assert len(set(first.tolist())) == 50 and (np.diff(first) > 0).all()
     assert first[:4].tolist() == sample_graphs(10_000, SpectralOptions(sample=50))[:4].tolist()
@@ -86,7 +86,7 @@ def test_samples_are_a_function_of_seed_and_count():
         SpectralOptions(modes=0)
 
 
-def test_thresholds_on_spectral_figures(store):
+def test_thresholds_on_spectral_metrics(store):
     view = inspect_store(store, spectral=SpectralOptions())
     missed = list(check_thresholds(view, ["eigenvalue_error>0.01"]))
     assert len(missed) == 4 and missed[0].startswith("graclus-x2, level 1: eigenvalue_error = ")
