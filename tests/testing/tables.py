@@ -13,15 +13,16 @@ from tgp.testing.methods import METHOD_CHECKS
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "guide" / "testing.md"
 
 
-def plain(text):
-    """Return a docstring as one line of markdown."""
-    return " ".join(text.split()).replace("``", "`")
+def requirement(check):
+    """Return the docstring of a check as one line of Markdown, without the words "Check that"."""
+    text = " ".join(check.__doc__.split()).replace("``", "`").removeprefix("Check ").removeprefix("that ")
+    return text[0].upper() + text[1:]
 
 
 def check_table(checks):
-    """Return a table of checks and what they require."""
+    """Return a table of checks and their requirements."""
     lines = ["| Check | Requirement |", "|---|---|"]
-    lines += [f"| `{name}` | {plain(function.__doc__)} |" for name, function in checks.items()]
+    lines += [f"| `{name}` | {requirement(function)} |" for name, function in checks.items()]
     return "\n".join(lines) + "\n"
 
 
@@ -33,7 +34,7 @@ TABLES = {
 
 
 def filled(text):
-    """Return the page with the tables of this moment."""
+    """Return the page with up-to-date tables."""
     for name, table in TABLES.items():
         pattern = re.compile(rf"(<!-- {name}: [^>]*-->\n).*?(<!-- end -->)", flags=re.S)
         text, count = pattern.subn(lambda found, table=table: f"{found[1]}\n{table()}\n{found[2]}", text)

@@ -73,5 +73,5 @@ def test_weighted_block_is_symmetric():
 
 
 def test_pairs_and_weights_must_agree():
-    with pytest.raises(InputError, match="2 values"):
+    with pytest.raises(InputError, match=r"\[2\], got \[1\]"):
         from_pairs(3, [(0, 1), (1, 2)], [1.0])

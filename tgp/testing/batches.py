@@ -1,4 +1,4 @@
-"""Batches of small graphs for the checks, and comparisons of what poolers return."""
+"""Batches of small graphs for the checks, and comparisons of the results of poolers."""
 
 from __future__ import annotations
 
@@ -9,21 +9,38 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tgp.select import SelectOutput
 from tgp.src import PoolingOutput
 from tgp.testing.cases import IN_CHANNELS
 
 __all__ = [
+    "FeatureOutput",
     "GraphBatch",
     "adjacency",
+    "assert_same_losses",
     "assert_same_output",
+    "by_graph",
     "close",
     "complete_batch",
+    "entries",
+    "finite_gradient",
+    "graph_ids",
+    "is_dense_output",
     "mixed_batch",
     "normal",
+    "objective",
     "ring_batch",
+    "sorted_rows",
 ]
 
 TOLERANCE = {"rtol": 1e-5, "atol": 1e-5}
+
+
+class FeatureOutput(PoolingOutput):
+    """Result of a call with features, which always has pooled features and an assignment."""
+
+    x: Tensor
+    so: SelectOutput
 
 
 @dataclass(frozen=True)
@@ -31,16 +48,22 @@ class GraphBatch:
     """Arguments of one forward."""
 
     x: Tensor
-    adj: Any
-    edge_weight: Tensor | None
+    adj: Tensor
+    edge_weight: Tensor
     batch: Tensor
 
-    def __call__(self, pooler: Any, **changes: Any) -> PoolingOutput:
-        """Call ``pooler``; random numbers are those of a fixed seed."""
+    def __call__(self, pooler: Any, **changes: Any) -> FeatureOutput:
+        """Call ``pooler`` with a fixed seed of the random number generator.
+
+        Args:
+            pooler: Pooler to call.
+            **changes: Arguments that replace those of the batch.
+        """
         arguments = {"x": self.x, "adj": self.adj, "edge_weight": self.edge_weight, "batch": self.batch}
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(11)
-            return pooler(**{**arguments, **changes})
+            out: FeatureOutput = pooler(**{**arguments, **changes})
+        return out
 
     @property
     def num_graphs(self) -> int:
@@ -53,26 +76,24 @@ class GraphBatch:
         for place, graph in enumerate(graphs):
             nodes = (self.batch == graph).nonzero().view(-1)
             edges = self.batch[self.adj[0]] == graph
-            weight = None if self.edge_weight is None else self.edge_weight[edges]
             parts.append(
                 GraphBatch(
                     self.x[nodes],
                     self.adj[:, edges] - nodes[0] + start,
-                    weight,
+                    self.edge_weight[edges],
                     torch.full_like(nodes, place),
                 )
             )
             start += nodes.numel()
-        weight = None if self.edge_weight is None else torch.cat([part.edge_weight for part in parts])
         return GraphBatch(
             torch.cat([part.x for part in parts]),
             torch.cat([part.adj for part in parts], 1),
-            weight,
+            torch.cat([part.edge_weight for part in parts]),
             torch.cat([part.batch for part in parts]),
         )
 
     def with_leaf(self) -> GraphBatch:
-        """Return the batch with features that ask for a gradient."""
+        """Return the batch with features that require a gradient."""
         return replace(self, x=self.x.clone().requires_grad_())
 
 
@@ -91,7 +112,7 @@ def mixed_batch(dtype: torch.dtype = torch.float32) -> GraphBatch:
 
 
 def ring_batch(sizes: Sequence[int] = (12, 9), dtype: torch.dtype = torch.float32) -> GraphBatch:
-    """Return rings: few edges, so that dense poolers work on edges where they can."""
+    """Return rings. They have few edges, so dense poolers use their fast path for sparse graphs."""
     pairs, start = [], 0
     for size in sizes:
         ring = [(start + i, start + (i + 1) % size) for i in range(size)]
@@ -101,7 +122,7 @@ def ring_batch(sizes: Sequence[int] = (12, 9), dtype: torch.dtype = torch.float3
 
 
 def complete_batch(sizes: Sequence[int] = (5, 4), dtype: torch.dtype = torch.float32) -> GraphBatch:
-    """Return complete graphs: as many edges as there can be."""
+    """Return complete graphs, which have as many edges as possible."""
     pairs, start = [], 0
     for size in sizes:
         pairs += [(start + i, start + j) for i in range(size) for j in range(size) if i != j]
@@ -119,21 +140,35 @@ def _batch(pairs: list[tuple[int, int]], sizes: Sequence[int], dtype: torch.dtyp
 
 
 def normal(shape: Sequence[int], seed: int, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Return normal random numbers on the default device; they are the same on every device."""
+    """Return normal random numbers on the default device. They are the same on every device."""
     generator = torch.Generator().manual_seed(seed)
     values = torch.randn(tuple(shape), generator=generator, dtype=dtype, device="cpu")
     return values.to(torch.get_default_device())
 
 
-def close(actual: Tensor, expected: Tensor, what: str = "", **tolerance: float) -> None:
-    """Assert that two tensors are close, in values and types."""
+def close(actual: Tensor | None, expected: Tensor | None, what: str = "", **tolerance: float) -> None:
+    """Assert that two tensors are present and close, in values and types."""
+    assert actual is not None and expected is not None, f"{what}: a tensor is missing"
     options: dict[str, Any] = {**TOLERANCE, **tolerance}
     torch.testing.assert_close(
         actual.detach(), expected.detach(), msg=(lambda text: f"{what}: {text}") if what else None, **options
     )
 
 
-def by_graph(out: PoolingOutput, num_graphs: int) -> list[Tensor]:
+def graph_ids(out: PoolingOutput) -> Tensor:
+    """Return the graph ids of the supernodes of a sparse result."""
+    assert out.batch is not None, "the result has no graph ids"
+    return out.batch
+
+
+def entries(out: FeatureOutput) -> tuple[Tensor, Tensor]:
+    """Return the cluster ids and the node ids of a sparse assignment."""
+    cluster_index, node_index = out.so.cluster_index, out.so.node_index
+    assert cluster_index is not None and node_index is not None, "the assignment has no entries"
+    return cluster_index, node_index
+
+
+def by_graph(out: FeatureOutput, num_graphs: int) -> list[Tensor]:
     """Return the pooled features of each graph."""
     x = out.x.detach()
     if x.dim() == 3:
@@ -144,7 +179,7 @@ def by_graph(out: PoolingOutput, num_graphs: int) -> list[Tensor]:
 
 
 def sorted_rows(rows: Tensor) -> Tensor:
-    """Return rows in an order that does not depend on the numbers of the supernodes."""
+    """Return rows in an order that does not depend on the ids of the supernodes."""
     keys = (rows * torch.linspace(1, 2, rows.size(-1), dtype=rows.dtype)).sum(-1)
     return rows[keys.argsort()]
 
@@ -157,8 +192,8 @@ def is_dense_output(out: PoolingOutput) -> bool:
     )
 
 
-def adjacency(out: PoolingOutput, *, flat: bool = False) -> Tensor:
-    """Return the pooled connectivity as a dense tensor, whatever its container.
+def adjacency(out: FeatureOutput, *, flat: bool = False) -> Tensor:
+    """Return the pooled connectivity in any container as a dense tensor.
 
     Args:
         out: Result of a pooler.
@@ -166,30 +201,31 @@ def adjacency(out: PoolingOutput, *, flat: bool = False) -> Tensor:
     """
     adj, weight = out.edge_index, out.edge_weight
     if is_dense_output(out):
+        dense: Tensor = adj.detach()
         if not flat:
-            return adj.detach()
+            return dense
         mask = torch.ones(adj.shape[:2], dtype=torch.bool) if out.mask is None else out.mask
-        return torch.block_diag(*adj.detach())[mask.view(-1)][:, mask.view(-1)]
-    if not isinstance(adj, Tensor):
-        return adj.to_dense().detach()
-    if adj.layout is not torch.strided:
-        return adj.to_dense().detach()
-    rows = out.x.size(-2) if out.x is not None else out.so.num_supernodes
+        diagonal: Tensor = torch.block_diag(*dense)
+        return diagonal[mask.view(-1)][:, mask.view(-1)]
+    if not isinstance(adj, Tensor) or adj.layout is not torch.strided:
+        matrix: Tensor = adj.to_dense()
+        return matrix.detach()
+    rows = out.x.size(-2)
     if weight is None:
         weight = torch.ones(adj.size(1), dtype=out.x.dtype if out.x.is_floating_point() else None)
-    dense = torch.zeros(rows, rows, dtype=weight.dtype)
-    return dense.index_put(tuple(adj.long()), weight.detach().view(-1), accumulate=True)
+    zeros = torch.zeros(rows, rows, dtype=weight.dtype)
+    return zeros.index_put(tuple(adj.long()), weight.detach().view(-1), accumulate=True)
 
 
 def assert_same_output(
-    actual: PoolingOutput, expected: PoolingOutput, what: str = "", **tolerance: float
+    actual: FeatureOutput, expected: FeatureOutput, what: str = "", **tolerance: float
 ) -> None:
     """Assert that two results have the same features, connectivity, graph ids and losses."""
     close(actual.x, expected.x, f"{what} x", **tolerance)
     close(adjacency(actual), adjacency(expected), f"{what} adjacency", **tolerance)
     assert (actual.batch is None) == (expected.batch is None), f"{what} batch"
     if expected.batch is not None:
-        assert torch.equal(actual.batch, expected.batch), f"{what} batch"
+        assert torch.equal(graph_ids(actual), expected.batch), f"{what} batch"
     assert_same_losses(actual, expected, what, **tolerance)
 
 
@@ -203,8 +239,13 @@ def assert_same_losses(
         close(mine[name], value, f"{what} loss {name}", **tolerance)
 
 
-def objective(out: PoolingOutput) -> Tensor:
-    """Return one number that depends on everything a pooler returns."""
-    total = out.x.square().sum() + sum((out.loss or {}).values())
-    weight = out.edge_index if is_dense_output(out) else out.edge_weight
+def finite_gradient(leaf: Tensor) -> bool:
+    """Return True if a tensor has a gradient and all of its values are finite."""
+    return leaf.grad is not None and bool(torch.isfinite(leaf.grad).all())
+
+
+def objective(out: FeatureOutput) -> Tensor:
+    """Return one number that depends on all results of a pooler."""
+    total: Tensor = out.x.square().sum() + sum((out.loss or {}).values())
+    weight: Tensor | None = out.edge_index if is_dense_output(out) else out.edge_weight
     return total if weight is None or not weight.is_floating_point() else total + weight.square().sum()

@@ -1,4 +1,4 @@
-"""Calls that a pooler must refuse, and calls that it must accept, drawn at random."""
+"""Random calls that a pooler must refuse, and random calls that it must accept."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class Call:
     """Arguments of a forward.
 
     Args:
-        kind: What is wrong with them, or special about them.
+        kind: Property that makes the call wrong or unusual.
         args: Positional arguments.
         kwargs: Keyword arguments.
-        names: The message must name one of these arguments; empty if the call must be accepted.
+        names: Arguments of which the error message must name one; empty if the call must be accepted.
     """
 
     kind: str
@@ -39,8 +39,8 @@ class Call:
 
 
 @dataclass
-class _Draw:
-    """A random batch, whose arguments the kinds of calls change."""
+class _RandomBatch:
+    """Random batch from which calls are made by changing some arguments."""
 
     rng: random.Random
     case: Case
@@ -63,7 +63,7 @@ class _Draw:
         self.batch = torch.repeat_interleave(torch.arange(len(sizes)), torch.tensor(sizes))
 
     def kwargs(self, **changes: Any) -> dict[str, Any]:
-        """Return the arguments of a valid call with some of them changed; ``...`` leaves one out."""
+        """Return the arguments of a valid call with changes. The value ``...`` removes an argument."""
         given = {"x": self.x, "adj": self.edges, "edge_weight": self.weight, "batch": self.batch, **changes}
         return {name: value for name, value in given.items() if value is not ...}
 
@@ -74,7 +74,7 @@ class _Draw:
         return copy
 
     def dense(self, names: tuple[str, ...] | str, **changes: Any) -> Call | None:
-        """Return a call with padded graphs, or ``None`` if this mode takes flat graphs only."""
+        """Return a call with padded graphs, or ``None`` if the pooler does not accept them in this mode."""
         if not self.case.options.get("batched"):
             return None
         given = {"x": torch.rand(2, 6, IN_CHANNELS), "adj": torch.rand(2, 6, 6), **changes}
@@ -82,32 +82,32 @@ class _Draw:
 
     @property
     def fourth(self) -> str:
-        """Return the name of the fourth positional argument."""
+        """Name of the fourth positional argument of ``forward``."""
         return list(inspect.signature(self.case.build().forward).parameters)[3]
 
     @property
     def works_without_edges(self) -> bool:
-        """Return True if the pooler needs no connectivity."""
+        """True if the pooler does not need a connectivity."""
         return bool(getattr(self.case.build(), "_connectivity_optional", False))
 
     @property
     def reads_topology(self) -> bool:
-        """Return True if the pooler needs no features."""
-        return self.case.build().is_precoarsenable
+        """True if the pooler does not need features."""
+        return bool(self.case.build().is_precoarsenable)
 
     def pick(self, *values: Any) -> Any:
         """Return one of the values."""
         return self.rng.choice(values)
 
 
-Make = Callable[[_Draw], Call | None]
+CallMaker = Callable[[_RandomBatch], Call | None]
 
 
 def _call(names: tuple[str, ...] | str, **changes: Any) -> Call:
     return Call("", (), changes, (names,) if isinstance(names, str) else names)
 
 
-REFUSED: dict[str, Make] = {
+REFUSED: dict[str, CallMaker] = {
     "node id too large": lambda d: _call(
         ADJ, **d.kwargs(adj=d.entry(d.edges, d.n + d.pick(0, 1, 5, 99, 10**4, 2**31, 2**40)))
     ),
@@ -225,9 +225,9 @@ REFUSED: dict[str, Make] = {
     ),
     "lifting without so": lambda d: _call(("so", "SelectOutput"), **d.kwargs(lifting=True)),
 }
-"""Kind -> a function that draws such a call."""
+"""Functions that make a call to refuse, by kind. They return ``None`` if a pooler has no such call."""
 
-ACCEPTED: dict[str, Make] = {
+ACCEPTED: dict[str, CallMaker] = {
     "int32 ids": lambda d: _call((), **d.kwargs(adj=d.edges.int())),
     "[E, 1] weights": lambda d: _call((), **d.kwargs(edge_weight=d.weight[:, None])),
     "other weights": lambda d: _call(
@@ -253,7 +253,7 @@ ACCEPTED: dict[str, Make] = {
         ),
     ),
 }
-"""Kind -> a function that draws such a call."""
+"""Functions that make a call to accept, by kind. They return ``None`` if a pooler has no such call."""
 
 
 def refused_calls(case: Case, seed: int = 0) -> Iterator[Call]:
@@ -266,16 +266,16 @@ def accepted_calls(case: Case, seed: int = 0) -> Iterator[Call]:
     yield from _calls(ACCEPTED, case, seed)
 
 
-def _calls(kinds: dict[str, Make], case: Case, seed: int) -> Iterator[Call]:
+def _calls(kinds: dict[str, CallMaker], case: Case, seed: int) -> Iterator[Call]:
     for kind, make in kinds.items():
-        # A string seeds the same way in every process, a tuple does not.
-        found = make(_Draw(random.Random(f"{case}/{kind}/{seed}"), case))
+        # A string gives the same seed in every process, a tuple does not.
+        found = make(_RandomBatch(random.Random(f"{case}/{kind}/{seed}"), case))
         if found is not None:
             yield Call(kind, found.args, found.kwargs, found.names)
 
 
 def refusal_problem(pooler: Any, call: Call, refused: bool) -> str | None:
-    """Make a call and say what is wrong with the reaction, or return ``None``.
+    """Make a call and return a description of the problem, or ``None`` if the pooler reacts as it should.
 
     Args:
         pooler: Pooler to call.
@@ -291,13 +291,13 @@ def refusal_problem(pooler: Any, call: Call, refused: bool) -> str | None:
         if call.names and not any(name in text for name in call.names):
             return f"the message names none of {', '.join(call.names)}: {type(error).__name__}: {text[:200]}"
         return None
-    except Exception as error:  # noqa: BLE001 - anything else is what this function looks for
-        return f"{type(error).__name__} from inside: {str(error)[:200]}"
+    except Exception as error:  # noqa: BLE001 - any other exception is the problem to report
+        return f"raised {type(error).__name__}: {str(error)[:200]}"
     return "accepted" if refused else None
 
 
 def as_text(value: Any) -> str:
-    """Return a short text of an argument, for reports."""
+    """Return a short description of an argument for reports."""
     if isinstance(value, (Tensor, np.ndarray)):
         return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
     return repr(value)[:40]

@@ -93,7 +93,7 @@ class Case:
     cls: type | None = None
     host_syncs: int | None = None
 
-    def build(self, cls: type | None = None, *, seed: int = 7, **overrides: Any) -> Any:
+    def build(self, cls: type | None = None, /, *, seed: int = 7, **overrides: Any) -> Any:
         """Return a new pooler in evaluation mode. Equal arguments give equal parameters.
 
         Args:
@@ -134,7 +134,7 @@ class Case:
         for values in itertools.product(*order):
             options = dict(zip(flags, values, strict=True))
             # A pooler without a mode has another value in the attribute of this name.
-            pooler = self.build(**options)
+            pooler = self.build(None, **options)
             if all(_flag(pooler, name) == value for name, value in options.items()):
                 found.append(replace(self, options=options))
         return found

@@ -1,6 +1,9 @@
-"""Named toy graphs and seeded random families, as blocks of one graph. No torch.
+"""Named small graphs and random graphs, as blocks of one graph. This module does not import torch.
 
 Undirected graphs store both directions of every edge.
+
+>>> path(3).edge_index().tolist()
+[[0, 1, 1, 2], [1, 0, 2, 1]]
 """
 
 from __future__ import annotations
@@ -41,11 +44,23 @@ Pairs = Sequence[tuple[int, int]] | npt.NDArray[np.integer]
 def from_pairs(
     num_nodes: int, pairs: Pairs, weights: npt.ArrayLike | None = None, *, both_ways: bool = True
 ) -> BlockCSR:
-    """A graph from pairs of nodes; ``both_ways`` adds the opposite of every edge but self loops."""
+    """Return a graph from pairs of nodes.
+
+    Args:
+        num_nodes: Number of nodes.
+        pairs: Source and target of each edge.
+        weights: Weight of each edge.
+        both_ways: Add the opposite of every edge, except for self loops.
+
+    Raises:
+        InputError: If the number of weights is not the number of pairs.
+    """
     edges = np.asarray(pairs, dtype=np.int64).reshape(-1, 2)
     values = None if weights is None else np.asarray(weights, dtype=np.float64)
     if values is not None and values.shape != (len(edges),):
-        raise InputError(f"weights must hold {len(edges)} values, got {list(values.shape)}", field="weights")
+        raise InputError(
+            f"weights must have shape [{len(edges)}], got {list(values.shape)}.", field="weights"
+        )
     if both_ways:
         proper = edges[:, 0] != edges[:, 1]
         edges = np.concatenate([edges, edges[proper][:, ::-1]])
@@ -54,47 +69,47 @@ def from_pairs(
 
 
 def empty() -> BlockCSR:
-    """A graph without nodes."""
+    """Return a graph without nodes."""
     return from_pairs(0, [])
 
 
 def single_node() -> BlockCSR:
-    """One node, no edge."""
+    """Return one node without edges."""
     return from_pairs(1, [])
 
 
 def self_loop() -> BlockCSR:
-    """Two nodes, an edge between them and a self loop on each."""
+    """Return two connected nodes, each with a self loop."""
     return from_pairs(2, [(0, 0), (0, 1), (1, 1)])
 
 
 def isolated(n: int = 4) -> BlockCSR:
-    """``n`` nodes without an edge."""
+    """Return ``n`` nodes without edges."""
     return from_pairs(n, [])
 
 
 def path(n: int = 6) -> BlockCSR:
-    """A path of ``n`` nodes."""
+    """Return a path of ``n`` nodes."""
     return from_pairs(n, [(i, i + 1) for i in range(n - 1)])
 
 
 def cycle(n: int = 6) -> BlockCSR:
-    """A ring of ``n >= 3`` nodes."""
+    """Return a ring of ``n >= 3`` nodes."""
     return from_pairs(n, [(i, (i + 1) % n) for i in range(n)])
 
 
 def star(n: int = 7) -> BlockCSR:
-    """Node 0 joined to ``n - 1`` leaves."""
+    """Return a star: node 0 is connected to ``n - 1`` leaves."""
     return from_pairs(n, [(0, i) for i in range(1, n)])
 
 
 def complete(n: int = 5) -> BlockCSR:
-    """Every pair of ``n`` nodes joined."""
+    """Return a complete graph of ``n`` nodes."""
     return from_pairs(n, [(i, j) for i in range(n) for j in range(i)])
 
 
 def grid2d(rows: int = 4, cols: int = 5) -> BlockCSR:
-    """A grid, numbered row by row."""
+    """Return a grid with nodes numbered row by row."""
     ids = np.arange(rows * cols).reshape(rows, cols)
     across = np.stack([ids[:, :-1].ravel(), ids[:, 1:].ravel()], axis=1)
     down = np.stack([ids[:-1].ravel(), ids[1:].ravel()], axis=1)
@@ -102,23 +117,23 @@ def grid2d(rows: int = 4, cols: int = 5) -> BlockCSR:
 
 
 def disconnected() -> BlockCSR:
-    """A triangle, a path of three, and an isolated node."""
+    """Return a triangle, a path of three nodes, and an isolated node."""
     return from_pairs(7, [(0, 1), (1, 2), (0, 2), (3, 4), (4, 5)])
 
 
 def weighted() -> BlockCSR:
-    """A ring of five with weights 1 to 5 and a chord of weight 0.5."""
+    """Return a ring of five nodes with weights 1 to 5 and a chord of weight 0.5."""
     pairs = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 0), (1, 3)]
     return from_pairs(5, pairs, [1.0, 2.0, 3.0, 4.0, 5.0, 0.5])
 
 
 def directed() -> BlockCSR:
-    """A directed ring of four with one edge back."""
+    """Return a directed ring of four nodes with one additional edge."""
     return from_pairs(4, [(0, 1), (1, 2), (2, 3), (3, 0), (2, 1)], both_ways=False)
 
 
 def erdos_renyi(n: int = 20, p: float = 0.2, seed: int = 0) -> BlockCSR:
-    """Each pair joined with probability ``p``."""
+    """Return a random graph in which each pair is connected with probability ``p``."""
     rng = np.random.default_rng(seed)
     low, high = np.triu_indices(n, k=1)
     chosen = rng.random(len(low)) < p
@@ -126,9 +141,20 @@ def erdos_renyi(n: int = 20, p: float = 0.2, seed: int = 0) -> BlockCSR:
 
 
 def barabasi_albert(n: int = 20, m: int = 2, seed: int = 0) -> BlockCSR:
-    """Each new node joined to ``m`` older ones, drawn in proportion to their degree."""
+    """Return a random graph of preferential attachment.
+
+    Each new node is connected to ``m`` earlier nodes, with probability proportional to their degree.
+
+    Args:
+        n: Number of nodes.
+        m: Number of edges of each new node.
+        seed: Seed of the random number generator.
+
+    Raises:
+        InputError: If ``m`` is not in ``[1, n)``.
+    """
     if not 1 <= m < n:
-        raise InputError(f"m must be in [1, {n}), got {m}", field="m")
+        raise InputError(f"m must be in [1, {n}), got {m}.", field="m")
     rng = np.random.default_rng(seed)
     pairs: list[tuple[int, int]] = []
     ends: list[int] = list(range(m))
@@ -166,11 +192,11 @@ KARATE_EDGES: tuple[tuple[int, int], ...] = (
     *((31, i) for i in (32, 33)),
     (32, 33),
 )
-"""The 78 friendships of Zachary's karate club, numbered from 0."""
+"""Edges of Zachary's karate club, with nodes numbered from 0."""
 
 
 def karate() -> BlockCSR:
-    """Zachary's karate club: 34 nodes, 78 edges."""
+    """Return Zachary's karate club: 34 nodes and 78 edges."""
     return from_pairs(34, KARATE_EDGES)
 
 
@@ -191,11 +217,15 @@ TOY_GRAPHS: dict[str, Callable[[], BlockCSR]] = {
     "erdos_renyi": erdos_renyi,
     "barabasi_albert": barabasi_albert,
 }
-"""Every named graph with its default arguments."""
+"""Functions that return a small graph, by name. All have default arguments."""
 
 
 def toy_block(*, weighted: bool = False) -> BlockCSR:
-    """All undirected toy graphs as one block; ``weighted`` draws seeded symmetric weights."""
+    """Return all undirected small graphs as one block.
+
+    Args:
+        weighted: Add symmetric weights, which are the same in every call.
+    """
     block = BlockCSR.concat(
         [make() for name, make in TOY_GRAPHS.items() if name not in ("weighted", "directed")]
     )

@@ -1,6 +1,6 @@
-"""Functions ``check_*``: requirements that every level method meets.
+"""Functions ``check_*``: requirements for every level method.
 
-Each takes a :class:`MethodCase` and raises ``AssertionError`` with what went wrong.
+Each function takes a :class:`MethodCase` and raises ``AssertionError`` if the method fails the check.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from tgp.testing.patching import replaced_attribute
 __all__ = ["METHOD_CHECKS", "PARAMETERS", "MethodCase"]
 
 PARAMETERS: dict[str, Any] = {"k": 3, "num_modes": 2, "ratio": 0.5, "scorer": "degree"}
-"""Value of a parameter in the checks, by its name; other parameters have their defaults."""
+"""Values of parameters in the checks, by name. Other parameters have their defaults."""
 
 LEVELS = 2
 
 
 @dataclass(frozen=True)
 class MethodCase:
-    """A method with its parameters.
+    """Level method with its parameters.
 
     Args:
         alias: Alias in the table of methods.
-        given: Parameters; they win over :data:`PARAMETERS`.
+        given: Parameters. They override :data:`PARAMETERS`.
     """
 
     alias: str
@@ -44,7 +44,7 @@ class MethodCase:
 
     @property
     def method(self) -> LevelMethod:
-        """The method behind the alias."""
+        """Level method of this alias."""
         return METHODS[self.alias]
 
     @property
@@ -55,7 +55,7 @@ class MethodCase:
 
     @property
     def schedule(self) -> Schedule:
-        """Two levels of the method; one if it leaves a fixed number of supernodes."""
+        """Schedule with two levels of the method; one level if the method is dense."""
         return Schedule((LevelSpec.of(self.alias, self.params),) * (1 if self.method.dense else LEVELS))
 
     def coarsen(self, block: BlockCSR, seed: int = 5) -> Hierarchy:
@@ -67,7 +67,7 @@ class MethodCase:
 
 
 def sample_block(*, weighted: bool = True) -> BlockCSR:
-    """Return small graphs of many shapes, also without nodes and without edges."""
+    """Return small graphs of many shapes, including graphs without nodes and without edges."""
     makers = (
         graphs.path,
         graphs.empty,
@@ -85,7 +85,7 @@ def sample_block(*, weighted: bool = True) -> BlockCSR:
 
 
 def with_weights(block: BlockCSR, salt: int = 0) -> BlockCSR:
-    """Return the block with symmetric weights that depend on the place inside each graph alone."""
+    """Return the block with symmetric weights that depend only on the positions of the nodes in their graph."""
     rows, cols = block.edge_index()
     start = np.repeat(block.node_ptr[:-1], np.diff(block.edge_ptr))
     low, high = np.minimum(rows, cols) - start, np.maximum(rows, cols) - start
@@ -94,7 +94,7 @@ def with_weights(block: BlockCSR, salt: int = 0) -> BlockCSR:
 
 
 def check_sizes(case: MethodCase) -> None:
-    """Assignments and coarse graphs are valid: ids in range, graphs apart, no supernode without nodes."""
+    """Check that ids are in range, graphs stay separate, and every supernode has nodes."""
     for weighted in (True, False):
         block = sample_block(weighted=weighted)
         hierarchy = case.coarsen(block).validate()
@@ -110,28 +110,26 @@ def check_sizes(case: MethodCase) -> None:
             if assignment.kind == "hard":
                 assert (supers <= sizes).all(), "more supernodes than nodes"
                 assert (supers[sizes > 0] > 0).all(), "a graph with nodes has no supernode"
-                assert (
-                    len(np.unique(assignment.cluster[assignment.cluster >= 0])) == assignment.num_supernodes
-                )
+                used = np.unique(assignment.cluster) if assignment.cluster is not None else np.empty(0)
+                assert np.sum(used >= 0) == assignment.num_supernodes, "a supernode has no nodes"
             assert coarse.weight is None or np.isfinite(coarse.weight).all()
             nodes = assignment.super_ptr
 
 
 def check_blocks(case: MethodCase) -> None:
-    """The hierarchy of a graph is the same alone, in a block, and at any place in it."""
+    """Check that the hierarchy of a graph is the same alone and at any position in a block."""
     block = sample_block()
     together = case.coarsen(block)
     order = np.random.default_rng(0).permutation(block.num_graphs)
     shuffled = case.coarsen(block.take(order))
     for place, graph in enumerate(order.tolist()):
         alone = _of_graph(case.coarsen(block.take([graph])), 0)
-        what = f"graph {graph}"
-        _assert_same(_of_graph(together, graph), alone, f"{what} in a block and alone")
-        _assert_same(_of_graph(shuffled, place), alone, f"{what} at another place and alone")
+        _assert_same(_of_graph(together, graph), alone, f"graph {graph} in a block and alone")
+        _assert_same(_of_graph(shuffled, place), alone, f"graph {graph} at another position and alone")
 
 
 def check_seeds(case: MethodCase) -> None:
-    """Equal seeds give equal bytes, whatever the state of the global generators."""
+    """Check that equal seeds give equal bytes for any state of the global random number generators."""
     block = sample_block()
     np.random.seed(1)  # noqa: NPY002
     first = case.coarsen(block)
@@ -142,7 +140,7 @@ def check_seeds(case: MethodCase) -> None:
 
 
 def check_threads(case: MethodCase) -> None:
-    """Results do not depend on threads: neither on their number, nor on calls at the same time."""
+    """Check that results depend neither on the number of threads nor on concurrent calls."""
     block = BlockCSR.concat([sample_block()] * 3)
     expected = _bytes(case.coarsen(block))
     with (
@@ -152,11 +150,11 @@ def check_threads(case: MethodCase) -> None:
         _assert_same(_bytes(case.coarsen(block)), expected, "three threads and one")
     with ThreadPoolExecutor(3) as pool:
         for found in pool.map(lambda _: _bytes(case.coarsen(block)), range(3)):
-            _assert_same(found, expected, "calls at the same time")
+            _assert_same(found, expected, "concurrent calls")
 
 
 def check_tiny(case: MethodCase) -> None:
-    """Blocks without graphs, graphs without nodes, one node, no edges and self loops alone work."""
+    """Check blocks without graphs, and graphs without nodes, without edges or with self loops only."""
     loops = BlockCSR.from_edge_index(np.array([[0, 1], [0, 1]]), None, num_nodes=2)
     none = BlockCSR.concat([])
     for block in (none, graphs.empty(), graphs.single_node(), graphs.isolated(), loops, graphs.self_loop()):
@@ -167,7 +165,7 @@ def check_tiny(case: MethodCase) -> None:
 
 
 def check_odd_weights(case: MethodCase) -> None:
-    """Zero weights, parallel edges and directed edges give valid results."""
+    """Check that zero weights, parallel edges and directed edges give valid results."""
     block = sample_block()
     zero = BlockCSR(block.indptr, block.indices, np.zeros(block.num_edges), block.node_ptr)
     pairs = np.array([[0, 0, 1, 1, 1, 2], [1, 1, 0, 0, 2, 1]])
@@ -177,7 +175,7 @@ def check_odd_weights(case: MethodCase) -> None:
 
 
 def check_weights(case: MethodCase) -> None:
-    """Coarse graphs of weighted graphs have weights that depend on them; unweighted ones as declared."""
+    """Check that coarse weights depend on the weights, and that unweighted graphs follow the declaration."""
     block = sample_block(weighted=False)
     plain = case.coarsen(block)
     declared = case.method.estimate.weighted
@@ -191,21 +189,16 @@ def check_weights(case: MethodCase) -> None:
 
 
 def check_inputs_unchanged(case: MethodCase) -> None:
-    """The arrays of the input keep their values."""
+    """Check that the method does not change its input arrays."""
     block = sample_block()
-    before = [array.copy() for array in (block.indptr, block.indices, block.weight, block.node_ptr)]
+    before = {name: getattr(block, name).copy() for name in ("indptr", "indices", "weight", "node_ptr")}
     case.coarsen(block)
-    for name, mine, theirs in zip(
-        ("indptr", "indices", "weight", "node_ptr"),
-        (block.indptr, block.indices, block.weight, block.node_ptr),
-        before,
-        strict=True,
-    ):
-        assert np.array_equal(mine, theirs), f"the method changed {name} in place"
+    for name, array in before.items():
+        assert np.array_equal(getattr(block, name), array), f"the method changed {name} in place"
 
 
 def check_schedule(case: MethodCase) -> None:
-    """A schedule of the method survives text and JSON, and its parameters have names, types and defaults."""
+    """Check that a schedule can be written as text and JSON and read back, with hashable parameters."""
     schedule = case.schedule
     assert parse_schedule(str(schedule)) == schedule
     assert Schedule.from_json(schedule.to_json()) == schedule
@@ -215,7 +208,7 @@ def check_schedule(case: MethodCase) -> None:
 
 
 def check_planning(case: MethodCase) -> None:
-    """Cost and expected sizes are finite, positive and grow with the graph."""
+    """Check that the estimated cost and sizes are valid, and that the cost grows with the graph."""
     nodes, edges = np.array([1, 10, 1000, 10**6]), np.array([0, 30, 4000, 4 * 10**6])
     cost = np.asarray(case.method.cost(nodes, edges, case.schedule[0].params), np.float64)
     assert cost.shape == nodes.shape and np.isfinite(cost).all() and (cost >= 0).all()
@@ -225,7 +218,7 @@ def check_planning(case: MethodCase) -> None:
 
 
 def check_layer_transform_store(case: MethodCase) -> None:
-    """The layer, the transform, a store on disk and one in memory give the same bytes."""
+    """Check that the layer, the transform, a store on disk and a store in memory give the same bytes."""
     import torch
 
     from tgp.data import PooledBatch, PooledDataset, PreCoarsening
@@ -238,6 +231,7 @@ def check_layer_transform_store(case: MethodCase) -> None:
         path = _write_store(Path(folder) / "store", data, parse_schedule([level]), seed=3)
         for in_memory in (False, True):
             stored = PooledDataset(path, in_memory=in_memory).__getitems__(list(range(len(data))))
+            assert isinstance(stored, PooledBatch)
             _assert_same_level(stored.pooled_data[0], joined.pooled_data[0], "store and transform")
     x, batch = joined.x, joined.batch
     layer = get_pooler(case.alias, seed=3, sparse_output=True, **case.params)
@@ -247,7 +241,7 @@ def check_layer_transform_store(case: MethodCase) -> None:
 
 
 def check_store(case: MethodCase) -> None:
-    """A hierarchy that is written to a store is read back with the same arrays."""
+    """Check that a hierarchy in a store is read back with the same arrays."""
     from tgp.store import StoreReader
 
     data = _data_list()
@@ -262,7 +256,8 @@ def check_store(case: MethodCase) -> None:
             for name, array in arrays.items():
                 mine = found_arrays.get(name)
                 assert (mine is None) == (array is None), f"level {number}: {name} is missing"
-                assert array is None or np.array_equal(mine, array), f"level {number}: {name} differs"
+                if mine is not None:
+                    assert np.array_equal(mine, array), f"level {number}: {name} differs"
 
 
 def _data_list() -> list[Any]:
@@ -306,12 +301,13 @@ def _assert_same_level(mine: Any, theirs: Any, what: str) -> None:
 
     assert torch.equal(mine.edge_index, theirs.edge_index), f"{what}: edges differ"
     ours, other = mine.get("edge_weight"), theirs.get("edge_weight")
-    assert (ours is None) == (other is None), f"{what}: weights are there in one only"
+    assert (ours is None) == (other is None), f"{what}: weights are missing on one side"
     assert ours is None or torch.equal(ours, other), f"{what}: weights differ"
     assert torch.equal(mine.so.s.to_dense(), theirs.so.s.to_dense()), f"{what}: assignments differ"
 
 
 Flat = list[tuple[str, bytes]]
+"""Names and bytes of arrays."""
 
 
 def _assert_same(mine: Flat, theirs: Flat, what: str) -> None:
@@ -320,7 +316,7 @@ def _assert_same(mine: Flat, theirs: Flat, what: str) -> None:
 
 
 def _bytes(hierarchy: Hierarchy) -> Flat:
-    """Return every array of a hierarchy as bytes."""
+    """Return the bytes of every array of a hierarchy, with a name."""
     found: Flat = []
     for number, level in enumerate(hierarchy.levels):
         a, b = level.assignment, level.block
@@ -338,7 +334,7 @@ def _assignment_arrays(a: Assignment) -> dict[str, Any]:
 
 
 def _of_graph(hierarchy: Hierarchy, graph: int) -> Flat:
-    """Return the arrays of one graph as bytes, with ids that count from its first node."""
+    """Return the bytes of the arrays of one graph, with ids relative to its first node."""
     found: Flat = []
     nodes = hierarchy.node_ptr
     for number, level in enumerate(hierarchy.levels):
@@ -368,4 +364,4 @@ METHOD_CHECKS: dict[str, Callable[[MethodCase], None]] = {
     for name, function in list(globals().items())
     if name.startswith("check_")
 }
-"""Name -> check."""
+"""Functions by name, without the prefix ``check_``."""

@@ -1,7 +1,7 @@
-"""Small and large stores for tests and measurements, made with numpy alone.
+"""Small and large stores for tests and benchmarks, built with numpy only.
 
-The hierarchies merge neighbouring node numbers in pairs, so they need no engine and are quick to make for a
-million graphs; they are true contractions, so every check of a store applies to them.
+The hierarchies merge consecutive nodes in pairs. They do not need the engine and can be computed quickly for a million
+graphs. They are contractions, so every check of a store applies to them.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.ragged import Assignment, BlockCSR, Field, GraphTable, Hierarchy, Level
+from tgp.ragged.offsets import offsets
 from tgp.store import HierarchySpec, StoreSpec, StoreWriter, data_digest
 from tgp.store.format.manifest import seal
 
@@ -51,10 +52,19 @@ def random_table(
     features: int = 7,
     weighted: bool = False,
 ) -> GraphTable:
-    """Graphs of the size of molecules: a ring and some chords, both directions, with ``x``, ``y``, ``train_mask``."""
+    """Return random graphs of the size of molecules: rings with chords, ``x``, ``y`` and ``train_mask``.
+
+    Args:
+        num_graphs: Number of graphs.
+        seed: Seed of the random number generator.
+        min_nodes: Smallest number of nodes of a graph.
+        max_nodes: Largest number of nodes of a graph.
+        features: Number of features of a node.
+        weighted: Add ``edge_weight``.
+    """
     rng = np.random.default_rng(seed)
     counts = rng.integers(min_nodes, max_nodes + 1, num_graphs)
-    node_ptr = _offsets(counts)
+    node_ptr = offsets(counts)
     size = np.repeat(counts, counts)
     node = np.arange(node_ptr[-1]) - np.repeat(node_ptr[:-1], counts)
     chord = rng.random(len(node)) < 0.2
@@ -69,40 +79,36 @@ def random_table(
     both = np.concatenate([ends, ends[::-1]], axis=1)
     owner = np.concatenate([owner, owner])
     order = np.argsort(owner, kind="stable")
-    edge_ptr = _offsets(np.bincount(owner, minlength=num_graphs))
+    edge_ptr = offsets(np.bincount(owner, minlength=num_graphs))
     fields = {
         "edge_index": Field("edge_index", both[:, order], edge_ptr, axis=-1, shifted=True),
-        "x": Field("x", rng.standard_normal((len(node), features), dtype=np.float32), node_ptr),
+        "x": Field("x", np.asarray(rng.standard_normal((len(node), features), dtype=np.float32)), node_ptr),
         "y": Field("y", rng.integers(0, 2, num_graphs), np.arange(num_graphs + 1)),
         "train_mask": Field("train_mask", rng.random(len(node)) < 0.5, node_ptr),
     }
     if weighted:
-        # Quarters add up without rounding.
-        weight = (rng.integers(1, 9, both.shape[1]) / 4).astype(np.float32)
+        # Sums of quarters are exact.
+        weight = np.asarray(rng.integers(1, 9, both.shape[1]) / 4, np.float32)
         fields["edge_weight"] = Field("edge_weight", weight, edge_ptr)
     return GraphTable(node_ptr, fields)
-
-
-def _offsets(counts: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 
 def _csr(
     ends: npt.NDArray[np.int64], weight: npt.NDArray[np.float64] | None, node_ptr: npt.NDArray[np.int64]
 ) -> BlockCSR:
     order = np.lexsort((ends[1], ends[0]))
-    indptr = _offsets(np.bincount(ends[0], minlength=int(node_ptr[-1])))
+    indptr = offsets(np.bincount(ends[0], minlength=int(node_ptr[-1])))
     indices = ends[1][order].astype(np.int32)
     return BlockCSR(indptr, indices, None if weight is None else weight[order], node_ptr)
 
 
 def halving(table: GraphTable, num_levels: int = 3) -> Hierarchy:
-    """A hierarchy in which nodes ``2i`` and ``2i + 1`` of a graph become supernode ``i``."""
+    """Return a hierarchy in which nodes ``2i`` and ``2i + 1`` of a graph form supernode ``i``."""
     block = table.to_block()
     levels = []
     for _ in range(num_levels):
         counts = np.diff(block.node_ptr)
-        super_ptr = _offsets((counts + 1) // 2)
+        super_ptr = offsets((counts + 1) // 2)
         local = np.arange(block.num_nodes) - np.repeat(block.node_ptr[:-1], counts)
         cluster = local // 2 + np.repeat(super_ptr[:-1], counts)
         first = np.repeat(block.node_ptr[:-1], np.diff(super_ptr))
@@ -125,14 +131,21 @@ def _contract(block: BlockCSR, cluster: npt.NDArray[np.int64], super_ptr: npt.ND
     kept = ends[0] != ends[1]
     width = max(int(super_ptr[-1]), 1)
     keys, place = np.unique(ends[0, kept] * width + ends[1, kept], return_inverse=True)
-    weight = None if block.weight is None else np.bincount(place, block.weight[kept], minlength=len(keys))
+    weight = None
+    if block.weight is not None:
+        weight = np.bincount(place, block.weight[kept], minlength=len(keys)).astype(np.float64)
     return _csr(np.stack([keys // width, keys % width]), weight, super_ptr)
 
 
 def random_hierarchy(node_ptr: npt.NDArray[np.int64], kinds: Sequence[str], seed: int = 0) -> Hierarchy:
-    """Levels of the given kinds with everything a level may have: dropped nodes, failed graphs, weights, modes.
+    """Return a hierarchy of random levels with dropped nodes, failed graphs, weights and eigenvector modes.
 
-    Edges are arbitrary, so only the form of such a hierarchy means something.
+    The coarse edges are random and do not follow from the assignments.
+
+    Args:
+        node_ptr: Offsets of the nodes of each graph.
+        kinds: Kind of the assignment of each level: ``hard``, ``onehot`` or ``soft``.
+        seed: Seed of the random number generator.
     """
     rng = np.random.default_rng(seed)
     levels, before = [], node_ptr
@@ -150,7 +163,7 @@ def _random_assignment(rng: np.random.Generator, node_ptr: npt.NDArray[np.int64]
         supers = np.where(failed, 0, np.ceil(sizes * rng.random(len(sizes)))).astype(np.int64)
     else:
         supers = np.where(failed, 0, 3)
-    super_ptr = _offsets(supers)
+    super_ptr = offsets(supers)
     theta = rng.standard_normal((nodes, 2), dtype=np.float32) if kind == "onehot" else None
     if kind == "soft":
         return Assignment("soft", super_ptr, soft=rng.random((nodes, 3), dtype=np.float32))
@@ -177,7 +190,7 @@ def _random_block(rng: np.random.Generator, node_ptr: npt.NDArray[np.int64]) -> 
 
 
 def halving_spec(name: str = "halve", num_levels: int = 3, seed: int = 0) -> HierarchySpec:
-    """The specification of :func:`halving`."""
+    """Return the specification of :func:`halving`."""
     return HierarchySpec(
         name, [{"method": "halve", "params": dict(_PARAMS)} for _ in range(num_levels)], seed
     )
@@ -189,14 +202,14 @@ def store_spec(
     profile: str = "fast",
     hierarchies: Sequence[HierarchySpec] | None = None,
 ) -> StoreSpec:
-    """The specification of a store over ``table``, cut into equal units."""
+    """Return the specification of a store of ``table``, divided into units of equal size."""
     bounds = np.linspace(0, table.num_graphs, num_units + 1).astype(int).tolist()
     chosen = (halving_spec(),) if hierarchies is None else tuple(hierarchies)
     return StoreSpec({"name": "random"}, data_digest(table), table.num_graphs, tuple(bounds), profile, chosen)
 
 
 def write_store(writer: StoreWriter, table: GraphTable) -> None:
-    """Write everything that is pending, hierarchies by :func:`halving`, and publish."""
+    """Write all pending parts of a store, with hierarchies of :func:`halving`, and publish it."""
     bounds = writer.spec.bounds
     for task in writer.pending():
         unit = table.take(np.arange(bounds[task.unit], bounds[task.unit + 1]))
@@ -210,7 +223,7 @@ def write_store(writer: StoreWriter, table: GraphTable) -> None:
 
 
 def forge_manifest(path: str | os.PathLike[str], edit: Callable[[dict[str, Any]], None]) -> None:
-    """Change the manifest as an attacker would: its checksum fits again."""
+    """Change the manifest and update its checksum, as an attacker would."""
     file = Path(path) / "manifest.json"
     values = json.loads(file.read_bytes())
     del values["checksum"]
@@ -221,7 +234,7 @@ def forge_manifest(path: str | os.PathLike[str], edit: Callable[[dict[str, Any]]
 def forge_shard(
     path: str | os.PathLike[str], edit: Callable[[h5py.File], None], part: str = "graphs", unit: int = 0
 ) -> None:
-    """Change a shard as an attacker would: size and digests in the manifest fit again."""
+    """Change a shard and update its size and checksums in the manifest, as an attacker would."""
     name = f"shard-{unit:05d}.{part}.h5"
     with h5py.File(Path(path) / name, "r+") as file:
         edit(file)
@@ -229,7 +242,7 @@ def forge_shard(
 
 
 def readmit_shard(path: str | os.PathLike[str], part: str = "graphs", unit: int = 0) -> None:
-    """Make the manifest agree with the bytes a shard file has now."""
+    """Update the size and the checksums of a shard file in the manifest."""
     file = Path(path) / f"shard-{unit:05d}.{part}.h5"
     data = file.read_bytes()
 
@@ -247,7 +260,7 @@ def readmit_shard(path: str | os.PathLike[str], part: str = "graphs", unit: int 
 def build_store(
     path: str | os.PathLike[str], table: GraphTable, num_units: int = 2, profile: str = "fast"
 ) -> StoreSpec:
-    """A complete store of ``table`` with one hierarchy ``"halve"`` of three levels."""
+    """Build a complete store of ``table`` with one hierarchy ``"halve"`` of three levels."""
     spec = store_spec(table, num_units, profile)
     write_store(StoreWriter.open(path, spec), table)
     return spec

@@ -1,7 +1,7 @@
-"""Hypothesis strategies for blocks and schedules. The only module that imports hypothesis.
+"""Hypothesis strategies for blocks and schedules. No other module imports hypothesis.
 
-Drawn blocks hold what breaks code: no graphs, graphs without nodes, single and isolated nodes,
-several components, self loops, parallel edges, directed edges, zero and negative weights.
+Blocks contain unusual graphs: no graphs, graphs without nodes, single and isolated nodes, several components, self
+loops, parallel edges, directed edges, zero and negative weights.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ __all__ = ["NUMBERS", "blocks", "graphs", "levels", "schedules"]
 
 @st.composite
 def graphs(
-    draw: Any,
+    draw: st.DrawFn,
+    /,
     *,
     min_nodes: int = 0,
     max_nodes: int = 10,
@@ -34,16 +35,16 @@ def graphs(
     simple: bool = False,
     negative: bool = True,
 ) -> BlockCSR:
-    """One graph as a block.
+    """Draw one graph as a block.
 
     Args:
-        min_nodes: smallest size.
-        max_nodes: largest size.
-        max_edges: most edges drawn (before mirroring).
-        weighted: with weights or without; ``None`` draws it.
-        directed: ``False`` mirrors every edge with its weight; ``None`` draws it.
-        simple: no self loops and no parallel edges.
-        negative: weights may be negative.
+        min_nodes: Smallest number of nodes.
+        max_nodes: Largest number of nodes.
+        max_edges: Largest number of edges, before opposite edges are added.
+        weighted: True for weights, False for none; ``None`` for a random choice.
+        directed: False adds the opposite of every edge with the same weight; ``None`` for a random choice.
+        simple: No self loops and no parallel edges.
+        negative: Weights may be negative.
     """
     has_weight = draw(st.booleans()) if weighted is None else weighted
     one_way = draw(st.booleans()) if directed is None else directed
@@ -52,7 +53,7 @@ def graphs(
     pairs = draw(st.lists(st.tuples(node, node), max_size=max_edges)) if n else []
     if simple:
         pairs = sorted({(u, v) if one_way else (min(u, v), max(u, v)) for u, v in pairs if u != v})
-    # Quarters add up without rounding, so ties and cancellations do happen.
+    # Sums of quarters are exact, so that ties and cancellations occur.
     value = st.integers(-8 if negative else 0, 16)
     weight = [draw(value) / 4 for _ in pairs] if has_weight else None
     edges = np.array(pairs, dtype=np.int64).reshape(-1, 2)
@@ -66,7 +67,8 @@ def graphs(
 
 @st.composite
 def blocks(
-    draw: Any,
+    draw: st.DrawFn,
+    /,
     *,
     min_graphs: int = 0,
     max_graphs: int = 5,
@@ -74,7 +76,15 @@ def blocks(
     directed: bool | None = None,
     **options: Any,
 ) -> BlockCSR:
-    """Several graphs as one block, all weighted or none. Other options as in :func:`graphs`."""
+    """Draw several graphs as one block.
+
+    Args:
+        min_graphs: Smallest number of graphs.
+        max_graphs: Largest number of graphs.
+        weighted: As in :func:`graphs`, the same for all graphs.
+        directed: As in :func:`graphs`, the same for all graphs.
+        **options: Further options of :func:`graphs`.
+    """
     has_weight = draw(st.booleans()) if weighted is None else weighted
     one_way = draw(st.booleans()) if directed is None else directed
     one = graphs(weighted=has_weight, directed=one_way, **options)
@@ -83,28 +93,32 @@ def blocks(
 
 
 @st.composite
-def levels(draw: Any, method: str) -> LevelSpec:
-    """One level of a method with valid parameters, drawn from the types of its fields.
+def levels(draw: st.DrawFn, /, method: str) -> LevelSpec:
+    """Draw one level of a method with valid parameters.
 
-    Numbers come from :data:`NUMBERS`, because a type does not say which values are valid; a parameter that has no
-    line there has its default.
+    Values of bools and choices follow from the types of the fields. Numbers come from :data:`NUMBERS`, because a type
+    does not define their valid range. Other parameters have their defaults.
+
+    Args:
+        method: Alias of the method.
     """
     params = METHODS[method].params
     hints = typing.get_type_hints(params)
     given = {}
     for field in dataclasses.fields(params):
-        values = NUMBERS.get(field.name) or _values(hints[field.name])
-        if values and draw(st.booleans()):
+        values: list[Any] = NUMBERS.get(field.name) or _values(hints[field.name])
+        is_drawn = draw(st.booleans()) if values else False
+        if is_drawn:
             given[field.name] = draw(st.sampled_from(values))
     return LevelSpec.of(method, given)
 
 
 @st.composite
-def schedules(draw: Any, methods: Sequence[str] | None = None, max_levels: int = 4) -> Schedule:
-    """Levels of the given methods with valid parameters; equal neighbours are likely.
+def schedules(draw: st.DrawFn, /, methods: Sequence[str] | None = None, max_levels: int = 4) -> Schedule:
+    """Draw a schedule with valid parameters. Runs of equal levels are likely.
 
     Args:
-        methods: Aliases; ``None`` draws from the whole table, registered methods included.
+        methods: Aliases; ``None`` for all methods in the table, including registered ones and those of packages.
         max_levels: Largest number of levels.
     """
     names = st.sampled_from(sorted(METHODS) if methods is None else list(methods))
@@ -125,14 +139,16 @@ NUMBERS: dict[str, list[Any]] = {
     "tol": [0.01, 0.001],
     "max_sweeps": [5, 50],
 }
-"""Name of a parameter -> values that are valid for every method that has it."""
+"""Values of a parameter that are valid for every method that has it, by name."""
 
 
 def _values(hint: Any) -> list[Any]:
-    """Values of a type that has few of them."""
+    """Return the values of a bool, ``None`` or choice; an empty list for other types."""
     origin = typing.get_origin(hint)
     if origin is Literal:
         return list(typing.get_args(hint))
     if origin in (typing.Union, types.UnionType):
         return [value for part in typing.get_args(hint) for value in _values(part)]
-    return {bool: [False, True], type(None): [None]}.get(hint, [])
+    if hint is bool:
+        return [False, True]
+    return [None] if hint is type(None) else []

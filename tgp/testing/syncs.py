@@ -29,23 +29,23 @@ _ALWAYS = {
     "equal",
     "is_nonzero",
 }
-"""Operations whose result, or its size, must be known on the host."""
+"""Operations whose result or result size must be known on the host."""
 
 _READS = ("tolist", "numpy")
-"""Methods that read all values."""
+"""Methods of a tensor that read all of its values."""
 
 
 def count_host_syncs(function: Callable[[], Any]) -> Counter[str]:
     """Count the operations of a call that would wait for an accelerator.
 
-    Code of tgp asks ``on_host`` before it reads values; during the call the answer is always no, as on an
+    Code of tgp calls ``on_host`` before it reads values. During the call this function returns False, as on an
     accelerator.
 
     Args:
-        function: Called once, without arguments.
+        function: Function without arguments, which is called once.
 
     Returns:
-        Name of the operation -> number of calls.
+        Number of calls by name of the operation.
 
     Examples:
         >>> import torch
@@ -53,16 +53,16 @@ def count_host_syncs(function: Callable[[], Any]) -> Counter[str]:
         Counter({'_local_scalar_dense': 1})
     """
     mode = _Syncs()
-    with _away_from_host(), _counted_reads(mode.counts), mode:
+    with _without_host_access(), _counted_reads(mode.counts), mode:
         function()
     return mode.counts
 
 
 class _Syncs(TorchDispatchMode):
-    """Count synchronizing operations."""
+    """Mode that counts synchronizing operations."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.counts: Counter[str] = Counter()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -83,7 +83,7 @@ def _needs_size(name: str, func: Any, args: Any, kwargs: Any) -> bool:
 
 
 @contextmanager
-def _away_from_host() -> Iterator[None]:
+def _without_host_access() -> Iterator[None]:
     """Let ``on_host`` return False in every module that imported it."""
     real = tracing.on_host
     with ExitStack() as stack:

@@ -10,11 +10,16 @@ from torch import Tensor
 from torch_geometric.nn import DenseGCNConv, GCNConv
 
 from tgp.testing.batches import (
+    FeatureOutput,
+    GraphBatch,
     adjacency,
     assert_same_output,
     by_graph,
     close,
     complete_batch,
+    entries,
+    finite_gradient,
+    graph_ids,
     is_dense_output,
     mixed_batch,
     normal,
@@ -29,7 +34,7 @@ SLOW: frozenset[str] = frozenset()
 
 
 def check_shapes(case: Case) -> None:
-    """Features, edges, graph ids and mask describe the same supernodes; the next layer can read them."""
+    """Check that features, edges and graph ids describe the same supernodes, and that layers accept them."""
     data, pooler = mixed_batch(), case.build()
     out = data(pooler)
     if is_dense_output(out):
@@ -39,17 +44,17 @@ def check_shapes(case: Case) -> None:
         assert out.edge_weight is None
         DenseGCNConv(out.x.size(-1), 2)(out.x.float(), out.edge_index.float())
     else:
-        rows = out.x.size(0)
-        assert out.batch.numel() == rows
+        rows, batch = out.x.size(0), graph_ids(out)
+        assert batch.numel() == rows
         assert out.edge_index.numel() == 0 or int(out.edge_index.max()) < rows
-        assert (out.batch[out.edge_index[0]] == out.batch[out.edge_index[1]]).all(), "an edge left its graph"
+        assert (batch[out.edge_index[0]] == batch[out.edge_index[1]]).all(), "an edge leaves its graph"
         assert out.edge_weight is None or out.edge_weight.numel() == out.edge_index.size(1)
         GCNConv(out.x.size(-1), 2)(out.x, out.edge_index, out.edge_weight)
     assert out.so.num_nodes in (24, 6)
 
 
 def check_mask(case: Case) -> None:
-    """The mask of a dense result marks the supernodes that have nodes; the others have no features and edges."""
+    """Check that the mask marks the supernodes with nodes, and that the others have no features and edges."""
     for data in (mixed_batch(), ring_batch()):
         out = data(case.build())
         if out.mask is None:
@@ -63,7 +68,7 @@ def check_mask(case: Case) -> None:
             assert not out.edge_index[~out.mask].any(), "a supernode without nodes has edges"
 
 
-def _assignment_by_graph(out, data) -> list[Tensor]:
+def _assignment_by_graph(out: FeatureOutput, data: GraphBatch) -> list[Tensor]:
     s = out.so.s.to_dense() if out.so.s.layout is not torch.strided else out.so.s
     if s.dim() == 3:
         return [s[graph][: int((data.batch == graph).sum())] for graph in range(data.num_graphs)]
@@ -71,32 +76,32 @@ def _assignment_by_graph(out, data) -> list[Tensor]:
 
 
 def check_numbering(case: Case) -> None:
-    """Supernodes are numbered graph after graph, and the assignment maps every node into its own graph."""
+    """Check that supernodes are numbered by graph, and that every node belongs to one of its own graph."""
     data, pooler = mixed_batch(), case.build()
     out = data(pooler)
     if out.so.is_dense:
         raise Skip("a dense assignment has its own columns for every graph")
     assert out.so.num_supernodes == out.x.size(0)
-    assert (out.batch.diff() >= 0).all(), "graph ids of supernodes must ascend"
-    index, nodes = out.so.cluster_index, out.so.node_index
+    batch, (index, nodes) = graph_ids(out), entries(out)
+    assert (batch.diff() >= 0).all(), "graph ids of supernodes must ascend"
     assert int(index.min()) >= 0 and int(index.max()) < out.so.num_supernodes
-    assert torch.equal(out.batch[index], data.batch[nodes]), "a node is in a supernode of another graph"
+    assert torch.equal(batch[index], data.batch[nodes]), "a node is in a supernode of another graph"
     assert index.unique().numel() == out.so.num_supernodes, "a supernode has no node"
 
 
 def check_reduce(case: Case) -> None:
-    """The reducer gives the pooled features for the assignment of the result, row for row."""
+    """Check that the reducer returns rows and graph ids that fit the assignment of the result."""
     data, pooler = mixed_batch(), case.build()
     out = data(pooler)
     if out.so.is_dense:
         raise Skip("the reducer of a dense assignment works on padded features")
     pooled, batch = pooler.reducer(x=data.x, so=out.so, batch=data.batch)
-    assert torch.equal(batch, out.batch), "graph ids of the supernodes differ"
+    assert torch.equal(batch, graph_ids(out)), "graph ids of the supernodes differ"
     assert pooled.shape == out.x.shape
 
 
 def check_lift(case: Case) -> None:
-    """Lifting gives a finite row to every node, is linear, and keeps graphs apart."""
+    """Check that lifting returns a finite row for every node, is linear, and does not mix graphs."""
     data, pooler = mixed_batch(), case.build()
     out = data(pooler)
     lifted = pooler(x=out.x, so=out.so, lifting=True, batch=data.batch, batch_pooled=out.batch)
@@ -121,7 +126,7 @@ def check_lift(case: Case) -> None:
 
 
 def check_lift_values(case: Case) -> None:
-    """Lifted features are ``s_inv^T x``: every node gets the sum of its supernodes, weighted by the assignment."""
+    """Check that lifted features are ``s_inv^T x``."""
     data, pooler = mixed_batch(), case.build()
     out = data(pooler)
     x_pool = normal(out.x.shape, 4)
@@ -137,8 +142,8 @@ def check_lift_values(case: Case) -> None:
     close(lifted, expected, "lifted features", atol=1e-4)
 
 
-def _padded(x_pool: Tensor, out, num_graphs: int) -> Tensor:
-    """Return the rows of a sparse result at their places in ``[B, K, F]``."""
+def _padded(x_pool: Tensor, out: FeatureOutput, num_graphs: int) -> Tensor:
+    """Return the rows of a sparse result at their positions in ``[B, K, F]``."""
     full = x_pool.new_zeros(num_graphs * out.so.num_supernodes, x_pool.size(-1))
     mask = torch.ones(len(full), dtype=torch.bool) if out.mask is None else out.mask.reshape(-1)
     full[mask] = x_pool
@@ -146,7 +151,7 @@ def _padded(x_pool: Tensor, out, num_graphs: int) -> Tensor:
 
 
 def check_copies(case: Case) -> None:
-    """Deep copies and saved parameters give the same pooler."""
+    """Check that deep copies and loaded parameters give the same results."""
     data, pooler = mixed_batch(), case.build()
     expected = data(pooler)
     assert_same_output(data(copy.deepcopy(pooler)), expected, "deep copy")
@@ -161,7 +166,7 @@ def check_copies(case: Case) -> None:
 
 
 def check_traits(case: Case) -> None:
-    """Properties and the line of the table say what the pooler is."""
+    """Check that the properties of the pooler and its entry in the table agree with its results."""
     pooler = case.build()
     out = mixed_batch()(pooler)
     facts = {
@@ -176,11 +181,11 @@ def check_traits(case: Case) -> None:
     assert pooler.has_loss == facts["loss"]
     assert all(value.dim() == 0 and torch.isfinite(value) for value in (out.loss or {}).values())
     if case.entry is not None and case.entry.traits:
-        assert dict(case.entry.traits) == facts, "the line of the table differs from the pooler"
+        assert dict(case.entry.traits) == facts, "the entry in the table differs from the pooler"
 
 
 def check_single(case: Case) -> None:
-    """A graph pools the same alone and in a batch, at any place in it."""
+    """Check that the result of a graph is the same alone and at any position in a batch."""
     isolated = mixed_batch().take([1, 3, 1])  # two graphs with isolated nodes
     for data, order in (
         (mixed_batch(), [2, 0, 3, 1]),
@@ -196,25 +201,26 @@ def check_single(case: Case) -> None:
             _assert_graph(shuffled, place, together, graph)
 
 
-def _assert_graph(mine, place: int, theirs, graph: int) -> None:
-    """Compare graph ``place`` of one result with graph ``graph`` of another, up to padding."""
+def _assert_graph(mine: FeatureOutput, place: int, theirs: FeatureOutput, graph: int) -> None:
+    """Compare graph ``place`` of one result with graph ``graph`` of another, except for padding."""
     rows, expected = by_graph(mine, place + 1)[place], by_graph(theirs, graph + 1)[graph]
-    size = min(len(rows), len(expected))  # a batch may be padded to the widest of its graphs
+    size = min(len(rows), len(expected))  # a batch may be padded to the size of its largest graph
     assert not rows[size:].any() and not expected[size:].any()
     close(rows[:size], expected[:size], f"graph {graph} alone and in a batch: x")
     ours, other = _own_adjacency(mine, place), _own_adjacency(theirs, graph)
     close(ours[:size, :size], other[:size, :size], f"graph {graph} alone and in a batch: adjacency")
 
 
-def _own_adjacency(out, graph: int) -> Tensor:
+def _own_adjacency(out: FeatureOutput, graph: int) -> Tensor:
     if is_dense_output(out):
-        return out.edge_index[graph].detach()
+        block: Tensor = out.edge_index[graph]
+        return block.detach()
     keep = out.batch == graph
     return adjacency(out)[keep][:, keep]
 
 
 def check_order(case: Case) -> None:
-    """Edges and graphs may come in any order; nodes keep theirs inside each graph."""
+    """Check that the order of edges and of graphs does not change the result."""
     data, pooler = mixed_batch(), case.build()
     out = data(pooler)
     order = torch.arange(24).view(4, 6).t().reshape(-1)  # graphs interleaved
@@ -232,7 +238,7 @@ def check_order(case: Case) -> None:
 
 
 def check_permutation(case: Case) -> None:
-    """New numbers of the nodes of a graph give new numbers of supernodes and nothing else."""
+    """Check that renumbering the nodes of a graph only renumbers its supernodes."""
     data, pooler = mixed_batch(), case.build()
     inside = torch.cat([6 * g + torch.tensor([3, 1, 5, 0, 4, 2]) for g in range(4)])
     place = inside.argsort()
@@ -242,7 +248,7 @@ def check_permutation(case: Case) -> None:
 
 
 def check_repeat(case: Case) -> None:
-    """A result depends on the input alone: not on earlier calls, and not on the call count."""
+    """Check that a result depends only on the input, and not on earlier calls."""
     pooler, first, second = case.build(), mixed_batch(), ring_batch()
     expected = first(pooler)
     assert_same_output(first(pooler), expected, "second call", rtol=0, atol=0)
@@ -254,7 +260,7 @@ def check_repeat(case: Case) -> None:
 
 
 def check_inputs_unchanged(case: Case) -> None:
-    """Arguments of a call keep their values."""
+    """Check that a call does not change its arguments."""
     data, pooler = mixed_batch(), case.build()
     before = {name: getattr(data, name).clone() for name in ("x", "adj", "edge_weight", "batch")}
     out = data(pooler)
@@ -264,22 +270,21 @@ def check_inputs_unchanged(case: Case) -> None:
 
 
 def check_gradients(case: Case) -> None:
-    """Features and parameters get finite gradients."""
+    """Check that features and parameters get finite gradients."""
     data, pooler = mixed_batch().with_leaf(), case.build()
     out = data(pooler)
-    assert out.x.requires_grad, "pooled features are cut off from the features"
+    assert out.x.requires_grad, "pooled features do not depend on the features"
     (direct,) = torch.autograd.grad(out.x.square().sum(), data.x, retain_graph=True)
     assert direct.abs().sum() > 0, "no gradient flows from the pooled features to the features"
     objective(out).backward()
-    assert torch.isfinite(data.x.grad).all()
+    assert finite_gradient(data.x)
     for name, parameter in pooler.named_parameters():
         if parameter.requires_grad:
-            assert parameter.grad is not None, f"no gradient for {name}"
-            assert torch.isfinite(parameter.grad).all(), name
+            assert finite_gradient(parameter), f"the gradient of {name} is missing or not finite"
 
 
 def check_gradcheck(case: Case) -> None:
-    """Analytic gradients with respect to features equal numeric ones in double precision."""
+    """Check that analytic gradients with respect to features equal numeric ones in double precision."""
     data, pooler = mixed_batch(torch.float64).take([3]), case.build().double()
     if not pooler.is_trainable:
         raise Skip("the pooler has no parameters")
@@ -293,7 +298,7 @@ def check_gradcheck(case: Case) -> None:
 
 
 def check_device_clean(case: Case) -> None:
-    """No tensor is made on the default device by accident: it would be on the wrong one elsewhere."""
+    """Check that no tensor is created on the default device instead of the device of the inputs."""
     data, pooler = mixed_batch(), case.build()
     expected = data(pooler).x
     with torch.device("meta"):
@@ -301,7 +306,7 @@ def check_device_clean(case: Case) -> None:
 
 
 def check_corners(case: Case) -> None:
-    """One node, no edges, isolated nodes at the end without a batch vector."""
+    """Check one node, no edges, and isolated nodes at the end, with and without a batch vector."""
     pooler = case.build()
     for num_nodes, edges in ((1, []), (5, []), (6, [(0, 1), (1, 0), (1, 2), (2, 1)])):
         x = normal((num_nodes, IN_CHANNELS), num_nodes)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from tgp.testing.batches import GraphBatch, assert_same_output, mixed_batch, objective, ring_batch
+from tgp.testing.batches import GraphBatch, assert_same_output, close, mixed_batch, objective, ring_batch
 from tgp.testing.cases import Case, Skip
 
 ONCE: frozenset[str] = frozenset()
@@ -16,18 +15,19 @@ SLOW: frozenset[str] = frozenset()
 
 _CACHES = ("cached", "cache_preprocessing")
 _EXACT = {"rtol": 1e-6, "atol": 1e-6}
+"""Tolerance of comparisons with and without a cache."""
 
 
 def _both(case: Case) -> list[tuple[str, Any, Any]]:
-    """Return a pooler with and one without each cache that the constructor has."""
+    """Return the name of each cache that the constructor has, a pooler with it, and one without."""
     names = [name for name in _CACHES if case.takes(name)]
     if not names:
         raise Skip(f"the constructor has none of {', '.join(_CACHES)}")
-    return [(name, case.build(**{name: True}), case.build(**{name: False})) for name in names]
+    return [(name, case.build(None, **{name: True}), case.build(None, **{name: False})) for name in names]
 
 
 def check_cache_alternates(case: Case) -> None:
-    """Training, evaluation, ``no_grad`` and ``inference_mode`` in turns give what they give without a cache."""
+    """Check that training, evaluation, ``no_grad`` and ``inference_mode`` can alternate with a cache."""
     data = mixed_batch().take([3])
     for name, cached, plain in _both(case):
         for turn, step in enumerate(
@@ -41,7 +41,7 @@ def check_cache_alternates(case: Case) -> None:
 
 
 def check_cache_notices(case: Case) -> None:
-    """Another graph, and weights that were changed in place, are not served from the cache."""
+    """Check that the cache is not used for another graph, or after weights or edges were changed in place."""
     for name, cached, plain in _both(case):
         for data in (mixed_batch(), ring_batch(), mixed_batch().take([0]), mixed_batch().take([2])):
             assert_same_output(data(cached), data(plain), f"{name}=True, another graph:", **_EXACT)
@@ -55,7 +55,7 @@ def check_cache_notices(case: Case) -> None:
 
 
 def check_cache_learned_weights(case: Case) -> None:
-    """Edge weights that are computed from parameters get fresh results and gradients in every step."""
+    """Check that edge weights computed from parameters give new results and gradients in every step."""
     data = mixed_batch().take([3])
     for name, cached, plain in _both(case):
         start = torch.linspace(-1, 1, data.edge_weight.numel())
@@ -104,13 +104,8 @@ def _inference(pooler: Any, data: GraphBatch) -> Result:
         return _evaluate(pooler, data)
 
 
-Step = Callable[[Any, GraphBatch], Result]
-
-
 def _assert_gradients(mine: list[Tensor | None], theirs: list[Tensor | None], what: str) -> None:
     for ours, other in zip(mine, theirs, strict=True):
-        assert (ours is None) == (other is None), (
-            f"{what} a gradient is there with the cache or without, not both"
-        )
+        assert (ours is None) == (other is None), f"{what} a gradient is missing with or without the cache"
         if other is not None:
-            torch.testing.assert_close(ours, other, **_EXACT, msg=lambda text: f"{what} gradient: {text}")
+            close(ours, other, f"{what} gradient", **_EXACT)

@@ -16,12 +16,12 @@ SLOW = frozenset({"compile_aot", "recompiles"})
 
 
 def check_compile_eager(case: Case) -> None:
-    """A compiled pooler (backend "eager") gives the values and gradients of an eager one."""
+    """Check that a compiled pooler (backend "eager") gives the values and gradients of an eager one."""
     _check_compiled(case, "eager")
 
 
 def check_compile_aot(case: Case) -> None:
-    """A compiled pooler (backend "aot_eager") gives the values and gradients of an eager one."""
+    """Check that a compiled pooler (backend "aot_eager") gives the values and gradients of an eager one."""
     _check_compiled(case, "aot_eager")
 
 
@@ -44,7 +44,7 @@ def _check_compiled(case: Case, backend: str) -> None:
 
 
 def check_recompiles(case: Case) -> None:
-    """Batches of new sizes do not compile new graphs without end: sizes become dynamic."""
+    """Check that batches of new sizes stop causing recompilation after a few batches."""
     from torch._dynamo.testing import CompileCounter
 
     counter, pooler = CompileCounter(), case.build()
@@ -72,7 +72,7 @@ def _with_gradients(call: Any, pooler: nn.Module, data: Any) -> tuple[Any, dict[
 
 
 class _DenseCall(nn.Module):
-    """A pooler on dense input that returns tensors only."""
+    """Module that calls a pooler on dense input and returns tensors only."""
 
     def __init__(self, pooler: nn.Module) -> None:
         super().__init__()
@@ -90,7 +90,7 @@ def _dense_input() -> tuple[Tensor, Tensor]:
 
 
 def _dense_model(case: Case) -> tuple[_DenseCall, tuple[Tensor, Tensor], tuple[Tensor, ...]]:
-    """Return a model on dense input with its result, or skip poolers that read edge lists only."""
+    """Return a module on dense input, its input and its result. Skip poolers without a padded mode."""
     if not case.options.get("batched") or case.options.get("sparse_output"):
         raise Skip("the default mode does not take padded input")
     model, inputs = _DenseCall(case.build()), _dense_input()
@@ -99,7 +99,7 @@ def _dense_model(case: Case) -> tuple[_DenseCall, tuple[Tensor, Tensor], tuple[T
 
 
 def check_fullgraph(case: Case) -> None:
-    """On dense input a padded pooler compiles without graph breaks."""
+    """Check that a padded pooler compiles without graph breaks on dense input."""
     model, inputs, expected = _dense_model(case)
     torch._dynamo.reset()
     try:
@@ -111,7 +111,7 @@ def check_fullgraph(case: Case) -> None:
 
 
 def check_export(case: Case) -> None:
-    """On dense input a padded pooler can be exported."""
+    """Check that a padded pooler can be exported on dense input."""
     model, inputs, expected = _dense_model(case)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -121,7 +121,7 @@ def check_export(case: Case) -> None:
 
 
 def check_func_grad(case: Case) -> None:
-    """``torch.func.grad`` gives the gradients of ``backward``, with respect to features and parameters."""
+    """Check that ``torch.func.grad`` gives the gradients of ``backward``."""
     data, pooler = mixed_batch(), case.build()
     _, expected = _with_gradients(pooler, pooler, data)
 
@@ -140,9 +140,11 @@ def check_func_grad(case: Case) -> None:
 
 
 def check_vmap(case: Case) -> None:
-    """``torch.func.vmap`` over the parameters of an ensemble gives the results of its members."""
+    """Check that ``torch.func.vmap`` over parameters gives the results of separate poolers."""
     model, inputs, _ = _dense_model(case)
-    members = [dict(_DenseCall(case.build(seed=seed)).named_parameters()) for seed in range(3)]
+    members: list[dict[str, Tensor]] = [
+        dict(_DenseCall(case.build(seed=seed)).named_parameters()) for seed in range(3)
+    ]
     if not members[0]:
         raise Skip("the pooler has no parameters")
     stacked = {name: torch.stack([member[name].detach() for member in members]) for name in members[0]}

@@ -1,4 +1,4 @@
-"""Checks that hooks, overridden methods and attributes of users have their effect in every mode."""
+"""Checks that hooks, overridden methods and attributes of users take effect in every mode."""
 
 from __future__ import annotations
 
@@ -40,51 +40,53 @@ FREE_NAMES = (
     "plan",
     "strategy",
 )
-"""Names that subclasses of users give to attributes of their own."""
+"""Names of attributes that users may define in subclasses."""
 
 
 def batches() -> dict[str, GraphBatch]:
-    """Return batches of different density: poolers may compute differently on each."""
+    """Return batches of different density, for which a pooler may use different code."""
     return {"rings": ring_batch(), "mixed graphs": mixed_batch(), "complete graphs": complete_batch()}
 
 
 def subclass(cls: type, **methods: Callable[..., Any]) -> type:
-    """Return a subclass as a user writes it: outside of the library."""
+    """Return a subclass that is defined outside of the library, as by a user."""
     for method in methods.values():
         method.__module__ = "__main__"
     return type(f"User{cls.__name__}", (cls,), {"__module__": "__main__", **methods})
 
 
-def _class(case: Case) -> type:
+def _class(case: Case) -> Any:
     return type(case.build())
 
 
 def check_hooks(case: Case) -> None:
-    """Forward hooks on all four stages fire, and what they return counts."""
+    """Check that forward hooks on all four stages run, and that their return values are used."""
     for name, data in batches().items():
         pooler = case.build()
         stages = {stage: getattr(pooler, stage) for stage in ("selector", "reducer", "connector", "lifter")}
-        fired = _watch({stage: module for stage, module in stages.items() if module is not None})
+        called = _watch({stage: module for stage, module in stages.items() if module is not None})
         out = data(pooler)
         for stage in ("selector", "reducer", "connector"):
-            assert stage in fired or getattr(pooler, stage) is None, f"no hook of the {stage} fired on {name}"
+            assert stage in called or getattr(pooler, stage) is None, (
+                f"the hook of the {stage} did not run on {name}"
+            )
         pooler(x=out.x, so=out.so, lifting=True, batch=data.batch, batch_pooled=out.batch)
-        assert "lifter" in fired or pooler.lifter is None, f"no hook of the lifter fired on {name}"
+        assert "lifter" in called or pooler.lifter is None, f"the hook of the lifter did not run on {name}"
         plain, pooler = data(case.build()), case.build()
         pooler.reducer.register_forward_hook(lambda module, args, result: (2 * result[0], *result[1:]))
         close(data(pooler).x, 2 * plain.x, f"a hook of the reducer doubles x on {name}")
 
 
 def _watch(modules: dict[str, nn.Module]) -> set[str]:
-    """Return a set that gets the name of a module whenever it is called."""
-    fired: set[str] = set()
+    """Return a set to which the name of a module is added when the module is called."""
+    called: set[str] = set()
     for name, module in modules.items():
-        module.register_forward_hook(lambda *_, name=name: fired.add(name))
-    return fired
+        module.register_forward_hook(lambda *_, name=name: called.add(name))
+    return called
 
 
 def check_layers_called(case: Case) -> None:
-    """Every layer with parameters is called as a module, so that hooks, pruning and quantization work."""
+    """Check that layers are called as modules, so that hooks, pruning and quantization work."""
     pooler = case.build()
     layers = {
         name: part
@@ -94,48 +96,51 @@ def check_layers_called(case: Case) -> None:
     if not layers:
         raise Skip("the pooler has no layers")
     for where, data in batches().items():
-        fired = _watch(layers)
+        called = _watch(layers)
         data(pooler)
-        silent = sorted(layers.keys() - fired)
+        silent = sorted(layers.keys() - called)
         assert not silent, f"not called as modules on {where}: {', '.join(silent)}"
 
 
 def check_override_reduce(case: Case) -> None:
-    """An overridden ``reduce`` decides about the pooled features."""
+    """Check that an overridden ``reduce`` determines the pooled features."""
 
     def reduce(self: Any, *args: Any, **kwargs: Any) -> Any:
-        x, batch = super(cls, self).reduce(*args, **kwargs)
+        x, batch = base.reduce(self, *args, **kwargs)
         return 2 * x, batch
 
-    cls = subclass(_class(case), reduce=reduce)
+    base = _class(case)
+    cls = subclass(base, reduce=reduce)
     for name, data in batches().items():
         close(data(case.build(cls)).x, 2 * data(case.build()).x, f"doubled by `reduce` on {name}")
 
 
 def check_override_connect(case: Case) -> None:
-    """An overridden ``connect`` decides about the pooled connectivity."""
+    """Check that an overridden ``connect`` determines the pooled connectivity."""
 
     def connect(self: Any, *args: Any, **kwargs: Any) -> Any:
-        adj, weight = super(cls, self).connect(*args, **kwargs)
+        adj, weight = base.connect(self, *args, **kwargs)
         if adj.is_floating_point():
             return 2 * adj, weight
         return adj, torch.full((adj.size(1),), 2.0) if weight is None else 2 * weight
 
-    cls = subclass(_class(case), connect=connect)
+    base = _class(case)
+    cls = subclass(base, connect=connect)
     for name, data in batches().items():
         mine, plain = adjacency(data(case.build(cls))), adjacency(data(case.build()))
         close(mine, 2 * plain, f"doubled by `connect` on {name}")
 
 
 def check_override_select(case: Case) -> None:
-    """An overridden ``select`` is called, and its assignment is used and returned."""
+    """Check that an overridden ``select`` is called, and that its assignment is used and returned."""
     seen: list[Any] = []
 
     def select(self: Any, *args: Any, **kwargs: Any) -> Any:
-        seen.append(super(cls, self).select(*args, **kwargs))
+        seen.append(base.select(self, *args, **kwargs))
         return seen[-1]
 
-    cls = subclass(_class(case), select=select)
+    base = _class(case)
+    cls = subclass(base, select=select)
     for name, data in batches().items():
         seen.clear()
         out = data(case.build(cls))
@@ -144,12 +149,13 @@ def check_override_select(case: Case) -> None:
 
 
 def check_override_lift(case: Case) -> None:
-    """An overridden ``lift`` decides about the lifted features."""
+    """Check that an overridden ``lift`` determines the lifted features."""
 
     def lift(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return 2 * super(cls, self).lift(*args, **kwargs)
+        return 2 * base.lift(self, *args, **kwargs)
 
-    cls = subclass(_class(case), lift=lift)
+    base = _class(case)
+    cls = subclass(base, lift=lift)
     data = mixed_batch()
     out = data(case.build())
     lifted = [
@@ -160,7 +166,7 @@ def check_override_lift(case: Case) -> None:
 
 
 def check_override_loss(case: Case) -> None:
-    """An overridden ``compute_loss`` (``compute_sparse_loss`` in flat mode) gives the losses of the result."""
+    """Check that an overridden ``compute_loss`` or ``compute_sparse_loss`` determines the losses."""
     if not mixed_batch()(case.build()).loss:
         raise Skip("the pooler has no losses")
 
@@ -168,7 +174,7 @@ def check_override_loss(case: Case) -> None:
         return {"marker": torch.tensor(42.0)}
 
     def extended(self: Any, *args: Any, **kwargs: Any) -> dict[str, torch.Tensor]:
-        return {**getattr(super(more, self), method)(*args, **kwargs), "marker": torch.tensor(42.0)}
+        return {**getattr(base, method)(self, *args, **kwargs), "marker": torch.tensor(42.0)}
 
     base = _class(case)
     flat = case.options.get("batched") is False and hasattr(base, "compute_sparse_loss")
@@ -177,14 +183,14 @@ def check_override_loss(case: Case) -> None:
     for name, data in batches().items():
         loss = data(case.build(cls)).loss
         assert loss is not None and list(loss) == ["marker"], f"`{method}` has no effect on {name}"
-        plain, loss = data(case.build()).loss, data(case.build(more)).loss
+        plain, loss = data(case.build()).loss or {}, data(case.build(more)).loss or {}
         assert list(loss) == [*plain, "marker"], f"`{method}` with super() has no effect on {name}"
         for key, value in plain.items():
             close(loss[key], value, f"{key} by super().{method} on {name}", atol=1e-4, rtol=1e-4)
 
 
 def check_override_nothing(case: Case) -> None:
-    """Methods that only call ``super()`` change nothing."""
+    """Check that overridden methods that only call ``super()`` change nothing."""
     base = _class(case)
     names = [
         name
@@ -193,7 +199,7 @@ def check_override_nothing(case: Case) -> None:
     ]
 
     def plain(name: str) -> Callable[..., Any]:
-        return lambda self, *args, **kwargs: getattr(super(cls, self), name)(*args, **kwargs)
+        return lambda self, *args, **kwargs: getattr(base, name)(self, *args, **kwargs)
 
     cls = subclass(base, **{name: plain(name) for name in names})
     for name, data in batches().items():
@@ -203,12 +209,12 @@ def check_override_nothing(case: Case) -> None:
 
 
 def check_attributes(case: Case) -> None:
-    """Attributes of a subclass may have any name that is not documented."""
+    """Check that a subclass may use any attribute name that is not documented."""
     base = _class(case)
     expected, problems = mixed_batch()(case.build()), []
     for name in FREE_NAMES:
         if case.takes(name) or isinstance(inspect.getattr_static(base, name, None), property):
-            continue  # an argument of the constructor or a public property: documented
+            continue  # documented as a constructor argument or a public property
         for value in (nn.Identity(), "mine"):
             try:
                 pooler = case.build(_with_attribute(base, name, value))
@@ -219,13 +225,12 @@ def check_attributes(case: Case) -> None:
     assert not problems, "\n".join(problems)
 
 
-def _with_attribute(base: type, name: str, value: Any) -> type:
+def _with_attribute(base: Any, name: str, value: Any) -> type:
     """Return a subclass whose constructor sets one more attribute."""
 
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        super(cls, self).__init__(*args, **kwargs)
+        base.__init__(self, *args, **kwargs)
         setattr(self, name, value)
 
-    __init__.__signature__ = inspect.signature(base.__init__)  # type: ignore[attr-defined]
-    cls = subclass(base, __init__=__init__)
-    return cls
+    setattr(__init__, "__signature__", inspect.signature(base.__init__))  # noqa: B010 - mypy knows no such attribute
+    return subclass(base, __init__=__init__)

@@ -25,14 +25,14 @@ SLOW: frozenset[str] = frozenset()
 
 
 def check_containers(case: Case) -> None:
-    """Sparse matrices, int32 ids, ``EdgeIndex`` and ``[E, 1]`` weights give what an edge list gives."""
+    """Check that sparse matrices, int32 ids, ``EdgeIndex`` and ``[E, 1]`` weights are equivalent."""
     from torch_geometric import EdgeIndex
 
     data, pooler = mixed_batch(), case.build()
     expected = data(pooler)
     coo = torch.sparse_coo_tensor(data.adj, data.edge_weight, (24, 24), check_invariants=True)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch says that CSR is in beta state
+        warnings.simplefilter("ignore")  # torch warns that CSR is in beta state
         csr, csc = coo.to_sparse_csr(), coo.to_sparse_csc()
     forms: dict[str, tuple[Any, Any]] = {
         "coalesced COO": (coo.coalesce(), None),
@@ -52,7 +52,7 @@ def check_containers(case: Case) -> None:
 
 
 def check_sparse_tensor(case: Case) -> None:
-    """A ``SparseTensor`` gives what an edge list gives."""
+    """Check that a ``SparseTensor`` gives the result of an edge list."""
     if not HAS_TORCH_SPARSE:
         raise Skip("torch-sparse is not installed")
     data, pooler = mixed_batch(), case.build()
@@ -64,7 +64,7 @@ def check_sparse_tensor(case: Case) -> None:
 
 
 def check_weights_used(case: Case) -> None:
-    """Edge weights change the result; weights of one select the same as none."""
+    """Check that edge weights change the result, and that weights of one equal no weights."""
     data, pooler = mixed_batch(), case.build()
     plain = data(pooler, edge_weight=None)
     ones = data(pooler, edge_weight=torch.ones_like(data.edge_weight))
@@ -80,7 +80,7 @@ def check_weights_used(case: Case) -> None:
 
 
 def check_weight_types(case: Case) -> None:
-    """Integer and bool edge weights count as numbers."""
+    """Check that integer and bool edge weights are used as numbers."""
     data, pooler = mixed_batch(), case.build()
     count = (data.adj.sum(0) % 3 + 1).long()
     for name, weight in (("int64", count), ("bool", torch.ones_like(count).bool())):
@@ -91,7 +91,7 @@ def check_weight_types(case: Case) -> None:
 
 
 def check_zero_nodes(case: Case) -> None:
-    """A batch without nodes gives an empty result."""
+    """Check that a batch without nodes gives an empty result."""
     pooler = case.build()
     x, adj = torch.randn(0, IN_CHANNELS), torch.zeros(2, 0, dtype=torch.long)
     for batch in (None, torch.zeros(0, dtype=torch.long)):
@@ -103,7 +103,7 @@ def check_zero_nodes(case: Case) -> None:
 
 
 def check_empty_graphs(case: Case) -> None:
-    """Graphs without nodes between and behind the others change nothing for those."""
+    """Check that graphs without nodes do not change the results of the other graphs."""
     data, pooler = mixed_batch().take([0, 3]), case.build()
     expected = by_graph(data(pooler), 2)
     out = data(pooler, batch=data.batch * 2, batch_size=4)
@@ -111,13 +111,13 @@ def check_empty_graphs(case: Case) -> None:
     found = by_graph(out, 4)
     assert len(found) == 4
     close(found[0], expected[0], "first graph")
-    close(found[2], expected[1], "graph behind an empty one")
+    close(found[2], expected[1], "graph after an empty one")
     for graph in (1, 3):
         assert not found[graph].any(), "an empty graph has features"
 
 
 def check_duplicate_edges(case: Case) -> None:
-    """Parallel edges and self loops are allowed; for dense results, parallel weights add up."""
+    """Check that parallel edges and self loops are accepted; dense results sum parallel weights."""
     data, pooler = mixed_batch(), case.build()
     loops = torch.arange(24).expand(2, 24)
     doubled = GraphBatch(
@@ -138,7 +138,7 @@ def check_duplicate_edges(case: Case) -> None:
 
 
 def check_directed(case: Case) -> None:
-    """Directed graphs pool; every result stays inside its graph."""
+    """Check that directed graphs give finite results."""
     data, pooler = mixed_batch(), case.build()
     one_way = data.adj[0] < data.adj[1]
     out = data(pooler, adj=data.adj[:, one_way], edge_weight=data.edge_weight[one_way])
@@ -148,10 +148,10 @@ def check_directed(case: Case) -> None:
 
 
 def check_no_batch(case: Case) -> None:
-    """One graph gives the same with a batch vector of zeros and without one."""
+    """Check that one graph gives the same result with and without a batch vector of zeros."""
     data, pooler = mixed_batch().take([3]), case.build()
     expected = data(pooler)
     out = data(pooler, batch=None)
-    close(out.x.view_as(expected.x), expected.x, "x")  # one graph may come without the batch dimension
+    close(out.x.view_as(expected.x), expected.x, "x")  # the result of one graph may have no batch dimension
     close(adjacency(out).view_as(adjacency(expected)), adjacency(expected), "adjacency")
     assert_same_losses(out, expected)

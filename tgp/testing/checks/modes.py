@@ -1,10 +1,11 @@
-"""Checks that the modes of a pooler agree, and that layer and pre-coarsening do."""
+"""Checks that the modes of a pooler agree, and that the layer and pre-coarsening agree."""
 
 from __future__ import annotations
 
 import torch
 
 from tgp.testing.batches import (
+    FeatureOutput,
     GraphBatch,
     adjacency,
     assert_same_losses,
@@ -20,7 +21,7 @@ SLOW: frozenset[str] = frozenset()
 
 
 def check_modes_agree(case: Case) -> None:
-    """Padded, flat, dense and sparse results are the same pooled graphs with the same losses."""
+    """Check that padded, flat, dense and sparse modes give the same pooled graphs and losses."""
     modes = case.modes()
     if len(modes) < 2:
         raise Skip("the constructor has neither `batched` nor `sparse_output`")
@@ -39,7 +40,7 @@ def _densities() -> dict[str, GraphBatch]:
     return {"mixed": mixed_batch(), "ring": ring_batch(), "complete": complete_batch()}
 
 
-def _flat_x(out) -> torch.Tensor:
+def _flat_x(out: FeatureOutput) -> torch.Tensor:
     if out.x.dim() == 2:
         return out.x
     flat = out.x.reshape(-1, out.x.size(-1))
@@ -47,20 +48,19 @@ def _flat_x(out) -> torch.Tensor:
 
 
 def check_precoarsening(case: Case) -> None:
-    """Pre-coarsening gives the assignment and the coarse graph of a forward."""
+    """Check that pre-coarsening gives the assignment and the coarse graph of a forward."""
     pooler, data = case.build(), mixed_batch()
     if not pooler.is_precoarsenable:
-        raise Skip("the pooler reads features or learns")
+        raise Skip("the pooler reads features or has parameters")
     level = pooler.precoarsening(
         edge_index=data.adj, edge_weight=data.edge_weight, batch=data.batch, num_nodes=data.x.size(0)
     )
     out = data(case.build(sparse_output=True))
     close(level.so.s.to_dense(), out.so.s.to_dense(), "assignment")
-    both = [(step.edge_index, step.edge_weight) for step in (level, out)]
-    assert torch.equal(both[0][0], both[1][0]), "coarse edges"
-    assert (both[0][1] is None) == (both[1][1] is None), "coarse weights"
-    if both[0][1] is not None:
-        close(both[0][1], both[1][1], "coarse weights")
+    assert torch.equal(level.edge_index, out.edge_index), "coarse edges"
+    assert (level.edge_weight is None) == (out.edge_weight is None), "coarse weights"
+    if out.edge_weight is not None:
+        close(level.edge_weight, out.edge_weight, "coarse weights")
     two = pooler.multi_level_precoarsening(
         2, data.adj, data.edge_weight, batch=data.batch, num_nodes=data.x.size(0)
     )

@@ -21,12 +21,12 @@ TIMEOUT = 120
 
 
 def check_refusals(case: Case) -> None:
-    """Wrong ids, lengths, types and argument orders are refused with a message that names the argument."""
+    """Check that wrong ids, lengths, types and argument orders raise an error that names the argument."""
     _assert_no_problem(case, refused=True)
 
 
 def check_acceptance(case: Case) -> None:
-    """Unusual but valid calls are accepted."""
+    """Check that unusual but valid calls are accepted."""
     _assert_no_problem(case, refused=False)
 
 

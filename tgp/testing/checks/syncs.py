@@ -11,7 +11,7 @@ SLOW: frozenset[str] = frozenset()
 
 
 def check_host_syncs(case: Case) -> None:
-    """A forward does not wait for an accelerator more often than documented, after the first call."""
+    """Check that a forward does not synchronize with an accelerator more often than documented."""
     limit = HOST_SYNCS.get(case.alias) if case.host_syncs is None else case.host_syncs
     if limit is None:
         raise Skip("no number of host synchronizations is documented for this pooler")
