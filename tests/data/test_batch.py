@@ -11,7 +11,7 @@ from tgp.data import PooledBatch, graphs_to_arrays
 from tgp.data.attributes import levels_to_data
 from tgp.data.collate import LevelCountError, collate, separate
 from tgp.data.convert import table_to_data
-from tgp.data.pack import pack
+from tgp.data.transport import pack
 from tgp.engine import coarsen
 
 
@@ -105,24 +105,6 @@ def test_pickle_and_pack(parts, same):
         nested = pack({"a": [batch, (torch.arange(3), "x")]}).unpack()
         same(nested["a"][0], batch)
         assert nested["a"][1][0].tolist() == [0, 1, 2]
-
-
-def test_pack_keeps_tensors_of_any_layout_and_type():
-    matrix = torch.eye(3).to_sparse()
-    value = {
-        "sparse": matrix,
-        "strided": torch.arange(12).reshape(3, 4).t(),
-        "zero": torch.zeros(0, 5),
-        "half": torch.ones(3, dtype=torch.bfloat16),
-        "scalar": torch.tensor(2.5),
-        "same": matrix,
-    }
-    packed = pack(value)
-    assert packed.buffer.dtype == torch.uint8
-    back = packed.unpack()
-    assert back["sparse"].is_coalesced() and torch.equal(back["sparse"].to_dense(), torch.eye(3))
-    for key in ("strided", "zero", "half", "scalar"):
-        assert torch.equal(back[key], value[key]) and back[key].dtype == value[key].dtype
 
 
 def test_follow_batch_and_exclude_keys(parts, same):

@@ -77,7 +77,7 @@ def test_a_batch_is_lifted_graph_by_graph(make_graphs):
 
 
 def test_mistakes(hierarchy, make_store):
-    with pytest.raises(InputError, match="row for each"):
+    with pytest.raises(InputError, match="one row"):
         lift_to_nodes(torch.zeros(3, 1), hierarchy.levels)
     with pytest.raises(InputError, match="levels must lie"):
         hierarchy.pool(hierarchy.data.x, 4)

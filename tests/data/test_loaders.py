@@ -105,7 +105,7 @@ def test_torch_samplers(store):
         share = DistributedSampler(dataset, num_replicas=3, rank=rank, shuffle=True, drop_last=False)
         seen += [i for b in counts(PoolDataLoader(dataset, batch_size=4, sampler=share)) for i in b]
     assert set(seen) == set(range(40))
-    with pytest.raises(InputError, match="own order"):
+    with pytest.raises(InputError, match="needs the order of the loader"):
         chosen.state_dict()
     with pytest.raises(InputError, match="max_nodes"):
         PoolDataLoader(dataset, sampler=SequentialSampler(dataset), max_nodes=5)

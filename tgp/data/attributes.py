@@ -175,15 +175,15 @@ def _split_assignment(so: SelectOutput, level: Level, nodes: Array, supers: Arra
     rows = zip(*extras.values(), strict=True) if extras else ((),) * len(counts)
     shared = [{"batch_size": 1, **dict(zip(extras, row, strict=True))} for row in rows]
     if level.assignment.kind == "soft":
-        parts = zip(so.s.split(counts), batches, shared, strict=True)
-        made = (SelectOutput(s=s, batch=batch, **more) for s, batch, more in parts)
+        matrices = zip(so.s.split(counts), batches, shared, strict=True)
+        made: Iterable[SelectOutput] = (SelectOutput(s=s, batch=batch, **more) for s, batch, more in matrices)
     elif level.assignment.kind == "onehot":
         assert so._cluster_index is not None, "a one-hot assignment holds columns"
-        parts = zip(so._cluster_index.split(counts), supers.tolist(), batches, shared, strict=True)
-        made = (SelectOutput.onehot(column, k, batch=batch, **more) for column, k, batch, more in parts)
+        columns = zip(so._cluster_index.split(counts), supers.tolist(), batches, shared, strict=True)
+        made = (SelectOutput.onehot(column, k, batch=batch, **more) for column, k, batch, more in columns)
     else:
         made = _split_hard(so, level, nodes, supers.tolist(), batches, shared)
-    return made if not extras else map(lambda part: _with_node_ids(part, so), made)
+    return made if not extras else (_with_node_ids(part, so) for part in made)
 
 
 def _with_node_ids(part: SelectOutput, whole: SelectOutput) -> SelectOutput:
@@ -222,12 +222,14 @@ def _split_hard(
 
 
 def _split_rows(array: Array, counts: Array, dim: int = 0) -> Sequence[Tensor]:
-    return torch.from_numpy(array).split(counts.tolist(), dim=dim)
+    rows: Sequence[Tensor] = torch.from_numpy(array).split(counts.tolist(), dim=dim)
+    return rows
 
 
 def _zeros(counts: Array) -> Sequence[Tensor]:
     """Return the graph of each node in batches of a single graph."""
-    return torch.zeros(int(counts.sum()), dtype=torch.int64).split(counts.tolist())
+    ids: Sequence[Tensor] = torch.zeros(int(counts.sum()), dtype=torch.int64).split(counts.tolist())
+    return ids
 
 
 # -- batches of input graphs ------------------------------------------------------------------------------------

@@ -49,6 +49,7 @@ class PooledBatch(Batch):
             LevelCountError: If the graphs have different numbers of levels.
         """
         add_batch = not isinstance(data_list[0], Batch)
+        batch: PooledBatch
         batch, slices, incs = collate(cls, data_list, True, add_batch, follow_batch, exclude_keys)
         batch._num_graphs = len(data_list)
         batch._slice_dict = slices

@@ -1,16 +1,21 @@
-"""How a shuffled stream of graphs is cut into batches. Pure functions of sizes and positions."""
+"""Order of the graphs of an epoch, and its division into batches.
+
+Order and batches are functions of the seed, the epoch and the sizes of the graphs. Nothing is stored, so a stream can be
+read from any position.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from tgp.errors import InputError
+from tgp.ragged.offsets import offsets
 
 __all__ = ["START", "BatchStream", "Budget", "Cursor", "KeyedPermutation", "cut"]
 
@@ -21,11 +26,11 @@ _GOLDEN = 0x9E3779B97F4A7C15
 _MASK = (1 << 64) - 1
 
 _AHEAD = 64
-"""Batches planned in one go, so that numpy's call overhead is shared."""
+"""Number of batches that are planned together, to reduce the overhead of numpy calls."""
 
 
 def mix64(value: int) -> int:
-    """Scramble 64 bits (the finaliser of SplitMix64), on a Python integer."""
+    """Return the output function of the SplitMix64 generator for a Python integer."""
     value = (value + _GOLDEN) & _MASK
     value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
     value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _MASK
@@ -33,15 +38,21 @@ def mix64(value: int) -> int:
 
 
 class KeyedPermutation:
-    """A pseudo-random permutation of ``range(size)`` chosen by ``(seed, epoch)``.
+    """Pseudo-random permutation of ``range(size)`` that depends on ``(seed, epoch)``.
 
-    ``permutation(positions)`` maps any positions to their items in time and memory proportional to the number
-    of positions asked for: position 900,000 costs what position 0 costs, so a run resumes anywhere at once, and
-    ranks and workers agree without exchanging anything.
+    ``permutation(positions)`` maps positions to items. Time and memory are proportional to the number of positions, so a
+    run can resume at any position, and ranks and workers agree on the order without communication.
 
-    A balanced Feistel network permutes ``[0, 4^h)``, the smallest such range that holds ``size`` items; a
-    value that lands outside ``[0, size)`` walks on along its cycle until it is back inside (fewer than four steps
-    on average).
+    A balanced Feistel network permutes ``[0, 4^h)``, the smallest such range with at least ``size`` items. A value outside
+    of ``[0, size)`` is permuted again until it is inside (fewer than four times on average).
+
+    Args:
+        size: Number of items.
+        seed: Seed of the order.
+        epoch: Number of the epoch.
+
+    Raises:
+        InputError: If ``size`` is negative.
 
     Examples:
         >>> order = KeyedPermutation(10, seed=3)
@@ -66,10 +77,20 @@ class KeyedPermutation:
         return f"KeyedPermutation(size={self.size}, seed={self.seed}, epoch={self.epoch})"
 
     def __call__(self, positions: npt.ArrayLike | range) -> npt.NDArray[np.int64]:
-        """The items at ``positions``, as int64."""
+        """Return the items at some positions.
+
+        Args:
+            positions: Integers in ``[0, size)``.
+
+        Raises:
+            InputError: If a position is out of range.
+        """
         chosen = np.asarray(positions)
         if chosen.size and (chosen.min() < 0 or chosen.max() >= self.size):
-            raise InputError(f"positions must lie in [0, {self.size})", field="positions")
+            raise InputError(
+                f"positions are out of range: expected [0, {self.size}), got {chosen.min()}..{chosen.max()}",
+                field="positions",
+            )
         value = self._encrypt(chosen.astype(np.uint64))
         limit = np.uint64(self.size)
         outside = np.flatnonzero(value >= limit)
@@ -79,44 +100,54 @@ class KeyedPermutation:
             outside = outside[walked >= limit]
         return value.astype(np.int64)
 
-    def _encrypt(self, value: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def _encrypt(self, value: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
         half = np.uint64(self._half)
         mask = np.uint64((1 << self._half) - 1)
         left, right = value >> half, value & mask
         for key in self._keys:
             left, right = right, left ^ (_scramble(right, key) & mask)
-        return (left << half) | right
+        result: npt.NDArray[np.uint64] = (left << half) | right
+        return result
 
 
-def _scramble(value: npt.NDArray[Any], key: np.uint64) -> npt.NDArray[Any]:
-    """Two multiply-xorshift steps: enough for a Feistel round."""
+def _scramble(value: npt.NDArray[np.uint64], key: np.uint64) -> npt.NDArray[np.uint64]:
+    """Mix bits with two multiply-xorshift steps, which are enough for one Feistel round."""
     mixed = (value ^ key) * np.uint64(0xBF58476D1CE4E5B9)
     mixed ^= mixed >> np.uint64(29)
     mixed *= np.uint64(0x94D049BB133111EB)
-    return mixed ^ (mixed >> np.uint64(32))
+    result: npt.NDArray[np.uint64] = mixed ^ (mixed >> np.uint64(32))
+    return result
 
 
 class Cursor(NamedTuple):
-    """A place in the stream: graphs before it, and batches already taken from the bucket that starts there."""
+    """Position in the stream.
+
+    Args:
+        position: Number of graphs before it.
+        offset: Number of batches that were already taken from the bucket that starts there.
+    """
 
     position: int = 0
     offset: int = 0
 
 
 START = Cursor()
-"""The beginning of an epoch."""
+"""Beginning of an epoch."""
 
 
 @dataclass(frozen=True)
 class Budget:
-    """What a batch may hold at most. ``None`` is no limit; at least one limit must be set.
+    """Limits of a batch. ``None`` means no limit. At least one limit must be set.
 
     Args:
-        graphs: number of graphs.
-        nodes: number of nodes, summed over the levels the sizes were taken from.
-        edges: number of edges, likewise.
-        oversize: what happens to a graph that is over budget on its own: ``"alone"`` gives it a batch
-            of its own, ``"error"`` refuses.
+        graphs: Maximum number of graphs.
+        nodes: Maximum number of nodes, summed over the levels that count.
+        edges: Maximum number of edges, summed over the levels that count.
+        oversize: Treatment of a graph that exceeds the limits alone: ``"alone"`` puts it into its own batch, ``"error"``
+            raises an error.
+
+    Raises:
+        InputError: If there is no limit, or a limit is not a positive integer.
     """
 
     graphs: int | None = None
@@ -127,7 +158,10 @@ class Budget:
     def __post_init__(self) -> None:
         limits = {"batch_size": self.graphs, "max_nodes": self.nodes, "max_edges": self.edges}
         if all(limit is None for limit in limits.values()):
-            raise InputError("a batch needs a limit: batch_size, max_nodes or max_edges", field="batch_size")
+            raise InputError(
+                "a batch needs a limit: expected batch_size, max_nodes or max_edges, got none",
+                field="batch_size",
+            )
         for name, limit in limits.items():
             if limit is not None and (isinstance(limit, bool) or int(limit) != limit or limit < 1):
                 raise InputError(f"{name} must be a positive integer, got {limit!r}", field=name)
@@ -136,7 +170,7 @@ class Budget:
 
     @property
     def by_size(self) -> bool:
-        """Whether node or edge counts matter."""
+        """True if there is a limit of nodes or edges."""
         return self.nodes is not None or self.edges is not None
 
     def __str__(self) -> str:
@@ -144,13 +178,19 @@ class Budget:
 
 
 def cut(ids: Ids, nodes: Ids | None, edges: Ids | None, budget: Budget) -> list[int]:
-    """Greedy cuts ``[0, ..., len(ids)]``: every batch takes what fits, in order.
+    """Divide a sequence of graphs into batches. Each batch takes the next graphs until a limit is reached.
 
     Args:
-        ids: graphs in the order they are taken.
-        nodes: ``[G]`` nodes of every graph (not only of ``ids``), or ``None`` if they do not matter.
-        edges: ``[G]`` edges, likewise.
-        budget: the limits.
+        ids: Graphs in their order.
+        nodes: ``[G]`` number of nodes of every graph of the dataset, or ``None`` if there is no such limit.
+        edges: ``[G]`` number of edges of every graph of the dataset, or ``None`` if there is no such limit.
+        budget: Limits of a batch.
+
+    Returns:
+        Offsets of the batches, from 0 to ``len(ids)``.
+
+    Raises:
+        InputError: If a graph exceeds a limit and ``budget.oversize`` is ``"error"``.
     """
     count = len(ids)
     following = np.full(count, count, np.int64)
@@ -163,27 +203,36 @@ def cut(ids: Ids, nodes: Ids | None, edges: Ids | None, budget: Budget) -> list[
         if budget.oversize == "error" and count and chosen.max() > limit:
             graph = int(ids[int(chosen.argmax())])
             raise InputError(
-                f"graph {graph} has {int(chosen.max())} {name}, more than a batch may hold ({limit})",
+                f"graph {graph} is too large for a batch: expected at most {limit} {name}, got {int(chosen.max())}",
                 field=f"max_{name}",
-                hint="raise the budget, or pass oversize='alone' to give such graphs a batch of their own",
+                hint="increase the limit, or pass oversize='alone' to put such graphs into their own batches",
             )
-        total = np.concatenate([[0], np.cumsum(chosen)])
+        total = offsets(chosen)
         fits = np.searchsorted(total, total[:-1] + limit, side="right") - 1
         np.minimum(following, fits, out=following)
     np.maximum(following, np.arange(count) + 1, out=following)
-    hops = following.tolist()
+    next_start = following.tolist()
     cuts = [0]
     while cuts[-1] < count:
-        cuts.append(hops[cuts[-1]])
+        cuts.append(next_start[cuts[-1]])
     return cuts
 
 
 class BatchStream:
-    """The batches of one epoch as a function of ``(seed, epoch)``, readable from any :class:`Cursor`.
+    """Batches of one epoch, readable from any :class:`Cursor`.
 
-    The stream knows nothing of ranks or workers: those share it out. Without buckets a batch takes the next graphs
-    of the order. With buckets of ``bucket`` graphs, the graphs of a bucket are sorted by size before they are
-    cut, and the batches of a bucket come in shuffled order: batches of even size, a random order all the same.
+    The stream is the same for all ranks and workers. Without buckets, a batch takes the next graphs of the order. With
+    buckets, the graphs of a bucket are sorted by size before they are divided into batches, and the batches of a bucket
+    are shuffled. Batches then have similar sizes and a random order.
+
+    Args:
+        size: Number of graphs.
+        budget: Limits of a batch.
+        order: Order of the graphs; their numbers if ``None``.
+        nodes: ``[G]`` number of nodes of every graph, for limits and buckets.
+        edges: ``[G]`` number of edges of every graph, for limits.
+        bucket: Number of graphs per bucket; ``None`` for no buckets.
+        drop_last: Leave out the last batch if it is not full.
     """
 
     def __init__(
@@ -206,11 +255,11 @@ class BatchStream:
         self.drop_last = drop_last
 
     def read(self, start: Cursor = START) -> Iterator[tuple[Ids, Cursor]]:
-        """Batches from ``start`` on, each with the cursor behind it."""
+        """Yield the batches from ``start`` on, each with the position after it."""
         return self._buckets(start) if self.bucket else self._plain(start)
 
     def count(self) -> int:
-        """Number of batches of the epoch."""
+        """Return the number of batches of the epoch."""
         if not self.budget.by_size and not self.bucket:
             whole, rest = divmod(self.size, self._per_batch())
             return whole + (rest > 0 and not self.drop_last)
@@ -224,8 +273,8 @@ class BatchStream:
         positions = np.arange(low, high)
         return positions if self.order is None else self.order(positions)
 
-    def _is_whole(self, ids: Ids, last: bool) -> bool:
-        """Whether a batch survives ``drop_last``: only the last one, and only if it could hold more graphs."""
+    def _is_kept(self, ids: Ids, last: bool) -> bool:
+        """Return False for the last batch if ``drop_last`` is set and the batch is not full."""
         if not self.drop_last or not last:
             return True
         return self.budget.graphs is not None and len(ids) == self.budget.graphs
@@ -237,14 +286,14 @@ class BatchStream:
             ids = self._ids(position, stop)
             cuts = cut(ids, self.nodes, self.edges, self.budget)
             if stop < self.size and len(cuts) > 2:
-                cuts.pop()  # the last batch could still grow: plan it again with what follows
+                cuts.pop()  # the last batch may be incomplete: plan it again together with the following graphs
             elif stop < self.size:
                 ahead *= 2
                 continue
             for low, high in pairwise(cuts):
-                batch, behind = ids[low:high], Cursor(position + high)
-                if self._is_whole(batch, behind.position == self.size):
-                    yield batch, behind
+                batch, after = ids[low:high], Cursor(position + high)
+                if self._is_kept(batch, after.position == self.size):
+                    yield batch, after
             position += cuts[-1]
 
     def _buckets(self, start: Cursor) -> Iterator[tuple[Ids, Cursor]]:
@@ -264,7 +313,7 @@ class BatchStream:
         cuts = cut(ids, self.nodes, self.edges, self.budget)
         batches = [ids[a:b] for a, b in pairwise(cuts)]
         batches = [
-            b for i, b in enumerate(batches) if self._is_whole(b, i + 1 == len(batches) and high == self.size)
+            b for i, b in enumerate(batches) if self._is_kept(b, i + 1 == len(batches) and high == self.size)
         ]
         if self.order is None:
             return batches

@@ -118,7 +118,8 @@ def _is_ragged(dataset: InMemoryDataset) -> bool:
     )
 
 
-def _plain_rules(cls: type) -> bool:
+def _plain_rules(cls: type[Data]) -> bool:
+    """Return True if a class joins attributes by the rules of ``Data``."""
     return cls.__inc__ is Data.__inc__ and cls.__cat_dim__ is Data.__cat_dim__
 
 

@@ -160,8 +160,8 @@ class PooledDataset(Dataset):
         """
         chosen = self._ids()
         if isinstance(idx, slice):
-            bounds = [round(b * len(self)) if isinstance(b, float) else b for b in (idx.start, idx.stop)]
-            chosen = chosen[slice(*bounds, idx.step)]
+            start, stop = (round(b * len(self)) if isinstance(b, float) else b for b in (idx.start, idx.stop))
+            chosen = chosen[start : stop : idx.step]
         else:
             chosen = chosen[_as_index(idx)]
         dataset = copy.copy(self)
@@ -205,7 +205,7 @@ class PooledDataset(Dataset):
     @property
     def num_classes(self) -> int:
         """Number of classes in ``y``, counted as PyG does."""
-        return self._infer_num_classes(self.y if "y" in self._names() else None)
+        return int(self._infer_num_classes(self.y if "y" in self._names() else None))
 
     def _num_columns(self, name: str) -> int:
         if name not in self._names():

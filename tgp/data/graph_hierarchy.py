@@ -1,4 +1,4 @@
-"""One graph and its levels, for models on nodes: pool up, come back down."""
+"""One graph with its levels, for models on nodes: pool features up and lift them down."""
 
 from __future__ import annotations
 
@@ -18,37 +18,43 @@ __all__ = ["GraphHierarchy", "lift_to_nodes"]
 
 
 def lift_to_nodes(x: Tensor, levels: Sequence[Data], lifter: Lift | None = None) -> Tensor:
-    """Features of the last of ``levels`` brought back to the nodes of the input graph.
+    """Lift features of the coarsest level to the nodes of the input graph.
 
     Args:
-        x: ``[K, F]`` features of the coarsest level.
-        levels: pooled levels (of a graph or of a batch), finest first; none of those in between may be missing.
-        lifter: how to go down one level; default :class:`~tgp.lift.BaseLift`.
+        x: ``[K, F]`` features of the last of ``levels``.
+        levels: Pooled levels of a graph or of a batch, finest first, without gaps.
+        lifter: Module that lifts features by one level; default :class:`~tgp.lift.BaseLift`.
 
     Returns:
         ``[N, F]``. Nodes that a level dropped get 0.
+
+    Raises:
+        InputError: If ``x`` has not one row per supernode.
     """
-    go_down = BaseLift() if lifter is None else lifter
+    lift = BaseLift() if lifter is None else lifter
     for level in reversed(levels):
         if x.size(0) != level.num_nodes:
             raise InputError(
-                f"features must have a row for each of the {level.num_nodes} supernodes of their level, got {x.size(0)}",
+                f"x must have one row for each supernode of its level: expected {level.num_nodes}, got {x.size(0)}",
                 field="x",
             )
-        x = go_down(x, so=level.so, batch=level.so.batch)
+        x = lift(x, so=level.so, batch=level.so.batch)
     return x
 
 
 class GraphHierarchy:
     """One graph with its pooled levels.
 
-    Level 0 is the graph itself, level ``l`` its ``l``-th pooled graph.
+    Level 0 is the input graph, level ``l`` is its ``l``-th pooled graph.
 
     Args:
-        data: a graph with levels, from :class:`~tgp.data.PreCoarsening` or :class:`~tgp.data.PooledDataset`.
-        key: attribute that holds the levels.
-        reducer: how features go up one level; default :class:`~tgp.reduce.BaseReduce`.
-        lifter: how they come down; default :class:`~tgp.lift.BaseLift`.
+        data: Graph with levels, from :class:`~tgp.data.PreCoarsening` or :class:`~tgp.data.PooledDataset`.
+        key: Attribute that holds the levels.
+        reducer: Module that pools features by one level; default :class:`~tgp.reduce.BaseReduce`.
+        lifter: Module that lifts features by one level; default :class:`~tgp.lift.BaseLift`.
+
+    Raises:
+        InputError: If the graph has no levels.
 
     Examples:
         >>> import torch
@@ -72,7 +78,7 @@ class GraphHierarchy:
     ) -> None:
         levels = data.get(key)
         if not levels:
-            raise InputError(f"the graph must have levels in {key!r}, got none", field=key)
+            raise InputError(f"the graph has no levels: expected a list of levels in {key!r}", field=key)
         self.data = data
         self.levels: list[Data] = list(levels)
         self.reducer = BaseReduce() if reducer is None else reducer
@@ -87,11 +93,17 @@ class GraphHierarchy:
         return iter([self.data, *self.levels])
 
     def __getitem__(self, level: int) -> Data:
-        """The graph at a level; 0 is the input graph."""
+        """Return the graph at a level; 0 is the input graph."""
         return [self.data, *self.levels][level]
 
     def pool(self, x: Tensor, level: int, start: int = 0) -> Tensor:
-        """Features of level ``start`` brought up to ``level``."""
+        """Pool features of level ``start`` to ``level``.
+
+        Args:
+            x: ``[N, F]`` features of level ``start``.
+            level: Level of the result.
+            start: Level of ``x``; 0 is the input graph.
+        """
         self._check(start, level)
         for coarse in self.levels[start:level]:
             x, _ = self.reducer(x=x, so=coarse.so, batch=coarse.so.batch)
@@ -99,18 +111,24 @@ class GraphHierarchy:
         return x
 
     def lift(self, x: Tensor, level: int, stop: int = 0) -> Tensor:
-        """Features of ``level`` brought down to level ``stop``; 0 are the nodes of the graph."""
+        """Lift features of ``level`` to level ``stop``.
+
+        Args:
+            x: ``[K, F]`` features of ``level``.
+            level: Level of ``x``.
+            stop: Level of the result; 0 is the input graph.
+        """
         self._check(stop, level)
         return lift_to_nodes(x, self.levels[stop:level], self.lifter)
 
     def _check(self, low: int, high: int) -> None:
         if not 0 <= low <= high <= len(self):
             raise InputError(
-                f"levels must lie in [0, {len(self)}] in order, got {low} and {high}", field="level"
+                f"levels must lie in [0, {len(self)}] in ascending order, got {low} and {high}", field="level"
             )
 
     def to(self, device: Any) -> GraphHierarchy:
-        """The hierarchy on a device. It is moved once: asking again gives the same object."""
+        """Return the hierarchy on a device. It is copied once per device; later calls return the same object."""
         target = torch.device(device)
         if target == self.device:
             return self
@@ -124,8 +142,9 @@ class GraphHierarchy:
 
     @property
     def device(self) -> torch.device:
-        """Where the tensors are."""
-        return self.levels[0].edge_index.device
+        """Device of the tensors."""
+        device: torch.device = self.levels[0].edge_index.device
+        return device
 
     def __repr__(self) -> str:
         sizes = " -> ".join(str(graph.num_nodes) for graph in self)

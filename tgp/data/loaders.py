@@ -1,4 +1,4 @@
-"""``PoolDataLoader``: mini-batches of graphs with their levels, from a store, a dataset or a list."""
+"""``PoolDataLoader``: load mini-batches of graphs with their levels from a store, a dataset or a list."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from torch_geometric.loader.dataloader import Collater
 
 from tgp.data.batch import PooledBatch
 from tgp.data.dataset import PooledDataset
-from tgp.data.pack import Packed
 from tgp.data.sampler import PoolBatchSampler, size_table
-from tgp.data.shared_buffers import InSlot, SharedBuffers, forget
+from tgp.data.transport import Packed, SharedBatch, SharedBuffers, release_buffers
 from tgp.errors import InputError
 from tgp.store.read.batch_plan import load_kernels
 
@@ -23,15 +22,15 @@ __all__ = ["PoolCollater", "PoolDataLoader"]
 
 
 class PoolCollater(Collater):
-    """Joins what a dataset gives into a batch.
+    """Collate function that joins graphs with levels into a batch.
 
-    A list of graphs becomes a :class:`~tgp.data.PooledBatch`; a batch that is already finished
-    (:class:`~tgp.data.PooledDataset`) passes through; everything else goes PyG's way.
+    A list of graphs becomes a :class:`~tgp.data.PooledBatch`. A finished batch of a :class:`~tgp.data.PooledDataset` is
+    returned without ``exclude_keys``. PyG's ``Collater`` handles everything else.
 
     Args:
-        dataset: the dataset, kept for reference.
-        follow_batch: attributes that get a ``<name>_batch`` and ``<name>_ptr``.
-        exclude_keys: attributes to leave out.
+        dataset: Dataset of the loader.
+        follow_batch: Attributes that get a ``<name>_batch`` and a ``<name>_ptr``.
+        exclude_keys: Attributes to leave out.
     """
 
     def __init__(
@@ -56,51 +55,64 @@ class PoolCollater(Collater):
 
 
 class _WorkerCollater:
-    """In a worker process, puts the batch into one piece of shared memory."""
+    """Collate function of worker processes, which puts a batch into a shared buffer.
 
-    def __init__(self, collater: PoolCollater, owner: int = 0, slots: int = 0) -> None:
+    Args:
+        collater: Collate function that makes the batch.
+        owner: Number of the iterator to which the workers belong.
+        limit: Maximum number of shared buffers per worker.
+    """
+
+    def __init__(self, collater: PoolCollater, owner: int, limit: int) -> None:
         self.collater = collater
         self.owner = owner
-        self.limit = slots
-        self._slots: SharedBuffers | None = None
+        self.limit = limit
+        self._buffers: SharedBuffers | None = None
 
     def __call__(self, batch: Any) -> Any:
         joined = self.collater(batch)
         worker = get_worker_info()
         if worker is None:
             return joined
-        if self._slots is None:
-            self._slots = SharedBuffers(self.owner, worker.id, self.limit)
-        return self._slots.pack(joined)
+        if self._buffers is None:
+            self._buffers = SharedBuffers(self.owner, worker.id, self.limit)
+        return self._buffers.pack(joined)
 
 
 _iterators = itertools.count(1)
 
 
-class PoolDataLoader(DataLoader):
-    """A ``DataLoader`` for graphs with pooled levels; also for graphs without.
+class PoolDataLoader(DataLoader[Any]):
+    """``DataLoader`` for graphs with or without pooled levels.
 
-    Over a :class:`~tgp.data.PooledDataset` a batch is gathered as a whole, without per-graph work. Over a list of
-    graphs or any PyG dataset the graphs are joined one by one. The batches are the same.
+    Batches of a :class:`~tgp.data.PooledDataset` are gathered without work per graph. Graphs of a list or of any PyG
+    dataset are joined one by one. The batches are the same.
 
-    A batch comes from a worker process in a single piece of shared memory, whatever the number of levels. The loader
-    remembers how many batches the loop has seen: :meth:`state_dict` and :meth:`load_state_dict` continue a run in
-    the middle of an epoch, with any number of workers and ranks.
+    Worker processes send a batch in one shared buffer, independent of the number of levels. The loader counts the batches
+    that the loop has received. :meth:`state_dict` and :meth:`load_state_dict` therefore continue a run in the middle of an
+    epoch, with any number of workers and ranks.
 
     Args:
-        dataset: where graphs come from.
-        batch_size: most graphs per batch; ``None`` is allowed together with ``max_nodes`` or ``max_edges``.
-        shuffle: a new order every epoch.
-        follow_batch: attributes that get a ``<name>_batch`` and ``<name>_ptr``.
-        exclude_keys: attributes to leave out.
-        seed: of the order. ``None`` draws from torch's generator at each epoch, as torch does.
-        max_nodes, max_edges: budget of a batch, summed over ``budget_levels``.
-        budget_levels: levels that count for the budget; 0 is the input graph.
-        bucket_size: sort graphs by size in buckets of this many before cutting batches.
-        oversize: a graph over budget comes ``"alone"``, or is an ``"error"``.
-        rank, world_size: share of a distributed run, see :class:`~tgp.data.PoolBatchSampler`.
-        **kwargs: arguments of :class:`torch.utils.data.DataLoader`. With ``sampler`` or ``batch_sampler`` the order
-            is theirs. A ``collate_fn`` is ignored.
+        dataset: Source of the graphs.
+        batch_size: Maximum number of graphs per batch. It can be ``None`` if ``max_nodes`` or ``max_edges`` is given.
+        shuffle: Use a new order in every epoch.
+        follow_batch: Attributes that get a ``<name>_batch`` and a ``<name>_ptr``.
+        exclude_keys: Attributes to leave out.
+        seed: Seed of the order. If ``None``, a seed is drawn from torch's generator in each epoch, as torch does.
+        max_nodes: Maximum number of nodes per batch, summed over ``budget_levels``.
+        max_edges: Maximum number of edges per batch, summed over ``budget_levels``.
+        budget_levels: Levels that count for these limits. 0 is the input graph, 1 the first pooled graph.
+        bucket_size: Number of graphs per bucket. Graphs are sorted by size inside a bucket before they are divided into
+            batches. ``None`` for no buckets.
+        oversize: Treatment of a graph that exceeds a limit alone: ``"alone"`` puts it into its own batch, ``"error"``
+            raises an error.
+        rank: Number of this process in a distributed run, see :class:`~tgp.data.PoolBatchSampler`.
+        world_size: Number of processes in a distributed run.
+        **kwargs: Arguments of :class:`torch.utils.data.DataLoader`. A ``sampler`` or ``batch_sampler`` determines the
+            order. A ``collate_fn`` is ignored.
+
+    Raises:
+        InputError: If the arguments exclude each other.
     """
 
     def __init__(
@@ -128,7 +140,7 @@ class PoolDataLoader(DataLoader):
         kwargs["collate_fn"] = self._collater
         budget = {"max_nodes": max_nodes, "max_edges": max_edges, "bucket_size": bucket_size}
         self.pool_sampler: PoolBatchSampler | None = None
-        if _chooses_itself(dataset, batch_size, kwargs, budget, world_size):
+        if _has_other_order(dataset, batch_size, kwargs, budget, world_size):
             super().__init__(dataset, batch_size, shuffle, **kwargs)
             return
         needs_sizes = any(limit is not None for limit in budget.values())
@@ -146,80 +158,90 @@ class PoolDataLoader(DataLoader):
             **budget,
         )
         super().__init__(dataset, batch_sampler=self.pool_sampler, **kwargs)
-        # torch forgets the batch size when it is given a batch sampler; readers of the attribute need not.
+        # torch sets these to None and False if there is a batch sampler.
         self.__dict__["batch_size"] = batch_size
         self.__dict__["drop_last"] = self.pool_sampler.drop_last
 
     def _get_iterator(self) -> Any:
-        """Torch's hook: every set of workers gets slots of its own."""
+        """Return an iterator whose workers have their own shared buffers. torch calls this."""
         if not self.num_workers:
             return super()._get_iterator()
         if isinstance(_innermost(self.dataset), PooledDataset):
             load_kernels()
         owner = next(_iterators)
-        # As many batches of a worker as can be under way, and one that is being copied out.
+        # The prefetched batches of a worker, and one that the receiver is copying.
         self.collate_fn = _WorkerCollater(self._collater, owner, (self.prefetch_factor or 2) + 1)
         iterator = super()._get_iterator()
-        weakref.finalize(iterator, forget, owner).atexit = False
+        weakref.finalize(iterator, release_buffers, owner).atexit = False
         return iterator
 
-    def __iter__(self) -> Iterator[Any]:
-        source = super().__iter__()
-        return self._received(source)
+    def __iter__(self) -> Iterator[Any]:  # type: ignore[override]  # torch declares a private class
+        return self._receive(super().__iter__())
 
-    def _received(self, source: Iterator[Any]) -> Iterator[Any]:
+    def _receive(self, source: Iterator[Any]) -> Iterator[Any]:
+        """Unpack the batches of worker processes and count them."""
         sampler = self.pool_sampler
         for item in source:
             if sampler is not None:
                 sampler.advance()
-            yield item.unpack() if isinstance(item, (Packed, InSlot)) else item
+            yield item.unpack() if isinstance(item, (Packed, SharedBatch)) else item
 
     def set_epoch(self, epoch: int) -> None:
-        """Start the next iteration at the beginning of this epoch."""
+        """Start the next iteration at the beginning of the given epoch."""
         self._stateful("set_epoch").set_epoch(epoch)
 
     def state_dict(self) -> dict[str, int | str]:
-        """Where the loop stands: small, plain numbers and text. See :class:`~tgp.data.PoolBatchSampler`."""
+        """Return the position of the loop as a few numbers and strings; see :class:`~tgp.data.PoolBatchSampler`.
+
+        Raises:
+            InputError: If batches may arrive out of order, or if a sampler determines the order.
+        """
         if not getattr(self, "in_order", True):
-            raise InputError("state_dict needs batches in order, got in_order=False", field="in_order")
+            raise InputError(
+                "state_dict needs batches in order: expected in_order=True, got False", field="in_order"
+            )
         return self._stateful("state_dict").state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue where :meth:`state_dict` was taken; the next iteration gives the rest of that epoch."""
+        """Continue at a saved position. The next iteration returns the rest of that epoch.
+
+        Args:
+            state: Result of :meth:`state_dict`.
+        """
         self._stateful("load_state_dict").load_state_dict(state)
 
     def _stateful(self, what: str) -> PoolBatchSampler:
         if self.pool_sampler is None:
             raise InputError(
-                f"{what} needs the loader's own order, but a sampler or batch_sampler was given",
+                f"{what} needs the order of the loader, got a sampler or batch_sampler",
                 field="sampler",
-                hint="leave it out and pass shuffle, seed, rank and world_size instead",
+                hint="pass shuffle, seed, rank and world_size instead",
             )
         return self.pool_sampler
 
 
 def _innermost(dataset: Any) -> Any:
-    """What a torch subset, or a subset of a subset, was taken from."""
+    """Return the dataset of a torch subset, or of a subset of a subset."""
     while isinstance(dataset, Subset):
         dataset = dataset.dataset
     return dataset
 
 
-def _chooses_itself(
+def _has_other_order(
     dataset: Any,
     batch_size: int | None,
     kwargs: Mapping[str, Any],
     budget: Mapping[str, Any],
     world_size: int,
 ) -> bool:
-    """Whether torch's own machinery decides on the order: then budgets, buckets and ranks have no place."""
+    """Return True if a sampler or the dataset determines the order. Limits, buckets and ranks are then refused."""
     given = [name for name in ("sampler", "batch_sampler") if kwargs.get(name) is not None]
     limits = [name for name, value in budget.items() if value is not None]
     if given or isinstance(dataset, IterableDataset):
         if limits or world_size > 1:
             name = (limits or ["world_size"])[0]
             raise InputError(
-                f"{name} needs the loader's own order, got {(given or ['an iterable dataset'])[0]}",
+                f"{name} needs the order of the loader, got {(given or ['an iterable dataset'])[0]}",
                 field=name,
             )
         return True

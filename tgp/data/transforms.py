@@ -1,4 +1,4 @@
-"""Transforms of single graphs: coarsening before training, and two helpers."""
+"""Transforms that attach pooled levels to graphs."""
 
 from __future__ import annotations
 
@@ -40,29 +40,35 @@ __all__ = ["NormalizeAdj", "PreCoarsening", "SortNodes", "precoarsen"]
 
 Key = tuple[Any, ...]
 
+_LEVEL_METHODS = ("multi_level_precoarsening", "precoarsening")
+"""Methods that compute levels of a pooler. One of them is enough."""
+
 
 class PreCoarsening(BaseTransform):
-    """Attach the levels of a hierarchy to a graph.
+    """PyG transform that attaches the levels of a hierarchy to a graph.
 
     Every level is a ``Data`` with ``edge_index``, ``edge_weight`` (if the coarse graph is weighted), ``batch``,
-    ``num_nodes``, the assignment ``so`` of the nodes of the level before, and for dense assignments the ``mask``
-    of non-empty supernodes. Features are pooled later, in the model: ``x, _ = reducer(x=x, so=level.so)``.
+    ``num_nodes`` and the assignment ``so`` of the nodes of the level before. Levels with dense assignments also have the
+    ``mask`` of non-empty supernodes. The model pools the features: ``x, _ = reducer(x=x, so=level.so)``.
 
-    A level is written as
+    A level is specified as
 
-    - an alias, in any case: ``"ndp"``; parameters have the defaults of ``tgp coarsen``, which are those of the
-      layer except that ``kmis`` ranks by degree and that ``nmf`` and ``eigen`` make 8 supernodes;
+    - an alias in lower or upper case, such as ``"ndp"``. Parameters have the defaults of ``tgp coarsen``. These are the
+      defaults of the layer, except that ``kmis`` ranks nodes by degree and that ``nmf`` and ``eigen`` make 8 supernodes;
     - an alias with parameters: ``("eigen", {"k": 8})`` or ``{"pooler": "eigen", "k": 8}`` (or ``"name"``);
     - a pooler object.
 
-    ``poolers`` is one level or an iterable of levels. Consecutive equal levels are computed as one run, so that
-    ``["sep", "sep"]`` is one tree of two levels; two different pooler objects are always two runs.
+    ``poolers`` is one level or an iterable of levels. Consecutive equal levels are computed as one run, so
+    ``["sep", "sep"]`` is one tree of two levels. Two different pooler objects are always two runs.
 
     Args:
-        poolers: the levels, finest first.
-        input_key: attribute that holds the graph to coarsen; the graph itself if ``None``.
-        output_key: attribute that gets the list of levels.
-        seed: of every random choice, for levels that are not given as objects.
+        poolers: Levels, finest first.
+        input_key: Attribute that holds the graph to coarsen; the graph itself if ``None``.
+        output_key: Attribute for the list of levels. The input graph is level 0, so entry 0 is level 1.
+        seed: Seed of all random choices, for levels that are not pooler objects.
+
+    Raises:
+        InputError: If a pooler is unknown, is trainable, or depends on more than the topology.
 
     Examples:
         >>> import torch
@@ -79,17 +85,17 @@ class PreCoarsening(BaseTransform):
         self.input_key = input_key
         self.output_key = output_key
         self.seed = seed
-        configs = [_read(item) for item in _items(poolers)]
+        configs = [_parse_level(item) for item in _level_items(poolers)]
         if not configs:
             raise InputError(
-                "`poolers` must be a non-empty pooler, level config, or sequence, got nothing",
+                "`poolers` must be a non-empty pooler, level config, or sequence, got no level",
                 field="poolers",
             )
         self._keys = [_key(name, params) for name, params in configs]
         made: dict[Key, SRCPooling] = {}
         for key, (name, params) in zip(self._keys, configs, strict=True):
             if key not in made:
-                made[key] = _checked(name, params, seed)
+                made[key] = _make_pooler(name, params, seed)
         self.poolers: tuple[SRCPooling, ...] = tuple(made[key] for key in self._keys)
 
         grouped = (
@@ -100,7 +106,7 @@ class PreCoarsening(BaseTransform):
 
     @torch.no_grad()
     def forward(self, data: Data) -> Data:
-        """A copy of the graph with its levels (PyG copies before it calls)."""
+        """Attach the levels to the graph. PyG passes a copy of it."""
         source = data if self.input_key is None else getattr(data, self.input_key)
         steps = self._steps() if _is_plain(source) else None
         if steps is not None:
@@ -123,9 +129,13 @@ class PreCoarsening(BaseTransform):
 
     @torch.no_grad()
     def block(self, graphs: Iterable[Data]) -> list[Data]:
-        """Copies of many graphs with their levels, computed as one block: the same result, much faster.
+        """Return copies of many graphs with their levels, computed as one block.
 
-        Graphs are coarsened one by one if a pooler does not run on the engine.
+        The result equals that of calling the transform on each graph, and is computed much faster. Graphs are coarsened
+        one by one if a pooler does not run on the engine.
+
+        Args:
+            graphs: Graphs to coarsen.
         """
         with paused_gc():
             items = [copy.copy(data) for data in graphs]
@@ -138,12 +148,20 @@ class PreCoarsening(BaseTransform):
         return items
 
     def _steps(self) -> list[tuple[_Step, int]] | None:
-        """The runs as the engine takes them, or ``None`` if a pooler has no engine behind it."""
-        steps = [(_engine_step(pooler), length) for pooler, length in self.runs]
-        return None if any(step is None for step, _ in steps) else steps
+        """Return the runs in the form of the engine, or ``None`` if a pooler does not run on the engine."""
+        steps = []
+        for pooler, length in self.runs:
+            step = _engine_step(pooler)
+            if step is None:
+                return None
+            steps.append((step, length))
+        return steps
 
     def __repr__(self) -> str:
-        shown = [f"{_shown(key)}*{length}" if length > 1 else _shown(key) for key, length in self._key_runs()]
+        shown = [
+            f"{_format_key(key)}*{length}" if length > 1 else _format_key(key)
+            for key, length in self._key_runs()
+        ]
         return f"{type(self).__name__}([{', '.join(shown)}], seed={self.seed})"
 
     def _key_runs(self) -> list[tuple[Key, int]]:
@@ -153,15 +171,29 @@ class PreCoarsening(BaseTransform):
 def precoarsen(
     graphs: Iterable[Data], poolers: Any, seed: int = 0, *, output_key: str = "pooled_data"
 ) -> list[Data]:
-    """Copies of many graphs with the levels that ``PreCoarsening(poolers, seed=seed)`` attaches, as one block."""
+    """Return copies of many graphs with the levels that :class:`PreCoarsening` attaches, computed as one block.
+
+    Args:
+        graphs: Graphs to coarsen.
+        poolers: Levels, see :class:`PreCoarsening`.
+        seed: Seed of all random choices.
+        output_key: Attribute for the list of levels.
+
+    Examples:
+        >>> import torch
+        >>> ring = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]])
+        >>> data = Data(edge_index=torch.cat([ring, ring.flip(0)], dim=1), num_nodes=4)
+        >>> [level.num_nodes for level in precoarsen([data, data], ["graclus"] * 2)[1].pooled_data]
+        [2, 1]
+    """
     return PreCoarsening(poolers, output_key=output_key, seed=seed).block(graphs)
 
 
-# -- reading the levels ---------------------------------------------------------------------------
+# -- parsing the levels ---------------------------------------------------------------------------
 
 
-def _items(poolers: Any) -> list[Any]:
-    """The levels as they were written."""
+def _level_items(poolers: Any) -> list[Any]:
+    """Return the specifications of the single levels."""
     if isinstance(poolers, (SRCPooling, str, Mapping)) or _is_pair(poolers):
         return [poolers]
     return list(poolers)
@@ -173,8 +205,8 @@ def _is_pair(value: Any) -> bool:
     )
 
 
-def _read(item: Any) -> tuple[Any, dict[str, Any]]:
-    """Alias or pooler, and parameters."""
+def _parse_level(item: Any) -> tuple[Any, dict[str, Any]]:
+    """Return alias or pooler, and parameters."""
     if isinstance(item, (str, SRCPooling)):
         return item, {}
     if isinstance(item, Mapping):
@@ -194,7 +226,8 @@ def _read(item: Any) -> tuple[Any, dict[str, Any]]:
         clash = [key for key in ("pooler", "name") if key in params]
         if clash:
             raise InputError(
-                f"{item!r} is one level with parameters or two levels: its mapping names a pooler ({clash[0]!r})",
+                f"{item!r} is ambiguous: it can be one level with parameters or two levels, because its mapping has the "
+                f"key {clash[0]!r}",
                 field="poolers",
                 hint="write two levels as a list",
             )
@@ -205,7 +238,7 @@ def _read(item: Any) -> tuple[Any, dict[str, Any]]:
 
 
 class _WrongType(InputError, TypeError):
-    """Also a ``TypeError``."""
+    """A level has the wrong type. Also a ``TypeError``, which tgp 1.0.2 raised."""
 
 
 def _named(name: Any, params: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
@@ -219,21 +252,24 @@ def _named(name: Any, params: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
 
 
 def _key(name: Any, params: Mapping[str, Any]) -> Key:
-    """What makes two levels equal: alias and parameters, or the very object."""
+    """Return the identity of a level: alias and parameters, or the pooler object."""
     if isinstance(name, str):
         return ("config", name.lower(), tuple(sorted((key, repr(value)) for key, value in params.items())))
     return ("instance", id(name), type(name).__name__)
 
 
-def _shown(key: Key) -> str:
+def _format_key(key: Key) -> str:
     if key[0] == "instance":
         return f"{key[2]}()"
     shown = ", ".join(f"{name}={value}" for name, value in key[2])
-    return f"{key[1]}({shown})" if shown else key[1]
+    return f"{key[1]}({shown})" if shown else str(key[1])
 
 
-def _checked(name: Any, params: dict[str, Any], seed: int) -> SRCPooling:
-    pooler = get_pooler(name, **_filled(name, params, seed)) if isinstance(name, str) else name
+def _make_pooler(name: Any, params: dict[str, Any], seed: int) -> SRCPooling:
+    """Return the pooler of a level, after checking that it can precompute levels."""
+    pooler: SRCPooling = (
+        get_pooler(name, **_with_defaults(name, params, seed)) if isinstance(name, str) else name
+    )
     title = f"{name!r} ({type(pooler).__name__})" if isinstance(name, str) else type(pooler).__name__
     if pooler.is_trainable:
         raise InputError(f"The pooler must not be trainable, got {title}", field="poolers")
@@ -246,20 +282,19 @@ def _checked(name: Any, params: dict[str, Any], seed: int) -> SRCPooling:
 
 def _defines_levels(pooler: SRCPooling) -> bool:
     """Return True if a class of the user defines levels without deriving from ``Precoarsenable``."""
-    methods = ("multi_level_precoarsening", "precoarsening")
-    return not isinstance(pooler, Precoarsenable) and any(hasattr(pooler, name) for name in methods)
+    return not isinstance(pooler, Precoarsenable) and any(hasattr(pooler, name) for name in _LEVEL_METHODS)
 
 
-def _filled(name: str, params: dict[str, Any], seed: int) -> dict[str, Any]:
-    """The parameters with the seed, if the pooler has one, and with the defaults of its method.
+def _with_defaults(name: str, params: dict[str, Any], seed: int) -> dict[str, Any]:
+    """Return the parameters with the seed, if the pooler has one, and with the defaults of its method.
 
-    A layer may need more than its method: k-MIS learns its scores by default, which cannot be done beforehand.
+    The defaults of a layer can differ from those of its method: a k-MIS layer learns its scores, which is impossible
+    before training.
     """
     alias = name if name in pooler_map.entries else name.lower().removesuffix("_u")
     if alias not in pooler_map:
         return {"seed": seed, **params}
-    able = ("multi_level_precoarsening", "precoarsening")
-    if alias not in METHODS and not any(hasattr(pooler_map[alias], method) for method in able):
+    if alias not in METHODS and not any(hasattr(pooler_map[alias], method) for method in _LEVEL_METHODS):
         raise InputError(
             f"The pooler must not be trainable or read features, got {alias!r}; "
             f"use one of {', '.join(METHODS)}",
@@ -275,7 +310,7 @@ def _method_defaults(alias: str) -> dict[str, Any]:
     return {field.name: field.default for field in given if field.default is not dataclasses.MISSING}
 
 
-# -- running them ---------------------------------------------------------------------------------
+# -- computing the levels -------------------------------------------------------------------------
 
 
 _STEPS = (
@@ -285,11 +320,11 @@ _STEPS = (
     "multi_level_precoarsening",
     "_precoarsening_from_select_output",
 )
-"""Methods that the engine stands for."""
+"""Methods of a pooler that the engine replaces."""
 
 
 class _Step(NamedTuple):
-    """A pooler as the engine runs it."""
+    """Arguments with which the engine computes the levels of a pooler."""
 
     spec: LevelSpec
     seed: int
@@ -297,11 +332,13 @@ class _Step(NamedTuple):
 
 
 def _engine_step(pooler: SRCPooling) -> _Step | None:
-    """Return the pooler as the engine runs it, or ``None`` if that would skip code of the user."""
+    """Return the arguments for the engine, or ``None`` if the engine would skip code of the user."""
     if isinstance(pooler, LevelMixin):
-        stock = pooler._runs_by_engine()
-        return _Step(pooler._spec, pooler.selector.seed, pooler.selector.s_inv_op) if stock else None
-    # The identity has no parameters; through the engine its edges come sorted, as they do from a store.
+        if not pooler._runs_by_engine():
+            return None
+        selector = pooler._level_select()
+        return _Step(pooler._spec, selector.seed, selector.s_inv_op)
+    # The identity has no parameters. The engine sorts its edges, as a store does.
     if type(pooler) is NoPool and not has_user_code(pooler, methods=_STEPS):
         return _Step(LevelSpec.of("nopool"), 0, "transpose")
     return None
@@ -328,7 +365,7 @@ def _engine_levels(
 
 
 def _is_plain(data: Data) -> bool:
-    """One graph as an edge list on the CPU."""
+    """Return True for a single graph with an edge list on the CPU."""
     mapping = data._store._mapping
     edges = mapping.get("edge_index")
     return type(edges) is Tensor and edges.layout is torch.strided and edges.is_cpu and "batch" not in mapping

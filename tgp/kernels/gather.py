@@ -8,11 +8,18 @@ it is read causes an error and not an invalid memory access.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, cast
+
 import numpy as np
+import numpy.typing as npt
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
+
+from tgp.kernels._prims import kernel
+from tgp.kernels.array_types import BoolArray, PtrArray
 
 __all__ = ["COPY", "GRAPH", "IDS", "copy_rows", "find_rows", "find_units"]
 
@@ -26,12 +33,16 @@ _SIZES = (1, 2, 4, 8, 1, 2, 4, 8)
 """Bytes per item of each stored type: uint8 to uint64, then int8 to int64."""
 
 
-def _loader(bits, signed):
+Load = Callable[[int], int]
+Widen = Callable[[int, int, int, int, int, int], bool]
+
+
+def _loader(bits: int, signed: bool) -> Load:
     """Return a function that reads one integer at an address and converts it to 64 bits."""
 
-    @intrinsic
-    def load(typingctx, address):
-        def codegen(context, builder, signature, args):
+    @intrinsic  # type: ignore[untyped-decorator]
+    def load(typingctx: Any, address: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             value = builder.load(builder.inttoptr(args[0], ir.IntType(bits).as_pointer()), align=1)
             if bits == 64:
                 return value
@@ -39,54 +50,58 @@ def _loader(bits, signed):
 
         return types.int64(types.int64), codegen
 
-    return load
+    return cast(Load, load)
 
 
 _u8, _u16, _u32 = (_loader(bits, False) for bits in (8, 16, 32))
 _i8, _i16, _i32, _i64 = (_loader(bits, True) for bits in (8, 16, 32, 64))
 
 
-@intrinsic
-def _store(typingctx, address, value):
-    """Write one 64-bit integer at an address."""
-
-    def codegen(context, builder, signature, args):
+@intrinsic  # type: ignore[untyped-decorator]
+def _store_item(typingctx: Any, address: Any, value: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         builder.store(args[1], builder.inttoptr(args[0], ir.IntType(64).as_pointer()), align=1)
         return context.get_dummy_value()
 
     return types.void(types.int64, types.int64), codegen
 
 
-@intrinsic
-def _copy(typingctx, target, source, size):
-    """Copy bytes between two addresses with ``memcpy``."""
-
-    def codegen(context, builder, signature, args):
+@intrinsic  # type: ignore[untyped-decorator]
+def _copy_bytes(typingctx: Any, target: Any, source: Any, size: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         byte = ir.IntType(8).as_pointer()
-        ends = [builder.inttoptr(a, byte) for a in args[:2]]
-        cgutils.raw_memcpy(builder, *ends, args[2], 1)
+        target, source = (builder.inttoptr(a, byte) for a in args[:2])
+        cgutils.raw_memcpy(builder, target, source, args[2], 1)  # type: ignore[no-untyped-call]
         return context.get_dummy_value()
 
     return types.void(types.int64, types.int64, types.int64), codegen
 
 
-@intrinsic
-def _prefetch(typingctx, address):
-    """Prefetch the cache line at an address. The address may be invalid."""
-
-    def codegen(context, builder, signature, args):
+@intrinsic  # type: ignore[untyped-decorator]
+def _prefetch_line(typingctx: Any, address: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
         kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
-        fetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
-        where = builder.inttoptr(args[0], byte)
-        builder.call(fetch, [where, number(0), number(3), number(1)])
+        name = "llvm.prefetch.p0i8"
+        fetch = cgutils.get_or_insert_function(builder.module, kind, name)  # type: ignore[no-untyped-call]
+        builder.call(fetch, [builder.inttoptr(args[0], byte), number(0), number(3), number(1)])
         return context.get_dummy_value()
 
     return types.void(types.int64), codegen
 
 
-@njit(cache=True, nogil=True)
-def _read_item(address, code, place):
+_store: Callable[[int, int], None] = cast(Any, _store_item)
+"""Write one 64-bit integer at an address."""
+
+_copy: Callable[[int, int, int], None] = cast(Any, _copy_bytes)
+"""Copy bytes between two addresses with ``memcpy``: target, source, number of bytes."""
+
+_prefetch: Callable[[int], None] = cast(Any, _prefetch_line)
+"""Prefetch the cache line at an address. The address may be invalid."""
+
+
+@kernel
+def _read_item(address: int, code: int, place: int) -> int:
     """Return one integer of an array of any stored type."""
     if code == 0:
         return _u8(address + place)
@@ -103,8 +118,8 @@ def _read_item(address, code, place):
     return _i64(address + 8 * place)
 
 
-@njit(cache=True, nogil=True)
-def find_units(ids, bounds, ready, units):
+@kernel
+def find_units(ids: PtrArray, bounds: PtrArray, ready: BoolArray, units: PtrArray) -> int:
     """Find the shard of each graph.
 
     Args:
@@ -133,8 +148,11 @@ def find_units(ids, bounds, ready, units):
     return missing
 
 
-@njit(cache=True, nogil=True)
-def find_rows(ids, bounds, units, address, code, rows, starts, ptrs):
+@kernel
+def find_rows(
+    ids: PtrArray, bounds: PtrArray, units: PtrArray, address: PtrArray, code: PtrArray, rows: PtrArray,
+    starts: PtrArray, ptrs: PtrArray,
+) -> int:  # fmt: skip
     """Find the rows of each graph, for every array of offsets.
 
     Args:
@@ -159,18 +177,19 @@ def find_rows(ids, bounds, units, address, code, rows, starts, ptrs):
             if where != 0:
                 first, last = _read_item(where, code[unit, c], row), _read_item(where, code[unit, c], row + 1)
             if first < 0 or last < first or last > rows[unit, c]:
-                return c * ids.shape[0] + i
+                invalid: int = c * ids.shape[0] + i
+                return invalid
             starts[c, i] = first
             total += last - first
             ptrs[c, i + 1] = total
     return -1
 
 
-def _widener(load, size):
+def _widener(load: Load, size: int) -> Widen:
     """Return a function that converts integers of one stored type to int64."""
 
-    @njit(nogil=True, inline="always")
-    def widen(source, count, target, shift, low, high):
+    @kernel(cache=False, inline="always")
+    def widen(source: int, count: int, target: int, shift: int, low: int, high: int) -> bool:
         smallest, largest = high, low  # valid if there are no numbers
         for k in range(count):
             value = load(source + size * k)
@@ -187,8 +206,10 @@ _widen_i8, _widen_i16, _widen_i32 = _widener(_i8, 1), _widener(_i16, 2), _widene
 _widen_i64 = _widener(_i64, 8)
 
 
-@njit(cache=True, nogil=True)
-def _widen(address, code, place, count, target, shift, low, high):
+@kernel
+def _widen(
+    address: int, code: int, place: int, count: int, target: int, shift: int, low: int, high: int
+) -> bool:
     """Convert integers of any stored type to int64 and add ``shift``. Negative ones become -1 if ``low`` is -1.
 
     Returns:
@@ -209,8 +230,11 @@ def _widen(address, code, place, count, target, shift, low, high):
     return _widen_i64(address + 8 * place, count, target, shift, low, high)
 
 
-@njit(cache=True, nogil=True)
-def copy_rows(units, starts, ptrs, columns, address, code, length, buffer, offsets):
+@kernel
+def copy_rows(
+    units: PtrArray, starts: PtrArray, ptrs: PtrArray, columns: PtrArray, address: PtrArray, code: PtrArray,
+    length: PtrArray, buffer: npt.NDArray[np.uint8], offsets: PtrArray,
+) -> int:  # fmt: skip
     """Fill the buffer, column by column.
 
     Graphs of a shard whose address is 0 are skipped, so that a batch can be filled shard by shard.
@@ -263,5 +287,6 @@ def copy_rows(units, starts, ptrs, columns, address, code, length, buffer, offse
                     address[unit, j], code[unit, j], place, count * inner, target, shift, low, high
                 )
                 if target_cut >= 0 and not inside:
-                    return j * num_graphs + i
+                    invalid: int = j * num_graphs + i
+                    return invalid
     return -1

@@ -141,7 +141,7 @@ class BatchPlan:
         address, code, rows = self._offset_tables
         bad = find_rows(wanted, self.bounds, units, address, code, rows, starts, ptrs)
         if bad >= 0:
-            sources = list(self.layout.offsets)
+            sources: list[Source | None] = list(self.layout.offsets)
             raise self._damaged(units, bad, sources, "holds offsets that do not fit to its arrays")
         totals = ptrs[:, -1].tolist()
         positions, size = [], 0
@@ -195,13 +195,13 @@ class BatchPlan:
             ptr = ptrs[layout.columns[number].rows]
             fields[info.name] = Field(info.name, values, ptr, info.axis, info.form, info.shifted)
         levels = []
-        for number, info in layout.levels:
-            named = {name: made[index[number, name]] for name in info.arrays}
+        for number, level in layout.levels:
+            named = {name: made[index[number, name]] for name in level.arrays}
             edge_number = index[number, "edge_index"]
             edge_ptr = ptrs[layout.columns[edge_number].rows]
             edges = EdgeList(edge_ptr, made[edge_number], named.pop("edge_weight", None))
-            assignment = Assignment(info.kind, ptrs[layout.steps[number + 1]], **named)
-            levels.append(Level(info.method, ptrs[layout.steps[number]], assignment, edges))
+            assignment = Assignment(level.kind, ptrs[layout.steps[number + 1]], **named)
+            levels.append(Level(level.method, ptrs[layout.steps[number]], assignment, edges))
         steps = () if layout.local else (0, *(number + 1 for number, _ in layout.levels))
         return BatchArrays(ptrs[0], fields, levels, [made[index["batch", step]] for step in steps])
 
