@@ -131,7 +131,7 @@ def test_quotient_and_parts_are_blocks_of_the_dense_matrix(block, random):
     np.fill_diagonal(expected, 0)
     assert np.array_equal(dense(*rows, k), expected)
     assert np.array_equal(cut, expected.sum(1)) and np.array_equal(vol, s.T @ a.sum(1))
-    order, ptr, *rows = coding_tree_layers.reorder(indptr, indices, weight, label, k)
+    order, ptr, *rows = coding_tree_layers.group_by_label(indptr, indices, weight, label, k)
     assert order.tolist() == sorted(range(n), key=lambda i: (label[i], i))
     assert np.diff(ptr).tolist() == np.bincount(label, minlength=k).tolist()
     assert np.array_equal(dense(*rows, n), (a * (s @ s.T))[np.ix_(order, order)])

@@ -60,7 +60,7 @@ def test_block_products_equal_numpy(n, p, q, seed):
 @given(graphs(min_nodes=1, max_nodes=14, directed=False, simple=True, weighted=False))
 def test_members_of_an_aggregate_are_close_to_each_other(block):
     degree = np.bincount(block.rows(), minlength=block.num_nodes).astype(float)
-    aggregate, count = multigrid.pair_up(*rows_of(block), degree)
+    aggregate, count = multigrid.aggregate_pairs(*rows_of(block), degree)
     assert sorted(set(aggregate)) == list(range(count))
     first = [int(np.argmax(aggregate == c)) for c in range(count)]
     assert first == sorted(first)
@@ -80,18 +80,18 @@ def test_aggregation_halves_the_graph(name, most):
     """Aggregation also halves a star, because leaves of the same hub are paired."""
     block = TOYS[name]
     degree = np.bincount(block.rows(), minlength=block.num_nodes).astype(float)
-    assert multigrid.pair_up(*rows_of(block), degree)[1] <= most
+    assert multigrid.aggregate_pairs(*rows_of(block), degree)[1] <= most
 
 
 def test_pairs_of_a_path():
     degree = np.array([1.0, 2, 2, 2, 1])
-    aggregate, count = multigrid.pair_up(*rows_of(path(5)), degree)
+    aggregate, count = multigrid.aggregate_pairs(*rows_of(path(5)), degree)
     assert aggregate.tolist() == [0, 0, 1, 1, 1]
     assert count == 2
 
 
 def test_random_numbers_depend_only_on_their_position():
-    block = multigrid.draw_block(50, 4, 7)
-    assert np.array_equal(block[:20, :2], multigrid.draw_block(20, 2, 7))
-    assert not np.array_equal(block, multigrid.draw_block(50, 4, 8))
+    block = multigrid.random_block(50, 4, 7)
+    assert np.array_equal(block[:20, :2], multigrid.random_block(20, 2, 7))
+    assert not np.array_equal(block, multigrid.random_block(50, 4, 8))
     assert abs(block.mean()) < 0.3

@@ -155,7 +155,7 @@ def kron_reduce_simple(graph: BlockCSR, nodes: IndexArray, super_ptr: PtrArray, 
     from tgp.kernels import kron_walk
     from tgp.kernels.csr import transpose
     from tgp.kernels.kron import eliminate
-    from tgp.kernels.kron_rows import assemble
+    from tgp.kernels.kron_rows import assemble_rows
     from tgp.kernels.undirected import undirected
 
     weight = graph.weights_or_ones()
@@ -168,9 +168,9 @@ def kron_reduce_simple(graph: BlockCSR, nodes: IndexArray, super_ptr: PtrArray, 
     start, ptr, cols, vals = rest
     tolerance = WALK_TOLERANCE * max(threshold, _LEAST_THRESHOLD)
     budget = _WALK_WORK * np.diff(graph.edge_ptr)
-    ends = kron_walk.absorb(start, ptr, cols, vals, left, kept, tolerance, budget)
+    ends = kron_walk.walk_end_probabilities(start, ptr, cols, vals, left, kept, tolerance, budget)
     walked = (*kron_walk.kept_columns(ptr, cols, vals, kept), *ends)
-    ptr, cols, vals = assemble(
+    ptr, cols, vals = assemble_rows(
         graph.indptr, graph.indices, weight, cluster, nodes, eliminated, walked, float(threshold)
     )
     # The rows are not sorted yet. The matrix is symmetric, so transposing it sorts them.

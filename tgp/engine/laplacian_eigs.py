@@ -157,7 +157,7 @@ def _pseudo_inverse(rows: Rows, degree: FloatArray) -> FloatArray:
 def _aggregate_pairs(rows: Rows, degree: FloatArray) -> tuple[IndexArray, int, Rows]:
     from tgp.kernels import contract, csr, multigrid
 
-    aggregate, count = multigrid.pair_up(*rows, degree)
+    aggregate, count = multigrid.aggregate_pairs(*rows, degree)
     return aggregate, count, contract.contract(*rows, True, aggregate, count, csr.SUM, True, -1.0)
 
 
@@ -184,7 +184,7 @@ def _prolong(grid: Grid, vectors: FloatArray, size: int, level: int) -> FloatArr
 
     out = vectors[grid.aggregate]
     if out.shape[1] < size:
-        out = np.concatenate([out, multigrid.draw_block(len(out), size - out.shape[1], level)], 1)
+        out = np.concatenate([out, multigrid.random_block(len(out), size - out.shape[1], level)], 1)
     return np.ascontiguousarray(out)
 
 

@@ -15,14 +15,14 @@ from tgp.kernels._prims import kernel, offsets_from_counts
 from tgp.kernels.array_types import BoolArray, FloatArray, IndexArray, PtrArray
 
 __all__ = [
+    "add_better_layer",
     "coarser_layer",
     "finer_layer",
+    "group_by_label",
     "number_level",
     "quotient",
-    "reorder",
     "row_sums",
     "split_layer",
-    "add_better_layer",
 ]
 
 
@@ -287,7 +287,7 @@ def number_level(
 
 
 @kernel
-def reorder(
+def group_by_label(
     indptr: PtrArray, indices: IndexArray, weight: FloatArray, label: IndexArray, num_labels: int
 ) -> tuple[IndexArray, PtrArray, PtrArray, IndexArray, FloatArray]:
     """Renumber the nodes so that the nodes of each label are contiguous.

@@ -13,7 +13,7 @@ import numpy as np
 from tgp.kernels._prims import fill_transpose, grow_buffers, kernel
 from tgp.kernels.array_types import FloatArray, IndexArray, PtrArray
 
-__all__ = ["assemble"]
+__all__ = ["assemble_rows"]
 
 
 @kernel
@@ -38,7 +38,7 @@ def _supernodes_of(nodes: IndexArray, cluster: IndexArray) -> IndexArray:
 
 
 @kernel
-def assemble(
+def assemble_rows(
     indptr: PtrArray, indices: IndexArray, weight: FloatArray, cluster: IndexArray, nodes: IndexArray,
     eliminated: tuple[PtrArray, IndexArray, FloatArray, FloatArray],
     walked: tuple[PtrArray, IndexArray, FloatArray, PtrArray, IndexArray, FloatArray], threshold: float,

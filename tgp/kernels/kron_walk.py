@@ -13,7 +13,7 @@ import numpy as np
 from tgp.kernels._prims import grow_buffers, kernel
 from tgp.kernels.array_types import BoolArray, FloatArray, IndexArray, PtrArray
 
-__all__ = ["absorb", "kept_columns"]
+__all__ = ["kept_columns", "walk_end_probabilities"]
 
 
 @kernel
@@ -72,9 +72,9 @@ def _step_probabilities(
 
 
 @kernel
-def absorb(
+def walk_end_probabilities(
     nodes: IndexArray, ptr: PtrArray, cols: IndexArray, vals: FloatArray, left: PtrArray, kept: BoolArray,
-    tolerance: float, budget: FloatArray,
+    tolerance: float, budget: PtrArray,
 ) -> tuple[PtrArray, IndexArray, FloatArray]:  # fmt: skip
     """Return the probabilities that a walk from each of ``nodes`` ends at each kept node.
 

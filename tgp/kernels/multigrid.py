@@ -11,11 +11,19 @@ import numpy as np
 from tgp.kernels._prims import hash_normal, kernel
 from tgp.kernels.array_types import FloatArray, IndexArray, PtrArray
 
-__all__ = ["apply_laplacian", "combine", "draw_block", "gram", "pair_up", "smooth_down", "smooth_up"]
+__all__ = [
+    "aggregate_pairs",
+    "apply_laplacian",
+    "combine",
+    "gram",
+    "random_block",
+    "smooth_down",
+    "smooth_up",
+]
 
 
 @kernel
-def pair_up(
+def aggregate_pairs(
     indptr: PtrArray, indices: IndexArray, weight: FloatArray, degree: FloatArray
 ) -> tuple[IndexArray, int]:
     """Aggregate nodes in pairs; return the aggregate of each node ``[n]`` and the number of aggregates.
@@ -179,7 +187,7 @@ def combine(x: FloatArray, c: FloatArray) -> FloatArray:
 
 
 @kernel
-def draw_block(n: int, m: int, stream: int) -> FloatArray:
+def random_block(n: int, m: int, stream: int) -> FloatArray:
     """Return ``[n, m]`` standard normal numbers that depend only on the stream, the row and the column."""
     out = np.empty((n, m))
     for i in range(n):

@@ -195,7 +195,7 @@ def _split_components(block: BlockCSR) -> _Forest:
         ptr = offsets(np.bincount(component, minlength=int(graph_ptr[-1])))
         order = np.arange(block.num_nodes, dtype=np.int32)
     else:
-        order, ptr, indptr, indices, weight = kernels.reorder(
+        order, ptr, indptr, indices, weight = kernels.group_by_label(
             indptr, indices, weight, component, int(graph_ptr[-1])
         )
     degree, total = kernels.row_sums(indptr, weight, ptr)
@@ -242,7 +242,9 @@ def _fill_finer_layer(
     from tgp.kernels import coding_tree_layers
 
     part, component, chosen = coding_tree_layers.split_layer(forest.ptr, label, num, active)
-    order, ptr, indptr, indices, weight = coding_tree_layers.reorder(*forest.rows, part, len(component))
+    order, ptr, indptr, indices, weight = coding_tree_layers.group_by_label(
+        *forest.rows, part, len(component)
+    )
     degree, total = coding_tree_layers.row_sums(indptr, weight, ptr)
     groups = _build_trees(_Rows(indptr, indices, weight), ptr, chosen, degree, degree, total)
     coding_tree_layers.finer_layer(
