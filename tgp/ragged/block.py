@@ -11,13 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.errors import InputError
+from tgp.kernels.array_types import FloatArray, IndexArray, PtrArray
 from tgp.ragged.offsets import offsets
 
 __all__ = ["BlockCSR", "FloatArray", "IndexArray", "PtrArray"]
-
-PtrArray = npt.NDArray[np.int64]
-IndexArray = npt.NDArray[np.int32]
-FloatArray = npt.NDArray[np.float64]
 
 MAX_NODES = 2**31 - 1
 """Largest number of nodes of a block. Node ids have 32 bits, which halves the memory traffic of the kernels."""

@@ -23,13 +23,13 @@ from tgp.engine.contraction import ConnectParams, contract
 from tgp.engine.level_method import LevelEstimate, LevelMethod, RandomKey
 from tgp.engine.threads import run_over_ranges
 from tgp.errors import GraphError
+from tgp.kernels.array_types import BoolArray
 from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.block import FloatArray, IndexArray, PtrArray
 from tgp.ragged.offsets import offsets
 
 __all__ = ["METHOD", "SEPParams"]
 
-BoolArray = npt.NDArray[np.bool_]
 
 _LONG_LIST = 256
 """Number of neighbours from which on the list of a cluster is searched by bounds. The speed is about the same for values
