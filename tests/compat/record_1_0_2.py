@@ -1,4 +1,4 @@
-"""Record what tgp 1.0.2 computes, for ``test_parity.py``: ``PYTHON tests/compat/record_1_0_2.py OUT.npz``.
+"""Record the results of tgp 1.0.2 for ``test_parity.py``: ``PYTHON tests/compat/record_1_0_2.py OUT.npz``.
 
 ``PYTHON`` has that release installed. The file holds plain arrays: a small weighted batch, and per pooler its parameters,
 assignment, pooled features and losses in evaluation mode.
@@ -19,13 +19,13 @@ CASES = {
     "topk_min_score": {"min_score": 0.05},
     "sag": {},
     "asap": {},
-    # Softmax scores tie at every leaf, and 1.0.2 leaves ties to an unstable sort.
+    # All leaves have the same softmax score, and 1.0.2 sorts equal scores in an undefined order.
     "ec_tanh": {"edge_score_method": EdgeContractionSelect.compute_edge_score_tanh},
     "maxcut": {},
     **{name: {} for name in ("diff", "mincut", "dmon", "jb", "hosc", "acc", "lap", "bnpool")},
     **{f"{name}_u": {"batched": False} for name in ("diff", "mincut", "dmon", "jb", "acc", "lap")},
 }
-"""Key of a case and the options of the pooler; the part before ``_`` is its alias."""
+"""Options of the pooler of each case. The part of the key before ``_`` is the alias."""
 
 
 def graphs() -> dict[str, torch.Tensor]:
@@ -57,7 +57,9 @@ def main() -> None:
         pooler = get_pooler(case.partition("_")[0], in_channels=6, k=4, ratio=0.5, **options).eval()
         for name, value in pooler.state_dict().items():
             arrays[f"{case}/state/{name}"] = value.numpy()
-        weight = None if case == "sag" else data["edge_weight"]  # its convolution did not see weights
+        weight = (
+            None if case == "sag" else data["edge_weight"]
+        )  # 1.0.2 does not pass weights to the convolution
         with torch.no_grad():
             out = pooler(x=data["x"], adj=data["edge_index"], edge_weight=weight, batch=data["batch"])
         s = out.so.s.to_dense() if out.so.s.is_sparse else out.so.s

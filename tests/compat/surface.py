@@ -1,4 +1,4 @@
-"""Compare the public surface of the library with the facts about tgp 1.0.2 in ``api_1_0_2.json``.
+"""Compare the public interface with that of tgp 1.0.2, which ``api_1_0_2.json`` lists.
 
 Every difference has a name: the dotted path of the class, method, function or export; ``module: name`` for a name that
 a submodule had only imported from elsewhere; ``get_pooler('alias').attribute`` and ``Class().attribute`` for attributes
@@ -118,7 +118,7 @@ def _compare(path: str, text: str, found: Any = _UNSET, bound: type | None = Non
     old = _parse(text)
     if (
         bound is not None
-    ):  # ``inspect`` shows the first argument of methods, and of class methods in the facts
+    ):  # ``inspect`` shows the first argument of methods; the facts also show that of class methods
         new = new[1:] if new and new[0].name == "self" else new
         old = old[1:] if old and old[0].name == "cls" else old
     reason = incompatibility(old, new)
@@ -132,7 +132,7 @@ def _parse(text: str) -> list[inspect.Parameter]:
 
 
 def incompatibility(old: list[inspect.Parameter], new: list[inspect.Parameter]) -> str | None:
-    """Return why calls of the old signature do not fit the new one, or ``None`` if they do."""
+    """Return the reason why the new signature refuses calls of the old one, or ``None`` if it accepts them."""
     by_name = {p.name: p for p in new}
     kinds = {p.kind for p in new}
     positional = [p.name for p in new if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
@@ -263,7 +263,7 @@ def _select_output(kind: str) -> Any:
 
 
 def all_differences() -> dict[str, str]:
-    """Return name -> description of every difference."""
+    """Return the description of every difference by its name."""
     found: dict[str, str] = {}
     for source in (missing_exports, changed_signatures, missing_attributes, changed_states):
         for name, text in source():

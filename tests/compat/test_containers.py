@@ -1,4 +1,4 @@
-"""Sparse poolers answer in the container they were asked in, with the same graph in all of them."""
+"""Sparse poolers return connectivity of the type of the input, and the same graph for every type."""
 
 import importlib.util
 
@@ -37,7 +37,7 @@ def matrix(form):
 
 @pytest.mark.parametrize("form", ["coo", "uncoalesced", "csr", "csc"])
 @pytest.mark.parametrize("alias", SPARSE)
-def test_container_in_is_container_out(alias, form):
+def test_the_result_has_the_type_of_the_input(alias, form):
     x = torch.rand(5, 4, generator=torch.Generator().manual_seed(0))
     batch = torch.zeros(5, dtype=torch.long)
     torch.manual_seed(1)

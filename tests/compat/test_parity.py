@@ -1,4 +1,4 @@
-"""Checkpoints of tgp 1.0.2 load, and give what it computed (recorded by ``record_1_0_2.py``)."""
+"""Checkpoints of tgp 1.0.2 load and give the results that ``record_1_0_2.py`` recorded."""
 
 from pathlib import Path
 
@@ -64,17 +64,17 @@ def test_losses(run, case):
     loss, recorded = run(case).loss, part(case, "loss")
     assert loss.keys() == recorded.keys()
     for name, value in recorded.items():
-        if name != "hosc_loss":  # 1.0.2 leaves its first-order term out
+        if name != "hosc_loss":  # 1.0.2 omits the first-order term
             close(loss[name].double(), value)
 
 
 @pytest.mark.parametrize("case", PERMUTED)
 def test_edges_are_renumbered(run, case):
-    """1.0.2 numbers supernodes of edges by node id; here edges, features and graph ids go by rank."""
+    """1.0.2 numbers the supernodes of edges by node id. This version numbers edges, features and graph ids by rank."""
     out = run(case)
     mine, theirs = out.so.s.to_dense(), RECORDED[f"{case}/s"]
     size = len(out.x)
-    if case == "maxcut":  # there the features, too, are numbered by id
+    if case == "maxcut":  # 1.0.2 numbers the features of this pooler by id, too
         gaps = (theirs.t().unsqueeze(1) - mine.t().unsqueeze(0)).abs().amax(-1)
         assert gaps.amin(1).max() < 1e-5
         rank = gaps.argmin(1)
@@ -87,14 +87,14 @@ def test_edges_are_renumbered(run, case):
     close(dense(out.edge_index, out.edge_weight, size)[rank][:, rank], expected)
 
 
-def test_bnpool_keeps_its_posterior(run):
-    """Its samples differ, and the prior on ``K`` is divided by the number of graphs once."""
+def test_bnpool_has_the_same_posterior(run):
+    """The samples differ, and the prior of ``K`` is divided by the number of graphs only once."""
     loss, recorded = run("bnpool").loss, part("bnpool", "loss")
     close(loss["kl"].double(), recorded["kl"])
     close(loss["K_prior"].double(), 4 * recorded["K_prior"])
 
 
-def test_hosc_leaves_no_term_out(run):
+def test_hosc_includes_the_first_order_term(run):
     first, motif = run("mincut"), part("hosc", "loss")["hosc_loss"]
     assert run("hosc").loss["hosc_loss"] < motif < 0
     assert first.loss["cut_loss"] < 0

@@ -1,4 +1,4 @@
-"""Error texts keep the key phrases of tgp 1.0.2, because users match on them."""
+"""Error messages contain the key phrases of tgp 1.0.2, because user code may match them."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""``torch_sparse.SparseTensor`` is accepted where that package is installed; a stand-in plays it here."""
+"""``torch_sparse.SparseTensor`` is accepted if torch-sparse is installed. The tests use a replacement."""
 
 import pytest
 import torch
@@ -11,7 +11,7 @@ PATH = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
 
 
 class StandIn:
-    """The part of the interface that is used."""
+    """Replacement for ``SparseTensor`` with the methods that tgp uses."""
 
     def __init__(self, row, col, value=None, sparse_sizes=None):
         self.parts, self.shape = (row, col, value), sparse_sizes
@@ -44,7 +44,7 @@ def test_conversions(sparse_tensor):
 
 
 @pytest.mark.parametrize("alias", ["graclus", "topk", "nopool"])
-def test_poolers_answer_in_kind(sparse_tensor, alias):
+def test_poolers_return_sparse_tensors(sparse_tensor, alias):
     pooler = get_pooler(alias, in_channels=1, order="index")
     out = pooler(x=torch.arange(5.0).unsqueeze(1), adj=sparse_tensor)
     assert isinstance(out.edge_index, StandIn) and out.edge_weight is None

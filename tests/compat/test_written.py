@@ -1,4 +1,4 @@
-"""Objects and ``processed`` folders that tgp 1.0.2 wrote are read by PyG's own loader and work here."""
+"""Objects and ``processed`` folders written by tgp 1.0.2 can be read with PyG's loader and used."""
 
 import pickle
 import shutil
@@ -64,7 +64,7 @@ def test_processed_folders_load(name, workers, tmp_path):
     (tmp_path / "processed").mkdir()
     shutil.copy(FOLDER / f"{name}.pt", tmp_path / "processed" / "data.pt")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # PyG says that it reads the file with its old loader
+        warnings.simplefilter("ignore")  # PyG warns that it reads the file with its old loader
         dataset = Rings(str(tmp_path))
     expected = np.load(FOLDER / "expected.npz")
     batch = next(iter(PoolDataLoader(dataset, batch_size=3, num_workers=workers)))

@@ -1,4 +1,4 @@
-"""Write ``written_1_0_2/``: outputs and ``processed`` files of tgp 1.0.2. Run it with that version installed.
+"""Write ``written_1_0_2/``: outputs and ``processed`` files of tgp 1.0.2, which must be installed.
 
 python tests/compat/write_1_0_2.py
 """

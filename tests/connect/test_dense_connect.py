@@ -1,4 +1,4 @@
-"""DenseConnect: dense and sparse connectivity agree; exactly B blocks in any order."""
+"""``DenseConnect``: dense and sparse connectivity give the same result, for graph ids in any order."""
 
 import pytest
 import torch

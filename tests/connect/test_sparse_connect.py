@@ -1,4 +1,4 @@
-"""SparseConnect: golden values, numbering, containers, gradients."""
+"""``SparseConnect``: known values, numbering, input types and gradients."""
 
 import pytest
 import torch
@@ -35,7 +35,7 @@ def test_edges_and_features_share_their_numbering():
     assert edges == {(2, 0): 2, (0, 2): 3, (0, 1): 4, (1, 0): 5}
 
 
-def test_partial_many_to_one_never_emits_foreign_ids():
+def test_edges_of_dropped_nodes_are_removed():
     so = SelectOutput(node_index=torch.tensor([1, 2, 3]), cluster_index=torch.tensor([0, 0, 1]), num_nodes=4)
     index, weight = SparseConnect(remove_self_loops=False)(PATH, so, edge_weight=torch.ones(6))
     assert index.tolist() == [[0, 0, 1], [0, 1, 0]] and weight.tolist() == [2, 1, 1]
@@ -51,7 +51,7 @@ def test_partial_many_to_one_never_emits_foreign_ids():
         {"node_index": torch.tensor([0, 0]), "cluster_index": torch.tensor([0, 1]), "num_nodes": 4},
     ],
 )
-def test_what_is_no_hard_assignment_is_refused(kwargs):
+def test_missing_and_overlapping_assignments_are_refused(kwargs):
     with pytest.raises(RuntimeError):
         sparse_connect(PATH, **kwargs)
     with pytest.raises(ValueError):
@@ -71,7 +71,7 @@ def test_normalisation():
     torch.testing.assert_close(by_degree, torch.tensor([0.5, 0.5, 0.25, 0.25, 0.5, 0.5]).sqrt())
 
 
-def test_sinks_and_negative_degrees_get_factor_zero():
+def test_degrees_that_are_not_positive_get_factor_zero():
     directed = torch.tensor([[0], [1]])
     so = SelectOutput(cluster_index=torch.arange(2))
     assert SparseConnect(degree_norm=True)(directed, so)[1].tolist() == [0.0]
@@ -79,7 +79,7 @@ def test_sinks_and_negative_degrees_get_factor_zero():
 
 
 @pytest.mark.parametrize("layout", ["coo", "csr", "csc", "uncoalesced", "int32"])
-def test_container_in_is_container_out(layout):
+def test_the_result_has_the_type_of_the_input(layout):
     adj = torch.sparse_coo_tensor(PATH, torch.arange(1.0, 7), (4, 4))
     forms = {"csr": adj.coalesce().to_sparse_csr, "csc": adj.coalesce().to_sparse_csc, "coo": adj.coalesce}
     if layout == "int32":

@@ -1,4 +1,4 @@
-"""BaseLift: every matrix, every layout."""
+"""``BaseLift`` with every matrix and every layout."""
 
 import pytest
 import torch

@@ -62,7 +62,7 @@ def test_adj_weights():
 
 
 def test_one_mask_for_all_graphs():
-    """``[N]`` and ``[1, N]`` masks hold for every graph of a padded batch, ``[B, N]`` for each."""
+    """Masks ``[N]`` and ``[1, N]`` apply to every graph of a padded batch."""
     layer = GTVConv(2, 3)
     x, adj = torch.randn(2, 3, 2), torch.ones(2, 3, 3)
     mask = torch.tensor([True, False, True])
@@ -72,7 +72,7 @@ def test_one_mask_for_all_graphs():
     torch.testing.assert_close(layer(x, adj, mask=mask.unsqueeze(0)), expected)
 
 
-def test_messages_of_subclasses():
+def test_messages_of_subclasses_are_used():
     class Doubled(GTVConv):
         def message(self, x_j, edge_weight):
             return 2 * super().message(x_j, edge_weight)
@@ -91,7 +91,7 @@ def test_messages_of_subclasses():
     assert messages.tolist() == [[2] * 3, [3] * 3]
 
 
-def test_wrong_ids_are_an_error(conv):
+def test_ids_out_of_range_are_refused(conv):
     with pytest.raises(ValueError, match="edge_index has an id out of range"):
         conv(X, torch.tensor([[0, 4], [1, 0]]))
     with pytest.raises(ValueError, match="edge_index has an id out of range"):

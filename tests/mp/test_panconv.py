@@ -62,7 +62,7 @@ def test_matrices_have_targets_in_rows(layout):
 
 
 class StandIn:
-    """The part of ``torch_sparse.SparseTensor`` that is used."""
+    """Replacement for ``torch_sparse.SparseTensor`` with the methods that tgp uses."""
 
     def __init__(self, row, col, value=None, sparse_sizes=None):
         self.parts, self.shape = (row, col, value), sparse_sizes
@@ -75,7 +75,7 @@ class StandIn:
 
 
 def test_sparse_tensors(monkeypatch):
-    """A ``SparseTensor`` comes back as one; its values are not read."""
+    """A ``SparseTensor`` gives a ``SparseTensor``. Its values are ignored."""
     monkeypatch.setattr(imports, "SparseTensor", StandIn)
     monkeypatch.setattr(imports, "HAS_TORCH_SPARSE", True)
     torch.manual_seed(0)
@@ -101,7 +101,7 @@ def test_parameters_are_those_of_pyg():
     mine.load_state_dict(other.state_dict())
 
 
-def test_pooler_takes_the_matrix():
+def test_the_pooler_accepts_the_matrix():
     torch.manual_seed(0)
     edges = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
     x, matrix = PANConv(3, 4, 2)(torch.randn(4, 3), edges)
@@ -109,7 +109,7 @@ def test_pooler_takes_the_matrix():
     assert out.x.shape == (2, 4)
 
 
-def test_wrong_ids_are_an_error():
+def test_ids_out_of_range_are_refused():
     with pytest.raises(ValueError, match=r"edge_index .*\[0, 3\), got 3"):
         PANConv(2, 2, 1)(torch.rand(3, 2), torch.tensor([[0, 3], [1, 0]]))
 

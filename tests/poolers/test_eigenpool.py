@@ -29,7 +29,7 @@ def three_graphs(seed=0):
 
 
 def wide(so, num_graphs):
-    """The same operator as one dense ``[n, H * K]`` matrix per graph, as 1.0.2 has it."""
+    """Return the operator as one dense ``[n, H * K]`` matrix per graph, as in 1.0.2."""
     k, h = so.num_supernodes, so.theta.size(1)
     column = so.s.argmax(1)
     full = torch.zeros(so.num_nodes, h, k)
@@ -61,7 +61,7 @@ def test_width_of_a_single_graph():
 
 
 def test_golden_path_of_six():
-    """As tgp 1.0.2, but the third mode has its largest entry positive, and is not repeated as a fourth."""
+    """Differences to tgp 1.0.2: the largest entry of the third mode is positive, and there is no fourth mode."""
     so = eigenpool_select(path(6), 2, num_modes=4)
     assert so.s.argmax(1).tolist() == [0, 0, 0, 1, 1, 1]
     root = 0.5**0.5
@@ -110,7 +110,7 @@ def test_build_pooling_matrix_is_the_wide_form():
 # -- reduce and lift ---------------------------------------------------------------------------
 
 
-def test_reduce_by_hand():
+def test_reduce_equals_the_formula():
     so = eigenpool_select(path(6), 2, num_modes=2)
     x = torch.arange(12.0).view(6, 2)
     pooled, batch = EigenPoolReduce()(x, so)
@@ -171,7 +171,7 @@ def test_shapes_of_reduce_and_lift():
         assert given.shape == (15, 2)
     torch.testing.assert_close(lift(batched, so), expected)
     torch.testing.assert_close(lift(flat, so, batch_pooled=ids), expected)
-    torch.testing.assert_close(lift(batched[0], so)[:9], expected[:9])  # shared by all graphs
+    torch.testing.assert_close(lift(batched[0], so)[:9], expected[:9])  # all graphs share the rows
     with pytest.raises(ValueError, match="Unexpected pooled feature shape"):
         lift(flat[:5], so)
     with pytest.raises(ValueError, match="Inconsistent"):
@@ -250,7 +250,7 @@ def test_connect_returns_edge_lists_for_any_container():
     assert index.tolist() == [[0, 1], [1, 0]] and weight.tolist() == [1.0, 1.0]
 
 
-def test_connect_refuses_what_it_cannot_read():
+def test_connect_refuses_wrong_inputs():
     with pytest.raises(ValueError, match="required"):
         EigenPoolConnect()(path(3), None)
     with pytest.raises(ValueError, match=r"shape \[N, K\]"):

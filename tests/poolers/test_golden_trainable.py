@@ -27,7 +27,7 @@ def close(actual, expected, atol=2e-6):
 
 
 def filled(alias, value=0.1, **kwargs):
-    """A pooler with every parameter set to one value."""
+    """Return a pooler with all parameters set to one value."""
     pooler = get_pooler(alias, in_channels=2, **kwargs).eval()
     for parameter in pooler.parameters():
         parameter.data.fill_(value)
@@ -41,7 +41,7 @@ def test_sag():
 
 
 def test_sag_reads_edge_weights():
-    """A convolution that takes weights gets them."""
+    """A convolution with the argument ``edge_weight`` gets the weights."""
     weighted = filled("sag")(X, EDGES, WEIGHT, batch=BATCH)
     assert not torch.allclose(weighted.so.weight, filled("sag")(X, EDGES, batch=BATCH).so.weight)
 
@@ -57,7 +57,7 @@ def test_asap():
     assert out.edge_index.size(1) == 0
 
 
-def test_asap_soft_connect_is_the_papers():
+def test_asap_soft_connect_equals_the_formula_of_the_paper():
     pooler = get_pooler("asap", in_channels=2, soft_connect=True, remove_self_loops=False)
     out = pooler(X, EDGES, WEIGHT, batch=BATCH)
     loops = torch.arange(4).repeat(2, 1)
@@ -92,7 +92,7 @@ def test_edge_contraction(method, scores, clusters, rows):
 
 
 def test_matching_ends_on_multigraphs():
-    """More parallel entries than node pairs, loops among them."""
+    """The graph has more parallel edges than pairs of nodes, and self loops."""
     edges = tensor([[0, 1, 2, 3, 0, 2] * 5, [1, 0, 3, 2, 0, 1] * 5])
     match = maximal_matching(edges, 4)
     assert match.nonzero().squeeze(1).tolist() == [0, 2]
@@ -110,7 +110,7 @@ def test_maxcut():
 
 @pytest.mark.parametrize("kwargs", [{}, {"ratio": 1}, {"assign_all_nodes": False}, {"s_inv_op": "inverse"}])
 def test_maxcut_without_batch(kwargs):
-    """One graph needs no batch vector, also with nodes that no edge reaches."""
+    """A single graph needs no batch vector, even if nodes have no edges."""
     x = torch.cat([X, torch.ones(2, 2)])
     pooler = get_pooler("maxcut", in_channels=2, **kwargs)
     out = pooler(x, EDGES, WEIGHT)
@@ -155,7 +155,7 @@ def test_bnpool_quality():
     quality = pooler._quality(view, exact=True)
     close(quality * view.counts.square(), [9.144802, 2.957585], atol=1e-5)
     close(quality.mean(), 0.877743)
-    pooler.num_neg_samples = 50  # every non-edge of so small a graph is drawn
+    pooler.num_neg_samples = 50  # the graph has fewer non-edges, so all are sampled
     close(pooler._quality(view, exact=False).mean(), 0.877743)
 
 
@@ -181,7 +181,9 @@ def test_pyg_agrees(seed):
     ours.selector.weight.data = theirs.select.weight.data
     compare(ours(x, edge_index, batch=batch), theirs(x, edge_index, batch=batch))
     theirs = PyGSAG(4)
-    theirs.select.weight.data.fill_(1.0)  # a random sign there keeps the worst nodes instead of the best
+    theirs.select.weight.data.fill_(
+        1.0
+    )  # with a negative sign PyG would keep the nodes with the lowest scores
     ours = get_pooler("sag", in_channels=4)
     ours.gnn.load_state_dict(theirs.gnn.state_dict())
     compare(ours(x, edge_index, batch=batch), theirs(x, edge_index, batch=batch))
@@ -192,7 +194,7 @@ def test_pyg_agrees(seed):
     ours.att.load_state_dict(theirs.att.state_dict())
     ours.select_scorer.load_state_dict(theirs.gnn_score.state_dict())
     out, reference = ours(x, edge_index, batch=batch), theirs(x, edge_index, batch=batch)
-    torch.testing.assert_close(out.x, reference[0])  # PyG connects by SᵀAS, so only features compare
+    torch.testing.assert_close(out.x, reference[0])  # PyG connects by SᵀAS, so only the features are equal
 
 
 def compare(out, reference):

@@ -1,4 +1,4 @@
-"""GraclusPooling: what users see; the matching itself is tested with its kernel."""
+"""``GraclusPooling`` as users call it. The tests of the kernel cover the matching."""
 
 import pytest
 import torch
@@ -8,7 +8,7 @@ from tgp.poolers import GraclusPooling
 PATH = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
 
 
-def test_pairs_sum_and_connect():
+def test_pairs_are_summed_and_connected():
     pooler = GraclusPooling(order="index")
     out = pooler(x=torch.tensor([[1.0], [2], [3], [4]]), adj=PATH, edge_weight=torch.ones(6, 1))
     assert out.so.cluster_index.tolist() == [0, 0, 1, 1] and out.x.flatten().tolist() == [3, 7]
@@ -19,7 +19,7 @@ def test_pairs_sum_and_connect():
     assert mean(x=again.x, so=again.so, lifting=True).flatten().tolist() == [1.5, 1.5, 3.5, 3.5]
 
 
-def test_heavy_edges_first_and_negative_ones_never():
+def test_heavy_edges_match_first_and_negative_edges_never():
     heavy = torch.tensor([1.0, 1, 9, 9, 1, 1])
     assert (
         GraclusPooling(order="index")(x=torch.ones(4, 1), adj=PATH, edge_weight=heavy).so.num_supernodes == 2
@@ -28,7 +28,7 @@ def test_heavy_edges_first_and_negative_ones_never():
     assert out.so.cluster_index.tolist() == [0, 1, 2, 3]
 
 
-def test_seed_decides_and_the_global_generator_does_not():
+def test_result_depends_on_the_seed_and_not_on_the_global_generator():
     torch.manual_seed(0)
     ring = torch.stack([torch.arange(40), (torch.arange(40) + 1) % 40])
     ring = torch.cat([ring, ring.flip(0)], dim=1)

@@ -1,4 +1,4 @@
-"""KMISPooling: what users see; the scan itself is tested with its kernel."""
+"""``KMISPooling`` as users call it. The tests of the kernel cover the independent set."""
 
 import itertools
 
@@ -24,7 +24,7 @@ ENGINE = ["random", "constant", "canonical", "degree"]
         (1, "w-greedy", [0, 16, 24, 33]),
         (2, "greedy", [7, 16, 33]),
         (2, "w-greedy", [1, 16, 24, 29]),
-        # Nodes 5 and 6 tie at degree 4; the golden table's unstable sort took 6, ours the smaller index.
+        # Nodes 5 and 6 have degree 4. The unstable sort of the reference took 6; tgp takes the smaller index.
         (2, None, [5, 33]),
     ],
 )
@@ -32,7 +32,7 @@ def test_golden_karate(k, heuristic, members):
     pooler = KMISPooling(scorer="degree", order_k=k, score_heuristic=heuristic)
     out = pooler(x=torch.ones(34, 1), adj=KARATE)
     assert out.so.mis.tolist() == members
-    # Every arc adds its target's degree once: the pooled features sum up to all degrees.
+    # The sum of the pooled features is the sum of all degrees.
     assert out.x.sum() == KARATE.size(1)
 
 
@@ -147,13 +147,13 @@ def test_unsorted_batches_and_gaps():
         assert out.batch.tolist() == batch[out.so.mis].tolist()
         assert (batch[out.so.mis][out.so.cluster_index] == batch).all()
         if scorer == "canonical":
-            # Counted inside each graph: -0 for its first node, wherever that stands.
+            # The index is counted inside each graph: the first node of a graph has score 0.
             assert out.so.weight.tolist() == [0, 0, -1, -1, -2, -2]
         if scorer == "first":
             assert out.so.mis.tolist() == [3, 2] and out.so.cluster_index.tolist() == [1, 0, 1, 0, 1, 0]
 
 
-def test_directed_edges_count_both_ways_in_select_and_connect():
+def test_directed_edges_are_used_in_both_directions():
     arrows = torch.tensor([[1, 1, 3], [0, 2, 2]])
     weight = torch.tensor([1.0, 2, 5])
     x = torch.ones(4, 1)
@@ -185,13 +185,13 @@ def test_gradients_reach_edge_weights_through_degrees():
     assert weight.grad.tolist() == [2, 1, 3, 2, 4, 3]
 
 
-def test_given_assignments_are_honoured():
+def test_given_assignments_are_used():
     given = SelectOutput(cluster_index=torch.tensor([0, 0, 1, 1]))
     out = KMISPooling(scorer="degree")(x=torch.ones(4, 1), adj=PATH, so=given)
     assert out.so is given and out.x.flatten().tolist() == [2, 2]
 
 
-def test_levels_draw_other_random_scores():
+def test_levels_have_different_random_scores():
     select = KMISSelect(scorer="random", seed=4)
     first = select(edge_index=KARATE).weight
     assert torch.equal(first, select(edge_index=KARATE).weight)
@@ -200,7 +200,7 @@ def test_levels_draw_other_random_scores():
     assert torch.equal(first, KMISSelect(scorer="random", seed=4)(edge_index=KARATE).weight)
 
 
-def test_precoarsening_of_every_score_of_the_graph():
+def test_precoarsening_with_every_scorer_that_depends_only_on_the_graph():
     for scorer in ENGINE:
         pooler = get_pooler("kmis", scorer=scorer)
         assert pooler.is_precoarsenable
@@ -228,7 +228,7 @@ def test_errors():
             KMISSelect(scorer=scorer)(x=torch.ones(2, 1))
 
 
-def test_nothing_in_nothing_out():
+def test_a_graph_without_nodes_gives_no_supernodes():
     nothing = torch.empty(2, 0, dtype=torch.long)
     for scorer in ("degree", "linear"):
         out = KMISPooling(2, scorer=scorer)(x=torch.ones(0, 2), adj=nothing)

@@ -1,4 +1,4 @@
-"""NDPPooling, NDPSelect and KronConnect: what users see; cuts and reductions are tested with their kernels."""
+"""``NDPPooling``, ``NDPSelect`` and ``KronConnect`` as users call them. The tests of the kernels cover cuts and reductions."""
 
 import numpy as np
 import pytest
@@ -44,7 +44,7 @@ def test_batches_in_any_order_and_with_gaps():
 
 
 @pytest.mark.parametrize("form", ["coo", "csr"])
-def test_form_of_the_input_is_the_form_of_the_output(form):
+def test_the_result_has_the_type_of_the_input(form):
     matrix = torch.sparse_coo_tensor(PATH, torch.ones(10), (6, 6), check_invariants=True).coalesce()
     adj = matrix if form == "coo" else matrix.to_sparse_csr()
     for run in (
@@ -72,7 +72,7 @@ def test_threshold_reaches_connector_and_engine():
     few = NDPPooling(sparse_threshold=1.0)(x=torch.ones(34, 1), adj=KARATE)
     assert (few.edge_weight > 1.0).all() and few.edge_weight.numel() < 48
     assert NDPPooling(sparse_threshold=0.5).connector.sparse_threshold == 0.5
-    with pytest.raises(ValueError, match="sparse_threshold .*-1"):
+    with pytest.raises(ValueError, match=r"sparse_threshold .*-1"):
         KronConnect(-1.0)
 
 
@@ -84,13 +84,13 @@ def test_traits_repr_and_factory():
     assert repr(KronConnect()) == "KronConnect(sparse_threshold=0.01)"
 
 
-def test_nothing_of_scipy_travels_along():
+def test_results_contain_no_scipy_objects():
     so = NDPPooling()(x=torch.ones(6, 1), adj=PATH).so
     assert not hasattr(so, "L")
     assert all(not sp.issparse(value) for value in vars(so).values())
 
 
-def test_given_selection_is_honoured():
+def test_given_selection_is_used():
     pooler = NDPPooling()
     so = NDPSelect()(edge_index=PATH, num_nodes=6)
     x = torch.ones(6, 1)
@@ -108,7 +108,7 @@ def test_kron_after_other_selections():
     mis = SelectOutput(cluster_index=torch.tensor([0, 0, 1, 1]), mis=torch.tensor([0, 3]))
     with pytest.warns(UserWarning):
         assert KronConnect()(path, mis)[1].tolist() == pytest.approx([1 / 3, 1 / 3])
-    # Rows follow the supernodes, not the nodes: supernode 0 is node 3, supernode 2 is node 0.
+    # Rows are in the order of the supernodes: supernode 0 is node 3, supernode 2 is node 0.
     ranked = SelectOutput(
         cluster_index=torch.tensor([2, 1, 0]), node_index=torch.tensor([0, 2, 3]), num_nodes=4
     )
@@ -131,7 +131,7 @@ def test_kron_errors():
 
 
 @pytest.mark.parametrize("kept", [[], [2]])
-def test_none_or_one_kept_node(kept):
+def test_no_or_one_kept_node(kept):
     so = SelectOutput(
         cluster_index=torch.arange(len(kept)),
         node_index=torch.tensor(kept, dtype=torch.long),
@@ -144,7 +144,7 @@ def test_none_or_one_kept_node(kept):
 
 
 @pytest.mark.parametrize("kind", ["tensor", "scipy"])
-def test_a_given_laplacian_counts(kind):
+def test_a_given_laplacian_is_used(kind):
     full = laplacian(PATH, 6)
     given = full if kind == "tensor" else sp.csr_matrix(full.numpy())
     so = SelectOutput(cluster_index=torch.arange(2), node_index=torch.tensor([0, 3]), num_nodes=6, L=given)
@@ -164,7 +164,7 @@ def test_zero_laplacian_works():
 
 def test_weights_are_differentiable():
     batch = torch.tensor([0] * 34 + [1] * 6 + [2] * 3)
-    # Graph 2 has a dropped component of its own, {40, 41}, whose block is singular.
+    # Graph 2 has the component {40, 41} without a kept node. Its block is singular.
     more = torch.tensor([[40, 41], [41, 40]])
     edges = torch.cat([KARATE, PATH + 34, more], dim=1)
     generator = torch.Generator().manual_seed(0)
@@ -220,7 +220,7 @@ def test_directed_input_and_trailing_isolated_nodes():
     assert out.edge_weight.tolist() == [0.5, 0.5]
 
 
-def test_cached_results_follow_the_graph():
+def test_cached_results_are_recomputed_for_another_graph():
     pooler = NDPPooling(cached=True)
     first = pooler(x=torch.ones(6, 1), adj=PATH)
     assert pooler(x=torch.ones(6, 1), adj=PATH).so.cluster_index is first.so.cluster_index

@@ -46,7 +46,7 @@ def test_edgeless_golden():
     assert (so.s == 0.5).all()
 
 
-def test_seed_decides():
+def test_result_depends_on_the_seed():
     edges = erdos_renyi_graph(20, 0.3)
     assert torch.equal(NMFSelect(4)(edge_index=edges).s, NMFSelect(4)(edge_index=edges).s)
     assert not torch.equal(NMFSelect(4)(edge_index=edges).s, NMFSelect(4, seed=1)(edge_index=edges).s)
@@ -103,7 +103,7 @@ def test_given_assignment_is_used():
     assert NMFPooling(2)(x=torch.randn(6, 1), adj=edges, so=so).so is so
 
 
-def test_batched_warns_and_changes_nothing():
+def test_batched_gives_a_warning_and_has_no_effect():
     with pytest.warns(UserWarning, match="batched=True has no effect"):
         pooler = NMFPooling(2, batched=True)
     assert pooler.batched is False

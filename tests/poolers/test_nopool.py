@@ -1,4 +1,4 @@
-"""NoPool: the input, and the identity."""
+"""``NoPool`` returns its input and the identity assignment."""
 
 import pytest
 import torch
@@ -34,7 +34,7 @@ def test_connectivity_may_be_missing_or_a_matrix():
         get_device()
 
 
-def test_precoarsening_keeps_batch_as_it_is():
+def test_precoarsening_does_not_change_batch():
     out = NoPool().precoarsening(edge_index=EDGES, num_nodes=4)
     assert out.batch is None and out.so.num_nodes == 4 and out.so.batch.tolist() == [0] * 4
     levels = NoPool().multi_level_precoarsening(2, EDGES, torch.ones(2), batch=torch.tensor([0, 1]))

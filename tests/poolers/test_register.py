@@ -14,13 +14,13 @@ from tgp.src.mlp import MLPPooling
 
 @pytest.fixture(autouse=True)
 def tables(monkeypatch):
-    """Tables as they were, whatever a test adds."""
+    """Restore the tables after each test."""
     for table in (pooler_map, METHODS):
         monkeypatch.setattr(table, "entries", dict(table.entries))
         monkeypatch.setattr(table, "_loaded", dict(table._loaded))
 
 
-def test_a_class_made_in_a_function():
+def test_a_class_defined_in_a_function():
     class Own(MLPPooling):
         def __init__(self, in_channels, k, wish=1, batched=True):
             super().__init__(in_channels, k, batched=batched)
@@ -35,7 +35,7 @@ def test_a_class_made_in_a_function():
         get_pooler("owm")
 
 
-def test_its_parameters_are_known_names(recwarn):
+def test_parameters_of_registered_poolers_give_no_warning(recwarn):
     class Other(TopkPooling):
         def __init__(self, in_channels, wish=1):
             super().__init__(in_channels)
@@ -48,7 +48,7 @@ def test_its_parameters_are_known_names(recwarn):
     assert not recwarn.list
 
 
-def test_a_target_is_imported_when_asked_for():
+def test_a_target_is_imported_on_first_use():
     register_pooler("again", "tgp.poolers.topk:TopkPooling")
     assert isinstance(get_pooler("again", in_channels=2), TopkPooling)
     register_pooler("nowhere", "no_such_package.x:Y")
@@ -56,7 +56,7 @@ def test_a_target_is_imported_when_asked_for():
         get_pooler("nowhere")
 
 
-def test_taken_aliases():
+def test_registered_aliases_are_refused():
     with pytest.raises(ValueError, match=r"pooler 'topk' is taken by tgp\.poolers\.topk:TopkPooling"):
         register_pooler("topk", MLPPooling)
     register_pooler("topk", MLPPooling, replace=True)
@@ -64,7 +64,7 @@ def test_taken_aliases():
 
 
 @pytest.mark.parametrize("alias", ["", "Own", "own_u", "a,b", "a:b", "a*2", "2own", "a b"])
-def test_aliases_that_schedules_cannot_hold(alias):
+def test_aliases_that_cannot_be_written_in_a_schedule(alias):
     with pytest.raises(ValueError, match="alias"):
         register_pooler(alias, MLPPooling)
     with pytest.raises(ValueError, match="alias"):
@@ -72,7 +72,7 @@ def test_aliases_that_schedules_cannot_hold(alias):
 
 
 @pytest.mark.parametrize("target", ["", "module", "module:", ":name"])
-def test_targets(target):
+def test_wrong_targets_are_refused(target):
     with pytest.raises(ValueError, match="target"):
         LazyRegistry("thing", ()).register(Entry("alias", target, ""))
 

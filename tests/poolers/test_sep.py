@@ -1,4 +1,4 @@
-"""SEPPooling: what users see; the tree itself is tested with its kernels."""
+"""``SEPPooling`` as users call it. The tests of the kernels cover the tree."""
 
 import pytest
 import torch
@@ -46,7 +46,7 @@ def test_levels_chain_in_a_batch_in_any_order():
         assert torch.equal(a.batch, b.so.batch)
 
 
-def test_one_tree_also_without_the_engine():
+def test_levels_come_from_one_tree_without_the_engine():
     expected = SEPPooling().multi_level_precoarsening(3, KARATE)
     swapped = SEPPooling()
     swapped.connector = SparseConnect(degree_norm=True)
@@ -66,7 +66,7 @@ def test_edgeless_batch_is_the_identity():
     assert out.so.cluster_index.tolist() == [0, 1, 2] and out.batch.tolist() == [0, 0, 1]
 
 
-def test_same_result_every_time_and_given_assignments_are_honoured():
+def test_results_are_reproducible_and_given_assignments_are_used():
     x = torch.rand(34, 3)
     first = SEPPooling()(x=x, adj=KARATE)
     assert torch.equal(SEPPooling()(x=x, adj=KARATE).x, first.x)

@@ -1,4 +1,4 @@
-"""TopkPooling: golden values, and PyG's TopKPooling as oracle."""
+"""``TopkPooling``: known values, and comparison with PyG's ``TopKPooling``."""
 
 import pytest
 import torch
@@ -64,7 +64,7 @@ def test_ratio(ratio, count):
     assert TopkSelect(ratio=ratio)(torch.rand(4)).num_supernodes == count
 
 
-def test_ties_go_to_the_smaller_id_in_any_order_of_graphs():
+def test_among_equal_scores_the_smaller_id_is_kept():
     batch = torch.tensor([1, 0, 1, 0, 1, 0])
     so = TopkSelect(ratio=2)(torch.ones(6), batch=batch)
     assert so.node_index.tolist() == [0, 1, 2, 3] and so.cluster_index.tolist() == [2, 0, 3, 1]

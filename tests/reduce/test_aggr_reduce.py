@@ -71,16 +71,16 @@ def test_padded_with_mask_equals_flat_with_batch(alias):
     flat = readout(x[MASK], batch=BATCH)
     torch.testing.assert_close(padded, flat, rtol=1e-5, atol=1e-5)
     assert padded.size(0) == 4
-    # What lies under the mask has no say.
+    # Rows of padding have no effect.
     torch.testing.assert_close(readout(x.masked_fill(~MASK.unsqueeze(-1), 7.0), mask=MASK), padded)
 
 
 SEES_OTHERS = {"equilibrium", "gru", "lcm", "lstm", "patch_transformer"}
-"""PyG pads these to the largest group, or solves for all groups at once: a row depends on the others."""
+"""Aggregations whose rows depend on the other groups: PyG pads to the largest group, or solves for all groups."""
 
 
 @pytest.mark.parametrize("alias", sorted({*AGGREGATIONS} - SEES_OTHERS))
-def test_graphs_do_not_see_each_other(alias):
+def test_the_row_of_a_graph_does_not_depend_on_other_graphs(alias):
     readout = GlobalReduce(build(alias)).eval()
     x = features()
     together = readout(x, mask=MASK)
@@ -90,7 +90,7 @@ def test_graphs_do_not_see_each_other(alias):
 
 
 @pytest.mark.parametrize("alias", AGGREGATIONS)
-def test_supernodes_in_any_order_equal_graphs(alias):
+def test_supernodes_are_aggregated_like_graphs(alias):
     """A supernode is aggregated like a graph of its nodes, in ascending node order."""
     aggr = build(alias).eval()
     x = features()[MASK]
@@ -125,7 +125,7 @@ def test_spelling_does_not_matter(spelling):
     assert isinstance(get_aggr("Power-Mean"), pyg_aggr.PowerMeanAggregation)
 
 
-def test_arguments():
+def test_arguments_of_aggregations():
     lstm = get_aggr("lstm", in_channels=4, num_layers=2)
     assert lstm.lstm.num_layers == 2, "options behind **kwargs must arrive"
     assert get_aggr("lstm", in_channels=4).out_channels == 4
@@ -227,7 +227,7 @@ def test_aggr_reduce_over_assignments():
     assert repr(AggrReduce(get_aggr("sum"))) == "AggrReduce(aggr=SumAggregation())"
 
 
-def test_trainable_aggregations_register_and_reset():
+def test_parameters_of_aggregations_are_registered_and_reset():
     reduce = AggrReduce(get_aggr("set2set", in_channels=F, processing_steps=2))
     assert any(p.requires_grad for p in reduce.parameters())
     before = [p.clone() for p in reduce.parameters()]
@@ -239,7 +239,7 @@ def test_trainable_aggregations_register_and_reset():
     )
 
 
-def test_building_by_name_warns_of_nothing():
+def test_building_by_name_gives_no_warnings():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for alias in AGGREGATIONS:

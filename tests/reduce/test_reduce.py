@@ -42,7 +42,7 @@ def test_sparse_sum_weighted_and_partial():
         BaseReduce()(x, so, return_batched=True)
 
 
-def test_empty_supernodes_take_the_graph_of_their_block():
+def test_empty_supernodes_belong_to_the_graph_of_their_neighbours():
     so = SelectOutput(cluster_index=torch.tensor([0, 0, 3, 3]), num_supernodes=5)
     assert Reduce.reduce_batch(so, torch.tensor([0, 0, 1, 1])).tolist() == [0, 0, 0, 1, 1]
     late = SelectOutput(cluster_index=torch.tensor([1]), num_supernodes=2)
@@ -64,7 +64,7 @@ def test_flat_dense_per_graph_in_any_order(batch):
     assert flat.shape == (size * 2, 3) and pooled_batch.numel() == size * 2
 
 
-def test_one_large_graph_among_small_ones_takes_the_outer_product_path():
+def test_one_large_graph_among_small_ones():
     batch = torch.cat([torch.zeros(500, dtype=torch.long), torch.arange(1, 60)])
     s, x = torch.rand(559, 2), torch.rand(559, 3)
     pooled, _ = BaseReduce()(x, SelectOutput(s=s, batch=batch), return_batched=True)
@@ -112,7 +112,7 @@ def test_half_precision_of_eigen_modes_is_summed_in_float32():
 
 
 @pytest.mark.parametrize("cluster", [[0, 0, 3, 3], [1, 1, 2, 2], [4, 4, 4, 4]])
-def test_batch_of_supernodes_without_reading_values(cluster, monkeypatch):
+def test_graph_ids_of_supernodes_without_synchronizing(cluster, monkeypatch):
     so = SelectOutput(cluster_index=torch.tensor(cluster), num_supernodes=5)
     batch = torch.tensor([0, 0, 1, 1] if len(set(cluster)) > 1 else [2, 2, 2, 2])
     expected = Reduce.reduce_batch(so, batch)

@@ -1,4 +1,4 @@
-"""torch.compile gives the values and gradients of eager mode; dense selectors compile as one graph."""
+"""Compiled selectors have the values and gradients of eager mode; dense selectors compile to one graph."""
 
 import pytest
 import torch
@@ -41,7 +41,7 @@ SELECTORS = {
     "mlp": lambda: MLPSelect(4, 3, batched_representation=False),
 }
 BREAKS = {"topk": 2, "topk_min": 3, "ec": 1, "maxcut": 8, "lap": 8, "mlp": 0}
-"""Most graph breaks of the selector alone; 1.0.2 has 14 (topk), 20 (ec), 14 (lap) for the whole pooler."""
+"""Largest number of graph breaks of a selector. Whole poolers of 1.0.2 have 14 (topk), 20 (ec) and 14 (lap)."""
 
 
 class Values(torch.nn.Module):
@@ -73,7 +73,7 @@ def run(model, function):
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 @pytest.mark.parametrize("name", SELECTORS)
-def test_compiled_values_and_gradients(name, backend):
+def test_compiled_selectors_have_the_values_and_gradients_of_eager_mode(name, backend):
     torch.manual_seed(0)
     model = Values(SELECTORS[name]())
     eager = run(model, model)
@@ -94,7 +94,7 @@ def test_graph_breaks(name):
 @pytest.mark.parametrize(
     "selector", [MLPSelect([4, 5], 3, act="relu"), DPSelect(4, 3).eval()], ids=["mlp", "dp"]
 )
-def test_dense_selectors_are_one_graph(selector, masked):
+def test_dense_selectors_compile_to_one_graph(selector, masked):
     x = torch.randn(2, 6, 4)
     mask = torch.arange(6) < torch.tensor([[6], [4]]) if masked else None
 

@@ -1,4 +1,4 @@
-"""SelectOutput.cat and split invert one another."""
+"""``SelectOutput.split`` is the inverse of ``SelectOutput.cat``."""
 
 import pytest
 import torch
@@ -24,7 +24,7 @@ def sparse_pair():
     return [a, b]
 
 
-def test_sparse_is_block_diagonal_and_ids_shift():
+def test_sparse_assignments_become_block_diagonal_and_node_ids_are_shifted():
     so = SelectOutput.cat(sparse_pair())
     expected = torch.block_diag(*(p.s.to_dense() for p in sparse_pair()))
     assert torch.equal(so.s.to_dense(), expected)
@@ -34,7 +34,7 @@ def test_sparse_is_block_diagonal_and_ids_shift():
 
 
 @pytest.mark.parametrize("by_offsets", [False, True])
-def test_split_gives_the_parts_back(by_offsets):
+def test_split_returns_the_joined_assignments(by_offsets):
     so = SelectOutput.cat(sparse_pair())
     parts = so.split([0, 3, 6], [0, 2, 4]) if by_offsets else so.split()
     for part, original in zip(parts, sparse_pair(), strict=True):
@@ -59,14 +59,14 @@ def test_dense_rows_are_stacked(onehot):
         assert torch.equal(part.s, original.s) and torch.equal(part.theta, original.theta)
 
 
-def test_batched_dense_with_masks():
+def test_batched_dense_assignments_keep_their_masks():
     parts = [SelectOutput(s=torch.rand(1, 4, 2), in_mask=torch.ones(1, 4)) for _ in range(3)]
     so = SelectOutput.cat(parts)
     assert so.s.shape == (3, 4, 2) and so.in_mask.shape == (3, 4)
     assert torch.equal(so.split()[1].s, parts[1].s)
 
 
-def test_given_inverse_survives():
+def test_a_given_inverse_is_joined_and_split():
     parts = [
         SelectOutput(cluster_index=torch.tensor([0, 1]), s_inv=torch.eye(2).to_sparse() * i) for i in (2, 3)
     ]
@@ -82,14 +82,14 @@ def test_given_inverse_survives():
         ({"more": 1}, "different extra attributes"),
     ],
 )
-def test_parts_must_agree(change, text):
+def test_assignments_with_different_attributes_are_refused(change, text):
     plain = SelectOutput(cluster_index=torch.tensor([0, 0, 1]))
     other = SelectOutput(cluster_index=torch.tensor([0, 0, 1]), **change)
     with pytest.raises(ValueError, match=text):
         SelectOutput.cat([plain, other])
 
 
-def test_widths_and_kinds_must_agree():
+def test_assignments_of_different_widths_or_kinds_are_refused():
     with pytest.raises(ValueError, match="same number of supernodes"):
         SelectOutput.cat([SelectOutput(s=torch.ones(2, 2)), SelectOutput(s=torch.ones(2, 3))])
     with pytest.raises(ValueError, match="cannot be joined"):

@@ -1,4 +1,4 @@
-"""Modes of EigenPool: sparse theta, half precision."""
+"""Pooling operator of EigenPool with a sparse ``theta`` and in half precision."""
 
 import pytest
 import torch
@@ -39,7 +39,7 @@ def test_sparse_wide_theta():
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_sums_over_many_nodes(dtype):
+def test_sums_over_many_nodes_are_accurate_in_half_precision(dtype):
     size = 4000
     so = SelectOutput.onehot(torch.zeros(size, dtype=torch.long), 1, theta=torch.ones(size, 1))
     x = torch.ones(size, 1, dtype=dtype)

@@ -1,4 +1,4 @@
-"""torch.func.grad of selectors gives the gradients of autograd; vmap over the parameters of dense ones."""
+"""``torch.func.grad`` of selectors equals autograd, and ``vmap`` maps over the parameters of dense selectors."""
 
 import pytest
 import torch
@@ -37,7 +37,7 @@ def value(selector, parameters, x):
         lambda: DPSelect(4, 3, batched_representation=False).eval(),
     ],
 )
-def test_grad(make):
+def test_func_grad_equals_autograd(make):
     torch.manual_seed(0)
     selector = make()
     parameters = {name: p.detach() for name, p in selector.named_parameters()}

@@ -15,7 +15,7 @@ EDGES = torch.cat([torch.stack([_path, _path + 1]), torch.stack([_path + 1, _pat
 
 
 class Waits(TorchDispatchMode):
-    """Record operations after which the host of an accelerator waits for a value or a size."""
+    """Record operations that synchronize an accelerator, because the host needs a value or a size."""
 
     def __init__(self):
         super().__init__()
@@ -32,7 +32,7 @@ class Waits(TorchDispatchMode):
 
 @pytest.fixture
 def waits(monkeypatch):
-    """Count as on an accelerator: no path may assume that values can be read for free."""
+    """Count as on an accelerator: ``on_host`` returns False."""
     for name, module in list(sys.modules.items()):
         if name.startswith("tgp.") and hasattr(module, "on_host"):
             monkeypatch.setattr(module, "on_host", lambda *tensors: False)
@@ -47,42 +47,42 @@ def run(selector, waits):
 
 
 @pytest.mark.parametrize("selector", [TopkSelect(4), TopkSelect(4, min_score=0.1), TopkSelect(4, 3)], ids=str)
-def test_topk_waits_once(selector, waits):
+def test_topk_synchronizes_once(selector, waits):
     assert len(run(selector, waits)[1]) == 1
 
 
 @pytest.mark.parametrize("batched", [True, False])
-def test_mlp_never_waits(batched, waits):
+def test_mlp_never_synchronizes(batched, waits):
     _, seen = run(MLPSelect(4, 3, batched_representation=batched), waits)
     assert seen == []
 
 
-def test_edge_contraction_waits_once_per_round_and_three_times(waits):
+def test_edge_contraction_synchronizes_once_per_round_and_three_times(waits):
     _, seen = run(EdgeContractionSelect(4), waits)
     rounds = seen.count("index")
     assert len(seen) == rounds + 3
     assert rounds <= 8
 
 
-def test_lapool_waits(waits):
+def test_synchronizations_of_lapool(waits):
     _, seen = run(LaPoolSelect(batched_representation=False), waits)
     assert len(seen) <= 3, seen
 
 
 @pytest.mark.parametrize(("assign_all_nodes", "count"), [(False, 2), (True, 3)])
-def test_maxcut_waits(assign_all_nodes, count, waits):
+def test_synchronizations_of_maxcut(assign_all_nodes, count, waits):
     _, seen = run(MaxCutSelect(4, assign_all_nodes=assign_all_nodes, mp_units=[4]), waits)
     assert len(seen) <= count, seen
 
 
-def test_masks_of_onehot_assignments_do_not_wait(waits):
+def test_masks_of_onehot_assignments_do_not_synchronize(waits):
     so = SelectOutput.onehot(torch.tensor([0, 1, -1]), 3, batch=torch.tensor([1, 0, 0]), batch_size=2)
     with waits:
         mask = so.out_mask
     assert waits.seen == [] and mask.tolist() == [[False, True, False], [True, False, False]]
 
 
-def test_ids_of_a_new_assignment_are_checked_without_waiting(waits):
+def test_ids_of_a_new_assignment_are_checked_without_synchronizing(waits):
     with waits:
         so = SelectOutput(cluster_index=torch.tensor([0, 1, 1]), num_supernodes=2)
     assert waits.seen == [] and so.num_nodes == 3

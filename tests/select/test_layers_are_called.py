@@ -1,4 +1,4 @@
-"""Selectors call their layers as modules: hooks, pruning, parametrizations and other layers have effect."""
+"""Selectors call their layers as modules, so hooks, pruning, parametrizations and replaced layers take effect."""
 
 import pytest
 import torch
@@ -57,7 +57,7 @@ def test_plain_and_fast_edge_scores_agree():
 
 
 @pytest.mark.parametrize("change", [double_output, zero_half, double_weight])
-def test_changes_of_the_edge_layer_have_effect(change):
+def test_changes_of_the_edge_layer_take_effect(change):
     selector = ec()
     before = selector.scores(X, EDGES)
     change(selector.lin)
@@ -123,7 +123,7 @@ def replaced_forward(net):
 
 
 @pytest.mark.parametrize("change", [scale_conv, scale_inner_linear, other_conv, replaced_forward])
-def test_changes_of_convolutions_have_effect(change):
+def test_changes_of_convolutions_take_effect(change):
     net = score_net()
     before = net(X, EDGES)
     change(net)
@@ -131,7 +131,7 @@ def test_changes_of_convolutions_have_effect(change):
     assert not torch.allclose(net(X, EDGES), before)
 
 
-def test_hooks_of_the_score_net_and_of_other_layers_fire():
+def test_hooks_of_the_score_net_and_of_its_layers_are_called():
     seen = []
     selector = MaxCutSelect(4, mp_units=[4], mlp_units=[3])
     selector.score_net.register_forward_hook(lambda *args: seen.append("net"))

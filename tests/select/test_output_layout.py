@@ -1,4 +1,4 @@
-"""SelectOutput: rows of padded results in node order, masks without matrices, dtypes, copies."""
+"""``SelectOutput``: node order of padded results, masks without matrices, dtypes and copies."""
 
 import copy
 import dataclasses
@@ -39,7 +39,7 @@ def test_to_nodes_restores_the_order_of_unsorted_graphs(change):
     assert change(so).to_nodes(graphs.pad(rows)).equal(rows)
 
 
-def test_to_nodes_uses_the_mask_of_sorted_graphs_and_flat_rows_pass():
+def test_to_nodes_uses_the_mask_and_returns_flat_rows_unchanged():
     so, graphs = padded(UNSORTED.sort().values, layout=False)
     rows = torch.rand(7, 3)
     assert so.to_nodes(graphs.pad(rows)).equal(rows)
@@ -76,7 +76,7 @@ def test_out_mask_of_a_onehot_assignment_needs_no_matrix(batch, monkeypatch):
     assert mask.equal(SelectOutput(s=so.s, batch=batch, batch_size=so.batch_size).out_mask)
 
 
-def test_implicit_ones_have_the_dtype_that_was_asked_for():
+def test_default_weights_have_the_requested_dtype():
     wide = SelectOutput.hard(torch.tensor([0, 0, 1]), 2, dtype=torch.float64)
     assert wide.s.dtype == wide.weight.dtype == torch.float64
     assert pickle.loads(pickle.dumps(wide)).s.dtype == torch.float64
@@ -85,7 +85,7 @@ def test_implicit_ones_have_the_dtype_that_was_asked_for():
     assert late.s.dtype == torch.float64
 
 
-def test_private_results_of_a_pooler_stay_behind():
+def test_copies_and_pickles_do_not_contain_private_results_of_a_pooler():
     so = SelectOutput(cluster_index=torch.tensor([0, 0, 1]))
     so._memo, so._link = object(), object()
     for other in (copy.copy(so), so.clone(), copy.deepcopy(so), pickle.loads(pickle.dumps(so))):
@@ -94,7 +94,7 @@ def test_private_results_of_a_pooler_stay_behind():
     assert so._memo is None
 
 
-def test_it_is_a_dataclass():
+def test_select_output_is_a_dataclass():
     so = SelectOutput(cluster_index=torch.tensor([0, 0, 1]), batch=torch.tensor([0, 0, 0]))
     assert dataclasses.is_dataclass(so)
     assert [f.name for f in dataclasses.fields(so)] == ["s", "s_inv", "batch"]
@@ -129,6 +129,6 @@ def test_repeated_nodes_are_found_after_joining_and_splitting():
         ((), {"device": "cpu", "dtype": torch.float64}, torch.float64),
     ],
 )
-def test_to_takes_the_arguments_of_tensors(args, kwargs, dtype):
+def test_to_accepts_the_arguments_of_tensor_to(args, kwargs, dtype):
     so = SelectOutput(cluster_index=torch.tensor([0, 0, 1]), weight=torch.ones(3))
     assert so.to(*args, **kwargs) is so and so.weight.dtype == dtype

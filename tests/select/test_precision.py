@@ -41,7 +41,7 @@ def test_topk_counts_large_graphs_in_half_precision(dtype, graphs):
 @pytest.mark.parametrize(
     ("size", "ratio", "kept"), [(30, 0.1, 3), (10, 0.3, 3), (7, 0.5, 4), (5, 1.0, 5), (9, 3, 3)]
 )
-def test_topk_keeps_its_float32_rule(size, ratio, kept):
+def test_topk_multiplies_the_ratio_in_float32(size, ratio, kept):
     assert TopkSelect(None, ratio, act=None)(torch.rand(size)).num_supernodes == kept
     assert TopkSelect(None, ratio, act=None)(torch.rand(size).half()).num_supernodes == kept
 
@@ -129,7 +129,7 @@ def test_edge_scores_of_a_hub_in_half_precision(dtype):
     assert selector(x.to(dtype), edges).weight.dtype == dtype
 
 
-def test_bool_weights():
+def test_selectors_accept_boolean_weights():
     x = torch.randn(6, 3, generator=torch.manual_seed(0))
     edges, weight = ring(6), torch.ones(12, dtype=torch.bool)
     for selector in (
@@ -160,7 +160,7 @@ def test_bool_weights():
     ],
     ids=str,
 )
-def test_no_nodes(selector, batch):
+def test_selectors_accept_graphs_without_nodes(selector, batch):
     x, edges = torch.empty(0, 3, requires_grad=True), torch.empty(2, 0, dtype=torch.long)
     so = selector(x=x, edge_index=edges, batch=batch, num_nodes=0)
     assert so.num_nodes == 0 and so.s.size(0) == 0
@@ -203,8 +203,8 @@ print("fine")
 """
 
 
-def test_autocast():
-    # bfloat16 matrix products need this limit on some processors, before torch starts.
+def test_selectors_run_under_autocast():
+    # Some processors need this limit for bfloat16 matrix products. It must be set before torch starts.
     environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2"}
     run = subprocess.run([sys.executable, "-c", AUTOCAST], env=environment, capture_output=True, text=True)
     assert run.stdout.strip() == "fine", run.stderr

@@ -1,4 +1,4 @@
-"""Selectors take the calls, attributes, pickles and error texts of tgp 1.0.2."""
+"""Selectors accept the calls and pickles of tgp 1.0.2 and have its attributes and error messages."""
 
 import base64
 import importlib
@@ -65,7 +65,7 @@ def test_positional_order(selector, args, keywords):
     same(selector(*args), selector(**dict(zip(keywords, args, strict=True))))
 
 
-def test_selectors_take_every_keyword_of_a_pooler():
+def test_selectors_accept_every_keyword_of_a_pooler():
     keywords = {
         "x": X,
         "edge_index": EDGES,
@@ -106,7 +106,7 @@ def test_parameters_of_level_methods_can_be_assigned():
     same(graclus(EDGES), GraclusSelect(order="index")(EDGES))
 
 
-def test_attributes():
+def test_attributes_of_selectors():
     maxcut = MaxCutSelect(
         4, mp_units=(8, 4), mlp_units=(3,), mp_act="relu", mlp_act="tanh", act="sigmoid", delta=1.5
     )
@@ -213,14 +213,14 @@ def test_assignments_pickled_by_1_0_2_load():
     assert joined.num_supernodes == 4 and pickle.loads(pickle.dumps(joined)).num_nodes == 6
 
 
-def test_other_states_are_refused_in_one_sentence():
+def test_other_pickled_states_are_refused():
     so = SelectOutput.__new__(SelectOutput)
     with pytest.raises(ValueError, match="cannot load this SelectOutput: expected the state"):
         so.__setstate__({"cluster": torch.tensor([0])})
 
 
 def state_of_1_0_2(**attributes):
-    """Return the state of a module as 1.0.2 pickled it: our own attributes are not in it."""
+    """Return the state that 1.0.2 pickles for a module, without the attributes that only this version has."""
     modules = {name: value for name, value in attributes.items() if isinstance(value, nn.Module)}
     state = {**nn.Module().__dict__, "_modules": modules, "training": False}
     return state | {name: value for name, value in attributes.items() if name not in modules}

@@ -1,4 +1,4 @@
-"""SelectOutput: entries, matrices, masks, moves."""
+"""``SelectOutput``: entries, matrices, masks, copies and conversions."""
 
 import copy
 import pickle
@@ -33,7 +33,7 @@ def test_entries_are_sorted_by_node_and_the_matrix_is_built_on_demand():
     assert repr(so) == "SelectOutput(num_nodes=5, num_supernodes=2)"
 
 
-def test_duplicates_merge_and_columns_sort():
+def test_duplicates_are_summed_and_columns_sorted():
     so = SelectOutput(
         node_index=torch.tensor([1, 0, 1, 1]), cluster_index=torch.tensor([2, 0, 0, 2]), num_nodes=2
     )
@@ -74,7 +74,7 @@ def test_duplicates_merge_and_columns_sort():
         ),
     ],
 )
-def test_bad_arguments(kwargs, text):
+def test_wrong_arguments_are_refused(kwargs, text):
     with pytest.raises(ValueError, match=text):
         SelectOutput(**kwargs)
 
@@ -87,7 +87,7 @@ def test_matrix_input_is_resized_and_reweighted():
     assert SelectOutput(s=s.to_sparse_csr()).cluster_index.tolist() == [0, 1]
 
 
-def test_inverse_is_the_formula():
+def test_inverse_is_the_pseudo_inverse():
     so = SelectOutput(cluster_index=torch.tensor([0, 0, 1]), s_inv_op="inverse")
     assert so.s_inv.to_dense().tolist() == [[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]
     weighted = partial()
@@ -105,7 +105,7 @@ def test_onehot_is_dense_and_knows_its_clusters():
     assert so.out_mask.tolist() == [[False, True], [True, False]]
 
 
-def test_out_mask_takes_any_non_zero_entry_and_trailing_graphs():
+def test_out_mask_marks_non_zero_columns_and_includes_empty_last_graphs():
     s = torch.tensor([[1.0, -1.0], [-1.0, 0.0]])
     assert SelectOutput(s=s).out_mask.tolist() == [[True, True]]
     batched = SelectOutput(s=s, batch=torch.tensor([1, 1]), batch_size=3).out_mask
@@ -128,7 +128,7 @@ def test_is_expressive(so, expected):
     assert so.is_expressive is expected
 
 
-def test_to_is_in_place_and_reaches_floats_only():
+def test_to_works_in_place_and_converts_only_floats():
     so = SelectOutput(cluster_index=torch.tensor([0, 0]), mis=torch.tensor([1]), theta=torch.ones(2, 3))
     assert so.to(torch.float64) is so
     assert so.weight.dtype == so.s.dtype == so.theta.dtype == torch.float64
@@ -166,7 +166,7 @@ def test_apply_reaches_matrix_and_nested_extras_but_not_batch():
     assert so.s.max() == 3 and so.more["a"][0].item() == 3 and so.batch.tolist() == [0, 1]
 
 
-def test_data_moves_and_clones_recurse():
+def test_data_objects_move_and_clone_their_assignments():
     so = partial()
     data = Data(so=so, pooled_data=[Data(so=so)])
     assert data.clone().so is not so
@@ -207,7 +207,7 @@ def test_cluster_to_s_forms():
     assert cluster_to_s(torch.tensor([1, 0]), num_nodes=3).shape == (3, 2)
 
 
-def test_base_select():
+def test_base_class_has_no_forward():
     assert repr(Select()) == "Select()" and Select.is_dense is False
     with pytest.raises(NotImplementedError):
         Select()()

@@ -1,4 +1,4 @@
-"""Selectors that are called directly with wrong ids or lengths raise an error; nothing crashes or is ignored."""
+"""Selectors that are called directly with wrong ids or lengths raise an error instead of crashing."""
 
 import subprocess
 import sys

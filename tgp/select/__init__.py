@@ -26,28 +26,6 @@ if TYPE_CHECKING:
     from tgp.select.sep_select import SEPSelect
     from tgp.select.topk_select import TopkSelect
 
-select_classes: list[str] = [
-    "Select",
-    "SelectOutput",
-    "MLPSelect",
-    "DPSelect",
-    "EdgeContractionSelect",
-    "EigenPoolSelect",
-    "GraclusSelect",
-    "IdentitySelect",
-    "LaPoolSelect",
-    "KMISSelect",
-    "MaxCutSelect",
-    "NDPSelect",
-    "NMFSelect",
-    "TopkSelect",
-    "SEPSelect",
-]
-"""Names of the classes of this package."""
-
-select_functions: list[str] = ["degree_scorer", "eigenpool_select"]
-"""Names of the functions of this package."""
-
 __all__ = [
     "Select",
     "SelectOutput",
@@ -72,5 +50,11 @@ __all__ = [
     "select_classes",
     "select_functions",
 ]
+
+select_functions: list[str] = ["degree_scorer", "eigenpool_select"]
+"""Names of the functions of this package in tgp 1.0.2."""
+
+select_classes: list[str] = __all__[: __all__.index(select_functions[0])]
+"""Names of the classes of this package in tgp 1.0.2, which come first in ``__all__``."""
 
 lazy_package(__name__)

@@ -84,7 +84,7 @@ class LevelSelect(Select):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         state = state if "spec" in state else self._state_from_1_0_2(state)
-        super().__setstate__(state)
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
 
     def _state_from_1_0_2(self, state: dict[str, Any]) -> dict[str, Any]:
         """Convert the state of a selector that tgp 1.0.2 pickled to the attributes of this version."""

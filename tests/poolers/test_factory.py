@@ -39,7 +39,7 @@ def test_type_checkers_see_every_class_of_the_table():
 
 
 @pytest.mark.parametrize("alias", ["topk", "graclus", "nopool", "random"])
-def test_one_dictionary_drives_every_pooler(alias):
+def test_the_same_parameters_can_be_passed_to_every_pooler(alias):
     pooler = get_pooler(alias, **SHARED)
     out = pooler(x=torch.rand(4, 4), adj=torch.tensor([[0, 1, 2], [1, 2, 3]]))
     assert out.x.size(0) == out.so.num_supernodes and type(pooler).__name__ in repr(pooler)
