@@ -1,4 +1,4 @@
-"""Graph classification with any pooler: convolve, pool, convolve, read out. The bar is the network without pooling.
+"""Graph classification with any pooler: convolve, pool, convolve, read out. The baseline is the network without pooling.
 
 python examples/classification.py --pooler mincut,ndp
 python examples/classification.py --all --dataset MUTAG --root DIR
@@ -20,7 +20,7 @@ from tgp.reduce import GlobalReduce
 
 
 class Net(torch.nn.Module):
-    """Two convolutions, a pooler, two convolutions, a sum over the nodes."""
+    """Network of two convolutions, a pooler, two convolutions, and a sum over the nodes."""
 
     def __init__(self, pooler: str, in_channels: int, classes: int, k: int, hidden: int = 32) -> None:
         super().__init__()
@@ -48,28 +48,28 @@ class Net(torch.nn.Module):
 
 
 def load(name: str, root: str | None) -> list:
-    """Graphs with one class each. Where nodes have no features, their degree is one."""
+    """Return graphs with one class each. If nodes have no features, their degree is used."""
     graphs = load_graphs(name, root)
     if graphs[0].x is None:
         graphs = load_graphs(name, root, add_degree=True)
     if len(graphs) < 10 or (y := graphs[0].y) is None or y.numel() != 1 or y.is_floating_point():
-        raise InputError(f"{name!r} is not a set of at least ten graphs with one class each", field="dataset")
+        raise InputError(f"{name!r} must contain at least ten graphs with one class each", field="dataset")
     return graphs
 
 
 @torch.no_grad()
 def evaluate(net: Net, loader: DataLoader) -> tuple[float, float]:
-    """Mean loss of the task, and accuracy."""
+    """Return the mean loss of the task, and the accuracy."""
     found = [(net.eval()(data)[0], data.y.view(-1)) for data in loader]
     logits, labels = (torch.cat(parts) for parts in zip(*found, strict=True))
     return float(functional.cross_entropy(logits, labels)), float(logits.argmax(-1).eq(labels).float().mean())
 
 
 def train(graphs: list, pooler: str, epochs: int, seed: int = 0) -> float:
-    """Train on 70 % of the graphs; the test accuracy (20 %) of the epoch that validates best (10 %)."""
+    """Train on 70 % of the graphs. Return the test accuracy (20 %) of the epoch with the best validation loss (10 %)."""
     torch.manual_seed(seed)
-    change = pooler_map[pooler].data_transforms() or (lambda graph: graph)
-    chosen = [change(graphs[i].clone()) for i in torch.randperm(len(graphs)).tolist()]
+    transform = pooler_map[pooler].data_transforms() or (lambda graph: graph)
+    chosen = [transform(graphs[i].clone()) for i in torch.randperm(len(graphs)).tolist()]
     low, high = int(0.7 * len(graphs)), int(0.8 * len(graphs))
     train_loader = DataLoader(chosen[:low], batch_size=32, shuffle=True, drop_last=low > 32)
     loaders = [DataLoader(part, batch_size=256) for part in (chosen[low:high], chosen[high:])]
@@ -77,7 +77,7 @@ def train(graphs: list, pooler: str, epochs: int, seed: int = 0) -> float:
     net = Net(pooler, graphs[0].num_features, int(max(graph.y for graph in graphs)) + 1, half)
     optimizer = torch.optim.Adam(net.parameters(), lr=4e-3)
     best = (float("inf"), 0.0)
-    for _ in trange(epochs, desc=f"{pooler}, seed {seed}", leave=False, disable=None):  # on a terminal only
+    for _ in trange(epochs, desc=f"{pooler}, seed {seed}", leave=False, disable=None):  # only on a terminal
         net.train()
         for data in train_loader:
             optimizer.zero_grad()
@@ -96,7 +96,7 @@ def main(argv: list[str] | None = None) -> dict[str, list[float]]:
     parser.add_argument("--dataset", default="families", help="a built-in set, a known name, or a path")
     parser.add_argument("--root", help="folder of the raw files of a known dataset")
     parser.add_argument("--pooler", default="topk", help="aliases, separated by commas")
-    parser.add_argument("--all", action="store_true", help="every pooler, beside no pooling")
+    parser.add_argument("--all", action="store_true", help="every pooler")
     parser.add_argument("--epochs", type=int, default=40)
     parser.add_argument("--seeds", type=int, default=3, help="runs per pooler, each with its own split")
     options = parser.parse_args(argv)
@@ -105,8 +105,8 @@ def main(argv: list[str] | None = None) -> dict[str, list[float]]:
     print("| pooler | accuracy (%) | against nopool | verdict |\n|---|---|---|---|", flush=True)
     for name in dict.fromkeys(["nopool", *(pooler_map if options.all else options.pooler.split(","))]):
         found[name] = [train(graphs, name, options.epochs, seed) for seed in range(max(1, options.seeds))]
-        mean, spread, bar = fmean(found[name]), pstdev(found[name]), fmean(found["nopool"])
-        gap, verdict = f"{100 * (mean - bar):+.1f}", "ok" if mean >= bar - 0.05 else "below"
+        mean, spread, base = fmean(found[name]), pstdev(found[name]), fmean(found["nopool"])
+        gap, verdict = f"{100 * (mean - base):+.1f}", "ok" if mean >= base - 0.05 else "below"
         judged = "- | -" if name == "nopool" else f"{gap} | {verdict}"
         print(f"| {name} | {100 * mean:.1f} ± {100 * spread:.1f} | {judged} |", flush=True)
     return found

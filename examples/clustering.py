@@ -1,10 +1,10 @@
-"""Unsupervised clustering of the nodes of one graph, on the auxiliary losses of dense poolers alone.
+"""Unsupervised clustering of the nodes of one graph, using only the auxiliary losses of dense poolers.
 
 python examples/clustering.py --pooler mincut,dmon
 python examples/clustering.py --dataset Cora --root DIR --pooler mincut,dmon --epochs 200
 
-Labels are not used in training: the table shows how well clusters agree with them (normalised mutual information, 1 = the
-same). The bar is k-means on the features. On the default graph diff and hosc leave all nodes in one cluster.
+Labels are not used in training. The table shows how well the clusters agree with them (normalized mutual information).
+The baseline is k-means on the features. On the default graph, diff and hosc put all nodes into one cluster.
 """
 
 import argparse
@@ -27,16 +27,16 @@ HIDDEN = 32
 
 
 class ClusteringNet(torch.nn.Module):
-    """Two convolutions and a pooler; its assignment matrix holds the clusters."""
+    """Network of two convolutions and a pooler, whose assignment matrix holds the clusters."""
 
     def __init__(self, pooler: str, in_channels: int, num_clusters: int) -> None:
         super().__init__()
         plain = get_pooler(pooler, in_channels=HIDDEN, k=num_clusters)
         if not (plain.is_dense and plain.has_loss):
-            raise InputError(f"{pooler!r} has no soft clusters with a loss to learn from", field="pooler")
+            raise InputError(f"{pooler!r} must have soft clusters and an auxiliary loss", field="pooler")
         sizes, shape = (in_channels, HIDDEN), {"num_layers": 2, "act": torch.nn.ELU()}
         self.convs = torch.nn.ModuleList(ARMAConv(size, HIDDEN, **shape) for size in sizes)
-        # One graph stays sparse (batched=False); losses do not grow with it (normalize_loss).
+        # A single graph stays sparse (batched=False). Losses do not depend on its size (normalize_loss).
         modes = {"batched": False, "normalize_loss": True}
         self.pooler = get_pooler(pooler, in_channels=[HIDDEN, 16], act="ELU", k=num_clusters, **modes)
 
@@ -49,7 +49,7 @@ class ClusteringNet(torch.nn.Module):
 
 
 def nmi(one: torch.Tensor, other: torch.Tensor) -> float:
-    """Normalised mutual information of two labelings: ``2 I / (H + H')``."""
+    """Return the normalized mutual information of two labelings: ``2 I / (H + H')``."""
     table = torch.zeros(int(one.max()) + 1, int(other.max()) + 1, dtype=torch.float64)
     table.index_put_((one, other), torch.ones(one.numel(), dtype=torch.float64), accumulate=True)
     joint = table / table.sum()
@@ -61,21 +61,21 @@ def nmi(one: torch.Tensor, other: torch.Tensor) -> float:
 
 
 def load(name: str, root: str | None, seed: int) -> Data:
-    """One graph with features, and labels to compare with; ``communities`` has five groups of 80 nodes."""
+    """Return one graph with features and labels. ``communities`` has five groups of 80 nodes."""
     if name == "communities":
         torch.manual_seed(seed)
         y = torch.arange(5).repeat_interleave(80)
-        joined = torch.full((5, 5), 0.01).fill_diagonal_(0.1)  # how likely nodes of two groups are joined
+        joined = torch.full((5, 5), 0.01).fill_diagonal_(0.1)  # probability of an edge between two groups
         edge_index = stochastic_blockmodel_graph([80] * 5, joined)
         return Data(x=one_hot(y) + torch.randn(400, 5), edge_index=edge_index, y=y)
     data = load_graphs(name, root, limit=1)[0]
     if data.x is None or data.y is None or data.y.numel() != data.num_nodes:
-        raise InputError(f"{name!r} has no features and label for every node", field="dataset")
+        raise InputError(f"{name!r} must have features and a label for every node", field="dataset")
     return NormalizeFeatures()(data)
 
 
 def cluster(data: Data, pooler: str, epochs: int, lr: float, seed: int) -> float:
-    """Train one network and return the agreement of its clusters with the labels."""
+    """Train one network and return the mutual information of its clusters and the labels."""
     if pooler == "k-means":
         groups = kmeans2(data.x.numpy(), int(data.y.max()) + 1, minit="++", seed=seed)[1]
         return nmi(torch.from_numpy(groups).long(), data.y)
@@ -84,7 +84,7 @@ def cluster(data: Data, pooler: str, epochs: int, lr: float, seed: int) -> float
     data = data if transform is None else transform(data)
     net = ClusteringNet(pooler, data.num_features, int(data.y.max()) + 1)
     optimizer = torch.optim.Adam(net.parameters(), lr=lr)
-    for _ in trange(epochs, desc=f"{pooler}, seed {seed}", leave=False, disable=None):  # on a terminal only
+    for _ in trange(epochs, desc=f"{pooler}, seed {seed}", leave=False, disable=None):  # only on a terminal
         optimizer.zero_grad()
         net(data)[1].backward()
         optimizer.step()
@@ -95,12 +95,12 @@ def cluster(data: Data, pooler: str, epochs: int, lr: float, seed: int) -> float
 
 def main(argv: list[str] | None = None) -> dict[str, float]:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--dataset", default="communities", help="communities (made here), a name, or a path")
+    parser.add_argument("--dataset", default="communities", help="communities (generated), a name, or a path")
     parser.add_argument("--root", help="folder of the raw files of a known dataset")
     parser.add_argument("--pooler", default="acc,dmon,mincut", help="separated by commas")
     parser.add_argument("--epochs", type=int, default=100)
     parser.add_argument("--lr", type=float, default=3e-3)
-    parser.add_argument("--seeds", type=int, default=3, help="runs; each makes its own communities")
+    parser.add_argument("--seeds", type=int, default=3, help="number of runs, each with its own communities")
     options = parser.parse_args(argv)
     graphs = [load(options.dataset, options.root, seed) for seed in range(max(1, options.seeds))]
     means = {}

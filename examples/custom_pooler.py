@@ -1,4 +1,4 @@
-"""A pooler of your own: a new selector, exchanged stages, and both together as one class.
+"""Write your own pooler: a new selector, a pooler class, and poolers with replaced stages.
 
 python examples/custom_pooler.py
 python examples/custom_pooler.py --dataset MUTAG --root DIR --epochs 30
@@ -26,7 +26,7 @@ OPTIONS = {"in_channels": HIDDEN, "k": 8, "num_modes": 1, "sparse_output": True}
 
 
 class ClimbSelect(Select):
-    """Every node climbs to its best neighbour until it stands on a peak; a peak and its climbers are a supernode."""
+    """Assign every node to the local maximum of a score that it reaches by moving to its best neighbour."""
 
     def __init__(self, in_channels: int) -> None:
         super().__init__()
@@ -35,29 +35,29 @@ class ClimbSelect(Select):
     def forward(self, x, edge_index, *, batch=None, **kwargs):
         score = self.score(x).squeeze(-1)
         order = score.detach().argsort(stable=True)
-        rank = order.argsort()  # no two nodes are alike, so nobody walks in circles
+        rank = order.argsort()  # ranks are unique, so there are no cycles
         to = order[rank.scatter_reduce(0, edge_index[0], rank[edge_index[1]], "amax")]
         while not torch.equal(to, to[to]):
             to = to[to]
         cluster = to.unique(return_inverse=True)[1]
-        # Weights multiply features: that is how gradients reach the scores.
+        # Features are multiplied by the weights, so that the scores receive gradients.
         return SelectOutput(cluster_index=cluster, weight=score.sigmoid(), batch=batch)
 
 
 class ClimbPooling(SRCPooling):
-    """A pooler is its four stages; the forward, batches, caching and the repr come with the base class."""
+    """Pooler of four stages. The base class provides the forward pass, batches, caching and the repr."""
 
     def __init__(self, in_channels: int) -> None:
         super().__init__(ClimbSelect(in_channels), BaseReduce(), BaseLift(), SparseConnect())
 
 
 def make(name: str) -> SRCPooling:
-    """A pooler by name. Stages are attributes, so any can be exchanged."""
+    """Return a pooler by name. Stages are attributes, so each of them can be replaced."""
     kind, _, change = name.partition("+")
     pooler = ClimbPooling(HIDDEN) if kind == "climb" else get_pooler(kind, **OPTIONS)
-    if change == "kron":  # top-k tears graphs apart; this joins kept nodes that were joined over dropped ones
+    if change == "kron":  # top-k disconnects graphs; this connects kept nodes along paths of dropped nodes
         pooler.connector = KronConnect()
-    elif change == "max":  # a supernode takes the largest features of its nodes instead of their sum
+    elif change == "max":  # maximum of the features of a supernode instead of their sum
         pooler.reducer = AggrReduce(get_aggr("max"))
     elif change:
         raise UnknownNameError("change of a stage", change, ["kron", "max"])
@@ -78,7 +78,7 @@ class Net(torch.nn.Module):
 
 
 def train(graphs: list, pooler: SRCPooling, epochs: int) -> tuple[float, int, int]:
-    """Accuracy on every fifth graph, and the nodes and edges that pooling leaves of them."""
+    """Return the accuracy on every fifth graph, and the number of nodes and edges after pooling."""
     test, seen = graphs[::5], [graph for number, graph in enumerate(graphs) if number % 5]
     net = Net(pooler, graphs[0].num_features, int(max(graph.y.max() for graph in graphs)) + 1)
     optimizer = torch.optim.Adam(net.parameters(), lr=5e-3)
@@ -102,8 +102,8 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     options = parser.parse_args(argv)
     graphs, found = load_graphs(options.dataset, options.root, add_degree=True), {}
     if (y := graphs[0].y) is None or y.numel() != 1 or y.is_floating_point():
-        raise InputError(f"{options.dataset!r} does not give every graph a class", field="dataset")
-    warnings.filterwarnings("ignore", message=".*Kron.*")  # it says that it was made for NDP's selection
+        raise InputError(f"{options.dataset!r} must have one class per graph", field="dataset")
+    warnings.filterwarnings("ignore", message=".*Kron.*")  # it is intended for the selection of NDP
     print(f"{'pooler':10} {'accuracy':>8} {'nodes':>7} {'edges':>7}")
     for name in options.pooler.split(","):
         torch.manual_seed(0)

@@ -1,10 +1,10 @@
-"""Coarsen a set on a Dask cluster, then on this machine alone: the two stores have the same bytes.
+"""Coarsen a dataset on a Dask cluster, then in this process, and compare the bytes of the two stores.
 
 python examples/dask_cluster.py
 python examples/dask_cluster.py --dataset NCI1 --root DIR --pooler 'ndp*2' --scheduler tcp://host:8786 --out pooled
 
-Without --scheduler a cluster of worker processes is started here. Workers of a real cluster must see the folder
-of --out under the same path. Needs the package distributed: pip install 'tgp-coarsen[dask]'
+Without --scheduler, a cluster of worker processes is started on this machine. Workers of a real cluster need access to the
+folder of --out under the same path. This example needs the package distributed: pip install 'tgp-coarsen[dask]'
 """
 
 import argparse
@@ -21,7 +21,7 @@ from tgp.errors import TgpError
 
 
 def digest(store: Path) -> str:
-    """One digest over names and bytes of all files of a store."""
+    """Return one digest of the names and bytes of all files of a store."""
     total = hashlib.sha256()
     for path in sorted(path for path in store.rglob("*") if path.is_file() and path.name != ".lock"):
         total.update(str(path.relative_to(store)).encode() + path.read_bytes())
@@ -30,7 +30,7 @@ def digest(store: Path) -> str:
 
 @contextlib.contextmanager
 def scheduler(address: str | None, workers: int, folder: Path):
-    """The address of a scheduler: the given one, or that of a cluster that lives as long as the block."""
+    """Yield the given address, or start a local cluster for the time of the block and yield its address."""
     if address is not None:
         yield address
         return
@@ -38,7 +38,7 @@ def scheduler(address: str | None, workers: int, folder: Path):
 
     cluster = LocalCluster(
         n_workers=workers,
-        threads_per_worker=1,  # kernels of one process run one at a time anyway
+        threads_per_worker=1,  # only one unit at a time is coarsened in a process
         dashboard_address=None,
         silence_logs=logging.ERROR,
         local_directory=str(folder),
@@ -49,7 +49,7 @@ def scheduler(address: str | None, workers: int, folder: Path):
 
 
 def main(argv: list[str] | None = None) -> bool | None:
-    """Print seconds and digests; whether the stores are equal, ``None`` if there is no Dask."""
+    """Print seconds and digests. Return True if the stores are equal, and ``None`` if Dask is not installed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument(
         "--dataset", default="molecules:num_graphs=2000", help="a built-in set, a name, or a path"
@@ -57,17 +57,17 @@ def main(argv: list[str] | None = None) -> bool | None:
     parser.add_argument("--root", type=Path, help="folder of the raw files of a known dataset")
     parser.add_argument("--pooler", default="sep*3", help="schedule of the levels")
     parser.add_argument("--scheduler", help="address or scheduler file of a running cluster")
-    parser.add_argument("--workers", type=int, default=2, help="of the cluster that is started here")
-    parser.add_argument("--out", type=Path, help="folder of both stores; default a temporary one")
+    parser.add_argument("--workers", type=int, default=2, help="number of workers of a local cluster")
+    parser.add_argument("--out", type=Path, help="folder of both stores; default a temporary folder")
     options = parser.parse_args(argv)
     try:
-        import distributed  # noqa: F401 - only to know
+        import distributed  # noqa: F401 - only to check
     except ImportError:
         print("skipped: this example needs the package distributed, pip install 'tgp-coarsen[dask]'")
         return None
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         out = options.out or Path(folder)
-        # Small shards, so that there is something to share out. Their size is part of the store.
+        # Small shards give several units. The shard size is part of the store, so both runs use the same.
         same = {
             "dataset": options.dataset,
             "root": options.root,

@@ -1,10 +1,11 @@
-"""From nothing to a trained hierarchical GNN: coarsen, inspect, train, report. Runs offline in under a minute.
+"""Coarsen, inspect, train a hierarchical GNN, report. Runs offline in less than a minute.
 
 python examples/demo.py
 python examples/demo.py --pooler kmis,kmis --epochs 30
 
-What it makes stays in the folder out/demo. The label of a built-in molecule, ribbon or cage, shows on coarser levels:
-the same network without them is trained for comparison. Exit status 0 if the levels help by more than ten points.
+The results are kept in the folder out/demo. The label of a built-in molecule (ribbon or cage) is visible on coarser levels.
+The same network without these levels is trained for comparison. The exit status is 0 if the levels improve the accuracy by
+more than ten percentage points.
 """
 
 import argparse
@@ -14,13 +15,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-FOLDER = Path("out", "demo")  # made anew by every run
-STORE = "pooled/molecules"  # in that folder; where tgp puts the built-in set unless told otherwise
+FOLDER = Path("out", "demo")  # deleted at the start of every run
+STORE = "pooled/molecules"  # below FOLDER; the default location of the built-in set
 HIDDEN = 32
 
 
 def say(text: str) -> None:
-    """A heading, bold on a terminal."""
+    """Print a heading, in bold on a terminal."""
     print(f"\n\033[1m{text}\033[0m" if sys.stdout.isatty() else f"\n{text}", flush=True)
 
 
@@ -31,8 +32,8 @@ def run(*arguments: str) -> None:
 
 
 def train(pool: bool, epochs: int) -> float:
-    """Train on 80 % of the stored graphs, return the accuracy on the rest."""
-    import torch  # here, so that the first command starts at once
+    """Train on 80 % of the stored graphs and return the accuracy on the other graphs."""
+    import torch  # imported here, so that the first command starts without delay
     from torch_geometric.nn import GraphConv
 
     from tgp.data import PoolDataLoader, PooledDataset
@@ -50,7 +51,7 @@ def train(pool: bool, epochs: int) -> float:
             graph = data
             x = self.convs[0](data.x, data.edge_index).relu()
             for conv, level in zip(self.convs[1:], data.pooled_data, strict=True):
-                if pool:  # else all convolutions see the input graphs
+                if pool:  # otherwise all convolutions use the input graphs
                     graph = level
                     x, _ = self.reduce(x=x, so=level.so)
                 x = conv(x, graph.edge_index, graph.edge_weight).relu()
@@ -95,10 +96,10 @@ def main(argv: list[str] | None = None) -> int:
         say("Train the same network without the levels")
         flat = train(False, options.epochs)
         run("report", STORE, "-o", "report.html")
-    except subprocess.CalledProcessError as error:  # the command has said why
+    except subprocess.CalledProcessError as error:  # the command has printed the reason
         return error.returncode
     say(f"Test accuracy {pooled:.1%} with pooled levels, {flat:.1%} without (chance 50 %)")
-    print(f"Look at {FOLDER / 'report.html'} in a browser: graphs drawn through their levels")
+    print(f"Open {FOLDER / 'report.html'} in a browser to see graphs and their levels")
     return 0 if pooled > flat + 0.1 else 1
 
 

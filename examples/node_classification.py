@@ -1,9 +1,9 @@
-"""Node classification with lift: pool, convolve on the coarse graphs, lift back, join with what was there before.
+"""Node classification with lift: pool, convolve on the coarse graphs, lift, concatenate with the features before pooling.
 
 python examples/node_classification.py --pooler graclus,topk,mincut
 python examples/node_classification.py --dataset Cora --root DIR --levels 1 --epochs 60 --conv gcn --drop 0.5
 
-Baselines: the commonest label, and no pooling. Map and network were made for each other: no proof that pooling helps.
+Baselines: the most common label, and no pooling. The default map suits this network: it proves nothing about pooling.
 """
 
 import argparse
@@ -27,14 +27,14 @@ class Block(torch.nn.Module):
     def __init__(self, inputs: int, conv: str, drop: float) -> None:
         super().__init__()
         self.conv = CONVS[conv](inputs, HIDDEN)
-        self.after = Sequential(GraphNorm(HIDDEN), ReLU(), Dropout(drop))  # a pooler may add up many nodes
+        self.after = Sequential(GraphNorm(HIDDEN), ReLU(), Dropout(drop))  # a pooler may sum many nodes
 
     def forward(self, x, edge_index, edge_weight=None):
         return self.after(self.conv(x, edge_index, edge_weight))
 
 
 class Net(torch.nn.Module):
-    """Down through the levels and up again, with a skip connection at each."""
+    """Network that pools to the coarsest level and lifts back, with a skip connection at each level."""
 
     def __init__(self, pooler: str, inputs: int, classes: int, levels: int, **how) -> None:
         super().__init__()
@@ -61,19 +61,19 @@ class Net(torch.nn.Module):
 
 
 def load(name: str, root: str | None):
-    """The first graph of a set, with masks; without public ones 10 % of the nodes train and 10 % validate."""
+    """Return the first graph with masks. By default, 10 % of the nodes are for training and 10 % for validation."""
     data = load_graphs(name, root, limit=1)[0]
     if data.x is None or data.y is None or data.y.numel() != data.num_nodes:
-        raise InputError(f"{name!r} needs features and a label for every node", field="dataset")
+        raise InputError(f"{name!r} must have features and a label for every node", field="dataset")
     part = torch.rand(data.num_nodes, generator=torch.Generator().manual_seed(0))
     for key, low, high in (("train_mask", 0, 0.1), ("val_mask", 0.1, 0.2), ("test_mask", 0.2, 1)):
         mask = data[key] if key in data else (part >= low) & (part < high)
-        data[key] = mask.view(data.num_nodes, -1)[:, 0]  # of several public splits the first
+        data[key] = mask.view(data.num_nodes, -1)[:, 0]  # the first of several public splits
     return NormalizeFeatures()(data)
 
 
 def train(data, pooler: str, levels: int, epochs: int, **how) -> float:
-    """The test accuracy of the epoch that validates best."""
+    """Return the test accuracy of the epoch with the best validation accuracy."""
     torch.manual_seed(0)
     net = Net(pooler, data.num_features, int(data.y.max()) + 1, levels, **how)
     optimizer = torch.optim.Adam(net.parameters(), lr=1e-2, weight_decay=5e-4)
@@ -97,12 +97,12 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     parser.add_argument("--root", help="folder of the raw files of a known dataset")
     parser.add_argument("--pooler", default="graclus,kmis", help="aliases, separated by commas")
     parser.add_argument("--levels", type=int, default=4)
-    parser.add_argument("--conv", default="mean", choices=CONVS, help="gcn where neighbours are alike")
-    parser.add_argument("--drop", type=float, default=0.2, help="dropout; more where labels are few")
+    parser.add_argument("--conv", default="mean", choices=CONVS, help="gcn if neighbours have similar labels")
+    parser.add_argument("--drop", type=float, default=0.2, help="dropout; use more if there are few labels")
     parser.add_argument("--epochs", type=int, default=40)
     options = parser.parse_args(argv)
     data = load(options.dataset, options.root)
-    print(f"{options.dataset}: {data.num_nodes} nodes, {int(data.train_mask.sum())} labels to learn from")
+    print(f"{options.dataset}: {data.num_nodes} nodes, {int(data.train_mask.sum())} nodes with a known label")
     commonest = data.y[data.train_mask].mode().values
     found = {"commonest": float((data.y[data.test_mask] == commonest).float().mean())}
     print(f"{'pooler':10} {'accuracy':>8}\n{'commonest':10} {found['commonest']:8.1%}", flush=True)

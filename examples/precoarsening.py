@@ -1,10 +1,10 @@
-"""The PreCoarsening transform: the levels of every graph once, before training, beside pooling in every forward.
+"""The PreCoarsening transform: compute levels once before training, compared with pooling in every forward pass.
 
 python examples/precoarsening.py --pooler ndp
 python examples/precoarsening.py --pooler graclus,graclus,kmis --dataset MUTAG --root DIR
 
-Both ways train the same network on the same batches, so the loss is the same. What differs is the time of an epoch, and
-the seconds spent before the first one. A PyG dataset takes the transform as TUDataset(..., pre_transform=PreCoarsening(levels)).
+Both variants train the same network on the same batches, so the loss is equal. The time of an epoch and the time before
+the first epoch differ. A PyG dataset takes the transform as TUDataset(..., pre_transform=PreCoarsening(levels)).
 """
 
 import argparse
@@ -25,7 +25,7 @@ HIDDEN = 32
 
 
 class Net(torch.nn.Module):
-    """A convolution per level. Levels come with the batch if it has them, else from poolers in the network."""
+    """Network with a convolution per level. Levels come from the batch if it has them, else from poolers."""
 
     def __init__(self, poolers: list[str], inputs: int, classes: int) -> None:
         super().__init__()
@@ -51,7 +51,7 @@ class Net(torch.nn.Module):
 
 
 def train(graphs: list, poolers: list[str], epochs: int) -> tuple[float, float]:
-    """Loss of the last epoch, and seconds of the fastest one."""
+    """Return the loss of the last epoch and the seconds of the fastest epoch."""
     torch.manual_seed(0)
     net = Net(poolers, graphs[0].num_features, int(max(graph.y.max() for graph in graphs)) + 1)
     optimizer = torch.optim.Adam(net.parameters(), lr=5e-3)
@@ -70,22 +70,24 @@ def train(graphs: list, poolers: list[str], epochs: int) -> tuple[float, float]:
 
 
 def main(argv: list[str] | None = None) -> dict[str, tuple[float, float]]:
-    """Print loss and seconds of both ways and return them."""
+    """Print loss and seconds of both variants and return them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--dataset", default="molecules", help="a built-in set, a known name, or a path")
     parser.add_argument("--root", help="folder of the raw files of a known dataset")
-    parser.add_argument("--pooler", default="ndp,ndp", help="a deterministic pooler per level, with commas")
+    parser.add_argument(
+        "--pooler", default="ndp,ndp", help="a deterministic pooler per level, separated by commas"
+    )
     parser.add_argument("--epochs", type=int, default=10)
     options = parser.parse_args(argv)
     poolers = options.pooler.split(",")
-    graphs = load_graphs(options.dataset, options.root, add_degree=True)  # some sets have no features
+    graphs = load_graphs(options.dataset, options.root, add_degree=True)  # some datasets have no features
     if (y := graphs[0].y) is None or y.numel() != 1 or y.is_floating_point():
-        raise InputError(f"{options.dataset!r} does not give every graph a class", field="dataset")
+        raise InputError(f"{options.dataset!r} must have one class per graph", field="dataset")
 
     levels = [(name, {"scorer": "degree"} if name == "kmis" else {}) for name in poolers]
-    precoarsen(graphs[:2], levels)  # compiles kernels, so that no figure below counts it
+    precoarsen(graphs[:2], levels)  # compile kernels before the measurement
     started = time.perf_counter()
-    prepared = precoarsen(graphs, levels)  # as PreCoarsening(levels) graph by graph, much faster
+    prepared = precoarsen(graphs, levels)  # same result as PreCoarsening(levels) for each graph, but faster
     once = time.perf_counter() - started
     sizes = [sum(graph.num_nodes for graph in graphs)]
     sizes += [sum(graph.pooled_data[i].num_nodes for graph in prepared) for i in range(len(levels))]
@@ -97,8 +99,10 @@ def main(argv: list[str] | None = None) -> dict[str, tuple[float, float]]:
         found[name] = train(data, poolers, options.epochs)
         print(f"{name:14} {found[name][0]:10.6f} {found[name][1]:8.3f} {before:9.3f}", flush=True)
     saved = found["online"][1] - found["pre-coarsened"][1]
-    epochs = f"after {max(1, round(once / saved + 0.5))} epochs" if saved > 0 else "not on graphs this small"
-    print(f"the seconds before are paid back {epochs}")
+    epochs = (
+        f"after {max(1, round(once / saved + 0.5))} epochs" if saved > 0 else "never on graphs of this size"
+    )
+    print(f"the time before the first epoch is recovered {epochs}")
     return found
 
 

@@ -1,10 +1,10 @@
-"""Training from a store: two stored levels, then a trainable pooler, in one network; stopped and continued.
+"""Training from a store: two stored levels and a trainable pooler in one network; training is stopped and resumed.
 
 python examples/store_training.py --pooler topk,mincut
 python examples/store_training.py --dataset MUTAG --root DIR --stored ndp --store pooled/MUTAG --epochs 40
 
-Every run is trained twice: straight through, and stopped in the middle of an epoch, saved, and continued by new objects.
-Baselines: the commonest class, and stored levels without a pooler (nopool).
+Every network is trained twice: without interruption, and stopped in the middle of an epoch, saved, and resumed.
+Baselines: the most common class, and stored levels without a pooler (nopool).
 """
 
 import argparse
@@ -28,7 +28,7 @@ OPTIONS = {"k": 4, "ratio": 0.5, "scorer": "degree", "num_modes": 1, "batched": 
 
 
 class Net(torch.nn.Module):
-    """Convolve on each stored level, then pool once more by what the network has learned, then read out."""
+    """Network with a convolution on each stored level, a trainable pooler, and a readout."""
 
     def __init__(self, pooler: str, inputs: int, classes: int, stored: int) -> None:
         super().__init__()
@@ -49,16 +49,16 @@ class Net(torch.nn.Module):
 
 
 def start(dataset: PooledDataset, pooler: str) -> dict:
-    """Network, optimizer and loader: what a checkpoint has to bring back, besides torch's random state."""
+    """Return network, optimizer and loader. A checkpoint contains their states and the random state of torch."""
     torch.manual_seed(0)
     net = Net(pooler, dataset.num_features, dataset.num_classes, len(dataset.levels))
-    own = torch.Generator()  # an epoch draws a number when it starts: not from the random state of the model
+    own = torch.Generator()  # the loader does not use the random state of the model
     loader = PoolDataLoader(dataset, batch_size=32, shuffle=True, seed=0, generator=own)
     return {"net": net, "optimizer": torch.optim.Adam(net.parameters(), lr=5e-3), "loader": loader}
 
 
 def train(net: Net, optimizer: torch.optim.Optimizer, loader: PoolDataLoader, batches: int) -> None:
-    """Train for a number of batches, over the ends of epochs."""
+    """Train for a number of batches, which may be more than one epoch."""
     for data in itertools.islice((data for _ in itertools.count() for data in loader), batches):
         optimizer.zero_grad()
         logits, auxiliary = net(data)
@@ -66,11 +66,11 @@ def train(net: Net, optimizer: torch.optim.Optimizer, loader: PoolDataLoader, ba
         optimizer.step()
 
 
-def stop_and_continue(dataset: PooledDataset, pooler: str, epochs: int, file: Path) -> Net:
-    """A network whose training was stopped in the middle of an epoch; prints whether it made a difference."""
-    straight = start(dataset, pooler)
-    total = epochs * len(straight["loader"])
-    train(**straight, batches=total)
+def stop_and_resume(dataset: PooledDataset, pooler: str, epochs: int, file: Path) -> Net:
+    """Return a network whose training was stopped and resumed; print whether its parameters are the same."""
+    uninterrupted = start(dataset, pooler)
+    total = epochs * len(uninterrupted["loader"])
+    train(**uninterrupted, batches=total)
     stopped, stop = start(dataset, pooler), total // 2 + 1
     train(**stopped, batches=stop)
     states = {name: part.state_dict() for name, part in stopped.items()}
@@ -80,8 +80,8 @@ def stop_and_continue(dataset: PooledDataset, pooler: str, epochs: int, file: Pa
     for name, part in resumed.items():
         part.load_state_dict(saved[name])
     train(**resumed, batches=total - stop)
-    same = all(map(torch.equal, straight["net"].parameters(), resumed["net"].parameters()))
-    print(f"{pooler}: stopped at batch {stop} of {total} and continued, parameters equal: {same}", flush=True)
+    same = all(map(torch.equal, uninterrupted["net"].parameters(), resumed["net"].parameters()))
+    print(f"{pooler}: stopped at batch {stop} of {total} and resumed, parameters equal: {same}", flush=True)
     return resumed["net"]
 
 
@@ -91,22 +91,22 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     parser.add_argument("--root", type=Path, help="folder of the raw files of a known dataset")
     parser.add_argument("--stored", default="graclus*2", help="schedule of the stored levels")
     parser.add_argument("--pooler", default="topk", help="trainable poolers after them, separated by commas")
-    parser.add_argument("--store", type=Path, help="where to keep the store; default a temporary folder")
+    parser.add_argument("--store", type=Path, help="folder of the store; default a temporary folder")
     parser.add_argument("--epochs", type=int, default=15)
     options = parser.parse_args(argv)
     with tempfile.TemporaryDirectory() as folder:
         store = options.store or Path(folder) / "store"
         config = CoarsenConfig(options.dataset, options.root, store, (options.stored,), add_degree=True)
-        coarsen_dataset(config)  # a store that is already there is left alone
+        coarsen_dataset(config)  # an existing store is not changed
         torch.manual_seed(0)
         dataset = PooledDataset(store).shuffle()
         if len(dataset) < 10 or (y := dataset[0].y) is None or y.numel() != 1 or y.is_floating_point():
-            raise InputError(f"{options.dataset!r} has no ten graphs with a class each", field="dataset")
+            raise InputError(f"{options.dataset!r} must have ten graphs with a class each", field="dataset")
         seen, test = dataset[:0.8], dataset[0.8:]
         found = {"commonest": float((test.y == seen.y.view(-1).mode().values).float().mean())}
         (data,) = PoolDataLoader(test, batch_size=len(test))
         for name in dict.fromkeys([*options.pooler.split(","), "nopool"]):
-            net = stop_and_continue(seen, name, options.epochs, Path(folder) / "checkpoint.pt")
+            net = stop_and_resume(seen, name, options.epochs, Path(folder) / "checkpoint.pt")
             found[name] = float((net.eval()(data)[0].argmax(-1) == data.y.view(-1)).float().mean())
     print("test accuracy:", ", ".join(f"{name} {accuracy:.1%}" for name, accuracy in found.items()))
     return found

@@ -216,7 +216,7 @@ def test_big_graph(dataset, load, capsys, tmp_path):
     words = ["--dataset", dataset, "--levels", "2", "--share", "0.05", "--landmarks", "5"]
     found = load("big_graph").main([*words, "--keep", str(tmp_path / "store")])
     full, lifted, more = found.values()
-    assert list(found) == ["full graph", "level 2, lifted", "level 2, 10 sweeps more"]
+    assert list(found) == ["full graph", "level 2, lifted", "level 2, 10 more sweeps"]
     assert full[1] == 1 and full[0] > 0.6
     assert lifted[0] > full[0] - 0.2 and more[0] > full[0] - 0.2
     assert "GraphHierarchy(" in capsys.readouterr().out
