@@ -1,31 +1,31 @@
-"""Greedy matching, one graph at a time, in plain Python with its own hash."""
+"""Reference of the greedy matching and of random partitions of one graph, in plain Python with its own hash."""
 
 MASK = 2**64 - 1
 GOLDEN = 0x9E3779B97F4A7C15
 WINDOW = 4096
 
 
-def _mix(z):
+def _mix_bits(z):
     z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
     z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
     return z ^ (z >> 31)
 
 
 def hash_u64(*counters):
-    """64 bits from (seed, level, node, draw)."""
+    """Return 64 random bits for (seed, level, node, draw)."""
     z = 0
     for value in counters:
-        z = _mix(z ^ ((value + GOLDEN) & MASK))
+        z = _mix_bits(z ^ ((value + GOLDEN) & MASK))
     return z
 
 
 def draw(seed, level, index, number, bound):
-    """A number in ``[0, bound)``."""
+    """Return a random number in ``[0, bound)``."""
     return ((hash_u64(seed, level, index, number) >> 32) * bound) >> 32
 
 
 def shuffled(size, seed, level):
-    """Fisher-Yates in windows of consecutive nodes."""
+    """Return the nodes after a Fisher-Yates shuffle of each window of consecutive nodes."""
     order = list(range(size))
     for low in range(0, size, WINDOW):
         for i in range(min(WINDOW, size - low) - 1, 0, -1):
@@ -35,7 +35,7 @@ def shuffled(size, seed, level):
 
 
 def graclus(rows, order, seed, level):
-    """Clusters of one graph. ``rows[u]`` lists ``(neighbour, weight)`` sorted by neighbour."""
+    """Return the clusters of one graph. ``rows[u]`` lists ``(neighbour, weight)``, sorted by neighbour."""
     size = len(rows)
     if order == "random":
         visit = shuffled(size, seed, level)
@@ -61,7 +61,7 @@ def graclus(rows, order, seed, level):
 
 
 def random_parts(size, parts, seed, level):
-    """Non-empty random parts of one graph, numbered by smallest member."""
+    """Return the random parts of one graph, which are non-empty and numbered by smallest member."""
     part = {}
     for i, u in enumerate(shuffled(size, seed, level)):
         part[u] = i if i < parts else draw(seed, level, i, 1, parts)

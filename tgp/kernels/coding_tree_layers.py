@@ -295,6 +295,11 @@ def group_by_label(
     The order of nodes with the same label does not change. Edges between different labels are removed, so that each
     label becomes a separate part.
 
+    Args:
+        indptr, indices, weight: Simple undirected graphs.
+        label: ``[N]``, label of each node.
+        num_labels: Number of labels.
+
     Returns:
         ``order`` (old id of each node), ``label_ptr`` (offsets of the labels), ``indptr``, ``indices``, ``weight``.
     """

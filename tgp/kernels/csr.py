@@ -1,8 +1,11 @@
 """Conversion of edge lists to compressed rows, and operations on rows: transpose, merge, mirror, components.
 
-All functions are linear in the number of nodes and entries. Rows are sorted by column on input (edge lists need not
-be) and on output. ``weight`` is an empty array if ``weighted`` is false. Large arrays are allocated by numpy, which
-requests huge pages, and passed to the kernels.
+Rows are given as ``indptr`` ``[N + 1]``, ``indices`` ``[nnz]`` and ``weight`` ``[nnz]``, which is an empty array if
+``weighted`` is false. Rows are sorted by column on input and on output. An edge list is given as ``rows`` and ``cols``
+``[nnz]`` and need not be sorted. ``node_ptr`` ``[B + 1]`` contains the offsets of the graphs.
+
+All functions are linear in the number of nodes and entries. Large arrays are allocated by numpy, which requests huge
+pages, and passed to the kernels.
 """
 
 from __future__ import annotations

@@ -92,7 +92,8 @@ def add_mirrors(
 ) -> tuple[PtrArray, IndexArray, FloatArray]:  # fmt: skip
     """Add the mirror images of edges that have none; return ``(indptr, indices, weight)``.
 
-    ``back_ptr``, ``back`` and ``back_weight`` are the transposed rows. Edges in both directions are not changed.
+    ``back_ptr``, ``back`` and ``back_weight`` are the transposed rows. Edges in both directions are not changed. Weight
+    arrays are empty if ``weighted`` is false.
     """
     num_nodes = indptr.shape[0] - 1
     out_ptr = np.empty(num_nodes + 1, np.int64)

@@ -2,6 +2,9 @@
 
 Blocks of vectors are row-major ``[n, m]``, so that one memory access reads all vectors at a neighbour. Sums have a
 fixed order and do not use BLAS. Results do not depend on threads or on the linear algebra library.
+
+``indptr``, ``indices`` and ``weight`` are the symmetric rows ``A`` of a graph with ``n`` nodes, ``degree`` ``[n]`` is the
+diagonal of ``D``, and ``aggregate`` ``[n]`` is the coarse node of each node.
 """
 
 from __future__ import annotations

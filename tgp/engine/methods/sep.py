@@ -30,7 +30,6 @@ from tgp.ragged.offsets import offsets
 
 __all__ = ["METHOD", "SEPParams"]
 
-
 _LONG_LIST = 256
 """Number of neighbours from which on the list of a cluster is searched by bounds. The speed is about the same for values
 from 32 to 512."""
