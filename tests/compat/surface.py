@@ -140,8 +140,8 @@ def incompatibility(old: list[inspect.Parameter], new: list[inspect.Parameter]) 
     if {p.kind for p in old} == any_call or (not old and kinds == any_call):
         return None
     if kinds == any_call:
-        return "hides its parameters behind *args and **kwargs"
-    for place, was in enumerate(old):
+        return "replaces its parameters by *args and **kwargs"
+    for position, was in enumerate(old):
         if was.kind is was.VAR_KEYWORD and inspect.Parameter.VAR_KEYWORD not in kinds:
             return "takes no further keywords"
         if was.kind in (was.VAR_KEYWORD, was.VAR_POSITIONAL):
@@ -150,8 +150,8 @@ def incompatibility(old: list[inspect.Parameter], new: list[inspect.Parameter]) 
         if now is None:
             return f"has no parameter {was.name!r}"
         ordered = was.kind is was.POSITIONAL_OR_KEYWORD
-        if ordered and (place >= len(positional) or positional[place] != was.name):
-            return f"{was.name!r} is not positional argument {place + 1}"
+        if ordered and (position >= len(positional) or positional[position] != was.name):
+            return f"{was.name!r} is not positional argument {position + 1}"
         if was.default is not was.empty and not _same(now.default, was.default):
             return f"default of {was.name!r} is {now.default!r}, was {was.default!r}"
     known = {p.name for p in old}

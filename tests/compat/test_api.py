@@ -61,7 +61,7 @@ def old(text):
         ("a, b=1", "a", "has no parameter 'b'"),
         ("a, **kwargs", "a", "takes no further keywords"),
         ("a", "a, b", "requires the new parameter(s) b"),
-        ("a", "*args, **kwargs", "hides its parameters behind *args and **kwargs"),
+        ("a", "*args, **kwargs", "replaces its parameters by *args and **kwargs"),
     ],
 )
 def test_signatures_that_accept_old_calls(was, now, reason):

@@ -73,9 +73,9 @@ def test_unsorted_batch():
     edges, batch, _ = three_graphs()
     so = eigenpool_select(edges, 3, batch=batch)
     order = torch.tensor([0, 9, 1, 10, 2, 11, 3, 12, 4, 13, 5, 14, 6, 7, 8])
-    place = order.argsort()
-    mixed = eigenpool_select(place[edges], 3, batch=batch[order])
-    assert torch.equal(mixed.s[place], so.s) and torch.equal(mixed.theta[place], so.theta)
+    position = order.argsort()
+    mixed = eigenpool_select(position[edges], 3, batch=batch[order])
+    assert torch.equal(mixed.s[position], so.s) and torch.equal(mixed.theta[position], so.theta)
 
 
 def test_laplacian_and_eigenvectors():
@@ -239,7 +239,7 @@ def test_connect_dense_adjacency():
     expected, _ = EigenPoolConnect()(edges, so)
     for given in (adj, adj[0]):
         torch.testing.assert_close(EigenPoolConnect()(given, so)[0], expected)
-    assert adj.sum() == 10, "the input stays as it is"
+    assert adj.sum() == 10, "the input must not change"
 
 
 def test_connect_returns_edge_lists_for_any_container():

@@ -127,7 +127,7 @@ def test_spelling_does_not_matter(spelling):
 
 def test_arguments_of_aggregations():
     lstm = get_aggr("lstm", in_channels=4, num_layers=2)
-    assert lstm.lstm.num_layers == 2, "options behind **kwargs must arrive"
+    assert lstm.lstm.num_layers == 2, "arguments for **kwargs must be passed on"
     assert get_aggr("lstm", in_channels=4).out_channels == 4
     assert get_aggr("gru", in_channels=4, out_channels=7).out_channels == 7
     with pytest.warns(UserWarning, match="no argument named in_channels"):

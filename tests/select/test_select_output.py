@@ -197,8 +197,8 @@ def test_assign_all_nodes_keeps_numbering_size_and_extras():
         so.assign_all_nodes(path, max_iter=0)
     with pytest.raises(ValueError, match="Either num_nodes, batch, or edge_index must be provided"):
         so.assign_all_nodes(path, closest_node_assignment=False)
-    spread = so.assign_all_nodes(closest_node_assignment=False, batch=torch.zeros(6, dtype=torch.long))
-    assert spread.cluster_index[[0, 3]].tolist() == [1, 0]
+    filled = so.assign_all_nodes(closest_node_assignment=False, batch=torch.zeros(6, dtype=torch.long))
+    assert filled.cluster_index[[0, 3]].tolist() == [1, 0]
 
 
 def test_cluster_to_s_forms():
