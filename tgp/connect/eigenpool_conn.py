@@ -32,7 +32,7 @@ class EigenPoolConnect(DenseConnect):
         batch_pooled: Tensor | None = None,
         **kwargs: Any,
     ) -> tuple[Any, Tensor | None]:
-        """Connect the clusters; see :meth:`DenseConnect.forward <tgp.connect.DenseConnect.forward>`."""
+        """Connect the clusters; see :meth:`~tgp.connect.DenseConnect.forward`."""
         pooled = connect_by_engine(self, so, edge_index, edge_weight, self.sparse_output)
         if pooled is not None:
             return pooled

@@ -49,8 +49,9 @@ class EigenPoolLift(Lift):
         Args:
             x_pool: ``[B, K, H * F]``, ``[B * K, H * F]``, or ``[K, H * F]`` that all graphs share.
             so: assignment with the attribute ``theta``.
-            batch, batch_pooled, batch_size: see :meth:`BaseLift.forward <tgp.lift.BaseLift.forward>`.
-            edge_index, edge_weight, **kwargs: ignored.
+            batch, batch_pooled, batch_size: see :meth:`~tgp.lift.BaseLift.forward`.
+            edge_index, edge_weight: ignored.
+            **kwargs: ignored.
 
         Returns:
             ``[N, F]``.

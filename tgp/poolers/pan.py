@@ -84,7 +84,8 @@ class PANPooling(ScoredPooling):
         """Pool or lift.
 
         Args:
-            x, so, batch, lifting, **kwargs: see :meth:`~tgp.src.SRCPooling.forward`.
+            x, so, batch, lifting: see :meth:`~tgp.src.SRCPooling.forward`.
+            **kwargs: further arguments of that method.
             adj: matrix :math:`M`.
             edge_weight: values of :math:`M`, if ``adj`` is an edge list.
         """

@@ -77,7 +77,8 @@ class SAGPooling(ScoredPooling):
         """Pool or lift.
 
         Args:
-            x, adj, edge_weight, so, batch, lifting, **kwargs: see :meth:`~tgp.src.SRCPooling.forward`.
+            x, adj, edge_weight, so, batch, lifting: see :meth:`~tgp.src.SRCPooling.forward`.
+            **kwargs: further arguments of that method.
             attn: ``[N, F]`` input of the convolution; by default ``x``.
         """
         return self._pool(

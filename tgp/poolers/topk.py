@@ -74,7 +74,8 @@ class TopkPooling(ScoredPooling):
         """Pool or lift.
 
         Args:
-            x, adj, edge_weight, so, batch, lifting, **kwargs: see :meth:`~tgp.src.SRCPooling.forward`.
+            x, adj, edge_weight, so, batch, lifting: see :meth:`~tgp.src.SRCPooling.forward`.
+            **kwargs: further arguments of that method.
             attn: ``[N, in_channels]`` features that are scored; by default ``x``.
         """
         return self._pool(

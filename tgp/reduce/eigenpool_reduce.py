@@ -47,7 +47,8 @@ class EigenPoolReduce(Reduce):
             x: ``[N, F]``, or ``[N]`` for one feature.
             so: assignment with the attribute ``theta``.
             batch: ``[N]`` graph ids, in any order; by default ``so.batch``.
-            edge_index, edge_weight, **kwargs: ignored.
+            edge_index, edge_weight: ignored.
+            **kwargs: ignored.
             return_batched: return ``[B, K, H * F]`` instead of ``[B * K, H * F]``.
             batch_size: number of graphs; by default the largest id + 1.
 

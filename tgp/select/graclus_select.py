@@ -43,7 +43,7 @@ class GraclusSelect(LevelSelect):
         """Match the nodes of every graph.
 
         Args:
-            edge_index, edge_weight, num_nodes, x, **kwargs: see :meth:`LevelSelect.forward
-                <tgp.select.LevelSelect.forward>`.
+            edge_index, edge_weight, num_nodes, x: see :meth:`~tgp.select.LevelSelect.forward`.
+            **kwargs: further arguments of that method.
         """
         return super().forward(x, edge_index, edge_weight, num_nodes=num_nodes, **kwargs)

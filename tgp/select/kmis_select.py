@@ -233,8 +233,9 @@ class KMISSelect(LevelSelect):
         """Assign the nodes of every graph. ``so.mis`` holds the members of the set.
 
         Args:
-            edge_index, edge_weight, batch, num_nodes, batch_size, level, keep_link, **kwargs: see
-                :meth:`LevelSelect.forward <tgp.select.LevelSelect.forward>`.
+            edge_index, edge_weight, batch, num_nodes, batch_size, level, keep_link: see
+                :meth:`~tgp.select.LevelSelect.forward`.
+            **kwargs: ignored.
             x: ``[N, F]`` features, for the scorers that use them.
         """
         if self.scores_by_engine:

@@ -173,8 +173,8 @@ class FixedKSelect(LevelSelect):
         """Assign the nodes of every graph.
 
         Args:
-            x, edge_index, edge_weight, batch, num_nodes, keep_link, **kwargs: see :meth:`LevelSelect.forward
-                <tgp.select.LevelSelect.forward>`.
+            x, edge_index, edge_weight, batch, num_nodes, keep_link: see :meth:`~tgp.select.LevelSelect.forward`.
+            **kwargs: further arguments of that method.
             fixed_k: always return ``k`` columns.
         """
         so = super().forward(

@@ -48,8 +48,8 @@ class NDPSelect(LevelSelect):
         """Cut every graph.
 
         Args:
-            edge_index, edge_weight, batch, num_nodes, x, **kwargs: see :meth:`LevelSelect.forward
-                <tgp.select.LevelSelect.forward>`.
+            edge_index, edge_weight, batch, num_nodes, x: see :meth:`~tgp.select.LevelSelect.forward`.
+            **kwargs: further arguments of that method.
         """
         so = super().forward(x, edge_index, edge_weight, batch=batch, num_nodes=num_nodes, **kwargs)
         so._decimated = True

@@ -62,8 +62,8 @@ class NMFSelect(FixedKSelect):
         """Factorise the adjacency of every graph.
 
         Args:
-            edge_index, edge_weight, batch, num_nodes, x, **kwargs: see :meth:`LevelSelect.forward
-                <tgp.select.LevelSelect.forward>`.
+            edge_index, edge_weight, batch, num_nodes, x: see :meth:`~tgp.select.LevelSelect.forward`.
+            **kwargs: further arguments of that method.
             fixed_k: always return ``k`` columns.
         """
         return super().forward(

@@ -49,7 +49,7 @@ class SEPSelect(LevelSelect):
         """Return the assignments of several levels. Each level assigns the supernodes of the previous one.
 
         Args:
-            edge_index, batch, num_nodes, batch_size: see :meth:`LevelSelect.forward <tgp.select.LevelSelect.forward>`.
+            edge_index, batch, num_nodes, batch_size: see :meth:`~tgp.select.LevelSelect.forward`.
             edge_weight: ``[E]`` or ``[E, 1]``; must not be negative.
             levels: number of levels.
             **kwargs: ignored.
