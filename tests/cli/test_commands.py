@@ -1,4 +1,4 @@
-"""Every command once or twice as users type it."""
+"""Every command, called as users call it."""
 
 import csv
 import errno
@@ -58,7 +58,7 @@ def copy(store, tmp_path):
 # coarsen
 
 
-def test_nothing_but_tgp_coarsen_works_anywhere(tmp_path):
+def test_coarsen_without_options_works_in_any_folder(tmp_path):
     first = tgp("coarsen", cwd=tmp_path)
     assert first.returncode == 0, first.stderr
     assert re.search(r"pooled/molecules: 500 graphs in .* graphs/s, .* in 1 shard", first.stdout)
@@ -75,7 +75,7 @@ def test_nothing_but_tgp_coarsen_works_anywhere(tmp_path):
     assert "pooled/molecules" in listed.stdout and "complete" in listed.stdout
 
 
-def test_coarsen_json_is_json_and_nothing_else(tmp_path):
+def test_coarsen_json_prints_only_json(tmp_path):
     result = tgp("coarsen", *SMALL, "-o", tmp_path / "s", "--json")
     assert result.stderr == ""
     report = json.loads(result.stdout)
@@ -89,7 +89,7 @@ def test_dry_run(tmp_path):
     assert json.loads(invoke("coarsen", *SMALL, "-n", "--json").stdout)["num_units"] == 1
 
 
-def test_a_changed_command_is_an_error_that_names_the_change(copy):
+def test_other_settings_are_an_error_that_names_the_difference(copy):
     before = digest(copy)
     result = invoke("coarsen", *SMALL, "-p", "graclus*2", "-o", copy, "--seed", "5")
     assert result.exit_code == 2 and result.stdout == ""
@@ -121,7 +121,7 @@ def test_a_changed_command_is_an_error_that_names_the_change(copy):
         (["--name", "a/b"], "'a/b'"),
     ],
 )
-def test_mistakes_are_usage_errors(tmp_path, monkeypatch, arguments, message):
+def test_wrong_options_are_usage_errors(tmp_path, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
     result = invoke("coarsen", *arguments)
     assert result.exit_code == 2 and result.stdout == ""
@@ -138,7 +138,7 @@ def test_configuration_file(tmp_path):
     assert json.loads(invoke("inspect", tmp_path / "s", "--json").stdout)["num_graphs"] == 2
 
 
-def test_no_network_names_the_place(tmp_path):
+def test_a_failed_download_names_the_expected_folder(tmp_path):
     env = {**os.environ, "https_proxy": "http://127.0.0.1:9", "HTTPS_PROXY": "http://127.0.0.1:9"}
     result = tgp("coarsen", "-d", "PROTEINS", "--root", tmp_path, cwd=tmp_path, env=env, timeout=120)
     assert result.returncode == 2 and result.stdout == ""
@@ -147,7 +147,7 @@ def test_no_network_names_the_place(tmp_path):
     )
 
 
-def test_a_full_disk_has_its_own_status(tmp_path, monkeypatch):
+def test_a_full_disk_exits_with_4(tmp_path, monkeypatch):
     from tgp.store import StoreWriter
 
     def full(self, *args, **kwargs):
@@ -163,7 +163,7 @@ def test_a_full_disk_has_its_own_status(tmp_path, monkeypatch):
     assert errno.ENOSPC
 
 
-def test_failed_graphs_make_a_run_partial(tmp_path, monkeypatch):
+def test_failed_graphs_exit_with_3(tmp_path, monkeypatch):
     import tgp.engine.coarsening as engine
     from tgp.errors import GraphError
 
@@ -197,7 +197,7 @@ def test_an_edge_list_without_edges_is_an_error(tmp_path, text, folder):
     assert f"{file} holds no edges" in result.stderr and "'u v'" in result.stderr
 
 
-def test_one_of_a_kind_is_singular(tmp_path):
+def test_a_count_of_one_has_a_noun_in_the_singular(tmp_path):
     (tmp_path / "loop.txt").write_text("0 0\n")
     make = ["coarsen", "-d", tmp_path / "loop.txt", "-p", "nopool"]
     one, two = tmp_path / "one", tmp_path / "two"
@@ -225,7 +225,7 @@ def test_one_of_a_kind_is_singular(tmp_path):
 # inspect
 
 
-def test_inspect_for_eyes(store):
+def test_inspect_as_text(store):
     result = invoke("inspect", store)
     assert result.exit_code == 0
     assert "40 graphs of builtin/molecules" in result.stdout
@@ -255,7 +255,7 @@ def test_inspect_diff(store, copy):
     assert result.exit_code == 1 and json.loads(result.stdout)[0]["levels"][0]["different"] == 40
 
 
-def test_inspect_nothing(tmp_path, monkeypatch):
+def test_inspect_without_stores(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     result = invoke("inspect")
     assert result.exit_code == 0 and "No stores" in result.stdout
@@ -264,7 +264,7 @@ def test_inspect_nothing(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("command", [("inspect",), ("inspect", "--json"), ("verify",), ("status",)])
-def test_readers_import_neither_torch_nor_numba(store, command):
+def test_commands_that_read_import_neither_torch_nor_numba(store, command):
     name, *rest = command
     code = (
         "import sys; from tgp_cli.main import run; status = run(sys.argv[1:]); "
@@ -334,10 +334,10 @@ def test_merging_a_complete_store_writes_nothing(copy):
     for folder in folders:
         folder.chmod(0o755)
     assert result.exit_code == 0 and "already complete, 40 graphs" in result.stdout, result.stderr
-    assert state() == before  # a superuser may write anywhere: modes alone prove nothing
+    assert state() == before  # a superuser ignores the permissions, so compare the files, too
 
 
-def test_unfinished_stores_say_what_to_do(tmp_path):
+def test_the_error_of_an_unfinished_store_has_a_hint(tmp_path):
     base = ["coarsen", *SMALL, "--shard-size", "10kB", "-o", tmp_path / "s", "--shard", "0/2", "-q"]
     assert invoke(*base).exit_code == 0
     for command in ("inspect", "verify", "report"):
@@ -368,7 +368,7 @@ def test_poolers():
     assert "'graclus'" in invoke("poolers", "gracluss").stderr
 
 
-def test_parameters_show_their_choices():
+def test_parameters_are_listed_with_their_choices():
     shown = invoke("poolers", "kmis").stdout
     for line in (
         "connect_red_op sum sum, mean, min, max, mul",

@@ -1,4 +1,4 @@
-"""The command line as a whole: table, errors, streams, light start."""
+"""Properties of all commands: help, errors, exit statuses, streams and imports."""
 
 import json
 import os
@@ -44,13 +44,13 @@ def test_help_lists_every_command(capsys):
 
 
 @ALL
-def test_table_and_command_say_the_same(name):
+def test_help_line_equals_the_docstring(name):
     module = import_module(COMMANDS[name].module)
     assert module.command.__doc__.splitlines()[0] == COMMANDS[name].help
 
 
 @ALL
-def test_commands_are_short_and_explain_themselves(name):
+def test_commands_are_short_and_have_help_and_examples(name):
     module = import_module(COMMANDS[name].module)
     with open(module.__file__) as file:
         assert len(file.readlines()) <= 150
@@ -62,7 +62,7 @@ def test_commands_are_short_and_explain_themselves(name):
 
 @ALL
 @pytest.mark.parametrize("columns", ["60", "200"])
-def test_help_has_a_line_per_example(name, columns, monkeypatch):
+def test_help_prints_one_line_per_example(name, columns, monkeypatch):
     monkeypatch.setenv("COLUMNS", columns)
     shown = examples(import_module(COMMANDS[name].module).EPILOG)
     lines = invoke(name, "--help").output.rstrip().splitlines()
@@ -76,13 +76,13 @@ def test_version():
     assert (result.returncode, result.stdout, result.stderr) == (0, f"tgp {__version__}\n", "")
 
 
-def test_unknown_command_names_the_nearest():
+def test_unknown_command_suggests_the_nearest():
     result = tgp("coarsn")
     assert (result.returncode, result.stdout) == (2, "")
     assert "Did you mean 'coarsen'?" in result.stderr and "Traceback" not in result.stderr
 
 
-def test_unknown_option_names_the_nearest():
+def test_unknown_option_suggests_the_nearest():
     result = tgp("coarsen", "--poolr", "ndp")
     assert (result.returncode, result.stdout) == (2, "")
     assert "--pooler" in result.stderr and "Traceback" not in result.stderr
@@ -149,14 +149,14 @@ def test_errors_have_a_status_and_no_traceback(error, status, capsys):
     assert "Traceback" not in err and err.startswith(("Error: ", "Interrupted"))
 
 
-SWALLOWED = """
+LOST_SIGNAL = """
 import os, sys, time
 from tgp_cli._errors import catch_signals, guard
 
 class Last:
     def __del__(self):
         os.kill(os.getpid(), int(sys.argv[1]))
-        time.sleep(0)  # the handler runs here, where what it raises is lost
+        time.sleep(0)  # the handler runs here, where its exception is lost
 
 def command():
     Last()
@@ -172,7 +172,7 @@ except BaseException as end:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_during_a_destructor_still_ends_the_command(number):
-    arguments = [sys.executable, "-c", SWALLOWED, str(int(number))]
+    arguments = [sys.executable, "-c", LOST_SIGNAL, str(int(number))]
     done = subprocess.run(arguments, capture_output=True, text=True, timeout=120)
     assert done.returncode == 128 + number
     assert done.stderr == "Interrupted. Run the same command again to continue.\n"
@@ -196,7 +196,7 @@ def test_messages_carry_hints_and_debug_shows_the_traceback(capsys, monkeypatch)
     assert "Traceback" in capsys.readouterr().err
 
 
-def test_a_full_disk_keeps_its_status_in_other_words(capsys):
+def test_an_error_caused_by_a_full_disk_has_its_status(capsys):
     import typer
 
     def command():
@@ -211,7 +211,7 @@ def test_a_full_disk_keeps_its_status_in_other_words(capsys):
     assert capsys.readouterr().err.splitlines()[1].startswith("Hint: free some space")
 
 
-def test_json_is_strict(capsys):
+def test_json_has_no_nan(capsys):
     import numpy as np
 
     Output(json=True).result(
@@ -227,7 +227,7 @@ def test_quiet_prints_no_result(capsys):
     assert captured.out == captured.err == ""
 
 
-def test_numbers_for_people(capsys):
+def test_durations_and_sparklines(capsys):
     assert [seconds_text(s) for s in (0.000123, 0.0123, 3.42, 125, 7300)] == [
         "0.12 ms",
         "12 ms",
@@ -239,7 +239,7 @@ def test_numbers_for_people(capsys):
 
 
 def in_terminal(arguments, **environment):
-    """Run ``tgp`` with a terminal as stdout and stderr; everything it wrote."""
+    """Run ``tgp`` with a terminal as stdout and stderr, and return its output."""
     parent, child = pty.openpty()
     env = {**os.environ, "TERM": "xterm", "COLUMNS": "200", **environment}
     process = subprocess.Popen(
@@ -260,7 +260,7 @@ def in_terminal(arguments, **environment):
     return b"".join(pieces).decode()
 
 
-def test_tables_are_plain_in_a_pipe_and_ruled_in_a_terminal():
+def test_tables_have_rules_only_in_a_terminal():
     piped = tgp("poolers").stdout
     assert "\x1b" not in piped and "─" not in piped
     shown = in_terminal(["poolers"])
@@ -269,7 +269,7 @@ def test_tables_are_plain_in_a_pipe_and_ruled_in_a_terminal():
     assert "\x1b[3" not in in_terminal(["poolers"], NO_COLOR="1")
 
 
-def test_a_terminal_that_knows_ascii_only(tmp_path):
+def test_a_terminal_without_unicode(tmp_path):
     plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     shown = in_terminal(
         ["coarsen", "-d", "er:num_graphs=5", "-p", "nopool", "-o", str(tmp_path / "s")], **plain
@@ -280,7 +280,7 @@ def test_a_terminal_that_knows_ascii_only(tmp_path):
 
 @pytest.mark.parametrize("columns", ["30", "60", "90"])
 @pytest.mark.parametrize("words", [["poolers"], ["datasets", "reddit"], ["poolers", "graclus"]], ids=" ".join)
-def test_names_are_whole_however_narrow_the_terminal(words, columns):
+def test_a_narrow_terminal_does_not_cut_names(words, columns):
     shown = in_terminal(words, COLUMNS=columns)
     assert "…" not in shown
     whole = {"poolers": "graclus", "datasets": "REDDIT-MULTI-12K"}[words[0]]
@@ -288,7 +288,7 @@ def test_names_are_whole_however_narrow_the_terminal(words, columns):
     assert max(len(line) for line in re.sub(r"\x1b\[[0-9;]*m", "", shown).splitlines()) <= 90
 
 
-def test_messages_come_in_order_where_they_share_a_file(tmp_path):
+def test_results_and_messages_keep_their_order_in_one_file(tmp_path):
     command = f"{sys.executable} -m tgp_cli.main inspect 2>&1"
     done = subprocess.run(
         ["bash", "-c", command], capture_output=True, text=True, env=buffered(), cwd=tmp_path
@@ -296,7 +296,7 @@ def test_messages_come_in_order_where_they_share_a_file(tmp_path):
     assert [line.split()[0] for line in done.stdout.splitlines()] == ["No", "Hint:"]
 
 
-def test_progress_is_for_terminals(tmp_path):
+def test_progress_is_shown_only_in_a_terminal(tmp_path):
     arguments = ["coarsen", "-d", "er:num_graphs=5", "-p", "nopool", "-o"]
     piped = tgp(*arguments, tmp_path / "a")
     assert piped.stderr in ("", f"{COMPILING}\n") and "5 graphs" in piped.stdout
@@ -306,12 +306,12 @@ def test_progress_is_for_terminals(tmp_path):
 
 
 def buffered(**more):
-    """An environment in which Python keeps output back, as it does by default."""
+    """Return an environment in which Python buffers its output."""
     return {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"} | more
 
 
 @pytest.mark.parametrize("command", ["datasets --json | head -n 1", "--help | true", "poolers | true"])
-def test_a_closed_pipe_is_no_error(command):
+def test_a_closed_pipe_prints_no_error(command):
     done = subprocess.run(
         ["bash", "-c", f"{sys.executable} -m tgp_cli.main {command}"],
         capture_output=True,
@@ -324,14 +324,14 @@ def test_a_closed_pipe_is_no_error(command):
 PRINTING = [("--help",), ("--version",), ("coarsen", "--help"), ("poolers",), ("datasets", "--json")]
 
 
-@pytest.mark.parametrize("more", [{}, {"PYTHONUNBUFFERED": "1"}], ids=["kept back", "at once"])
+@pytest.mark.parametrize("more", [{}, {"PYTHONUNBUFFERED": "1"}], ids=["buffered", "unbuffered"])
 @pytest.mark.parametrize("words", PRINTING, ids=" ".join)
-def test_a_pipe_nobody_reads_has_a_status_of_its_own(words, more):
-    assert onto_closed_pipe(words, buffered(**more)) == (141, "")
+def test_a_closed_pipe_exits_with_141(words, more):
+    assert run_on_closed_pipe(words, buffered(**more)) == (141, "")
 
 
-def onto_closed_pipe(words, env):
-    """Status and messages of ``tgp`` whose output nobody reads."""
+def run_on_closed_pipe(words, env):
+    """Run ``tgp`` with a closed pipe as stdout, and return its status and messages."""
     reading, writing = os.pipe()
     os.close(reading)
     try:
@@ -349,7 +349,7 @@ def onto_closed_pipe(words, env):
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 @pytest.mark.parametrize("words", ["--help >/dev/full", "poolers >/dev/full", "nothing 2>/dev/full"])
-def test_output_that_finds_no_space(words):
+def test_output_to_a_full_disk_exits_with_4(words):
     command = f"{sys.executable} -m tgp_cli.main {words}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, env=buffered())
     assert done.returncode == 4 and "Traceback" not in done.stderr and "Exception" not in done.stderr
@@ -357,7 +357,7 @@ def test_output_that_finds_no_space(words):
 
 
 @pytest.mark.parametrize(("words", "status"), [("poolers >&-", 0), ("nothing 2>&-", 2)])
-def test_streams_that_are_closed_from_the_start(words, status):
+def test_streams_that_are_closed_before_the_start(words, status):
     done = subprocess.run(
         ["bash", "-c", f"{sys.executable} -m tgp_cli.main {words}"],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""Methods and poolers of other packages, found by their entry points."""
+"""Methods and poolers of other packages, found through entry points."""
 
 import json
 import os
@@ -50,7 +50,7 @@ class Tiny(MLPPooling):
 
 
 def install(site, name, version, points, **modules):
-    """A package as an installer leaves it; ``points`` is its ``entry_points.txt``."""
+    """Write a package in the layout of an installed one; ``points`` is its ``entry_points.txt``."""
     site.mkdir(exist_ok=True)
     for module, text in modules.items():
         (site / f"{module}.py").write_text(text)
@@ -79,7 +79,7 @@ def tgp(*arguments, site=None, code=None, **options):
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    """A sound package with a method and a pooler, beside packages with every fault there is."""
+    """A folder with a correct package that has a method and a pooler, and with packages that have faults."""
     site = tmp_path_factory.mktemp("packages") / "site"
     methods = "[tgp.methods]\ntiny = tiny_method:METHOD\nmincut = tiny_method:METHOD\n"
     poolers = "[tgp.poolers]\ntinier = tiny_pooler:Tiny\nrandom = tiny_pooler:Tiny\n"
@@ -112,7 +112,7 @@ def site(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def garbled(tmp_path_factory):
-    """A package whose entry points nobody can read; numba fails beside it, listings must not."""
+    """A package whose entry points cannot be read. Numba fails in this case, but listings must work."""
     site = tmp_path_factory.mktemp("garbled") / "site"
     return install(site, "garbled", "5", "[tgp.methods]\nthis is no line of an entry point\n")
 
@@ -130,7 +130,7 @@ def store(site, tmp_path_factory):
     return out
 
 
-def test_a_store_says_which_package_made_it(store, site):
+def test_a_store_names_the_package_of_a_method(store, site):
     manifest = json.loads((store / "manifest.json").read_text())
     (hierarchy,) = manifest["hierarchies"]
     assert hierarchy["schedule"][0] == {
@@ -162,8 +162,8 @@ READERS = [
 
 
 @pytest.mark.parametrize("words", READERS, ids=" ".join)
-def test_reading_needs_no_package_and_imports_none(store, site, words):
-    """Nothing is imported because a store names it, installed or not."""
+def test_reading_does_not_import_the_package(store, site, words):
+    """Reading a store does not import the packages that it names."""
     code = (
         "import sys; from tgp_cli.main import run; status = run(sys.argv[1:]); "
         "assert not {'tiny_method', 'tiny_pooler'} & set(sys.modules); sys.exit(status)"
@@ -174,7 +174,7 @@ def test_reading_needs_no_package_and_imports_none(store, site, words):
         assert result.returncode == 0, result.stderr
 
 
-def test_training_needs_no_package(store):
+def test_training_works_without_the_package(store):
     code = """
 import sys
 from tgp.data import PoolDataLoader, PooledDataset
@@ -186,7 +186,7 @@ assert first.num_nodes == batch.num_nodes > second.num_nodes
     assert result.returncode == 0, result.stderr
 
 
-def test_what_cannot_be_done_without_the_package(store, tmp_path):
+def test_coarsening_and_recomputing_need_the_package(store, tmp_path):
     deep = tgp("verify", store, "--deep")
     assert deep.returncode == 1
     assert "cannot be recomputed" in deep.stdout and "expected tiny-leaves 1.0" in deep.stdout
@@ -194,7 +194,7 @@ def test_what_cannot_be_done_without_the_package(store, tmp_path):
     assert asked.returncode == 2 and "Unknown pooler 'tiny'" in asked.stderr
 
 
-def test_another_version_makes_another_store(store, tmp_path):
+def test_another_version_of_the_package_is_a_mismatch(store, tmp_path):
     points = "[tgp.methods]\ntiny = tiny_method:METHOD\n"
     newer = install(tmp_path / "newer", "tiny-leaves", "1.1", points, tiny_method=METHOD)
     result = tgp(
@@ -261,13 +261,13 @@ def test_entry_points_that_cannot_be_read(garbled, monkeypatch):
         ("upper", "expected lower-case letters"),
     ],
 )
-def test_a_fault_shows_when_its_name_is_used(site, monkeypatch, alias, message):
+def test_a_faulty_package_fails_when_its_name_is_used(site, monkeypatch, alias, message):
     table = tables(site, monkeypatch)
     assert alias in table and alias in list(table)
     with pytest.raises(PackageError, match=r"of package faulty 3 cannot be used") as caught:
         table[alias]
     assert message in str(caught.value) and caught.value.package == "faulty"
-    again = pickle.loads(pickle.dumps(caught.value))  # on its way from a worker
+    again = pickle.loads(pickle.dumps(caught.value))  # as if sent by a worker process
     assert (str(again), again.package) == (str(caught.value), "faulty")
 
 
@@ -277,7 +277,7 @@ def tables(site, monkeypatch):
     return LazyRegistry("pooler", (own,), group="tgp.methods", of=LevelMethod)
 
 
-def test_names_that_two_packages_offer(site, monkeypatch):
+def test_a_name_of_two_packages_is_an_error(site, monkeypatch):
     table = tables(site, monkeypatch)
     with pytest.raises(
         PackageError, match=r"'twice' is provided by more than one package: .* and "
@@ -288,13 +288,13 @@ def test_names_that_two_packages_offer(site, monkeypatch):
     assert {entry.package for entry in table.all_entries() if entry.alias == "twice"} == {"faulty", "other"}
 
 
-def test_names_of_tgp_cannot_be_taken(site, monkeypatch):
+def test_a_package_cannot_replace_names_of_tgp(site, monkeypatch):
     table = tables(site, monkeypatch)
     assert table["graclus"].name == "graclus" and table.entry("graclus").package is None
     assert [entry.origin for entry in table.ignored_entries()] == ["faulty 3"]
 
 
-def test_registering_what_a_package_offers(site, monkeypatch):
+def test_registering_a_name_of_a_package(site, monkeypatch):
     table = tables(site, monkeypatch)
     entry = table.register(Entry("tiny", "tiny_method:METHOD", "said twice"))
     assert (entry.origin, entry.summary, len(table.all_entries())) == (
@@ -308,7 +308,7 @@ def test_registering_what_a_package_offers(site, monkeypatch):
     assert table["number"].name == "tiny"
 
 
-def test_workers_refuse_another_version(site, monkeypatch):
+def test_a_worker_rejects_another_version(site, monkeypatch):
     table = tables(site, monkeypatch)
     table.entries["tiny"] = Entry("tiny", "tiny_method:METHOD", "", package="tiny-leaves", version="0.9")
     with pytest.raises(PackageError, match=r"tiny-leaves 0\.9 cannot be used: version 1\.0 is installed"):
@@ -318,7 +318,7 @@ def test_workers_refuse_another_version(site, monkeypatch):
         table["gone"]
 
 
-def test_other_commands_do_not_notice(site, tmp_path):
+def test_other_commands_ignore_faulty_packages(site, tmp_path):
     words = ("-d", "molecules:num_graphs=5", "-p", "graclus", "-q", "-o", tmp_path / "s")
     made = tgp("coarsen", *words, site=site)
     assert made.returncode == 0 and made.stderr == ""
@@ -329,7 +329,7 @@ def test_other_commands_do_not_notice(site, tmp_path):
     assert not Path(tmp_path / "t").exists()
 
 
-def test_help_does_not_look_for_packages(site):
+def test_help_does_not_read_entry_points(site):
     code = (
         "import sys; from tgp_cli.main import run; run(['--help']); "
         "print('importlib.metadata' in sys.modules, file=sys.stderr)"

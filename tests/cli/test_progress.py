@@ -1,4 +1,4 @@
-"""Progress: a bar on a terminal, rare plain lines in a log, nothing if silent."""
+"""Progress: a bar on a terminal, a line from time to time in a log, nothing if silent."""
 
 import os
 import subprocess
@@ -15,12 +15,12 @@ STEP = Step("coarsening", 12, 40, 1234.5, 3_400_000, 20.4)
 
 
 @pytest.fixture
-def at_once(monkeypatch):
+def log_every_step(monkeypatch):
     monkeypatch.setattr(_progress, "LOG_EVERY", 0.0)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: False, raising=False)
 
 
-def test_a_log_gets_plain_lines(capsys, at_once, monkeypatch):
+def test_a_log_gets_plain_lines(capsys, log_every_step, monkeypatch):
     with _progress.Progress(Output()) as progress:
         monkeypatch.setattr(sys.stderr, "isatty", lambda: False, raising=False)
         progress(Step("opening the dataset"))
@@ -38,14 +38,14 @@ def test_a_log_gets_plain_lines(capsys, at_once, monkeypatch):
     ]
 
 
-def test_lines_are_rare(capsys):
+def test_a_short_run_logs_nothing(capsys):
     with _progress.Progress(Output()) as progress:
         progress(STEP)
     assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize("options", [{"quiet": True}, {"json": True}])
-def test_silence(capsys, at_once, options):
+def test_quiet_and_json_show_no_progress(capsys, log_every_step, options):
     with _progress.Progress(Output(**options)) as progress:
         progress(STEP)
     assert capsys.readouterr() == ("", "")
@@ -55,7 +55,7 @@ def compile_one():
     numba.njit(lambda x: x + 1)(1)
 
 
-def test_a_log_names_compilation_once_and_only_if_there_is_any(capsys):
+def test_a_log_announces_compilation_once(capsys):
     with _progress.Progress(Output()) as progress:
         progress(Step("opening the dataset"))
         progress(Step(_progress.COMPILING))
@@ -69,7 +69,7 @@ def test_a_log_names_compilation_once_and_only_if_there_is_any(capsys):
 
 
 @pytest.mark.parametrize("options", [{"quiet": True}, {"json": True}])
-def test_silence_while_compiling(capsys, options):
+def test_quiet_and_json_do_not_announce_compilation(capsys, options):
     with _progress.Progress(Output(**options)) as progress:
         progress(Step(_progress.COMPILING))
         compile_one()
@@ -77,8 +77,8 @@ def test_silence_while_compiling(capsys, options):
 
 
 @pytest.mark.slow
-def test_the_first_run_of_all_says_that_it_compiles(tmp_path):
-    """With a cache of its own, empty at first; the line is there long before the run ends."""
+def test_the_first_run_announces_compilation(tmp_path):
+    """The cache of kernels is empty at first. The message is printed before the run ends."""
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     words = [sys.executable, "-m", "tgp_cli.main", "coarsen", "-d", "er:num_graphs=5", "-p", "nopool"]
     words += ["--workers", "1", "--no-metrics", "-o"]
@@ -93,8 +93,8 @@ def test_the_first_run_of_all_says_that_it_compiles(tmp_path):
     assert (second.stderr, second.returncode) == ("", 0)
 
 
-def test_a_terminal_gets_a_bar_that_leaves_nothing_behind(tmp_path):
-    """A real terminal, as far as the command can tell."""
+def test_a_terminal_shows_a_bar_and_removes_it(tmp_path):
+    """Use a pseudoterminal as stderr."""
     pty = pytest.importorskip("pty")
     code = (
         "from tgp_cli._progress import Progress\n"

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: out at once, nothing left running, the same command continues."""
+"""Ctrl-C and SIGTERM: the run ends, no process is left, and the same command continues."""
 
 import os
 import signal
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-# Many small units, so that there is always one running when the signal comes.
+# The store has many small units, so that one is always running when the signal arrives.
 ARGUMENTS = [
     "coarsen",
     "--dataset",
@@ -23,11 +23,11 @@ ARGUMENTS = [
 
 
 PATIENCE = 120
-"""Seconds after which something hangs, on however busy a machine."""
+"""Seconds after which a run counts as hanging, even on a busy machine."""
 
 
 def start(out, *more):
-    """Start a run in a session of its own and wait until it writes shards."""
+    """Start a run in its own session and wait until it writes shards."""
     process = subprocess.Popen(
         [sys.executable, "-m", "tgp_cli.main", *ARGUMENTS, str(out), *more],
         stdout=subprocess.PIPE,
@@ -45,7 +45,7 @@ def start(out, *more):
 
 
 def members(session):
-    """Processes of a session that still live."""
+    """Return the running processes of a session."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -64,16 +64,16 @@ def members(session):
 @pytest.mark.parametrize(
     ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["INT", "TERM"]
 )
-def test_signal_ends_the_run_at_once(tmp_path, number, status, more):
+def test_a_signal_ends_the_run(tmp_path, number, status, more):
     for attempt in range(5):
         out = tmp_path / f"s{attempt}"
         process = start(out, *more)
         if process.poll() is None:
             os.killpg(process.pid, number) if number == signal.SIGINT else process.send_signal(number)
-        # The promise is 2 s, measured by tests/reliability/run.py; here: no hang.
+        # tests/reliability/run.py measures the time; this test only checks that the run does not hang.
         _, err = process.communicate(timeout=PATIENCE)
         if process.returncode != 0:
-            break  # else this process slept so long that the run was through before the signal came
+            break  # otherwise the run was finished before the signal arrived: repeat
     assert process.returncode == status, err
     assert "Run the same command again" in err and "Traceback" not in err
     deadline = time.monotonic() + PATIENCE
@@ -85,7 +85,7 @@ def test_signal_ends_the_run_at_once(tmp_path, number, status, more):
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
-def test_workers_do_not_outlive_a_killed_parent(tmp_path):
+def test_workers_end_when_the_parent_is_killed(tmp_path):
     process = start(tmp_path / "s", "--workers", "2")
     process.kill()
     process.communicate()

@@ -1,4 +1,4 @@
-"""Commands that read stores, on stores behind a URL."""
+"""Commands that read stores from URLs."""
 
 import csv
 import functools
@@ -68,7 +68,7 @@ def test_inspect_and_verify(url, store):
         assert (found.exit_code, found.stdout) == (0, f"{url} is sound.\n")
 
 
-def test_results_go_to_the_working_directory(url, tmp_path):
+def test_results_are_written_to_the_working_directory(url, tmp_path):
     for command in (("export", url, "--to", "npz"), ("report", url), ("plot", url, "-g", 1)):
         result = tgp(*command)
         assert result.exit_code == 0, result.output
@@ -76,15 +76,15 @@ def test_results_go_to_the_working_directory(url, tmp_path):
     assert (tmp_path / "er-report.html").is_file() and (tmp_path / "er-1.png").is_file()
 
 
-def test_nothing_there(url):
+def test_a_url_without_a_store(url):
     for command in ("inspect", "verify"):
         result = tgp(command, f"{url}-other")
         assert result.exit_code == 2 and f"no complete store at {url}-other" in result.stderr
 
 
-def test_nobody_answers():
+def test_a_server_that_refuses_connections():
     pytest.importorskip("aiohttp")
-    with socket.socket() as closed:  # bound and not listening: connections are refused
+    with socket.socket() as closed:  # a bound socket that does not listen refuses connections
         closed.bind(("127.0.0.1", 0))
         place = f"http://127.0.0.1:{closed.getsockname()[1]}/er"
         for command in ("inspect", "verify"):
@@ -93,13 +93,13 @@ def test_nobody_answers():
             assert "check the address" in result.stderr
 
 
-def test_protocols_nobody_knows():
+def test_an_unknown_protocol():
     result = tgp("inspect", "nonsense://bucket/er")
     assert result.exit_code == 2 and "Protocol not known: nonsense" in result.stderr
 
 
 @pytest.mark.parametrize("command", [("status",), ("merge",), ("coarsen", "--out")])
-def test_what_writes_takes_no_url(command, tmp_path, monkeypatch):
+def test_commands_that_write_reject_urls(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     result = tgp(*command, "https://example.org/er")
     assert result.exit_code == 2 and "is a URL" in result.stderr

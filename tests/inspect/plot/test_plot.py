@@ -1,4 +1,4 @@
-"""Figures for papers."""
+"""Plots of graphs and of poolers."""
 
 import subprocess
 import sys
@@ -23,7 +23,7 @@ def store(tmp_path_factory):
     return path
 
 
-def test_a_column_per_level(store):
+def test_one_column_per_level(store):
     figure = plot.hierarchy(store, 2)
     nodes, _ = StoreReader(store).sizes()
     titles = [axes.get_title() for axes in figure.axes]
@@ -34,7 +34,7 @@ def test_a_column_per_level(store):
 
 
 @pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
-def test_same_figure_same_file(store, tmp_path, suffix):
+def test_the_same_figure_gives_the_same_file(store, tmp_path, suffix):
     files = [
         plot.save(plot.hierarchy(StoreReader(store), 0, "halve"), tmp_path / f"{i}.{suffix}", dpi=50)
         for i in (1, 2)
@@ -52,7 +52,7 @@ def test_wrong_arguments(store, tmp_path):
         plot.save(plot.hierarchy(store, 0), tmp_path / "a.gif")
 
 
-def test_matplotlib_absent(store, monkeypatch):
+def test_missing_matplotlib_has_a_hint(store, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(MissingPackageError) as caught:
         plot.hierarchy(store, 0)
@@ -81,7 +81,7 @@ def test_figure_is_no_wider_than_a_page(store):
 
 
 def test_nodes_do_not_overlap(store):
-    """Nodes of the input graph are smaller than the space between them, whatever the size of the figure."""
+    """Nodes of the input graph are smaller than the distances between them."""
     figure = plot.hierarchy(store, 2)
     figure.draw_without_rendering()
     axes = figure.axes[0]
@@ -91,7 +91,7 @@ def test_nodes_do_not_overlap(store):
     assert np.quantile(apart.min(1), 0.5) > np.sqrt(nodes.get_sizes()).max()
 
 
-def test_file_is_written_whole_or_not_at_all(store, tmp_path, monkeypatch):
+def test_a_failed_write_leaves_the_old_file(store, tmp_path, monkeypatch):
     figure = plot.hierarchy(store, 0)
     with pytest.raises(InputError, match="there is no folder"):
         plot.save(figure, tmp_path / "nowhere" / "a.png")
@@ -106,7 +106,7 @@ def test_file_is_written_whole_or_not_at_all(store, tmp_path, monkeypatch):
     assert (tmp_path / "a.png").read_text() == "old" and [p.name for p in tmp_path.iterdir()] == ["a.png"]
 
 
-def test_pictures_of_an_assignment():
+def test_pictures_of_a_soft_assignment():
     edges = np.array([[0, 1, 2, 1, 2, 3], [1, 2, 3, 0, 1, 2]])
     s = np.array([[1.0, 0.0], [0.25, 0.75], [0.0, 0.0], [0.0, 2.0]])
     first, last = pooled_pictures(edges, s, np.array([[5.0, 2.0], [2.0, 0.0]]), layout(edges, 4), "any")
@@ -139,7 +139,7 @@ def test_gallery_of_all_poolers(grid):
     assert "nopool: 16 → 16" in titles and "topk: 16 → 8" in titles and "mincut: 16 → 4" in titles
 
 
-def test_gallery_is_reproducible_and_leaves_the_generator_alone(grid, tmp_path):
+def test_gallery_is_reproducible_and_keeps_the_random_state(grid, tmp_path):
     import torch
 
     before = torch.random.get_rng_state()
@@ -163,7 +163,7 @@ def test_gallery_skips_poolers_that_cannot_be_imported(grid, monkeypatch):
     assert len(plot.gallery(grid).subfigs) == 2
 
 
-def test_gallery_refuses_large_graphs():
+def test_gallery_rejects_large_graphs():
     from torch_geometric.data import Data
 
     with pytest.raises(InputError, match="2 to 400 nodes, got 401"):

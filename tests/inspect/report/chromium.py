@@ -1,4 +1,4 @@
-"""A real browser, driven over a pipe: no package, no port, no network."""
+"""Control a browser through a pipe, without further packages, ports or network."""
 
 import base64
 import json
@@ -21,7 +21,7 @@ FLAGS = [
     "--disable-sync",
     "--disable-dev-shm-usage",
 ]
-# The browser reads from descriptor 3 and writes to 4; either may be one of the pipe's own numbers before that.
+# The browser reads from descriptor 3 and writes to 4. The pipe may already use these numbers, so it is moved first.
 _LAUNCH = """
 import fcntl, os, sys
 ends = [fcntl.fcntl(int(fd), fcntl.F_DUPFD, 10) for fd in sys.argv[1:3]]
@@ -34,10 +34,10 @@ KEYS = {"Tab": 9, "Enter": 13, "ArrowLeft": 37, "ArrowRight": 39, "Home": 36, "E
 
 
 class Chromium:
-    """One browser with one page.
+    """A browser with one page.
 
     Args:
-        profile: an empty directory for its files.
+        profile: empty directory for the files of the browser.
         timeout: seconds to wait for an answer.
     """
 
@@ -82,7 +82,7 @@ class Chromium:
         return answer["result"]
 
     def _next(self):
-        """The next message; events are sorted into what tests ask for."""
+        """Return the next message. Events are also recorded by their kind."""
         end = time.monotonic() + self.timeout
         while b"\0" not in self._rest:
             ready, _, _ = select.select([self._from], [], [], max(end - time.monotonic(), 0))
@@ -102,7 +102,7 @@ class Chromium:
         return message
 
     def open(self, address, *, width=1280, dark=False, media="screen", script=True):
-        """Load a page anew and wait until it is there."""
+        """Load a page and wait until it is complete."""
         self.call("Page.navigate", url="about:blank")
         size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
         self.call("Emulation.setDeviceMetricsOverride", **size)
@@ -118,13 +118,13 @@ class Chromium:
         return self
 
     def run(self, expression):
-        """The value of an expression in the page; the page's own policy does not bind it."""
+        """Return the value of an expression in the page. The policy of the page does not apply to it."""
         found = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in found, found["exceptionDetails"]
         return found["result"].get("value")
 
     def press(self, key):
-        """A key goes down and up."""
+        """Press and release a key."""
         keys = {"key": key, "code": key, "windowsVirtualKeyCode": KEYS[key]}
         text = {"text": "\r"} if key == "Enter" else {}
         self.call("Input.dispatchKeyEvent", type="keyDown", **keys, **text)
@@ -136,10 +136,10 @@ class Chromium:
             f"(() => {{ const e = document.querySelector({json.dumps(selector)}); e.scrollIntoView({{behavior: 'instant', "
             "block: 'center'}); const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })()"
         )
-        # Scrolling hides the hint; the frame after it is the first in which the mouse can bring it back.
+        # Scrolling hides the tooltip. The mouse can show it again from the next frame on.
         self.run("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
         self.call("Input.dispatchMouseEvent", type="mouseMoved", x=place[0], y=place[1])
 
-    def paper(self):
-        """The page as it is printed, as PDF."""
+    def print_to_pdf(self):
+        """Return the printed page as PDF."""
         return base64.b64decode(self.call("Page.printToPDF", paperWidth=8.27, paperHeight=11.69)["data"])

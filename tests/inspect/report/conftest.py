@@ -14,7 +14,7 @@ HOSTILE = "</script><script>alert('x')</script>\"'><img src=http://evil.test/x o
 
 @pytest.fixture(scope="session")
 def store(tmp_path_factory):
-    """Forty graphs of about twenty nodes, one hierarchy of three levels."""
+    """A store of forty graphs of about twenty nodes with one hierarchy of three levels."""
     path = tmp_path_factory.mktemp("report") / "store"
     build_store(path, random_table(40, seed=1, weighted=True))
     return path
@@ -22,7 +22,7 @@ def store(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def hostile_store(tmp_path_factory):
-    """Every text that a store can hold tries to break out of the page."""
+    """A store in which every text contains markup and scripts."""
     path = tmp_path_factory.mktemp("report") / "hostile"
     table = random_table(6, seed=2)
     fields = {**table.fields, HOSTILE: replace(table.fields["x"], name=HOSTILE)}
@@ -46,7 +46,7 @@ def hostile_store(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def mixed_store(tmp_path_factory):
-    """Every kind of assignment, dropped nodes, graphs without supernodes, a graph without nodes."""
+    """A store with all kinds of assignments, dropped nodes, graphs without supernodes and a graph without nodes."""
     path = tmp_path_factory.mktemp("report") / "mixed"
     table = random_table(12, seed=5)
     fields = {name: replace(f, ptr=np.append(f.ptr, f.ptr[-1])) for name, f in table.fields.items()}
@@ -63,7 +63,7 @@ def mixed_store(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def failed_store(tmp_path_factory):
-    """Graph 3 of eight could not be coarsened."""
+    """A store of eight graphs; graph 3 could not be coarsened."""
     path = tmp_path_factory.mktemp("report") / "failed"
     table = random_table(8, seed=4)
     counts = np.diff(table.node_ptr)

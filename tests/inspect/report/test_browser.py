@@ -1,4 +1,4 @@
-"""The page in a real browser. Skipped where Chromium is not installed or does not run."""
+"""The report in a browser. Skipped if Chromium is not installed or does not run."""
 
 import threading
 from functools import partial
@@ -20,8 +20,8 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
-    """Skip where a browser is installed but does not run: an unfinished installation, no fonts, no rights."""
-    for _ in range(3):  # it may crash on a busy machine
+    """Start a browser; skip the test if it is installed but does not run."""
+    for _ in range(3):  # it may crash if the machine is busy
         try:
             found = Chromium(tmp_path_factory.mktemp("profile"))
         except (OSError, AssertionError) as error:
@@ -40,7 +40,7 @@ def file(store, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory):
-    """A page of a graph whose first drawn level is the second."""
+    """The report of a graph that is drawn from level 2 on."""
     path = tmp_path_factory.mktemp("large")
     build_store(path / "s", random_table(1, min_nodes=1000, max_nodes=1000), num_units=1)
     return write_report(path / "s", path / "report.html")
@@ -55,24 +55,24 @@ BACKGROUND = "Number(getComputedStyle(document.body).backgroundColor.match(/\\d+
 COUNT = "(s) => [...document.querySelectorAll(s)].filter((e) => e.getClientRects().length).length"
 
 
-def test_address_chooses_graph_and_level(browser, file):
+def test_the_address_selects_graph_and_level(browser, file):
     browser.open(file.as_uri())
     assert browser.run(SHOWN) == [0, [0]]
     browser.open(f"{file.as_uri()}#graph=17&level=2")
     assert browser.run(SHOWN) == [17, [2]]
     assert browser.run("document.getElementById('level-name').textContent") == "level 2"
     assert browser.log == []
-    # Values that no control has are ignored.
+    # Invalid values are ignored.
     browser.open(f"{file.as_uri()}#graph=%3Cb%3E&level=x&theme=%22")
     assert browser.run(SHOWN)[0] == 0 and browser.log == []
-    # An address typed while the page is open works, too.
+    # A change of the address while the page is open is applied.
     browser.run(
         "new Promise((done) => { addEventListener('hashchange', done); location.hash = 'graph=5&level=1'; }).then(() => 0)"
     )
     assert browser.run(SHOWN) == [5, [1]]
 
 
-def test_slider_obeys_the_keyboard(browser, file):
+def test_the_slider_works_with_the_keyboard(browser, file):
     browser.open(file.as_uri()).run("document.getElementById('graph').focus()")
     browser.press("Tab")
     assert browser.run("document.activeElement.id") == "level"
@@ -84,7 +84,7 @@ def test_slider_obeys_the_keyboard(browser, file):
     assert "level=3" in browser.run("location.hash")
 
 
-def test_slider_covers_the_levels_that_are_drawn(browser, large):
+def test_the_slider_covers_the_drawn_levels(browser, large):
     browser.open(large.as_uri())
     assert browser.run("['min', 'max', 'value'].map((k) => document.getElementById('level')[k])") == [
         "2",
@@ -94,7 +94,7 @@ def test_slider_covers_the_levels_that_are_drawn(browser, large):
     assert browser.run("document.getElementById('level-name').textContent") == "level 2"
 
 
-def test_every_level_at_once(browser, file):
+def test_all_levels_can_be_shown_at_once(browser, file):
     browser.open(file.as_uri()).run("document.getElementById('all').click()")
     assert browser.run(SHOWN) == [0, [0, 1, 2, 3]]
     assert browser.run(
@@ -102,7 +102,7 @@ def test_every_level_at_once(browser, file):
     )
 
 
-def test_play_moves_on_and_stops(browser, file):
+def test_play_advances_and_stops(browser, file):
     browser.open(file.as_uri())
     moved = browser.run(
         "new Promise((done) => { const play = document.getElementById('play'); play.click();"
@@ -112,7 +112,7 @@ def test_play_moves_on_and_stops(browser, file):
     assert moved[0] == "Stop" and int(moved[1]) >= 1 and moved[2] == "Play"
 
 
-def test_marks_tell_what_they_are(browser, file):
+def test_pointing_at_a_mark_shows_a_tooltip(browser, file):
     browser.open(file.as_uri())
     assert browser.run("document.getElementById('tip').hidden")
     browser.point(".graph.on .level.on .nodes circle")
@@ -127,7 +127,7 @@ def test_marks_tell_what_they_are(browser, file):
     assert browser.log == []
 
 
-def test_hostile_page_runs_nothing(browser, hostile_store, tmp_path):
+def test_hostile_texts_run_no_script(browser, hostile_store, tmp_path):
     page = write_report(hostile_store, tmp_path / "hostile.html", graphs=[0, 3])
     browser.open(page.as_uri())
     assert browser.log == []
@@ -136,7 +136,7 @@ def test_hostile_page_runs_nothing(browser, hostile_store, tmp_path):
     assert browser.requests == [page.as_uri()]
 
 
-def test_asks_the_server_for_nothing_else(browser, file):
+def test_the_page_requests_nothing_else(browser, file):
     asked = []
 
     class Handler(SimpleHTTPRequestHandler):
@@ -148,7 +148,7 @@ def test_asks_the_server_for_nothing_else(browser, file):
         browser.open(f"http://127.0.0.1:{server.server_port}/{file.name}")
         browser.point(".graph.on .level.on .nodes circle")
         server.shutdown()
-    # Browsers look for an icon of their own accord.
+    # Browsers request an icon for every page.
     assert set(asked) - {"/favicon.ico"} == {f"/{file.name}"}
     assert [line for line in browser.log if "favicon" not in line] == []
 
@@ -157,7 +157,7 @@ def test_asks_the_server_for_nothing_else(browser, file):
     ("fragment", "dark", "light"),
     [("", False, True), ("", True, False), ("#theme=dark", False, False), ("#theme=light", True, True)],
 )
-def test_dark_and_light(browser, file, fragment, dark, light):
+def test_dark_and_light_theme(browser, file, fragment, dark, light):
     red = browser.open(file.as_uri() + fragment, dark=dark).run(BACKGROUND)
     assert red > 200 if light else red < 60
     browser.run("document.getElementById('theme').click()")
@@ -165,7 +165,7 @@ def test_dark_and_light(browser, file, fragment, dark, light):
     assert turned < 60 if light else turned > 200
 
 
-def test_tables_sort(browser, file):
+def test_a_click_sorts_a_table(browser, file):
     browser.open(file.as_uri())
     script = """(() => {
       const table = document.querySelector('#hierarchy-0 table');
@@ -179,7 +179,7 @@ def test_tables_sort(browser, file):
 
 
 @pytest.mark.parametrize("script", [True, False])
-def test_narrow_window_does_not_scroll_sideways(browser, file, hostile_store, tmp_path, script):
+def test_a_narrow_window_does_not_scroll_horizontally(browser, file, hostile_store, tmp_path, script):
     hostile = write_report(hostile_store, tmp_path / "hostile.html")
     for page in (file, hostile):
         browser.open(page.as_uri(), width=400, script=script)
@@ -200,24 +200,24 @@ def test_readable_without_script(browser, file):
     assert levels == 12 and controls == 0 and tables >= 3
 
 
-def test_paper_shows_everything(browser, file, large):
-    """All graphs and levels, no controls, no table wider than the page, light colours."""
+def test_a_printed_page_shows_everything(browser, file, large):
+    """A printed page has all graphs and levels, no controls, no wide tables, and light colours."""
     browser.open(f"{file.as_uri()}#theme=dark&level=3", width=690, media="print")
     levels, controls, marks = browser.run(f"['.level', '.controls', '.level em'].map({COUNT})")
     assert (levels, controls, marks) == (12, 0, 0)
     assert browser.run(
         "[...document.querySelectorAll('.scroll')].every((e) => e.scrollWidth <= e.clientWidth + 1)"
     )
-    assert browser.run(BACKGROUND) == 0, "nothing paints the paper"
-    assert browser.paper().startswith(b"%PDF")
+    assert browser.run(BACKGROUND) == 0, "the background of a printed page is transparent"
+    assert browser.print_to_pdf().startswith(b"%PDF")
     browser.open(large.as_uri(), width=690, media="print")
-    assert browser.run(f"({COUNT})('.level em')") == 0, "there is no slider to explain"
+    assert browser.run(f"({COUNT})('.level em')") == 0, "notes about the slider are hidden"
     widths = browser.run("[...document.querySelectorAll('#hierarchy-0 .chart')].map((e) => e.clientWidth)")
     assert widths and min(widths) > 120, "charts of a single graph are as wide as others"
 
 
-def test_text_is_dark_enough_to_read(browser, file):
-    """WCAG AA: 4.5 : 1 for every text on its background, in both themes."""
+def test_texts_have_enough_contrast(browser, file):
+    """The contrast of every text is at least 4.5 : 1 (WCAG AA) in both themes."""
     script = """(() => {
       const parse = (text) => text.match(/[\\d.]+/g).map(Number);
       const light = ([r, g, b]) => [r, g, b].map((v) => { v /= 255; return v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4; })

@@ -1,4 +1,4 @@
-"""Histograms and numbers of the page."""
+"""Histograms and line charts of the report."""
 
 import numpy as np
 
@@ -27,11 +27,11 @@ def test_skewed_counts_get_bins_of_equal_ratio():
 def test_axis_has_round_numbers_between_its_ends():
     histogram = count_histogram(np.arange(7, 104))
     assert [name for _, name in histogram.ticks] == ["7", "50", "103"]
-    # 24 bins of 5 from 7 on: 50 lies in the ninth.
+    # Bins start at 7 and have width 5, so 50 is in the ninth bin.
     assert abs(histogram.ticks[1][0] * len(histogram.counts) - (50.5 - 7) / 5) < 1e-9
 
 
-def test_even_numbers_leave_no_gaps():
+def test_even_numbers_have_no_empty_bins():
     histogram = count_histogram(np.array([4, 4, 6, 8, 10, 10]))
     assert histogram.counts == (2, 1, 1, 2) and histogram.names == ("4", "6", "8", "10")
     wide = count_histogram(np.repeat(np.arange(20, 220, 2), 3))
@@ -72,11 +72,11 @@ def test_curves_name_levels_from_the_input():
     assert [point.text for point in chart.lines[0].points][1] == "a, level 1: 50.0 %"
 
 
-def test_curves_above_the_start_have_round_shares():
+def test_curves_above_100_percent_have_round_labels():
     drawn = draw("curves", curve_chart("Edges", [("a", [1.0, 3.1])]))
     assert ">100 %</text>" in drawn and ">300 %</text>" in drawn
 
 
-def test_curves_of_many_hierarchies_differ():
+def test_lines_of_many_hierarchies_look_different():
     chart = curve_chart("Nodes", [(str(i), [1.0, 0.5]) for i in range(24)])
     assert len({line.style for line in chart.lines}) == 24

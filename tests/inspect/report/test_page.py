@@ -1,4 +1,4 @@
-"""The page as a file: complete, well-formed, safe, of bearable size."""
+"""The report as a file: well-formed, safe, complete, and of limited size."""
 
 import errno
 import json
@@ -24,7 +24,7 @@ VOID = {"meta", "input", "br", "hr"}
 
 
 class Page(HTMLParser):
-    """Collects elements and complains about bad nesting."""
+    """Parser that collects elements and checks their nesting."""
 
     def __init__(self, text):
         super().__init__(convert_charrefs=True)
@@ -57,7 +57,7 @@ def page(store):
     return render_report(store, graphs=[0, 5, 17])
 
 
-def test_is_well_formed(page):
+def test_the_page_is_well_formed(page):
     parsed = Page(page)
     names = [name for name, _ in parsed.elements]
     assert names.count("script") == names.count("style") == names.count("h1") == 1
@@ -68,7 +68,7 @@ def test_is_well_formed(page):
     assert links and all(link.startswith("#") and link[1:] in ids for link in links)
 
 
-def test_loads_nothing(page):
+def test_the_page_loads_nothing(page):
     assert not re.search(r"(src|href|xlink:href|action|data|poster)\s*=\s*[\"']?\s*(https?:)?//", page)
     assert not re.search(r"@import|url\(|fetch\(|XMLHttpRequest|sendBeacon|new Image", page)
     elements = Page(page).elements
@@ -84,12 +84,12 @@ def test_loads_nothing(page):
     }
 
 
-def test_has_no_inline_handlers_and_styles(page):
+def test_the_page_has_no_inline_handlers_and_styles(page):
     for name, attributes in Page(page).elements:
         assert not [a for a in attributes if a.startswith("on") or a == "style"], name
 
 
-def test_shows_the_figures_of_inspect(page, store):
+def test_the_page_shows_the_figures_of_inspect(page, store):
     from tgp.inspect import inspect_store
 
     view = inspect_store(store)
@@ -100,12 +100,12 @@ def test_shows_the_figures_of_inspect(page, store):
     assert "Every graph was coarsened" in text
 
 
-def test_all_levels_are_there_without_script(page):
+def test_the_page_contains_all_levels(page):
     figures = [a for n, a in Page(page).elements if n == "figure" and a.get("class") == "level"]
     assert [f["data-level"] for f in figures] == ["0", "1", "2", "3"] * 3
 
 
-def test_hostile_texts_stay_text(hostile_store):
+def test_hostile_texts_are_escaped(hostile_store):
     page = render_report(hostile_store, graphs=[0, 3])
     parsed = Page(page)
     assert [n for n, _ in parsed.elements].count("script") == 1
@@ -114,7 +114,7 @@ def test_hostile_texts_stay_text(hostile_store):
         assert not [a for a in attributes if a.startswith("on")]
     assert "\u202e" not in page
     text = "".join(parsed.text)
-    assert text.count("<script>alert('x')</script>") >= 5, "it is shown as it is"
+    assert text.count("<script>alert('x')</script>") >= 5, "the text is shown literally"
 
 
 def test_failures_are_listed(hostile_store):
@@ -122,15 +122,15 @@ def test_failures_are_listed(hostile_store):
     assert "Every graph was coarsened" not in text
 
 
-def test_every_kind_of_level(mixed_store):
+def test_all_kinds_of_levels_can_be_drawn(mixed_store):
     Page(render_report(mixed_store, graphs=range(13)))
 
 
-def test_same_store_same_page(store, page):
+def test_the_same_store_gives_the_same_page(store, page):
     assert render_report(store, graphs="0,5,17") == page
 
 
-def test_large_store_is_sampled(tmp_path):
+def test_a_large_store_is_sampled(tmp_path):
     build_store(tmp_path / "s", random_table(100_000, min_nodes=3, max_nodes=9, features=1), num_units=2)
     page = render_report(tmp_path / "s")
     assert len(page) < 400_000
@@ -139,7 +139,7 @@ def test_large_store_is_sampled(tmp_path):
     assert "sample" in "".join(parsed.text)
 
 
-def test_one_large_graph_is_drawn_coarse(tmp_path):
+def test_a_large_graph_is_drawn_from_a_coarse_level(tmp_path):
     build_store(tmp_path / "s", random_table(1, min_nodes=3000, max_nodes=3000), num_units=1)
     page = render_report(tmp_path / "s")
     assert len(page) < 400_000
@@ -147,7 +147,7 @@ def test_one_large_graph_is_drawn_coarse(tmp_path):
     assert "Drawn from level 3 on" in text and "375 nodes" in text
 
 
-def test_file_appears_complete_or_not_at_all(store, tmp_path, monkeypatch):
+def test_a_failed_write_leaves_the_old_file(store, tmp_path, monkeypatch):
     out = tmp_path / "r.html"
     out.write_text("old")
 
@@ -164,18 +164,18 @@ def test_file_appears_complete_or_not_at_all(store, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("graphs", [[40], [-1], "0,99", "x", [0] * 51])
-def test_bad_graphs_are_refused(store, graphs):
+def test_wrong_graphs_are_rejected(store, graphs):
     with pytest.raises(InputError):
         render_report(store, graphs=graphs)
 
 
-def test_missing_store(tmp_path):
+def test_a_missing_store_writes_no_file(tmp_path):
     with pytest.raises(StoreMissingError):
         write_report(tmp_path / "nothing", tmp_path / "r.html")
     assert not list(tmp_path.iterdir())
 
 
-def test_needs_neither_torch_nor_numba(store, tmp_path):
+def test_the_report_imports_neither_torch_nor_numba(store, tmp_path):
     code = (
         "import sys\nfrom tgp.inspect.report import write_report\nwrite_report(sys.argv[1], sys.argv[2])\n"
         "print([m for m in ('torch', 'numba', 'torch_geometric', 'matplotlib') if m in sys.modules])"
@@ -238,8 +238,8 @@ def test_equal_levels_share_a_row():
     assert [(row.first, row.last) for row in rows] == [(1, 2), (3, 3), (4, 4)]
 
 
-def test_one_node_without_edges(tmp_path):
-    """Nothing can be counted, compared or tied; the page still stands."""
+def test_a_graph_of_one_node(tmp_path):
+    """A report can be made if there is nothing to count, compare or draw."""
     none = Field("edge_index", np.zeros((2, 0), np.int64), np.array([0, 0]), axis=-1, shifted=True)
     build_store(tmp_path / "s", GraphTable(np.array([0, 1]), {"edge_index": none}), num_units=1)
     text = Page(render_report(tmp_path / "s")).text
@@ -247,13 +247,13 @@ def test_one_node_without_edges(tmp_path):
     assert "1 node · 0 edges · 1 supernode" in text
 
 
-def test_every_quality_figure_is_explained():
+def test_every_metric_is_explained():
     from tgp.engine.metrics import level_metrics
     from tgp.testing.stores import halving
 
     table = random_table(3, seed=1, weighted=True)
     names = level_metrics(table.to_block(), halving(table).levels[0]).keys()
-    assert {*names} - {"largest"} <= METRICS.keys(), "the largest supernode has a column of its own"
+    assert {*names} - {"largest"} <= METRICS.keys(), "the largest supernode is shown in another table"
 
 
 def test_quality_has_a_row_per_metric(tmp_path):
@@ -274,7 +274,7 @@ def test_quality_has_a_row_per_metric(tmp_path):
     assert text[text.index("odd") + 1 :][:2] == ["3", "–"]
 
 
-def test_failed_graphs_are_no_empty_graphs(failed_store):
+def test_failed_graphs_are_not_counted_as_empty(failed_store):
     page = render_report(failed_store, graphs=[3, 0])
     parsed = Page(page)
     text = "".join(parsed.text)
@@ -287,7 +287,7 @@ def test_failed_graphs_are_no_empty_graphs(failed_store):
     assert link["href"] == "#failures"
 
 
-def test_places_that_cannot_hold_a_page(store, tmp_path):
+def test_paths_that_cannot_be_written(store, tmp_path):
     with pytest.raises(InputError, match=r"there is no folder .*nowhere"):
         write_report(store, tmp_path / "nowhere" / "r.html")
     with pytest.raises(InputError, match="it is a folder"):
@@ -298,7 +298,7 @@ def test_places_that_cannot_hold_a_page(store, tmp_path):
     assert (store / "manifest.json").read_bytes() == before and not list(tmp_path.iterdir())
 
 
-def test_refusals_name_the_file_that_was_asked_for(store, tmp_path, monkeypatch):
+def test_write_errors_name_the_requested_file(store, tmp_path, monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device", "something else")
 
@@ -309,7 +309,7 @@ def test_refusals_name_the_file_that_was_asked_for(store, tmp_path, monkeypatch)
     assert not list(tmp_path.iterdir())
 
 
-def test_page_on_stdout(store, page, tmp_path):
+def test_the_page_can_be_written_to_stdout(store, page, tmp_path):
     command = [sys.executable, "-m", "tgp_cli.main", "report", store, "--graphs", "0,5,17", "-o", "-"]
     done = subprocess.run(command, capture_output=True, check=True, cwd=tmp_path)
     assert done.stdout.decode() == page and done.stderr == b"" and not list(tmp_path.iterdir())

@@ -1,4 +1,4 @@
-"""Colours that eyes of all kinds tell apart."""
+"""Colours can be distinguished with any kind of colour blindness."""
 
 import itertools
 
@@ -7,7 +7,7 @@ import pytest
 
 from tgp.inspect.report.palette import COLOURS, DARK, LIGHT, THEMES, colour_rules
 
-# What is left of linear red, green and blue without one kind of cones (Machado et al., 2009, severity 1).
+# Linear red, green and blue as seen with one kind of colour blindness (Machado et al., 2009, severity 1).
 EYES = {
     "all cones": np.eye(3),
     "no red": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
@@ -34,18 +34,18 @@ def contrast(one, other):
 
 @pytest.mark.parametrize("eyes", EYES)
 @pytest.mark.parametrize("palette", [LIGHT, DARK], ids=["light", "dark"])
-def test_pairs_stay_apart(palette, eyes):
+def test_all_pairs_of_colours_differ(palette, eyes):
     seen = [oklab(np.clip(np.array(EYES[eyes]) @ linear(colour), 0, 1)) for colour in palette]
     assert min(np.linalg.norm(a - b) for a, b in itertools.combinations(seen, 2)) > 0.08
 
 
 @pytest.mark.parametrize(("palette", "theme"), [(LIGHT, "light"), (DARK, "dark")])
-def test_none_is_faint(palette, theme):
+def test_every_colour_has_enough_contrast(palette, theme):
     assert min(contrast(colour, THEMES[theme]["card"]) for colour in palette) >= 3
     assert contrast(THEMES[theme]["edge"], THEMES[theme]["card"]) >= 3
 
 
-def test_themes_name_the_same_colours():
+def test_themes_define_the_same_colours():
     assert THEMES["light"].keys() == THEMES["dark"].keys() and len(DARK) == COLOURS
     rules = colour_rules()
     assert rules.count("{") == rules.count("}") and all(f".c{i}{{" in rules for i in range(COLOURS))

@@ -39,7 +39,7 @@ def test_components_do_not_overlap():
             assert (low > other_high).any() or (other_low > high).any()
 
 
-def test_same_graph_same_places_whatever_the_direction_of_edges():
+def test_places_do_not_depend_on_edge_directions():
     edges = np.array([[0, 1, 2, 3, 0], [1, 2, 3, 4, 4]])
     np.testing.assert_array_equal(layout(edges, 5), layout(edges[::-1], 5))
 
@@ -51,7 +51,7 @@ def test_graphs_without_edges(count):
     assert len(np.unique(places.round(6), axis=0)) == count
 
 
-def test_separate_moves_only_what_is_too_close():
+def test_separate_moves_only_close_points():
     places = np.array([[0.0, 0.0], [0.0, 0.0], [5.0, 5.0]])
     moved = separate(places, 1.0)
     assert np.linalg.norm(moved[0] - moved[1]) > 0.9

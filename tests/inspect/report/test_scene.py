@@ -1,4 +1,4 @@
-"""Graphs through their levels, ready to draw."""
+"""Places, colours and edges of graphs at all levels."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from tgp.store import StoreReader
 from tgp.testing.stores import build_store, random_table
 
 
-def test_edges_once_without_loops_scaled():
+def test_edges_occur_once_without_loops_and_with_scaled_weights():
     ends = np.array([[0, 1, 2, 2, 1], [1, 0, 2, 1, 2]])
     pairs, strength = simple_edges(ends, np.array([1.0, -2.0, 9.0, 4.0, np.nan]))
     np.testing.assert_array_equal(pairs, [[0, 1], [1, 2]])
@@ -19,7 +19,7 @@ def test_edges_once_without_loops_scaled():
     )
 
 
-def test_supernodes_lie_over_the_mean_of_their_members(store):
+def test_supernodes_lie_at_the_mean_of_their_members(store):
     (scene,) = graph_scenes(StoreReader(store), 3)
     first, second = scene.pictures[:2]
     assert scene.sizes == (first.num_nodes, second.num_nodes, *scene.sizes[2:])
@@ -33,7 +33,7 @@ def test_supernodes_lie_over_the_mean_of_their_members(store):
     assert scene.pictures[-1].last and not first.last
 
 
-def test_neighbouring_supernodes_differ_in_colour(store):
+def test_neighbouring_supernodes_have_different_colours(store):
     for scene in graph_scenes(StoreReader(store), 3):
         for before, after in zip(scene.pictures, scene.pictures[1:], strict=False):
             colour = dict(zip(before.target.tolist(), before.colour.tolist(), strict=True))
@@ -73,7 +73,7 @@ def test_when_all_levels_are_large_the_surroundings_of_a_node_are_drawn(tmp_path
     np.testing.assert_array_equal(scene.pictures[1].nodes, np.unique(scene.pictures[0].nodes // 2))
 
 
-def test_failed_graph_ends_where_it_failed(failed_store):
+def test_a_failed_graph_is_drawn_up_to_its_failure(failed_store):
     reader = StoreReader(failed_store)
     (scene,) = graph_scenes(reader, 3)
     assert scene.reason == "no luck" and scene.sizes == (reader.sizes()[0][3],)
@@ -81,7 +81,7 @@ def test_failed_graph_ends_where_it_failed(failed_store):
     assert picture.last and (picture.target >= 0).all(), "nothing was dropped"
 
 
-def test_large_failed_graph_is_drawn_in_part(failed_store):
+def test_a_large_failed_graph_is_drawn_partly(failed_store):
     (scene,) = graph_scenes(StoreReader(failed_store), 3, max_nodes=4)
     assert scene.ball and len(scene.pictures[0].nodes) == 3
 
@@ -93,7 +93,7 @@ def test_a_level_drawn_alone_has_one_colour(tmp_path):
     assert set(picture.colour.tolist()) == {0}
 
 
-def test_bands_tie_only_what_is_together():
+def test_bands_connect_nodes_that_share_a_supernode():
     s = np.array([[1.0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 0]])
     places = np.arange(8.0).reshape(4, 2)
     first, last = pooled_pictures(np.zeros((2, 0), int), s, np.zeros((3, 3)), places, "any")
@@ -102,14 +102,14 @@ def test_bands_tie_only_what_is_together():
 
 
 def test_rows_of_zeros_are_dropped_nodes():
-    """Also in soft assignments."""
+    """This also holds for soft assignments."""
     from tgp.inspect.report.scene import _owners
 
     owner, share = _owners(np.array([[0.0, 0.0], [-0.75, 0.25]]))
     assert owner.tolist() == [-1, 0] and share.tolist() == [1.0, 0.75]
 
 
-def test_edges_are_fainter_where_there_are_many():
+def test_many_edges_are_drawn_fainter():
     def faint(count):
         pairs = np.stack(np.triu_indices(count, 1))
         angle = 2 * np.pi * np.arange(count) / count

@@ -1,4 +1,4 @@
-"""Mistakes of people who look at stores, and terminals and pipes they look through."""
+"""Wrong arguments of the commands that read stores, and their output in pipes and terminals."""
 
 import csv
 import io
@@ -30,7 +30,7 @@ def store(tmp_path_factory):
 
 
 @pytest.fixture
-def places(store, tmp_path, monkeypatch):
+def paths(store, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").write_text("x")
@@ -82,19 +82,19 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("arguments", "message"), MISTAKES, ids=[" ".join(a) for a, _ in MISTAKES])
-def test_mistakes(places, arguments, message):
-    result = tgp(*(places.get(word, word) for word in arguments))
+def test_wrong_arguments_have_a_message_and_exit_with_2(paths, arguments, message):
+    result = tgp(*(paths.get(word, word) for word in arguments))
     assert result.exit_code == 2 and message in result.stderr
     assert result.stdout == "" and "Traceback" not in result.stderr
 
 
-def test_damage_is_a_finding(places):
+def test_damage_exits_with_1(paths):
     assert tgp("inspect", "cut").exit_code == 1
     found = tgp("verify", "cut")
     assert found.exit_code == 1 and "1 finding\n" in found.stdout and "manifest.json" in found.stdout
 
 
-def test_json_and_csv_are_nothing_else(store):
+def test_json_and_csv_contain_the_same_levels(store):
     for more in ([], ["--spectral", "--sample", "3"], ["--level", "1"]):
         view = json.loads(tgp("inspect", store, "--json", *more).stdout)
         rows = list(csv.reader(io.StringIO(tgp("inspect", store, "--csv", *more).stdout)))
@@ -115,8 +115,8 @@ def test_spectral_thresholds_set_the_status(store):
     assert tgp("inspect", store, "--spectral", "--fail-if", "eigenvalue_error>1e9").exit_code == 0
 
 
-def test_names_that_are_not_text(store, tmp_path):
-    """A byte that is not UTF-8 in a file name is shown escaped where stdout is strict."""
+def test_file_names_that_are_not_utf8(store, tmp_path):
+    """A byte that is not UTF-8 is printed escaped if the encoding of stdout is strict."""
     place = os.path.join(os.fsencode(tmp_path), b"caf\xe9")
     os.symlink(store, place)
     env = {**os.environ, "PYTHONIOENCODING": "utf-8:strict"}
@@ -128,7 +128,7 @@ def test_names_that_are_not_text(store, tmp_path):
         assert b"caf\\udce9" in done.stdout
 
 
-def test_wide_tables_come_in_parts_or_as_lists():
+def test_wide_tables_are_split_by_columns():
     columns, cells = ["a", "bb", "ccc", "dddd"], [["x", "1", "22", "333"], ["y", "", "-", "4"]]
     assert _output._split_columns(columns, cells, 1, (), 80) == [[0, 1, 2, 3]]
     assert _output._split_columns(columns, cells, 1, (), 14) == [[0, 1, 2], [0, 3]]
@@ -137,7 +137,7 @@ def test_wide_tables_come_in_parts_or_as_lists():
     assert len(_output._split_columns(columns, [["x", "1", "2" * 80, "3"]], 1, (2,), 30)) > 1
 
 
-def test_lists(capsys):
+def test_very_wide_tables_are_printed_as_lists(capsys):
     _output._print_lists(["a", "bb", "ccc"], [["x", "1", "22"], ["y", "", "-"]], "title", 1, 80)
     assert capsys.readouterr().out == "title\nx\n  bb   1\n  ccc  22\ny\n"
     _output._print_lists(["a", "b"], [["x", "one two three"]], None, 1, 12)
