@@ -1,7 +1,7 @@
-"""What the scripts beside this one share: cells that are computed once, progress, tables, options.
+"""Functions that the scripts of this folder share: cells that are computed once, progress, tables, options.
 
-An experiment is a list of cells (dataset, pooler, seed, settings). Finished cells stand in ``NAME.json``, written
-after each one; a second run computes what is missing. ``NAME.md`` holds the table of the cells found so far.
+An experiment is a list of cells (dataset, pooler, seed, settings). ``NAME.json`` contains the finished cells and is
+written after each cell, so that a second run computes only the missing ones. ``NAME.md`` contains the table.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ RESULTS = Path(__file__).resolve().parent / "results"
 
 @dataclass(frozen=True)
 class Cell:
-    """One number of a table before averaging; ``cost`` weighs it in the estimate of the time left."""
+    """One number of a table before averaging; ``cost`` is its weight in the estimate of the remaining time."""
 
     dataset: str
     pooler: str
@@ -40,17 +40,17 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """``dataset/pooler/seed``, what ``--only`` matches."""
+        """Name ``dataset/pooler/seed`` for ``--only``."""
         return f"{self.dataset}/{self.pooler}/{self.seed}"
 
     @property
     def key(self) -> str:
-        """The name and a digest of the settings: other settings are another cell."""
+        """Name and a digest of the settings. Cells with other settings are other cells."""
         described = json.dumps(dict(self.settings), sort_keys=True)
         return f"{self.name}/{hashlib.sha256(described.encode()).hexdigest()[:12]}"
 
     def matches(self, patterns: str | None) -> bool:
-        """Whether one of the patterns (``Cora``, ``*/mincut/0``; commas between) fits the name or a part of it."""
+        """Return True if a pattern (``Cora,*/mincut/0``, separated by commas) matches the name or a part of it."""
         texts = (self.name, self.dataset, self.pooler)
         return not patterns or any(fnmatch.fnmatch(t, p) for p in patterns.split(",") for t in texts)
 
@@ -59,10 +59,10 @@ class Experiment:
     """Cells of one table, their results on disk, and the table.
 
     Args:
-        name: of the files ``name.json`` and ``name.md``.
-        about: facts shown above the table: ``title``, ``command``, ``budget``, ``settings`` ...
-        options: from :func:`parser`.
-        render: ``(cells, results) -> Markdown``, where ``results`` maps keys of finished cells to their values.
+        name: Name of the files ``name.json`` and ``name.md``.
+        about: Facts above the table: ``title``, ``command``, ``budget``, ``settings`` ...
+        options: Result of :func:`parse`.
+        render: Function ``(cells, results) -> Markdown``; ``results`` maps keys of finished cells to their values.
     """
 
     def __init__(
@@ -84,11 +84,11 @@ class Experiment:
         compute: Callable[[Cell, Any], Mapping[str, Any]],
         prepare: Callable[[str], Any] = lambda dataset: None,
     ) -> int:
-        """Compute what is missing of the chosen cells, save after each one, and return how many were computed.
+        """Compute the missing cells, save after each of them, and return their number.
 
-        ``compute`` gets a cell, with all generators seeded by it, and what ``prepare`` made of the name of its dataset
-        (once, outside the clock). It returns values that JSON can hold; the harness adds ``seconds``. Tables of
-        ``_tables.comparison`` read ``value``.
+        ``compute`` gets a cell and the result of ``prepare`` for the name of its dataset, which is called once and is
+        not timed. All random generators are seeded before the call. ``compute`` returns JSON values; ``seconds`` is
+        added. Tables of ``_tables.comparison`` read ``value``.
         """
         known = () if self.options.fresh else self.results
         todo = [c for c in cells if c.matches(self.options.only) and c.key not in known]
@@ -105,7 +105,7 @@ class Experiment:
                 if cell.dataset not in prepared:
                     prepared[cell.dataset] = prepare(cell.dataset)
                 seed_all(cell.seed)
-                began = time.process_time()  # of this process: other programs do not count
+                began = time.process_time()  # processor time of this process only
                 values = dict(compute(cell, prepared[cell.dataset]))
                 values["seconds"] = round(time.process_time() - began, 3)
                 self.results[cell.key] = {"cell": cell.name, "settings": dict(cell.settings), **values}
@@ -122,7 +122,7 @@ class Experiment:
         return len(todo)
 
     def save(self, cells: Sequence[Cell]) -> None:
-        """Replace both files; a kill leaves the old or the new ones."""
+        """Replace both files. If the process is killed, the old or the new file remains."""
         self.json.parent.mkdir(parents=True, exist_ok=True)
         document = {"about": self.about, "cells": dict(sorted(self.results.items()))}
         replace(self.json, json.dumps(document, indent=1) + "\n")
@@ -130,7 +130,7 @@ class Experiment:
 
 
 def replace(path: Path, text: str) -> None:
-    """Write a file in one step."""
+    """Write a file atomically."""
     with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8") as file:
         file.write(text)
         file.flush()
@@ -140,15 +140,15 @@ def replace(path: Path, text: str) -> None:
 
 
 def parser(description: str | None, seeds: int, data: bool = True) -> argparse.ArgumentParser:
-    """The options of every script; add your own, then call :func:`parse`. ``data``: real datasets are needed."""
+    """Return a parser with the options of every script. ``data`` is True if real datasets are needed."""
     made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawTextHelpFormatter)
     made.add_argument(
-        "--out", type=Path, help=f"folder of the results (default: {RESULTS.name} beside the script)"
+        "--out",
+        type=Path,
+        help=f"folder of the results (default: {RESULTS.name} in the folder of the script)",
     )
     made.add_argument("--seeds", type=int, default=seeds, help="runs per table entry, seeds 0, 1, ...")
-    made.add_argument(
-        "--quick", action="store_true", help="tiny built-in graphs and few steps, to see it work"
-    )
+    made.add_argument("--quick", action="store_true", help="tiny built-in graphs and few steps, as a test")
     made.add_argument("--root", type=Path, help="folder of the raw files of the real datasets")
     made.add_argument("--only", help="patterns of dataset/pooler/seed or of a part, separated by commas")
     made.set_defaults(needs_root=data)
@@ -157,7 +157,7 @@ def parser(description: str | None, seeds: int, data: bool = True) -> argparse.A
 
 
 def parse(made: argparse.ArgumentParser, argv: Sequence[str] | None) -> argparse.Namespace:
-    """Parse, and fill what depends on other options: a quick run never touches the real results."""
+    """Parse the options and set defaults. A quick run does not write to the folder of the real results."""
     options = made.parse_args(argv)
     if options.needs_root and options.root is None and not options.quick:
         made.error("--root is needed: the folder that holds the raw files of the datasets (or give --quick)")
@@ -168,28 +168,27 @@ def parse(made: argparse.ArgumentParser, argv: Sequence[str] | None) -> argparse
 
 
 def load(name: str, root: Path | None) -> list[Data]:
-    """The graphs of a known dataset below ``root``, or of a built-in one; nothing is written to ``root``."""
-    from tgp.data.convert import table_to_data
-    from tgp.sources.source import open_source
+    """Return the graphs of a known dataset below ``root``, or of a built-in dataset. ``root`` is not changed."""
+    from tgp.datasets import load_graphs
 
-    return table_to_data(open_source(dataset=name, root=root).table)
+    return load_graphs(name, root)
 
 
 def seed_all(seed: int) -> None:
-    """Seed every generator a training run may touch."""
+    """Seed every random generator that a training run may use."""
     random.seed(seed)
     np.random.seed(seed)  # noqa: NPY002
     torch.manual_seed(seed)
 
 
 def calibration(times: int = 7) -> float:
-    """Milliseconds of a sort of a million floats, the best of several: how fast this machine is right now."""
+    """Return the milliseconds to sort a million floats, the best of several runs, as the speed of this machine."""
     floats = np.random.default_rng(0).random(1_000_000)
     return best_of(lambda: np.sort(floats), times) * 1e3
 
 
 def best_of(call: Callable[[], object], times: int) -> float:
-    """Seconds of the fastest of several calls."""
+    """Return the seconds of the fastest of several calls."""
     found = []
     for _ in range(times):
         began = time.perf_counter()
@@ -199,5 +198,5 @@ def best_of(call: Callable[[], object], times: int) -> float:
 
 
 def clock(seconds: float) -> str:
-    """``h:mm:ss``."""
+    """Format seconds as ``h:mm:ss``."""
     return f"{int(seconds) // 3600}:{int(seconds) // 60 % 60:02d}:{int(seconds) % 60:02d}"

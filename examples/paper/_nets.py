@@ -1,4 +1,4 @@
-"""The networks of the experiments: GIN blocks around a pooler, with a readout or with a lift."""
+"""Networks of the experiments: GIN blocks around a pooler, with a readout or with a lift."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HIDDEN = 32
 
 
 class WeightedGINConv(torch.nn.Module):
-    """GIN whose sum over neighbours counts edge weights: coarse graphs have them, and so has ``DenseGINConv``."""
+    """GIN layer with edge weights, which coarse graphs have and ``DenseGINConv`` supports."""
 
     def __init__(self, nn: torch.nn.Module) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class WeightedGINConv(torch.nn.Module):
 
 
 def gin(conv: type, in_channels: int, layers: int, act: type, norm: bool = False) -> ModuleList:
-    """GIN layers, each with one hidden layer inside; padded rows would spoil the statistics of a norm."""
+    """GIN layers with one hidden layer each. There is no normalization, because padded rows would change its statistics."""
     made = ModuleList()
     for size in [in_channels] + [HIDDEN] * (layers - 1):
         inner = [
@@ -42,7 +42,7 @@ def gin(conv: type, in_channels: int, layers: int, act: type, norm: bool = False
 
 
 class GraphNet(torch.nn.Module):
-    """GIN, pool, GIN, sum, perceptron. Levels made beforehand are used if the batch carries them."""
+    """Network of GIN, pooler, GIN, sum and perceptron. Levels of the batch are used if it has them."""
 
     def __init__(self, pooler: str, in_channels: int, classes: int, layers: int, **options) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ class GraphNet(torch.nn.Module):
         self.head = Sequential(*head[0], *head[1], Linear(HIDDEN, classes))
 
     def forward(self, data) -> tuple[Tensor, Tensor | float]:
-        """Logits of the graphs, and the sum of the auxiliary losses."""
+        """Return the logits of the graphs and the sum of the auxiliary losses."""
         x, edges, size = data.x, (data.edge_index, data.edge_weight), data.num_graphs
         for conv in self.before:
             x = elu(conv(x, *edges))
@@ -72,13 +72,13 @@ class GraphNet(torch.nn.Module):
             return self.head(self.readout(x, mask=out.mask)), loss
         for conv in self.after:
             x = elu(conv(x, out.edge_index, out.edge_weight))
-        if getattr(out, "mask", None) is not None:  # supernodes of a small graph that got no node
+        if getattr(out, "mask", None) is not None:  # empty supernodes of small graphs
             x = x * out.mask.view(-1, 1)
         return self.head(self.readout(x, batch=out.batch, size=size)), loss
 
 
 class NodeNet(torch.nn.Module):
-    """GIN, pool, GIN, lift, GIN, perceptron: nothing goes round the bottleneck, and coarse weights are not read."""
+    """Network of GIN, pooler, GIN, lift, GIN and perceptron, without skip connections and without coarse weights."""
 
     def __init__(self, pooler: str, in_channels: int, classes: int, layers: int, **options) -> None:
         super().__init__()
@@ -89,7 +89,7 @@ class NodeNet(torch.nn.Module):
         self.head = Sequential(Linear(HIDDEN, HIDDEN), ReLU(), Dropout(0.1), Linear(HIDDEN, classes))
 
     def forward(self, data) -> tuple[Tensor, Tensor | float]:
-        """Logits of the nodes, and the sum of the auxiliary losses."""
+        """Return the logits of the nodes and the sum of the auxiliary losses."""
         x = data.x
         for conv in self.before:
             x = relu(conv(x, data.edge_index))

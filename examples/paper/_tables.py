@@ -1,4 +1,4 @@
-"""Markdown tables of results, the paper's values beside ours."""
+"""Markdown tables that compare our results with the paper."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 from _harness import Cell
 
 Paper = Mapping[str, Mapping[str, tuple[float, float]]]
-"""``{dataset: {pooler: (mean, standard deviation)}}`` as printed in the paper."""
+"""Values of the paper: ``{dataset: {pooler: (mean, standard deviation)}}``."""
 
 
 def comparison(paper: Paper) -> Callable[[Sequence[Cell], Mapping[str, dict[str, Any]]], str]:
-    """A renderer: one table per dataset, the paper's mean ± std beside ours, the difference in the paper's stds."""
+    """Return a function that renders a table per dataset: mean ± std of the paper, ours, and their difference."""
 
     def render(cells: Sequence[Cell], results: Mapping[str, dict[str, Any]]) -> str:
         groups: dict[str, dict[str, list[dict[str, Any]]]] = {}
@@ -38,7 +38,7 @@ def _one_dataset(name: str, rows: Mapping[str, Sequence[dict[str, Any]]], paper:
         if pooler in paper:
             expected, spread = paper[pooler]
             published = f"{expected:g} ± {spread:g}"
-            # printed without decimals: a spread of 0 is one below 0.5
+            # The paper prints no decimals, so a standard deviation of 0 means less than 0.5.
             distances.append((mean - expected) / max(spread, 0.5))
             difference = f"{distances[-1]:+.1f}"
         seconds = statistics.fmean(run["seconds"] for run in runs)
@@ -52,7 +52,7 @@ def _one_dataset(name: str, rows: Mapping[str, Sequence[dict[str, Any]]], paper:
 
 
 def markdown(head: Sequence[object], rows: Sequence[Sequence[object]]) -> str:
-    """A Markdown table."""
+    """Return a Markdown table."""
     lines = ["| " + " | ".join(map(str, row)) + " |" for row in [head, *rows]]
     lines.insert(1, "|" + "---|" * len(head))
     return "\n".join(lines) + "\n"

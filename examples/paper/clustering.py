@@ -1,4 +1,4 @@
-"""Unsupervised clustering: NMI of six dense poolers, trained on their auxiliary losses alone.
+"""Unsupervised clustering: NMI of six dense poolers, trained with their auxiliary losses only.
 
 python examples/paper/clustering.py --root DATA
 python examples/paper/clustering.py --quick
@@ -52,7 +52,7 @@ ABOUT = {
 
 
 class Constant:
-    """A sparse matrix without gradient that multiplies dense ones; its transpose is made once, not per step."""
+    """Constant sparse matrix for products with dense matrices. Its transpose is computed only once."""
 
     def __init__(self, matrix: csr_matrix) -> None:
         self.rows, self.columns = matrix, matrix.T.tocsr()
@@ -73,13 +73,13 @@ class _Product(torch.autograd.Function):
 
 
 class SparseARMA(ARMAConv):
-    """``ARMAConv(num_layers=2)``, the same function, on constant sparse matrices: ten times faster on words."""
+    """Layer that computes ``ARMAConv(num_layers=2)`` with constant sparse matrices, ten times faster on sparse features."""
 
     def __init__(self, in_channels: int, out_channels: int) -> None:
         super().__init__(in_channels, out_channels, num_layers=2)
 
     def forward(self, x: Tensor | Constant, adj: Constant) -> Tensor:
-        """``adj`` is the normalised adjacency, targets in rows."""
+        """Return the output of the layer. ``adj`` is the normalized adjacency with targets in rows."""
         weights = torch.cat([self.init_weight[0], self.root_weight[0][0], self.root_weight[1][0]], dim=1)
         first, root, skip = (x @ weights).split(self.out_channels, dim=1)
         out = self.act(adj @ first + root + self.bias[0].flatten())
@@ -87,7 +87,7 @@ class SparseARMA(ARMAConv):
 
 
 class ClusteringNet(torch.nn.Module):
-    """Two convolutions and a pooler; its assignment matrix holds the clusters."""
+    """Network of two convolutions and a pooler, whose assignment matrix holds the clusters."""
 
     def __init__(self, pooler: str, in_channels: int, num_clusters: int, settings: dict[str, Any]) -> None:
         super().__init__()
@@ -96,7 +96,7 @@ class ClusteringNet(torch.nn.Module):
         self.pooler = get_pooler(pooler, in_channels=hidden, k=num_clusters, batched=settings["batched"])
 
     def forward(self, x: Tensor | Constant, adj: Constant, data: Data) -> tuple[Tensor, Tensor]:
-        """The assignment matrix and the sum of the auxiliary losses."""
+        """Return the assignment matrix and the sum of the auxiliary losses."""
         for conv in self.convs:
             x = F.elu(conv(x, adj))
         out = self.pooler(x=x, adj=data.edge_index, edge_weight=data.edge_weight)
@@ -104,7 +104,7 @@ class ClusteringNet(torch.nn.Module):
 
 
 def nmi(one: Tensor, other: Tensor) -> float:
-    """Normalised mutual information of two labelings: ``2 I / (H + H')``."""
+    """Return the normalized mutual information of two labelings: ``2 I / (H + H')``."""
     table = torch.zeros(int(one.max()) + 1, int(other.max()) + 1, dtype=torch.float64)
     table.index_put_((one, other), torch.ones(one.numel(), dtype=torch.float64), accumulate=True)
     joint = table / table.sum()
@@ -116,12 +116,12 @@ def nmi(one: Tensor, other: Tensor) -> float:
 
 
 def graph(name: str, root: Path | None, nodes: int) -> Data:
-    """One graph with a label per node, its features as they are loaded: the paper mentions no scaling."""
+    """Return one graph with a label per node. Features are not scaled, because the paper mentions no scaling."""
     if name != "Community":
         return load(name, root)[0]
     from tgp.datasets import PyGSPDataset
 
-    logging.disable(logging.INFO)  # PyGSP tells how it made the graph
+    logging.disable(logging.INFO)  # PyGSP logs how it makes the graph
     try:
         with tempfile.TemporaryDirectory() as folder:
             # this seed gives the 5,904 arcs of the paper
@@ -131,7 +131,7 @@ def graph(name: str, root: Path | None, nodes: int) -> Data:
 
 
 def train(cell: Cell, data: Data) -> dict[str, float]:
-    """Minimise the auxiliary losses of a pooler and compare its clusters with the labels."""
+    """Minimize the auxiliary losses of a pooler and compare its clusters with the labels."""
     settings = dict(cell.settings)
     transform = pooler_map[cell.pooler].data_transforms()
     data = data if transform is None else transform(data.clone())
@@ -146,7 +146,7 @@ def train(cell: Cell, data: Data) -> dict[str, float]:
     optimizer = torch.optim.Adam(net.parameters(), lr=settings["lr"], fused=True)
     scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, **settings["plateau"])
     best, waited, epochs, rate = float("inf"), 0, 0, settings["lr"]
-    # below the least rate 2000 epochs move no weight by more than 0.0002
+    # Below the smallest rate, 2000 epochs change no weight by more than 0.0002.
     while epochs < settings["epochs"] and waited <= settings["patience"] and rate > settings["least_lr"]:
         optimizer.zero_grad()
         _, loss = net(x, adj, data)
@@ -163,7 +163,7 @@ def train(cell: Cell, data: Data) -> dict[str, float]:
 
 
 def main(argv: Sequence[str] | None = None) -> Experiment:
-    """Compute what is missing and write the table."""
+    """Compute the missing cells and write the table."""
     options = parse(parser(__doc__, seeds=3), argv)
     datasets, settings, nodes = list(PAPER), SETTINGS, 400
     if options.quick:

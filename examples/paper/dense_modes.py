@@ -26,9 +26,9 @@ SIDES = (50, 75, 100, 125, 150)
 BATCHES = (4, 16, 64, 128)
 SETTINGS = {"k": 10, "channels": 32, "rounds": 5, "seconds": 1.0}
 MODES = {"batched": (True, False), "unbatched": (False, True)}
-"""``batched`` and ``sparse_output`` of the two modes."""
+"""Values of ``batched`` and ``sparse_output`` of the two modes."""
 BYTES = {("bnpool", "batched"): 12, ("lap", "batched"): 11, ("lap", "unbatched"): 9}
-"""What is needed per pair of nodes, where every pair counts; the others need memory for nodes and edges only."""
+"""Bytes per pair of nodes of the modes that store all pairs. Other modes need memory for nodes and edges only."""
 ABOUT = {
     "title": "Dense modes: batched against unbatched",
     "command": "python examples/paper/dense_modes.py --fresh --figure docs/img/dense-modes.svg",
@@ -37,7 +37,7 @@ ABOUT = {
 
 
 def grid(side: int) -> Batch:
-    """One square grid, four neighbours each."""
+    """Return one square grid."""
     node = torch.arange(side * side).view(side, side)
     ahead = [node[:, :-1].reshape(-1), node[:-1].reshape(-1)]
     after = [node[:, 1:].reshape(-1), node[1:].reshape(-1)]
@@ -47,7 +47,7 @@ def grid(side: int) -> Batch:
 
 
 def erdos_renyi(count: int) -> Batch:
-    """Random graphs of 10 to 500 nodes, p = 0.02, each connected by a random tree: small ones would never be."""
+    """Return random graphs of 10 to 500 nodes with p = 0.02. A random tree is added, so that they are connected."""
     rng = np.random.default_rng(0)
     graphs = []
     for size in rng.integers(10, 501, count):
@@ -60,8 +60,8 @@ def erdos_renyi(count: int) -> Batch:
 
 
 def peak_megabytes(call: Callable[[], object]) -> float:
-    """The most that torch held at once beyond what it held before the call."""
-    gc.collect(1)  # what calls before left in cycles is young
+    """Return the peak memory of torch during a call, minus the memory before the call."""
+    gc.collect(1)  # free the reference cycles of earlier calls
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
         call()
     records = [event for event in profiler.profiler.kineto_results.events() if event.name() == "[memory]"]
@@ -70,7 +70,7 @@ def peak_megabytes(call: Callable[[], object]) -> float:
 
 
 def measure(batch: Batch, cell: Cell, mode: str, limit: float) -> dict[str, float | None]:
-    """Milliseconds and megabytes of one forward and backward; nothing if it would not fit."""
+    """Return milliseconds and megabytes of one forward and backward pass; empty if it would not fit into memory."""
     padded, sparse = MODES[mode]
     pairs = batch.num_graphs * int((batch.ptr[1:] - batch.ptr[:-1]).max()) ** 2
     if BYTES.get((cell.pooler, mode), 0) * pairs > limit * 1e9:
@@ -90,7 +90,7 @@ def measure(batch: Batch, cell: Cell, mode: str, limit: float) -> dict[str, floa
 
     times = []
     memory = peak_megabytes(lambda: times.append(step()))
-    if times[0] < 3 * settings["seconds"]:  # the profiled call counts only where it takes long
+    if times[0] < 3 * settings["seconds"]:  # a slow call is not repeated, so its profiled time is used
         times.clear()
     while len(times) < settings["rounds"] and sum(times) < settings["seconds"]:
         times.append(step())
@@ -98,7 +98,7 @@ def measure(batch: Batch, cell: Cell, mode: str, limit: float) -> dict[str, floa
 
 
 def table(cells: Sequence[Cell], results: Mapping[str, dict[str, Any]]) -> str:
-    """Two tables: rows are poolers and modes, columns sides or batch sizes, entries ms / MB."""
+    """Return two tables: rows are poolers and modes, columns are sides or batch sizes, entries are ms / MB."""
     parts, sorts = [], [0.0]
     for kind, title in (("grid", "Grids: side"), ("er", "Random graphs: batch size")):
         chosen = [cell for cell in cells if cell.dataset.startswith(kind) and cell.key in results]
@@ -122,7 +122,7 @@ def table(cells: Sequence[Cell], results: Mapping[str, dict[str, Any]]) -> str:
 
 
 def figure(cells: Sequence[Cell], results: Mapping[str, dict[str, Any]], path: Path) -> None:
-    """Memory over the side of a grid, time over the size of a batch; solid padded, dotted flat."""
+    """Draw memory over the side of a grid, and time over the size of a batch (solid: padded, dotted: flat)."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
@@ -146,14 +146,16 @@ def figure(cells: Sequence[Cell], results: Mapping[str, dict[str, Any]], path: P
     panels[1].legend(ncols=2, fontsize="small")
     with rc_context(
         {"svg.fonttype": "none", "svg.hashsalt": "tgp"}
-    ):  # text stays text, the same file every time
+    ):  # text is stored as text, and the file is reproducible
         made.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
 
 
 def main(argv: Sequence[str] | None = None) -> Experiment:
-    """Measure what is missing and write the tables, and the figure if asked for."""
+    """Measure the missing cells, write the tables, and draw the figure on request."""
     made = parser(__doc__, seeds=1, data=False)
-    made.add_argument("--gigabytes", type=float, default=8, help="skip what would need more (default: 8)")
+    made.add_argument(
+        "--gigabytes", type=float, default=8, help="skip cells that need more memory (default: 8)"
+    )
     made.add_argument("--figure", type=Path, help="draw the results into this file (needs matplotlib)")
     options = parse(made, argv)
     sides, batches = ((6,), (2,)) if options.quick else (SIDES, BATCHES)

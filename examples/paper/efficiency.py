@@ -49,19 +49,19 @@ Layer = Callable[[Any, Tensor], Tensor]
 
 
 class Bench:
-    """Batches of one dataset in three forms: plain graphs, graphs with their levels, a store."""
+    """Batches of one dataset in three forms: plain graphs, graphs with levels, and a store."""
 
     def __init__(self, spec: str, root: Path | None, settings: Mapping[str, Any], folder: Path) -> None:
         self.settings = settings
         self.limit = settings["batch_size"] * settings["batches"]
         self.config = {"dataset": spec, "root": root, "limit": self.limit, "workers": 1}
-        # connectivity only: features are made here, in the width of a hidden layer
+        # Only edges are used. Random features of the width of a hidden layer are made in `measure`.
         graphs = load(spec, root)[: self.limit]
         self.graphs = [Data(edge_index=g.edge_index, num_nodes=g.num_nodes) for g in graphs]
         self.folder = folder
 
     def loader(self, kind: str, pooler: str) -> Iterable[Batch]:
-        """Batches in the same order every time, made anew every time."""
+        """Return new batches in a fixed order."""
         size = self.settings["batch_size"]
         if kind == "plain":
             return DataLoader(self.graphs, batch_size=size)
@@ -74,10 +74,10 @@ class Bench:
         return PoolDataLoader(PooledDataset(out, fields=["edge_index"]), batch_size=size)
 
     def measure(self, loader: Iterable[Batch], layer: Layer, warm: bool = False) -> tuple[float, float]:
-        """Mean over batches of the fastest loading and of the fastest forward and backward, in milliseconds.
+        """Return the fastest time to load a batch, and of its forward and backward pass, in mean milliseconds.
 
-        Every round sees new batches, so nothing is kept from the round before; ``warm`` repeats each call and
-        takes the second.
+        Each round uses new batches, so no cache of the previous round is used. With ``warm``, each call is repeated
+        and the second call is timed.
         """
         best: dict[int, list[float]] = {}
         began = time.perf_counter()
@@ -101,17 +101,17 @@ class Bench:
 
 
 def online(pooler: torch.nn.Module) -> Layer:
-    """The whole pooler."""
+    """Return a function that calls the whole pooler."""
     return lambda batch, x: pooler(x=x, adj=batch.edge_index, batch=batch.batch).x
 
 
 def reduced(pooler: torch.nn.Module) -> Layer:
-    """What is left where assignment and coarse graph come with the batch."""
+    """Return a function that only reduces features, because the batch contains assignment and coarse graph."""
     return lambda batch, x: pooler.reducer(x=x, so=batch.pooled_data[0].so)[0]
 
 
 def run(bench: Bench, alias: str) -> dict[str, float]:
-    """All columns of one line."""
+    """Return all columns of one row."""
     kwargs = {"in_channels": bench.settings["channels"], **POOLERS[alias]}
     pooler, keeper = get_pooler(alias, **kwargs), get_pooler(alias, **kwargs, cached=True)
     plain = bench.loader("plain", alias)
@@ -125,7 +125,7 @@ def run(bench: Bench, alias: str) -> dict[str, float]:
 
 
 def table(cells: Sequence[Cell], results: Mapping[str, dict[str, Any]]) -> str:
-    """One line per dataset and pooler."""
+    """Return a table with one row per dataset and pooler."""
     done = [(cell, results[cell.key]) for cell in cells if cell.key in results]
     head = ["dataset", "pooler", *COLUMNS, "gain"]
     rows = [
@@ -143,7 +143,7 @@ def table(cells: Sequence[Cell], results: Mapping[str, dict[str, Any]]) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> Experiment:
-    """Measure what is missing and write the table."""
+    """Measure the missing cells and write the table."""
     options = parse(parser(__doc__, seeds=1), argv)
     datasets, settings = (
         (QUICK, {**SETTINGS, "batch_size": 4, "rounds": 2}) if options.quick else (DATASETS, SETTINGS)

@@ -39,7 +39,7 @@ PAPER = {
         "topk": (68, 4),
     },
 }  # fmt: skip
-"""The paper's table. Its GCB-H is the full hard set (1,800 graphs), which hard_small (300 graphs) is drawn from."""
+"""Table of the paper. Its GCB-H is the full hard set (1,800 graphs), which contains hard_small (300 graphs)."""
 
 SETTINGS = {
     "NCI1": {"epochs": 100, "batch_size": 128, "lr": 3e-3, "layers": 2},
@@ -68,7 +68,7 @@ OFFLINE = ("eigen", "graclus", "kmis", "ndp", "nmf", "sep")
 
 
 def folds(labels: Sequence[int], fold: int) -> list[list[int]]:
-    """Positions of one of ten stratified folds to test on, of the next one to validate on, and of the others."""
+    """Return the positions of the graphs for training, validation and test, from ten stratified folds."""
     shuffled = torch.randperm(len(labels), generator=torch.Generator().manual_seed(0)).tolist()
     place = {i: rank % 10 for rank, i in enumerate(sorted(shuffled, key=lambda i: labels[i]))}
     test, val = fold % 10, (fold + 1) % 10
@@ -79,7 +79,7 @@ def folds(labels: Sequence[int], fold: int) -> list[list[int]]:
 
 
 class Graphs:
-    """A dataset in stores, one per published split, with one level of every deterministic pooler."""
+    """Stores of a dataset, one per published split, with one level of every deterministic pooler."""
 
     def __init__(self, name: str, root: Path | None, folder: Path) -> None:
         spec = NAMES.get(name, name)
@@ -94,7 +94,7 @@ class Graphs:
             coarsen_dataset(CoarsenConfig(spec + split, root, store, schedules, names=OFFLINE, metrics=False))
 
     def split(self, alias: str, seed: int) -> list:
-        """Graphs to train, validate and test with: the published split, or the fold of the seed."""
+        """Return the graphs for training, validation and test: the published split, or the fold of the seed."""
         name, levels = (alias, None) if alias in OFFLINE else (OFFLINE[0], ())
         parts = [PooledDataset(store, name, levels, in_memory=True) for store in self.stores]
         if len(parts) == 1:
@@ -106,7 +106,7 @@ class Graphs:
 
 @torch.no_grad()
 def evaluate(net: GraphNet, loader: PoolDataLoader) -> tuple[float, float]:
-    """Loss and accuracy in percent."""
+    """Return the loss, and the accuracy in percent."""
     net.eval()
     found = [(net(batch)[0], batch.y.view(-1)) for batch in loader]
     logits, labels = (torch.cat(part) for part in zip(*found, strict=True))
@@ -114,7 +114,7 @@ def evaluate(net: GraphNet, loader: PoolDataLoader) -> tuple[float, float]:
 
 
 def train(cell: Cell, graphs: Graphs) -> dict[str, float]:
-    """Train; the test accuracy of the epoch with the lowest validation loss."""
+    """Train and return the test accuracy of the epoch with the lowest validation loss."""
     settings, parts = cell.settings, graphs.split(cell.pooler, cell.seed)
     classes = int(graphs.labels.max()) + 1
     net = GraphNet(cell.pooler, parts[0][0].num_features, classes, settings["layers"], **graphs.options)

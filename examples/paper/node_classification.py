@@ -1,4 +1,4 @@
-"""AUROC of five poolers on Minesweeper: pool to a bottleneck, lift back, classify the nodes.
+"""AUROC of five poolers on Minesweeper: pool to a bottleneck, lift, classify the nodes.
 
 python examples/paper/node_classification.py --root DATA
 python examples/paper/node_classification.py --quick
@@ -39,18 +39,21 @@ ABOUT = {
 
 
 def auroc(scores: Tensor, positive: Tensor) -> float:
-    """Chance in percent that a positive node scores above a negative one; ties count half."""
+    """Return the probability in percent that a positive node scores above a negative node. Ties count half."""
     _, place, counts = scores.unique(return_inverse=True, return_counts=True)
-    rank = (counts.cumsum(0) - (counts - 1) / 2)[place]  # of the middle of its ties, from 1
+    rank = (counts.cumsum(0) - (counts - 1) / 2)[place]  # mean rank of equal scores, from 1
     ones, zeros = int(positive.sum()), int((~positive).sum())
     return 100 * float((rank[positive].sum() - ones * (ones + 1) / 2) / (ones * zeros))
 
 
 def train(cell: Cell, data: Data) -> dict[str, float]:
-    """Train on a published split; the test AUROC of the epoch with the highest one on the validation nodes."""
+    """Train on a published split and return the test AUROC of the epoch with the highest validation AUROC."""
     settings = cell.settings
     masks = [data[f"{part}_mask"][:, cell.seed] for part in ("train", "val", "test")]
-    options = {"ratio": 0.5, "cached": cell.pooler == "ndp"}  # k-MIS ranks nodes by features, which change
+    options = {
+        "ratio": 0.5,
+        "cached": cell.pooler == "ndp",
+    }  # k-MIS ranks nodes by features, which change in training
     net = NodeNet(cell.pooler, data.num_features, 2, settings["layers"], **options)
     optimizer = torch.optim.Adam(net.parameters(), lr=settings["lr"])
     best = {"val": 0.0, "value": 0.0}
@@ -72,7 +75,7 @@ def train(cell: Cell, data: Data) -> dict[str, float]:
 
 
 def read(name: str, root: Path | None) -> Data:
-    """The graph with ten splits; a built-in one gets two labels and halves and quarters of its nodes."""
+    """Return the graph with ten splits. A built-in graph gets two labels and random splits (1/2, 1/4, 1/4)."""
     data = load(name, root)[0]
     if "train_mask" not in data:
         data.y = (data.y == 0).long()

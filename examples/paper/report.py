@@ -1,4 +1,4 @@
-"""Put the tables of the experiments together into docs/results.md.
+"""Combine the tables of the experiments in docs/results.md.
 
 python examples/paper/report.py
 """
@@ -28,7 +28,7 @@ This page is put together from `examples/paper/results` by `python examples/pape
 
 
 def section(name: str, folder: Path) -> str:
-    """Facts, table and discussion of one experiment; empty if it has not been run."""
+    """Return facts, table and discussion of an experiment; empty if it has not been run."""
     results, table = folder / f"{name}.json", folder / f"{name}.md"
     if not results.exists() or not table.exists():
         return ""
@@ -46,7 +46,7 @@ def section(name: str, folder: Path) -> str:
 
 
 def page(folder: Path) -> str:
-    """The whole page: known experiments in the order of the paper, then any others."""
+    """Return the page: known experiments in the order of the paper, then all others."""
     others = sorted(path.stem for path in folder.glob("*.json") if path.stem not in ORDER)
     return "\n".join([INTRO, *filter(None, (section(name, folder) for name in (*ORDER, *others)))])
 
