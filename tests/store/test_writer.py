@@ -10,21 +10,22 @@ import numpy as np
 import pytest
 
 from tests.reliability.harness import digests
-from tgp.errors import InputError, StoreError, StoreMismatchError
+from tgp.build.merge import store_status
+from tgp.errors import InputError, StoreDamagedError, StoreError, StoreMismatchError
 from tgp.ragged import Field, GraphTable
-from tgp.ragged.offsets import offsets
 from tgp.store import (
-    DataDigest,
     FailureRecord,
     HierarchySpec,
+    Manifest,
     StoreReader,
-    StoreSpec,
     StoreWriter,
     Task,
     data_digest,
+    read_manifest,
     read_spec,
     verify_store,
 )
+from tgp.store.write import writer as writer_module
 from tgp.testing.stores import build_store, halving, halving_spec, random_table, store_spec, write_store
 
 
@@ -274,31 +275,6 @@ def test_units_with_different_fields_are_refused(tmp_path, table):
         writer.publish()
 
 
-@pytest.mark.parametrize("name", ["", "graphs", "a/b", "..", "a.b", "x" * 81, "ä", "-a", "NUL"])
-def test_invalid_names_of_hierarchies_are_refused(name):
-    with pytest.raises(InputError, match="name of a hierarchy"):
-        HierarchySpec(name, [{"method": "m"}])
-
-
-@pytest.mark.parametrize(
-    "changes, text",
-    [
-        ({"bounds": (0,)}, "bounds must"),
-        ({"bounds": (0, 3)}, "bounds must"),
-        ({"bounds": (1, 40)}, "bounds must"),
-        ({"bounds": (0, 30, 20, 40)}, "bounds must"),
-        ({"profile": "tiny"}, "profile must be one of"),
-        ({"hierarchies": (halving_spec("a"), halving_spec("A"))}, "upper and lower case"),
-        ({"dataset": {"x": {1, 2}}}, "plain JSON"),
-        ({"dataset": {"x": float("nan")}}, "plain JSON"),
-    ],
-)
-def test_invalid_specifications_are_refused(changes, text):
-    spec = StoreSpec({}, "0" * 64, 40, (0, 20, 40))
-    with pytest.raises(InputError, match=text):
-        changed(spec, **changes)
-
-
 def test_a_pickled_writer_writes_a_store(tmp_path, table):
     spec = store_spec(table)
     writer = pickle.loads(pickle.dumps(StoreWriter.open(tmp_path, spec)))
@@ -336,46 +312,41 @@ def test_a_reader_sees_a_complete_store_or_none(tmp_path, table):
     assert opened
 
 
-def test_the_digest_does_not_depend_on_the_size_of_the_pieces(table):
-    whole = data_digest(table)
-    for size in (1, 7, 40):
-        digest = DataDigest()
-        for low in range(0, 40, size):
-            digest.update(table.take(np.arange(low, min(low + size, 40))))
-        assert digest.hexdigest() == whole
+def test_the_manifest_is_parsed_only_when_it_changes(tmp_path, table, monkeypatch):
+    spec = build_store(tmp_path, table)
+    parsed = []
+    monkeypatch.setattr(
+        writer_module, "read_manifest", lambda files: parsed.append(1) or read_manifest(files)
+    )
+    writer = StoreWriter.open(tmp_path, spec)
+    assert writer.is_complete
+    assert writer.pending() == []
+    writer.publish()
+    assert len(parsed) == 1
+    other = StoreWriter.open(tmp_path, changed(spec, hierarchies=(halving_spec("more"),)))
+    write_store(other, table)
+    parsed.clear()
+    assert list(writer.read_manifest().hierarchies) == ["halve", "more"]
+    assert writer.is_complete
+    assert len(parsed) == 1
+    (tmp_path / "manifest.json").unlink()
+    assert writer.read_manifest() is None
 
 
-def test_every_change_of_the_data_changes_the_digest(table):
-    seen = {data_digest(table)}
-
-    def add(fields, node_ptr=table.node_ptr):
-        digest = data_digest(GraphTable(node_ptr, fields))
-        assert digest not in seen
-        seen.add(digest)
-
-    for name, field in table.fields.items():
-        values = field.values.copy()
-        values.flat[-1] = not values.flat[-1]
-        add({**table.fields, name: dataclasses.replace(field, values=values)})
-        add({k: v for k, v in table.fields.items() if k != name})
-    x = table.fields["x"]
-    add({**table.fields, "x": dataclasses.replace(x, values=x.values.astype(np.float64))})
-    add({**table.fields, "x": dataclasses.replace(x, values=x.values.reshape(-1, 7, 1))})
-    y = table.fields["y"]
-    add({**table.fields, "y": dataclasses.replace(y, form="stacked")})
-    add({**table.fields, "y": dataclasses.replace(y, shifted=True)})
-    sizes = np.diff(table.node_ptr)
-    moved = sizes.copy()
-    moved[:2] += (1, -1)
-    add(table.fields, offsets(moved))
-    order = np.arange(39, -1, -1)
-    assert data_digest(table.take(order)) not in seen
-    with pytest.raises(InputError, match="same fields"):
-        digest = DataDigest()
-        digest.update(table)
-        digest.update(GraphTable(table.node_ptr, {}))
+def test_the_status_of_a_store_parses_its_manifest_twice(tmp_path, table, monkeypatch):
+    """The number does not depend on the number of units."""
+    build_store(tmp_path, table, num_units=8)
+    parsed = []
+    original = Manifest.from_bytes
+    monkeypatch.setattr(Manifest, "from_bytes", lambda *arguments: parsed.append(1) or original(*arguments))
+    assert store_status(tmp_path).complete
+    assert len(parsed) == 2
 
 
-def test_the_digest_does_not_depend_on_the_order_of_fields(table):
-    turned = GraphTable(table.node_ptr, dict(reversed(table.fields.items())))
-    assert data_digest(turned) == data_digest(table)
+def test_a_damaged_manifest_is_reported_unless_force_is_given(tmp_path, table):
+    spec = build_store(tmp_path, table)
+    (tmp_path / "manifest.json").write_text("{")
+    with pytest.raises(StoreDamagedError, match=r"manifest\.json"):
+        StoreWriter.open(tmp_path, spec)
+    assert StoreWriter(tmp_path, spec).read_manifest() is None
+    StoreWriter.open(tmp_path, spec, force=True)

@@ -68,7 +68,7 @@ def restore(stored: npt.NDArray[Any], dtype: str) -> npt.NDArray[Any]:
     """Convert a stored array back to its original type. This is the inverse of :func:`narrow`.
 
     Args:
-        stored: Array as it is stored.
+        stored: Stored form of the array.
         dtype: numpy name of the original type.
 
     Returns:
