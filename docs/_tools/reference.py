@@ -168,7 +168,6 @@ API: dict[str, tuple[str, str, list[str]]] = {
             "tgp.utils.cheatsheet",
             "tgp.utils.tracing",
             "tgp.utils.layout",
-            "tgp.utils.layout_view",
             "tgp.utils.signature",
             "tgp.utils.typing",
             "tgp.utils.user_code",

@@ -127,7 +127,7 @@ class SparseExecution:
 
     def finish(self, output: PoolingOutput, so: SelectOutput) -> PoolingOutput:
         """Return the output in its final form, and remove references that only the stages need."""
-        so._link = None
+        so._link = so._memo = None
         x, weight = self.inputs.x, output.edge_weight
         if self.inputs.edge_weight is None and weight is not None and x is not None and x.is_floating_point():
             output.edge_weight = weight.to(torch.promote_types(weight.dtype, x.dtype))
@@ -253,10 +253,6 @@ class FlatExecution(SparseExecution):
                 output.edge_index, output.edge_weight = dense_to_block_diag(output.edge_index)
         elif pooler.adj_transpose and not is_dense_adj(self.inputs.adj):
             output.edge_index = output.edge_index.mT
-        return self._release(output, so)
-
-    def _release(self, output: PoolingOutput, so: SelectOutput) -> PoolingOutput:
-        so._memo = None
         return SparseExecution.finish(self, output, so)
 
 
@@ -264,11 +260,6 @@ class PaddedExecution(FlatExecution):
     """Execution of the stages of a dense pooler on padded inputs, with an assignment ``[B, N, K]``."""
 
     def __init__(self, pooler: DenseSRCPooling, inputs: PoolInputs) -> None:
-        super().__init__(pooler, self._pad(pooler, inputs))
-        self._given = inputs
-
-    @staticmethod
-    def _pad(pooler: DenseSRCPooling, inputs: PoolInputs) -> PoolInputs:
         x, adj, mask = pooler._ensure_batched_inputs(
             **accepted(
                 pooler._ensure_batched_inputs,
@@ -281,7 +272,8 @@ class PaddedExecution(FlatExecution):
                 max_num_nodes=inputs.max_num_nodes,
             )
         )
-        return inputs._replace(x=x, adj=adj, mask=mask, edge_weight=None, batch=None)
+        super().__init__(pooler, inputs._replace(x=x, adj=adj, mask=mask, edge_weight=None, batch=None))
+        self._given = inputs
 
     def select(self) -> SelectOutput:
         """Return the padded assignment, with the order of the nodes for ``so.to_nodes``."""
@@ -310,7 +302,7 @@ class PaddedExecution(FlatExecution):
             output.x, output.edge_index, output.edge_weight, output.batch = pooler._finalize_sparse_output(
                 output.x, adj, None, None, so
             )
-        return self._release(output, so)
+        return SparseExecution.finish(self, output, so)
 
 
 def _call_by_names(method: Callable[..., Losses], names: tuple[str, ...], values: dict[str, Any]) -> Losses:

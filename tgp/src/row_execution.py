@@ -11,7 +11,7 @@ from tgp.connect.dense_conn import DenseConnect
 from tgp.reduce.base_reduce import BaseReduce
 from tgp.select.base_select import SelectOutput
 from tgp.select.mlp_select import MLPSelect
-from tgp.src.execution import PaddedExecution, Pooled
+from tgp.src.execution import FlatExecution, PaddedExecution, Pooled
 from tgp.src.inputs import PoolInputs
 from tgp.utils.layout import SegmentView
 from tgp.utils.ops.batching import GraphLayout, is_multi_graph_batch
@@ -51,9 +51,9 @@ class RowExecution(PaddedExecution):
     """
 
     def __init__(self, pooler: DenseSRCPooling, inputs: PoolInputs, layout: GraphLayout) -> None:
+        FlatExecution.__init__(self, pooler, inputs)  # without padding
         self.layout = layout
         self._extras: Mapping[str, Any] = {}
-        super().__init__(pooler, inputs)
 
     @classmethod
     def start(cls, pooler: DenseSRCPooling, inputs: PoolInputs) -> RowExecution | None:
@@ -77,10 +77,6 @@ class RowExecution(PaddedExecution):
         if pooler.cache_preprocessing and not is_multi_graph_batch(batch):
             pooler.preprocessing(x, inputs.adj, inputs.edge_weight, batch, batch_size=size, use_cache=True)
         return cls(pooler, inputs._replace(adj=index, edge_weight=weight), layout)
-
-    @staticmethod
-    def _pad(pooler: DenseSRCPooling, inputs: PoolInputs) -> PoolInputs:
-        return inputs
 
     def select(self) -> SelectOutput:
         """Return the padded assignment, and build the view on its flat rows."""

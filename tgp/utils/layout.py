@@ -1,8 +1,7 @@
-"""Two layouts, one formula: losses and products are written against a view.
+"""Views of assignment and adjacency in two layouts, so that a formula works on both.
 
-:class:`DenseView` holds padded ``[B, N, K]`` assignments with dense adjacencies, :class:`SegmentView` a
-flat ``[N, K]`` with an edge list and graph ids. Both answer the same questions with the same
-shapes, so a formula over a view is written once:
+:class:`DenseView` contains padded ``[B, N, K]`` assignments with dense adjacencies. :class:`SegmentView` contains a
+flat ``[N, K]`` assignment with an edge list and graph ids. Both have the same methods, which return the same shapes:
 
 >>> def mincut(view):
 ...     return -view.quad() / (view.degree_quad() + 1e-8)  # [B]
@@ -12,11 +11,12 @@ Views compute in float32 or wider, also for half-precision assignments and under
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 import torch
 from torch import Tensor
 
 from tgp.errors import InputError
-from tgp.utils.layout_view import LayoutView
 from tgp.utils.ops.adjacency import rank3_trace, weighted_degree
 from tgp.utils.ops.batching import GraphLayout
 from tgp.utils.ops.connectivity import check_and_filter_edge_weights
@@ -28,14 +28,143 @@ from tgp.utils.tracing import lazy_attribute, on_host
 __all__ = ["DenseView", "EdgeEntries", "LayoutView", "SegmentView"]
 
 
+class LayoutView(ABC):
+    """Assignment ``S`` and adjacency ``A`` of ``B`` graphs.
+
+    ``A_ij`` is the weight of the edge ``i -> j``; degrees are sums over ``j``. Per-node values have the
+    *node shape* of the view (``[B, N, ...]`` or ``[N, ...]``), per-graph ones start with ``B``. A graph without
+    nodes or edges contributes zeros, never NaN.
+
+    Attributes:
+        s: The assignment, in float32 if it was given in half precision. All values that formulas use have
+            this dtype.
+        dtype: The dtype in which the assignment was given, and which :meth:`coarse` returns.
+        num_graphs: ``B``.
+    """
+
+    s: Tensor
+    dtype: torch.dtype
+    num_graphs: int
+
+    @property
+    def k(self) -> int:
+        """Number of supernodes per graph."""
+        return self.s.size(-1)
+
+    @lazy_attribute
+    def assignment_image(self) -> Tensor:
+        """``A S``, in node shape."""
+        return self.propagate(self.s)
+
+    def quad(self) -> Tensor:
+        """Return ``[B]`` traces ``Tr(S^T A S)``, the edge weight inside supernodes."""
+        return self.sum((self.assignment_image * self.s).sum(-1))
+
+    def degree_quad(self) -> Tensor:
+        """Return ``[B]`` traces ``Tr(S^T D S) = sum_i d_i |S_i|^2``."""
+        return self.sum(self.degree * self.s.square().sum(-1))
+
+    def volume(self) -> Tensor:
+        """Return ``[B]`` total edge weights."""
+        return self.sum(self.degree)
+
+    def column_sums(self) -> Tensor:
+        """Return ``[B, K]`` column sums ``S^T 1``, the soft sizes of the supernodes."""
+        return self.sum(self.s)
+
+    def gram(self) -> Tensor:
+        """Return ``[B, K, K]`` products ``S^T S``."""
+        return self.product(self.s, self.s)
+
+    def coarse(self) -> Tensor:
+        """Return ``[B, K, K]`` products ``S^T A S`` without post-processing, in the dtype of the given assignment."""
+        return self._coarse.to(self.dtype)
+
+    @lazy_attribute
+    def _coarse(self) -> Tensor:
+        return self.product(self.s, self.assignment_image)
+
+    @property
+    @abstractmethod
+    def degree(self) -> Tensor:
+        """Out-degree of every node, in node shape."""
+
+    @property
+    @abstractmethod
+    def counts(self) -> Tensor:
+        """``[B]`` number of nodes of each graph without padding, in the dtype of :attr:`s`."""
+
+    @abstractmethod
+    def propagate(self, values: Tensor) -> Tensor:
+        """Return ``A values``, in node shape."""
+
+    @abstractmethod
+    def sum(self, values: Tensor) -> Tensor:
+        """Return the sums ``[B, ...]`` of values in node shape over the nodes of each graph, in float32 or wider."""
+
+    @abstractmethod
+    def product(self, u: Tensor, v: Tensor) -> Tensor:
+        """Return ``[B, K, F]`` products ``u^T v`` of each graph, in the dtype of ``v``."""
+
+    @abstractmethod
+    def spread(self, values: Tensor) -> Tensor:
+        """Return the value ``[B, ...]`` of its graph for every node, in node shape or a shape that broadcasts to it."""
+
+    @abstractmethod
+    def padded(self) -> tuple[Tensor, Tensor]:
+        """Return ``S`` as ``[B, N, K]`` and the mask ``[B, N]`` of the rows that are not padding."""
+
+    @abstractmethod
+    def rows(self) -> tuple[Tensor, Tensor]:
+        """Return ``S`` as flat rows ``[R, K]`` and their graph ids. :meth:`entries` refer to these rows."""
+
+    @abstractmethod
+    def entries(self) -> EdgeEntries:
+        """Return every edge. In a padded view, parallel edges are merged and edges of weight 0 are removed."""
+
+    @abstractmethod
+    def merged(self) -> EdgeEntries:
+        """Return every non-zero entry of ``A``. Weights of parallel edges are summed."""
+
+    @abstractmethod
+    def squares(self) -> Tensor:
+        """Return the squares of the entries of ``A`` in any shape. Zeros may be missing."""
+
+    def sum_entries(self, values: Tensor, entries: EdgeEntries) -> Tensor:
+        """Return ``[B]`` sums of one value per edge over the edges of each graph, in float32 or wider."""
+        values = widen(values)
+        return values.new_zeros(self.num_graphs).index_add(0, entries.graph, values)
+
+    def column_quantile(self, position: Tensor) -> Tensor:
+        """Return ``[B, K]`` the entry at a position of every column of ``S``, in descending order.
+
+        Args:
+            position: ``[B]`` positions below the number of nodes of each graph.
+        """
+        padded, real = self.padded()
+        ordered = padded.masked_fill(~real.unsqueeze(-1), -1).sort(dim=1, descending=True).values
+        return ordered.gather(1, position.view(-1, 1, 1).expand(-1, 1, self.k)).squeeze(1)
+
+    def variation(self) -> tuple[Tensor, Tensor]:
+        """Return ``[B]`` sums of ``A_ij |S_i - S_j|_1`` over the entries of ``A``, and ``[B]`` numbers of entries."""
+        edges = self.entries()
+        return self._sum_gaps(edges), self.sum_entries(torch.ones_like(edges.weight), edges)
+
+    def _sum_gaps(self, edges: EdgeEntries) -> Tensor:
+        """Return ``[B]`` sums of ``A_ij |S_i - S_j|_1`` over the given edges."""
+        rows, _ = self.rows()
+        matrix = EdgeMatrix(edges.source, edges.target, None, rows.size(0), checked=True)
+        return self.sum_entries(edges.weight * matrix.distances(rows), edges)
+
+
 class DenseView(LayoutView):
-    """Padded graphs.
+    """View of padded graphs.
 
     Args:
-        s: ``[B, N, K]`` (or ``[N, K]``); rows outside ``mask`` are treated as zero.
-        adj: ``[B, N, N]`` (or ``[N, N]``), or ``None`` for formulas that need none.
-        mask: ``[B, N]`` real nodes; all if absent.
-        clean: rows of ``s`` outside ``mask`` are zero already, as selectors make them.
+        s: ``[B, N, K]`` (or ``[N, K]``). Rows outside of ``mask`` are treated as zero.
+        adj: ``[B, N, N]`` (or ``[N, N]``), or ``None`` for formulas that do not need it.
+        mask: ``[B, N]`` mask of the nodes that are not padding; ``None`` if there is no padding.
+        clean: True if rows of ``s`` outside of ``mask`` are already zero.
     """
 
     def __init__(
@@ -48,7 +177,7 @@ class DenseView(LayoutView):
         dtype = s.dtype
         s = widen(s.unsqueeze(0) if s.dim() == 2 else s)
         if s.dim() != 3:
-            raise InputError(f"s must have shape [B, N, K], got {list(s.shape)}", field="s")
+            raise InputError(f"s must have shape [B, N, K], got {list(s.shape)}.", field="s")
         if adj is not None:
             adj = adj.unsqueeze(0) if adj.dim() == 2 else adj
             if adj.dim() != 3 or adj.size(-1) != s.size(1) or adj.size(0) != s.size(0):
@@ -69,7 +198,7 @@ class DenseView(LayoutView):
     def adj(self) -> Tensor:
         """``[B, N, N]``."""
         if self._adj is None:
-            raise InputError("this formula needs an adjacency, got None", field="adj")
+            raise InputError("adj is missing: expected an adjacency for this formula, got None.", field="adj")
         return self._adj
 
     @lazy_attribute
@@ -127,24 +256,24 @@ class DenseView(LayoutView):
     def variation(self) -> tuple[Tensor, Tensor]:
         if on_host(self.adj):
             return super().variation()
-        # The number of entries is not known without reading it: use all pairs of nodes.
+        # Without access to the number of entries, use all pairs of nodes.
         gaps = self.adj * torch.cdist(self.s, self.s, p=1)
         return gaps.sum((1, 2)), (self.adj != 0).to(gaps.dtype).sum((1, 2))
 
 
 class SegmentView(LayoutView):
-    """Flat graphs.
+    """View of flat graphs.
 
     Args:
         s: ``[N, K]``.
-        edge_index: ``[2, E]``, in any order, or ``None`` for formulas that need none.
+        edge_index: ``[2, E]``, in any order, or ``None`` for formulas that do not need it.
         edge_weight: ``[E]``, ``[E, 1]`` or ``None`` for ones.
-        batch: ``[N]`` graph ids, in any order; one graph if absent.
-        batch_size: number of graphs; default largest id + 1.
-        layout: the layout of ``batch``, where it is at hand.
-        padded: ``s`` as ``[B, N, K]`` of a padded call that runs on flat rows; entries are then those of its
-            adjacency.
-        checked: the node ids are known to be in range.
+        batch: ``[N]`` graph ids, in any order; one graph if ``None``.
+        batch_size: Number of graphs; default is the largest id + 1.
+        layout: Layout of ``batch``, if it is already known.
+        padded: ``s`` as ``[B, N, K]``, for a padded call that runs on flat rows. :meth:`entries` then returns the
+            entries of the padded adjacency.
+        checked: True if the node ids are known to be in range.
     """
 
     def __init__(
@@ -159,7 +288,7 @@ class SegmentView(LayoutView):
         checked: bool = False,
     ) -> None:
         if s.dim() != 2:
-            raise InputError(f"s must have shape [N, K], got {list(s.shape)}", field="s")
+            raise InputError(f"s must have shape [N, K], got {list(s.shape)}.", field="s")
         self.s, self.dtype = widen(s), s.dtype
         self._edge_index = edge_index
         self._checked = checked
@@ -176,7 +305,9 @@ class SegmentView(LayoutView):
     def edge_index(self) -> Tensor:
         """``[2, E]``."""
         if self._edge_index is None:
-            raise InputError("this formula needs an edge list, got None", field="edge_index")
+            raise InputError(
+                "edge_index is missing: expected an edge list for this formula, got None.", field="edge_index"
+            )
         return self._edge_index
 
     @lazy_attribute
@@ -230,36 +361,32 @@ class SegmentView(LayoutView):
         return torch.zeros(self.s.size(0), dtype=torch.long, device=self.s.device)
 
     def entries(self) -> EdgeEntries:
-        if self._of_padded:
-            return self.merged()
+        return self.merged() if self._of_padded else self._edges()
+
+    def _edges(self) -> EdgeEntries:
         source, target = self.edge_index
         return EdgeEntries(source, target, self._weights(), self._graph.index_select(0, source))
 
     def _weights(self) -> Tensor:
         return self.s.new_ones(self.edge_index.size(1)) if self.edge_weight is None else self.edge_weight
 
-    def squares(self) -> Tensor:
-        if on_host(self.edge_index, self.edge_weight):
-            return self.merged().weight.square()
-        return self._merged_with_mask()[0].weight.square()
-
     def merged(self) -> EdgeEntries:
-        source, target = self.edge_index
-        source, target, weight = merge_entries(
-            source, target, self._weights(), self.s.size(0), positive=self.edge_weight is None
-        )
-        return EdgeEntries(source, target, weight, self._graph.index_select(0, source))
+        (source, target), size = self.edge_index, self.s.size(0)
+        merged = merge_entries(source, target, self._weights(), size, positive=self.edge_weight is None)
+        return EdgeEntries(*merged, self._graph.index_select(0, merged[0]))
 
-    def _merged_with_mask(self) -> tuple[EdgeEntries, Tensor]:
+    def squares(self) -> Tensor:
         source, target = self.edge_index
-        source, target, weight, present = mark_merged_entries(source, target, self._weights(), self.s.size(0))
-        return EdgeEntries(source, target, weight, self._graph.index_select(0, source)), present
+        if on_host(source, self.edge_weight):
+            return self.merged().weight.square()
+        _, _, weight, _ = mark_merged_entries(source, target, self._weights(), self.s.size(0))
+        return weight.square()
 
     def column_quantile(self, position: Tensor) -> Tensor:
         layout = self.layout
         if layout.batch is None or layout.knows_width() or not self.s.size(0):
             return super().column_quantile(position)
-        # Sort by value, then by graph: no padding, whose width would have to be read.
+        # Sort by value, then by graph. Padding is not possible without reading its width.
         values, order = self.s.sort(dim=0, descending=True)
         by_graph = layout.batch[order].sort(dim=0, stable=True).indices
         start = layout.counts.cumsum(0) - layout.counts
@@ -267,16 +394,7 @@ class SegmentView(LayoutView):
         return values.gather(0, by_graph).index_select(0, place)
 
     def variation(self) -> tuple[Tensor, Tensor]:
-        # Parallel edges add up in the sum on their own, but they are one entry.
+        # Parallel edges count as one entry. Their weights need not be merged for the sum.
         source, target = self.edge_index
-        edges = EdgeEntries(source, target, self._weights(), self._graph.index_select(0, source))
-        total, _ = self._variation(edges, torch.ones_like(edges.weight))
-        return total, self.sum(self._entries_per_row())
-
-    def _entries_per_row(self) -> Tensor:
-        """Return ``[N]`` the number of non-zero entries in each row of ``A``."""
-        (source, target), size = self.edge_index, self.s.size(0)
-        if on_host(source, self.edge_weight):
-            return count_entries(source, target, self.edge_weight, size).to(self.s.dtype)
-        rows, _, _, present = mark_merged_entries(source, target, self._weights(), size)
-        return self.s.new_zeros(size).index_add(0, rows, present.to(self.s.dtype))
+        counts = count_entries(source, target, self.edge_weight, self.s.size(0))
+        return self._sum_gaps(self._edges()), self.sum(counts.to(self.s.dtype))

@@ -8,11 +8,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tgp.utils.tracing import on_host
+
 __all__ = ["EdgeEntries", "count_entries", "mark_merged_entries", "merge_entries"]
 
 
 class EdgeEntries(NamedTuple):
-    """Edges as flat vectors: positions of both ends in the rows of a view, weights and graph ids."""
+    """Edges as flat vectors: row positions of source and target in a view, weights, and graph ids."""
 
     source: Tensor
     target: Tensor
@@ -23,21 +25,21 @@ class EdgeEntries(NamedTuple):
 def merge_entries(
     source: Tensor, target: Tensor, weight: Tensor, size: int, *, positive: bool = False
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Sum parallel edges and drop entries of weight 0. The number of results depends on the values.
+    """Merge parallel edges and remove entries of weight 0. The size of the result depends on the values.
 
     Args:
         source: ``[E]`` rows.
         target: ``[E]`` columns.
         weight: ``[E]``.
         size: Number of rows and columns.
-        positive: All weights are known to be positive, so that no sum is 0.
+        positive: True if all weights are known to be positive, so that no sum is 0.
 
     Returns:
-        Sources, targets and weights of the non-zero entries; the arguments themselves if nothing changes.
+        Sources, targets and weights of the non-zero entries. If nothing changes, these are the arguments.
     """
     size = max(size, 1)
     key = source * size + target
-    if not bool((key[1:] > key[:-1]).all()):  # most edge lists are sorted and free of repeats
+    if not bool((key[1:] > key[:-1]).all()):  # most edge lists are sorted and have no parallel edges
         key, group = torch.unique(key, return_inverse=True)
         weight = weight.new_zeros(key.numel()).index_add(0, group, weight)
         source, target = key // size, key % size
@@ -47,7 +49,7 @@ def merge_entries(
 
 
 def count_entries(source: Tensor, target: Tensor, weight: Tensor | None, size: int) -> Tensor:
-    """Count the non-zero entries in each row of an adjacency; parallel edges are one entry. Needs the host.
+    """Return the number of non-zero entries in each row of an adjacency. Parallel edges are one entry.
 
     Args:
         source: ``[E]`` rows, in range.
@@ -58,8 +60,12 @@ def count_entries(source: Tensor, target: Tensor, weight: Tensor | None, size: i
     Returns:
         ``[size]`` int64.
     """
+    if not on_host(source, weight):
+        weights = torch.ones_like(source) if weight is None else weight
+        rows, _, _, present = mark_merged_entries(source, target, weights, size)
+        return source.new_zeros(size).index_add(0, rows, present.long())
     key = source * max(size, 1) + target
-    if bool((key[1:] > key[:-1]).all()):  # most edge lists are sorted and free of repeats
+    if bool((key[1:] > key[:-1]).all()):  # most edge lists are sorted and have no parallel edges
         present = source if weight is None else source[weight.detach() != 0]
         return torch.bincount(present, minlength=size)
     from scipy.sparse import coo_matrix
@@ -74,7 +80,7 @@ def count_entries(source: Tensor, target: Tensor, weight: Tensor | None, size: i
 def mark_merged_entries(
     source: Tensor, target: Tensor, weight: Tensor, size: int
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Sum parallel edges in tensors of fixed length, without reading a value on the host.
+    """Merge parallel edges in tensors of fixed length, without reading a value on the host.
 
     Args:
         source: ``[E]`` rows.
@@ -83,8 +89,8 @@ def mark_merged_entries(
         size: Number of rows and columns.
 
     Returns:
-        Sources, targets and weights ``[E]``, sorted, and a bool mask of the non-zero entries. The first of some
-        parallel edges has their sum, the others have the weight 0.
+        Sources, targets and weights ``[E]`` in sorted order, and a mask of the non-zero entries. The first of several
+        parallel edges has the sum of their weights, the others have weight 0.
     """
     size = max(size, 1)
     key, order = (source * size + target).sort()

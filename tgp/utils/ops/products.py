@@ -7,6 +7,7 @@ compiler and ``torch.func`` transform understands.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,13 +19,26 @@ from tgp.utils.checks import check_ids
 from tgp.utils.precision import autocast_enabled, widen
 from tgp.utils.tracing import on_host
 
-__all__ = ["EdgeMatrix", "group_by", "max_over_edges", "softmax_rows"]
+__all__ = ["EdgeMatrix", "group_by", "max_over_edges", "softmax_rows", "sparse_product"]
 
 _NUMBERS_AT_ONCE = 2**18
 _FAST_DTYPES = (torch.float32, torch.float64)
 _SHORT_IDS = 2**16
 _WIDE_ROWS = 16
 """Rows this wide fill the vectors of the processor, and torch's softmax of rows is the faster one (measured)."""
+
+
+def sparse_product(a: Tensor, b: Tensor) -> Tensor:
+    """Return the product of two COO matrices as a coalesced COO matrix.
+
+    Args:
+        a: ``[N, M]``.
+        b: ``[M, K]``.
+    """
+    with warnings.catch_warnings():  # torch warns once per process that its sparse products are in beta state
+        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta state")
+        product: Tensor = torch.sparse.mm(a, b)
+    return product.coalesce()
 
 
 def group_by(ids: Tensor, size: int, *, checked: bool = False) -> tuple[Tensor, Tensor | None]:
