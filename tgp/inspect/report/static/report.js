@@ -5,12 +5,12 @@
   const one = (id) => document.getElementById(id);
   root.classList.add("live", "slider");
 
-  // What is shown is kept in the address, so that a view can be linked to. Other fragments are plain anchors.
+  // The address stores the view, so that it can be linked. Fragments without "=" are plain anchors.
   const read = () => new URLSearchParams(location.hash.includes("=") ? location.hash.slice(1) : "");
   let state = read();
   const remember = (key, value) => {
     if (value === null) state.delete(key); else state.set(key, value);
-    try { history.replaceState(null, "", "#" + state); } catch { /* not allowed for this kind of address */ }
+    try { history.replaceState(null, "", "#" + state); } catch { /* browsers do not allow it for some kinds of addresses */ }
   };
 
   const setTheme = (theme) => {
@@ -23,7 +23,7 @@
     remember("theme", root.dataset.theme);
   });
 
-  // Tables: a click on a heading sorts, a second one turns the order round.
+  // A click on a heading sorts a table; a second click reverses the order.
   const key = (row, column) => {
     const cell = row.cells[column];
     const value = cell.dataset.v;
@@ -49,7 +49,7 @@
     });
   }
 
-  // Tables that fit need no stop for the keyboard and no shadow that says there is more.
+  // Only tables that are too wide get a keyboard stop and a shadow at their sides.
   const fit = () => {
     for (const box of all(".scroll")) {
       const wide = box.scrollWidth > box.clientWidth;
@@ -60,7 +60,7 @@
   fit();
   addEventListener("resize", fit);
 
-  // Marks tell what they are as soon as they are pointed at; a browser's own titles take a second, and none on touch.
+  // Show the titles of marks at once. Browsers show titles after a second, and not at all on touch screens.
   const tip = document.createElement("div");
   tip.id = "tip";
   tip.hidden = true;
@@ -85,7 +85,7 @@
   if (!slider) return;
   const chooser = one("graph"), every = one("all"), play = one("play");
 
-  // Every hierarchy shows the level asked for, or the nearest it has.
+  // Every hierarchy shows the selected level, or the nearest level that it has.
   const show = () => {
     for (const graph of all(".graph")) {
       const on = graph.dataset.graph === chooser.value;
@@ -133,12 +133,12 @@
     setTheme(state.get("theme"));
     if (all("option", chooser).some((option) => option.value === state.get("graph"))) chooser.value = state.get("graph");
     every.checked = state.get("view") === "all";
-    show();  // sets the bounds of the slider
+    show();  // this sets the bounds of the slider
     if (state.has("level")) { slider.value = state.get("level"); show(); }
   };
   addEventListener("hashchange", () => { if (location.hash.includes("=")) restore(); });
 
-  // Pointing at a node shows all that join the same supernode.
+  // Pointing at a node highlights all nodes of the same supernode.
   for (const group of all(".drawing .nodes")) {
     group.addEventListener("pointerover", (event) => {
       const circle = event.target.closest("circle");
