@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import torch
@@ -13,6 +12,7 @@ from torch_geometric.nn.dense.linear import Linear
 from tgp.imports import is_sparsetensor
 from tgp.utils.checks import check_ids
 from tgp.utils.ops.connectivity import Container, connectivity_to_edge_index, real_weights
+from tgp.utils.ops.products import sparse_product
 from tgp.utils.precision import widen
 
 __all__ = ["PANConv"]
@@ -110,7 +110,7 @@ class PANConv(MessagePassing):
         scale = self.weight.to(adj.dtype).cumprod(0)
         indices, values = [power.indices()], [power.values() * scale[0]]
         for length in range(1, self.filter_size + 1):
-            power = _sparse_product(power, adj)
+            power = sparse_product(power, adj)
             indices.append(power.indices())
             values.append(power.values() * scale[length])
         total = torch.sparse_coo_tensor(
@@ -125,10 +125,3 @@ class PANConv(MessagePassing):
         return (
             f"{type(self).__name__}({self.in_channels}, {self.out_channels}, filter_size={self.filter_size})"
         )
-
-
-def _sparse_product(a: Tensor, b: Tensor) -> Tensor:
-    with warnings.catch_warnings():  # torch warns once per process that its CSR matrices are in beta state
-        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta state")
-        product: Tensor = torch.sparse.mm(a, b)
-    return product.coalesce()

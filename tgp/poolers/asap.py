@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -19,7 +18,7 @@ from tgp.src.inputs import PoolInputs
 from tgp.src.scored import ScoredPooling, build_gnn
 from tgp.utils.ops.adjacency import add_remaining_self_loops, weighted_degree
 from tgp.utils.ops.connectivity import Container, connectivity_to_edge_index
-from tgp.utils.ops.products import EdgeMatrix, max_over_edges
+from tgp.utils.ops.products import EdgeMatrix, max_over_edges, sparse_product
 from tgp.utils.signature import accepted, base_kwargs
 from tgp.utils.typing import ConnectionType, LiftType, ReduceType, SinvType
 from tgp.utils.user_code import has_user_code
@@ -183,8 +182,5 @@ class ASAPExecution(SparseExecution):
             check_invariants=False,
         )
         a = torch.sparse_coo_tensor(edges, weight, (size, size), check_invariants=False)
-        with warnings.catch_warnings():
-            # torch warns once per process that its sparse products are in beta state.
-            warnings.filterwarnings("ignore", message="Sparse CSR tensor support")
-            pooled = torch.sparse.mm(s.t(), torch.sparse.mm(a, s)).coalesce()
+        pooled = sparse_product(s.t(), sparse_product(a, s))
         return pooled.indices(), pooled.values()
