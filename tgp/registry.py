@@ -11,8 +11,10 @@ import dataclasses
 import importlib
 import operator
 import re
-from collections.abc import Iterable, Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from tgp.errors import PackageError, ParameterError, UnknownNameError
@@ -94,29 +96,31 @@ def find_package_entries(group: str) -> PackageEntries:
     Args:
         group: name of the group, such as ``"tgp.methods"``.
     """
-    from importlib import metadata
-
-    points: Iterable[EntryPoint]
-    unreadable: list[str] = []
-    try:
-        points = metadata.entry_points(group=group)
-    except (TypeError, ValueError):  # the entry points of one package have the wrong syntax
-        points, unreadable = _read_package_by_package(group)
+    select, unreadable = _read_entry_points(tuple(sys.path))
     found: dict[str, tuple[Entry, ...]] = {}
-    for point in points:
+    for point in select(group=group):
         if point.dist is not None:
             about = point.dist.metadata
             summary = about["Summary"] if "Summary" in about else ""  # noqa: SIM401 - there is no get() on 3.10
             target = "".join(point.value.partition("[")[0].split())  # without extras and spaces
             entry = Entry(point.name, target, summary, package=point.dist.name, version=point.dist.version)
             found[point.name.lower()] = (*found.get(point.name.lower(), ()), entry)
-    return PackageEntries(found, tuple(unreadable))
+    return PackageEntries(found, unreadable)
 
 
-def _read_package_by_package(group: str) -> tuple[list[EntryPoint], list[str]]:
-    """Return the entry points of a group, and messages about the packages that cannot be read."""
+@lru_cache(maxsize=1)
+def _read_entry_points(path: tuple[str, ...]) -> tuple[Callable[..., Iterable[EntryPoint]], tuple[str, ...]]:
+    """Read the entry points of all groups, once for each value of ``sys.path``.
+
+    Returns:
+        A function that selects entry points by ``group=...``, and messages about packages that cannot be read.
+    """
     from importlib import metadata
 
+    try:
+        return metadata.entry_points().select, ()
+    except (TypeError, ValueError):  # the entry points of one package have the wrong syntax
+        pass
     points: list[EntryPoint] = []
     unreadable: list[str] = []
     seen: set[str] = set()
@@ -125,11 +129,11 @@ def _read_package_by_package(group: str) -> tuple[list[EntryPoint], list[str]]:
             continue
         seen.add(distribution.name)
         try:
-            points.extend(distribution.entry_points.select(group=group))
+            points.extend(distribution.entry_points)
         except (TypeError, ValueError) as error:
             package = f"{distribution.name} {distribution.version}"
             unreadable.append(f"the entry points of package {package} cannot be read: {error}")
-    return points, unreadable
+    return metadata.EntryPoints(points).select, tuple(unreadable)
 
 
 class LazyRegistry(Mapping[str, T], Generic[T]):

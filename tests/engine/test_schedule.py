@@ -1,16 +1,20 @@
 """Reading and writing of schedules, and the errors of wrong ones."""
 
+import copy
+import dataclasses
 import json
+import pickle
 import subprocess
 import sys
 
 import pytest
 from hypothesis import given
 
-from tgp.engine import LevelSpec, Schedule, parse_schedule
+from tgp.engine import METHODS, LevelSpec, Schedule, parse_schedule
 from tgp.engine.methods.graclus import GraclusParams
 from tgp.engine.methods.random import RandomParams
 from tgp.errors import ParameterError, ScheduleError, TgpError, UnknownNameError
+from tgp.registry import Entry
 from tgp.testing.strategies import schedules
 
 GRACLUS = LevelSpec("graclus", GraclusParams())
@@ -101,7 +105,6 @@ def test_missing_parameters_are_named(monkeypatch):
     from dataclasses import dataclass
 
     from tgp.engine.level_method import LevelMethod
-    from tgp.engine.methods import METHODS
 
     @dataclass(frozen=True)
     class NeedsK:
@@ -166,3 +169,30 @@ def test_reading_a_schedule_imports_no_compiled_code():
         "assert not {'numba', 'torch', 'scipy'} & set(sys.modules), sorted(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_pickled_schedules_are_equal():
+    schedule = parse_schedule("kmis:order_k=2,graclus*3").keep((1, 3))
+    before = dict(METHODS.entries)
+    for again in (pickle.loads(pickle.dumps(schedule)), copy.deepcopy(schedule)):
+        assert again == schedule and again.steps == (2, 2)
+    assert before == METHODS.entries
+
+
+def test_a_pickled_level_registers_its_method(monkeypatch):
+    """A worker process does not have the methods that were registered at run time in the parent process."""
+    monkeypatch.setattr(METHODS, "entries", dict(METHODS.entries))
+    monkeypatch.setattr(METHODS, "_loaded", dict(METHODS._loaded))
+    entry = METHODS.register(Entry("same", "tgp.engine.methods.nopool:METHOD", "Identity"))
+    data = pickle.dumps(parse_schedule("same"))
+    METHODS._drop("same")
+    assert "same" not in METHODS
+    assert str(pickle.loads(data)) == "same" and METHODS.entry("same") == entry
+
+
+def test_a_level_with_a_parameter_class_made_at_run_time_can_be_pickled(monkeypatch):
+    local = dataclasses.make_dataclass("Local", [("k", int, 2)], frozen=True)
+    method = dataclasses.replace(METHODS["nopool"], params=local)
+    monkeypatch.setitem(METHODS._loaded, "nopool", method)
+    schedule = parse_schedule("nopool:k=5")
+    assert pickle.loads(pickle.dumps(schedule)) == schedule
