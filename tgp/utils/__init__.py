@@ -1,4 +1,4 @@
-"""Helper functions of the model half.
+"""Utility functions of the torch-based packages.
 
 Names are imported on first access.
 """

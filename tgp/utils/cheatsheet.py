@@ -1,4 +1,4 @@
-"""Table of poolers: abilities and papers."""
+"""Table of poolers with their properties and papers."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ __all__ = [
 ]
 
 POOLER_TEST_PARAMS: dict[str, Any] = {"in_channels": 16, "ratio": 0.5, "k": 8, "scorer": "degree"}
-"""Parameters that build every pooler."""
+"""Parameters with which every pooler can be built."""
 TEST_X = torch.randn(10, 16, generator=torch.Generator().manual_seed(0))
 """Features of a small test graph."""
 TEST_EDGE_INDEX = torch.stack([torch.arange(9), torch.arange(1, 10)])
-"""Edges of a small test graph: a directed path."""
+"""Edges of the small test graph, a directed path."""
 TEST_EDGE_WEIGHT = torch.ones(9)
-"""Weights of these edges."""
+"""Weights of the edges of the small test graph."""
 
 _RST_LINK = re.compile(r"<(https?://[^>\s]+)>")
 _URL = re.compile(r"https?://[^\s>`)\]]+")
 
 
 def _poolers() -> Any:
-    # By name: utilities are a layer below the poolers and must not import them.
+    # Imported by name, because the import contracts do not allow tgp.utils to import tgp.poolers.
     return importlib.import_module("tgp.poolers")
 
 
@@ -58,17 +58,17 @@ def supports_sparse(pooler_name: str) -> bool:
 
 
 def supports_trainable(pooler_name: str) -> bool:
-    """Return True if a pooler has parameters to learn; False for an unknown name."""
+    """Return True if a pooler has learnable parameters; False for an unknown name."""
     return _trait(pooler_name, "trainable") is True
 
 
 def supports_aux_loss(pooler_name: str) -> bool:
-    """Return True if a pooler yields auxiliary losses; False for an unknown name."""
+    """Return True if a pooler returns auxiliary losses; False for an unknown name."""
     return _trait(pooler_name, "loss") is True
 
 
 def extract_paper_links(pooler_class: type) -> list[str]:
-    """Return the links in a class docstring: those written as links first, then bare ones, each once."""
+    """Return the distinct links in a class docstring: RST links first, then plain URLs."""
     text = inspect.getdoc(pooler_class) if pooler_class.__doc__ else None
     if not text:
         return []
@@ -87,7 +87,7 @@ def get_pooler_cheatsheet() -> list[tuple[str, str, bool, bool, bool, list[str]]
 
 
 def print_cheatsheet() -> None:
-    """Print the table."""
+    """Print the table of all poolers."""
     titles = ("Name", "Class", "Sparse", "Trainable", "Aux Loss", "Paper")
     rows = [
         (alias, name, *("yes" if fact else "-" for fact in facts), links[0] if links else "-")

@@ -1,11 +1,10 @@
-"""Number formats of intermediate results.
+"""Number types of intermediate results.
 
-Sums over the nodes or edges of a graph are formed in float32 or wider: bfloat16 cannot count past 256, and
-float16 ends at 65,504. Losses of half-precision input are float32; float64 stays float64.
+Sums over the nodes or edges of a graph are computed in float32 or wider, because bfloat16 cannot count beyond 256 and
+float16 not beyond 65,504. Losses of half-precision input are float32; losses of float64 input are float64.
 
-Tolerance, for graphs of up to 100,000 nodes: a loss of bfloat16 or float16 input, or under autocast, differs from
-that of float32 input by at most 2 % of its scale (the larger of 1 and its value). Most of the difference comes
-from rounding the assignment.
+For graphs of up to 100,000 nodes, a loss of bfloat16 or float16 input, or under autocast, differs from that of float32
+input by at most 2 % of the larger of 1 and its value. Most of the difference comes from rounding the assignment.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ def widen(tensor: Tensor) -> Tensor:
 
 
 def matmul(a: Tensor, b: Tensor) -> Tensor:
-    """Return ``a @ b`` in the dtype of the arguments, also where autocast would choose a narrower one."""
+    """Return ``a @ b`` in the dtype of the arguments, even if autocast would use a narrower one."""
     if autocast_enabled(a):
         with torch.autocast(a.device.type, enabled=False):
             return a @ b

@@ -1,4 +1,4 @@
-"""Read and respect the arguments that a callable takes."""
+"""Arguments that a callable accepts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Signature", "accepted", "foo_signature", "base_kwargs"]
 
 
 class Signature(NamedTuple):
-    """Argument names of a callable and whether it takes ``*args`` / ``**kwargs``."""
+    """Argument names of a callable, and flags for ``*args`` and ``**kwargs``."""
 
     args: list[str]
     has_varargs: bool
@@ -25,7 +25,11 @@ def foo_signature(foo: Callable[..., Any] | type) -> Signature:
     """Return the arguments that can be passed by name, keyword-only ones included.
 
     Args:
-        foo: A callable; for a class its ``__init__`` is read. A leading ``self`` or ``cls`` is dropped.
+        foo: A callable, or a class for the arguments of its ``__init__``. A leading ``self`` or ``cls`` is removed.
+
+    Examples:
+        >>> foo_signature(lambda x, *args, y=1: None)
+        Signature(args=['x', 'y'], has_varargs=True, has_kwargs=False)
     """
     target = foo.__init__ if inspect.isclass(foo) else foo  # type: ignore[misc]
     parameters = list(inspect.signature(target).parameters.values())
@@ -41,19 +45,23 @@ def foo_signature(foo: Callable[..., Any] | type) -> Signature:
 
 
 def base_kwargs(base: type, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return those of ``arguments`` (a constructor's ``locals()``) that the constructor of ``base`` takes.
+    """Return the arguments that the constructor of ``base`` accepts.
 
-    Poolers keep their full signatures for their users and hand the arguments of the base class to it.
+    The constructor of a pooler names all arguments and passes those of the base class on.
+
+    Args:
+        base: Base class.
+        arguments: ``locals()`` of the constructor of a subclass.
     """
     return {name: arguments[name] for name in foo_signature(base).args if name in arguments}
 
 
 _NEW_KEYWORDS = frozenset({"batch_size", "keep_link", "level", "max_num_nodes"})
-"""Keywords that tgp 1.0.2 did not pass to stages. Code of the user gets them only if it names them: a method with
-``**kwargs`` may pass them on to a function that does not accept them."""
+"""Keywords that tgp 1.0.2 did not pass to stages. Code of the user gets them only if it names them, because a method with
+``**kwargs`` may pass them to a function that does not accept them."""
 
 _ACCEPTED: dict[Any, tuple[frozenset[str], bool, bool]] = {}
-"""Function -> names of its arguments, whether it takes any other keyword, and whether it is code of the library."""
+"""Argument names of a function, True if it accepts any other keyword, and True if it is code of the library."""
 
 
 def _accepted(target: Callable[..., Any]) -> tuple[frozenset[str], bool, bool]:
@@ -71,15 +79,15 @@ def _accepted(target: Callable[..., Any]) -> tuple[frozenset[str], bool, bool]:
 
 
 def accepted(target: Callable[..., Any], /, **kwargs: Any) -> dict[str, Any]:
-    """Return those keywords that the signature of ``target`` accepts.
+    """Return the keywords that the signature of ``target`` accepts.
 
-    Stages and methods that a user wrote may name fewer arguments than the library can offer. Call it as
-    ``target(**accepted(target, ...))``: a function that also called ``target`` would be compiled again for
-    every stage.
+    Stages and methods of a user may name fewer arguments than the library passes. Call it as
+    ``target(**accepted(target, ...))``. A function that also called ``target`` would be compiled again for every
+    stage.
 
     Args:
-        target: A function, a bound method, or a module, whose ``forward`` is read.
-        **kwargs: Everything that can be offered.
+        target: A function, a bound method, or a module, for the arguments of its ``forward``.
+        **kwargs: All available keywords.
     """
     names, takes_any, own = _accepted(target)
     if own and takes_any:

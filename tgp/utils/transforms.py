@@ -1,4 +1,4 @@
-"""Data transforms that know nothing of poolers."""
+"""Data transforms that do not depend on poolers."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ __all__ = ["NormalizeAdj", "SortNodes"]
 
 
 class _MissingField(InputError, AssertionError):
-    """Also an ``AssertionError``, which callers may catch."""
+    """A field of the data is missing. Also an ``AssertionError``, which tgp 1.0.2 raised."""
 
 
-def _need(data: Data, name: str, who: str) -> Any:
+def _required_field(data: Data, name: str, who: str) -> Any:
     value = getattr(data, name, None)
     if value is None:
-        raise _MissingField(f"{who} needs data.{name}, got None", field=name)
+        raise _MissingField(f"{who} needs data.{name}: got None.", field=name)
     return value
 
 
 class NormalizeAdj(BaseTransform):
     r"""Replace the adjacency by :math:`\mathbf{I} - \delta \mathbf{L}_\mathrm{sym}`.
 
-    Self-loops are left out of the Laplacian; every node gets the diagonal entry :math:`1 - \delta`. Edge
-    attributes stay with their edges: parallel ones add up, a new loop has zeros.
+    Self-loops are removed from the Laplacian, and every node gets the diagonal entry :math:`1 - \delta`. Edge
+    attributes stay with their edges; those of parallel edges are summed, and those of new loops are 0.
 
     Args:
-        delta: strength of the filter.
+        delta: Strength of the filter.
     """
 
     def __init__(self, delta: float = 0.85) -> None:
@@ -42,11 +42,11 @@ class NormalizeAdj(BaseTransform):
     @torch.no_grad()
     def forward(self, data: Data) -> Data:
         """Apply the transform to a shallow copy made by the caller."""
-        edge_index = _need(data, "edge_index", "NormalizeAdj")
+        edge_index = _required_field(data, "edge_index", "NormalizeAdj")
         size = data.num_nodes
         index, weight = delta_gcn_matrix(edge_index, getattr(data, "edge_weight", None), self.delta, size)
         if getattr(data, "edge_attr", None) is not None:
-            data.edge_attr = _follow(data.edge_attr, edge_index, index, size)
+            data.edge_attr = _move_attributes(data.edge_attr, edge_index, index, size)
         data.edge_index, data.edge_weight = index, weight
         return data
 
@@ -54,28 +54,28 @@ class NormalizeAdj(BaseTransform):
         return f"NormalizeAdj(delta={self.delta})"
 
 
-def _follow(attr: Tensor, old: Tensor, new: Tensor, size: int) -> Tensor:
-    """Attributes of the ``old`` edges at their places among the sorted ``new`` ones."""
+def _move_attributes(attr: Tensor, old: Tensor, new: Tensor, size: int) -> Tensor:
+    """Return the attributes of the ``old`` edges at their positions in the sorted ``new`` edges."""
     place = torch.searchsorted(new[0] * size + new[1], old[0] * size + old[1])
     return attr.new_zeros((new.size(1), *attr.shape[1:])).index_add(0, place, attr)
 
 
 class SortNodes(BaseTransform):
-    """Reorder nodes by ascending ``y``, ties by node id.
+    """Sort nodes by ascending ``y``, and nodes with equal ``y`` by node id.
 
-    Every node-level attribute moves with its node, ids in index attributes are renamed, and edges are
-    sorted by row, then column, together with every edge-level attribute.
+    Node-level attributes are sorted with the nodes, ids in index attributes are updated, and edges are sorted by
+    row, then column, together with edge-level attributes.
     """
 
     @torch.no_grad()
     def forward(self, data: Data) -> Data:
         """Apply the transform to a shallow copy made by the caller."""
-        _need(data, "edge_index", "SortNodes")
-        label = _need(data, "y", "SortNodes").reshape(-1)
+        _required_field(data, "edge_index", "SortNodes")
+        label = _required_field(data, "y", "SortNodes").reshape(-1)
         size = data.num_nodes
         if label.numel() != size:
             raise InputError(
-                f"y must hold one value for each of {size} nodes, got {label.numel()}", field="y"
+                f"y must have one value per node: expected {size}, got {label.numel()}.", field="y"
             )
         order = label.argsort(stable=True)
         rank = torch.empty_like(order)

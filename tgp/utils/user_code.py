@@ -1,4 +1,4 @@
-"""Find code of the user in a module, before a fast path replaces a call to it."""
+"""Detection of user code in a module, before a fast path replaces a call of the module."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _HOOKS = (
 
 
 def has_user_code(*modules: nn.Module | None, methods: Iterable[str] = ()) -> bool:
-    """Return True if calling the modules may run code that the library does not know.
+    """Return True if calling the modules may run code of the user.
 
-    This is the only function that decides whether a fast path may replace calls of stages and layers. A fast
-    path computes the same result from the parameters; it would skip code of the user.
+    Every fast path that replaces calls of stages and layers must call this function first. A fast path computes the
+    same result from the parameters, but it would skip code of the user.
 
     Args:
         *modules: Modules whose calls would be skipped, checked with all their submodules. ``None`` is
@@ -33,9 +33,9 @@ def has_user_code(*modules: nn.Module | None, methods: Iterable[str] = ()) -> bo
         methods: Names of further methods of the given modules that would be skipped.
 
     Returns:
-        True if a class comes from outside of torch, PyG and tgp, a method was replaced on a class or an
-        instance, or hooks or parametrizations are registered. Always True while a graph is traced: compilers
-        see plain calls.
+        True if a class is defined outside of torch, PyG and tgp, if a method was replaced on a class or an
+        instance, or if hooks or parametrizations are registered. Always True while a graph is traced, because
+        compilers need plain calls.
     """
     if torch.compiler.is_compiling() or _has_global_hooks():
         return True
@@ -50,7 +50,7 @@ def has_user_code(*modules: nn.Module | None, methods: Iterable[str] = ()) -> bo
 
 
 def is_overridden(owner: Any, method: str) -> bool:
-    """Return True if ``owner.method`` is not the library's own: overridden in a subclass or replaced."""
+    """Return True if ``owner.method`` is overridden in a subclass of a user or replaced on the object."""
     return method in owner.__dict__ or not is_library_code(getattr(type(owner), method))
 
 

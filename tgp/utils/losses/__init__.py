@@ -1,4 +1,4 @@
-"""Auxiliary losses, each written once against a layout view (``tgp.utils.layout``)."""
+"""Auxiliary losses as functions. Each is a formula over a view (:mod:`tgp.utils.layout`)."""
 
 from tgp import eps
 from tgp.utils.losses._shared import BatchReductionType

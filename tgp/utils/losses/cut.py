@@ -26,14 +26,16 @@ __all__ = [
 def mincut(view: LayoutView, pooled: Tensor | None = None) -> Tensor:
     r"""Return ``[B]``: :math:`-\mathrm{Tr}(S^\top A S) / (\mathrm{Tr}(S^\top D S) + \epsilon)`.
 
-    ``pooled`` is a raw ``SᵀAS`` that is at hand already.
+    Args:
+        view: Assignment and adjacency.
+        pooled: ``SᵀAS`` without post-processing, if it is already known.
     """
     kept = view.quad() if pooled is None else trace_of(pooled)
     return -kept / (view.degree_quad() + tgp.eps)
 
 
 def motif_mincut(view: LayoutView) -> Tensor:
-    """Return ``[B]``: the min-cut with ``M = A³``, applied three times and never formed."""
+    """Return ``[B]`` min-cuts of ``M = A³``. The matrix ``M`` is not computed; ``A`` is applied three times."""
     moved, degree = view.assignment_image, view.degree
     for _ in range(2):
         moved, degree = view.propagate(moved), view.propagate(degree)
@@ -50,7 +52,7 @@ def total_variation(view: LayoutView) -> Tensor:
 def mincut_loss(
     adj: Tensor, S: Tensor, adj_pooled: Tensor, batch_reduction: BatchReductionType = "mean"
 ) -> Tensor:
-    """Return the relaxed normalised min-cut of padded graphs; ``adj_pooled`` is the raw ``SᵀAS``."""
+    """Return the relaxed normalised min-cut of padded graphs; ``adj_pooled`` is ``SᵀAS`` without post-processing."""
     return reduce_graphs(mincut(DenseView(S, adj), adj_pooled), batch_reduction)
 
 
@@ -99,10 +101,10 @@ def maxcut_loss(
     batch: Tensor | None = None,
     batch_reduction: BatchReductionType = "mean",
 ) -> Tensor:
-    r"""Return :math:`z^\top A z / \sum_e w_e` per graph; minimising it drives neighbours to opposite signs."""
+    r"""Return :math:`z^\top A z / \sum_e w_e` per graph, which is small if neighbours have opposite signs."""
     if scores.dim() > 2 or (scores.dim() == 2 and scores.size(1) != 1) or scores.dim() == 0:
         raise InputError(
-            f"Expected scores to have shape [N] or [N, 1], got {list(scores.shape)}", field="scores"
+            f"Expected scores to have shape [N] or [N, 1], got {list(scores.shape)}.", field="scores"
         )
     view = segment_view(scores.view(-1, 1), edge_index, edge_weight, batch)
     volume = view.volume()

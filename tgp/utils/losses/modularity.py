@@ -26,7 +26,7 @@ def spectral_loss(
     num_supernodes: int | None = None,
     batch_reduction: BatchReductionType = "mean",
 ) -> Tensor:
-    """Return the negative modularity of padded graphs; ``num_supernodes`` is read from ``S``."""
+    """Return the negative modularity of padded graphs. ``num_supernodes`` has no effect."""
     return reduce_graphs(modularity(DenseView(S, adj, mask), adj_pooled), batch_reduction)
 
 

@@ -1,4 +1,4 @@
-"""Losses that rebuild the graph from its clusters, and priors on them."""
+"""Losses that reconstruct the graph from its clusters, and priors on clusters."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ __all__ = [
 
 
 def link_prediction(view: LayoutView, normalize_loss: bool = False) -> Tensor:
-    r"""Return one norm :math:`\|A - SS^\top\|_F` over all graphs, over the number of real node pairs if normalised."""
+    r"""Return one norm :math:`\|A - SS^\top\|_F` over all graphs; if normalized, divided by the number of node pairs."""
     norm = safe_sqrt(_squared_residual(view).clamp(min=0))
     return safe_divide(norm, view.counts.square().sum()) if normalize_loss else norm
 
 
 def _squared_residual(view: LayoutView) -> Tensor:
-    """Return ``Σ_g ‖A - SSᵀ‖² = Σ_g ‖A‖² - 2 Tr(SᵀAS) + ‖SᵀS‖²``; parallel edges count as their sum."""
+    """Return ``Σ_g ‖A - SSᵀ‖² = Σ_g ‖A‖² - 2 Tr(SᵀAS) + ‖SᵀS‖²``. Weights of parallel edges are summed."""
     return view.squares().sum() - 2 * view.quad().sum() + view.gram().square().sum()
 
 
 def link_pred_loss(S: Tensor, adj: Tensor, normalize_loss: bool = True, mask: Tensor | None = None) -> Tensor:
-    """Return the link prediction loss of padded graphs. With ``mask``, only real node pairs count in the normaliser."""
+    """Return the link prediction loss of padded graphs. Padding does not count as nodes."""
     return link_prediction(DenseView(S, adj, mask), normalize_loss)
 
 
@@ -62,7 +62,7 @@ def row_entropy(view: LayoutView) -> Tensor:
 
 
 def entropy_loss(S: Tensor, num_nodes: int | Tensor) -> Tensor:
-    """Return the mean entropy of the rows of ``S`` over ``num_nodes`` real nodes."""
+    """Return the mean entropy of the rows of ``S`` over ``num_nodes`` nodes."""
     S = widen(S)
     total = -(S * (S + tgp.eps).log()).sum()
     count = torch.as_tensor(num_nodes, dtype=S.dtype, device=S.device)
@@ -125,14 +125,16 @@ def kl_loss(
     Args:
         q: Posterior with one value per node (and component).
         p: Prior.
-        mask: ``[B, N]`` real nodes of padded graphs.
+        mask: ``[B, N]`` mask of the nodes that are not padding.
         batch: ``[N]`` graph ids of flat graphs.
         batch_size: Number of graphs; needed with ``batch``.
         normalizing_const: Divisor of each graph.
         batch_reduction: ``mean`` or ``sum`` over graphs.
     """
     if mask is not None and batch is not None:
-        raise InputError("Cannot specify both mask and batch: padded graphs have one, flat graphs the other")
+        raise InputError(
+            "Cannot specify both mask and batch: expected mask for padded graphs or batch for flat graphs, got both."
+        )
     if batch is not None and batch_size is None:
         raise InputError("Batch size must be specified together with batch: got None.", field="batch_size")
     value = _divergence(q, p).sum(-1)
@@ -146,9 +148,10 @@ def kl_loss(
 
 
 def _divergence(q: Distribution, p: Distribution) -> Tensor:
-    """Return the KL divergence. That of two Beta distributions is formed in float32 or wider.
+    """Return the KL divergence.
 
-    torch looks up the formula in a table that ``torch.compile`` cannot trace, and has none for half precision.
+    The divergence of two Beta distributions is computed here in float32 or wider: ``torch.compile`` cannot trace the
+    function of torch, which also does not support half precision.
     """
     if type(q) is not Beta or type(p) is not Beta:
         return kl_divergence(q, p)
@@ -168,8 +171,7 @@ def cluster_connectivity_prior_loss(
 ) -> Tensor:
     r"""Return the Gaussian prior :math:`P = \frac12\sum (K - \mu)^2/\sigma^2` on the cluster connectivity.
 
-    With one constant :math:`\gamma_g` per graph the value of a graph is :math:`P/\gamma_g`; the batch
-    size enters once, through the reduction.
+    With one constant :math:`\gamma_g` per graph, the value of a graph is :math:`P/\gamma_g`.
     """
     K = widen(K)
     prior = 0.5 * ((K - K_mu).square() / K_var).sum()
@@ -191,16 +193,16 @@ def sparse_bce_reconstruction_loss(
     """Return the cross entropy over sampled node pairs, and the number of pairs per graph.
 
     Args:
-        link_prob_loigit: ``[E]`` logits (the spelling is that of version 1).
+        link_prob_loigit: ``[E]`` logits (the spelling is that of tgp 1.0.2).
         true_y: ``[E]`` labels.
-        edges_batch_id: ``[E]`` graph ids of the pairs; one graph if absent.
-        batch_size: Number of graphs; default largest id + 1.
+        edges_batch_id: ``[E]`` graph ids of the pairs; one graph if ``None``.
+        batch_size: Number of graphs; default is the largest id + 1.
         batch_reduction: ``mean`` or ``sum`` over graphs.
         link_prob_logit: Another name of the first argument.
     """
     logits = link_prob_logit if link_prob_loigit is None else link_prob_loigit
     if logits is None or true_y is None:
-        raise InputError("link_prob_loigit and true_y are required", field="link_prob_loigit")
+        raise InputError("link_prob_loigit and true_y are required: got None.", field="link_prob_loigit")
     logits = widen(logits)
     loss = F.binary_cross_entropy_with_logits(logits, true_y.to(logits.dtype), reduction="none")
     if edges_batch_id is None:

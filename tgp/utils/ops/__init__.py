@@ -1,4 +1,4 @@
-"""Tensor helpers, by theme: connectivity, adjacency, batching, assign, sampling."""
+"""Tensor functions for connectivity, adjacency, batching, assignments and sampling."""
 
 from tgp import eps
 from tgp.imports import HAS_TORCH_SPARSE, is_sparsetensor

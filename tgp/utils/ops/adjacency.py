@@ -39,28 +39,28 @@ _REDUCE = {"sum": "sum", "add": "sum", "mean": "mean", "min": "amin", "max": "am
 
 
 def rank3_trace(x: Tensor) -> Tensor:
-    """Return the trace of each matrix: ``[B, N, N]`` -> ``[B]``."""
+    """Return the traces ``[B]`` of matrices ``[B, N, N]``."""
     return x.diagonal(dim1=-2, dim2=-1).sum(-1)
 
 
 def rank3_diag(x: Tensor) -> Tensor:
-    """Return diagonal matrices: ``[B, N]`` -> ``[B, N, N]``."""
+    """Return diagonal matrices ``[B, N, N]`` from diagonals ``[B, N]``."""
     return torch.diag_embed(x)
 
 
 def weighted_degree(index: Tensor, weights: Tensor | None = None, num_nodes: int | None = None) -> Tensor:
-    """Return ``[N]``: sum of ``weights`` per id of ``index``; int32 counts without weights.
+    """Return ``[N]`` the sum of ``weights`` for each id of ``index``, or int32 counts without weights.
 
     Args:
         index: ``[E]`` ids.
-        weights: ``[E]``; half-precision weights are summed in float32, bool and integer weights become floats.
+        weights: ``[E]``. Half-precision weights are summed in float32, bool and integer weights as floats.
         num_nodes: ``N``; default largest id + 1.
 
     Returns:
         Degrees in the dtype of the weights.
 
     Raises:
-        InputError: An id is out of range.
+        InputError: If an id is out of range.
     """
     size = infer_num_nodes(index, num_nodes)
     if weights is None and on_host(index):
@@ -75,7 +75,7 @@ def weighted_degree(index: Tensor, weights: Tensor | None = None, num_nodes: int
 
 
 def inverse_sqrt_degree(degree: Tensor) -> Tensor:
-    """Return ``d^-1/2``, and 0 where the degree is not positive (a sink, or negative weights)."""
+    """Return ``d^-1/2``, and 0 for a degree that is not positive (no outgoing edges, or negative weights)."""
     positive = degree > eps
     return torch.where(positive, degree, torch.ones_like(degree)).rsqrt() * positive
 
@@ -83,7 +83,7 @@ def inverse_sqrt_degree(degree: Tensor) -> Tensor:
 def coalesce_edges(
     edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int, reduce_op: str = "sum"
 ) -> tuple[Tensor, Tensor | None]:
-    """Merge parallel edges; the result is sorted by row, then column.
+    """Merge parallel edges and sort the result by row, then column.
 
     Args:
         edge_index: ``[2, E]``.
@@ -113,7 +113,7 @@ def coalesce_edges(
 def filter_edges(
     edge_index: Tensor, edge_weight: Tensor | None, keep: Tensor
 ) -> tuple[Tensor, Tensor | None]:
-    """Return the edges where ``keep [E]`` is true. On the host nothing is copied if that is all of them."""
+    """Return the edges for which ``keep [E]`` is True. On the host nothing is copied if all edges are kept."""
     if on_host(keep) and bool(keep.all()):
         return edge_index, edge_weight
     chosen = keep.nonzero().squeeze(1)
@@ -127,9 +127,9 @@ def add_remaining_self_loops(
     fill_value: float = 1.0,
     num_nodes: int | None = None,
 ) -> tuple[Any, Tensor | None]:
-    """Add a self-loop to every node that has none; existing loops keep their weight.
+    """Add a self-loop to every node without one. Existing loops keep their weight.
 
-    The same for every container; a matrix keeps its size unless ``num_nodes`` is larger.
+    The result has the container of the input. A matrix keeps its size unless ``num_nodes`` is larger.
     """
     from torch_geometric.utils import add_remaining_self_loops as pyg_add
 
@@ -151,14 +151,14 @@ def delta_gcn_edges(
     *,
     dtype: torch.dtype | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return sources, targets and values of :func:`delta_gcn_matrix` off the diagonal, parallel edges apart.
+    """Return sources, targets and values of :func:`delta_gcn_matrix` off the diagonal, without merging parallel edges.
 
     Args:
         edge_index: ``[2, E]``.
         edge_weight: ``[E]`` or ``None`` for ones.
         delta: Strength of the filter.
         num_nodes: ``N``.
-        dtype: Type of the values; default that of the weights, or float32 without weights.
+        dtype: Type of the values; default is that of the weights, or float32 without weights.
     """
     if edge_weight is None:
         weight = torch.ones(edge_index.size(1), dtype=dtype or torch.float32, device=edge_index.device)
@@ -190,7 +190,7 @@ def delta_gcn_matrix(
         edge_weight: ``[E]`` weights of an edge list.
         delta: Strength of the filter.
         num_nodes: ``N``; default from the connectivity.
-        dtype: Type of the values; default that of the weights, or float32 without weights.
+        dtype: Type of the values; default is that of the weights, or float32 without weights.
     """
     container = Container.of(edge_index)
     index, weight = connectivity_to_edge_index(edge_index, edge_weight)
@@ -231,16 +231,18 @@ def postprocess_adj_pool_dense(
     adj_transpose: bool = False,
     edge_weight_norm: bool = False,
 ) -> Tensor:
-    """Remove self-loops, then divide by degrees, then by the largest weight. The input is not changed.
+    """Return a pooled adjacency without self-loops, divided by degrees, then by the largest weight.
+
+    Each step is optional. The input is not changed.
 
     Half-precision input is processed in float32; the result has the dtype of the input.
 
     Args:
         adj_pool: ``[..., K, K]``.
-        remove_self_loops: zero the diagonal.
-        degree_norm: divide by the roots of both degrees; a degree that is not positive gives 0.
-        adj_transpose: degrees are column sums (targets stand in rows) instead of row sums.
-        edge_weight_norm: divide each matrix by its largest absolute entry.
+        remove_self_loops: Set the diagonal to 0.
+        degree_norm: Divide by the square roots of both degrees; the result is 0 for a degree that is not positive.
+        adj_transpose: Degrees are column sums instead of row sums, because targets are in rows.
+        edge_weight_norm: Divide each matrix by its largest absolute entry.
     """
     dtype, adj_pool = adj_pool.dtype, widen(adj_pool)
     if remove_self_loops:
@@ -266,19 +268,19 @@ def postprocess_adj_pool_sparse(
     *,
     dtype: torch.dtype | None = None,
 ) -> tuple[Tensor, Tensor | None]:
-    """Remove self-loops and tiny weights, then divide by degrees, then by the largest weight of each graph.
+    """Return a pooled edge list without self-loops and tiny weights, divided by degrees, then by the largest weight.
 
     Half-precision weights are processed in float32; the result has their dtype.
 
     Args:
         edge_index: ``[2, E]``.
-        edge_weight: ``[E]``, ``[E, 1]`` or ``None``; either normalisation makes missing weights ones.
+        edge_weight: ``[E]``, ``[E, 1]`` or ``None``. Both normalizations treat missing weights as ones.
         num_nodes: ``K``.
-        remove_self_loops: drop them.
-        degree_norm: divide by the roots of both out-degrees; a degree that is not positive gives 0.
-        edge_weight_norm: divide by the largest absolute weight of each graph.
-        batch_pooled: ``[K]`` graph ids; one graph if absent.
-        dtype: type of the ones that stand for missing weights; default float32.
+        remove_self_loops: Remove self-loops.
+        degree_norm: Divide by the square roots of both out-degrees; the result is 0 for a degree that is not positive.
+        edge_weight_norm: Divide by the largest absolute weight of each graph.
+        batch_pooled: ``[K]`` graph ids; one graph if ``None``.
+        dtype: Type of weights of one if there are no weights; default is float32.
     """
     edge_weight = check_and_filter_edge_weights(edge_weight)
     if remove_self_loops:
@@ -300,7 +302,7 @@ def postprocess_adj_pool_sparse(
 
 
 def _largest_of_graph(source: Tensor, weight: Tensor, batch_pooled: Tensor | None) -> Tensor:
-    """Return ``[E]`` or scalar: largest absolute weight of the graph of each edge, 1 where that is 0."""
+    """Return the largest absolute weight of the graph of each edge, or 1 if it is 0: ``[E]``, or one number."""
     size = weight.abs()
     if batch_pooled is None:
         top = size.max()
@@ -308,7 +310,7 @@ def _largest_of_graph(source: Tensor, weight: Tensor, batch_pooled: Tensor | Non
     graph = batch_pooled[source]
     if on_host(graph):
         graphs = int(graph.max()) + 1
-    else:  # the first supernode of a graph stands for its id, which has no bound that is known
+    else:  # the number of graphs is unknown, so use the position of the first supernode of a graph as its id
         graph, graphs = torch.searchsorted(batch_pooled.sort().values, graph), batch_pooled.numel()
     top = size.new_zeros(graphs).scatter_reduce(0, graph, size, "amax")
     return torch.where(top == 0, torch.ones_like(top), top)[graph]

@@ -22,16 +22,16 @@ __all__ = [
 
 
 _MOST_PRODUCTS = 2**24
-"""Products of pairs of columns that are kept in memory at the same time."""
+"""Largest number of products of pairs of columns that are in memory at the same time."""
 
 
 def is_multi_graph_batch(batch: Tensor | None) -> bool:
-    """Return True if ``batch`` is given, non-empty and holds more than one graph id."""
+    """Return True if ``batch`` contains more than one graph id."""
     return batch is not None and batch.numel() > 0 and bool(batch.min() != batch.max())
 
 
 def num_graphs(batch: Tensor | None, batch_size: int | None = None) -> int:
-    """Return the number of graphs: ``batch_size`` if known, else largest id + 1; one graph without ``batch``."""
+    """Return ``batch_size`` if it is given, else the largest graph id + 1, or 1 without ``batch``."""
     if batch_size is not None:
         return int(batch_size)
     if batch is None:
@@ -61,7 +61,7 @@ def build_pooled_batch(
 
 
 def apply_dense_node_mask(x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the rows of padded ``x [B, N, F]`` where ``mask [B, N]`` is true, and their graph ids."""
+    """Return the rows of padded ``x [B, N, F]`` for which ``mask [B, N]`` is True, and their graph ids."""
     if x.dim() != 3:
         raise InputError(
             f"apply_dense_node_mask expects x to be 3D [B, N, F], got {list(x.shape)}", field="x"
@@ -77,25 +77,25 @@ def apply_dense_node_mask(x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def expand_compacted_rows(x_compact: Tensor, valid_mask: Tensor | None, expected_rows: int) -> Tensor:
-    """Put compact rows back at the true positions of ``valid_mask``; zeros elsewhere.
+    """Insert rows of zeros at the positions where ``valid_mask`` is False.
 
     Args:
         x_compact: ``[M, ...]`` rows.
-        valid_mask: Mask with ``expected_rows`` entries, ``M`` of them true.
+        valid_mask: Mask with ``expected_rows`` entries, of which ``M`` are True.
         expected_rows: Number of rows of the result.
 
     Returns:
         ``[expected_rows, ...]``.
 
     Raises:
-        InputError: The sizes do not fit. The number of true entries is checked on the host only.
+        InputError: If the sizes do not fit. The number of True entries is checked on the host only.
     """
     if x_compact.dim() == 0:
-        raise InputError("x_compact must be at least 1D, got a scalar", field="x_compact")
+        raise InputError("x_compact must be at least 1D, got a scalar.", field="x_compact")
     if valid_mask is None or valid_mask.numel() != expected_rows:
         got = "None" if valid_mask is None else valid_mask.numel()
         raise InputError(
-            f"valid_mask must contain exactly {expected_rows} entries, got {got}", field="valid_mask"
+            f"valid_mask must contain exactly {expected_rows} entries, got {got}.", field="valid_mask"
         )
     flat = valid_mask.reshape(-1).bool()
     if not on_host(x_compact, valid_mask):
@@ -103,14 +103,15 @@ def expand_compacted_rows(x_compact: Tensor, valid_mask: Tensor | None, expected
     count = int(flat.sum())
     if count != x_compact.size(0):
         raise InputError(
-            f"x_compact has {x_compact.size(0)} rows, but valid_mask marks {count}", field="x_compact"
+            f"x_compact has the wrong number of rows: expected {count} as in valid_mask, got {x_compact.size(0)}.",
+            field="x_compact",
         )
     out = x_compact.new_zeros((expected_rows, *x_compact.shape[1:]))
     return out.index_copy(0, flat.nonzero().squeeze(1), x_compact)
 
 
 def _expand_rows(x_compact: Tensor, flat: Tensor) -> Tensor:
-    """Expand without reading the mask: every place fetches the row that it would get if it were true."""
+    """Expand rows without reading the mask on the host."""
     if not x_compact.size(0):
         return x_compact.new_zeros((flat.numel(), *x_compact.shape[1:]))
     row = (flat.long().cumsum(0) - 1).clamp(0, x_compact.size(0) - 1)
@@ -119,15 +120,15 @@ def _expand_rows(x_compact: Tensor, flat: Tensor) -> Tensor:
 
 
 def get_mask_from_dense_s(s: Tensor, batch: Tensor | None = None, batch_size: int | None = None) -> Tensor:
-    """Return ``[B, K]``: True for supernodes of a dense assignment that have a non-zero entry.
+    """Return the mask ``[B, K]`` of the supernodes of a dense assignment that have a non-zero entry.
 
     Args:
-        s: ``[B, N, K]`` (``batch`` is not read) or ``[N, K]``.
-        batch: ``[N]`` graph ids for a flat ``s``; one graph if absent.
-        batch_size: number of graphs; default largest id + 1.
+        s: ``[B, N, K]``, for which ``batch`` is ignored, or ``[N, K]``.
+        batch: ``[N]`` graph ids for a flat ``s``; one graph if ``None``.
+        batch_size: Number of graphs; default is the largest id + 1.
     """
     if s.layout is not torch.strided:
-        raise _SparseGiven("s must be a dense assignment, got a sparse one", field="s")
+        raise _SparseGiven("s must be a dense assignment, got a sparse one.", field="s")
     if s.dim() == 3:
         return (s != 0).any(dim=-2)
     if s.dim() != 2:

@@ -1,4 +1,4 @@
-"""Edge lists, sparse matrices and ``SparseTensor``: conversion at the boundary, once."""
+"""Conversion between edge lists, sparse matrices and ``SparseTensor``."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _COMPRESSED = (torch.sparse_csr, torch.sparse_csc)
 
 
 class _ShapeError(InputError, RuntimeError):
-    """Wrong shape of the weights; also a ``RuntimeError``, as in version 1."""
+    """Wrong shape of the weights. Also a ``RuntimeError``, which tgp 1.0.2 raised."""
 
 
 class _KindError(InputError, NotImplementedError):
-    """Unknown container; also a ``NotImplementedError``, as in version 1."""
+    """Unknown container. Also a ``NotImplementedError``, which tgp 1.0.2 raised."""
 
 
 def _is_sparse_matrix(adj: Any) -> bool:
@@ -64,10 +64,10 @@ def check_and_filter_edge_weights(edge_weight: Tensor | None) -> Tensor | None: 
 
 
 def check_and_filter_edge_weights(edge_weight: Tensor | None) -> Tensor | None:
-    """Return weights as ``[E]``: ``None`` and ``[E]`` pass, ``[E, 1]`` is flattened.
+    """Return weights of shape ``[E]`` or ``[E, 1]`` as ``[E]``, and ``None`` as ``None``.
 
     Raises:
-        InputError: For any other shape (also a ``RuntimeError``).
+        InputError: If the weights have another shape (also a ``RuntimeError``).
     """
     if edge_weight is None or edge_weight.dim() == 1:
         return edge_weight
@@ -79,11 +79,11 @@ def check_and_filter_edge_weights(edge_weight: Tensor | None) -> Tensor | None:
 
 
 def real_weights(edge_weight: Tensor, dtype: torch.dtype | None = None) -> Tensor:
-    """Return weights as floating-point numbers; bool and integer weights take ``dtype``.
+    """Return weights as floating-point numbers.
 
     Args:
         edge_weight: Weights of any real type.
-        dtype: Type for weights that are not floating-point numbers; default torch's default type.
+        dtype: Type for bool and integer weights; default is the default type of torch.
     """
     if edge_weight.is_floating_point():
         return edge_weight
@@ -121,8 +121,8 @@ def connectivity_to_edge_index(
 ) -> tuple[Tensor, Tensor | None]:
     """Return any sparse connectivity as ``(edge_index [2, E] int64, weight [E] or None)``.
 
-    For matrices (COO, CSR, CSC, ``SparseTensor``) the weights are the stored values and the
-    ``edge_weight`` argument is ignored; duplicates of an uncoalesced matrix are summed.
+    For matrices (COO, CSR, CSC, ``SparseTensor``) the weights are the stored values, and ``edge_weight`` is ignored.
+    Duplicate entries of a matrix are summed.
     """
     if _is_sparse_matrix(edge_index):
         coo = _matrix_to_coo(edge_index)
@@ -138,7 +138,7 @@ def connectivity_to_edge_index(
 
 
 def infer_num_nodes(edge_index: Any, num_nodes: int | None = None) -> int:
-    """Return ``num_nodes`` if given, else the size of a matrix, else largest id + 1."""
+    """Return ``num_nodes`` if it is given, else the size of a matrix or the largest id + 1."""
     if num_nodes is not None:
         return int(num_nodes)
     if _is_sparse_matrix(edge_index):
@@ -156,18 +156,17 @@ def connectivity_to_torch_coo(
     dtype: torch.dtype | None = None,
     checked: bool = False,
 ) -> Tensor:
-    """Return any sparse connectivity as a coalesced COO matrix ``[N, N]``; duplicates are summed.
+    """Return any sparse connectivity as a coalesced COO matrix ``[N, N]``. Duplicates are summed.
 
     Args:
-        edge_index: Edge list, sparse matrix or ``SparseTensor``. A coalesced COO matrix comes back as the same
-            object.
+        edge_index: Edge list, sparse matrix or ``SparseTensor``. A coalesced COO matrix is returned without a copy.
         edge_weight: ``[E]`` or ``[E, 1]`` weights of an edge list.
         num_nodes: ``N``; default largest id + 1.
-        dtype: Type of the ones that stand for missing weights; default float32.
-        checked: The ids are known to be below ``num_nodes``.
+        dtype: Type of weights of one if there are no weights; default is float32.
+        checked: True if the ids are known to be below ``num_nodes``.
 
     Raises:
-        InputError: For another type of ``edge_index``, an id out of range, or the wrong number of weights.
+        InputError: If ``edge_index`` has another type, an id is out of range, or the number of weights is wrong.
     """
     if _is_sparse_matrix(edge_index):
         return _matrix_to_coo(edge_index)
@@ -178,7 +177,7 @@ def connectivity_to_torch_coo(
         )
     index, weight = connectivity_to_edge_index(edge_index, edge_weight)
     size = infer_num_nodes(index if isinstance(edge_index, Tensor) else edge_index, num_nodes)
-    if not checked:  # torch does not check them, and writes out of bounds when it makes row pointers
+    if not checked:  # torch does not check ids and would write out of bounds
         check_ids(index, size, "edge_index")
         check_length(weight, index.size(1), "edge_weight")
     if weight is None:
@@ -206,7 +205,7 @@ def connectivity_to_sparsetensor(
 
 @dataclass(frozen=True)
 class Container:
-    """Form of a connectivity, in which results are returned."""
+    """Form of a connectivity. Results are returned in the form of the input."""
 
     kind: str
 
@@ -223,9 +222,9 @@ class Container:
     def pack(
         self, edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int
     ) -> tuple[Any, Tensor | None]:
-        """Return ``(adj, weight)`` in this form; a matrix holds its weights, so they become ``None``.
+        """Return ``(adj, weight)`` in this form. For a matrix, which contains its weights, ``weight`` is ``None``.
 
-        The ids are not checked: they come from the library.
+        The ids are not checked, because they come from the library.
         """
         if self.kind == "edge_index":
             return edge_index, edge_weight

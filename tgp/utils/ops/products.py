@@ -1,8 +1,8 @@
-"""Products with a matrix that is given as edges, without a message per edge.
+"""Products with a matrix that is given as an edge list.
 
-On the host the products are custom autograd functions over compiled kernels. Everywhere else (see
-:func:`~tgp.utils.tracing.on_host`) they are plain torch operations with one row per edge, which every device,
-compiler and ``torch.func`` transform understands.
+On the host the products are custom autograd functions that call compiled kernels and do not store one row per edge.
+Everywhere else (see :func:`~tgp.utils.tracing.on_host`) they are plain torch operations with one row per edge, which
+all devices, compilers and ``torch.func`` transforms support.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NUMBERS_AT_ONCE = 2**18
 _FAST_DTYPES = (torch.float32, torch.float64)
 _SHORT_IDS = 2**16
 _WIDE_ROWS = 16
-"""Rows this wide fill the vectors of the processor, and torch's softmax of rows is the faster one (measured)."""
+"""Row width from which the softmax of torch is faster than the softmax by columns (measured)."""
 
 
 def sparse_product(a: Tensor, b: Tensor) -> Tensor:
@@ -42,18 +42,18 @@ def sparse_product(a: Tensor, b: Tensor) -> Tensor:
 
 
 def group_by(ids: Tensor, size: int, *, checked: bool = False) -> tuple[Tensor, Tensor | None]:
-    """Sort ids into groups of equal ids. Needs tensors on the host.
+    """Group equal ids. The tensors must be on the host.
 
     Args:
         ids: ``[E]`` ids from 0 to ``size - 1``, in any order.
         size: Number of groups.
-        checked: The ids are known to be in range.
+        checked: True if the ids are known to be in range.
 
     Returns:
-        Offsets ``[size + 1]`` of the groups, and the stable order that sorts ``ids`` (``None`` if they are sorted).
+        Offsets ``[size + 1]`` of the groups, and the stable order that sorts ``ids``, or ``None`` if they are sorted.
 
     Raises:
-        InputError: An id is out of range.
+        InputError: If an id is out of range.
     """
     if not checked:
         check_ids(ids, size, "edge_index")
@@ -65,11 +65,11 @@ def group_by(ids: Tensor, size: int, *, checked: bool = False) -> tuple[Tensor, 
         return indptr, ids.argsort(stable=True)
     count = ids.numel()
     if size <= _SHORT_IDS:
-        # numpy sorts 16-bit numbers by radix, which is ten times as fast as comparing.
+        # numpy uses radix sort for 16-bit numbers, which is ten times faster than sorting by comparison.
         return indptr, torch.from_numpy(np.argsort(ids.numpy().astype(np.uint16), kind="stable"))
     from scipy.sparse import csr_matrix
 
-    # One entry per row, read by columns: a counting sort, five times as fast as one that compares.
+    # The conversion to columns is a counting sort, which is five times faster than sorting by comparison.
     rows = csr_matrix((np.ones(count, np.int8), ids.numpy(), np.arange(count + 1)), shape=(count, size))
     return indptr, torch.from_numpy(rows.tocsc().indices).long()
 
@@ -113,7 +113,7 @@ class EdgeMatrix:
         return other
 
     def _rows(self) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Return the offsets of the rows, the columns in that order, and the order (``None``: as given)."""
+        """Return the offsets of the rows, the columns in this order, and the order or ``None`` if it is unchanged."""
         if self._flipped not in self._groups:
             indptr, order = group_by(self.source, self.num_nodes, checked=self._checked)
             columns = self.target if order is None else self.target.index_select(0, order)
@@ -127,7 +127,7 @@ class EdgeMatrix:
     def times(self, values: Tensor) -> Tensor:
         """Return ``A values`` for ``[N]`` or ``[N, F]``, in the dtype of ``values``.
 
-        The same as ``A @ values``, which ``torch.compile`` cannot trace.
+        Equals ``A @ values``, which ``torch.compile`` cannot trace.
         """
         wide = widen(values)
         weight = None if self.weight is None else self.weight.to(wide.dtype)
@@ -145,18 +145,18 @@ class EdgeMatrix:
         return torch.zeros_like(values).index_add(0, self.source, moved)
 
     def row_counts(self) -> Tensor:
-        """Return ``[N]``: number of edges of every row. Needs tensors on the host."""
+        """Return ``[N]`` number of edges of every row. The tensors must be on the host."""
         return self._rows()[0].diff()
 
     def dots(self, u: Tensor, v: Tensor) -> Tensor:
-        """Return ``[E]``: inner product of row ``i`` of ``u`` and row ``j`` of ``v`` for every edge ``i -> j``."""
+        """Return ``[E]`` inner products of row ``i`` of ``u`` and row ``j`` of ``v`` for every edge ``i -> j``."""
         if on_host(u, v, self.source):
             dots: Tensor = _EdgeDots.apply(u, v, self)  # type: ignore[no-untyped-call]
             return dots
         return (u.index_select(0, self.source) * v.index_select(0, self.target)).sum(-1)
 
     def distances(self, values: Tensor) -> Tensor:
-        """Return ``[E]``: sum of absolute differences of the rows at both ends of every edge."""
+        """Return ``[E]`` sums of absolute differences between the rows of source and target of every edge."""
         if on_host(values, self.source):
             distances: Tensor = _EdgeDistances.apply(values, self.source, self.target)  # type: ignore[no-untyped-call]
             return distances
@@ -234,7 +234,7 @@ class _EdgeDistances(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         values, source, target = ctx.saved_tensors
-        if torch.is_grad_enabled():  # a second derivative will be taken: autograd has to see every step
+        if torch.is_grad_enabled():  # for a second derivative, autograd must record every operation
             slope = _differences(values, source, target).sign() * grad.unsqueeze(-1)
             zeros = torch.zeros_like(values)
             return zeros.index_add(0, source, slope).index_add(0, target, -slope), None, None
@@ -247,9 +247,10 @@ class _EdgeDistances(torch.autograd.Function):
 
 
 def softmax_rows(x: Tensor) -> Tensor:
-    """Return the softmax over the last axis. Short rows are done column by column, which a CPU vectorises.
+    """Return the softmax over the last axis.
 
-    Under autocast the result is float32, as on CUDA; autocast of the CPU leaves it in half precision.
+    On a CPU, short rows are processed by columns, which is faster. Under autocast the result is float32 on every
+    device; torch itself returns half precision on the CPU.
     """
     x = widen(x) if autocast_enabled(x) else x
     if x.size(-1) >= _WIDE_ROWS or not x.is_cpu or x.dim() < 2:
@@ -258,9 +259,9 @@ def softmax_rows(x: Tensor) -> Tensor:
 
 
 def max_over_edges(values: Tensor, source: Tensor, target: Tensor) -> Tensor:
-    """Return ``[N, F]``: the largest ``values[j]`` over the edges ``j -> i`` into each node, 0 if there is none.
+    """Return ``[N, F]`` the largest ``values[j]`` over the edges ``j -> i`` of each node, and 0 without edges.
 
-    The gradient of a tie is shared evenly among the edges that reach the maximum.
+    The gradient is divided evenly among edges with the same maximum.
     """
     if on_host(values, source, target):
         largest: Tensor = _MaxOverEdges.apply(values, source, target)  # type: ignore[no-untyped-call]
@@ -291,7 +292,7 @@ class _MaxOverEdges(torch.autograd.Function):
         with torch.no_grad():
             for i, j in _chunks(top.size(-1), source, target):
                 gap = top.index_select(0, j) - values.index_select(0, i)
-                # 1 at the maximum, 0 below; faster than comparing
+                # 1 at the maximum and 0 below; faster than a comparison
                 reaches.append(widen(gap.sign_().neg_().add_(1)))
                 ties.index_add_(0, j, reaches[-1])
         share, out = wide / ties.clamp_(min=1), torch.zeros_like(wide)

@@ -1,4 +1,4 @@
-"""Negative edges: pairs of nodes that no edge joins."""
+"""Sampling of negative edges: pairs of nodes without an edge."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _METHODS = ("sparse", "dense", "auto")
 
 
 class _MethodError(InputError, AssertionError):
-    """Unknown sampling method; also an ``AssertionError``, as in version 1."""
+    """Unknown sampling method. Also an ``AssertionError``, which tgp 1.0.2 raised."""
 
 
 def edge_index_to_vector_id(edge_index: Tensor, size: tuple[int, int]) -> Tensor:
@@ -32,7 +32,7 @@ def edge_index_to_vector_id(edge_index: Tensor, size: tuple[int, int]) -> Tensor
 
 
 def vector_id_to_edge_index(vector_id: Tensor, size: tuple[int, int]) -> tuple[Tensor, Tensor]:
-    """Return ``(row, col)`` of each id: inverse of :func:`edge_index_to_vector_id`."""
+    """Return ``(row, col)`` of each id, the inverse of :func:`edge_index_to_vector_id`."""
     return vector_id // size[1], vector_id % size[1]
 
 
@@ -46,10 +46,11 @@ def sample_almost_k_edges(
     *,
     generator: torch.Generator | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Draw at most ``k`` distinct pairs, in random order; return pairs and their ids.
+    """Draw at most ``k`` distinct pairs in random order, and return the pairs and their ids.
 
-    ``dense`` draws without replacement, ``sparse`` with replacement and drops repeats; pairs below
-    the diagonal (``force_undirected``) and on it (``remove_self_loops``) are dropped.
+    The method ``dense`` draws without replacement. The method ``sparse`` draws with replacement and removes repeated
+    pairs. With ``force_undirected``, pairs on and below the diagonal are removed; with ``remove_self_loops``, pairs on
+    the diagonal are removed.
     """
     total = size[0] * size[1]
     if method == "dense":
@@ -98,11 +99,11 @@ def negative_edge_sampling(
 
     Args:
         edge_index: ``[2, E]``.
-        num_nodes: ``N``, or ``(Ns, Nd)`` for a bipartite graph, where self pairs are legal.
-        num_neg_samples: how many; default as many as edges, where there is room.
+        num_nodes: ``N``, or ``(Ns, Nd)`` for a bipartite graph, in which a node may be paired with the same id.
+        num_neg_samples: Number of pairs; default is the number of edges, if there are enough pairs.
         method: ``sparse``, ``dense`` or ``auto`` (dense if more than half of the pairs are edges).
-        force_undirected: draw pairs above the diagonal and mirror them.
-        generator: random source.
+        force_undirected: Draw pairs above the diagonal and add the opposite pairs.
+        generator: Random number generator.
     """
     if method not in _METHODS:
         raise _MethodError(f"method must be one of {', '.join(_METHODS)}, got {method!r}", field="method")
@@ -142,19 +143,22 @@ def batched_negative_edge_sampling(
     batch_size: int | None = None,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """Draw negative pairs inside each graph, in global ids; ``num_neg_samples`` counts per graph.
+    """Draw negative pairs inside each graph of a batch.
 
-    All graphs at once, in any order of edges and nodes. Graph ``g`` draws distinct local pair ids from
-    its ``Ns_g * Nd_g`` pairs, drops edges, and keeps the wanted number.
+    Edges and nodes may have any order. For each graph, distinct pairs are drawn from its ``Ns_g * Nd_g`` pairs, and
+    edges are removed.
 
     Args:
         edge_index: ``[2, E]`` in global ids.
         batch: ``[N]`` graph ids, or one vector per side of a bipartite graph.
-        num_neg_samples: per graph; default as many as its edges, where there is room.
-        method: checked for its value; every graph draws as the share of its free pairs asks for.
-        force_undirected: draw pairs above the diagonal and mirror them.
-        batch_size: number of graphs.
-        generator: random source.
+        num_neg_samples: Number of pairs per graph; default is the number of its edges, if there are enough pairs.
+        method: Must be a valid method, but has no effect: the number of draws follows from the density of each graph.
+        force_undirected: Draw pairs above the diagonal and add the opposite pairs.
+        batch_size: Number of graphs.
+        generator: Random number generator.
+
+    Returns:
+        ``[2, M]`` pairs in global ids.
     """
     if method not in _METHODS:
         raise _MethodError(f"method must be one of {', '.join(_METHODS)}, got {method!r}", field="method")
@@ -195,7 +199,7 @@ def batched_negative_edge_sampling(
 
 
 class _Side:
-    """Local and global node ids of one side of a batch, whatever the order of graph ids."""
+    """Local and global node ids of one side of a batch, with graph ids in any order."""
 
     def __init__(self, batch: Tensor, graphs: int) -> None:
         self.counts = torch.bincount(batch, minlength=graphs)
@@ -220,10 +224,11 @@ def _draw_pairs(
     usable: float,
     generator: torch.Generator | None,
 ) -> tuple[Tensor, Tensor]:
-    """Distinct global pair ids, grouped by graph and shuffled inside each, with their graphs.
+    """Return distinct global pair ids, grouped by graph and shuffled inside each graph, with their graph ids.
 
-    Draws are with replacement and enough that repeats, edges and the wrong triangle (a share ``usable``
-    is the right one) leave about the wanted number; a graph with few pairs takes all of them instead.
+    Pairs are drawn with replacement. The number of draws is chosen so that about ``wanted`` pairs remain after repeated
+    pairs, edges and pairs of the wrong triangle are removed; a share ``usable`` of all pairs is in the right triangle.
+    All pairs of a small graph are used.
     """
     free = (pairs - edges).clamp(min=1).double() / pairs.clamp(min=1).double()
     draws = (2.0 * wanted / (free * usable)).ceil().long() + 8 * (wanted > 0)
