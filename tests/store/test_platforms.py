@@ -13,6 +13,7 @@ import pytest
 
 from tgp.build.executors import open_executor
 from tgp.build.workers import start_worker, usable_cores
+from tgp.errors import StoreError
 from tgp.store import StoreReader, StoreWriter, verify_store
 from tgp.store.io import failpoint, portable
 from tgp.store.io.files import LocalFiles
@@ -174,6 +175,15 @@ def test_a_file_that_is_read_for_a_moment_is_replaced(tmp_path, monkeypatch, win
     LocalFiles(tmp_path).write("a", b"content")
     assert (tmp_path / "a").read_bytes() == b"content"
     assert len(calls) == 2
+
+
+def test_a_file_that_stays_in_use_is_reported(tmp_path, windows):
+    descriptor = os.open(tmp_path / "a", os.O_RDWR | os.O_CREAT)
+    with pytest.raises(StoreError, match="cannot write") as caught:
+        LocalFiles(tmp_path).write("a", b"content")
+    assert "Close all programs" in caught.value.hint
+    os.close(descriptor)
+    assert [p.name for p in tmp_path.iterdir()] == ["a"]
 
 
 @pytest.mark.parametrize("size", [0, 10_000])

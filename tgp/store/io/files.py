@@ -163,7 +163,11 @@ class LocalFiles:
                     path=target,
                     hint="Free some space and run the same command again: it continues.",
                 ) from error
-            raise StoreError(f"cannot write {target}: {error.strerror or error}", path=target) from error
+            in_use = portable.WINDOWS and isinstance(error, PermissionError)
+            hint = "Close all programs that read this store." if in_use else None
+            raise StoreError(
+                f"cannot write {target}: {error.strerror or error}", path=target, hint=hint
+            ) from error
 
     def temporary(self, name: str) -> TempFile:
         """Create a temporary file that can be renamed to ``name``."""
@@ -189,12 +193,6 @@ class LocalFiles:
             failpoint("file:renamed")
             self.sync(name)
         return True
-
-    def publish(self, temp: TempFile, name: str) -> None:
-        """Rename a finished shard to its final name and make the name durable."""
-        temp.rename()
-        failpoint("shard:renamed")
-        self.sync(name)
 
     def sync(self, name: str) -> None:
         """Make the directory entry of ``name`` durable."""

@@ -332,7 +332,9 @@ class StoreWriter:
                 summary.metrics,
             )
             failpoint("shard:digested")
-            self.files.publish(temp, name)
+            temp.rename()
+            failpoint("shard:renamed")
+            self.files.sync(name)
         failpoint("shard:durable")
         self.files.write(f"{fmt.RECORDS}/{fmt.record_file(unit, part)}", record.to_bytes())
         failpoint("shard:recorded")
