@@ -33,7 +33,6 @@ MAX_LEVELS = 64
 _LEVEL = re.compile(r"(?P<call>[^:*=]+(?::[^:*]*)*)(?:\*(?P<times>[^:*]*))?")
 
 JsonLevel = dict[str, Any]
-"""JSON form of a stored level."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,8 @@ class LevelSpec:
         """
         level = {"method": self.method, "params": self._values()}
         entry = METHODS.entry(self.method)
-        return level if entry.package is None else level | {"package": _package(entry)}
+        package = {"name": entry.package, "version": entry.version}
+        return level if entry.package is None else level | {"package": package}
 
     def _values(self) -> dict[str, Any]:
         return {field.name: getattr(self.params, field.name) for field in parameter_fields(type(self.params))}
@@ -186,13 +186,12 @@ class Schedule:
 
         A level that composes several has the form ``{"method": "graclus+graclus", "levels": [...]}``.
         """
-        groups = [[spec.to_json() for spec in group] for group in self._groups()]
-        return [
-            group[0]
-            if len(group) == 1
-            else {"method": "+".join(level["method"] for level in group), "levels": group}
-            for group in groups
-        ]
+        stored: list[JsonLevel] = []
+        for group in self._groups():
+            levels = [spec.to_json() for spec in group]
+            composed = {"method": "+".join(spec.method for spec in group), "levels": levels}
+            stored.append(levels[0] if len(levels) == 1 else composed)
+        return stored
 
     @classmethod
     def from_json(cls, value: str | Sequence[Mapping[str, Any]]) -> Schedule:
@@ -324,14 +323,10 @@ def _from_mapping(item: object) -> LevelSpec:
     return LevelSpec.of(name, {**rest, **(nested or {})})
 
 
-def _package(entry: Entry) -> dict[str, str | None]:
-    return {"name": entry.package, "version": entry.version}
-
-
 def _check_package(name: str, expected: object) -> None:
     """Check that a level has the package and version that its JSON form names."""
     entry = METHODS.find(name.strip().lower())
-    if entry is not None and _package(entry) == expected:
+    if entry is not None and {"name": entry.package, "version": entry.version} == expected:
         return
     wanted = " ".join(map(str, expected.values())) if isinstance(expected, Mapping) else repr(expected)
     found = "it is not installed" if entry is None else f"got {entry.origin or 'tgp or the running program'}"

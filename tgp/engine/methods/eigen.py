@@ -5,7 +5,7 @@ with the eigenvectors of the subgraph of each cluster :math:`c`: mode :math:`h` 
 
 .. math::
     \mathbf{X}'_{c,h} = \sum_{i \in c} \theta_{i,h} \mathbf{X}_i , \qquad
-    \mathbf{L}^{(c)} \boldsymbol{\theta}_{\cdot,h} = \lambda_h \boldsymbol{\theta}_{\cdot,h} .
+    \mathbf{L}^{(c)} \theta_h = \lambda_h \theta_h .
 """
 
 from __future__ import annotations

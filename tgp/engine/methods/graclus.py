@@ -5,7 +5,7 @@ From `"Weighted Graph Cuts without Eigenvectors: A Multilevel Approach" <https:/
 neighbour :math:`j` of the largest weight,
 
 .. math::
-    j = \arg\max_{j \,\text{free}} \mathbf{A}_{ij} ,
+    j = \mathrm{argmax}_{k \,\text{free}} \, \mathbf{A}_{ik} ,
 
 and stays alone if it has none.
 """

@@ -1,11 +1,11 @@
 r"""k-MIS: clusters around the nodes of a maximal k-hop independent set.
 
 From `"Generalizing Downsampling from Regular Data to Graphs" <https://arxiv.org/abs/2208.03523>`_ (AAAI 2023). Nodes are
-ranked by a score. A node joins the independent set :math:`\mathcal{I}` if no better ranked member is within :math:`k`
+ranked by a score. A node joins the independent set :math:`I` if no better ranked member is within :math:`k`
 hops. Node :math:`i` belongs to the best ranked member within :math:`k` hops,
 
 .. math::
-    c(i) = \arg\max_{j \in \mathcal{I},\; d(i, j) \le k} \operatorname{rank}(j) .
+    c(i) = \mathrm{argmax}_{j \in I, \, d(i, j) \le k} \, \mathrm{rank}(j) .
 """
 
 from __future__ import annotations

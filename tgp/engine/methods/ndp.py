@@ -5,8 +5,8 @@ From `"Hierarchical Representation Learning in Graph Neural Networks with Node D
 eigenvector of the largest eigenvalue of its normalised Laplacian,
 
 .. math::
-    \mathbf{z} = \operatorname{sign}(\mathbf{u}_{\max}), \qquad
-    \left(\mathbf{I} - \mathbf{D}^{-1/2} \mathbf{A} \mathbf{D}^{-1/2}\right) \mathbf{u}_{\max} = \lambda_{\max} \mathbf{u}_{\max} .
+    \mathbf{z} = \mathrm{sign}(\mathbf{u}), \qquad
+    \left(\mathbf{I} - \mathbf{D}^{-1/2} \mathbf{A} \mathbf{D}^{-1/2}\right) \mathbf{u} = \lambda_{\mathrm{max}} \mathbf{u} .
 """
 
 from __future__ import annotations

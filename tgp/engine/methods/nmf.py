@@ -4,9 +4,9 @@ From `"A Non-Negative Factorization approach to node pooling in Graph Convolutio
 <https://arxiv.org/abs/1909.03287>`_ (AI*IA 2019),
 
 .. math::
-    \mathbf{W}, \mathbf{H} = \arg\min_{\mathbf{W}, \mathbf{H} \ge 0}
-    \lVert \max(\mathbf{A}, 0) - \mathbf{W} \mathbf{H} \rVert_F^2 , \qquad
-    \mathbf{S} = \operatorname{softmax}(\mathbf{H}^\top) .
+    \mathbf{W}, \mathbf{H} = \mathrm{argmin}_{\mathbf{W}, \mathbf{H} \ge 0} \,
+    \| \max(\mathbf{A}, 0) - \mathbf{W} \mathbf{H} \|_F^2 , \qquad
+    \mathbf{S} = \mathrm{softmax}(\mathbf{H}^\top) .
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ From `"Structural Entropy Guided Graph Hierarchical Pooling" <https://arxiv.org/
 tree :math:`T` of a component has its nodes as leaves. Its structural entropy is
 
 .. math::
-    H^T = - \sum_{v \in T,\; v \ne \text{root}} \frac{g_v}{\mathrm{vol}} \log_2 \frac{V_v}{V_{v^-}} ,
+    H^T = - \sum_{v \in T, \, v \ne \text{root}} \frac{g_v}{\mathrm{vol}} \log_2 \frac{V_v}{V_{v^-}} ,
 
 where :math:`V_v` is the sum of the degrees of the leaves below tree node :math:`v`, :math:`g_v` the weight of the edges
 that leave them, :math:`v^-` the parent of :math:`v` and :math:`\mathrm{vol}` the sum of all degrees. The trees are built
