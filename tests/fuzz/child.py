@@ -1,8 +1,8 @@
-"""Make wrong calls in a process of its own: a call may end it.
+"""Make wrong calls in a separate process, because a call may end the process.
 
     python tests/fuzz/child.py FIRST LAST STEP
 
-makes the calls FIRST, FIRST + STEP, ... below LAST. Every call is printed before it is made, and its result after.
+makes the calls FIRST, FIRST + STEP, ... below LAST. Each call is printed before it is made, and its result afterwards.
 """
 
 import itertools
@@ -20,11 +20,11 @@ from tgp.testing.cases import pooler_cases
 
 CASES = list(pooler_cases())
 ROUND = len(CASES) * (len(REFUSED) + len(ACCEPTED))
-"""Calls per seed, at most: some kinds do not exist for every pooler."""
+"""Largest number of calls per seed. Some kinds of calls do not exist for every pooler."""
 
 
 def calls():
-    """Yield all calls, seed after seed, without an end."""
+    """Yield all calls for seeds 0, 1, 2, ... without end."""
     for seed in itertools.count():
         for case in CASES:
             pooler = case.build()
@@ -35,7 +35,7 @@ def calls():
 
 
 def describe(case, call, seed):
-    """Return text from which a person can repeat the call."""
+    """Return a description of a call that is sufficient to repeat it."""
     given = [as_text(value) for value in call.args]
     given += [f"{name}={as_text(value)}" for name, value in call.kwargs.items()]
     return f"{case}, {call.kind}, seed {seed}: ({', '.join(given)})"

@@ -1,6 +1,6 @@
-"""Thousands of wrong calls: no crash, no silent acceptance, and a message that names the argument.
+"""Thousands of wrong calls must raise errors that name the argument. They must not be accepted or end the process.
 
-The normal suite makes a sample of some 600 calls; ``-m slow`` makes all, and ``TGP_FUZZ_CALLS`` changes their number.
+The normal suite makes about 600 calls and ``-m slow`` makes all. ``TGP_FUZZ_CALLS`` sets their number.
 """
 
 import json
@@ -18,7 +18,7 @@ SAMPLE = (0, 2200, 4)
 
 
 def fuzz(first, last, step):
-    """Return the number of calls and the problems; a child that dies is started again behind the call."""
+    """Return the number of calls and the problems. If a child process dies, a new one continues with the next call."""
     made, problems = 0, []
     while first < last:
         command = [sys.executable, str(CHILD), str(first), str(last), str(step)]
@@ -37,8 +37,8 @@ def fuzz(first, last, step):
     return made, problems
 
 
-def test_a_crash_is_attributed(tmp_path, monkeypatch):
-    """A child that dies counts as a problem of its last call, and the calls behind it are made."""
+def test_a_crash_is_reported_with_its_call(tmp_path, monkeypatch):
+    """A child that dies is a problem of its last call, and the following calls are made."""
     script = tmp_path / "child.py"
     script.write_text(
         "import json, os, sys\n"

@@ -1,4 +1,4 @@
-"""The checks of all poolers on CUDA; skipped where there is none."""
+"""The checks of all poolers on CUDA. They are skipped without CUDA."""
 
 import pytest
 import torch

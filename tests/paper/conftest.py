@@ -1,4 +1,4 @@
-"""Graphs that the listings run on."""
+"""Graphs for the listings of the article."""
 
 import pytest
 import torch
@@ -23,7 +23,7 @@ def batch():
 
 @pytest.fixture
 def communities():
-    """Five groups of 40 nodes; features tell the group of a node badly, its neighbours tell it well."""
+    """Return five groups of 40 nodes with noisy features and many edges inside each group."""
     joined = torch.full((5, 5), 0.01).fill_diagonal_(0.3)
     y = torch.arange(5).repeat_interleave(40)
     x = F.one_hot(y).float() + torch.randn(200, 5)

@@ -19,12 +19,12 @@ task_loss = F.cross_entropy
 
 
 def network(inputs, outputs):
-    """The network of a GIN layer; normalised, because GIN and pooling add up many rows."""
+    """Return the network of a GIN layer. It has a normalization, because GIN and pooling sum many rows."""
     return Sequential(Linear(inputs, outputs), LayerNorm(outputs))
 
 
 class GINConv(torch.nn.Module):
-    """As the listings call it: two sizes instead of a network, and edge weights, which GIN has no use for."""
+    """GIN layer with the arguments of the listings: two sizes instead of a network, and edge weights, which it ignores."""
 
     def __init__(self, in_channels, out_channels):
         super().__init__()
@@ -40,7 +40,7 @@ class DenseGINConv(pyg.DenseGINConv):
 
 
 def test_batched_vs_unbatched(batch):
-    """Four modes of one pooler with one set of weights: the same embedding of every graph."""
+    """Four modes of one pooler with the same parameters give the same embedding of every graph."""
     hidden_channels = in_channels  # the pooler stands first here
     sparse_conv = pyg.GraphConv(hidden_channels, 8)
     dense_conv = pyg.DenseGraphConv(hidden_channels, 8)
@@ -89,7 +89,7 @@ def test_batched_vs_unbatched(batch):
 
 @pytest.mark.parametrize("pooler_name", list(pooler_map))
 def test_graph_level(batch, pooler_name):
-    """Any pooler; one embedding per graph, and steps of an optimizer lower the loss."""
+    """Every pooler gives one embedding per graph, and steps of an optimizer decrease the loss."""
     batch.edge_weight = None
     pooler_kwargs = {"k": 4, "ratio": 0.5, "scorer": "degree", "num_modes": 1}
 
@@ -167,7 +167,7 @@ class NodeNet(torch.nn.Module):
 
 
 def test_node_level(communities):
-    """Lifted features are S X', the decoder sees the input graph, and nodes without a label get the right one."""
+    """Lifted features are S X', the decoder gets the input graph, and unlabelled nodes are classified correctly."""
     data = communities
     seen = torch.rand(1, data.num_nodes) < 0.1  # with the leading dimension of the padded graph
     words = (data.x, data.edge_index, None, torch.zeros(200, dtype=torch.long), data.y.view(1, -1), seen)
@@ -215,7 +215,7 @@ class ClusteringNet(torch.nn.Module):
 
 
 def test_clustering(communities):
-    """The auxiliary losses alone find the groups."""
+    """Training with the auxiliary losses only finds the groups."""
     net = ClusteringNet(5, 5)
     optimizer = torch.optim.Adam(net.parameters(), lr=5e-3)
     for _ in range(100):

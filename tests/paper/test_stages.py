@@ -26,7 +26,7 @@ task_loss = F.cross_entropy
 
 
 def write_tu(root, graphs):
-    """Raw files of a TU collection, so that nothing is downloaded."""
+    """Write raw files of a TU collection, so that nothing is downloaded."""
     raw = root / "MUTAG" / "raw"
     raw.mkdir(parents=True)
     start, edges, graph_ids, labels = 1, [], [], []
@@ -49,7 +49,7 @@ def adjacency(edge_index, edge_weight, size):
 
 
 def test_precoarsening(tmp_path):
-    """Three schedules; the levels are those that the layers make in a forward, and SEP's are one coding tree."""
+    """Levels of three schedules equal those of the layers, and the levels of SEP come from one coding tree."""
     write_tu(tmp_path, load_graphs("molecules:num_graphs=8"))
 
     # Same pooler at every level.
@@ -104,7 +104,7 @@ def test_precoarsening(tmp_path):
 
 
 def test_aggr_reduce(batch):
-    """One aggregation as the reducer of a sparse pooler and as the readout behind it."""
+    """One aggregation is used as the reducer of a sparse pooler and as the readout."""
     batch.x = torch.randn(batch.num_nodes, hidden_channels)
     sparse_conv, head = (
         pyg.GCNConv(2 * hidden_channels, hidden_channels),
@@ -146,8 +146,8 @@ def test_aggr_reduce(batch):
     torch.testing.assert_close(graph_emb, plain(x_next[order], out.batch[order]))
 
 
-def test_topk_written_by_hand(batch):
-    """A pooler put together from the four stages, with a forward of its own, gives what the ready one gives."""
+def test_topk_from_its_stages(batch):
+    """A pooler that is built from four stages with its own forward gives the results of ``TopkPooling``."""
 
     class TopkPooling(SRCPooling):
         def __init__(self, in_channels, ratio, **kwargs):
@@ -190,7 +190,7 @@ def test_topk_written_by_hand(batch):
 
 @pytest.mark.filterwarnings("ignore:Kron reduction after a selection")
 def test_swap(batch):
-    """The connector of a top-k pooler replaced by Kron reduction: the Schur complement of the Laplacian."""
+    """With Kron reduction as connector, a top-k pooler gives the Schur complement of the Laplacian."""
     # 1. Instantiate a standard TopK pooler
     pooler = get_pooler("topk", in_channels=64, ratio=0.5)
 

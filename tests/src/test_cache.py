@@ -1,4 +1,4 @@
-"""Cached results are those of a pooler without a cache, whatever the mode of autograd."""
+"""Cached results equal those of a pooler without a cache, in every mode of autograd."""
 
 import pytest
 import torch
@@ -24,7 +24,7 @@ def same(one, other):
 
 
 @pytest.mark.parametrize("alias", POOLERS)
-def test_training_and_evaluation_in_turns(alias):
+def test_alternating_training_and_evaluation(alias):
     cached, plain = build(alias, True), build(alias, False)
     weight = torch.rand(10) + 0.5
     for mode in (
@@ -71,7 +71,7 @@ def test_learned_weights_are_never_cached(alias):
         optimizer.step()
 
 
-def test_weights_of_a_network_do_not_hit_the_cache_by_address():
+def test_new_weights_at_the_same_address_are_not_found_in_the_cache():
     # The key held the id() of freed tensors: nmf was stale in 3 of 6 steps.
     cached, plain = build("nmf", True), build("nmf", False)
     for step in range(6):
@@ -81,7 +81,7 @@ def test_weights_of_a_network_do_not_hit_the_cache_by_address():
         del weight
 
 
-def test_changes_of_a_result_do_not_reach_the_cache():
+def test_changing_a_result_does_not_change_the_cache():
     cached = build("ndp", True)
     first = cached(x=torch.ones(6, 1), adj=PATH)
     expected = [None if v is None else v.clone() for v in (first.edge_weight, first.so.cluster_index)]

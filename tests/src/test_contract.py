@@ -1,6 +1,6 @@
 """Overridden methods, replaced stages and hooks take effect on every path.
 
-The conformance checks run generic versions over all poolers. These tests spell out the reported defects.
+The conformance checks test this for all poolers. These tests are examples of reported defects.
 """
 
 import pytest
@@ -52,7 +52,7 @@ def build(cls, **options):
 
 @GRAPHS
 @EVERY_MODE
-def test_an_overridden_reduce_counts_for_every_density(data, mode):
+def test_an_overridden_reduce_takes_effect_for_every_density(data, mode):
     class Doubled(MinCutPooling):
         def reduce(self, **kwargs):
             x, batch = super().reduce(**kwargs)
@@ -65,7 +65,7 @@ def test_an_overridden_reduce_counts_for_every_density(data, mode):
 
 @GRAPHS
 @EVERY_MODE
-def test_an_overridden_connect_counts_in_every_dense_mode(data, mode):
+def test_an_overridden_connect_takes_effect_in_every_dense_mode(data, mode):
     class Tripled(MinCutPooling):
         def connect(self, **kwargs):
             adj, weight = super().connect(**kwargs)
@@ -136,7 +136,7 @@ def test_a_dense_pooler_of_the_user_overrides_compute_loss_only(data):
 @GRAPHS
 @EVERY_MODE
 @pytest.mark.parametrize("stage", ["selector", "reducer", "connector"])
-def test_hooks_of_stages_fire(data, mode, stage):
+def test_hooks_of_stages_run(data, mode, stage):
     for alias in DENSE:
         torch.manual_seed(0)
         pooler, fired = get_pooler(alias, in_channels=4, k=3, **mode).eval(), []
@@ -148,7 +148,7 @@ def test_hooks_of_stages_fire(data, mode, stage):
 
 
 @pytest.mark.parametrize("alias", ["eigen", "graclus", "kmis", "lap", "ndp", "nmf", "sep"])
-def test_hooks_of_connectors_fire_where_the_engine_connects(alias):
+def test_hooks_of_connectors_run_if_the_engine_connects(alias):
     pooler, fired = get_pooler(alias, k=3, scorer="degree"), []
     expected = pooler(**ring())
     pooler.connector.register_forward_hook(lambda *args: fired.append(1))
@@ -157,14 +157,14 @@ def test_hooks_of_connectors_fire_where_the_engine_connects(alias):
     torch.testing.assert_close(out.edge_index, expected.edge_index, rtol=0, atol=0)
 
 
-def test_the_fast_path_is_used_where_nobody_would_notice():
+def test_the_fast_path_is_used_without_user_code():
     pooler = build(MinCutPooling)
 
     def starts(pooler, data):
         return RowExecution.start(pooler, read_inputs(pooler, dict(data))) is not None
 
     class Renamed(MinCutPooling):
-        """A subclass that overrides nothing that is skipped."""
+        """Subclass that overrides none of the skipped methods."""
 
         def __init__(self, *args, **kwargs):
             super().__init__(*args, **kwargs)

@@ -17,14 +17,12 @@ K = 3
 
 
 class SoftSelect(LevelSelect):
-    is_dense = True
-
     def __init__(self, seed=0):
         super().__init__("nmf", {"k": K}, seed=seed)
 
 
 class Soft(DenseLevelPooling):
-    """The least a dense level pooler needs."""
+    """Smallest possible dense level pooler."""
 
     def __init__(self, sparse_output=False):
         super().__init__(

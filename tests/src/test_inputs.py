@@ -1,4 +1,4 @@
-"""Wrong arguments of a forward pass are refused, with a message that names the argument."""
+"""Wrong arguments of a forward pass raise an error that names the argument."""
 
 import pytest
 import torch
@@ -67,7 +67,7 @@ def test_unknown_keywords(alias, name, nearest):
         call(build(alias), **{name: torch.ones(10)})
 
 
-def test_one_call_serves_all_poolers():
+def test_all_poolers_accept_the_same_call():
     extra = {"mask": None, "batch_size": 1, "num_nodes": 6, "attn": None, "batch_pooled": None}
     for alias in ALIASES:
         assert call(build(alias), **extra).so.num_nodes in (6, 1)

@@ -1,4 +1,4 @@
-"""Products over edges inside poolers, against formulas with a row per edge."""
+"""Products over edges inside poolers equal formulas with one row per edge."""
 
 import pytest
 import torch

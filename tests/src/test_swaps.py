@@ -1,4 +1,4 @@
-"""Any stage of a pooler can be exchanged for another of its kind."""
+"""Any stage of a pooler can be replaced by another stage of the same kind."""
 
 import importlib
 
@@ -15,7 +15,7 @@ from tgp.testing.checks import mixed_batch
 
 
 def importable(entry):
-    """Whether the pooler of a table line is there; a missing module of ours only."""
+    """Return True if the module of a pooler exists."""
     module = entry.target.partition(":")[0]
     try:
         importlib.import_module(module)
@@ -29,9 +29,9 @@ def importable(entry):
 CASES = [Case(entry.alias, entry) for entry in POOLERS if importable(entry)]
 DENSE = [case for case in CASES if case.entry.traits["dense"]]
 SPARSE = [case for case in CASES if not case.entry.traits["dense"] and case.alias != "nopool"]
-"""All but the identity, which hands its input through: there is no stage to exchange."""
+"""All sparse poolers except the identity, which has no stages to replace."""
 KEEPING = [case for case in SPARSE if case.alias in ("topk", "sag", "asap", "pan", "ndp")]
-"""Poolers that keep some nodes and drop the others, which is what a Kron reduction is about."""
+"""Poolers that keep some nodes and drop the others, as Kron reduction requires."""
 
 AGGREGATIONS = {
     "sum": {},
@@ -60,7 +60,7 @@ def test_any_aggregation_reduces_any_sparse_pooler(case, name):
 
 
 @pytest.mark.parametrize("case", SPARSE, ids=str)
-def test_a_swapped_reducer_trains_and_resets(case):
+def test_a_replaced_reducer_can_be_trained_and_reset(case):
     data, pooler = mixed_batch(), case.build()
     pooler.reducer = AggrReduce(get_aggr("set2set", in_channels=IN_CHANNELS, processing_steps=2))
     assert pooler.is_trainable
@@ -109,7 +109,7 @@ def test_kron_numbers_supernodes_as_the_features_do():
 
 
 @pytest.mark.parametrize("case", SPARSE, ids=str)
-def test_connectors_reducers_and_lifters_of_the_same_kind_swap_freely(case):
+def test_connectors_reducers_and_lifters_of_the_same_kind_can_be_replaced(case):
     data, pooler = mixed_batch(), case.build()
     pooler.connector = SparseConnect(reduce_op="max", remove_self_loops=False, degree_norm=True)
     pooler.reducer = BaseReduce()

@@ -10,6 +10,7 @@ from tgp.engine.contraction import ContractOptions, contract
 from tgp.engine.level_method import LevelEstimate, LevelMethod
 from tgp.poolers import GraclusPooling, MinCutPooling, TopkPooling
 from tgp.ragged import Assignment, BlockCSR
+from tgp.ragged.offsets import offsets
 from tgp.select import SelectOutput
 
 # -- poolers -----------------------------------------------------------------------------------
@@ -41,7 +42,7 @@ class WrongNumbering(TopkPooling):
 
 
 class KeepsState(TopkPooling):
-    """Every call adds a little to the features."""
+    """Every call adds a larger number to the features."""
 
     calls = 0
 
@@ -92,7 +93,7 @@ class RandomTies(TopkPooling):
 
 
 class _InvertedMask(SelectOutput):
-    """An assignment that calls its empty supernodes full, and the full ones empty."""
+    """Assignment whose mask marks empty supernodes as non-empty, and the others as empty."""
 
     @property
     def out_mask(self):
@@ -135,7 +136,7 @@ class LosesDouble(TopkPooling):
 
 
 class AcceptsWrongIds(TopkPooling):
-    """Node ids out of range are moved to the last node, without a word."""
+    """Node ids out of range are replaced by the last node without an error."""
 
     def forward(
         self, x=None, adj=None, edge_weight=None, so=None, batch=None, attn=None, lifting=False, **kwargs
@@ -146,7 +147,7 @@ class AcceptsWrongIds(TopkPooling):
 
 
 class NoGradient(MinCutPooling):
-    """The pooled features are cut off from the graph of gradients."""
+    """Pooled features are detached from the autograd graph."""
 
     def reduce(self, **kwargs):
         x, batch = super().reduce(**kwargs)
@@ -158,7 +159,7 @@ class NoGradient(MinCutPooling):
 
 
 class SkipsStage(TopkPooling):
-    """Features are reduced without the reducer, so that its hooks never fire."""
+    """Features are reduced without the reducer, so that its hooks do not run."""
 
     def reduce(self, x, so, batch, **kwargs):
         return torch.zeros(so.num_supernodes, x.size(1), dtype=x.dtype).index_add(
@@ -225,7 +226,7 @@ POOLERS = {
     HalfSums: "half_losses",
     FixedLoss: "override_loss",
 }
-"""Broken pooler -> the check that must find it."""
+"""Check that must find the mistake of each pooler."""
 
 
 # -- methods -----------------------------------------------------------------------------------
@@ -237,9 +238,9 @@ class Params:
 
 
 def pairs(block, params, draw):
-    """Merge nodes ``2i`` and ``2i + 1`` of every graph: a method without a mistake."""
+    """Merge nodes ``2i`` and ``2i + 1`` of every graph. This method has no mistake."""
     counts = np.diff(block.node_ptr)
-    super_ptr = np.concatenate([[0], np.cumsum((counts + 1) // 2)]).astype(np.int64)
+    super_ptr = offsets((counts + 1) // 2)
     local = np.arange(block.num_nodes) - np.repeat(block.node_ptr[:-1], counts)
     cluster = local // 2 + np.repeat(super_ptr[:-1], counts)
     return Assignment("hard", super_ptr, cluster.astype(np.int32))
@@ -259,24 +260,24 @@ def leaks(block, assignment, params):
 
 
 def unseeded(block, params, draw):
-    """Random weights of the assignment come from the generator of the process."""
-    honest = pairs(block, params, draw)
+    """Random weights of the assignment come from the global random number generator."""
+    correct = pairs(block, params, draw)
     weight = np.random.random(block.num_nodes).astype(np.float32)  # noqa: NPY002
-    return Assignment("hard", honest.super_ptr, honest.cluster, weight)
+    return Assignment("hard", correct.super_ptr, correct.cluster, weight)
 
 
 def positional(block, params, draw):
-    """Random weights of the assignment depend on the place of a node in the block."""
-    honest = pairs(block, params, draw)
+    """Random weights of the assignment depend on the position of a node in the block."""
+    correct = pairs(block, params, draw)
     weight = ((np.arange(block.num_nodes) * 2654435761 + draw.seed) % 97 / 97).astype(np.float32)
-    return Assignment("hard", honest.super_ptr, honest.cluster, weight)
+    return Assignment("hard", correct.super_ptr, correct.cluster, weight)
 
 
 def wrong_numbers(block, params, draw):
     """Supernodes of one graph are numbered from the end of the block."""
-    honest = pairs(block, params, draw)
-    cluster = (honest.num_supernodes - 1 - honest.cluster).astype(np.int32)
-    return Assignment("hard", honest.super_ptr, cluster)
+    correct = pairs(block, params, draw)
+    cluster = (correct.num_supernodes - 1 - correct.cluster).astype(np.int32)
+    return Assignment("hard", correct.super_ptr, cluster)
 
 
 def no_weights(block, assignment, params):
@@ -293,7 +294,7 @@ def in_place(block, assignment, params):
 
 
 def no_empty_graph(block, params, draw):
-    """A graph without nodes is an error."""
+    """A graph without nodes raises an error."""
     if (np.diff(block.node_ptr) == 0).any():
         raise IndexError("an empty graph")
     return pairs(block, params, draw)
@@ -305,12 +306,12 @@ _last = {}
 def remembers(block, params, draw):
     """The weights of the assignment count the calls."""
     _last["calls"] = _last.get("calls", 0) + 1
-    honest = pairs(block, params, draw)
+    correct = pairs(block, params, draw)
     weight = np.full(block.num_nodes, _last["calls"], np.float32)
-    return Assignment("hard", honest.super_ptr, honest.cluster, weight)
+    return Assignment("hard", correct.super_ptr, correct.cluster, weight)
 
 
-HONEST = LevelMethod("pairs", Params, pairs, merged)
+CORRECT = LevelMethod("pairs", Params, pairs, merged)
 METHODS = {
     LevelMethod("leaks", Params, pairs, leaks): "blocks",
     LevelMethod("unseeded", Params, unseeded, merged): "seeds",
@@ -322,7 +323,7 @@ METHODS = {
     LevelMethod("remembers", Params, remembers, merged): "seeds",
     LevelMethod("undeclared", Params, pairs, merged, estimate=LevelEstimate(weighted=True)): "weights",
 }
-"""Broken method -> the check that must find it."""
+"""Check that must find the mistake of each method."""
 
 
 def table() -> str:
@@ -331,8 +332,8 @@ def table() -> str:
     for cls, check in POOLERS.items():
         lines.append(f"| `{cls.__name__}`: {_sentence(cls.__doc__)} | `{check}` |")
     for method, check in METHODS.items():
-        told = method.assign if method.connect is merged else method.connect
-        text = "Weights are declared for coarse graphs that have none." if told is pairs else told.__doc__
+        broken = method.assign if method.connect is merged else method.connect
+        text = "Weights are declared for coarse graphs that have none." if broken is pairs else broken.__doc__
         lines.append(f"| method `{method.name}`: {_sentence(text)} | `{check}` |")
     return "\n".join(lines) + "\n"
 

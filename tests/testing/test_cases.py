@@ -1,4 +1,4 @@
-"""Poolers are built from their signature, and checks report what they did."""
+"""Poolers are built from their signature, and checks report their results."""
 
 import pytest
 import torch
@@ -9,18 +9,18 @@ from tgp.testing.cases import Case, pooler_cases
 from tgp.testing.strategies import NUMBERS
 
 
-class Wish(TopkPooling):
-    """Has a required argument of its own."""
+class OwnArgument(TopkPooling):
+    """Pooler with a required argument that the checks do not know."""
 
-    def __init__(self, in_channels, wish):
+    def __init__(self, in_channels, own):
         super().__init__(in_channels)
-        self.wish = wish
+        self.own = own
 
 
 def test_unknown_arguments_come_from_the_author():
-    with pytest.raises(ValueError, match=r"expected values for wish, got none.*wish=\.\.\."):
-        list(pooler_cases(Wish))
-    assert next(pooler_cases(Wish, wish=3)).build().wish == 3
+    with pytest.raises(ValueError, match=r"expected values for own, got none.*own=\.\.\."):
+        list(pooler_cases(OwnArgument))
+    assert next(pooler_cases(OwnArgument, own=3)).build().own == 3
 
 
 def test_equal_cases_have_equal_parameters():

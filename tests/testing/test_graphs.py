@@ -1,4 +1,4 @@
-"""The toy graphs are what their names say."""
+"""Sizes, symmetry and weights of the small graphs."""
 
 import numpy as np
 import pytest

@@ -9,20 +9,20 @@ from tgp.testing import Skip, check_method, method_checks, pooler_checks
 
 @pytest.fixture(autouse=True)
 def method_table(monkeypatch):
-    """Leave the table of methods as it was."""
+    """Restore the table of methods after each test."""
     monkeypatch.setattr(METHODS, "entries", dict(METHODS.entries))
     monkeypatch.setattr(METHODS, "_loaded", dict(METHODS._loaded))
 
 
 def failures(checks):
-    """Names of the checks that fail."""
+    """Return the names of the checks that fail."""
     failed = []
     for check in checks:
         try:
             check()
         except Skip:
             continue
-        except Exception:  # noqa: BLE001 - a crash is a failure, too
+        except Exception:  # noqa: BLE001 - an unexpected error is also a failure
             failed.append(check.name)
     return failed
 
@@ -32,8 +32,8 @@ def failures(checks):
 )
 def test_a_broken_pooler_is_found(broken, check):
     assert check in failures(pooler_checks(broken, only=[check]))
-    honest = broken.__mro__[1]
-    assert not failures(pooler_checks(honest, only=[check])), f"{honest.__name__} must pass {check}"
+    base = broken.__mro__[1]
+    assert not failures(pooler_checks(base, only=[check])), f"{base.__name__} must pass {check}"
 
 
 def add(monkeypatch, method):
@@ -49,8 +49,8 @@ def test_a_broken_method_is_found(monkeypatch, method, check):
     assert check in failures(method_checks(method.name, only=[check]))
 
 
-def test_an_honest_method_passes(monkeypatch):
-    add(monkeypatch, sabotage.HONEST)
+def test_a_correct_method_passes(monkeypatch):
+    add(monkeypatch, sabotage.CORRECT)
     assert set(check_method("pairs").values()) == {"passed"}
 
 

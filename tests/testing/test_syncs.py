@@ -1,4 +1,4 @@
-"""The counter of host synchronizations counts what waits for a device, and nothing else."""
+"""The counter of host synchronizations counts all operations that wait for a device, and no others."""
 
 import torch
 
@@ -19,12 +19,12 @@ def test_operations_that_need_a_value_or_a_size():
     assert count_host_syncs(lambda: torch.repeat_interleave(counts, output_size=3)).total() == 0
 
 
-def test_plain_arithmetic_is_free():
+def test_plain_arithmetic_does_not_synchronize():
     x = torch.randn(4, 4)
     assert not count_host_syncs(lambda: (x @ x).softmax(-1).sum(0).index_add(0, torch.arange(4), x[0]))
 
 
-def test_nothing_is_on_the_host_while_counting():
+def test_on_host_returns_false_while_counting():
     seen = []
     count_host_syncs(lambda: seen.append(tracing.on_host(torch.zeros(1))))
     assert seen == [False]

@@ -1,4 +1,4 @@
-"""The torch border of the engine."""
+"""Conversion between tensors and the arrays of the engine."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from tgp.utils.blocks import to_adjacency, to_block, to_host
 PATH = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
 
 
-def test_block_shares_no_more_than_it_should_and_comes_back():
+def test_conversion_to_a_block_and_back():
     weight = torch.arange(1.0, 7.0)
     source = to_block(PATH, weight.unsqueeze(1), num_nodes=6)
     assert source.block.num_nodes == 6 and source.block.num_graphs == 1 and source.weight_dtype is np.float32
@@ -97,7 +97,7 @@ def test_one_copy_to_main_memory_and_one_back(method, accelerator, monkeypatch):
     assert so.s.to_dense().equal(same.s.to_dense())
 
 
-def test_coarse_graph_goes_back_in_one_copy(accelerator):
+def test_a_coarse_graph_needs_one_copy(accelerator):
     source = to_block(PATH, torch.arange(1.0, 7.0))
     index, weight = to_adjacency(source.block, source)
     assert accelerator == {"down": 1, "up": 1}

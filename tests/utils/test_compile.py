@@ -1,4 +1,4 @@
-"""Everything that padded poolers call traces as one graph; flat losses compile with the values of eager mode."""
+"""Functions of padded poolers compile to one graph. Compiled flat losses have the values of eager mode."""
 
 import pytest
 import torch
@@ -68,7 +68,7 @@ def test_padded_losses(name):
 
 @pytest.mark.parametrize("name", LOSSES)
 def test_flat_losses(name):
-    """Flat graphs are one graph, too, where batch size and width are known."""
+    """Flat losses also compile to one graph if batch size and width are given."""
 
     def loss(logits, edges, weight, batch):
         layout = GraphLayout(batch, logits.size(0), 2, max_num_nodes=4)
@@ -78,7 +78,7 @@ def test_flat_losses(name):
 
 
 def test_padded_pooling():
-    """Assignment, coarse graph and features, as a padded pooler makes them."""
+    """Test assignment, coarse graph and features of a padded pooler."""
 
     def pool(logits, adj, mask):
         view = DenseView(softmax_rows(logits), adj, mask)
@@ -119,7 +119,7 @@ def test_layouts_and_products():
 
 
 def test_sizes_are_dynamic():
-    """Graphs of other sizes do not compile again more than once."""
+    """Graphs of other sizes cause at most one recompilation."""
 
     def loss(logits, adj, mask):
         view = DenseView(logits.softmax(-1), adj, mask)

@@ -51,7 +51,7 @@ def test_second_derivatives(name):
 
 
 def test_mixed_second_derivative_of_the_total_variation():
-    """Learned weights and assignment: the gradient of a gradient reaches both."""
+    """Second derivatives exist for learned weights and assignments."""
 
     def loss(logits, weight):
         return cut.total_variation(SegmentView(logits.softmax(-1), EDGES, weight, BATCH, 2)).sum()
@@ -93,7 +93,7 @@ def build(layout, s):
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize("layout", ["flat", "padded"])
 def test_losses_under_transforms(name, layout):
-    """``grad``, ``vmap(grad)`` and ``jacrev`` give what autograd gives."""
+    """``grad``, ``vmap(grad)`` and ``jacrev`` give the results of autograd."""
 
     def loss(logits):
         return LOSSES[name](build(layout, logits.softmax(-1))).sum()
@@ -134,8 +134,8 @@ def test_many_models_at_once():
         torch.testing.assert_close(slopes["weight"][i], torch.autograd.grad(total, model.weight)[0])
 
 
-def test_host_predicate():
-    """Inside a transform nothing is read on the host, whatever its tensors are."""
+def test_on_host_inside_transforms():
+    """Inside a transform, ``on_host`` returns False for all tensors."""
     plain = torch.ones(2)
     seen = []
     vmap(lambda x: seen.append(on_host(plain)) or seen.append(on_host(x)) or x)(torch.ones(2, 2))

@@ -1,7 +1,7 @@
 """Dense poolers and layers in half precision, run in a child process.
 
-Some processors that announce AVX-512 have no bfloat16 product, and oneDNN ends the process with SIGILL there. The
-variable must be set before torch starts, so the tests of this file run in a child process that has it.
+Some processors with AVX-512 have no bfloat16 product, and oneDNN ends the process with SIGILL. The environment variable
+that avoids this must be set before torch is imported, so the tests of this file run in a child process.
 """
 
 import os
@@ -48,7 +48,7 @@ def rings(graphs, size):
 @pytest.mark.parametrize("alias", [*POOLERS, *(f"{name}_u" for name in POOLERS)])
 @pytest.mark.parametrize("form", ["autocast", "bfloat16", "float16"])
 def test_losses_of_poolers(alias, form):
-    """Two rings of 1,000 nodes: the losses of float32 within 2 %, relative to 1 or to their size."""
+    """Losses of two rings of 1,000 nodes differ from float32 by at most 2 % of the larger of 1 and their value."""
     x, edges, batch = rings(2, 1000)
     torch.manual_seed(1)
     pooler = get_pooler(alias, in_channels=4, k=5).eval()

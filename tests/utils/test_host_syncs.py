@@ -33,14 +33,14 @@ LOSSES = {
 
 
 @pytest.fixture
-def elsewhere(monkeypatch):
-    """Make the library take the paths for accelerators."""
+def off_host(monkeypatch):
+    """Let the library use the code for accelerators."""
     for module in (layout, adjacency, batching, products):
         monkeypatch.setattr(module, "on_host", lambda *tensors: False)
 
 
 def graphs():
-    """Two graphs with unsorted nodes, unsorted parallel edges and an entry that cancels."""
+    """Return two graphs with unsorted nodes, parallel edges, and weights that sum to 0."""
     torch.manual_seed(0)
     batch = torch.tensor([1, 0, 0, 1, 1, 0, 1])
     edges = torch.randint(0, 7, (2, 40))
@@ -101,7 +101,7 @@ def test_layouts_and_products_read_nothing():
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize("weighted", [True, False])
 @pytest.mark.parametrize("of_padded", [True, False])
-def test_values_elsewhere(name, weighted, of_padded, elsewhere, monkeypatch):
+def test_values_off_host(name, weighted, of_padded, off_host, monkeypatch):
     s, edges, weight, batch = graphs()
     weight = weight if weighted else None
 
@@ -115,7 +115,7 @@ def test_values_elsewhere(name, weighted, of_padded, elsewhere, monkeypatch):
 
 
 @pytest.mark.parametrize("name", LOSSES)
-def test_padded_values_elsewhere(name, elsewhere, monkeypatch):
+def test_padded_values_off_host(name, off_host, monkeypatch):
     s, edges, weight, batch = graphs()
     places = GraphLayout(batch, 7, 2)
     adj = torch.zeros(2, 4, 4, dtype=s.dtype).index_put(
@@ -127,8 +127,8 @@ def test_padded_values_elsewhere(name, elsewhere, monkeypatch):
 
 
 @given(st.integers(1, 30), st.integers(0, 60), st.integers(1, 4), st.integers(0, 5), st.integers(0, 999))
-def test_assignments_elsewhere(nodes, edges, graphs, rounds, seed):
-    """The rounds of fixed length assign every node as the rounds on the host do."""
+def test_assignments_off_host(nodes, edges, graphs, rounds, seed):
+    """A fixed number of rounds gives the assignment of the rounds on the host."""
     torch.manual_seed(seed)
     index = torch.randint(0, nodes, (2, edges))
     batch = torch.randint(0, graphs, (nodes,)) if seed % 2 else None
@@ -139,7 +139,7 @@ def test_assignments_elsewhere(nodes, edges, graphs, rounds, seed):
         assert torch.equal(ops.get_assignments(kept, index, rounds, batch, nodes), expected)
 
 
-def test_helpers_elsewhere(elsewhere, monkeypatch):
+def test_helpers_off_host(off_host, monkeypatch):
     x, edges, weight, batch = graphs()
     pooled = torch.tensor([9, 4, 4, 9, 9, 4, 9])  # graph ids need not be small
 

@@ -1,4 +1,4 @@
-"""Dense and segment views give the same answers."""
+"""Dense and segment views give the same results."""
 
 import pytest
 import torch
@@ -9,7 +9,7 @@ from tgp.utils.layout import DenseView, SegmentView
 
 
 def both(sizes, seed, weighted=True, shuffle=False):
-    """The same graphs as padded and as flat view (``shuffle``: nodes and edges in random order)."""
+    """Return a padded and a flat view of the same graphs; ``shuffle`` permutes nodes and edges."""
     g = torch.Generator().manual_seed(seed)
     width, k, count = max([*sizes, 1]), 3, len(sizes)
     mask = torch.arange(width) < torch.tensor(sizes).unsqueeze(1)
@@ -63,10 +63,10 @@ def test_degrees_are_out_degrees_and_vectors_propagate():
     assert dense.k == flat.k == 2
 
 
-def test_views_without_adjacency_say_so():
+def test_views_without_adjacency_raise_errors():
     for view in (DenseView(torch.rand(1, 2, 2)), SegmentView(torch.rand(2, 2))):
         assert view.gram().shape == (1, 2, 2)
-        with pytest.raises(ValueError, match="expected an .* for this formula"):
+        with pytest.raises(ValueError, match=r"expected an .* for this formula"):
             view.quad()
     with pytest.raises(ValueError, match="adj must have shape"):
         DenseView(torch.rand(1, 2, 2), torch.rand(1, 3, 3))

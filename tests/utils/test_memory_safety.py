@@ -1,4 +1,4 @@
-"""Ids out of range are an error that names field, range and value; they never reach compiled code."""
+"""Ids out of range raise an error with field, range and value, and never reach compiled code."""
 
 import pytest
 import torch
@@ -13,7 +13,7 @@ S = torch.rand(6, 2, generator=torch.Generator().manual_seed(0)).softmax(-1)
 
 
 def ring_with(bad, row):
-    """A ring of six nodes, one id of which is wrong."""
+    """Return a ring of six nodes with one wrong id."""
     edges = torch.tensor([[0, 1, 1, 2, 2, 3, 3, 4, 4, 0], [1, 0, 2, 1, 3, 2, 4, 3, 5, 4]])
     edges[row, 0] = bad
     return edges
@@ -45,8 +45,8 @@ def test_node_ids_of_public_functions(name, row, bad):
 
 @pytest.mark.parametrize("bad", BAD)
 @pytest.mark.parametrize("row", [0, 1])
-def test_products_do_not_trust_their_ids(row, bad):
-    """Views and matrices check what nobody vouched for, in both directions and in the backward pass."""
+def test_products_check_their_ids(row, bad):
+    """Views and matrices check ids that are not marked as checked, also in the backward pass."""
     edges = ring_with(bad, row)
     with pytest.raises((InputError, RuntimeError, IndexError)):
         SegmentView(S, edges).quad()

@@ -33,7 +33,7 @@ def test_masks_and_compact_rows():
     for bad, text in (
         ((torch.tensor(1.0), mask, 4), "at least 1D"),
         ((rows, None, 4), "exactly 4 entries"),
-        ((rows[:1], mask, 4), "x_compact has 1 rows"),
+        ((rows[:1], mask, 4), "expected 3 .* got 1"),
     ):
         with pytest.raises(ValueError, match=text):
             ops.expand_compacted_rows(*bad)
@@ -119,7 +119,7 @@ def test_assignments():
 
 @pytest.mark.parametrize("method", ["auto", "sparse", "dense"])
 @pytest.mark.parametrize("undirected", [False, True])
-def test_negative_edges_are_no_edges(method, undirected):
+def test_negative_edges_are_not_edges(method, undirected):
     torch.manual_seed(0)  # fewer pairs than asked for may come back
     big = torch.cat([PATH, torch.tensor([[8], [9]])], dim=1)
     out = ops.negative_edge_sampling(big, 10, method=method, force_undirected=undirected)

@@ -33,7 +33,7 @@ FORMULAS = {
 
 
 def rings(graphs, size, k, seed=0):
-    """Rings of ``size`` nodes with a random assignment."""
+    """Return rings of ``size`` nodes with a random assignment."""
     torch.manual_seed(seed)
     node = torch.arange(graphs * size)
     after = node + 1 - size * ((node + 1) % size == 0).long()
@@ -115,7 +115,7 @@ def test_results_of_views_have_the_given_type(dtype):
 
 @pytest.mark.parametrize("dtype", HALF)
 def test_sums_over_edges(dtype):
-    """A star: bfloat16 cannot count its edges past 256."""
+    """Test a star with more edges than bfloat16 can count."""
     leaf = torch.arange(1, 5001)
     hub = torch.zeros_like(leaf)
     ones = torch.ones(5000, dtype=dtype)

@@ -1,4 +1,4 @@
-"""Products over edges against formulas with a row per edge."""
+"""Products over edges equal formulas with one row per edge."""
 
 import pytest
 import torch
@@ -74,7 +74,7 @@ def test_values_per_edge(graph, width):
             torch.testing.assert_close(a, b)
 
 
-def test_portions_make_no_difference(monkeypatch):
+def test_chunks_do_not_change_results(monkeypatch):
     torch.manual_seed(0)
     source, target = torch.randint(0, 30, (2, 3000))
     values = random(30, 2, grad=True)
@@ -93,7 +93,7 @@ def test_portions_make_no_difference(monkeypatch):
         torch.testing.assert_close(a, b)
 
 
-def test_products_elsewhere_take_a_row_per_edge():
+def test_products_off_the_host_use_one_row_per_edge():
     edges, values = torch.empty(2, 7, dtype=torch.long, device="meta"), torch.empty(4, 3, device="meta")
     assert (EdgeMatrix(*edges, None, 4) @ values).shape == (4, 3)
     half = torch.ones(3, 2, dtype=torch.bfloat16)

@@ -1,3 +1,5 @@
+"""Lazy attributes."""
+
 from tgp.utils.tracing import lazy_attribute
 
 

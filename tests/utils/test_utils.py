@@ -1,4 +1,4 @@
-"""Signature, imports, transforms, cheatsheet, lazy packages."""
+"""Signatures, optional imports, transforms, the cheatsheet and lazy packages."""
 
 import importlib
 import subprocess
@@ -41,7 +41,7 @@ def test_normalize_adj_golden_and_edge_attributes_follow_their_edges():
         NormalizeAdj()(Data())
 
 
-def test_sort_nodes_moves_everything():
+def test_sort_nodes_sorts_all_attributes():
     data = Data(
         x=torch.tensor([[0.0], [1], [2]]),
         y=torch.tensor([1, 0, 0]),
@@ -62,7 +62,7 @@ def test_sort_nodes_moves_everything():
     assert data.x[0] == 0
     with pytest.raises(AssertionError):
         SortNodes()(Data(edge_index=EDGE))
-    with pytest.raises(ValueError, match="one value for each of 2 nodes"):
+    with pytest.raises(ValueError, match="one value per node: expected 2"):
         SortNodes()(Data(edge_index=EDGE, y=torch.tensor([1]), num_nodes=2))
 
 
@@ -86,7 +86,7 @@ def test_a_missing_optional_package_is_named(monkeypatch):
     importlib.reload(imports)
 
 
-def test_lazy_packages_know_their_names_without_torch():
+def test_lazy_packages_list_their_names_without_torch():
     code = (
         "import sys, tgp, tgp.poolers, tgp.select, tgp.utils\n"
         "assert 'TopkPooling' in dir(tgp.poolers) and 'TopkSelect' in tgp.select.__all__\n"
@@ -97,7 +97,7 @@ def test_lazy_packages_know_their_names_without_torch():
         _ = tgp.select.nothing
 
 
-def test_an_exported_function_wins_over_its_module():
+def test_an_exported_function_hides_the_module_of_the_same_name():
     code = (
         "from tgp.reduce.get_aggr import resolve_reduce_op\n"
         "from tgp.reduce import get_aggr\n"

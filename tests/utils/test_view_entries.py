@@ -1,4 +1,4 @@
-"""Quantiles and numbers of entries of a view, by every way that computes them."""
+"""Quantiles and numbers of entries of a view are the same on the host and elsewhere."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Losses against published values, in both layouts."""
+"""Losses equal published values in both layouts."""
 
 import math
 
@@ -15,7 +15,7 @@ S2 = torch.tensor([[0.6, 0.4], [0.3, 0.7]])
 
 @pytest.fixture
 def flat():
-    """Both graphs behind one another: a path of three nodes and one edge of weight 2."""
+    """Return two flat graphs: a path of three nodes and one edge of weight 2."""
     edges = torch.cat([PATH, torch.tensor([[3, 4], [4, 3]])], dim=1)
     weight = torch.tensor([1.0, 1, 1, 1, 2, 2])
     return {
@@ -28,7 +28,7 @@ def flat():
 
 @pytest.fixture
 def padded():
-    """The same two graphs padded to three nodes."""
+    """Return the same two graphs, padded to three nodes."""
     adj = torch.zeros(2, 3, 3)
     adj[0, PATH[0], PATH[1]] = 1
     adj[1, 0, 1] = adj[1, 1, 0] = 2
@@ -101,7 +101,7 @@ def test_flat_value(name, flat):
 
 @pytest.mark.parametrize("name", FLAT)
 def test_flat_value_in_any_order(name, flat):
-    """Neither nodes nor edges need to be grouped by graph."""
+    """Nodes and edges need not be grouped by graph."""
     order = torch.tensor([3, 0, 4, 2, 1])
     place = order.argsort()
     shuffled = {

@@ -1,4 +1,4 @@
-"""The padded and the flat layout give the same loss; corners stay finite; gradients are right."""
+"""The padded and the flat layout give the same losses. Losses are finite and gradients correct."""
 
 import pytest
 import torch
@@ -24,7 +24,7 @@ FORMULAS = {
 
 
 def both_views(sizes, k, seed, density=0.5):
-    """Random weighted graphs of these sizes, padded and flat."""
+    """Return a padded and a flat view of random weighted graphs of these sizes."""
     g = torch.Generator().manual_seed(seed)
     widest = max([*sizes, 1])
     s = torch.zeros(len(sizes), widest, k, dtype=torch.float64)
@@ -57,7 +57,7 @@ def test_layouts_agree(name, sizes, k, seed):
 
 
 def with_assignment(view, s):
-    """The same graphs under another assignment."""
+    """Return a view of the same graphs with another assignment."""
     if isinstance(view, DenseView):
         return DenseView(s, view.adj, view.mask)
     return SegmentView(s, view.edge_index, view.edge_weight, view.batch, view.num_graphs)
@@ -87,14 +87,14 @@ def test_gradcheck(name, layout):
 
 
 def test_skewed_sizes():
-    """One big graph among many small ones."""
+    """Test one large graph among many small ones."""
     dense, flat = both_views([1] * 20 + [40], 3, 3)
     torch.testing.assert_close(dense.gram(), flat.gram())
 
 
 @pytest.mark.parametrize("name", FORMULAS)
 def test_no_nodes_at_all(name):
-    """Without any node every loss is finite, in both layouts, and so are its gradients."""
+    """Test that losses and gradients without any nodes are finite in both layouts."""
     edges = torch.empty(2, 0, dtype=torch.long)
     for size in ((0, 3), (1, 0, 3), (0, 0, 3)):
         s = torch.zeros(size, requires_grad=True)

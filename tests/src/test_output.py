@@ -1,4 +1,4 @@
-"""PoolingOutput and the frame of SRCPooling."""
+"""PoolingOutput and the methods of SRCPooling."""
 
 import pytest
 import torch
@@ -13,7 +13,7 @@ PATH = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
 
 
 class Halves(Select):
-    """First half, second half; counts its calls."""
+    """Selector that assigns the first and the second half of the nodes, and counts its calls."""
 
     calls = 0
 
@@ -82,7 +82,7 @@ def test_traits_repr_and_signatures():
     assert model.preprocessing("x", "e") == ("x", "e", None)
 
 
-def test_cache_notices_a_changed_graph():
+def test_the_cache_detects_a_changed_graph():
     model = pooler(cached=True)
     x = torch.rand(4, 2)
     first = model(x=x, adj=PATH)
@@ -111,7 +111,7 @@ def test_moving_the_module_clears_the_cache():
     assert out.edge_weight.dtype == torch.float64 and model.selector.calls == 2
 
 
-def test_identity_select_takes_the_node_count_from_where_it_can():
+def test_identity_select_finds_the_number_of_nodes():
     select = IdentitySelect()
     assert select(num_nodes=3).cluster_index.tolist() == [0, 1, 2]
     assert select(edge_index=PATH, num_nodes=6).num_nodes == 6 and select(edge_index=PATH).num_nodes == 4

@@ -93,7 +93,7 @@ def test_order_of_nodes_in_the_batch_does_not_matter():
     assert torch.equal(moved.edge_index, plain.edge_index) and torch.equal(moved.batch, plain.batch)
 
 
-def test_gradient_and_swapped_stages_take_the_torch_path():
+def test_gradients_and_replaced_stages_use_torch():
     weight = torch.ones(6, requires_grad=True)
     pooler = get_pooler("graclus", order="index")
     out = pooler(x=torch.rand(4, 2), adj=PATH, edge_weight=weight)
@@ -111,14 +111,14 @@ def test_gradient_and_swapped_stages_take_the_torch_path():
     assert len(pooler.multi_level_precoarsening(2, PATH)) == 2
 
 
-def test_given_assignment_is_honoured():
+def test_a_given_assignment_is_used():
     so = SelectOutput(cluster_index=torch.tensor([0, 1, 1, 0]))
     out = get_pooler("graclus")(x=torch.ones(4, 1), adj=PATH, so=so)
     assert out.so is so and out.x.flatten().tolist() == [2, 2] and out.edge_index.tolist() == [[0, 1], [1, 0]]
 
 
 @pytest.mark.parametrize("form", ["coo", "csr"])
-def test_container_in_is_container_out(form):
+def test_results_have_the_container_of_the_input(form):
     adj = torch.sparse_coo_tensor(PATH, torch.ones(6), (4, 4), check_invariants=False).coalesce()
     adj = adj.to_sparse_csr() if form == "csr" else adj
     pooler = get_pooler("graclus", order="index")
@@ -128,7 +128,7 @@ def test_container_in_is_container_out(form):
     assert level.edge_index.layout == adj.layout and level.so.num_supernodes == 1
 
 
-def test_cached_notices_another_graph_and_lets_go_of_arrays():
+def test_the_cache_detects_another_graph_and_releases_arrays():
     pooler = get_pooler("graclus", cached=True)
     a = pooler(x=torch.rand(4, 2), adj=PATH)
     b = pooler(x=torch.rand(4, 2), adj=PATH)
@@ -138,7 +138,7 @@ def test_cached_notices_another_graph_and_lets_go_of_arrays():
     assert torch.equal(plain.edge_index, a.edge_index)
 
 
-def test_copies_stay_on_the_engine():
+def test_copies_use_the_engine():
     for twin in (copy.deepcopy(get_pooler("graclus")), pickle.loads(pickle.dumps(get_pooler("graclus")))):
         assert twin._runs_by_engine()
         assert next(iter(twin.children())) is twin.selector and len(list(twin.children())) == 4

@@ -18,7 +18,7 @@ HOMES = ("tgp.utils.ops", "tgp.utils.losses", "tgp.utils.cheatsheet", "tgp.utils
 
 
 def find(name):
-    """The public function of this name in the modules of this package, or ``None``."""
+    """Return the public function of this name in the modules of this package, or ``None``."""
     for home in HOMES:
         if name in API["exports"].get(home, ()):
             return getattr(importlib.import_module(home), name)
@@ -66,7 +66,7 @@ def test_constants():
 
 
 def test_no_nodes_no_balance():
-    """docs/migration.md promises 0 for graphs without nodes."""
+    """Losses of graphs without nodes are 0, as docs/migration.md documents."""
     assert losses.asym_norm_loss(torch.zeros(1, 0, 3), 3) == 0
     assert losses.unbatched_asym_norm_loss(torch.zeros(0, 3), 3) == 0
     assert losses.asym_norm_loss(torch.rand(1, 4, 3), 3, torch.zeros(1, 4, dtype=torch.bool)) == 0
@@ -74,7 +74,7 @@ def test_no_nodes_no_balance():
         assert loss(torch.zeros(1, 0, 3)) == 0
 
 
-def test_keywords_of_version_1():
+def test_keywords_of_tgp_1_0_2():
     s = torch.eye(3)[:, :2]
     torch.testing.assert_close(ops.pseudo_inverse(edge_index=s), torch.linalg.pinv(s))
     logits, labels = torch.randn(5), torch.ones(5)

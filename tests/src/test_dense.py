@@ -15,7 +15,7 @@ K = 3
 
 
 class Projection(Select):
-    """Softmax of the first K features; nothing to learn."""
+    """Selector that returns the softmax of the first K features."""
 
     is_dense = True
 
@@ -47,7 +47,7 @@ class Toy(DenseSRCPooling):
 
 
 def graphs(directed=True, shuffle=True):
-    """Sizes 4, 0, 3, 2 (edge-less); unsorted ids and edges; weights."""
+    """Return weighted graphs of 4, 0, 3 and 2 nodes, the last without edges, with unsorted ids and edges."""
     g = torch.Generator().manual_seed(3)
     batch = torch.tensor([0] * 4 + [2] * 3 + [3] * 2)
     edges = torch.tensor([[0, 1, 2, 2, 3, 4, 5, 5, 6], [1, 2, 0, 3, 1, 5, 4, 6, 5]])
