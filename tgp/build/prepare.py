@@ -51,6 +51,7 @@ class RunContext:
         schedules: Name of each hierarchy -> schedule, with the levels that are stored.
         plan: Units of this run and their estimated costs.
         spec: Specification of the store. Its units are those of an existing store, if there is one.
+        stored: Specification of an existing store; ``None`` if there is no store, or if it will be rebuilt.
         open_seconds: Time to open the dataset and to compute its digest.
     """
 
@@ -59,6 +60,7 @@ class RunContext:
     schedules: dict[str, Schedule]
     plan: UnitPlan
     spec: StoreSpec
+    stored: StoreSpec | None
     open_seconds: float
 
 
@@ -101,6 +103,7 @@ def prepare_run(config: CoarsenConfig) -> RunContext:
         schedules,
         plan,
         StoreSpec(description, digest, source.table.num_graphs, bounds, profile, hierarchies),
+        stored,
         time.perf_counter() - started,
     )
 

@@ -22,7 +22,7 @@ from tgp.build.progress import Meter, Step, order_tasks
 from tgp.build.summary import RunPlan, Summary, describe_manifest
 from tgp.engine.unit_plan import COST_PER_SECOND
 from tgp.sources.tables import slice_table
-from tgp.store import Manifest, StoreReader, StoreWriter, Task, read_spec
+from tgp.store import Manifest, StoreReader, StoreWriter, Task
 from tgp.store.format import constants as store_format
 
 __all__ = ["coarsen_dataset", "plan_run"]
@@ -83,10 +83,9 @@ def plan_run(config: CoarsenConfig) -> RunPlan:
     context = prepare_run(config)
     table, spec = context.source.table, context.spec
     writer = StoreWriter(config.path, spec)
-    keeps_files = not config.force and read_spec(config.path) is not None
-    up_to_date = keeps_files and writer.is_complete
+    up_to_date = context.stored is not None and writer.is_complete
     tasks = [Task(unit, part) for unit in range(spec.num_units) for part in writer.parts]
-    if keeps_files:
+    if context.stored is not None:
         tasks = [] if up_to_date else writer.pending()
     workers = number_of_workers(context, tasks)
     return RunPlan(
