@@ -161,10 +161,12 @@ class Manifest:
 
     @property
     def fingerprint(self) -> str:
+        """Fingerprint of the whole store."""
         return self.spec.fingerprint
 
     @property
     def num_graphs(self) -> int:
+        """Number of graphs."""
         return self.spec.num_graphs
 
     def record(self, unit: int, part: str) -> PartRecord:

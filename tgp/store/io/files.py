@@ -72,7 +72,7 @@ class StoreFiles(Protocol):
 
 
 class LocalFiles:
-    """Files in a directory of this machine or of a network file system.
+    """Files in a directory of this machine or of a network file system. Implements :class:`StoreFiles`.
 
     Args:
         path: Directory of the store.
