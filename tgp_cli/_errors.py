@@ -9,9 +9,11 @@ import os
 import signal
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable
 from enum import IntEnum
+from types import CodeType
 from typing import Any
 
 import typer
@@ -77,7 +79,7 @@ def catch_signals() -> None:
     def hook(args: Any) -> None:
         for kind, number in ((Terminated, signal.SIGTERM), (KeyboardInterrupt, signal.SIGINT)):
             if issubclass(args.exc_type, kind):
-                timer = threading.Timer(_RESEND_DELAY, _signal_main_thread, (number,))
+                timer = threading.Timer(_RESEND_DELAY, _resend_signal, (number, hook.__code__))
                 timer.daemon = True
                 timer.start()
                 return
@@ -86,11 +88,21 @@ def catch_signals() -> None:
     sys.unraisablehook = hook
 
 
-def _signal_main_thread(number: int) -> None:
+def _resend_signal(number: int, hook: CodeType) -> None:
+    """Send a signal to the main thread when ``hook`` has ended. Inside the hook its exception would be lost, too."""
+    while _runs_in_main_thread(hook):
+        time.sleep(_RESEND_DELAY)
     if hasattr(signal, "pthread_kill"):  # this interrupts a blocking call of the main thread
         signal.pthread_kill(threading.main_thread().ident or 0, number)
     else:
         signal.raise_signal(number)
+
+
+def _runs_in_main_thread(code: CodeType) -> bool:
+    frame = sys._current_frames().get(threading.main_thread().ident or 0)
+    while frame is not None and frame.f_code is not code:
+        frame = frame.f_back
+    return frame is not None
 
 
 def set_debug(value: bool) -> bool:

@@ -151,7 +151,10 @@ def test_errors_have_a_status_and_no_traceback(error, status, capsys):
 
 LOST_SIGNAL = """
 import os, sys, time
+from tgp_cli import _errors
 from tgp_cli._errors import catch_signals, guard
+
+_errors._RESEND_DELAY = float(sys.argv[2])
 
 class Last:
     def __del__(self):
@@ -170,9 +173,11 @@ except BaseException as end:
 """
 
 
+@pytest.mark.parametrize("delay", [0.01, 0.0])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_during_a_destructor_still_ends_the_command(number):
-    arguments = [sys.executable, "-c", LOST_SIGNAL, str(int(number))]
+def test_a_signal_during_a_destructor_still_ends_the_command(number, delay):
+    """Without a delay the signal is sent while Python still reports the lost exception."""
+    arguments = [sys.executable, "-c", LOST_SIGNAL, str(int(number)), str(delay)]
     done = subprocess.run(arguments, capture_output=True, text=True, timeout=120)
     assert done.returncode == 128 + number
     assert done.stderr == "Interrupted. Run the same command again to continue.\n"
