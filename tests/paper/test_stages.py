@@ -1,6 +1,6 @@
-"""The article's listings of stages and schedules, line by line, with what they leave to the reader supplied.
+"""The listings of stages and schedules in the article, line by line, with the parts that they omit.
 
-Lines of a listing stand as they are printed; each test then compares the result with plain torch.
+Lines of a listing are unchanged. Each test compares the result with plain torch.
 """
 
 import pytest

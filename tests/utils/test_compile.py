@@ -4,25 +4,12 @@ import pytest
 import torch
 from torch.distributions import Beta
 
+from tests.utils.formulas import FORMULAS
 from tgp.utils import losses, ops
 from tgp.utils.layout import DenseView, SegmentView
-from tgp.utils.losses import balance, cut, modularity, reconstruct
+from tgp.utils.losses import balance, cut
 from tgp.utils.ops.batching import GraphLayout
 from tgp.utils.ops.products import max_over_edges, softmax_rows
-
-LOSSES = {
-    "mincut": cut.mincut,
-    "motif": cut.motif_mincut,
-    "totvar": cut.total_variation,
-    "orthogonality": balance.orthogonality,
-    "hosc": balance.hosc_orthogonality,
-    "cluster": balance.cluster_balance,
-    "just_balance": balance.just_balance,
-    "asym": lambda view: balance.asym_norm(view, view.k),
-    "modularity": modularity.modularity,
-    "link": lambda view: reconstruct.link_prediction(view, normalize_loss=True),
-    "entropy": reconstruct.row_entropy,
-}
 
 
 @pytest.fixture(autouse=True)
@@ -58,21 +45,21 @@ def same_as_eager(function, *inputs):
         torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("name", FORMULAS)
 def test_padded_losses(name):
     def loss(logits, adj, mask):
-        return LOSSES[name](DenseView(logits.softmax(-1), adj, mask))
+        return FORMULAS[name](DenseView(logits.softmax(-1), adj, mask))
 
     same_as_eager(loss, *padded_graphs())
 
 
-@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("name", FORMULAS)
 def test_flat_losses(name):
     """Flat losses also compile to one graph if batch size and width are given."""
 
     def loss(logits, edges, weight, batch):
         layout = GraphLayout(batch, logits.size(0), 2, max_num_nodes=4)
-        return LOSSES[name](SegmentView(logits.softmax(-1), edges, weight, batch, layout=layout))
+        return FORMULAS[name](SegmentView(logits.softmax(-1), edges, weight, batch, layout=layout))
 
     same_as_eager(loss, *flat_graphs())
 
@@ -137,7 +124,7 @@ def test_export():
     class Loss(torch.nn.Module):
         def forward(self, logits, adj, mask):
             view = DenseView(logits.softmax(-1), adj, mask)
-            return tuple(LOSSES[name](view) for name in LOSSES)
+            return tuple(FORMULAS[name](view) for name in FORMULAS)
 
     graphs, size = torch.export.Dim("graphs", min=2), torch.export.Dim("size", min=3)
     shapes = ({0: graphs, 1: size}, {0: graphs, 1: size, 2: size}, {0: graphs, 1: size})

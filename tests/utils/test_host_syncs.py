@@ -1,7 +1,7 @@
-"""Nothing in the paths with dense output reads a value on the host.
+"""Code with dense output does not read values on the host.
 
-Meta tensors have no values: whatever would synchronize an accelerator (``bool``, ``int``, ``item``, ``nonzero``,
-``unique``, ``bincount``, masks as indices) raises an error for them. Values of the same paths are compared on
+Meta tensors have no values: every operation that would synchronize an accelerator (``bool``, ``int``, ``item``,
+``nonzero``, ``unique``, ``bincount``, masks as indices) raises an error for them. Values of the same code are compared on
 the CPU, where :func:`on_host` is patched to return False.
 """
 
@@ -10,32 +10,18 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.utils.formulas import FORMULAS
 from tgp.utils import layout, losses, ops
 from tgp.utils.layout import DenseView, SegmentView
-from tgp.utils.losses import balance, cut, modularity, reconstruct
-from tgp.utils.ops import adjacency, assign, batching, products
+from tgp.utils.ops import adjacency, assign, batching, entries, products
 from tgp.utils.ops.batching import GraphLayout
 from tgp.utils.ops.products import EdgeMatrix, max_over_edges
-
-LOSSES = {
-    "mincut": cut.mincut,
-    "motif": cut.motif_mincut,
-    "totvar": cut.total_variation,
-    "orthogonality": balance.orthogonality,
-    "hosc": balance.hosc_orthogonality,
-    "cluster": balance.cluster_balance,
-    "just_balance": balance.just_balance,
-    "asym": lambda view: balance.asym_norm(view, view.k),
-    "modularity": modularity.modularity,
-    "link": lambda view: reconstruct.link_prediction(view, normalize_loss=True),
-    "entropy": reconstruct.row_entropy,
-}
 
 
 @pytest.fixture
 def off_host(monkeypatch):
     """Let the library use the code for accelerators."""
-    for module in (layout, adjacency, batching, products):
+    for module in (layout, adjacency, batching, entries, products):
         monkeypatch.setattr(module, "on_host", lambda *tensors: False)
 
 
@@ -58,23 +44,23 @@ def flat_view(s, edges, weight, batch, padded=None):
     return SegmentView(s, edges, weight, batch, layout=places, padded=padded)
 
 
-@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("name", FORMULAS)
 @pytest.mark.parametrize("weighted", [True, False])
 @pytest.mark.parametrize("of_padded", [True, False])
 def test_flat_losses_read_nothing(name, weighted, of_padded):
     s, edges, weight, batch = (part.to("meta") for part in graphs())
     padded = torch.empty(2, 5, 3, dtype=s.dtype, device="meta", requires_grad=True) if of_padded else None
     view = flat_view(s.requires_grad_(), edges, weight if weighted else None, batch, padded)
-    LOSSES[name](view).sum().backward()
+    FORMULAS[name](view).sum().backward()
     assert view.coarse().device.type == "meta"
 
 
-@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("name", FORMULAS)
 def test_padded_losses_read_nothing(name):
     s = torch.empty(2, 5, 3, device="meta", requires_grad=True)
     mask = torch.empty(2, 5, dtype=torch.bool, device="meta")
     for real in (mask, None):
-        LOSSES[name](DenseView(s, torch.empty(2, 5, 5, device="meta"), real)).sum().backward()
+        FORMULAS[name](DenseView(s, torch.empty(2, 5, 5, device="meta"), real)).sum().backward()
 
 
 def test_layouts_and_products_read_nothing():
@@ -98,7 +84,7 @@ def test_layouts_and_products_read_nothing():
     assert losses.unbatched_orthogonality_loss(x).shape == ()
 
 
-@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("name", FORMULAS)
 @pytest.mark.parametrize("weighted", [True, False])
 @pytest.mark.parametrize("of_padded", [True, False])
 def test_values_off_host(name, weighted, of_padded, off_host, monkeypatch):
@@ -107,23 +93,23 @@ def test_values_off_host(name, weighted, of_padded, off_host, monkeypatch):
 
     def value():
         padded = GraphLayout(batch, 7, 2, 5).pad(s) if of_padded else None
-        return LOSSES[name](flat_view(s, edges, weight, batch, padded))
+        return FORMULAS[name](flat_view(s, edges, weight, batch, padded))
 
     mine = value()
     monkeypatch.undo()
     torch.testing.assert_close(mine, value())
 
 
-@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("name", FORMULAS)
 def test_padded_values_off_host(name, off_host, monkeypatch):
     s, edges, weight, batch = graphs()
     places = GraphLayout(batch, 7, 2)
     adj = torch.zeros(2, 4, 4, dtype=s.dtype).index_put(
         (batch[edges[0]], places.slot[edges[0]] % 4, places.slot[edges[1]] % 4), weight, accumulate=True
     )
-    mine = LOSSES[name](DenseView(places.pad(s), adj, places.mask()))
+    mine = FORMULAS[name](DenseView(places.pad(s), adj, places.mask()))
     monkeypatch.undo()
-    torch.testing.assert_close(mine, LOSSES[name](DenseView(places.pad(s), adj, places.mask())))
+    torch.testing.assert_close(mine, FORMULAS[name](DenseView(places.pad(s), adj, places.mask())))
 
 
 @given(st.integers(1, 30), st.integers(0, 60), st.integers(1, 4), st.integers(0, 5), st.integers(0, 999))

@@ -5,22 +5,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.utils.formulas import FORMULAS
 from tgp.utils.layout import DenseView, SegmentView
-from tgp.utils.losses import balance, cut, modularity, reconstruct
-
-FORMULAS = {
-    "mincut": cut.mincut,
-    "motif": cut.motif_mincut,
-    "totvar": cut.total_variation,
-    "orthogonality": balance.orthogonality,
-    "hosc": balance.hosc_orthogonality,
-    "cluster": balance.cluster_balance,
-    "just_balance": balance.just_balance,
-    "asym": lambda view: balance.asym_norm(view, view.s.size(-1)),
-    "modularity": modularity.modularity,
-    "link": reconstruct.link_prediction,
-    "link_normalised": lambda view: reconstruct.link_prediction(view, normalize_loss=True),
-}
 
 
 def both_views(sizes, k, seed, density=0.5):
