@@ -9,6 +9,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from tgp.engine.level_method import parameter_fields
 from tgp.engine.methods import METHODS
 from tgp.errors import ParameterError, UnknownNameError
 from tgp.poolers import pooler_map
@@ -163,7 +164,7 @@ def describe_pooler(name: str) -> PoolerInfo:
 
 def _parameters(params: type) -> list[ParameterInfo]:
     found, hints = [], get_type_hints(params)
-    for field in dataclasses.fields(params):
+    for field in parameter_fields(params):
         default = field.default_factory() if callable(field.default_factory) else field.default
         required = default is dataclasses.MISSING
         kind = _type_text(hints[field.name])
