@@ -22,40 +22,48 @@ _SPECTRAL = (
 )
 
 
+Store = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="STORE",
+        help="Directory or URL of a store. Without it, the stores below ./pooled are listed.",
+        show_default=False,
+    ),
+]
+Level = Annotated[
+    int | None, Opt(metavar="N", help="Show only this level. Level 1 is the first pooled graph.")
+]
+FailIf = Annotated[
+    list[str] | None,
+    Opt(
+        metavar="CONDITION",
+        help="Exit with status 1 if the condition holds for a level, for example 'ratio>0.95'.",
+    ),
+]
+Sample = Annotated[int, Opt(min=1, metavar="N", help="Number of graphs that --spectral measures.")]
+Modes = Annotated[
+    int, Opt(min=1, metavar="N", help="Number of nonzero eigenvalues that --spectral compares.")
+]
+Diff = Annotated[
+    tuple[str, str] | None,
+    Opt(
+        metavar="A B",
+        help="Compare two stores, or two hierarchies of STORE. Exit with status 1 if they differ.",
+    ),
+]
+
+
 def command(
-    store: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="STORE",
-            help="Directory or URL of a store. Without it, the stores below ./pooled are listed.",
-            show_default=False,
-        ),
-    ] = None,
+    store: Store = None,
     hierarchy: Annotated[str | None, Opt(metavar="NAME", help="Show only this hierarchy.")] = None,
-    level: Annotated[
-        int | None, Opt(metavar="N", help="Show only this level. Level 1 is the first pooled graph.")
-    ] = None,
+    level: Level = None,
     graph: Annotated[int | None, Opt(metavar="ID", help="Show all figures of one graph.")] = None,
-    fail_if: Annotated[
-        list[str] | None,
-        Opt(
-            metavar="CONDITION",
-            help="Exit with status 1 if the condition holds for a level, for example 'ratio>0.95'.",
-        ),
-    ] = None,
+    fail_if: FailIf = None,
     spectral: Annotated[bool, Opt("--spectral", help=_SPECTRAL)] = False,
-    sample: Annotated[int, Opt(min=1, metavar="N", help="Number of graphs that --spectral measures.")] = 100,
-    modes: Annotated[
-        int, Opt(min=1, metavar="N", help="Number of nonzero eigenvalues that --spectral compares.")
-    ] = 8,
+    sample: Sample = 100,
+    modes: Modes = 8,
     seed: Annotated[int, Opt(metavar="N", help="Seed that selects the sample of --spectral.")] = 0,
-    diff: Annotated[
-        tuple[str, str] | None,
-        Opt(
-            metavar="A B",
-            help="Compare two stores, or two hierarchies of STORE. Exit with status 1 if they differ.",
-        ),
-    ] = None,
+    diff: Diff = None,
     csv: Annotated[bool, Opt("--csv", help="Print one line per level as CSV.")] = False,
     json: JsonOpt = False,
     debug: DebugOpt = False,
