@@ -15,15 +15,14 @@ from _harness import RESULTS, replace
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "results.md"
 ORDER = ("clustering", "graph_classification", "node_classification", "efficiency", "dense_modes")
 INTRO = """\
-# The paper's experiments, run again
+# The experiments of the paper, repeated
 
-Each section is one table or figure of the article that describes the library (tgp 1.0.2, on a GPU), run with this library
-on one core of a shared machine without a GPU. The paper's value stands beside ours, both as mean ± standard deviation
-over runs; the difference is counted in the paper's standard deviations. Where the paper trains longer than a processor
-allows, the budget is stated. Seconds per run are processor time. `DATA` is a folder of raw files in
-the layout of PyTorch Geometric.
+Each section repeats one table or figure of the article that describes the library (tgp 1.0.2, on a GPU), with this library, on one core of a
+shared machine without a GPU. The tables contain the value of the paper and our value, both as mean ± standard deviation over runs. The
+difference is given in standard deviations of the paper. If the training of the paper is too long for a processor, the reduced budget is
+stated. Seconds per run are processor time. `DATA` is a folder of raw files in the layout of PyTorch Geometric.
 
-This page is put together from `examples/paper/results` by `python examples/paper/report.py`.
+This page is generated from `examples/paper/results` by `python examples/paper/report.py`.
 """
 
 
