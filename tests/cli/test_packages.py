@@ -235,9 +235,9 @@ def test_generated_pages_do_not_depend_on_installed_packages(site):
         "import runpy, sys; pages = runpy.run_path(sys.argv[1]); "
         "print(pages['poolers_page']() + pages['groups_table']())"
     )
-    alone, beside = tgp(tool, code=code), tgp(tool, site=site, code=code)
+    alone, installed = tgp(tool, code=code), tgp(tool, site=site, code=code)
     assert alone.returncode == 0 and "`mincut`" in alone.stdout
-    assert beside.stdout == alone.stdout, beside.stderr
+    assert installed.stdout == alone.stdout, installed.stderr
 
 
 def test_entry_points_that_cannot_be_read(garbled, monkeypatch):
