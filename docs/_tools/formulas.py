@@ -1,4 +1,4 @@
-"""Formulas of docstrings as MathML, which browsers draw without a script.
+"""Conversion of formulas in docstrings to MathML, which browsers show without a script.
 
 Knows the part of LaTeX that the docstrings use; a command it does not know is an error, so that no page shows raw code.
 """
@@ -24,7 +24,11 @@ _FENCES = {"left", "right", "big", "Big"}
 
 
 def to_mathml(latex: str) -> str:
-    """One formula. Raises ``ValueError`` for commands that are not known and for unbalanced braces."""
+    """Return a LaTeX formula as MathML.
+
+    Raises:
+        ValueError: If a command is unknown or braces are not balanced.
+    """
     return f"<math>{_Parser(latex).parse()}</math>"
 
 
@@ -56,7 +60,7 @@ class _Parser:
         return f"<mrow>{''.join(parts)}</mrow>"
 
     def _group(self) -> str:
-        """An argument: what stands in braces, or a single token."""
+        """Return the next argument: the content of braces, or a single token."""
         if self._peek() != "{":
             return self._atom()
         self.tokens.pop()
@@ -66,7 +70,7 @@ class _Parser:
         return row
 
     def _words(self) -> str:
-        """An argument that is text, with its spaces."""
+        """Return the next argument as text, including its spaces."""
         if self._peek() != "{":
             return self._next()
         self.tokens.pop()
