@@ -85,7 +85,7 @@ def test_batched_dense_and_compacted_rows():
     torch.testing.assert_close(BaseLift()(x.flatten(0, 1)[:5], so), expected)
     inverse = SelectOutput(s=s, s_inv_op="inverse")
     torch.testing.assert_close(BaseLift()(x, inverse), torch.linalg.pinv(s).mT @ x)
-    with pytest.raises(ValueError, match="x_compact has 4 rows"):
+    with pytest.raises(ValueError, match=r"x_compact .* got 4"):
         BaseLift()(x.flatten(0, 1)[:4], so)
 
 

@@ -134,7 +134,5 @@ def test_an_accelerator_is_not_read(monkeypatch):
 )
 def test_edges_between_graphs(alias):
     # A dense adjacency has no place for them: they became edges between other nodes.
-    with pytest.raises(
-        TgpError, match="an edge must stay inside its graph, got 2 -> 3 between graphs 0 and 1"
-    ):
+    with pytest.raises(TgpError, match="got 2 -> 3 between graphs 0 and 1"):
         call(build(alias), batch=torch.tensor([0, 0, 0, 1, 1, 1]))
