@@ -38,9 +38,9 @@ def opened(spec, root):
 
 
 def raw(root, family, folder):
-    place = root / family / folder
-    place.mkdir(parents=True)
-    return place
+    target = root / family / folder
+    target.mkdir(parents=True)
+    return target
 
 
 @pytest.mark.parametrize("family", ["GNNBenchmarkDataset", "LRGBDataset", "MoleculeNet"])
@@ -76,7 +76,7 @@ def test_classes_accept_our_arguments():
 
 
 def write_benchmark(root):
-    place = raw(root, "GNNBenchmarkDataset", "PATTERN/raw")
+    target = raw(root, "GNNBenchmarkDataset", "PATTERN/raw")
     parts = [
         [
             {"x": torch.full((3, 2), float(10 * part + i)), "edge_index": CYCLE, "y": torch.arange(3)}
@@ -84,7 +84,7 @@ def write_benchmark(root):
         ]
         for part, count in enumerate((3, 1, 2))
     ]
-    torch.save(parts, place / "PATTERN_v2.pt")
+    torch.save(parts, target / "PATTERN_v2.pt")
 
 
 def test_splits_are_joined_with_a_field_split(tmp_path):
@@ -103,10 +103,10 @@ def test_splits_are_joined_with_a_field_split(tmp_path):
 
 
 def test_csl_has_no_splits(tmp_path):
-    place = raw(tmp_path, "GNNBenchmarkDataset", "CSL/raw")
+    target = raw(tmp_path, "GNNBenchmarkDataset", "CSL/raw")
     ring = coo_matrix((np.ones(6), CYCLE.numpy()), shape=(3, 3))
-    (place / "graphs_Kary_Deterministic_Graphs.pkl").write_bytes(pickle.dumps([ring, ring]))
-    torch.save(torch.tensor([0, 1]), place / "y_Kary_Deterministic_Graphs.pt")
+    (target / "graphs_Kary_Deterministic_Graphs.pkl").write_bytes(pickle.dumps([ring, ring]))
+    torch.save(torch.tensor([0, 1]), target / "y_Kary_Deterministic_Graphs.pt")
     table = opened("CSL", tmp_path)
     assert table.num_graphs == 2 and "split" not in table.fields
     assert table.fields["y"].values.tolist() == [0, 1]
@@ -123,12 +123,12 @@ def molecule(atoms):
 
 
 def write_zinc(root, last):
-    place = raw(root, "ZINC", "raw")
+    target = raw(root, "ZINC", "raw")
     for split, molecules in zip(
         ("train", "val", "test"), ([molecule(2), molecule(3)], [molecule(4)], last), strict=True
     ):
-        (place / f"{split}.pickle").write_bytes(pickle.dumps(molecules))
-        (place / f"{split}.index").write_text("0\n")
+        (target / f"{split}.pickle").write_bytes(pickle.dumps(molecules))
+        (target / f"{split}.index").write_text("0\n")
 
 
 def test_zinc_is_read_without_running_its_pickles(tmp_path):
@@ -147,8 +147,8 @@ def test_code_in_a_pickle_is_refused(tmp_path):
 
 
 def test_code_in_a_torch_file_is_refused(tmp_path):
-    place = raw(tmp_path, "GNNBenchmarkDataset", "CLUSTER/raw")
-    torch.save([Hostile()], place / "CLUSTER_v2.pt")
+    target = raw(tmp_path, "GNNBenchmarkDataset", "CLUSTER/raw")
+    torch.save([Hostile()], target / "CLUSTER_v2.pt")
     with pytest.raises(DatasetError, match="could run code"):
         opened("CLUSTER", tmp_path)
 
@@ -163,23 +163,23 @@ def test_readers_are_restored_after_an_error(tmp_path):
 
 def test_long_range_graphs(tmp_path):
     """Raw files of superpixels are pickled tuples, those of peptides are torch files."""
-    place = raw(tmp_path, "LRGBDataset", "pascalvoc-sp/raw")
+    target = raw(tmp_path, "LRGBDataset", "pascalvoc-sp/raw")
     graph = (torch.ones(3, 14), torch.ones(6, 2), CYCLE, [4, 5, 6])
     for split in ("train", "val", "test"):
-        (place / f"{split}.pickle").write_bytes(pickle.dumps([graph]))
+        (target / f"{split}.pickle").write_bytes(pickle.dumps([graph]))
     table = opened("PascalVOC-SP", tmp_path)
     assert table.num_graphs == 3 and table.fields["split"].values.tolist() == [0, 1, 2]
-    place = raw(tmp_path, "LRGBDataset", "peptides-func/raw")
+    target = raw(tmp_path, "LRGBDataset", "peptides-func/raw")
     graph = (torch.ones(3, 9), torch.ones(6, 3), CYCLE, torch.zeros(1, 10))
     for split in ("train", "val", "test"):
-        torch.save([graph, graph], place / f"{split}.pt")
+        torch.save([graph, graph], target / f"{split}.pt")
     assert opened("Peptides-func", tmp_path).num_graphs == 6
     assert opened("peptides-func:split=val", tmp_path).num_graphs == 2
 
 
 def test_a_broken_file_is_named(tmp_path):
-    place = raw(tmp_path, "GNNBenchmarkDataset", "TSP/raw")
-    (place / "TSP_v2.pt").write_bytes(b"not a torch file")
+    target = raw(tmp_path, "GNNBenchmarkDataset", "TSP/raw")
+    (target / "TSP_v2.pt").write_bytes(b"not a torch file")
     with pytest.raises(DatasetError, match="GNNBenchmarkDataset/TSP") as caught:
         opened("TSP", tmp_path)
     assert str(tmp_path) in str(caught.value)

@@ -160,17 +160,19 @@ def molecules(num_graphs: int, seed: int, units: int) -> GraphTable:
     label = (_below(2, seed, 0, g // 2) + g) % 2  # each pair of graphs has both labels
     parts = units - 1 + _below(3, seed, 1, g)
     part_ptr = offsets(parts)
-    graph, place = np.repeat(g, parts), _positions(part_ptr)
-    ring = 5 + _below(2, seed, 2, graph, place)
-    atom_ptr = offsets(ring + _below(3, seed, 3, graph, place))  # atoms of the ring, then of its side chain
+    graph, position = np.repeat(g, parts), _positions(part_ptr)
+    ring = 5 + _below(2, seed, 2, graph, position)
+    atom_ptr = offsets(
+        ring + _below(3, seed, 3, graph, position)
+    )  # atoms of the ring, then of its side chain
     node_ptr = atom_ptr[part_ptr]
 
-    rank = _below(2**50, seed, 4, graph, place)
-    rank = np.where(label[graph] == 1, rank, place)
-    rank = np.where(place == 0, -1, np.where(place == parts[graph] - 1, 2**50, rank))
+    rank = _below(2**50, seed, 4, graph, position)
+    rank = np.where(label[graph] == 1, rank, position)
+    rank = np.where(position == 0, -1, np.where(position == parts[graph] - 1, 2**50, rank))
     second = np.lexsort((rank, graph))  # rings in the order of the second chain
     bonds = [_ring_bonds(ring, atom_ptr)]
-    for chain, order in enumerate((np.arange(len(place)), second)):
+    for chain, order in enumerate((np.arange(len(position)), second)):
         start = atom_ptr[order] + ring[order] // 2 + chain
         end = atom_ptr[order] + chain
         inside = graph[1:] == graph[:-1]
@@ -329,18 +331,18 @@ def regions(num_graphs: int, seed: int, num_nodes: int, parts: int, labels: int,
     height = max(2, num_nodes // width)
     cells = width * height
     node_ptr = np.arange(num_graphs + 1) * cells
-    graph, place = np.divmod(np.arange(num_graphs * cells), cells)
-    row, col = place // width, place % width
-    nearest = np.full(len(place), np.iinfo(np.int64).max)
-    y = np.zeros(len(place), np.int64)
+    graph, position = np.divmod(np.arange(num_graphs * cells), cells)
+    row, col = position // width, position % width
+    nearest = np.full(len(position), np.iinfo(np.int64).max)
+    y = np.zeros(len(position), np.int64)
     for part in range(parts):
         at = [_below(size, seed, 1 + axis, graph, part) for axis, size in enumerate((height, width))]
         distance = (row - at[0]) ** 2 + (col - at[1]) ** 2
         y[distance < nearest] = part % labels
         nearest = np.minimum(nearest, distance)
-    drawn = _below(labels, seed, 4, graph, place)
-    seen = np.where(_below(100, seed, 3, graph, place) < noise, drawn, y)
-    node = np.arange(len(place))
+    drawn = _below(labels, seed, 4, graph, position)
+    seen = np.where(_below(100, seed, 3, graph, position) < noise, drawn, y)
+    node = np.arange(len(position))
     edges = [
         np.stack([node, node + step])[:, inside]
         for step, inside in ((1, col + 1 < width), (width, row + 1 < height))
