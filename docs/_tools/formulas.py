@@ -14,7 +14,7 @@ _LETTERS = {
     "mu": "μ", "pi": "π", "rho": "ρ", "sigma": "σ", "omega": "ω", "Gamma": "Γ", "Theta": "Θ",
 }  # fmt: skip
 _OPERATORS = {
-    "top": "⊤", "odot": "⊙", "in": "∈", "cup": "∪", "approx": "≈", "neq": "≠", "ne": "≠", "le": "≤", "ge": "≥",
+    "top": "⊤", "odot": "⊙", "in": "∈", "cup": "∪", "approx": "≈", "neq": "≠", "ne": "≠", "le": "≤", "ge": "≥", "iff": "⟺",
     "pm": "±", "dots": "…", "|": "‖",
 }  # fmt: skip
 _LARGE = {"sum": "∑", "prod": "∏", "max": "max"}  # their limits stand below and above

@@ -1,4 +1,4 @@
-"""Another interpreter beside this one, for comparing two releases of tgp: both serve one step at a time, in turns."""
+"""Comparison of two releases of tgp in two interpreters, which run one step at a time and alternate."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Server", "serve"]
 
 
 class Server:
-    """An interpreter that runs ``script`` with ``--serve`` and answers questions; see :func:`serve`."""
+    """Interpreter that runs ``script`` with ``--serve`` and answers requests; see :func:`serve`."""
 
     def __init__(self, python: str, script: str, *arguments: str) -> None:
         command = [python, "-W", "ignore", os.path.abspath(script), "--serve", *arguments]
@@ -24,7 +24,11 @@ class Server:
         self.version = f"tgp {self.ask('version', '')}"
 
     def ask(self, what: str, name: str) -> float | str:
-        """The answer to a question, or a ``RuntimeError``."""
+        """Return the answer to a request.
+
+        Raises:
+            RuntimeError: If the interpreter reports an error.
+        """
         assert self.process.stdin and self.process.stdout
         print(json.dumps([what, name]), file=self.process.stdin, flush=True)
         answer = json.loads(self.process.stdout.readline())
@@ -33,14 +37,14 @@ class Server:
         return answer
 
     def close(self) -> None:
-        """End the interpreter."""
+        """Stop the interpreter."""
         assert self.process.stdin
         self.process.stdin.close()
         self.process.wait()
 
 
 def serve(answer: Callable[[str, str], object]) -> None:
-    """Answer the questions of a :class:`Server` by ``answer(what, name)`` until its pipe closes."""
+    """Answer the requests of a :class:`Server` with ``answer(what, name)`` until its pipe is closed."""
     import tgp
 
     for line in sys.stdin:

@@ -1,4 +1,4 @@
-"""Speed of the engine core, side by side with scipy. Run: ``python tests/benchmarks/bench_engine.py``.
+"""Speed of the engine compared with scipy. Run: ``python tests/benchmarks/bench_engine.py``.
 
 Every figure is the best of several runs after a warm-up; edges are undirected. The first line is a
 fixed piece of numpy work, so that figures of different machines and hours can be compared.
@@ -21,6 +21,7 @@ from tgp.engine import coarsen, parse_schedule
 from tgp.engine.level_method import RandomKey
 from tgp.engine.methods.graclus import METHOD as GRACLUS
 from tgp.ragged import BlockCSR
+from tgp.ragged.offsets import offsets
 from tgp.testing.graphs import barabasi_albert, grid2d
 
 PARAMS = GRACLUS.params()
@@ -28,7 +29,7 @@ SCHEDULE = parse_schedule("graclus*3")
 
 
 def best(function: Callable[[], object], runs: int, clock: Callable[[], float] = time.perf_counter) -> float:
-    """Seconds of the fastest of ``runs`` calls, after one that does not count."""
+    """Return the seconds of the fastest of ``runs`` calls, after one warm-up call."""
     function()
     times = []
     for _ in range(runs):
@@ -39,10 +40,10 @@ def best(function: Callable[[], object], runs: int, clock: Callable[[], float] =
 
 
 def molecules(count: int, seed: int = 0) -> BlockCSR:
-    """Random trees of 30 to 50 nodes with up to five more edges each."""
+    """Return random trees of 30 to 50 nodes with up to five additional edges each."""
     rng = np.random.default_rng(seed)
     sizes = rng.integers(30, 51, count)
-    ptr = np.concatenate([[0], np.cumsum(sizes)])
+    ptr = offsets(sizes)
     graph = np.repeat(np.arange(count), sizes)
     local = np.arange(ptr[-1]) - ptr[graph]
     child = np.flatnonzero(local)
@@ -54,13 +55,13 @@ def molecules(count: int, seed: int = 0) -> BlockCSR:
 
 
 def scattered(block: BlockCSR, seed: int = 0) -> BlockCSR:
-    """The same graph, nodes numbered at random."""
+    """Return the same graph with randomly numbered nodes."""
     order = np.random.default_rng(seed).permutation(block.num_nodes)
     return BlockCSR.from_edge_index(order[block.edge_index()], num_nodes=block.num_nodes)
 
 
 def neighbours(count: int, k: int = 5, seed: int = 0) -> BlockCSR:
-    """Random points in space joined to their ``k`` nearest, numbered at random."""
+    """Return the graph of the ``k`` nearest neighbours of random points, with randomly numbered nodes."""
     points = np.random.default_rng(seed).random((count, 3))
     _, near = cKDTree(points).query(points, k=k + 1)
     rows, cols = np.repeat(np.arange(count), k), near[:, 1:].ravel()
@@ -69,7 +70,7 @@ def neighbours(count: int, k: int = 5, seed: int = 0) -> BlockCSR:
 
 
 def small_graphs(count: int, runs: int) -> dict[str, float]:
-    """Graphs per second of three levels, on one thread and over units on two."""
+    """Return the graphs per second for three levels, with one thread and with two."""
     block = molecules(count)
     units = [block.take(range(lo, min(lo + count // 8, count))) for lo in range(0, count, count // 8)]
     one = best(lambda: coarsen(block, SCHEDULE), runs)
@@ -90,7 +91,7 @@ def small_graphs(count: int, runs: int) -> dict[str, float]:
 
 
 def large_graph(block: BlockCSR, runs: int) -> dict[str, float]:
-    """One level on one graph: matching, contraction, and scipy's product for the same matrices.
+    """Measure one level of one graph: matching, contraction, and the product of scipy for the same matrices.
 
     Ours has sorted rows, scipy's has not. ``S.T`` of a CSR matrix is CSC, so scipy turns ``A`` round first; with ``S.T``
     given as CSR it need not, which is the second figure. The gather alone (the supernode of each entry's target) is
@@ -125,7 +126,7 @@ def large_graph(block: BlockCSR, runs: int) -> dict[str, float]:
 
 
 def calibration(runs: int) -> dict[str, float]:
-    """Milliseconds of a gather of four million values, and of a matrix product."""
+    """Return the milliseconds of a gather of four million values and of a matrix product."""
     rng = np.random.default_rng(0)
     table = rng.integers(0, 2**20, 2**20).astype(np.int32)
     index = rng.integers(0, 2**20, 2**22).astype(np.int32)

@@ -1,4 +1,4 @@
-"""Time of commands that only look, beside importing the packages they cannot do without.
+"""Time of commands that only read, compared with importing the packages that they need.
 
     python tests/benchmarks/bench_inspect.py [--graphs 100000] [--pooler graclus*3] [--rounds 15]
 
@@ -21,7 +21,7 @@ TGP = [sys.executable, "-m", "tgp_cli.main"]
 
 
 def measured(command, env):
-    """Wall and processor seconds of one process."""
+    """Return the wall and processor seconds of one process."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     start = time.perf_counter()
     subprocess.run(command, env=env, check=True, stdout=subprocess.DEVNULL)

@@ -42,7 +42,7 @@ SPARSE = [("CitationFull/dblp", "DBLP"), ("Coauthor/Physics", "Physics"), ("Amaz
 
 
 def best(function: Callable[[], object], budget: float = 3.0) -> tuple[float, float]:
-    """Least wall and processor seconds of the calls that fit the budget, after one that does not count."""
+    """Return the least wall and processor seconds of the calls within the budget, after one warm-up call."""
     function()
     wall, cpu, end = [], [], time.perf_counter() + budget
     while not wall or (time.perf_counter() < end and len(wall) < 7):
@@ -54,7 +54,7 @@ def best(function: Callable[[], object], budget: float = 3.0) -> tuple[float, fl
 
 
 def undirected(pairs: np.ndarray, num_nodes: int, node_ptr: np.ndarray | None = None) -> BlockCSR:
-    """Both directions of every pair, without loops and repetitions."""
+    """Return a graph with both directions of every pair, without self loops and repeated pairs."""
     pairs = pairs[:, pairs[0] != pairs[1]]
     both = np.concatenate([pairs, pairs[::-1]], axis=1)
     keys = np.unique(both[0] * num_nodes + both[1])
@@ -65,7 +65,7 @@ def undirected(pairs: np.ndarray, num_nodes: int, node_ptr: np.ndarray | None = 
 
 
 def tu_dataset(folder: Path) -> BlockCSR:
-    """A TU collection from its raw text files."""
+    """Read a TU collection from its raw text files."""
     name = folder.name
     pairs = np.fromstring(
         (folder / "raw" / f"{name}_A.txt").read_text().replace(",", " "), sep=" ", dtype=np.int64
@@ -79,7 +79,7 @@ def tu_dataset(folder: Path) -> BlockCSR:
 
 
 def sparse_file(folder: Path) -> BlockCSR:
-    """A node-level graph from its ``npz`` file."""
+    """Read a node-level graph from its ``npz`` file."""
     [path] = (folder / "raw").glob("*.npz")
     with np.load(path) as z:
         rows = np.repeat(np.arange(len(z["adj_indptr"]) - 1), np.diff(z["adj_indptr"]))
@@ -88,14 +88,14 @@ def sparse_file(folder: Path) -> BlockCSR:
 
 
 def road_network(path: Path) -> BlockCSR:
-    """A PACE graph file."""
+    """Read a PACE graph file."""
     with lzma.open(path) as file:
         values = np.array(file.read().split()[2:], dtype=np.int64)
     return undirected(values[2:].reshape(-1, 2).T - 1, int(values[0]))
 
 
 def social_network(path: Path) -> BlockCSR:
-    """A one-based edge list with one line of heading."""
+    """Read an edge list with ids from 1 and one header line."""
     with gzip.open(path, "rt") as file:
         text = file.read().partition("\n")[2].replace("\n", ",")
     values = np.fromstring(text, sep=",", dtype=np.int64)
@@ -104,7 +104,7 @@ def social_network(path: Path) -> BlockCSR:
 
 
 def small_sets(data: Path | None) -> Iterator[tuple[str, BlockCSR]]:
-    """Collections of small graphs."""
+    """Return collections of small graphs by name."""
     rings = grid2d(5, 6)
     yield "4000 grids of 5x6", BlockCSR.concat([rings] * 4000)
     for place, name in NAMED:
@@ -113,7 +113,7 @@ def small_sets(data: Path | None) -> Iterator[tuple[str, BlockCSR]]:
 
 
 def big_graphs(data: Path | None) -> Iterator[tuple[str, BlockCSR]]:
-    """Single graphs."""
+    """Return single large graphs by name."""
     for side in (100, 223, 500, 707):
         yield f"grid {side}x{side}", grid2d(side, side)
     for size in (10_000, 30_000, 100_000):
@@ -132,7 +132,7 @@ def big_graphs(data: Path | None) -> Iterator[tuple[str, BlockCSR]]:
 
 
 def matvec(block: BlockCSR) -> float:
-    """Seconds of one scipy matrix-vector product: the calibration."""
+    """Return the seconds of one matrix-vector product of scipy, for calibration."""
     matrix = sp.csr_matrix(
         (block.weights_or_ones(), block.indices, block.indptr), shape=(block.num_nodes,) * 2
     )
@@ -141,7 +141,7 @@ def matvec(block: BlockCSR) -> float:
 
 
 def added_memory(task: Callable[[], object]) -> float:
-    """MB that one run adds to the memory in use, at its peak; not a number where the system does not tell."""
+    """Return the growth of the peak memory in MB during one run; NaN if the system does not report it."""
     try:
         ctypes.CDLL(None).malloc_trim(0)  # what earlier runs left with the allocator is not in use
         Path("/proc/self/clear_refs").write_text("5")
@@ -153,14 +153,14 @@ def added_memory(task: Callable[[], object]) -> float:
 
 
 def _memory() -> tuple[float, float]:
-    """Memory in use and its peak since the last reset, in MB."""
+    """Return the memory in use and its peak since the last reset, in MB."""
     lines = Path("/proc/self/status").read_text().splitlines()
     kb = {line.split(":")[0]: int(line.split()[1]) for line in lines if line.startswith(("VmRSS", "VmHWM"))}
     return kb["VmRSS"] / 1024, kb["VmHWM"] / 1024
 
 
 def measure_small(name: str, block: BlockCSR) -> list[dict[str, Any]]:
-    """Three levels of many graphs at once."""
+    """Measure three levels of many graphs."""
     out = []
     for schedule in ("kmis*3", "kmis:order_k=2*3", "sep*3"):
         wall, cpu = best(lambda schedule=schedule: coarsen(block, schedule))
@@ -170,7 +170,7 @@ def measure_small(name: str, block: BlockCSR) -> list[dict[str, Any]]:
 
 
 def measure_big(name: str, block: BlockCSR) -> list[dict[str, Any]]:
-    """One level of one graph."""
+    """Measure one level of one graph."""
     out = []
     edges = block.num_edges // 2
     tasks = {
@@ -196,7 +196,7 @@ def measure_big(name: str, block: BlockCSR) -> list[dict[str, Any]]:
 
 
 def exponents(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Growth of time with edges within a family, from its smallest to its largest member."""
+    """Return the growth of time with the number of edges, from the smallest to the largest graph of a family."""
     out = []
     for family in ("grid", "scale-free"):
         for what in ("kmis select", "sep level"):

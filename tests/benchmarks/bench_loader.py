@@ -1,4 +1,4 @@
-"""Graphs per second from a store into batches, beside PyG's loaders, in one run on one machine.
+"""Graphs per second from a store into batches, compared with the loaders of PyG.
 
     python tests/benchmarks/bench_loader.py [--data DIR] [--graphs 100000] [--seconds 0.4] [--json FILE]
 
@@ -46,7 +46,7 @@ NAMES = (
 
 
 class Synthetic(InMemoryDataset):
-    """Seeded random graphs of 10 to 40 nodes, about the size of small molecules."""
+    """Return seeded random graphs of 10 to 40 nodes, about the size of small molecules."""
 
     def __init__(self, count: int) -> None:
         super().__init__(None)
@@ -72,7 +72,7 @@ class Synthetic(InMemoryDataset):
 
 
 def nci1(data: Path, scratch: Path) -> TUDataset | None:
-    """NCI1 from a folder of raw files; ``None`` if it is not there."""
+    """Return NCI1 from a folder of raw files, or ``None`` if it does not exist."""
     raw = data / "TUDataset" / "NCI1" / "raw"
     if not raw.is_dir():
         return None
@@ -81,7 +81,7 @@ def nci1(data: Path, scratch: Path) -> TUDataset | None:
 
 
 def write(path: Path, dataset: InMemoryDataset, levels: int, shards: int | None) -> Path:
-    """A store with one hierarchy over the dataset."""
+    """Build a store of the dataset with one hierarchy."""
     table, block = graphs_to_arrays(dataset)
     if shards is None:
         shards = -(-sum(field.values.nbytes for field in table.fields.values()) // DEFAULT_SHARD_SIZE)
@@ -105,7 +105,7 @@ def write(path: Path, dataset: InMemoryDataset, levels: int, shards: int | None)
 
 
 class OnDisk(OnDiskDataset):
-    """PyG's own store: one row per graph in SQLite."""
+    """Build the on-disk dataset of PyG, with one row per graph in SQLite."""
 
     def __init__(self, root: str, graphs: list[Data]) -> None:
         size = {"x": graphs[0].x.size(1)}
@@ -125,7 +125,7 @@ class OnDisk(OnDiskDataset):
 
 
 def speed(loader: Iterable, seconds: float) -> float:
-    """Graphs per second over some seconds, from the second batch on, starting over at the end of an epoch."""
+    """Return the graphs per second over some seconds and epochs, without the first batch."""
     stream = iter(loader)
     next(stream)
     begin, graphs = time.perf_counter(), 0
@@ -139,7 +139,7 @@ def speed(loader: Iterable, seconds: float) -> float:
 
 
 def gather_speed(dataset: PooledDataset, batch_size: int, seconds: float) -> float:
-    """A copy of the bytes of a batch, per batch, as one take of 64-bit words from a flat array."""
+    """Return a loader that only copies the bytes of each batch from a flat array."""
     batch = dataset.__getitems__(list(range(batch_size)))
     tensors = [t for t in batch.to_dict().values() if isinstance(t, torch.Tensor)]
     for level in batch.pooled_data:
@@ -156,7 +156,7 @@ def gather_speed(dataset: PooledDataset, batch_size: int, seconds: float) -> flo
 
 
 def calibration() -> dict[str, float]:
-    """How fast this machine is right now: pure Python, and a copy in memory."""
+    """Return the current speed of this machine for pure Python and for a copy in memory."""
     begin = time.perf_counter()
     for _ in range(2_000_000):
         pass
@@ -174,7 +174,7 @@ def calibration() -> dict[str, float]:
 def competitors(
     dataset: InMemoryDataset, levels: int, shards: int | None, scratch: Path
 ) -> dict[str, Callable]:
-    """Name -> function that makes a loader from batch size and workers."""
+    """Return functions that make a loader from batch size and number of workers, by name."""
     path = write(scratch / f"store-{levels}", dataset, levels, shards)
     stored, held = PooledDataset(path), PooledDataset(path, in_memory=True)
     sample = [dataset[i] for i in range(min(len(dataset), 4000))]
@@ -215,14 +215,14 @@ def run(name: str, dataset: InMemoryDataset, args: argparse.Namespace, scratch: 
 
 
 def print_head() -> None:
-    """The head of the table."""
+    """Print the header of the table."""
     names = [*KEYS, *NAMES, "disk / PyG", "bare gather / disk"]
     print("| " + " | ".join(names) + " |")
     print("|" + "---|" * len(names), flush=True)
 
 
 def print_row(row: dict) -> None:
-    """One line of the table, as soon as it is known."""
+    """Print one row of the table."""
     cells = [str(row[key]) for key in KEYS] + [f"{row[name]:,.0f}" for name in NAMES]
     disk = row["store (disk)"]
     cells += [f"{disk / row['PyG, no levels']:.1f}", f"{row[GATHER] / disk:.1f}"]

@@ -80,13 +80,13 @@ def goal_text(goal: int | None) -> str:
 
 
 def calibration() -> str:
-    """A fixed piece of work, to compare hours and machines."""
+    """Return the time of a fixed computation, to compare runs and machines."""
     values = np.random.default_rng(0).random(1_000_000)
     return f"calibration: sort of 1 M float64 {common.best(lambda: np.sort(values), 1.0)[0] * 1e3:.0f} ms, load {os.getloadavg()[0]:.1f}"
 
 
 def graphs(name: str, data: Path | None) -> BlockCSR | None:
-    """One of the large graphs by name."""
+    """Return a large graph by name, or ``None`` if its file does not exist."""
     kind, _, size = name.partition(" ")
     if kind == "grid":
         side = round(math.sqrt(int(size)))
@@ -104,7 +104,7 @@ def graphs(name: str, data: Path | None) -> BlockCSR | None:
 
 
 def small(data: Path | None) -> None:
-    """Graphs per second, engine and transform."""
+    """Print the graphs per second of the engine and of the transform."""
     print("\n| set | schedule | graphs/s (wall) | graphs/s (cpu) | goal |\n|---|---|---|---|---|")
     for name in ("MUTAG", "NCI1"):
         if data is None:
@@ -121,7 +121,7 @@ def small(data: Path | None) -> None:
 
 
 def per_graph(block: BlockCSR) -> None:
-    """One graph at a time, as a dataset transform does it."""
+    """Print the graphs per second of the transform, which gets one graph at a time."""
     import torch
     from torch_geometric.data import Data
 
@@ -139,7 +139,7 @@ def per_graph(block: BlockCSR) -> None:
 
 
 def _one(name: str, text: str, data: Path | None, queue: Any) -> None:
-    """In a process of its own: compile on a toy, then one level of one method."""
+    """Measure one level of one method in a separate process, after a warm-up on small graphs."""
     coarsen(grid2d(12, 12), text)
     coarsen(barabasi_albert(300, 5, seed=0), text)
     block = graphs(name, data)
@@ -149,7 +149,7 @@ def _one(name: str, text: str, data: Path | None, queue: Any) -> None:
 
 
 def isolated(name: str, text: str, data: Path | None, limit: float) -> tuple[int, float, float, float] | None:
-    """The measurement of :func:`_one`, or ``None`` if it takes too long or dies."""
+    """Return the result of :func:`_one`, or ``None`` if it takes too long or fails."""
     context = mp.get_context("spawn")
     queue = context.Queue()
     process = context.Process(target=_one, args=(name, text, data, queue))
@@ -164,7 +164,7 @@ def isolated(name: str, text: str, data: Path | None, limit: float) -> tuple[int
 
 
 def large(data: Path | None, limit: float) -> None:
-    """One level on single graphs, and how time and memory grow."""
+    """Print time and memory of one level on single graphs, and their growth."""
     names = ["grid 10000", "grid 100000", "grid 1000000", "BA 10000", "BA 100000"]
     names += ["NY", "Slashdot", "DBLP", "Physics"] if data is not None else []
     print("\n| graph | edges | method | wall s | cpu s | added MB |\n|---|---|---|---|---|---|")
@@ -189,7 +189,7 @@ def large(data: Path | None, limit: float) -> None:
 
 
 def peers_of(block: BlockCSR) -> Iterator[tuple[str, str, Callable[[], object]]]:
-    """(step, who, call) for every peer that is installed."""
+    """Yield step, library and function for every installed library."""
     params, draw = GRACLUS.params(), RandomKey()
     matrix = sp.csr_matrix(
         (block.weights_or_ones(), block.indices, block.indptr), shape=(block.num_nodes,) * 2
@@ -254,7 +254,7 @@ def peers_of(block: BlockCSR) -> Iterator[tuple[str, str, Callable[[], object]]]
 
 
 def peers(data: Path | None) -> None:
-    """The same step elsewhere."""
+    """Print the speed of the same steps in other libraries."""
     print("\n| graph | step | who | M edges/s |\n|---|---|---|---|")
     for name in ("grid 1000000", "BA 100000", "NY") if data else ("grid 1000000", "BA 100000"):
         block = graphs(name, data)

@@ -47,7 +47,7 @@ def undirected(pairs: np.ndarray, num_nodes: int) -> BlockCSR:
 
 
 def tu(folder: Path) -> BlockCSR:
-    """A TU collection from its raw text files."""
+    """Read a TU collection from its raw text files."""
     raw = folder / "raw" / folder.name
     pairs = np.loadtxt(f"{raw}_A.txt", delimiter=",", dtype=np.int64) - 1
     graph = np.loadtxt(f"{raw}_graph_indicator.txt", dtype=np.int64) - 1
@@ -55,7 +55,7 @@ def tu(folder: Path) -> BlockCSR:
 
 
 def real_graphs(root: Path) -> Iterator[tuple[str, BlockCSR]]:
-    """The large graphs that are there."""
+    """Return the large graphs whose files exist."""
     for name, place in MATRICES.items():
         if (root / place).exists():
             z = np.load(root / place)
@@ -81,7 +81,7 @@ def timed(function: Any, *args: Any) -> tuple[Any, float, float]:
 
 
 def memory() -> tuple[int, int]:
-    """Resident bytes now and at the peak since the last :func:`reset_peak`; zeros where not known."""
+    """Return the resident bytes now and at the peak since the last :func:`reset_peak`; zeros if unknown."""
     try:
         lines = Path("/proc/self/status").read_text().splitlines()
     except OSError:
@@ -98,7 +98,7 @@ def reset_peak() -> None:
 
 
 def calibrate(block: BlockCSR) -> dict[str, float]:
-    """Seconds of scipy on the same matrix: one product with a vector, one eigenvector."""
+    """Return the seconds of scipy for one product with a vector and for one eigenvector of the same matrix."""
     shape = (block.num_nodes, block.num_nodes)
     degree = np.maximum(np.diff(block.indptr), 1) ** -0.5
     value = degree[block.rows()] * degree[block.indices]
@@ -160,7 +160,7 @@ def synthetic(quick: bool) -> Iterator[tuple[str, str, BlockCSR]]:
 
 
 def exponent(lines: list[dict[str, Any]], key: str) -> float:
-    """Slope of log seconds over log edges."""
+    """Return the slope of log seconds over log edges."""
     edges = np.log([line["edges"][0] for line in lines])
     return float(np.polyfit(edges, np.log([max(line[key], 1e-4) for line in lines]), 1)[0])
 

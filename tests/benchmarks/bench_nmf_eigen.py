@@ -30,7 +30,7 @@ LARGE = {"nmf": "nmf:k=8", "eigen": "eigen:k=8"}
 
 
 def clocked(function: Callable[[], object], runs: int) -> dict[str, float]:
-    """Best wall and processor seconds of ``runs`` calls, after one that does not count."""
+    """Return the best wall and processor seconds of ``runs`` calls, after one warm-up call."""
     function()
     wall, cpu = [], []
     for _ in range(runs):
@@ -42,7 +42,7 @@ def clocked(function: Callable[[], object], runs: int) -> dict[str, float]:
 
 
 def calibrate(runs: int) -> dict[str, float]:
-    """Milliseconds of one sparse product with 10^6 entries, and of 200 dense ``eigh`` of size 30."""
+    """Return the milliseconds of one sparse product with 10^6 entries, and of 200 dense ``eigh`` of size 30."""
     rng = np.random.default_rng(0)
     matrix = sp.random(100_000, 100_000, 1e-4, format="csr", random_state=rng)
     vector = rng.random(100_000)
@@ -55,7 +55,7 @@ def calibrate(runs: int) -> dict[str, float]:
 
 
 def read_tu(root: Path, name: str) -> BlockCSR:
-    """A TU dataset from its raw text files."""
+    """Read a TU dataset from its raw text files."""
     raw = root / "TUDataset" / name / "raw" / name
     graph = np.loadtxt(f"{raw}_graph_indicator.txt", dtype=np.int64) - 1
     edges = np.loadtxt(f"{raw}_A.txt", dtype=np.int64, delimiter=",").T - 1
@@ -64,7 +64,7 @@ def read_tu(root: Path, name: str) -> BlockCSR:
 
 
 def synthetic(count: int = 1000, seed: int = 0) -> BlockCSR:
-    """Random trees of 10 to 40 nodes with a few rings, for machines without the data."""
+    """Return random trees of 10 to 40 nodes with a few rings, for machines without the data."""
     rng = np.random.default_rng(seed)
     parts = []
     for n in rng.integers(10, 41, count):
@@ -77,7 +77,7 @@ def synthetic(count: int = 1000, seed: int = 0) -> BlockCSR:
 
 
 def small(block: BlockCSR, runs: int) -> dict[str, dict[str, float]]:
-    """Graphs per second of both methods."""
+    """Return the graphs per second of both methods."""
     out = {}
     for name, schedule in SMALL.items():
         seconds = clocked(lambda schedule=schedule: coarsen(block, schedule), runs)
@@ -86,13 +86,13 @@ def small(block: BlockCSR, runs: int) -> dict[str, dict[str, float]]:
 
 
 def big_graph(kind: str, nodes: int) -> BlockCSR:
-    """A square grid or a scale-free graph."""
+    """Return a square grid or a scale-free graph."""
     side = math.isqrt(nodes)
     return grid2d(side, side) if kind == "grid" else barabasi_albert(nodes, 3)
 
 
 def measure_large(kind: str, nodes: int, schedule: str, queue: Any) -> None:
-    """One level of one large graph; sends seconds and the growth of the peak in MB."""
+    """Measure one level of one large graph, and send the seconds and the growth of the peak memory in MB."""
     block = big_graph(kind, nodes)
     coarsen(grid2d(15, 15), schedule)  # compiled kernels are loaded
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -112,7 +112,7 @@ def measure_large(kind: str, nodes: int, schedule: str, queue: Any) -> None:
 
 
 def large(sizes: list[int]) -> dict[str, Any]:
-    """Seconds and memory by method, kind and size, with the exponent between the first and the last size."""
+    """Return seconds and memory by method, kind and size, and the exponent of their growth."""
     context = multiprocessing.get_context("spawn")
     out: dict[str, Any] = {}
     for method, schedule in LARGE.items():

@@ -59,7 +59,7 @@ def pooler_names() -> list[str]:
 
 
 class Graphs:
-    """Random trees of ``low`` to ``high`` nodes with as many edges again."""
+    """Random trees of ``low`` to ``high`` nodes with twice as many edges."""
 
     def __init__(self, count: int, low: int = 20, high: int = 120, seed: int = 0) -> None:
         generator = torch.Generator().manual_seed(seed)
@@ -80,7 +80,7 @@ class Graphs:
         self.x = torch.randn(len(self.batch), F, generator=generator)
 
     def one(self, graph: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Features and edges of a graph."""
+        """Return the features and edges of one graph."""
         low, high = int(self.ptr[graph]), int(self.ptr[graph + 1])
         keep = (self.edge_index[0] >= low) & (self.edge_index[0] < high)
         return self.x[low:high], self.edge_index[:, keep] - low
@@ -99,7 +99,7 @@ class Grid(Graphs):
 
 
 class Physics(Graphs):
-    """Coauthor Physics from its raw file, features projected to 32 at random."""
+    """Coauthor Physics from its raw file, with a random projection to 32 features."""
 
     def __init__(self, path: str) -> None:
         with np.load(path) as raw:
@@ -117,14 +117,14 @@ class Physics(Graphs):
 
 
 def backward(x: torch.Tensor, *losses: torch.Tensor) -> None:
-    """Gradients of pooled features and losses."""
+    """Compute the gradients of pooled features and losses."""
     total = x.square().sum() + sum(losses)
     if total.requires_grad:
         total.backward()
 
 
 def ours(name: str, graphs: Graphs, **options: object) -> Callable[[], None]:
-    """One step of a pooler of ``tgp``, the release of this interpreter."""
+    """Return one training step with a pooler of ``tgp``, in the release of this interpreter."""
     torch.manual_seed(0)
     pooler = get_pooler(name, in_channels=F, k=K, ratio=0.5, **options)
 
@@ -137,7 +137,7 @@ def ours(name: str, graphs: Graphs, **options: object) -> Callable[[], None]:
 
 
 def theirs(name: str, graphs: Graphs) -> Callable[[], None]:
-    """One step of a pooler of PyG, padding included where it needs it."""
+    """Return one training step with a pooler of PyG, including padding if it needs padding."""
     torch.manual_seed(0)
     x, index, batch = graphs.x, graphs.edge_index, graphs.batch
     if name in ("TopKPooling", "SAGPooling", "ASAPooling"):
@@ -157,7 +157,7 @@ def _dense(layer: Callable[..., tuple], graphs: Graphs) -> None:
 
 
 def one_by_one(name: str, graphs: Graphs) -> Callable[[], None]:
-    """One step of a pooler of ``tgp``, graph after graph."""
+    """Return one training step with a pooler of ``tgp`` that gets one graph at a time."""
     torch.manual_seed(0)
     pooler = get_pooler(name, in_channels=F, k=K)
     singles = [graphs.one(graph) for graph in range(len(graphs.sizes))]
@@ -172,20 +172,20 @@ def one_by_one(name: str, graphs: Graphs) -> Callable[[], None]:
 
 
 def seconds(step: Callable[[], None]) -> float:
-    """Processor time of one step."""
+    """Return the processor time of one step."""
     started = time.process_time()
     step()
     return time.process_time() - started
 
 
 def medians(steps: Sequence[Callable[[], float]], runs: int) -> list[float]:
-    """Milliseconds of each step; they take turns, so that all see the same machine."""
+    """Return the milliseconds of each step. The steps alternate, so that the load of the machine is the same."""
     rounds = [[step() for step in steps] for _ in range(runs + 2)][2:]
     return [1000 * statistics.median(taken) for taken in zip(*rounds, strict=True)]
 
 
 def timed(step: Callable[[], None]) -> Callable[[], float]:
-    """``step`` as a function that says how long it took."""
+    """Return a function that runs ``step`` and returns its time."""
     return lambda: seconds(step)
 
 
@@ -200,7 +200,7 @@ def _measure(make: Callable[..., Callable[[], None]], name: str, graphs: Graphs,
 
 
 def peak(make: Callable[..., Callable[[], None]], name: str, graphs: Graphs) -> float:
-    """Megabytes by which the peak of a forked process grows over one step."""
+    """Return the growth of the peak memory of a forked process during one step, in megabytes."""
     context = multiprocessing.get_context("fork")
     receive, send = context.Pipe(duplex=False)
     child = context.Process(target=_measure, args=(make, name, graphs, send))
@@ -212,7 +212,7 @@ def peak(make: Callable[..., Callable[[], None]], name: str, graphs: Graphs) -> 
 
 
 def serve_steps() -> None:
-    """Time and measure poolers for :class:`_peer.Server`."""
+    """Answer requests for time and memory of poolers, see :class:`_peer.Server`."""
     graphs, steps = Graphs(64), {}
 
     def answer(what: str, name: str) -> float:
@@ -226,20 +226,20 @@ def serve_steps() -> None:
 
 
 def row(*cells: object) -> None:
-    """One line of a Markdown table."""
+    """Print one row of a Markdown table."""
     shown = (f"{cell:.2f}" if isinstance(cell, float) else str(cell) for cell in cells)
     print("|", " | ".join(shown), "|", flush=True)
 
 
 def header(*cells: str) -> None:
-    """The head of a Markdown table."""
+    """Print the header of a Markdown table."""
     print()
     row(*cells)
     row(*("---" for _ in cells))
 
 
 def peaks_of(names: Sequence[str]) -> dict[str, float]:
-    """Megabytes per pooler. Before anything else: a child of a process whose heap has grown would find its memory there."""
+    """Return the megabytes per pooler. Call it first: a child of a process with a large heap would reuse its memory."""
     graphs = Graphs(64)
     return {name: peak(make, name, graphs) for make, name in _steps(names)}
 
@@ -249,7 +249,7 @@ def _steps(names: Sequence[str]) -> list[tuple[Callable[..., object], str]]:
 
 
 def poolers(runs: int, names: Sequence[str], peaks: dict[str, float]) -> dict[str, dict[str, float]]:
-    """Milliseconds and megabytes per pooler on a batch of 64 graphs of 20 to 120 nodes."""
+    """Print milliseconds and megabytes per pooler on a batch of 64 graphs of 20 to 120 nodes."""
     graphs, results = Graphs(64), {}
     header("pooler", "ms", "x TopK", "MB")
     reference = timed(theirs("TopKPooling", graphs))
@@ -261,7 +261,7 @@ def poolers(runs: int, names: Sequence[str], peaks: dict[str, float]) -> dict[st
 
 
 def against_peer(runs: int, names: Sequence[str], python: str, memory: bool) -> dict[str, dict[str, float]]:
-    """The same cases under another interpreter with another release of tgp, in turns."""
+    """Print the figures of another interpreter with another release of tgp, which alternates with this one."""
     here, there = (Server(found, __file__) for found in (sys.executable, python))
     memory_columns = (f"MB {here.version}", f"MB {there.version}") if memory else ()
     header("pooler", f"ms {here.version}", f"ms {there.version}", "ours / theirs", *memory_columns)
@@ -279,7 +279,7 @@ def against_peer(runs: int, names: Sequence[str], python: str, memory: bool) -> 
 
 
 def against_loop(runs: int) -> dict[str, float]:
-    """How many times faster a flat batch of 256 graphs is than a loop over its graphs."""
+    """Print the speed of a flat batch of 256 graphs relative to a loop over its graphs."""
     graphs, results = Graphs(256), {}
     header("256 graphs", "flat ms", "loop ms", "loop / flat")
     for name in flat_names():
@@ -291,7 +291,7 @@ def against_loop(runs: int) -> dict[str, float]:
 
 
 def supernodes(name: str, graphs: Graphs) -> int:
-    """Supernodes per graph: LaPool has as many as it finds leaders, the others ``K``."""
+    """Return the number of supernodes per graph: that of the leaders for LaPool, and ``K`` for other poolers."""
     if name != "lap_u":
         return K
     with torch.no_grad():
@@ -299,7 +299,7 @@ def supernodes(name: str, graphs: Graphs) -> int:
 
 
 def memory_table(physics: str | None) -> dict[str, dict[str, float]]:
-    """Peak of a step in flat mode on growing graphs, over edges plus entries of the assignment."""
+    """Print the peak memory of a step in flat mode on graphs of growing size."""
     cases: dict[str, Graphs] = {f"grid {side}²": Grid(side) for side in SIDES}
     if physics:
         cases["Physics"] = Physics(physics)

@@ -1,4 +1,4 @@
-"""Trainable poolers beside the layers of PyG that do the same. Run: ``python tests/benchmarks/bench_pyg.py``.
+"""Trainable poolers compared with the corresponding layers of PyG. Run: ``python tests/benchmarks/bench_pyg.py``.
 
 Forward and backward, both in this process and in turns. Two inputs: 64 graphs of 50 nodes, and Cora with features
 reduced to 32 (``--cora ROOT``, a folder for PyG's ``Planetoid``). PyG's dense layers get padding and their linear
@@ -69,7 +69,7 @@ def layer_of_pyg(name: str, graphs: Graphs) -> Callable[[], None]:
 
 
 def _transitions(graphs: Graphs) -> object:
-    """Return the matrix that both PAN layers read: adjacency with ones."""
+    """Return the input matrix of both PAN layers, an adjacency with ones."""
     from torch_sparse import SparseTensor
 
     size = (len(graphs.x), len(graphs.x))

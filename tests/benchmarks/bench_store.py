@@ -27,7 +27,7 @@ MILLION = 1_000_000
 
 
 def best(function: Callable[[], object], runs: int = 5) -> float:
-    """Milliseconds of the fastest call."""
+    """Return the milliseconds of the fastest call."""
     times = []
     for _ in range(runs):
         start = time.perf_counter()
@@ -37,17 +37,17 @@ def best(function: Callable[[], object], runs: int = 5) -> float:
 
 
 def run(*words: str) -> Callable[[], object]:
-    """A process."""
+    """Run a process."""
     return lambda: subprocess.run([sys.executable, *words], check=True, capture_output=True)
 
 
 def row(what: str, value: str, aim: str = "") -> None:
-    """A line of the table."""
+    """Print a row of the table."""
     print(f"| {what} | {value} | {aim} |", flush=True)
 
 
 def written(config: CoarsenConfig) -> tuple[float, float]:
-    """Graphs per second of wall time and of processor time, from the opened dataset to the manifest."""
+    """Return the graphs per second of wall and processor time, from the opened dataset to the manifest."""
     used: list[float] = []
     summary = coarsen_dataset(config, progress=lambda step: used.append(time.process_time()))
     # Told in this order: opening, preparing kernels, then the first unit is due.
@@ -55,7 +55,7 @@ def written(config: CoarsenConfig) -> tuple[float, float]:
 
 
 def writing(folder: Path) -> None:
-    """Arrays to shards: graphs, three levels, quality figures, digests, syncs, the manifest; without opening."""
+    """Measure the complete build of a store from arrays, without opening the dataset."""
     for graphs in (10_000, 100_000):
         # The graphs of another store: opened quickly, as often as needed.
         source = folder / f"source-{graphs}"
@@ -79,7 +79,7 @@ def writing(folder: Path) -> None:
 
 
 def reading(folder: Path) -> None:
-    """Large stores of tiny graphs."""
+    """Measure large stores of tiny graphs."""
     path = folder / "million"
     node_ptr = np.arange(0, 2 * MILLION + 1, 2)
     ends = np.tile(np.array([[0, 1], [1, 0]]), MILLION)

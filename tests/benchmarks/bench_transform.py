@@ -1,4 +1,4 @@
-"""``PreCoarsening`` graph by graph beside tgp 1.0.2.
+"""``PreCoarsening`` with one graph at a time, compared with tgp 1.0.2.
 
 python tests/benchmarks/bench_transform.py --data DIR --peer-python PATH [--graphs 188] [--rounds 5] [--json FILE]
 
@@ -33,11 +33,11 @@ SCHEDULES = {
 AIMS = {
     "ndp*2": 20, "graclus*2": 2, "kmis*2": 2, "sep*3": 10, "nmf:k=8,nmf:k=4": 5, "eigen:k=5,eigen:k=3": 20,
 }  # fmt: skip
-"""How many times faster than 1.0.2 the transform should be."""
+"""Desired speed of the transform relative to tgp 1.0.2."""
 
 
 def serve_transforms(root: str, count: int) -> None:
-    """Transform the graphs once for every question."""
+    """Transform the graphs once for every request."""
     from torch_geometric.datasets import TUDataset
 
     from tgp.data import PreCoarsening
@@ -55,7 +55,7 @@ def serve_transforms(root: str, count: int) -> None:
 
 
 def compare(root: str, count: int, rounds: int, python: str) -> dict[str, dict[str, float]]:
-    """Graphs per second of both releases."""
+    """Return the graphs per second of both releases."""
     here, there = (
         Server(found, __file__, "--data", root, "--graphs", str(count)) for found in (sys.executable, python)
     )
@@ -78,7 +78,7 @@ def compare(root: str, count: int, rounds: int, python: str) -> dict[str, dict[s
 
 
 def main() -> None:
-    """Compare, or serve."""
+    """Compare two releases, or answer requests."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--data", required=True, help="folder of raw files")
     parser.add_argument("--peer-python", help="an interpreter that has tgp 1.0.2")

@@ -1,4 +1,4 @@
-"""One worker against two, on sets where the work is in the pooling. Run: ``python tests/benchmarks/bench_workers.py``.
+"""Speed of two workers compared with one, on datasets for which pooling takes most of the time. Run: ``python tests/benchmarks/bench_workers.py``.
 
 Every line is ``tgp coarsen`` as a user starts it: Python, opening the dataset, starting workers, coarsening,
 writing and the manifest, with compiled kernels in the cache. The graphs are those of another
@@ -21,13 +21,13 @@ import time
 from pathlib import Path
 
 SETS = {"eigen:k=5,eigen:k=3": 60_000, "ndp*2": 60_000, "nmf:k=8,nmf:k=4": 30_000}
-"""Schedules and numbers of molecules that take one core 20 to 30 s."""
+"""Numbers of molecules by schedule that take 20 to 30 s on one core."""
 
 SPIN = "total = 0\nfor i in range(30_000_000): total += i"
 
 
 def timed(*commands: list[str]) -> tuple[float, float]:
-    """Wall and processor seconds of commands that run at the same time."""
+    """Return the wall and processor seconds of concurrent commands."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     started = time.perf_counter()
     # A worker uses one thread; so does a run without workers here, or threads would be compared with processes.
@@ -42,7 +42,7 @@ def timed(*commands: list[str]) -> tuple[float, float]:
 
 
 def coarsen(source: str | Path, pooler: str, workers: int, out: Path) -> tuple[float, float]:
-    """Seconds of one run."""
+    """Return the seconds of one run."""
     shutil.rmtree(out, ignore_errors=True)
     words = ["coarsen", "-d", str(source), "-p", pooler, "-j", str(workers), "-o", str(out)]
     return timed([sys.executable, "-m", "tgp_cli.main", *words])
