@@ -14,11 +14,11 @@ _LETTERS = {
     "mu": "μ", "pi": "π", "rho": "ρ", "sigma": "σ", "omega": "ω", "Gamma": "Γ", "Theta": "Θ",
 }  # fmt: skip
 _OPERATORS = {
-    "top": "⊤", "odot": "⊙", "in": "∈", "cup": "∪", "approx": "≈", "neq": "≠", "ne": "≠", "le": "≤", "ge": "≥", "iff": "⟺",
+    "top": "⊤", "odot": "⊙", "in": "∈", "cup": "∪", "approx": "≈", "neq": "≠", "ne": "≠", "le": "≤", "ge": "≥", "iff": "⟺", "arg": "arg",
     "pm": "±", "dots": "…", "|": "‖",
 }  # fmt: skip
-_LARGE = {"sum": "∑", "prod": "∏", "max": "max"}  # their limits stand below and above
-_SPACES = {",": 0.17, "quad": 1.0, "qquad": 2.0}
+_LARGE = {"sum": "∑", "prod": "∏", "max": "max"}  # limits are shown below and above
+_SPACES = {",": 0.17, ";": 0.28, "quad": 1.0, "qquad": 2.0}
 _SCRIPT = {"L": "ℒ"}
 _FENCES = {"left", "right", "big", "Big"}
 

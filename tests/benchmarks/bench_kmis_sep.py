@@ -30,6 +30,7 @@ from tgp.engine.level_method import RandomKey
 from tgp.engine.methods.kmis import METHOD as KMIS
 from tgp.engine.methods.sep import METHOD as SEP
 from tgp.ragged import BlockCSR
+from tgp.ragged.offsets import offsets
 from tgp.testing.graphs import barabasi_albert, grid2d, star
 
 NAMED = [
@@ -74,7 +75,7 @@ def tu_dataset(folder: Path) -> BlockCSR:
         (folder / "raw" / f"{name}_graph_indicator.txt").read_text(), sep=" ", dtype=np.int64
     )
     counts = np.bincount(graph - 1)
-    ptr = np.concatenate([[0], np.cumsum(counts)])
+    ptr = offsets(counts)
     return undirected(pairs.reshape(-1, 2).T - 1, int(ptr[-1]), ptr)
 
 

@@ -29,6 +29,7 @@ from torch_geometric.loader import DataLoader
 from tgp.data import PoolDataLoader, PooledDataset, graphs_to_arrays, precoarsen
 from tgp.engine import coarsen, parse_schedule
 from tgp.engine.unit_plan import DEFAULT_SHARD_SIZE
+from tgp.ragged.offsets import offsets
 from tgp.store import HierarchySpec, StoreSpec, StoreWriter, data_digest
 
 METHOD = "graclus"
@@ -53,7 +54,7 @@ class Synthetic(InMemoryDataset):
         rng = np.random.default_rng(0)
         nodes = rng.integers(10, 41, count)
         links = nodes + rng.integers(0, 6, count)
-        node_ptr, link_ptr = (np.concatenate([[0], np.cumsum(c)]) for c in (nodes, links))
+        node_ptr, link_ptr = map(offsets, (nodes, links))
         ends = rng.random((2, link_ptr[-1])) * np.repeat(nodes, links)
         pairs = ends.astype(np.int64)
         order = np.argsort(np.concatenate([np.repeat(np.arange(count), links)] * 2), kind="stable")

@@ -32,6 +32,7 @@ from tgp.engine.level_method import RandomKey
 from tgp.engine.methods.ndp import METHOD, NDPParams
 from tgp.kernels.kron import eliminate
 from tgp.ragged import BlockCSR
+from tgp.ragged.offsets import offsets
 from tgp.testing.graphs import barabasi_albert, grid2d, karate
 
 SMALL = ["MUTAG", "NCI1", "PROTEINS", "ENZYMES", "IMDB-BINARY", "DD", "REDDIT-BINARY"]
@@ -51,7 +52,7 @@ def tu(folder: Path) -> BlockCSR:
     raw = folder / "raw" / folder.name
     pairs = np.loadtxt(f"{raw}_A.txt", delimiter=",", dtype=np.int64) - 1
     graph = np.loadtxt(f"{raw}_graph_indicator.txt", dtype=np.int64) - 1
-    return BlockCSR.from_edge_index(pairs.T, node_ptr=np.concatenate([[0], np.cumsum(np.bincount(graph))]))
+    return BlockCSR.from_edge_index(pairs.T, node_ptr=offsets(np.bincount(graph)))
 
 
 def real_graphs(root: Path) -> Iterator[tuple[str, BlockCSR]]:

@@ -23,6 +23,7 @@ import scipy.sparse as sp
 
 from tgp.engine import coarsen
 from tgp.ragged import BlockCSR
+from tgp.ragged.offsets import offsets
 from tgp.testing.graphs import barabasi_albert, grid2d
 
 SMALL = {"nmf": "nmf:k=8,nmf:k=4", "eigen": "eigen:k=5,eigen:k=3"}
@@ -59,7 +60,7 @@ def read_tu(root: Path, name: str) -> BlockCSR:
     raw = root / "TUDataset" / name / "raw" / name
     graph = np.loadtxt(f"{raw}_graph_indicator.txt", dtype=np.int64) - 1
     edges = np.loadtxt(f"{raw}_A.txt", dtype=np.int64, delimiter=",").T - 1
-    ptr = np.concatenate([[0], np.cumsum(np.bincount(graph))])
+    ptr = offsets(np.bincount(graph))
     return BlockCSR.from_edge_index(edges, node_ptr=ptr)
 
 
