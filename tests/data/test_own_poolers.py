@@ -417,7 +417,7 @@ def test_wrong_outputs_are_explained():
     _, block = graphs_to_arrays([ring(4)])
     with pytest.raises(ValueError, match="expected 2, got 1"):
         levels_of(block, "short*2")
-    with pytest.raises(ValueError, match="every node may have one supernode only"):
+    with pytest.raises(ValueError, match="expected one supernode per node"):
         levels_of(block, "twice")
 
 

@@ -217,7 +217,7 @@ def test_a_graph_over_budget():
     nodes, edges = np.array([3, 50, 4]), np.array([1, 1, 1])
     alone = make(3, sizes=(nodes, edges), shuffle=False, max_nodes=10)
     assert list(alone) == [[0], [1], [2]]
-    with pytest.raises(InputError, match="graph 1 has 50 nodes"):
+    with pytest.raises(InputError, match="graph 1.*got 50"):
         list(make(3, sizes=(nodes, edges), max_nodes=10, oversize="error"))
 
 
@@ -249,12 +249,12 @@ def test_bad_arguments(options, word):
 
 def test_a_state_of_something_else_is_refused():
     state = make(10).state_dict()
-    with pytest.raises(InputError, match="10 graphs"):
+    with pytest.raises(InputError, match="got 10"):
         make(11).load_state_dict(state)
     with pytest.raises(InputError, match="seed"):
         make(10).load_state_dict({k: v for k, v in state.items() if k != "seed"})
     sizes = random_sizes(7, 10)
-    with pytest.raises(InputError, match="same batching"):
+    with pytest.raises(InputError, match="same limits"):
         make(10, sizes=sizes, bucket_size=5).load_state_dict(state | {"offset": 1})
 
 
@@ -264,5 +264,5 @@ def test_size_table_of_a_list():
     graphs = [Data(edge_index=edges, num_nodes=n, pooled_data=[coarse]) for n in (2, 3)]
     nodes, count = size_table(graphs, (0, 1))
     assert (nodes.tolist(), count.tolist()) == ([4, 5], [3, 3])
-    with pytest.raises(InputError, match="level 2"):
+    with pytest.raises(InputError, match="got 2"):
         size_table(graphs, (2,))

@@ -79,7 +79,7 @@ def level_attributes(
     super_ptr, edges = level.super_ptr, level.edges
     ptr = torch.from_numpy(super_ptr)
     edge_ptr = torch.from_numpy(edges.edge_ptr)
-    graphs = level.num_graphs
+    graphs = len(super_ptr) - 1
     mapping: dict[str, Any] = {"edge_index": _as_tensor(edges.edge_index)}
     slices: dict[str, Any] = {"edge_index": edge_ptr}
     incs: dict[str, Any] = {"edge_index": ptr}
@@ -88,7 +88,7 @@ def level_attributes(
         slices["edge_weight"], incs["edge_weight"] = edge_ptr, None
     mapping["batch"] = graph_ids(super_ptr) if batch is None else batch
     slices["batch"], incs["batch"] = ptr, _arange(graphs)
-    so = _select_output(level, node_batch)
+    so = _select_output(level, node_batch, graphs)
     if so is not None:
         if level.assignment.kind != "hard":
             mapping["mask"] = so.out_mask
@@ -100,7 +100,7 @@ def level_attributes(
     return Attributes(mapping, slices, incs, private)
 
 
-def _select_output(level: Level, node_batch: Tensor) -> SelectOutput | None:
+def _select_output(level: Level, node_batch: Tensor, num_graphs: int) -> SelectOutput | None:
     """Return the assignment of a level, or ``None`` if the level was read without it."""
     given = level.assignment
     if given.cluster is None and given.soft is None:
@@ -109,7 +109,7 @@ def _select_output(level: Level, node_batch: Tensor) -> SelectOutput | None:
     return to_select_output(
         given,
         batch=node_batch,
-        batch_size=level.num_graphs,
+        batch_size=num_graphs,
         representative=extra,
         node_ptr=level.node_ptr,
     )
@@ -145,7 +145,7 @@ def _level_to_data(level: Level) -> Iterable[Data]:
     if edge_list.edge_weight is not None:
         columns["edge_weight"] = _split_rows(edge_list.edge_weight, edges)
     columns["batch"] = _zeros(supers)
-    so = _select_output(level, graph_ids(level.node_ptr))
+    so = _select_output(level, graph_ids(level.node_ptr), level.num_graphs)
     if so is not None and level.assignment.kind != "hard":
         mask = so.out_mask
         assert mask is not None, "a dense assignment has a mask"

@@ -140,8 +140,8 @@ def _batch_levels(
             # The levels between this one and the one before were not read.
             node_ptr, node_batch = torch.from_numpy(level.node_ptr), graph_ids(level.node_ptr)
         attributes = level_attributes(level, node_ptr, node_batch, batches[number] if batches else None)
-        made.append(_new_batch(attributes, level.num_graphs))
         offsets = level.super_ptr
+        made.append(_new_batch(attributes, len(offsets) - 1))
         node_ptr, node_batch = attributes.mapping["ptr"], attributes.mapping["batch"]
     return made
 

@@ -1,4 +1,4 @@
-"""Which graphs make which batch: shuffled, budgeted, shared out over ranks, resumable in the middle."""
+"""``PoolBatchSampler``: shuffled batches with limits, for several ranks, resumable at any batch."""
 
 from __future__ import annotations
 
@@ -20,14 +20,24 @@ Sizes = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 
 
 def size_table(dataset: Any, levels: Sequence[int] = (0,)) -> Sizes:
-    """Nodes and edges of every graph, summed over ``levels`` (0 is the input graph).
+    """Return the number of nodes and of edges of every graph, summed over some levels.
 
-    A dataset with a ``sizes(level)`` method (:class:`~tgp.data.PooledDataset`) answers from its index. Any other
-    one is read once, graph by graph.
+    A dataset with a ``sizes(level)`` method (:class:`~tgp.data.PooledDataset`) is asked for the sizes. Any other dataset is
+    read once, graph by graph.
+
+    Args:
+        dataset: Dataset of graphs.
+        levels: Levels to add up. 0 is the input graph, 1 the first pooled graph.
+
+    Returns:
+        ``[G]`` nodes and ``[G]`` edges.
+
+    Raises:
+        InputError: If no level is given, or if a graph does not have a level.
     """
     chosen = [int(level) for level in levels]
     if not chosen:
-        raise InputError("budget_levels must name at least one level", field="budget_levels")
+        raise InputError("budget_levels must contain at least one level, got none", field="budget_levels")
     if hasattr(dataset, "sizes"):
         tables = [dataset.sizes(level) for level in chosen]
     else:
@@ -43,7 +53,7 @@ def _graph_size(data: Any, level: int) -> tuple[int, int]:
     levels = data.get("pooled_data") or []
     if not 0 < level <= len(levels):
         raise InputError(
-            f"budget_levels asks for level {level}, but a graph has {len(levels)} pooled levels",
+            f"a graph has no such level: expected budget_levels in [0, {len(levels)}], got {level}",
             field="budget_levels",
         )
     pooled = levels[level - 1]
@@ -51,26 +61,35 @@ def _graph_size(data: Any, level: int) -> tuple[int, int]:
 
 
 class PoolBatchSampler(Sampler[list[int]]):
-    """Batches of graph ids for any map-style dataset.
+    """Sampler of batches of graph ids for any map-style dataset.
 
-    The stream of batches is a function of (number of graphs, limits, seed, epoch). Rank ``r`` of ``w`` takes every
-    ``w``-th batch from the ``r``-th on; what is left at the end of the epoch (fewer than ``w`` batches) is split
-    evenly over the ranks. So over all ranks every graph comes exactly once per epoch, for any ``w`` and any
-    batch size, and a run may continue with another number of ranks.
+    The sequence of batches is a function of the number of graphs, the limits, the seed and the epoch. Rank ``r`` of ``w``
+    takes the batches ``r``, ``r + w``, and so on. The remaining batches at the end of the epoch (fewer than ``w``) are split
+    evenly over the ranks. Every graph therefore occurs exactly once per epoch over all ranks, for any ``w`` and any batch
+    size, and a run can continue with another number of ranks.
 
     Args:
-        size: number of graphs.
-        batch_size: most graphs per batch; may be ``None`` if a budget is given.
-        shuffle: a new order every epoch, without holding it in memory.
-        seed: of the order. ``None`` draws one at the start of every epoch from ``generator`` or torch's
+        size: Number of graphs.
+        batch_size: Maximum number of graphs per batch. It can be ``None`` if another limit is given.
+        shuffle: Use a new order in every epoch. The order is not stored.
+        seed: Seed of the order. If ``None``, a seed is drawn at the start of every epoch from ``generator`` or from torch's
             global generator, as torch's own sampler does.
-        drop_last: leave out what does not fill a batch on every rank.
-        max_nodes, max_edges: budget of a batch, over the levels ``sizes`` were taken from.
-        sizes: nodes and edges per graph, see :func:`size_table`; needed for budgets and buckets.
-        bucket_size: graphs per bucket of similar size, ``None`` for no buckets.
+        drop_last: Leave out graphs that do not fill a batch on every rank.
+        max_nodes: Maximum number of nodes per batch, over the levels of ``sizes``.
+        max_edges: Maximum number of edges per batch, over the levels of ``sizes``.
+        sizes: Number of nodes and of edges of each graph, see :func:`size_table`. Limits and buckets need them.
+        bucket_size: Number of graphs per bucket of similar sizes; ``None`` for no buckets.
         oversize: ``"alone"`` or ``"error"``, see :class:`~tgp.data.batch_stream.Budget`.
-        rank, world_size: this process and the number of processes that share the epoch.
-        generator: source of seeds when ``seed`` is ``None``.
+        rank: Number of this process.
+        world_size: Number of processes that share the epoch.
+        generator: Source of seeds if ``seed`` is ``None``.
+
+    Raises:
+        InputError: If an argument is invalid, or if ``sizes`` or a seed is missing.
+
+    Examples:
+        >>> list(PoolBatchSampler(5, 2))
+        [[0, 1], [2, 3], [4]]
     """
 
     def __init__(
@@ -94,15 +113,20 @@ class PoolBatchSampler(Sampler[list[int]]):
         if not 0 <= rank < world_size:
             raise InputError(f"rank must lie in [0, {world_size}), got {rank}", field="rank")
         if seed is None and world_size > 1 and shuffle:
-            raise InputError("ranks can only agree on an order with a seed, got seed=None", field="seed")
+            raise InputError("several ranks need the same order: expected a seed, got None", field="seed")
         if bucket_size is not None and bucket_size < 1:
             raise InputError(f"bucket_size must be positive, got {bucket_size}", field="bucket_size")
         if (self.budget.by_size or bucket_size) and sizes is None:
             raise InputError(
-                "budgets and buckets need the sizes of the graphs", field="sizes", hint="size_table(dataset)"
+                "limits and buckets need the sizes of the graphs, got None",
+                field="sizes",
+                hint="size_table(dataset)",
             )
         if sizes is not None and any(len(table) != size for table in sizes):
-            raise InputError(f"sizes must hold {size} graphs, got {[len(t) for t in sizes]}", field="sizes")
+            raise InputError(
+                f"sizes have the wrong length: expected {size} graphs, got {[len(t) for t in sizes]}",
+                field="sizes",
+            )
         self.size = size
         self.shuffle = shuffle
         self.seed = seed
@@ -121,14 +145,14 @@ class PoolBatchSampler(Sampler[list[int]]):
         self._counted: tuple[int, int] | None = None
 
     def set_epoch(self, epoch: int) -> None:
-        """The next iteration starts at the beginning of this epoch."""
+        """Start the next iteration at the beginning of the given epoch."""
         self.epoch = int(epoch)
         self._begin = True
         self._start = None
         self._reached = (self.epoch, START)
 
     def __iter__(self) -> Iterator[list[int]]:
-        # An epoch begins with its first batch: torch's worker pool asks for an iterator it never uses.
+        # The epoch starts with its first batch, because torch's worker pool creates an iterator that it never uses.
         if not self._begin:
             self.epoch += 1
         self._begin = False
@@ -143,25 +167,25 @@ class PoolBatchSampler(Sampler[list[int]]):
         step = next(steps, None)
         while step is not None:
             following = next(steps, None)
-            ids, behind = step
-            # Behind the last batch of an epoch stands the beginning of the next one.
-            pending.append((epoch + 1, START) if following is None else (epoch, behind))
+            ids, after = step
+            # The position after the last batch of an epoch is the beginning of the next epoch.
+            pending.append((epoch + 1, START) if following is None else (epoch, after))
             yield ids.tolist()
             step = following
 
     def _steps(self, start: Cursor) -> Iterator[tuple[npt.NDArray[np.int64], Cursor]]:
-        """What this rank gets, with the place all ranks have reached by then."""
+        """Yield the batches of this rank, each with the position that all ranks have reached after it."""
         group: list[npt.NDArray[np.int64]] = []
-        behind = start
-        for ids, behind in self._stream().read(start):
+        after = start
+        for ids, after in self._stream().read(start):
             group.append(ids)
             if len(group) == self.world_size:
-                yield group[self.rank], behind
+                yield group[self.rank], after
                 group = []
         if group and not (self.drop_last and self.world_size > 1):
             share = np.array_split(np.concatenate(group), self.world_size)[self.rank]
             if len(share):
-                yield share, behind
+                yield share, after
 
     def _stream(self) -> BatchStream:
         nodes, edges = self.sizes or (None, None)
@@ -177,7 +201,7 @@ class PoolBatchSampler(Sampler[list[int]]):
         )
 
     def __len__(self) -> int:
-        """Batches of this rank in a whole epoch; budgets are planned to answer it."""
+        """Return the number of batches of this rank in a whole epoch. With limits of nodes or edges, all are planned."""
         if self.budget.by_size or self.bucket_size:
             if self._counted is None or self._counted[0] != self.epoch:
                 self._counted = (self.epoch, sum(1 for _ in self._steps(START)))
@@ -189,14 +213,14 @@ class PoolBatchSampler(Sampler[list[int]]):
         return steps + (self.rank < left)
 
     def advance(self) -> None:
-        """Note that one more batch reached the training loop (samplers run ahead of it)."""
+        """Record that the training loop received one more batch. The sampler itself is several batches ahead."""
         if self._pending:
             self._reached = self._pending.popleft()
 
     def state_dict(self) -> dict[str, int | str]:
-        """Where the training loop stands, about 100 bytes; see :meth:`load_state_dict`.
+        """Return the position of the training loop in about 100 bytes; see :meth:`load_state_dict`.
 
-        The same on all ranks, except behind the last batches of an epoch: save the one of rank 0.
+        The state is the same on all ranks, except after the last batches of an epoch. Save the state of rank 0.
         """
         epoch, cursor = self._reached
         return {
@@ -209,28 +233,35 @@ class PoolBatchSampler(Sampler[list[int]]):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue behind the last batch of a saved run: exact, and independent of how far it was.
+        """Continue after the last batch of a saved run.
 
-        The number of ranks and workers may differ from the saved run. So may the batch size, unless graphs
-        are in buckets.
+        The number of ranks and workers may differ from the saved run. The batch size may differ, too, unless there are
+        buckets.
+
+        Args:
+            state: Result of :meth:`state_dict`.
+
+        Raises:
+            InputError: If the state is incomplete or belongs to another dataset or to other buckets.
         """
         missing = {"epoch", "position", "offset", "seed", "size", "plan"} - set(state)
         if missing:
-            raise InputError(f"a sampler state needs {', '.join(sorted(missing))}", field="state")
+            raise InputError(f"the state is incomplete: expected {', '.join(sorted(missing))}", field="state")
         if state["size"] != self.size:
             raise InputError(
-                f"the state belongs to {state['size']} graphs, this sampler has {self.size}", field="size"
+                f"the state belongs to another dataset: expected {self.size} graphs, got {state['size']}",
+                field="size",
             )
         if state["offset"] and state["plan"] != self._plan():
             raise InputError(
-                f"a state inside a bucket needs the same batching: saved {state['plan']}, now {self._plan()}",
+                f"a state inside a bucket needs the same limits: expected {self._plan()}, got {state['plan']}",
                 field="plan",
             )
         self.epoch = int(state["epoch"])
         self._seed_now = int(state["seed"])
         cursor = Cursor(int(state["position"]), int(state["offset"]))
         self._begin = True
-        # At the beginning of an epoch a fresh seed is drawn where the user asked for that.
+        # At the beginning of an epoch, a new seed is drawn if the user gave none.
         self._start = cursor if cursor != START else None
         self._reached = (self.epoch, cursor)
 

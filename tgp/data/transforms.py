@@ -71,8 +71,6 @@ class PreCoarsening(BaseTransform):
         InputError: If a pooler is unknown, is trainable, or depends on more than the topology.
 
     Examples:
-        >>> import torch
-        >>> from torch_geometric.data import Batch, Data
         >>> ring = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]])
         >>> data = Data(edge_index=torch.cat([ring, ring.flip(0)], dim=1), num_nodes=4)
         >>> [level.num_nodes for level in PreCoarsening(["graclus", "graclus"])(data).pooled_data]
@@ -110,7 +108,8 @@ class PreCoarsening(BaseTransform):
         source = data if self.input_key is None else getattr(data, self.input_key)
         steps = self._steps() if _is_plain(source) else None
         if steps is not None:
-            data[self.output_key] = _engine_levels(steps, *_single_block(source))[0]
+            block = to_block(source.edge_index, source.get("edge_weight"), None, source.num_nodes)
+            data[self.output_key] = _engine_levels(steps, block.block, block.weight_dtype)[0]
             return data
         levels: list[Data] = []
         count = _num_graphs(source)
@@ -180,9 +179,7 @@ def precoarsen(
         output_key: Attribute for the list of levels.
 
     Examples:
-        >>> import torch
-        >>> ring = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]])
-        >>> data = Data(edge_index=torch.cat([ring, ring.flip(0)], dim=1), num_nodes=4)
+        >>> data = Data(edge_index=torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]]), num_nodes=4)
         >>> [level.num_nodes for level in precoarsen([data, data], ["graclus"] * 2)[1].pooled_data]
         [2, 1]
     """
@@ -301,13 +298,13 @@ def _with_defaults(name: str, params: dict[str, Any], seed: int) -> dict[str, An
             field="poolers",
         )
     known = set(foo_signature(pooler_map[alias]).args)
-    defaults = {"seed": seed, **(_method_defaults(alias) if alias in METHODS else {})}
+    defaults: dict[str, Any] = {"seed": seed}
+    if alias in METHODS:
+        fields = dataclasses.fields(METHODS[alias].params)
+        defaults |= {
+            field.name: field.default for field in fields if field.default is not dataclasses.MISSING
+        }
     return {key: value for key, value in defaults.items() if key in known} | params
-
-
-def _method_defaults(alias: str) -> dict[str, Any]:
-    given = dataclasses.fields(METHODS[alias].params)
-    return {field.name: field.default for field in given if field.default is not dataclasses.MISSING}
 
 
 # -- computing the levels -------------------------------------------------------------------------
@@ -369,11 +366,6 @@ def _is_plain(data: Data) -> bool:
     mapping = data._store._mapping
     edges = mapping.get("edge_index")
     return type(edges) is Tensor and edges.layout is torch.strided and edges.is_cpu and "batch" not in mapping
-
-
-def _single_block(data: Data) -> tuple[BlockCSR, type]:
-    source = to_block(data.edge_index, data._store._mapping.get("edge_weight"), None, data.num_nodes)
-    return source.block, source.weight_dtype
 
 
 def _joint_block(graphs: Sequence[Data]) -> tuple[BlockCSR, type]:

@@ -251,20 +251,27 @@ class Level:
         """Number of graphs."""
         return len(self.node_ptr) - 1
 
-    @cached_property
+    # The properties return the stored form without a cache: a cached property would allocate a dictionary for every
+    # level of every batch.
+
+    @property
     def block(self) -> BlockCSR:
         """Coarse graphs as sparse rows."""
-        if isinstance(self.coarse, BlockCSR):
-            return self.coarse
-        _, edge_index, edge_weight = self.coarse
-        return BlockCSR.from_edge_index(edge_index, edge_weight, node_ptr=self.assignment.super_ptr)
+        return self.coarse if isinstance(self.coarse, BlockCSR) else self._made_block
 
-    @cached_property
+    @property
     def edges(self) -> EdgeList:
         """Coarse graphs as an edge list."""
-        block = self.coarse
-        if isinstance(block, EdgeList):
-            return block
+        return self.coarse if isinstance(self.coarse, EdgeList) else self._made_edges
+
+    @cached_property
+    def _made_block(self) -> BlockCSR:
+        _, edge_index, edge_weight = self.edges
+        return BlockCSR.from_edge_index(edge_index, edge_weight, node_ptr=self.super_ptr)
+
+    @cached_property
+    def _made_edges(self) -> EdgeList:
+        block = self.block
         edge_index = np.empty((2, block.num_edges), np.int64)
         edge_index[0], edge_index[1] = block.rows(), block.indices
         weight = None if block.weight is None else block.weight.astype(self.weight_dtype)

@@ -76,7 +76,17 @@ class BatchPlan:
         self._kernel_rows = np.array([c.kernel_row for c in layout.columns], np.int64).reshape(-1, 8)
         self._offset_tables: tuple[Ids, ...] = tuple(self._offsets)
         self._column_tables: tuple[Ids, ...] = tuple(self._columns)
-        self._row_bytes = [c.dtype.itemsize * math.prod(c.tail) for c in layout.columns]
+        # Offsets, bytes per row, shape before and after the row axis, and type of each column.
+        self._results = [
+            (
+                c.rows,
+                c.dtype.itemsize * math.prod(c.tail),
+                () if c.axis == 0 else c.tail,
+                c.tail if c.axis == 0 else (),
+                c.dtype,
+            )
+            for c in layout.columns
+        ]
 
     def open_all(self) -> None:
         """Open all shards and record the addresses of their arrays."""
@@ -122,8 +132,7 @@ class BatchPlan:
             InputError: If an id is out of range.
             StoreDamagedError: If a shard is damaged or has changed.
         """
-        from tgp.kernels.gather import find_rows, find_units
-
+        find_units, find_rows, copy_rows = _kernels()
         wanted = as_ids(ids, int(self.bounds[-1]))
         count = len(wanted)
         units = np.empty(count, np.int64)
@@ -145,65 +154,49 @@ class BatchPlan:
             raise self._damaged(units, bad, sources, "holds offsets that do not fit to its arrays")
         totals = ptrs[:, -1].tolist()
         positions, size = [], 0
-        for column, width in zip(self.layout.columns, self._row_bytes, strict=True):
+        for row_kind, width, _, _, _ in self._results:
             positions.append(size)
-            size += -(-totals[column.rows] * width // _ALIGN) * _ALIGN
+            size += -(-totals[row_kind] * width // _ALIGN) * _ALIGN
         buffer = np.empty(size, np.uint8)
-        bad = self._copy(units, touched, starts, ptrs, buffer, np.array(positions, np.int64))
+        tables = (*self._column_tables, buffer, np.array(positions, np.int64))
+        if self.keep_arrays:
+            bad = copy_rows(units, starts, ptrs, self._kernel_rows, *tables)
+        else:
+            for unit in touched:
+                arrays = self._record_columns(unit)
+                bad = copy_rows(units, starts, ptrs, self._kernel_rows, *tables)
+                self._columns[0, unit] = 0  # the kernel skips the shard from now on
+                del arrays
+                if bad >= 0:
+                    break
         if bad >= 0:
             sources = [column.source for column in self.layout.columns]
             raise self._damaged(units, bad, sources, "holds an id outside its graph")
         made = [
-            np.ndarray(column.shape(totals[column.rows]), column.dtype, buffer, position)
-            for column, position in zip(self.layout.columns, positions, strict=True)
+            np.ndarray((*lead, totals[row_kind], *tail), dtype, buffer, position)
+            for (row_kind, _, lead, tail, dtype), position in zip(self._results, positions, strict=True)
         ]
         return self._assemble(made, list(ptrs))
 
-    def _copy(
-        self, units: Ids, touched: set[int], starts: Ids, ptrs: Ids, buffer: Array, positions: Ids
-    ) -> int:
-        """Fill the buffer and return the status of the kernel."""
-        from tgp.kernels.gather import copy_rows
-
-        address, code, rows = self._column_tables
-        if self.keep_arrays:
-            return int(
-                copy_rows(units, starts, ptrs, self._kernel_rows, address, code, rows, buffer, positions)
-            )
-        for unit in touched:
-            arrays = self._record_columns(unit)
-            bad = int(
-                copy_rows(units, starts, ptrs, self._kernel_rows, address, code, rows, buffer, positions)
-            )
-            address[unit] = 0  # the kernel skips the shard from now on
-            del arrays
-            if bad >= 0:
-                return bad
-        return -1
-
     def _assemble(self, made: list[Array], ptrs: list[Ids]) -> BatchArrays:
         """Name the arrays of a batch."""
-        layout, index = self.layout, self.layout.index
+        layout = self.layout
         fields = {}
-        for info in layout.fields:
-            number = index["field", info.name]
-            values = made[number]
-            if values.dtype != info.dtype:
-                values = values.astype(info.dtype)
-            elif info.ptr == "graph":
+        for field, column, rows, is_converted in layout.field_columns:
+            values = made[column]
+            if is_converted:
+                values = values.astype(field.dtype)
+            elif field.ptr == "graph":
                 values = values.copy()  # labels that a caller keeps do not keep the whole batch in memory
-            ptr = ptrs[layout.columns[number].rows]
-            fields[info.name] = Field(info.name, values, ptr, info.axis, info.form, info.shifted)
+            fields[field.name] = Field(field.name, values, ptrs[rows], field.axis, field.form, field.shifted)
         levels = []
-        for number, level in layout.levels:
-            named = {name: made[index[number, name]] for name in level.arrays}
-            edge_number = index[number, "edge_index"]
-            edge_ptr = ptrs[layout.columns[edge_number].rows]
-            edges = EdgeList(edge_ptr, made[edge_number], named.pop("edge_weight", None))
-            assignment = Assignment(level.kind, ptrs[layout.steps[number + 1]], **named)
-            levels.append(Level(level.method, ptrs[layout.steps[number]], assignment, edges))
-        steps = () if layout.local else (0, *(number + 1 for number, _ in layout.levels))
-        return BatchArrays(ptrs[0], fields, levels, [made[index["batch", step]] for step in steps])
+        for info, (nodes, supers, edge_rows), edge_index, edge_weight, columns in layout.level_columns:
+            weight = None if edge_weight is None else made[edge_weight]
+            edges = EdgeList(ptrs[edge_rows], made[edge_index], weight)
+            arrays = [None if column is None else made[column] for column in columns]
+            assignment = Assignment(info.kind, ptrs[supers], *arrays)
+            levels.append(Level(info.method, ptrs[nodes], assignment, edges))
+        return BatchArrays(ptrs[0], fields, levels, [made[column] for column in layout.batch_columns])
 
     def _damaged(self, units: Ids, bad: int, sources: Sequence[Source | None], why: str) -> StoreDamagedError:
         """Return the error for the finding of a kernel, which is ``array * num_graphs + graph``."""
@@ -212,6 +205,14 @@ class BatchPlan:
         assert source is not None, "only stored arrays are checked"
         owner = source.owner(self._parts[int(units[graph])])
         return owner.damaged(source.path, f"{why} (graph {graph} of the batch)")
+
+
+@cache
+def _kernels() -> tuple[Callable[..., int], Callable[..., int], Callable[..., int]]:
+    """Import the kernels on first use. An import statement in a hot function takes a microsecond."""
+    from tgp.kernels.gather import copy_rows, find_rows, find_units
+
+    return find_units, find_rows, copy_rows
 
 
 @cache

@@ -135,6 +135,24 @@ class Column(NamedTuple):
         return self.source.owner(parts).damaged(self.source.path, why)
 
 
+class LevelColumns(NamedTuple):
+    """Positions of the arrays of one level in a batch. ``None`` stands for an array that is not read.
+
+    Args:
+        info: Description of the level.
+        offsets: Offsets of nodes, supernodes and edges, as indices into :attr:`Layout.offsets`.
+        edge_index: Column of the edges.
+        edge_weight: Column of the weights of the edges.
+        assignment: Columns of the arrays of an :class:`~tgp.ragged.Assignment`, in the order of its arguments.
+    """
+
+    info: LevelInfo
+    offsets: tuple[int, int, int]
+    edge_index: int
+    edge_weight: int | None
+    assignment: tuple[int | None, ...]
+
+
 class Layout:
     """Arrays of a batch and the offsets that delimit their rows. The layout is the same for all shards.
 
@@ -154,11 +172,16 @@ class Layout:
         self.columns: list[Column] = []
         self.index: dict[Key, int] = {}
         self.steps: dict[int, int] = {}
+        self.field_columns: list[tuple[FieldInfo, int, int, bool]] = []
+        """Field, its column, its offsets, and True if the kernel's result has another type than the field."""
+        self.level_columns: list[LevelColumns] = []
         self._add_step(0)
         for info in self.fields:
             self._add_field(info)
         for number, level in self.levels:
             self._add_level(number, level)
+        steps = () if local else (0, *(number + 1 for number, _ in self.levels))
+        self.batch_columns = [self.index["batch", step] for step in steps]
 
     def _add_offsets(self, part: Literal["graphs", "hierarchy"], path: str, field: str | None = None) -> int:
         return self.offsets.setdefault(Source(part, path, field), len(self.offsets))
@@ -217,6 +240,9 @@ class Layout:
             low=0 if info.shifted else _SMALLEST,
             joined=not self.local,
         )
+        number = self.index["field", info.name]
+        is_converted = self.columns[number].dtype != np.dtype(info.dtype)
+        self.field_columns.append((info, number, rows, is_converted))
 
     def _add_level(self, number: int, level: LevelInfo) -> None:
         nodes, supers = self._add_step(number), self._add_step(number + 1)
@@ -237,6 +263,16 @@ class Layout:
             else:
                 width = level.width if name == "soft" else level.modes
                 self._add(key, source, nodes, np.float32, (width or 0,))
+        names = ("cluster", "weight", "soft", "theta", "representative")
+        self.level_columns.append(
+            LevelColumns(
+                level,
+                (nodes, supers, edges),
+                self.index[number, "edge_index"],
+                self.index.get((number, "edge_weight")),
+                tuple(self.index.get((number, name)) for name in names),
+            )
+        )
 
 
 def _native(array: Array) -> Array:

@@ -61,11 +61,7 @@ class DecodedCache:
 
 
 def check_size(files: StoreFiles, record: ShardRecord) -> None:
-    """Check that a file has the size that the manifest records. This is the cheapest check of a file.
-
-    Raises:
-        StoreDamagedError: If the size differs.
-    """
+    """Check that a file has the size that the manifest records, and raise ``StoreDamagedError`` if not."""
     size = files.size(record.file)
     if size != record.size:
         files.drop(record.file)

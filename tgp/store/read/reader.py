@@ -27,6 +27,9 @@ __all__ = ["StoreReader"]
 
 _CACHE_BYTES = 512 << 20
 
+Sizes = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
+"""Number of nodes and of edges of every graph."""
+
 
 class StoreReader:
     """Reader of a complete store.
@@ -76,8 +79,9 @@ class StoreReader:
         self._cache = DecodedCache(self.cache_bytes)
         self._graphs: dict[int, GraphsPart] = {}
         self._hierarchies: dict[tuple[str, int], HierarchyPart] = {}
-        self._sizes: dict[tuple[str | None, int], tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]] = {}
+        self._sizes: dict[tuple[str | None, int], Sizes] = {}
         self._plans: dict[tuple[Any, ...], BatchPlan] = {}
+        self._options = {"full": self.check == "full", "in_memory": self.in_memory}
 
     def load(self) -> StoreReader:
         """Return a reader of the same store that keeps every array that it reads in memory."""
@@ -147,7 +151,7 @@ class StoreReader:
         info = self.hierarchy(hierarchy)
         if not 0 <= level < info.depth:
             raise InputError(
-                f"hierarchy {hierarchy!r} has no such level: expected a position in [0, {info.depth}), got {level}",
+                f"hierarchy {hierarchy!r} has no level {level + 1}: expected a level from 1 to {info.depth}",
                 field="level",
             )
         return info.levels[level]
@@ -164,9 +168,7 @@ class StoreReader:
             self.hierarchy(part)
         return sum(s.size for s in self.manifest.shards[part])
 
-    def sizes(
-        self, hierarchy: str | None = None, level: int = 0
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    def sizes(self, hierarchy: str | None = None, level: int = 0) -> Sizes:
         """Return the number of nodes and of edges of every graph at a level.
 
         Args:
@@ -177,24 +179,15 @@ class StoreReader:
             InputError: If the hierarchy has no such level.
         """
         if level and hierarchy is None:
-            raise InputError(
-                f"the hierarchy is missing: expected a name for level {level}", field="hierarchy"
-            )
+            raise InputError(f"level {level} needs the name of a hierarchy, got None", field="hierarchy")
         if level:
-            depth = self.hierarchy(str(hierarchy)).depth
-            if not 0 < level <= depth:
-                raise InputError(
-                    f"hierarchy {hierarchy!r} has no such level: expected a level in [0, {depth}], got {level}",
-                    field="level",
-                )
+            self.level_info(str(hierarchy), level - 1)
         key = (hierarchy, level) if level else (None, 0)
         if key not in self._sizes:
             self._sizes[key] = self._read_sizes(*key)
         return self._sizes[key]
 
-    def _read_sizes(
-        self, hierarchy: str | None, level: int
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    def _read_sizes(self, hierarchy: str | None, level: int) -> Sizes:
         nodes = np.zeros(self.num_graphs, np.int64)
         edges = np.zeros(self.num_graphs, np.int64)
         for unit, (low, high) in enumerate(pairwise(self.manifest.spec.bounds)):
@@ -204,9 +197,10 @@ class StoreReader:
             else:
                 part = self._hierarchy_part(hierarchy, unit)
                 node_ptr, edge_ptr = part.node_ptrs[level], part.edge_ptrs[level - 1]
-            nodes[low:high] = _differences(node_ptr)
+            # Offsets never decrease, so unsigned ones can be subtracted.
+            nodes[low:high] = np.diff(node_ptr)
             if edge_ptr is not None:
-                edges[low:high] = _differences(edge_ptr)
+                edges[low:high] = np.diff(edge_ptr)
         return nodes, edges
 
     def metrics(self, hierarchy: str, level: int) -> dict[str, npt.NDArray[Any]]:
@@ -238,13 +232,10 @@ class StoreReader:
 
     # Shards -------------------------------------------------------------------------------------
 
-    def _part_options(self) -> dict[str, bool]:
-        return {"full": self.check == "full", "in_memory": self.in_memory}
-
     def _graphs_part(self, unit: int) -> GraphsPart:
         part = self._graphs.get(unit)
         if part is None:
-            part = GraphsPart(self.files, self.manifest, unit, self._cache, **self._part_options())
+            part = GraphsPart(self.files, self.manifest, unit, self._cache, **self._options)
             self._graphs[unit] = part
         else:
             part.check_unchanged()
@@ -255,7 +246,7 @@ class StoreReader:
         if part is None:
             node_ptr = self._graphs_part(unit).node_ptr
             part = HierarchyPart(
-                self.files, self.manifest, name, unit, self._cache, node_ptr, **self._part_options()
+                self.files, self.manifest, name, unit, self._cache, node_ptr, **self._options
             )
             self._hierarchies[name, unit] = part
         else:
@@ -412,9 +403,3 @@ class StoreReader:
         wanted = int(as_ids([graph], self.num_graphs)[0])
         unit = int(np.searchsorted(self._bounds, wanted, side="right")) - 1
         return unit, wanted - int(self._bounds[unit])
-
-
-def _differences(ptr: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return the lengths between offsets. Offsets never decrease, so unsigned ones can be subtracted."""
-    lengths: npt.NDArray[Any] = ptr[1:] - ptr[:-1]
-    return lengths
