@@ -224,13 +224,12 @@ def to_select_output(
     if representative is not None and assignment.representative is not None:
         chosen = assignment.representative
         entries[representative] = _widen(chosen) if source is None else source.node_ids(chosen)
+    given: dict[str, Any]
     if source is None:
-        tensors = [torch.from_numpy(values) for values in entries.values()]
+        given, dtype = {name: torch.from_numpy(values) for name, values in entries.items()}, None
     else:
-        tensors = source.tensors(*entries.values())
-    given: dict[str, Any] = dict(zip(entries, tensors, strict=True))
-    given |= {"s_inv_op": s_inv_op, "batch": batch, "batch_size": batch_size}
-    dtype = None if source is None else source.dtype
+        given, dtype = dict(zip(entries, source.tensors(*entries.values()), strict=True)), source.dtype
+    given["s_inv_op"], given["batch"], given["batch_size"] = s_inv_op, batch, batch_size
     if assignment.kind == "soft":
         so = SelectOutput(**given)
     elif assignment.kind == "onehot":
@@ -267,7 +266,7 @@ def _node_entries(
 
 
 def _widen(ids: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    return ids.astype(np.int64, copy=False)
+    return ids if ids.dtype == np.int64 else ids.astype(np.int64)
 
 
 def _remove_empty_supernodes(assignment: Assignment, width: int) -> Assignment:
