@@ -16,6 +16,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "guide" / "testing.md"
 def requirement(check):
     """Return the docstring of a check as one line of Markdown, without the words "Check that"."""
     text = " ".join(check.__doc__.split()).replace("``", "`").removeprefix("Check ").removeprefix("that ")
+    text = text.replace(", and that ", ", and ")
     return text[0].upper() + text[1:]
 
 

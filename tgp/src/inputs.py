@@ -115,7 +115,10 @@ _CALL = "Call it as pooler(x=x, adj=edge_index, edge_weight=edge_weight, batch=b
 
 
 def check_assignment(so: Any) -> None:
-    """Check that ``so`` is an assignment. Layers of PyG have ``batch`` at its position.
+    """Check that ``so`` is an assignment.
+
+    Layers of PyG take ``batch`` as their fourth argument. Here the fourth argument is ``so``, so a call that was
+    written for PyG passes a tensor.
 
     Raises:
         InputError: If ``so`` is another object.

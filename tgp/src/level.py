@@ -214,7 +214,7 @@ class LevelMixin(BasePrecoarseningMixin):
 class LevelPooling(LevelMixin, SRCPooling):
     """Pooler that runs a level method.
 
-    ``get_pooler`` builds it for every method that has no class of its own. Assignments are dense if the method is
+    ``get_pooler`` builds it for every method without a pooler class. Assignments are dense if the method is
     dense; the pooled graphs are always an edge list.
 
     Args:

@@ -208,7 +208,7 @@ def _constructor(alias: str, cls: type | None) -> tuple[Callable[..., Any], froz
 def _method_constructor(
     alias: str, cls: type | None
 ) -> tuple[Callable[..., Any], frozenset[str], frozenset[str]]:
-    """Return the same for a level method without a class of its own.
+    """Return the constructor and the names of its arguments for a level method without a pooler class.
 
     Args:
         alias: Alias of the method.

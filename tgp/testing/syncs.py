@@ -1,4 +1,4 @@
-"""Count the host synchronizations of code without an accelerator."""
+"""Counter of host synchronizations, which does not need an accelerator."""
 
 from __future__ import annotations
 

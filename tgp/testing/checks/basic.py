@@ -76,7 +76,7 @@ def _assignment_by_graph(out: FeatureOutput, data: GraphBatch) -> list[Tensor]:
 
 
 def check_numbering(case: Case) -> None:
-    """Check that supernodes are numbered by graph, and that every node belongs to one of its own graph."""
+    """Check that supernodes are numbered by graph, and that no node is assigned to another graph."""
     data, pooler = mixed_batch(), case.build()
     out = data(pooler)
     if out.so.is_dense:

@@ -105,7 +105,7 @@ def hosc_orthogonality_loss(
 def unbatched_hosc_orthogonality_loss(
     S: Tensor, batch: Tensor | None = None, batch_reduction: BatchReductionType = "mean"
 ) -> Tensor:
-    """Return the orthogonality loss of HOSC, flat graphs."""
+    """Return the orthogonality loss of HOSC for flat graphs."""
     return reduce_graphs(hosc_orthogonality(segment_view(S, batch=batch)), batch_reduction)
 
 
