@@ -98,7 +98,7 @@ def unbatched_orthogonality_loss(
 def hosc_orthogonality_loss(
     S: Tensor, mask: Tensor | None = None, batch_reduction: BatchReductionType = "mean"
 ) -> Tensor:
-    """Return the orthogonality loss of HOSC, padded graphs."""
+    """Return the orthogonality loss of HOSC for padded graphs."""
     return reduce_graphs(hosc_orthogonality(DenseView(S, mask=mask)), batch_reduction)
 
 
@@ -115,14 +115,14 @@ def cluster_loss(
     num_supernodes: int | None = None,
     batch_reduction: BatchReductionType = "mean",
 ) -> Tensor:
-    """Return the collapse penalty of DMoN, padded graphs. ``num_supernodes`` is read from ``S``."""
+    """Return the collapse penalty of DMoN for padded graphs. ``num_supernodes`` has no effect."""
     return reduce_graphs(cluster_balance(DenseView(S, mask=mask)), batch_reduction)
 
 
 def unbatched_cluster_loss(
     S: Tensor, batch: Tensor | None = None, batch_reduction: BatchReductionType = "mean"
 ) -> Tensor:
-    """Return the collapse penalty of DMoN, flat graphs."""
+    """Return the collapse penalty of DMoN for flat graphs."""
     return reduce_graphs(cluster_balance(segment_view(S, batch=batch)), batch_reduction)
 
 
@@ -134,7 +134,7 @@ def just_balance_loss(
     num_supernodes: int | None = None,
     batch_reduction: BatchReductionType = "mean",
 ) -> Tensor:
-    """Return the balance loss of cluster sizes, padded graphs.
+    """Return the balance loss of cluster sizes for padded graphs.
 
     ``num_nodes`` overrides the node count of every graph where no mask is given; ``num_supernodes``
     is read from ``S``.
@@ -151,7 +151,7 @@ def unbatched_just_balance_loss(
     normalize_loss: bool = True,
     batch_reduction: BatchReductionType = "mean",
 ) -> Tensor:
-    """Return the balance loss of cluster sizes, flat graphs."""
+    """Return the balance loss of cluster sizes for flat graphs."""
     return reduce_graphs(just_balance(segment_view(S, batch=batch), normalize_loss), batch_reduction)
 
 
