@@ -1,4 +1,4 @@
-"""Graphs and stores to load."""
+"""Graphs and stores for the tests of loading."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from tgp.store import FailureRecord, HierarchySpec, StoreSpec, StoreWriter, data
 
 
 def build_graphs(count, seed=0, *, weighted=True, rich=True, smallest=1):
-    """Small random graphs with attributes of every form."""
+    """Return small random graphs with attributes of every form."""
     rng = np.random.default_rng(seed)
     graphs = []
     for number in range(count):
@@ -41,7 +41,7 @@ def build_graphs(count, seed=0, *, weighted=True, rich=True, smallest=1):
 
 
 def write_store(path, graphs, schedules, *, seed=0, units=1, profile="fast", failed=()):
-    """A store of the given graphs; ``schedules`` maps hierarchy names to schedules."""
+    """Write a store of the given graphs. ``schedules`` maps names of hierarchies to schedules."""
     table, block = graphs_to_arrays(graphs)
     bounds = tuple(int(b) for b in np.linspace(0, len(graphs), units + 1).astype(int))
     plans = {name: parse_schedule(schedule) for name, schedule in schedules.items()}
@@ -75,7 +75,7 @@ def make_store(tmp_path_factory):
 
 
 def assert_same(left, right, where="graph"):
-    """Everything equal: attributes, values, dtypes, levels, assignments with their extras."""
+    """Check that attributes, values, types, levels and assignments with their extras are equal."""
     assert type(left) is type(right), where
     if isinstance(left, torch.Tensor):
         assert (left.dtype, left.shape, left.device) == (right.dtype, right.shape, right.device), where
@@ -113,7 +113,7 @@ def same():
 
 @pytest.fixture(scope="session")
 def schedules():
-    """A schedule for every level method that can be imported."""
+    """Return a schedule for every level method that can be imported."""
     options = {
         "nmf": "nmf:k=3,nopool",
         "eigen": "eigen:k=3:num_modes=2,nopool",

@@ -1,4 +1,4 @@
-"""Graphs to arrays and back, with PyG's own collate and separate as the oracle."""
+"""Conversion of graphs to arrays and back, compared with PyG's collate and separate."""
 
 import warnings
 
@@ -14,7 +14,7 @@ from tgp.errors import DatasetError
 
 
 class Frozen(InMemoryDataset):
-    """An in-memory dataset straight from a list."""
+    """In-memory dataset of a list of graphs."""
 
     def __init__(self, graphs, transform=None):
         super().__init__(None, transform)
@@ -55,7 +55,7 @@ def assert_same_graph(left, right):
 
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), count=st.integers(1, 6))
-def test_list_round_trip(seed, count):
+def test_a_list_is_converted_and_back(seed, count):
     rng = np.random.default_rng(seed)
     graphs = [random_graph(rng) for _ in range(count)]
     table, block = graphs_to_arrays(graphs)
@@ -88,7 +88,7 @@ def test_in_memory_dataset_equals_its_items(seed, count):
 
 
 def test_in_memory_dataset_is_not_indexed(monkeypatch):
-    """The ragged form is used as it is: no graph is ever separated."""
+    """The concatenated tensors are used directly: no graph is separated."""
     rng = np.random.default_rng(0)
     dataset = Frozen([random_graph(rng) for _ in range(5)])
     monkeypatch.setattr(InMemoryDataset, "__getitem__", lambda *_: pytest.fail("looped over graphs"))
@@ -141,7 +141,7 @@ def test_explicit_num_nodes_comes_back_once():
         assert [set(g.keys()) for g in back] == [{"edge_index", "num_nodes"}] * 2
 
 
-def test_weights_come_from_edge_weight_alone_and_are_cast():
+def test_only_edge_weight_gives_weights_and_they_become_float64():
     edges = torch.tensor([[0, 1], [1, 0]])
     plain = Data(edge_index=edges, edge_attr=torch.tensor([3.0, 4.0]), num_nodes=2)
     assert graphs_to_arrays([plain])[1].weight is None
@@ -152,7 +152,7 @@ def test_weights_come_from_edge_weight_alone_and_are_cast():
         )
 
 
-def test_a_class_with_its_own_rules():
+def test_a_data_class_with_its_own_inc_and_cat_dim():
     class Pair(Data):
         def __inc__(self, key, value, *args, **kwargs):
             return self.num_nodes if key == "anchor" else super().__inc__(key, value, *args, **kwargs)
@@ -220,7 +220,7 @@ EDGES = torch.tensor([[0, 1], [1, 0]])
         (Data(x=torch.zeros(2, 1), edge_index=EDGES), "list"),
     ],
 )
-def test_what_cannot_be_kept_is_named(graphs, word):
+def test_an_attribute_that_cannot_be_stored_is_named(graphs, word):
     with pytest.raises(DatasetError, match=word):
         graphs_to_arrays(graphs)
 
@@ -232,7 +232,7 @@ def test_dict_attribute_of_an_in_memory_dataset_is_named():
     assert list(graphs_to_table(Frozen(graphs), exclude_keys=["extra"]).fields) == ["x", "edge_index"]
 
 
-def test_a_graph_beyond_its_nodes_is_named_in_the_right_place():
+def test_the_graph_with_an_invalid_node_id_is_named():
     good = Data(x=torch.zeros(3, 1), edge_index=EDGES)
     bad = Data(x=torch.zeros(1, 1), edge_index=EDGES)
     with pytest.raises(DatasetError, match="graph 1"):

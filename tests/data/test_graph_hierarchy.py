@@ -1,4 +1,4 @@
-"""One graph and its levels: up, down, and onto a device."""
+"""``GraphHierarchy``: pooling, lifting and moving to a device."""
 
 import pytest
 import torch
@@ -25,7 +25,7 @@ def hierarchy(make_store):
     return PooledDataset(make_store([grid(8)], "graclus*3")).as_hierarchy()
 
 
-def test_up_and_down(hierarchy):
+def test_pool_and_lift(hierarchy):
     assert len(hierarchy) == 3 and hierarchy[0].num_nodes == 64
     assert repr(hierarchy).startswith("GraphHierarchy(64 -> ")
     top = hierarchy.pool(hierarchy.data.x, 3)
@@ -54,7 +54,7 @@ def test_store_equals_transform(make_store, same):
     same(stored.data, PreCoarsening(["graclus", "graclus"])(data))
 
 
-def test_moved_once(hierarchy):
+def test_a_device_gets_one_copy(hierarchy):
     there = hierarchy.to("meta")
     assert there.device.type == "meta" and there.levels[0].so.cluster_index.is_meta
     assert hierarchy.to("meta") is there
@@ -76,7 +76,7 @@ def test_a_batch_is_lifted_graph_by_graph(make_graphs):
         start += n
 
 
-def test_mistakes(hierarchy, make_store):
+def test_invalid_arguments_are_refused(hierarchy, make_store):
     with pytest.raises(InputError, match="one row"):
         lift_to_nodes(torch.zeros(3, 1), hierarchy.levels)
     with pytest.raises(InputError, match="levels must lie"):

@@ -23,7 +23,7 @@ def store(make_store, make_graphs):
 
 
 class Net(lightning.LightningModule):
-    """A linear map, summed up the levels."""
+    """Linear model that sums over the levels."""
 
     def __init__(self, dataset, **options):
         super().__init__()
@@ -85,7 +85,7 @@ def test_predict_sees_every_graph_in_order(store, trainer):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_an_injected_distributed_sampler_is_refused_with_the_way_out(store):
+def test_an_injected_distributed_sampler_is_refused_with_a_hint(store):
     from pytorch_lightning.utilities.data import _update_dataloader
 
     # The loader shares an epoch among ranks itself (rank, world_size); a second way would lose its seed and budget.

@@ -1,4 +1,4 @@
-"""``PoolDataLoader``: same batches from everywhere, workers, resuming, and what happens when things break."""
+"""``PoolDataLoader``: sources, workers, resuming, and failures."""
 
 import os
 import pickle
@@ -51,7 +51,7 @@ def test_store_memory_and_list_give_the_same_batches(store, graphs, same, shuffl
             same(ours, other)
 
 
-def test_keys(store, graphs, same):
+def test_follow_batch_and_exclude_keys(store, graphs, same):
     options = {"batch_size": 8, "follow_batch": ["edge_attr"], "exclude_keys": ["x", "name"]}
     ours = next(iter(PoolDataLoader(PooledDataset(store), **options)))
     other = next(iter(PoolDataLoader(precoarsen(graphs, LEVELS), **options)))
@@ -59,7 +59,7 @@ def test_keys(store, graphs, same):
     same(ours, other)
 
 
-def test_plain_graphs_as_pyg_loads_them(graphs, same):
+def test_graphs_without_levels_equal_those_of_the_pyg_loader(graphs, same):
     left = next(iter(PoolDataLoader(graphs, batch_size=5)))
     right = next(iter(DataLoader(graphs, batch_size=5)))
     assert isinstance(left, PooledBatch)
@@ -75,7 +75,7 @@ def test_pyg_loader_still_works(graphs, store):
     assert next(iter(DataLoader(list(PooledDataset(store)), batch_size=4))).num_graphs == 4
 
 
-def test_collater_follows_pyg_for_everything_else():
+def test_other_objects_are_collated_by_pyg():
     collate = PoolCollater([])
     assert collate([[42], [99]])[0].tolist() == [42, 99]
     assert collate([1.5, 2.5]).tolist() == [1.5, 2.5]
@@ -111,7 +111,7 @@ def test_torch_samplers(store):
         PoolDataLoader(dataset, sampler=SequentialSampler(dataset), max_nodes=5)
 
 
-def test_attributes_readers_expect(store):
+def test_batch_size_and_drop_last_are_attributes(store):
     loader = PoolDataLoader(PooledDataset(store), batch_size=7, drop_last=True)
     assert (loader.batch_size, loader.drop_last, len(loader)) == (7, True, 5)
     assert len(PoolDataLoader(PooledDataset(store), batch_size=7)) == 6
@@ -127,7 +127,7 @@ def test_iterable_and_unbatched_datasets(graphs):
     assert len(single) == 40 and isinstance(single[0], Data) and not isinstance(single[0], Batch)
 
 
-def test_budgets_over_levels(store):
+def test_limits_count_the_chosen_levels(store):
     dataset = PooledDataset(store)
     loader = PoolDataLoader(
         dataset, batch_size=None, max_nodes=60, budget_levels=(0, 1), shuffle=True, seed=0
@@ -172,7 +172,7 @@ def test_order_follows_torch_seed(store):
 
 
 @pytest.mark.parametrize("workers", [(0, 0), (2, 0), (0, 2), (2, 1)])
-def test_resume_in_the_middle(store, workers):
+def test_resume_in_the_middle_of_an_epoch(store, workers):
     dataset = PooledDataset(store)
 
     def make(count):
@@ -190,7 +190,7 @@ def test_resume_in_the_middle(store, workers):
     assert counts(resumed) + counts(resumed) == flat[5:]
 
 
-def test_state_behind_the_last_batch_is_the_next_epoch(store):
+def test_the_state_after_the_last_batch_is_the_next_epoch(store):
     loader = PoolDataLoader(PooledDataset(store), batch_size=16, shuffle=True, seed=5)
     stream = iter(loader)
     for _ in range(3):
@@ -207,7 +207,7 @@ def test_state_behind_the_last_batch_is_the_next_epoch(store):
 
 
 @pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
-def test_workers_after_the_store_was_used(store, same, method):
+def test_workers_started_after_the_store_was_read(store, same, method):
     dataset = PooledDataset(store)
     reference = list(PoolDataLoader(dataset, batch_size=9, shuffle=True, seed=1))
     again = pickle.loads(pickle.dumps(dataset))
@@ -244,7 +244,7 @@ def test_two_iterators_at_once_do_not_mix(store, same):
         same(right, expected)
 
 
-def test_a_change_in_place_is_no_change_of_the_others(store):
+def test_a_change_in_place_does_not_change_other_tensors(store):
     batch = next(iter(PoolDataLoader(PooledDataset(store), batch_size=7, num_workers=1)))
     batch.x.add_(1)
     assert (batch.x._version, batch.edge_index._version, batch.batch._version) == (1, 0, 0)
@@ -261,8 +261,8 @@ def open_descriptors():
     return len(os.listdir("/proc/self/fd"))
 
 
-def test_one_piece_of_memory_per_batch(store):
-    """Every tensor of a batch from a worker lies in one storage, and file descriptors are used again."""
+def test_a_batch_arrives_in_one_buffer(store):
+    """All tensors of a batch from a worker share one storage, and file descriptors are reused."""
     loader = PoolDataLoader(PooledDataset(store), batch_size=8, num_workers=1)
     stream = iter(loader)
     held = [next(stream)]
@@ -280,7 +280,7 @@ def test_one_piece_of_memory_per_batch(store):
 
 
 class Suicidal(PooledDataset):
-    """Dies in a worker at a certain graph."""
+    """Dataset that kills its worker process at one graph."""
 
     def __getitems__(self, indices):
         if 12 in indices and torch.utils.data.get_worker_info() is not None:
@@ -288,14 +288,14 @@ class Suicidal(PooledDataset):
         return super().__getitems__(indices)
 
 
-def test_a_killed_worker_raises_and_never_hangs(store):
+def test_a_killed_worker_raises_an_error(store):
     loader = PoolDataLoader(Suicidal(store), batch_size=4, num_workers=2, timeout=60)
     with pytest.raises(RuntimeError, match="worker"):
         list(loader)
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_a_shard_going_bad_under_a_running_loader_is_named(make_store, graphs, workers):
+def test_a_shard_that_is_damaged_while_loading_is_named(make_store, graphs, workers):
     path = make_store(graphs, "graclus", units=4, profile="small")
     loader = PoolDataLoader(PooledDataset(path), batch_size=2, num_workers=workers)
     stream = iter(loader)
@@ -309,8 +309,8 @@ def test_a_shard_going_bad_under_a_running_loader_is_named(make_store, graphs, w
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_a_mapped_shard_cut_under_a_running_loader_is_named(make_store, graphs, workers):
-    """An error in the loop, not a process killed by SIGBUS."""
+def test_a_shard_that_is_truncated_while_loading_is_named(make_store, graphs, workers):
+    """The loop raises an error. The process is not killed by SIGBUS."""
     dataset = PooledDataset(make_store(graphs, "graclus", units=4))
     list(PoolDataLoader(dataset, batch_size=8))  # maps all shards, also for workers forked from here
     stream = iter(PoolDataLoader(dataset, batch_size=2, num_workers=workers))
@@ -327,8 +327,8 @@ def test_a_mapped_shard_cut_under_a_running_loader_is_named(make_store, graphs, 
 @pytest.mark.parametrize(
     "schedule", ["graclus*2", "ndp,graclus", "kmis:scorer=degree", "eigen:k=3", "nmf:k=3"]
 )
-def test_nothing_stays_behind_on_a_move(make_store, graphs, schedule, workers):
-    """A device without memory: whatever was not moved, or is read on the way, shows."""
+def test_moving_a_batch_moves_every_tensor(make_store, graphs, schedule, workers):
+    """The meta device has no memory, so a tensor that is not moved or is read causes an error."""
     dataset = PooledDataset(make_store(graphs[:12], schedule))
     batch = next(iter(PoolDataLoader(dataset, batch_size=12, num_workers=workers)))
     moved = batch.to("meta", non_blocking=True)

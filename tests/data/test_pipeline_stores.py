@@ -1,4 +1,4 @@
-"""Stores made by the pipeline hold what the transform attaches."""
+"""Stores that `coarsen_dataset` builds contain the levels that the transform attaches."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Stores behind a URL: in memory, over HTTP, cached, broken."""
+"""Stores at a URL: in memory, over HTTP, cached, damaged."""
 
 import functools
 import http.server
@@ -113,7 +113,7 @@ def test_a_rebuilt_store_is_not_mixed_with_the_old_copy(memory, make_store, make
     same(PooledDataset(RemoteFiles(memory, tmp_path))[0], PooledDataset(other)[0])
 
 
-def test_missing(memory, tmp_path):
+def test_missing_stores_are_reported(memory, tmp_path):
     with pytest.raises(StoreMissingError, match="memory://bucket/nothing"):
         StoreReader(RemoteFiles("memory://bucket/nothing", tmp_path))
     with pytest.raises(StoreError, match="nonsense"):
@@ -123,7 +123,7 @@ def test_missing(memory, tmp_path):
         StoreReader(RemoteFiles(memory, tmp_path))
 
 
-def test_torn(memory, tmp_path):
+def test_incomplete_files_are_refused(memory, tmp_path):
     system = fsspec.filesystem("memory")
     system.pipe("/bucket/toy/shard-00001.graphs.h5", b"torn")
     with pytest.raises(StoreDamagedError, match="shard-00001"):
@@ -133,7 +133,7 @@ def test_torn(memory, tmp_path):
         StoreReader(RemoteFiles(memory, tmp_path))
 
 
-def test_a_connection_that_breaks(memory, tmp_path, monkeypatch):
+def test_a_broken_connection_is_reported(memory, tmp_path, monkeypatch):
     from fsspec.implementations.memory import MemoryFileSystem
 
     dataset = PooledDataset(RemoteFiles(memory, tmp_path))
@@ -147,7 +147,7 @@ def test_a_connection_that_breaks(memory, tmp_path, monkeypatch):
     assert not [p for p in tmp_path.rglob("*") if p.is_file()]
 
 
-def test_a_full_cache(memory, tmp_path, monkeypatch):
+def test_a_full_cache_is_reported(memory, tmp_path, monkeypatch):
     import errno
 
     dataset = PooledDataset(RemoteFiles(memory, tmp_path))
@@ -181,14 +181,14 @@ def test_a_cache_that_was_deleted_is_filled_again(memory, tmp_path, same):
     same(PooledDataset(RemoteFiles(memory, tmp_path / "cache"))[0], before)
 
 
-def test_server_down(tmp_path):
+def test_a_server_that_does_not_answer_is_reported(tmp_path):
     pytest.importorskip("aiohttp")
     with pytest.raises(StoreError, match=r"127\.0\.0\.1"):
         StoreReader(RemoteFiles("http://127.0.0.1:9/store", tmp_path))
 
 
 def test_several_readers_fill_one_cache_at_once(memory, store, same, tmp_path):
-    """Threads that start together: every one gets whole files, and nothing is left over."""
+    """Every thread gets complete files, and no temporary file is left."""
     expected = PooledDataset(store).__getitems__(list(range(20)))
     start = threading.Barrier(4)
     found = []
@@ -246,7 +246,7 @@ def test_a_remote_file_that_changed_is_refused_and_fetched_again(memory, store, 
     assert StoreReader(RemoteFiles(memory, tmp_path)).gather_graphs([10]).num_graphs == 1
 
 
-def test_a_torn_copy_is_fetched_again(memory, tmp_path):
+def test_an_incomplete_copy_is_fetched_again(memory, tmp_path):
     system = fsspec.filesystem("memory")
     name = "shard-00001.graphs.h5"
     sound = system.cat(f"/bucket/toy/{name}")

@@ -1,4 +1,4 @@
-"""Orders, budgets, ranks and resuming."""
+"""``PoolBatchSampler``: orders, limits, ranks and resuming."""
 
 import json
 
@@ -33,7 +33,7 @@ def test_permutation_depends_on_seed_and_epoch():
 
 
 def test_permutation_looks_random():
-    """Every item is equally likely to come first, and neighbours do not stay neighbours."""
+    """Every item is equally likely to be the first, and neighbours are separated."""
     first = np.array([KeyedPermutation(16, s)([0])[0] for s in range(4000)])
     counts = np.bincount(first, minlength=16)
     assert ((counts - 250) ** 2 / 250).sum() < 45  # chi-square, 15 degrees of freedom
@@ -42,7 +42,7 @@ def test_permutation_looks_random():
     assert (np.abs(np.diff(order)) == 1).mean() < 0.01
 
 
-def test_permutation_refuses_positions_outside():
+def test_positions_out_of_range_are_refused():
     with pytest.raises(InputError, match="positions"):
         KeyedPermutation(5)([5])
 
@@ -82,7 +82,7 @@ def test_union_over_ranks_is_every_graph_once(size, world, options):
 
 @MANY
 @given(size=st.integers(1, 120), options=OPTIONS)
-def test_budgets_hold(size, options):
+def test_batches_keep_the_limits(size, options):
     nodes, edges = random_sizes(2, size)
     for batch in PoolBatchSampler(size, sizes=(nodes, edges), **options):
         assert 1 <= len(batch) <= options["batch_size"]
@@ -100,7 +100,7 @@ def test_budgets_hold(size, options):
     steps=st.integers(0, 9),
 )
 def test_resume_with_another_number_of_ranks(size, options, before, after, steps):
-    """Whatever was taken by `before` ranks and the rest by `after` ranks is every graph exactly once."""
+    """The batches of `before` ranks and the remaining ones of `after` ranks contain every graph exactly once."""
     sizes = random_sizes(3, size)
 
     def ranks(world):
@@ -129,7 +129,7 @@ def test_resume_with_another_number_of_ranks(size, options, before, after, steps
 @MANY
 @given(size=st.integers(1, 100), options=OPTIONS, taken=st.integers(0, 40), ahead=st.integers(0, 5))
 def test_resume_is_exact(size, options, taken, ahead):
-    """The rest of the epoch and the epochs behind it are the same, though the sampler ran ahead of the loop."""
+    """The rest of the epoch and the following epochs are the same, although the sampler was ahead of the loop."""
     sizes = random_sizes(4, size)
     reference = PoolBatchSampler(size, sizes=sizes, **options)
     flat = [batch for _ in range(4) for batch in reference]
@@ -152,8 +152,8 @@ def test_resume_is_exact(size, options, taken, ahead):
     assert len(rest) >= len(reference) // 2
 
 
-def test_resuming_costs_the_same_anywhere():
-    """Nothing is replayed: far into an epoch takes no more calls than at its start."""
+def test_resuming_does_not_replay_the_epoch():
+    """Resuming late in an epoch takes no more calls than at its start."""
     size = 200_000
     sizes = random_sizes(5, size)
     for options in ({}, {"max_nodes": 4096}, {"bucket_size": 8192, "max_nodes": 4096}):
@@ -213,15 +213,15 @@ def test_buckets_hold_graphs_of_similar_size():
     assert spread(make(2000, sizes=sizes, bucket_size=500)) < 0.2 * spread(make(2000))
 
 
-def test_a_graph_over_budget():
+def test_a_graph_that_exceeds_the_limit():
     nodes, edges = np.array([3, 50, 4]), np.array([1, 1, 1])
     alone = make(3, sizes=(nodes, edges), shuffle=False, max_nodes=10)
     assert list(alone) == [[0], [1], [2]]
-    with pytest.raises(InputError, match="graph 1.*got 50"):
+    with pytest.raises(InputError, match=r"graph 1.*got 50"):
         list(make(3, sizes=(nodes, edges), max_nodes=10, oversize="error"))
 
 
-def test_cut_by_hand():
+def test_batches_of_a_small_example():
     nodes = np.array([4, 4, 4, 9, 1, 1])
     ids = np.array([0, 1, 2, 3, 4, 5])
     assert cut(ids, nodes, None, Budget(nodes=8)) == [0, 2, 3, 4, 6]
@@ -247,7 +247,7 @@ def test_bad_arguments(options, word):
         make(10, **options)
 
 
-def test_a_state_of_something_else_is_refused():
+def test_the_state_of_another_sampler_is_refused():
     state = make(10).state_dict()
     with pytest.raises(InputError, match="got 10"):
         make(11).load_state_dict(state)

@@ -1,4 +1,4 @@
-"""``PreCoarsening``: how levels are written, what is attached, one way to compute it."""
+"""``PreCoarsening``: forms of levels, attached attributes, equality with layers and engine."""
 
 import copy
 import pickle
@@ -22,7 +22,7 @@ def path_graph(n=6, **attributes):
 
 
 class Halve(SRCPooling, Precoarsenable):
-    """A pooler of somebody else: pairs of consecutive nodes, no engine."""
+    """Pooler of a user that merges pairs of consecutive nodes without the engine."""
 
     def __init__(self):
         super().__init__()
@@ -55,7 +55,7 @@ class Halve(SRCPooling, Precoarsenable):
         (["random", {"pooler": "nopool"}], 2),
     ],
 )
-def test_forms(poolers, count):
+def test_forms_of_levels(poolers, count):
     transform = PreCoarsening(poolers)
     assert len(transform.poolers) == count
     levels = transform(path_graph()).pooled_data
@@ -70,7 +70,7 @@ def test_instances():
     assert len(transform(path_graph()).pooled_data) == 5
 
 
-def test_equal_levels_collapse_and_objects_do_not():
+def test_equal_levels_are_one_run_and_objects_are_not():
     assert [n for _, n in PreCoarsening(["graclus", ("GRACLUS", {}), "nopool"]).runs] == [2, 1]
     assert [n for _, n in PreCoarsening([("graclus", {"order": "index"}), "graclus"]).runs] == [1, 1]
     assert [n for _, n in PreCoarsening([get_pooler("graclus"), get_pooler("graclus")]).runs] == [1, 1]
@@ -93,12 +93,12 @@ def test_equal_levels_collapse_and_objects_do_not():
         (["graklus"], ValueError, "graclus"),
     ],
 )
-def test_what_is_refused(poolers, error, text):
+def test_invalid_levels_are_refused(poolers, error, text):
     with pytest.raises(error, match=text):
         PreCoarsening(poolers)
 
 
-def test_a_pooler_that_cannot_precoarsen_is_refused_at_once():
+def test_a_pooler_that_cannot_precoarsen_is_refused_by_the_constructor():
     class Frozen(SRCPooling):
         pass
 
@@ -113,7 +113,7 @@ def test_repr():
     assert repr(transform) == "PreCoarsening([graclus*2, random(ratio=0.25), NoPool()], seed=3)"
 
 
-def test_what_a_level_holds():
+def test_attributes_of_a_level():
     data = path_graph(x=torch.ones(6, 2), edge_weight=torch.ones(10), y=torch.tensor([1]))
     out = PreCoarsening(["graclus", "graclus"])(data)
     assert "pooled_data" not in data
@@ -126,7 +126,7 @@ def test_what_a_level_holds():
         nodes = level.num_nodes
 
 
-def test_keys():
+def test_input_and_output_keys():
     data = Data(graph=path_graph(), num_nodes=1)
     out = PreCoarsening("graclus", input_key="graph", output_key="coarse")(data)
     assert out.coarse[0].so.num_nodes == 6
@@ -134,7 +134,7 @@ def test_keys():
 
 
 def test_transform_equals_layer_and_engine(make_graphs, same):
-    """One graph through the transform, the pooler's own methods, and the engine: bit for bit."""
+    """The transform, the methods of the pooler and the engine give the same tensors."""
     graphs = make_graphs(8, seed=3, smallest=0)
     transform = PreCoarsening(["graclus", "graclus", "random"], seed=5)
     for data in graphs:
@@ -154,7 +154,7 @@ def test_transform_equals_layer_and_engine(make_graphs, same):
 
 
 @pytest.mark.parametrize("alias", METHODS)
-def test_an_alias_means_what_it_means_in_a_schedule(alias, make_graphs, same):
+def test_an_alias_has_the_same_defaults_as_in_a_schedule(alias, make_graphs, same):
     graphs = make_graphs(3, seed=4, smallest=1)
     table, block = graphs_to_arrays(graphs)
     batch = PooledBatch.from_arrays(table, coarsen(block, alias, 0).levels)
@@ -178,7 +178,7 @@ def test_double_weights_stay_double(same):
     same(transform.block([data, data]), [transform(data)] * 2)
 
 
-def test_a_batch_goes_in(make_graphs, same):
+def test_a_batch_can_be_coarsened(make_graphs, same):
     """A batch is coarsened like its graphs, also when its nodes are not in the order of graphs."""
     graphs = make_graphs(5)
     transform = PreCoarsening(["graclus", "nopool"])
@@ -194,14 +194,14 @@ def test_a_batch_goes_in(make_graphs, same):
         same(left.so.cluster_index, right.so.cluster_index)
 
 
-def test_somebody_elses_pooler():
+def test_a_pooler_of_a_user():
     pooler = Halve()
     out = PreCoarsening([pooler, pooler, "nopool", pooler])(path_graph())
     assert pooler.calls == [(2, 6), (1, 2)]
     assert [level.num_nodes for level in out.pooled_data] == [3, 2, 2, 1]
 
 
-def test_a_pooler_that_returns_too_few_levels():
+def test_too_few_levels_of_a_pooler_are_refused():
     class Lazy(Halve):
         def multi_level_precoarsening(self, levels, *args, **kwargs):
             return super().multi_level_precoarsening(
@@ -228,7 +228,7 @@ def test_copies_and_pickles(same):
         same(twin(data), expected)
 
 
-def test_level_and_seed_shape_the_random_choices():
+def test_random_choices_depend_on_level_and_seed():
     data = path_graph(40)
     first, second = (
         PreCoarsening("random", seed=seed)(data).pooled_data[0].so.cluster_index for seed in (0, 1)

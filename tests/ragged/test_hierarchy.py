@@ -1,10 +1,10 @@
-"""Assignments and hierarchies: checks and joining."""
+"""Assignments, levels and hierarchies: checks, joining, forms of the coarse graphs."""
 
 import numpy as np
 import pytest
 
 from tgp.errors import InputError
-from tgp.ragged import Assignment, BlockCSR, Hierarchy, Level
+from tgp.ragged import Assignment, BlockCSR, EdgeList, Hierarchy, Level
 from tgp.testing.graphs import path
 
 
@@ -41,7 +41,7 @@ def test_validate_names_the_field(assignment, field):
     assert caught.value.field == field
 
 
-def test_clusters_stay_in_their_graph():
+def test_a_cluster_of_another_graph_is_refused():
     with pytest.raises(InputError, match="node 2"):
         Assignment("hard", ptr(0, 1, 2), i32(0, 0, 0)).validate(ptr(0, 2, 3))
 
@@ -80,14 +80,14 @@ def test_concat_with_failed_parts():
     assert Assignment.concat([]).num_graphs == 0
 
 
-def test_concat_refuses_a_mixture():
+def test_concat_refuses_several_kinds():
     hard = Assignment("hard", ptr(0, 1), i32(0))
     soft = Assignment("soft", ptr(0, 2), soft=f32([[0.25, 0.75]]))
     with pytest.raises(InputError, match="one kind"):
         Assignment.concat([hard, soft])
 
 
-def test_hierarchy_checks_the_chain():
+def test_validate_compares_consecutive_levels():
     first = Level("graclus", ptr(0, 4), Assignment("hard", ptr(0, 2), i32(0, 0, 1, 1)), path(2))
     second = Level("graclus", ptr(0, 2), Assignment("hard", ptr(0, 1), i32(0, 0)), path(1))
     good = Hierarchy(ptr(0, 4), (first, second)).validate()
@@ -100,3 +100,17 @@ def test_hierarchy_checks_the_chain():
     broken = BlockCSR(ptr(0, 2, 2), i32(1, 0), None, ptr(0, 2))
     with pytest.raises(InputError, match="sorted"):
         Hierarchy(ptr(0, 4), (Level("graclus", ptr(0, 4), first.assignment, broken),)).validate()
+
+
+def test_levels_convert_between_rows_and_edges():
+    assignment = Assignment("hard", ptr(0, 2, 3), i32(0, 1, 2), representative=i32(0, 1, 2))
+    block = BlockCSR.from_edge_index([[0, 1], [1, 0]], [0.1, 0.1], node_ptr=ptr(0, 2, 3))
+    rows = Level("x", ptr(0, 2, 3), assignment, block)
+    assert rows.block is block and rows.edges is rows.edges
+    assert rows.edge_index.tolist() == [[0, 1], [1, 0]] and rows.edge_ptr.tolist() == [0, 2, 2]
+    assert rows.edge_weight.dtype == np.float32
+    assert Level("x", ptr(0, 2, 3), assignment, block, np.float64).edge_weight.dtype == np.float64
+    edges = Level("x", ptr(0, 2, 3), assignment, EdgeList(*rows.edges))
+    assert edges.block.validate().indices.tolist() == [1, 0]
+    assert edges.arrays().keys() == {"edge_index", "edge_weight", "cluster", "representative"}
+    assert edges.num_graphs == 2 and edges.super_ptr is assignment.super_ptr

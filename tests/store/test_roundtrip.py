@@ -1,4 +1,4 @@
-"""Whatever goes into a store comes out of it: every type, form and kind, in both profiles."""
+"""Stores return the graphs and levels that were written: every type, form and kind, in both profiles."""
 
 import os
 import tempfile
@@ -34,7 +34,7 @@ DTYPES = [
 ]
 
 
-# Where there is a file system in memory, hundreds of small stores need not wait for the disk.
+# A file system in memory, if there is one, avoids writing hundreds of small stores to the disk.
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
@@ -44,7 +44,7 @@ def random_values(rng, shape, dtype):
         return rng.random(shape) < 0.5
     if kind in "iu":
         info = np.iinfo(dtype)
-        # Sometimes small numbers, sometimes the extremes, so that every narrowing happens.
+        # Small numbers and extreme ones, so that all stored types occur.
         low, high = [(0, 3), (max(info.min, -1), 100), (info.min, info.max)][rng.integers(3)]
         return rng.integers(low, high, shape, dtype=dtype, endpoint=True)
     values = rng.standard_normal(shape)
@@ -55,7 +55,7 @@ def random_values(rng, shape, dtype):
 
 @st.composite
 def tables(draw):
-    """Graphs with fields of every scope and form; also no graphs, empty graphs, no nodes at all."""
+    """Draw graphs with fields of every scope and form, including empty graphs and no graphs."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     sizes = draw(st.lists(st.integers(0, 6), max_size=7))
     node_ptr = offsets(sizes)
@@ -95,7 +95,7 @@ def tables(draw):
 
 @st.composite
 def cuts(draw, count):
-    """Units of any size, empty ones too."""
+    """Draw the bounds of shards of any size, including empty ones."""
     inner = draw(st.lists(st.integers(0, count), max_size=3))
     return (0, *sorted(inner), count)
 
@@ -218,7 +218,7 @@ def make(path, table, bounds, profile, hierarchy=None, seed=0):
 @pytest.mark.parametrize("profile", ["fast", "small"])
 @settings(max_examples=40)
 @given(data=st.data())
-def test_fields_come_back_bit_for_bit(profile, data):
+def test_fields_are_read_bit_for_bit(profile, data):
     table = data.draw(tables())
     bounds = data.draw(cuts(table.num_graphs))
     ids = data.draw(st.lists(st.integers(0, table.num_graphs - 1), max_size=9)) if table.num_graphs else []
@@ -243,14 +243,14 @@ def test_fields_come_back_bit_for_bit(profile, data):
 @pytest.mark.parametrize("profile", ["fast", "small"])
 @settings(max_examples=40)
 @given(data=st.data())
-def test_levels_come_back_in_any_order(profile, data):
+def test_levels_are_read_in_any_order(profile, data):
     sizes = data.draw(st.lists(st.integers(0, 7), min_size=1, max_size=8))
     kinds = data.draw(st.lists(st.sampled_from(["hard", "onehot", "soft"]), min_size=1, max_size=3))
     seed = data.draw(st.integers(0, 2**20))
     bounds = data.draw(cuts(len(sizes)))
     ids = data.draw(st.lists(st.integers(0, len(sizes) - 1), max_size=9))
     table = GraphTable(offsets(sizes))
-    # One hierarchy per unit, as the pipeline makes them; joined only for the comparison.
+    # One hierarchy per shard, as `coarsen_dataset` writes them. They are joined for the comparison.
     units = [
         random_hierarchy(table.take(np.arange(low, high)).node_ptr, kinds, seed + low)
         for low, high in pairwise(bounds)

@@ -14,14 +14,13 @@ import numpy.typing as npt
 from tgp.errors import InputError, UnknownNameError
 from tgp.ragged import GraphTable, Level
 from tgp.store.format import constants as fmt
-from tgp.store.format.codec import restore
 from tgp.store.format.manifest import Manifest, read_manifest
 from tgp.store.format.schema import FailureRecord, FieldInfo, HierarchyInfo, LevelInfo
 from tgp.store.io.files import LocalFiles, StoreFiles
 from tgp.store.read.batch_plan import BatchPlan, as_ids
 from tgp.store.read.layout import Layout, UnitParts
 from tgp.store.read.parts import DecodedCache, GraphsPart, HierarchyPart, check_size
-from tgp.store.read.single import count_members, read_failures, slice_graph, slice_level
+from tgp.store.read.single import count_members, read_failures, read_metric, slice_graph, slice_level
 
 __all__ = ["StoreReader"]
 
@@ -212,14 +211,9 @@ class StoreReader:
         """
         self.level_info(hierarchy, level)
         prefix = f"{level}/"
-        found = {}
-        for name in self.hierarchy(hierarchy).metrics:
-            if name.startswith(prefix):
-                path = f"/metrics/{level}/{fmt.encode_name(name[len(prefix) :])}"
-                parts = [self._hierarchy_part(hierarchy, unit) for unit in range(self.num_shards)]
-                pieces = [restore(p.array(path), str(p.info(path).attributes.get("dtype"))) for p in parts]
-                found[name[len(prefix) :]] = np.concatenate([np.atleast_1d(piece) for piece in pieces])
-        return found
+        names = [n.removeprefix(prefix) for n in self.hierarchy(hierarchy).metrics if n.startswith(prefix)]
+        parts = [self._hierarchy_part(hierarchy, unit) for unit in range(self.num_shards if names else 0)]
+        return {name: read_metric(parts, level, name) for name in names}
 
     def failures(self, hierarchy: str) -> list[FailureRecord]:
         """Return a record of each graph that could not be coarsened, in the order of the graphs."""

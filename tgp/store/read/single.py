@@ -14,11 +14,12 @@ import numpy.typing as npt
 
 from tgp.ragged import Assignment, EdgeList, Field, GraphTable, Level
 from tgp.ragged.fields import take_ragged
+from tgp.store.format import constants as fmt
 from tgp.store.format.codec import restore
 from tgp.store.format.schema import FailureRecord, FieldInfo, LevelInfo
 from tgp.store.read.parts import GraphsPart, HierarchyPart, OpenPart, level_paths
 
-__all__ = ["count_members", "first_outside", "read_failures", "slice_graph", "slice_level"]
+__all__ = ["count_members", "first_outside", "read_failures", "read_metric", "slice_graph", "slice_level"]
 
 Array = npt.NDArray[Any]
 Ids = npt.NDArray[np.int64]
@@ -132,6 +133,13 @@ def read_failures(part: HierarchyPart, count: int) -> list[FailureRecord]:
         )
         for i in range(count)
     ]
+
+
+def read_metric(parts: Sequence[HierarchyPart], level: int, name: str) -> Array:
+    """Return a metric of one level from all shards: one value per graph, or one number per shard."""
+    path = f"/metrics/{level}/{fmt.encode_name(name)}"
+    pieces = [restore(part.array(path), str(part.info(path).attributes.get("dtype"))) for part in parts]
+    return np.concatenate([np.atleast_1d(piece) for piece in pieces])
 
 
 def _span(ptr: Array | None, row: int) -> tuple[slice, Ids]:
