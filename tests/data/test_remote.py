@@ -222,10 +222,10 @@ print(reader.gather_graphs(range(20)).num_nodes, reader.gather_levels(range(20),
 def test_two_processes_fill_one_cache_at_once(http_server, store, tmp_path):
     command = [sys.executable, "-c", READ, http_server, str(tmp_path)]
     both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    told = [process.communicate(timeout=120)[0].split() for process in both]
+    printed = [process.communicate(timeout=120)[0].split() for process in both]
     reader = StoreReader(store)
     edges = reader.gather_levels(range(20), "main")[1].edge_index.sum()
-    assert told == [[str(reader.gather_graphs(range(20)).num_nodes), str(edges)]] * 2
+    assert printed == [[str(reader.gather_graphs(range(20)).num_nodes), str(edges)]] * 2
     assert len([p for p in tmp_path.rglob("*") if p.is_file()]) == 6
 
 
