@@ -263,7 +263,9 @@ def test_inspect_without_stores(tmp_path, monkeypatch):
     assert missing.exit_code == 2 and "nowhere" in missing.stderr
 
 
-@pytest.mark.parametrize("command", [("inspect",), ("inspect", "--json"), ("verify",), ("status",)])
+@pytest.mark.parametrize(
+    "command", [("inspect",), ("inspect", "--json"), ("inspect", "--spectral"), ("verify",), ("status",)]
+)
 def test_commands_that_read_import_neither_torch_nor_numba(store, command):
     name, *rest = command
     code = (

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tgp.engine.coarsening import coarsen
 from tgp.errors import InputError
 from tgp.ragged import Assignment, BlockCSR, EdgeList, Hierarchy, Level
 from tgp.testing.graphs import path
@@ -114,3 +115,16 @@ def test_levels_convert_between_rows_and_edges():
     assert edges.block.validate().indices.tolist() == [1, 0]
     assert edges.arrays().keys() == {"edge_index", "edge_weight", "cluster", "representative"}
     assert edges.num_graphs == 2 and edges.super_ptr is assignment.super_ptr
+
+
+@pytest.mark.parametrize("schedule", ["graclus", "kmis", "nmf:k=2", "eigen:k=2", "ndp"])
+def test_levels_of_single_graphs_concatenate_to_the_level_of_the_block(schedule):
+    block = BlockCSR.concat([path(4), path(1), path(7)])
+    whole = coarsen(block, schedule).levels[0]
+    parts = [coarsen(block.take([graph]), schedule).levels[0] for graph in range(3)]
+    joined = Level.concat(parts)
+    assert np.array_equal(joined.node_ptr, whole.node_ptr) and joined.method == whole.method
+    assert np.array_equal(joined.edge_ptr, whole.edge_ptr)
+    assert joined.arrays().keys() == whole.arrays().keys()
+    for name, array in whole.arrays().items():
+        assert np.array_equal(joined.arrays()[name], array), name

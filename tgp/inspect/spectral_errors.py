@@ -11,6 +11,8 @@ import numpy.typing as npt
 from tgp.engine.spectrum import Spectrum, eigenvalue_errors, graph_spectrum
 from tgp.inspect.overview import SPECTRAL_METRICS, SpectralOptions
 from tgp.inspect.partition_similarity import ComposedClusters, Floats, Ints
+from tgp.ragged import Level
+from tgp.ragged.offsets import offsets
 from tgp.store import StoreReader
 
 __all__ = ["measure_graphs", "sample_graphs", "spectral_metrics"]
@@ -82,7 +84,7 @@ def measure_graphs(reader: StoreReader, ids: Ints, names: list[str], modes: int)
         fine = graph_spectrum(edges, weight, node_ptr, modes)
         for name in names:
             composed = ComposedClusters(reader, batch)
-            levels = reader.gather_levels(batch, name, arrays=("edge_weight", "cluster"))
+            levels = _read_levels(reader, batch, name)
             for pieces, level in zip(found[name], levels, strict=True):
                 coarse = graph_spectrum(level.edge_index, level.edge_weight, level.super_ptr, modes)
                 composed.add(level)
@@ -122,10 +124,24 @@ def _batches(reader: StoreReader, ids: Ints) -> Iterator[Ints]:
     yield from np.split(ids, np.flatnonzero(np.diff(group)) + 1)
 
 
+# Single graphs are read with slices, because importing numba for a gather takes longer than reading the sample.
+
+
+def _read_levels(reader: StoreReader, ids: Ints, name: str) -> list[Level]:
+    """Return all levels of a hierarchy, with the clusters and edges of the given graphs."""
+    graphs = [
+        reader.read_levels(graph, name, arrays=("edge_weight", "cluster", "soft")) for graph in ids.tolist()
+    ]
+    return [Level.concat(levels) for levels in zip(*graphs, strict=True)]
+
+
 def _input_graphs(reader: StoreReader, ids: Ints) -> tuple[Ints, npt.NDArray[Any] | None, Ints]:
     """Return the edges (node ids counted over the batch), weights and node offsets of the input graphs."""
-    table = reader.gather_graphs(ids, [f for f in ("edge_index", "edge_weight") if f in reader.fields])
-    edges = table.fields["edge_index"]
-    weight = table.fields.get("edge_weight")
-    shift = np.repeat(table.node_ptr[:-1], np.diff(edges.ptr))
-    return edges.values + shift, None if weight is None else weight.values.reshape(-1), table.node_ptr
+    names = [name for name in ("edge_index", "edge_weight") if name in reader.fields]
+    tables = [reader.read_graph(graph, names) for graph in ids.tolist()]
+    node_ptr = offsets([table.num_nodes for table in tables])
+    edges = [
+        table.fields["edge_index"].values + start for table, start in zip(tables, node_ptr, strict=False)
+    ]
+    weights = [table.fields["edge_weight"].values.reshape(-1) for table in tables if "edge_weight" in names]
+    return np.concatenate(edges, axis=1), np.concatenate(weights) if weights else None, node_ptr

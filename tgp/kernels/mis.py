@@ -220,7 +220,7 @@ def _sort_by_keys(
 def _write_rank_keys(
     score: FloatArray, divisor: FloatArray, lo: int, n: int, divide: bool, key: FloatArray, bits: IntArray
 ) -> None:
-    """Write integers whose ascending order is NaN first, then descending ``score / divisor``.
+    """Write one integer per node to ``bits``. Sorted ascending, they rank NaN first, then the largest ``score / divisor``.
 
     ``bits`` is the output and a uint64 view of ``key``.
     """

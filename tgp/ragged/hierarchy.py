@@ -277,6 +277,27 @@ class Level:
         weight = None if block.weight is None else block.weight.astype(self.weight_dtype)
         return EdgeList(block.edge_ptr, edge_index, weight)
 
+    @classmethod
+    def concat(cls, parts: Sequence[Level]) -> Level:
+        """Concatenate the same level of consecutive blocks of graphs. The coarse graphs become an edge list.
+
+        Args:
+            parts: Levels of the blocks, at least one.
+        """
+        first = parts[0]
+        supers = offsets([part.assignment.num_supernodes for part in parts])
+        nodes = offsets([part.node_ptr[-1] for part in parts])
+        counts = [np.diff(part.edge_ptr) for part in parts]
+        weights = [part.edge_weight for part in parts if part.edge_weight is not None]
+        edges = EdgeList(
+            offsets(np.concatenate(counts)),
+            np.concatenate([p.edge_index + start for p, start in zip(parts, supers, strict=False)], axis=1),
+            np.concatenate(weights) if weights else None,
+        )
+        node_ptr = [part.node_ptr[1:] + start for part, start in zip(parts, nodes, strict=False)]
+        assignment = Assignment.concat([part.assignment for part in parts])
+        return cls(first.method, np.concatenate([[0], *node_ptr]), assignment, edges, first.weight_dtype)
+
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return the arrays of the edge list and of the assignment by name, without those that are ``None``."""
         given = self.assignment
