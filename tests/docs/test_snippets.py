@@ -32,7 +32,7 @@ ELSEWHERE = {"docs/guide/clusters.md": "test_clusters.py"}
 """Pages whose programs need stand-ins for other machines."""
 
 SHELL = {"bash", "console"}
-PLAIN = {"text", "toml", "json"}
+PLAIN = {"text", "toml", "json", "mermaid"}
 FENCE = re.compile(
     r"(?:^<!-- (?P<note>[^>]*?) -->\n+)?^```(?P<language>\w*)\n(?P<code>.*?)^```$", flags=re.M | re.S
 )

@@ -129,18 +129,38 @@ def levels_to_data(levels: Sequence[Level]) -> list[list[Data]]:
     """
     if not levels:
         return []
+    if levels[0].num_graphs == 1:
+        return [_single_graph_to_data(levels)]
     with paused_gc():
         columns = [_level_to_data(level) for level in levels]
         return [list(row) for row in zip(*columns, strict=True)]
 
 
+def _single_graph_to_data(levels: Sequence[Level]) -> list[Data]:
+    """Return the levels of a block of one graph. Its arrays are those of the graph, so nothing is split."""
+    found = []
+    batch = torch.zeros(int(levels[0].node_ptr[-1]), dtype=torch.int64)
+    for level in levels:
+        so = _select_output(level, batch, 1)
+        edge_list = level.edges
+        size = int(level.super_ptr[-1])
+        batch = torch.zeros(size, dtype=torch.int64)
+        mapping: dict[str, Any] = {"edge_index": _as_tensor(edge_list.edge_index)}
+        if edge_list.edge_weight is not None:
+            mapping["edge_weight"] = _as_tensor(edge_list.edge_weight)
+        mapping["batch"] = batch
+        if so is not None and level.assignment.kind != "hard":
+            mapping["mask"] = so.out_mask
+        mapping["so"] = so
+        mapping["num_nodes"] = size
+        found.append(make_data(mapping))
+    return found
+
+
 def _level_to_data(level: Level) -> Iterable[Data]:
     edge_list = level.edges
     nodes, supers, edges = (np.diff(p) for p in (level.node_ptr, level.super_ptr, edge_list.edge_ptr))
-    single = level.num_graphs == 1
-    ends = edge_list.edge_index
-    if not single:
-        ends = ends - np.repeat(level.super_ptr[:-1], edges)
+    ends = edge_list.edge_index - np.repeat(level.super_ptr[:-1], edges)
     columns: dict[str, Iterable[Any]] = {"edge_index": _split_rows(ends, edges, dim=1)}
     if edge_list.edge_weight is not None:
         columns["edge_weight"] = _split_rows(edge_list.edge_weight, edges)
@@ -150,8 +170,8 @@ def _level_to_data(level: Level) -> Iterable[Data]:
         mask = so.out_mask
         assert mask is not None, "a dense assignment has a mask"
         columns["mask"] = mask.split(1)
-    if so is None or single:
-        columns["so"] = [so] * len(nodes)
+    if so is None:
+        columns["so"] = [None] * len(nodes)
     else:
         columns["so"] = _split_assignment(so, level, nodes, supers)
     columns["num_nodes"] = supers.tolist()

@@ -288,11 +288,12 @@ def _make_hierarchy(
     start = 0
     for length in plan.steps or (1,) * len(steps):
         methods = [spec.method for spec in plan.levels[start : start + length]]
-        parts = [assignment for assignment, _ in steps[start : start + length]]
-        # ``Schedule.keep`` has checked methods that declare a dense assignment. Others may have one, too.
-        check_composable(methods, [part.kind != "hard" for part in parts], start)
-        assignment = reduce(_compose, parts)
-        coarse = steps[start + length - 1][1]
+        assignment, coarse = steps[start + length - 1]
+        if length > 1:
+            parts = [part for part, _ in steps[start : start + length]]
+            # ``Schedule.keep`` has checked methods that declare a dense assignment. Others may have one, too.
+            check_composable(methods, [part.kind != "hard" for part in parts], start)
+            assignment = reduce(_compose, parts)
         levels.append(Level("+".join(methods), node_ptr, assignment, coarse, weight_dtype))
         node_ptr = coarse.node_ptr
         start += length
