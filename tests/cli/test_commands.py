@@ -129,7 +129,6 @@ def test_wrong_options_are_usage_errors(tmp_path, monkeypatch, arguments, messag
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.skipif(sys.version_info < (3, 11), reason="needs tomllib")
 def test_configuration_file(tmp_path):
     (tmp_path / "c.toml").write_text(
         f'dataset = "er:num_graphs=3"\npooler = "nopool"\nout = "{tmp_path / "s"}"\n'

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 # The store has many small units, so that one is always running when the signal arrives.
+pytestmark = pytest.mark.linux
+
 ARGUMENTS = [
     "coarsen",
     "--dataset",
@@ -59,7 +61,6 @@ def members(session):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
 @pytest.mark.parametrize("more", [(), ("--workers", "2")], ids=["one", "two"])
 @pytest.mark.parametrize(
     ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["INT", "TERM"]
@@ -84,7 +85,6 @@ def test_a_signal_ends_the_run(tmp_path, number, status, more):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
 def test_workers_end_when_the_parent_is_killed(tmp_path):
     process = start(tmp_path / "s", "--workers", "2")
     process.kill()

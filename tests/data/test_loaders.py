@@ -261,6 +261,7 @@ def open_descriptors():
     return len(os.listdir("/proc/self/fd"))
 
 
+@pytest.mark.linux
 def test_a_batch_arrives_in_one_buffer(store):
     """All tensors of a batch from a worker share one storage, and file descriptors are reused."""
     loader = PoolDataLoader(PooledDataset(store), batch_size=8, num_workers=1)
@@ -288,6 +289,7 @@ class Suicidal(PooledDataset):
         return super().__getitems__(indices)
 
 
+@pytest.mark.linux
 def test_a_killed_worker_raises_an_error(store):
     loader = PoolDataLoader(Suicidal(store), batch_size=4, num_workers=2, timeout=60)
     with pytest.raises(RuntimeError, match="worker"):

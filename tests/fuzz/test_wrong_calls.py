@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.linux
+
 CHILD = Path(__file__).with_name("child.py")
 ALL = int(os.environ.get("TGP_FUZZ_CALLS", "6000"))
 SAMPLE = (0, 2200, 4)

@@ -13,6 +13,8 @@ import pytest
 from tgp.store import StoreWriter, verify_store
 from tgp.testing.stores import random_table, store_spec, write_store
 
+pytestmark = pytest.mark.linux
+
 
 class Log:
     """Record of writes, syncs and renames, from which the durable files at any time follow."""

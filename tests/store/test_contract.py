@@ -123,6 +123,7 @@ class StoreTests:
             copy.gather_graphs([3]).fields["x"].values, table.take([3]).fields["x"].values
         )
 
+    @pytest.mark.linux
     def test_a_reader_works_after_a_fork(self, reader, table):
         expected = reader.gather_graphs([1, 30]).fields["x"].values  # opened before the fork
         child = os.fork()
@@ -135,6 +136,7 @@ class StoreTests:
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         np.testing.assert_array_equal(reader.gather_graphs([1, 30]).fields["x"].values, expected)
 
+    @pytest.mark.linux
     def test_no_file_descriptor_stays_open(self, reader, path):
         reader.gather_levels(np.arange(40), "halve")
         held = [os.readlink(f"/proc/self/fd/{n}") for n in os.listdir("/proc/self/fd") if _is_link(n)]

@@ -20,6 +20,8 @@ path, profile = sys.argv[1:3]
 table = random_table(30, seed=5)
 write_store(StoreWriter.open(path, store_spec(table, 2, profile)), table)
 """
+pytestmark = pytest.mark.linux
+
 POINTS = [
     "file:written",
     "file:renamed",

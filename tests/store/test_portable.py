@@ -10,6 +10,8 @@ from tgp.errors import StoreDamagedError
 from tgp.store import StoreReader
 from tgp.store.io.portable import map_file
 
+pytestmark = pytest.mark.linux
+
 
 def count_maps(path):
     """Return the number of memory maps of a file in this process."""

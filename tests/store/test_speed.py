@@ -11,6 +11,8 @@ from tgp.ragged import Field, GraphTable
 from tgp.store import StoreReader
 from tgp.testing.stores import build_store, random_table
 
+pytestmark = pytest.mark.linux
+
 MILLION = 1_000_000
 
 OPEN = """

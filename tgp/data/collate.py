@@ -160,7 +160,10 @@ def _parts_of(so: SelectOutput, node_ptr: Tensor, super_ptr: Tensor) -> assignme
 
 
 def _form(value: Any) -> str | None:
-    """Return the form of a number or 0-d tensor on one graph, which PyG's batches do not record."""
+    """Return the type of a Python number, ``"stacked"`` for a 0-d tensor, and ``None`` for other values.
+
+    Batches of PyG hold such values as one tensor and do not record their type, so that splitting a batch needs it.
+    """
     if isinstance(value, Tensor):
         return "stacked" if value.dim() == 0 else None
     for kind in (bool, int, float):

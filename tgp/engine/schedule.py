@@ -174,7 +174,7 @@ class Schedule:
         return schedule
 
     def _groups(self) -> list[tuple[LevelSpec, ...]]:
-        """Return the levels that form each level of the hierarchy."""
+        """Return, for each stored level, the consecutive steps of the schedule that it combines."""
         groups, start = [], 0
         for length in self.steps or (1,) * len(self):
             groups.append(self.levels[start : start + length])

@@ -238,11 +238,12 @@ def _cover(
     indptr: PtrArray, indices: IndexArray, lo: int, hi: int, shift: int, order: IntArray, k: int, owner: IndexArray,
     budget: IndexArray, queue: IndexArray,
 ) -> None:  # fmt: skip
-    """Scan the nodes by rank and write to ``owner`` the best-ranked selected node within k hops of each node.
+    """Write to ``owner`` the best-ranked selected node within k hops of each node.
 
-    ``budget`` is the number of hops that some selected node can still reach beyond a node. A later selected node, which
-    has a worse rank, changes nothing beyond a node that it reaches with no larger budget. Each entry is therefore read
-    at most k times. ``queue`` is scratch.
+    The selected nodes are visited from the best rank to the worst. Each starts a breadth-first search of k hops.
+    ``budget[i]`` is the largest number of hops that a search had left when it reached node ``i``. A later search stops
+    at a node where it has no more hops left than an earlier one. Each entry is therefore read at most k times.
+    ``queue`` is scratch.
     """
     for i in range(lo, hi):
         owner[i] = -1

@@ -119,7 +119,7 @@ def _flip_nodes(
 def _cut_share(
     indptr: PtrArray, indices: IndexArray, weight: FloatArray, nodes: IndexArray, side: IntArray
 ) -> float:
-    """Return the share of the weight that is on the right side: positive edges cut, negative edges not cut."""
+    """Return the share of the total weight in positive edges that are cut and negative edges that are not."""
     good = 0.0
     total = 0.0
     for i in nodes:

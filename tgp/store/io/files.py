@@ -63,7 +63,7 @@ class StoreFiles(Protocol):
         ...
 
     def path_of(self, name: str) -> str | None:
-        """Return the local path of the file that :meth:`map` maps, or ``None`` if no local file can change it."""
+        """Return the path of a local file, or ``None`` if its content is held in memory."""
         ...
 
     def drop(self, name: str) -> None:
