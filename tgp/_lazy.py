@@ -48,7 +48,8 @@ class _LazyPackage(ModuleType):
         return value
 
     def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *self._exports})
+        hidden = {"TYPE_CHECKING", "annotations", "lazy_package"}
+        return sorted({*super().__dir__(), *self._exports} - hidden)
 
 
 def lazy_package(package: str, table: Mapping[str, str] | None = None) -> None:
