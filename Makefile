@@ -50,10 +50,10 @@ test-full: $(VENV)/.test
 gpu-test: $(VENV)/.test
 	$(BIN)/python -m pytest tests/gpu -rs
 
-# Branch coverage. Compiled kernels are not traced, so tgp/kernels is left out.
+# Branch coverage, without slow tests. Neither compiled kernels (tgp/kernels) nor commands in other processes are traced.
 coverage: $(VENV)/.test
 	$(PIP) -c constraints.txt pytest-cov
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --cov --cov-report=term:skip-covered --cov-report=html
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m 'not slow' --cov --cov-report=term:skip-covered --cov-report=html
 
 # The suite with the oldest versions that pyproject.toml allows. uv is the installer that can resolve them.
 lowest:
