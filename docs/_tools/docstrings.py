@@ -40,6 +40,9 @@ _DEFINITIONS = _definitions()
 
 def _target(match: re.Match[str]) -> str:
     """Return a name as code, with a link to its entry if there is one."""
+    titled = re.fullmatch(r"(.+?)\s*<(.+)>", match[1], flags=re.S)
+    if titled:
+        return f'<autoref optional identifier="{titled[2]}"><code>{titled[1]}</code></autoref>'
     path = match[1].removeprefix("~")
     shown = path.rpartition(".")[2] if match[1].startswith("~") else path
     if "." not in path:

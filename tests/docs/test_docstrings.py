@@ -22,6 +22,7 @@ def test_roles_lead_to_where_a_name_is_defined(to_markdown):
     assert to_markdown(":class:`~tgp.select.SelectOutput`") == link.format("SelectOutput")
     assert to_markdown(":class:`tgp.select.SelectOutput`") == link.format("tgp.select.SelectOutput")
     assert to_markdown(":meth:`forward`") == "`forward`"
+    assert to_markdown(":class:`so <tgp.select.base_select.SelectOutput>`") == link.format("so")
 
 
 def test_links_code_and_tables(to_markdown):

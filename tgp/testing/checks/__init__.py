@@ -4,9 +4,10 @@ Each function takes a :class:`~tgp.testing.cases.Case`. It raises ``AssertionErr
 :class:`~tgp.testing.cases.Skip` if the check does not apply. A check decides this from the constructor, the parameters
 and the results of the pooler, never from its name.
 
->>> from tgp.testing.cases import pooler_cases
->>> from tgp.testing.checks import CHECKS
->>> CHECKS["shapes"](next(pooler_cases("topk")))
+Examples:
+    >>> from tgp.testing.cases import pooler_cases
+    >>> from tgp.testing.checks import CHECKS
+    >>> CHECKS["shapes"](next(pooler_cases("topk")))
 """
 
 from __future__ import annotations
