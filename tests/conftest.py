@@ -21,7 +21,8 @@ settings.register_profile(
     max_examples=50,
     suppress_health_check=[HealthCheck.too_slow],
 )
-settings.load_profile("tgp")
+settings.register_profile("quick", settings.get_profile("tgp"), max_examples=10)  # for `make quick`
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "tgp"))
 
 
 def pytest_addoption(parser):

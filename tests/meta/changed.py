@@ -1,10 +1,12 @@
 """Run the tests of changed packages: ``python -m tests.meta.changed [REVISION]`` (``make quick``).
 
-A change in ``tgp/store`` selects ``tests/store``; a changed test file selects itself. Slow tests are left out.
+A change in ``tgp/store`` selects ``tests/store``; a changed test file selects itself. Slow tests are left out, and
+hypothesis draws fewer examples.
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -53,7 +55,7 @@ def main() -> int:
     tests = select_tests(changed_files(*sys.argv[1:2]))
     print("tests:", " ".join(tests), flush=True)
     command = [sys.executable, "-m", "pytest", "-q", "-n", "auto", "-m", "not slow", *tests]
-    return subprocess.run(command, cwd=ROOT).returncode
+    return subprocess.run(command, cwd=ROOT, env={**os.environ, "HYPOTHESIS_PROFILE": "quick"}).returncode
 
 
 if __name__ == "__main__":
