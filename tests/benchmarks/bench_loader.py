@@ -100,7 +100,7 @@ def write(path: Path, dataset: InMemoryDataset, levels: int, shards: int | None)
     for unit in range(shards):
         ids = np.arange(bounds[unit], bounds[unit + 1])
         writer.write_graphs(unit, table.take(ids))
-        writer.write_hierarchy(unit, "h", coarsen(block.take(ids), plan), weight_dtype=np.float32)
+        writer.write_hierarchy(unit, "h", coarsen(block.take(ids), plan))
     writer.publish()
     return path
 

@@ -55,7 +55,7 @@ def write_store(path, graphs, schedules, *, seed=0, units=1, profile="fast", fai
             hierarchy, failures = coarsen_with_failures(block.take(ids), plan, seed)
             records = [FailureRecord(f.graph + bounds[unit], f.level, f.reason) for f in failures]
             records += [FailureRecord(g, 0, "made to fail") for g in failed if g in ids]
-            writer.write_hierarchy(unit, name, hierarchy, weight_dtype=np.float32, failures=records)
+            writer.write_hierarchy(unit, name, hierarchy, failures=records)
     writer.publish()
     return path
 

@@ -95,9 +95,7 @@ def run_job(job: HierarchyJob) -> JobReport:
             metrics = hierarchy_metrics(block, hierarchy)
     first = job.writer.spec.bounds[job.unit]
     failures = [FailureRecord(first + f.graph, f.level, f.reason) for f in failed]
-    record = job.writer.write_hierarchy(
-        job.unit, job.name, hierarchy, weight_dtype=dtype, metrics=metrics, failures=failures
-    )
+    record = job.writer.write_hierarchy(job.unit, job.name, hierarchy, metrics=metrics, failures=failures)
     return JobReport(job.unit, job.name, block.num_graphs, record.shard.size)
 
 

@@ -291,7 +291,7 @@ def _write_store(path: Path, data: list[Any], schedule: Schedule, seed: int) -> 
     for unit in range(2):
         ids = np.arange(bounds[unit], bounds[unit + 1])
         writer.write_graphs(unit, table.take(ids))
-        writer.write_hierarchy(unit, "h", coarsen(block.take(ids), schedule, seed), weight_dtype=np.float32)
+        writer.write_hierarchy(unit, "h", coarsen(block.take(ids), schedule, seed))
     writer.publish()
     return path
 

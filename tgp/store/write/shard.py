@@ -175,7 +175,6 @@ def write_hierarchy_file(
     profile: str,
     header: Attributes,
     *,
-    weight_dtype: npt.DTypeLike = np.float32,
     metrics: Mapping[str, npt.NDArray[Any]] | None = None,
     failures: Sequence[FailureRecord] = (),
 ) -> PartSummary:
@@ -186,7 +185,6 @@ def write_hierarchy_file(
         hierarchy: Levels of the unit.
         profile: ``"fast"`` or ``"small"``.
         header: Attributes of the root group.
-        weight_dtype: Type of the stored edge weights.
         metrics: Values per ``"<position>/<name>"``, where ``position`` counts the levels from 0. A value is one number,
             or has one row per graph.
         failures: Graphs that could not be coarsened.
@@ -200,7 +198,7 @@ def write_hierarchy_file(
     with _ShardFile(sink, profile, attributes) as out:
         out.array(out.file["/"], "node_ptr", hierarchy.node_ptr)
         for number, level in enumerate(hierarchy.levels):
-            arrays = _level_arrays(level, node_ptr, number, np.dtype(weight_dtype))
+            arrays = _level_arrays(level, node_ptr, number)
             group = out.group(f"levels/{number}", {"method": level.method, "kind": level.assignment.kind})
             summary.bytes.append(
                 sum(out.array(group, name, values, dtype=_IDS.get(name)) for name, values in arrays.items())
@@ -227,9 +225,7 @@ def _level_info(level: Level, arrays: Mapping[str, npt.NDArray[Any]]) -> LevelIn
     )
 
 
-def _level_arrays(
-    level: Level, node_ptr: npt.NDArray[np.int64], number: int, weight_dtype: np.dtype[Any]
-) -> dict[str, npt.NDArray[Any]]:
+def _level_arrays(level: Level, node_ptr: npt.NDArray[np.int64], number: int) -> dict[str, npt.NDArray[Any]]:
     """Return every array of a level by name, with ids that are local to their graph."""
     given, block = level.assignment, level.block
     if not np.array_equal(block.node_ptr, given.super_ptr) or len(given.super_ptr) != len(node_ptr):
@@ -243,7 +239,7 @@ def _level_arrays(
         "edge_index": local_edges(block, f"level {number + 1}: edge_index"),
     }
     if block.weight is not None:
-        arrays["edge_weight"] = block.weight.astype(weight_dtype)
+        arrays["edge_weight"] = block.weight.astype(level.weight_dtype)
     if given.cluster is not None:
         arrays["cluster"] = local_ids(
             given.cluster, node_ptr, given.super_ptr, -1, f"level {number + 1}: cluster"

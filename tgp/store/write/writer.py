@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from tgp.errors import InputError, StoreDamagedError, StoreError, StoreMismatchError, StoreMissingError
@@ -258,7 +257,6 @@ class StoreWriter:
         name: str,
         hierarchy: Hierarchy,
         *,
-        weight_dtype: npt.DTypeLike = np.float32,
         metrics: Mapping[str, npt.NDArray[Any]] | None = None,
         failures: Sequence[FailureRecord] = (),
     ) -> PartRecord:
@@ -268,7 +266,6 @@ class StoreWriter:
             unit: Number of the unit.
             name: Name of the hierarchy in the specification.
             hierarchy: Its levels.
-            weight_dtype: Type of the stored edge weights.
             metrics: Values per ``"<position>/<name>"``, where ``position`` counts the levels from 0. A value is one
                 number, or has one row per graph.
             failures: Graphs that could not be coarsened.
@@ -299,7 +296,6 @@ class StoreWriter:
                 hierarchy,
                 self.spec.profile,
                 header,
-                weight_dtype=weight_dtype,
                 metrics=metrics,
                 failures=failures,
             )
