@@ -33,15 +33,28 @@ def _import_optional(name: str) -> Any:
         return None
 
 
-torch_cluster = _import_optional("torch_cluster")
 torch_sparse = _import_optional("torch_sparse")
-torch_scatter = _import_optional("torch_scatter")
-pygsp = _import_optional("pygsp")
-
-HAS_TORCH_CLUSTER = torch_cluster is not None
 HAS_TORCH_SPARSE = torch_sparse is not None
-HAS_TORCH_SCATTER = torch_scatter is not None
-HAS_PYGSP = pygsp is not None
+
+_ON_ACCESS = ("pygsp", "torch_cluster", "torch_scatter")
+"""Packages that are imported on first access to their name or flag. tgp itself uses neither torch extension."""
+
+HAS_PYGSP: bool
+HAS_TORCH_CLUSTER: bool
+HAS_TORCH_SCATTER: bool
+pygsp: Any
+torch_cluster: Any
+torch_scatter: Any
+
+
+def __getattr__(name: str) -> Any:
+    package = name.removeprefix("HAS_").lower() if name.startswith("HAS_") else name
+    if package not in _ON_ACCESS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = globals()[package] = _import_optional(package)
+    flag = globals()[f"HAS_{package.upper()}"] = module is not None
+    return flag if name.startswith("HAS_") else module
+
 
 SparseTensor: Any = torch_sparse.SparseTensor if torch_sparse is not None else "SparseTensor"
 
@@ -52,7 +65,7 @@ def check_torch_cluster_available() -> None:
     Raises:
         MissingPackageError: if it is not.
     """
-    _check_available("torch_cluster", HAS_TORCH_CLUSTER, "torch_cluster")
+    _check_available("torch_cluster", "torch_cluster")
 
 
 def check_torch_sparse_available() -> None:
@@ -61,7 +74,7 @@ def check_torch_sparse_available() -> None:
     Raises:
         MissingPackageError: if it is not.
     """
-    _check_available("torch_sparse", HAS_TORCH_SPARSE, "torch_sparse")
+    _check_available("torch_sparse", "torch_sparse")
 
 
 def check_pygsp_available() -> None:
@@ -70,11 +83,11 @@ def check_pygsp_available() -> None:
     Raises:
         MissingPackageError: if it is not.
     """
-    _check_available("pygsp", HAS_PYGSP, "PyGSP")
+    _check_available("pygsp", "PyGSP")
 
 
-def _check_available(name: str, available: bool, distribution: str) -> None:
-    if not available:
+def _check_available(name: str, distribution: str) -> None:
+    if _import_optional(name) is None:
         raise MissingPackageError(
             f"The '{name}' package is required for this operation and is not installed.",
             hint=f"pip install {distribution}",

@@ -40,3 +40,17 @@ def test_import_is_light(code):
 )
 def test_engine_and_store_stay_torch_free(code, absent):
     assert not loaded_after(code) & absent
+
+
+def test_optional_packages_are_imported_on_first_access(tmp_path):
+    """tgp uses neither of these extensions. PyG imports them if they are installed, so it is not loaded here."""
+    for name in ("torch_cluster", "torch_scatter"):
+        (tmp_path / f"{name}.py").write_text("")
+    code = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
+        "import tgp.imports\n"
+        "loaded = {'torch_cluster', 'torch_scatter'} & set(sys.modules)\n"
+        "assert loaded == set(), loaded\n"
+        "assert tgp.imports.HAS_TORCH_CLUSTER and tgp.imports.torch_cluster is sys.modules['torch_cluster']"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
