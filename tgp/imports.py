@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import Any
 
 from tgp.errors import MissingPackageError
@@ -87,7 +88,7 @@ def check_pygsp_available() -> None:
 
 
 def _check_available(name: str, distribution: str) -> None:
-    if _import_optional(name) is None:
+    if not getattr(sys.modules[__name__], f"HAS_{name.upper()}"):
         raise MissingPackageError(
             f"The '{name}' package is required for this operation and is not installed.",
             hint=f"pip install {distribution}",
