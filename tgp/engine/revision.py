@@ -1,0 +1,14 @@
+"""Revision of the engine: two engines of the same revision write the same bytes."""
+
+from __future__ import annotations
+
+__all__ = ["ENGINE_REVISION"]
+
+ENGINE_REVISION = 1
+"""Number that changes only when the bytes of a hierarchy can change.
+
+A store depends on data, schedule, seed, format version and this number. Increase it by one in the commit that changes the
+result of a method, of the contraction of a level, or of a stored figure. Do not increase it for a faster kernel that
+returns the same arrays. ``tests/build/test_engine_revision.py`` compares the files of small reference stores with the
+digests that were recorded for the current revision, and fails if a change of bytes has no new revision.
+"""
