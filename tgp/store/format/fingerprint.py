@@ -21,6 +21,9 @@ __all__ = ["DataDigest", "HierarchySpec", "StoreSpec", "data_digest", "spec_diff
 _PIECE = 1 << 20
 """Number of rows that are digested at a time. It limits the size of the copy of a transposed array."""
 
+FIRST_REVISION = 1
+"""Engine revision of stores that do not name one."""
+
 
 @dataclass(frozen=True)
 class HierarchySpec:
@@ -30,11 +33,16 @@ class HierarchySpec:
         name: Name of the hierarchy, see :func:`tgp.store.format.constants.check_hierarchy_name`.
         schedule: One JSON object per level, with all parameters resolved.
         seed: Seed of all random choices.
+        engine: Revision of the engine that computes the hierarchy. ``None`` in stores of format 1.0, which revision 1
+            wrote.
+        metrics: True if quality figures are stored. ``None`` in stores of format 1.0, which do not say so.
     """
 
     name: str
     schedule: list[dict[str, Any]]
     seed: int = 0
+    engine: int | None = None
+    metrics: bool | None = None
 
     def __post_init__(self) -> None:
         fmt.check_hierarchy_name(self.name)
@@ -47,7 +55,13 @@ class HierarchySpec:
 
     def to_json(self) -> dict[str, Any]:
         """Return the content of the specification file."""
-        return {"name": self.name, "schedule": self.schedule, "seed": self.seed}
+        added = {"engine": self.engine, "with_metrics": self.metrics}
+        return {
+            "name": self.name,
+            "schedule": self.schedule,
+            "seed": self.seed,
+            **{key: value for key, value in added.items() if value is not None},
+        }
 
     @classmethod
     def from_json(cls, document: Document) -> HierarchySpec:
@@ -60,7 +74,13 @@ class HierarchySpec:
         schedule = [dict(level.values) for level in document.documents("schedule")]
         if not schedule:
             raise document.fail("schedule", "a list of levels")
-        return cls(name, schedule, document.integer("seed", low=-(2**63), high=2**64))
+        return cls(
+            name,
+            schedule,
+            document.integer("seed", low=-(2**63), high=2**64),
+            document.integer("engine", low=1) if "engine" in document.values else None,
+            document.boolean("with_metrics") if "with_metrics" in document.values else None,
+        )
 
 
 @dataclass(frozen=True)
@@ -248,15 +268,25 @@ def _hierarchy_differences(stored: HierarchySpec, asked: HierarchySpec) -> list[
     found: list[str] = []
     if stored.seed != asked.seed:
         found.append(f"{name}: seed {stored.seed} in the store, {asked.seed} asked for")
+    before, after = stored.engine or FIRST_REVISION, asked.engine or FIRST_REVISION
+    if before != after:
+        found.append(
+            f"{name}: computed by engine revision {before} in the store, this version of tgp has revision {after}"
+        )
+    if stored.metrics is not None and asked.metrics is not None and stored.metrics != asked.metrics:
+        words = {True: "with", False: "without"}
+        found.append(
+            f"{name}: {words[stored.metrics]} quality figures in the store, {words[asked.metrics]} asked for"
+        )
     if len(stored.schedule) != len(asked.schedule):
         found.append(f"{name}: {len(stored.schedule)} levels in the store, {len(asked.schedule)} asked for")
     for number, (old, new) in enumerate(zip(stored.schedule, asked.schedule, strict=False)):
-        before, after = dict(_leaves(old)), dict(_leaves(new))
-        for key in sorted(before.keys() | after.keys()):
-            if canonical(before.get(key)) != canonical(after.get(key)):
+        old_values, new_values = dict(_leaves(old)), dict(_leaves(new))
+        for key in sorted(old_values.keys() | new_values.keys()):
+            if canonical(old_values.get(key)) != canonical(new_values.get(key)):
                 found.append(
-                    f"{name}, level {number + 1}: {key} = {_shorten(before.get(key))} in the store, "
-                    f"{_shorten(after.get(key))} asked for"
+                    f"{name}, level {number + 1}: {key} = {_shorten(old_values.get(key))} in the store, "
+                    f"{_shorten(new_values.get(key))} asked for"
                 )
     return found
 

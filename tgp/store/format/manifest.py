@@ -169,6 +169,11 @@ class Manifest:
         """Number of graphs."""
         return self.spec.num_graphs
 
+    @property
+    def minor(self) -> int:
+        """Minor format version: 1 if a hierarchy names the revision of its engine, else 0."""
+        return int(any(h.engine is not None or h.metrics is not None for h in self.spec.hierarchies))
+
     def record(self, unit: int, part: str) -> PartRecord:
         """Return the completion record that a part had when the manifest was written."""
         info = self.hierarchies.get(part)
@@ -188,9 +193,7 @@ class Manifest:
         for name, info in sorted(self.hierarchies.items()):
             hierarchies.append(
                 {
-                    "name": name,
-                    "schedule": list(info.schedule),
-                    "seed": info.seed,
+                    **self.spec.hierarchy(name).to_json(),
                     "levels": [level.to_json() for level in info.levels],
                     "metrics": list(info.metrics),
                     "shards": [shard.to_json() for shard in self.shards[name]],
@@ -198,6 +201,7 @@ class Manifest:
             )
         return seal(
             {
+                **({"minor": self.minor} if self.minor else {}),
                 **self.spec.base_json(),
                 "fingerprint": self.fingerprint,
                 "fields": [f.to_json() for f in self.fields],
@@ -266,6 +270,8 @@ class Manifest:
             hierarchies[wanted.name] = HierarchyInfo(
                 wanted.name, tuple(wanted.schedule), wanted.seed, levels, entry.texts("metrics"), failures
             )
+        if "minor" in document.values:
+            document.integer("minor", low=1)  # a later minor version only adds keys
         fields = tuple(FieldInfo.from_json(d) for d in document.documents("fields"))
         if len({f.name for f in fields}) != len(fields):
             raise document.fail("fields", "a list of different fields")
