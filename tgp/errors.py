@@ -3,6 +3,9 @@
 Each class is a :class:`TgpError` and also the builtin class that callers expect (``ValueError``, ``OSError``, ...). The
 message says what is wrong, what was expected and what was found. ``hint`` says what to do. Attributes contain the same
 facts for programs. The command line turns the classes into exit codes (``tgp_cli._errors``).
+
+A message may quote names from a file of a stranger, and Python prints it to a terminal if the error is not caught.
+Therefore control characters in messages are escaped (:func:`tgp.text.inert_text`). Attributes are not changed.
 """
 
 from __future__ import annotations
@@ -10,6 +13,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+
+from tgp.text import inert_text
 
 __all__ = [
     "TgpError",
@@ -50,14 +55,14 @@ class TgpError(Exception):
     """Base class of all errors that tgp raises on purpose.
 
     Args:
-        message: text of the error.
+        message: text of the error. Control characters other than line feeds and tabs are escaped.
         hint: what the user can do about it, or ``None``.
     """
 
     hint: str | None = None
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
-        super().__init__(message)
+        super().__init__(inert_text(message, lines=True))
         self.hint = hint
 
 

@@ -1,4 +1,7 @@
-"""Convert errors to messages and exit statuses. All commands report errors through this module."""
+"""Convert errors to messages and exit statuses. All commands report errors through this module.
+
+Messages may quote names from a store, a dataset or the command line. Control characters in them are escaped.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +14,22 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import IntEnum
 from types import CodeType
 from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
 from tgp.errors import StoreDamagedError, StoreFullError, StoreMissingError, TgpError, UnknownNameError
+from tgp.text import inert_text
+from tgp_cli._output import print_line
 
 __all__ = [
     "ExitStatus",
+    "HungUp",
+    "InertGroup",
     "Terminated",
     "catch_signals",
     "flush_streams",
@@ -52,6 +60,8 @@ class ExitStatus(IntEnum):
     """The disk or the quota is full."""
     BUG = 70
     """An unexpected error; ``--debug`` shows the traceback."""
+    HANGUP = 129
+    """The terminal was closed (``SIGHUP``)."""
     INTERRUPTED = 130
     CLOSED_PIPE = 141
     """The reader of the output closed the pipe. Shells report the same status after ``SIGPIPE``."""
@@ -62,27 +72,40 @@ class Terminated(BaseException):
     """Exception that SIGTERM raises. It is not an ``Exception``, so ``except Exception`` does not catch it."""
 
 
+class HungUp(Terminated):
+    """Exception that SIGHUP raises, so that a command removes its temporary files when the terminal is closed."""
+
+
+_SIGNALS: dict[type[BaseException], int] = {Terminated: signal.SIGTERM, KeyboardInterrupt: signal.SIGINT}
+if hasattr(signal, "SIGHUP"):  # not on Windows
+    _SIGNALS[HungUp] = signal.SIGHUP
+
+
 def catch_signals() -> None:
-    """Make SIGTERM end a command like an interrupt, and make sure that neither signal is lost.
+    """Make SIGTERM and SIGHUP end a command like an interrupt, and make sure that no signal is lost.
+
+    A SIGHUP that the parent process ignores, for example ``nohup``, stays ignored.
 
     A signal handler runs between any two instructions of the main thread. If these belong to a destructor or to the
     callback of a weak reference, Python prints the exception of the handler and continues. In this case the signal is
     sent again.
     """
 
-    def handler(*_: Any) -> None:
-        raise Terminated
+    def handler(number: int, _: Any) -> None:
+        raise HungUp if number == _SIGNALS.get(HungUp) else Terminated
 
     signal.signal(signal.SIGTERM, handler)
+    if HungUp in _SIGNALS and signal.getsignal(_SIGNALS[HungUp]) != signal.SIG_IGN:
+        signal.signal(_SIGNALS[HungUp], handler)
     previous_hook = sys.unraisablehook
 
     def hook(args: Any) -> None:
-        for kind, number in ((Terminated, signal.SIGTERM), (KeyboardInterrupt, signal.SIGINT)):
-            if issubclass(args.exc_type, kind):
-                timer = threading.Timer(_RESEND_DELAY, _resend_signal, (number, hook.__code__))
-                timer.daemon = True
-                timer.start()
-                return
+        if args.exc_type in _SIGNALS:
+            number = _SIGNALS[args.exc_type]
+            timer = threading.Timer(_RESEND_DELAY, _resend_signal, (number, hook.__code__))
+            timer.daemon = True
+            timer.start()
+            return
         previous_hook(args)
 
     sys.unraisablehook = hook
@@ -117,7 +140,7 @@ def status_of(error: BaseException) -> ExitStatus:
     if isinstance(error, KeyboardInterrupt):
         return ExitStatus.INTERRUPTED
     if isinstance(error, Terminated):
-        return ExitStatus.TERMINATED
+        return ExitStatus.HANGUP if isinstance(error, HungUp) else ExitStatus.TERMINATED
     if isinstance(error, BrokenPipeError):
         return ExitStatus.CLOSED_PIPE
     if _no_space(error):
@@ -158,10 +181,37 @@ def report_error(error: BaseException) -> int:
     """Print the message of an error to stderr, if stderr can be written to, and return its exit status."""
     with contextlib.suppress(OSError):
         if _debug["on"]:
-            traceback.print_exception(error, file=sys.stderr)
+            print(inert_text("".join(traceback.format_exception(error)), lines=True), file=sys.stderr, end="")
         for line in _message(error):
-            print(line, file=sys.stderr)
+            print_line(line, sys.stderr)
     return status_of(error)
+
+
+_ClickError: type[Exception] = typer.BadParameter.__mro__[2]  # Typer does not export the base class
+
+
+class InertGroup(TyperGroup):
+    """Group of commands whose usage errors quote arguments with control characters escaped."""
+
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:
+        """Parse the command line, see Click."""
+        with _inert_usage_errors():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, *args: Any, **kwargs: Any) -> Any:
+        """Parse the arguments of a command and run it, see Click."""
+        with _inert_usage_errors():
+            return super().invoke(*args, **kwargs)
+
+
+@contextlib.contextmanager
+def _inert_usage_errors() -> Iterator[None]:
+    try:
+        yield
+    except _ClickError as error:
+        if hasattr(error, "message"):
+            error.message = inert_text(error.message, lines=True)
+        raise
 
 
 def flush_streams(status: int) -> int:
@@ -180,7 +230,8 @@ def flush_streams(status: int) -> int:
             stream.flush()
         except OSError as error:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())  # discard the rest
-            status = report_error(error)
+            if status < ExitStatus.HANGUP:  # a terminal that was closed after a signal is no news
+                status = report_error(error)
     return status
 
 

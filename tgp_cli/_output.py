@@ -1,8 +1,11 @@
-"""Print results and messages: as text, as JSON or as CSV. All commands print through this module."""
+"""Print results and messages: as text, as JSON or as CSV. All commands print through this module.
+
+Text may contain names from a store, a dataset or another package. Every function of this module escapes control
+characters (:func:`tgp.text.inert_text`) before it prints, so commands pass on names as they are.
+"""
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 import os
@@ -12,8 +15,17 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TextIO
 
 from tgp.inspect.numbers import count_text
+from tgp.text import csv_cell, inert_text
 
-__all__ = ["Output", "count_or_dash", "ratio_text", "seconds_text", "shows_unicode", "sparkline"]
+__all__ = [
+    "Output",
+    "count_or_dash",
+    "print_line",
+    "ratio_text",
+    "seconds_text",
+    "shows_unicode",
+    "sparkline",
+]
 
 Row = Sequence[Any]
 
@@ -22,6 +34,17 @@ MOST_PARTS = 4
 
 LEAST_TEXT = 24
 """Smallest width of a column of text."""
+
+
+def print_line(text: object, stream: TextIO | None = None, *, flush: bool = False) -> None:
+    """Print one line of text with control characters and line feeds escaped.
+
+    Args:
+        text: the line.
+        stream: stream to print to; stdout if ``None``.
+        flush: flush the stream afterwards.
+    """
+    print(inert_text(text), file=stream, flush=flush)
 
 
 class Output:
@@ -54,7 +77,7 @@ class Output:
     @staticmethod
     def _print_message(text: str) -> None:
         sys.stdout.flush()  # keeps the order if both streams go to the same file
-        print(text, file=sys.stderr, flush=True)
+        print_line(text, sys.stderr, flush=True)
 
     def result(self, data: Any, print_text: Callable[[], None]) -> None:
         """Print a result.
@@ -70,13 +93,16 @@ class Output:
 
     def line(self, text: str = "") -> None:
         """Print one line of a result."""
-        print(text)
+        print_line(text)
+
+    def page(self, text: str) -> None:
+        """Write a whole page, whose text is inert already, to stdout as UTF-8, whatever the encoding of stdout is."""
+        sys.stdout.buffer.write(inert_text(text, lines=True).encode("utf-8"))
 
     def csv(self, columns: Sequence[str], rows: Sequence[Row]) -> None:
-        """Print rows as CSV."""
-        writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows([["" if v is None else v for v in row] for row in rows])
+        """Print rows as CSV. Text that a spreadsheet would read as a formula gets an apostrophe in front."""
+        for row in (columns, *rows):
+            print_line(",".join(map(csv_cell, row)))
 
     def table(
         self,
@@ -100,7 +126,8 @@ class Output:
                 list.
             wrap: indices of text columns that may be broken into lines.
         """
-        cells = [["-" if v is None else str(v) for v in row] for row in rows]
+        columns = [inert_text(name) for name in columns]
+        cells = [["-" if v is None else inert_text(v) for v in row] for row in rows]
         if sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
             self._rich_table(columns, cells, title, right, keys, wrap)
         else:
@@ -111,14 +138,14 @@ class Output:
         columns: Sequence[str], cells: Sequence[Sequence[str]], title: str | None, right: Sequence[int]
     ) -> None:
         if title:
-            print(title)
+            print_line(title)
         widths = [max(len(c) for c in column) for column in zip(columns, *cells, strict=True)]
         for row in (columns, *cells):
             parts = [
                 text.rjust(width) if i in right else text.ljust(width)
                 for i, (text, width) in enumerate(zip(row, widths, strict=True))
             ]
-            print("  ".join(parts).rstrip())
+            print_line("  ".join(parts).rstrip())
 
     @staticmethod
     def _rich_table(
@@ -140,12 +167,12 @@ class Output:
             _print_lists(columns, cells, title, keys, console.width)
             return
         for part in parts:
-            table = Table(
-                title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, title_style="bold"
-            )
+            # Rich reads markup such as [red] in a str, but not in a Text.
+            heading = None if title is None else Text(inert_text(title), style="bold")
+            table = Table(title=heading, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
             for i in part:
                 table.add_column(
-                    columns[i],
+                    Text(columns[i]),
                     justify="right" if i in right else "left",
                     no_wrap=i in right or i < keys,
                     overflow="fold",
@@ -182,14 +209,15 @@ def _print_lists(
 ) -> None:
     """Print every row of a table as a list of names and values. Empty cells are left out."""
     if title:
-        print(title)
+        print_line(title)
     longest = max(len(name) for name in columns[keys:])
     for row in cells:
-        print(" ".join(text for text in row[:keys] if text))
+        print_line(" ".join(text for text in row[:keys] if text))
         for name, text in zip(columns[keys:], row[keys:], strict=True):
             if text not in ("", "-"):
                 line = f"  {name.ljust(longest)}  {text}"
-                print(textwrap.fill(line, width, subsequent_indent=" " * (longest + 4)))
+                for part in textwrap.wrap(line, width, subsequent_indent=" " * (longest + 4)):
+                    print_line(part)
 
 
 def _json_value(value: Any) -> Any:

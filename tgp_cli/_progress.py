@@ -10,7 +10,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from tgp.inspect.numbers import bytes_text, count_text, counted
-from tgp_cli._output import Output, seconds_text, shows_unicode
+from tgp.text import inert_text
+from tgp_cli._output import Output, print_line, seconds_text, shows_unicode
 
 if TYPE_CHECKING:
     from tgp.build.progress import Step
@@ -57,6 +58,7 @@ class Progress:
             stage, details = step, f"{done} of {total}" * (total > 0)
         else:
             stage, done, total, details = step.stage, step.done, step.total, _details(step)
+        stage, details = inert_text(stage), inert_text(details)
         if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
             self._show(stage, done, total, details)
         else:
@@ -69,7 +71,7 @@ class Progress:
             from rich.progress import Progress as Bar
 
             spinner = SpinnerColumn("dots" if shows_unicode(sys.stderr) else "line")
-            columns = (spinner, TextColumn("{task.description}"), BarColumn(bar_width=24))
+            columns = (spinner, TextColumn("{task.description}", markup=False), BarColumn(bar_width=24))
             texts = TextColumn("{task.fields[details]}", markup=False)
             self._bar = Bar(*columns, texts, console=Console(stderr=True), transient=True)
             self._bar.start()
@@ -87,7 +89,7 @@ class Progress:
         if now - self._logged >= LOG_EVERY:
             self._logged = now
             spent = seconds_text(now - self._started)
-            print(f"{stage}: {details or 'running'}, {spent} so far", file=sys.stderr, flush=True)
+            print_line(f"{stage}: {details or 'running'}, {spent} so far", sys.stderr, flush=True)
 
     def _announce_compilation(self) -> None:
         """Print the stage to the log when the first kernel is compiled. Loading cached kernels prints nothing."""

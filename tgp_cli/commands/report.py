@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -47,8 +46,7 @@ def command(
     if str(out) == "-":
         if json:
             raise typer.BadParameter("'--out -' and '--json' both write to stdout")
-        page = render_report(parse_location(store), graphs=graphs)
-        sys.stdout.buffer.write(page.encode("utf-8"))  # the page declares UTF-8, whatever stdout uses
+        output.page(render_report(parse_location(store), graphs=graphs))
         return
     path = write_report(parse_location(store), out, graphs=graphs)
     size = path.stat().st_size
