@@ -1,6 +1,8 @@
 """``PoolBatchSampler``: orders, limits, ranks and resuming."""
 
+import hashlib
 import json
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ from tgp.data.sampler import KeyedPermutation, PoolBatchSampler, size_table
 from tgp.errors import InputError
 
 MANY = settings(max_examples=60, deadline=None)
+MORE = settings(max_examples=100, deadline=None)
 
 
 @MANY
@@ -52,6 +55,14 @@ def random_sizes(seed, size):
     return rng.integers(1, 40, size), rng.integers(0, 90, size)
 
 
+def skewed_sizes(seed, size):
+    """Return sizes of which some are much larger than the others."""
+    rng = np.random.default_rng(seed)
+    return np.where(rng.random(size) < 0.3, rng.integers(60, 100, size), rng.integers(1, 6, size)), np.ones(
+        size, int
+    )
+
+
 def make(size, *, sizes=None, **options):
     defaults = {"batch_size": 7, "shuffle": True, "seed": 5}
     return PoolBatchSampler(size, sizes=sizes, **{**defaults, **options})
@@ -69,63 +80,224 @@ OPTIONS = st.fixed_dictionaries(
 )
 
 
-@MANY
-@given(size=st.integers(0, 120), world=st.integers(1, 8), options=OPTIONS)
-def test_union_over_ranks_is_every_graph_once(size, world, options):
-    sizes = random_sizes(1, size)
+def all_ranks(size, world, sizes, epoch=0, **options):
     ranks = [PoolBatchSampler(size, sizes=sizes, rank=r, world_size=world, **options) for r in range(world)]
+    for sampler in ranks:
+        sampler.set_epoch(epoch)
+    return ranks
+
+
+def batches_of(size, world, sizes, **options):
+    """Return the batches of every rank: ``result[rank][step]`` is a list of graphs."""
+    return [list(sampler) for sampler in all_ranks(size, world, sizes, **options)]
+
+
+def repeated(batches):
+    """Return the number of graphs that occur again, and the set of graphs."""
+    seen = Counter(i for rank in batches for batch in rank for i in batch)
+    return sum(seen.values()) - len(seen), set(seen)
+
+
+DISTRIBUTED = st.fixed_dictionaries(
+    {
+        "batch_size": st.none() | st.integers(1, 12),
+        "shuffle": st.booleans(),
+        "seed": st.integers(0, 1000),
+        "epoch": st.integers(0, 3),
+        "max_nodes": st.none() | st.integers(1, 120),
+        "max_edges": st.none() | st.integers(1, 200),
+        "bucket_size": st.none() | st.integers(1, 50),
+        "drop_last": st.booleans(),
+    }
+).filter(lambda o: o["batch_size"] or o["max_nodes"] or o["max_edges"])
+
+
+@MORE
+@given(size=st.integers(0, 120), world=st.integers(1, 9), options=DISTRIBUTED)
+def test_every_rank_gets_the_same_number_of_batches(size, world, options):
+    sizes = random_sizes(1, size)
+    ranks = all_ranks(size, world, sizes, **options)
     batches = [list(sampler) for sampler in ranks]
-    assert sorted(i for rank in batches for batch in rank for i in batch) == list(range(size))
-    assert [len(b) for b in batches] == [len(sampler) for sampler in ranks]
-    assert max(map(len, batches)) - min(map(len, batches)) <= 1
+    assert len({len(rank) for rank in batches}) == 1
+    assert [len(sampler) for sampler in ranks] == [len(rank) for rank in batches]
+    assert all(batch for rank in batches for batch in rank)
 
 
-@MANY
-@given(size=st.integers(1, 120), options=OPTIONS)
-def test_batches_keep_the_limits(size, options):
-    nodes, edges = random_sizes(2, size)
-    for batch in PoolBatchSampler(size, sizes=(nodes, edges), **options):
-        assert 1 <= len(batch) <= options["batch_size"]
+def assert_limits_hold(batches, nodes, edges, options):
+    for batch in (b for rank in batches for b in rank):
+        assert options["batch_size"] is None or len(batch) <= options["batch_size"]
         if len(batch) > 1:
             assert options["max_nodes"] is None or nodes[batch].sum() <= options["max_nodes"]
             assert options["max_edges"] is None or edges[batch].sum() <= options["max_edges"]
 
 
+@MORE
+@given(size=st.integers(0, 120), world=st.integers(1, 9), options=DISTRIBUTED)
+def test_every_rank_keeps_the_limits(size, world, options):
+    nodes, edges = random_sizes(2, size)
+    assert_limits_hold(batches_of(size, world, (nodes, edges), **options), nodes, edges, options)
+
+
+@MORE
+@given(
+    size=st.integers(3, 60),
+    world=st.integers(3, 9),
+    limit=st.integers(90, 150),
+    bucket=st.none() | st.just(40),
+)
+def test_every_rank_keeps_the_limits_among_graphs_of_different_size(size, world, limit, bucket):
+    nodes, edges = skewed_sizes(size, size)
+    options = {
+        "batch_size": None,
+        "max_nodes": limit,
+        "max_edges": None,
+        "bucket_size": bucket,
+        "shuffle": True,
+    }
+    assert_limits_hold(batches_of(size, world, (nodes, edges), **options), nodes, edges, options)
+
+
+@MORE
+@given(size=st.integers(0, 120), world=st.integers(1, 9), options=DISTRIBUTED)
+def test_every_graph_occurs_and_few_are_repeated(size, world, options):
+    batches = batches_of(size, world, random_sizes(3, size), **options)
+    extra, seen = repeated(batches)
+    steps = len(batches[0])
+    if options["drop_last"]:
+        assert extra == 0
+        return
+    assert seen == set(range(size))
+    last = [i for rank in batches for batch in rank[-1:] for i in batch]
+    if extra:  # only if the last step has one graph per rank; no graph twice in it if there are enough graphs
+        assert extra < world
+        assert len(last) == world
+        assert size < world or len(set(last)) == world
+    if options["bucket_size"] is None and (options["max_nodes"], options["max_edges"]) == (None, None):
+        assert extra == max(0, world * steps - size)  # no other division into batches repeats fewer graphs
+
+
+@MORE
+@given(size=st.integers(0, 120), world=st.integers(2, 9), options=DISTRIBUTED)
+def test_ranks_take_turns_before_the_end_of_the_epoch(size, world, options):
+    """All steps but the last two are the batches of one process."""
+    sizes = random_sizes(4, size)
+    alone = batches_of(size, 1, sizes, **options)[0]
+    batches = batches_of(size, world, sizes, **options)
+    for step in range(len(batches[0]) - 2):
+        assert [rank[step] for rank in batches] == alone[step * world : (step + 1) * world]
+
+
+@MANY
+@given(size=st.integers(0, 120), world=st.integers(1, 9), options=DISTRIBUTED)
+def test_batches_depend_on_seed_and_epoch_only(size, world, options):
+    sizes = random_sizes(5, size)
+    first = batches_of(size, world, sizes, **options)
+    assert batches_of(size, world, sizes, **options) == first
+    ranks = all_ranks(size, world, sizes, **{**options, "epoch": 0})
+    for _ in range(options["epoch"]):
+        for sampler in ranks:
+            list(sampler)
+    if all(len(sampler) for sampler in ranks):
+        assert [list(sampler) for sampler in ranks] == first
+
+
+def test_a_rank_without_graphs_takes_graphs_of_other_ranks():
+    """33 graphs in batches of 16 gave 2 batches to rank 0 and 1 to rank 1."""
+    assert [[len(b) for b in rank] for rank in batches_of(33, 2, None, batch_size=16)] == [[16, 1], [15, 1]]
+    assert batches_of(1, 3, None, batch_size=16) == [[[0]], [[0]], [[0]]]
+    assert batches_of(2, 3, None, batch_size=1) == [[[0]], [[1]], [[0]]]
+    assert batches_of(4, 3, None, batch_size=1) == [[[0], [3]], [[1], [0]], [[2], [1]]]
+    assert batches_of(0, 3, None, batch_size=1) == [[], [], []]
+
+
+def test_the_last_step_of_several_ranks_keeps_the_limit():
+    """The last two batches were joined and divided by number of graphs: 1,800 nodes in a batch of rank 3."""
+    nodes = np.array([1, 1, 1, 1, 1, 1, 900, 900])
+    batches = batches_of(8, 4, (nodes, nodes), batch_size=None, max_nodes=1000, shuffle=False)
+    assert batches == [[[0, 1, 2]], [[3, 4]], [[5, 6]], [[7]]]
+
+
+def recorded_ranks():
+    """Return the batches of one process for several options, as text."""
+    numbers = np.arange(200)
+    sizes = (numbers * 37 % 39 + 1, numbers * 53 % 90)
+    options = [
+        {},
+        {"drop_last": True},
+        {"max_nodes": 100},
+        {"max_edges": 150, "batch_size": None, "drop_last": True},
+        {"bucket_size": 64, "max_nodes": 90},
+        {"shuffle": False, "bucket_size": 30},
+    ]
+    found = []
+    for chosen in options:
+        sampler = make(200, sizes=sizes, **chosen)
+        found += [list(sampler), list(sampler), len(sampler)]
+    return json.dumps(found)
+
+
+def test_batches_of_one_process_are_those_of_earlier_versions():
+    digest = hashlib.sha256(recorded_ranks().encode()).hexdigest()
+    assert digest == "ea8421f719244fa109577e28af1e0b985304eff7aa1c6396f2ab467704fbd176"
+
+
 @MANY
 @given(
     size=st.integers(1, 120),
-    options=OPTIONS,
+    options=DISTRIBUTED,
     before=st.integers(1, 8),
     after=st.integers(1, 8),
     steps=st.integers(0, 9),
 )
 def test_resume_with_another_number_of_ranks(size, options, before, after, steps):
-    """The batches of `before` ranks and the remaining ones of `after` ranks contain every graph exactly once."""
+    """The batches of `before` ranks and the remaining ones of `after` ranks contain every graph."""
     sizes = random_sizes(3, size)
-
-    def ranks(world):
-        return [
-            PoolBatchSampler(size, sizes=sizes, rank=r, world_size=world, **options) for r in range(world)
-        ]
-
-    # Ranks whose epoch has ended are already in the next one, so enough graphs must be left for all of them.
-    most = max(size - before, 0) // (options["batch_size"] * before)
-    seen, states = [], []
-    for sampler in ranks(before):
+    options = {**options, "drop_last": False}
+    seen, states = Counter(), []
+    for sampler in all_ranks(size, before, sizes, **options):
         stream = iter(sampler)
-        for _ in range(min(steps, most)):
+        for _ in range(steps):
             batch = next(stream, None)
             if batch is None:
                 break
             sampler.advance()
-            seen += batch
+            seen.update(batch)
         states.append(json.loads(json.dumps(sampler.state_dict())))
     assert all(state == states[0] for state in states)
-    if states[0]["epoch"] == 0:
-        for sampler in ranks(after):
+    if states[0]["epoch"] == options["epoch"]:
+        for sampler in all_ranks(size, after, sizes, **options):
             sampler.load_state_dict(states[0])
-            seen += [i for batch in sampler for i in batch]
-    assert sorted(seen) == list(range(size))
+            seen.update(i for batch in sampler for i in batch)
+    assert set(seen) == set(range(size))
+    assert sum(seen.values()) - size < max(before, after)
+
+
+@MANY
+@given(size=st.integers(1, 100), world=st.integers(1, 8), options=DISTRIBUTED, taken=st.integers(0, 12))
+def test_resume_on_several_ranks_is_exact(size, world, options, taken):
+    """Every rank continues with the batches that the uninterrupted run would have returned."""
+    sizes = random_sizes(6, size)
+    for sampler, resumed in zip(
+        all_ranks(size, world, sizes, **options), all_ranks(size, world, sizes, **options), strict=True
+    ):
+        stream = iter(sampler)
+        for _ in range(taken):
+            if next(stream, None) is not None:
+                sampler.advance()
+        state = sampler.state_dict()
+        if state["epoch"] == options["epoch"]:
+            resumed.load_state_dict(state)
+            assert list(resumed) == list(stream)
+
+
+def test_length_follows_the_seed_of_the_epoch():
+    """A length that was counted before a seed was drawn is not returned for the drawn one."""
+    sizes = random_sizes(9, 60)
+    for seed in range(20):
+        sampler = make(60, sizes=sizes, seed=None, max_nodes=60)
+        len(sampler)
+        torch.manual_seed(seed)
+        assert len(list(sampler)) == len(sampler)
 
 
 @MANY

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,13 @@ from torch.utils.data import Sampler
 
 from tgp.data.batch_stream import START, BatchStream, Budget, Cursor, KeyedPermutation
 from tgp.errors import InputError
+from tgp.ragged.offsets import offsets
 
 __all__ = ["KeyedPermutation", "PoolBatchSampler", "size_table"]
 
-Sizes = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
+Ids = npt.NDArray[np.int64]
+Sizes = tuple[Ids, Ids]
+Step = tuple[Ids, Cursor]
 
 
 def size_table(dataset: Any, levels: Sequence[int] = (0,)) -> Sizes:
@@ -64,9 +68,14 @@ class PoolBatchSampler(Sampler[list[int]]):
     """Sampler of batches of graph ids for any map-style dataset.
 
     The sequence of batches is a function of the number of graphs, the limits, the seed and the epoch. Rank ``r`` of ``w``
-    takes the batches ``r``, ``r + w``, and so on. The remaining batches at the end of the epoch (fewer than ``w``) are split
-    evenly over the ranks. Every graph therefore occurs exactly once per epoch over all ranks, for any ``w`` and any batch
-    size, and a run can continue with another number of ranks.
+    takes the batches ``r``, ``r + w``, and so on. All ranks get the same number of batches, no batch exceeds a limit, and
+    a run can continue with another number of ranks. If fewer than ``w`` batches remain at the end of the epoch:
+
+    - They are split into ``w`` smaller batches.
+    - If fewer than ``w`` graphs remain, the last graphs of the step before are moved to the last step (not with buckets).
+    - If there are still too few, the first graphs of the epoch are repeated, as torch's ``DistributedSampler`` does. Fewer
+      than ``w`` graphs are repeated. With a batch size of 2 or more, no other limit and no buckets, this occurs only in a
+      dataset of fewer than ``w`` graphs.
 
     Args:
         size: Number of graphs.
@@ -142,7 +151,7 @@ class PoolBatchSampler(Sampler[list[int]]):
         self._start: Cursor | None = None
         self._pending: deque[tuple[int, Cursor]] = deque()
         self._reached = (0, START)
-        self._counted: tuple[int, int] | None = None
+        self._counted: tuple[tuple[int, int], int] | None = None
 
     def set_epoch(self, epoch: int) -> None:
         """Start the next iteration at the beginning of the given epoch."""
@@ -173,19 +182,74 @@ class PoolBatchSampler(Sampler[list[int]]):
             yield ids.tolist()
             step = following
 
-    def _steps(self, start: Cursor) -> Iterator[tuple[npt.NDArray[np.int64], Cursor]]:
+    def _steps(self, start: Cursor) -> Iterator[Step]:
         """Yield the batches of this rank, each with the position that all ranks have reached after it."""
-        group: list[npt.NDArray[np.int64]] = []
+        if self.world_size == 1:
+            yield from self._stream().read(start)
+            return
+        for batches, after in self._groups(start):
+            yield batches[self.rank], after
+
+    def _groups(self, start: Cursor) -> Iterator[tuple[list[Ids], Cursor]]:
+        """Yield one batch per rank and the position after them. The result depends only on the graphs after ``start``."""
+        ranks = self.world_size
+        full: tuple[list[Ids], Cursor] | None = None
+        group: list[Ids] = []
         after = start
         for ids, after in self._stream().read(start):
             group.append(ids)
-            if len(group) == self.world_size:
-                yield group[self.rank], after
-                group = []
-        if group and not (self.drop_last and self.world_size > 1):
-            share = np.array_split(np.concatenate(group), self.world_size)[self.rank]
-            if len(share):
-                yield share, after
+            if len(group) == ranks:
+                if full is not None:
+                    yield full
+                full, group = (group, after), []
+        if not group or self.drop_last:
+            if full is not None:
+                yield full
+            return
+        missing = ranks - sum(map(len, group))
+        # A position inside a batch of a bucket cannot be resumed.
+        if full is not None and missing > 0 and self.bucket_size is None:
+            full, moved = self._shorten(*full, missing)
+            group = [moved, *group]
+        if full is not None:
+            yield full
+        yield self._split(group) if missing <= 0 else self._pad(np.concatenate(group)), after
+
+    def _shorten(self, batches: list[Ids], after: Cursor, count: int) -> tuple[tuple[list[Ids], Cursor], Ids]:
+        """Move up to ``count`` graphs from the end of a step to the next one. Every rank keeps at least one graph."""
+        ids = np.concatenate(batches)
+        count = min(count, len(ids) - self.world_size)
+        if count == 0:
+            return (batches, after), ids[:0]
+        keep = len(ids) - count
+        starts = offsets(np.array([len(batch) for batch in batches]))
+        kept = [ids[low : min(high, keep)] for low, high in pairwise(starts.tolist()) if low < keep]
+        return (self._split(kept), Cursor(after.position - count)), ids[keep:]
+
+    def _split(self, batches: list[Ids]) -> list[Ids]:
+        """Split batches into one per rank, in the same order. No batch exceeds a limit that its origin does not exceed."""
+        if not self.budget.by_size:
+            return np.array_split(np.concatenate(batches), self.world_size)
+        # Graphs of different batches may exceed a limit together, so only graphs of the same batch stay together.
+        lengths = np.array([len(batch) for batch in batches])
+        pieces = np.ones(len(batches), np.int64)
+        for _ in range(self.world_size - len(batches)):
+            pieces[np.argmax(lengths / pieces)] += 1
+        return [
+            piece
+            for batch, count in zip(batches, pieces, strict=True)
+            for piece in np.array_split(batch, count)
+        ]
+
+    def _pad(self, ids: Ids) -> list[Ids]:
+        """Return one graph per rank: ``ids``, then the first graphs of the epoch that are not in ``ids``."""
+        missing = self.world_size - len(ids)
+        first = np.arange(min(self.world_size, self.size))
+        if self.shuffle:
+            first = KeyedPermutation(self.size, self._seed_now, self.epoch)(first)
+        others = first[~np.isin(first, ids)]
+        filled = np.concatenate([ids, np.resize(others if len(others) else ids, missing)])
+        return np.split(filled, self.world_size)
 
     def _stream(self) -> BatchStream:
         nodes, edges = self.sizes or (None, None)
@@ -201,16 +265,15 @@ class PoolBatchSampler(Sampler[list[int]]):
         )
 
     def __len__(self) -> int:
-        """Return the number of batches of this rank in a whole epoch. With limits of nodes or edges, all are planned."""
-        if self.budget.by_size or self.bucket_size:
-            if self._counted is None or self._counted[0] != self.epoch:
-                self._counted = (self.epoch, sum(1 for _ in self._steps(START)))
-            return self._counted[1]
-        steps, rest = divmod(self._stream().count(), self.world_size)
-        if rest == 0 or self.drop_last:
-            return steps
-        left = self.size - steps * self.world_size * (self.budget.graphs or 0)
-        return steps + (self.rank < left)
+        """Return the number of batches in the whole current epoch, which is the same for all ranks.
+
+        With limits of nodes or edges, or with buckets, all batches of the epoch are planned.
+        """
+        key = (self.epoch, self._seed_now)
+        if self._counted is None or self._counted[0] != key:
+            self._counted = (key, self._stream().count())
+        steps, rest = divmod(self._counted[1], self.world_size)
+        return steps + (rest > 0 and not self.drop_last)
 
     def advance(self) -> None:
         """Record that the training loop received one more batch. The sampler itself is several batches ahead."""
@@ -220,7 +283,7 @@ class PoolBatchSampler(Sampler[list[int]]):
     def state_dict(self) -> dict[str, int | str]:
         """Return the position of the training loop in about 100 bytes; see :meth:`load_state_dict`.
 
-        The state is the same on all ranks, except after the last batches of an epoch. Save the state of rank 0.
+        The state is the same on all ranks, so it is enough to save the state of rank 0.
         """
         epoch, cursor = self._reached
         return {
