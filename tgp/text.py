@@ -44,13 +44,14 @@ _MAX_FILE_NAME = 120
 """Length in bytes of the longest file name. File systems allow 255; suffixes are appended."""
 
 
-def inert_text(value: object, *, lines: bool = False) -> str:
+def inert_text(value: object, *, lines: bool = False, mark: str | None = None) -> str:
     r"""Return text in which control characters and invisible characters are escaped.
 
     Args:
         value: text, or an object that is converted to text.
         lines: keep line feeds and tabs. By default they are escaped, because a name with a line feed could imitate the
             next message.
+        mark: character that replaces each of them; ``None`` writes escapes.
 
     Returns:
         The text with escapes such as ``\x1b``, ``\n`` or ``\u202e``.
@@ -60,7 +61,7 @@ def inert_text(value: object, *, lines: bool = False) -> str:
         a\x1b[31m\nb\u202e größe 图
     """
     text = value if type(value) is str else str(value)
-    return (_IN_LINES if lines else _IN_LINE).sub(_escape, text)
+    return (_IN_LINES if lines else _IN_LINE).sub(_escape if mark is None else mark, text)
 
 
 def is_inert(text: str, *, lines: bool = False) -> bool:

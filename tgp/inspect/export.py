@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
+import zipfile
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 from xml.sax.saxutils import quoteattr
 
 import numpy as np
 import numpy.typing as npt
 
 from tgp.errors import InputError, StoreError, UnknownNameError
-from tgp.inspect.output_file import replace_file
+from tgp.inspect.output_file import FolderWriter
 from tgp.ragged import Level
 from tgp.store import StoreReader
 from tgp.store.locations import Location, open_store
+from tgp.text import file_name, inert_text, unique_names
 
-__all__ = ["EXPORTS", "export_store", "level_ptr", "local_arrays", "parse_graphs"]
+__all__ = ["EXPORTS", "export_store", "exported_names", "level_ptr", "local_arrays", "parse_graphs"]
 
 MAX_FILES = 10_000
 """Largest number of GraphML files; there is one per graph and level."""
@@ -84,7 +85,8 @@ def export_store(
         force: overwrite existing files.
 
     Returns:
-        The files that were written. Names of files count levels from 1, the first pooled graph.
+        The files that were written. Names of files count levels from 1, the first pooled graph. Fields may have other
+        names in the files, see :func:`exported_names`. After an error nothing is written.
 
     Raises:
         InputError: if an argument is wrong, or a file exists and ``force`` is False.
@@ -102,9 +104,10 @@ def export_store(
         hierarchy = next(iter(reader.hierarchies))
     name = reader.hierarchy(hierarchy).name
     ids = parse_graphs(graphs, reader.num_graphs)
-    files = _Files(out, force)
+    files = FolderWriter(out, overwrite=force)
     try:
-        EXPORTS[to](reader, name, ids, files)
+        with files:
+            EXPORTS[to](reader, name, ids, files)
     except OSError as error:
         if isinstance(error, StoreError):
             raise
@@ -112,24 +115,41 @@ def export_store(
     return files.written
 
 
-class _Files:
-    """Writer of the files of one export."""
+def exported_names(fields: Iterable[str], to: str) -> dict[str, str]:
+    """Return the names that the fields of a store have in exported files.
 
-    def __init__(self, folder: Path, force: bool) -> None:
-        self.folder = folder
-        self.force = force
-        self.written: list[Path] = []
+    A name that would be a path outside of the archive, that contains control characters, or that has another meaning in
+    the file is changed. Different fields have different names.
 
-    @contextlib.contextmanager
-    def create(self, name: str) -> Iterator[BinaryIO]:
-        """Open a file that appears in the folder when it is complete."""
-        target = self.folder / name
-        if target.exists() and not self.force:
-            raise InputError(f"{target} exists", field="out", hint="--force overwrites it")
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with replace_file(target) as file:
-            yield file
-        self.written.append(target)
+    Args:
+        fields: names of the fields.
+        to: format, one of :data:`EXPORTS`.
+
+    Returns:
+        Name of a field -> its name in the files.
+
+    Examples:
+        >>> exported_names(["x", "../../evil", "x_ptr"], "npz")
+        {'x': 'x', '../../evil': '%2E.%2F..%2Fevil', 'x_ptr': 'x_ptr~2'}
+    """
+    names = [name for name in fields if name != "edge_index"]
+    if to == "npz":
+        reserved = ("node_ptr", "edge_index", "edge_ptr")
+        found = unique_names(names, _archive_name, reserved=reserved, suffixes=("", "_ptr"))
+    else:
+        found = unique_names(names, _attribute_name, reserved=("edge_index", "num_nodes"))
+    return {name: found.get(name, name) for name in fields}
+
+
+def _archive_name(name: str) -> str:
+    """Return the name of an array in a numpy archive. numpy appends ``.npy`` and removes it when it reads."""
+    text = file_name(name)
+    return text.removesuffix(".npy") + "%2Enpy" if text.endswith(".npy") else text
+
+
+def _attribute_name(name: str) -> str:
+    """Return the name of an attribute of a PyG ``Data``, which uses names with a leading underscore itself."""
+    return f"field{name}" if name.startswith("_") else "field_self" if name == "self" else inert_text(name)
 
 
 def local_arrays(level: Level) -> dict[str, npt.NDArray[Any]]:
@@ -151,23 +171,30 @@ def level_ptr(level: Level, name: str) -> Ints:
     return ptrs.get(name, level.node_ptr)
 
 
-def _to_npz(reader: StoreReader, name: str, ids: Ints, files: _Files) -> None:
+def _to_npz(reader: StoreReader, name: str, ids: Ints, files: FolderWriter) -> None:
     """Write ``graphs.npz`` and one ``level-i.npz`` per level: flat arrays and offsets."""
     table = reader.gather_graphs(ids)
-    arrays: dict[str, Any] = {"node_ptr": table.node_ptr}
-    for key, field in table.fields.items():
-        arrays[key] = field.values
-        arrays[f"{key}_ptr" if key != "edge_index" else "edge_ptr"] = field.ptr
-    with files.create("graphs.npz") as file:
-        np.savez(file, **arrays)
+    arrays: dict[str, npt.NDArray[Any]] = {"node_ptr": table.node_ptr}
+    for key, member in exported_names(table.fields, "npz").items():
+        field = table.fields[key]
+        arrays[member] = field.values
+        arrays[f"{member}_ptr" if key != "edge_index" else "edge_ptr"] = field.ptr
+    _write_npz(files, "graphs.npz", arrays)
     for number, level in enumerate(reader.gather_levels(ids, name), start=1):
         arrays = {"node_ptr": level.node_ptr, "super_ptr": level.super_ptr, "edge_ptr": level.edge_ptr}
         arrays |= local_arrays(level)
-        with files.create(f"level-{number}.npz") as file:
-            np.savez(file, **arrays)
+        _write_npz(files, f"level-{number}.npz", arrays)
 
 
-def _to_pyg(reader: StoreReader, name: str, ids: Ints, files: _Files) -> None:
+def _write_npz(files: FolderWriter, name: str, arrays: dict[str, npt.NDArray[Any]]) -> None:
+    """Write a numpy archive. ``np.savez`` takes names as keywords, so that ``file`` is no possible name."""
+    with files.create(name) as file, zipfile.ZipFile(file, "w", allowZip64=True) as archive:
+        for key, values in arrays.items():
+            with archive.open(zipfile.ZipInfo(f"{key}.npy"), "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.asanyarray(values), allow_pickle=False)
+
+
+def _to_pyg(reader: StoreReader, name: str, ids: Ints, files: FolderWriter) -> None:
     """Write ``graphs.pt`` and ``level-i.pt``: tensors in the layout of ``InMemoryDataset.load``."""
     import torch
     from torch_geometric.data import Data
@@ -185,7 +212,8 @@ def _to_pyg(reader: StoreReader, name: str, ids: Ints, files: _Files) -> None:
             torch.save((tensors | sizes, slices, Data), file)
 
     table = reader.gather_graphs(ids)
-    plain = {key: f for key, f in table.fields.items() if f.form != "str" and key != "num_nodes"}
+    names = exported_names(table.fields, "pyg")
+    plain = {names[k]: f for k, f in table.fields.items() if f.form != "str" and k != "num_nodes"}
     save(
         "graphs.pt",
         {k: f.values for k, f in plain.items()},
@@ -198,7 +226,7 @@ def _to_pyg(reader: StoreReader, name: str, ids: Ints, files: _Files) -> None:
         save(f"level-{number}.pt", arrays, ptrs, np.diff(level.super_ptr))
 
 
-def _to_graphml(reader: StoreReader, name: str, ids: Ints, files: _Files) -> None:
+def _to_graphml(reader: StoreReader, name: str, ids: Ints, files: FolderWriter) -> None:
     """Write ``graph-i.graphml`` and ``graph-i.level-j.graphml``. Nodes carry the id of their supernode."""
     levels = reader.gather_levels(ids, name)
     if len(ids) * (1 + len(levels)) > MAX_FILES:
@@ -257,7 +285,7 @@ def _graphml(
     return "\n".join([*lines, "</graph>", "</graphml>", ""])
 
 
-EXPORTS: dict[str, Callable[[StoreReader, str, Ints, _Files], None]] = {
+EXPORTS: dict[str, Callable[[StoreReader, str, Ints, FolderWriter], None]] = {
     "pyg": _to_pyg,
     "npz": _to_npz,
     "graphml": _to_graphml,

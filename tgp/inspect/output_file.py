@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from types import TracebackType
 from typing import BinaryIO
 
 from tgp.errors import InputError
 
-__all__ = ["replace_file", "write_file"]
+__all__ = ["FolderWriter", "replace_file", "write_file"]
 
 
 @contextlib.contextmanager
@@ -33,6 +34,92 @@ def replace_file(target: Path) -> Iterator[BinaryIO]:
         with contextlib.suppress(OSError):
             temp.unlink()
         raise
+
+
+class FolderWriter:
+    """Writer of several files into one folder. All of them appear when the block ends without an error, or none.
+
+    After an error, also after an interrupt, the files that were there before are unchanged, and folders that were created
+    are removed.
+
+    Args:
+        folder: folder to write to; it is created if it does not exist.
+        overwrite: replace existing files.
+    """
+
+    def __init__(self, folder: Path, *, overwrite: bool = False) -> None:
+        self.folder = folder
+        self.overwrite = overwrite
+        self.written: list[Path] = []
+        self._pending: dict[Path, Path] = {}  # file to create -> its temporary file
+        self._new_folders: list[Path] = []
+
+    def __enter__(self) -> FolderWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if error is None:
+                self._publish()
+        finally:
+            self._clean()
+
+    @contextlib.contextmanager
+    def create(self, name: str) -> Iterator[BinaryIO]:
+        """Open a file of the folder for writing.
+
+        Args:
+            name: name of the file.
+
+        Yields:
+            A temporary file that gets its name when all files are written.
+
+        Raises:
+            InputError: if the file exists and is not to be replaced.
+        """
+        target = self.folder / name
+        if (target.exists() and not self.overwrite) or target.is_dir() or target in self._pending:
+            raise InputError(f"{target} exists", field="out", hint="--force overwrites it")
+        if not self._pending:
+            self._make_folder()
+        temp = self.folder / f".tgp-{secrets.token_hex(8)}.tmp"
+        self._pending[target] = temp
+        with open(temp, "xb") as file:
+            yield file
+
+    def _make_folder(self) -> None:
+        missing = [p for p in (self.folder, *self.folder.parents) if not p.exists()]
+        self._new_folders = missing  # before they exist, so that an interrupt does not leave one
+        self.folder.mkdir(parents=True, exist_ok=True)
+
+    def _publish(self) -> None:
+        created: list[Path] = []
+        try:
+            for target, temp in self._pending.items():
+                if not target.exists():
+                    created.append(target)
+                os.replace(temp, target)
+                self.written.append(target)
+        except BaseException:
+            self.written = []
+            _remove(created)
+            raise
+        self._pending = {}
+        self._new_folders = []
+
+    def _clean(self) -> None:
+        _remove(self._pending.values())
+        for folder in self._new_folders:
+            with contextlib.suppress(OSError):  # not empty: another program wrote to it
+                folder.rmdir()
+
+
+def _remove(files: Iterable[Path]) -> None:
+    for file in files:
+        with contextlib.suppress(OSError):
+            file.unlink()
 
 
 def write_file(path: str | os.PathLike[str], content: bytes) -> Path:

@@ -40,13 +40,17 @@ def command(
     debug: DebugOpt = False,
 ) -> None:
     """Convert a store for other tools."""
-    from tgp.inspect.export import export_store
-    from tgp.store.locations import parse_location, sibling_path
+    from tgp.inspect.export import export_store, exported_names
+    from tgp.store.locations import open_store, parse_location, sibling_path
 
     output = Output(json=json, quiet=quiet)
     location = parse_location(store)
     folder = out or sibling_path(location, f"-{to}")
     files = export_store(location, to, folder, hierarchy=hierarchy, graphs=graphs, force=force)
     size = sum(f.stat().st_size for f in files)
-    report = {"path": str(folder), "files": [f.name for f in files], "bytes": size}
+    fields = [] if to == "graphml" else open_store(location).fields
+    renamed = {name: new for name, new in exported_names(fields, to).items() if name != new}
+    report = {"path": str(folder), "files": [f.name for f in files], "bytes": size, "renamed": renamed}
     output.result(report, lambda: output.line(f"{folder}: {counted(len(files), 'file')}, {bytes_text(size)}"))
+    for name, new in renamed.items():
+        output.warn(f"field {name!r} is named {new!r} in the files")

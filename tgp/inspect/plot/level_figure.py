@@ -12,6 +12,7 @@ from tgp.inspect.report.charts import level_name
 from tgp.inspect.report.scene import Picture, Scene, graph_scenes
 from tgp.store import StoreReader
 from tgp.store.locations import open_store
+from tgp.text import inert_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -64,7 +65,7 @@ def hierarchy(
             draw_picture(axes, picture, ghost, room=(wide, high))
             axes.set_title(_title(picture, scene), fontsize=7, color=SOFT, pad=2)
         row[0].text(
-            -0.02, 0.5, scene.hierarchy, transform=row[0].transAxes, rotation=90,
+            -0.02, 0.5, inert_text(scene.hierarchy), transform=row[0].transAxes, rotation=90,
             ha="right", va="center", fontsize=8, color=INK, parse_math=False,
         )  # fmt: skip
     return figure

@@ -12,6 +12,7 @@ from tgp.errors import InputError
 from tgp.inspect.plot.canvas import INK, draw_picture, new_figure
 from tgp.inspect.report.placement import layout
 from tgp.inspect.report.scene import MAX_NODES, Floats, Ints, pooled_pictures
+from tgp.text import inert_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -169,4 +170,7 @@ def _draw(
         draw_picture(right, pictures[1], pictures[0], room=_ROOM, widest=_NODE)
     else:
         right.set_axis_off()
-    cell.suptitle(f"{name}: {s.shape[0]} → {s.shape[1]}", fontsize=7, color=INK, fontweight="bold")
+    title = cell.suptitle(
+        inert_text(f"{name}: {s.shape[0]} → {s.shape[1]}"), fontsize=7, color=INK, fontweight="bold"
+    )
+    title.set_parse_math(False)

@@ -1,6 +1,7 @@
 """Render the report of a store as one HTML file that loads nothing from the network.
 
-The templates escape every value. Only the style sheet and the script of this package are inserted without escaping.
+The templates escape every value, markup as well as control characters. Only the style sheet and the script of this
+package are inserted without escaping.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ import base64
 import functools
 import hashlib
 import os
-import re
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
@@ -22,14 +22,15 @@ from tgp.inspect.report.charts import coordinate, level_name
 from tgp.inspect.report.contents import METRICS, ReportContents, collect_contents
 from tgp.inspect.report.palette import colour_rules
 from tgp.store.locations import sibling_path
+from tgp.text import inert_text
 
 if TYPE_CHECKING:
     import jinja2
 
 __all__ = ["render_report", "write_report"]
 
-# Browsers show control characters as nothing or as boxes, and other characters change the direction of the text.
-_HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_MARK = "\ufffd"
+"""Character in place of control characters and of those that change the direction of text."""
 
 
 def write_report(
@@ -80,7 +81,7 @@ def render_report(store: str | os.PathLike[str], *, graphs: Sequence[int] | str 
         "base-uri 'none'; form-action 'none'"
     )
     page = _environment().get_template("page.html.jinja")
-    return page.render(
+    rendered = page.render(
         contents=contents,
         lead=_lead(contents),
         deepest=max((len(h.levels) for h in contents.view.hierarchies), default=0),
@@ -90,6 +91,8 @@ def render_report(store: str | os.PathLike[str], *, graphs: Sequence[int] | str 
         style=Markup(style),
         script=Markup(script),
     )
+    # A filter may have joined text and markup before it was inserted.
+    return inert_text(rendered, lines=True, mark=_MARK)
 
 
 @functools.cache
@@ -119,10 +122,10 @@ def _environment() -> jinja2.Environment:
 
 
 def _replace_hidden(value: Any) -> Any:
-    """Replace control characters in text that a template inserts."""
-    if isinstance(value, str) and not hasattr(value, "__html__"):
-        return _HIDDEN.sub("\ufffd", value)
-    return value
+    """Replace control characters in everything that a template inserts, except for the output of other templates."""
+    if isinstance(value, bool | int | float) or hasattr(value, "__html__"):
+        return value
+    return inert_text(value, lines=True, mark=_MARK)
 
 
 def _static_text(name: str) -> str:
