@@ -58,6 +58,8 @@ class ExitStatus(IntEnum):
     """The command is done, but some graphs or units are missing."""
     NO_SPACE = 4
     """The disk or the quota is full."""
+    CLUSTER = 5
+    """The workers or the scheduler of a cluster failed, or do not match this run."""
     BUG = 70
     """An unexpected error; ``--debug`` shows the traceback."""
     HANGUP = 129
@@ -145,6 +147,9 @@ def status_of(error: BaseException) -> ExitStatus:
         return ExitStatus.CLOSED_PIPE
     if _no_space(error):
         return ExitStatus.NO_SPACE
+    own = getattr(error, "exit_status", None)
+    if isinstance(error, TgpError) and own is not None:
+        return ExitStatus(own)
     if isinstance(error, StoreDamagedError):
         return ExitStatus.FINDINGS
     if isinstance(error, TgpError | OSError):
