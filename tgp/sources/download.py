@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import http.client
 import socket
 import threading
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 from tgp.errors import DatasetError
+from tgp.input_limits import InputBudget, input_budget
 
 __all__ = ["check_reachable", "fetch", "unreachable"]
 
 TIMEOUT = 10.0
 """Seconds to wait for an answer of a host."""
+
+PATIENCE, MIN_RATE = 30.0, 1000
+"""After so many seconds, a download must have so many bytes per second on average."""
 
 
 def check_reachable(host: str, label: str, expected: Path) -> None:
@@ -77,9 +84,26 @@ def fetch(url: str, label: str, expected: Path) -> bytes:
     """
     check_reachable(urllib.parse.urlsplit(url).hostname or "", label, expected)
     try:
-        with urllib.request.urlopen(url, timeout=TIMEOUT) as response:
-            body: bytes = response.read()
-            return body
-    except (OSError, ValueError) as error:
+        with urllib.request.urlopen(url, timeout=TIMEOUT) as response, input_budget() as budget:
+            return _read_body(response, label, budget)
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        if isinstance(error, DatasetError):
+            raise
         reason = getattr(error, "reason", None) or error
         raise unreachable(label, expected, f"{url}: {reason}") from error
+
+
+def _read_body(response: Any, label: str, budget: InputBudget) -> bytes:
+    """Read an answer of limited size. A server that sends too slowly is an error, as if it did not answer."""
+    body = bytearray()
+    started = time.monotonic()
+    while data := response.read1(1 << 16):
+        body += data
+        budget.check(len(body), label, "the downloaded file")
+        seconds = time.monotonic() - started
+        if seconds > PATIENCE and len(body) < MIN_RATE * seconds:
+            raise TimeoutError(f"the server sent only {len(body)} bytes in {seconds:.0f} s")
+    expected = response.headers.get("Content-Length")
+    if expected is not None and expected.isdecimal() and int(expected) != len(body):
+        raise OSError(f"the file is incomplete: expected {expected} bytes, got {len(body)}")
+    return bytes(body)

@@ -2,38 +2,37 @@
 
 from __future__ import annotations
 
-import gzip
-import lzma
-import xml.etree.ElementTree as ET
-import zipfile
+import inspect
+from array import array
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tgp.errors import DatasetError, StoreError
+from tgp.errors import DatasetError
+from tgp.input_limits import READ_ERRORS, InputBudget, input_budget, open_decompressed
 from tgp.ragged import GraphTable
+from tgp.sources.arrays import read_npz
+from tgp.sources.graphml import read_graphml
 from tgp.sources.names import EDGE_LIST_SUFFIXES
 from tgp.sources.tables import join_tables, table_from_arrays
 
 __all__ = ["FORMATS", "is_processed_file", "open_local"]
 
-_DECOMPRESSORS = {".gz": gzip.open, ".xz": lzma.open}
+_COMPRESSED = (".gz", ".xz")
+_MAX_ID = np.iinfo(np.int64).max
+_MAX_LINE = 10_000
+"""Largest number of characters in a line of an edge list."""
+
+_LINES_PER_CHECK = 1 << 16
+_MAX_FILES = 1_000_000
 FORMATS = (
     f"a .npz, .h5 or .graphml file, an edge list ({', '.join(EDGE_LIST_SUFFIXES)}, also .gz or .xz), a .pt file, "
     "a store, or a folder of such files"
 )
 """Description of the supported files for error messages."""
-
-_GRAPHML_TYPES = {
-    "int": np.int64,
-    "long": np.int64,
-    "float": np.float32,
-    "double": np.float32,
-    "boolean": np.bool_,
-}
 
 
 def is_processed_file(path: Path) -> bool:
@@ -73,13 +72,13 @@ def open_local(path: Path, params: dict[str, str] | None = None) -> GraphTable:
 
 def _choose_reader(path: Path, directed: bool) -> Callable[[Path], GraphTable] | None:
     suffix = path.suffix.lower()
-    inner = Path(path.stem).suffix.lower() if suffix in _DECOMPRESSORS else suffix
+    inner = Path(path.stem).suffix.lower() if suffix in _COMPRESSED else suffix
     if suffix == ".npz":
         return _read_npz
     if suffix in (".h5", ".hdf5"):
         return _read_hdf5
     if suffix == ".graphml":
-        return _read_graphml
+        return read_graphml
     if inner in EDGE_LIST_SUFFIXES:
         return lambda p: _read_edge_list(p, directed)
     return None
@@ -112,69 +111,71 @@ def _read_folder(path: Path, directed: bool) -> GraphTable:
 
 def _add_labels(table: GraphTable, path: Path, names: list[str]) -> GraphTable:
     """Add ``y`` from a file with lines ``file,label``. The suffix of the file name may be left out."""
-    found: dict[str, int] = {}
-    for number, line in enumerate(path.read_text().splitlines(), start=1):
-        name, comma, value = (part.strip() for part in line.partition(","))
-        if not line.strip() or (number == 1 and not value.lstrip("+-").isdigit()):
-            continue
-        if not comma or not value.lstrip("+-").isdigit():
-            raise DatasetError(
-                f"{path}, line {number}: expected 'file,label' with a whole number, got {line!r}"
-            )
-        found[name] = int(value)
+    with input_budget() as budget:
+        try:
+            with open_decompressed(path, budget) as file:
+                found = _parse_labels(path, file)
+        except (OSError, UnicodeDecodeError) as error:
+            raise DatasetError(f"{path} cannot be read: {error}") from error
     missing = [n for n in names if n not in found and n.split(".")[0] not in found]
     if missing:
         raise DatasetError(
             f"{path} has no label for {missing[0]}" + (f" and {len(missing) - 1} more" if missing[1:] else "")
         )
-    y = np.array([found.get(n, found.get(n.split(".")[0], 0)) for n in names])
+    y = np.array([found.get(n, found.get(n.split(".")[0], 0)) for n in names], np.int64)
     return table_from_arrays({"y": y}, path.name, base=table)
 
 
+def _parse_labels(path: Path, file: IO[str]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    number = 0
+    while line := file.readline(_MAX_LINE):
+        number += 1
+        name, comma, value = (part.strip() for part in line.partition(","))
+        is_number = value.lstrip("+-").isdecimal() and len(value) < 24
+        if not line.strip() or (number == 1 and not is_number):
+            continue
+        if not comma or not is_number or abs(int(value)) > _MAX_ID:
+            raise DatasetError(
+                f"{path}, line {number}: expected 'file,label' with a whole number of 64 bits, "
+                f"got {line.strip()[:80]!r}"
+            )
+        found[name] = int(value)
+    return found
+
+
 def _read_npz(path: Path) -> GraphTable:
-    if not zipfile.is_zipfile(path):
-        raise DatasetError(f"{path} cannot be read: expected an archive of arrays (.npz)")
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, EOFError) as error:
-        has_objects = "pickle" in str(error)
-        why = "holds Python objects, which are not loaded" if has_objects else f"cannot be read: {error}"
-        raise DatasetError(
-            f"{path} {why}",
-            hint="save plain arrays: edge_index, x, y, and node_ptr and edge_ptr for many graphs",
-        ) from error
-    return table_from_arrays(arrays, str(path))
+    with input_budget() as budget:
+        return table_from_arrays(read_npz(path, budget), str(path))
 
 
 def _read_hdf5(path: Path) -> GraphTable:
     from tgp.store.io.guard import read_arrays
 
-    try:
-        return table_from_arrays(read_arrays(path), str(path))
-    except StoreError as error:
-        raise DatasetError(f"{path} cannot be read: {error}") from error
+    with input_budget() as budget:
+        budget.open(path).close()
+        left = budget.limit - budget.needed
+        options = {"max_bytes": left} if "max_bytes" in inspect.signature(read_arrays).parameters else {}
+        try:
+            arrays = read_arrays(path, **options)
+        except READ_ERRORS as error:
+            raise DatasetError(f"{path} cannot be read: {error}") from error
+        budget.charge(sum(values.nbytes for values in arrays.values()), path, "the arrays of the file")
+        return table_from_arrays(arrays, str(path))
 
 
 def _read_edge_list(path: Path, directed: bool) -> GraphTable:
     """Read lines ``u v`` or ``u v weight``, separated by blanks or commas. Ids are renumbered in ascending order."""
-    opener: Any = _DECOMPRESSORS.get(path.suffix.lower(), open)
-    try:
-        with opener(path, "rt", encoding="utf-8") as file:
-            rows = [
-                _parse_edge(path, number, line) for number, line in enumerate(file, start=1) if _is_edge(line)
-            ]
-    except (OSError, UnicodeDecodeError, lzma.LZMAError, EOFError) as error:
-        raise DatasetError(f"{path} cannot be read: {error}") from error
-    if not rows:
-        raise DatasetError(f"{path} holds no edges", hint="an edge list has lines 'u v' or 'u v weight'")
-    widths = {len(row) for row in rows}
-    if len(widths) > 1:
-        raise DatasetError(f"{path}: expected a weight on all lines or on none, got both kinds of lines")
-    values = np.array(rows, np.float64).reshape(len(rows), -1)
-    ids, index = np.unique(values[:, :2].astype(np.int64), return_inverse=True)
+    with input_budget() as budget:
+        try:
+            with open_decompressed(path, budget) as file:
+                pairs, weight = _parse_edges(path, file, budget)
+        except READ_ERRORS as error:
+            if isinstance(error, DatasetError):
+                raise
+            raise DatasetError(f"{path} cannot be read: {error}") from error
+    ids, index = np.unique(pairs, return_inverse=True)
     edges = index.reshape(-1, 2).T.astype(np.int64)
-    weight = values[:, 2].astype(np.float32) if values.shape[1] == 3 else None
     arrays: dict[str, npt.NDArray[Any]] = {"num_nodes": np.array([len(ids)])}
     if not directed:
         loop = edges[0] == edges[1]
@@ -185,75 +186,62 @@ def _read_edge_list(path: Path, directed: bool) -> GraphTable:
     return table_from_arrays({"edge_index": edges, **arrays}, str(path))
 
 
+def _parse_edges(
+    path: Path, file: IO[str], budget: InputBudget
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32] | None]:
+    """Return the ids of all lines, flat, and the weights if there are any."""
+    ids, weights = array("q"), array("d")
+    number = charged = 0
+    while line := file.readline(_MAX_LINE + 1):
+        number += 1
+        if len(line) > _MAX_LINE:
+            raise DatasetError(f"{path}, line {number}: expected at most {_MAX_LINE} characters, got more")
+        if _is_edge(line):
+            u, v, *weight = _parse_edge(path, number, line)
+            ids.extend((u, v))
+            weights.extend(weight)
+        if number % _LINES_PER_CHECK == 0:
+            num_bytes = 8 * (len(ids) + len(weights))
+            budget.charge(num_bytes - charged, path, "the list of edges")
+            charged = num_bytes
+    if not ids:
+        raise DatasetError(f"{path} holds no edges", hint="an edge list has lines 'u v' or 'u v weight'")
+    if len(weights) not in (0, len(ids) // 2):
+        raise DatasetError(f"{path}: expected a weight on all lines or on none, got both kinds of lines")
+    values = np.frombuffer(weights, np.float64) if weights else None
+    if values is not None and not (np.abs(values) <= np.finfo(np.float32).max).all():
+        raise DatasetError(f"{path}: expected weights that are finite numbers of 32 bits, got others")
+    return np.frombuffer(ids, np.int64), None if values is None else values.astype(np.float32)
+
+
 def _is_edge(line: str) -> bool:
     """Return False for comments, headings, and the lines 'p' and 'c' of DIMACS files."""
-    word = line.lstrip()[:1]
-    return word.isdigit() or (word in ("a", "e") and line.lstrip()[1:2] == " ")
+    text = line.lstrip()
+    word = text[:1]
+    return word.isdigit() or (word in ("a", "e") and text[1:2] == " ") or _starts_with_number(text)
 
 
-def _parse_edge(path: Path, number: int, line: str) -> tuple[float, ...]:
+def _starts_with_number(text: str) -> bool:
+    """Return True if the first word is a number that is not a node id, such as -1 or nan."""
+    words = text[:64].replace(",", " ").split(maxsplit=1)
+    try:
+        float(words[0])
+    except (ValueError, IndexError):
+        return False
+    return True
+
+
+def _parse_edge(path: Path, number: int, line: str) -> tuple[Any, ...]:
     words = line.replace(",", " ").split()
     if words[0] in ("a", "e"):
         words = words[1:]
     try:
-        if len(words) not in (2, 3):
+        u, v = int(words[0]), int(words[1])
+        if len(words) not in (2, 3) or not (0 <= u <= _MAX_ID and 0 <= v <= _MAX_ID):
             raise ValueError
-        return (int(words[0]), int(words[1]), *(float(w) for w in words[2:]))
-    except ValueError:
+        return (u, v, *(float(w) for w in words[2:]))
+    except (ValueError, IndexError):
         raise DatasetError(
-            f"{path}, line {number}: expected 'u v' or 'u v weight', got {line.strip()!r}"
+            f"{path}, line {number}: expected 'u v' or 'u v weight' with ids from 0 to 2^63 - 1, "
+            f"got {line.strip()[:80]!r}"
         ) from None
-
-
-def _read_graphml(path: Path) -> GraphTable:
-    """Read the first graph of a GraphML file.
-
-    Nodes are numbered in the order of the file. An undirected edge is added in both directions. The edge attribute
-    ``weight`` becomes ``edge_weight``. A numeric attribute that every node has becomes an array of the same name.
-    """
-    try:
-        root = ET.parse(path).getroot()
-    except (ET.ParseError, OSError) as error:
-        raise DatasetError(f"{path} is not GraphML: {error}") from error
-    for element in root.iter():
-        element.tag = element.tag.rpartition("}")[2]
-    graph = root.find("graph")
-    if root.tag != "graphml" or graph is None:
-        raise DatasetError(f"{path} is not GraphML: it has no <graph>")
-    keys = {
-        k.get("id", ""): (k.get("for"), k.get("attr.name", ""), k.get("attr.type", ""))
-        for k in root.iter("key")
-    }
-    ids = {node.get("id"): number for number, node in enumerate(graph.iter("node"))}
-    arrays: dict[str, npt.NDArray[Any]] = {"num_nodes": np.array([len(ids)]), **_node_columns(graph, keys)}
-    pairs, weights = [], []
-    weight_key = next(
-        (k for k, (_, name, kind) in keys.items() if name == "weight" and kind in _GRAPHML_TYPES), None
-    )
-    for edge in graph.iter("edge"):
-        try:
-            pair = (ids[edge.get("source")], ids[edge.get("target")])
-        except KeyError as error:
-            raise DatasetError(f"{path}: an edge refers to node {error}, which does not exist") from None
-        value = next((d.text for d in edge.iter("data") if d.get("key") == weight_key), None)
-        directed = edge.get("directed", str(graph.get("edgedefault") == "directed").lower()) == "true"
-        for ends in (pair,) if directed or pair[0] == pair[1] else (pair, pair[::-1]):
-            pairs.append(ends)
-            weights.append(1.0 if value is None else float(value))
-    arrays["edge_index"] = np.array(pairs, np.int64).reshape(-1, 2).T
-    if weight_key is not None and pairs:
-        arrays["edge_weight"] = np.array(weights, np.float32)
-    return table_from_arrays(arrays, str(path))
-
-
-def _node_columns(
-    graph: ET.Element, keys: dict[str, tuple[str | None, str, str]]
-) -> dict[str, npt.NDArray[Any]]:
-    nodes = [{d.get("key"): d.text for d in node.iter("data")} for node in graph.iter("node")]
-    columns: dict[str, npt.NDArray[Any]] = {}
-    for key, (target, name, kind) in keys.items():
-        if target in ("node", "all") and kind in _GRAPHML_TYPES and nodes and all(n.get(key) for n in nodes):
-            texts = [n[key] for n in nodes]
-            values = [t == "true" for t in texts] if kind == "boolean" else [float(t) for t in texts if t]
-            columns[name] = np.array(values).astype(_GRAPHML_TYPES[kind])
-    return columns

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,8 @@ __all__ = [
     "default_root",
     "family_folders",
     "find_raw",
+    "is_callable",
+    "is_path",
     "known_names",
     "nearest_names",
     "resolve",
@@ -27,6 +30,9 @@ __all__ = [
 EDGE_LIST_SUFFIXES = (".edgelist", ".edges", ".txt", ".csv", ".tsv", ".gr", ".el")
 FILE_SUFFIXES = (".npz", ".h5", ".hdf5", ".pt", ".graphml", *EDGE_LIST_SUFFIXES, ".gz", ".xz")
 """Suffixes of the files that :mod:`tgp.sources.local_files` reads."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_+.-]*")
+"""Names of datasets that are not in the tables. They become part of paths and addresses."""
 
 
 @dataclass(frozen=True)
@@ -114,16 +120,39 @@ def resolve(spec: str) -> KnownDataset | None:
     if slash and head.lower() in families:
         family = families[head.lower()]
         members = {member.lower(): member for member in family.members}
-        if rest.lower() not in members and not family.open_ended:
+        if rest.lower() not in members and not (family.open_ended and _NAME.fullmatch(rest)):
             raise UnknownNameError(f"dataset of {family.name}", rest, family.members)
         return KnownDataset(family, members.get(rest.lower(), rest), params)
     for member, family in _members():
         if member.lower() == name.lower():
             return KnownDataset(family, member, params)
     for prefix, key in (("ogbg-", "OGB-G"), ("ogbn-", "OGB-N")):
-        if name.lower().startswith(prefix):
+        if name.lower().startswith(prefix) and _NAME.fullmatch(name):
             return KnownDataset(FAMILIES[key], name.lower(), params)
     return None
+
+
+def is_path(spec: str) -> bool:
+    """Return True if a dataset is an existing file or folder, written so that it cannot be a name.
+
+    Args:
+        spec: Value of ``--dataset``.
+    """
+    return (os.sep in spec or "." in spec) and os.path.exists(spec)
+
+
+def is_callable(spec: str) -> bool:
+    """Return True if a dataset is written as ``module:callable``, so that opening it runs code.
+
+    Args:
+        spec: Value of ``--dataset``.
+
+    Examples:
+        >>> is_callable("mine:make"), is_callable("er:num_graphs=4"), is_callable("MUTAG")
+        (True, False, False)
+    """
+    rest = spec.partition(":")[2]
+    return bool(rest) and "=" not in rest.partition(":")[0] and not is_path(spec)
 
 
 def nearest_names(name: str, count: int = 3) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import os
 import pickle
 import threading
 from collections.abc import Callable, Iterator
@@ -15,8 +16,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from tgp.datasets._safe_objects import read_stream
 from tgp.errors import DatasetError
+from tgp.input_limits import input_budget
 
 __all__ = ["no_code"]
 
@@ -54,8 +58,8 @@ class _Replacement:
 def no_code(label: str) -> Iterator[None]:
     """Replace the readers of pickles and torch files in this thread by readers that run no code.
 
-    Inside the block, ``pickle.load`` decodes plain arrays, tensors and graphs only, and ``torch.load`` reads with
-    ``weights_only=True``. ``input`` raises an error, because the output of dataset classes is hidden and a user would
+    Inside the block, ``pickle.load`` decodes plain arrays, tensors and graphs only, ``torch.load`` reads with
+    ``weights_only=True``, and ``numpy.load`` checks sizes and sparse matrices. ``input`` raises an error, because the output of dataset classes is hidden and a user would
     not see the question. Other threads keep the original functions.
 
     Args:
@@ -70,6 +74,7 @@ def no_code(label: str) -> Iterator[None]:
             _replaced[:] = [
                 _Replacement(pickle, "load", _read_pickle),
                 _Replacement(torch, "load", _read_tensors),
+                _Replacement(np, "load", _read_arrays),
                 _Replacement(builtins, "input", _refuse_question),
             ]
     outer = getattr(_thread, "label", None)
@@ -90,9 +95,49 @@ def _read_pickle(label: str, original: Callable[..., Any], file: Any, **options:
     return read_stream(file, Path(str(getattr(file, "name", label))), options.get("encoding", "ASCII"))
 
 
-def _read_tensors(label: str, original: Callable[..., Any], *args: Any, **options: Any) -> Any:
+def _read_tensors(label: str, original: Callable[..., Any], f: Any, *args: Any, **options: Any) -> Any:
+    from tgp.sources.tensors import charge_content, check_archive
+
     # `read_stream` itself calls `torch.load` for the tensors inside a pickle.
-    return original(*args, **{**options, "weights_only": True})
+    with input_budget() as budget:
+        if isinstance(f, str | os.PathLike):
+            with budget.open(os.fspath(f)) as file:
+                return _read_tensors(label, original, file, *args, **options)
+        where = getattr(f, "name", label)
+        check_archive(f, where)
+        content = original(f, *args, **{**options, "weights_only": True})
+        charge_content(content, where, budget)
+        return content
+
+
+class _Arrays(dict[str, Any]):
+    """Arrays of a file, with the interface of ``numpy.lib.npyio.NpzFile``."""
+
+    @property
+    def files(self) -> list[str]:
+        return list(self)
+
+    def __enter__(self) -> _Arrays:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+def _read_arrays(label: str, original: Callable[..., Any], file: Any, *args: Any, **options: Any) -> Any:
+    from tgp.sources.arrays import check_sparse, read_npz
+
+    if not isinstance(file, str | os.PathLike) or not os.fspath(file).endswith(".npz"):
+        return original(file, *args, **{**options, "allow_pickle": False})
+    with input_budget() as budget:
+        arrays = read_npz(file, budget)
+        for name in arrays:
+            prefix = name.removesuffix("indptr")
+            if name.endswith("indptr") and {f"{prefix}indices", f"{prefix}data"} <= arrays.keys():
+                rows, columns = check_sparse(arrays, prefix, file)
+                if prefix == "attr_":  # PyG makes a dense matrix of the features
+                    budget.charge(8 * rows * columns, file, "the matrix of features")
+    return _Arrays(arrays)
 
 
 def _refuse_question(label: str, original: Callable[..., Any], prompt: object = "") -> str:

@@ -11,37 +11,24 @@ import os
 import pickle
 import shutil
 import tempfile
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import torch
 import torch_geometric
 from torch_geometric.data import Data, InMemoryDataset
 
 from tgp.errors import DatasetError, MissingPackageError, TgpError, UnknownNameError
+from tgp.input_limits import READ_ERRORS, InputBudget, input_budget, open_decompressed
 from tgp.registry import load
 from tgp.sources.download import check_reachable, unreachable
 from tgp.sources.names import KnownDataset, family_folders, find_raw
 from tgp.sources.no_code import no_code
+from tgp.sources.tensors import load_tensors
 from tgp.store.io.portable import close_locked, lock_file
 from tgp.values import parse_value
 
 __all__ = ["load_processed", "open_pyg", "published_split"]
-
-_READ_ERRORS = (
-    AssertionError,
-    LookupError,
-    EOFError,
-    RuntimeError,
-    ValueError,
-    TypeError,
-    AttributeError,
-    OSError,
-    zipfile.BadZipFile,
-)
-"""Errors that dataset classes raise for files of an unexpected format."""
 
 _RESERVED = {"root", "name", "transform", "pre_transform", "pre_filter", "force_reload", "log"}
 """Arguments of dataset classes that are not parameters of a dataset."""
@@ -73,6 +60,8 @@ def open_pyg(known: KnownDataset, root: Path) -> Any:
         base = family_folders(known, root)[0]
         if known.family.host:
             check_reachable(known.family.host, known.label, base / known.raw_folder())
+    else:
+        _check_files(known, base)
     arguments = _constructor_arguments(known)
     with _writable_folder(known, base) as folder, _silence(), no_code(known.label):
         return _construct(known, folder, base, arguments)
@@ -98,7 +87,9 @@ def published_split(dataset: Any, label: str) -> dict[str, Any]:
             short: ids[name].numpy()
             for short, name in (("train", "train"), ("val", "valid"), ("test", "test"))
         }
-    except (OSError, KeyError, AttributeError, RuntimeError, ValueError, pickle.UnpicklingError) as error:
+    except (pickle.UnpicklingError, *READ_ERRORS) as error:
+        if isinstance(error, TgpError):
+            raise
         raise DatasetError(f"the split of {label} cannot be read: {type(error).__name__}: {error}") from error
 
 
@@ -112,22 +103,27 @@ def load_processed(path: Path) -> InMemoryDataset | list[Data]:
         DatasetError: If the file cannot be read as plain tensors, or contains something else.
     """
     try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
+        with input_budget() as budget:
+            content = load_tensors(path, budget)
     except pickle.UnpicklingError as error:
         raise DatasetError(
             f"{path} holds Python objects that could run code when they are loaded: "
             f"{str(error).splitlines()[0]}",
             hint=_CODE_HINT,
         ) from error
-    except (OSError, RuntimeError, EOFError) as error:
-        raise DatasetError(f"{path} cannot be read: {error}") from error
+    except READ_ERRORS as error:
+        if isinstance(error, TgpError):
+            raise
+        why = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise DatasetError(f"{path} cannot be read: {why}") from error
     if (
         isinstance(content, tuple)
         and len(content) >= 2
         and (content[1] is None or isinstance(content[1], dict))
     ):
         data = content[0]
-        data = Data.from_dict(data) if isinstance(data, dict) else data
+        if isinstance(data, dict) and all(isinstance(key, str) for key in data):
+            data = Data.from_dict(data)
         if isinstance(data, Data):
             return [data] if content[1] is None else _ProcessedDataset(data, content[1])
     if isinstance(content, Data):
@@ -163,12 +159,49 @@ def _construct(known: KnownDataset, folder: Path, base: Path, arguments: dict[st
             f"loaded: {str(error).splitlines()[0]}",
             hint=_CODE_HINT,
         ) from error
-    except _READ_ERRORS as error:
+    except READ_ERRORS as error:
         if isinstance(error, TgpError):
             raise
         raise DatasetError(
             f"{known.label} cannot be read from {base}: {type(error).__name__}: {error}"
         ) from error
+
+
+def _check_files(known: KnownDataset, base: Path) -> None:
+    """Check the kinds and sizes of all files that the class may read, because it checks nothing."""
+    raw = base / known.raw_folder()
+    folders = [raw, *(raw.parent / name / "processed" for name in ("", "subset", "full"))]
+    with input_budget() as budget:
+        for folder in folders:
+            for parent, _, names in os.walk(folder):
+                for path in (Path(parent, name) for name in names):
+                    budget.open(path).close()
+                    if path.suffix in (".gz", ".xz") and folder is raw:
+                        _check_compressed(path, budget)
+        if known.family.name == "Planetoid":
+            _check_test_index(raw / known.raw_files()[-1], budget)
+
+
+def _check_compressed(path: Path, budget: InputBudget) -> None:
+    try:
+        with open_decompressed(path, budget) as text:
+            while text.buffer.read(1 << 20):
+                pass
+    except READ_ERRORS as error:
+        if isinstance(error, TgpError):
+            raise
+        raise DatasetError(f"{path} cannot be read: {error}") from error
+
+
+def _check_test_index(path: Path, budget: InputBudget) -> None:
+    """Check the ids of the test nodes. The class allocates a row for each id between the smallest and the largest."""
+    with budget.open(path) as file:
+        try:
+            ids = [int(word) for word in file.read().split()]
+        except ValueError as error:
+            raise DatasetError(f"{path} cannot be read: expected one id per line, got others") from error
+    if not ids or min(ids) < 0 or max(ids) - min(ids) > 4 * len(ids) + 1000:
+        raise DatasetError(f"{path} must hold ids of consecutive nodes, with few gaps")
 
 
 def _constructor_arguments(known: KnownDataset) -> dict[str, Any]:
@@ -260,7 +293,12 @@ def _link_or_copy(source: Path, target: Path) -> None:
 def _locked(base: Path, known: KnownDataset) -> Iterator[None]:
     """Let one process at a time download and process a dataset, if the file system supports locks."""
     base.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(base / f".{known.name}.lock", os.O_WRONLY | os.O_CREAT)
+    path = base / f".{known.name}.lock"
+    flags = os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    try:
+        descriptor = os.open(path, os.O_WRONLY | flags)
+    except OSError as error:
+        raise DatasetError(f"{path} cannot be locked: {error.strerror}") from error
     try:
         lock_file(descriptor, wait=True)
         yield

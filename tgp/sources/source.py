@@ -13,12 +13,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tgp.errors import DatasetError, ParameterError
+from tgp.input_limits import READ_ERRORS, input_budget
 from tgp.ragged import GraphTable
 from tgp.sources import table_transforms
 from tgp.sources.builtin import BUILTIN, DEFAULT_DATASET, make_builtin
 from tgp.sources.families import SPLITS
-from tgp.sources.names import KnownDataset, default_root, family_folders, find_raw, nearest_names, resolve
-from tgp.sources.tables import join_splits, mark_graphs, mark_nodes
+from tgp.sources.names import (
+    KnownDataset,
+    default_root,
+    family_folders,
+    find_raw,
+    is_callable,
+    is_path,
+    nearest_names,
+    resolve,
+)
+from tgp.sources.tables import check_table, join_splits, mark_graphs, mark_nodes
 from tgp.values import parse_call, parse_value
 
 if TYPE_CHECKING:
@@ -49,6 +59,7 @@ def open_source(
     undirected: bool = False,
     largest_component: bool = False,
     add_degree: bool = False,
+    max_input: int | None = None,
 ) -> Source:
     """Open a dataset by any name that ``tgp coarsen --dataset`` accepts, and transform its graphs.
 
@@ -60,15 +71,18 @@ def open_source(
         undirected: Add the missing reverse edges.
         largest_component: Keep the largest connected component of each graph.
         add_degree: Append the node degree to the features.
+        max_input: Limit in bytes of the memory that the content of the files may need. The default is 1 GB or 100
+            times the size of the files, whichever is more, and at most the memory of the machine.
 
     Raises:
-        DatasetError: If the dataset is missing, cannot be read, or contains no graphs.
+        DatasetError: If the dataset is missing, cannot be read, is larger than the limit, or contains no graphs.
 
     Examples:
         >>> open_source("er:num_graphs=4").table.num_graphs
         4
     """
-    table, description = _open(dataset, default_root() if root is None else Path(root))
+    with input_budget(max_input):
+        table, description = _open(dataset, default_root() if root is None else Path(root))
     if limit is not None and limit < table.num_graphs:
         table = table.take(np.arange(limit))
         description["limit"] = limit
@@ -113,13 +127,12 @@ def load_graphs(dataset: str = DEFAULT_DATASET, root: str | Path | None = None, 
 
 
 def _open(spec: str, root: Path) -> tuple[GraphTable, dict[str, Any]]:
-    if os.path.exists(spec) and (os.sep in spec or "." in spec):
+    if is_path(spec):
         return _open_path(Path(spec), {})
-    name, _, rest = spec.partition(":")
-    if name.lower() in BUILTIN:
+    if spec.partition(":")[0].lower() in BUILTIN:
         table, values = make_builtin(spec)
         return table, {"source": "builtin", **values}
-    if rest and "=" not in rest.partition(":")[0]:
+    if is_callable(spec):
         return _open_callable(spec)
     known = resolve(spec)
     if known is not None:
@@ -141,9 +154,9 @@ def _unknown_dataset(name: str) -> DatasetError:
 def _open_known(known: KnownDataset, root: Path) -> tuple[GraphTable, dict[str, Any]]:
     description: dict[str, Any] = {"source": known.family.name, "name": known.name}
     description.update({key: parse_value(text) for key, text in known.params.items()})
-    if known.family.name == "TUDataset":
-        return _open_tu(known, root), description
-    return _open_class(known, root), description
+    table = _open_tu(known, root) if known.family.name == "TUDataset" else _open_class(known, root)
+    with input_budget() as budget:
+        return check_table(table, known.label, budget), description
 
 
 def _open_class(known: KnownDataset, root: Path) -> GraphTable:
@@ -152,14 +165,14 @@ def _open_class(known: KnownDataset, root: Path) -> GraphTable:
 
     if known.family.name in ("OGB-G", "OGB-N"):
         dataset = open_pyg(known, root)
-        table, ids = _to_table(dataset), published_split(dataset, known.label)
+        table, ids = _convert(dataset, known.label), published_split(dataset, known.label)
         if known.family.name == "OGB-N":
             return mark_nodes(table, ids)
         split = np.full(table.num_graphs, -1)
         for number, name in enumerate(SPLITS):
             split[ids[name]] = number
         return mark_graphs(table, split)
-    parts = [_to_table(open_pyg(part, root)) for part in known.parts()]
+    parts = [_convert(open_pyg(part, root), known.label) for part in known.parts()]
     return parts[0] if len(parts) == 1 else join_splits(parts)
 
 
@@ -186,11 +199,25 @@ def _open_path(path: Path, params: dict[str, str]) -> tuple[GraphTable, dict[str
     from tgp.sources.local_files import is_processed_file, open_local
 
     description = {"source": "local", "name": path.resolve().name, **params}
-    if is_processed_file(path):
-        from tgp.sources.pyg import load_processed
+    with input_budget() as budget:
+        if is_processed_file(path):
+            from tgp.sources.pyg import load_processed
 
-        return _to_table(load_processed(path)), description
-    return open_local(path, params), description
+            table = _convert(load_processed(path), str(path))
+        else:
+            table = open_local(path, params)
+        return check_table(table, str(path), budget), description
+
+
+def _convert(graphs: Any, where: str) -> GraphTable:
+    """Convert PyG graphs from a file to a table. Their tensors and offsets may not fit together."""
+    try:
+        return _to_table(graphs).validate()
+    except DatasetError as error:
+        raise DatasetError(f"{where}: {error}", hint=error.hint) from error
+    except READ_ERRORS as error:
+        why = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise DatasetError(f"{where} holds graphs that cannot be read: {why}") from error
 
 
 def _open_callable(spec: str) -> tuple[GraphTable, dict[str, Any]]:

@@ -9,11 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.errors import DatasetError, InputError
+from tgp.input_limits import InputBudget
 from tgp.ragged import Field, GraphTable
 from tgp.ragged.offsets import offsets
+from tgp.sources.arrays import check_sparse
 from tgp.sources.families import SPLITS
 
 __all__ = [
+    "MAX_COUNT",
+    "check_table",
     "join_splits",
     "join_tables",
     "mark_graphs",
@@ -25,6 +29,12 @@ __all__ = [
 
 Array = npt.NDArray[Any]
 Ints = npt.NDArray[np.int64]
+
+MAX_COUNT = 1 << 53
+"""Largest number of nodes or elements of all graphs together."""
+
+MAX_NAME = 200
+"""Largest number of characters of the name of an attribute."""
 
 
 def table_from_arrays(
@@ -54,7 +64,7 @@ def table_from_arrays(
             raise DatasetError(f"{where}: {name!r} must hold numbers, got {values.dtype}")
     fields: dict[str, Field] = {}
     if base is None:
-        given = _edges_from_scipy(given)
+        given = _edges_from_scipy(given, where)
         node_ptr, edge_ptr = _pop_offsets(given, where)
         edges = given.pop("edge_index").astype(np.int64)
         fields["edge_index"] = Field("edge_index", edges, edge_ptr, axis=-1, shifted=True)
@@ -73,16 +83,22 @@ def table_from_arrays(
         raise DatasetError(f"{where}: {error}") from error
 
 
-def _edges_from_scipy(given: dict[str, Array]) -> dict[str, Array]:
+def _edges_from_scipy(given: dict[str, Array], where: str) -> dict[str, Array]:
     """Convert a matrix saved by ``scipy.sparse.save_npz`` to an edge list with weights."""
     if "edge_index" in given or not {"indptr", "indices", "data"} <= given.keys():
         return given
-    kind = given.pop("format", np.array(b"csr")).item()
+    kind = given.pop("format", np.array(b"csr"))
+    name = kind.item() if kind.ndim == 0 else b""
+    if name not in (b"csr", "csr", b"csc", "csc"):
+        raise DatasetError(f"{where}: a sparse matrix must be CSR or CSC, got {name!r}")
+    by_row = name in (b"csr", "csr")
+    sides = check_sparse(given, "", where, axis=0 if by_row else 1)
+    given.pop("shape", None)
     indptr, indices, data = given.pop("indptr"), given.pop("indices"), given.pop("data")
-    shape = given.pop("shape", np.array([len(indptr) - 1]))
-    rows = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
-    edges = np.stack([rows, indices] if kind in (b"csr", "csr") else [indices, rows]).astype(np.int64)
-    given |= {"edge_index": edges, "num_nodes": np.array([int(shape.max())])}
+    counts: Ints = np.diff(indptr.astype(np.int64))
+    rows = np.repeat(np.arange(len(counts)), counts)
+    edges = np.stack([rows, indices.astype(np.int64)] if by_row else [indices.astype(np.int64), rows])
+    given |= {"edge_index": edges, "num_nodes": np.array([max(sides)])}
     if not (data == 1).all():
         given["edge_weight"] = data
     return given
@@ -94,6 +110,7 @@ def _pop_offsets(given: dict[str, Array], where: str) -> tuple[Ints, Ints]:
     if edges is None or edges.ndim != 2 or edges.shape[0] != 2 or edges.dtype.kind not in "iu":
         got = "nothing" if edges is None else f"{edges.dtype} {list(edges.shape)}"
         raise DatasetError(f"{where} must hold integers 'edge_index' of shape [2, E], got {got}")
+    _check_int64(edges, "edge_index", where)
     many = [name for name in ("node_ptr", "edge_ptr") if name in given]
     if len(many) == 1:
         raise DatasetError(f"{where} has {many[0]!r}: many graphs need both 'node_ptr' and 'edge_ptr'")
@@ -101,17 +118,36 @@ def _pop_offsets(given: dict[str, Array], where: str) -> tuple[Ints, Ints]:
         node_ptr, edge_ptr = (_check_offsets(given.pop(name), name, where) for name in many)
         return node_ptr, edge_ptr
     if "num_nodes" in given:
-        num_nodes = int(given.pop("num_nodes").sum())
+        num_nodes = _pop_num_nodes(given, where)
     else:
         lengths = {len(given[name]) for name in ("x", "pos") if name in given and given[name].ndim}
-        num_nodes = max(lengths) if lengths else int(edges.max(initial=-1)) + 1
+        num_nodes = max(lengths) if lengths else int(edges.max(initial=0)) + 1 if edges.size else 0
+    if num_nodes > MAX_COUNT:
+        raise DatasetError(f"{where}: a graph must have at most {MAX_COUNT} nodes, got {num_nodes}")
     return offsets([num_nodes]), offsets([edges.shape[1]])
+
+
+def _pop_num_nodes(given: dict[str, Array], where: str) -> int:
+    values = given.pop("num_nodes")
+    if values.dtype.kind not in "iu" or not values.size or values.min() < 0:
+        raise DatasetError(
+            f"{where}: 'num_nodes' must hold integers of at least 0, got {values.dtype} {values.ravel()[:3]}"
+        )
+    return sum(int(n) for n in values.ravel())
+
+
+def _check_int64(values: Array, name: str, where: str) -> None:
+    """Check that unsigned integers keep their value as int64."""
+    if values.dtype == np.uint64 and values.size and int(values.max()) > np.iinfo(np.int64).max:
+        raise DatasetError(f"{where}: {name!r} must hold integers below 2^63, got {values.max()}")
 
 
 def _check_offsets(ptr: Array, name: str, where: str) -> Ints:
     is_index = ptr.ndim == 1 and len(ptr) > 0 and ptr.dtype.kind in "iu"
-    if not is_index or ptr[0] != 0 or (np.diff(ptr.astype(np.int64)) < 0).any():
-        raise DatasetError(f"{where}: {name!r} must hold integers that start at 0 and never decrease")
+    if not is_index or ptr[0] != 0 or (ptr[1:] < ptr[:-1]).any() or int(ptr[-1]) > MAX_COUNT:
+        raise DatasetError(
+            f"{where}: {name!r} must hold integers that start at 0, never decrease and are at most {MAX_COUNT}"
+        )
     return ptr.astype(np.int64)
 
 
@@ -193,6 +229,30 @@ def mark_graphs(table: GraphTable, split: Array) -> GraphTable:
     """
     field = Field("split", split.astype(np.int64), np.arange(table.num_graphs + 1))
     return GraphTable(table.node_ptr, {**table.fields, "split": field})
+
+
+def check_table(table: GraphTable, where: str, budget: InputBudget) -> GraphTable:
+    """Check the number of nodes and the names of the attributes of graphs that were read from files.
+
+    Args:
+        table: Graphs.
+        where: Name of the dataset for error messages.
+        budget: Budget of the dataset. Coarsening needs memory for each node, even if no byte of a file belongs to it.
+
+    Returns:
+        The table itself.
+
+    Raises:
+        DatasetError: If a check fails.
+    """
+    budget.check(table.num_nodes * 16, where, f"the number of nodes ({table.num_nodes})")
+    for name in table.fields:
+        if not 0 < len(name) <= MAX_NAME or not name.isprintable():
+            raise DatasetError(
+                f"{where}: the name of an attribute must have 1 to {MAX_NAME} printable characters, "
+                f"got {len(name)}: {name[:80]!a}"
+            )
+    return table
 
 
 def mark_nodes(table: GraphTable, ids: Mapping[str, Array]) -> GraphTable:
