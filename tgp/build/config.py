@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import re
 import sys
@@ -12,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tgp.errors import InputError, ParameterError, UnknownNameError
-from tgp.sources.names import FILE_SUFFIXES, resolve
+from tgp.errors import DatasetError, InputError, ParameterError, UnknownNameError
+from tgp.input_limits import InputBudget
+from tgp.sources.names import FILE_SUFFIXES, is_callable, resolve
 from tgp.values import convert_value
 
 __all__ = [
@@ -55,6 +57,8 @@ class CoarsenConfig:
         force: Rebuild a store that was built from other data or settings.
         retry_failed: Coarsen graphs again that failed in an earlier run.
         metrics: Store quality figures of each level.
+        max_input: Limit in bytes of the memory that the content of the input files may need; default 1 GB or 100 times
+            the size of the files, whichever is more, and at most the memory of the machine.
     """
 
     dataset: str = "molecules"
@@ -77,6 +81,7 @@ class CoarsenConfig:
     force: bool = False
     retry_failed: bool = False
     metrics: bool = True
+    max_input: int | None = None
 
     def __post_init__(self) -> None:
         if not self.poolers:
@@ -88,7 +93,7 @@ class CoarsenConfig:
             )
         if self.profile not in (None, "fast", "small"):
             raise UnknownNameError("profile", str(self.profile), ("fast", "small"))
-        for name, least in (("workers", 1), ("limit", 1), ("shard_size", 1), ("seed", 0)):
+        for name, least in (("workers", 1), ("limit", 1), ("shard_size", 1), ("max_input", 1), ("seed", 0)):
             value = getattr(self, name)
             if value is not None and value < least:
                 raise ParameterError(f"{name!r} must be at least {least}, got {value}", field=name)
@@ -209,14 +214,18 @@ def parse_shard(text: str) -> tuple[int, int]:
     return job, jobs
 
 
+_MAX_CONFIG = 1 << 20
+"""Largest size of a configuration file in bytes."""
+
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 
 
-def parse_size(text: str) -> int:
+def parse_size(text: str, field: str = "shard_size") -> int:
     """Parse a number of bytes.
 
     Args:
         text: Number with an optional unit: ``64MB``, ``1.5G``, ``64MiB``.
+        field: Name of the setting, stored in the error.
 
     Raises:
         InputError: If the text has another form, or the size is 0.
@@ -227,17 +236,18 @@ def parse_size(text: str) -> int:
     """
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", text.lower())
     if match is None or (match[3] and not match[2]):
-        raise InputError(f"expected a size such as 64MB or 1GiB, got {text!r}", field="shard_size")
+        raise InputError(f"expected a size such as 64MB or 1GiB, got {text!r}", field=field)
     factor = 1024 ** "kmgt".index(match[2]) * 1024 if match[3] else _UNITS[match[2]]
     size = int(float(match[1]) * factor)
     if size < 1:
-        raise InputError(f"expected a positive size, got {text!r}", field="shard_size")
+        raise InputError(f"expected a positive size, got {text!r}", field=field)
     return size
 
 
 _TEXT_PARSERS: dict[str, Callable[[str], Any]] = {
     "shard": parse_shard,
     "shard_size": parse_size,
+    "max_input": functools.partial(parse_size, field="max_input"),
     "only_levels": parse_levels,
 }
 """Fields that the command line and configuration files may give as text."""
@@ -267,17 +277,38 @@ def from_options(options: Mapping[str, Any]) -> dict[str, Any]:
 def load_config(path: Path | None, given: Mapping[str, Any]) -> CoarsenConfig:
     """Combine a configuration file with arguments. Arguments override the file, the file overrides the defaults.
 
+    A file cannot run code: ``dataset = "module:callable"`` and ``scheduler`` (Dask unpickles what a scheduler sends)
+    are accepted only if ``given`` contains the same setting.
+
     Args:
         path: TOML file, or ``None``. Its keys are the fields of :class:`CoarsenConfig`, with ``-`` or ``_``.
         given: Arguments; ``None`` means not given.
 
     Raises:
-        InputError: If the file does not exist, is not TOML, or has a value of the wrong type.
+        InputError: If the file does not exist, is not TOML, has a value of the wrong type, or would run code.
         UnknownNameError: If a key is not a field.
     """
     values = {} if path is None else _read_toml(path)
-    values.update({key: value for key, value in given.items() if value is not None})
-    return CoarsenConfig(**values)
+    confirmed = {key: value for key, value in given.items() if value is not None}
+    if path is not None:
+        _refuse_code({key: value for key, value in values.items() if key not in confirmed}, path)
+    return CoarsenConfig(**values | confirmed)
+
+
+def _refuse_code(values: Mapping[str, Any], path: Path) -> None:
+    """Refuse settings of a file that make this process run code, unless the command line gives them, too."""
+    if is_callable(values.get("dataset", "")):
+        raise InputError(
+            f"{path}: dataset = {values['dataset']!r} would run code: expected a name or a path",
+            field="dataset",
+            hint=f"if you trust this code, give it on the command line: --dataset {values['dataset']}",
+        )
+    if values.get("scheduler") is not None:
+        raise InputError(
+            f"{path}: scheduler = {values['scheduler']!r} would run code that the scheduler sends",
+            field="scheduler",
+            hint=f"if you trust this cluster, give it on the command line: --scheduler {values['scheduler']}",
+        )
 
 
 def _read_toml(path: Path) -> dict[str, Any]:
@@ -285,11 +316,17 @@ def _read_toml(path: Path) -> dict[str, Any]:
         import tomllib
     else:
         import tomli as tomllib
+    if not path.exists():
+        raise InputError(f"there is no configuration file {path}", field="config")
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(f"there is no configuration file {path}", field="config") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        with InputBudget().open(path) as file:
+            data = file.read(_MAX_CONFIG + 1)
+        if len(data) > _MAX_CONFIG:
+            raise InputError(f"{path} must have at most {_MAX_CONFIG} bytes, got more", field="config")
+        content = tomllib.loads(data.decode("utf-8"))
+    except DatasetError as error:
+        raise InputError(str(error), field="config") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"{path} is not TOML: {error}", field="config") from error
     hints = typing.get_type_hints(CoarsenConfig)
     aliases = {"pooler": "poolers", "name": "names"}
