@@ -95,7 +95,8 @@ def _edges_from_scipy(given: dict[str, Array], where: str) -> dict[str, Array]:
     sides = check_sparse(given, "", where, axis=0 if by_row else 1)
     given.pop("shape", None)
     indptr, indices, data = given.pop("indptr"), given.pop("indices"), given.pop("data")
-    counts: Ints = np.diff(indptr.astype(np.int64))
+    ptr: Ints = indptr.astype(np.int64)
+    counts = ptr[1:] - ptr[:-1]
     rows = np.repeat(np.arange(len(counts)), counts)
     edges = np.stack([rows, indices.astype(np.int64)] if by_row else [indices.astype(np.int64), rows])
     given |= {"edge_index": edges, "num_nodes": np.array([max(sides)])}

@@ -71,6 +71,13 @@ Retry = Annotated[bool, _option("--retry-failed", help="Retry graphs that failed
 Force = Annotated[
     bool, _option("--force", "-f", help="Replace a store that was made from other data or settings.")
 ]
+MaxInput = Annotated[
+    str | None,
+    _option(
+        metavar="SIZE",
+        help="Memory that the input files may need. Default: 1GB or 100 times their size, up to the memory.",
+    ),
+]
 DryRun = Annotated[bool, _option("--dry-run", "-n", help="Show the plan and estimates, write nothing.")]
 Config = Annotated[
     Path | None, _option("--config", "-c", metavar="FILE", help="TOML file with values for these options.")
@@ -99,6 +106,7 @@ def command(
     no_metrics: NoMetrics = False,
     retry_failed: Retry = False,
     force: Force = False,
+    max_input: MaxInput = None,
     dry_run: DryRun = False,
     config: Config = None,
     json: JsonOpt = False,
