@@ -1,7 +1,6 @@
 """Functions that kernels of several files share, and the decorator of all kernels.
 
-Edit this file rarely: numba does not notice that a kernel calls a changed function of another file, and keeps
-using its cached machine code.
+Edit this file rarely: all kernels are compiled again after a change.
 
 Random numbers are hashes of counters, not a stream. The value for (seed, level, node) is therefore the same on any
 thread, in any batch and for any order of graphs.
@@ -19,6 +18,7 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
+from tgp.kernels._cache import KernelCache
 from tgp.kernels.array_types import FloatArray, IndexArray, IntArray, PtrArray
 
 __all__ = [
@@ -59,10 +59,15 @@ def kernel(**options: Any) -> Callable[[Function], Function]: ...
 def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Callable[..., Any]:
     """Compile a function with numba on its first call, cache the machine code, and release the GIL while it runs.
 
-    Use it as ``@kernel`` or, with other options of :func:`numba.njit`, as ``@kernel(inline="always")``.
+    Use it as ``@kernel`` or, with other options of :func:`numba.njit`, as ``@kernel(inline="always")``. The cache on disk is
+    optional, see :mod:`tgp.kernels._cache`.
     """
-    compile_function = cast(Callable[..., Any], njit(**{"cache": True, "nogil": True, **options}))
-    return compile_function if function is None else cast(Callable[..., Any], compile_function(function))
+    if function is None:
+        return lambda decorated: kernel(decorated, **options)
+    compiled: Any = njit(function, **{"nogil": True, **options})
+    if compiled is not function:  # NUMBA_DISABLE_JIT returns the function itself
+        compiled._cache = KernelCache(function)
+    return cast(Callable[..., Any], compiled)
 
 
 # -- random numbers ---------------------------------------------------------------------------------------------

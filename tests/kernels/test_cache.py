@@ -1,0 +1,339 @@
+"""The cache of compiled kernels: optional, checked, private."""
+
+import errno
+import importlib.util
+import multiprocessing
+import os
+import subprocess
+import sys
+import types
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numba.core import caching, config, serialize
+
+from tgp.kernels import _cache
+from tgp.kernels._prims import kernel
+
+SOURCE = """
+from tgp.kernels._prims import kernel
+
+@kernel
+def add(a, b):
+    return a + b
+
+@kernel
+def double(a):
+    return 2 * a
+"""
+
+
+def load_module(path):
+    """Import a module again, so that its kernels have nothing in memory."""
+    spec = importlib.util.spec_from_file_location("tiny_kernels", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def state(monkeypatch):
+    monkeypatch.setattr(_cache, "_state", {"warned": False})
+    monkeypatch.setattr(_cache, "_refused", {})
+
+
+def set_home(monkeypatch, folder):
+    """Replace the cache directory of the user."""
+    monkeypatch.setattr(caching, "AppDirs", lambda **_: types.SimpleNamespace(user_cache_dir=str(folder)))
+
+
+@pytest.fixture
+def source(tmp_path, state, monkeypatch):
+    """File with two kernels. Neither its own directory nor the home directory can hold cache files."""
+    (tmp_path / "file").write_text("")
+    set_home(monkeypatch, tmp_path / "file")
+    folder = tmp_path / "code"
+    folder.mkdir()
+    (folder / "__pycache__").write_text("not a directory")
+    (folder / "tiny.py").write_text(SOURCE)
+    return folder / "tiny.py"
+
+
+@pytest.fixture
+def chosen(tmp_path, monkeypatch):
+    """Directory of ``NUMBA_CACHE_DIR``."""
+    folder = tmp_path / "cache"
+    folder.mkdir(mode=0o700)
+    monkeypatch.setattr(config, "CACHE_DIR", str(folder))
+    return folder
+
+
+def run_kernels(source):
+    """Call both kernels and return the number that were loaded from the cache."""
+    module = load_module(source)
+    assert (module.add(2, 3), module.double(4.5)) == (5, 9.0)
+    return sum(sum(k.stats.cache_hits.values()) for k in (module.add, module.double))
+
+
+def entries(folder):
+    return sorted(folder.rglob("*.nbc"))
+
+
+def run_with_one_warning(source):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        hits = run_kernels(source)
+    (warning,) = [w for w in caught if issubclass(w.category, _cache.KernelCacheWarning)]
+    assert "Set NUMBA_CACHE_DIR" in str(warning.message)
+    return hits, str(warning.message)
+
+
+def test_second_process_loads_the_files(source, chosen):
+    assert run_kernels(source) == 0
+    assert len(entries(chosen)) == 2
+    assert run_kernels(source) == 2
+    assert not list(chosen.rglob("*.tmp"))
+
+
+# -- directories that cannot be used --------------------------------------------------------------------------------
+
+
+def test_without_a_directory_kernels_are_compiled_in_memory(source, tmp_path, monkeypatch):
+    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path / "file"))
+    hits, text = run_with_one_warning(source)
+    assert hits == 0
+    assert str(tmp_path / "file") in text and str(source.parent) in text
+    assert load_module(source).add.stats.cache_path is None
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EDQUOT, errno.EACCES, errno.EIO])
+def test_a_failed_write_is_reported_once(source, chosen, monkeypatch, number):
+    def fail(*_):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(_cache.os, "replace", fail)
+    hits, text = run_with_one_warning(source)
+    assert hits == 0
+    assert str(chosen) in text and os.strerror(number) in text
+    assert not list(chosen.rglob("*.tmp")) + entries(chosen)
+
+
+def test_a_directory_that_becomes_a_file_is_reported(source, chosen):
+    module = load_module(source)
+    assert module.add(1, 2) == 3
+    for file in entries(chosen):
+        file.unlink()
+        file.parent.rmdir()
+    chosen.rmdir()
+    chosen.write_text("a file now")
+    with pytest.warns(_cache.KernelCacheWarning, match="cannot write"):
+        assert module.add(1.5, 1) == 2.5
+
+
+@pytest.mark.linux
+def test_a_process_that_may_not_write_files_ends_normally(source, chosen):
+    """A limit of the file size is what a full disk or a quota looks like to the program."""
+    code = f"""
+import resource, sys
+sys.path.insert(0, {str(source.parent)!r})
+import tiny
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+print(tiny.add(2, 3), tiny.double(4.5))
+"""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(chosen), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "5 9.0\n")
+    assert done.stderr.count("KernelCacheWarning") == 1
+    assert str(chosen) in done.stderr and "File too large" in done.stderr
+
+
+def test_only_the_first_worker_of_a_pool_reports(state, monkeypatch):
+    for identity, expected in (((2,), 0), ((1,), 1)):
+        monkeypatch.setattr(multiprocessing.current_process(), "_identity", identity)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            _cache.warn_once("no directory")
+        assert len(caught) == expected
+
+
+# -- damaged and foreign files --------------------------------------------------------------------------------------
+
+
+def flip_middle(data):
+    middle = len(data) // 2
+    return data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
+
+
+DAMAGE = {
+    "empty": lambda data: b"",
+    "half": lambda data: data[: len(data) // 2],
+    "one byte missing": lambda data: data[:-1],
+    "bit flipped in the code": flip_middle,
+    "bit flipped in the digest": lambda data: data[:-1] + bytes([data[-1] ^ 1]),
+    "zeros": lambda data: bytes(len(data)),
+    "text": lambda data: b"garbage",
+    "two entries": lambda data: data + data,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=list(DAMAGE))
+def test_a_damaged_file_is_compiled_again_and_replaced(source, chosen, damage):
+    run_kernels(source)
+    before = [file.read_bytes() for file in entries(chosen)]
+    for file, data in zip(entries(chosen), before, strict=True):
+        file.write_bytes(damage(data))
+    changed = sum(file.read_bytes() != data for file, data in zip(entries(chosen), before, strict=True))
+    assert changed == 2
+    assert run_kernels(source) == 0
+    assert run_kernels(source) == 2
+
+
+def test_a_file_of_another_signature_is_not_used(source, chosen):
+    """Two processes that start at the same time could exchange the files of numba's own cache."""
+    module = load_module(source)
+    module.add(2, 3)
+    (first,) = entries(chosen)
+    module.add(2.0, 3.0)
+    (second,) = set(entries(chosen)) - {first}
+    second.write_bytes(first.read_bytes())
+    again = load_module(source)
+    assert again.add(0.25, 0.5) == 0.75
+    assert not again.add.stats.cache_hits
+
+
+def test_a_directory_in_place_of_a_file(source, chosen):
+    run_kernels(source)
+    for file in entries(chosen):
+        file.unlink()
+        file.mkdir()
+    hits, text = run_with_one_warning(source)
+    assert hits == 0 and str(chosen) in text
+
+
+def test_an_edited_source_is_compiled_again(source, chosen):
+    run_kernels(source)
+    source.write_text(SOURCE.replace("a + b", "a + b + 10"))
+    _cache.hash_sources.cache_clear()
+    assert load_module(source).add(2, 3) == 15
+
+
+def test_the_digest_of_a_source_includes_imported_kernel_modules(tmp_path, monkeypatch):
+    """numba's own cache does not notice that a function of another file has changed."""
+    monkeypatch.setattr(_cache, "__file__", str(tmp_path / "_cache.py"))
+    (tmp_path / "_prims.py").write_text("from tgp.kernels.array_types import IntArray\n")
+    (tmp_path / "array_types.py").write_text("IntArray = 1\n")
+    (tmp_path / "other.py").write_text("")
+    (tmp_path / "top.py").write_text("from tgp.kernels._prims import kernel\n")
+    digests = set()
+    for name in ("top.py", "_prims.py", "array_types.py", "other.py"):
+        with open(tmp_path / name, "a") as file:
+            file.write("# edited\n")
+        digests.add(_cache.hash_sources.__wrapped__(str(tmp_path / "top.py")))
+    assert len(digests) == 3
+
+
+# -- directories that others can write to ---------------------------------------------------------------------------
+
+posix = pytest.mark.skipif(os.name == "nt", reason="needs file modes")
+
+
+class Planted:
+    """Object whose unpickling leaves a trace."""
+
+    def __init__(self, trace):
+        self.trace = str(trace)
+
+    def __reduce__(self):
+        return os.mkdir, (self.trace,)
+
+
+def plant(source, folder, trace):
+    """Put a file that runs code when it is read, with a correct digest, in place of every entry."""
+    run_kernels(source)
+    cache = _cache.KernelCache(load_module(source).add.py_func)
+    for file in entries(folder):
+        cache._write(file, serialize.dumps((Planted(trace), None)))
+    load_module(source)
+
+
+@posix
+@pytest.mark.parametrize("kind", ["leaf", "parent", "link"])
+def test_a_directory_that_every_user_can_write_to_is_not_used(source, chosen, tmp_path, monkeypatch, kind):
+    plant(source, chosen, tmp_path / "trace")
+    shared = entries(chosen)[0].parent if kind == "leaf" else chosen
+    shared.chmod(0o777)
+    if kind == "link":
+        (tmp_path / "link").symlink_to(chosen)
+        monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path / "link"))
+    hits, text = run_with_one_warning(source)
+    assert hits == 0
+    assert not (tmp_path / "trace").exists()
+    assert "every user can write to" in text and "777" in text
+
+
+@posix
+def test_a_sticky_parent_is_accepted(source, chosen):
+    chosen.chmod(0o1777)
+    run_kernels(source)
+    assert run_kernels(source) == 2
+
+
+@posix
+def test_a_directory_of_another_user_is_not_used(source, chosen, monkeypatch):
+    run_kernels(source)
+    folder = entries(chosen)[0].parent
+    if os.geteuid() == 0:
+        os.chown(folder, 12345, 12345)
+    else:
+        mine = os.geteuid()
+        monkeypatch.setattr(_cache.os, "geteuid", lambda: mine + 1)
+    hits, text = run_with_one_warning(source)
+    assert hits == 0 and "belongs to user" in text
+
+
+@posix
+def test_the_directory_of_the_user_replaces_a_refused_one(source, chosen, tmp_path, monkeypatch):
+    chosen.chmod(0o777)
+    home = tmp_path / "home"
+    set_home(monkeypatch, home)
+    hits, text = run_with_one_warning(source)
+    assert hits == 0 and str(chosen) in text
+    assert len(entries(home)) == 2
+    assert run_kernels(source) == 2
+
+
+# -- the decorator --------------------------------------------------------------------------------------------------
+
+
+def test_importing_kernels_writes_no_files(source, chosen):
+    load_module(source)
+    assert list(chosen.iterdir()) == []
+
+
+def test_flush_removes_the_files_of_one_kernel(source, chosen):
+    run_kernels(source)
+    module = load_module(source)
+    module.add(2, 3)
+    module.add._cache.flush()
+    assert [file.name.split("-")[0] for file in entries(chosen)] == ["tiny.double"]
+
+
+def test_without_compilation_the_function_itself_is_returned(monkeypatch):
+    monkeypatch.setattr(config, "DISABLE_JIT", True)
+
+    def half(a):
+        return a / 2
+
+    assert kernel(half) is half
+    assert kernel(nogil=False)(half) is half
+
+
+def test_arrays_of_other_layouts_have_their_own_files(source, chosen):
+    module = load_module(source)
+    values = np.arange(6.0)
+    for array in (values, values[::2], values.reshape(2, 3), values.astype(np.float32)):
+        np.testing.assert_array_equal(module.double(array), array * 2)
+    assert len(entries(chosen)) == 4
+    assert Path(module.double.stats.cache_path).parent == chosen

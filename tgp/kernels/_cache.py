@@ -1,0 +1,264 @@
+"""Cache of compiled kernels on disk. It is optional: without it, kernels are compiled in memory in every process.
+
+numba's own cache ends the program if its directory cannot be written, and it does not notice some damage and some changes.
+This one differs in four points:
+
+- A directory that is missing, read-only, full or damaged leads to one warning, and the kernel is compiled in memory.
+- An entry is one file with a digest of its content, written under another name and renamed. A damaged file, or a file of
+  another signature or version of numba, is not used; it is replaced.
+- The digest includes the source of the kernel's module and of all kernel modules that it imports. A kernel is therefore
+  compiled again if a function of another file changes, for example after an upgrade of the package.
+- The files are pickles, so whoever can write them can run code. A directory for caches that belongs to another user, or that
+  every user can write to, is not used. The ``__pycache__`` of the package is as trustworthy as the package itself.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import inspect
+import multiprocessing
+import os
+import re
+import stat
+import uuid
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+import numba
+from numba.core import caching, config, serialize
+from numba.misc import appdirs
+
+__all__ = ["KernelCache", "KernelCacheWarning"]
+
+_numba_config, _serialize, _appdirs = (
+    cast(Any, config),
+    cast(Any, serialize),
+    cast(Any, appdirs),
+)  # not annotated
+
+_MAGIC = b"tgp kernel 1\n"
+_IMPORT = re.compile(r"^\s*from tgp\.kernels\.(?!_cache\b)(\w+) import", re.MULTILINE)
+
+_refused: dict[str, str] = {}
+"""Directories that are not used because others can write to them, with the reason."""
+
+_state = {"warned": False}
+
+
+class KernelCacheWarning(UserWarning):
+    """Warning that compiled kernels are not kept on disk."""
+
+
+def warn_once(problem: str) -> None:
+    """Issue a :class:`KernelCacheWarning`, unless this process has issued one already.
+
+    Args:
+        problem: Description of the directory that cannot be used.
+    """
+    # All workers of a pool have the same problem, so only the first one reports it.
+    is_first = getattr(multiprocessing.current_process(), "_identity", ()) in ((), (1,))
+    if _state["warned"] or not is_first:
+        return
+    _state["warned"] = True
+    text = (
+        f"compiled kernels are not cached: {problem}. Each process compiles them again, with the same results. "
+        "Set NUMBA_CACHE_DIR to a directory that only you can write to"
+    )
+    warnings.warn_explicit(text, KernelCacheWarning, "tgp", 1)
+
+
+# -- directories --------------------------------------------------------------------------------------------------
+
+
+def find_unsafe_directory(path: str) -> str | None:
+    """Return the reason why other users can change the files of a directory, or ``None`` if they cannot.
+
+    Links are followed. Members of the group of the directory and the system administrator are trusted.
+
+    Args:
+        path: Existing directory of cache files, inside a directory for all cache files.
+    """
+    if os.name == "nt":
+        return None
+    for folder in (path, os.path.dirname(path)):
+        status = os.stat(folder)
+        if status.st_uid not in (0, os.geteuid()):
+            return f"{folder} belongs to user {status.st_uid}: expected user {os.geteuid()}"
+        # In a directory with the sticky bit, others cannot replace a directory that is there.
+        is_shared = folder != path and status.st_mode & stat.S_ISVTX
+        if status.st_mode & stat.S_IWOTH and not is_shared:
+            mode = stat.S_IMODE(status.st_mode)
+            return f"every user can write to {folder}: expected mode 700 or 755, got {mode:o}"
+    return None
+
+
+class _PrivateDirectory:
+    """Locator mixin that refuses directories that other users can write to."""
+
+    def ensure_cache_path(self) -> None:
+        """Create the directory if needed, and check that it is writable and private.
+
+        Raises:
+            PermissionError: If other users can write to the directory.
+        """
+        super().ensure_cache_path()  # type: ignore[misc]
+        path = self.get_cache_path()  # type: ignore[attr-defined]
+        reason = find_unsafe_directory(path)
+        if reason is not None:
+            _refused[path] = reason
+            raise PermissionError(reason)
+
+
+class _ChosenDirectory(_PrivateDirectory, caching.UserProvidedCacheLocator):  # type: ignore[misc]
+    """Directory that ``NUMBA_CACHE_DIR`` names."""
+
+
+class _UserDirectory(_PrivateDirectory, caching.UserWideCacheLocator):  # type: ignore[misc]
+    """Cache directory of the user."""
+
+
+class _Locations(caching.CompileResultCacheImpl):  # type: ignore[misc]
+    """Directory and file names of the cache of one kernel."""
+
+    _locator_classes: list[Any] = [
+        _ChosenDirectory,
+        caching.InTreeCacheLocator,
+        _UserDirectory,
+    ]
+
+
+# -- entries ------------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def hash_sources(path: str) -> bytes:
+    """Return a digest of a Python file and of all modules of ``tgp.kernels`` that it imports, directly or not.
+
+    Args:
+        path: Source file of a kernel.
+    """
+    folder = Path(__file__).parent
+    found: dict[str, bytes] = {}
+    waiting = [Path(path)]
+    while waiting:
+        file = waiting.pop()
+        if str(file) not in found:
+            source = file.read_bytes()
+            found[str(file)] = hashlib.sha256(source).digest()
+            waiting += [folder / f"{name}.py" for name in _IMPORT.findall(source.decode())]
+    return hashlib.sha256(b"".join(found[name] for name in sorted(found))).digest()
+
+
+class KernelCache(caching._Cache):  # type: ignore[misc]
+    """Cache of the compiled versions of one function, in the interface that numba's dispatcher expects.
+
+    Args:
+        function: Python function of the kernel.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+
+    @functools.cached_property
+    def _files(self) -> Any:
+        """Location of the files, found when the kernel is first compiled; ``None`` if no directory can be used."""
+        files = None
+        try:
+            files = cast(Any, _Locations)(self._function)
+        except (RuntimeError, OSError) as error:
+            if not _refused:
+                in_package = os.path.dirname(inspect.getfile(self._function))
+                tried = ", ".join(filter(None, (_numba_config.CACHE_DIR, in_package, _user_directory())))
+                reason = f" ({error})" if isinstance(error, OSError) else ""
+                warn_once(f"expected a writable directory, got none of {tried}{reason}")
+        for reason in _refused.values():
+            warn_once(reason)
+        return files
+
+    @property
+    def cache_path(self) -> str | None:
+        """Directory of the files, or ``None`` if kernels are not cached."""
+        return None if self._files is None else self._files.locator.get_cache_path()
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return the compiled version for a signature, or ``None`` if there is no valid file."""
+        target_context.refresh()
+        if self._files is None:
+            return None
+        key = self._key(sig, target_context.codegen())
+        try:
+            path = self._path(key)
+            if not self._is_intact(path):
+                return None
+            stored, data = self._numba_file._load_data(path.name)
+            return self._files.rebuild(target_context, data) if stored == key else None
+        except Exception:  # noqa: BLE001  # a file of another program; it is compiled again and replaced
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Write a compiled version to disk. Issue a warning if that is not possible."""
+        if self._files is None:
+            return
+        try:
+            if self._files.check_cachable(data):
+                self._files.locator.ensure_cache_path()
+                key = self._key(sig, data.codegen)
+                self._write(self._path(key), _serialize.dumps((key, self._files.reduce(data))))
+        except Exception as error:  # noqa: BLE001  # the cache is optional, whatever is wrong with it
+            if os.name == "nt" and isinstance(error, PermissionError):
+                return  # another process reads or replaces the same file
+            reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            warn_once(f"cannot write to {self.cache_path} ({reason})")
+
+    def enable(self) -> None:
+        """Do nothing: the cache is always enabled."""
+
+    def disable(self) -> None:
+        """Do nothing: the cache is always enabled."""
+
+    def flush(self) -> None:
+        """Remove all files of this kernel."""
+        if self._files is not None:
+            for file in Path(self._files.locator.get_cache_path()).glob(f"{self._files.filename_base}.*.nbc"):
+                file.unlink(missing_ok=True)
+
+    @functools.cached_property
+    def _numba_file(self) -> Any:
+        """Reader of numba for the files of this kernel."""
+        return cast(Any, caching.IndexDataCacheFile)(self.cache_path, self._files.filename_base, "")
+
+    def _key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
+        return sig, codegen.magic_tuple(), self._function.__code__.co_code
+
+    def _path(self, key: tuple[Any, ...]) -> Path:
+        name = hashlib.sha256(repr(key[:2]).encode()).hexdigest()[:16]
+        return Path(self._files.locator.get_cache_path(), f"{self._files.filename_base}.{name}.nbc")
+
+    def _digest(self, payload: bytes) -> bytes:
+        salt = hash_sources(inspect.getfile(self._function)) + numba.__version__.encode()
+        return hashlib.sha256(salt + payload).digest()
+
+    def _is_intact(self, path: Path) -> bool:
+        """Return True if a file exists, is complete, and was made from the current source."""
+        try:
+            content = path.read_bytes()
+        except OSError:
+            return False
+        end = len(content) - len(_MAGIC) - 32
+        return end > 0 and content[end:] == _MAGIC + self._digest(content[:end])
+
+    def _write(self, path: Path, payload: bytes) -> None:
+        """Write a file with a digest at its end, where readers of pickles ignore it."""
+        temporary = path.with_name(f"{path.name}.{uuid.uuid4().hex[:16]}.tmp")
+        try:
+            temporary.write_bytes(payload + _MAGIC + self._digest(payload))
+            os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def _user_directory() -> str:
+    return str(_appdirs.AppDirs(appname="numba", appauthor=False).user_cache_dir)
