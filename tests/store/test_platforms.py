@@ -142,7 +142,11 @@ def test_specifications_are_written_without_hard_links(tmp_path, table, monkeypa
     if link == "missing":
         monkeypatch.delattr(os, "link")
     else:
-        monkeypatch.setattr(os, "link", lambda *_: (_ for _ in ()).throw(OSError(errno.EPERM, "no links")))
+
+        def refuse(*_, **__):
+            raise OSError(errno.EPERM, "no links")
+
+        monkeypatch.setattr(os, "link", refuse)
     files = LocalFiles(tmp_path)
     assert files.write("a", b"first", exclusive=True)
     assert not files.write("a", b"second", exclusive=True)
@@ -157,7 +161,7 @@ def test_an_exclusive_rename_that_another_process_wins(tmp_path, monkeypatch, wi
     monkeypatch.delattr(os, "link")
     (tmp_path / "mine").write_bytes(b"mine")
     (tmp_path / "target").write_bytes(b"theirs")
-    monkeypatch.setattr(type(tmp_path), "exists", lambda _: False)
+    monkeypatch.setattr(portable, "_exists", lambda *_: False)
     assert not portable.rename_exclusive(tmp_path / "mine", tmp_path / "target")
     assert (tmp_path / "target").read_bytes() == b"theirs"
 

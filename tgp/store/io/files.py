@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
-import io
 import os
-import secrets
+import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -19,12 +18,21 @@ import numpy.typing as npt
 from tgp.errors import StoreDamagedError, StoreError, StoreFullError, StoreMissingError
 from tgp.store.format import constants as fmt
 from tgp.store.io import portable
+from tgp.store.io.directory import TEMPORARY, Directory, TempFile, not_regular, open_directory
 from tgp.store.io.failpoint import failpoint
+from tgp.store.io.locks import LOCK, OnWait, clear_stale_holder, hold_lock, warn_waiting
+from tgp.store.io.sink import Sink
 
-__all__ = ["LocalFiles", "Sink", "StoreFiles", "TempFile", "ends_digest", "file_digest", "is_full"]
+if TYPE_CHECKING:
+    from tgp.store.format.schema import ShardRecord
+
+__all__ = ["LocalFiles", "StoreFiles", "ends_digest", "file_digest", "is_full"]
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-_TEMP = ".tmp-"
+_TEMPORARY = re.compile(re.escape(TEMPORARY) + r"[0-9a-f]{16}-(.+)")
+PROBE = "probe"
+"""Final name of temporary files that only show to other machines that they see the same directory."""
+
 _BLOCK = 1 << 20
 
 
@@ -34,6 +42,10 @@ class StoreFiles(Protocol):
     @property
     def location(self) -> str:
         """Path or URL of the store, for messages."""
+        ...
+
+    def expect(self, records: Iterable[ShardRecord]) -> None:
+        """Announce the sizes and checksums of all files that the manifest records, before one of them is read."""
         ...
 
     def size(self, name: str) -> int:
@@ -85,6 +97,9 @@ class LocalFiles:
     def location(self) -> str:
         return str(self.path)
 
+    def expect(self, records: Iterable[ShardRecord]) -> None:
+        """Do nothing: a local file is not downloaded."""
+
     def size(self, name: str) -> int:
         return self._status(name).st_size
 
@@ -94,27 +109,36 @@ class LocalFiles:
         return status.st_ino, status.st_size, status.st_mtime_ns
 
     def _status(self, name: str) -> os.stat_result:
-        try:
-            found = os.lstat(self.path / name)
-        except (FileNotFoundError, NotADirectoryError) as error:
-            raise StoreMissingError(f"{self.path / name} does not exist", path=self.path / name) from error
+        with self._reading(name) as (folder, base):
+            found = folder.status(base)
         if not stat.S_ISREG(found.st_mode):
-            raise StoreDamagedError(
-                f"{self.path / name} must be a plain file, got a link, directory or device",
-                path=self.path / name,
-                item=name,
-            )
+            raise not_regular(self.path / name, name)
         return found
 
+    @contextlib.contextmanager
+    def _reading(self, name: str) -> Iterator[tuple[Directory, str]]:
+        """Yield the directory of a file and its name there. A missing file becomes a :class:`StoreMissingError`."""
+        inner, _, base = name.rpartition("/")
+        try:
+            if inner:
+                with open_directory(self.path, inner) as folder:
+                    yield folder, base
+            else:
+                yield Directory(self.path), base
+        except (FileNotFoundError, NotADirectoryError) as error:
+            if isinstance(error, StoreError):
+                raise
+            raise StoreMissingError(f"{self.path / name} does not exist", path=self.path / name) from error
+
     def read(self, name: str, limit: int) -> bytes:
-        size = self.size(name)
-        if size > limit:
-            raise StoreDamagedError(
-                f"{self.path / name} is too large: expected at most {limit} bytes, got {size}",
-                path=self.path / name,
-                item=name,
-            )
-        with open(self.path / name, "rb") as file:
+        with self.open(name) as file:
+            size = os.fstat(file.fileno()).st_size
+            if size > limit:
+                raise StoreDamagedError(
+                    f"{self.path / name} is too large: expected at most {limit} bytes, got {size}",
+                    path=self.path / name,
+                    item=name,
+                )
             return file.read(limit)
 
     def map(self, name: str) -> npt.NDArray[np.uint8]:
@@ -122,8 +146,11 @@ class LocalFiles:
             return portable.map_file(file)
 
     def open(self, name: str) -> BinaryIO:
-        self.size(name)
-        return open(self.path / name, "rb")
+        if portable.WINDOWS:
+            self.size(name)
+            return open(self.path / name, "rb")
+        with self._reading(name) as (folder, base):
+            return open(self.path / name, "rb", opener=lambda *_: folder.open(base, os.O_RDONLY))
 
     def path_of(self, name: str) -> str | None:
         return str(self.path / name)
@@ -133,20 +160,50 @@ class LocalFiles:
 
     def exists(self, name: str) -> bool:
         """Return True if there is a file of that name."""
-        return os.path.lexists(self.path / name)
+        try:
+            with self._reading(name) as (folder, base):
+                folder.status(base)
+        except StoreMissingError:
+            return False
+        return True
 
     def names(self, folder: str = "") -> list[str]:
-        """Return the sorted file names in the store or in one of its directories. A missing directory is empty."""
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            return sorted(os.listdir(self.path / folder))
+        """Return the sorted file names in the store or in one of its directories. A missing directory is empty.
+
+        Raises:
+            StoreDamagedError: If ``folder`` is a symbolic link or not a directory.
+        """
+        with (
+            contextlib.suppress(FileNotFoundError, NotADirectoryError),
+            open_directory(self.path, folder) as opened,
+        ):
+            return opened.names()
         return []
+
+    def sizes(self) -> dict[str, int]:
+        """Return the size in bytes of each regular file of the store, without its directories."""
+        found = {}
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(self.path) as entries:
+            for entry in entries:
+                with contextlib.suppress(FileNotFoundError):  # deleted meanwhile
+                    if entry.is_file(follow_symlinks=False):
+                        found[entry.name] = entry.stat(follow_symlinks=False).st_size
+        return found
 
     # Writing ------------------------------------------------------------------------------------
 
     def make(self) -> None:
-        """Create the directories of the store."""
+        """Create the directories of the store.
+
+        Raises:
+            StoreDamagedError: If the records directory is a symbolic link or not a directory.
+        """
         with self.writing(fmt.RECORDS):
-            (self.path / fmt.RECORDS).mkdir(parents=True, exist_ok=True)
+            self.path.mkdir(parents=True, exist_ok=True)
+            with open_directory(self.path) as store:
+                store.make(fmt.RECORDS)
+            with open_directory(self.path, fmt.RECORDS):
+                pass
 
     @contextlib.contextmanager
     def writing(self, name: str) -> Iterator[None]:
@@ -169,9 +226,24 @@ class LocalFiles:
                 f"cannot write {target}: {error.strerror or error}", path=target, hint=hint
             ) from error
 
+    @contextlib.contextmanager
+    def folder(self, name: str) -> Iterator[tuple[Directory, str]]:
+        """Open the directory of a file for changes, and convert errors as :meth:`writing` does.
+
+        Args:
+            name: Name of a file in the store.
+
+        Yields:
+            The directory, and the name of the file in it.
+        """
+        inner, _, base = name.rpartition("/")
+        with self.writing(name), open_directory(self.path, inner) as folder:
+            yield folder, base
+
     def temporary(self, name: str) -> TempFile:
         """Create a temporary file that can be renamed to ``name``."""
-        return TempFile(self.path / name)
+        with self.folder(name) as (folder, base):
+            return TempFile(folder, base)
 
     def write(self, name: str, data: bytes, *, exclusive: bool = False) -> bool:
         """Write a small file atomically and durably.
@@ -191,171 +263,58 @@ class LocalFiles:
             if not temp.rename(exclusive=exclusive):
                 return False
             failpoint("file:renamed")
-            self.sync(name)
+            temp.sync()
         return True
-
-    def sync(self, name: str) -> None:
-        """Make the directory entry of ``name`` durable."""
-        portable.sync_directory((self.path / name).parent)
 
     def remove(self, name: str) -> None:
         """Delete a file if it exists."""
-        with self.writing(name), contextlib.suppress(FileNotFoundError):
-            (self.path / name).unlink()
+        with self.folder(name) as (folder, base), contextlib.suppress(FileNotFoundError):
+            folder.unlink(base)
+
+    def sync(self, folder: str = "") -> None:
+        """Make the names of the files in the store, or in one of its directories, durable."""
+        with self.writing(folder), open_directory(self.path, folder) as opened:
+            opened.sync()
 
     def remove_stale(self) -> list[str]:
-        """Delete the temporary files of writers that no longer run, and return their names."""
+        """Delete what writers that no longer run have left behind.
+
+        These are temporary files, and the name of a killed process in the lock file. A file counts as temporary if its
+        name has the form that :class:`TempFile` gives it for a file of a store.
+
+        Returns:
+            Names of the deleted files.
+        """
         removed = []
-        for folder in ("", fmt.RECORDS):
-            for name in self.names(folder):
-                if name.startswith(_TEMP) and _is_stale(self.path / folder / name):
-                    with contextlib.suppress(FileNotFoundError, PermissionError):
-                        (self.path / folder / name).unlink()
+        for inner in ("", fmt.RECORDS):
+            with contextlib.suppress(FileNotFoundError), open_directory(self.path, inner) as folder:
+                for name in folder.names():
+                    if _is_temporary(name) and _remove_if_stale(folder, name):
                         removed.append(name)
+                if inner:
+                    clear_stale_holder(folder)
         return removed
 
     @contextlib.contextmanager
-    def lock(self) -> Iterator[None]:
-        """Hold the publication lock of the store, if the file system supports locks."""
-        name = f"{fmt.RECORDS}/.lock"
-        with self.writing(name):
-            descriptor = os.open(self.path / name, os.O_RDWR | os.O_CREAT, 0o666)
-        try:
-            portable.lock_file(descriptor, wait=True)
-            yield
-        finally:
-            portable.close_locked(descriptor)
+    def lock(self, *, shared: bool = False, on_wait: OnWait = warn_waiting) -> Iterator[bool]:
+        """Hold the lock of the store until the block ends.
 
-
-class TempFile:
-    """New file next to its final place. It is locked while it is open, and deleted on exit unless it was renamed.
-
-    The lock shows other writers that the file is in use, see :meth:`LocalFiles.remove_stale`.
-
-    Args:
-        target: Final path of the file.
-    """
-
-    def __init__(self, target: Path) -> None:
-        self.target = target
-        self._open = True
-        while True:
-            self.path = target.parent / f"{_TEMP}{secrets.token_hex(8)}-{target.name}"
-            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-            self.descriptor = os.open(self.path, flags, 0o666)
-            portable.lock_file(self.descriptor, wait=True)
-            # Another process may have removed the file before it was locked.
-            if self.path.exists():
-                return
-            portable.close_locked(self.descriptor)
-
-    def __enter__(self) -> TempFile:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._close()
-        with contextlib.suppress(FileNotFoundError):
-            self.path.unlink()
-
-    def reopen(self) -> BinaryIO:
-        """Return a file object for reading what was written. Closing it leaves the file open."""
-        return open(self.descriptor, "rb", closefd=False)
-
-    def rename(self, *, exclusive: bool = False) -> bool:
-        """Give the file its final name.
+        The lock is exclusive while the manifest or the specification is written, and shared while a finished file gets
+        its name. The holder must not ask for the lock again.
 
         Args:
-            exclusive: Keep an existing file of that name.
+            shared: Allow other processes to hold the lock at the same time, if they also ask for a shared lock.
+            on_wait: Function that is called once if the lock is not free after a second. By default it issues a
+                :class:`~tgp.store.io.locks.LockWaitWarning`.
 
-        Returns:
-            True if the file has its final name, False if an existing file was kept.
+        Yields:
+            True if the lock is held, False if the platform or the file system has no locks.
         """
-        if portable.WINDOWS:  # cannot rename open files
-            self._close()
-        if exclusive:
-            return portable.rename_exclusive(self.path, self.target)
-        portable.replace_file(self.path, self.target)
-        return True
-
-    def _close(self) -> None:
-        if self._open:
-            self._open = False
-            portable.close_locked(self.descriptor)
-
-
-class Sink(io.RawIOBase):
-    """File object that HDF5 writes to. It stores the first error instead of raising it.
-
-    libhdf5 may crash or corrupt its state if a write fails while it closes a file. Therefore it never sees the failure:
-    later writes are discarded, and the writer calls :meth:`raise_error` afterwards.
-
-    Args:
-        descriptor: Descriptor of a file that is open for reading and writing.
-    """
-
-    def __init__(self, descriptor: int) -> None:
-        self.descriptor = descriptor
-        self.error: OSError | None = None
-        self.length = 0
-        self._position = 0
-
-    def write_all(self, data: Any) -> None:
-        """Write bytes at the current position and raise the error if that fails."""
-        self.write(data)
-        self.raise_error()
-
-    def write(self, data: Any) -> int:
-        view = memoryview(data).cast("B")
-        done = 0
-        try:
-            if self.error is None:
-                os.lseek(self.descriptor, self._position, os.SEEK_SET)
-            while self.error is None and done < len(view):
-                done += os.write(self.descriptor, view[done:])
-        except OSError as error:
-            self.error = error
-        self._position += len(view)
-        self.length = max(self.length, self._position)
-        return len(view)
-
-    def readinto(self, buffer: Any) -> int:
-        view = memoryview(buffer).cast("B")
-        os.lseek(self.descriptor, self._position, os.SEEK_SET)
-        data = os.read(self.descriptor, len(view))
-        view[: len(data)] = data
-        view[len(data) :] = bytes(len(view) - len(data))
-        self._position += len(view)
-        return len(view)
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        self._position = offset + (0, self._position, self.length)[whence]
-        return self._position
-
-    def tell(self) -> int:
-        return self._position
-
-    def truncate(self, size: int | None = None) -> int:
-        self.length = self._position if size is None else size
-        try:
-            if self.error is None:
-                os.ftruncate(self.descriptor, self.length)
-        except OSError as error:
-            self.error = error
-        return self.length
-
-    def raise_error(self) -> None:
-        """Raise the first error of a write, if there was one."""
-        if self.error is not None:
-            raise self.error
-
-    def readable(self) -> bool:
-        return True
-
-    def writable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
+        with contextlib.ExitStack() as stack:
+            with self.writing(f"{fmt.RECORDS}/{LOCK}"):
+                folder = stack.enter_context(open_directory(self.path, fmt.RECORDS))
+                locked = stack.enter_context(hold_lock(folder, shared=shared, on_wait=on_wait))
+            yield locked
 
 
 def is_full(error: OSError) -> bool:
@@ -383,13 +342,28 @@ def ends_digest(file: BinaryIO, size: int) -> str:
     return digest.hexdigest()
 
 
-def _is_stale(path: Path) -> bool:
-    """Return True if no process holds the lock of a temporary file. Without locks, no file counts as stale."""
+def _is_temporary(name: str) -> bool:
+    """Return True if a name has the form that :class:`TempFile` gives to a temporary file of a store."""
+    found = _TEMPORARY.fullmatch(name)
+    return found is not None and (found[1] in (fmt.MANIFEST, PROBE) or fmt.part_of_file(found[1]) is not None)
+
+
+def _remove_if_stale(folder: Directory, name: str) -> bool:
+    """Delete a temporary file if no process holds its lock. Without locks, no file counts as stale."""
     try:
-        descriptor = os.open(path, os.O_RDWR)
+        descriptor = folder.open(name, os.O_RDWR)
     except OSError:
         return False
+    stale = False
     try:
-        return portable.lock_file(descriptor, wait=False) is True
+        stale = portable.lock_file(descriptor, wait=False) is True
+        if stale and not portable.WINDOWS:  # Windows does not delete open files
+            folder.unlink(name)
+    except OSError:
+        return False
     finally:
         portable.close_locked(descriptor)
+    if stale and portable.WINDOWS:
+        with contextlib.suppress(OSError):
+            folder.unlink(name)
+    return stale

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import importlib
 import mmap
 import os
 import sys
 import time
 import weakref
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -16,8 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 __all__ = [
+    "WAIT_SECONDS",
     "WINDOWS",
     "close_locked",
+    "has_directory_descriptors",
     "lock_file",
     "map_file",
     "rename_exclusive",
@@ -28,13 +32,28 @@ __all__ = [
 WINDOWS = os.name == "nt"
 """True if open files cannot be renamed or deleted."""
 
+_DIRECTORY_DESCRIPTORS = (
+    {os.open, os.stat, os.unlink, os.mkdir, os.rename, os.link} <= os.supports_dir_fd
+    and os.listdir in os.supports_fd
+    and hasattr(os, "O_NOFOLLOW")
+    and hasattr(os, "O_DIRECTORY")
+)
+
+_UNSUPPORTED_SYNC = frozenset(
+    {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EBADF, errno.EACCES, errno.EPERM, errno.ENOSYS}
+)
+"""Errors of file systems that cannot sync a directory. Errors of a disk (EIO, ENOSPC, EDQUOT) are not among them."""
+
 _LOCK_POSITION = 2**31 - 2
 """Position of the byte that is locked on Windows. ``msvcrt.locking`` accepts positions below 2 GiB, also past the end
 of the file."""
 
+WAIT_SECONDS = 1.0
+"""Seconds after which waiting for a lock is announced."""
+
 _LOCK_PAUSE = 0.02
 _REPLACE_PAUSES = (0.01, 0.05, 0.2, 0.5)
-"""Seconds between attempts to lock a file on Windows, and to replace a file there."""
+"""Seconds between attempts to lock a file, and to replace a file on Windows."""
 
 
 def _optional_module(name: str) -> Any:
@@ -51,21 +70,27 @@ msvcrt = _optional_module("msvcrt")
 # Locks ------------------------------------------------------------------------------------------
 
 
-def lock_file(descriptor: int, *, wait: bool) -> bool | None:
+def lock_file(
+    descriptor: int, *, wait: bool, shared: bool = False, on_wait: Callable[[], None] | None = None
+) -> bool | None:
     """Lock an open file against other descriptors until :func:`close_locked` closes it.
 
     Args:
         descriptor: Descriptor of a file that is open for writing.
-        wait: Wait until the lock is free.
+        wait: Wait until the lock is free. A signal handler that raises an exception ends the wait.
+        shared: Allow other descriptors to hold the lock at the same time, if they also ask for a shared lock. Windows
+            has no shared locks, so the lock is exclusive there.
+        on_wait: Function that is called once if the lock is not free after :data:`WAIT_SECONDS`.
 
     Returns:
         True if the file is locked now, False if another descriptor holds the lock (never with ``wait``), and ``None``
         if the platform or the file system has no locks.
     """
     if fcntl is not None:
-        return _lock_with_fcntl(descriptor, wait)
+        mode = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+        return _lock_with_fcntl(descriptor, mode, wait, on_wait)
     if msvcrt is not None:
-        return _lock_with_msvcrt(descriptor, wait)
+        return _lock_with_msvcrt(descriptor, wait, on_wait)
     return None
 
 
@@ -81,17 +106,28 @@ def close_locked(descriptor: int) -> None:
     os.close(descriptor)
 
 
-def _lock_with_fcntl(descriptor: int, wait: bool) -> bool | None:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except BlockingIOError:
-        return False
-    except OSError:  # no locks on this file system
-        return None
-    return True
+def _lock_with_fcntl(
+    descriptor: int, mode: int, wait: bool, on_wait: Callable[[], None] | None
+) -> bool | None:
+    deadline = time.monotonic() + WAIT_SECONDS
+    while True:
+        blocking = wait and (on_wait is None or time.monotonic() >= deadline)
+        if blocking and on_wait is not None:
+            on_wait()
+        try:
+            fcntl.flock(descriptor, mode if blocking else mode | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if not wait:
+                return False
+            time.sleep(_LOCK_PAUSE)
+        except OSError:  # no locks on this file system
+            return None
+        else:
+            return True
 
 
-def _lock_with_msvcrt(descriptor: int, wait: bool) -> bool | None:
+def _lock_with_msvcrt(descriptor: int, wait: bool, on_wait: Callable[[], None] | None) -> bool | None:
+    deadline = time.monotonic() + WAIT_SECONDS
     while True:
         os.lseek(descriptor, _LOCK_POSITION, os.SEEK_SET)
         try:
@@ -99,6 +135,9 @@ def _lock_with_msvcrt(descriptor: int, wait: bool) -> bool | None:
         except PermissionError:  # locked by another descriptor
             if not wait:
                 return False
+            if on_wait is not None and time.monotonic() >= deadline:
+                on_wait()
+                on_wait = None
             time.sleep(_LOCK_PAUSE)
         except OSError:  # no locks on this file system
             return None
@@ -109,12 +148,25 @@ def _lock_with_msvcrt(descriptor: int, wait: bool) -> bool | None:
 # Names ------------------------------------------------------------------------------------------
 
 
-def replace_file(source: Path, target: Path) -> None:
+def has_directory_descriptors() -> bool:
+    """Return True if files can be opened, renamed and deleted relative to an open directory."""
+    return _DIRECTORY_DESCRIPTORS and not WINDOWS
+
+
+def replace_file(source: str | Path, target: str | Path, folder: int | None = None) -> None:
     """Rename ``source`` to ``target`` and overwrite ``target`` if it exists.
 
     Windows refuses this while another process reads ``target``. A small file is read within milliseconds, so the
     rename is tried again a few times.
+
+    Args:
+        source: Path of the file.
+        target: New path.
+        folder: Descriptor of the directory to which relative paths refer.
     """
+    if folder is not None:
+        os.replace(source, target, src_dir_fd=folder, dst_dir_fd=folder)
+        return
     for pause in _REPLACE_PAUSES if WINDOWS else ():
         try:
             os.replace(source, target)
@@ -125,37 +177,58 @@ def replace_file(source: Path, target: Path) -> None:
     os.replace(source, target)
 
 
-def rename_exclusive(source: Path, target: Path) -> bool:
+def rename_exclusive(source: str | Path, target: str | Path, folder: int | None = None) -> bool:
     """Give ``source`` the name ``target`` unless a file of that name exists. ``source`` may keep its old name too.
+
+    Args:
+        source: Path of the file.
+        target: New path.
+        folder: Descriptor of the directory to which relative paths refer.
 
     Returns:
         True if ``target`` is now the file that was ``source``.
     """
+    links: dict[str, Any] = {} if folder is None else {"src_dir_fd": folder, "dst_dir_fd": folder}
     try:
-        os.link(source, target)
+        os.link(source, target, **links)
     except FileExistsError:
         return False
     except (AttributeError, OSError):  # no hard links on this platform or file system
-        if target.exists():
+        if _exists(target, folder):
             return False
         try:
             # On Windows this fails if another process has just created the target. Elsewhere it overwrites the target.
-            os.rename(source, target)
+            os.rename(source, target, **links)
         except FileExistsError:
             return False
     return True
 
 
-def sync_directory(path: Path) -> None:
-    """Make the names of the files in a directory durable, where the platform can do that."""
+def _exists(path: str | Path, folder: int | None) -> bool:
+    options: dict[str, Any] = {} if folder is None else {"dir_fd": folder}
     try:
-        descriptor = os.open(path, os.O_RDONLY)
-    except PermissionError:  # Windows does not open directories
+        os.stat(path, follow_symlinks=False, **options)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def sync_directory(descriptor: int | None) -> None:
+    """Make the names of the files in a directory durable, where the platform and the file system can do that.
+
+    Some network file systems refuse to sync a directory. They are tolerated: a power cut may then remove the names of
+    files that were written last, and the next run writes these files again. An error of the disk is raised.
+
+    Args:
+        descriptor: Descriptor of the directory, or ``None`` on a platform that does not open directories.
+    """
+    if descriptor is None:
         return
     try:
         os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    except OSError as error:
+        if error.errno not in _UNSUPPORTED_SYNC:
+            raise
 
 
 # Memory maps ------------------------------------------------------------------------------------

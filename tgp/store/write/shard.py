@@ -16,7 +16,7 @@ from tgp.ragged.offsets import offsets
 from tgp.store.format import constants as fmt
 from tgp.store.format.codec import narrow, set_attributes, write_array
 from tgp.store.format.schema import FailureRecord, FieldInfo, LevelInfo, PtrKind, ShardRecord
-from tgp.store.io.files import Sink
+from tgp.store.io.sink import Sink
 
 __all__ = [
     "PartSummary",

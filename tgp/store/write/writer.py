@@ -4,26 +4,40 @@ A part of a unit is written in this order: temporary file, fsync, digest, rename
 record (written in the same way). A file without a valid record is ignored and written again. The manifest is written
 last, so a store without a manifest is incomplete. Several writers may work on the same store: they write the same bytes,
 and renames are atomic.
+
+The recorded specification decides which writers may change a store. A writer gives a file its final name only while it
+holds the lock of the store (shared) and the recorded specification is its own. ``force`` replaces the specification while
+it holds the lock exclusively, so the files of a writer that was replaced never mix with those of its successor.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy.typing as npt
 
-from tgp.errors import InputError, StoreDamagedError, StoreError, StoreMismatchError, StoreMissingError
+from tgp.errors import InputError, StoreDamagedError, StoreMismatchError, StoreMissingError
 from tgp.ragged import GraphTable, Hierarchy
 from tgp.store.format import constants as fmt
-from tgp.store.format.fingerprint import HierarchySpec, StoreSpec, spec_differences
+from tgp.store.format.fingerprint import StoreSpec, spec_differences
 from tgp.store.format.manifest import Manifest, PartRecord, read_manifest, read_recorded_spec, seal
-from tgp.store.format.schema import FailureRecord, ShardRecord
+from tgp.store.format.schema import FailureRecord
 from tgp.store.io.failpoint import failpoint
-from tgp.store.io.files import LocalFiles, Sink, ends_digest, file_digest
+from tgp.store.io.files import LocalFiles, ends_digest, file_digest
+from tgp.store.io.sink import Sink
 from tgp.store.write import shard
+from tgp.store.write.discard import check_manifest_is_own, discard_parts
+from tgp.store.write.records import (
+    Records,
+    adopt,
+    changes_of_spec,
+    check_shards,
+    collect_manifest,
+    read_records,
+)
 
 __all__ = ["StoreWriter", "Task"]
 
@@ -63,7 +77,8 @@ class StoreWriter:
             path: Directory of the store. It is created if it does not exist.
             spec: Specification of the store. Hierarchies that the store already has may be omitted.
             force: Delete the graphs and the hierarchies named in ``spec`` and write them again. If the graphs differ
-                from the stored ones, all other hierarchies are deleted too.
+                from the stored ones, all other hierarchies are deleted too. Only files that the store itself names are
+                deleted, see :mod:`tgp.store.write.discard`.
 
         Returns:
             A writer for the store.
@@ -71,74 +86,89 @@ class StoreWriter:
         Raises:
             StoreMismatchError: If the directory holds a store of another specification. ``differences`` lists what
                 differs.
+            StoreError: If ``force`` would delete a file of another program.
+            StoreDamagedError: If the records directory, the lock or a file to delete is a symbolic link.
         """
         writer = cls(path, spec)
         writer.files.make()
         writer.files.remove_stale()
-        stored = writer._read_stored_spec(ignore_damage=force)
-        if stored is not None:
-            writer._continue(stored, force)
-        elif force:
-            writer._discard(None)
-        writer._record_spec()
+        if force:
+            with writer.files.lock():
+                writer._discard()
+                writer._record_spec()
+        else:
+            writer._continue()
+            if writer._missing_spec_files():
+                with writer.files.lock():
+                    writer._continue()
+                    writer._record_spec()
         return writer
 
-    def _read_stored_spec(self, ignore_damage: bool) -> StoreSpec | None:
-        """Return the stored specification, or ``None`` if there is none or, with ``ignore_damage``, it is damaged."""
+    def _stored_specs(self, *, damaged_ok: bool = False) -> list[StoreSpec]:
+        """Return the specifications of the manifest and of the records directory, as far as they exist.
+
+        Args:
+            damaged_ok: Omit a damaged specification instead of raising an error.
+        """
+        found = []
+        manifest = self.read_manifest(damaged_ok=damaged_ok)
+        if manifest is not None:
+            found.append(manifest.spec)
         try:
-            manifest = self.read_manifest(damaged_ok=False)
-            return manifest.spec if manifest is not None else read_recorded_spec(self.files)
-        except StoreError:
-            if not ignore_damage:
+            recorded = read_recorded_spec(self.files)
+        except (StoreDamagedError, StoreMissingError):
+            if not damaged_ok:
                 raise
-            return None
+            recorded = None
+        return found if recorded is None else [*found, recorded]
 
-    def _continue(self, stored: StoreSpec, force: bool) -> None:
-        differences = spec_differences(stored, self.spec)
-        if force:
-            same = stored.part_fingerprint(fmt.GRAPHS) == self.spec.part_fingerprint(fmt.GRAPHS)
-            self._discard(set(self.parts) if same else None)
-        elif differences:
-            raise StoreMismatchError(
-                f"{self.files.location} holds a store of other data or settings:\n  "
-                + "\n  ".join(differences),
-                differences=differences,
-                path=self.files.location,
-                hint="Choose another directory, or rebuild the store with force (--force).",
-            )
-        else:
-            self.spec = replace(self.spec, dataset=stored.dataset)
+    def _continue(self) -> None:
+        """Compare the specification with the stored one and adopt the stored values."""
+        for stored in self._stored_specs():
+            differences = spec_differences(stored, self.spec)
+            if differences:
+                raise StoreMismatchError(
+                    f"{self.files.location} holds a store of other data or settings:\n  "
+                    + "\n  ".join(differences),
+                    differences=differences,
+                    path=self.files.location,
+                    hint="Choose another directory, or rebuild the store with force (--force).",
+                )
+            self.spec = adopt(self.spec, stored)
 
-    def _discard(self, parts: set[str] | None) -> None:
-        """Delete the manifest, then the files of the given parts (of all parts if ``None``)."""
-        self.files.remove(fmt.MANIFEST)
-        self.files.sync(fmt.MANIFEST)
-        for folder in (fmt.RECORDS, ""):
-            for name in self.files.names(folder):
-                part = fmt.part_of_file(name)
-                if part is not None and (parts is None or part in parts):
-                    self.files.remove(os.path.join(folder, name))
-        self.files.sync(f"{fmt.RECORDS}/x")
+    def _discard(self) -> None:
+        """Delete the parts of this writer, or all parts if the stored graphs are others."""
+        stored = self._stored_specs(damaged_ok=True)
+        graphs = self.spec.part_fingerprint(fmt.GRAPHS)
+        same = bool(stored) and all(spec.part_fingerprint(fmt.GRAPHS) == graphs for spec in stored)
+        discard_parts(self.files, stored, set(self.parts) if same else None)
+        self._manifest, self._manifest_version = None, None
+
+    def _missing_spec_files(self) -> list[str | None]:
+        """Return the hierarchies without a specification file, ``None`` for the graphs."""
+        present = self.files.names(fmt.RECORDS)
+        wanted = (None, *(h.name for h in self.spec.hierarchies))
+        return [name for name in wanted if fmt.spec_file(name) not in present]
 
     def _record_spec(self) -> None:
         """Write the specification into the records directory, so that an interrupted run can be continued."""
-        self._write_spec_file(None, seal(self.spec.base_json()))
-        for entry in self.spec.hierarchies:
-            self._write_spec_file(entry.name, seal(entry.to_json()))
-        stored = read_recorded_spec(self.files)
-        differences = [] if stored is None else spec_differences(stored, self.spec)
+        for hierarchy in self._missing_spec_files():
+            content = self.spec.base_json() if hierarchy is None else self.spec.hierarchy(hierarchy).to_json()
+            name = f"{fmt.RECORDS}/{fmt.spec_file(hierarchy)}"
+            self.files.write(name, seal(content), exclusive=True)
+        self._check_spec(self.parts)
+
+    def _check_spec(self, parts: Sequence[str]) -> None:
+        """Check that no other process has replaced the recorded specification of some parts."""
+        differences = changes_of_spec(self.files, self.spec, parts, self.read_manifest())
         if differences:
             raise StoreMismatchError(
                 f"another process is writing other data or settings to {self.files.location}:\n  "
                 + "\n  ".join(differences),
                 differences=differences,
                 path=self.files.location,
+                hint="Wait until it has finished, then run this command again.",
             )
-
-    def _write_spec_file(self, hierarchy: str | None, data: bytes) -> None:
-        name = f"{fmt.RECORDS}/{fmt.spec_file(hierarchy)}"
-        if not self.files.exists(name):
-            self.files.write(name, data, exclusive=True)
 
     # State --------------------------------------------------------------------------------------
 
@@ -147,34 +177,13 @@ class StoreWriter:
         """``"graphs"`` and the names of the hierarchies."""
         return (fmt.GRAPHS, *(h.name for h in self.spec.hierarchies))
 
-    def records(self) -> dict[str, list[PartRecord | None]]:
+    def records(self) -> Records:
         """Read the completion records of all parts.
 
         Returns:
             For each part one entry per unit: the record, or ``None`` if the file has to be written.
         """
-        return self._read_records(self.spec)
-
-    def _read_records(self, spec: StoreSpec) -> dict[str, list[PartRecord | None]]:
-        manifest = self.read_manifest()
-        found = {}
-        for part in (fmt.GRAPHS, *(h.name for h in spec.hierarchies)):
-            fingerprint = spec.part_fingerprint(part)
-            records = (self._read_record(unit, part, manifest) for unit in range(spec.num_units))
-            found[part] = [r if r is not None and r.fingerprint == fingerprint else None for r in records]
-        return found
-
-    def _read_record(self, unit: int, part: str, manifest: Manifest | None) -> PartRecord | None:
-        """Read the completion record of one file, or return ``None`` if the file is not complete."""
-        name = f"{fmt.RECORDS}/{fmt.record_file(unit, part)}"
-        try:
-            record = PartRecord.from_bytes(self.files.read(name, fmt.MAX_MANIFEST_BYTES), unit, part)
-        except (StoreMissingError, StoreDamagedError):
-            # A store that was copied without its records is still complete.
-            if manifest is None or part not in manifest.shards:
-                return None
-            record = manifest.record(unit, part)
-        return record if self._has_size(record.shard) else None
+        return read_records(self.files, self.spec, self.read_manifest())
 
     def read_manifest(self, *, damaged_ok: bool = True) -> Manifest | None:
         """Read the manifest. The file is parsed again only if it was replaced since the last call.
@@ -213,13 +222,8 @@ class StoreWriter:
             return False
         if any(manifest.spec.part_fingerprint(p) != self.spec.part_fingerprint(p) for p in self.parts):
             return False
-        return all(self._has_size(s) for part in self.parts for s in manifest.shards[part])
-
-    def _has_size(self, record: ShardRecord) -> bool:
-        try:
-            return self.files.size(record.file) == record.size
-        except (StoreMissingError, StoreDamagedError):
-            return False
+        sizes = self.files.sizes()
+        return all(sizes.get(s.file) == s.size for part in self.parts for s in manifest.shards[part])
 
     # Writing ------------------------------------------------------------------------------------
 
@@ -328,13 +332,36 @@ class StoreWriter:
                 summary.metrics,
             )
             failpoint("shard:digested")
-            temp.rename()
-            failpoint("shard:renamed")
-            self.files.sync(name)
-        failpoint("shard:durable")
-        self.files.write(f"{fmt.RECORDS}/{fmt.record_file(unit, part)}", record.to_bytes())
+            with self.files.lock(shared=True):
+                self._check_spec((fmt.GRAPHS,) if part == fmt.GRAPHS else (fmt.GRAPHS, part))
+                temp.rename()
+                failpoint("shard:renamed")
+                temp.sync()
+                failpoint("shard:durable")
+                self.files.write(f"{fmt.RECORDS}/{fmt.record_file(unit, part)}", record.to_bytes())
         failpoint("shard:recorded")
         return record
+
+    def discard_failed(self) -> list[Task]:
+        """Delete the completion records of units with failed graphs, so that they are written again.
+
+        Returns:
+            The files that have to be written again.
+        """
+        with self.files.lock():
+            self._check_spec(self.parts)
+            tasks = [
+                Task(unit, part)
+                for part, records in self.records().items()
+                for unit, record in enumerate(records)
+                if record is not None and record.shard.failures
+            ]
+            if tasks and check_manifest_is_own(self.files):
+                self.files.remove(fmt.MANIFEST)
+                self.files.sync()
+            for task in tasks:
+                self.files.remove(f"{fmt.RECORDS}/{fmt.record_file(task.unit, task.part)}")
+        return tasks
 
     def publish(self) -> Manifest:
         """Write the manifest atomically.
@@ -346,13 +373,18 @@ class StoreWriter:
             The manifest.
 
         Raises:
-            StoreError: If something this writer was asked for is not written yet.
+            StoreError: If something this writer was asked for is not written yet, or a file does not match its
+                completion record.
+            StoreMismatchError: If another process has replaced the specification of the store.
         """
         published = self.read_manifest() if self.is_complete else None
         if published is not None and published.to_bytes() == self._collect_manifest().to_bytes():
             return published
-        with self.files.lock():
+        with self.files.lock() as locked:
+            self._check_spec(self.parts)
             manifest = self._collect_manifest()
+            check_shards(self.files, manifest, self.read_manifest(), full=not locked)
+            check_manifest_is_own(self.files)
             self.files.remove_stale()  # temporary files of workers that died while others continued
             failpoint("manifest:before")
             self.files.write(fmt.MANIFEST, manifest.to_bytes())
@@ -361,28 +393,4 @@ class StoreWriter:
 
     def _collect_manifest(self) -> Manifest:
         """Return the manifest of everything that is written."""
-        records = self.records()
-        missing = [Task(u, p) for p, found in records.items() for u, r in enumerate(found) if r is None]
-        if missing:
-            shown = ", ".join(f"{t.part} of unit {t.unit}" for t in missing[:5])
-            raise StoreError(
-                f"{len(missing)} parts are not written yet: {shown}{', ...' if len(missing) > 5 else ''}",
-                path=self.files.location,
-            )
-        hierarchies = self.spec.hierarchies
-        others = self._other_hierarchies()
-        found = self._read_records(replace(self.spec, hierarchies=others))
-        for other in others:
-            if all(found[other.name]):
-                records[other.name] = found[other.name]
-                hierarchies = (*hierarchies, other)
-        spec = replace(self.spec, hierarchies=hierarchies)
-        return Manifest.from_records(spec, {p: [r for r in parts if r] for p, parts in records.items()})
-
-    def _other_hierarchies(self) -> tuple[HierarchySpec, ...]:
-        """Return the hierarchies over these graphs that this writer was not asked for."""
-        names = {h.name for h in self.spec.hierarchies}
-        manifest = self.read_manifest()
-        specs = (read_recorded_spec(self.files), manifest.spec if manifest is not None else None)
-        others = {h.name: h for spec in specs if spec for h in spec.hierarchies if h.name not in names}
-        return tuple(others.values())
+        return collect_manifest(self.files, self.spec, self.read_manifest())
