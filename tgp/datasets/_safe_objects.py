@@ -1,95 +1,35 @@
 """Read published object files without running code from them.
 
 Some benchmark files are pickles. They are decoded by an unpickler with a fixed list of constructors (arrays, sparse
-matrices, tensors, PyG containers). It refuses every other name, so a file cannot call any other function. See ``docs/decisions/0701-read-object-files-without-running-code.md``.
+matrices, tensors, PyG containers). It refuses every other name, so a file cannot call any other function. The
+constructors check sizes and indices. See ``docs/decisions/0701-read-object-files-without-running-code.md``.
 """
 
 from __future__ import annotations
 
 import io
+import math
 import pickle
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
+from tgp.datasets._pickle_scan import find_end
+from tgp.datasets._safe_names import container_names, numpy_names, scipy_names, torch_names
 from tgp.errors import DatasetError
+from tgp.input_limits import READ_ERRORS, InputBudget, input_budget
 
 __all__ = ["object_arrays", "read_objects", "read_stream"]
 
-
-def _encode_latin1(text: str, encoding: str = "latin1") -> bytes:
-    """Replace ``_codecs.encode``, which old numpy files call to convert text to bytes."""
-    if encoding not in ("latin1", "latin-1"):
-        raise DatasetError(f"the file encodes bytes as {encoding!r}: expected latin1. The file is not read")
-    return text.encode("latin1")
-
-
-def _read_storage(data: bytes) -> Any:
-    """Replace ``torch.storage._load_from_bytes`` by a reader that runs no code."""
-    import torch
-
-    return torch.load(io.BytesIO(data), weights_only=True)
-
-
-def _numpy_names() -> dict[tuple[str, str], Any]:
-    from numpy._core import multiarray
-
-    names: dict[tuple[str, str], Any] = {("_codecs", "encode"): _encode_latin1}
-    for module in ("numpy", "numpy.core.multiarray", "numpy._core.multiarray"):
-        names[module, "ndarray"] = np.ndarray
-        names[module, "dtype"] = np.dtype
-        names[module, "_reconstruct"] = multiarray._reconstruct
-        names[module, "scalar"] = multiarray.scalar
-    return names
-
-
-def _scipy_names() -> dict[tuple[str, str], Any]:
-    from scipy import sparse
-
-    return {
-        (f"scipy.sparse.{folder}{kind}", f"{kind}_matrix"): getattr(sparse, f"{kind}_matrix")
-        for kind in ("csr", "csc", "coo")
-        for folder in ("", "_")
-    }
-
-
-def _torch_names() -> dict[tuple[str, str], Any]:
-    import collections
-
-    import torch
-    from torch_geometric.data.data import Data, DataEdgeAttr, DataTensorAttr
-    from torch_geometric.data.storage import GlobalStorage
-
-    return {
-        ("torch_geometric.data.data", "DataEdgeAttr"): DataEdgeAttr,
-        ("torch_geometric.data.data", "DataTensorAttr"): DataTensorAttr,
-        ("collections", "OrderedDict"): collections.OrderedDict,
-        ("torch._utils", "_rebuild_tensor_v2"): torch._utils._rebuild_tensor_v2,
-        ("torch.storage", "_load_from_bytes"): _read_storage,
-        ("torch_geometric.data.data", "Data"): Data,
-        ("torch_geometric.data.storage", "GlobalStorage"): GlobalStorage,
-    }
-
-
-def _container_names() -> dict[tuple[str, str], Any]:
-    import collections
-
-    kinds = {kind.__name__: kind for kind in (list, dict, set, tuple)}
-    names: dict[tuple[str, str], Any] = {("collections", "defaultdict"): collections.defaultdict}
-    for module in ("builtins", "__builtin__"):
-        names.update({(module, name): kind for name, kind in kinds.items()})
-    return names
+Names = dict[tuple[str, str], Any]
 
 
 class _InertUnpickler(pickle.Unpickler):
     """Unpickler that resolves only the given names."""
 
-    def __init__(
-        self, stream: BinaryIO, names: dict[tuple[str, str], Any], path: Path, encoding: str = "ASCII"
-    ) -> None:
+    def __init__(self, stream: BinaryIO, names: Names, path: Path, encoding: str = "ASCII") -> None:
         super().__init__(stream, encoding=encoding)
         self._names, self._path = names, path
 
@@ -106,16 +46,10 @@ class _InertUnpickler(pickle.Unpickler):
         raise DatasetError(f"{self._path.name} refers to an object outside of the file, which is not read")
 
 
-def _decode(
-    stream: BinaryIO,
-    path: Path,
-    *tables: Callable[[], dict[tuple[str, str], Any]],
-    encoding: str = "ASCII",
-) -> Any:
-    names = {key: value for table in tables for key, value in table().items()}
+def _decode(data: bytes, path: Path, names: Names, encoding: str = "ASCII") -> Any:
     try:
-        return _InertUnpickler(stream, names, path, encoding).load()
-    except (pickle.UnpicklingError, EOFError, ValueError, TypeError, AttributeError, IndexError) as error:
+        return _InertUnpickler(io.BytesIO(data), names, path, encoding).load()
+    except (pickle.UnpicklingError, *READ_ERRORS) as error:
         if isinstance(error, DatasetError):
             raise
         raise DatasetError(f"{path.name} is not a readable object file: {error}") from error
@@ -131,7 +65,7 @@ def read_objects(path: str | Path) -> Any:
         DatasetError: If the file contains other objects, or is damaged.
     """
     path = Path(path)
-    with path.open("rb") as stream:
+    with input_budget() as budget, budget.open(path) as stream:
         return read_stream(stream, path)
 
 
@@ -139,15 +73,27 @@ def read_stream(stream: BinaryIO, path: Path, encoding: str = "ASCII") -> Any:
     """Decode an open pickle of arrays, matrices, tensors, graphs, and containers of them.
 
     Args:
-        stream: The open file.
+        stream: The open file. Afterwards it is positioned after the pickle, if it can be positioned.
         path: Name of the file for error messages.
         encoding: Encoding of text in files of Python 2.
 
     Raises:
-        DatasetError: If the file contains other objects, or is damaged.
+        DatasetError: If the file contains other objects, is damaged, or needs too much memory.
     """
-    tables = (_numpy_names, _scipy_names, _torch_names, _container_names)
-    return _decode(stream, path, *tables, encoding=encoding)
+    seekable = stream.seekable()
+    start = stream.tell() if seekable else 0
+    data = stream.read()
+    end = find_end(data, path.name)
+    if seekable:
+        stream.seek(start + end)
+    with input_budget() as budget:
+        names = {
+            **numpy_names(path.name, budget),
+            **scipy_names(),
+            **torch_names(path.name, budget),
+            **container_names(path.name, budget),
+        }
+        return _decode(data[:end], path, names, encoding)
 
 
 def object_arrays(path: str | Path) -> dict[str, Any]:
@@ -157,18 +103,25 @@ def object_arrays(path: str | Path) -> dict[str, Any]:
         path: The file.
 
     Raises:
-        DatasetError: If an array contains other objects, or has an unknown format.
+        DatasetError: If an array contains other objects, has an unknown format, or needs too much memory.
     """
     path = Path(path)
     arrays: dict[str, Any] = {}
-    with zipfile.ZipFile(path) as archive:
-        for member in archive.namelist():
-            with archive.open(member) as stream:
-                arrays[member.removesuffix(".npy")] = _read_npy(stream, path)
+    with input_budget() as budget, budget.open(path) as file:
+        try:
+            with zipfile.ZipFile(file) as archive:
+                for member in archive.infolist():
+                    budget.charge(member.file_size, path, repr(member.filename))
+                    with archive.open(member) as stream:
+                        arrays[member.filename.removesuffix(".npy")] = _read_npy(stream, path, budget)
+        except READ_ERRORS as error:
+            if isinstance(error, DatasetError):
+                raise
+            raise DatasetError(f"{path} cannot be read: {error}") from error
     return arrays
 
 
-def _read_npy(stream: Any, path: Path) -> Any:
+def _read_npy(stream: Any, path: Path, budget: InputBudget) -> Any:
     version = np.lib.format.read_magic(stream)
     reader = {
         (1, 0): np.lib.format.read_array_header_1_0,
@@ -177,8 +130,13 @@ def _read_npy(stream: Any, path: Path) -> Any:
     if reader is None:
         raise DatasetError(f"{path.name} has an unknown array format: expected 1.0 or 2.0, got {version}")
     shape, fortran, dtype = reader(stream)
+    data = stream.read()
     if dtype.hasobject:
-        value = _decode(io.BytesIO(stream.read()), path, _numpy_names, _scipy_names)
+        names = {**numpy_names(path.name, budget), **scipy_names()}
+        value = _decode(data[: find_end(data, path.name)], path, names)
+        if not isinstance(value, np.ndarray):
+            raise DatasetError(f"{path.name} must hold arrays of objects, got {type(value).__name__}")
         return value.reshape(shape)
-    flat = np.frombuffer(stream.read(), dtype=dtype)
-    return flat.reshape(shape, order="F" if fortran else "C")
+    if any(n < 0 for n in shape) or math.prod(shape) * dtype.itemsize != len(data):
+        raise DatasetError(f"{path.name} declares an array of shape {shape} but stores {len(data)} bytes")
+    return np.frombuffer(data, dtype=dtype).reshape(shape, order="F" if fortran else "C")

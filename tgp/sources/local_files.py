@@ -27,7 +27,6 @@ _MAX_LINE = 10_000
 """Largest number of characters in a line of an edge list."""
 
 _LINES_PER_CHECK = 1 << 16
-_MAX_FILES = 1_000_000
 FORMATS = (
     f"a .npz, .h5 or .graphml file, an edge list ({', '.join(EDGE_LIST_SUFFIXES)}, also .gz or .xz), a .pt file, "
     "a store, or a folder of such files"
@@ -93,7 +92,11 @@ def _read_store(path: Path) -> GraphTable:
 
 def _read_folder(path: Path, directed: bool) -> GraphTable:
     labels = path / "labels.csv"
-    files = [p for p in sorted(path.iterdir()) if p.is_file() and p != labels and not p.name.startswith(".")]
+    try:
+        entries = sorted(path.iterdir())
+    except OSError as error:
+        raise DatasetError(f"{path} cannot be read: {error.strerror}") from error
+    files = [p for p in entries if not p.is_dir() and p != labels and not p.name.startswith(".")]
     readers = [(p, _choose_reader(p, directed)) for p in files]
     graphs = [(p, reader) for p, reader in readers if reader is not None]
     if not graphs:
@@ -104,7 +107,7 @@ def _read_folder(path: Path, directed: bool) -> GraphTable:
             f"the graphs in {path} must be files of one kind: expected one suffix, got {', '.join(sorted(kinds))}"
         )
     table = join_tables([(p.name, reader(p)) for p, reader in graphs])
-    if labels.is_file():
+    if labels.exists():
         return _add_labels(table, labels, [p.name for p, _ in graphs])
     return table
 
