@@ -2,6 +2,7 @@
 
 import functools
 import http.server
+import os
 import pickle
 import shutil
 import subprocess
@@ -12,9 +13,9 @@ import pytest
 
 from tgp.data import PoolDataLoader, PooledDataset
 from tgp.errors import StoreDamagedError, StoreError, StoreFullError, StoreMissingError
-from tgp.store import StoreReader
+from tgp.store import StoreReader, verify_store
 from tgp.store.io.files import LocalFiles
-from tgp.store.io.remote import RemoteFiles
+from tgp.store.io.remote import RemoteFiles, TransferLimits
 from tgp.store.locations import open_files
 
 fsspec = pytest.importorskip("fsspec")
@@ -51,7 +52,6 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
 
 @pytest.fixture
 def http_server(store):
-    pytest.importorskip("aiohttp")
     handler = functools.partial(Quiet, directory=str(store.parent))
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
@@ -119,15 +119,21 @@ def test_missing_stores_are_reported(memory, tmp_path):
     with pytest.raises(StoreError, match="nonsense"):
         StoreReader(RemoteFiles("nonsense://x/y", tmp_path))
     fsspec.filesystem("memory").rm("/bucket/toy/shard-00001.graphs.h5")
-    with pytest.raises(StoreMissingError, match="shard-00001"):
-        StoreReader(RemoteFiles(memory, tmp_path))
+    reader = StoreReader(RemoteFiles(memory, tmp_path))  # the files are not listed
+    with pytest.raises(StoreMissingError, match=r"memory://bucket/toy/shard-00001\.graphs\.h5"):
+        reader.gather_graphs([10])
+    with pytest.raises(StoreMissingError, match=r"is not listed in manifest\.json"):
+        reader.files.open("other.h5")
+    (finding,) = verify_store(reader.files)
+    assert finding.shard == "shard-00001.graphs.h5" and "does not exist" in finding.message
 
 
 def test_incomplete_files_are_refused(memory, tmp_path):
     system = fsspec.filesystem("memory")
-    system.pipe("/bucket/toy/shard-00001.graphs.h5", b"torn")
-    with pytest.raises(StoreDamagedError, match="shard-00001"):
-        StoreReader(RemoteFiles(memory, tmp_path))
+    for wrong in (b"torn", bytes(1 << 20)):
+        system.pipe("/bucket/toy/shard-00001.graphs.h5", wrong)
+        with pytest.raises(StoreDamagedError, match=r"shard-00001.*expected"):
+            StoreReader(RemoteFiles(memory, tmp_path)).gather_graphs([10])
     system.pipe("/bucket/toy/manifest.json", b" " * (1 << 20))
     with pytest.raises(StoreError, match="manifest"):
         StoreReader(RemoteFiles(memory, tmp_path))
@@ -136,39 +142,71 @@ def test_incomplete_files_are_refused(memory, tmp_path):
 def test_a_broken_connection_is_reported(memory, tmp_path, monkeypatch):
     from fsspec.implementations.memory import MemoryFileSystem
 
-    dataset = PooledDataset(RemoteFiles(memory, tmp_path))
+    limits = TransferLimits(retries=2, backoff=0.01)
+    dataset = PooledDataset(RemoteFiles(memory, tmp_path, limits=limits))
+    calls = []
+    real = MemoryFileSystem._open
 
     def fail(*args, **kwargs):
-        raise ConnectionResetError("connection reset")
+        calls.append(args)
+        if len(calls) <= broken:
+            raise ConnectionResetError("connection reset")
+        return real(*args, **kwargs)
 
     monkeypatch.setattr(MemoryFileSystem, "_open", fail)
-    with pytest.raises(StoreError, match=r"shard-00000.*connection reset"):
+    broken = 3
+    with pytest.raises(StoreError, match=r"shard-00000.*connection reset \(tried 3 times\)"):
         dataset[0]
     assert not [p for p in tmp_path.rglob("*") if p.is_file()]
+    calls.clear()
+    broken = 2
+    assert len(dataset[0].pooled_data) == 2
+
+
+@pytest.mark.parametrize("error", [ValueError("bad \x1b[31m range"), KeyError("x"), RuntimeError()])
+def test_any_error_of_a_file_system_is_converted(memory, tmp_path, monkeypatch, error):
+    from fsspec.implementations.memory import MemoryFileSystem
+
+    def fail(*args, **kwargs):
+        raise error
+
+    monkeypatch.setattr(MemoryFileSystem, "_open", fail)
+    with pytest.raises(StoreError, match=r"memory://bucket/toy/manifest.json cannot be read") as caught:
+        StoreReader(RemoteFiles(memory, tmp_path))
+    assert str(caught.value).isprintable()
+
+
+def test_errors_of_file_systems_do_not_contain_passwords(tmp_path, monkeypatch):
+    from fsspec.implementations.memory import MemoryFileSystem
+
+    def fail(self, path, *args, **kwargs):
+        raise OSError("memory://user:secret@bucket/toy: refused")
+
+    monkeypatch.setattr(MemoryFileSystem, "_open", fail)
+    files = RemoteFiles("memory://user:secret@bucket/toy", tmp_path)
+    with pytest.raises(StoreError, match=r"memory://\*\*\*@bucket/toy/manifest.json") as caught:
+        StoreReader(files)
+    assert "secret" not in str(caught.value) and caught.value.__cause__ is None
+    assert "secret" not in files.location
+
+
+def test_a_pipe_as_a_file_is_refused(store, tmp_path):
+    """Opening a named pipe would wait for ever."""
+    (store / "manifest.json").unlink()
+    os.mkfifo(store / "manifest.json")
+    with pytest.raises(StoreDamagedError, match="plain file"):
+        StoreReader(RemoteFiles(f"file://{store}", tmp_path))
 
 
 def test_a_full_cache_is_reported(memory, tmp_path, monkeypatch):
     import errno
 
     dataset = PooledDataset(RemoteFiles(memory, tmp_path))
-    real = open
 
-    class Full:
-        def __init__(self, file):
-            self.file = file
+    def fail(descriptor, data):
+        raise OSError(errno.ENOSPC, "No space left on device")
 
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *args):
-            self.file.close()
-
-        def write(self, data):
-            raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(
-        "builtins.open", lambda p, *a, **k: Full(real(p, *a, **k)) if ".tmp-" in str(p) else real(p, *a, **k)
-    )
+    monkeypatch.setattr("tgp.store.io.remote.os.write", fail)
     with pytest.raises(StoreFullError, match="cache"):
         dataset[0]
     assert not [p for p in tmp_path.rglob("*") if p.is_file()]
@@ -182,9 +220,9 @@ def test_a_cache_that_was_deleted_is_filled_again(memory, tmp_path, same):
 
 
 def test_a_server_that_does_not_answer_is_reported(tmp_path):
-    pytest.importorskip("aiohttp")
-    with pytest.raises(StoreError, match=r"127\.0\.0\.1"):
-        StoreReader(RemoteFiles("http://127.0.0.1:9/store", tmp_path))
+    limits = TransferLimits(retries=1, backoff=0.01)
+    with pytest.raises(StoreError, match=r"127\.0\.0\.1.*tried 2 times"):
+        StoreReader(RemoteFiles("http://127.0.0.1:9/store", tmp_path, limits=limits))
 
 
 def test_several_readers_fill_one_cache_at_once(memory, store, same, tmp_path):

@@ -1,8 +1,8 @@
-"""Read stores from any file system that fsspec supports, with a local cache.
+"""Read stores from a web server or from any file system that fsspec supports, with a local cache.
 
 The manifest is downloaded each time a store is opened. A shard is downloaded as a whole when one of its graphs is read
-for the first time. Its cache path contains a digest of the manifest, so a store that was rebuilt at the same URL is never
-mixed with old copies.
+for the first time. It enters the cache after its size and its SHA-256 were compared with the manifest. Its cache path
+contains a digest of the manifest, so a store that was rebuilt at the same URL is never mixed with old copies.
 """
 
 from __future__ import annotations
@@ -10,80 +10,120 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import io
 import os
-import secrets
-import sys
-from collections.abc import Iterator
+import re
+import shutil
+import stat
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from tgp.errors import MissingPackageError, StoreDamagedError, StoreError, StoreFullError, StoreMissingError
+from tgp.errors import (
+    InputError,
+    MissingPackageError,
+    StoreDamagedError,
+    StoreError,
+    StoreFullError,
+    StoreMissingError,
+    TgpError,
+)
 from tgp.store.format import constants as fmt
+from tgp.store.format.schema import ShardRecord
 from tgp.store.io.files import LocalFiles, is_full
-from tgp.store.io.portable import replace_file
+from tgp.store.io.http_reader import HttpReader, printable
+from tgp.store.io.transfer import ADVICE, InterruptedTransferError, Meter, TransferLimits, repeat, too_large
 
-__all__ = ["RemoteFiles"]
+__all__ = ["RemoteFiles", "TransferLimits"]
 
-_BLOCK = 4 << 20
-_ADVICE = "check the address, the network and the credentials"
+_BLOCK = 1 << 20
+_HTTP = re.compile(r"https?:", re.IGNORECASE)
+_HTTP_OPTIONS = ("auth", "headers", "redirect_hosts")
+_USER = re.compile(r"(?<=://)[^/?#]*@")
+_CACHE_FORMAT = "2"
+"""Part of each cache path. Version 1 contained copies whose SHA-256 was not compared."""
 
 
 class RemoteFiles:
     """Files of a store at a URL. Implements :class:`~tgp.store.StoreFiles`.
 
+    A file that is missing, or that does not match the manifest, is reported when it is read. There is no list of the
+    remote files.
+
     Args:
-        url: URL that fsspec supports.
+        url: URL with ``http``, ``https``, or another protocol that fsspec supports.
         cache: Directory for downloaded shards. The default is ``$TGP_CACHE`` or ``~/.cache/tgp``. Several processes may
             share it. It may be deleted whenever no process reads from it.
-        **options: Options of the fsspec file system (credentials, timeouts).
+        limits: Limits on the time of transfers and on the number of attempts. Over HTTP, they hold for every byte. Other
+            protocols are read in blocks by fsspec, and the limits are checked between two blocks.
+        **options: Over HTTP ``headers`` (dict), ``auth`` (user name and password) and ``redirect_hosts`` (other hosts to
+            which the server may redirect, by default those in ``$TGP_REDIRECT_HOSTS``). Otherwise the options of the
+            fsspec file system.
+
+    Raises:
+        InputError: If an option does not exist.
+        StoreError: If the URL is not valid.
     """
 
-    def __init__(self, url: str, cache: str | os.PathLike[str] | None = None, **options: Any) -> None:
+    def __init__(
+        self,
+        url: str,
+        cache: str | os.PathLike[str] | None = None,
+        *,
+        limits: TransferLimits | None = None,
+        **options: Any,
+    ) -> None:
         self.url = url.rstrip("/")
         home = os.environ.get("TGP_CACHE") or Path.home() / ".cache" / "tgp"
         self.cache = Path(home if cache is None else cache)
+        self.limits = TransferLimits() if limits is None else limits
         self.options = options
         self._version: str | None = None
-        self._reset_connection()
+        self._expected: dict[str, tuple[int, str]] = {}
+        self._source = self._make_source()
 
-    def _reset_connection(self) -> None:
-        self._system: tuple[int, Any, str] | None = None
-        self._sizes: dict[str, int] | None = None
+    def _make_source(self) -> _Source:
+        if not _HTTP.match(self.url):
+            return _FsspecReader(self.url, self.limits, self.options)
+        unknown = sorted(set(self.options) - set(_HTTP_OPTIONS))
+        if unknown:
+            raise InputError(
+                f"unknown option for HTTP: expected one of {', '.join(_HTTP_OPTIONS)}, got {unknown[0]}",
+                field=unknown[0],
+            )
+        return HttpReader(self.url, self.limits, **self.options)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("url", "cache", "options", "_version")}
+        names = ("url", "cache", "limits", "options", "_version", "_expected")
+        return {name: getattr(self, name) for name in names}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._reset_connection()
+        self._source = self._make_source()
 
     @property
     def location(self) -> str:
-        return self.url
+        """URL of the store without user name, password and query."""
+        return self._source.location
+
+    def expect(self, records: Iterable[ShardRecord]) -> None:
+        """Set the sizes and checksums that the manifest records. They replace those of an earlier call."""
+        self._expected = {record.file: (record.size, record.sha256) for record in records}
 
     def size(self, name: str) -> int:
-        cached = self._cache_path(name)
-        if cached is not None and cached.is_file():
-            return cached.stat().st_size
-        found = self._listing().get(name)
-        if found is not None:
-            return found
-        with self._connection(name) as (system, base):
-            size = system.info(f"{base}/{name}").get("size")
-            return self._size_of_copy(name) if size is None else int(size)
+        """Return the recorded size of a file. The remote file is compared with it when it is downloaded."""
+        return self._record(name)[0]
 
     def read(self, name: str, limit: int) -> bytes:
-        with self._connection(name) as (system, base), system.open(f"{base}/{name}", "rb") as file:
-            data = bytes(file.read(limit + 1))
-        if len(data) > limit:
-            raise StoreDamagedError(
-                f"{self.url}/{name} is too large: expected at most {limit} bytes",
-                path=f"{self.url}/{name}",
-                item=name,
-            )
+        def attempt() -> bytes:
+            buffer = io.BytesIO()
+            self._source.copy(name, limit, buffer.write)
+            return buffer.getvalue()
+
+        data = repeat(self.limits, attempt)
         if name == fmt.MANIFEST:
             self._version = hashlib.sha256(data).hexdigest()[:16]
         return data
@@ -99,109 +139,104 @@ class RemoteFiles:
 
     def drop(self, name: str) -> None:
         """Delete the copy of a file, so that it is downloaded again. The remote file may have changed meanwhile."""
-        cached = self._cache_path(name)
-        if cached is not None:
-            with _convert_cache_errors(cached):
+        if self._version is not None:
+            cached = self._cache_folder() / name
+            with _convert_cache_errors(cached.parent):
                 cached.unlink(missing_ok=True)
 
     # Downloads ----------------------------------------------------------------------------------
 
-    def _cache_path(self, name: str) -> Path | None:
-        """Return the path for the copy of a file, or ``None`` if the manifest was not read yet."""
-        if self._version is None:
-            return None
-        return self.cache / hashlib.sha256(self.url.encode()).hexdigest()[:16] / self._version / name
+    def _record(self, name: str) -> tuple[int, str]:
+        """Return the recorded size and SHA-256 of a file. Read the manifest if that was not done yet."""
+        if self._version is None or not self._expected:
+            from tgp.store.format.manifest import read_manifest
+
+            manifest = read_manifest(self)
+            self.expect(record for records in manifest.shards.values() for record in records)
+        try:
+            return self._expected[name]
+        except KeyError:
+            where = f"{self.location}/{name}"
+            raise StoreMissingError(f"{where} is not listed in {fmt.MANIFEST}", path=where) from None
+
+    def _cache_folder(self) -> Path:
+        """Return the directory of the copies that belong to the manifest that was read last."""
+        address = hashlib.sha256(f"{_CACHE_FORMAT} {self.url}".encode()).hexdigest()[:16]
+        return self.cache / address / str(self._version)
 
     def _local_copy(self, name: str) -> LocalFiles:
-        """Download a file if there is no copy of it, and return the directory of the copy."""
-        if self._version is None:
-            self.read(fmt.MANIFEST, fmt.MAX_MANIFEST_BYTES)
-        cached = self._cache_path(name)
-        assert cached is not None
-        if not cached.is_file():
-            self._download(name, cached)
-        return LocalFiles(cached.parent)
+        """Download a file if there is no copy of the recorded size, and return the directory of the copy."""
+        record = self._record(name)
+        folder = LocalFiles(self._cache_folder())
+        if not _has_size(folder.path / name, record[0]):
+            self._download(name, record, folder)
+        return folder
 
-    def _download(self, name: str, target: Path) -> None:
-        """Copy a file into the cache. It gets its final name at the end, so an incomplete copy is never used."""
-        with _convert_cache_errors(target):
-            target.parent.mkdir(parents=True, exist_ok=True)
-        temporary = target.with_name(f".tmp-{secrets.token_hex(8)}")
+    def _download(self, name: str, record: tuple[int, str], folder: LocalFiles) -> None:
+        """Copy a file into the cache. Repeat it once if the bytes are wrong, because a proxy may return an old file."""
+        with _convert_cache_errors(folder.path):
+            folder.path.mkdir(parents=True, exist_ok=True)
+            folder.remove_stale()
+            free = shutil.disk_usage(folder.path).free
+            if free < record[0]:
+                raise StoreFullError(
+                    f"the cache {folder.path} has too little space: expected {record[0]} bytes for {name}, got {free}",
+                    path=folder.path,
+                    hint="free some space, or set TGP_CACHE to another directory",
+                )
         try:
-            with _convert_cache_errors(temporary), open(temporary, "wb") as file:
-                self._copy(name, file, temporary)
+            repeat(self.limits, lambda: self._transfer(name, record, folder, fresh=False))
+        except StoreDamagedError:
+            repeat(self.limits, lambda: self._transfer(name, record, folder, fresh=True))
+
+    def _transfer(self, name: str, record: tuple[int, str], folder: LocalFiles, *, fresh: bool) -> None:
+        """Copy a file once. It gets its final name when its size and its SHA-256 were compared with the manifest."""
+        size, expected = record
+        digest = hashlib.sha256()
+        with contextlib.ExitStack() as stack:
+            with _convert_cache_errors(folder.path):
+                temporary = stack.enter_context(folder.temporary(name))
+
+            def write(block: memoryview) -> None:
+                digest.update(block)
+                with _convert_cache_errors(folder.path):
+                    while block:
+                        block = block[os.write(temporary.descriptor, block) :]
+
+            count = self._source.copy(name, size, write, fresh=fresh)
+            if count != size or digest.hexdigest() != expected:
+                raise self._mismatch(name, size, count)
             try:
-                replace_file(temporary, target)
-            except PermissionError:  # Windows: another process has downloaded and mapped the same file
-                if not target.is_file():
+                with _convert_cache_errors(folder.path):
+                    temporary.rename()
+            except StoreError:  # Windows: another process has downloaded and mapped the same file
+                if not _has_size(folder.path / name, size):
                     raise
-        finally:
-            temporary.unlink(missing_ok=True)
 
-    def _copy(self, name: str, target: BinaryIO, temporary: Path) -> None:
-        with self._connection(name) as (system, base), system.open(f"{base}/{name}", "rb") as source:
-            while block := source.read(_BLOCK):
-                with _convert_cache_errors(temporary):
-                    target.write(block)
-
-    def _size_of_copy(self, name: str) -> int:
-        """Download a file to find its size, for servers that do not report it."""
-        with self._local_copy(name).open(name) as file:
-            return file.seek(0, os.SEEK_END)
-
-    def _listing(self) -> dict[str, int]:
-        """Return the sizes of all files from one request, or an empty dict if the storage cannot list files."""
-        if self._sizes is None:
-            self._sizes = {}
-            with contextlib.suppress(OSError, NotImplementedError), self._connection("") as (system, base):
-                for entry in system.ls(base, detail=True):
-                    if entry.get("type") == "file" and entry.get("size") is not None:
-                        self._sizes[str(entry["name"]).rstrip("/").rpartition("/")[2]] = int(entry["size"])
-        return self._sizes
-
-    @contextlib.contextmanager
-    def _connection(self, name: str) -> Iterator[tuple[Any, str]]:
-        """Yield the file system and the path of the store in it, and convert its errors.
-
-        Each process opens its own file system, because connections do not survive a fork.
-        """
-        where = f"{self.url}/{name}"
-        try:
-            if self._system is None or self._system[0] != os.getpid():
-                self._system = (os.getpid(), *_connect(self.url, self.options))
-            yield self._system[1], self._system[2]
-        except (StoreError, MissingPackageError):
-            raise
-        except FileNotFoundError as error:
-            lost = _lost_connection(error)
-            if lost is not None:
-                raise StoreError(f"{where} cannot be read: {lost}", path=where, hint=_ADVICE) from error
-            raise StoreMissingError(f"{where} does not exist", path=where) from error
-        except _transport_errors() as error:
-            raise StoreError(
-                f"{where} cannot be read: {error or type(error).__name__}",
-                path=where,
-                hint=_ADVICE,
-            ) from error
+    def _mismatch(self, name: str, size: int, count: int) -> StoreDamagedError:
+        where = f"{self.location}/{name}"
+        why = (
+            "its bytes do not match the checksum" if count == size else f"expected {size} bytes, got {count}"
+        )
+        return StoreDamagedError(
+            f"{where} does not match the manifest: {why}",
+            path=where,
+            item=name,
+            hint="Open the store again if it was being uploaded. Otherwise upload it again.",
+        )
 
 
-def _lost_connection(error: BaseException) -> BaseException | None:
-    """Return the network error that caused a ``FileNotFoundError``, because HTTP file systems raise it for both."""
-    client = sys.modules.get("aiohttp")
-    kinds: tuple[type[BaseException], ...] = (
-        ConnectionError,
-        *((client.ClientConnectionError,) if client else ()),
-    )
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, kinds):
-            return cause
-        cause = cause.__cause__ or cause.__context__
-    return None
+def _has_size(path: Path, size: int) -> bool:
+    """Return True if a path is a regular file of that size."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return False
+    return stat.S_ISREG(found.st_mode) and found.st_size == size
 
 
 @contextlib.contextmanager
-def _convert_cache_errors(path: Path) -> Iterator[None]:
+def _convert_cache_errors(folder: Path) -> Iterator[None]:
     """Convert each ``OSError`` of the cache, so that it is not reported as an error of the network."""
     try:
         yield
@@ -210,30 +245,98 @@ def _convert_cache_errors(path: Path) -> Iterator[None]:
     except OSError as error:
         kind = StoreFullError if is_full(error) else StoreError
         raise kind(
-            f"the cache {path.parent} cannot be written: {error}",
-            path=path.parent,
+            f"the cache {folder} cannot be written: {error}",
+            path=folder,
             hint="set TGP_CACHE to another directory",
         ) from error
 
 
-def _transport_errors() -> tuple[type[Exception], ...]:
-    """Return the types of errors of a broken connection, with those of the HTTP client if it is loaded."""
-    client = sys.modules.get("aiohttp")
-    return (OSError, asyncio.TimeoutError, *((client.ClientError,) if client else ()))
+class _Source(Protocol):
+    """Files below a URL that can be copied."""
+
+    location: str
+
+    def copy(self, name: str, limit: int, write: Callable[[memoryview], Any], *, fresh: bool = False) -> int:
+        """Copy a file in blocks and return its size, see :meth:`HttpReader.copy`."""
+        ...
+
+
+class _FsspecReader:
+    """Reader of the files below a URL with fsspec. The arguments are those of :class:`RemoteFiles`."""
+
+    def __init__(self, url: str, limits: TransferLimits, options: dict[str, Any]) -> None:
+        self.url = url
+        self.limits = limits
+        self.options = options
+        self.location = _USER.sub("***@", url)
+        self._secrets = _USER.findall(url)
+        self._system: tuple[int, Any, str] | None = None
+
+    def copy(self, name: str, limit: int, write: Callable[[memoryview], Any], *, fresh: bool = False) -> int:
+        where = f"{self.location}/{name}"
+        meter = Meter(self.limits, where, limit)
+        count = 0
+        with contextlib.ExitStack() as stack:
+            with self._convert_errors(where):
+                source = stack.enter_context(self._open(name))
+            while True:
+                meter.wait()
+                with self._convert_errors(where):
+                    block = source.read(min(_BLOCK, limit + 1 - count))
+                if not block:
+                    return count
+                count += len(block)
+                meter.add(len(block))
+                if count > limit:
+                    raise too_large(where, limit)
+                write(memoryview(block))
+
+    def _open(self, name: str) -> Any:
+        """Open a remote file. Each process opens its own file system, because connections do not survive a fork."""
+        if self._system is None or self._system[0] != os.getpid():
+            self._system = (os.getpid(), *_connect(self.url, self.options))
+        _, system, base = self._system
+        path = f"{base}/{name}"
+        local = "file" in ((system.protocol,) if isinstance(system.protocol, str) else system.protocol)
+        if local and os.path.exists(path) and not os.path.isfile(path):
+            raise StoreDamagedError(
+                f"{path} must be a plain file, got a directory or device", path=path, item=name
+            )
+        return system.open(path, "rb")
+
+    @contextlib.contextmanager
+    def _convert_errors(self, where: str) -> Iterator[None]:
+        """Convert all errors of a file system into those of a store."""
+        try:
+            yield
+        except TgpError:
+            raise
+        except FileNotFoundError as error:
+            raise StoreMissingError(f"{where} does not exist", path=where) from self._cause(error)
+        except Exception as error:  # noqa: BLE001 - each file system raises errors of its own
+            text = printable(str(error)) or type(error).__name__
+            for secret in self._secrets:
+                text = text.replace(secret, "***@")
+            repeatable = isinstance(error, (ConnectionError, TimeoutError, asyncio.TimeoutError))
+            kind = InterruptedTransferError if repeatable else StoreError
+            raise kind(f"{where} cannot be read: {text}", path=where, hint=ADVICE) from self._cause(error)
+
+    def _cause(self, error: Exception) -> Exception | None:
+        """Return the cause to show in a traceback: none if it could contain a password."""
+        return None if self._secrets else error
 
 
 def _connect(url: str, options: dict[str, Any]) -> tuple[Any, str]:
     """Return the fsspec file system of a URL and the path in it."""
+    shown = _USER.sub("***@", url)
     try:
         from fsspec.core import url_to_fs
     except ImportError as error:
         raise MissingPackageError(
-            f"reading {url} needs the package fsspec", hint="pip install 'tgp-coarsen[remote]'"
+            f"reading {shown} needs the package fsspec", hint="pip install 'tgp-coarsen[remote]'"
         ) from error
     try:
         system, path = url_to_fs(url, skip_instance_cache=True, use_listings_cache=False, **options)
     except ImportError as error:
-        raise MissingPackageError(f"reading {url} needs another package: {error}") from error
-    except ValueError as error:
-        raise StoreError(f"{url} cannot be read: {error}", path=url) from error
+        raise MissingPackageError(f"reading {shown} needs another package: {error}") from error
     return system, str(path).rstrip("/")
