@@ -38,7 +38,7 @@ class Progress:
         self._task: Any = None
         self._stage = ""
         self._listening = contextlib.ExitStack()
-        self._started = self._logged = time.monotonic()
+        self._stage_started = self._logged = time.monotonic()
 
     def __enter__(self) -> Progress:
         return self
@@ -55,14 +55,15 @@ class Progress:
         if self._output.silent:
             return
         if isinstance(step, str):
-            stage, details = step, f"{done} of {total}" * (total > 0)
+            stage, details, waits = step, f"{done} of {total}" * (total > 0), False
         else:
+            waits = step.waited is not None
             stage, done, total, details = step.stage, step.done, step.total, _details(step)
         stage, details = inert_text(stage), inert_text(details)
         if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
             self._show(stage, done, total, details)
         else:
-            self._log(stage, done, total, details)
+            self._log(stage, details, waits)
 
     def _show(self, stage: str, done: int, total: int, details: str) -> None:
         if self._bar is None:
@@ -81,15 +82,18 @@ class Progress:
             self._bar.reset(self._task, description=stage, total=total or None, completed=done)
         self._bar.update(self._task, completed=done, total=total or None, details=details)
 
-    def _log(self, stage: str, done: int, total: int, details: str) -> None:
+    def _log(self, stage: str, details: str, waits: bool) -> None:
+        """Print a line if the last one is old, or if the run starts to wait for something."""
         if stage == COMPILING != self._stage:
             self._announce_compilation()
-        self._stage = stage
         now = time.monotonic()
-        if now - self._logged >= LOG_EVERY:
+        is_new = stage != self._stage
+        if is_new:
+            self._stage, self._stage_started = stage, now
+        if now - self._logged >= LOG_EVERY or (waits and is_new):
             self._logged = now
-            spent = seconds_text(now - self._started)
-            print_line(f"{stage}: {details or 'running'}, {spent} so far", sys.stderr, flush=True)
+            spent = "" if is_new or waits else f", {seconds_text(now - self._stage_started)} so far"
+            print_line(f"{stage}: {details or 'running'}{spent}", sys.stderr, flush=True)
 
     def _announce_compilation(self) -> None:
         """Print the stage to the log when the first kernel is compiled. Loading cached kernels prints nothing."""
@@ -114,6 +118,8 @@ class Progress:
 
 def _details(step: Step) -> str:
     """Describe a step: ``12 of 40 units, 1,200 graphs/s, 3.4 MB, about 20 s left``."""
+    if step.waited is not None:
+        return f"{step.waited:.0f} s"
     if not step.total:
         return ""
     parts = [f"{step.done} of {counted(step.total, 'unit')}"]

@@ -116,9 +116,9 @@ def test_an_executor_of_a_dask_client_gives_the_same_bytes(tmp_path, reference):
 
 def test_a_missing_scheduler_is_reported(tmp_path, monkeypatch):
     pytest.importorskip("distributed")
-    from tgp.build import executors
+    from tgp.build import dask_client
 
-    monkeypatch.setattr(executors, "CONNECT_TIMEOUT", 0.3)
+    monkeypatch.setattr(dask_client, "CONNECT_TIMEOUT", 0.3)
     with pytest.raises(InputError, match="no Dask scheduler answers"):
         run(tmp_path, scheduler="tcp://127.0.0.1:9")
 
@@ -268,7 +268,7 @@ def test_a_unit_where_every_graph_fails(tmp_path, monkeypatch, pooler, level):
         return whole(block, spec, length, key, dtype)
 
     def job(task):
-        here.unit = task.unit
+        here.unit = task["unit"]
         return whole_job(task)
 
     values = {"poolers": (pooler,), "shard_size": 10_000, "limit": 30}

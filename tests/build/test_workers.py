@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tgp.build import CoarsenConfig, coarsen_dataset, executors, plan_run, workers
+from tgp.build import CoarsenConfig, cluster, coarsen_dataset, executors, plan_run, workers
 from tgp.build import run as run_module
 from tgp.build.workers import choose_workers, usable_cores
 from tgp.engine.methods import METHODS
@@ -148,13 +148,13 @@ def test_workers_import_no_torch_and_compute_on_one_thread(tmp_path):
     code = (
         "import torch, os, sys\n"
         "from tgp.build.executors import open_executor\n"
-        "from tgp.build.jobs import warm_up\n"
+        "from tgp.build.jobs import job_header, warm_up\n"
         "from tgp.engine.schedule import parse_schedule\n"
         "schedules = [parse_schedule('eigen:k=3,ndp,graclus')]\n"
         'look = \'(__import__("sys").modules.keys() & {"torch", "torch_geometric", "typer", "rich"}, \'\\\n'
         '    \'__import__("os").environ["OMP_NUM_THREADS"], __import__("os").environ["NUMBA_NUM_THREADS"])\'\n'
         "with open_executor(None, 2) as pool:\n"
-        "    pool.executor.submit(warm_up, schedules).result()\n"
+        "    pool.executor.submit(warm_up, job_header(schedules, remote=True)).result()\n"
         "    print(pool.executor.submit(eval, look).result())\n"
     )
     found = subprocess.run(
@@ -168,13 +168,15 @@ def test_wrap_executor_reads_the_number_of_workers():
         assert executors.wrap_executor(pool).in_flight() == 6
 
 
-def test_wrap_executor_follows_the_size_of_a_cluster():
+def test_wrap_executor_follows_the_size_of_a_cluster(monkeypatch):
     """The number of Dask workers can change, and does not depend on the cores of this machine."""
+    now = [100.0]
+    monkeypatch.setattr(cluster.time, "monotonic", lambda: now[0])
 
     class Client:
         threads = {"a": 2}
 
-        def nthreads(self):
+        def nthreads(self, callback_timeout):
             return self.threads
 
     class ClientExecutor:
@@ -182,7 +184,7 @@ def test_wrap_executor_follows_the_size_of_a_cluster():
 
     pool = executors.wrap_executor(ClientExecutor())
     assert pool.in_flight() == 4
-    Client.threads = {"a": 2, "b": 30}
-    assert pool.in_flight() == 64
-    Client.threads = {}
-    assert pool.in_flight() == 2
+    for threads, expected in (({"a": 2, "b": 30}, 64), ({}, 2)):
+        Client.threads = threads
+        now[0] += 5
+        assert pool.in_flight() == expected

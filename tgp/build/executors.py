@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
-import os
 import signal
 import sys
 import threading
@@ -20,15 +19,17 @@ from concurrent.futures import (
     wait,
 )
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
+from tgp.build.cluster import DaskCluster
+from tgp.build.dask_client import RemoteExecutor, connect
 from tgp.build.workers import UNIT_THREAD, start_worker, usable_cores
-from tgp.errors import InputError, MissingPackageError, TgpError
+from tgp.errors import TgpError
 
 __all__ = ["JobQueue", "Pool", "open_executor", "wrap_executor"]
 
-CONNECT_TIMEOUT = 10.0
-"""Seconds to wait for a Dask scheduler."""
+WATCH_INTERVAL = 1.0
+"""Seconds between two looks at the state of a cluster while no job finishes."""
 
 CLOSE_TIMEOUT = 1.0
 """Seconds to wait for the workers of a pool to end, before and after they are killed."""
@@ -46,11 +47,16 @@ class Pool:
         in_flight: Function that returns the number of jobs to submit before the first has finished. It is called
             before each submission, because a cluster can grow and shrink.
         processes: Number of worker processes that the executor starts on demand.
+        kind: ``"threads"`` of this process, ``"processes"`` of this machine, or ``"remote"``: workers that may run on
+            other machines.
+        cluster: Dask cluster of the executor; ``None`` for other executors.
     """
 
     executor: Executor
     in_flight: Callable[[], int]
     processes: int = 1
+    kind: Literal["threads", "processes", "remote"] = "threads"
+    cluster: DaskCluster | None = None
 
 
 class JobQueue(Generic[T, R]):
@@ -61,11 +67,15 @@ class JobQueue(Generic[T, R]):
     Args:
         pool: Pool that runs the calls.
         function: Function of one argument. It has to be picklable if the pool uses other processes.
+        on_wait: Function that is called with a text and a number of seconds while the queue waits for workers.
     """
 
-    def __init__(self, pool: Pool, function: Callable[[T], R]) -> None:
+    def __init__(
+        self, pool: Pool, function: Callable[[T], R], on_wait: Callable[[str, float], None] | None = None
+    ) -> None:
         self._pool = pool
         self._function = function
+        self._on_wait = on_wait
         self._pending: list[Future[R]] = []
 
     def __enter__(self) -> JobQueue[T, R]:
@@ -85,7 +95,8 @@ class JobQueue(Generic[T, R]):
             Results of the earlier calls that finished while this one waited for room.
 
         Raises:
-            TgpError: If a worker process died. An error of the function is raised unchanged.
+            TgpError: If a worker process died.
+            ClusterError: If a cluster failed. An error of the function is raised unchanged.
         """
         results = []
         while len(self._pending) >= max(1, self._pool.in_flight()):
@@ -98,13 +109,17 @@ class JobQueue(Generic[T, R]):
         """Yield the results of all remaining calls in the order of completion.
 
         Raises:
-            TgpError: If a worker process died. An error of the function is raised unchanged.
+            TgpError: If a worker process died.
+            ClusterError: If a cluster failed. An error of the function is raised unchanged.
         """
         while self._pending:
             yield self._wait_for_result()
 
     def _wait_for_result(self) -> R:
-        wait(self._pending, return_when=FIRST_COMPLETED)
+        while not wait(self._pending, WATCH_INTERVAL, FIRST_COMPLETED).done:
+            waiting = None if self._pool.cluster is None else self._pool.cluster.waiting()
+            if waiting is not None and self._on_wait is not None:
+                self._on_wait(*waiting)
         future = next(future for future in self._pending if future.done())
         self._pending.remove(future)
         with _explain_dead_worker():
@@ -135,14 +150,13 @@ def open_executor(scheduler: str | None, workers: int) -> Iterator[Pool]:
     Raises:
         InputError: If no Dask scheduler answers.
         MissingPackageError: If a scheduler is given and Dask is not installed.
-        TgpError: If the Dask scheduler has no workers.
     """
     if scheduler is not None:
-        with _connect_to_dask(scheduler) as executor:
-            yield wrap_executor(executor)
+        with connect(scheduler) as (executor, cluster):
+            yield _cluster_pool(executor, cluster)
     elif workers > 1:
-        with _open_processes(workers) as executor:
-            yield Pool(executor, lambda: 2 * workers, workers)
+        with _open_processes(workers) as processes:
+            yield Pool(processes, lambda: 2 * workers, workers, "processes")
     else:
         # Jobs run in threads so that the main thread can handle signals while kernels run. There are two threads so
         # that one computes while the other writes; a lock keeps two kernels from running at the same time.
@@ -162,13 +176,18 @@ def wrap_executor(executor: Executor) -> Pool:
         executor: Any ``concurrent.futures.Executor``, for example of a Dask client.
     """
     client: Any = getattr(executor, "_client", None)
-    if hasattr(
-        client, "nthreads"
-    ):  # Dask: its workers run elsewhere, so the cores of this machine do not matter
-        return Pool(executor, lambda: max(2, 2 * sum(client.nthreads().values())))
+    if hasattr(client, "nthreads"):
+        cluster = DaskCluster(client)
+        return _cluster_pool(RemoteExecutor(executor, cluster), cluster)
     # Executors do not publish their size; those of the standard library keep it in this attribute.
     workers = int(getattr(executor, "_max_workers", None) or usable_cores())
-    return Pool(executor, lambda: 2 * workers)
+    kind: Literal["threads", "remote"] = "threads" if isinstance(executor, ThreadPoolExecutor) else "remote"
+    return Pool(executor, lambda: 2 * workers, kind=kind)
+
+
+def _cluster_pool(executor: RemoteExecutor, cluster: DaskCluster) -> Pool:
+    # The workers run elsewhere, so the cores of this machine do not matter.
+    return Pool(executor, lambda: max(2, 2 * cluster.num_threads()), kind="remote", cluster=cluster)
 
 
 class _SpawnedProcesses(ProcessPoolExecutor):
@@ -229,36 +248,3 @@ def _open_processes(workers: int) -> Iterator[Executor]:
         if closing.ident is None:
             closing.start()
         closing.join(CLOSE_TIMEOUT)
-
-
-@contextlib.contextmanager
-def _connect_to_dask(scheduler: str) -> Iterator[Executor]:
-    try:
-        from distributed import Client
-    except ImportError as error:
-        raise MissingPackageError(
-            "a scheduler needs the package 'distributed'", hint="pip install 'tgp-coarsen[dask]'"
-        ) from error
-    target: dict[str, Any] = (
-        {"scheduler_file": scheduler} if os.path.exists(scheduler) else {"address": scheduler}
-    )
-    make_client: Callable[..., Any] = Client  # Dask has no annotations
-    try:
-        client = make_client(**target, timeout=CONNECT_TIMEOUT, set_as_default=False)
-    except (OSError, TimeoutError, ValueError) as error:
-        raise InputError(
-            f"no Dask scheduler answers at {scheduler!r}: {error}",
-            field="scheduler",
-            hint="start one with 'dask scheduler', or give the path of its scheduler file",
-        ) from error
-    with client:
-        if not client.nthreads():
-            raise TgpError(
-                f"the Dask scheduler at {scheduler!r} has no workers", hint=f"dask worker {scheduler}"
-            )
-        # Jobs write files, so Dask must not merge equal calls.
-        executor = client.get_executor(pure=False)
-        try:
-            yield executor
-        finally:
-            executor.shutdown(wait=False)

@@ -1,48 +1,50 @@
-"""The work of a worker: coarsen one unit under one schedule and write the hierarchy to a shard file."""
+"""The work of a worker: coarsen one unit under one schedule and write the hierarchy to a shard file.
+
+A job is a dictionary of plain values (text, numbers, lists), see :func:`make_job`. It can be sent to a process with another
+version of tgp, which refuses it with a message instead of failing to unpickle it. The graphs are not part of a job: a
+worker reads them from the shard file that the client has written before. Only a job for a thread of the same process
+contains its graphs.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import json
+import pickle
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from tgp._version import __version__
+from tgp.build.cluster import ClusterError, worker_name
+from tgp.build.remote import describe_worker
+from tgp.build.unit_graphs import read_unit_graphs
 from tgp.engine.coarsening import coarsen_with_failures
+from tgp.engine.methods import METHODS
+from tgp.engine.revision import ENGINE_REVISION
 from tgp.engine.schedule import Schedule
+from tgp.errors import TgpError
 from tgp.ragged import BlockCSR, GraphTable
+from tgp.registry import Entry
 from tgp.sources.tables import slice_table, weight_type
-from tgp.store import FailureRecord, StoreWriter
+from tgp.store import FailureRecord, HierarchySpec, StoreSpec, StoreWriter
+from tgp.store.format.strict_json import Document
 from tgp.store.write.shard import load_kernels
 
-__all__ = ["HierarchyJob", "JobReport", "run_job", "topology", "warm_up"]
+__all__ = ["PROTOCOL", "JobReport", "job_header", "make_job", "run_job", "spec_text", "topology", "warm_up"]
+
+PROTOCOL = 1
+"""Number that changes when the keys of a job or of its result change."""
 
 _ENGINE_LOCK = threading.Lock()
 """Lock around the engine. Two threads (of a Dask worker, for example) must not enter numba's thread pool at once."""
 
-
-@dataclass(frozen=True, eq=False)
-class HierarchyJob:
-    """One hierarchy of one unit.
-
-    Args:
-        writer: Writer of the store.
-        unit: Number of the unit.
-        name: Name of the hierarchy.
-        schedule: Level methods to run, and the levels to store.
-        graphs: Graphs of the unit with ``edge_index`` and ``edge_weight`` only. The parent process keeps the other
-            attributes and writes them itself.
-        metrics: True to compute quality figures.
-    """
-
-    writer: StoreWriter
-    unit: int
-    name: str
-    schedule: Schedule
-    graphs: GraphTable
-    metrics: bool = True
+Job = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -54,12 +56,83 @@ class JobReport:
         name: Name of the hierarchy.
         num_graphs: Number of graphs in the unit.
         bytes: Size of the shard file.
+        sha256: Digest of the shard file.
     """
 
     unit: int
     name: str
     num_graphs: int
     bytes: int
+    sha256: str
+
+
+# Client -----------------------------------------------------------------------------------------
+
+
+def job_header(schedules: Iterable[Schedule], *, metrics: bool = True, remote: bool = False) -> Job:
+    """Return the values that all jobs of a run share.
+
+    Args:
+        schedules: Schedules of the run. Their methods of other packages are named, so that workers can import them.
+        metrics: True to compute quality figures.
+        remote: True if the jobs run in other processes.
+    """
+    schedules = list(schedules)
+    aliases = sorted({level.method for schedule in schedules for level in schedule})
+    entries = [METHODS.entry(alias) for alias in aliases]
+    return {
+        "protocol": PROTOCOL,
+        "version": __version__,
+        "engine": ENGINE_REVISION,
+        "schedules": [schedule.to_json() for schedule in schedules],
+        "methods": [
+            dataclasses.asdict(entry)
+            for entry in entries
+            if entry.package is not None or not entry.target.startswith("tgp.")
+        ],
+        "metrics": metrics,
+        "remote": remote,
+    }
+
+
+def spec_text(spec: StoreSpec) -> str:
+    """Return the specification of a store as JSON, without its hierarchies and the description of the dataset.
+
+    Args:
+        spec: Specification of the store.
+    """
+    return json.dumps({**spec.base_json(), "dataset": {}})
+
+
+def make_job(
+    header: Job,
+    writer: StoreWriter,
+    spec: str,
+    unit: int,
+    name: str,
+    graphs: GraphTable | str,
+) -> Job:
+    """Return a job for one hierarchy of one unit.
+
+    Args:
+        header: Result of :func:`job_header` for the schedule of the hierarchy.
+        writer: Writer of the store. Its path is absolute, because workers may have another working directory.
+        spec: Result of :func:`spec_text`.
+        unit: Number of the unit.
+        name: Name of the hierarchy.
+        graphs: Graphs of the unit (see :func:`topology`) for a thread of this process, or the SHA-256 of the shard file
+            with the graphs.
+    """
+    return {
+        **header,
+        "path": str(writer.files.path),
+        "spec": spec,
+        "hierarchy": json.dumps(writer.spec.hierarchy(name).to_json()),
+        "fingerprint": writer.spec.part_fingerprint(name),
+        "unit": unit,
+        "name": name,
+        "graphs": graphs,
+    }
 
 
 def topology(table: GraphTable, low: int, high: int) -> GraphTable:
@@ -78,47 +151,135 @@ def topology(table: GraphTable, low: int, high: int) -> GraphTable:
     return GraphTable(part.node_ptr, fields)
 
 
-def run_job(job: HierarchyJob) -> JobReport:
+# Worker -----------------------------------------------------------------------------------------
+
+
+def run_job(job: Mapping[str, Any]) -> dict[str, Any]:
     """Coarsen the graphs of a job, compute quality figures, and write the shard file.
 
     Args:
-        job: Work to do.
+        job: Result of :func:`make_job`.
+
+    Returns:
+        The fields of :class:`JobReport`.
+
+    Raises:
+        ClusterError: If this process has another revision of the engine, misses a package, or sees another store.
     """
-    seed = job.writer.spec.hierarchy(job.name).seed
-    block, dtype = job.graphs.to_block(), weight_type(job.graphs)
-    with _ENGINE_LOCK:
-        hierarchy, failed = coarsen_with_failures(block, job.schedule, seed, weight_dtype=dtype)
-        metrics = None
-        if job.metrics:
-            from tgp.engine.metrics import hierarchy_metrics
+    with _portable_errors(job):
+        (schedule,) = _accept(job)
+        writer = _open_writer(job)
+        unit, name = job["unit"], job["name"]
+        given = job["graphs"]
+        graphs = read_unit_graphs(writer, unit, given) if isinstance(given, str) else given
+        block, dtype = graphs.to_block(), weight_type(graphs)
+        with _ENGINE_LOCK:
+            seed = writer.spec.hierarchy(name).seed
+            hierarchy, failed = coarsen_with_failures(block, schedule, seed, weight_dtype=dtype)
+            metrics = None
+            if job["metrics"]:
+                from tgp.engine.metrics import hierarchy_metrics
 
-            metrics = hierarchy_metrics(block, hierarchy)
-    first = job.writer.spec.bounds[job.unit]
-    failures = [FailureRecord(first + f.graph, f.level, f.reason) for f in failed]
-    record = job.writer.write_hierarchy(job.unit, job.name, hierarchy, metrics=metrics, failures=failures)
-    return JobReport(job.unit, job.name, block.num_graphs, record.shard.size)
+                metrics = hierarchy_metrics(block, hierarchy)
+        first = writer.spec.bounds[unit]
+        failures = [FailureRecord(first + f.graph, f.level, f.reason) for f in failed]
+        record = writer.write_hierarchy(unit, name, hierarchy, metrics=metrics, failures=failures)
+        report = JobReport(unit, name, block.num_graphs, record.shard.size, record.shard.sha256)
+        return dataclasses.asdict(report)
 
 
-def warm_up(schedules: Sequence[Schedule], metrics: bool = True) -> float:
+def warm_up(header: Mapping[str, Any]) -> float:
     """Compile the kernels of some schedules, or load them from the cache, by coarsening a tiny graph.
 
     Args:
-        schedules: Schedules of the run.
-        metrics: True to compile the kernels of the quality figures, too.
+        header: Result of :func:`job_header`.
 
     Returns:
         Wall time in seconds.
+
+    Raises:
+        ClusterError: If this process has another revision of the engine, or misses a package.
     """
     started = time.perf_counter()
-    ring = np.arange(24)
-    edges = np.stack([np.r_[ring, (ring + 1) % 24], np.r_[(ring + 1) % 24, ring]])
-    block = BlockCSR.from_edge_index(edges, node_ptr=[0, 24])
-    with _ENGINE_LOCK:
-        for schedule in schedules:
-            hierarchy, _ = coarsen_with_failures(block, schedule)
-            if metrics:
-                from tgp.engine.metrics import hierarchy_metrics
+    with _portable_errors(header):
+        schedules = _accept(header)
+        ring = np.arange(24)
+        edges = np.stack([np.r_[ring, (ring + 1) % 24], np.r_[(ring + 1) % 24, ring]])
+        block = BlockCSR.from_edge_index(edges, node_ptr=[0, 24])
+        with _ENGINE_LOCK:
+            for schedule in schedules:
+                hierarchy, _ = coarsen_with_failures(block, schedule)
+                if header["metrics"]:
+                    from tgp.engine.metrics import hierarchy_metrics
 
-                hierarchy_metrics(block, hierarchy)
-        load_kernels()
+                    hierarchy_metrics(block, hierarchy)
+            load_kernels()
     return time.perf_counter() - started
+
+
+def _accept(job: Mapping[str, Any]) -> list[Schedule]:
+    """Check that this process computes the same bytes as the client, and return the schedules of a job."""
+    if job.get("protocol") != PROTOCOL or job.get("engine") != ENGINE_REVISION:
+        raise ClusterError(
+            f"{worker_name(describe_worker())} has tgp {__version__} with engine revision {ENGINE_REVISION} and job "
+            f"protocol {PROTOCOL}: expected tgp {job.get('version')} with engine revision {job.get('engine')} and job "
+            f"protocol {job.get('protocol')}, as the client",
+            hint="install the same version of tgp on the client and on all workers",
+        )
+    try:
+        for entry in job["methods"]:
+            METHODS.add_missing(Entry(**entry))
+        return [Schedule.from_json(schedule) for schedule in job["schedules"]]
+    except ClusterError:
+        raise
+    except (ImportError, AttributeError) as error:
+        missing = [entry["target"] for entry in job["methods"]]
+        raise _missing_package(
+            error, f"cannot import a method of the schedule ({', '.join(missing)})"
+        ) from error
+    except TgpError as error:
+        raise _missing_package(error, "cannot use a method of the schedule") from error
+
+
+def _missing_package(error: Exception, problem: str) -> ClusterError:
+    return ClusterError(
+        f"{worker_name(describe_worker())} {problem}: {error}",
+        hint="install the package or the module of the method in the same version on all workers",
+    )
+
+
+def _open_writer(job: Mapping[str, Any]) -> StoreWriter:
+    """Return a writer for the store of a job, and check that it has the same fingerprint as the writer of the client."""
+    where = "specification of a job"
+    entry = HierarchySpec.from_json(Document(json.loads(job["hierarchy"]), where))
+    spec = StoreSpec.from_json(Document(json.loads(job["spec"]), where), (entry,))
+    if spec.part_fingerprint(entry.name) != job["fingerprint"]:
+        raise ClusterError(
+            f"{worker_name(describe_worker())} reads the specification of hierarchy {entry.name!r} in another way than "
+            "the client",
+            hint="install the same version of tgp on the client and on all workers",
+        )
+    return StoreWriter(job["path"], spec)
+
+
+@contextlib.contextmanager
+def _portable_errors(job: Mapping[str, Any]) -> Iterator[None]:
+    """Replace an error that cannot be pickled, if it has to be sent to another process. A pool would break otherwise."""
+    try:
+        yield
+    except Exception as error:
+        if not job.get("remote") or _can_be_pickled(error):
+            raise
+        kind: type[Exception] = TgpError if isinstance(error, TgpError) else RuntimeError
+        copy = kind(str(error) if isinstance(error, TgpError) else f"{type(error).__name__}: {error}")
+        if isinstance(copy, TgpError):
+            copy.hint = getattr(error, "hint", None)
+        raise copy from None
+
+
+def _can_be_pickled(error: Exception) -> bool:
+    try:
+        copy = pickle.loads(pickle.dumps(error))  # noqa: S301 - made here
+    except Exception:  # noqa: BLE001 - code of the class of the error
+        return False
+    return type(copy) is type(error) and str(copy) == str(error)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy.typing as npt
 from tgp.build.config import CoarsenConfig, hierarchy_name
 from tgp.build.workers import choose_workers
 from tgp.engine.methods import METHODS
+from tgp.engine.revision import ENGINE_REVISION
 from tgp.engine.schedule import Schedule, parse_schedule
 from tgp.engine.unit_plan import COST_PER_SECOND, DEFAULT_SHARD_SIZE, UnitPlan, plan_units
 from tgp.errors import InputError
@@ -26,6 +27,7 @@ __all__ = [
     "estimate_bytes",
     "estimate_costs",
     "estimate_peak_memory",
+    "local_methods",
     "number_of_workers",
     "prepare_run",
 ]
@@ -96,7 +98,10 @@ def prepare_run(config: CoarsenConfig) -> RunContext:
             bounds = stored.bounds
         profile = config.profile or stored.profile
     description = {**source.description, "shard_size": config.shard_size or DEFAULT_SHARD_SIZE}
-    hierarchies = tuple(HierarchySpec(name, s.to_json(), config.seed) for name, s in schedules.items())
+    hierarchies = tuple(
+        HierarchySpec(name, s.to_json(), config.seed, engine=ENGINE_REVISION, metrics=config.metrics)
+        for name, s in schedules.items()
+    )
     return RunContext(
         config,
         source,
@@ -144,13 +149,25 @@ def number_of_workers(context: RunContext, tasks: Sequence[Task]) -> int:
     Returns:
         1 if the work should run in the current process.
     """
-    targets = [METHODS.entry(level.method).target for s in context.schedules.values() for level in s]
-    if any(target.startswith("__main__:") or "<locals>" in target for target in targets):
-        return 1  # a method of the running script or of a function: no other process can import it
+    if local_methods(context.schedules.values()):
+        return 1
     if context.config.workers is not None or context.config.scheduler is not None:
         return context.config.workers or 1
     costs = [cost for cost in estimate_costs(context, tasks) if cost]
     return choose_workers(len(costs), sum(costs) / COST_PER_SECOND)
+
+
+def local_methods(schedules: Iterable[Schedule]) -> list[str]:
+    """Return the methods of the running script or of a function, which no other process can import.
+
+    Args:
+        schedules: Schedules of the run.
+    """
+    names = sorted({level.method for schedule in schedules for level in schedule})
+    targets = {name: METHODS.entry(name).target for name in names}
+    return [
+        name for name, target in targets.items() if target.startswith("__main__:") or "<locals>" in target
+    ]
 
 
 def estimate_costs(context: RunContext, tasks: Sequence[Task]) -> list[float]:

@@ -24,6 +24,7 @@ class Step:
             ``None`` until a unit is finished.
         bytes: Number of bytes written by this run.
         remaining: Estimated seconds to the end. ``None`` until a unit is finished.
+        waited: Seconds for which the run has been waiting in this stage; ``None`` if it is not waiting.
     """
 
     stage: str
@@ -32,6 +33,7 @@ class Step:
     graphs_per_second: float | None = None
     bytes: int = 0
     remaining: float | None = None
+    waited: float | None = None
 
 
 class Meter:

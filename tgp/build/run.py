@@ -4,25 +4,32 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, as_completed
+from concurrent.futures import Executor
 from dataclasses import replace
+from typing import Any
 
+from tgp.build.cluster import LostFilesError
 from tgp.build.config import CoarsenConfig
 from tgp.build.executors import JobQueue, Pool, open_executor, wrap_executor
-from tgp.build.jobs import HierarchyJob, JobReport, run_job, topology, warm_up
+from tgp.build.foreign import check_foreign_parts
+from tgp.build.jobs import JobReport, job_header, make_job, run_job, spec_text, topology, warm_up
 from tgp.build.prepare import (
     RunContext,
     estimate_bytes,
     estimate_costs,
     estimate_peak_memory,
+    local_methods,
     number_of_workers,
     prepare_run,
 )
 from tgp.build.progress import Meter, Step, order_tasks
 from tgp.build.summary import RunPlan, Summary, describe_manifest
+from tgp.build.unit_graphs import VISIBLE_TIMEOUT
 from tgp.engine.unit_plan import COST_PER_SECOND
+from tgp.errors import InputError
+from tgp.ragged import GraphTable
 from tgp.sources.tables import slice_table
-from tgp.store import Manifest, StoreReader, StoreWriter, Task
+from tgp.store import Manifest, PartRecord, StoreReader, StoreWriter, Task
 from tgp.store.format import constants as store_format
 
 __all__ = ["coarsen_dataset", "plan_run"]
@@ -56,6 +63,8 @@ def coarsen_dataset(
     Raises:
         StoreMismatchError: If the store was built from other data or settings.
         DatasetError: If the dataset cannot be opened.
+        ClusterError: If a cluster failed, or if its workers have another engine or see another directory.
+        LostFilesError: If files that workers reported as written are not in the store.
     """
     progress(Step("opening the dataset"))
     context = prepare_run(config)
@@ -84,7 +93,7 @@ def plan_run(config: CoarsenConfig) -> RunPlan:
     table, spec = context.source.table, context.spec
     writer = StoreWriter(config.path, spec)
     up_to_date = context.stored is not None and writer.is_complete
-    tasks = [Task(unit, part) for unit in range(spec.num_units) for part in writer.parts]
+    tasks = _all_tasks(writer)
     if context.stored is not None:
         tasks = [] if up_to_date else writer.pending()
     workers = number_of_workers(context, tasks)
@@ -132,10 +141,14 @@ def _run(
     context: RunContext, writer: StoreWriter, tasks: Sequence[Task], pool: Pool, progress: Progress
 ) -> Summary:
     """Run the tasks in a pool and publish the store if it is complete."""
-    compile_seconds = _warm_up(context, tasks, pool, progress)
+    compile_seconds = 0.0
+    if any(task.part != store_format.GRAPHS for task in tasks):
+        compile_seconds = _start_workers(context, pool, progress)
     started = time.perf_counter()
     reports = _run_tasks(context, writer, tasks, pool, progress)
-    missing = writer.pending()
+    missing = _check_written(writer, tasks, reports, pool, progress)
+    if missing:
+        check_foreign_parts(writer)
     manifest = None if missing else writer.publish()
     seconds = time.perf_counter() - started
     num_graphs = sum(report.num_graphs for report in reports)
@@ -150,15 +163,40 @@ def _run(
     )
 
 
-def _warm_up(context: RunContext, tasks: Sequence[Task], pool: Pool, progress: Progress) -> float:
-    """Start the workers, let each load its kernels, and return the seconds until the first worker is ready."""
-    if all(task.part == store_format.GRAPHS for task in tasks):
-        return 0.0
-    progress(Step("preparing kernels (compiled on first use, then cached)"))
-    arguments = (list(context.schedules.values()), context.config.metrics)
-    # All calls are submitted at once, because a pool starts a process for each call that finds no idle worker.
-    calls = [pool.executor.submit(warm_up, *arguments) for _ in range(pool.processes)]
-    return next(as_completed(calls)).result()
+def _start_workers(context: RunContext, pool: Pool, progress: Progress) -> float:
+    """Check the workers, let each load its kernels, and return the seconds that the first worker needed for it."""
+    schedules = context.schedules.values()
+    names = local_methods(schedules) if pool.kind != "threads" else []
+    if names:
+        raise InputError(
+            f"workers cannot import the method {names[0]!r}, because it is defined in the running script or in a function",
+            field="poolers",
+            hint="move it to a module that the workers can import, or run without a scheduler or executor",
+        )
+    folder, checked = context.config.path.resolve(), 0
+    if pool.cluster is not None:
+        progress(Step(f"checking the workers of {pool.cluster.address}"))
+        checked = pool.cluster.check_workers(folder)
+    stage = Step("preparing kernels (compiled on first use, then cached)")
+    progress(stage)
+    header = job_header(schedules, metrics=context.config.metrics, remote=pool.kind != "threads")
+    with JobQueue(pool, warm_up, _show_waiting(progress, stage)) as queue:
+        # All calls are submitted at once, because a pool starts a process for each call that finds no idle worker.
+        for _ in range(pool.processes):
+            queue.submit(header)
+        seconds = next(queue.drain())
+    if pool.cluster is not None and not checked:  # there were no workers before
+        pool.cluster.check_workers(folder)
+    return seconds
+
+
+def _show_waiting(progress: Progress, step: Step) -> Callable[[str, float], None]:
+    """Return a function that shows what a run is waiting for."""
+
+    def show(text: str, seconds: float) -> None:
+        progress(Step(text, step.done, step.total, waited=seconds))
+
+    return show
 
 
 def _run_tasks(
@@ -169,41 +207,113 @@ def _run_tasks(
     meter = Meter(context.spec, tasks, costs)
     reports: list[JobReport] = []
 
-    def record(report: JobReport) -> None:
+    def record(values: dict[str, Any]) -> None:
+        report = JobReport(**values)
         reports.append(report)
         meter.finished(Task(report.unit, report.name), report.bytes)
         progress(meter.step())
 
+    def show_waiting(text: str, seconds: float) -> None:
+        _show_waiting(progress, meter.step())(text, seconds)
+
     progress(meter.step())
-    # Workers may have another working directory.
-    worker_writer = StoreWriter(context.config.path.resolve(), writer.spec)
-    with JobQueue(pool, run_job) as queue:
+    jobs = _JobMaker(context, writer, tasks, pool)
+    with JobQueue(pool, run_job, show_waiting) as queue:
         for task in order_tasks(tasks, costs):
             if task.part == store_format.GRAPHS:
-                meter.finished(task, _write_graphs(context, writer, task.unit))
+                meter.finished(task, jobs.write_graphs(task.unit))
                 continue
-            for report in queue.submit(_make_job(context, worker_writer, task)):
+            for report in queue.submit(jobs.make(task)):
                 record(report)
         for report in queue.drain():
             record(report)
     return reports
 
 
-def _write_graphs(context: RunContext, writer: StoreWriter, unit: int) -> int:
-    """Write the graphs of a unit and return the size of the file in bytes."""
-    low, high = writer.spec.bounds[unit], writer.spec.bounds[unit + 1]
-    return writer.write_graphs(unit, slice_table(context.source.table, low, high)).shard.size
+class _JobMaker:
+    """Writer of the graphs of a run, and maker of its jobs.
+
+    Args:
+        context: Prepared run.
+        writer: Writer of the store.
+        tasks: Files to write.
+        pool: Pool that runs the jobs.
+    """
+
+    def __init__(self, context: RunContext, writer: StoreWriter, tasks: Sequence[Task], pool: Pool) -> None:
+        self._table = context.source.table
+        self._writer = writer
+        # Workers may have another working directory.
+        self._worker_writer = StoreWriter(context.config.path.resolve(), writer.spec)
+        self._spec = spec_text(writer.spec)
+        remote = pool.kind != "threads"
+        self._headers = {
+            name: job_header([schedule], metrics=context.config.metrics, remote=remote)
+            for name, schedule in context.schedules.items()
+        }
+        self._digests: dict[int, str] | None = {} if remote else None
+        """SHA-256 of the shard file with the graphs of each unit; ``None`` if jobs contain the graphs."""
+        written = {task.unit for task in tasks if task.part == store_format.GRAPHS}
+        if self._digests is not None and any(task.unit not in written for task in tasks):
+            records = writer.records()[store_format.GRAPHS]
+            self._digests |= {r.unit: r.shard.sha256 for r in records if r is not None}
+
+    def write_graphs(self, unit: int) -> int:
+        """Write the graphs of a unit and return the size of the file in bytes."""
+        shard = self._writer.write_graphs(unit, slice_table(self._table, *self._bounds(unit))).shard
+        if self._digests is not None:
+            self._digests[unit] = shard.sha256
+        return shard.size
+
+    def make(self, task: Task) -> dict[str, Any]:
+        """Return the job of a task. The graphs of its unit are written already."""
+        if self._digests is None:
+            graphs: GraphTable | str = topology(self._table, *self._bounds(task.unit))
+        else:
+            graphs = self._digests[task.unit]
+        header = self._headers[task.part]
+        return make_job(header, self._worker_writer, self._spec, task.unit, task.part, graphs)
+
+    def _bounds(self, unit: int) -> tuple[int, int]:
+        return self._writer.spec.bounds[unit], self._writer.spec.bounds[unit + 1]
 
 
-def _make_job(context: RunContext, writer: StoreWriter, task: Task) -> HierarchyJob:
-    return HierarchyJob(
-        writer,
-        task.unit,
-        task.part,
-        context.schedules[task.part],
-        topology(context.source.table, writer.spec.bounds[task.unit], writer.spec.bounds[task.unit + 1]),
-        context.config.metrics,
+def _check_written(
+    writer: StoreWriter, tasks: Sequence[Task], reports: Sequence[JobReport], pool: Pool, progress: Progress
+) -> list[Task]:
+    """Compare the files that workers reported with those in the store, and return the files that are missing.
+
+    Raises:
+        LostFilesError: If a file that was reported as written is missing or has another content.
+    """
+    digests = {Task(report.unit, report.name): report.sha256 for report in reports}
+    started = time.monotonic()
+    while True:
+        records = writer.records()
+        missing = [task for task in _all_tasks(writer) if records[task.part][task.unit] is None]
+        lost = [task for task in tasks if not _is_written(records[task.part][task.unit], digests.get(task))]
+        waited = time.monotonic() - started
+        if not lost:
+            return missing
+        if pool.kind != "remote" or waited > VISIBLE_TIMEOUT:
+            break
+        progress(Step("waiting for files of workers", waited=waited))  # a network file system shows them late
+        time.sleep(min(1.0, VISIBLE_TIMEOUT))
+    shown = ", ".join(f"{task.part} of unit {task.unit}" for task in lost[:5])
+    raise LostFilesError(
+        f"{len(lost)} of {len(tasks)} files were reported as written, but are not in {writer.files.location}: "
+        f"{shown}{', ...' if len(lost) > 5 else ''}",
+        hint="the workers write to another directory of the same name, or another process deletes or replaces files; "
+        "run the same command again when this is fixed: it writes the missing files",
     )
+
+
+def _is_written(record: PartRecord | None, sha256: str | None) -> bool:
+    return record is not None and sha256 in (None, record.shard.sha256)
+
+
+def _all_tasks(writer: StoreWriter) -> list[Task]:
+    return [Task(unit, part) for unit in range(writer.spec.num_units) for part in writer.parts]
 
 
 def _summarize(context: RunContext, status: str, manifest: Manifest | None) -> Summary:

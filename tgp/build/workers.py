@@ -94,11 +94,14 @@ def _read_text(path: Path) -> str:
 def start_worker() -> None:
     """Configure a worker process.
 
-    Limits it to one compute thread, ignores SIGINT (the parent handles it), and ends the process when the parent ends.
+    Limits it to one compute thread, ignores SIGINT and SIGHUP (the parent handles them), and ends the process when the
+    parent ends.
     """
     for name in _THREAD_LIMITS:
         os.environ[name] = "1"
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if hasattr(signal, "SIGHUP"):  # not on Windows
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_exit_with_parent, daemon=True).start()
 

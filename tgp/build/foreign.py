@@ -1,0 +1,57 @@
+"""Files of an unfinished store that were written with other settings or by another engine."""
+
+from __future__ import annotations
+
+from tgp.errors import StoreDamagedError, StoreMismatchError, StoreMissingError
+from tgp.store import PartRecord, StoreWriter
+from tgp.store.format import constants as store_format
+
+__all__ = ["check_foreign_parts", "foreign_parts"]
+
+
+def foreign_parts(writer: StoreWriter) -> dict[str, list[int]]:
+    """Return the units whose completion record has another fingerprint than the specification of the store.
+
+    Such a file was written by a job with another revision of the engine, with other settings, or by a version of tgp that
+    does not know all settings. It counts as missing, because the bytes of the store would depend on who wrote it.
+
+    Args:
+        writer: Writer of the store.
+
+    Returns:
+        Name of each part -> numbers of its units. Parts without such units are left out.
+    """
+    found: dict[str, list[int]] = {}
+    for task in writer.pending():
+        name = f"{store_format.RECORDS}/{store_format.record_file(task.unit, task.part)}"
+        try:
+            data = writer.files.read(name, store_format.MAX_MANIFEST_BYTES)
+            record = PartRecord.from_bytes(data, task.unit, task.part)
+        except (StoreMissingError, StoreDamagedError):
+            continue
+        if record.fingerprint != writer.spec.part_fingerprint(task.part):
+            found.setdefault(task.part, []).append(task.unit)
+    return found
+
+
+def check_foreign_parts(writer: StoreWriter) -> None:
+    """Check that no file was written with other settings or by another engine.
+
+    Args:
+        writer: Writer of the store.
+
+    Raises:
+        StoreMismatchError: If there are such files. ``differences`` has one line for each part.
+    """
+    lines = []
+    for part, units in foreign_parts(writer).items():
+        shown = ", ".join(map(str, units[:5])) + (", ..." if len(units) > 5 else "")
+        lines.append(f"{part}: {'unit' if len(units) == 1 else 'units'} {shown}")
+    if lines:
+        raise StoreMismatchError(
+            f"files of {writer.files.location} were written by jobs with another engine revision, another version of tgp or "
+            "other settings than the store:\n  " + "\n  ".join(lines),
+            differences=lines,
+            path=writer.files.location,
+            hint="run these jobs again with the same version of tgp and the same options; they replace the files",
+        )
