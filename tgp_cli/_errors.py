@@ -8,12 +8,14 @@ from __future__ import annotations
 import contextlib
 import errno
 import functools
+import logging
 import os
 import signal
 import sys
 import threading
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Iterator
 from enum import IntEnum
 from types import CodeType
@@ -170,7 +172,8 @@ def guard(command: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(command)
     def guarded(*args: Any, **kwargs: Any) -> Any:
         try:
-            status = command(*args, **kwargs)
+            with _inert_warnings():
+                status = command(*args, **kwargs)
         except (typer.Exit, typer.Abort, typer.BadParameter):
             raise
         except BaseException as error:
@@ -180,6 +183,31 @@ def guard(command: Callable[..., Any]) -> Callable[..., Any]:
         raise typer.Exit(int(status or ExitStatus.OK))
 
     return guarded
+
+
+@contextlib.contextmanager
+def _inert_warnings() -> Iterator[None]:
+    """Escape control characters in warnings and in log records without a handler. Warnings of tgp get one line."""
+    format_warning, handler = warnings.formatwarning, logging.lastResort
+
+    def inert_warning(
+        message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+    ) -> str:
+        if category.__module__.partition(".")[0] == "tgp":
+            return f"Warning: {inert_text(message)}\n"
+        return inert_text(format_warning(message, category, filename, lineno, line), lines=True)
+
+    class InertHandler(logging.StreamHandler[Any]):
+        def format(self, record: logging.LogRecord) -> str:
+            return inert_text(super().format(record), lines=True)
+
+    warnings.formatwarning = inert_warning
+    logging.lastResort = InertHandler()
+    logging.lastResort.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        warnings.formatwarning, logging.lastResort = format_warning, handler
 
 
 def report_error(error: BaseException) -> int:

@@ -35,6 +35,9 @@ MOST_PARTS = 4
 LEAST_TEXT = 24
 """Smallest width of a column of text."""
 
+LONGEST_CELL = 10_000
+"""Number of characters after which a cell of a table is cut."""
+
 
 def print_line(text: object, stream: TextIO | None = None, *, flush: bool = False) -> None:
     """Print one line of text with control characters and line feeds escaped.
@@ -127,7 +130,7 @@ class Output:
             wrap: indices of text columns that may be broken into lines.
         """
         columns = [inert_text(name) for name in columns]
-        cells = [["-" if v is None else inert_text(v) for v in row] for row in rows]
+        cells = [["-" if v is None else _cell_text(v) for v in row] for row in rows]
         if sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
             self._rich_table(columns, cells, title, right, keys, wrap)
         else:
@@ -180,6 +183,12 @@ class Output:
             for row in cells:
                 table.add_row(*(Text(row[i]) for i in part))
             console.print(table)
+
+
+def _cell_text(value: object) -> str:
+    """Return the text of a cell. Breaking a name of many megabytes into lines would take minutes."""
+    text = str(value)
+    return inert_text(text if len(text) <= LONGEST_CELL else f"{text[:LONGEST_CELL]}...")
 
 
 def _split_columns(

@@ -296,6 +296,28 @@ def test_findings_keep_names_in_json(capsys, monkeypatch):
     assert_inert(out)
 
 
+def test_warnings_and_logs_are_inert():
+    code = f"""
+import logging, warnings
+from tgp_cli._errors import guard
+class TgpWarning(UserWarning): __module__ = "tgp.store"
+def command():
+    warnings.warn_explicit({BAD!r}, TgpWarning, {BAD!r}, 1)
+    warnings.warn_explicit({BAD!r}, UserWarning, {BAD!r}, 1)
+    logging.getLogger("stranger").warning({BAD!r})
+guard(command)()
+"""
+    err = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stderr
+    shown = err[: err.index("Traceback")]  # the exit of the command is not caught here
+    assert HIDDEN.search(shown) is None and shown.count("PWNED") == 4
+    assert shown.splitlines()[0].startswith("Warning: evil\\x1b") and "forged" in shown.splitlines()[0]
+
+
+def test_a_huge_name_does_not_slow_down_a_table(capsys):
+    Output().table(["a"], [["x" * 10_000_000]])
+    assert len(capsys.readouterr().out) < 100_000
+
+
 def test_commands_print_only_through_two_modules():
     """A command that prints by itself could print the name of a stranger."""
     folder = Path(tgp_cli.__file__).parent
