@@ -370,6 +370,14 @@ def test_temporary_files_of_dead_processes_are_removed(content, tmp_path):
         StoreReader(files)
         folder = files._cache_folder()
         folder.mkdir(parents=True)
-        (folder / ".tmp-0123456789abcdef-shard").write_bytes(b"half")
+        (folder / f".tmp-0123456789abcdef-{SHARD}").write_bytes(b"half")
         files.open(SHARD).close()
         assert [p.name for p in folder.iterdir()] == [SHARD]
+
+
+def test_the_cache_may_be_a_link(content, tmp_path):
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "link").symlink_to("disk")
+    with Server(content) as server:
+        assert read_all(RemoteFiles(server.url, tmp_path / "link")) > 0
+    assert len(list((tmp_path / "disk").rglob("*.h5"))) == 2

@@ -193,23 +193,19 @@ class RemoteFiles:
         """Copy a file once. It gets its final name when its size and its SHA-256 were compared with the manifest."""
         size, expected = record
         digest = hashlib.sha256()
-        with contextlib.ExitStack() as stack:
-            with _convert_cache_errors(folder.path):
-                temporary = stack.enter_context(folder.temporary(name))
 
-            def write(block: memoryview) -> None:
-                digest.update(block)
-                with _convert_cache_errors(folder.path):
-                    while block:
-                        block = block[os.write(temporary.descriptor, block) :]
+        def write(block: memoryview) -> None:
+            digest.update(block)
+            while block:
+                block = block[os.write(temporary.descriptor, block) :]
 
+        with _convert_cache_errors(folder.path), folder.temporary(name) as temporary:
             count = self._source.copy(name, size, write, fresh=fresh)
             if count != size or digest.hexdigest() != expected:
                 raise self._mismatch(name, size, count)
             try:
-                with _convert_cache_errors(folder.path):
-                    temporary.rename()
-            except StoreError:  # Windows: another process has downloaded and mapped the same file
+                temporary.rename()
+            except PermissionError:  # Windows: another process has downloaded and mapped the same file
                 if not _has_size(folder.path / name, size):
                     raise
 
