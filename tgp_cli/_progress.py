@@ -48,7 +48,8 @@ class Progress:
     ) -> None:
         self._listening.close()
         if self._bar is not None:
-            self._bar.stop()
+            with contextlib.suppress(OSError):  # the terminal was closed; ``error`` says more
+                self._bar.stop()
 
     def __call__(self, step: Step | str, done: int = 0, total: int = 0) -> None:
         """Show the current stage of a run."""
