@@ -31,8 +31,8 @@ _HOLDER = re.compile(
 )
 
 
-class LockWaitWarning(UserWarning):
-    """Warning that a process waits for the lock of a store."""
+class LockWaitWarning(Warning):
+    """Warning that a process waits for the lock of a store. It is a message, and not a sign of a mistake."""
 
 
 @dataclass(frozen=True)

@@ -52,8 +52,9 @@ def discard_parts(files: LocalFiles, specs: Iterable[StoreSpec], parts: Collecti
     for name in (*own.shards, *own.records, *own.specs):
         files.size(name)  # raises an error for anything but a regular file
     if has_manifest:
-        for spec in specs:
-            _record_spec(files, spec)
+        for name in _record_specs(files, specs):
+            if parts is None or fmt.part_of_file(name) in parts:
+                own.specs.append(f"{fmt.RECORDS}/{name}")
         files.remove(fmt.MANIFEST)
         files.sync()
     failpoint("force-manifest")
@@ -71,14 +72,17 @@ def discard_parts(files: LocalFiles, specs: Iterable[StoreSpec], parts: Collecti
     failpoint("force-specs")
 
 
-def _record_spec(files: LocalFiles, spec: StoreSpec) -> None:
-    """Write missing specification files, which name the shards when the manifest is deleted."""
-    present = files.names(fmt.RECORDS)
-    contents = {fmt.spec_file(h.name): h.to_json() for h in spec.hierarchies}
-    contents[fmt.spec_file(None)] = spec.base_json()
-    for name, content in contents.items():
-        if name not in present:
-            files.write(f"{fmt.RECORDS}/{name}", seal(content), exclusive=True)
+def _record_specs(files: LocalFiles, specs: Iterable[StoreSpec]) -> list[str]:
+    """Write missing specification files, which name the shards when the manifest is deleted, and return their names."""
+    present, written = files.names(fmt.RECORDS), []
+    for spec in specs:
+        contents = {fmt.spec_file(h.name): h.to_json() for h in spec.hierarchies}
+        contents[fmt.spec_file(None)] = spec.base_json()
+        for name, content in contents.items():
+            if name not in present and name not in written:
+                files.write(f"{fmt.RECORDS}/{name}", seal(content), exclusive=True)
+                written.append(name)
+    return written
 
 
 def _find_own_files(
