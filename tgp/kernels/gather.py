@@ -3,7 +3,8 @@
 The kernels read addresses instead of arrays, because a store has one memory map per shard and a batch touches many
 shards. ``tgp.store.read.batch_plan`` fills the tables of addresses. It checks the length of every array and keeps the
 arrays alive. The kernels compare every offset with the number of rows before they use it, so a file that changes while
-it is read causes an error and not an invalid memory access.
+it is read causes an error and not an invalid memory access. They check sums of counts for overflow, and every write
+against the length of the buffer.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ COPY, IDS, GRAPH = 0, 1, 2
 
 _AHEAD = 8
 """Number of graphs between a prefetch and its use. Prefetching makes scattered reads about 25 % faster."""
+
+_MAX_ROWS = 2**53
+"""Largest number of rows of a batch, so that products with small numbers do not overflow."""
 
 _SIZES = (1, 2, 4, 8, 1, 2, 4, 8)
 """Bytes per item of each stored type: uint8 to uint64, then int8 to int64."""
@@ -180,7 +184,10 @@ def find_rows(
                 invalid: int = c * ids.shape[0] + i
                 return invalid
             starts[c, i] = first
-            total += last - first
+            total += last - first  # both are at most rows[unit, c], so the sum cannot overflow before this check
+            if total > _MAX_ROWS:
+                overflow: int = c * ids.shape[0] + i
+                return overflow
             ptrs[c, i + 1] = total
     return -1
 
@@ -251,13 +258,17 @@ def copy_rows(
         offsets: ``[J]`` first byte of each column in the buffer.
 
     Returns:
-        -1 on success, or ``j * B + i`` if column ``j`` has an id outside of graph ``i``.
+        -1 on success, ``j * B + i`` if column ``j`` has an id outside of graph ``i``, or -2 if the buffer is too small.
     """
     base = buffer.ctypes.data
     num_graphs = units.shape[0]
     for j in range(columns.shape[0]):
         mode, cut, target_cut, outer, inner, size, low, joined = columns[j]
         total = ptrs[cut, num_graphs]
+        # The rows of every graph end at ptrs[cut, i + 1] <= total, so one check per column covers all writes.
+        room = buffer.shape[0] - offsets[j]
+        if offsets[j] < 0 or room < 0 or total > room // max(outer * inner * size, 1):
+            return -2
         for i in range(num_graphs):
             if address[units[i], j] == 0:
                 continue

@@ -19,11 +19,14 @@ import numpy.typing as npt
 
 from tgp.errors import StoreDamagedError, StoreError, StoreMissingError
 from tgp.store.format import constants as fmt
+from tgp.store.format.codec import restore
 from tgp.store.format.manifest import Manifest, PartRecord, canonical_bytes, read_manifest_bytes, unseal
-from tgp.store.format.schema import ShardRecord
+from tgp.store.format.schema import FieldInfo, ShardRecord
 from tgp.store.io.files import LocalFiles, StoreFiles, file_digest
-from tgp.store.read.parts import DecodedCache, GraphsPart, HierarchyPart, check_size
-from tgp.store.read.single import first_outside
+from tgp.store.read.contents import GraphsPart, HierarchyPart
+from tgp.store.read.parts import DecodedCache, check_size
+from tgp.store.read.reader import StoreReader
+from tgp.store.read.values import first_outside, first_too_large, largest_number, value_check
 
 __all__ = ["Finding", "verify_store"]
 
@@ -67,6 +70,7 @@ def verify_store(path: str | os.PathLike[str] | StoreFiles, *, semantics: bool =
         manifest = Manifest.from_bytes(data)
     except StoreDamagedError as error:
         return [Finding(fmt.MANIFEST, error.item, None, str(error))]
+    files.expect(record for records in manifest.shards.values() for record in records)
     findings = []
     if manifest.to_bytes() != data:
         findings.append(
@@ -75,12 +79,27 @@ def verify_store(path: str | os.PathLike[str] | StoreFiles, *, semantics: bool =
     findings += _check_records(files, manifest)
     for unit in range(manifest.spec.num_units):
         findings += _UnitVerifier(files, manifest, unit).verify(semantics)
+    if semantics and not findings:
+        findings += _check_figures(files)
     return findings
+
+
+def _check_figures(files: StoreFiles) -> Iterator[Finding]:
+    """Check that the metrics and the failures of each hierarchy can be read."""
+    reader = StoreReader(files)
+    for name, info in reader.hierarchies.items():
+        try:
+            for level in range(info.depth):
+                reader.metrics(name, level)
+            reader.failures(name)
+        except StoreDamagedError as error:
+            yield Finding(os.path.basename(error.path or ""), error.item, None, str(error))
 
 
 def _check_records(files: StoreFiles, manifest: Manifest) -> Iterator[Finding]:
     """Check that the completion records and specifications agree with the manifest. They may be missing."""
     for part, shards in manifest.shards.items():
+        fingerprint = manifest.spec.part_fingerprint(part)
         for unit, shard in enumerate(shards):
             name = f"{fmt.RECORDS}/{fmt.record_file(unit, part)}"
             try:
@@ -91,7 +110,7 @@ def _check_records(files: StoreFiles, manifest: Manifest) -> Iterator[Finding]:
             except StoreError as error:
                 yield Finding(name, None, None, str(error))
                 continue
-            same = record.shard == shard and record.fingerprint == manifest.spec.part_fingerprint(part)
+            same = record.shard == shard and record.fingerprint == fingerprint
             if not same or record.to_bytes() != data:
                 yield Finding(name, None, None, f"{name} does not agree with the manifest")
     for hierarchy in (None, *manifest.hierarchies):
@@ -149,6 +168,7 @@ class _UnitVerifier:
                 if file_digest(file) == shard.sha256:
                     return True
             self.report(shard, None, "was altered: its bytes do not match the digest of the manifest")
+            self.files.drop(shard.file)
             return None
         except StoreError as error:
             self.findings.append(Finding(shard.file, None, None, str(error)))
@@ -192,10 +212,11 @@ class _UnitVerifier:
         sizes = np.diff(part.node_ptr.astype(np.int64))
         valid = True
         for info in self.manifest.fields:
-            if not info.shifted:
-                continue
             path, where = part.path(info.name), part.ptrs[info.name]
             ptr = part.array(where) if where else np.arange(part.count + 1)
+            if not info.shifted:
+                self.check_values(part, info, ptr)
+                continue
             row = first_outside(part.array(path), ptr, sizes, 0, info.axis)
             if row is not None:
                 self.report(part.record, path, "holds a node id outside its graph", row)
@@ -211,6 +232,16 @@ class _UnitVerifier:
         ):
             weight = part.array(part.path("edge_weight")).reshape(-1)
         return _unit_edges(part.array(part.path("edge_index")), weight, part.edge_ptr, part.node_ptr)
+
+    def check_values(self, part: GraphsPart, info: FieldInfo, ptr: npt.NDArray[Any]) -> None:
+        """Check that the values of a field are values of its original type."""
+        path, check = part.path(info.name), value_check(info)
+        stored = part.array(path)
+        if first_too_large(stored, largest_number(info.dtype)) is not None:
+            self.report(part.record, path, f"holds a number above {largest_number(info.dtype)}")
+        row = None if check is None else check(restore(stored, info.dtype), ptr.astype(np.int64))
+        if row is not None:
+            self.report(part.record, path, "holds a value that is not valid", row)
 
     def check_hierarchy(self, name: str, part: HierarchyPart, finer: _Edges | None) -> None:
         """Check the values of all levels. ``finer`` are the input edges, if they are valid."""
@@ -229,7 +260,11 @@ class _UnitVerifier:
                     part.array(f"{base}/cluster"), part.node_ptrs[number], part.node_ptrs[number + 1]
                 )
                 self.check_clusters(part, number, cluster, level.kind)
-            weight = part.array(f"{base}/edge_weight") if f"{base}/edge_weight" in part.present else None
+            weight = None
+            if f"{base}/edge_weight" in part.present:
+                weight = part.array(f"{base}/edge_weight")
+            elif level.weight_dtype is not None:  # readers use ones
+                weight = np.ones(part.record.edges[number])
             coarse = _unit_edges(
                 part.array(f"{base}/edge_index"), weight, part.edge_ptrs[number], part.node_ptrs[number + 1]
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import h5py
@@ -12,7 +13,7 @@ import numpy.typing as npt
 from tgp.errors import InputError
 from tgp.store.format import constants as fmt
 
-__all__ = ["narrow", "restore", "set_attributes", "write_array"]
+__all__ = ["narrow", "restore", "set_attributes", "stored_types", "write_array"]
 
 _UNSIGNED = ("u1", "<u2", "<u4", "<u8")
 _SIGNED = ("i1", "<i2", "<i4", "<i8")
@@ -62,6 +63,27 @@ def _integer_type(values: npt.NDArray[Any]) -> np.dtype[Any]:
         if info.min <= low and high <= info.max:
             return np.dtype(code)
     raise AssertionError("a 64-bit integer fits in 64 bits")
+
+
+@cache
+def stored_types(dtype: str) -> frozenset[str]:
+    """Return the types in which :func:`narrow` may store an array.
+
+    Args:
+        dtype: numpy name of the original type.
+
+    Examples:
+        >>> sorted(stored_types("int16")), sorted(stored_types("complex64"))
+        (['<i2', '<u2', '|i1', '|u1'], ['<f4'])
+    """
+    original = np.dtype(dtype)
+    if original.kind == "b":
+        return frozenset({"|u1"})
+    if original.kind in "fc":
+        return frozenset({f"<f{original.itemsize // (2 if original.kind == 'c' else 1)}"})
+    codes = _UNSIGNED if original.kind == "u" else _UNSIGNED + _SIGNED
+    types = (np.dtype(code) for code in codes)
+    return frozenset(kind.str for kind in types if kind.itemsize <= original.itemsize)
 
 
 def restore(stored: npt.NDArray[Any], dtype: str) -> npt.NDArray[Any]:

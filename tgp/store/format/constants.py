@@ -19,6 +19,7 @@ __all__ = [
     "check_hierarchy_name",
     "encode_name",
     "is_part_file",
+    "max_rows",
     "part_file",
     "part_of_file",
     "record_file",
@@ -48,8 +49,29 @@ END_BYTES = 4096
 
 MAX_MANIFEST_BYTES = 64 << 20
 MAX_JSON_DEPTH = 32
+MAX_JSON_VALUES = 4_000_000
+"""Largest number of values in one JSON file. The shards of 50,000 units with two hierarchies have fewer."""
+
+MAX_UNITS = 100_000
+MAX_LEVELS = 1000
+MAX_METRICS = 10_000
+MAX_NAME = 1024
+"""Largest length of a name: of a field in its encoded form, of a method, of a metric."""
+
+MAX_COUNT = 2**53
+"""Largest number of graphs, nodes, edges or bytes, also of a sum of them. Sums of a few such numbers fit in 64 bits."""
+
+MAX_WIDTH = 2**20
+"""Largest number of columns of a dense assignment, and of modes."""
+
+MAX_ROW_BYTES = 2**36
+"""Largest size of one row of a field."""
+
 MAX_OBJECTS = 8192
 """Largest number of datasets and groups in one file. A few dozen are usual."""
+
+MAX_ATTRIBUTES = 32
+"""Largest number of attributes of one dataset or group. Seven are usual."""
 
 MAX_ATTRIBUTE_BYTES = 4096
 MAX_NDIM = 16
@@ -57,8 +79,12 @@ MAX_GROUP_DEPTH = 3
 MAX_RATIO = 1100
 """Largest ratio of decoded to stored bytes. Deflate cannot exceed 1032, so a larger declared ratio is wrong."""
 
+MAX_CHUNK_BYTES = 64 << 20
 MAX_DECODED_BYTES = 8 << 30
-"""Size of the largest array of the small profile. A unit that needs more must be split."""
+"""Largest size of all compressed arrays of one file. A unit that needs more must be split."""
+
+FREE_ROWS, ROWS_PER_BYTE = 2**20, 64
+"""Limit of rows that no array stores, such as empty supernodes: so many, plus so many for each stored byte."""
 
 MAX_REASON_BYTES = 2000
 
@@ -83,6 +109,9 @@ ORIGINAL_DTYPES = frozenset(
         "complex128",
     ]
 )
+WEIGHT_DTYPES = ("float16", "float32", "float64")
+"""Types of the edge weights of a level."""
+
 FORMS = ("rows", "stacked", "int", "float", "bool", "str")
 KINDS = ("hard", "onehot", "soft")
 PTRS = ("node", "edge", "graph", "own")
@@ -116,6 +145,18 @@ def check_hierarchy_name(name: str) -> str:
             field="name",
         )
     return name
+
+
+def max_rows(stored_bytes: int) -> int:
+    """Return the largest number of rows that a file may declare without storing them.
+
+    Nodes of graphs without node attributes and empty supernodes of a dense assignment are such rows. Readers allocate
+    memory for them, so their number must be related to the size of the file.
+
+    Args:
+        stored_bytes: Size of all arrays of the file.
+    """
+    return FREE_ROWS + ROWS_PER_BYTE * stored_bytes
 
 
 def part_file(unit: int, part: str) -> str:

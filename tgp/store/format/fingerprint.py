@@ -74,6 +74,8 @@ class HierarchySpec:
         schedule = [dict(level.values) for level in document.documents("schedule")]
         if not schedule:
             raise document.fail("schedule", "a list of levels")
+        if len(schedule) > fmt.MAX_LEVELS:
+            raise document.fail("schedule", f"a list of at most {fmt.MAX_LEVELS} levels")
         return cls(
             name,
             schedule,
@@ -105,6 +107,11 @@ class StoreSpec:
     hierarchies: tuple[HierarchySpec, ...] = field(default=())
 
     def __post_init__(self) -> None:
+        if len(self.bounds) > fmt.MAX_UNITS + 1:
+            raise InputError(
+                f"a store has at most {fmt.MAX_UNITS} units, got {len(self.bounds) - 1}. Use larger shards",
+                field="bounds",
+            )
         object.__setattr__(self, "bounds", tuple(int(b) for b in self.bounds))
         object.__setattr__(self, "hierarchies", tuple(self.hierarchies))
         steps = zip(self.bounds[:-1], self.bounds[1:], strict=True)
@@ -173,7 +180,7 @@ class StoreSpec:
                 hierarchies=hierarchies,
             )
         except InputError as error:
-            raise document.fail(error.field or "spec", str(error)) from error
+            raise document.fail(error.field or "spec", f"valid ({error})") from error
 
     def part_fingerprint(self, part: str) -> str:
         """Return the fingerprint of one part.

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
+
+import numpy as np
 
 from tgp.errors import StoreError
 from tgp.ragged.fields import FieldForm
@@ -15,6 +18,9 @@ from tgp.store.format.strict_json import Document
 __all__ = ["FailureRecord", "FieldInfo", "HierarchyInfo", "LevelInfo", "PtrKind", "ShardRecord"]
 
 PtrKind = Literal["node", "edge", "graph", "own"]
+
+_NUMBER_TYPES = {"int": "int64", "float": "float64", "bool": "bool"}
+"""Type of the values of each form of plain numbers."""
 
 
 @dataclass(frozen=True)
@@ -74,18 +80,64 @@ class FieldInfo:
     @classmethod
     def from_json(cls, document: Document) -> FieldInfo:
         """Parse an entry of the manifest."""
-        ptrs = document.texts("ptrs", fmt.PTRS)
-        if not ptrs:
-            raise document.fail("ptrs", "a list that is not empty")
-        return cls(
+        info = cls(
             document.text("name"),
             document.choice("dtype", fmt.ORIGINAL_DTYPES),
             document.integers("tail"),
             document.integer("axis", -1, 0),
             cast(FieldForm, document.choice("form", fmt.FORMS)),
             document.boolean("shifted"),
-            cast("tuple[PtrKind, ...]", ptrs),
+            cast("tuple[PtrKind, ...]", document.texts("ptrs", fmt.PTRS)),
         )
+        problem = info.problem()
+        if problem is not None:
+            raise document.fail(*problem)
+        return info
+
+    @property
+    def row_bytes(self) -> int:
+        """Size of one row in memory."""
+        return np.dtype(self.dtype).itemsize * math.prod(self.tail)
+
+    def problem(self) -> tuple[str, str] | None:
+        """Return the first attribute that does not fit the others and its expected value, or ``None`` if all fit."""
+        kind = np.dtype(self.dtype).kind
+        is_number = self.form in _NUMBER_TYPES
+        expected_dtype = "uint8" if self.form == "str" else _NUMBER_TYPES.get(self.form, self.dtype)
+        rules: list[tuple[bool, str, str]] = [
+            (0 < len(fmt.encode_name(self.name)) <= fmt.MAX_NAME, "name", "a name of limited length"),
+            (self.dtype == expected_dtype, "dtype", f"{expected_dtype} for a field of form {self.form!r}"),
+            (not (is_number or self.form == "str") or not self.tail, "tail", f"[] for form {self.form!r}"),
+            (
+                len(self.tail) + 2 <= fmt.MAX_NDIM
+                and math.prod(max(n, 1) for n in self.tail) * 16 <= fmt.MAX_ROW_BYTES,
+                "tail",
+                f"the shape of a row of at most {fmt.MAX_ROW_BYTES} bytes and {fmt.MAX_NDIM - 2} axes",
+            ),
+            (self.form == "rows" or self.axis == 0, "axis", f"0 for form {self.form!r}"),
+            ("own" in self.ptrs, "ptrs", "a list that contains 'own'"),
+            (
+                self.form in ("rows", "str") or "graph" in self.ptrs,
+                "ptrs",
+                f"a list that contains 'graph' for form {self.form!r}",
+            ),
+            (not self.shifted or kind in "iu", "dtype", "an integer type for node ids"),
+            (not self.shifted or self.form != "str", "shifted", "false for text"),
+            ("batch" not in self.name or kind != "c", "dtype", "a real type for a field of batch ids"),
+        ]
+        if self.name == "edge_index":
+            rules += [
+                (self.tail == (2,), "tail", "[2] for edge_index"),
+                (self.axis == -1, "axis", "-1 for edge_index"),
+                (self.shifted, "shifted", "true for edge_index"),
+                ("edge" in self.ptrs, "ptrs", "a list that contains 'edge' for edge_index"),
+            ]
+        if self.name == "num_nodes":
+            rules += [
+                (self.form == "int", "form", "'int' for num_nodes"),
+                (not self.shifted, "shifted", "false for num_nodes"),
+            ]
+        return next(((key, expected) for holds, key, expected in rules if not holds), None)
 
     @staticmethod
     def merge(units: Sequence[tuple[FieldInfo, ...]]) -> tuple[FieldInfo, ...]:
@@ -152,19 +204,32 @@ class LevelInfo:
     @classmethod
     def from_json(cls, document: Document) -> LevelInfo:
         """Parse an entry of the manifest."""
-
-        def optional(key: str) -> int | None:
-            return None if document.values.get(key, 0) is None else document.integer(key)
-
-        dtype = document.values.get("weight_dtype", "")
-        return cls(
+        info = cls(
             document.text("method"),
             cast(AssignmentKind, document.choice("kind", fmt.KINDS)),
-            optional("width"),
-            optional("modes"),
-            None if dtype is None else document.choice("weight_dtype", fmt.ORIGINAL_DTYPES),
+            document.optional_integer("width", fmt.MAX_WIDTH),
+            document.optional_integer("modes", fmt.MAX_WIDTH),
+            document.optional_choice("weight_dtype", fmt.WEIGHT_DTYPES),
             document.texts("arrays", fmt.LEVEL_ARRAYS),
         )
+        problem = info.problem()
+        if problem is not None:
+            raise document.fail(*problem)
+        return info
+
+    def problem(self) -> tuple[str, str] | None:
+        """Return the first attribute that does not fit the others and its expected value, or ``None`` if all fit."""
+        assigned = "soft" if self.kind == "soft" else "cluster"
+        other = "cluster" if self.kind == "soft" else "soft"
+        weighted, modal = "edge_weight" in self.arrays, "theta" in self.arrays
+        rules: list[tuple[bool, str, str]] = [
+            ((self.width is None) == (self.kind == "hard"), "width", "null for hard levels and a number for others"),
+            (assigned in self.arrays, "arrays", f"a list that contains {assigned!r} for kind {self.kind!r}"),
+            (other not in self.arrays, "arrays", f"a list without {other!r} for kind {self.kind!r}"),
+            ((self.modes is not None) == modal, "modes", "a number if 'theta' is stored, else null"),
+            ((self.weight_dtype is not None) == weighted, "weight_dtype", "a type if 'edge_weight' is stored, else null"),
+        ]
+        return next(((key, expected) for holds, key, expected in rules if not holds), None)
 
     @staticmethod
     def merge(units: Sequence[tuple[tuple[LevelInfo, ...], tuple[int, ...]]]) -> tuple[LevelInfo, ...]:
@@ -247,9 +312,11 @@ class ShardRecord:
         """Parse an entry of the manifest and check its file name and number of levels."""
         if not fmt.is_part_file(document.text("file")) or document.text("file") != file:
             raise document.fail("file", repr(file))
-        totals = [document.integers(key) for key in ("nodes", "edges", "bytes")]
-        if any(len(t) != levels for t in totals):
-            raise document.fail("nodes", f"a list of {levels} totals, like 'edges' and 'bytes'")
+        totals = []
+        for key in ("nodes", "edges", "bytes"):
+            totals.append(document.integers(key))
+            if len(totals[-1]) != levels:
+                raise document.fail(key, f"a list of {levels} totals, one per level")
         return cls(
             file,
             document.integer("size"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -53,6 +54,30 @@ def _reject_constant(text: str) -> Any:
     raise ValueError(f"{text} is not JSON")
 
 
+def _parse_float(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text} is not a finite number")
+    return value
+
+
+def _load(data: bytes) -> Any:
+    """Parse JSON text strictly: no duplicate keys, no infinite numbers, no lone surrogates, a limited number of values."""
+    # Every value but the first of a list or object follows a comma. Commas and brackets in strings only raise the count.
+    count = data.count(b",") + data.count(b"[") + data.count(b"{")
+    if count > fmt.MAX_JSON_VALUES:
+        raise ValueError(f"expected at most {fmt.MAX_JSON_VALUES} values, got {count}")
+    value = json.loads(
+        data.decode("utf-8"),
+        object_pairs_hook=_reject_duplicates,
+        parse_constant=_reject_constant,
+        parse_float=_parse_float,
+    )
+    if b"\\ud" in data.lower():
+        json.dumps(value, ensure_ascii=False).encode()  # fails if a surrogate has no partner
+    return value
+
+
 def parse(data: bytes, name: str) -> Document:
     """Parse the content of a file that holds one JSON object.
 
@@ -64,12 +89,11 @@ def parse(data: bytes, name: str) -> Document:
         The object.
 
     Raises:
-        StoreDamagedError: If the content is not one JSON object without duplicate keys, NaN or deep nesting.
+        StoreDamagedError: If the content is not one JSON object without duplicate keys, NaN or deep nesting, or if it
+            has too many values.
     """
     try:
-        value = json.loads(
-            data.decode("utf-8"), object_pairs_hook=_reject_duplicates, parse_constant=_reject_constant
-        )
+        value = _load(data)
     except (ValueError, RecursionError) as error:
         raise StoreDamagedError(f"{name} is not valid JSON: {error}", path=name, item=name) from error
     if not isinstance(value, dict) or not check_depth(value):
@@ -99,7 +123,7 @@ class Document:
             f"{self.name}: {key!r} must be {expected}, got {shown}", path=self.name, item=key
         )
 
-    def integer(self, key: str, low: int = 0, high: int = 2**62) -> int:
+    def integer(self, key: str, low: int = 0, high: int = fmt.MAX_COUNT) -> int:
         """Return an integer in ``[low, high]``."""
         value = self.values.get(key)
         if type(value) is not int or not low <= value <= high:
@@ -114,10 +138,10 @@ class Document:
         return value
 
     def text(self, key: str) -> str:
-        """Return a string."""
+        """Return a string of limited length."""
         value = self.values.get(key)
-        if not isinstance(value, str):
-            raise self.fail(key, "a string")
+        if not isinstance(value, str) or len(value) > fmt.MAX_NAME:
+            raise self.fail(key, f"a string of at most {fmt.MAX_NAME} characters")
         return value
 
     def choice(self, key: str, valid: tuple[str, ...] | frozenset[str]) -> str:
@@ -134,20 +158,30 @@ class Document:
             raise self.fail(key, "64 hexadecimal digits")
         return value
 
-    def integers(self, key: str, low: int = 0) -> tuple[int, ...]:
-        """Return a list of integers that are at least ``low``."""
+    def optional_integer(self, key: str, high: int) -> int | None:
+        """Return an integer in ``[0, high]`` or ``None`` for ``null``. The key must exist."""
+        return None if self.values.get(key, 0) is None else self.integer(key, high=high)
+
+    def optional_choice(self, key: str, valid: tuple[str, ...] | frozenset[str]) -> str | None:
+        """Return a string that is one of ``valid``, or ``None`` for ``null``. The key must exist."""
+        return None if self.values.get(key, "") is None else self.choice(key, valid)
+
+    def integers(self, key: str) -> tuple[int, ...]:
+        """Return a list of integers in ``[0, 2^53]``."""
         value = self.values.get(key)
-        if not isinstance(value, list) or not all(type(v) is int and low <= v < 2**62 for v in value):
-            raise self.fail(key, f"a list of integers >= {low}")
+        if not isinstance(value, list) or not all(type(v) is int and 0 <= v <= fmt.MAX_COUNT for v in value):
+            raise self.fail(key, f"a list of integers in [0, {fmt.MAX_COUNT}]")
         return tuple(value)
 
     def texts(self, key: str, valid: tuple[str, ...] | None = None) -> tuple[str, ...]:
         """Return a list of strings, each one of ``valid`` if that is given."""
         value = self.values.get(key)
-        if not isinstance(value, list) or not all(
-            isinstance(v, str) and (not valid or v in valid) for v in value
+        if (
+            not isinstance(value, list)
+            or not all(isinstance(v, str) and len(v) <= fmt.MAX_NAME and (not valid or v in valid) for v in value)
+            or len(set(value)) != len(value)
         ):
-            raise self.fail(key, "a list of strings" + (f" from {', '.join(valid)}" if valid else ""))
+            raise self.fail(key, "a list of different strings" + (f" from {', '.join(valid)}" if valid else ""))
         return tuple(value)
 
     def mapping(self, key: str) -> dict[str, Any]:

@@ -19,9 +19,12 @@ import numpy.typing as npt
 from tgp.errors import StoreDamagedError
 from tgp.store.format import constants as fmt
 
-__all__ = ["ArrayInfo", "Inspector", "check_ptr", "inspect_file", "read_arrays"]
+__all__ = ["ArrayInfo", "Inspector", "check_chunks", "check_ptr", "inspect_file", "read_arrays"]
 
 _FILTERS = frozenset({h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32})
+_HDF5_ERRORS = (RuntimeError, OSError, TypeError, ValueError, KeyError, OverflowError, MemoryError)
+"""Errors with which h5py reports an invalid file."""
+
 _NUMBERS = frozenset({h5py.h5t.INTEGER, h5py.h5t.FLOAT})
 
 
@@ -62,6 +65,8 @@ class Inspector:
         self.size = size
         self.arrays: dict[str, ArrayInfo] = {}
         self.groups: dict[str, dict[str, str | int]] = {}
+        self.plain_bytes = 0
+        self.compressed_bytes = 0
 
     def refuse(self, item: str, why: str) -> StoreDamagedError:
         """Return the error for an object that breaks a rule of the format."""
@@ -124,7 +129,9 @@ class Inspector:
             offset = dataset.get_offset()
             if nbytes == 0:
                 return 0
-            if offset is None or offset < 0 or offset + nbytes > self.size:
+            # The sum is checked too: several arrays cannot share the same bytes.
+            self.plain_bytes += nbytes
+            if offset is None or offset < 0 or offset + nbytes > self.size or self.plain_bytes > self.size:
                 raise self.refuse(
                     path, f"declares {nbytes} bytes that are not inside the file of {self.size} bytes"
                 )
@@ -132,15 +139,27 @@ class Inspector:
         if layout == h5py.h5d.CHUNKED:
             chunk = math.prod(properties.get_chunk()) * dataset.get_type().get_size()
             stored = min(int(dataset.get_storage_size()), self.size)
-            if nbytes > stored * fmt.MAX_RATIO or nbytes > fmt.MAX_DECODED_BYTES or chunk > max(nbytes, 1):
+            if nbytes > stored * fmt.MAX_RATIO or chunk > min(max(nbytes, 1), fmt.MAX_CHUNK_BYTES):
                 raise self.refuse(path, f"declares {nbytes} bytes (chunks of {chunk}) but stores {stored}")
+            self.compressed_bytes += nbytes
+            if self.compressed_bytes > fmt.MAX_DECODED_BYTES:
+                raise self.refuse(
+                    path,
+                    f"is too large: expected at most {fmt.MAX_DECODED_BYTES} bytes in all compressed arrays of a "
+                    f"file, got {self.compressed_bytes}",
+                )
             return None
         raise self.refuse(path, "is a virtual or compact dataset")
 
     def attributes(self, target: Any, path: str) -> dict[str, str | int]:
         """Check and read the attributes of a group or dataset."""
         found: dict[str, str | int] = {}
-        for number in range(h5py.h5a.get_num_attrs(target)):
+        count = h5py.h5a.get_num_attrs(target)
+        if count > fmt.MAX_ATTRIBUTES:
+            raise self.refuse(
+                path, f"has too many attributes: expected at most {fmt.MAX_ATTRIBUTES}, got {count}"
+            )
+        for number in range(count):
             attribute = h5py.h5a.open(target, index=number)
             name = attribute.name.decode("utf-8", "replace")
             kind = attribute.get_type()
@@ -176,18 +195,53 @@ def inspect_file(file: h5py.File, name: str, size: int) -> Inspector:
     inspector = Inspector(name, size)
     try:
         inspector.walk(h5py.h5g.open(file.id, b"/"), "", 0)
-    except (RuntimeError, OSError, TypeError, ValueError, KeyError, OverflowError) as error:
-        if isinstance(error, StoreDamagedError):
-            raise
+    except StoreDamagedError:
+        raise
+    except _HDF5_ERRORS as error:
         raise StoreDamagedError(f"{name} is not a valid HDF5 file: {error}", path=name, item="/") from error
     return inspector
 
 
-def read_arrays(path: str | os.PathLike[str]) -> dict[str, npt.NDArray[Any]]:
+def check_chunks(dataset: h5py.Dataset, info: ArrayInfo, name: str) -> None:
+    """Check the stored size of each chunk of a compressed array before it is decoded.
+
+    libhdf5 decodes a chunk until its stream ends, also beyond the size of the chunk. A chunk that stores more bytes than
+    it can hold could therefore need any amount of memory.
+
+    Args:
+        dataset: Dataset of the array.
+        info: Description of the array.
+        name: Name of the file, for messages.
+
+    Raises:
+        StoreDamagedError: If a chunk is too large.
+    """
+    chunk = math.prod(dataset.chunks) * info.dtype.itemsize
+    # The largest output of deflate for data that cannot be compressed, and the checksum.
+    limit = chunk + (chunk >> 9) + 64
+    largest = 0
+
+    def record(found: Any) -> None:
+        nonlocal largest
+        largest = max(largest, int(found.size))
+
+    dataset.id.chunk_iter(record)
+    if largest > limit:
+        raise StoreDamagedError(
+            f"{name}: {info.path} has a chunk of the wrong size: expected at most {limit} stored bytes, got {largest}",
+            path=name,
+            item=info.path,
+        )
+
+
+def read_arrays(
+    path: str | os.PathLike[str], max_bytes: int | None = None
+) -> dict[str, npt.NDArray[Any]]:
     """Read the arrays in the root group of an HDF5 file that is not part of a store, with the same checks.
 
     Args:
         path: Path of the file.
+        max_bytes: Largest size of all arrays; unlimited if ``None``.
 
     Returns:
         Arrays by name. Arrays in groups are ignored.
@@ -200,10 +254,20 @@ def read_arrays(path: str | os.PathLike[str]) -> dict[str, npt.NDArray[Any]]:
         try:
             with h5py.File(raw, "r") as file:
                 found = inspect_file(file, str(path), size).arrays
-                return {name[1:]: np.asarray(file[name]) for name in found if name.count("/") == 1}
-        except (RuntimeError, ValueError, OSError) as error:
-            if isinstance(error, StoreDamagedError):
-                raise
+                wanted = [info for info in found.values() if info.path.count("/") == 1]
+                total = sum(info.nbytes for info in wanted)
+                if max_bytes is not None and total > max_bytes:
+                    raise StoreDamagedError(
+                        f"{path} is too large: expected at most {max_bytes} bytes of arrays, got {total}",
+                        path=os.fspath(path),
+                    )
+                for info in wanted:
+                    if info.offset is None:
+                        check_chunks(file[info.path], info, str(path))
+                return {info.path[1:]: np.asarray(file[info.path]) for info in wanted}
+        except StoreDamagedError:
+            raise
+        except _HDF5_ERRORS as error:
             raise StoreDamagedError(
                 f"{path} is not a valid HDF5 file: {error}", path=os.fspath(path)
             ) from error

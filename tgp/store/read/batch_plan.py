@@ -26,6 +26,9 @@ Array = npt.NDArray[Any]
 Ids = npt.NDArray[np.int64]
 
 _ALIGN = 64
+_MAX_BUFFER = 2**62
+"""Largest size of a batch in bytes. Positions in a buffer of this size fit in 64 bits."""
+
 _CODES = {"u1": 0, "u2": 1, "u4": 2, "u8": 3, "i1": 4, "i2": 5, "i4": 6, "i8": 7}
 
 
@@ -101,6 +104,9 @@ class BatchPlan:
             if ptr is None:
                 self._offsets[:, unit, number] = 0, 0, self.bounds[unit + 1] - self.bounds[unit]
             else:
+                count = int(self.bounds[unit + 1] - self.bounds[unit])
+                if ptr.shape != (count + 1,):
+                    raise source.owner(parts).damaged(source.path, f"must hold {count + 1} offsets")
                 self._offsets[:, unit, number] = ptr.ctypes.data, _CODES[ptr.dtype.str[1:]], ptr[-1]
                 kept.append(ptr)
         if self.keep_arrays:
@@ -157,6 +163,8 @@ class BatchPlan:
         for row_kind, width, _, _, _ in self._results:
             positions.append(size)
             size += -(-totals[row_kind] * width // _ALIGN) * _ALIGN
+        if size > _MAX_BUFFER:
+            raise InputError(f"the batch is too large: it needs {size} bytes. Use fewer graphs", field="ids")
         buffer = np.empty(size, np.uint8)
         tables = (*self._column_tables, buffer, np.array(positions, np.int64))
         if self.keep_arrays:
@@ -169,13 +177,21 @@ class BatchPlan:
                 del arrays
                 if bad >= 0:
                     break
+        if bad == -2:
+            raise RuntimeError("the buffer of a batch is smaller than its columns")
+        sources = [column.source for column in self.layout.columns]
         if bad >= 0:
-            sources = [column.source for column in self.layout.columns]
             raise self._damaged(units, bad, sources, "holds an id outside its graph")
         made = [
             np.ndarray((*lead, totals[row_kind], *tail), dtype, buffer, position)
             for (row_kind, _, lead, tail, dtype), position in zip(self._results, positions, strict=True)
         ]
+        for number, row_kind, check in self.layout.checked_columns:
+            graph = check(made[number], ptrs[row_kind])
+            if graph is not None:
+                raise self._damaged(
+                    units, number * count + graph, sources, "holds a value that is not valid"
+                )
         return self._assemble(made, list(ptrs))
 
     def _assemble(self, made: list[Array], ptrs: list[Ids]) -> BatchArrays:

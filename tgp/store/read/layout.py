@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -12,11 +12,14 @@ import numpy.typing as npt
 from tgp.errors import StoreDamagedError
 from tgp.store.format import constants as fmt
 from tgp.store.format.schema import FieldInfo, LevelInfo
-from tgp.store.read.parts import GraphsPart, HierarchyPart, OpenPart, level_paths
+from tgp.store.read.contents import GraphsPart, HierarchyPart, level_paths
+from tgp.store.read.parts import OpenPart
+from tgp.store.read.values import first_too_large, largest_number, value_check
 
 __all__ = ["Column", "Layout", "Source", "UnitParts"]
 
 Array = npt.NDArray[Any]
+Ids = npt.NDArray[np.int64]
 Key = tuple[Hashable, ...]
 
 # Modes of tgp.kernels.gather, which is imported when it is needed.
@@ -82,6 +85,7 @@ class Column(NamedTuple):
         tail: Shape of one row.
         axis: Axis of the rows, 0 or -1.
         fill: Value of an array that a shard does not hold.
+        high: Largest valid number, if a stored type can hold larger ones.
         joined: True if ids are counted through the batch, False if they stay local to their graph.
     """
 
@@ -94,6 +98,7 @@ class Column(NamedTuple):
     tail: tuple[int, ...]
     axis: int
     fill: int
+    high: int
     joined: bool
 
     @property
@@ -117,18 +122,18 @@ class Column(NamedTuple):
         """
         if stored is None:
             return np.full(self.shape(rows), self.fill, self.dtype)
-        expected = (*self.shape(rows), 2) if self.dtype.kind == "c" else self.shape(rows)
-        if stored.shape != expected:
-            raise self._damaged(parts, f"must have shape {list(expected)}, got {list(stored.shape)}")
-        if self.mode == IDS:
-            if stored.dtype.kind not in "iu":
-                raise self._damaged(parts, f"must hold integers, got {stored.dtype}")
-            # The kernel reads uint64 as int64.
-            too_large = self.target >= 0 and stored.dtype.str[1:] == "u8" and stored.size
-            if too_large and int(stored.max()) > _LARGEST:
-                raise self._damaged(parts, "holds an id outside its graph")
-            return _native(stored)
-        return _native(stored) if self.dtype.kind in "bc" else np.ascontiguousarray(stored, self.dtype)
+        if first_too_large(stored, self.high) is not None:
+            raise self._damaged(parts, f"holds a number above {self.high}")
+        as_stored = self.mode == IDS or self.dtype.kind in "bc"
+        found = _native(stored) if as_stored else np.ascontiguousarray(stored, self.dtype)
+        # The kernel reads addresses, so this is the last check of the length.
+        items = rows * math.prod(self.tail)
+        itemsize = stored.dtype.itemsize if self.mode == IDS else self.dtype.itemsize
+        if found.nbytes != items * itemsize or (self.mode == IDS and stored.dtype.kind not in "iu"):
+            raise self._damaged(
+                parts, f"must hold {items} numbers of {itemsize} bytes, got {stored.dtype} of {list(stored.shape)}"
+            )
+        return found
 
     def _damaged(self, parts: UnitParts, why: str) -> StoreDamagedError:
         assert self.source is not None, "a computed column cannot be damaged"
@@ -174,6 +179,8 @@ class Layout:
         self.steps: dict[int, int] = {}
         self.field_columns: list[tuple[FieldInfo, int, int, bool]] = []
         """Field, its column, its offsets, and True if the kernel's result has another type than the field."""
+        self.checked_columns: list[tuple[int, int, Callable[[Array, Ids], int | None]]] = []
+        """Column, its offsets, and function that returns the first graph with an invalid value or ``None``."""
         self.level_columns: list[LevelColumns] = []
         self._add_step(0)
         for info in self.fields:
@@ -211,6 +218,7 @@ class Layout:
         target: int = -1,
         low: int = _SMALLEST,
         fill: int = 0,
+        high: int = _LARGEST,
         joined: bool = True,
     ) -> None:
         kind = np.dtype(dtype)
@@ -220,7 +228,7 @@ class Layout:
         if mode == IDS:
             kind = np.dtype(np.int64)
         self.index[key] = len(self.columns)
-        self.columns.append(Column(source, mode, rows, target, low, kind, tail, axis, fill, joined))
+        self.columns.append(Column(source, mode, rows, target, low, kind, tail, axis, fill, high, joined))
 
     def _add_field(self, info: FieldInfo) -> None:
         nodes = self.steps[0]
@@ -238,11 +246,15 @@ class Layout:
             axis=info.axis,
             target=nodes if info.shifted else -1,
             low=0 if info.shifted else _SMALLEST,
+            high=_LARGEST if info.shifted else largest_number(info.dtype),
             joined=not self.local,
         )
         number = self.index["field", info.name]
         is_converted = self.columns[number].dtype != np.dtype(info.dtype)
         self.field_columns.append((info, number, rows, is_converted))
+        check = value_check(info)
+        if check is not None:
+            self.checked_columns.append((number, rows, check))
 
     def _add_level(self, number: int, level: LevelInfo) -> None:
         nodes, supers = self._add_step(number), self._add_step(number + 1)

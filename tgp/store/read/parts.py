@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections import OrderedDict
-from functools import cache
+from collections.abc import Mapping
 from typing import Any
 
 import h5py
@@ -19,12 +19,11 @@ import numpy.typing as npt
 
 from tgp.errors import StoreDamagedError
 from tgp.store.format import constants as fmt
-from tgp.store.format.manifest import Manifest
-from tgp.store.format.schema import FieldInfo, LevelInfo, ShardRecord
+from tgp.store.format.schema import ShardRecord
 from tgp.store.io.files import StoreFiles, ends_digest, file_digest
-from tgp.store.io.guard import ArrayInfo, check_ptr, inspect_file
+from tgp.store.io.guard import ArrayInfo, check_chunks, check_ptr, inspect_file
 
-__all__ = ["DecodedCache", "GraphsPart", "HierarchyPart", "OpenPart", "check_size", "level_paths"]
+__all__ = ["DecodedCache", "OpenPart", "check_size"]
 
 
 class DecodedCache:
@@ -121,6 +120,7 @@ class OpenPart:
                 inspector = inspect_file(file, self.name, record.size)
         self.arrays: dict[str, ArrayInfo] = inspector.arrays
         self.groups = inspector.groups
+        self._declared: set[str] = set()
         self._path = files.path_of(record.file)
         self._stamp = None if self._path is None else _stamp(self._path)
         mapped = any(info.offset is not None and info.nbytes for info in self.arrays.values())
@@ -199,11 +199,14 @@ class OpenPart:
         key = (self.record.file, info.path)
         found = self.cache.get(key)
         if found is None:
-            found = np.empty(info.shape, info.dtype)
             try:
+                found = np.empty(info.shape, info.dtype)
                 with self.files.open(self.record.file) as raw, self._hdf5(raw) as file:
+                    check_chunks(file[info.path], info, self.name)
                     file[info.path].read_direct(found)
-            except (OSError, RuntimeError, KeyError) as error:
+            except StoreDamagedError:
+                raise
+            except (OSError, RuntimeError, KeyError, ValueError, MemoryError) as error:
                 raise self.damaged(info.path, f"cannot be decoded: {error}") from error
             found.flags.writeable = False
             if not self.in_memory:
@@ -224,174 +227,65 @@ class OpenPart:
             count: Number of graphs.
             total: Number of rows that the offsets delimit.
         """
-        if self.info(path).shape != (count + 1,):
+        info = self.info(path)
+        if info.shape != (count + 1,) or info.dtype.kind != "u":
             raise self.damaged(
-                path, f"must hold {count + 1} offsets, got shape {list(self.info(path).shape)}"
+                path,
+                f"must hold {count + 1} offsets of an unsigned type, got shape {list(info.shape)} of {info.dtype.str}",
             )
+        self._declared.add(path)
         view = self.pin(path)
         check_ptr(view, count, total, self.name, path)
         return view
 
-    def check_header(self, part: str, unit: int, bounds: tuple[int, ...], profile: str) -> int:
+    def check_header(self, expected: dict[str, str | int], count: int) -> int:
         """Check the attributes of the root group, and return the number of graphs."""
-        count = bounds[unit + 1] - bounds[unit]
-        expected = {
-            "format": fmt.FORMAT,
-            "version": fmt.VERSION,
-            "profile": profile,
-            "part": part,
-            "unit": unit,
-            "first_graph": bounds[unit],
-            "num_graphs": count,
-        }
-        for key, value in expected.items():
-            if self.groups[""].get(key) != value:
-                raise self.damaged(f"@{key}", f"must be {value!r}, got {self.groups[''].get(key)!r}")
+        header: dict[str, str | int] = {"format": fmt.FORMAT, "version": fmt.VERSION, "num_graphs": count}
+        self.check_attributes("", self.groups[""], {**header, **expected})
         return count
 
-    def check_array(
-        self, path: str, shape: tuple[int, ...], kinds: str, dtype: str | None = None
-    ) -> ArrayInfo:
-        """Check shape, kind of type, and (if given) original type of an array, and return its description."""
-        info = self.info(path)
-        if info.shape != shape or info.dtype.kind not in kinds:
-            raise self.damaged(
-                path, f"must have shape {list(shape)} (kind {kinds}), got {list(info.shape)} {info.dtype}"
-            )
-        if dtype is not None and info.attributes.get("dtype") != dtype:
-            raise self.damaged(f"{path}@dtype", f"must be {dtype!r}, got {info.attributes.get('dtype')!r}")
-        return info
-
-
-_STORED_KINDS = {"b": "u", "i": "iu", "u": "u", "f": "f", "c": "f"}
-
-
-class GraphsPart(OpenPart):
-    """File with the input graphs of a shard.
-
-    Attributes:
-        node_ptr: Offsets of the nodes.
-        edge_ptr: Offsets of the edges, or ``None`` if the graphs have no edges.
-        ptrs: Path of the offsets of each field, or ``""`` for one row per graph.
-    """
-
-    def __init__(
-        self,
-        files: StoreFiles,
-        manifest: Manifest,
-        unit: int,
-        cache: DecodedCache,
-        *,
-        full: bool = False,
-        in_memory: bool = False,
+    def check_attributes(
+        self, path: str, found: Mapping[str, str | int], expected: Mapping[str, str | int]
     ) -> None:
-        super().__init__(files, manifest.shards[fmt.GRAPHS][unit], cache, full=full, in_memory=in_memory)
-        spec = manifest.spec
-        self.count = self.check_header(fmt.GRAPHS, unit, spec.bounds, spec.profile)
-        self.node_ptr = self.ptr("/node_ptr", self.count, self.record.nodes[0])
-        self.edge_ptr = None
-        if "/edge_ptr" in self.arrays:
-            self.edge_ptr = self.ptr("/edge_ptr", self.count, self.record.edges[0])
-        self.ptrs = {info.name: self._check_field(info) for info in manifest.fields}
-
-    def _check_field(self, info: FieldInfo) -> str:
-        """Check one field, and return the path of its offsets or ``""`` for one row per graph."""
-        path = self.path(info.name)
-        attributes = self.info(path).attributes
-        expected = {"axis": info.axis, "form": info.form, "shifted": int(info.shifted)}
+        """Check the values of the attributes of a group or array."""
         for key, value in expected.items():
-            if attributes.get(key) != value:
-                raise self.damaged(f"{path}@{key}", f"must be {value!r}, got {attributes.get(key)!r}")
-        kind = attributes.get("ptr")
-        own = f"/ptr/{fmt.encode_name(info.name)}"
-        if kind not in fmt.PTRS or (kind == "edge" and self.edge_ptr is None):
-            raise self.damaged(f"{path}@ptr", f"must name offsets that the file contains, got {kind!r}")
-        total = {"node": self.record.nodes[0], "edge": self.record.edges[0], "graph": self.count}.get(
-            str(kind)
-        )
-        if total is None:
-            shape = self.info(path).shape
-            total = shape[0 if info.axis == 0 else len(info.tail)] if len(shape) > len(info.tail) else -1
-            self.ptr(own, self.count, total)
-        shape = (total, *info.tail) if info.axis == 0 else (*info.tail, total)
-        complex_axis = (2,) if info.dtype.startswith("complex") else ()
-        self.check_array(path, shape + complex_axis, _STORED_KINDS[np.dtype(info.dtype).kind], info.dtype)
-        return {"node": "/node_ptr", "edge": "/edge_ptr", "graph": ""}.get(str(kind), own)
+            if found.get(key) != value:
+                raise self.damaged(f"{path}@{key}", f"must be {value!r}, got {found.get(key)!r}")
 
-    @staticmethod
-    @cache
-    def path(field: str) -> str:
-        """Return the path of the values of a field."""
-        return f"/fields/{fmt.encode_name(field)}"
+    def check_array(self, path: str, shape: tuple[int, ...], types: frozenset[str], dtype: str) -> None:
+        """Check the shape, the stored type and the original type of an array.
 
+        Args:
+            path: Path of the array.
+            shape: Its shape.
+            types: Valid stored types.
+            dtype: Name of its original type.
+        """
+        info = self.info(path)
+        if info.shape != shape or info.dtype.str not in types:
+            raise self.damaged(
+                path,
+                f"must have shape {list(shape)} and one of the types {', '.join(sorted(types))}, "
+                f"got shape {list(info.shape)} of {info.dtype.str}",
+            )
+        self.check_attributes(path, info.attributes, {"dtype": dtype})
+        self._declared.add(path)
 
-class HierarchyPart(OpenPart):
-    """File with one hierarchy over the graphs of a shard.
+    def check_bytes(self, prefix: str, expected: int) -> None:
+        """Check that all arrays below a path have the size that the manifest records."""
+        found = sum(info.nbytes for path, info in self.arrays.items() if path.startswith(prefix))
+        if found != expected:
+            raise self.damaged(prefix, f"must hold {expected} bytes of arrays, got {found}")
 
-    Attributes:
-        node_ptrs: Offsets of the nodes of the input graphs, then of the supernodes of each level.
-        edge_ptrs: Offsets of the coarse edges of each level.
-        present: Paths of the level arrays that the file contains.
-    """
+    def check_rows(self, path: str, rows: int) -> None:
+        """Check a number of rows that no array may store, see :func:`tgp.store.format.constants.max_rows`."""
+        stored = sum(info.nbytes for info in self.arrays.values())
+        if rows > fmt.max_rows(stored):
+            raise self.damaged(
+                path,
+                f"declares too many rows for its {stored} bytes: expected at most {fmt.max_rows(stored)}, got {rows}",
+            )
 
-    def __init__(
-        self,
-        files: StoreFiles,
-        manifest: Manifest,
-        name: str,
-        unit: int,
-        cache: DecodedCache,
-        node_ptr: npt.NDArray[Any],
-        *,
-        full: bool = False,
-        in_memory: bool = False,
-    ) -> None:
-        super().__init__(files, manifest.shards[name][unit], cache, full=full, in_memory=in_memory)
-        spec = manifest.spec
-        self.count = self.check_header(name, unit, spec.bounds, spec.profile)
-        self.node_ptrs = [self.ptr("/node_ptr", self.count, manifest.shards[fmt.GRAPHS][unit].nodes[0])]
-        if not np.array_equal(self.node_ptrs[0], node_ptr):
-            raise self.damaged("/node_ptr", "must equal the offsets of the input graphs")
-        self.edge_ptrs: list[npt.NDArray[Any]] = []
-        self.present: set[str] = set()
-        for number, level in enumerate(manifest.hierarchies[name].levels):
-            nodes, edges = self.record.nodes[number], self.record.edges[number]
-            base = f"/levels/{number}"
-            self.node_ptrs.append(self.ptr(f"{base}/super_ptr", self.count, nodes))
-            self.edge_ptrs.append(self.ptr(f"{base}/edge_ptr", self.count, edges))
-            self.check_array(f"{base}/edge_index", (2, edges), "iu")
-            self.present.add(f"{base}/edge_index")
-            self._check_level(number, level, nodes, edges)
-
-    def _check_level(self, number: int, level: LevelInfo, nodes: int, edges: int) -> None:
-        base, before = f"/levels/{number}", int(self.node_ptrs[-2][-1])
-        shapes: dict[str, tuple[tuple[int, ...], str]] = {
-            "edge_weight": ((edges,), "f"),
-            "cluster": ((before,), "iu"),
-            "weight": ((before,), "f"),
-            "soft": ((before, level.width or 0), "f"),
-            "theta": ((before, level.modes or 0), "f"),
-            "representative": ((nodes,), "iu"),
-        }
-        for array in level.arrays:
-            path = f"{base}/{array}"
-            shape, kinds = shapes[array]
-            # Absent weights are ones. A shard without supernodes may be of another kind.
-            optional = array in ("edge_weight", "weight") or not nodes
-            fits = path in self.arrays and (nodes or self.arrays[path].shape == shape)
-            if fits or not optional:
-                self.check_array(path, shape, kinds)
-                self.present.add(path)
-        if level.kind != "hard":
-            sizes = np.diff(self.node_ptrs[-1].astype(np.int64))
-            # A graph that failed has no supernodes.
-            if ((sizes != level.width) & (sizes != 0)).any():
-                raise self.damaged(
-                    f"{base}/super_ptr", f"must give every graph {level.width} supernodes or none"
-                )
-
-
-@cache
-def level_paths(number: int) -> dict[str, str]:
-    """Return the path of each array of a level."""
-    return {name: f"/levels/{number}/{name}" for name in ("edge_index", *fmt.LEVEL_ARRAYS)}
+    def forget_undeclared_arrays(self) -> None:
+        """Remove arrays that were not checked. A later minor version of the format may add arrays."""
+        self.arrays = {path: self.arrays[path] for path in sorted(self._declared)}

@@ -19,7 +19,8 @@ from tgp.store.format.schema import FailureRecord, FieldInfo, HierarchyInfo, Lev
 from tgp.store.io.files import LocalFiles, StoreFiles
 from tgp.store.read.batch_plan import BatchPlan, as_ids
 from tgp.store.read.layout import Layout, UnitParts
-from tgp.store.read.parts import DecodedCache, GraphsPart, HierarchyPart, check_size
+from tgp.store.read.contents import GraphsPart, HierarchyPart
+from tgp.store.read.parts import DecodedCache, check_size
 from tgp.store.read.single import count_members, read_failures, read_metric, slice_graph, slice_level
 
 __all__ = ["StoreReader"]
@@ -33,7 +34,7 @@ Sizes = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 class StoreReader:
     """Reader of a complete store.
 
-    Opening a store reads the manifest and compares the size of every file with it. A shard is opened and checked when
+    Opening a store reads the manifest and compares the size of every local file with it. A shard is opened and checked when
     one of its graphs is first needed. The object can be pickled and used after a fork.
 
     Args:
@@ -211,9 +212,9 @@ class StoreReader:
         """
         self.level_info(hierarchy, level)
         prefix = f"{level}/"
-        names = [n.removeprefix(prefix) for n in self.hierarchy(hierarchy).metrics if n.startswith(prefix)]
+        names = [n for n in self.hierarchy(hierarchy).metrics if n.startswith(prefix)]
         parts = [self._hierarchy_part(hierarchy, unit) for unit in range(self.num_shards if names else 0)]
-        return {name: read_metric(parts, level, name) for name in names}
+        return {name.removeprefix(prefix): read_metric(parts, name) for name in names}
 
     def failures(self, hierarchy: str) -> list[FailureRecord]:
         """Return a record of each graph that could not be coarsened, in the order of the graphs."""

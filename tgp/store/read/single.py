@@ -17,9 +17,11 @@ from tgp.ragged.fields import take_ragged
 from tgp.store.format import constants as fmt
 from tgp.store.format.codec import restore
 from tgp.store.format.schema import FailureRecord, FieldInfo, LevelInfo
-from tgp.store.read.parts import GraphsPart, HierarchyPart, OpenPart, level_paths
+from tgp.store.read.contents import GraphsPart, HierarchyPart, level_paths, metric_path
+from tgp.store.read.parts import OpenPart
+from tgp.store.read.values import first_outside, first_too_large, largest_number, value_check
 
-__all__ = ["count_members", "first_outside", "read_failures", "read_metric", "slice_graph", "slice_level"]
+__all__ = ["count_members", "read_failures", "read_metric", "slice_graph", "slice_level"]
 
 Array = npt.NDArray[Any]
 Ids = npt.NDArray[np.int64]
@@ -46,7 +48,12 @@ def slice_graph(part: GraphsPart, fields: Sequence[FieldInfo], row: int) -> Grap
             values = stored[..., rows, :] if info.dtype.startswith("complex") else stored[..., rows]
         if info.shifted:
             _check_ids(part, path, values, 0, int(node_ptr[1]))
+        elif first_too_large(values, largest_number(info.dtype)) is not None:
+            raise part.damaged(path, f"holds a number above {largest_number(info.dtype)}")
         values = restore(np.array(values, order="C"), info.dtype)
+        check = value_check(info)
+        if check is not None and check(values, ptr) is not None:
+            raise part.damaged(path, "holds a value that is not valid")
         found[info.name] = Field(info.name, values, ptr, info.axis, info.form, info.shifted)
     return GraphTable(node_ptr, found)
 
@@ -122,11 +129,15 @@ def count_members(part: HierarchyPart, number: int, rows: Ids) -> Ids:
 
 def read_failures(part: HierarchyPart, count: int) -> list[FailureRecord]:
     """Return the records of the graphs of a shard that could not be coarsened."""
-    part.check_array("/failures/graph", (count,), "iu")
-    part.check_array("/failures/level", (count,), "iu")
     text = part.array("/failures/reason")
-    ptr = part.ptr("/failures/reason_ptr", count, len(text)).astype(np.int64)
+    ptr = part.array("/failures/reason_ptr").astype(np.int64)
     graphs, levels = part.array("/failures/graph"), part.array("/failures/level")
+    if (graphs < part.first).any() or (graphs >= part.first + part.count).any():
+        raise part.damaged("/failures/graph", f"must hold ids in [{part.first}, {part.first + part.count})")
+    if (levels >= part.depth).any():
+        raise part.damaged("/failures/level", f"must hold positions below {part.depth}")
+    if (np.diff(ptr) > fmt.MAX_REASON_BYTES).any():
+        raise part.damaged("/failures/reason", f"must hold texts of at most {fmt.MAX_REASON_BYTES} bytes")
     return [
         FailureRecord(
             int(graphs[i]), int(levels[i]), text[ptr[i] : ptr[i + 1]].tobytes().decode("utf-8", "replace")
@@ -135,10 +146,27 @@ def read_failures(part: HierarchyPart, count: int) -> list[FailureRecord]:
     ]
 
 
-def read_metric(parts: Sequence[HierarchyPart], level: int, name: str) -> Array:
-    """Return a metric of one level from all shards: one value per graph, or one number per shard."""
-    path = f"/metrics/{level}/{fmt.encode_name(name)}"
-    pieces = [restore(part.array(path), str(part.info(path).attributes.get("dtype"))) for part in parts]
+def read_metric(parts: Sequence[HierarchyPart], metric: str) -> Array:
+    """Return a metric from all shards: one value per graph, or one number per shard.
+
+    Args:
+        parts: Open shards.
+        metric: Name of the metric in the manifest.
+    """
+    path = metric_path(metric)
+    pieces = []
+    for part in parts:
+        info = part.info(path)
+        dtype = str(info.attributes["dtype"])
+        stored = part.array(path)
+        if first_too_large(stored, 1 if dtype == "bool" else largest_number(dtype)) is not None:
+            raise part.damaged(path, f"holds a number that is not of type {dtype}")
+        pieces.append(restore(stored, dtype))
+        first = pieces[0]
+        if pieces[-1].ndim != first.ndim or pieces[-1].shape[1:] != first.shape[1:]:
+            raise part.damaged(
+                path, f"must have rows as in the first shard, {list(first.shape[1:])}, got shape {list(stored.shape)}"
+            )
     return np.concatenate([np.atleast_1d(piece) for piece in pieces])
 
 
@@ -151,29 +179,3 @@ def _span(ptr: Array | None, row: int) -> tuple[slice, Ids]:
 def _check_ids(part: OpenPart, path: str, ids: Array, low: int, size: int) -> None:
     if ids.size and (int(ids.min()) < low or int(ids.max()) >= size):
         raise part.damaged(path, "holds an id outside its graph")
-
-
-def first_outside(
-    ids: npt.NDArray[Any], ptr: npt.NDArray[Any], sizes: npt.NDArray[Any], low: int = 0, axis: int = -1
-) -> int | None:
-    """Return the first graph with an id outside of ``[low, size of the graph)``, or ``None``.
-
-    Args:
-        ids: Ids that are local to their graphs.
-        ptr: ``[B + 1]`` offsets of the ids of each graph.
-        sizes: ``[B]`` number of nodes of each graph.
-        low: Smallest valid id.
-        axis: Axis along which the graphs are concatenated.
-    """
-    if not ids.size:
-        return None
-    flat = np.moveaxis(ids, axis, -1).reshape(-1, ids.shape[axis])
-    filled = np.flatnonzero(ptr[1:] > ptr[:-1])
-    starts = ptr[filled].astype(np.int64)
-    largest = np.maximum.reduceat(flat, starts, axis=-1)
-    bad = (largest.astype(np.int64) >= sizes[filled].astype(np.int64)).any(axis=0)
-    if largest.dtype.kind == "u" and largest.dtype.itemsize == 8:
-        bad |= (largest > np.iinfo(np.int64).max).any(axis=0)  # such ids are negative as int64
-    if ids.dtype.kind == "i":
-        bad |= (np.minimum.reduceat(flat, starts, axis=-1) < low).any(axis=0)
-    return int(filled[np.argmax(bad)]) if bad.any() else None

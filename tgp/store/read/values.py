@@ -1,0 +1,97 @@
+"""Check values that a stored type can hold but the original type cannot: flags, numbers, ids and texts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tgp.store.format.schema import FieldInfo
+
+__all__ = ["first_outside", "first_too_large", "largest_number", "value_check"]
+
+Array = npt.NDArray[Any]
+Ids = npt.NDArray[np.int64]
+
+
+def largest_number(dtype: str) -> int:
+    """Return the largest number of an integer type; 2^64 - 1 for all other types.
+
+    Args:
+        dtype: numpy name of the type.
+    """
+    return int(np.iinfo(dtype).max) if np.dtype(dtype).kind in "iu" else 2**64 - 1
+
+
+def first_too_large(stored: Array, high: int) -> int | None:
+    """Return the position of the first number above ``high`` along the flattened array, or ``None``.
+
+    Only an unsigned type of the same width as a signed original type can hold such numbers, so this is usually free.
+    """
+    if stored.dtype.kind != "u" or np.iinfo(stored.dtype).max <= high or not stored.size:
+        return None
+    return int(np.argmax(stored > high)) if int(stored.max()) > high else None
+
+
+def value_check(info: FieldInfo) -> Callable[[Array, Ids], int | None] | None:
+    """Return a function that returns the first graph with an invalid value, or ``None`` if all values are valid.
+
+    Args:
+        info: Description of a field.
+
+    Returns:
+        Function of the values and the offsets of the graphs. ``None`` if every stored value is valid.
+    """
+    if info.dtype == "bool":
+        return _first_flag_above_one if info.axis == 0 else _first_column_above_one
+    return _first_invalid_text if info.form == "str" else None
+
+
+def _first_flag_above_one(values: Array, ptr: Ids) -> int | None:
+    flags = values.view(np.uint8)
+    if not flags.size or flags.max() <= 1:
+        return None
+    row = int(np.argmax((flags > 1).reshape(len(flags), -1).any(axis=1)))
+    return int(np.searchsorted(ptr, row, side="right")) - 1
+
+
+def _first_column_above_one(values: Array, ptr: Ids) -> int | None:
+    return _first_flag_above_one(np.ascontiguousarray(np.moveaxis(values, -1, 0)), ptr)
+
+
+def _first_invalid_text(values: Array, ptr: Ids) -> int | None:
+    if not values.size or values.max() < 128:
+        return None
+    data, cuts = values.tobytes(), ptr.tolist()
+    for graph in range(len(cuts) - 1):
+        try:
+            data[cuts[graph] : cuts[graph + 1]].decode()
+        except UnicodeDecodeError:
+            return graph
+    return None
+
+
+def first_outside(ids: Array, ptr: Array, sizes: Array, low: int = 0, axis: int = -1) -> int | None:
+    """Return the first graph with an id outside of ``[low, size of the graph)``, or ``None``.
+
+    Args:
+        ids: Ids that are local to their graphs.
+        ptr: ``[B + 1]`` offsets of the ids of each graph.
+        sizes: ``[B]`` number of nodes of each graph.
+        low: Smallest valid id.
+        axis: Axis along which the graphs are concatenated.
+    """
+    if not ids.size:
+        return None
+    flat = np.moveaxis(ids, axis, -1).reshape(-1, ids.shape[axis])
+    filled = np.flatnonzero(ptr[1:] > ptr[:-1])
+    starts = ptr[filled].astype(np.int64)
+    largest = np.maximum.reduceat(flat, starts, axis=-1)
+    bad = (largest.astype(np.int64) >= sizes[filled].astype(np.int64)).any(axis=0)
+    if largest.dtype.kind == "u" and largest.dtype.itemsize == 8:
+        bad |= (largest > np.iinfo(np.int64).max).any(axis=0)  # such ids are negative as int64
+    if ids.dtype.kind == "i":
+        bad |= (np.minimum.reduceat(flat, starts, axis=-1) < low).any(axis=0)
+    return int(filled[np.argmax(bad)]) if bad.any() else None
