@@ -74,9 +74,12 @@ class Directory:
                 self._check_regular(name, self.status(name))
         try:
             descriptor = os.open(path, flags | _SAFE, 0o666, **options)
-        except OSError:
-            with contextlib.suppress(OSError):  # a link gives ELOOP, a directory EISDIR, a socket ENXIO
-                self._check_regular(name, self.status(name))
+        except OSError:  # a link gives ELOOP, a directory EISDIR, a socket ENXIO
+            found = None
+            with contextlib.suppress(OSError):
+                found = self.status(name)
+            if found is not None:
+                self._check_regular(name, found)
             raise
         try:
             self._check_regular(name, os.fstat(descriptor))

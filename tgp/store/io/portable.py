@@ -110,20 +110,22 @@ def _lock_with_fcntl(
     descriptor: int, mode: int, wait: bool, on_wait: Callable[[], None] | None
 ) -> bool | None:
     deadline = time.monotonic() + WAIT_SECONDS
+    block = wait and on_wait is None
     while True:
-        blocking = wait and (on_wait is None or time.monotonic() >= deadline)
-        if blocking and on_wait is not None:
-            on_wait()
         try:
-            fcntl.flock(descriptor, mode if blocking else mode | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, mode if block else mode | fcntl.LOCK_NB)
         except BlockingIOError:
             if not wait:
                 return False
-            time.sleep(_LOCK_PAUSE)
         except OSError:  # no locks on this file system
             return None
         else:
             return True
+        if on_wait is not None and time.monotonic() >= deadline:
+            on_wait()
+            block = True
+        else:
+            time.sleep(_LOCK_PAUSE)
 
 
 def _lock_with_msvcrt(descriptor: int, wait: bool, on_wait: Callable[[], None] | None) -> bool | None:
