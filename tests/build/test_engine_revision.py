@@ -1,0 +1,78 @@
+"""The bytes of a store change only with the revision of the engine."""
+
+import json
+import platform
+import sys
+
+import pytest
+
+from tests.build import reference_stores
+from tests.build.reference_stores import build_digests, compare, read_recorded, record, schedules
+from tgp.engine.methods import METHODS
+from tgp.engine.revision import ENGINE_REVISION
+from tgp.kernels import matching
+
+same_platform = pytest.mark.skipif(
+    sys.platform != "linux" or platform.machine() != "x86_64",
+    reason="the digests were recorded on Linux with an x86-64 processor",
+)
+DIGESTS = {"ba/graclus": "a" * 64, "ba/graphs": "b" * 64}
+
+
+@same_platform
+def test_reference_stores_have_the_recorded_bytes(tmp_path):
+    problem = compare(build_digests(tmp_path), read_recorded(), ENGINE_REVISION)
+    assert problem is None, problem
+
+
+def test_every_method_and_dataset_has_reference_stores():
+    known = read_recorded()[str(ENGINE_REVISION)]
+    methods = {name for name in METHODS if METHODS.entry(name).target.startswith("tgp.engine.methods.")}
+    assert methods <= set(schedules())
+    datasets = {name.split("/")[0] for name in known}
+    assert set(known) == {f"{data}/{part}" for data in datasets for part in ("graphs", *schedules())}
+    # One graph with weights and one without give different bytes, so no file is compared twice.
+    assert len(set(known.values())) == len(known)
+
+
+def test_changed_bytes_ask_for_a_new_revision():
+    problem = compare({**DIGESTS, "ba/graclus": "c" * 64}, {"1": DIGESTS}, 1)
+    for word in ("ba/graclus", "ENGINE_REVISION is still 1", "revision.py", "--write"):
+        assert word in problem
+    assert "ba/graphs" not in problem
+    assert compare(DIGESTS, {"1": DIGESTS}, 1) is None
+    assert compare({"ba/graclus": "a" * 64}, {"1": DIGESTS}, 1) is None  # a part of the hierarchies
+
+
+def test_missing_digests_are_reported():
+    assert "revision 2" in compare(DIGESTS, {"1": DIGESTS}, 2)
+    assert "ba/new" in compare({**DIGESTS, "ba/new": "d" * 64}, {"1": DIGESTS}, 1)
+
+
+def test_recorded_digests_of_a_revision_are_not_overwritten(tmp_path):
+    path = tmp_path / "digests.json"
+    record(DIGESTS, 1, path)
+    with pytest.raises(SystemExit, match="Increase ENGINE_REVISION"):
+        record({**DIGESTS, "ba/graclus": "c" * 64}, 1, path)
+    assert json.loads(path.read_text()) == {"1": DIGESTS}
+    record({"ba/new": "d" * 64}, 1, path)  # a new method
+    record({**DIGESTS, "ba/graclus": "c" * 64}, 2, path)
+    assert json.loads(path.read_text()) == {
+        "1": {**DIGESTS, "ba/new": "d" * 64},
+        "2": {**DIGESTS, "ba/graclus": "c" * 64},
+    }
+
+
+@same_platform
+def test_a_changed_kernel_is_noticed(tmp_path, monkeypatch):
+    """Sabotage: another seed in one method changes its files and no others."""
+    plain = matching.random_partition
+    monkeypatch.setattr(matching, "random_partition", lambda *args: plain(*args[:2], args[2] + 1, args[3]))
+    found = build_digests(tmp_path, {"random", "graclus"})
+    problem = compare(found, read_recorded(), ENGINE_REVISION)
+    assert "ba/random" in problem and "graclus" not in problem.split("\n")[0]
+
+
+def test_the_file_of_digests_is_sorted():
+    text = reference_stores.RECORDED.read_text()
+    assert text == json.dumps(json.loads(text), indent=1, sort_keys=True) + "\n"
