@@ -184,7 +184,9 @@ def find_rows(
                 invalid: int = c * ids.shape[0] + i
                 return invalid
             starts[c, i] = first
-            total += last - first  # both are at most rows[unit, c], so the sum cannot overflow before this check
+            total += (
+                last - first
+            )  # both are at most rows[unit, c], so the sum cannot overflow before this check
             if total > _MAX_ROWS:
                 overflow: int = c * ids.shape[0] + i
                 return overflow

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.errors import StoreDamagedError, StoreError, StoreMissingError
+from tgp.store.contraction import Edges, first_wrong_contraction, is_plain_sum, unit_edges, unit_ids
 from tgp.store.format import constants as fmt
 from tgp.store.format.codec import restore
 from tgp.store.format.manifest import Manifest, PartRecord, canonical_bytes, read_manifest_bytes, unseal
@@ -127,16 +128,6 @@ def _check_records(files: StoreFiles, manifest: Manifest) -> Iterator[Finding]:
             yield Finding(name, None, None, f"{name} was edited: it is not in the canonical form")
 
 
-@dataclass(frozen=True)
-class _Edges:
-    """Edges of all graphs of a unit, on one level. Ids count the nodes of the whole unit."""
-
-    source: npt.NDArray[np.int64]
-    target: npt.NDArray[np.int64]
-    weight: npt.NDArray[np.float64] | None
-    graph: npt.NDArray[np.int64]
-
-
 class _UnitVerifier:
     """Checks of the files of one unit."""
 
@@ -207,7 +198,7 @@ class _UnitVerifier:
             if matches[part]:
                 raise
 
-    def check_graphs(self, part: GraphsPart) -> _Edges | None:
+    def check_graphs(self, part: GraphsPart) -> Edges | None:
         """Check the node ids of the input graphs, and return their edges if all ids are valid."""
         sizes = np.diff(part.node_ptr.astype(np.int64))
         valid = True
@@ -231,7 +222,7 @@ class _UnitVerifier:
             and "edge" in fields["edge_weight"].ptrs
         ):
             weight = part.array(part.path("edge_weight")).reshape(-1)
-        return _unit_edges(part.array(part.path("edge_index")), weight, part.edge_ptr, part.node_ptr)
+        return unit_edges(part.array(part.path("edge_index")), weight, part.edge_ptr, part.node_ptr)
 
     def check_values(self, part: GraphsPart, info: FieldInfo, ptr: npt.NDArray[Any]) -> None:
         """Check that the values of a field are values of its original type."""
@@ -243,7 +234,7 @@ class _UnitVerifier:
         if row is not None:
             self.report(part.record, path, "holds a value that is not valid", row)
 
-    def check_hierarchy(self, name: str, part: HierarchyPart, finer: _Edges | None) -> None:
+    def check_hierarchy(self, name: str, part: HierarchyPart, finer: Edges | None) -> None:
         """Check the values of all levels. ``finer`` are the input edges, if they are valid."""
         info = self.manifest.hierarchies[name]
         for number, level in enumerate(info.levels):
@@ -256,7 +247,7 @@ class _UnitVerifier:
                     self.report(part.record, path, "holds numbers that are not finite")
             cluster = None
             if f"{base}/cluster" in part.present:
-                cluster = _unit_ids(
+                cluster = unit_ids(
                     part.array(f"{base}/cluster"), part.node_ptrs[number], part.node_ptrs[number + 1]
                 )
                 self.check_clusters(part, number, cluster, level.kind)
@@ -265,14 +256,12 @@ class _UnitVerifier:
                 weight = part.array(f"{base}/edge_weight")
             elif level.weight_dtype is not None:  # readers use ones
                 weight = np.ones(part.record.edges[number])
-            coarse = _unit_edges(
+            coarse = unit_edges(
                 part.array(f"{base}/edge_index"), weight, part.edge_ptrs[number], part.node_ptrs[number + 1]
             )
-            if finer is not None and cluster is not None and _is_plain_sum(info.schedule[number]):
+            if finer is not None and cluster is not None and is_plain_sum(info.schedule[number]):
                 options = info.schedule[number]["params"]
-                row = _first_wrong_contraction(
-                    finer, coarse, cluster, options, level.weight_dtype, part.count
-                )
+                row = first_wrong_contraction(finer, coarse, cluster, options, level.weight_dtype, part.count)
                 if row is not None:
                     self.report(
                         part.record, f"{base}/edge_index", "is not the contraction of the finer edges", row
@@ -309,100 +298,8 @@ class _UnitVerifier:
             self.report(part.record, f"/levels/{number}/cluster", "leaves a supernode without nodes", row)
         path = f"/levels/{number}/representative"
         if path in part.present:
-            chosen = _unit_ids(part.array(path), part.node_ptrs[number + 1], part.node_ptrs[number])
+            chosen = unit_ids(part.array(path), part.node_ptrs[number + 1], part.node_ptrs[number])
             wrong = cluster[chosen] != np.arange(len(chosen))
             if wrong.any():
                 row = int(np.searchsorted(supers, np.argmax(wrong), side="right")) - 1
                 self.report(part.record, path, "holds a node that is not in the supernode it represents", row)
-
-
-def _unit_ids(
-    local: npt.NDArray[Any], ptr: npt.NDArray[Any], target: npt.NDArray[Any]
-) -> npt.NDArray[np.int64]:
-    """Convert local ids to ids of the unit. ``ptr`` cuts the ids into graphs, graph ``g`` starts at ``target[g]``.
-
-    The id -1 stays -1.
-    """
-    counts: npt.NDArray[np.int64] = np.diff(ptr).astype(np.int64)
-    ids = local.astype(np.int64) + np.repeat(target[:-1].astype(np.int64), counts)
-    return np.where(local < 0, -1, ids) if local.dtype.kind == "i" else ids
-
-
-def _unit_edges(
-    index: npt.NDArray[Any], weight: npt.NDArray[Any] | None, ptr: npt.NDArray[Any], nodes: npt.NDArray[Any]
-) -> _Edges:
-    """Return the edges of all graphs of a unit from local node ids."""
-    source, target = (_unit_ids(row, ptr, nodes) for row in index)
-    graph = np.repeat(np.arange(len(ptr) - 1), np.diff(ptr).astype(np.int64))
-    return _Edges(source, target, None if weight is None else weight.astype(np.float64), graph)
-
-
-def _is_plain_sum(level: dict[str, Any]) -> bool:
-    """Return True if a level of a schedule promises ``A' = S^T A S`` without any scaling."""
-    params = level.get("params")
-    if not isinstance(params, dict) or params.get("connect_red_op") != "sum":
-        return False
-    return not params.get("degree_norm") and not params.get("edge_weight_norm")
-
-
-def _unique_sorted(ordered: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Remove duplicates from sorted numbers. This is faster than ``np.unique``, which hashes."""
-    first = np.ones(len(ordered), bool)
-    first[1:] = ordered[1:] != ordered[:-1]
-    return ordered[first]
-
-
-def _in_sorted(values: npt.NDArray[np.int64], ordered: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """Return a mask of the values that occur in sorted numbers."""
-    if not len(ordered):
-        return np.zeros(len(values), bool)
-    position = np.minimum(np.searchsorted(ordered, values), len(ordered) - 1)
-    found: npt.NDArray[np.bool_] = ordered[position] == values
-    return found
-
-
-def _first_wrong_contraction(
-    finer: _Edges,
-    coarse: _Edges,
-    cluster: npt.NDArray[np.int64],
-    options: dict[str, Any],
-    dtype: str | None,
-    count: int,
-) -> int | None:
-    """Return the first graph whose coarse edges are not the contraction of the finer edges, or ``None``.
-
-    Compares the pairs of supernodes that are connected, and the total weight of each graph up to rounding.
-
-    Args:
-        finer: Edges of the finer level.
-        coarse: Edges of the coarse level.
-        cluster: Supernode of each node of the finer level, -1 if it was dropped.
-        options: Parameters of the level in the schedule.
-        dtype: Type of the stored weights.
-        count: Number of graphs.
-    """
-    source, target = cluster[finer.source], cluster[finer.target]
-    kept = (source >= 0) & (target >= 0)
-    if options.get("remove_self_loops", True):
-        kept &= source != target
-    width = int(max(cluster.max(initial=0), coarse.source.max(initial=0), coarse.target.max(initial=0))) + 1
-    wanted = source[kept] * width + target[kept]
-    keys = coarse.source * width + coarse.target
-    pairs, order = _unique_sorted(np.sort(wanted)), np.sort(keys)
-    bad = np.zeros(count, bool)
-    bad[coarse.graph[~_in_sorted(keys, pairs)]] = True
-    if coarse.weight is None:
-        twice = order[1:][order[1:] == order[:-1]]
-        if len(twice) or len(keys) != len(pairs):
-            bad[finer.graph[kept][~_in_sorted(wanted, order)]] = True
-            bad[coarse.graph[_in_sorted(keys, twice)]] = True
-    else:
-        weight = np.ones(len(source)) if finer.weight is None else finer.weight
-        before = np.bincount(finer.graph[kept], weight[kept], minlength=count)
-        after = np.bincount(coarse.graph, coarse.weight, minlength=count)
-        scale = np.bincount(finer.graph[kept], np.abs(weight[kept]), minlength=count)
-        entries = np.bincount(coarse.graph, minlength=count)
-        eps = np.finfo(dtype or "float32").eps
-        with np.errstate(invalid="ignore", over="ignore"):  # a damaged file may contain any weights
-            bad |= ~(np.abs(before - after) <= 4 * eps * scale + 1e-6 * (entries + 1))
-    return int(np.argmax(bad)) if bad.any() else None

@@ -1,4 +1,4 @@
-"""Specification of a store, fingerprints and digests, and the comparison of two specifications."""
+"""Specification of a store, its fingerprints, and the comparison of two specifications."""
 
 from __future__ import annotations
 
@@ -8,18 +8,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from tgp.errors import InputError
-from tgp.ragged import Field, GraphTable
 from tgp.store.format import constants as fmt
 from tgp.store.format.strict_json import Document, canonical, check_depth
 
-__all__ = ["DataDigest", "HierarchySpec", "StoreSpec", "data_digest", "spec_differences"]
-
-_PIECE = 1 << 20
-"""Number of rows that are digested at a time. It limits the size of the copy of a transposed array."""
+__all__ = ["HierarchySpec", "StoreSpec", "spec_differences"]
 
 FIRST_REVISION = 1
 """Engine revision of stores that do not name one."""
@@ -92,7 +85,7 @@ class StoreSpec:
     Args:
         dataset: Description of the origin of the graphs, for people. It is not part of the fingerprint, because
             :attr:`data_digest` identifies the graphs exactly.
-        data_digest: Digest of the graphs, see :func:`data_digest`.
+        data_digest: Digest of the graphs, see :func:`tgp.store.data_digest`.
         num_graphs: Number of graphs.
         bounds: Unit ``i`` holds graphs ``bounds[i]:bounds[i + 1]``.
         profile: ``"fast"`` or ``"small"``.
@@ -311,93 +304,3 @@ def _shorten(value: Any) -> str:
     """Return a value as JSON of at most 120 characters."""
     text = canonical(dict(value) if isinstance(value, Mapping) else value).decode()
     return text if len(text) <= 120 else text[:117] + "..."
-
-
-class DataDigest:
-    """Digest of a table of graphs that is passed in pieces of consecutive graphs.
-
-    The digest does not depend on the size of the pieces. Each field has two running hashes: one of the number of rows of
-    each graph, and one of the rows themselves (an array with ``axis=-1`` is hashed column by column). The digest depends
-    on the order of the graphs, but not on the order of the fields.
-
-    >>> table = GraphTable(np.array([0, 2, 3]), {"y": Field("y", np.array([1, 0]), np.arange(3))})
-    >>> whole, pieces = DataDigest(), DataDigest()
-    >>> whole.update(table)
-    >>> pieces.update(table.take([0]))
-    >>> pieces.update(table.take([1]))
-    >>> whole.hexdigest() == pieces.hexdigest()
-    True
-    """
-
-    def __init__(self) -> None:
-        self._num_graphs = 0
-        self._nodes = hashlib.sha256()
-        self._fields: dict[str, tuple[bytes, Any, Any]] | None = None
-
-    def update(self, table: GraphTable) -> None:
-        """Add the next graphs.
-
-        Args:
-            table: Graphs with the same fields, types and shapes as those before.
-
-        Raises:
-            InputError: If the fields differ.
-        """
-        headers = {name: _header(entry) for name, entry in table.fields.items()}
-        if self._fields is None:
-            self._fields = {n: (h, hashlib.sha256(), hashlib.sha256()) for n, h in headers.items()}
-        elif {n: h for n, (h, _, _) in self._fields.items()} != headers:
-            raise InputError(
-                "all pieces of a table must have the same fields, types and shapes", field="fields"
-            )
-        self._num_graphs += table.num_graphs
-        _hash_counts(self._nodes, table.node_ptr)
-        for name, (_, counts, rows) in self._fields.items():
-            _hash_counts(counts, table.fields[name].ptr)
-            _hash_rows(rows, table.fields[name])
-
-    def hexdigest(self) -> str:
-        """Return the digest of all graphs so far."""
-        fields = {
-            name: [header.decode(), counts.hexdigest(), rows.hexdigest()]
-            for name, (header, counts, rows) in (self._fields or {}).items()
-        }
-        whole = {"num_graphs": self._num_graphs, "nodes": self._nodes.hexdigest(), "fields": fields}
-        return hashlib.sha256(canonical(whole)).hexdigest()
-
-
-def data_digest(table: GraphTable) -> str:
-    """Return the digest of the content of graphs: names, types, shapes and bytes of all fields.
-
-    Args:
-        table: Graphs.
-
-    Returns:
-        SHA-256 in hexadecimal digits.
-    """
-    digest = DataDigest()
-    digest.update(table)
-    return digest.hexdigest()
-
-
-def _header(entry: Field) -> bytes:
-    """Return the schema of a field as bytes."""
-    axis = entry.axis % entry.values.ndim
-    tail = [n for i, n in enumerate(entry.values.shape) if i != axis]
-    dtype = entry.values.dtype.newbyteorder("<").str
-    return canonical([dtype, tail, entry.axis, entry.form, entry.shifted])
-
-
-def _hash_counts(digest: Any, ptr: npt.NDArray[np.int64]) -> None:
-    for low in range(0, len(ptr) - 1, _PIECE):
-        digest.update(np.ascontiguousarray(np.diff(ptr[low : low + _PIECE + 1]), dtype="<i8"))
-
-
-def _hash_rows(digest: Any, entry: Field) -> None:
-    rows = np.moveaxis(entry.values, entry.axis, 0)
-    low, high = int(entry.ptr[0]), int(entry.ptr[-1])
-    dtype = rows.dtype.newbyteorder("<")
-    for start in range(low, high, _PIECE):
-        piece = np.ascontiguousarray(rows[start : min(start + _PIECE, high)], dtype=dtype)
-        if piece.size:
-            digest.update(piece.reshape(-1).view(np.uint8))

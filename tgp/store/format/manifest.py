@@ -11,6 +11,7 @@ from typing import Any
 
 from tgp.errors import StoreDamagedError, StoreMissingError, StoreVersionError
 from tgp.store.format import constants as fmt
+from tgp.store.format.entries import parse_fields, parse_levels, parse_metrics, parse_shards
 from tgp.store.format.fingerprint import HierarchySpec, StoreSpec
 from tgp.store.format.schema import FieldInfo, HierarchyInfo, LevelInfo, ShardRecord
 from tgp.store.format.strict_json import Document, canonical, parse
@@ -129,7 +130,7 @@ class PartRecord:
         document = unseal(data, f"{fmt.RECORDS}/{fmt.record_file(unit, part)}")
         if document.integer("unit") != unit or document.text("part") != part:
             raise document.fail("unit", f"{unit} (part {part!r})")
-        levels = _parse_levels(document)
+        levels = parse_levels(document)
         shard = Document(document.mapping("shard"), f"{document.name}: shard")
         count = 1 if part == fmt.GRAPHS else len(levels)
         return cls(
@@ -137,9 +138,9 @@ class PartRecord:
             part,
             document.digest("fingerprint"),
             ShardRecord.from_json(shard, fmt.part_file(unit, part), count),
-            _parse_fields(document),
+            parse_fields(document),
             levels,
-            _parse_metrics(document, len(levels)),
+            parse_metrics(document, len(levels)),
         )
 
 
@@ -259,79 +260,28 @@ class Manifest:
         document = unseal(data, name)
         entries = document.documents("hierarchies")
         spec = StoreSpec.from_json(document, tuple(HierarchySpec.from_json(entry) for entry in entries))
-        shards = {fmt.GRAPHS: _parse_shards(document, spec, fmt.GRAPHS, 1)}
+        shards = {fmt.GRAPHS: parse_shards(document, spec, fmt.GRAPHS, 1)}
         hierarchies = {}
         for entry, wanted in zip(entries, spec.hierarchies, strict=True):
-            levels = _parse_levels(entry)
+            levels = parse_levels(entry)
             if len(levels) != len(wanted.schedule):
                 raise entry.fail("levels", f"a list of {len(wanted.schedule)} levels, as the schedule")
-            shards[wanted.name] = _parse_shards(entry, spec, wanted.name, len(levels))
+            shards[wanted.name] = parse_shards(entry, spec, wanted.name, len(levels))
             failures = sum(s.failures for s in shards[wanted.name])
             hierarchies[wanted.name] = HierarchyInfo(
                 wanted.name,
                 tuple(wanted.schedule),
                 wanted.seed,
                 levels,
-                _parse_metrics(entry, len(levels)),
+                parse_metrics(entry, len(levels)),
                 failures,
             )
         if "minor" in document.values:
             document.integer("minor", low=1)  # a later minor version only adds keys
-        fields = _parse_fields(document)
+        fields = parse_fields(document)
         if document.digest("fingerprint") != spec.fingerprint:
             raise document.fail("fingerprint", f"the fingerprint of its content, {spec.fingerprint}")
         return cls(spec, fields, hierarchies, shards)
-
-
-def _parse_fields(document: Document) -> tuple[FieldInfo, ...]:
-    fields = tuple(FieldInfo.from_json(d) for d in document.documents("fields"))
-    names = {f.name for f in fields}
-    if len(names) != len(fields) or len(fields) > fmt.MAX_OBJECTS:
-        raise document.fail("fields", f"a list of at most {fmt.MAX_OBJECTS} different fields")
-    if "edge_index" not in names and any("edge" in f.ptrs for f in fields):
-        raise document.fail("fields", "a list with edge_index, whose offsets other fields use")
-    return fields
-
-
-def _parse_levels(document: Document) -> tuple[LevelInfo, ...]:
-    levels = tuple(LevelInfo.from_json(d) for d in document.documents("levels"))
-    if len(levels) > fmt.MAX_LEVELS:
-        raise document.fail("levels", f"a list of at most {fmt.MAX_LEVELS} levels")
-    return levels
-
-
-def _parse_metrics(document: Document, num_levels: int) -> tuple[str, ...]:
-    names = document.texts("metrics")
-    for name in names:
-        level, _, rest = name.partition("/")
-        is_number = level.isascii() and level.isdigit() and str(int(level)) == level
-        if not is_number or int(level) >= num_levels or not rest or len(fmt.encode_name(rest)) > fmt.MAX_NAME:
-            raise document.fail("metrics", f"a list of names '<level>/<name>' with levels below {num_levels}")
-    if len(names) > fmt.MAX_METRICS:
-        raise document.fail("metrics", f"a list of at most {fmt.MAX_METRICS} names")
-    return names
-
-
-def _parse_shards(document: Document, spec: StoreSpec, part: str, levels: int) -> tuple[ShardRecord, ...]:
-    entries = document.documents("shards")
-    if len(entries) != spec.num_units:
-        raise document.fail("shards", f"a list of {spec.num_units} shards")
-    records = tuple(
-        ShardRecord.from_json(d, fmt.part_file(unit, part), levels) for unit, d in enumerate(entries)
-    )
-    for key in ("size", "failures"):
-        if sum(getattr(record, key) for record in records) > fmt.MAX_COUNT:
-            raise document.fail("shards", f"a list in which the sum of {key!r} is at most {fmt.MAX_COUNT}")
-    for key in ("nodes", "edges", "bytes"):
-        if sum(sum(getattr(record, key)) for record in records) > fmt.MAX_COUNT:
-            raise document.fail("shards", f"a list in which the sum of {key!r} is at most {fmt.MAX_COUNT}")
-    # Every graph has an entry in the offsets of its file, so the number of graphs is limited by the size of the files.
-    ratio = 1 if spec.profile == "fast" else fmt.MAX_RATIO
-    for unit, record in enumerate(records):
-        count = spec.bounds[unit + 1] - spec.bounds[unit]
-        if count >= record.size * ratio:
-            raise entries[unit].fail("size", f"the size of a file of {count} graphs")
-    return records
 
 
 def read_manifest(files: StoreFiles) -> Manifest:

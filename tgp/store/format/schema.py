@@ -223,11 +223,19 @@ class LevelInfo:
         other = "cluster" if self.kind == "soft" else "soft"
         weighted, modal = "edge_weight" in self.arrays, "theta" in self.arrays
         rules: list[tuple[bool, str, str]] = [
-            ((self.width is None) == (self.kind == "hard"), "width", "null for hard levels and a number for others"),
+            (
+                (self.width is None) == (self.kind == "hard"),
+                "width",
+                "null for hard levels and a number for others",
+            ),
             (assigned in self.arrays, "arrays", f"a list that contains {assigned!r} for kind {self.kind!r}"),
             (other not in self.arrays, "arrays", f"a list without {other!r} for kind {self.kind!r}"),
             ((self.modes is not None) == modal, "modes", "a number if 'theta' is stored, else null"),
-            ((self.weight_dtype is not None) == weighted, "weight_dtype", "a type if 'edge_weight' is stored, else null"),
+            (
+                (self.weight_dtype is not None) == weighted,
+                "weight_dtype",
+                "a type if 'edge_weight' is stored, else null",
+            ),
         ]
         return next(((key, expected) for holds, key, expected in rules if not holds), None)
 

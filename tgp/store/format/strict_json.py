@@ -178,10 +178,14 @@ class Document:
         value = self.values.get(key)
         if (
             not isinstance(value, list)
-            or not all(isinstance(v, str) and len(v) <= fmt.MAX_NAME and (not valid or v in valid) for v in value)
+            or not all(
+                isinstance(v, str) and len(v) <= fmt.MAX_NAME and (not valid or v in valid) for v in value
+            )
             or len(set(value)) != len(value)
         ):
-            raise self.fail(key, "a list of different strings" + (f" from {', '.join(valid)}" if valid else ""))
+            raise self.fail(
+                key, "a list of different strings" + (f" from {', '.join(valid)}" if valid else "")
+            )
         return tuple(value)
 
     def mapping(self, key: str) -> dict[str, Any]:

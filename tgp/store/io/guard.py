@@ -234,9 +234,7 @@ def check_chunks(dataset: h5py.Dataset, info: ArrayInfo, name: str) -> None:
         )
 
 
-def read_arrays(
-    path: str | os.PathLike[str], max_bytes: int | None = None
-) -> dict[str, npt.NDArray[Any]]:
+def read_arrays(path: str | os.PathLike[str], max_bytes: int | None = None) -> dict[str, npt.NDArray[Any]]:
     """Read the arrays in the root group of an HDF5 file that is not part of a store, with the same checks.
 
     Args:

@@ -189,9 +189,7 @@ class BatchPlan:
         for number, row_kind, check in self.layout.checked_columns:
             graph = check(made[number], ptrs[row_kind])
             if graph is not None:
-                raise self._damaged(
-                    units, number * count + graph, sources, "holds a value that is not valid"
-                )
+                raise self._damaged(units, number * count + graph, sources, "holds a value that is not valid")
         return self._assemble(made, list(ptrs))
 
     def _assemble(self, made: list[Array], ptrs: list[Ids]) -> BatchArrays:

@@ -131,7 +131,8 @@ class Column(NamedTuple):
         itemsize = stored.dtype.itemsize if self.mode == IDS else self.dtype.itemsize
         if found.nbytes != items * itemsize or (self.mode == IDS and stored.dtype.kind not in "iu"):
             raise self._damaged(
-                parts, f"must hold {items} numbers of {itemsize} bytes, got {stored.dtype} of {list(stored.shape)}"
+                parts,
+                f"must hold {items} numbers of {itemsize} bytes, got {stored.dtype} of {list(stored.shape)}",
             )
         return found
 

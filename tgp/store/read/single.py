@@ -165,7 +165,8 @@ def read_metric(parts: Sequence[HierarchyPart], metric: str) -> Array:
         first = pieces[0]
         if pieces[-1].ndim != first.ndim or pieces[-1].shape[1:] != first.shape[1:]:
             raise part.damaged(
-                path, f"must have rows as in the first shard, {list(first.shape[1:])}, got shape {list(stored.shape)}"
+                path,
+                f"must have rows as in the first shard, {list(first.shape[1:])}, got shape {list(stored.shape)}",
             )
     return np.concatenate([np.atleast_1d(piece) for piece in pieces])
 
