@@ -268,8 +268,8 @@ def copy_rows(
         mode, cut, target_cut, outer, inner, size, low, joined = columns[j]
         total = ptrs[cut, num_graphs]
         # The rows of every graph end at ptrs[cut, i + 1] <= total, so one check per column covers all writes.
-        room = buffer.shape[0] - offsets[j]
-        if offsets[j] < 0 or room < 0 or total > room // max(outer * inner * size, 1):
+        room, row_bytes = buffer.shape[0] - offsets[j], outer * inner * size
+        if offsets[j] < 0 or room < 0 or (row_bytes > 0 and total > room // row_bytes):
             return -2
         for i in range(num_graphs):
             if address[units[i], j] == 0:
