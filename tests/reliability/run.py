@@ -1,6 +1,7 @@
 """Test the guarantees of a store and print one row per figure.
 
     python tests/reliability/run.py --kills 300 --flips 10000 --truncations 1000
+    python tests/reliability/run.py --kills 0 --cold-kills 0 --turns --times 0 --flips 0 --truncations 0 --clusters
 
 The exit status is 1 if a guarantee was violated. The test suite runs the same functions with small numbers.
 """
@@ -8,6 +9,7 @@ The exit status is 1 if a guarantee was violated. The test suite runs the same f
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import sys
 import time
@@ -18,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
-from tests.reliability import damage, interrupts, readonly  # noqa: E402 - needs the path above
+from tests.reliability import cluster, damage, interrupts, readonly  # noqa: E402 - needs the path above
 from tests.reliability.harness import ENVIRONMENT, Figure, Job, Launcher, scratch  # noqa: E402
 
 
@@ -54,6 +56,17 @@ def figures(options: argparse.Namespace) -> Iterator[Callable[[], list[Figure]]]
         yield lambda: damage.flips(options.flips)
     if options.truncations:
         yield lambda: damage.truncations(options.truncations)
+    if options.clusters:
+        for figure in cluster.FIGURES:
+            yield functools.partial(_run_cluster, figure)
+
+
+def _run_cluster(figure: Callable[[Path], Figure]) -> list[Figure]:
+    with scratch() as folder:
+        try:
+            return [figure(Path(folder))]
+        except TimeoutError as error:
+            return [Figure("cluster", note="stopped after a hang", problems=[str(error)])]
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -76,6 +89,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("--flips", type=int, default=10000)
     parser.add_argument("--truncations", type=int, default=1000)
+    parser.add_argument("--clusters", action="store_true", help="run the failures of Dask clusters, too")
     parser.add_argument("--graphs", type=int, default=2000)
     parser.add_argument("--shard-size", default="250kB")
     return parser.parse_args(arguments)

@@ -19,6 +19,9 @@ __all__ = ["RemoteExecutor", "connect"]
 CONNECT_TIMEOUT = 10.0
 """Seconds to wait for a Dask scheduler."""
 
+_LOGGERS = ("distributed", "tornado", "tornado.application", "asyncio")
+"""Loggers of Dask and of its event loop."""
+
 
 class RemoteExecutor(Executor):
     """Executor of a Dask client that calls functions by name.
@@ -117,13 +120,15 @@ def _quiet_dask() -> Iterator[None]:
     if os.environ.get("TGP_DEBUG"):
         yield
         return
-    logger = logging.getLogger("distributed")
-    handlers, propagate = list(logger.handlers), logger.propagate
-    logger.handlers, logger.propagate = [logging.NullHandler()], False
+    loggers = [logging.getLogger(name) for name in _LOGGERS]
+    before = [(logger, logger.handlers, logger.propagate) for logger in loggers]
+    for logger in loggers:
+        logger.handlers, logger.propagate = [logging.NullHandler()], False
     try:
         yield
     finally:
-        logger.handlers, logger.propagate = handlers, propagate
+        for logger, handlers, propagate in before:
+            logger.handlers, logger.propagate = handlers, propagate
 
 
 @contextlib.contextmanager

@@ -87,6 +87,7 @@ def prepare_run(config: CoarsenConfig) -> RunContext:
         undirected=config.undirected,
         largest_component=config.largest_component,
         add_degree=config.add_degree,
+        max_input=config.max_input,
     )
     digest = data_digest(source.table)
     stored = None if config.force else read_spec(config.path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
@@ -26,7 +27,7 @@ from tgp.build.progress import Meter, Step, order_tasks
 from tgp.build.summary import RunPlan, Summary, describe_manifest
 from tgp.build.unit_graphs import VISIBLE_TIMEOUT
 from tgp.engine.unit_plan import COST_PER_SECOND
-from tgp.errors import InputError
+from tgp.errors import InputError, StoreError
 from tgp.ragged import GraphTable
 from tgp.sources.tables import slice_table
 from tgp.store import Manifest, PartRecord, StoreReader, StoreWriter, Task
@@ -74,10 +75,15 @@ def coarsen_dataset(
     if writer.is_complete:
         return _summarize(context, "up to date", writer.read_manifest())
     tasks = _tasks_of_job(writer.pending(), config.shard)
-    if executor is not None:
-        return _run(context, writer, tasks, wrap_executor(executor), progress)
-    with open_executor(config.scheduler, number_of_workers(context, tasks)) as pool:
-        return _run(context, writer, tasks, pool, progress)
+    try:
+        if executor is not None:
+            return _run(context, writer, tasks, wrap_executor(executor), progress)
+        with open_executor(config.scheduler, number_of_workers(context, tasks)) as pool:
+            return _run(context, writer, tasks, pool, progress)
+    except BaseException:
+        with contextlib.suppress(StoreError, OSError):
+            writer.files.remove_stale()  # temporary files of workers that were terminated
+        raise
 
 
 def plan_run(config: CoarsenConfig) -> RunPlan:
