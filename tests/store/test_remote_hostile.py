@@ -189,6 +189,16 @@ def test_a_broken_server_that_can_be_read(kind, content, tmp_path):
             assert verify_store(remote) == []
 
 
+def test_a_large_file_from_a_server_without_ranges(tmp_path):
+    path = tmp_path / "store"
+    build_store(path, random_table(1000, features=200), 1)
+    content = {p.name: p.read_bytes() for p in path.iterdir() if p.is_file()}
+    assert len(content[SHARD]) > 10 << 20
+    with Server(content, kinds.without_ranges_and_head) as server:
+        reader = StoreReader(RemoteFiles(server.url, tmp_path / "cache"))
+        assert reader.gather_graphs([999]).num_graphs == 1
+
+
 @pytest.mark.parametrize(
     "kind", [FailsFirst(kinds.other_bytes, 1), FailsFirst(kinds.short_content_length, 1)]
 )
