@@ -31,6 +31,9 @@ BAD_REVISION = "import tgp.engine.revision\ntgp.engine.revision.ENGINE_REVISION 
 NO_TGP = "import sys\nsys.modules['tgp'] = None\n"
 """Content of ``sitecustomize.py`` that makes ``import tgp`` fail."""
 
+SLOW = "import os, time\nsync = os.fsync\nos.fsync = lambda number: (time.sleep(0.1), sync(number))[1]\n"
+"""Content of ``sitecustomize.py`` that makes each job take about half a second."""
+
 ADAPTIVE = """
 import sys
 from distributed import LocalCluster
@@ -287,20 +290,19 @@ def wrong_workers(folder: Path) -> Figure:
 
 def late_wrong_worker(folder: Path, script: str = BAD_REVISION) -> Figure:
     """A worker with another revision, or without tgp, that joins a running cluster refuses its first job."""
-    figure, case = Figure("late worker of another revision"), Case(folder, graphs=2000)
+    figure, case = Figure("late worker of another revision"), Case(folder, graphs=1500)
     if script == NO_TGP:
         figure.name = "late worker without tgp"
     with Cluster(folder / "cluster") as cluster:
-        good = cluster.add_worker()
+        cluster.add_worker(script=SLOW)
         cluster.wait_for_workers(1)
         command = case.start(cluster.file)
         command.wait_for(case.results)
-        good.send_signal(signal.SIGSTOP)  # the other worker gets the next job
         bad = cluster.add_worker(script=script)
         word = "engine revision 9" if script == BAD_REVISION else "cannot import tgp"
         _judge(figure, command, CLUSTER, f"process {bad.pid})", word)
         bad.kill()
-        good.send_signal(signal.SIGCONT)
+        bad.wait()
         _judge(figure, case.start(cluster.file), 0)
     _judge_bytes(figure, case)
     return figure
@@ -381,7 +383,7 @@ def killed_workers(folder: Path) -> Figure:
     figure, case = Figure("killed workers"), Case(folder, graphs=1200)
     with Cluster(folder / "cluster") as cluster:
         for _ in range(2):
-            cluster.add_worker()
+            cluster.add_worker(script=SLOW)
         cluster.wait_for_workers(2)
         command = case.start(cluster.file, timeout=3.0)
         command.wait_for(case.results)
@@ -403,9 +405,9 @@ def killed_workers(folder: Path) -> Figure:
 
 def killed_scheduler(folder: Path) -> Figure:
     """The scheduler is killed; a new one continues the store."""
-    figure, case = Figure("killed scheduler"), Case(folder, graphs=2000)
+    figure, case = Figure("killed scheduler"), Case(folder, graphs=1500)
     with Cluster(folder / "cluster") as cluster:
-        cluster.add_worker()
+        cluster.add_worker(script=SLOW)
         cluster.wait_for_workers(1)
         command = case.start(cluster.file)
         command.wait_for(case.results)
