@@ -213,9 +213,8 @@ def test_titles_of_plots_are_no_formulas(plain, tmp_path):
 
 
 @pytest.mark.linux
-@pytest.mark.parametrize("number", [1, 2, 15], ids=["SIGHUP", "SIGINT", "SIGTERM"])
-@pytest.mark.parametrize("what", ["report", "export"])
-def test_a_signal_leaves_no_temporary_file(plain, tmp_path, number, what):
+@pytest.mark.parametrize(("what", "number"), [("report", 1), ("export", 1), ("export", 15)])
+def test_a_signal_leaves_no_temporary_file(plain, tmp_path, what, number):
     """The signal arrives while the temporary file is open."""
     code = f"""
 import os, signal, sys
@@ -227,7 +226,6 @@ output_file.os.fsync = send
 import numpy.lib.format
 numpy.lib.format.write_array = lambda *_, **__: send()
 from tgp_cli.main import main
-sys.argv[1:] = sys.argv[1:]
 main()
 """
     words = {"report": ["-o", "page.html"], "export": ["--to", "npz", "-o", "new/out"]}[what]

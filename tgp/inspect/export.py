@@ -18,7 +18,15 @@ from tgp.store import StoreReader
 from tgp.store.locations import Location, open_store
 from tgp.text import file_name, inert_text, unique_names
 
-__all__ = ["EXPORTS", "export_store", "exported_names", "level_ptr", "local_arrays", "parse_graphs"]
+__all__ = [
+    "EXPORTS",
+    "check_edges",
+    "export_store",
+    "exported_names",
+    "level_ptr",
+    "local_arrays",
+    "parse_graphs",
+]
 
 MAX_FILES = 10_000
 """Largest number of GraphML files; there is one per graph and level."""
@@ -152,6 +160,25 @@ def _attribute_name(name: str) -> str:
     return f"field{name}" if name.startswith("_") else "field_self" if name == "self" else inert_text(name)
 
 
+def check_edges(reader: StoreReader) -> None:
+    """Check that a store has the edges of the input graphs, and at most one real weight per edge.
+
+    Raises:
+        InputError: if it has not.
+    """
+    if "edge_index" not in reader.fields:
+        raise InputError("the store has no edges of the input graphs: expected a field 'edge_index'")
+    weight = next((f for f in reader.manifest.fields if f.name == "edge_weight"), None)
+    if weight is None:
+        return
+    numbers = int(np.prod(weight.tail, dtype=np.int64))
+    if "edge" not in weight.ptrs or numbers != 1 or weight.dtype.startswith("complex"):
+        raise InputError(
+            f"the field 'edge_weight' is not usable: expected one real number per edge, got {numbers} of type "
+            f"{weight.dtype} per {weight.ptr}"
+        )
+
+
 def local_arrays(level: Level) -> dict[str, npt.NDArray[Any]]:
     """Return the arrays of a level with node and supernode ids counted from 0 in each graph."""
     arrays = level.arrays()
@@ -228,6 +255,7 @@ def _to_pyg(reader: StoreReader, name: str, ids: Ints, files: FolderWriter) -> N
 
 def _to_graphml(reader: StoreReader, name: str, ids: Ints, files: FolderWriter) -> None:
     """Write ``graph-i.graphml`` and ``graph-i.level-j.graphml``. Nodes carry the id of their supernode."""
+    check_edges(reader)
     levels = reader.gather_levels(ids, name)
     if len(ids) * (1 + len(levels)) > MAX_FILES:
         raise InputError(

@@ -231,7 +231,7 @@ def _level_figures(reader: StoreReader, name: str, level: LevelSummary, extra: M
     metrics = {**reader.metrics(name, level.level - 1), **extra}
     nonempty = before > 0
     ratios = nodes[nonempty] / before[nonempty]
-    dropped = int(metrics["dropped"].sum()) if "dropped" in metrics else 0
+    dropped = _count(metrics["dropped"]) if "dropped" in metrics else 0
     has_clusters = "largest" in metrics
     return replace(
         level,
@@ -239,8 +239,10 @@ def _level_figures(reader: StoreReader, name: str, level: LevelSummary, extra: M
         stalled=level.ratio is not None and level.ratio > STALL,
         stalled_graphs=int((ratios > STALL).sum()),
         node_histogram=_histogram(nodes),
-        cluster_mean=(int(before.sum()) - dropped) / level.nodes if level.nodes and has_clusters else None,
-        cluster_largest=int(metrics["largest"].max(initial=0)) if has_clusters else None,
+        cluster_mean=(int(before.sum()) - (dropped or 0)) / level.nodes
+        if level.nodes and has_clusters
+        else None,
+        cluster_largest=int(_finite(metrics["largest"]).max(initial=0)) if has_clusters else None,
         cluster_histogram=_cluster_histogram(reader, name, level.level - 1),
         metrics={key: _aggregate(key, values) for key, values in sorted(metrics.items()) if key != "largest"},
     )
@@ -248,9 +250,22 @@ def _level_figures(reader: StoreReader, name: str, level: LevelSummary, extra: M
 
 def _aggregate(name: str, values: npt.NDArray[Any]) -> float | None:
     if name in COUNTS:
-        return int(values.sum())
-    finite = values[np.isfinite(values)] if values.dtype.kind == "f" else values
-    return float(finite.mean(dtype=np.float64)) if finite.size else None
+        return _count(values)
+    finite = _finite(values)
+    with np.errstate(over="ignore"):
+        mean = float(finite.mean(dtype=np.float64)) if finite.size else np.nan
+    return mean if np.isfinite(mean) else None
+
+
+def _count(values: npt.NDArray[Any]) -> int | None:
+    """Return the sum of a metric that counts; ``None`` if it is too large for a float."""
+    with np.errstate(over="ignore"):
+        total = _finite(values).sum(dtype=np.float64 if values.dtype.kind == "f" else None)
+    return int(total) if np.isfinite(total) else None
+
+
+def _finite(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return values[np.isfinite(values)] if values.dtype.kind == "f" else values
 
 
 def _histogram(values: npt.NDArray[np.int64]) -> list[int]:
@@ -336,5 +351,10 @@ def _graph_row(
         "nodes": int(nodes[graph]),
         "edges": int(edges[graph]),
         "ratio": int(nodes[graph]) / int(before[graph]) if before[graph] else None,
-        "metrics": {key: values[graph].item() for key, values in sorted(metrics.items())} | spectral,
+        "metrics": {
+            # A metric with one number per shard is no figure of a graph. A row of several numbers is a list.
+            key: values[graph].tolist() if len(values) == reader.num_graphs else None
+            for key, values in sorted(metrics.items())
+        }
+        | spectral,
     }

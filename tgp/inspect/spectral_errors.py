@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.engine.spectrum import Spectrum, eigenvalue_errors, graph_spectrum
+from tgp.inspect.export import check_edges
 from tgp.inspect.overview import SPECTRAL_METRICS, SpectralOptions
 from tgp.inspect.partition_similarity import ComposedClusters, Floats, Ints
 from tgp.ragged import Level
@@ -75,7 +76,13 @@ def measure_graphs(reader: StoreReader, ids: Ints, names: list[str], modes: int)
 
     Returns:
         For each hierarchy a list with the metrics of each level, one value per graph.
+
+    Raises:
+        InputError: if the store has no edges, or not one real weight per edge.
     """
+    if not names:
+        return {}
+    check_edges(reader)
     found: dict[str, list[list[Metrics]]] = {
         name: [[] for _ in range(reader.hierarchies[name].depth)] for name in names
     }
