@@ -59,7 +59,7 @@ class ExitStatus(IntEnum):
     PARTIAL = 3
     """The command is done, but some graphs or units are missing."""
     NO_SPACE = 4
-    """The disk or the quota is full."""
+    """The disk, the quota or the memory is full."""
     CLUSTER = 5
     """The workers or the scheduler of a cluster failed, or do not match this run."""
     BUG = 70
@@ -147,7 +147,7 @@ def status_of(error: BaseException) -> ExitStatus:
         return ExitStatus.HANGUP if isinstance(error, HungUp) else ExitStatus.TERMINATED
     if isinstance(error, BrokenPipeError):
         return ExitStatus.CLOSED_PIPE
-    if _no_space(error):
+    if _no_space(error) or isinstance(error, MemoryError):
         return ExitStatus.NO_SPACE
     own = getattr(error, "exit_status", None)
     if isinstance(error, TgpError) and own is not None:

@@ -168,11 +168,17 @@ def test_an_unfinished_store(capsys, tmp_path):
         assert_inert(out + err)
 
 
-@pytest.mark.parametrize("columns", ["40", "240"])
 @pytest.mark.parametrize(
-    "words",
-    [["inspect", "STORE"], ["inspect", "STORE", "--graph", "3"], ["verify", "DAMAGED"], ["inspect", BAD]],
-    ids=lambda words: " ".join(words).replace(BAD, "BAD"),
+    ("words", "columns"),
+    [
+        (["inspect", "STORE"], "40"),
+        (["inspect", "STORE"], "240"),
+        (["inspect", "STORE", "--graph", "3"], "40"),
+        (["inspect", "STORE", "--graph", "3"], "240"),
+        (["verify", "DAMAGED"], "80"),
+        (["inspect", BAD], "80"),
+    ],
+    ids=lambda value: " ".join(value).replace(BAD, "BAD") if isinstance(value, list) else value,
 )
 def test_a_terminal_gets_only_the_colours_of_the_program(words, columns, store, damaged):
     places = {"STORE": str(store), "DAMAGED": str(damaged)}
@@ -279,6 +285,11 @@ def test_uncaught_errors_of_the_library_are_inert():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     last = done.stderr[done.stderr.index("tgp.errors.StoreDamagedError") :]
     assert HIDDEN.search(last) is None and "\\x1b[31m" in last
+
+
+def test_only_bugs_have_the_status_of_a_bug(capsys):
+    assert _errors.report_error(MemoryError()) == _errors.report_error(OSError(28, "full")) == 4
+    assert capsys.readouterr().err.startswith("Error: out of memory.")
 
 
 def test_attributes_of_errors_are_not_changed():
