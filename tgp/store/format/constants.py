@@ -14,6 +14,7 @@ __all__ = [
     "FORMAT",
     "GRAPHS",
     "MANIFEST",
+    "MINOR",
     "RECORDS",
     "VERSION",
     "check_hierarchy_name",
@@ -28,6 +29,9 @@ __all__ = [
 
 FORMAT = "tgp-store"
 VERSION = 1
+MINOR = 1
+"""Minor version: 1 adds the revision of the engine and the choice of quality figures to hierarchies."""
+
 MANIFEST = "manifest.json"
 RECORDS = "records"
 GRAPHS = "graphs"

@@ -172,8 +172,9 @@ class Manifest:
 
     @property
     def minor(self) -> int:
-        """Minor format version: 1 if a hierarchy names the revision of its engine, else 0."""
-        return int(any(h.engine is not None or h.metrics is not None for h in self.spec.hierarchies))
+        """Minor format version: 0 if no hierarchy names the revision of its engine or the choice of quality figures."""
+        is_new = any(h.engine is not None or h.metrics is not None for h in self.spec.hierarchies)
+        return fmt.MINOR if is_new else 0
 
     def record(self, unit: int, part: str) -> PartRecord:
         """Return the completion record that a part had when the manifest was written."""
