@@ -213,10 +213,12 @@ def _check_reply(response: http.client.HTTPResponse, where: str) -> int | None:
     if status in (404, 410):
         raise StoreMissingError(f"{where} does not exist", path=where)
     if status == 429 or status >= 500:
+        wait = _retry_after(response.headers.get("Retry-After"))
         raise InterruptedTransferError(
             f"{where} cannot be read: expected HTTP status 200, got {status}",
             path=where,
-            wait=_retry_after(response.headers.get("Retry-After")),
+            hint=f"the server asks to wait for {wait:.0f} s" if wait else ADVICE,
+            wait=wait,
         )
     if status != 200:
         raise StoreError(
