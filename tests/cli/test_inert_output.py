@@ -160,6 +160,16 @@ def test_stores_are_listed_with_escaped_names(store, capsys, tmp_path, monkeypat
     assert_inert(out + err)
 
 
+def test_the_report_contains_no_control_characters(store, capsysbinary, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main.run(["report", str(store), "--graphs", "0,3", "--out", "page.html"]) == 0
+    capsysbinary.readouterr()
+    assert main.run(["report", str(store), "--graphs", "0,3", "--out", "-"]) == 0
+    page = (tmp_path / "page.html").read_bytes()
+    assert capsysbinary.readouterr().out == page
+    assert HIDDEN.search(page.decode()) is None and page.decode().count("PWNED") > 10
+
+
 def test_an_unfinished_store(capsys, tmp_path):
     write(tmp_path / "s", publish=False)
     for words in (["status", tmp_path / "s"], ["merge", tmp_path / "s"], ["inspect", tmp_path / "s"]):
