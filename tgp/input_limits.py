@@ -15,6 +15,7 @@ import lzma
 import os
 import stat
 import struct
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -55,6 +56,7 @@ READ_ERRORS = (
     TypeError,
     ValueError,
     lzma.LZMAError,
+    tokenize.TokenError,
     struct.error,
     zipfile.BadZipFile,
     zlib.error,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import re
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from io import StringIO
 from pathlib import Path
 from typing import IO, Any
 
@@ -26,7 +28,8 @@ _MAX_ID = np.iinfo(np.int64).max
 _MAX_LINE = 10_000
 """Largest number of characters in a line of an edge list."""
 
-_LINES_PER_CHECK = 1 << 16
+_CHUNK = 1 << 18
+_INTEGERS = re.compile(r"[0-9, \t\n]*")
 FORMATS = (
     f"a .npz, .h5 or .graphml file, an edge list ({', '.join(EDGE_LIST_SUFFIXES)}, also .gz or .xz), a .pt file, "
     "a store, or a folder of such files"
@@ -193,28 +196,63 @@ def _parse_edges(
     path: Path, file: IO[str], budget: InputBudget
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32] | None]:
     """Return the ids of all lines, flat, and the weights if there are any."""
+    ids: list[npt.NDArray[np.int64]] = []
+    weights: list[npt.NDArray[np.float64]] = []
+    number = 0
+    for text in _read_lines(path, file):
+        found = _parse_integers(text)
+        if found is None:
+            found = _parse_lines(path, number, text)
+        number += text.count("\n")
+        budget.charge(found[0].nbytes + found[1].nbytes, path, "the list of edges")
+        ids.append(found[0])
+        weights.append(found[1])
+    num_ids, num_weights = (sum(map(len, parts)) for parts in (ids, weights))
+    if not num_ids:
+        raise DatasetError(f"{path} holds no edges", hint="an edge list has lines 'u v' or 'u v weight'")
+    if num_weights not in (0, num_ids // 2):
+        raise DatasetError(f"{path}: expected a weight on all lines or on none, got both kinds of lines")
+    values = np.concatenate(weights)
+    if not (np.abs(values) <= np.finfo(np.float32).max).all():
+        raise DatasetError(f"{path}: expected weights that are finite numbers of 32 bits, got others")
+    return np.concatenate(ids), values.astype(np.float32) if num_weights else None
+
+
+def _read_lines(path: Path, file: IO[str]) -> Iterator[str]:
+    """Yield the text of a file in parts of whole lines."""
+    rest = ""
+    while data := file.read(_CHUNK):
+        text = rest + data
+        end = text.rfind("\n") + 1
+        rest = text[end:]
+        if len(rest) > _MAX_LINE:
+            raise DatasetError(f"{path} has a line that is too long: expected at most {_MAX_LINE} characters")
+        yield text[:end]
+    yield rest
+
+
+def _parse_integers(text: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]] | None:
+    """Return ids and weights of lines of two or three whole numbers; ``None`` for all other text."""
+    if not text.strip() or not _INTEGERS.fullmatch(text):
+        return None
+    try:
+        table = np.loadtxt(StringIO(text.replace(",", " ")), np.int64, comments=None, ndmin=2)
+    except ValueError:
+        return None
+    if table.shape[1] not in (2, 3):
+        return None
+    return np.ascontiguousarray(table[:, :2]).ravel(), table[:, 2:].ravel().astype(np.float64)
+
+
+def _parse_lines(path: Path, before: int, text: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    """Return ids and weights of lines of any kind. ``before`` is the number of lines before them."""
     ids, weights = array("q"), array("d")
-    number = charged = 0
-    while line := file.readline(_MAX_LINE + 1):
-        number += 1
-        if len(line) > _MAX_LINE:
-            raise DatasetError(f"{path}, line {number}: expected at most {_MAX_LINE} characters, got more")
+    for number, line in enumerate(text.split("\n"), before + 1):
         if _is_edge(line):
             u, v, *weight = _parse_edge(path, number, line)
             ids.extend((u, v))
             weights.extend(weight)
-        if number % _LINES_PER_CHECK == 0:
-            num_bytes = 8 * (len(ids) + len(weights))
-            budget.charge(num_bytes - charged, path, "the list of edges")
-            charged = num_bytes
-    if not ids:
-        raise DatasetError(f"{path} holds no edges", hint="an edge list has lines 'u v' or 'u v weight'")
-    if len(weights) not in (0, len(ids) // 2):
-        raise DatasetError(f"{path}: expected a weight on all lines or on none, got both kinds of lines")
-    values = np.frombuffer(weights, np.float64) if weights else None
-    if values is not None and not (np.abs(values) <= np.finfo(np.float32).max).all():
-        raise DatasetError(f"{path}: expected weights that are finite numbers of 32 bits, got others")
-    return np.frombuffer(ids, np.int64), None if values is None else values.astype(np.float32)
+    return np.array(ids, np.int64), np.array(weights, np.float64)
 
 
 def _is_edge(line: str) -> bool:

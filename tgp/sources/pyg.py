@@ -9,12 +9,14 @@ import inspect
 import io
 import os
 import pickle
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import torch
 import torch_geometric
 from torch_geometric.data import Data, InMemoryDataset
 
@@ -107,8 +109,7 @@ def load_processed(path: Path) -> InMemoryDataset | list[Data]:
             content = load_tensors(path, budget)
     except pickle.UnpicklingError as error:
         raise DatasetError(
-            f"{path} holds Python objects that could run code when they are loaded: "
-            f"{str(error).splitlines()[0]}",
+            f"{path} holds Python objects that could run code when they are loaded: {_refused_object(error)}",
             hint=_CODE_HINT,
         ) from error
     except READ_ERRORS as error:
@@ -125,12 +126,39 @@ def load_processed(path: Path) -> InMemoryDataset | list[Data]:
         if isinstance(data, dict) and all(isinstance(key, str) for key in data):
             data = Data.from_dict(data)
         if isinstance(data, Data):
-            return [data] if content[1] is None else _ProcessedDataset(data, content[1])
+            return [data] if content[1] is None else _sliced(data, content[1], path)
     if isinstance(content, Data):
         return [content]
     if isinstance(content, list | tuple) and content and all(isinstance(item, Data) for item in content):
         return list(content)
     raise DatasetError(f"{path} must hold graphs (torch_geometric.data.Data), got {type(content).__name__}")
+
+
+def _refused_object(error: pickle.UnpicklingError) -> str:
+    """Return the object that torch refused to load, without its advice to load it nevertheless."""
+    text = str(error)
+    found = re.search(r"GLOBAL (\S+)", text)
+    return found[1] if found else text.splitlines()[0].partition(" In PyTorch")[0]
+
+
+def _sliced(data: Data, slices: dict[str, Any], path: Path) -> InMemoryDataset:
+    try:
+        _check_slices(slices, path)
+        return _ProcessedDataset(data, slices)
+    except READ_ERRORS as error:
+        if isinstance(error, TgpError):
+            raise
+        raise DatasetError(f"{path} has slices that cannot be read: {error}") from error
+
+
+def _check_slices(slices: dict[str, Any], path: Path) -> None:
+    for name, values in slices.items():
+        offsets = torch.as_tensor(values)
+        if offsets.is_floating_point() or offsets.is_complex() or offsets.dim() != 1 or not len(offsets):
+            raise DatasetError(
+                f"{path}: the slices of {str(name)[:80]!r} must be a list of integers, "
+                f"got {offsets.dtype} {list(offsets.shape)}"
+            )
 
 
 class _ProcessedDataset(InMemoryDataset):
@@ -156,7 +184,7 @@ def _construct(known: KnownDataset, folder: Path, base: Path, arguments: dict[st
     except pickle.UnpicklingError as error:
         raise DatasetError(
             f"a file of {known.label} below {base} holds Python objects that could run code when they are "
-            f"loaded: {str(error).splitlines()[0]}",
+            f"loaded: {_refused_object(error)}",
             hint=_CODE_HINT,
         ) from error
     except READ_ERRORS as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -116,6 +117,8 @@ def load_tensors(path: Path, budget: InputBudget) -> Any:
     """
     with budget.open(path) as file:
         check_archive(file, path)
-        content = torch.load(file, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch warns about other versions of pickle
+            content = torch.load(file, map_location="cpu", weights_only=True)
     charge_content(content, path, budget)
     return content
