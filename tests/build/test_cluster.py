@@ -155,12 +155,16 @@ def test_a_cluster_without_workers_is_waited_for(clock, monkeypatch):
     watched = DaskCluster(client)
     assert watched.waiting() is None
     client.folders = {}
+    clock[0] += 100
+    assert watched.waiting() == ("waiting for workers of tcp://fake:1", 0)
     clock[0] += 12
     assert watched.waiting() == ("waiting for workers of tcp://fake:1", 12)
     client.folders = {"b": None}
     clock[0] += 300
     assert watched.waiting() is None and watched.num_threads() == 1
     client.folders = {}
+    clock[0] += 5
+    assert watched.waiting()[1] == 0
     clock[0] += 301
     with pytest.raises(ClusterError, match="no workers for 300 s") as caught:
         watched.waiting()
@@ -237,9 +241,10 @@ def test_failures_of_dask_are_explained():
     from distributed.comm import CommClosedError
 
     worker = SimpleNamespace(address="tcp://w:9")
-    found = raised_by(KilledWorker("tgp run_job-12ab", worker, 3))
+    found = raised_by(KilledWorker("tgp ndp of unit 3-12ab", worker, 3))
     assert isinstance(found, ClusterError) and found.exit_status == 5
-    assert "4 Dask workers died" in str(found) and "tcp://w:9" in str(found) and "memory" in found.hint
+    assert "'ndp of unit 3'" in str(found) and "4 in a row" in str(found) and "tcp://w:9" in str(found)
+    assert "memory" in found.hint
     found = raised_by(CancelledError())
     assert isinstance(found, ClusterError) and "cancelled the tasks" in str(found)
     found = raised_by(CancelledError(), status="connecting")

@@ -105,7 +105,8 @@ class DaskCluster:
         self.address = str(getattr(getattr(client, "scheduler", None), "address", "the scheduler"))
         self._threads = 0
         self._asked = float("-inf")
-        self._answered = self._had_workers = time.monotonic()
+        self._answered = time.monotonic()
+        self._idle_since: float | None = None
         self._source = inspect.getsource(remote)
 
     # State --------------------------------------------------------------------------------------
@@ -128,7 +129,9 @@ class DaskCluster:
                 if time.monotonic() - self._answered > ANSWER_TIMEOUT:
                     raise self._lost(f"it has not answered for {ANSWER_TIMEOUT:.0f} s") from error
             if self._threads:
-                self._had_workers = time.monotonic()
+                self._idle_since = None
+            elif self._idle_since is None:
+                self._idle_since = time.monotonic()
         return self._threads
 
     def check_connection(self, cause: BaseException | None = None) -> None:
@@ -158,9 +161,9 @@ class DaskCluster:
         Raises:
             ClusterError: If the scheduler is lost, or if the cluster has had no workers for too long.
         """
-        if self.num_threads():
+        if self.num_threads() or self._idle_since is None:
             return None
-        seconds, limit = time.monotonic() - self._had_workers, _worker_timeout()
+        seconds, limit = time.monotonic() - self._idle_since, _worker_timeout()
         if seconds > limit:
             raise ClusterError(
                 f"the Dask scheduler at {self.address} has had no workers for {limit:.0f} s",
@@ -206,7 +209,8 @@ class DaskCluster:
             last = getattr(getattr(error, "last_worker", None), "address", "unknown")
             attempts = getattr(error, "allowed_failures", 0) + 1
             return ClusterError(
-                f"{attempts} Dask workers died while they ran the same job ({_job_of_key(error)}); the last one was {last}",
+                f"the job {_job_of_key(error)!r} failed, because the Dask workers that ran it died ({attempts} in a row, "
+                f"the last one was {last})",
                 hint="they may have run out of memory: use a smaller shard size or workers with more memory; "
                 "the logs of the workers show the reason",
             )
@@ -286,8 +290,9 @@ def _worker_timeout() -> float:
 
 
 def _job_of_key(error: BaseException) -> str:
+    """Return the text that :class:`tgp.build.dask_client.RemoteExecutor` has put in front of the key of a task."""
     key = str(getattr(error, "task", "unknown"))
-    return key.rpartition("-")[0] or key
+    return (key.rpartition("-")[0] or key).removeprefix("tgp ")
 
 
 def _read_answer(path: Path, content: str) -> bool:

@@ -7,7 +7,7 @@ import logging
 import os
 import uuid
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import CancelledError, Executor, Future, InvalidStateError
 from typing import Any
 
@@ -39,7 +39,7 @@ class RemoteExecutor(Executor):
         """Call a function of a module on a worker. The arguments are plain values."""
         cluster = self._cluster
         cluster.check_connection()
-        label = kwargs.pop("label", fn.__name__)
+        label = _label(fn, args)
         script = cluster.script("call", (fn.__module__, fn.__qualname__, args))
         submit: Callable[..., Future[Any]] = self._executor.submit
         try:
@@ -71,6 +71,12 @@ class RemoteExecutor(Executor):
         """Cancel the tasks that have not finished."""
         with contextlib.suppress(Exception):  # the scheduler may be gone
             self._executor.shutdown(wait=False)
+
+
+def _label(function: Callable[..., Any], arguments: tuple[Any, ...]) -> str:
+    """Return the name of a call in messages and on the dashboard of Dask."""
+    job = arguments[0] if arguments and isinstance(arguments[0], Mapping) else {}
+    return f"{job['name']} of unit {job['unit']}" if "unit" in job else function.__name__
 
 
 @contextlib.contextmanager
