@@ -190,12 +190,13 @@ def test_a_broken_server_that_can_be_read(kind, content, tmp_path):
             assert verify_store(remote) == []
 
 
-def test_a_large_file_from_a_server_without_ranges(tmp_path):
+@pytest.mark.parametrize("kind", [kinds.Exchange.honest, kinds.without_ranges_and_head])
+def test_a_large_file_from_a_server_without_ranges(kind, tmp_path):
     path = tmp_path / "store"
     build_store(path, random_table(1000, features=200), 1)
     content = {p.name: p.read_bytes() for p in path.iterdir() if p.is_file()}
     assert len(content[SHARD]) > 10 << 20
-    with Server(content, kinds.without_ranges_and_head) as server:
+    with Server(content, kind) as server:
         reader = StoreReader(RemoteFiles(server.url, tmp_path / "cache"))
         assert reader.gather_graphs([999]).num_graphs == 1
 
