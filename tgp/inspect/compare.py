@@ -13,6 +13,7 @@ import numpy.typing as npt
 from tgp.errors import InputError
 from tgp.inspect.export import level_ptr, local_arrays
 from tgp.inspect.partition_similarity import ComposedClusters, Floats, Ints, partition_similarity
+from tgp.inspect.places import shown_location
 from tgp.ragged import Level
 from tgp.store import StoreReader
 from tgp.store.locations import Location, open_store, parse_location
@@ -133,9 +134,9 @@ def _open_named(place: Location) -> tuple[str, StoreReader, str | None]:
     """Open ``PATH`` or ``PATH#NAME`` and return the path, the reader and the name."""
     text, mark, name = str(place).rpartition("#")
     if not mark or Path(str(place)).exists():
-        return str(place), open_store(place), None
+        return shown_location(place), open_store(place), None
     reader = open_store(parse_location(text))
-    return text, reader, reader.hierarchy(name).name
+    return shown_location(text), reader, reader.hierarchy(name).name
 
 
 def compare_hierarchies(store: Location, first: str, second: str) -> Comparison:

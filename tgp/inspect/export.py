@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from tgp.errors import InputError, StoreError, UnknownNameError
 from tgp.inspect.output_file import FolderWriter
+from tgp.inspect.places import shown_location
 from tgp.ragged import Level
 from tgp.store import StoreReader
 from tgp.store.locations import Location, open_store
@@ -107,7 +108,8 @@ def export_store(
     if hierarchy is None:
         if len(reader.hierarchies) != 1:
             raise InputError(
-                f"choose a hierarchy of {store}: {', '.join(reader.hierarchies)}", field="hierarchy"
+                f"choose a hierarchy of {shown_location(store)}: {', '.join(reader.hierarchies)}",
+                field="hierarchy",
             )
         hierarchy = next(iter(reader.hierarchies))
     name = reader.hierarchy(hierarchy).name

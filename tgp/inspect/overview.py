@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from tgp.build.summary import HierarchySummary, LevelSummary, describe_manifest
 from tgp.errors import InputError, StoreError
+from tgp.inspect.places import shown_location
 from tgp.store import StoreReader
 from tgp.store.locations import Location, open_store
 
@@ -181,7 +182,7 @@ def inspect_store(
         {"name": f.name, "dtype": f.dtype, "per": f.ptr, "shape": list(f.tail)} for f in manifest.fields
     ]
     return StoreView(
-        str(path),
+        shown_location(path),
         dict(manifest.spec.dataset),
         reader.num_graphs,
         reader.num_shards,
@@ -309,7 +310,9 @@ def inspect_graph(
     """
     reader = open_store(path)
     if not 0 <= graph < reader.num_graphs:
-        raise InputError(f"{path} holds graphs 0 to {reader.num_graphs - 1}, got {graph}", field="graph")
+        raise InputError(
+            f"{shown_location(path)} holds graphs 0 to {reader.num_graphs - 1}, got {graph}", field="graph"
+        )
     names = _chosen_hierarchies(reader, hierarchy, level)
     nodes, edges = reader.sizes()
     extra: dict[str, list[dict[str, npt.NDArray[np.float64]]]] = {}

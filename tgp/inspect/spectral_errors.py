@@ -148,7 +148,8 @@ def _input_graphs(reader: StoreReader, ids: Ints) -> tuple[Ints, npt.NDArray[Any
     tables = [reader.read_graph(graph, names) for graph in ids.tolist()]
     node_ptr = offsets([table.num_nodes for table in tables])
     edges = [
-        table.fields["edge_index"].values + start for table, start in zip(tables, node_ptr, strict=False)
+        table.fields["edge_index"].values.astype(np.int64) + start
+        for table, start in zip(tables, node_ptr, strict=False)
     ]
     weights = [table.fields["edge_weight"].values.reshape(-1) for table in tables if "edge_weight" in names]
     return np.concatenate(edges, axis=1), np.concatenate(weights) if weights else None, node_ptr

@@ -41,11 +41,12 @@ def command(
 ) -> None:
     """Convert a store for other tools."""
     from tgp.inspect.export import export_store, exported_names
-    from tgp.store.locations import open_store, parse_location, sibling_path
+    from tgp.inspect.places import result_path
+    from tgp.store.locations import open_store, parse_location
 
     output = Output(json=json, quiet=quiet)
     location = parse_location(store)
-    folder = out or sibling_path(location, f"-{to}")
+    folder = out or result_path(location, f"-{to}")
     files = export_store(location, to, folder, hierarchy=hierarchy, graphs=graphs, force=force)
     size = sum(f.stat().st_size for f in files)
     fields = [] if to == "graphml" else open_store(location).fields

@@ -31,11 +31,12 @@ def command(
 ) -> None:
     """Draw one graph at all of its levels."""
     from tgp.inspect import plot
-    from tgp.store.locations import parse_location, sibling_path
+    from tgp.inspect.places import result_path
+    from tgp.store.locations import parse_location
 
     output = Output(json=json, quiet=quiet)
     location = parse_location(store)
-    target = out or sibling_path(location, f"-{graph}.png")
+    target = out or result_path(location, f"-{graph}.png")
     path = plot.save(plot.hierarchy(location, graph, hierarchy), target, dpi=dpi)
     size = path.stat().st_size
     output.result({"path": str(path), "bytes": size}, lambda: output.line(f"{path}: {bytes_text(size)}"))

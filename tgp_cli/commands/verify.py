@@ -37,6 +37,7 @@ def command(
     Checks the checksum of every file, the structure of every array and the consistency of its values. Exits with
     status 1 if damage is found.
     """
+    from tgp.inspect.places import shown_location
     from tgp.store.locations import parse_location, verify_location
 
     location = parse_location(store)
@@ -49,8 +50,9 @@ def command(
 
             count = None if every else sample or DEFAULT_SAMPLE
             findings += verify_by_recompute(location, sample=count, progress=progress)
-    report = {"path": store, "sound": not findings, "findings": [asdict(f) for f in findings]}
-    output.result(report, lambda: _show(output, store, findings))
+    path = shown_location(location)
+    report = {"path": path, "sound": not findings, "findings": [asdict(f) for f in findings]}
+    output.result(report, lambda: _show(output, path, findings))
     return ExitStatus.FINDINGS if findings else ExitStatus.OK
 
 

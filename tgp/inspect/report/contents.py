@@ -14,6 +14,7 @@ from tgp.build.summary import HierarchySummary
 from tgp.errors import InputError
 from tgp.inspect.export import parse_graphs
 from tgp.inspect.overview import SAMPLE, StoreView, inspect_store
+from tgp.inspect.places import result_path
 from tgp.inspect.report.charts import (
     CurveChart,
     Histogram,
@@ -26,7 +27,7 @@ from tgp.inspect.report.drawings import SceneDrawing, draw_scene, legend_marks
 from tgp.inspect.report.scene import graph_scenes
 from tgp.store import FailureRecord, StoreReader
 from tgp.store.format import constants as store_format
-from tgp.store.locations import Location, open_store, sibling_path
+from tgp.store.locations import Location, open_store
 
 __all__ = [
     "METRICS",
@@ -232,7 +233,7 @@ def collect_contents(path: Location, graphs: Sequence[int] | str | None = None) 
     ledger = {name: reader.failures(name) for name, info in reader.hierarchies.items() if info.failures}
     scenes = [graph_scenes(reader, graph) for graph in chosen] if view.hierarchies else []
     return ReportContents(
-        sibling_path(path, "").name,
+        result_path(path, "").name,
         view,
         reader.manifest.spec.data_digest,
         store_format.VERSION,

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 from tgp._version import __version__
 from tgp.inspect.numbers import bytes_text, count_text, counted, figure_text, share_text
 from tgp.inspect.output_file import write_file
+from tgp.inspect.places import result_path
 from tgp.inspect.report.charts import coordinate, level_name
 from tgp.inspect.report.contents import METRICS, ReportContents, collect_contents
 from tgp.inspect.report.palette import colour_rules
-from tgp.store.locations import sibling_path
 from tgp.text import inert_text
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def write_report(
         InputError: if a graph does not exist, or the file cannot be written there.
         StoreError: if the store is missing or damaged.
     """
-    target = Path(out) if out is not None else sibling_path(store, "-report.html")
+    target = Path(out) if out is not None else result_path(store, "-report.html")
     return write_file(target, render_report(store, graphs=graphs).encode("utf-8"))
 
 
