@@ -26,6 +26,7 @@ from typing import Any, BinaryIO, cast
 from tgp.errors import DatasetError
 
 __all__ = [
+    "LIMIT_HINT",
     "MAX_RATIO",
     "MIN_LIMIT",
     "READ_ERRORS",
@@ -41,6 +42,8 @@ MIN_LIMIT = 10**9
 
 MAX_RATIO = 100
 """Bytes in memory for each byte of a file, where this is more than :data:`MIN_LIMIT`."""
+
+LIMIT_HINT = "if you trust the files, raise the limit with --max-input, for example --max-input 64GB"
 
 READ_ERRORS = (
     ArithmeticError,
@@ -145,7 +148,7 @@ class InputBudget:
             raise DatasetError(
                 f"{where}: {what} needs too much memory: expected at most {_size(self.limit)} "
                 f"for this dataset, got {_size(num_bytes)}",
-                hint="if you trust the file, raise the limit with --max-input, for example --max-input 64GB",
+                hint=LIMIT_HINT,
             )
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from tgp.build.config import (
     CoarsenConfig,
+    from_options,
     hierarchy_name,
     load_config,
     parse_shard,
@@ -124,3 +125,44 @@ def test_bad_files_are_reported(tmp_path, text, message):
         load_config(file, {})
     with pytest.raises(InputError, match="no configuration file"):
         load_config(tmp_path / "none.toml", {})
+
+
+@pytest.mark.parametrize(
+    "text", ['dataset = "os:getcwd"', 'dataset = "a.b:c:n=3"', 'scheduler = "tcp://host:1"']
+)
+def test_a_file_cannot_run_code(tmp_path, text):
+    file = tmp_path / "c.toml"
+    file.write_text(text)
+    with pytest.raises(InputError, match="would run code") as caught:
+        load_config(file, {"seed": 3})
+    key, value = text.split(" = ")
+    assert f"--{key}" in caught.value.hint
+    assert getattr(load_config(file, {key: value.strip('"')}), key) == value.strip('"')
+
+
+def test_a_file_may_name_data_with_a_colon(tmp_path):
+    (tmp_path / "a:b.npz").write_bytes(b"")
+    file = tmp_path / "c.toml"
+    for name in ("er:num_graphs=4", "MUTAG:use_node_attr=true", str(tmp_path / "a:b.npz")):
+        file.write_text(f'dataset = "{name}"')
+        assert load_config(file, {}).dataset == name
+
+
+def test_max_input(tmp_path):
+    file = tmp_path / "c.toml"
+    file.write_text('max-input = "2GB"')
+    assert load_config(file, {}).max_input == 2 * 10**9
+    assert load_config(file, from_options({"max_input": "64GB"})).max_input == 64 * 10**9
+    with pytest.raises(InputError, match="size such as") as caught:
+        from_options({"max_input": "much"})
+    assert caught.value.field == "max_input"
+
+
+@pytest.mark.parametrize("data", [b"a = \xff", b"a = " + b"[" * 5000, b"# " + b"x" * (1 << 21)])
+def test_damaged_files_are_reported(tmp_path, data):
+    file = tmp_path / "c.toml"
+    file.write_bytes(data)
+    with pytest.raises(InputError, match=r"c\.toml"):
+        load_config(file, {})
+    with pytest.raises(InputError, match="a folder"):
+        load_config(tmp_path, {})

@@ -41,7 +41,7 @@ def through_library(dataset, root):
             result = {"kind": "accepted", "text": ""}
         except TgpError as error:
             result = {"kind": "TgpError", "text": str(error)}
-        except BaseException as error:
+        except Exception as error:  # noqa: BLE001 - reported
             result = {"kind": type(error).__name__, "text": "".join(traceback.format_exception(error))}
     return result | {"warnings": [str(w.message) for w in seen if w.category is not DeprecationWarning]}
 
@@ -70,7 +70,7 @@ def main(first):
         import tgp.input_limits
 
         tgp.input_limits.MIN_LIMIT = LIMIT
-    import tgp.build.run  # noqa: F401 - imported before the limit of memory is set
+    import tgp.build.run  # imported before the limit of memory is set
     import tgp.data.convert
     import tgp.sources.pyg
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -12,6 +11,7 @@ from torch_geometric.data import Data
 
 from tgp.datasets._base import GraphDataset, Transform
 from tgp.errors import DatasetError, MissingPackageError, UnknownNameError
+from tgp.input_limits import input_budget
 
 __all__ = ["GsetDataset"]
 
@@ -91,7 +91,7 @@ class GsetDataset(GraphDataset):
             table = torch.tensor([[int(float(v)) for v in row] for row in rows[1:]], dtype=torch.long).view(
                 -1, 3
             )
-        except (ValueError, IndexError) as error:
+        except (ValueError, IndexError, OverflowError, RuntimeError) as error:
             raise DatasetError(
                 f"{self.name}: expected 'n m' and lines 'u v w', got something else"
             ) from error
@@ -104,7 +104,13 @@ class GsetDataset(GraphDataset):
 
     def graphs(self) -> Sequence[Data]:
         """Return the graph."""
-        num_nodes, edges, weight = self._parse(Path(self.raw_paths[0]).read_text())
+        with input_budget() as budget, budget.open(self.raw_paths[0]) as file:
+            try:
+                text = file.read().decode()
+            except UnicodeDecodeError as error:
+                raise DatasetError(f"{self.name}: expected text, got {error}") from error
+            num_nodes, edges, weight = self._parse(text)
+            budget.charge(4 * _FEATURES * num_nodes, self.raw_paths[0], f"the features of {num_nodes} nodes")
         if not self.directed:
             edges, weight = torch.cat([edges, edges.flip(0)], dim=1), torch.cat([weight, weight])
         generator = torch.Generator().manual_seed(self.seed)

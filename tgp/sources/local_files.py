@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from array import array
 from collections.abc import Callable, Iterator
@@ -14,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.errors import DatasetError
-from tgp.input_limits import READ_ERRORS, InputBudget, input_budget, open_decompressed
+from tgp.input_limits import LIMIT_HINT, READ_ERRORS, InputBudget, input_budget, open_decompressed
 from tgp.ragged import GraphTable
 from tgp.sources.arrays import read_npz
 from tgp.sources.graphml import read_graphml
@@ -160,12 +159,11 @@ def _read_hdf5(path: Path) -> GraphTable:
 
     with input_budget() as budget:
         budget.open(path).close()
-        left = budget.limit - budget.needed
-        options = {"max_bytes": left} if "max_bytes" in inspect.signature(read_arrays).parameters else {}
         try:
-            arrays = read_arrays(path, **options)
+            arrays = read_arrays(path, max_bytes=max(budget.limit - budget.needed, 0))
         except READ_ERRORS as error:
-            raise DatasetError(f"{path} cannot be read: {error}") from error
+            hint = LIMIT_HINT if "too large" in str(error) else None
+            raise DatasetError(f"{path} cannot be read: {error}", hint=hint) from error
         budget.charge(sum(values.nbytes for values in arrays.values()), path, "the arrays of the file")
         return table_from_arrays(arrays, str(path))
 
