@@ -112,11 +112,16 @@ class _PrivateDirectory:
             raise PermissionError(reason)
 
 
-class _ChosenDirectory(_PrivateDirectory, caching.UserProvidedCacheLocator):  # type: ignore[misc]
+def _locator(name: str) -> Any:
+    """Return a locator class of numba. Its name starts with an underscore before version 0.62."""
+    return getattr(caching, name, None) or getattr(caching, f"_{name}")
+
+
+class _ChosenDirectory(_PrivateDirectory, _locator("UserProvidedCacheLocator")):  # type: ignore[misc]
     """Directory that ``NUMBA_CACHE_DIR`` names."""
 
 
-class _UserDirectory(_PrivateDirectory, caching.UserWideCacheLocator):  # type: ignore[misc]
+class _UserDirectory(_PrivateDirectory, _locator("UserWideCacheLocator")):  # type: ignore[misc]
     """Cache directory of the user."""
 
 
@@ -125,7 +130,7 @@ class _Locations(caching.CompileResultCacheImpl):  # type: ignore[misc]
 
     _locator_classes: list[Any] = [
         _ChosenDirectory,
-        caching.InTreeCacheLocator,
+        _locator("InTreeCacheLocator"),
         _UserDirectory,
     ]
 
