@@ -89,8 +89,11 @@ def digests(path: Path, pattern: str = "**/*") -> dict[str, str]:
 
 
 def wrong_files(path: Path, expected: dict[str, str]) -> list[str]:
-    """Return the files with a final name that differ from those of an undisturbed run."""
-    found = {k: v for k, v in digests(path).items() if ".tmp-" not in k}
+    """Return the files with a final name that differ from those of an undisturbed run.
+
+    A killed process may leave its name in the lock file. The next run removes it.
+    """
+    found = {k: v for k, v in digests(path).items() if ".tmp-" not in k and not k.endswith(".lock")}
     return [name for name, digest in found.items() if expected.get(name) != digest]
 
 

@@ -24,19 +24,24 @@ class Log:
         self._spy(monkeypatch, "write", lambda fd, *_: ("write", self._path(fd)))
         self._spy(monkeypatch, "ftruncate", lambda fd, *_: ("write", self._path(fd)))
         self._spy(monkeypatch, "fsync", lambda fd: ("sync", self._path(fd)))
-        self._spy(monkeypatch, "replace", lambda a, b: ("name", str(a), str(b)))
-        self._spy(monkeypatch, "link", lambda a, b: ("name", str(a), str(b)))
+        self._spy(monkeypatch, "replace", self._rename)
+        self._spy(monkeypatch, "link", self._rename)
 
     def _spy(self, monkeypatch, name, describe):
         real = getattr(os, name)
 
-        def call(*arguments):
-            event = describe(*arguments)
-            result = real(*arguments)
+        def call(*arguments, **options):
+            event = describe(*arguments, **options)
+            result = real(*arguments, **options)
             self.events.append(event)
             return result
 
         monkeypatch.setattr(os, name, call)
+
+    def _rename(self, source, target, src_dir_fd=None, dst_dir_fd=None):
+        """Describe a call whose paths are relative to the descriptor of a directory."""
+        old = os.path.join("" if src_dir_fd is None else self._path(src_dir_fd), source)
+        return "name", old, os.path.join("" if dst_dir_fd is None else self._path(dst_dir_fd), target)
 
     @staticmethod
     def _path(fd):

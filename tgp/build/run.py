@@ -71,7 +71,7 @@ def coarsen_dataset(
     context = prepare_run(config)
     writer = StoreWriter.open(config.path, context.spec, force=config.force)
     if config.retry_failed:
-        _discard_failed_units(writer)
+        writer.discard_failed()
     if writer.is_complete:
         return _summarize(context, "up to date", writer.read_manifest())
     tasks = _tasks_of_job(writer.pending(), config.shard)
@@ -127,20 +127,6 @@ def _tasks_of_job(tasks: list[Task], shard: tuple[int, int] | None) -> list[Task
         return tasks
     job, jobs = shard
     return [task for task in tasks if task.unit % jobs == job]
-
-
-def _discard_failed_units(writer: StoreWriter) -> None:
-    """Delete the completion records of units with failed graphs, so that this run computes them again."""
-    units = [
-        (unit, part)
-        for part, records in writer.records().items()
-        for unit, record in enumerate(records)
-        if record is not None and record.shard.failures
-    ]
-    if units:
-        writer.files.remove(store_format.MANIFEST)
-        for unit, name in units:
-            writer.files.remove(f"{store_format.RECORDS}/{store_format.record_file(unit, name)}")
 
 
 def _run(

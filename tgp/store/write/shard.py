@@ -17,6 +17,7 @@ from tgp.store.format import constants as fmt
 from tgp.store.format.codec import narrow, set_attributes, write_array
 from tgp.store.format.schema import FailureRecord, FieldInfo, LevelInfo, PtrKind, ShardRecord
 from tgp.store.io.sink import Sink
+from tgp.store.write.limits import check_field, check_level, check_metric, check_rows
 
 __all__ = [
     "PartSummary",
@@ -114,7 +115,9 @@ def _field_info(table: GraphTable, entry: Field) -> FieldInfo:
     }
     ptrs = tuple(p for p in _preferred_ptrs(entry) if fits[p])
     dtype = values.dtype.newbyteorder("=").name
-    return FieldInfo(entry.name, dtype, tuple(tail), entry.axis, entry.form, entry.shifted, ptrs)
+    info = FieldInfo(entry.name, dtype, tuple(tail), entry.axis, entry.form, entry.shifted, ptrs)
+    check_field(info)
+    return info
 
 
 def _preferred_ptrs(entry: Field) -> tuple[PtrKind, ...]:
@@ -165,6 +168,7 @@ def write_graphs_file(sink: Sink, table: GraphTable, profile: str, unit: int, fi
             size += out.array(fields, link, entry.values, described)
             if info.ptr == "own":
                 size += out.array(ptrs, link, entry.ptr)
+    check_rows("nodes", table.num_nodes, size)
     count = 0 if edges is None else int(edges.ptr[-1])
     return PartSummary([table.num_nodes], [count], [size], fields=infos)
 
@@ -207,6 +211,10 @@ def write_hierarchy_file(
             summary.edges.append(level.block.num_edges)
             infos.append(_level_info(level, arrays))
             node_ptr = level.block.node_ptr
+        for number, level in enumerate(hierarchy.levels):
+            if level.assignment.kind != "hard":
+                name = f"supernodes of level {number + 1}"
+                check_rows(name, summary.nodes[number], sum(summary.bytes))
         summary.metrics = _write_metrics(out, metrics or {}, hierarchy)
         _write_failures(out, failures)
     summary.levels = tuple(infos)
@@ -244,9 +252,11 @@ def _level_arrays(level: Level, node_ptr: npt.NDArray[np.int64], number: int) ->
         arrays["cluster"] = local_ids(
             given.cluster, node_ptr, given.super_ptr, -1, f"level {number + 1}: cluster"
         )
+    check_level(given, node_ptr, number)
     for name in ("weight", "soft", "theta"):
         values = getattr(given, name)
         if values is not None:
+            values = np.asarray(values).astype(np.float32, copy=False)
             if len(values) != node_ptr[-1]:
                 raise InputError(
                     f"level {number + 1}: {name} must hold {node_ptr[-1]} rows, got {len(values)}", field=name
@@ -346,12 +356,7 @@ def _write_metrics(
                 f"metric {key!r}: expected a level below {hierarchy.depth} (counted from 0), got {level}",
                 field="metrics",
             )
-        if values.ndim and len(values) != hierarchy.num_graphs:
-            raise InputError(
-                f"metric {key!r}: expected one number or one row for each of {hierarchy.num_graphs} graphs, "
-                f"got {len(values)} rows",
-                field="metrics",
-            )
+        check_metric(key, values, hierarchy.num_graphs)
         if level not in groups:
             groups[level] = out.group(f"metrics/{level}")
         out.array(groups[level], fmt.encode_name(name), values)
