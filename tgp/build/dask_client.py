@@ -19,8 +19,8 @@ __all__ = ["RemoteExecutor", "connect"]
 CONNECT_TIMEOUT = 10.0
 """Seconds to wait for a Dask scheduler."""
 
-_LOGGERS = ("distributed", "tornado", "tornado.application", "asyncio")
-"""Loggers of Dask and of its event loop."""
+_LOGGERS = ("distributed", "tornado", "asyncio")
+"""Packages of Dask and of its event loop, whose loggers have handlers of their own."""
 
 
 class RemoteExecutor(Executor):
@@ -126,7 +126,8 @@ def _quiet_dask() -> Iterator[None]:
     if os.environ.get("TGP_DEBUG"):
         yield
         return
-    loggers = [logging.getLogger(name) for name in _LOGGERS]
+    known = (name for name in [*logging.root.manager.loggerDict] if name.partition(".")[0] in _LOGGERS)
+    loggers = [logging.getLogger(name) for name in {*known, *_LOGGERS}]
     before = [(logger, logger.handlers, logger.propagate) for logger in loggers]
     for logger in loggers:
         logger.handlers, logger.propagate = [logging.NullHandler()], False
