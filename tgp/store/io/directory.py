@@ -88,6 +88,31 @@ class Directory:
             raise
         return descriptor
 
+    def read(self, name: str, limit: int) -> bytes:
+        """Read a small file.
+
+        Args:
+            name: Name of the file.
+            limit: Largest size in bytes.
+
+        Raises:
+            FileNotFoundError: If there is no such file.
+            StoreDamagedError: If it is not a regular file, or larger.
+        """
+        descriptor = self.open(name, os.O_RDONLY)
+        try:
+            size = os.fstat(descriptor).st_size
+            if size > limit:
+                raise StoreDamagedError(
+                    f"{self.path / name} is too large: expected at most {limit} bytes, got {size}",
+                    path=self.path / name,
+                    item=name,
+                )
+            with open(descriptor, "rb", closefd=False) as file:
+                return file.read(limit)
+        finally:
+            os.close(descriptor)
+
     def _check_regular(self, name: str, found: os.stat_result) -> None:
         if not stat.S_ISREG(found.st_mode):
             raise not_regular(self.path / name, name)

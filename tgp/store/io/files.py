@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, BinaryIO, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from tgp.errors import StoreDamagedError, StoreError, StoreFullError, StoreMissingError
+from tgp.errors import StoreError, StoreFullError, StoreMissingError
 from tgp.store.format import constants as fmt
 from tgp.store.io import portable
 from tgp.store.io.directory import TEMPORARY, Directory, TempFile, not_regular, open_directory
@@ -131,15 +131,8 @@ class LocalFiles:
             raise StoreMissingError(f"{self.path / name} does not exist", path=self.path / name) from error
 
     def read(self, name: str, limit: int) -> bytes:
-        with self.open(name) as file:
-            size = os.fstat(file.fileno()).st_size
-            if size > limit:
-                raise StoreDamagedError(
-                    f"{self.path / name} is too large: expected at most {limit} bytes, got {size}",
-                    path=self.path / name,
-                    item=name,
-                )
-            return file.read(limit)
+        with self._reading(name) as (folder, base):
+            return folder.read(base, limit)
 
     def map(self, name: str) -> npt.NDArray[np.uint8]:
         with self.open(name) as file:

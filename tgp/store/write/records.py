@@ -6,6 +6,7 @@ and a fingerprint is computed once per part.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterable
 from dataclasses import replace
@@ -15,6 +16,7 @@ from tgp.store.format import constants as fmt
 from tgp.store.format.fingerprint import HierarchySpec, StoreSpec, spec_differences
 from tgp.store.format.manifest import Manifest, PartRecord, read_recorded_spec
 from tgp.store.format.schema import ShardRecord
+from tgp.store.io.directory import Directory, open_directory
 from tgp.store.io.files import LocalFiles, ends_digest, file_digest
 
 __all__ = ["Records", "adopt", "changes_of_spec", "check_shards", "collect_manifest", "read_records"]
@@ -41,23 +43,29 @@ def read_records(files: LocalFiles, spec: StoreSpec, manifest: Manifest | None) 
     Returns:
         The records with the fingerprint of their part whose files have the recorded size.
     """
-    written, sizes = frozenset(files.names(fmt.RECORDS)), files.sizes()
-    found: Records = {}
-    for part in (fmt.GRAPHS, *(h.name for h in spec.hierarchies)):
-        fingerprint = spec.part_fingerprint(part)
-        published = _published_records(manifest, part, fingerprint)
-        records: list[PartRecord | None] = []
-        for unit in range(spec.num_units):
-            record = _read_record(files, unit, part) if fmt.record_file(unit, part) in written else None
-            if record is None and unit < len(published):
-                record = published[unit]
-            valid = (
-                record is not None
-                and record.fingerprint == fingerprint
-                and sizes.get(record.shard.file) == record.shard.size
-            )
-            records.append(record if valid else None)
-        found[part] = records
+    sizes, found = files.sizes(), Records()
+    with contextlib.ExitStack() as stack:
+        folder, written = None, frozenset[str]()
+        with contextlib.suppress(FileNotFoundError):
+            folder = stack.enter_context(open_directory(files.path, fmt.RECORDS))
+            written = frozenset(folder.names())
+        for part in (fmt.GRAPHS, *(h.name for h in spec.hierarchies)):
+            fingerprint = spec.part_fingerprint(part)
+            published = _published_records(manifest, part, fingerprint)
+            records: list[PartRecord | None] = []
+            for unit in range(spec.num_units):
+                record = None
+                if folder is not None and fmt.record_file(unit, part) in written:
+                    record = _read_record(folder, unit, part)
+                if record is None and unit < len(published):
+                    record = published[unit]
+                valid = (
+                    record is not None
+                    and record.fingerprint == fingerprint
+                    and sizes.get(record.shard.file) == record.shard.size
+                )
+                records.append(record if valid else None)
+            found[part] = records
     return found
 
 
@@ -71,11 +79,11 @@ def _published_records(manifest: Manifest | None, part: str, fingerprint: str) -
     return [replace(first, unit=unit, shard=shard) for unit, shard in enumerate(manifest.shards[part])]
 
 
-def _read_record(files: LocalFiles, unit: int, part: str) -> PartRecord | None:
+def _read_record(folder: Directory, unit: int, part: str) -> PartRecord | None:
     try:
-        data = files.read(f"{fmt.RECORDS}/{fmt.record_file(unit, part)}", fmt.MAX_MANIFEST_BYTES)
+        data = folder.read(fmt.record_file(unit, part), fmt.MAX_MANIFEST_BYTES)
         return PartRecord.from_bytes(data, unit, part)
-    except (StoreMissingError, StoreDamagedError):
+    except (FileNotFoundError, StoreDamagedError):
         return None
 
 
