@@ -10,6 +10,7 @@ import shutil
 import sys
 import unicodedata
 import zipfile
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -437,8 +438,20 @@ CONSUMERS = {
         continue_writing, coarsen, coarsen_again,
     )
 }  # fmt: skip
+EXTRA = ("hierarchy", "inspect_terminal", "inspect_json", "inspect_spectral", "verify_terminal", "export_pyg",
+         "export_graphml", "plot", "coarsen_again")  # fmt: skip
+"""Consumers that share nearly all of their code with another one. Systematic mutations run one of them in turn."""
+
 READERS = ("read_single", "gather", "gather_in_memory", "loader", "loader_in_memory", "items")
 """Consumers that read everything that they return, and must agree with ``verify``."""
+
+
+def consumers_of(mutation):
+    """Return the names of the consumers that a mutation is run through."""
+    if mutation.name.startswith("named/"):
+        return list(CONSUMERS)
+    chosen = EXTRA[zlib.crc32(mutation.name.encode()) % len(EXTRA)]
+    return [name for name in CONSUMERS if name not in EXTRA or name == chosen]
 
 
 def classify(error):

@@ -27,7 +27,7 @@ import tempfile
 import threading
 import time
 from collections import Counter, defaultdict
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from tests.store import mutation_consumers as consumers
@@ -218,7 +218,7 @@ class Workshop:
         if not pid:
             _apply(mutation, path)
         if os.waitpid(pid, 0)[1]:
-            raise RuntimeError(f"mutation {mutation.name} cannot be applied")
+            return [Cell(mutation.name, "-", "invalid", "the mutation cannot be applied")]
         try:
             return run_cells(mutation.name, path, work, names, sabotage)
         finally:
@@ -245,7 +245,7 @@ def _apply(mutation, path):
 
 def run_all(workshop, mutations, names, jobs, progress=True):
     """Run mutations in ``jobs`` processes and return all cells."""
-    cells = [cell for cell in workshop.warm() if cell.is_finding]
+    cells = [cell for cell in workshop.warm(names or consumers.CONSUMERS) if cell.is_finding]
     slices = [workshop.folder / f"cells-{job}.jsonl" for job in range(jobs)]
     pids = []
     for job, file in enumerate(slices):
@@ -254,7 +254,7 @@ def run_all(workshop, mutations, names, jobs, progress=True):
             try:
                 with open(file, "w") as out:
                     for number, mutation in enumerate(mutations[job::jobs]):
-                        for cell in workshop.run(mutation, names):
+                        for cell in workshop.run(mutation, names or consumers.consumers_of(mutation)):
                             out.write(json.dumps(asdict(cell)) + "\n")
                         out.flush()
                         if progress and number % 20 == 0:
@@ -271,6 +271,21 @@ def run_all(workshop, mutations, names, jobs, progress=True):
         cells += [Cell(**json.loads(line)) for line in file.read_text().splitlines()]
     if failed:
         print(f"{len(failed)} jobs failed", file=sys.stderr)
+    return cells
+
+
+def run_sabotage(workshop, mutations):
+    """Remove one check at a time and return the cells of the mutations that it stops."""
+    from tests.store.mutation_sabotage import SABOTAGE
+
+    workshop.warm({name for entry in SABOTAGE.values() for name in entry.consumers})
+    cells = []
+    for title, entry in SABOTAGE.items():
+        for name in entry.mutations:
+            found = workshop.run(mutations[name], entry.consumers, entry)
+            cells += [replace(cell, mutation=f"{title}: {name}") for cell in found]
+            if any(cell.is_finding for cell in found):
+                break
     return cells
 
 
@@ -305,6 +320,8 @@ def main():
     parser.add_argument("--only", nargs="+", metavar="NAME", help="parts of the names of mutations")
     parser.add_argument("--consumers", nargs="+", choices=list(consumers.CONSUMERS))
     parser.add_argument("--sample", type=int, metavar="N", help="run N random mutations")
+    parser.add_argument("--also", nargs="+", default=(), metavar="NAME", help="run these beside the sample")
+    parser.add_argument("--sabotage", action="store_true", help="remove one check at a time and run what it stops")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--list", action="store_true", help="print the names of the mutations")
@@ -319,11 +336,16 @@ def main():
         if given.only:
             chosen = [m for m in chosen if any(part in m.name for part in given.only)]
         if given.sample:
-            chosen = random.Random(given.seed).sample(chosen, given.sample)
+            named = [m for m in chosen if m.name in given.also]
+            rest = [m for m in chosen if m.name not in given.also and "S5" not in m.tags]
+            chosen = [*named, *random.Random(given.seed).sample(rest, given.sample)]
         if given.list:
             print("\n".join(f"{m.name}  {' '.join(m.tags)}" for m in chosen))
             return 0
-        cells = run_all(workshop, chosen, given.consumers or list(consumers.CONSUMERS), given.jobs)
+        if given.sabotage:
+            cells = run_sabotage(workshop, {m.name: m for m in chosen})
+        else:
+            cells = run_all(workshop, chosen, given.consumers, given.jobs)
     if given.cells:
         given.cells.write_text("".join(json.dumps(asdict(cell)) + "\n" for cell in cells))
     if given.verbose:

@@ -94,6 +94,7 @@ class Forge:
     def __post_init__(self):
         self.manifest = json.loads((self.path / "manifest.json").read_bytes())
         self._before = json.loads((self.path / "manifest.json").read_bytes())
+        self._bytes_before = {file.name: file.read_bytes() for file in self.path.glob("*.h5")}
 
     @property
     def hierarchy(self):
@@ -145,8 +146,10 @@ class Forge:
                 "sha256": hashlib.sha256(data).hexdigest(),
                 "ends": hashlib.sha256(data[:4096] + data[-4096:]).hexdigest(),
             }
+            if data != self._bytes_before[file.name]:
+                found["bytes"] = _array_bytes(file, part, len(old["bytes"]))
             for key, value in found.items():
-                if entry.get(key) == old[key]:
+                if value is not None and entry.get(key) == old[key]:
                     entry[key] = value
 
     def _entry_before(self, part, unit):
@@ -201,6 +204,23 @@ class Forge:
         values = json.loads(file.read_bytes())
         changed = edit(values)
         file.write_bytes(seal(values if changed is None else changed))
+
+
+def _array_bytes(file, part, levels):
+    """Return the bytes of the arrays of a shard, as its entry in the manifest lists them."""
+    found = {}
+
+    def add(name, item):
+        if isinstance(item, h5py.Dataset):
+            found[f"/{name}"] = math.prod(item.shape or ()) * item.dtype.itemsize if item.shape is not None else 0
+
+    try:
+        with h5py.File(file, "r") as opened:
+            opened.visititems(add)
+    except Exception:  # noqa: BLE001 - random bytes
+        return None
+    prefixes = ["/"] if part == "graphs" else [f"/levels/{number}/" for number in range(levels)]
+    return [sum(size for name, size in found.items() if name.startswith(prefix)) for prefix in prefixes]
 
 
 # Base stores ------------------------------------------------------------------------------------------

@@ -218,7 +218,8 @@ def _rename_field(forge, text, old="x"):
     forge.manifest["fields"].sort(key=lambda info: info["name"].encode("utf-8", "surrogatepass"))
     link = link_name(text)
     for _, file in forge.each("graphs"):
-        file.move(f"fields/{old}", f"fields/{link}")
+        if text:
+            file.move(f"fields/{old}", f"fields/{link}")
 
 
 def _package(forge, text):
@@ -236,7 +237,8 @@ def _metric(forge, text):
 
     forge.hierarchy["metrics"] = sorted([m for m in forge.hierarchy["metrics"] if m != "0/cut"] + [f"0/{text}"])
     for _, file in forge.each("h"):
-        file.move("metrics/0/cut", f"metrics/0/{link_name(text)}")
+        if text:
+            file.move("metrics/0/cut", f"metrics/0/{link_name(text)}")
 
 
 def _schedule_levels(forge, text):
