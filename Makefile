@@ -12,7 +12,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Worker processes of the test suite.
 JOBS   ?= auto
 
-.PHONY: demo install test check quick lint types imports unit test-full gpu-test coverage lowest docs dist clean
+.PHONY: demo install test check quick lint types imports unit test-full fuzz gpu-test coverage lowest docs dist clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python examples/demo.py
@@ -45,6 +45,15 @@ unit: $(VENV)/.test
 # Also the checks that take minutes: every pooler under inductor, large half-precision graphs, recompilations.
 test-full: $(VENV)/.test
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --full
+
+# Stores from strangers: all mutations through all consumers, kernels with bounds checks, and coverage-guided fuzzing if
+# atheris is installed (pip install -e '.[fuzz]'). FUZZ_SECONDS=3600 fuzzes for an hour.
+FUZZ_SECONDS ?= 300
+fuzz: $(VENV)/.test
+	$(BIN)/python -m tests.store.mutation_runner --jobs 2
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(abspath $(VENV))/numba-boundscheck $(BIN)/python -m pytest -n $(JOBS) \
+	  --dist worksteal -m 'not slow' tests/store tests/data tests/kernels/test_gather.py tests/kernels/test_gather_oracle.py
+	$(BIN)/python -m tests.fuzz.store_fuzz --seconds $(FUZZ_SECONDS) --findings $(VENV)/fuzz-findings
 
 # All conformance checks on CUDA; skipped without a GPU.
 gpu-test: $(VENV)/.test
