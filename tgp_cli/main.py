@@ -16,7 +16,15 @@ import typer
 from tgp._version import __version__
 from tgp.build.workers import UNIT_THREAD
 from tgp.errors import TgpError, nearest
-from tgp_cli._errors import ExitStatus, Terminated, catch_signals, flush_streams, guard, report_error
+from tgp_cli._errors import (
+    ExitStatus,
+    InertGroup,
+    Terminated,
+    catch_signals,
+    flush_streams,
+    guard,
+    report_error,
+)
 
 __all__ = ["COMMANDS", "build_app", "examples", "main"]
 
@@ -95,6 +103,7 @@ def build_app(arguments: Sequence[str]) -> typer.Typer:
     """
     app = typer.Typer(
         name="tgp",
+        cls=InertGroup,
         help=HELP,
         epilog=EPILOG,
         no_args_is_help=True,
@@ -157,7 +166,7 @@ def main() -> None:
     if any(thread.name.startswith(UNIT_THREAD) for thread in threading.enumerate()):
         # A kernel still runs in a thread after an interrupt. A store survives a kill, so do not wait for it.
         os._exit(status)
-    if status in (ExitStatus.INTERRUPTED, ExitStatus.TERMINATED):
+    if status in (ExitStatus.HANGUP, ExitStatus.INTERRUPTED, ExitStatus.TERMINATED):
         interrupted.append(status)
     sys.exit(status)
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tgp.build.foreign import check_foreign_parts, foreign_parts
 from tgp.build.summary import Summary, describe_manifest
 from tgp.errors import InputError, StoreMissingError
 from tgp.store import StoreWriter, read_spec
@@ -28,6 +29,8 @@ class StoreStatus:
         jobs: Numbers of the jobs of ``--shard i/N`` that have files to write.
         array: ``jobs`` as a job array expression such as ``3,7-9``.
         failures: Name of a hierarchy -> number of graphs that could not be coarsened, in the units that are written.
+        foreign: Name of a part -> numbers of its missing units that have a file of another engine or other settings, see
+            :func:`tgp.build.foreign.foreign_parts`.
     """
 
     path: str
@@ -39,6 +42,7 @@ class StoreStatus:
     jobs: list[int]
     array: str
     failures: dict[str, int]
+    foreign: dict[str, list[int]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as JSON values."""
@@ -97,6 +101,7 @@ def store_status(path: Path, jobs: int | None = None) -> StoreStatus:
         todo,
         array_expression(todo),
         {part: count for part, count in failures.items() if count},
+        foreign_parts(writer) if missing else {},
     )
 
 
@@ -108,10 +113,13 @@ def merge_store(path: Path) -> Summary:
 
     Raises:
         StoreError: If files are missing. The message names the first ones.
+        StoreMismatchError: If files were written by another engine or with other settings.
         StoreMissingError: If there is no store, not even an unfinished one.
     """
     writer = _open_writer(path)
     status = "up to date" if writer.is_complete else "complete"
+    if status == "complete":
+        check_foreign_parts(writer)
     manifest = writer.publish()
     hierarchies, size = describe_manifest(manifest)
     return Summary(

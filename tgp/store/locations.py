@@ -13,6 +13,7 @@ from tgp.store.format import constants as fmt
 from tgp.store.io.files import LocalFiles, StoreFiles
 from tgp.store.read.reader import StoreReader
 from tgp.store.verify import Finding, verify_store
+from tgp.text import file_name
 
 __all__ = [
     "Location",
@@ -114,7 +115,7 @@ def sibling_path(location: Location, suffix: str) -> Path:
         'MUTAG-report.html'
     """
     if is_url(location):
-        return Path(str(location).rstrip("/").rpartition("/")[2] + suffix)
+        return Path(file_name(str(location).rstrip("/").rpartition("/")[2]) + suffix)
     path = Path(location).resolve() if Path(location).name in ("", ".", "..") else Path(location)
     return path.with_name(path.name + suffix)
 

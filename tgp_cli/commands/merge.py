@@ -21,7 +21,7 @@ def command(
 
     output = Output(json=json, quiet=quiet)
     status = store_status(store)
-    if status.missing:
+    if status.missing and not status.foreign:
         units = f"unit {status.array} is" if len(status.missing) == 1 else f"units {status.array} are"
         output.result(
             {"path": str(store), "status": "incomplete", "missing": status.missing, "array": status.array},

@@ -69,6 +69,11 @@ def _show(out: Output, status: StoreStatus) -> None:
         right=(1, 2, 4),
         wrap=(3,),
     )
+    for part, units in status.foreign.items():
+        out.message(
+            f"Warning: {part}: files of units {array_expression(units)} were written by another engine revision or with "
+            "other settings. They count as missing."
+        )
     if status.missing:
         out.line(f"Jobs with work to do: {status.array}")
     elif not status.complete:

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from tgp.errors import StoreDamagedError
 from tgp.store.format import constants as fmt
+from tgp.text import inert_text
 
 __all__ = ["ArrayInfo", "Inspector", "check_chunks", "check_ptr", "inspect_file", "read_arrays"]
 
@@ -70,7 +71,9 @@ class Inspector:
 
     def refuse(self, item: str, why: str) -> StoreDamagedError:
         """Return the error for an object that breaks a rule of the format."""
-        return StoreDamagedError(f"{self.name}: {item or '/'} {why}", path=self.name, item=item or "/")
+        return StoreDamagedError(
+            f"{self.name}: {inert_text(item) or '/'} {why}", path=self.name, item=item or "/"
+        )
 
     def walk(self, group: Any, prefix: str, depth: int) -> None:
         """Check a group and everything in it."""

@@ -214,7 +214,8 @@ class HierarchyPart(OpenPart):
             raise self.damaged(f"{path}@dtype", f"must name a real type, got {dtype!r}")
         if len(info.shape) > 2:
             raise self.damaged(path, f"must have at most 2 axes, got shape {list(info.shape)}")
-        shape = (self.count, *info.shape[1:]) if info.shape else ()
+        # One row per graph, or one number for the whole shard.
+        shape = info.shape if info.shape in ((), (1,)) else (self.count, *info.shape[1:])
         self.check_array(path, shape, stored_types(str(dtype)), str(dtype))
 
     def _check_failures(self) -> None:

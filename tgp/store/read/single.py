@@ -154,21 +154,23 @@ def read_metric(parts: Sequence[HierarchyPart], metric: str) -> Array:
         metric: Name of the metric in the manifest.
     """
     path = metric_path(metric)
-    pieces = []
+    pieces: list[Array] = []
+    per_graph = None
     for part in parts:
-        info = part.info(path)
-        dtype = str(info.attributes["dtype"])
+        dtype = str(part.info(path).attributes["dtype"])
         stored = part.array(path)
         if first_too_large(stored, 1 if dtype == "bool" else largest_number(dtype)) is not None:
             raise part.damaged(path, f"holds a number that is not of type {dtype}")
-        pieces.append(restore(stored, dtype))
-        first = pieces[0]
-        if pieces[-1].ndim != first.ndim or pieces[-1].shape[1:] != first.shape[1:]:
-            raise part.damaged(
-                path,
-                f"must have rows as in the first shard, {list(first.shape[1:])}, got shape {list(stored.shape)}",
-            )
-    return np.concatenate([np.atleast_1d(piece) for piece in pieces])
+        pieces.append(np.atleast_1d(restore(stored, dtype)))
+        if part.count != 1:  # one graph has one row in both cases
+            found = len(pieces[-1]) == part.count
+            per_graph = found if per_graph is None else per_graph
+            if found != per_graph:
+                raise part.damaged(path, "must have one row per graph in all shards or in none")
+        if pieces[-1].shape[1:] != pieces[0].shape[1:]:
+            expected = list(pieces[0].shape[1:])
+            raise part.damaged(path, f"must have rows of shape {expected}, got shape {list(stored.shape)}")
+    return np.concatenate(pieces)
 
 
 def _span(ptr: Array | None, row: int) -> tuple[slice, Ids]:
