@@ -9,6 +9,7 @@ contains its graphs.
 from __future__ import annotations
 
 import contextlib
+import copy
 import dataclasses
 import json
 import pickle
@@ -271,15 +272,17 @@ def _portable_errors(job: Mapping[str, Any]) -> Iterator[None]:
         if not job.get("remote") or _can_be_pickled(error):
             raise
         kind: type[Exception] = TgpError if isinstance(error, TgpError) else RuntimeError
-        copy = kind(str(error) if isinstance(error, TgpError) else f"{type(error).__name__}: {error}")
-        if isinstance(copy, TgpError):
-            copy.hint = getattr(error, "hint", None)
-        raise copy from None
+        portable = kind(str(error) if isinstance(error, TgpError) else f"{type(error).__name__}: {error}")
+        if isinstance(portable, TgpError):
+            portable.hint = getattr(error, "hint", None)
+        raise portable from None
 
 
 def _can_be_pickled(error: Exception) -> bool:
+    """Return True if an error can be sent to another process."""
     try:
-        copy = pickle.loads(pickle.dumps(error))  # noqa: S301 - made here
+        pickle.dumps(error)
+        same = copy.copy(error)  # calls the constructor in the way that unpickling does
     except Exception:  # noqa: BLE001 - code of the class of the error
         return False
-    return type(copy) is type(error) and str(copy) == str(error)
+    return type(same) is type(error) and str(same) == str(error)
