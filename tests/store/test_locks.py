@@ -78,10 +78,10 @@ def test_the_content_of_a_lock_with_a_second_name_is_kept(tmp_path, files):
 
 def test_other_content_of_a_lock_is_kept(files):
     path = files.path / "records/.lock"
-    path.write_bytes(b"notes of somebody\n")
+    path.write_bytes(b"notes of another program\n")
     with files.lock() as locked:
         assert locked
-    assert path.read_bytes() == b"notes of somebody\n"
+    assert path.read_bytes() == b"notes of another program\n"
 
 
 def test_a_lock_that_was_deleted_is_not_held_by_two(files):

@@ -12,7 +12,7 @@ import pytest
 from tests.reliability.harness import digests
 from tgp.build.merge import store_status
 from tgp.errors import InputError, StoreDamagedError, StoreError, StoreMismatchError
-from tgp.ragged import Field, GraphTable
+from tgp.ragged import BlockCSR, Field, GraphTable, Hierarchy
 from tgp.store import (
     FailureRecord,
     HierarchySpec,
@@ -25,6 +25,7 @@ from tgp.store import (
     read_spec,
     verify_store,
 )
+from tgp.store.format import constants as fmt
 from tgp.store.write import writer as writer_module
 from tgp.testing.stores import build_store, halving, halving_spec, random_table, store_spec, write_store
 
@@ -350,3 +351,106 @@ def test_a_damaged_manifest_is_reported_unless_force_is_given(tmp_path, table):
         StoreWriter.open(tmp_path, spec)
     assert StoreWriter(tmp_path, spec).read_manifest() is None
     StoreWriter.open(tmp_path, spec, force=True)
+
+
+# Stores of an older version -----------------------------------------------------------------------
+
+
+def asked_today(spec, **changes):
+    """Return a specification with the values that were added after format 1.0."""
+    values = {"engine": 1, "metrics": True, **changes}
+    hierarchies = tuple(dataclasses.replace(h, **values) for h in spec.hierarchies)
+    return changed(spec, hierarchies=hierarchies)
+
+
+@pytest.mark.parametrize("state", ["complete", "without records", "interrupted"])
+def test_a_store_without_engine_revision_is_continued(tmp_path, table, state):
+    """Its records keep their fingerprints, so no shard is written again."""
+    spec = store_spec(table)
+    writer = StoreWriter.open(tmp_path, spec)
+    if state == "interrupted":
+        writer.write_graphs(0, unit_of(table, spec, 0))
+        writer.write_hierarchy(0, "halve", halving(unit_of(table, spec, 0)))
+    else:
+        write_store(writer, table)
+    assert b"engine" not in (tmp_path / "records/spec.halve.json").read_bytes()
+    if state == "without records":
+        shutil.rmtree(tmp_path / "records")
+    before = {p.name: p.stat().st_mtime_ns for p in tmp_path.glob("*.h5")}
+    again = StoreWriter.open(tmp_path, asked_today(spec))
+    assert again.spec.fingerprint == spec.fingerprint
+    assert again.is_complete == (state != "interrupted")
+    assert len(again.pending()) == (2 if state == "interrupted" else 0)
+    write_store(again, table)
+    after = {p.name: p.stat().st_mtime_ns for p in tmp_path.glob("*.h5")}
+    assert {name: after[name] for name in before} == before
+    assert b"engine" not in (tmp_path / "manifest.json").read_bytes()
+    assert verify_store(tmp_path) == []
+
+
+def test_a_store_without_engine_revision_is_extended(tmp_path, table):
+    spec = build_store(tmp_path, table)
+    before = digests(tmp_path, "*.h5")
+    more = changed(spec, hierarchies=(halving_spec(), halving_spec("more", 2)))
+    writer = StoreWriter.open(tmp_path, asked_today(more, metrics=False))
+    assert {task.part for task in writer.pending()} == {"more"}
+    write_store(writer, table)
+    assert {name: digests(tmp_path, "*.h5")[name] for name in before} == before
+    manifest = StoreWriter(tmp_path, spec).read_manifest()
+    assert {h.name: (h.engine, h.metrics) for h in manifest.spec.hierarchies} == {
+        "halve": (None, None),
+        "more": (1, False),
+    }
+    assert StoreWriter.open(tmp_path, asked_today(more, metrics=False)).is_complete
+    with pytest.raises(StoreMismatchError, match="without quality figures in the store"):
+        StoreWriter.open(tmp_path, asked_today(more))
+    assert verify_store(tmp_path) == []
+
+
+def test_another_engine_revision_is_a_mismatch(tmp_path, table):
+    spec = build_store(tmp_path, table)
+    with pytest.raises(StoreMismatchError, match="engine revision 1 in the store"):
+        StoreWriter.open(tmp_path, asked_today(spec, engine=2))
+
+
+# Limits of readers --------------------------------------------------------------------------------
+
+
+def test_levels_that_a_reader_would_refuse_are_not_written(tmp_path, table):
+    spec = store_spec(table, hierarchies=[halving_spec(num_levels=1)])
+    writer = StoreWriter.open(tmp_path, spec)
+    part = unit_of(table, spec, 0)
+    [level] = halving(part, 1).levels
+    double = part.node_ptr * 2
+    theta = np.broadcast_to(np.float32(0), (part.num_nodes, fmt.MAX_WIDTH + 1))
+    for changes, coarse, match in (
+        ({"super_ptr": double}, double, "must not have more supernodes than nodes"),
+        ({"theta": theta}, level.block.node_ptr, "expected at most 1048576 columns, got 1048577"),
+    ):
+        empty = BlockCSR(np.zeros(coarse[-1] + 1, np.int64), np.zeros(0, np.int32), None, coarse)
+        given = dataclasses.replace(level.assignment, **changes)
+        bad = dataclasses.replace(level, assignment=given, coarse=empty)
+        with pytest.raises(InputError, match=match):
+            writer.write_hierarchy(0, "halve", Hierarchy(part.node_ptr, (bad,)))
+    assert not list(tmp_path.glob("*.h5")) + list(tmp_path.glob("**/.tmp-*"))
+
+
+def test_fields_and_metrics_that_a_reader_would_refuse_are_not_written(tmp_path, table):
+    spec = store_spec(table)
+    writer = StoreWriter.open(tmp_path, spec)
+    part = unit_of(table, spec, 0)
+    for name, values, match in (
+        ("edge_index", np.zeros((3, 0), np.int64), r"edge_index: tail must be \[2\]"),
+        ("n" * 2000, np.zeros(20), "name must be a name of limited length"),
+    ):
+        ptr = np.zeros(21, np.int64) if name == "edge_index" else np.arange(21)
+        axis = -1 if name == "edge_index" else 0
+        entry = Field(name, values, ptr, axis=axis, shifted=name == "edge_index")
+        with pytest.raises(InputError, match=match):
+            writer.write_graphs(0, GraphTable(part.node_ptr, {name: entry}))
+    for values in (np.zeros((20, 2, 2)), np.zeros(20, complex), np.array(["a"] * 20)):
+        with pytest.raises(InputError, match="at most 2 axes and a real type"):
+            writer.write_hierarchy(0, "halve", halving(part), metrics={"0/a": values})
+    wide = GraphTable(np.array([0] * 20 + [2**40]), {})
+    with pytest.raises(InputError, match="too many nodes"):
+        writer.write_graphs(0, wide)

@@ -140,7 +140,7 @@ def _acquire(folder: Directory, shared: bool, on_wait: OnWait) -> tuple[int, boo
         except BaseException:
             portable.close_locked(descriptor)
             raise
-        portable.close_locked(descriptor)  # somebody deleted the file while this process waited
+        portable.close_locked(descriptor)  # the file was deleted while this process waited
 
 
 def _open_lock(folder: Directory) -> int:

@@ -241,6 +241,7 @@ def _level_arrays(level: Level, node_ptr: npt.NDArray[np.int64], number: int) ->
             f"level {number + 1}: the coarse graphs must have the supernodes of the assignment",
             field="super_ptr",
         )
+    check_level(given, node_ptr, number)
     arrays: dict[str, npt.NDArray[Any]] = {
         "super_ptr": given.super_ptr,
         "edge_ptr": block.edge_ptr,
@@ -252,7 +253,6 @@ def _level_arrays(level: Level, node_ptr: npt.NDArray[np.int64], number: int) ->
         arrays["cluster"] = local_ids(
             given.cluster, node_ptr, given.super_ptr, -1, f"level {number + 1}: cluster"
         )
-    check_level(given, node_ptr, number)
     for name in ("weight", "soft", "theta"):
         values = getattr(given, name)
         if values is not None:
