@@ -1,6 +1,7 @@
 """Dask clusters: checks before the first task, waiting, and explained failures."""
 
 import sys
+import threading
 import warnings
 from concurrent.futures import CancelledError, Future
 from types import SimpleNamespace
@@ -137,6 +138,27 @@ def test_a_worker_that_ends_during_the_check_is_ignored(tmp_path, quick):
     whole = client.run
     client.run = lambda *a, **k: {**whole(*a, **k), "tcp://b:1": OSError("gone")}
     assert DaskCluster(client).check_workers(tmp_path) == 1
+
+
+def test_only_workers_of_the_executor_are_checked(tmp_path, quick):
+    client = FakeClient({"tcp://a:1": None, "tcp://b:1": tmp_path / "gone"})
+    executor = SimpleNamespace(_client=client, _kwargs={"workers": ["tcp://a:1"]})
+    assert executors.wrap_executor(executor).cluster.check_workers(tmp_path) == 1
+    executor._kwargs["workers"] = "tcp://b:1"
+    with pytest.raises(ClusterError, match="1 of 1"):
+        executors.wrap_executor(executor).cluster.check_workers(tmp_path)
+
+
+def test_the_check_of_a_stopped_worker_ends(tmp_path, monkeypatch):
+    monkeypatch.setattr(cluster, "CHECK_TIMEOUT", 0.05)
+    client, stopped = FakeClient({"tcp://a:1": None}), threading.Event()
+    client.run = lambda *a, **k: stopped.wait(60)
+    try:
+        with pytest.raises(ClusterError, match="not all workers of tcp://fake:1 answered"):
+            DaskCluster(client).check_workers(tmp_path)
+    finally:
+        stopped.set()
+    assert list(tmp_path.iterdir()) == []
 
 
 # Waiting --------------------------------------------------------------------------------------------

@@ -6,15 +6,18 @@ tgp, or with another version, answers with its name instead of failing to unpick
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import inspect
 import os
+import threading
 import time
 import uuid
-from collections.abc import Mapping, Sequence
-from concurrent.futures import CancelledError
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import CancelledError, Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tgp._version import __version__
 from tgp.build import remote
@@ -32,6 +35,9 @@ ANSWER_TIMEOUT = 60.0
 WORKER_TIMEOUT = 300.0
 """Seconds to wait for a worker while a cluster has none. ``TGP_WORKER_TIMEOUT`` sets another number."""
 
+CHECK_TIMEOUT = 60.0
+"""Seconds to wait for the answers of all workers to the check before the first job."""
+
 PROBE_DELAYS = (0.0, 0.5, 2.0)
 """Seconds before each attempt to see the file of another machine. Network file systems may show it late."""
 
@@ -39,6 +45,12 @@ _EXPRESSION = "(exec(source, names), names[function](*arguments))[1]"
 """Expression that runs a function of :mod:`tgp.build.remote` from its source text."""
 
 _SHOWN_WORKERS = 8
+
+_NO_ANSWER = (OSError, TimeoutError, asyncio.TimeoutError)
+"""Errors of a request to a scheduler that does not answer. They are different classes in Python 3.10."""
+
+
+T = TypeVar("T")
 
 
 class ClusterError(TgpError, RuntimeError):
@@ -98,10 +110,12 @@ class DaskCluster:
 
     Args:
         client: Client of the cluster.
+        workers: Addresses of the workers that run jobs; ``None`` for all workers.
     """
 
-    def __init__(self, client: Any) -> None:
+    def __init__(self, client: Any, workers: Collection[str] | None = None) -> None:
         self._client = client
+        self._workers = workers
         self.address = str(getattr(getattr(client, "scheduler", None), "address", "the scheduler"))
         self._threads = 0
         self._asked = float("-inf")
@@ -124,7 +138,7 @@ class DaskCluster:
             try:
                 self._threads = sum(self._client.nthreads(callback_timeout=REQUEST_TIMEOUT).values())
                 self._answered = time.monotonic()
-            except (OSError, TimeoutError) as error:
+            except _NO_ANSWER as error:
                 self.check_connection(error)
                 if time.monotonic() - self._answered > ANSWER_TIMEOUT:
                     raise self._lost(f"it has not answered for {ANSWER_TIMEOUT:.0f} s") from error
@@ -256,17 +270,32 @@ class DaskCluster:
             )
         return len(found)
 
+    def _job_workers(self) -> list[str] | None:
+        """Return the addresses of the workers that run jobs, or ``None`` for all workers."""
+        if self._workers is None:
+            return None
+        known = self._client.nthreads(callback_timeout=REQUEST_TIMEOUT)
+        return [address for address in self._workers if address in known] or None
+
     def _probe(
         self, path: Path, content: str, known: Mapping[str, Mapping[str, Any]]
     ) -> dict[str, dict[str, Any]]:
         """Ask the workers that have not seen the file yet, and look for their answers."""
-        asked = [address for address, answer in known.items() if answer["unseen"] is not None] or None
+        asked = [address for address, answer in known.items() if answer["unseen"] is not None]
         arguments = self.script("probe", (str(path.parent), path.name, content))
+
+        def ask() -> dict[str, Any]:
+            workers = asked or self._job_workers()
+            return dict(self._client.run(eval, *arguments, workers=workers, on_error="return"))
+
         try:
-            answers = self._client.run(eval, *arguments, workers=asked, on_error="return")
-        except (OSError, TimeoutError) as error:
+            answers = _call_with_timeout(ask, CHECK_TIMEOUT)
+        except _NO_ANSWER as error:
             self.check_connection(error)
-            raise self._lost(str(error) or type(error).__name__) from error
+            raise ClusterError(
+                f"not all workers of {self.address} answered within {CHECK_TIMEOUT:.0f} s",
+                hint="a worker may be stopped, or the file system of the store may not respond on it",
+            ) from error
         found = {}
         for address, answer in answers.items():
             if not isinstance(answer, Mapping):
@@ -275,6 +304,31 @@ class DaskCluster:
             if answer["answer"] is not None and not _read_answer(path.parent / answer["answer"], content):
                 found[address]["unseen"] = "the client does not see the files that the worker writes there"
         return found
+
+
+def _call_with_timeout(function: Callable[[], T], seconds: float) -> T:
+    """Call a function in a thread and return its result.
+
+    Args:
+        function: Function without arguments. The thread is abandoned if the function does not return.
+        seconds: Time limit.
+
+    Raises:
+        TimeoutError: If the function takes longer.
+    """
+    outcome: Future[T] = Future()
+
+    def call() -> None:
+        try:
+            outcome.set_result(function())
+        except BaseException as error:  # noqa: BLE001 - raised in the thread of the caller
+            outcome.set_exception(error)
+
+    threading.Thread(target=call, daemon=True).start()
+    try:
+        return outcome.result(seconds)
+    except FutureTimeoutError as error:
+        raise TimeoutError(*error.args) from error
 
 
 def _worker_timeout() -> float:

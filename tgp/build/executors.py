@@ -177,12 +177,14 @@ def wrap_executor(executor: Executor) -> Pool:
     """
     client: Any = getattr(executor, "_client", None)
     if hasattr(client, "nthreads"):
-        cluster = DaskCluster(client)
+        restricted = getattr(executor, "_kwargs", {}).get("workers")
+        workers = [restricted] if isinstance(restricted, str) else restricted
+        cluster = DaskCluster(client, workers)
         return _cluster_pool(RemoteExecutor(executor, cluster), cluster)
     # Executors do not publish their size; those of the standard library keep it in this attribute.
-    workers = int(getattr(executor, "_max_workers", None) or usable_cores())
+    size = int(getattr(executor, "_max_workers", None) or usable_cores())
     kind: Literal["threads", "remote"] = "threads" if isinstance(executor, ThreadPoolExecutor) else "remote"
-    return Pool(executor, lambda: 2 * workers, kind=kind)
+    return Pool(executor, lambda: 2 * size, kind=kind)
 
 
 def _cluster_pool(executor: RemoteExecutor, cluster: DaskCluster) -> Pool:
