@@ -12,6 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import h5py
 import numpy as np
 
 from tgp.build import CoarsenConfig, coarsen_dataset
@@ -26,6 +27,10 @@ VARIANTS = {
     "sep-max": "sep:connect_red_op=max:edge_weight_norm=true*2",
 }
 """Schedules besides three levels of every method."""
+
+CONTENT = "content"
+LIBRARY = f"hdf5 {h5py.version.hdf5_version}"
+"""Key of the digests of files. Versions of the HDF5 library write the same content in files that differ."""
 
 ADVICE = """\
 The bytes of a store have changed, but ENGINE_REVISION is still {revision}: {names}.
@@ -95,12 +100,34 @@ def special_datasets():
     }
 
 
+def content_digest(path):
+    """Return the SHA-256 of all names, types, shapes, values and attributes of an HDF5 file, whatever their layout."""
+    digest = hashlib.sha256()
+
+    def add(name, item):
+        attributes = [
+            (key, np.asarray(value).dtype.str, np.asarray(value).tolist())
+            for key, value in item.attrs.items()
+        ]
+        digest.update(repr((name, sorted(attributes))).encode())
+        if isinstance(item, h5py.Dataset):
+            digest.update(repr((item.dtype.str, item.shape)).encode() + item[()].tobytes())
+
+    with h5py.File(path) as file:
+        add("", file)
+        file.visititems(add)
+    return digest.hexdigest()
+
+
 def build_digests(folder, only=None):
-    """Build the reference stores below a folder and return the SHA-256 of every shard file.
+    """Build the reference stores below a folder and return the digests of every shard file.
 
     Args:
         folder: Empty directory.
         only: Names of the hierarchies; all by default.
+
+    Returns:
+        For ``dataset/part``, the SHA-256 of the file under ``hdf5 <version of the library>``, and that of its content.
     """
     datasets = {
         "molecules": "molecules:num_graphs=12:seed=5",
@@ -120,7 +147,10 @@ def build_digests(folder, only=None):
         coarsen_dataset(config)
         for file in sorted(out.glob("*.h5")):
             part = file.name.removeprefix("shard-00000.").removesuffix(".h5")
-            found[f"{dataset}/{part}"] = hashlib.sha256(file.read_bytes()).hexdigest()
+            found[f"{dataset}/{part}"] = {
+                CONTENT: content_digest(file),
+                LIBRARY: hashlib.sha256(file.read_bytes()).hexdigest(),
+            }
     return dict(sorted(found.items()))
 
 
@@ -129,24 +159,26 @@ def read_recorded(path=RECORDED):
     return json.loads(path.read_text()) if path.exists() else {}
 
 
+def find_changed(found, known):
+    """Return the names of files whose content or bytes differ from the recorded ones."""
+    return [
+        name
+        for name, digests in found.items()
+        if any(known.get(name, {}).get(kind, digest) != digest for kind, digest in digests.items())
+    ]
+
+
 def compare(found, recorded, revision):
     """Return a message that names the files that differ from the recorded ones, or ``None``."""
     known = recorded.get(str(revision))
+    advice = "Record them: python -m tests.build.reference_stores --write"
     if known is None:
-        return (
-            f"no digests are recorded for engine revision {revision}. "
-            "Record them: python -m tests.build.reference_stores --write"
-        )
-    changed = [name for name, digest in found.items() if known.get(name, digest) != digest]
+        return f"no digests are recorded for engine revision {revision}. {advice}"
+    changed = find_changed(found, known)
     if changed:
         return ADVICE.format(revision=revision, names=", ".join(changed))
-    missing = [name for name in found if name not in known]
-    if missing:
-        return (
-            f"no digests are recorded for {', '.join(missing)}. "
-            "Record them: python -m tests.build.reference_stores --write"
-        )
-    return None
+    missing = [name for name in found if CONTENT not in known.get(name, {})]
+    return f"no digests are recorded for {', '.join(missing)}. {advice}" if missing else None
 
 
 def record(found, revision, path=RECORDED):
@@ -157,10 +189,11 @@ def record(found, revision, path=RECORDED):
     """
     recorded = read_recorded(path)
     known = recorded.setdefault(str(revision), {})
-    changed = [name for name, digest in found.items() if known.get(name, digest) != digest]
+    changed = find_changed(found, known)
     if changed:
         raise SystemExit(ADVICE.format(revision=revision, names=", ".join(changed)))
-    known.update(found)
+    for name, digests in found.items():
+        known.setdefault(name, {}).update(digests)
     path.write_text(json.dumps(recorded, indent=1, sort_keys=True) + "\n")
 
 

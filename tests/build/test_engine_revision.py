@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from tests.build import reference_stores
-from tests.build.reference_stores import build_digests, compare, read_recorded, record, schedules
+from tests.build.reference_stores import CONTENT, build_digests, compare, read_recorded, record, schedules
 from tgp.engine.methods import METHODS
 from tgp.engine.revision import ENGINE_REVISION
 from tgp.kernels import matching
@@ -16,7 +16,14 @@ same_platform = pytest.mark.skipif(
     sys.platform != "linux" or platform.machine() != "x86_64",
     reason="the digests were recorded on Linux with an x86-64 processor",
 )
-DIGESTS = {"ba/graclus": "a" * 64, "ba/graphs": "b" * 64}
+DIGESTS = {
+    "ba/graclus": {"content": "a" * 64, "hdf5 2.0.0": "1" * 64},
+    "ba/graphs": {"content": "b" * 64, "hdf5 2.0.0": "2" * 64},
+}
+OTHER_CONTENT = {**DIGESTS, "ba/graclus": {"content": "c" * 64, "hdf5 1.14.2": "3" * 64}}
+OTHER_LAYOUT = {**DIGESTS, "ba/graclus": {"content": "a" * 64, "hdf5 2.0.0": "3" * 64}}
+OTHER_LIBRARY = {**DIGESTS, "ba/graclus": {"content": "a" * 64, "hdf5 1.14.2": "3" * 64}}
+NEW_METHOD = {"ba/new": {"content": "d" * 64, "hdf5 2.0.0": "4" * 64}}
 
 
 @same_platform
@@ -31,36 +38,42 @@ def test_every_method_and_dataset_has_reference_stores():
     assert methods <= set(schedules())
     datasets = {name.split("/")[0] for name in known}
     assert set(known) == {f"{data}/{part}" for data in datasets for part in ("graphs", *schedules())}
-    # One graph with weights and one without give different bytes, so no file is compared twice.
-    assert len(set(known.values())) == len(known)
+    assert len({digests[CONTENT] for digests in known.values()}) == len(known)  # no file is compared twice
 
 
-def test_changed_bytes_ask_for_a_new_revision():
-    problem = compare({**DIGESTS, "ba/graclus": "c" * 64}, {"1": DIGESTS}, 1)
+@pytest.mark.parametrize("found", [OTHER_CONTENT, OTHER_LAYOUT], ids=["content", "layout"])
+def test_changed_bytes_ask_for_a_new_revision(found):
+    problem = compare(found, {"1": DIGESTS}, 1)
     for word in ("ba/graclus", "ENGINE_REVISION is still 1", "revision.py", "--write"):
         assert word in problem
     assert "ba/graphs" not in problem
+
+
+def test_equal_bytes_are_accepted():
     assert compare(DIGESTS, {"1": DIGESTS}, 1) is None
-    assert compare({"ba/graclus": "a" * 64}, {"1": DIGESTS}, 1) is None  # a part of the hierarchies
+    assert (
+        compare({"ba/graclus": DIGESTS["ba/graclus"]}, {"1": DIGESTS}, 1) is None
+    )  # some of the hierarchies
+    assert compare(OTHER_LIBRARY, {"1": DIGESTS}, 1) is None  # the same content in another version of HDF5
 
 
 def test_missing_digests_are_reported():
     assert "revision 2" in compare(DIGESTS, {"1": DIGESTS}, 2)
-    assert "ba/new" in compare({**DIGESTS, "ba/new": "d" * 64}, {"1": DIGESTS}, 1)
+    assert "ba/new" in compare({**DIGESTS, **NEW_METHOD}, {"1": DIGESTS}, 1)
 
 
 def test_recorded_digests_of_a_revision_are_not_overwritten(tmp_path):
     path = tmp_path / "digests.json"
     record(DIGESTS, 1, path)
-    with pytest.raises(SystemExit, match="Increase ENGINE_REVISION"):
-        record({**DIGESTS, "ba/graclus": "c" * 64}, 1, path)
+    for found in (OTHER_CONTENT, OTHER_LAYOUT):
+        with pytest.raises(SystemExit, match="Increase ENGINE_REVISION"):
+            record(found, 1, path)
     assert json.loads(path.read_text()) == {"1": DIGESTS}
-    record({"ba/new": "d" * 64}, 1, path)  # a new method
-    record({**DIGESTS, "ba/graclus": "c" * 64}, 2, path)
-    assert json.loads(path.read_text()) == {
-        "1": {**DIGESTS, "ba/new": "d" * 64},
-        "2": {**DIGESTS, "ba/graclus": "c" * 64},
-    }
+    record(NEW_METHOD, 1, path)
+    record(OTHER_CONTENT, 2, path)
+    assert json.loads(path.read_text()) == {"1": {**DIGESTS, **NEW_METHOD}, "2": OTHER_CONTENT}
+    record(OTHER_LIBRARY, 1, path)
+    assert sorted(json.loads(path.read_text())["1"]["ba/graclus"]) == ["content", "hdf5 1.14.2", "hdf5 2.0.0"]
 
 
 @same_platform

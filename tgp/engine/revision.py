@@ -10,5 +10,6 @@ ENGINE_REVISION = 1
 A store depends on data, schedule, seed, format version and this number. Increase it by one in the commit that changes the
 result of a method, of the contraction of a level, or of a stored figure. Do not increase it for a faster kernel that
 returns the same arrays. ``tests/build/test_engine_revision.py`` compares the files of small reference stores with the
-digests that were recorded for the current revision, and fails if a change of bytes has no new revision.
+digests that were recorded for the current revision, and fails if a change of bytes has no new revision. Versions of the HDF5
+library write the same arrays and attributes in files that differ; that is not a new revision.
 """
