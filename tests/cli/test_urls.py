@@ -44,7 +44,6 @@ def url(request, store, tmp_path, monkeypatch):
         yield "memory://served/er"
         system.rm("/served", recursive=True)
         return
-    pytest.importorskip("aiohttp")
     handler = functools.partial(Quiet, directory=str(store.parent))
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
@@ -83,7 +82,6 @@ def test_a_url_without_a_store(url):
 
 
 def test_a_server_that_refuses_connections():
-    pytest.importorskip("aiohttp")
     with socket.socket() as closed:  # a bound socket that does not listen refuses connections
         closed.bind(("127.0.0.1", 0))
         place = f"http://127.0.0.1:{closed.getsockname()[1]}/er"

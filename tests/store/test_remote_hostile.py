@@ -3,6 +3,7 @@
 import base64
 import random
 import socket
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -12,6 +13,7 @@ from tests.store.http_servers import MANIFEST, SHARD, FailsFirst, Server
 from tgp.errors import InputError, StoreDamagedError, StoreError, StoreFullError, StoreMissingError
 from tgp.store import StoreReader, verify_store
 from tgp.store.format import constants as fmt
+from tgp.store.io.http_reader import HttpReader
 from tgp.store.io.remote import RemoteFiles
 from tgp.store.io.transfer import TransferLimits
 from tgp.testing.stores import build_store, random_table
@@ -302,7 +304,7 @@ def test_replies_with_random_heads(content, tmp_path):
 def test_a_redirect_to_another_port_is_not_followed(content, tmp_path):
     with Server(content) as other, Server(content, kinds.redirect_to_other_port) as server:
         server.other_port = other.server_address[1]
-        check_refused(server, tmp_path, StoreError, match=r"same host, got http://127\.0\.0\.1")
+        check_refused(server, tmp_path, StoreError, match=r"same host or https, got http://127\.0\.0\.1")
         assert other.requests == []
 
 
@@ -421,3 +423,27 @@ def test_the_cache_may_be_a_link(content, tmp_path):
     with Server(content) as server:
         assert read_all(RemoteFiles(server.url, tmp_path / "link")) > 0
     assert len(list((tmp_path / "disk").rglob("*.h5"))) == 2
+
+
+@pytest.mark.parametrize(
+    "before, after, allowed",
+    [
+        ("https://a.org/s", "https://cdn.b.net/x?sig=1", True),
+        ("https://a.org/s", "http://cdn.b.net/x", False),
+        ("http://a.org/s", "https://cdn.b.net/x", False),
+        ("http://a.org/s", "https://a.org/s", True),
+        ("https://a.org/s", "https://10.0.0.1/x", False),
+        ("https://a.org/s", "https://[::1]/x", False),
+        ("https://a.org/s", "https://localhost/x", False),
+        ("https://a.org/s", "https://metadata.google.internal/x", False),
+        ("https://a.org/s", "https://b.net:8443/x", False),
+    ],
+)
+def test_redirects_to_other_hosts_stay_on_https(monkeypatch, before, after, allowed):
+    monkeypatch.delenv("TGP_REDIRECT_HOSTS", raising=False)
+    reader = HttpReader(before, TransferLimits())
+    if allowed:
+        assert reader._redirected(urlsplit(before), after, before).geturl() == after
+    else:
+        with pytest.raises(StoreError, match="expected a redirect"):
+            reader._redirected(urlsplit(before), after, before)

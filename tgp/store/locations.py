@@ -59,7 +59,7 @@ def open_files(location: Location, cache: str | os.PathLike[str] | None = None, 
     Args:
         location: Directory, or URL with a protocol (``s3://...``, ``https://...``).
         cache: Directory for downloaded shards, see :class:`~tgp.store.io.remote.RemoteFiles`.
-        **options: Options of the fsspec file system of a URL (credentials, timeouts).
+        **options: Options of a URL (limits, headers, credentials), see :class:`~tgp.store.io.remote.RemoteFiles`.
 
     Returns:
         The files, for :class:`~tgp.store.StoreReader` and :func:`~tgp.store.verify_store`.
@@ -127,7 +127,7 @@ def _explain_missing_store(location: Location) -> Iterator[None]:
         yield
     except StoreMissingError as error:
         if is_url(location):
-            raise StoreMissingError(str(error), path=str(location), hint="check the address") from error
+            raise StoreMissingError(str(error), path=error.path, hint="check the address") from error
         found = _describe_path(Path(location))
         if found is None:
             raise

@@ -25,8 +25,9 @@ from urllib.parse import SplitResult, quote, unquote, urljoin, urlsplit
 
 from tgp.errors import InputError, StoreError, StoreMissingError
 from tgp.store.io.transfer import ADVICE, InterruptedTransferError, Meter, TransferLimits, too_large
+from tgp.text import inert_text
 
-__all__ = ["HttpReader", "printable"]
+__all__ = ["HttpReader"]
 
 MAX_REDIRECTS = 5
 MAX_ADDRESSES = 8
@@ -48,7 +49,8 @@ class HttpReader:
         headers: More headers of each request.
         auth: User name and password. The default are those of the URL.
         redirect_hosts: Names of other hosts to which the server may redirect. The default are those in
-            ``$TGP_REDIRECT_HOSTS``, separated by commas. ``headers`` and ``auth`` are sent to the host of the URL only.
+            ``$TGP_REDIRECT_HOSTS``, separated by commas. Redirects from ``https`` to ``https`` at a domain name are
+            always allowed. ``headers`` and ``auth`` are sent to the host of the URL only.
 
     Raises:
         StoreError: If the URL is not valid.
@@ -160,13 +162,17 @@ class HttpReader:
     def _redirected(self, target: SplitResult, location: str | None, where: str) -> SplitResult:
         """Return the URL of a redirect after checking that it is allowed."""
         found = urlsplit(urljoin(target.geturl(), quote(location or "", safe=_SAFE + "?#[]")))
-        allowed = _origin(found) == _origin(target) or self._is_upgrade(target, found)
+        allowed = (
+            _origin(found) == _origin(target)
+            or self._is_upgrade(target, found)
+            or (target.scheme == "https" and _is_named_https(found))
+        )
         if (found.hostname or "").lower() in self._hosts and found.scheme in ("http", "https"):
             allowed = allowed or found.scheme == target.scheme or found.scheme == "https"
         if location is None or not allowed:
             shown = "no location" if location is None else f"{found.scheme}://{found.hostname or ''}"
             raise StoreError(
-                f"{where} cannot be read: expected a redirect to the same host, got {printable(shown)}",
+                f"{where} cannot be read: expected a redirect to the same host or https, got {inert_text(shown[:200])}",
                 path=where,
                 hint="use the final address of the store, or list the host in TGP_REDIRECT_HOSTS if you trust it",
             )
@@ -179,10 +185,12 @@ class HttpReader:
         return same and _origin(before)[::2] == ("http", 80) and _origin(after)[::2] == ("https", 443)
 
 
-def printable(text: str) -> str:
-    """Return text of a server for messages: at most 200 characters, without control characters."""
-    shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text[:200])
-    return shown + ("..." if len(text) > 200 else "")
+def _is_named_https(url: SplitResult) -> bool:
+    """Return True if a URL uses ``https`` at the usual port of a host with a domain name, not an address."""
+    host = (url.hostname or "").lower()
+    last = host.rpartition(".")[2]
+    is_name = "." in host and ":" not in host and not last.isdigit()
+    return is_name and last not in ("local", "internal", "localhost") and _origin(url)[::2] == ("https", 443)
 
 
 def _origin(url: SplitResult) -> tuple[str, str, int]:
@@ -227,7 +235,7 @@ def _check_reply(response: http.client.HTTPResponse, where: str) -> int | None:
     encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
     if encoding not in ("", "identity"):
         raise StoreError(
-            f"{where} cannot be read: expected no content encoding, got {printable(encoding)}",
+            f"{where} cannot be read: expected no content encoding, got {inert_text(encoding[:200])}",
             path=where,
             hint="switch the compression of this file off at the server",
         )
@@ -260,7 +268,7 @@ def _convert_errors(where: str) -> Iterator[None]:
             cause = cause.reason
         if isinstance(cause, StoreError):
             raise cause from None
-        text = f"{where} cannot be read: {printable(str(cause)) or type(cause).__name__}"
+        text = f"{where} cannot be read: {inert_text(str(cause)[:200]) or type(cause).__name__}"
         kind = InterruptedTransferError if _may_succeed_later(cause) else StoreError
         raise kind(text, path=where, hint=ADVICE) from error
 

@@ -34,8 +34,9 @@ from tgp.errors import (
 from tgp.store.format import constants as fmt
 from tgp.store.format.schema import ShardRecord
 from tgp.store.io.files import LocalFiles, is_full
-from tgp.store.io.http_reader import HttpReader, printable
+from tgp.store.io.http_reader import HttpReader
 from tgp.store.io.transfer import ADVICE, InterruptedTransferError, Meter, TransferLimits, repeat, too_large
+from tgp.text import inert_text
 
 __all__ = ["RemoteFiles", "TransferLimits"]
 
@@ -312,7 +313,7 @@ class _FsspecReader:
         except FileNotFoundError as error:
             raise StoreMissingError(f"{where} does not exist", path=where) from self._cause(error)
         except Exception as error:  # noqa: BLE001 - each file system raises errors of its own
-            text = printable(str(error)) or type(error).__name__
+            text = inert_text(str(error)[:200]) or type(error).__name__
             for secret in self._secrets:
                 text = text.replace(secret, "***@")
             repeatable = isinstance(error, (ConnectionError, TimeoutError, asyncio.TimeoutError))
