@@ -405,8 +405,13 @@ def killed_workers(folder: Path) -> Figure:
     return figure
 
 
-def killed_scheduler(folder: Path) -> Figure:
-    """The scheduler is killed; a new one continues the store."""
+def killed_scheduler(folder: Path, retry: bool = True) -> Figure:
+    """The scheduler is killed; a new one continues the store.
+
+    Args:
+        folder: Empty directory.
+        retry: Run the command once before the new scheduler starts. This takes 10 s.
+    """
     figure, case = Figure("killed scheduler"), Case(folder, graphs=1500)
     with Cluster(folder / "cluster") as cluster:
         cluster.add_worker(script=SLOW)
@@ -415,7 +420,8 @@ def killed_scheduler(folder: Path) -> Figure:
         command.wait_for(case.results)
         cluster.scheduler.kill()
         _judge(figure, command, CLUSTER, "lost the Dask scheduler at tcp://127.0.0.1")
-        _judge(figure, case.start(cluster.file), 2, "no Dask scheduler answers")
+        if retry:
+            _judge(figure, case.start(cluster.file), 2, "no Dask scheduler answers")
         cluster.start_scheduler()
         cluster.add_worker()
         _judge(figure, case.start(cluster.file), 0)
