@@ -32,6 +32,7 @@ __all__ = [
     "READ_ERRORS",
     "InputBudget",
     "check_regular",
+    "describe",
     "input_budget",
     "open_decompressed",
     "physical_memory",
@@ -263,6 +264,16 @@ class _XzReader(io.RawIOBase):
             if data:
                 buffer[: len(data)] = data
                 return len(data)
+
+
+def describe(error: BaseException) -> str:
+    """Return the first line of an error of another package, for the message of a :class:`~tgp.errors.DatasetError`.
+
+    Args:
+        error: The error. Its class is added if the text alone is not a sentence.
+    """
+    line = next(iter(str(error).strip().splitlines()), "")[:200]
+    return line if " " in line else f"{type(error).__name__} {line}".strip()
 
 
 @functools.lru_cache(maxsize=1)

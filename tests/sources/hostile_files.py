@@ -152,8 +152,9 @@ def archive(*members):
     """Return a zip file of ``(name, method, stored data, declared size, flags)``, without any check."""
     body, directory = b"", b""
     for name, method, data, size, flags in members:
+        crc = 0 if method else zlib.crc32(data)
         common = struct.pack(
-            "<HHHHHIIIHH", 20, flags, method, 0, 0, 0, len(data), min(size, 2**32 - 2), len(name), 0
+            "<HHHHHIIIHH", 20, flags, method, 0, 0, crc, len(data), min(size, 2**32 - 2), len(name), 0
         )
         directory += b"PK\x01\x02" + struct.pack("<H", 20) + common
         directory += struct.pack("<HHHII", 0, 0, 0, 0, len(body)) + name.encode()

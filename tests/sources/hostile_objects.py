@@ -148,14 +148,16 @@ def planetoid(**cases):
         def write(folder, dataset=dataset, part=part, data=data):
             raw = folder / "Planetoid" / dataset / "raw"
             raw.mkdir(parents=True)
-            x, y = csr_matrix(np.eye(4, 3)), np.eye(4, 2)
-            good = {"x": x, "tx": x, "allx": x, "y": y, "ty": y, "ally": y, "graph": {0: [1], 1: [0]}}
+            x, y = csr_matrix(np.eye(600, 3)), np.eye(600, 2)
+            good = {"x": x[:4], "tx": x[:4], "allx": x, "y": y[:4], "ty": y[:4], "ally": y}
+            good["graph"] = {i: [(i + 1) % 604] for i in range(604)}
             for key, value in good.items():
                 (raw / f"ind.{dataset.lower()}.{key}").write_bytes(pickle.dumps(value, 2))
-            (raw / f"ind.{dataset.lower()}.test.index").write_text("4\n5\n6\n7\n")
+            (raw / f"ind.{dataset.lower()}.test.index").write_text("600\n601\n602\n603\n")
             path = raw / f"ind.{dataset.lower()}.{part}"
-            path.unlink()
-            data(path) if callable(data) else path.write_bytes(data)
+            if data is not None:
+                path.unlink()
+                data(path) if callable(data) else path.write_bytes(data)
             return f"Planetoid/{dataset}", folder
 
         case(f"Planetoid {name.replace('_', ' ')}")(write)
@@ -167,7 +169,7 @@ def broken_matrix(**values):
     return pickle.dumps(matrix, 2)
 
 
-ARRAY = b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\n"
+ARRAY = b"cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\n"
 
 planetoid(
     code=("Cora", "x", pickle.dumps(Code(), 2)),
@@ -180,15 +182,15 @@ planetoid(
     bytes_10_to_12=("Cora", "x", b"\x80\x04\x8e" + struct.pack("<Q", 10**12) + b"."),
     bytearray_4_GB=("Cora", "x", b"\x80\x05\x96" + struct.pack("<Q", 1 << 32) + b"."),
     frame_2_to_60=("Cora", "x", b"\x80\x04\x95" + struct.pack("<Q", 1 << 60) + b"]."),
-    array_80_GB=("Cora", "x", b"cnumpy\nndarray\n((L10000000000L\nt."),
-    array_4_GB_by_reconstruct=("Cora", "x", ARRAY + b"((L4000000000L\ntVb\ntR."),
+    array_80_GB=("Cora", "x", b"cnumpy\nndarray\n((I10000000000\nttR."),
+    array_4_GB_by_reconstruct=("Cora", "x", ARRAY + b"(I4000000000\ntVb\ntR."),
     matrix_indices_beyond=("Cora", "x", broken_matrix(indices=np.full(3, 10**6, np.int32))),
     matrix_indices_negative=("Cora", "allx", broken_matrix(indices=np.full(3, -(10**6), np.int32))),
     matrix_offsets_beyond=("Cora", "x", broken_matrix(indptr=np.array([0, 10**6, 1, 2, 3], np.int32))),
     matrix_shape_huge=("Cora", "x", broken_matrix(_shape=(4, 10**12))),
     matrix_shape_20_GB=("Cora", "x", broken_matrix(_shape=(4, 6 * 10**8))),
     matrix_of_lists=("Cora", "x", broken_matrix(indices=[0, 1, 2])),
-    test_index_10_to_7=("CiteSeer", "test.index", b"4\n10000000\n"),
+    test_index_10_to_7=("CiteSeer", "test.index", b"600\n10000000\n"),
     test_index_text=("Cora", "test.index", b"four\n"),
     fifo=("Cora", "graph", os.mkfifo),
 )
@@ -255,7 +257,7 @@ raw_file(
     + b"l.",
 )
 
-GSET = ("G1", "GsetDataset", "G1", "raw", "G1")
+GSET = ("G1", "GsetDataset", "raw", "G1")
 raw_file("Gset of 10^12 nodes", *GSET, b"1000000000000 1\n1 2 1\n")
 raw_file("Gset of 10^8 nodes", *GSET, b"100000000 1\n1 2 1\n")
 raw_file("Gset binary", *GSET, RANDOM)

@@ -9,6 +9,7 @@ import io
 import json
 import resource
 import signal
+import socket
 import sys
 import tempfile
 import time
@@ -63,7 +64,13 @@ def limit_case():
     signal.alarm(SECONDS)
 
 
+def refuse_network(*_, **__):
+    """Replace the lookup of host names."""
+    raise OSError("no network in this test")
+
+
 def main(first):
+    socket.getaddrinfo = refuse_network
     from tests.sources import hostile_files, hostile_objects  # noqa: F401
 
     with contextlib.suppress(ImportError):  # a version without limits

@@ -49,6 +49,11 @@ def test_every_case_is_an_error_of_one_line(results):
     assert {n: r for n, r in found.items() if r["kind"] != "TgpError" or "\n" in r["text"]} == {}
 
 
+def test_no_case_needs_the_network(results):
+    found = {name: result["library"]["text"] for name, result in results.items() if result}
+    assert {name: text for name, text in found.items() if "download" in text or "network" in text} == {}
+
+
 def test_no_case_leaks_a_warning(results):
     found = {name: result["library"]["warnings"] for name, result in results.items() if result}
     assert {name: warnings for name, warnings in found.items() if warnings} == {}

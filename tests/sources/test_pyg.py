@@ -264,6 +264,9 @@ def test_load_processed(tmp_path):
     graphs = [Data(x=torch.ones(n, 1), edge_index=torch.tensor([[0], [1]])) for n in (2, 3)]
     InMemoryDataset.save(graphs, str(tmp_path / "data.pt"))
     assert [g.num_nodes for g in load_processed(tmp_path / "data.pt")] == [2, 3]
+    for saved in (graphs, tuple(graphs), graphs[1]):
+        torch.save(saved, tmp_path / "list.pt")
+        assert [g.num_nodes for g in load_processed(tmp_path / "list.pt")][-1] == 3
     torch.save({"a": 1}, tmp_path / "other.pt")
     with pytest.raises(DatasetError, match="got dict"):
         load_processed(tmp_path / "other.pt")

@@ -82,8 +82,8 @@ def numpy_names(name: str, budget: InputBudget) -> Names:
     array_type = object()
 
     def reconstruct(kind: Any, shape: Any, dtype: Any) -> Any:
-        if kind is not array_type:
-            raise DatasetError(f"{name} contains an array of an unknown class")
+        if kind is not array_type or shape != (0,):  # the state that follows has the real shape
+            raise DatasetError(f"{name} contains an array of an unknown class, or without a state")
         return Array((0,), np.int8)
 
     def scalar(dtype: Any, raw: Any = b"") -> Any:
@@ -113,20 +113,24 @@ def numpy_names(name: str, budget: InputBudget) -> Names:
     return names
 
 
-def scipy_names() -> Names:
-    """Return classes of sparse matrices that check their indices. The compiled code of scipy does not check them."""
+def scipy_names(name: str) -> Names:
+    """Return classes of sparse matrices that check their indices. The compiled code of scipy does not check them.
+
+    Args:
+        name: Name of the file for error messages.
+    """
     from scipy import sparse
 
     names: Names = {}
     for kind in ("csr", "csc", "coo"):
         base = getattr(sparse, f"{kind}_matrix")
-        made = type(base)(f"checked_{kind}_matrix", (base,), _matrix_methods(base, kind))
+        made = type(base)(f"checked_{kind}_matrix", (base,), _matrix_methods(base, kind, name))
         for folder in ("", "_"):
             names[f"scipy.sparse.{folder}{kind}", f"{kind}_matrix"] = made
     return names
 
 
-def _matrix_methods(base: Any, kind: str) -> dict[str, Any]:
+def _matrix_methods(base: Any, kind: str, name: str) -> dict[str, Any]:
     def set_state(self: Any, state: dict[str, Any]) -> None:
         shape: Any = state.get("_shape", state.get("shape"))
         data = state["data"]
@@ -136,20 +140,20 @@ def _matrix_methods(base: Any, kind: str) -> dict[str, Any]:
             parts = (data, state["indices"], state["indptr"])
         flat = (data, *parts[1]) if kind == "coo" else parts
         if any(not isinstance(part, np.ndarray) for part in flat):
-            raise DatasetError("the file contains a sparse matrix without arrays")
+            raise DatasetError(f"{name} contains a sparse matrix without arrays")
         if data.dtype.kind not in "biufc" or len(shape) != 2:
-            raise DatasetError(f"the file contains a sparse matrix of {data.dtype}: expected numbers")
+            raise DatasetError(f"{name} contains a sparse matrix of {data.dtype}: expected numbers")
         made = base(parts, shape=tuple(int(n) for n in shape))
         if kind != "coo":
             made.check_format(full_check=True)
         vars(self).update(vars(made))
 
-    def to_dense(name: str) -> Any:
-        original = getattr(base, name)
+    def to_dense(method_name: str) -> Any:
+        original = getattr(base, method_name)
 
         def method(self: Any, *args: Any, **options: Any) -> Any:
             with input_budget() as budget:
-                budget.charge(math.prod(self.shape) * self.dtype.itemsize, "the file", "a dense matrix")
+                budget.charge(math.prod(self.shape) * self.dtype.itemsize, name, "a dense matrix")
             return original(self, *args, **options)
 
         return method

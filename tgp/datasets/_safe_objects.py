@@ -19,7 +19,7 @@ import numpy as np
 from tgp.datasets._pickle_scan import find_end
 from tgp.datasets._safe_names import container_names, numpy_names, scipy_names, torch_names
 from tgp.errors import DatasetError
-from tgp.input_limits import READ_ERRORS, InputBudget, input_budget
+from tgp.input_limits import READ_ERRORS, InputBudget, describe, input_budget
 
 __all__ = ["object_arrays", "read_objects", "read_stream"]
 
@@ -38,12 +38,12 @@ class _InertUnpickler(pickle.Unpickler):
             return self._names[module, name]
         except KeyError:
             raise DatasetError(
-                f"{self._path.name} contains {module}.{name}: expected plain arrays and graphs. The file is not read",
+                f"{self._path} contains {module}.{name}: expected plain arrays and graphs. The file is not read",
                 hint="convert the file to arrays in an environment that you trust",
             ) from None
 
     def persistent_load(self, pid: Any) -> Any:
-        raise DatasetError(f"{self._path.name} refers to an object outside of the file, which is not read")
+        raise DatasetError(f"{self._path} refers to an object outside of the file, which is not read")
 
 
 def _decode(data: bytes, path: Path, names: Names, encoding: str = "ASCII") -> Any:
@@ -52,7 +52,7 @@ def _decode(data: bytes, path: Path, names: Names, encoding: str = "ASCII") -> A
     except (pickle.UnpicklingError, *READ_ERRORS) as error:
         if isinstance(error, DatasetError):
             raise
-        raise DatasetError(f"{path.name} is not a readable object file: {error}") from error
+        raise DatasetError(f"{path} is not a readable object file: {describe(error)}") from error
 
 
 def read_objects(path: str | Path) -> Any:
@@ -83,15 +83,15 @@ def read_stream(stream: BinaryIO, path: Path, encoding: str = "ASCII") -> Any:
     seekable = stream.seekable()
     start = stream.tell() if seekable else 0
     data = stream.read()
-    end = find_end(data, path.name)
+    end = find_end(data, str(path))
     if seekable:
         stream.seek(start + end)
     with input_budget() as budget:
         names = {
-            **numpy_names(path.name, budget),
-            **scipy_names(),
-            **torch_names(path.name, budget),
-            **container_names(path.name, budget),
+            **numpy_names(str(path), budget),
+            **scipy_names(str(path)),
+            **torch_names(str(path), budget),
+            **container_names(str(path), budget),
         }
         return _decode(data[:end], path, names, encoding)
 
@@ -117,7 +117,7 @@ def object_arrays(path: str | Path) -> dict[str, Any]:
         except READ_ERRORS as error:
             if isinstance(error, DatasetError):
                 raise
-            raise DatasetError(f"{path} cannot be read: {error}") from error
+            raise DatasetError(f"{path} cannot be read: {describe(error)}") from error
     return arrays
 
 
@@ -128,15 +128,15 @@ def _read_npy(stream: Any, path: Path, budget: InputBudget) -> Any:
         (2, 0): np.lib.format.read_array_header_2_0,
     }.get(version)
     if reader is None:
-        raise DatasetError(f"{path.name} has an unknown array format: expected 1.0 or 2.0, got {version}")
+        raise DatasetError(f"{path} has an unknown array format: expected 1.0 or 2.0, got {version}")
     shape, fortran, dtype = reader(stream)
     data = stream.read()
     if dtype.hasobject:
-        names = {**numpy_names(path.name, budget), **scipy_names()}
-        value = _decode(data[: find_end(data, path.name)], path, names)
+        names = {**numpy_names(str(path), budget), **scipy_names(str(path))}
+        value = _decode(data[: find_end(data, str(path))], path, names)
         if not isinstance(value, np.ndarray):
-            raise DatasetError(f"{path.name} must hold arrays of objects, got {type(value).__name__}")
+            raise DatasetError(f"{path} must hold arrays of objects, got {type(value).__name__}")
         return value.reshape(shape)
     if any(n < 0 for n in shape) or math.prod(shape) * dtype.itemsize != len(data):
-        raise DatasetError(f"{path.name} declares an array of shape {shape} but stores {len(data)} bytes")
+        raise DatasetError(f"{path} declares an array of shape {shape} but stores {len(data)} bytes")
     return np.frombuffer(data, dtype=dtype).reshape(shape, order="F" if fortran else "C")

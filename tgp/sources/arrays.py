@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.errors import DatasetError
-from tgp.input_limits import READ_ERRORS, InputBudget
+from tgp.input_limits import READ_ERRORS, InputBudget, describe
 
 __all__ = ["check_sparse", "read_npz"]
 
@@ -77,7 +77,7 @@ def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: Any, b
     except READ_ERRORS as error:
         if isinstance(error, DatasetError):
             raise
-        raise DatasetError(f"{where} cannot be read: {_one_line(error)}", hint=_HINT) from error
+        raise DatasetError(f"{where} cannot be read: {describe(error)}", hint=_HINT) from error
 
 
 def _read_npy(stream: IO[bytes], size: int, path: Any, name: str, budget: InputBudget) -> Array:
@@ -128,11 +128,6 @@ def check_shape(
             f"{path}: {name!r} has a wrong shape or type: expected lengths of at least 0, got {shape} of {dtype}"
         )
     budget.check(math.prod(max(n, 1) for n in shape) * dtype.itemsize, path, repr(name))
-
-
-def _one_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0][:200] if lines else type(error).__name__
 
 
 def check_sparse(arrays: Mapping[str, Array], prefix: str, where: object, axis: int = 0) -> tuple[int, int]:

@@ -21,7 +21,7 @@ TIMEOUT = 10.0
 """Seconds to wait for an answer of a host."""
 
 PATIENCE, MIN_RATE = 30.0, 1000
-"""After so many seconds, a download must have so many bytes per second on average."""
+"""Seconds after which the rate of a download is checked, and its lowest average in bytes per second."""
 
 
 def check_reachable(host: str, label: str, expected: Path) -> None:

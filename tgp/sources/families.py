@@ -230,6 +230,8 @@ FAMILIES: dict[str, Family] = {
             "tgp.datasets.gset:GsetDataset",
             tuple(f"G{i}" for i in (*range(1, 68), 70, 72, 77, 81)),
             "Max-cut graphs",
+            folder="raw",
+            files=("{name}",),
             host="web.stanford.edu",
         ),
         Family(

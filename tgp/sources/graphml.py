@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.errors import DatasetError
-from tgp.input_limits import READ_ERRORS, input_budget
+from tgp.input_limits import READ_ERRORS, describe, input_budget
 from tgp.ragged import GraphTable
 from tgp.sources.tables import table_from_arrays
 
@@ -111,7 +111,7 @@ def _parse(path: Path) -> ET.Element:
         except (*READ_ERRORS, expat.ExpatError) as error:
             if isinstance(error, DatasetError):
                 raise
-            raise DatasetError(f"{path} is not GraphML: {error}") from error
+            raise DatasetError(f"{path} is not GraphML: {describe(error)}") from error
 
 
 def _edge_arrays(

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.errors import DatasetError
-from tgp.input_limits import LIMIT_HINT, READ_ERRORS, InputBudget, input_budget, open_decompressed
+from tgp.input_limits import LIMIT_HINT, READ_ERRORS, InputBudget, describe, input_budget, open_decompressed
 from tgp.ragged import GraphTable
 from tgp.sources.arrays import read_npz
 from tgp.sources.graphml import read_graphml
@@ -162,8 +162,8 @@ def _read_hdf5(path: Path) -> GraphTable:
         try:
             arrays = read_arrays(path, max_bytes=max(budget.limit - budget.needed, 0))
         except READ_ERRORS as error:
-            hint = LIMIT_HINT if "too large" in str(error) else None
-            raise DatasetError(f"{path} cannot be read: {error}", hint=hint) from error
+            text = str(error) if str(path) in str(error) else f"{path} cannot be read: {describe(error)}"
+            raise DatasetError(text, hint=LIMIT_HINT if "too large" in text else None) from error
         budget.charge(sum(values.nbytes for values in arrays.values()), path, "the arrays of the file")
         return table_from_arrays(arrays, str(path))
 
@@ -177,7 +177,7 @@ def _read_edge_list(path: Path, directed: bool) -> GraphTable:
         except READ_ERRORS as error:
             if isinstance(error, DatasetError):
                 raise
-            raise DatasetError(f"{path} cannot be read: {error}") from error
+            raise DatasetError(f"{path} cannot be read: {describe(error)}") from error
     ids, index = np.unique(pairs, return_inverse=True)
     edges = index.reshape(-1, 2).T.astype(np.int64)
     arrays: dict[str, npt.NDArray[Any]] = {"num_nodes": np.array([len(ids)])}

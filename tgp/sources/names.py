@@ -182,7 +182,7 @@ def find_raw(known: KnownDataset, root: Path) -> Path | None:
     files = known.raw_files()
     for base in family_folders(known, root):
         folder = base / known.raw_folder()
-        if files and all((folder / name).is_file() for name in files):
+        if files and all(os.path.lexists(folder / name) for name in files):
             return base
         if not files and folder.is_dir() and any(folder.iterdir()):
             return base

@@ -21,7 +21,7 @@ import torch_geometric
 from torch_geometric.data import Data, InMemoryDataset
 
 from tgp.errors import DatasetError, MissingPackageError, TgpError, UnknownNameError
-from tgp.input_limits import READ_ERRORS, InputBudget, input_budget, open_decompressed
+from tgp.input_limits import READ_ERRORS, InputBudget, describe, input_budget, open_decompressed
 from tgp.registry import load
 from tgp.sources.download import check_reachable, unreachable
 from tgp.sources.names import KnownDataset, family_folders, find_raw
@@ -62,8 +62,7 @@ def open_pyg(known: KnownDataset, root: Path) -> Any:
         base = family_folders(known, root)[0]
         if known.family.host:
             check_reachable(known.family.host, known.label, base / known.raw_folder())
-    else:
-        _check_files(known, base)
+    _check_files(known, base)
     arguments = _constructor_arguments(known)
     with _writable_folder(known, base) as folder, _silence(), no_code(known.label):
         return _construct(known, folder, base, arguments)
@@ -108,15 +107,11 @@ def load_processed(path: Path) -> InMemoryDataset | list[Data]:
         with input_budget() as budget:
             content = load_tensors(path, budget)
     except pickle.UnpicklingError as error:
-        raise DatasetError(
-            f"{path} holds Python objects that could run code when they are loaded: {_refused_object(error)}",
-            hint=_CODE_HINT,
-        ) from error
+        raise _refused(error, str(path)) from error
     except READ_ERRORS as error:
         if isinstance(error, TgpError):
             raise
-        why = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise DatasetError(f"{path} cannot be read: {why}") from error
+        raise DatasetError(f"{path} cannot be read: {describe(error)}") from error
     if (
         isinstance(content, tuple)
         and len(content) >= 2
@@ -134,11 +129,16 @@ def load_processed(path: Path) -> InMemoryDataset | list[Data]:
     raise DatasetError(f"{path} must hold graphs (torch_geometric.data.Data), got {type(content).__name__}")
 
 
-def _refused_object(error: pickle.UnpicklingError) -> str:
-    """Return the object that torch refused to load, without its advice to load it nevertheless."""
-    text = str(error)
-    found = re.search(r"GLOBAL (\S+)", text)
-    return found[1] if found else text.splitlines()[0].partition(" In PyTorch")[0]
+def _refused(error: pickle.UnpicklingError, where: str) -> DatasetError:
+    """Return the error for a file that torch refuses to load, without torch's advice to load it nevertheless."""
+    found = re.search(r"GLOBAL (\S+)", str(error))
+    if found is None:
+        return DatasetError(
+            f"{where} cannot be read: expected a file of torch that contains only tensors and graphs"
+        )
+    return DatasetError(
+        f"{where} holds Python objects that could run code when they are loaded: {found[1]}", hint=_CODE_HINT
+    )
 
 
 def _sliced(data: Data, slices: dict[str, Any], path: Path) -> InMemoryDataset:
@@ -148,7 +148,7 @@ def _sliced(data: Data, slices: dict[str, Any], path: Path) -> InMemoryDataset:
     except READ_ERRORS as error:
         if isinstance(error, TgpError):
             raise
-        raise DatasetError(f"{path} has slices that cannot be read: {error}") from error
+        raise DatasetError(f"{path} has slices that cannot be read: {describe(error)}") from error
 
 
 def _check_slices(slices: dict[str, Any], path: Path) -> None:
@@ -182,16 +182,12 @@ def _construct(known: KnownDataset, folder: Path, base: Path, arguments: dict[st
     except (ModuleNotFoundError, ImportError) as error:
         raise MissingPackageError(f"{known.label} cannot be opened: {error}") from error
     except pickle.UnpicklingError as error:
-        raise DatasetError(
-            f"a file of {known.label} below {base} holds Python objects that could run code when they are "
-            f"loaded: {_refused_object(error)}",
-            hint=_CODE_HINT,
-        ) from error
+        raise _refused(error, f"a file of {known.label} below {base}") from error
     except READ_ERRORS as error:
         if isinstance(error, TgpError):
             raise
         raise DatasetError(
-            f"{known.label} cannot be read from {base}: {type(error).__name__}: {error}"
+            f"{known.label} cannot be read from {base}: {type(error).__name__}: {describe(error)}"
         ) from error
 
 
@@ -206,7 +202,7 @@ def _check_files(known: KnownDataset, base: Path) -> None:
                     budget.open(path).close()
                     if path.suffix in (".gz", ".xz") and folder is raw:
                         _check_compressed(path, budget)
-        if known.family.name == "Planetoid":
+        if known.family.name == "Planetoid" and raw.is_dir():
             _check_test_index(raw / known.raw_files()[-1], budget)
 
 
@@ -218,7 +214,7 @@ def _check_compressed(path: Path, budget: InputBudget) -> None:
     except READ_ERRORS as error:
         if isinstance(error, TgpError):
             raise
-        raise DatasetError(f"{path} cannot be read: {error}") from error
+        raise DatasetError(f"{path} cannot be read: {describe(error)}") from error
 
 
 def _check_test_index(path: Path, budget: InputBudget) -> None:

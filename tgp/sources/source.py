@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tgp.errors import DatasetError, ParameterError
-from tgp.input_limits import READ_ERRORS, input_budget
+from tgp.input_limits import READ_ERRORS, describe, input_budget
 from tgp.ragged import GraphTable
 from tgp.sources import table_transforms
 from tgp.sources.builtin import BUILTIN, DEFAULT_DATASET, make_builtin
@@ -216,8 +216,7 @@ def _convert(graphs: Any, where: str) -> GraphTable:
     except DatasetError as error:
         raise DatasetError(f"{where}: {error}", hint=error.hint) from error
     except READ_ERRORS as error:
-        why = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise DatasetError(f"{where} holds graphs that cannot be read: {why}") from error
+        raise DatasetError(f"{where} holds graphs that cannot be read: {describe(error)}") from error
 
 
 def _open_callable(spec: str) -> tuple[GraphTable, dict[str, Any]]:

@@ -11,7 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
-from torch_geometric.data.storage import BaseStorage
+from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
+from torch_geometric.data.storage import BaseStorage, GlobalStorage
 
 from tgp.errors import DatasetError
 from tgp.input_limits import InputBudget
@@ -22,6 +23,10 @@ _ITEM_BYTES = 64
 """Bytes that are charged for each Python object."""
 
 _MAX_DEPTH = 12
+
+# Classes inside a saved `Data`. PyG registers `Data` itself. The context manager of torch would remove them again, also
+# while another thread needs them.
+torch.serialization.add_safe_globals([DataEdgeAttr, DataTensorAttr, GlobalStorage])
 
 
 def check_archive(file: Any, path: Any) -> None:

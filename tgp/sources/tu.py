@@ -7,6 +7,7 @@ edges are merged, edges are sorted.
 from __future__ import annotations
 
 import io
+import os
 import warnings
 import zipfile
 from pathlib import Path
@@ -124,11 +125,11 @@ class _TextFiles:
         return DatasetError(f"{self.path(part)} {why}")
 
     def has(self, part: str) -> bool:
-        return self.path(part).exists()
+        return os.path.lexists(self.path(part))
 
     def _read(self, part: str, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         path = self.path(part)
-        if not path.exists():
+        if not os.path.lexists(path):
             raise self.fail(part, "is missing")
         with self.budget.open(path) as file, warnings.catch_warnings():
             warnings.simplefilter("error")  # numpy warns about empty files and about integers written as 1.5
