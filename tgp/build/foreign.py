@@ -22,14 +22,18 @@ def foreign_parts(writer: StoreWriter) -> dict[str, list[int]]:
         Name of each part -> numbers of its units. Parts without such units are left out.
     """
     found: dict[str, list[int]] = {}
+    names = set(writer.files.names(store_format.RECORDS))
+    fingerprints = {part: writer.spec.part_fingerprint(part) for part in writer.parts}
     for task in writer.pending():
-        name = f"{store_format.RECORDS}/{store_format.record_file(task.unit, task.part)}"
+        name = store_format.record_file(task.unit, task.part)
+        if name not in names:
+            continue
         try:
-            data = writer.files.read(name, store_format.MAX_MANIFEST_BYTES)
+            data = writer.files.read(f"{store_format.RECORDS}/{name}", store_format.MAX_MANIFEST_BYTES)
             record = PartRecord.from_bytes(data, task.unit, task.part)
         except (StoreMissingError, StoreDamagedError):
             continue
-        if record.fingerprint != writer.spec.part_fingerprint(task.part):
+        if record.fingerprint != fingerprints[task.part]:
             found.setdefault(task.part, []).append(task.unit)
     return found
 
