@@ -44,16 +44,9 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_configure(config):
-    """Forget compiled kernels older than the primitives: numba does not notice edits across files."""
-    if (
-        signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-    ):  # started in the background: commands would inherit it
+    """Restore the handler of SIGINT. A suite that runs in the background ignores it, and commands would inherit that."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    kernels = ROOT / "tgp" / "kernels"
-    edited = (kernels / "_prims.py").stat().st_mtime
-    for index in (kernels / "__pycache__").glob("*.nbi"):
-        if index.stat().st_mtime < edited:
-            index.unlink(missing_ok=True)
 
 
 @pytest.fixture(scope="session")

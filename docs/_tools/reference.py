@@ -279,7 +279,7 @@ def decisions_page() -> str:
     lead = (
         "Each page describes one decision: the problem, the choice, the reasons and the rejected alternatives. "
         "The first two digits are the topic: 00 project, 01 engine, 02 store, 03 base classes of poolers, 04 data, "
-        "05 command line, build and inspect, 06 methods, 07 poolers and datasets, 08 documentation.\n\n"
+        "05 command line, build and inspect, 06 methods, 07 poolers and datasets, 08 documentation, 09 trust.\n\n"
     )
     return NOTE + "# Decisions\n\n" + lead + "".join(rows)
 
