@@ -1,8 +1,8 @@
 """Progress: a bar on a terminal, a line from time to time in a log, nothing if silent."""
 
 import os
-import subprocess
 import re
+import subprocess
 import sys
 
 import numba
