@@ -38,7 +38,7 @@ __all__ = [
     "physical_memory",
 ]
 
-MIN_LIMIT = 10**9
+MIN_LIMIT = 4 * 10**9
 """Bytes that any dataset may need in memory, no matter how small its files are."""
 
 MAX_RATIO = 100

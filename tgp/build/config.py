@@ -57,7 +57,7 @@ class CoarsenConfig:
         force: Rebuild a store that was built from other data or settings.
         retry_failed: Coarsen graphs again that failed in an earlier run.
         metrics: Store quality figures of each level.
-        max_input: Limit in bytes of the memory that the content of the input files may need; default 1 GB or 100 times
+        max_input: Limit in bytes of the memory that the content of the input files may need; default 4 GB or 100 times
             the size of the files, whichever is more, and at most the memory of the machine.
     """
 

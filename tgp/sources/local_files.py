@@ -27,6 +27,9 @@ _MAX_ID = np.iinfo(np.int64).max
 _MAX_LINE = 10_000
 """Largest number of characters in a line of an edge list."""
 
+_EDGE_BYTES = 96
+"""Memory that a line of an edge list needs while ids are sorted and reverse edges are added."""
+
 _CHUNK = 1 << 18
 _INTEGERS = re.compile(r"[0-9, \t\n]*")
 FORMATS = (
@@ -202,7 +205,7 @@ def _parse_edges(
         if found is None:
             found = _parse_lines(path, number, text)
         number += text.count("\n")
-        budget.charge(found[0].nbytes + found[1].nbytes, path, "the list of edges")
+        budget.charge(_EDGE_BYTES * len(found[0]) // 2, path, "the list of edges")
         ids.append(found[0])
         weights.append(found[1])
     num_ids, num_weights = (sum(map(len, parts)) for parts in (ids, weights))

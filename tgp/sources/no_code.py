@@ -136,7 +136,8 @@ def _read_arrays(label: str, original: Callable[..., Any], file: Any, *args: Any
             if name.endswith("indptr") and {f"{prefix}indices", f"{prefix}data"} <= arrays.keys():
                 rows, columns = check_sparse(arrays, prefix, file)
                 if prefix == "attr_":  # PyG makes a dense matrix of the features
-                    budget.charge(8 * rows * columns, file, "the matrix of features")
+                    size = rows * columns * arrays["attr_data"].dtype.itemsize
+                    budget.charge(size, file, "the matrix of features")
     return _Arrays(arrays)
 
 

@@ -71,7 +71,7 @@ def open_source(
         undirected: Add the missing reverse edges.
         largest_component: Keep the largest connected component of each graph.
         add_degree: Append the node degree to the features.
-        max_input: Limit in bytes of the memory that the content of the files may need. The default is 1 GB or 100
+        max_input: Limit in bytes of the memory that the content of the files may need. The default is 4 GB or 100
             times the size of the files, whichever is more, and at most the memory of the machine.
 
     Raises:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.errors import DatasetError, InputError
-from tgp.input_limits import InputBudget
+from tgp.input_limits import InputBudget, input_budget
 from tgp.ragged import Field, GraphTable
 from tgp.ragged.offsets import offsets
 from tgp.sources.arrays import check_sparse
@@ -112,6 +112,9 @@ def _pop_offsets(given: dict[str, Array], where: str) -> tuple[Ints, Ints]:
         got = "nothing" if edges is None else f"{edges.dtype} {list(edges.shape)}"
         raise DatasetError(f"{where} must hold integers 'edge_index' of shape [2, E], got {got}")
     _check_int64(edges, "edge_index", where)
+    if edges.dtype != np.int64:
+        with input_budget() as budget:
+            budget.charge(8 * edges.size, where, "'edge_index'")
     many = [name for name in ("node_ptr", "edge_ptr") if name in given]
     if len(many) == 1:
         raise DatasetError(f"{where} has {many[0]!r}: many graphs need both 'node_ptr' and 'edge_ptr'")

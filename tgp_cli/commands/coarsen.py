@@ -75,7 +75,7 @@ MaxInput = Annotated[
     str | None,
     _option(
         metavar="SIZE",
-        help="Memory that the input files may need. Default: 1GB or 100 times their size, up to the memory.",
+        help="Memory that the input files may need. Default: 4GB or 100 times their size, up to the memory.",
     ),
 ]
 DryRun = Annotated[bool, _option("--dry-run", "-n", help="Show the plan and estimates, write nothing.")]
