@@ -196,17 +196,17 @@ class _SpawnedProcesses(ProcessPoolExecutor):
     """Process pool whose ``submit`` starts workers with SIGINT blocked and without a main module."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        with _block_sigint(), _hide_main_module():
+        with _block_signals(), _hide_main_module():
             return super().submit(fn, *args, **kwargs)
 
 
 @contextlib.contextmanager
-def _block_sigint() -> Iterator[None]:
-    """Block SIGINT. Workers inherit the signal mask, so that only the parent handles Ctrl-C."""
+def _block_signals() -> Iterator[None]:
+    """Block SIGINT and SIGHUP. Child processes inherit the signal mask, so that only the parent handles them."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
     try:
         yield
     finally:
@@ -232,9 +232,10 @@ def _hide_main_module() -> Iterator[None]:
 def _open_processes(workers: int) -> Iterator[Executor]:
     before = set(multiprocessing.active_children())
     # Spawned, not forked: torch, numba and HDF5 do not survive a fork of a busy process.
-    pool = _SpawnedProcesses(
-        workers, mp_context=multiprocessing.get_context("spawn"), initializer=start_worker
-    )
+    with _block_signals():  # also for the resource tracker of multiprocessing, which starts here
+        pool = _SpawnedProcesses(
+            workers, mp_context=multiprocessing.get_context("spawn"), initializer=start_worker
+        )
     # All results have arrived when the block ends, so workers may be killed.
     closing = threading.Thread(target=pool.shutdown, kwargs={"cancel_futures": True}, daemon=True)
     try:

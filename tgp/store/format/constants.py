@@ -88,7 +88,7 @@ MAX_DECODED_BYTES = 8 << 30
 """Largest size of all compressed arrays of one file. A unit that needs more must be split."""
 
 FREE_ROWS, ROWS_PER_BYTE = 2**20, 64
-"""Limit of rows that no array stores, such as empty supernodes: so many, plus so many for each stored byte."""
+"""Limit of rows that no array stores, such as empty supernodes: a fixed number, plus a number per stored byte."""
 
 MAX_REASON_BYTES = 2000
 
