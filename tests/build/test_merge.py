@@ -24,6 +24,12 @@ def table():
     return random_table(48, seed=4, min_nodes=4, max_nodes=6)
 
 
+@pytest.fixture(autouse=True)
+def no_syncs(monkeypatch):
+    """Skip syncs, which take most of the time of stores with many small files."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+
+
 class Counter:
     """Number of calls of the functions whose cost grows with the number of units."""
 
@@ -58,7 +64,7 @@ def test_the_number_of_expensive_calls_does_not_depend_on_the_number_of_units(
     tmp_path, table, monkeypatch, action
 ):
     counts = []
-    for units in (4, 24):
+    for units in (3, 12):
         path = tmp_path / str(units)
         spec = build_store(path, table, num_units=units)
         with monkeypatch.context() as patch:
@@ -163,8 +169,9 @@ def test_merge_does_not_publish_a_store_that_was_replaced(tmp_path, table, monke
     write_store(StoreWriter.open(tmp_path, store_spec(table, 3), force=True), table)
     forget_manifest(tmp_path)
     monkeypatch.setattr("tgp.build.merge.read_spec", lambda path: stale)
-    with pytest.raises(StoreMismatchError, match="another process"):
+    with pytest.raises(StoreMismatchError):
         merge_store(tmp_path)
+    assert not (tmp_path / "manifest.json").exists()
     monkeypatch.undo()
     merge_store(tmp_path)
     assert verify_store(tmp_path) == []

@@ -376,7 +376,8 @@ def test_the_specification_is_parsed_again_only_if_it_was_replaced(tmp_path, tab
 
 
 STRESS = """
-import sys
+import os, sys
+os.fsync = lambda descriptor: None  # faster, so that more steps of the two processes meet
 from tgp.errors import StoreError
 from tgp.store import StoreWriter
 from tgp.testing.stores import halving_spec, random_table, store_spec, write_store
@@ -398,7 +399,7 @@ def test_two_processes_replace_the_same_store_again_and_again(tmp_path):
     (store / "records").mkdir(parents=True)
     processes = [
         subprocess.Popen(
-            [sys.executable, "-c", STRESS, str(store), str(number), "12"],
+            [sys.executable, "-c", STRESS, str(store), str(number), "8"],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,

@@ -13,7 +13,7 @@ import pytest
 
 from tgp.build.executors import open_executor
 from tgp.build.workers import start_worker, usable_cores
-from tgp.errors import StoreError
+from tgp.errors import StoreDamagedError, StoreError, StoreMismatchError
 from tgp.store import StoreReader, StoreWriter, verify_store
 from tgp.store.io import failpoint, portable
 from tgp.store.io.files import LocalFiles
@@ -132,6 +132,38 @@ def test_a_store_is_continued_and_extended_on_windows(tmp_path, table, windows):
     reader = StoreReader(tmp_path)
     assert list(reader.hierarchies) == ["halve", "more"]
     np.testing.assert_array_equal(reader.gather_graphs(np.arange(40)).node_ptr, table.node_ptr)
+    assert not windows.paths
+
+
+@pytest.mark.parametrize("fixture", ["windows", "no_locks"])
+def test_force_replaces_a_store(tmp_path, table, request, fixture):
+    request.getfixturevalue(fixture)
+    build_store(tmp_path / "store", table)
+    (tmp_path / "store/notes.txt").write_bytes(b"mine")
+    first = StoreWriter.open(tmp_path / "store", store_spec(table))
+    other = random_table(30, seed=9)
+    write_store(StoreWriter.open(tmp_path / "store", store_spec(other), force=True), other)
+    assert verify_store(tmp_path / "store") == []
+    assert (tmp_path / "store/notes.txt").read_bytes() == b"mine"
+    with pytest.raises(StoreMismatchError):
+        first.write_graphs(0, table.take(np.arange(20)))
+    assert verify_store(tmp_path / "store") == []
+
+
+def test_links_are_refused_on_windows(tmp_path, table, windows):
+    build_store(tmp_path / "victim", table)
+    before = content(tmp_path / "victim")
+    (tmp_path / "store").mkdir()
+    (tmp_path / "store/records").symlink_to(tmp_path / "victim/records")
+    with pytest.raises(StoreDamagedError, match="must be a directory"):
+        StoreWriter.open(tmp_path / "store", store_spec(table), force=True)
+    (tmp_path / "store/records").unlink()
+    (tmp_path / "store/records").mkdir()
+    (tmp_path / "store/records/.lock").symlink_to(tmp_path / "outside")
+    with pytest.raises(StoreDamagedError, match="plain file"):
+        StoreWriter.open(tmp_path / "store", store_spec(table), force=True)
+    assert not (tmp_path / "outside").exists()
+    assert content(tmp_path / "victim") == before
     assert not windows.paths
 
 
