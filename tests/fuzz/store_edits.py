@@ -24,7 +24,23 @@ TEXTS = ("", "x", "graphs", "node", "edge", "graph", "own", "hard", "onehot", "s
          "bool", "str", "int64", "uint64", "float16", "float32", "float64", "complex128", "fast", "small", "cluster",
          "edge_weight", "theta", "weight", "representative", "../x", "\ud800", ESCAPES, "=1", "0/cut", "a" * 5000)  # fmt: skip
 OTHERS = (MISSING, None, True, False, [], {}, 0.5, Raw("1e400"), Raw("NaN"), [0], [[]], {"a": 1})
-DTYPES = ("|u1", "|i1", "<u2", "<i2", "<u4", "<i4", "<u8", "<i8", "<f2", "<f4", "<f8", ">i4", "?", "<c8", "S3")
+DTYPES = (
+    "|u1",
+    "|i1",
+    "<u2",
+    "<i2",
+    "<u4",
+    "<i4",
+    "<u8",
+    "<i8",
+    "<f2",
+    "<f4",
+    "<f8",
+    ">i4",
+    "?",
+    "<c8",
+    "S3",
+)
 
 
 class Cursor:
@@ -90,8 +106,9 @@ def _edit_json(cursor, values):
             set_path(values, path, json.loads(json.dumps(other)))
         elif kind == 1:  # an additional key
             target = functools.reduce(lambda inner, key: inner[key], path[:-1], values)
-            if isinstance(target, dict):
-                target[cursor.choice(TEXTS)] = cursor.value()
+            key, value = cursor.choice(TEXTS), cursor.value()
+            if isinstance(target, dict) and value is not MISSING:
+                target[key] = value
         else:
             set_path(values, path, cursor.value())
 
@@ -169,7 +186,9 @@ def _edit_field(cursor, forge):
     if key != "tail":
         attribute, shown = ("ptr", value[0]) if key == "ptrs" else (key, value)
         for _, file in forge.each("graphs"):
-            set_attribute(file[f"fields/{info['name']}"], attribute, int(shown) if isinstance(shown, bool) else shown)
+            set_attribute(
+                file[f"fields/{info['name']}"], attribute, int(shown) if isinstance(shown, bool) else shown
+            )
 
 
 def _edit_count(cursor, forge):

@@ -1,3 +1,4 @@
+# ruff: noqa: E402 - limits of threads are set before other modules are imported
 """Fuzz the reader and the verification of stores.
 
     python -m tests.fuzz.store_fuzz --seconds 3600 [--findings DIR]
@@ -30,7 +31,16 @@ from pathlib import Path
 
 CORPUS = Path(__file__).parent / "corpus" / "store"
 CONSUMERS = ("verify", "read_single", "gather", "gather_in_memory")
-SOMETIMES = ("loader", "inspect", "inspect_csv", "verify_command", "status", "merge", "continue_writing", "report")
+SOMETIMES = (
+    "loader",
+    "inspect",
+    "inspect_csv",
+    "verify_command",
+    "status",
+    "merge",
+    "continue_writing",
+    "report",
+)
 """Consumers of every input, and of every eighth one."""
 
 CPU_SECONDS = 20
@@ -128,7 +138,13 @@ def run_guided(folder, findings, corpus, seconds):
         import tgp.store.write.writer  # noqa: F401
     target = Target(folder, findings)
     limit()
-    options = [f"-max_total_time={seconds}", f"-max_len={MOST_BYTES}", "-timeout=120", "-rss_limit_mb=0", "-len_control=0"]
+    options = [
+        f"-max_total_time={seconds}",
+        f"-max_len={MOST_BYTES}",
+        "-timeout=120",
+        "-rss_limit_mb=0",
+        "-len_control=0",
+    ]
     arguments = [sys.argv[0], str(corpus), f"-artifact_prefix={findings}/", "-print_final_stats=1", *options]
     atheris.Setup(arguments, target)
     atheris.Fuzz()
@@ -164,12 +180,22 @@ def supervise(given):
         for file in CORPUS.glob("*.bin"):
             shutil.copy(file, corpus)
         while (left := int(given.seconds - (time.monotonic() - start))) > 0:
-            command = [sys.executable, "-m", "tests.fuzz.store_fuzz", "--child", folder, "--corpus", str(corpus)]
+            command = [
+                sys.executable,
+                "-m",
+                "tests.fuzz.store_fuzz",
+                "--child",
+                folder,
+                "--corpus",
+                str(corpus),
+            ]
             command += ["--findings", str(findings), "--seconds", str(left), "--seed", str(seed)]
             command += [] if guided else ["--random"]
             with open(findings / "output.txt", "ab") as output:
                 try:
-                    code = subprocess.run(command, stdout=output, stderr=output, timeout=left + 300).returncode
+                    code = subprocess.run(
+                        command, stdout=output, stderr=output, timeout=left + 300
+                    ).returncode
                 except subprocess.TimeoutExpired:
                     code = 0
             if code and int(given.seconds - (time.monotonic() - start)) > 0:
@@ -207,7 +233,9 @@ def replay(files):
 
 def main():
     """Run the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seconds", type=int, default=60)
     parser.add_argument("--findings", type=Path, default=Path("fuzz-findings"))
     parser.add_argument("--corpus", type=Path, help="directory that new inputs are added to")

@@ -138,7 +138,9 @@ def joined_level(parts, bounds, number, ids):
             chosen = arrays["representative"][first:last].astype(np.int64)
             add("representative", []).append(chosen - low + nodes)
         supers, nodes = supers + last - first, nodes + high - low
-    return {name: np.concatenate(pieces, axis=-1 if name == "edge_index" else 0) for name, pieces in found.items()}
+    return {
+        name: np.concatenate(pieces, axis=-1 if name == "edge_index" else 0) for name, pieces in found.items()
+    }
 
 
 def assert_same(got, wanted, where):
@@ -157,7 +159,9 @@ def assert_same(got, wanted, where):
     in_memory=st.booleans(),
     local=st.booleans(),
 )
-def test_fields_equal_the_reference(tmp_path_factory, profile, seed, declared, sizes, units, in_memory, local):
+def test_fields_equal_the_reference(
+    tmp_path_factory, profile, seed, declared, sizes, units, in_memory, local
+):
     rng = np.random.default_rng(seed)
     table = make_table(rng, np.array(sizes), declared)
     bounds = tuple(np.linspace(0, len(sizes), units + 1).astype(int).tolist())

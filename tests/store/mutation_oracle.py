@@ -4,6 +4,7 @@
 """
 
 import functools
+import io
 import json
 from itertools import pairwise
 from urllib.parse import quote
@@ -42,7 +43,10 @@ def converted(stored, dtype):
     with np.errstate(all="ignore"):
         values = stored.astype(dtype)
     if stored.dtype.kind in "iu" and values.dtype.kind in "iu":
-        need([int(v) for v in values.reshape(-1)] == [int(v) for v in stored.reshape(-1)], "numbers out of range")
+        need(
+            [int(v) for v in values.reshape(-1)] == [int(v) for v in stored.reshape(-1)],
+            "numbers out of range",
+        )
     else:
         need(values.dtype.kind == "f" and stored.dtype.kind == "f", "other kind of number")
         need(np.array_equal(values.astype(np.float64), stored.astype(np.float64), equal_nan=True), "rounded")
@@ -61,18 +65,22 @@ class Oracle:
         self.manifest = json.loads((path / "manifest.json").read_bytes())
         self.bounds = self.manifest["bounds"]
         self.fields = {info["name"]: info for info in self.manifest["fields"]}
+        for name in ("array", "field", "level", "_file"):
+            setattr(self, name, functools.cache(getattr(self, name)))  # freed together with the object
 
-    @functools.cache
     def array(self, unit, part, name):
         """Return an array as it is stored and its attributes, or ``None`` if there is none."""
-        with h5py.File(self.path / f"shard-{unit:05d}.{part}.h5", "r") as file:
-            if name not in file:
-                return None
-            found = file[name]
-            need(isinstance(found, h5py.Dataset) and found.shape is not None, f"{name} is no array")
-            need(found.size * found.dtype.itemsize <= MOST_BYTES, f"{name} is too large")
-            need(found.dtype.kind in "iuf", f"{name} holds no numbers")
-            return np.asarray(found[()]), {k: _text(v) for k, v in found.attrs.items()}
+        file = self._file(unit, part)
+        if name not in file:
+            return None
+        found = file[name]
+        need(isinstance(found, h5py.Dataset) and found.shape is not None, f"{name} is no array")
+        need(found.size * found.dtype.itemsize <= MOST_BYTES, f"{name} is too large")
+        need(found.dtype.kind in "iuf", f"{name} holds no numbers")
+        return np.asarray(found[()]), {k: _text(v) for k, v in found.attrs.items()}
+
+    def _file(self, unit, part):
+        return h5py.File(io.BytesIO((self.path / f"shard-{unit:05d}.{part}.h5").read_bytes()), "r")
 
     def stored(self, unit, part, name):
         """Return an array that must exist."""
@@ -95,7 +103,6 @@ class Oracle:
         unit = next(u for u, (a, b) in enumerate(pairwise(self.bounds)) if a <= graph < b)
         return unit, graph - self.bounds[unit]
 
-    @functools.cache
     def field(self, graph, name):
         """Return a field of one graph: an array with its row axis, or the text of a string."""
         info = self.fields[name]
@@ -138,7 +145,6 @@ class Oracle:
         ptr = self.offsets(unit, "graphs", "node_ptr")
         return ptr[row + 1] - ptr[row]
 
-    @functools.cache
     def level(self, graph, hierarchy, number):
         """Return the arrays of one level of one graph, with local ids, and its number of supernodes."""
         entry = next(h for h in self.manifest["hierarchies"] if h["name"] == hierarchy)

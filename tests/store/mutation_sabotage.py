@@ -50,10 +50,20 @@ def _same(value, *args, **kwargs):
     return str(value)
 
 
+def _metric_path(metric):
+    from tgp.store.read.contents import metric_path
+
+    return metric_path(metric)
+
+
+def _declare_failures(self):
+    self._declared |= {path for path in self.arrays if path.startswith("/failures")}
+
+
 PARTS, CONTENTS = "tgp.store.read.parts", "tgp.store.read.contents"
 SABOTAGE = {
     "stored types": Sabotage(
-        {f"{PARTS}:OpenPart.check_array": _shape_only, "tgp.store.read.layout:Column.readable": _nothing},
+        {f"{PARTS}:OpenPart.check_array": _shape_only},
         ("named/S1/complex128-as-f4", "named/S1/bool-as-u2"),
         ("verify", "read_single", "gather"),
     ),
@@ -81,6 +91,30 @@ SABOTAGE = {
         {"tgp.store.format.strict_json:_parse_float": float},
         ("manifest/cli/num_graphs/1e400",),
         ("read_single", "verify", "inspect"),
+    ),
+    "metrics": Sabotage(
+        {
+            f"{CONTENTS}:HierarchyPart._check_metric": lambda self, metric: self._declared.add(
+                _metric_path(metric)
+            )
+        },
+        ("attribute/cli/h/metrics/0/cut@dtype=O", "named/S7/metric-cut-tensor"),
+        ("read_single", "inspect_graph"),
+    ),
+    "failures": Sabotage(
+        {f"{CONTENTS}:HierarchyPart._check_failures": _declare_failures},
+        ("named/S7/failures-scalar-reason",),
+        ("read_single",),
+    ),
+    "chunks": Sabotage(
+        {f"{PARTS}:check_chunks": _nothing},
+        ("named/S5/chunk-that-decodes-to-more",),
+        ("gather",),
+    ),
+    "contraction": Sabotage(
+        {"tgp.store.verify:first_wrong_contraction": _nothing},
+        ("named/S8/one-unit-without-level-weights",),
+        ("verify",),
     ),
     "offsets": Sabotage(
         {f"{PARTS}:check_ptr": _nothing},

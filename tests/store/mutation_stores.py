@@ -212,7 +212,9 @@ def _array_bytes(file, part, levels):
 
     def add(name, item):
         if isinstance(item, h5py.Dataset):
-            found[f"/{name}"] = math.prod(item.shape or ()) * item.dtype.itemsize if item.shape is not None else 0
+            found[f"/{name}"] = (
+                math.prod(item.shape or ()) * item.dtype.itemsize if item.shape is not None else 0
+            )
 
     try:
         with h5py.File(file, "r") as opened:

@@ -27,12 +27,14 @@ class Mutation:
         base: Name of the base store.
         apply: Function that changes a :class:`Forge`. It may return a function to call after ``save``.
         tags: Points of the review that it tests.
+        unsound: True if verification must report it, even if every reader finds valid data.
     """
 
     name: str
     base: str
     apply: Callable
     tags: tuple = ()
+    unsound: bool = False
 
 
 # Arrays ---------------------------------------------------------------------------------------------------
@@ -65,11 +67,13 @@ def _resized(values, path, extra):
 ARRAY_OPS = {
     # name: function of values and path, which returns the new values or (values, options)
     "wider": lambda v, p: v.astype(WIDER[v.dtype.str[1:]]),
-    "narrow": lambda v, p: v.astype("<f2" if v.dtype.kind == "f" else "|i1" if v.dtype.kind == "i" else "|u1"),
+    "narrow": lambda v, p: v.astype(
+        "<f2" if v.dtype.kind == "f" else "|i1" if v.dtype.kind == "i" else "|u1"
+    ),
     "kind": lambda v, p: v.astype("<f4" if v.dtype.kind in "iu" else "<i8"),
     "sign": lambda v, p: v.view(v.dtype.str.translate(str.maketrans("ui", "iu"))),
     "big-endian": lambda v, p: v.astype(v.dtype.newbyteorder(">")),
-    "enum": lambda v, p: (v != 0),
+    "enum": lambda v, p: v != 0,
     "compound": lambda v, p: v.astype(np.complex64),
     "strings": lambda v, p: np.full(v.shape, b"text"),
     "more-axes": lambda v, p: v[..., None],
@@ -105,7 +109,15 @@ LAYOUT = ("chunked", "gzip", "lzf", "resizable", "compact", "unwritten")
 TYPES = ("wider", "narrow", "kind", "sign", "big-endian", "enum", "compound", "strings")
 SHAPES = ("more-axes", "scalar", "empty", "short", "long")
 IDS = ("first-max", "last-max", "negative", "wraps", "huge")
-OFFSETS = (*IDS, "reversed", "plus-one", "not-to-the-end", "decreasing", "all-in-the-first", "all-in-the-last")
+OFFSETS = (
+    *IDS,
+    "reversed",
+    "plus-one",
+    "not-to-the-end",
+    "decreasing",
+    "all-in-the-first",
+    "all-in-the-last",
+)
 REALS = ("nan", "inf", "first-max", "first-min")
 GONE = ("missing", "group", "null", "soft-link")
 
@@ -131,7 +143,7 @@ ARRAYS = [
     ("small", "graphs", 0, "node_ptr", ("contiguous", "wider", "unwritten", "compact", "huge", "resizable")),
     ("small", "graphs", 1, "fields/x", ("contiguous", "wider", "unwritten", "compact", "lzf", "nan", "resizable")),
     ("small", "h", 1, "levels/0/cluster", ("contiguous", "wider", "unwritten", "compact", "lzf", "wraps")),
-    ("small", "h", 0, "levels/1/edge_weight", ("contiguous", "wider", "unwritten", "compact", "narrow", "inf")),
+    ("small", "h", 0, "levels/1/edge_index", ("contiguous", "wider", "unwritten", "compact", "lzf", "huge")),
     ("soft", "h", 0, "levels/0/theta", (*TYPES, *SHAPES, "nan", "missing", "transposed")),
     ("soft", "h", 1, "levels/0/weight", ("wider", "narrow", "kind", *SHAPES, "nan", "missing")),
     ("soft", "h", 0, "levels/0/cluster", ("wider", "kind", *SHAPES, *IDS, "missing")),
@@ -237,7 +249,19 @@ ATTRIBUTE_OPS = {
     "float": _float_attribute,
     "renamed": _renamed_attribute,
 }
-DTYPES = ("bool", "int8", "uint64", "float16", "complex128", "S1000000000", "O", "f4,f4", "object", "<M8[s]", "")
+DTYPES = (
+    "bool",
+    "int8",
+    "uint64",
+    "float16",
+    "complex128",
+    "S1000000000",
+    "O",
+    "f4,f4",
+    "object",
+    "<M8[s]",
+    "",
+)
 
 
 def _change_attribute(name, part, path, key, forge):
@@ -335,7 +359,10 @@ def _change_record(file, path, value, lost, forge: Forge):
 
 
 def _manifest_mutations(bases):
-    for base, skipped in (("cli", ("count_edges", "degree_norm", "score_heuristic", "order_k")), ("soft", ("fields", "schedule", "shards", "bounds", "dataset"))):
+    for base, skipped in (
+        ("cli", ("count_edges", "degree_norm", "score_heuristic", "order_k")),
+        ("soft", ("fields", "schedule", "shards", "bounds", "dataset")),
+    ):
         manifest = json.loads((bases / base / "manifest.json").read_bytes())
         for path, value in _paths(manifest):
             if any(key in skipped for key in path) or (base == "soft" and "hierarchies" not in path):
@@ -412,5 +439,3 @@ def catalogue(bases):
     names = [m.name for m in found]
     assert len(set(names)) == len(names), [n for n in names if names.count(n) > 1]
     return found
-
-

@@ -17,7 +17,7 @@ def mutation(name, base, *tags):
     """Add a function to the catalogue."""
 
     def register(function):
-        NAMED.append(Mutation(f"named/{name}", base, function, tags))
+        NAMED.append(Mutation(f"named/{name}", base, function, tags, unsound="unsound" in tags))
         return function
 
     return register
@@ -28,7 +28,9 @@ def named_mutations():
     return list(NAMED)
 
 
-def add_field(forge: Forge, name, values, *, dtype=None, tail=(), ptr="node", form="rows", axis=0, shifted=False):
+def add_field(
+    forge: Forge, name, values, *, dtype=None, tail=(), ptr="node", form="rows", axis=0, shifted=False
+):
     """Add a field to all shards. ``values`` is a function of unit and number of nodes and graphs."""
     from tests.store.mutation_oracle import link_name
 
@@ -42,7 +44,13 @@ def add_field(forge: Forge, name, values, *, dtype=None, tail=(), ptr="node", fo
         array = values(unit, int(file["node_ptr"][-1]), graphs)
         path = f"fields/{link_name(name)}"
         file.create_dataset(path, data=array)
-        for key, value in (("dtype", dtype), ("axis", axis), ("form", form), ("shifted", int(shifted)), ("ptr", ptr)):
+        for key, value in (
+            ("dtype", dtype),
+            ("axis", axis),
+            ("form", form),
+            ("shifted", int(shifted)),
+            ("ptr", ptr),
+        ):
             set_attribute(file[path], key, value)
 
 
@@ -61,7 +69,7 @@ def _misdeclared(width, stored, declared, forge):
 
 
 for _width in (1, 128, 40_000):
-    mutation(f"S1/complex128-as-f2-width-{_width}", "cli", "S1", "S8")(
+    mutation(f"S1/complex128-as-f2-width-{_width}", "cli", "S1", "S8", "unsound")(
         functools.partial(_misdeclared, _width, "<f2", "complex128")
     )
 for _stored, _declared in (
@@ -73,7 +81,7 @@ for _stored, _declared in (
     )
 
 
-@mutation("S1/bool-bytes-of-255", "fields", "S1", "S8")
+@mutation("S1/bool-bytes-of-255", "fields", "S1", "S8", "unsound")
 def _bool_bytes(forge):
     for _, file in forge.each("graphs"):
         file["fields/own_bool"][:] = 255
@@ -93,7 +101,13 @@ def _last_offset(forge, path, value, key, level, part="h", units=None):
             forge.owner(part)["shards"][unit][key][level] = value
 
 
-for _value, _name in ((2**62 - 1, "2^62-1"), (2**61, "2^61"), (2**53, "2^53"), (2**34, "2^34"), (2**31, "2^31")):
+for _value, _name in (
+    (2**62 - 1, "2^62-1"),
+    (2**61, "2^61"),
+    (2**53, "2^53"),
+    (2**34, "2^34"),
+    (2**31, "2^31"),
+):
     mutation(f"S2/super_ptr-{_name}-in-all-shards", "cli", "S2", "S3")(
         lambda forge, value=_value: _last_offset(forge, "levels/1/super_ptr", value, "nodes", 1)
     )
@@ -235,7 +249,9 @@ def _params(forge, text):
 def _metric(forge, text):
     from tests.store.mutation_oracle import link_name
 
-    forge.hierarchy["metrics"] = sorted([m for m in forge.hierarchy["metrics"] if m != "0/cut"] + [f"0/{text}"])
+    forge.hierarchy["metrics"] = sorted(
+        [m for m in forge.hierarchy["metrics"] if m != "0/cut"] + [f"0/{text}"]
+    )
     for _, file in forge.each("h"):
         if text:
             file.move("metrics/0/cut", f"metrics/0/{link_name(text)}")
@@ -260,7 +276,11 @@ for _key, _text in TEXTS.items():
     _plain = ("escapes", "markup", "formula", "newline", "bidi", "nul", "empty", "long")
     for _place, _function in PLACES.items():
         if _place == "field" or _key in _plain:
-            _tags = ("S9",) if _key in ("formula", "at", "parent", "slash", "file", "npy", "backslash") else ("S4",)
+            _tags = (
+                ("S9",)
+                if _key in ("formula", "at", "parent", "slash", "file", "npy", "backslash")
+                else ("S4",)
+            )
             mutation(f"name/{_place}-{_key}", "cli", *_tags)(functools.partial(_function, text=_text))
 
 
@@ -349,10 +369,18 @@ mutation("S5/manifest-of-60-MB-of-objects", "cli", "S5")(
     _manifest_text(lambda forge: b'{"a": [' + b",".join([b"{}"] * 20_000_000) + b"]}")
 )
 mutation("S5/manifest-of-60-MB-of-numbers", "cli", "S5")(
-    _manifest_text(lambda forge: b'{"format":"tgp-store","version":1,"bounds": [' + b",".join([b"1"] * 30_000_000) + b"]}")
+    _manifest_text(
+        lambda forge: (
+            b'{"format":"tgp-store","version":1,"bounds": [' + b",".join([b"1"] * 30_000_000) + b"]}"
+        )
+    )
 )
-mutation("S5/manifest-of-60-MB-of-digits", "cli", "S5")(_manifest_text(lambda forge: b'{"a": ' + b"9" * (60 << 20) + b"}"))
-mutation("S5/manifest-of-60-MB-of-text", "cli", "S5")(_manifest_text(lambda forge: b'{"a": "' + b"x" * (60 << 20) + b'"}'))
+mutation("S5/manifest-of-60-MB-of-digits", "cli", "S5")(
+    _manifest_text(lambda forge: b'{"a": ' + b"9" * (60 << 20) + b"}")
+)
+mutation("S5/manifest-of-60-MB-of-text", "cli", "S5")(
+    _manifest_text(lambda forge: b'{"a": "' + b"x" * (60 << 20) + b'"}')
+)
 mutation("S5/manifest-of-keys", "cli", "S5")(
     _manifest_text(lambda forge: json.dumps({str(n): 0 for n in range(3_000_000)}).encode())
 )
@@ -379,7 +407,9 @@ def _many_units(count, lost, forge):
 
 
 mutation("S5/200000-units-in-spec", "cli", "S5")(functools.partial(_many_units, 200_000, True))
-mutation("S5/200000-units-in-spec-beside-manifest", "cli", "S5")(functools.partial(_many_units, 200_000, False))
+mutation("S5/200000-units-in-spec-beside-manifest", "cli", "S5")(
+    functools.partial(_many_units, 200_000, False)
+)
 mutation("S5/3000000-units-in-spec", "cli", "S5")(functools.partial(_many_units, 3_000_000, True))
 
 
@@ -517,11 +547,19 @@ LEVELS = {
     "weight_dtype-float64": ("cli", 0, {"weight_dtype": "float64"}),
     "weight_dtype-null": ("cli", 0, {"weight_dtype": None}),
     "no-edge_weight": ("cli", 0, {"arrays": ["cluster", "representative"]}),
-    "no-edge_weight-but-dtype": ("cli", 0, {"arrays": ["cluster", "representative"], "weight_dtype": "float32"}),
+    "no-edge_weight-but-dtype": (
+        "cli",
+        0,
+        {"arrays": ["cluster", "representative"], "weight_dtype": "float32"},
+    ),
     "no-cluster": ("cli", 0, {"arrays": ["edge_weight", "representative"]}),
     "arrays-twice": ("cli", 0, {"arrays": ["cluster", "cluster", "edge_weight", "representative"]}),
     "arrays-order": ("cli", 0, {"arrays": ["representative", "cluster", "edge_weight"]}),
-    "arrays-not-stored": ("cli", 0, {"arrays": ["edge_weight", "cluster", "soft", "theta"], "width": 3, "modes": 2}),
+    "arrays-not-stored": (
+        "cli",
+        0,
+        {"arrays": ["edge_weight", "cluster", "soft", "theta"], "width": 3, "modes": 2},
+    ),
     "width-of-hard": ("cli", 0, {"width": 3}),
     "width-2^61-of-hard": ("cli", 0, {"width": 2**61}),
     "modes-of-hard": ("cli", 0, {"modes": 2**61}),
@@ -572,7 +610,17 @@ for _name, _edit in METRICS.items():
             forge.hierarchy["metrics"] = edit(forge.hierarchy["metrics"])
 
 
-for _name in ("components", "empty", "largest", "modularity", "entropy", "cut", "isolated", "symmetric", "weight_kept"):
+for _name in (
+    "components",
+    "empty",
+    "largest",
+    "modularity",
+    "entropy",
+    "cut",
+    "isolated",
+    "symmetric",
+    "weight_kept",
+):
     for _what, _values in {
         "text": np.full(3, 65, "u1"), "pairs": np.zeros((3, 4)), "scalar": np.float64(2), "nan": np.full(3, np.nan),
         "huge": np.full(3, 2**62), "tensor": np.zeros((3, 1, 1, 1)), "none": np.zeros((3, 0)),
@@ -783,19 +831,19 @@ def _no_nodes(forge):
 # S8: what verification accepts -------------------------------------------------------------------------------------
 
 
-@mutation("S8/one-unit-without-level-weights", "cli", "S8")
+@mutation("S8/one-unit-without-level-weights", "cli", "S8", "unsound")
 def _no_weights(forge):
     with forge.shard("h", 1) as file:
         del file["levels/1/edge_weight"]
 
 
-@mutation("S8/all-units-without-level-weights", "cli", "S8")
+@mutation("S8/all-units-without-level-weights", "cli", "S8", "unsound")
 def _no_weights_at_all(forge):
     for _, file in forge.each("h"):
         del file["levels/1/edge_weight"]
 
 
-@mutation("S8/weights-of-ones", "cli", "S8")
+@mutation("S8/weights-of-ones", "cli", "S8", "unsound")
 def _ones(forge):
     for _, file in forge.each("h"):
         file["levels/1/edge_weight"][:] = 1
@@ -807,22 +855,33 @@ def _no_assignment_weights(forge):
         del file["levels/1/weight"]
 
 
-@mutation("S8/empty-supernodes-in-last-level", "cli", "S8")
+@mutation("S8/empty-supernodes-in-last-level", "cli", "S8", "unsound")
 def _zero_clusters(forge):
     for _, file in forge.each("h"):
         file["levels/1/cluster"][:] = 0
 
 
-@mutation("S8/cluster-minus-one", "cli", "S8")
+@mutation("S8/cluster-minus-one", "cli", "S8", "unsound")
 def _dropped(forge):
     for _, file in forge.each("h"):
-        file["levels/1/cluster"][:] = -1
+        replace_array(file, "levels/1/cluster", np.full(file["levels/1/cluster"].shape, -1, "|i1"))
 
 
 # S9: export ------------------------------------------------------------------------------------------------------
 
 
-for _name in ("../../evil", "file", "a/b", "allow_pickle", "args", "kwds", "node_ptr", "x_ptr", "graphs.npz", "C:\\x"):
+for _name in (
+    "../../evil",
+    "file",
+    "a/b",
+    "allow_pickle",
+    "args",
+    "kwds",
+    "node_ptr",
+    "x_ptr",
+    "graphs.npz",
+    "C:\\x",
+):
 
     @mutation(f"S9/field-{_name}", "cli", "S9")
     def _exported(forge, name=_name):

@@ -17,7 +17,17 @@ CRITICAL = (
     "named/S3/graph-level-fields-only-2^34",
     "named/S8/one-unit-without-level-weights",
 )
-QUICK = ("verify", "read_single", "gather", "loader", "inspect", "inspect_csv", "export_npz", "status", "continue_writing")
+QUICK = (
+    "verify",
+    "read_single",
+    "gather",
+    "loader",
+    "inspect",
+    "inspect_csv",
+    "export_npz",
+    "status",
+    "continue_writing",
+)
 
 
 def run(tmp_path, *options):
@@ -30,9 +40,7 @@ def run(tmp_path, *options):
 
 
 def test_a_sample_of_the_catalogue_ends_in_typed_errors_or_correct_data(tmp_path):
-    cells, text = run(
-        tmp_path, "--sample", "24", "--seed", "14", "--also", *CRITICAL, "--consumers", *QUICK
-    )
+    cells, text = run(tmp_path, "--sample", "24", "--seed", "14", "--also", *CRITICAL, "--consumers", *QUICK)
     bad = [cell for cell in cells if cell["kind"] not in ("ok", "refused")]
     assert not bad, text
     assert len({cell["mutation"] for cell in cells}) >= 24
