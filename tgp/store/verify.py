@@ -215,12 +215,8 @@ class _UnitVerifier:
         fields = {f.name: f for f in self.manifest.fields}
         if not valid or "edge_index" not in fields or part.edge_ptr is None:
             return None
-        weight = None
-        if (
-            "edge_weight" in fields
-            and fields["edge_weight"].tail in ((), (1,))
-            and "edge" in fields["edge_weight"].ptrs
-        ):
+        info, weight = fields.get("edge_weight"), None
+        if info is not None and info.tail in ((), (1,)) and "edge" in info.ptrs and "complex" not in info.dtype:
             weight = part.array(part.path("edge_weight")).reshape(-1)
         return unit_edges(part.array(part.path("edge_index")), weight, part.edge_ptr, part.node_ptr)
 
