@@ -225,7 +225,11 @@ def container_names(name: str, budget: InputBudget) -> Names:
     def default_dict(factory: Any = None) -> Any:
         return collections.defaultdict(None if factory is None else factories[factory])
 
+    def empty_bytes() -> bytes:
+        return b""
+
     names: Names = {
+        ("__builtin__", "bytes"): empty_bytes,
         ("collections", "defaultdict"): default_dict,
         ("collections", "OrderedDict"): checked(collections.OrderedDict),
     }
