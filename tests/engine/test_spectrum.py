@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tests.reference import spectral as reference
 from tgp.engine import spectrum
 from tgp.engine.spectrum import Spectrum, eigenvalue_errors, graph_spectrum
+from tgp.errors import InputError
 
 
 def both_ways(pairs):
@@ -124,3 +125,10 @@ def test_a_hundred_thousand_nodes():
     # Close to the modes (1, 0), (0, 1), (1, 1) of the continuous rectangle.
     long, wide = np.pi**2 / 4 / 400**2, np.pi**2 / 4 / 250**2
     assert np.allclose(found, [long, wide, long + wide], rtol=0.01)
+
+
+@pytest.mark.parametrize("weight", [np.nan, np.inf, 1.5e308])
+def test_weights_that_are_not_finite(weight):
+    edges = np.array([[0, 1, 1, 2], [1, 0, 2, 1]])
+    with pytest.raises(InputError, match="finite edge weights"):
+        graph_spectrum(edges, np.full(4, weight), np.array([0, 3]), 2)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tgp.errors import InputError
 from tgp.ragged.block import FloatArray, PtrArray
 
 __all__ = ["MAX_DENSE_SIZE", "Spectrum", "eigenvalue_errors", "graph_spectrum"]
@@ -55,10 +56,18 @@ def graph_spectrum(
         weight: ``[E]`` weights, or ``None`` for ones.
         node_ptr: ``[B + 1]`` offsets of the graphs.
         modes: number of modes per graph.
+
+    Raises:
+        InputError: if a weight is not finite, or sums of weights are too large.
     """
     from scipy.sparse.csgraph import connected_components
 
-    adjacency = _undirected(edge_index, weight, int(node_ptr[-1]))
+    with np.errstate(over="ignore", invalid="ignore"):
+        adjacency = _undirected(edge_index, weight, int(node_ptr[-1]))
+    if not np.isfinite(adjacency.data).all():
+        raise InputError(
+            "no spectrum: expected finite edge weights, got NaN, infinity or an overflow", field="weight"
+        )
     count, component = connected_components(adjacency, directed=False)
     graphs = len(node_ptr) - 1
     graph_of = np.zeros(count, np.int64)

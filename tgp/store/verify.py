@@ -215,8 +215,13 @@ class _UnitVerifier:
         fields = {f.name: f for f in self.manifest.fields}
         if not valid or "edge_index" not in fields or part.edge_ptr is None:
             return None
-        info, weight = fields.get("edge_weight"), None
-        if info is not None and info.tail in ((), (1,)) and "edge" in info.ptrs and "complex" not in info.dtype:
+        given, weight = fields.get("edge_weight"), None
+        if (
+            given is not None
+            and given.tail in ((), (1,))
+            and "edge" in given.ptrs
+            and "complex" not in given.dtype
+        ):
             weight = part.array(part.path("edge_weight")).reshape(-1)
         return unit_edges(part.array(part.path("edge_index")), weight, part.edge_ptr, part.node_ptr)
 
