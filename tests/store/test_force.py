@@ -14,7 +14,7 @@ import pytest
 from tests.reliability.harness import digests
 from tgp.errors import StoreDamagedError, StoreError, StoreMismatchError, StoreMissingError, StoreVersionError
 from tgp.store import LocalFiles, StoreReader, StoreWriter, Task, read_spec, verify_store
-from tgp.store.format.manifest import seal
+from tgp.store.format.manifest import Manifest, seal
 from tgp.store.io import portable
 from tgp.store.write import discard
 from tgp.store.write import writer as writer_module
@@ -370,6 +370,11 @@ def test_the_specification_is_parsed_again_only_if_it_was_replaced(tmp_path, tab
     for unit in range(4):
         write_unit(StoreWriter(tmp_path, spec), table, unit)
     assert len(parsed) == 2  # once for the graphs, once for the graphs and the hierarchy
+    # A manifest is not parsed for a shard at all.
+    StoreWriter(tmp_path, spec).publish()
+    monkeypatch.setattr(Manifest, "from_bytes", lambda *_: pytest.fail("parsed"))
+    write_unit(StoreWriter(tmp_path, spec), table, 0)
+    monkeypatch.undo()
     StoreWriter.open(tmp_path, store_spec(table, 5), force=True)
     with pytest.raises(StoreMismatchError):
         write_unit(StoreWriter(tmp_path, spec), table)

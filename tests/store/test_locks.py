@@ -171,6 +171,26 @@ def test_links_are_refused_without_descriptors_of_directories(tmp_path, table, m
     assert verify_store(tmp_path / "plain") == []
 
 
+@pytest.mark.linux
+def test_a_forked_process_does_not_keep_the_lock(files):
+    """A child that is forked while the lock is held inherits the open file."""
+    reader, writer = os.pipe()
+    with files.lock():
+        child = os.fork()
+        if not child:
+            os.close(writer)
+            os.read(reader, 1)  # until the parent is done
+            os._exit(0)
+        os.close(reader)
+    descriptor = os.open(files.path / "records/.lock", os.O_RDWR)
+    try:
+        assert portable.lock_file(descriptor, wait=False) is True
+    finally:
+        os.close(writer)
+        os.waitpid(child, 0)
+        portable.close_locked(descriptor)
+
+
 # Waiting ------------------------------------------------------------------------------------------
 
 

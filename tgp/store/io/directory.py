@@ -287,9 +287,11 @@ class TempFile:
 
     def _discard(self) -> None:
         """Close the file and delete its temporary name. Errors are ignored: the next run deletes what is left."""
-        with contextlib.suppress(OSError):
-            self._close()
-        if self.name:
+        try:
             with contextlib.suppress(OSError):
-                self._folder.unlink(self.name)
-        self._folder.close()
+                self._close()
+        finally:
+            if self.name:
+                with contextlib.suppress(OSError):
+                    self._folder.unlink(self.name)
+            self._folder.close()

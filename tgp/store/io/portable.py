@@ -95,15 +95,21 @@ def lock_file(
 
 
 def close_locked(descriptor: int) -> None:
-    """Release the lock of :func:`lock_file`, if there is one, and close the file."""
-    if fcntl is None and msvcrt is not None:
-        # Windows also releases the lock of a closed file, but only some time later.
-        try:
+    """Release the lock of :func:`lock_file`, if there is one, and close the file.
+
+    The lock is released explicitly, because a process that was forked meanwhile may still have the file open.
+    """
+    try:
+        if fcntl is not None:
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+        elif msvcrt is not None:
+            # Windows also releases the lock of a closed file, but only some time later.
             os.lseek(descriptor, _LOCK_POSITION, os.SEEK_SET)
             msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
-        except OSError:  # was not locked
-            pass
-    os.close(descriptor)
+    except OSError:  # was not locked
+        pass
+    finally:
+        os.close(descriptor)
 
 
 def _lock_with_fcntl(

@@ -13,7 +13,8 @@ class Sink(io.RawIOBase):
     """File object that HDF5 writes to. It stores the first error instead of raising it.
 
     libhdf5 may crash or corrupt its state if a write fails while it closes a file. Therefore it never sees the failure:
-    later writes are discarded, and the writer calls :meth:`raise_error` afterwards.
+    later writes are discarded, and the writer calls :meth:`raise_error` afterwards. The same holds for an interrupt that
+    arrives during a write.
 
     Args:
         descriptor: Descriptor of a file that is open for reading and writing.
@@ -21,7 +22,7 @@ class Sink(io.RawIOBase):
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
-        self.error: OSError | None = None
+        self.error: BaseException | None = None
         self.length = 0
         self._position = 0
 
@@ -38,7 +39,7 @@ class Sink(io.RawIOBase):
                 os.lseek(self.descriptor, self._position, os.SEEK_SET)
             while self.error is None and done < len(view):
                 done += os.write(self.descriptor, view[done:])
-        except OSError as error:
+        except BaseException as error:  # noqa: BLE001 - raised again by raise_error
             self.error = error
         self._position += len(view)
         self.length = max(self.length, self._position)
@@ -65,7 +66,7 @@ class Sink(io.RawIOBase):
         try:
             if self.error is None:
                 os.ftruncate(self.descriptor, self.length)
-        except OSError as error:
+        except BaseException as error:  # noqa: BLE001 - raised again by raise_error
             self.error = error
         return self.length
 

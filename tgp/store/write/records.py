@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from tgp.errors import StoreDamagedError, StoreError, StoreMissingError
@@ -103,7 +103,7 @@ def adopt(spec: StoreSpec, stored: StoreSpec) -> StoreSpec:
 
 
 def changes_of_spec(
-    files: LocalFiles, spec: StoreSpec, parts: Iterable[str], manifest: Manifest | None
+    files: LocalFiles, spec: StoreSpec, parts: Iterable[str], read_manifest: Callable[[], Manifest | None]
 ) -> list[str]:
     """List what another process has changed in the recorded specification of a store.
 
@@ -113,7 +113,8 @@ def changes_of_spec(
         files: Files of the store.
         spec: Specification of this run.
         parts: Parts that are compared.
-        manifest: Manifest of the store, for a store without specification files.
+        read_manifest: Function that returns the manifest. It is called for a store without specification files only,
+            because a manifest is long and a worker checks the specification for every shard.
 
     Returns:
         One sentence for each difference, none if the specification is unchanged.
@@ -128,7 +129,10 @@ def changes_of_spec(
             return []
     except StoreMissingError:
         versions = ()
-    stored = read_recorded_spec(files) or (None if manifest is None else manifest.spec)
+    stored = read_recorded_spec(files)
+    if stored is None:
+        manifest = read_manifest()
+        stored = None if manifest is None else manifest.spec
     if stored is None:
         return ["the specification of the store was deleted"]
     known = {fmt.GRAPHS, *(h.name for h in stored.hierarchies)}

@@ -160,7 +160,7 @@ class StoreWriter:
 
     def _check_spec(self, parts: Sequence[str]) -> None:
         """Check that no other process has replaced the recorded specification of some parts."""
-        differences = changes_of_spec(self.files, self.spec, parts, self.read_manifest())
+        differences = changes_of_spec(self.files, self.spec, parts, self.read_manifest)
         if differences:
             raise StoreMismatchError(
                 f"another process is writing other data or settings to {self.files.location}:\n  "
