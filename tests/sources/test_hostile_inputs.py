@@ -54,6 +54,13 @@ def test_no_case_needs_the_network(results):
     assert {name: text for name, text in found.items() if "download" in text or "network" in text} == {}
 
 
+def test_no_case_fails_only_because_memory_is_short(results):
+    """Without the limits of this test, such a case would fill the memory of the machine."""
+    found = {name: result["library"]["text"] for name, result in results.items() if result}
+    words = ("MemoryError", "nable to allocate", "can't allocate", "not enough memory")
+    assert {name: text for name, text in found.items() if any(word in text for word in words)} == {}
+
+
 def test_no_case_leaks_a_warning(results):
     found = {name: result["library"]["warnings"] for name, result in results.items() if result}
     assert {name: warnings for name, warnings in found.items() if warnings} == {}
