@@ -188,6 +188,7 @@ def test_a_job_consists_of_plain_values(job):
     [
         ({"engine": 7}, "with engine revision 1 .*expected tgp 99.1 with engine revision 7"),
         ({"protocol": 99}, "job protocol 99"),
+        ({"hdf5": "1.8.0"}, "expected HDF5 1.8.0, as the client"),
         ({"fingerprint": "0" * 64}, "in another way than the client"),
     ],
 )

@@ -1,6 +1,7 @@
 """``force``: it deletes only files that the store names, and two writers of different settings never publish a mix."""
 
 import os
+import pickle
 import shutil
 import signal
 import subprocess
@@ -8,6 +9,7 @@ import sys
 import threading
 import time
 
+import h5py
 import numpy as np
 import pytest
 
@@ -24,6 +26,7 @@ from tgp.testing.stores import (
     halving,
     halving_spec,
     random_table,
+    readmit_shard,
     store_spec,
     write_store,
 )
@@ -425,3 +428,36 @@ def test_two_processes_replace_the_same_store_again_and_again(tmp_path):
     write_store(StoreWriter.open(store, spec, force=True), table)
     write_store(StoreWriter.open(tmp_path / "alone", spec), table)
     assert digests(store) == digests(tmp_path / "alone")
+
+
+def test_a_reader_notices_that_its_store_is_rebuilt(tmp_path):
+    """A rebuilt shard that differs only in the middle has the same size and the same ends."""
+    table = random_table(400, seed=1, weighted=True)
+    path = tmp_path / "s"
+    build_store(path, table)
+    reader = StoreReader(path)
+    reader.gather_levels([0], "halve")
+    name = "shard-00001.halve.h5"
+    data = bytearray((path / name).read_bytes())
+    with h5py.File(path / name) as file:
+        place = file["levels/0/edge_weight"].id.get_offset()
+    assert 4096 < place < len(data) - 5000
+    data[place] ^= 1
+    (path / name).write_bytes(data)
+    readmit_shard(path, "halve", 1)
+    reader.gather_levels([0], "halve")  # unit 0 is open and unchanged
+    with pytest.raises(StoreDamagedError, match="is being rebuilt"):
+        reader.gather_levels([399], "halve")
+    assert StoreReader(path).gather_levels([399], "halve")
+    (path / "manifest.json").unlink()
+    with pytest.raises(StoreDamagedError, match="is being rebuilt"):
+        pickle.loads(pickle.dumps(reader)).gather_graphs([0])
+
+
+def test_a_reader_accepts_a_new_hierarchy(tmp_path):
+    table = random_table(40, seed=1)
+    build_store(tmp_path / "s", table)
+    reader = StoreReader(tmp_path / "s")
+    more = store_spec(table, hierarchies=[halving_spec("more", 1)])
+    write_store(StoreWriter.open(tmp_path / "s", more), table)
+    assert len(reader.gather_levels([0, 39], "halve")) == 3

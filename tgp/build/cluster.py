@@ -23,6 +23,7 @@ from tgp._version import __version__
 from tgp.build import remote
 from tgp.engine.revision import ENGINE_REVISION
 from tgp.errors import InputError, TgpError
+from tgp.store.format.codec import HDF5_VERSION
 
 __all__ = ["ClusterError", "DaskCluster", "LostFilesError", "mismatch", "refusal", "worker_name"]
 
@@ -89,6 +90,11 @@ def mismatch(found: Mapping[str, Any]) -> str | None:
         return f"has tgp {found['version']} without a revision of the engine: {expected}"
     if found["engine"] != ENGINE_REVISION:
         return f"has tgp {found['version']} with engine revision {found['engine']}: {expected}"
+    if found["hdf5"] != HDF5_VERSION:
+        return (
+            f"writes files with HDF5 {found['hdf5']}: expected HDF5 {HDF5_VERSION}, as the client. "
+            "Files of other versions have other bytes"
+        )
     return None
 
 
@@ -101,7 +107,7 @@ def refusal(found: Mapping[str, Any]) -> ClusterError:
     reason = mismatch(found) or f"cannot run jobs of tgp {__version__} ({found['problem']})"
     return ClusterError(
         f"{worker_name(found)} {reason}",
-        hint="install the same version of tgp on the client and on all workers",
+        hint="install the same version of tgp and h5py on the client and on all workers",
     )
 
 

@@ -34,6 +34,7 @@ from tgp.ragged import BlockCSR, GraphTable
 from tgp.registry import Entry
 from tgp.sources.tables import slice_table, weight_type
 from tgp.store import FailureRecord, HierarchySpec, StoreSpec, StoreWriter
+from tgp.store.format.codec import HDF5_VERSION
 from tgp.store.format.strict_json import Document
 from tgp.store.write.shard import load_kernels
 
@@ -85,6 +86,7 @@ def job_header(schedules: Iterable[Schedule], *, metrics: bool = True, remote: b
         "protocol": PROTOCOL,
         "version": __version__,
         "engine": ENGINE_REVISION,
+        "hdf5": HDF5_VERSION,
         "schedules": [schedule.to_json() for schedule in schedules],
         "methods": [
             dataclasses.asdict(entry)
@@ -226,6 +228,12 @@ def _accept(job: Mapping[str, Any]) -> list[Schedule]:
             f"protocol {PROTOCOL}: expected tgp {job.get('version')} with engine revision {job.get('engine')} and job "
             f"protocol {job.get('protocol')}, as the client",
             hint="install the same version of tgp on the client and on all workers",
+        )
+    if job.get("hdf5") != HDF5_VERSION:
+        raise ClusterError(
+            f"{worker_name(describe_worker())} writes files with HDF5 {HDF5_VERSION}: expected HDF5 {job.get('hdf5')}, as "
+            "the client. Files of other versions have other bytes",
+            hint="install the same version of h5py on the client and on all workers",
         )
     try:
         for entry in job["methods"]:

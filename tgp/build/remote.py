@@ -19,8 +19,9 @@ def describe_worker() -> dict[str, Any]:
     """Return the identity of this process and the version of tgp that it imports.
 
     Returns:
-        ``host``, ``pid``, ``address`` (of a Dask worker, else ``None``), ``python``, ``version`` and ``engine`` (the
-        revision of the engine). The last two are ``None`` if tgp cannot be imported; ``problem`` then has the reason.
+        ``host``, ``pid``, ``address`` (of a Dask worker, else ``None``), ``python``, ``version``, ``engine`` (the
+        revision of the engine) and ``hdf5`` (the version of the HDF5 library). The last three are ``None`` if tgp cannot
+        be imported; ``problem`` then has the reason.
     """
     found: dict[str, Any] = {
         "host": socket.gethostname(),
@@ -29,6 +30,7 @@ def describe_worker() -> dict[str, Any]:
         "python": platform.python_version(),
         "version": None,
         "engine": None,
+        "hdf5": None,
         "problem": None,
     }
     distributed = sys.modules.get("distributed")
@@ -40,6 +42,7 @@ def describe_worker() -> dict[str, Any]:
     try:
         found["version"] = str(importlib.import_module("tgp").__version__)
         found["engine"] = int(importlib.import_module("tgp.engine.revision").ENGINE_REVISION)
+        found["hdf5"] = str(importlib.import_module("h5py").version.hdf5_version)
     except Exception as error:  # noqa: BLE001 - anything can fail in another version
         found["problem"] = f"{type(error).__name__}: {error}"
     return found

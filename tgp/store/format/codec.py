@@ -13,7 +13,10 @@ import numpy.typing as npt
 from tgp.errors import InputError
 from tgp.store.format import constants as fmt
 
-__all__ = ["narrow", "restore", "set_attributes", "stored_types", "write_array"]
+__all__ = ["HDF5_VERSION", "narrow", "restore", "set_attributes", "stored_types", "write_array"]
+
+HDF5_VERSION = str(h5py.version.hdf5_version)
+"""Version of the HDF5 library. Other versions may write the same arrays with other bytes around them."""
 
 _UNSIGNED = ("u1", "<u2", "<u4", "<u8")
 _SIGNED = ("i1", "<i2", "<i4", "<i8")

@@ -17,13 +17,14 @@ import h5py
 import numpy as np
 import numpy.typing as npt
 
-from tgp.errors import StoreDamagedError
+from tgp.errors import StoreDamagedError, StoreMissingError
 from tgp.store.format import constants as fmt
+from tgp.store.format.manifest import Manifest, read_manifest
 from tgp.store.format.schema import ShardRecord
-from tgp.store.io.files import StoreFiles, ends_digest, file_digest
+from tgp.store.io.files import LocalFiles, StoreFiles, ends_digest, file_digest
 from tgp.store.io.guard import ArrayInfo, check_chunks, check_ptr, inspect_file
 
-__all__ = ["DecodedCache", "OpenPart", "check_size"]
+__all__ = ["DecodedCache", "ManifestWatch", "OpenPart", "check_size"]
 
 
 class DecodedCache:
@@ -70,6 +71,48 @@ def check_size(files: StoreFiles, record: ShardRecord) -> None:
             item=record.file,
             hint="Run the same `tgp coarsen` command again: it rebuilds incomplete shards.",
         )
+
+
+class ManifestWatch:
+    """Detect that a store is rebuilt while it is read.
+
+    A rebuilt shard can have the same size and the same ends as the old one. Rebuilding deletes or replaces the manifest
+    first, so it is enough to look at the manifest after a shard was opened.
+
+    Args:
+        files: Files of the store.
+        manifest: Manifest that the reader uses.
+        version: Version of its file before it was read, or ``None`` if that is not known.
+    """
+
+    def __init__(self, files: StoreFiles, manifest: Manifest, version: tuple[int, int, int] | None) -> None:
+        self._files, self._manifest = files, manifest
+        self._current, self._version = manifest, version
+
+    def check(self, part: str, unit: int) -> None:
+        """Check that the current manifest records the same file of a part as the manifest of the reader.
+
+        Raises:
+            StoreDamagedError: If it does not, or if there is no manifest any more.
+        """
+        if not isinstance(self._files, LocalFiles):  # downloads are compared with their checksums
+            return
+        record = self._manifest.shards[part][unit]
+        try:
+            version = self._files.version(fmt.MANIFEST)
+            if version != self._version:
+                self._current, self._version = read_manifest(self._files), version
+            found = self._current.shards.get(part, ())[unit : unit + 1]
+        except StoreMissingError:
+            found = ()
+        if found != (record,):
+            name = f"{self._files.location}/{record.file}"
+            raise StoreDamagedError(
+                f"{name} does not belong to the store that was opened: the store is being rebuilt",
+                path=name,
+                item=record.file,
+                hint="Open the store again when the other process has finished.",
+            )
 
 
 def _stamp(path: str) -> tuple[int, int, int]:

@@ -20,7 +20,7 @@ from tgp.store.io.files import LocalFiles, StoreFiles
 from tgp.store.read.batch_plan import BatchPlan, as_ids
 from tgp.store.read.contents import GraphsPart, HierarchyPart
 from tgp.store.read.layout import Layout, UnitParts
-from tgp.store.read.parts import DecodedCache, check_size
+from tgp.store.read.parts import DecodedCache, ManifestWatch, check_size
 from tgp.store.read.single import count_members, read_failures, read_metric, slice_graph, slice_level
 
 __all__ = ["StoreReader"]
@@ -66,14 +66,16 @@ class StoreReader:
         self.check = check
         self.cache_bytes = cache_bytes
         self.in_memory = in_memory
+        version = self.files.version(fmt.MANIFEST) if isinstance(self.files, LocalFiles) else None
         self.manifest: Manifest = read_manifest(self.files)
         for records in self.manifest.shards.values():
             for record in records:
                 check_size(self.files, record)
-        self._reset()
+        self._reset(version)
 
-    def _reset(self) -> None:
+    def _reset(self, version: tuple[int, int, int] | None = None) -> None:
         """Start without open shards."""
+        self._watch = ManifestWatch(self.files, self.manifest, version)
         self.fields: dict[str, FieldInfo] = {info.name: info for info in self.manifest.fields}
         self._bounds = np.asarray(self.manifest.spec.bounds, np.int64)
         self._cache = DecodedCache(self.cache_bytes)
@@ -143,10 +145,7 @@ class StoreReader:
 
         Args:
             hierarchy: Name of the hierarchy.
-            level: Position in the schedule, from 0.
-
-        Raises:
-            InputError: If the hierarchy has no such level.
+            level: Position in the schedule, from 0. ``InputError`` is raised if there is no such level.
         """
         info = self.hierarchy(hierarchy)
         if not 0 <= level < info.depth:
@@ -164,8 +163,7 @@ class StoreReader:
 
     def file_bytes(self, part: str = fmt.GRAPHS) -> int:
         """Return the number of bytes on disk of the input graphs or of one hierarchy."""
-        if part != fmt.GRAPHS:
-            self.hierarchy(part)
+        self.num_bytes(part)  # checks the name
         return sum(s.size for s in self.manifest.shards[part])
 
     def sizes(self, hierarchy: str | None = None, level: int = 0) -> Sizes:
@@ -206,9 +204,7 @@ class StoreReader:
     def metrics(self, hierarchy: str, level: int) -> dict[str, npt.NDArray[Any]]:
         """Return the metrics of one level: one value per graph, or one number per shard.
 
-        Args:
-            hierarchy: Name of the hierarchy.
-            level: Position in the schedule, from 0.
+        Levels are positions in the schedule, from 0.
         """
         self.level_info(hierarchy, level)
         prefix = f"{level}/"
@@ -231,6 +227,7 @@ class StoreReader:
         part = self._graphs.get(unit)
         if part is None:
             part = GraphsPart(self.files, self.manifest, unit, self._cache, **self._options)
+            self._watch.check(fmt.GRAPHS, unit)
             self._graphs[unit] = part
         else:
             part.check_unchanged()
@@ -243,6 +240,7 @@ class StoreReader:
             part = HierarchyPart(
                 self.files, self.manifest, name, unit, self._cache, node_ptr, **self._options
             )
+            self._watch.check(name, unit)
             self._hierarchies[name, unit] = part
         else:
             part.check_unchanged()
