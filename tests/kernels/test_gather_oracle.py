@@ -150,7 +150,7 @@ def assert_same(got, wanted, where):
 
 
 @pytest.mark.parametrize("profile", ["fast", "small"])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
     declared=st.lists(fields(), min_size=1, max_size=4),
@@ -182,7 +182,7 @@ def test_fields_equal_the_reference(
 
 
 @pytest.mark.parametrize("profile", ["fast", "small"])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
     kinds=st.lists(st.sampled_from(["hard", "onehot", "soft"]), min_size=1, max_size=3),

@@ -193,12 +193,14 @@ class Workshop:
 
     def __init__(self, folder):
         self.folder = Path(folder)
+        self._warmed = set()
         for base in BASES:
             build_base(base, self.folder / "bases" / base)
 
     def warm(self, names=consumers.CONSUMERS, bases=BASES):
         """Run consumers on the unchanged stores in this process, so that children have all modules and kernels."""
-        cells = []
+        cells, names = [], [name for name in names if name not in self._warmed]
+        self._warmed.update(names)
         for base in bases:
             path, work = self.folder / "bases" / base, self._work(f"warm-{base}", base)
             cells += [Cell(base, name, *consumers.run_consumer(name, path, work)) for name in names]
@@ -322,6 +324,10 @@ def summarize(cells, mutations):
     return "\n".join(lines)
 
 
+def _write_cells(file, cells):
+    file.write_text("".join(json.dumps(asdict(cell)) + "\n" for cell in cells))
+
+
 def main():
     """Run the command line."""
     parser = argparse.ArgumentParser(
@@ -332,7 +338,10 @@ def main():
     parser.add_argument("--sample", type=int, metavar="N", help="run N random mutations")
     parser.add_argument("--also", nargs="+", default=(), metavar="NAME", help="run these beside the sample")
     parser.add_argument(
-        "--sabotage", action="store_true", help="remove one check at a time and run what it stops"
+        "--sabotage",
+        type=Path,
+        metavar="FILE",
+        help="also remove one check at a time, run what it stops, and write these cells as lines of JSON",
     )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1)
@@ -344,7 +353,7 @@ def main():
 
     with tempfile.TemporaryDirectory(prefix="tgp-mutations-") as folder:
         workshop = Workshop(folder)
-        chosen = catalogue(workshop.folder / "bases")
+        chosen = known = catalogue(workshop.folder / "bases")
         if given.only:
             chosen = [m for m in chosen if any(part in m.name for part in given.only)]
         if given.sample:
@@ -354,12 +363,11 @@ def main():
         if given.list:
             print("\n".join(f"{m.name}  {' '.join(m.tags)}" for m in chosen))
             return 0
+        cells = run_all(workshop, chosen, given.consumers, given.jobs)
         if given.sabotage:
-            cells = run_sabotage(workshop, {m.name: m for m in chosen})
-        else:
-            cells = run_all(workshop, chosen, given.consumers, given.jobs)
+            _write_cells(given.sabotage, run_sabotage(workshop, {m.name: m for m in known}))
     if given.cells:
-        given.cells.write_text("".join(json.dumps(asdict(cell)) + "\n" for cell in cells))
+        _write_cells(given.cells, cells)
     if given.verbose:
         for cell in cells:
             print(

@@ -510,7 +510,7 @@ def _fat_chunk(forge):
     with forge.shard("graphs", 0) as file:
         rows = file["fields/y"].shape[0]
         replace_array(file, "fields/y", ((rows,), "u1"), chunks=(rows,), compression="gzip")
-        file["fields/y"].id.write_direct_chunk((0,), zlib.compress(bytes(1 << 30)))
+        file["fields/y"].id.write_direct_chunk((0,), zlib.compress(bytes(1 << 29), 1))
 
 
 @mutation("S5/chunk-that-decodes-to-less", "small", "S5")
