@@ -144,6 +144,7 @@ API: dict[str, tuple[str, str, list[str]]] = {
             "tgp.store.io.guard",
             "tgp.store.io.files",
             "tgp.store.format.fingerprint",
+            "tgp.store.format.data_digest",
             "tgp.store.format.manifest",
             "tgp.store.format.schema",
             "tgp.store.io.remote",
