@@ -425,3 +425,19 @@ def test_a_manifest_names_the_minor_version_only_if_it_needs_it(tmp_path):
         assert StoreReader(tmp_path / name).manifest.spec.hierarchies[0] == entry
     shards = [(tmp_path / name / "shard-00000.halve.h5").read_bytes() for name in ("old", "new")]
     assert shards[0] == shards[1]
+
+
+def test_a_later_minor_version_is_readable(tmp_path):
+    path = tmp_path / "s"
+    build_store(path, random_table(20, seed=1))
+
+    def edit(values):
+        values.update(minor=fmt.MINOR + 1, unknown={"key": 1}, fingerprint="1" * 64)
+        values["hierarchies"][0]["levels"][0]["unknown"] = [1]
+
+    forge_manifest(path, edit)
+    assert verify_store(path) == []
+    assert len(StoreReader(path).gather_levels([0], "halve")) == 3
+    forge_manifest(path, lambda values: values.update(minor=fmt.MINOR))
+    with pytest.raises(StoreDamagedError, match="fingerprint"):
+        StoreReader(path)
