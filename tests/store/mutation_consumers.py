@@ -243,6 +243,20 @@ def hierarchy(path, work):
         found.lift(top, len(found))
 
 
+def budget(path, work):
+    """Read attributes of all graphs, and batches with limits on their numbers of nodes and edges."""
+    from tgp.data import PoolDataLoader
+
+    dataset = _dataset(path)
+    found = [dataset.num_node_features, dataset.num_edge_features, dataset.num_classes]
+    found += [dataset.sizes(level) for level in (0, *dataset.levels)]
+    levels = [0, *dataset.levels]
+    sizes = {"max_nodes": 300, "max_edges": 2000, "budget_levels": levels, "batch_size": None}
+    for number, _ in enumerate(PoolDataLoader(dataset, shuffle=True, seed=1, **sizes)):
+        if number > 20:
+            break
+
+
 def verify(path, work):
     """Return the findings of a verification."""
     return [f.message for f in verify_store(path)]
@@ -352,6 +366,17 @@ def verify_command(path, work):
     run_command(["verify", path])
 
 
+def verify_deep(path, work):
+    """Run ``tgp verify --deep``."""
+    run_command(["verify", path, "--deep", "--sample", "2"])
+
+
+def inspect_diff(path, work):
+    """Run ``tgp inspect --diff`` with the base store."""
+    base = (work / "base").read_text()
+    run_command(["inspect", "--diff", path, work.parents[2] / "bases" / base])
+
+
 def verify_terminal(path, work):
     """Run ``tgp verify`` on a terminal."""
     run_command(["verify", path], terminal=True)
@@ -440,14 +465,14 @@ def coarsen_again(path, work):
 CONSUMERS = {
     function.__name__: function
     for function in (
-        verify, read_single, gather, gather_in_memory, loader, loader_in_memory, items, hierarchy, inspect,
-        inspect_terminal, inspect_json, inspect_graph, inspect_csv, inspect_spectral, verify_command,
-        verify_terminal, report, export_npz, export_pyg, export_graphml, plot, status, merge, merge_again,
+        verify, read_single, gather, gather_in_memory, loader, loader_in_memory, items, budget, hierarchy, inspect,
+        inspect_terminal, inspect_json, inspect_graph, inspect_csv, inspect_spectral, inspect_diff, verify_command,
+        verify_deep, verify_terminal, report, export_npz, export_pyg, export_graphml, plot, status, merge, merge_again,
         continue_writing, coarsen, coarsen_again,
     )
 }  # fmt: skip
-EXTRA = ("hierarchy", "inspect_terminal", "inspect_json", "inspect_spectral", "verify_terminal", "export_pyg",
-         "export_graphml", "plot", "coarsen_again")  # fmt: skip
+EXTRA = ("budget", "hierarchy", "inspect_terminal", "inspect_json", "inspect_spectral", "inspect_diff", "verify_deep",
+         "verify_terminal", "export_pyg", "export_graphml", "plot", "coarsen_again")  # fmt: skip
 """Consumers that share nearly all of their code with another one. Systematic mutations run one of them in turn."""
 
 READERS = ("read_single", "gather", "gather_in_memory", "loader", "loader_in_memory", "items")

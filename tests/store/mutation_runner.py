@@ -39,7 +39,7 @@ WALL_SECONDS = 180
 """Limit for cells that wait. The limit for work is processor time, which does not depend on other processes."""
 
 ADDRESS_SPACE = 2 << 30
-RESIDENT = 400 << 20
+RESIDENT = 1 << 30
 """Memory that a cell may use beyond that of the parent: address space, and peak resident size."""
 
 GOOD = ("ok", "refused")
