@@ -179,9 +179,8 @@ class BatchPlan:
                     break
         if bad == -2:
             raise RuntimeError("the buffer of a batch is smaller than its columns")
-        sources = [column.source for column in self.layout.columns]
         if bad >= 0:
-            raise self._damaged(units, bad, sources, "holds an id outside its graph")
+            raise self._damaged(units, bad, self._column_sources(), "holds an id outside its graph")
         made = [
             np.ndarray((*lead, totals[row_kind], *tail), dtype, buffer, position)
             for (row_kind, _, lead, tail, dtype), position in zip(self._results, positions, strict=True)
@@ -189,7 +188,8 @@ class BatchPlan:
         for number, row_kind, check in self.layout.checked_columns:
             graph = check(made[number], ptrs[row_kind])
             if graph is not None:
-                raise self._damaged(units, number * count + graph, sources, "holds a value that is not valid")
+                bad = number * count + graph
+                raise self._damaged(units, bad, self._column_sources(), "holds a value that is not valid")
         return self._assemble(made, list(ptrs))
 
     def _assemble(self, made: list[Array], ptrs: list[Ids]) -> BatchArrays:
@@ -211,6 +211,9 @@ class BatchPlan:
             assignment = Assignment(info.kind, ptrs[supers], *arrays)
             levels.append(Level(info.method, ptrs[nodes], assignment, edges))
         return BatchArrays(ptrs[0], fields, levels, [made[column] for column in layout.batch_columns])
+
+    def _column_sources(self) -> list[Source | None]:
+        return [column.source for column in self.layout.columns]
 
     def _damaged(self, units: Ids, bad: int, sources: Sequence[Source | None], why: str) -> StoreDamagedError:
         """Return the error for the finding of a kernel, which is ``array * num_graphs + graph``."""
