@@ -471,9 +471,8 @@ CONSUMERS = {
         continue_writing, coarsen, coarsen_again,
     )
 }  # fmt: skip
-EXTRA = ("budget", "hierarchy", "inspect_terminal", "inspect_json", "inspect_spectral", "inspect_diff", "verify_deep",
-         "verify_terminal", "export_pyg", "export_graphml", "plot", "coarsen_again")  # fmt: skip
-"""Consumers that share nearly all of their code with another one. Systematic mutations run one of them in turn."""
+CORE = ("verify", "read_single", "gather", "loader", "inspect_graph", "report", "status", "continue_writing")
+"""Consumers of every mutation. Systematic mutations run some of the others in turn."""
 
 READERS = ("read_single", "gather", "gather_in_memory", "loader", "loader_in_memory", "items")
 """Consumers that read everything that they return, and must agree with ``verify``."""
@@ -483,8 +482,10 @@ def consumers_of(mutation):
     """Return the names of the consumers that a mutation is run through."""
     if mutation.name.startswith("named/"):
         return list(CONSUMERS)
-    chosen = EXTRA[zlib.crc32(mutation.name.encode()) % len(EXTRA)]
-    return [name for name in CONSUMERS if name not in EXTRA or name == chosen]
+    others = [name for name in CONSUMERS if name not in CORE]
+    first = zlib.crc32(mutation.name.encode())
+    chosen = {others[(first + 7 * number) % len(others)] for number in range(3)}
+    return [name for name in CONSUMERS if name in CORE or name in chosen]
 
 
 def classify(error):
