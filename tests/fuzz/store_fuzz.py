@@ -46,6 +46,8 @@ SOMETIMES = (
 CPU_SECONDS = 20
 MEMORY = 2 << 30
 MOST_BYTES = 96
+MOST_RUNS = 4000
+"""Length of an input, and number of inputs per process, so that no leak can reach the limit of memory."""
 
 
 class Target:
@@ -144,6 +146,7 @@ def run_guided(folder, findings, corpus, seconds):
         "-timeout=120",
         "-rss_limit_mb=0",
         "-len_control=0",
+        f"-runs={MOST_RUNS}",
     ]
     arguments = [sys.argv[0], str(corpus), f"-artifact_prefix={findings}/", "-print_final_stats=1", *options]
     atheris.Setup(arguments, target)
