@@ -88,6 +88,7 @@ ARRAY_OPS = {
     "first-min": lambda v, p: _with(v, 0, _limit(v, "min")),
     "negative": lambda v, p: _with(v.astype("<i8"), 0, -2),
     "wraps": lambda v, p: _with(v.astype("<u8"), -1, 2**64 - 1),
+    "uint64": lambda v, p: v.astype("<u8"),
     "huge": lambda v, p: _with(v.astype("<i8"), -1, 2**62 - 1),
     "nan": lambda v, p: _with(v, 0, np.nan),
     "inf": lambda v, p: _with(v, -1, np.inf),
@@ -108,7 +109,7 @@ ARRAY_OPS = {
 LAYOUT = ("chunked", "gzip", "lzf", "resizable", "compact", "unwritten")
 TYPES = ("wider", "narrow", "kind", "sign", "big-endian", "enum", "compound", "strings")
 SHAPES = ("more-axes", "scalar", "empty", "short", "long")
-IDS = ("first-max", "last-max", "negative", "wraps", "huge")
+IDS = ("first-max", "last-max", "negative", "uint64", "wraps", "huge")
 OFFSETS = (
     *IDS,
     "reversed",
