@@ -20,6 +20,7 @@ __all__ = [
     "check_hierarchy_name",
     "encode_name",
     "is_part_file",
+    "max_decoded",
     "max_rows",
     "part_file",
     "part_of_file",
@@ -53,8 +54,8 @@ END_BYTES = 4096
 
 MAX_MANIFEST_BYTES = 64 << 20
 MAX_JSON_DEPTH = 32
-MAX_JSON_VALUES = 4_000_000
-"""Largest number of values in one JSON file. The shards of 50,000 units with two hierarchies have fewer."""
+MAX_JSON_VALUES = 2_000_000
+"""Largest number of values in one JSON file. The manifest of 50,000 units with one hierarchy of three levels has fewer."""
 
 MAX_UNITS = 100_000
 MAX_LEVELS = 1000
@@ -85,7 +86,7 @@ MAX_RATIO = 1100
 
 MAX_CHUNK_BYTES = 64 << 20
 MAX_DECODED_BYTES = 8 << 30
-"""Largest size of all compressed arrays of one file. A unit that needs more must be split."""
+"""Largest size of all compressed arrays of one file, see :func:`max_decoded`. A unit that needs more must be split."""
 
 FREE_ROWS, ROWS_PER_BYTE = 2**20, 64
 """Limit of rows that no array stores, such as empty supernodes: a fixed number, plus a number per stored byte."""
@@ -161,6 +162,15 @@ def max_rows(stored_bytes: int) -> int:
         stored_bytes: Size of all arrays of the file.
     """
     return FREE_ROWS + ROWS_PER_BYTE * stored_bytes
+
+
+def max_decoded(file_size: int) -> int:
+    """Return the largest size of all compressed arrays of a file: 2 GiB, more if the file is large, at most 8 GiB.
+
+    Args:
+        file_size: Size of the file in bytes.
+    """
+    return min(MAX_DECODED_BYTES, max(MAX_DECODED_BYTES // 4, 64 * file_size))
 
 
 def part_file(unit: int, part: str) -> str:

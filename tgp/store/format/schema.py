@@ -106,6 +106,7 @@ class FieldInfo:
         expected_dtype = "uint8" if self.form == "str" else _NUMBER_TYPES.get(self.form, self.dtype)
         rules: list[tuple[bool, str, str]] = [
             (0 < len(fmt.encode_name(self.name)) <= fmt.MAX_NAME, "name", "a name of limited length"),
+            (self.name != "pooled_data", "name", "another name than that of the levels of a batch"),
             (self.dtype == expected_dtype, "dtype", f"{expected_dtype} for a field of form {self.form!r}"),
             (not (is_number or self.form == "str") or not self.tail, "tail", f"[] for form {self.form!r}"),
             (

@@ -18,11 +18,11 @@ import numpy.typing as npt
 
 from tgp.errors import StoreDamagedError
 from tgp.store.format import constants as fmt
+from tgp.store.io.chunks import PIPELINE, decode_array
 from tgp.text import inert_text
 
-__all__ = ["ArrayInfo", "Inspector", "check_chunks", "check_ptr", "inspect_file", "read_arrays"]
+__all__ = ["ArrayInfo", "Inspector", "check_ptr", "inspect_file", "read_arrays"]
 
-_FILTERS = frozenset({h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32})
 _HDF5_ERRORS = (RuntimeError, OSError, TypeError, ValueError, KeyError, OverflowError, MemoryError)
 """Errors with which h5py reports an invalid file."""
 
@@ -120,11 +120,10 @@ class Inspector:
         """Check the layout and filters of a dataset; return its position in the file, ``None`` if compressed."""
         properties = dataset.get_create_plist()
         layout = properties.get_layout()
-        filters = {properties.get_filter(i)[0] for i in range(properties.get_nfilters())}
-        if not filters <= _FILTERS:
+        filters = [properties.get_filter(i)[0] for i in range(properties.get_nfilters())]
+        if filters != [code for code in PIPELINE if code in filters]:
             raise self.refuse(
-                path,
-                f"uses filters {sorted(filters - _FILTERS)}: expected only gzip, shuffle and fletcher32",
+                path, f"uses filters {filters}: expected only shuffle, gzip and fletcher32, in this order"
             )
         if layout == h5py.h5d.CONTIGUOUS:
             if properties.get_external_count():
@@ -145,11 +144,11 @@ class Inspector:
             if nbytes > stored * fmt.MAX_RATIO or chunk > min(max(nbytes, 1), fmt.MAX_CHUNK_BYTES):
                 raise self.refuse(path, f"declares {nbytes} bytes (chunks of {chunk}) but stores {stored}")
             self.compressed_bytes += nbytes
-            if self.compressed_bytes > fmt.MAX_DECODED_BYTES:
+            if self.compressed_bytes > fmt.max_decoded(self.size):
                 raise self.refuse(
                     path,
-                    f"is too large: expected at most {fmt.MAX_DECODED_BYTES} bytes in all compressed arrays of a "
-                    f"file, got {self.compressed_bytes}",
+                    f"is too large: expected at most {fmt.max_decoded(self.size)} bytes in all compressed arrays of "
+                    f"a file of {self.size} bytes, got {self.compressed_bytes}",
                 )
             return None
         raise self.refuse(path, "is a virtual or compact dataset")
@@ -205,38 +204,6 @@ def inspect_file(file: h5py.File, name: str, size: int) -> Inspector:
     return inspector
 
 
-def check_chunks(dataset: h5py.Dataset, info: ArrayInfo, name: str) -> None:
-    """Check the stored size of each chunk of a compressed array before it is decoded.
-
-    libhdf5 decodes a chunk until its stream ends, also beyond the size of the chunk. A chunk that stores more bytes than
-    it can hold could therefore need any amount of memory.
-
-    Args:
-        dataset: Dataset of the array.
-        info: Description of the array.
-        name: Name of the file, for messages.
-
-    Raises:
-        StoreDamagedError: If a chunk is too large.
-    """
-    chunk = math.prod(dataset.chunks) * info.dtype.itemsize
-    # The largest output of deflate for data that cannot be compressed, and the checksum.
-    limit = chunk + (chunk >> 9) + 64
-    largest = 0
-
-    def record(found: Any) -> None:
-        nonlocal largest
-        largest = max(largest, int(found.size))
-
-    dataset.id.chunk_iter(record)
-    if largest > limit:
-        raise StoreDamagedError(
-            f"{name}: {info.path} has a chunk of the wrong size: expected at most {limit} stored bytes, got {largest}",
-            path=name,
-            item=info.path,
-        )
-
-
 def read_arrays(path: str | os.PathLike[str], max_bytes: int | None = None) -> dict[str, npt.NDArray[Any]]:
     """Read the arrays in the root group of an HDF5 file that is not part of a store, with the same checks.
 
@@ -262,10 +229,12 @@ def read_arrays(path: str | os.PathLike[str], max_bytes: int | None = None) -> d
                         f"{path} is too large: expected at most {max_bytes} bytes of arrays, got {total}",
                         path=os.fspath(path),
                     )
-                for info in wanted:
-                    if info.offset is None:
-                        check_chunks(file[info.path], info, str(path))
-                return {info.path[1:]: np.asarray(file[info.path]) for info in wanted}
+                return {
+                    info.path[1:]: np.asarray(file[info.path])
+                    if info.offset is not None
+                    else decode_array(file[info.path])
+                    for info in wanted
+                }
         except StoreDamagedError:
             raise
         except _HDF5_ERRORS as error:

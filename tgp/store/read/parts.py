@@ -21,8 +21,9 @@ from tgp.errors import StoreDamagedError, StoreMissingError
 from tgp.store.format import constants as fmt
 from tgp.store.format.manifest import Manifest, read_manifest
 from tgp.store.format.schema import ShardRecord
+from tgp.store.io.chunks import decode_array
 from tgp.store.io.files import LocalFiles, StoreFiles, ends_digest, file_digest
-from tgp.store.io.guard import ArrayInfo, check_chunks, check_ptr, inspect_file
+from tgp.store.io.guard import ArrayInfo, check_ptr, inspect_file
 
 __all__ = ["DecodedCache", "ManifestWatch", "OpenPart", "check_size"]
 
@@ -243,14 +244,14 @@ class OpenPart:
         found = self.cache.get(key)
         if found is None:
             try:
-                found = np.empty(info.shape, info.dtype)
                 with self.files.open(self.record.file) as raw, self._hdf5(raw) as file:
-                    check_chunks(file[info.path], info, self.name)
-                    file[info.path].read_direct(found)
+                    found = decode_array(file[info.path])
             except StoreDamagedError:
                 raise
-            except (OSError, RuntimeError, KeyError, ValueError, MemoryError) as error:
+            except (OSError, RuntimeError, KeyError, TypeError, ValueError, MemoryError) as error:
                 raise self.damaged(info.path, f"cannot be decoded: {error}") from error
+            if found.shape != info.shape or found.dtype != info.dtype:
+                raise self.damaged(info.path, "has changed since the file was opened")
             found.flags.writeable = False
             if not self.in_memory:
                 self.cache.put(key, found)

@@ -12,7 +12,7 @@ from tgp.ragged import Assignment
 from tgp.store.format import constants as fmt
 from tgp.store.format.schema import FieldInfo
 
-__all__ = ["check_field", "check_level", "check_metric", "check_rows"]
+__all__ = ["check_decoded_size", "check_field", "check_level", "check_metric", "check_rows"]
 
 
 def check_field(info: FieldInfo) -> None:
@@ -49,6 +49,27 @@ def check_rows(name: str, rows: int, size: int) -> None:
     if rows > limit:
         raise InputError(
             f"too many {name}: expected at most {limit} for arrays of {size} bytes, got {rows}", field=name
+        )
+
+
+def check_decoded_size(name: str, profile: str, decoded: int, size: int) -> None:
+    """Check the size of the compressed arrays of a file, see :func:`tgp.store.format.constants.max_decoded`.
+
+    Args:
+        name: Name of the file.
+        profile: ``"fast"`` or ``"small"``. Arrays of the fast profile are not compressed.
+        decoded: Size of its arrays in bytes.
+        size: Size of the file in bytes.
+
+    Raises:
+        InputError: If readers would refuse the file.
+    """
+    limit = fmt.max_decoded(size)
+    if profile == "small" and decoded > limit:
+        raise InputError(
+            f"{name} is too large for the small profile: expected at most {limit} bytes of arrays, got {decoded}. Use "
+            "more shards or the fast profile",
+            field="profile",
         )
 
 

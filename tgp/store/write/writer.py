@@ -30,6 +30,7 @@ from tgp.store.io.files import LocalFiles, ends_digest, file_digest
 from tgp.store.io.sink import Sink
 from tgp.store.write import shard
 from tgp.store.write.discard import check_manifest_is_own, discard_parts
+from tgp.store.write.limits import check_decoded_size
 from tgp.store.write.records import (
     Records,
     adopt,
@@ -322,6 +323,7 @@ class StoreWriter:
             with temp.reopen() as file:
                 size = os.fstat(temp.descriptor).st_size
                 sha256, ends = file_digest(file), ends_digest(file, size)
+            check_decoded_size(name, self.spec.profile, sum(summary.bytes), size)
             record = PartRecord(
                 unit,
                 part,
