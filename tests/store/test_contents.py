@@ -1,14 +1,13 @@
 """The schema check of a shard: types, counts and limits that no reader may rely on otherwise."""
 
 import json
-import zlib
 
 import h5py
 import numpy as np
 import pytest
 
 from tests.reference.refusals import bounded, refused
-from tgp.errors import InputError, StoreDamagedError
+from tgp.errors import StoreDamagedError
 from tgp.kernels.gather import copy_rows, find_rows
 from tgp.ragged import Field, GraphTable
 from tgp.store import (
@@ -23,7 +22,6 @@ from tgp.store import (
 from tgp.store.format import constants as fmt
 from tgp.store.format.schema import FieldInfo, LevelInfo
 from tgp.store.format.strict_json import Document
-from tgp.store.io.chunks import decode_array
 from tgp.testing.stores import (
     build_store,
     forge_manifest,
@@ -253,90 +251,6 @@ def test_many_json_values(tmp_path):
         StoreReader(path)
 
 
-def replace_chunk(path, data):
-    """Replace the only chunk of the field ``a`` by other stored bytes, or remove it."""
-
-    def edit(file):
-        old = file["fields/a"]
-        attributes = dict(old.attrs)
-        types = {key: old.attrs.get_id(key).dtype for key in attributes}
-        options = {"shuffle": True, "compression": 4, "fletcher32": True}
-        shape, values = old.shape, old[:]
-        del file["fields/a"]
-        found = file.create_dataset("fields/a", shape, "<f8", chunks=shape, **options)
-        found[:] = values
-        if data is not None:
-            found.id.write_direct_chunk((0,), data(found.id.read_direct_chunk((0,))[1]))
-        for key, value in attributes.items():
-            found.attrs.create(key, value, shape=(), dtype=types[key])
-
-    forge_shard(path, edit)
-
-
-SIZE = 8 * 3 * GRAPHS // 2
-
-
-@pytest.mark.parametrize(
-    "data, why",
-    [
-        (lambda _: b"x" * 4096, "has the wrong size"),
-        (lambda _: zlib.compress(bytes(SIZE - 8)) + bytes(4), f"must decode to {SIZE} bytes, got {SIZE - 8}"),
-        (lambda _: zlib.compress(bytes(SIZE + 8)) + bytes(4), f"must decode to {SIZE} bytes"),
-        (lambda old: old[:-12], "must decode to"),
-        (lambda _: b"abc", "wrong checksum"),
-        (lambda old: old[:20] + bytes([old[20] ^ 1]) + old[21:], "cannot be decoded"),
-    ],
-    ids=["large", "short", "long", "truncated", "empty", "flipped"],
-)
-def test_chunks_that_do_not_decode_to_their_size(tmp_path, data, why):
-    """libhdf5 returns uninitialized memory for a chunk that decodes to fewer bytes."""
-    path = write(tmp_path / "s", table_of(a=np.arange(3.0 * GRAPHS)), "small")
-    replace_chunk(path, None)
-    assert StoreReader(path).gather_graphs([0]).fields["a"].values.tolist() == [0, 1, 2]
-    replace_chunk(path, data)
-    refused(path, why)
-
-
-def test_a_chunk_that_was_never_written(tmp_path):
-    path = write(tmp_path / "s", table_of(a=np.random.default_rng(0).random(3 * GRAPHS)), "small")
-
-    def edit(file):
-        old = file["fields/a"]
-        attributes = dict(old.attrs)
-        types = {key: old.attrs.get_id(key).dtype for key in attributes}
-        del file["fields/a"]
-        found = file.create_dataset("fields/a", (18,), "<f8", chunks=(9,), compression=4)
-        found[:9] = np.random.default_rng(0).random(9)
-        for key, value in attributes.items():
-            found.attrs.create(key, value, shape=(), dtype=types[key])
-
-    forge_shard(path, edit)
-    refused(path, "the chunk at [9] is missing")
-
-
-@pytest.mark.parametrize("dtype", ["|u1", "<i2", "<f4", "<f8"])
-@pytest.mark.parametrize(
-    "shape, chunks", [((700,), (300,)), ((7, 5), (3, 2)), ((2, 999), (2, 100)), ((3,), (3,))]
-)
-@pytest.mark.parametrize(
-    "options",
-    [{}, {"compression": 4}, {"fletcher32": True}, {"shuffle": True, "compression": 1, "fletcher32": True}],
-    ids=str,
-)
-def test_decoded_arrays_equal_those_of_libhdf5(tmp_path, dtype, shape, chunks, options):
-    with h5py.File(tmp_path / "a.h5", "w") as file:
-        for name, scale in (("zero", 0), ("some", 1)):
-            values = (np.random.default_rng(1).integers(0, 200, shape) * scale).astype(dtype)
-            found = file.create_dataset(name, data=values, chunks=chunks, **options)
-            assert np.array_equal(decode_array(found), values)
-        if options == {"fletcher32": True}:
-            data = bytearray(found.id.read_direct_chunk((0,) * len(shape))[1])
-            data[0] ^= 1
-            found.id.write_direct_chunk((0,) * len(shape), bytes(data))
-            with pytest.raises(ValueError, match="wrong checksum"):
-                decode_array(found)
-
-
 # Entries of the manifest (S7) ----------------------------------------------------------------------
 
 FIELD = FieldInfo("x", "float32", (4,), 0, "rows", False, ("node", "own"))
@@ -510,11 +424,3 @@ def test_a_later_minor_version_is_readable(tmp_path):
     forge_manifest(path, lambda values: values.update(minor=fmt.MINOR))
     with pytest.raises(StoreDamagedError, match="fingerprint"):
         StoreReader(path)
-
-
-def test_the_writer_refuses_arrays_that_readers_refuse(tmp_path, monkeypatch):
-    monkeypatch.setattr(fmt, "MAX_DECODED_BYTES", 4000)
-    with pytest.raises(InputError, match="too large for the small profile"):
-        write(tmp_path / "s", table_of(a=np.zeros((3 * GRAPHS, 100))), "small")
-    assert list((tmp_path / "s").glob("*.h5")) == []
-    assert write(tmp_path / "t", table_of(a=np.zeros((3 * GRAPHS, 100))), "fast")
