@@ -337,3 +337,18 @@ def test_arrays_of_other_layouts_have_their_own_files(source, chosen):
         np.testing.assert_array_equal(module.double(array), array * 2)
     assert len(entries(chosen)) == 4
     assert Path(module.double.stats.cache_path).parent == chosen
+
+
+def test_functions_with_a_closure_are_not_cached():
+    """Two of them can have the same code and different variables."""
+
+    def make(step):
+        @kernel
+        def add(value):
+            return value + step
+
+        return add
+
+    one, two = make(1), make(2)
+    assert (one(1), two(1)) == (2, 3)
+    assert not isinstance(one._cache, _cache.KernelCache)

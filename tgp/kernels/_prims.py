@@ -65,7 +65,9 @@ def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Callab
     if function is None:
         return lambda decorated: kernel(decorated, **options)
     compiled: Any = njit(function, **{"nogil": True, **options})
-    if compiled is not function:  # NUMBA_DISABLE_JIT returns the function itself
+    # NUMBA_DISABLE_JIT returns the function itself. Functions that differ only in the variables of their closure have the same
+    # code, so a cache cannot distinguish them.
+    if compiled is not function and function.__closure__ is None:
         compiled._cache = KernelCache(function)
     return cast(Callable[..., Any], compiled)
 

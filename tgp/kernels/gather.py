@@ -197,7 +197,7 @@ def find_rows(
 def _widener(load: Load, size: int) -> Widen:
     """Return a function that converts integers of one stored type to int64."""
 
-    @kernel(cache=False, inline="always")
+    @kernel(inline="always")
     def widen(source: int, count: int, target: int, shift: int, low: int, high: int) -> bool:
         smallest, largest = high, low  # valid if there are no numbers
         for k in range(count):
