@@ -41,7 +41,14 @@ def test_the_page_names_every_array_and_limit(page):
     for word in (*fmt.FORMS, *fmt.KINDS, *fmt.PTRS, *fmt.PROFILES):
         assert f"`{word}`" in page
     assert f"Format version: **{fmt.VERSION}.{fmt.MINOR}**" in page
-    limits = (fmt.MAX_UNITS, fmt.MAX_LEVELS, fmt.MAX_METRICS, fmt.MAX_NAME, fmt.MAX_JSON_VALUES, fmt.MAX_OBJECTS)
+    limits = (
+        fmt.MAX_UNITS,
+        fmt.MAX_LEVELS,
+        fmt.MAX_METRICS,
+        fmt.MAX_NAME,
+        fmt.MAX_JSON_VALUES,
+        fmt.MAX_OBJECTS,
+    )
     for limit in (*limits, fmt.MAX_ATTRIBUTES, fmt.MAX_ATTRIBUTE_BYTES, fmt.MAX_RATIO, fmt.ROWS_PER_BYTE):
         assert f"{limit:,}" in page, limit
     for limit in (fmt.MAX_COUNT, fmt.MAX_WIDTH, fmt.MAX_ROW_BYTES, fmt.FREE_ROWS):
