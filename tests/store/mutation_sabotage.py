@@ -107,8 +107,8 @@ SABOTAGE = {
         ("read_single",),
     ),
     "chunks": Sabotage(
-        {f"{PARTS}:check_chunks": _nothing},
-        ("named/S5/chunk-that-decodes-to-more",),
+        {f"{PARTS}:decode_array": lambda dataset: dataset[()]},
+        ("named/S5/chunk-that-decodes-to-less",),
         ("gather",),
     ),
     "contraction": Sabotage(
