@@ -61,13 +61,15 @@ def check_chunks(dataset, name):
     size = math.prod(dataset.chunks) * dataset.dtype.itemsize
     for number in range(dataset.id.get_num_chunks()):
         mask, data = dataset.id.read_direct_chunk(dataset.id.get_chunk_info(number).chunk_offset)
+        if mask:
+            continue  # libhdf5 skips filters that the mask names
         if dataset.fletcher32:
             data = data[:-4]
         try:
             length = len(zlib.decompressobj().decompress(data, size + 1))
         except zlib.error as error:
             raise NoData(f"{name} has a chunk that is not deflate") from error
-        need(mask == 0 and length == size, f"{name} has a chunk of {length} bytes instead of {size}")
+        need(length == size, f"{name} has a chunk of {length} bytes instead of {size}")
 
 
 class Oracle:

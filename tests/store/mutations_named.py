@@ -465,7 +465,7 @@ def _bomb_nodes(base_rows, width, arrays, forge):
         bomb(file, "levels/0/cluster", (base_rows,), "|i1")
 
 
-mutation("S5/bomb-features-of-1-GB", "small", "S5")(functools.partial(_bomb_nodes, 1 << 26, 4, 1))
+mutation("S5/bomb-features-of-2-GB", "small", "S5")(functools.partial(_bomb_nodes, 1 << 27, 4, 1))
 mutation("S5/bomb-features-of-4-GB", "small", "S5")(functools.partial(_bomb_nodes, 1 << 28, 4, 1))
 
 
