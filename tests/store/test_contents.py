@@ -424,3 +424,23 @@ def test_a_later_minor_version_is_readable(tmp_path):
     forge_manifest(path, lambda values: values.update(minor=fmt.MINOR))
     with pytest.raises(StoreDamagedError, match="fingerprint"):
         StoreReader(path)
+
+
+def test_clusters_stored_as_unsigned_numbers(tmp_path):
+    path = tmp_path / "s"
+    build_store(path, random_table(40, seed=3))
+    before = StoreReader(path).cluster_sizes("halve", 0, np.arange(40)).tolist()
+    forge_shard(
+        path,
+        lambda file: replace_values(file, "levels/0/cluster", file["levels/0/cluster"][:].astype("<u8")),
+        "halve",
+    )
+
+    def totals(values):
+        with h5py.File(path / "shard-00000.halve.h5") as file:
+            size = sum(a.nbytes for a in file["levels/0"].values())
+        values["hierarchies"][0]["shards"][0]["bytes"][0] = size
+
+    forge_manifest(path, totals)
+    assert verify_store(path)[0].shard.startswith("records")  # the manifest was changed without its records
+    assert StoreReader(path).cluster_sizes("halve", 0, np.arange(40)).tolist() == before

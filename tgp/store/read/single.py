@@ -117,11 +117,12 @@ def count_members(part: HierarchyPart, number: int, rows: Ids) -> Ids:
     if path not in part.present:
         return np.zeros(int(super_ptr[-1]), np.int64)
     ptr, positions = take_ragged(nodes, rows)
-    local = part.array(path)[positions]
+    stored = part.array(path)[positions]
     sizes = np.diff(super_ptr)
-    graph = first_outside(local, ptr, sizes, -1)
+    graph = first_outside(stored, ptr, sizes, -1)
     if graph is not None:
         raise part.damaged(path, f"holds an id outside its graph (graph {int(rows[graph])} of the shard)")
+    local = stored.astype(np.int64)
     kept = local >= 0
     cluster = local[kept] + np.repeat(super_ptr[:-1], np.diff(ptr))[kept]
     return np.bincount(cluster, minlength=int(super_ptr[-1]))
