@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch_geometric.data import Batch, Data, HeteroData
 
-from tgp.data import PooledBatch, graphs_to_arrays
+from tgp.data import PoolDataLoader, PooledBatch, PooledDataset, graphs_to_arrays
 from tgp.data.attributes import levels_to_data
 from tgp.data.collate import LevelCountError, collate, separate
 from tgp.data.convert import table_to_data
@@ -198,3 +198,27 @@ def test_masks_are_computed_without_the_dense_matrix(make_graphs):
     assert level.so._s is None
     expected = torch.stack([part.so.s.any(dim=0) for part in level.to_data_list()])
     assert torch.equal(level.mask, expected)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_attributes_that_a_class_joins_along_the_last_axis(make_store, workers):
+    """``get_example`` split such attributes along the first axis."""
+
+    class Columns(Data):
+        def __cat_dim__(self, key, value, *args, **kwargs):
+            return -1 if key == "wide" else super().__cat_dim__(key, value, *args, **kwargs)
+
+    graphs = [
+        Columns(
+            x=torch.ones(n, 2),
+            edge_index=torch.tensor([[0, 1], [1, 0]]),
+            wide=torch.arange(3 * n).reshape(3, n),
+        )
+        for n in (2, 4, 3)
+    ]
+    dataset = PooledDataset(make_store(graphs, "graclus"))
+    (batch,) = PoolDataLoader(dataset, batch_size=3, num_workers=workers)
+    assert batch.wide.shape == (3, 9)
+    for i, graph in enumerate(graphs):
+        assert torch.equal(batch.get_example(i).wide, graph.wide)
+        assert torch.equal(dataset[i].wide, graph.wide)

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from tgp.data.convert import NODE_KEYS
+from tgp.data.convert import NODE_KEYS, is_joined_last
 from tgp.data.fast_data import make_data, paused_gc
 from tgp.engine.methods import representative_name
 from tgp.ragged import Field, GraphTable, Level
@@ -278,6 +278,8 @@ def table_attributes(table: GraphTable, batch: Tensor | None = None, *, shifted:
         out.incs[name] = inc
         if field.form in ("int", "float", "bool", "stacked"):
             out.private["_forms"][name] = field.form
+        elif field.axis == -1 and field.values.ndim > 1 and not is_joined_last(name):
+            out.private["_forms"][name] = "columns"
     if "num_nodes" in table.fields or not has_node_count:
         out.mapping["num_nodes"] = table.num_nodes
         out.private["_num_nodes"] = np.diff(table.node_ptr).tolist()

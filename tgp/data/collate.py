@@ -82,7 +82,8 @@ def separate(
 ) -> Any:
     """Return the graph at ``idx`` of an object that :func:`collate` made.
 
-    This extends PyG's function of the same name. Numbers are returned as numbers and 0-d tensors as 0-d tensors.
+    This extends PyG's function of the same name. Numbers are returned as numbers and 0-d tensors as 0-d tensors. An
+    attribute of a class with its own ``__cat_dim__`` is split along the axis along which it was joined.
 
     Args:
         cls: Class of the result.
@@ -92,12 +93,20 @@ def separate(
         inc_dict: Numbers that were added to the ids of each attribute.
         decrement: Subtract these numbers.
     """
-    data = pyg_separate(cls, batch, idx, slice_dict, inc_dict, decrement)
+    forms = getattr(getattr(batch, "_store", None), "_forms", {})
+    columns = {key for key, form in forms.items() if form == "columns"}
+    slices = {key: value for key, value in slice_dict.items() if key not in columns} if columns else slice_dict
+    data = pyg_separate(cls, batch, idx, slices, inc_dict, decrement)
     if not isinstance(data, Data):
         return data
     store, mapping = batch._store, data._store._mapping
-    for key, form in getattr(store, "_forms", {}).items():
-        if isinstance(mapping.get(key), Tensor):
+    for key in columns & set(store._mapping):
+        low, high = int(slice_dict[key][idx]), int(slice_dict[key][idx + 1])
+        shift = None if inc_dict is None or not decrement else inc_dict.get(key)
+        value = store._mapping[key][..., low:high]
+        mapping[key] = value if shift is None else value - shift[idx]
+    for key, form in forms.items():
+        if key not in columns and isinstance(mapping.get(key), Tensor):
             mapping[key] = mapping[key][0] if form == "stacked" else mapping[key].item()
     for key, value in store._mapping.items():
         if _is_nested(value):

@@ -77,7 +77,17 @@ def is_shifted(name: str) -> bool:
         >>> is_shifted("edge_index"), is_shifted("edge_attr")
         (True, False)
     """
-    return ("index" in name or name == "face") and "batch" not in name
+    return is_joined_last(name) and "batch" not in name
+
+
+def is_joined_last(name: str) -> bool:
+    """Return True if PyG joins an attribute of this name along its last axis.
+
+    Examples:
+        >>> is_joined_last("edge_index"), is_joined_last("edge_attr")
+        (True, False)
+    """
+    return "index" in name or name == "face"
 
 
 def table_to_data(table: GraphTable) -> list[Data]:
@@ -141,7 +151,7 @@ def _fields_from_slices(data: Data, slices: Mapping[str, Any], excluded: frozens
             continue
         if isinstance(value, Tensor):
             array = _to_numpy(key, value)
-            axis = -1 if "index" in key or key == "face" else 0
+            axis = -1 if is_joined_last(key) else 0
             ptr = _slices_array(slices[key])
             if ptr[0] or ptr[-1] != array.shape[axis]:
                 array = array[ptr[0] : ptr[-1]] if axis == 0 else array[..., ptr[0] : ptr[-1]]
@@ -220,7 +230,7 @@ def _number_field(key: str, values: Sequence[Any], kind: type) -> Field:
 
 def _tensor_field(key: str, values: Sequence[Tensor], owners: Sequence[Data] | None) -> Field:
     axis = (
-        (-1 if "index" in key or key == "face" else 0)
+        (-1 if is_joined_last(key) else 0)
         if owners is None
         else owners[0].__cat_dim__(key, values[0])
     )
