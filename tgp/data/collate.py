@@ -95,7 +95,9 @@ def separate(
     """
     forms = getattr(getattr(batch, "_store", None), "_forms", {})
     columns = {key for key, form in forms.items() if form == "columns"}
-    slices = {key: value for key, value in slice_dict.items() if key not in columns} if columns else slice_dict
+    slices = (
+        {key: value for key, value in slice_dict.items() if key not in columns} if columns else slice_dict
+    )
     data = pyg_separate(cls, batch, idx, slices, inc_dict, decrement)
     if not isinstance(data, Data):
         return data

@@ -229,11 +229,7 @@ def _number_field(key: str, values: Sequence[Any], kind: type) -> Field:
 
 
 def _tensor_field(key: str, values: Sequence[Tensor], owners: Sequence[Data] | None) -> Field:
-    axis = (
-        (-1 if is_joined_last(key) else 0)
-        if owners is None
-        else owners[0].__cat_dim__(key, values[0])
-    )
+    axis = (-1 if is_joined_last(key) else 0) if owners is None else owners[0].__cat_dim__(key, values[0])
     first = values[0]
     if first.is_sparse or first.layout != torch.strided or isinstance(axis, tuple):
         raise DatasetError(
