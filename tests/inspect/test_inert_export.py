@@ -219,6 +219,7 @@ def test_a_signal_leaves_no_temporary_file(plain, tmp_path, what, number):
     code = f"""
 import os, signal, sys
 import tgp.inspect.output_file as output_file
+signal.signal({number}, signal.SIG_DFL)  # a suite that runs under nohup ignores SIGHUP
 def send(*_):
     os.kill(os.getpid(), {number})
     signal.pause()

@@ -11,8 +11,8 @@ from tgp.store import StoreReader, verify_store
 
 
 @contextlib.contextmanager
-def bounded():
-    """Check that the block ends within 30 s and, on Linux, allocates less than 100 MB."""
+def bounded(megabytes=100):
+    """Check that the block ends within 30 s and, on Linux, allocates less than ``megabytes``."""
     if sys.platform != "linux":
         yield
         return
@@ -21,7 +21,7 @@ def bounded():
     before, start = memory("VmRSS"), time.perf_counter()
     yield
     assert time.perf_counter() - start < 30
-    assert memory("VmHWM") - before < 100_000
+    assert memory("VmHWM") - before < 1000 * megabytes
 
 
 def memory(key):

@@ -25,7 +25,7 @@ from tgp.store.io.chunks import decode_array
 from tgp.store.io.files import LocalFiles, StoreFiles, ends_digest, file_digest
 from tgp.store.io.guard import ArrayInfo, check_ptr, inspect_file
 
-__all__ = ["DecodedCache", "ManifestWatch", "OpenPart", "check_size"]
+__all__ = ["DecodedCache", "ManifestWatch", "OpenPart", "check_size", "manifest_version"]
 
 
 class DecodedCache:
@@ -74,6 +74,13 @@ def check_size(files: StoreFiles, record: ShardRecord) -> None:
         )
 
 
+def manifest_version(files: StoreFiles) -> tuple[int, int, int] | None:
+    """Return numbers that change when the manifest of a local store is replaced, or ``None`` if there is none."""
+    with contextlib.suppress(StoreMissingError):
+        return files.version(fmt.MANIFEST) if isinstance(files, LocalFiles) else None
+    return None
+
+
 class ManifestWatch:
     """Detect that a store is rebuilt while it is read.
 
@@ -100,8 +107,8 @@ class ManifestWatch:
             return
         record = self._manifest.shards[part][unit]
         try:
-            version = self._files.version(fmt.MANIFEST)
-            if version != self._version:
+            version = manifest_version(self._files)
+            if version is None or version != self._version:
                 self._current, self._version = read_manifest(self._files), version
             found = self._current.shards.get(part, ())[unit : unit + 1]
         except StoreMissingError:

@@ -20,7 +20,7 @@ from tgp.store.io.files import LocalFiles, StoreFiles
 from tgp.store.read.batch_plan import BatchPlan, as_ids
 from tgp.store.read.contents import GraphsPart, HierarchyPart
 from tgp.store.read.layout import Layout, UnitParts
-from tgp.store.read.parts import DecodedCache, ManifestWatch, check_size
+from tgp.store.read.parts import DecodedCache, ManifestWatch, check_size, manifest_version
 from tgp.store.read.single import count_members, read_failures, read_metric, slice_graph, slice_level
 
 __all__ = ["StoreReader"]
@@ -66,7 +66,7 @@ class StoreReader:
         self.check = check
         self.cache_bytes = cache_bytes
         self.in_memory = in_memory
-        version = self.files.version(fmt.MANIFEST) if isinstance(self.files, LocalFiles) else None
+        version = manifest_version(self.files)
         self.manifest: Manifest = read_manifest(self.files)
         for records in self.manifest.shards.values():
             for record in records:
