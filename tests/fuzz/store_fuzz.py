@@ -12,8 +12,9 @@ crash or a hang is kept in the directory of findings. Inputs that reach new code
 
 import os
 
-for _name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ[_name] = "1"
+if __name__ == "__main__":  # not in a test process, whose environment others use
+    for _name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ[_name] = "1"
 
 import argparse
 import hashlib

@@ -44,6 +44,12 @@ def state(monkeypatch):
     monkeypatch.setattr(_cache, "_refused", {})
 
 
+def set_cache_dir(monkeypatch, folder):
+    """Set ``NUMBA_CACHE_DIR``. numba reads the environment again if any of its variables has changed."""
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(folder))
+    monkeypatch.setattr(config, "CACHE_DIR", str(folder))
+
+
 def set_home(monkeypatch, folder):
     """Replace the cache directory of the user."""
     monkeypatch.setattr(caching, "AppDirs", lambda **_: types.SimpleNamespace(user_cache_dir=str(folder)))
@@ -66,7 +72,7 @@ def chosen(tmp_path, monkeypatch):
     """Directory of ``NUMBA_CACHE_DIR``."""
     folder = tmp_path / "cache"
     folder.mkdir(mode=0o700)
-    monkeypatch.setattr(config, "CACHE_DIR", str(folder))
+    set_cache_dir(monkeypatch, folder)
     return folder
 
 
@@ -101,7 +107,7 @@ def test_second_process_loads_the_files(source, chosen):
 
 
 def test_without_a_directory_kernels_are_compiled_in_memory(source, tmp_path, monkeypatch):
-    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path / "file"))
+    set_cache_dir(monkeypatch, tmp_path / "file")
     hits, text = run_with_one_warning(source)
     assert hits == 0
     assert str(tmp_path / "file") in text and str(source.parent) in text
@@ -266,7 +272,7 @@ def test_a_directory_that_every_user_can_write_to_is_not_used(source, chosen, tm
     shared.chmod(0o777)
     if kind == "link":
         (tmp_path / "link").symlink_to(chosen)
-        monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path / "link"))
+        set_cache_dir(monkeypatch, tmp_path / "link")
     hits, text = run_with_one_warning(source)
     assert hits == 0
     assert not (tmp_path / "trace").exists()

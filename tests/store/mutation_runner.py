@@ -12,9 +12,10 @@ a finding; the next child continues with the next consumer. The exit status is 1
 import os
 
 # Before numpy, torch and numba read them: a process that forks must have one thread.
-for _name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ[_name] = "1"
-os.environ["TGP_DEBUG"] = ""
+if __name__ == "__main__":
+    for _name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ[_name] = "1"
+    os.environ["TGP_DEBUG"] = ""
 
 import argparse
 import json
