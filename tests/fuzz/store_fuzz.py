@@ -1,4 +1,3 @@
-# ruff: noqa: E402 - limits of threads are set before other modules are imported
 """Fuzz the reader and the verification of stores.
 
     python -m tests.fuzz.store_fuzz --seconds 3600 [--findings DIR]

@@ -1,4 +1,3 @@
-# ruff: noqa: E402 - limits of threads are set before other modules are imported
 """Run the mutation catalogue: every mutation of a store through every consumer, in child processes.
 
     python -m tests.store.mutation_runner                      # the whole catalogue
