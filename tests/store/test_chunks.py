@@ -11,7 +11,7 @@ from tests.store.test_contents import GRAPHS, table_of, write
 from tgp.errors import InputError
 from tgp.store import StoreReader
 from tgp.store.format import constants as fmt
-from tgp.store.io.chunks import decode_array
+from tgp.store.io.chunks import _fletcher32, decode_array
 from tgp.testing.stores import forge_shard
 
 
@@ -38,17 +38,23 @@ def replace_chunk(path, data):
 SIZE = 8 * 3 * GRAPHS // 2
 
 
+def sealed(data):
+    """Append the checksum of the fletcher32 filter."""
+    return data + _fletcher32(data)
+
+
 @pytest.mark.parametrize(
     "data, why",
     [
         (lambda _: b"x" * 4096, "has the wrong size"),
-        (lambda _: zlib.compress(bytes(SIZE - 8)) + bytes(4), f"must decode to {SIZE} bytes, got {SIZE - 8}"),
-        (lambda _: zlib.compress(bytes(SIZE + 8)) + bytes(4), f"must decode to {SIZE} bytes"),
-        (lambda old: old[:-12], "must decode to"),
+        (lambda _: sealed(zlib.compress(bytes(SIZE - 8))), f"must decode to {SIZE} bytes, got {SIZE - 8}"),
+        (lambda _: sealed(zlib.compress(bytes(SIZE + 8))), f"must decode to {SIZE} bytes"),
+        (lambda old: sealed(old[:-12]), "must decode to"),
+        (lambda old: old[:-1] + bytes([old[-1] ^ 1]), "wrong checksum"),
         (lambda _: b"abc", "wrong checksum"),
         (lambda old: old[:20] + bytes([old[20] ^ 1]) + old[21:], "cannot be decoded"),
     ],
-    ids=["large", "short", "long", "truncated", "empty", "flipped"],
+    ids=["large", "short", "long", "truncated", "checksum", "empty", "flipped"],
 )
 def test_chunks_that_do_not_decode_to_their_size(tmp_path, data, why):
     """libhdf5 returns uninitialized memory for a chunk that decodes to fewer bytes."""
