@@ -369,14 +369,20 @@ def old_hierarchy(*arguments, engine=None, metrics=None, **values):
     return HierarchySpec(*arguments, **values)
 
 
+def write_mixed_store(folder, monkeypatch):
+    """Write a store ``new`` in which one of two jobs was run by a version without a revision of the engine."""
+    coarsen_dataset(config(folder / "new", shard=(0, 2)))
+    monkeypatch.setattr(prepare, "HierarchySpec", old_hierarchy)
+    coarsen_dataset(config(folder / "old", shard=(1, 2)))
+    monkeypatch.undo()
+    for path in (folder / "old").rglob("shard-*"):
+        shutil.copy(path, folder / "new" / path.relative_to(folder / "old"))
+    return folder / "new"
+
+
 def test_files_of_another_engine_are_named(tmp_path, monkeypatch):
     """A job of a version that knows no revision writes records with another fingerprint into the same store."""
-    coarsen_dataset(config(tmp_path / "new", shard=(0, 2)))
-    monkeypatch.setattr(prepare, "HierarchySpec", old_hierarchy)
-    coarsen_dataset(config(tmp_path / "old", shard=(1, 2)))
-    monkeypatch.undo()
-    for path in (tmp_path / "old").rglob("shard-*"):
-        shutil.copy(path, tmp_path / "new" / path.relative_to(tmp_path / "old"))
+    write_mixed_store(tmp_path, monkeypatch)
     with pytest.raises(StoreMismatchError, match="another engine revision") as caught:
         coarsen_dataset(config(tmp_path / "new", shard=(0, 2)))
     (line,) = caught.value.differences

@@ -50,11 +50,12 @@ def sealed(data):
         (lambda _: sealed(zlib.compress(bytes(SIZE - 8))), f"must decode to {SIZE} bytes, got {SIZE - 8}"),
         (lambda _: sealed(zlib.compress(bytes(SIZE + 8))), f"must decode to {SIZE} bytes"),
         (lambda old: sealed(old[:-12]), "must decode to"),
+        (lambda old: sealed(old[:-8]), "must decode to"),  # all data, but no end of the stream
         (lambda old: old[:-1] + bytes([old[-1] ^ 1]), "wrong checksum"),
         (lambda _: b"abc", "wrong checksum"),
         (lambda old: old[:20] + bytes([old[20] ^ 1]) + old[21:], "cannot be decoded"),
     ],
-    ids=["large", "short", "long", "truncated", "checksum", "empty", "flipped"],
+    ids=["large", "short", "long", "truncated", "without-end", "checksum", "empty", "flipped"],
 )
 def test_chunks_that_do_not_decode_to_their_size(tmp_path, data, why):
     """libhdf5 returns uninitialized memory for a chunk that decodes to fewer bytes."""
@@ -109,5 +110,8 @@ def test_the_writer_refuses_arrays_that_readers_refuse(tmp_path, monkeypatch):
     monkeypatch.setattr(fmt, "MAX_DECODED_BYTES", 4000)
     with pytest.raises(InputError, match="too large for the small profile"):
         write(tmp_path / "s", table_of(a=np.zeros((3 * GRAPHS, 100))), "small")
-    assert list((tmp_path / "s").glob("*.h5")) == []
+    half = np.zeros((3 * GRAPHS, 25))  # each array is within the limit
+    with pytest.raises(InputError, match="too large for the small profile"):
+        write(tmp_path / "u", table_of(a=half, b=half), "small")
+    assert list(tmp_path.rglob("*.h5")) == []
     assert write(tmp_path / "t", table_of(a=np.zeros((3 * GRAPHS, 100))), "fast")
