@@ -9,10 +9,9 @@ from tgp.build.config import (
     from_options,
     hierarchy_name,
     load_config,
-    parse_shard,
-    parse_size,
     store_name,
 )
+from tgp.build.settings import parse_shard, parse_size
 from tgp.engine import parse_schedule
 from tgp.errors import InputError, ParameterError, UnknownNameError
 from tgp.store.format.constants import check_hierarchy_name
@@ -154,7 +153,7 @@ def test_max_input(tmp_path):
     assert load_config(file, {}).max_input == 2 * 10**9
     assert load_config(file, from_options({"max_input": "64GB"})).max_input == 64 * 10**9
     with pytest.raises(InputError, match="size such as") as caught:
-        from_options({"max_input": "much"})
+        load_config(None, from_options({"max_input": "much"}))
     assert caught.value.field == "max_input"
 
 
@@ -166,3 +165,56 @@ def test_damaged_files_are_reported(tmp_path, data):
         load_config(file, {})
     with pytest.raises(InputError, match="a folder"):
         load_config(tmp_path, {})
+
+
+def test_short_forms_become_the_declared_types(tmp_path):
+    config = CoarsenConfig(
+        "MUTAG",
+        root="data",
+        out=str(tmp_path),
+        poolers="graclus*2",
+        names="mine",
+        only_levels="1,2",
+        shard_size="2MB",
+        exclude="x",
+    )
+    assert (config.root, config.path) == (Path("data"), tmp_path)
+    assert (config.poolers, config.names, config.exclude) == (("graclus*2",), ("mine",), ("x",))
+    assert (config.only_levels, config.shard_size) == ((1, 2), 2_000_000)
+    assert CoarsenConfig(only_levels=2).only_levels == (2,)
+    assert CoarsenConfig(poolers=["ndp", "sep*2"]).poolers == ("ndp", "sep*2")
+    assert CoarsenConfig(poolers=parse_schedule("ndp,eigen:k=4")).poolers == ("ndp,eigen:k=4",)
+
+
+def test_a_mapping_names_the_hierarchies():
+    config = CoarsenConfig(poolers={"a": "graclus", "b": "ndp,eigen:k=8"})
+    assert (config.names, config.poolers) == (("a", "b"), ("graclus", "ndp,eigen:k=8"))
+    with pytest.raises(InputError, match="named twice"):
+        CoarsenConfig(poolers={"a": "graclus"}, names="b")
+
+
+def test_a_path_object_is_never_a_name():
+    assert Path(CoarsenConfig(Path("MUTAG")).dataset) == Path("MUTAG")
+    assert CoarsenConfig(Path("MUTAG")).dataset != "MUTAG"
+    assert CoarsenConfig(Path("a/b.npz")).dataset == str(Path("a/b.npz"))
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"out": 3}, "out must be a directory, got 3"),
+        ({"out": "s3://bucket/x"}, "got the URL"),
+        ({"poolers": 3}, "poolers must be text or a list"),
+        ({"poolers": [["graclus", "graclus"]]}, "a schedule has the wrong type"),
+        ({"exclude": [1]}, "exclude must hold text"),
+        ({"shard_size": "much"}, "size such as"),
+    ],
+)
+def test_wrong_types_are_named(values, message):
+    with pytest.raises(ValueError, match=message):
+        CoarsenConfig(**values)
+
+
+def test_objects_need_a_directory():
+    with pytest.raises(InputError, match="expected out="):
+        _ = CoarsenConfig(dataset=[object()]).path

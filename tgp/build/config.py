@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import os
 import re
 import sys
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tgp.build.settings import TEXT_PARSERS, normalize_settings
 from tgp.errors import DatasetError, InputError, ParameterError, UnknownNameError
 from tgp.input_limits import InputBudget
 from tgp.sources.names import FILE_SUFFIXES, is_callable, resolve
@@ -23,9 +23,6 @@ __all__ = [
     "from_options",
     "hierarchy_name",
     "load_config",
-    "parse_levels",
-    "parse_shard",
-    "parse_size",
     "store_name",
 ]
 
@@ -34,10 +31,14 @@ __all__ = [
 class CoarsenConfig:
     """Settings of a run of ``tgp coarsen``.
 
+    Short forms are accepted: text for a directory, a size (``"64MB"``) or level numbers (``"1,3"``), one text for a tuple
+    of texts, and a mapping from names to schedules for ``poolers``.
+
     Args:
-        dataset: A built-in set, a known name, a path or ``module:callable``, each with optional ``:key=value``.
+        dataset: A built-in set, a known name, a path or ``module:callable``, each with optional ``:key=value``; or graphs:
+            a PyG dataset, ``Data`` objects, networkx graphs or scipy matrices (one, a list or a generator).
         root: Directory of the datasets; default ``$TGP_DATA`` or ``./data``.
-        out: Directory of the store; default ``pooled/<dataset>``.
+        out: Directory of the store; default ``pooled/<dataset>``. Graphs that are Python objects need it.
         poolers: One schedule per hierarchy.
         names: One name per hierarchy; by default the name is made from the schedule.
         only_levels: Numbers of the levels to store, counted from 1 (the input graph is level 0). The assignment of a
@@ -61,7 +62,7 @@ class CoarsenConfig:
             the size of the files, whichever is more, and at most the memory of the machine.
     """
 
-    dataset: str = "molecules"
+    dataset: Any = "molecules"
     root: Path | None = None
     out: Path | None = None
     poolers: tuple[str, ...] = ("graclus*2",)
@@ -84,6 +85,9 @@ class CoarsenConfig:
     max_input: int | None = None
 
     def __post_init__(self) -> None:
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        for name, value in normalize_settings(fields).items():
+            object.__setattr__(self, name, value)
         if not self.poolers:
             raise InputError("poolers must hold at least one schedule, got none", field="poolers")
         if self.names and len(self.names) != len(self.poolers):
@@ -124,6 +128,11 @@ class CoarsenConfig:
         """Directory of the store."""
         if self.out is not None:
             return self.out
+        if not isinstance(self.dataset, str):
+            raise InputError(
+                f"the store needs a directory: expected out=..., got None for graphs of type {type(self.dataset).__name__}",
+                field="out",
+            )
         known = (
             None if os.path.exists(self.dataset) and os.sep in self.dataset else _canonical_name(self.dataset)
         )
@@ -177,80 +186,8 @@ def hierarchy_name(schedule: object, kept_positions: tuple[int, ...] | None = No
     return text[: 80 - len(kept)] + kept
 
 
-def parse_levels(text: str) -> tuple[int, ...]:
-    """Parse level numbers separated by commas.
-
-    Args:
-        text: Text such as ``"1,3"``.
-
-    Raises:
-        InputError: If the text has another form.
-    """
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise InputError(f"expected levels such as 1,3, got {text!r}", field="only_levels") from None
-
-
-def parse_shard(text: str) -> tuple[int, int]:
-    """Parse the number of a job and the number of jobs.
-
-    Args:
-        text: Text ``"i/N"`` with ``0 <= i < N``.
-
-    Raises:
-        InputError: If the text has another form.
-
-    Examples:
-        >>> parse_shard("3/10")
-        (3, 10)
-    """
-    match = re.fullmatch(r"\s*(\d+)\s*/\s*(\d+)\s*", text)
-    if match is None:
-        raise InputError(f"expected i/N such as 0/8, got {text!r}", field="shard")
-    job, jobs = int(match[1]), int(match[2])
-    if not 0 <= job < jobs:
-        raise InputError(f"expected i/N with 0 <= i < N, got {text!r}", field="shard")
-    return job, jobs
-
-
 _MAX_CONFIG = 1 << 20
 """Largest size of a configuration file in bytes."""
-
-_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
-
-
-def parse_size(text: str, field: str = "shard_size") -> int:
-    """Parse a number of bytes.
-
-    Args:
-        text: Number with an optional unit: ``64MB``, ``1.5G``, ``64MiB``.
-        field: Name of the setting, stored in the error.
-
-    Raises:
-        InputError: If the text has another form, or the size is 0.
-
-    Examples:
-        >>> parse_size("1.5k"), parse_size("1KiB")
-        (1500, 1024)
-    """
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", text.lower())
-    if match is None or (match[3] and not match[2]):
-        raise InputError(f"expected a size such as 64MB or 1GiB, got {text!r}", field=field)
-    factor = 1024 ** "kmgt".index(match[2]) * 1024 if match[3] else _UNITS[match[2]]
-    size = int(float(match[1]) * factor)
-    if size < 1:
-        raise InputError(f"expected a positive size, got {text!r}", field=field)
-    return size
-
-
-_TEXT_PARSERS: dict[str, Callable[[str], Any]] = {
-    "shard": parse_shard,
-    "shard_size": parse_size,
-    "max_input": functools.partial(parse_size, field="max_input"),
-    "only_levels": parse_levels,
-}
-"""Fields that the command line and configuration files may give as text."""
 
 
 def from_options(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -267,10 +204,7 @@ def from_options(options: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in options.items():
         if name not in fields or value is None or value is False or value in ([], ()):
             continue
-        if name in _TEXT_PARSERS:
-            given[name] = _TEXT_PARSERS[name](value)
-        else:
-            given[name] = tuple(value) if isinstance(value, list) else value
+        given[name] = value
     return given
 
 
@@ -328,15 +262,15 @@ def _read_toml(path: Path) -> dict[str, Any]:
         raise InputError(str(error), field="config") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"{path} is not TOML: {error}", field="config") from error
-    hints = typing.get_type_hints(CoarsenConfig)
+    hints = {**typing.get_type_hints(CoarsenConfig), "dataset": str}
     aliases = {"pooler": "poolers", "name": "names"}
     values: dict[str, Any] = {}
     for key, value in content.items():
         name = aliases.get(key, key.replace("-", "_"))
         if name not in hints:
             raise UnknownNameError(f"key in {path}", key, hints)
-        if name in _TEXT_PARSERS and isinstance(value, str):
-            values[name] = _TEXT_PARSERS[name](value)
+        if name in TEXT_PARSERS and isinstance(value, str):
+            values[name] = value
         else:
             values[name] = convert_value(value, hints[name], f"{path}: {name!r}", field=name)
     return values

@@ -1,0 +1,164 @@
+"""Values of settings: their text on the command line, and the short forms that Python callers may use."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from tgp.engine.schedule import Schedule
+from tgp.errors import InputError, ScheduleError
+
+__all__ = ["TEXT_PARSERS", "normalize_settings", "parse_levels", "parse_shard", "parse_size"]
+
+
+def parse_levels(text: str) -> tuple[int, ...]:
+    """Parse level numbers separated by commas.
+
+    Args:
+        text: Text such as ``"1,3"``.
+
+    Raises:
+        InputError: If the text has another form.
+    """
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise InputError(f"expected levels such as 1,3, got {text!r}", field="only_levels") from None
+
+
+def parse_shard(text: str) -> tuple[int, int]:
+    """Parse the number of a job and the number of jobs.
+
+    Args:
+        text: Text ``"i/N"`` with ``0 <= i < N``.
+
+    Raises:
+        InputError: If the text has another form.
+
+    Examples:
+        >>> parse_shard("3/10")
+        (3, 10)
+    """
+    match = re.fullmatch(r"\s*(\d+)\s*/\s*(\d+)\s*", text)
+    if match is None:
+        raise InputError(f"expected i/N such as 0/8, got {text!r}", field="shard")
+    job, jobs = int(match[1]), int(match[2])
+    if not 0 <= job < jobs:
+        raise InputError(f"expected i/N with 0 <= i < N, got {text!r}", field="shard")
+    return job, jobs
+
+
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+
+
+def parse_size(text: str, field: str = "shard_size") -> int:
+    """Parse a number of bytes.
+
+    Args:
+        text: Number with an optional unit: ``64MB``, ``1.5G``, ``64MiB``.
+        field: Name of the setting, stored in the error.
+
+    Raises:
+        InputError: If the text has another form, or the size is 0.
+
+    Examples:
+        >>> parse_size("1.5k"), parse_size("1KiB")
+        (1500, 1024)
+    """
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", text.lower())
+    if match is None or (match[3] and not match[2]):
+        raise InputError(f"expected a size such as 64MB or 1GiB, got {text!r}", field=field)
+    factor = 1024 ** "kmgt".index(match[2]) * 1024 if match[3] else _UNITS[match[2]]
+    size = int(float(match[1]) * factor)
+    if size < 1:
+        raise InputError(f"expected a positive size, got {text!r}", field=field)
+    return size
+
+
+TEXT_PARSERS: dict[str, Callable[[str], Any]] = {
+    "shard": parse_shard,
+    "shard_size": parse_size,
+    "max_input": functools.partial(parse_size, field="max_input"),
+    "only_levels": parse_levels,
+}
+"""Settings that may be given as text, although they are not text."""
+
+
+def normalize_settings(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Convert the short forms of settings: text for a path or a number, one value for a tuple, a mapping for poolers.
+
+    Args:
+        values: Fields of :class:`~tgp.build.config.CoarsenConfig`.
+
+    Returns:
+        The fields in the types that the class declares.
+
+    Raises:
+        InputError: If a value has another type, or a text cannot be read.
+    """
+    found = dict(values)
+    for name, parse in TEXT_PARSERS.items():
+        if isinstance(found[name], str):
+            found[name] = parse(found[name])
+    for name in ("root", "out"):
+        found[name] = _as_path(found[name], name)
+    if isinstance(found["dataset"], os.PathLike):
+        # A path that is written without a folder could also be a name.
+        text = os.fspath(found["dataset"])
+        found["dataset"] = text if os.path.dirname(text) else os.path.join(os.curdir, text)
+    if isinstance(found["poolers"], Mapping):
+        if found["names"]:
+            raise InputError(
+                "hierarchies are named twice: expected names or a mapping from names to schedules, got both",
+                field="names",
+            )
+        found["names"], found["poolers"] = tuple(found["poolers"]), tuple(found["poolers"].values())
+    found["poolers"] = tuple(map(_schedule_text, _as_tuple(found["poolers"], "poolers")))
+    for name in ("names", "exclude"):
+        found[name] = _as_tuple(found[name], name)
+        for item in found[name]:
+            if not isinstance(item, str):
+                raise InputError(f"{name} must hold text, got {item!r} ({type(item).__name__})", field=name)
+    if isinstance(found["only_levels"], int):
+        found["only_levels"] = (found["only_levels"],)
+    elif found["only_levels"] is not None:
+        found["only_levels"] = _as_tuple(found["only_levels"], "only_levels")
+    return found
+
+
+def _as_path(value: Any, name: str) -> Path | None:
+    if value is None or isinstance(value, Path):
+        return value
+    if not isinstance(value, (str, os.PathLike)) or isinstance(value, bytes):
+        raise InputError(f"{name} must be a directory, got {value!r} ({type(value).__name__})", field=name)
+    if "://" in str(value):
+        raise InputError(
+            f"{name} must be a directory, got the URL {value}",
+            field=name,
+            hint="write to a directory and copy it; stores can be read from URLs",
+        )
+    return Path(value)
+
+
+def _as_tuple(value: Any, name: str) -> tuple[Any, ...]:
+    """Return the items of an iterable. Text and a schedule are single items."""
+    if isinstance(value, (str, Schedule)):
+        return (value,)
+    if not isinstance(value, Iterable):
+        raise InputError(f"{name} must be text or a list, got {value!r} ({type(value).__name__})", field=name)
+    return tuple(value)
+
+
+def _schedule_text(value: Any) -> str:
+    if isinstance(value, Schedule) and value.steps is None:
+        return str(value)
+    if isinstance(value, str):
+        return value
+    raise ScheduleError(
+        f"a schedule has the wrong type: expected text such as 'graclus*3', got {type(value).__name__}: {value!r}",
+        hint="write the levels of a hierarchy as one text, separated by commas: 'ndp,eigen:k=8'",
+    )
