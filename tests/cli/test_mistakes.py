@@ -111,7 +111,7 @@ def test_json_and_csv_contain_the_same_levels(store):
 
 def test_spectral_thresholds_set_the_status(store):
     missed = tgp("inspect", store, "--spectral", "--fail-if", "eigenvalue_error>0.3")
-    assert missed.exit_code == 1 and f"{ONE}, level 1: eigenvalue_error = " in missed.stderr
+    assert missed.exit_code == 1 and f"{ONE}, level 1: eigenvalue error = " in missed.stderr
     assert tgp("inspect", store, "--spectral", "--fail-if", "eigenvalue_error>1e9").exit_code == 0
 
 

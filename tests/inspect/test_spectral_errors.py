@@ -89,6 +89,6 @@ def test_the_sample_depends_on_seed_and_count_only():
 def test_thresholds_on_spectral_metrics(store):
     view = inspect_store(store, spectral=SpectralOptions())
     missed = list(check_thresholds(view, ["eigenvalue_error>0.01"]))
-    assert len(missed) == 4 and missed[0].startswith("graclus-x2, level 1: eigenvalue_error = ")
+    assert len(missed) == 4 and missed[0].startswith("graclus-x2, level 1: eigenvalue error = ")
     with pytest.raises(InputError, match="on request"):
         check_thresholds(inspect_store(store), ["eigenvalue_error>0.01"])

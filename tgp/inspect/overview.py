@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from tgp.build.summary import HierarchySummary, LevelSummary, describe_manifest
 from tgp.errors import InputError, StoreError
+from tgp.inspect.figures import figure_of
 from tgp.inspect.places import shown_location
 from tgp.store import StoreReader
 from tgp.store.locations import Location, open_store
@@ -32,12 +33,6 @@ BINS = 8
 
 SAMPLE = 2000
 """Number of graphs whose clusters are read for the histogram of cluster sizes."""
-
-COUNTS = ("dropped", "singletons", "empty", "isolated", "components_before", "components")
-"""Metrics that are summed over graphs; all others are averaged."""
-
-SPECTRAL_METRICS = ("eigenvalue_error", "eigenvalue_error_scaled", "eigenvalue_error_restricted")
-"""Metrics that are computed only on request."""
 
 Metrics = Mapping[str, npt.NDArray[Any]]
 """Name of a metric -> one value per graph."""
@@ -250,7 +245,7 @@ def _level_figures(reader: StoreReader, name: str, level: LevelSummary, extra: M
 
 
 def _aggregate(name: str, values: npt.NDArray[Any]) -> float | None:
-    if name in COUNTS:
+    if figure_of(name).aggregation == "sum":
         return _count(values)
     finite = _finite(values)
     with np.errstate(over="ignore"):

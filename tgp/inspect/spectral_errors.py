@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from tgp.engine.spectrum import Spectrum, eigenvalue_errors, graph_spectrum
 from tgp.inspect.export import check_edges
-from tgp.inspect.overview import SPECTRAL_METRICS, SpectralOptions
+from tgp.inspect.figures import SPECTRAL_FIGURES
+from tgp.inspect.overview import SpectralOptions
 from tgp.inspect.partition_similarity import ComposedClusters, Floats, Ints
 from tgp.ragged import Level
 from tgp.ragged.offsets import offsets
@@ -99,7 +100,7 @@ def measure_graphs(reader: StoreReader, ids: Ints, names: list[str], modes: int)
                 pieces.append(eigenvalue_errors(fine, coarse) | {"eigenvalue_error_restricted": restricted})
     return {
         name: [
-            {key: np.concatenate([piece[key] for piece in pieces]) for key in SPECTRAL_METRICS}
+            {key: np.concatenate([piece[key] for piece in pieces]) for key in SPECTRAL_FIGURES}
             for pieces in levels
         ]
         for name, levels in found.items()

@@ -7,9 +7,9 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from tgp.build.summary import LevelSummary
-from tgp.errors import InputError, UnknownNameError
-from tgp.inspect.overview import SPECTRAL_METRICS, StoreView
+from tgp.errors import InputError
+from tgp.inspect.figures import SPECTRAL_FIGURES, Figure, find_figure, level_value
+from tgp.inspect.overview import StoreView
 
 __all__ = ["check_thresholds"]
 
@@ -22,26 +22,13 @@ _OPERATORS: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
 }
 
-_CONDITION = re.compile(r"\s*(\w+)\s*(>=|<=|==|!=|>|<)\s*(\S+?)\s*", re.ASCII)
-
-_FIGURES = (
-    "bytes",
-    "cluster_largest",
-    "cluster_mean",
-    "edge_ratio",
-    "edges",
-    "nodes",
-    "ratio",
-    "stalled",
-    "stalled_graphs",
-)
-"""Numbers of a level that are not metrics."""
+_CONDITION = re.compile(r"\s*(\w[\w .-]*?)\s*(>=|<=|==|!=|>|<)\s*(\S+?)\s*", re.ASCII)
 
 
 @dataclass(frozen=True)
 class _Condition:
     text: str
-    figure: str
+    name: str
     compare: Callable[[float, float], bool]
     bound: float
 
@@ -53,41 +40,45 @@ def check_thresholds(view: StoreView, conditions: list[str]) -> Iterator[str]:
 
     Args:
         view: figures of a store.
-        conditions: conditions such as ``ratio>0.95``.
+        conditions: conditions such as ``ratio>0.95`` or ``dropped nodes > 0``. A figure has the name of its column or its
+            key in JSON and CSV, see :func:`tgp.inspect.figures.find_figure`.
 
     Returns:
         One sentence per level and condition that holds.
 
     Raises:
-        InputError: if a condition cannot be parsed.
-        UnknownNameError: if no level has such a figure.
+        InputError: if a condition cannot be parsed, or no level has the figure.
+        UnknownNameError: if there is no such figure.
     """
     parsed = [_parse(text) for text in conditions]
-    metrics = (level.metrics for hierarchy in view.hierarchies for level in hierarchy.levels)
-    known = {*_FIGURES, "failures"}.union(*metrics)
-    for condition in parsed:
-        if condition.figure in SPECTRAL_METRICS and condition.figure not in known:
+    stored = {key for hierarchy in view.hierarchies for level in hierarchy.levels for key in level.metrics}
+    return _matches(view, [(condition, _figure(condition.name, stored)) for condition in parsed])
+
+
+def _figure(name: str, stored: set[str]) -> Figure:
+    figure = find_figure(name, stored)
+    if figure.metric and figure.key not in stored:
+        if figure.key in SPECTRAL_FIGURES:
             raise InputError(
-                f"{condition.figure} is computed on request only", field="fail_if", hint="add --spectral"
+                f"{figure.key} is computed on request only", field="fail_if", hint="add --spectral"
             )
-        if condition.figure not in known:
-            raise UnknownNameError("figure", condition.figure, known)
-    return _matches(view, parsed)
+        raise InputError(
+            f"no level of the store has the figure {figure.label!r}: "
+            f"expected one of {', '.join(sorted(stored)) or 'the sizes and ratios'}",
+            field="fail_if",
+            hint="a store that was written without quality figures has only sizes and ratios",
+        )
+    return figure
 
 
-def _matches(view: StoreView, conditions: list[_Condition]) -> Iterator[str]:
+def _matches(view: StoreView, conditions: list[tuple[_Condition, Figure]]) -> Iterator[str]:
     for hierarchy in view.hierarchies:
         for level in hierarchy.levels:
-            figures = {**_figures(level), "failures": hierarchy.failures}
-            for condition in conditions:
-                value = figures.get(condition.figure)
+            for condition, figure in conditions:
+                value = level_value(level, figure, hierarchy.failures)
                 if value is not None and condition.compare(float(value), condition.bound):
                     place = f"{hierarchy.name}, level {level.level}"
-                    yield f"{place}: {condition.figure} = {float(value):g} ({condition.text})"
-
-
-def _figures(level: LevelSummary) -> dict[str, float | None]:
-    return {**{name: getattr(level, name) for name in _FIGURES}, **level.metrics}
+                    yield f"{place}: {figure.label} = {float(value):g} ({condition.text})"
 
 
 def _parse(text: str) -> _Condition:
@@ -103,5 +94,5 @@ def _parse(text: str) -> _Condition:
         raise InputError(
             f"expected a condition (figure, comparison, number) such as 'ratio>0.95', got {text!r}",
             field="fail_if",
-            hint="'tgp inspect STORE --csv' shows the names of the figures",
+            hint="'tgp inspect STORE --all' shows the names of the figures",
         ) from None
