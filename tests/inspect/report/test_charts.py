@@ -8,7 +8,7 @@ from tgp.inspect.report.charts import (
     named_histogram,
     share_histogram,
 )
-from tgp.inspect.report.page import _environment
+from tgp.inspect.report.page import template_environment
 
 
 def test_skewed_counts_get_bins_of_equal_ratio():
@@ -40,7 +40,7 @@ def test_even_numbers_have_no_empty_bins():
 
 def draw(macro, *arguments):
     """Render a macro of the templates of charts."""
-    template = _environment().get_template("charts.html.jinja")
+    template = template_environment().get_template("charts.html.jinja")
     return str(getattr(template.module, macro)(*arguments))
 
 

@@ -196,10 +196,10 @@ def test_command(store, tmp_path):
 
 
 def test_templates_escape_and_replace_hidden_characters():
-    from tgp.inspect.report.page import _environment
+    from tgp.inspect.report.page import template_environment
 
     source = '<td data-x="{{ value }}">{{ value }}</td>'
-    page = _environment().from_string(source).render(value="<&\"'\x00\u202e")
+    page = template_environment().from_string(source).render(value="<&\"'\x00\u202e")
     escaped = "&lt;&amp;&#34;&#39;\ufffd\ufffd"
     assert page == f'<td data-x="{escaped}">{escaped}</td>'
 

@@ -10,7 +10,7 @@ import base64
 import functools
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,7 +27,19 @@ from tgp.text import inert_text
 if TYPE_CHECKING:
     import jinja2
 
-__all__ = ["render_report", "write_report"]
+__all__ = [
+    "PAGE",
+    "page_values",
+    "render_page",
+    "render_report",
+    "static_text",
+    "template_environment",
+    "write_report",
+]
+
+PAGE = "page.html.jinja"
+"""Template of the report. Other pages can extend it and replace its blocks."""
+
 
 _MARK = "\ufffd"
 """Character in place of control characters and of those that change the direction of text."""
@@ -74,33 +86,54 @@ def render_report(store: str | os.PathLike[str], *, graphs: Sequence[int] | str 
     """
     from markupsafe import Markup
 
-    contents = collect_contents(store, graphs)
-    style, script = colour_rules() + _static_text("report.css"), _static_text("report.js")
+    style, script = static_text("report.css"), static_text("report.js")
     policy = (
         f"default-src 'none'; style-src '{_source_hash(style)}'; script-src '{_source_hash(script)}'; "
         "base-uri 'none'; form-action 'none'"
     )
-    page = _environment().get_template("page.html.jinja")
-    rendered = page.render(
-        contents=contents,
-        lead=_lead(contents),
-        deepest=max((len(h.levels) for h in contents.view.hierarchies), default=0),
-        meanings=METRICS,
-        version=__version__,
-        policy=policy,
-        style=Markup(style),
-        script=Markup(script),
-    )
+    values = page_values(collect_contents(store, graphs))
+    own = {"policy": policy, "style": Markup(style), "script": Markup(script)}
+    return render_page(template_environment(), PAGE, values | own)
+
+
+def page_values(contents: ReportContents) -> dict[str, Any]:
+    """Return the values that the template of the report needs, except for policy, style sheet and script.
+
+    Args:
+        contents: everything that the report shows.
+    """
+    return {
+        "contents": contents,
+        "lead": _lead(contents),
+        "deepest": max((len(h.levels) for h in contents.view.hierarchies), default=0),
+        "meanings": METRICS,
+        "version": __version__,
+    }
+
+
+def render_page(environment: jinja2.Environment, template: str, values: Mapping[str, Any]) -> str:
+    """Render a template. Control characters are replaced everywhere.
+
+    Args:
+        environment: environment that has the template, see :func:`template_environment`.
+        template: name of the template.
+        values: values of its variables.
+    """
     # A filter may have joined text and markup before it was inserted.
-    return inert_text(rendered, lines=True, mark=_MARK)
+    return inert_text(environment.get_template(template).render(values), lines=True, mark=_MARK)
 
 
 @functools.cache
-def _environment() -> jinja2.Environment:
+def template_environment(*packages: str) -> jinja2.Environment:
+    """Return an environment with the templates of the report. It escapes every value that a template inserts.
+
+    Args:
+        *packages: packages with further templates.
+    """
     import jinja2
 
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("tgp.inspect.report"),
+        loader=jinja2.ChoiceLoader([*map(jinja2.PackageLoader, ("tgp.inspect.report", *packages))]),
         autoescape=True,
         finalize=_replace_hidden,
         undefined=jinja2.StrictUndefined,
@@ -128,8 +161,16 @@ def _replace_hidden(value: Any) -> Any:
     return inert_text(value, lines=True, mark=_MARK)
 
 
-def _static_text(name: str) -> str:
-    return (resources.files("tgp.inspect.report") / "static" / name).read_text(encoding="utf-8")
+@functools.cache
+def static_text(name: str, package: str = "tgp.inspect.report") -> str:
+    """Return the text of a style sheet or script. The style sheet of the report contains the rules of the colours.
+
+    Args:
+        name: name of the file.
+        package: package that has the file in its folder ``static``.
+    """
+    text = (resources.files(package) / "static" / name).read_text(encoding="utf-8")
+    return colour_rules() + text if name == "report.css" else text
 
 
 def _source_hash(text: str) -> str:
