@@ -86,15 +86,15 @@ def command(
     from tgp.inspect.overview import SpectralOptions, inspect_store
     from tgp.inspect.thresholds import check_thresholds
     from tgp.store.locations import parse_location
-    from tgp_cli import _render
+    from tgp_cli import _inspect_text
 
     options = SpectralOptions(sample, modes, seed) if spectral else None
     view = inspect_store(parse_location(store), hierarchy=hierarchy, level=level, spectral=options)
     missed = list(check_thresholds(view, fail_if or []))
     if csv:
-        output.csv(*_render.level_rows(view))
+        output.csv(*_inspect_text.level_rows(view))
     else:
-        output.result(view.to_json() | {"missed": missed}, lambda: _render.show_store(output, view))
+        output.result(view.to_json() | {"missed": missed}, lambda: _inspect_text.show_store(output, view))
     for sentence in missed:
         output.warn(sentence)
     return ExitStatus.FINDINGS if missed else ExitStatus.OK
@@ -109,10 +109,10 @@ def _reject(mode: str, **given: Any) -> None:
 
 def _list(output: Output) -> ExitStatus:
     from tgp.inspect.overview import find_stores
-    from tgp_cli import _render
+    from tgp_cli import _inspect_text
 
     stores = find_stores(Path("pooled"))
-    output.result(stores, lambda: _render.show_stores(output, stores))
+    output.result(stores, lambda: _inspect_text.show_stores(output, stores))
     return ExitStatus.OK
 
 
@@ -121,21 +121,21 @@ def _graph(
 ) -> ExitStatus:
     from tgp.inspect.overview import inspect_graph
     from tgp.store.locations import parse_location
-    from tgp_cli import _render
+    from tgp_cli import _inspect_text
 
     card = inspect_graph(parse_location(store), graph, hierarchy=hierarchy, level=level, modes=modes)
-    output.result(card, lambda: _render.show_graph(output, card))
+    output.result(card, lambda: _inspect_text.show_graph(output, card))
     return ExitStatus.OK
 
 
 def _diff(output: Output, store: str | None, diff: tuple[str, str]) -> ExitStatus:
     from tgp.inspect.compare import compare_hierarchies, compare_stores
     from tgp.store.locations import parse_location
-    from tgp_cli import _render
+    from tgp_cli import _inspect_text
 
     if store is None:
         found = compare_stores(*map(parse_location, diff))
     else:
         found = [compare_hierarchies(parse_location(store), *diff)]
-    output.result([c.to_json() for c in found], lambda: _render.show_comparison(output, found))
+    output.result([c.to_json() for c in found], lambda: _inspect_text.show_comparison(output, found))
     return ExitStatus.OK if all(c.equal for c in found) else ExitStatus.FINDINGS
