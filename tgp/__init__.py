@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         testing,
         utils,
     )
+    from tgp.build.api import coarsen
     from tgp.data import transforms
 
 eps: float = 1e-8
@@ -40,6 +41,7 @@ eps: float = 1e-8
 __all__ = [
     "__version__",
     "build",
+    "coarsen",
     "connect",
     "data",
     "datasets",

@@ -105,6 +105,7 @@ API: dict[str, tuple[str, str, list[str]]] = {
         "Build and inspect",
         "The functions that the commands of `tgp` call.",
         [
+            "tgp.build.api",
             "tgp.build.config",
             "tgp.build.run",
             "tgp.build.progress",

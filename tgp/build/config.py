@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tgp.build.settings import TEXT_PARSERS, normalize_settings
+from tgp.engine.schedule import parse_schedule
 from tgp.errors import DatasetError, InputError, ParameterError, UnknownNameError
 from tgp.input_limits import InputBudget
 from tgp.sources.names import FILE_SUFFIXES, is_callable, resolve
@@ -122,6 +123,12 @@ class CoarsenConfig:
     def kept_positions(self) -> tuple[int, ...] | None:
         """Positions in the schedule, counted from 0, of the levels to store; ``None`` for all levels."""
         return None if self.only_levels is None else tuple(level - 1 for level in self.only_levels)
+
+    @property
+    def hierarchy_names(self) -> tuple[str, ...]:
+        """Name of each hierarchy."""
+        kept = self.kept_positions
+        return self.names or tuple(hierarchy_name(parse_schedule(text), kept) for text in self.poolers)
 
     @property
     def path(self) -> Path:

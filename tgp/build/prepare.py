@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tgp.build.config import CoarsenConfig, hierarchy_name
+from tgp.build.config import CoarsenConfig
 from tgp.build.workers import choose_workers
 from tgp.engine.methods import METHODS
 from tgp.engine.revision import ENGINE_REVISION
@@ -116,12 +116,13 @@ def prepare_run(config: CoarsenConfig) -> RunContext:
 
 def _name_schedules(config: CoarsenConfig, schedules: Sequence[Schedule]) -> dict[str, Schedule]:
     """Return the schedule of each hierarchy, with the levels that the configuration stores."""
-    names = config.names or tuple(hierarchy_name(s, config.kept_positions) for s in schedules)
+    names = config.hierarchy_names
     if len({n.lower() for n in names}) != len(names):
         raise InputError(
             f"hierarchies need different names, got {', '.join(names)}",
             field="names",
-            hint="the same schedule was given twice, or --name is needed to distinguish them",
+            hint="the same schedule was given twice: write the levels of one hierarchy as one text (graclus,graclus), or "
+            "give names (--name)",
         )
     kept = config.kept_positions
     stored = [schedule if kept is None else schedule.keep(kept) for schedule in schedules]

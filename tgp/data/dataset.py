@@ -147,6 +147,33 @@ class PooledDataset(Dataset):
             )
         return GraphHierarchy(self[idx])
 
+    def with_hierarchy(
+        self,
+        hierarchy: str,
+        levels: Sequence[int] | None = None,
+        *,
+        failed: Literal["error", "skip"] = "error",
+    ) -> PooledDataset:
+        """Return a dataset of the same graphs with another hierarchy of the store.
+
+        Args:
+            hierarchy: Name of the hierarchy.
+            levels: Levels to read, from 1; all if ``None``.
+            failed: What to do if some graphs of the store have no such hierarchy: ``"error"`` or ``"skip"``.
+
+        Raises:
+            UnknownNameError: If the store does not contain the hierarchy.
+            DatasetError: If graphs failed and ``failed="error"``.
+        """
+        dataset = copy.copy(self)
+        dataset.hierarchy = hierarchy
+        dataset.levels = _chosen_levels(levels, self.reader.hierarchy(hierarchy).depth, hierarchy)
+        complete = dataset._complete_graphs(failed)
+        if complete is not None:
+            ids = self._ids()
+            dataset._indices = ids[np.isin(ids, complete)]
+        return dataset
+
     # -- subsets --------------------------------------------------------------------------------
 
     def index_select(self, idx: Any) -> PooledDataset:

@@ -1,0 +1,166 @@
+"""``tgp.coarsen`` and its progress bar."""
+
+import subprocess
+import sys
+
+import pytest
+
+import tgp
+from tgp.build import CoarsenConfig, coarsen_dataset
+from tgp.build.progress import Step
+from tgp.build.progress_bar import ProgressBar, open_progress
+from tgp.errors import InputError, ScheduleError, StoreMismatchError, UnknownNameError
+
+GRAPHS = "molecules:num_graphs=12"
+
+
+def store_bytes(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+def test_same_store_as_the_command(tmp_path):
+    tgp.coarsen(GRAPHS, "graclus*2", tmp_path / "a", seed=3, progress=False)
+    coarsen_dataset(CoarsenConfig(GRAPHS, out=tmp_path / "b", poolers=("graclus*2",), seed=3))
+    assert store_bytes(tmp_path / "a") == store_bytes(tmp_path / "b")
+
+
+def test_second_call_reads_the_store(tmp_path):
+    first = tgp.coarsen(GRAPHS, "graclus*2", tmp_path)
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+    stages = []
+    again = tgp.coarsen(GRAPHS, "graclus*2", str(tmp_path), progress=lambda step: stages.append(step.stage))
+    assert stages == ["opening the dataset"]
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+    assert len(first) == len(again) == 12
+    with pytest.raises(StoreMismatchError, match="seed 0 in the store, 1 asked for"):
+        tgp.coarsen(GRAPHS, "graclus*2", tmp_path, seed=1)
+    with pytest.raises(StoreMismatchError):
+        tgp.coarsen("molecules:num_graphs=13", "graclus*2", tmp_path)
+
+
+def test_several_hierarchies_share_the_graphs(tmp_path):
+    dataset = tgp.coarsen(GRAPHS, {"pairs": "graclus*2", "cut": "ndp"}, tmp_path)
+    assert dataset.hierarchy == "pairs"
+    other = dataset[2:6].with_hierarchy("cut")
+    assert len(other) == 4
+    assert len(other[0].pooled_data) == 1
+    assert len(dataset.with_hierarchy("pairs", [2])[0].pooled_data) == 1
+    with pytest.raises(UnknownNameError, match="pairs"):
+        dataset.with_hierarchy("pair")
+
+
+def test_a_new_hierarchy_of_an_old_store_is_the_one_that_is_read(tmp_path):
+    tgp.coarsen(GRAPHS, "graclus*2", tmp_path)
+    assert tgp.coarsen(GRAPHS, "ndp", tmp_path).hierarchy == "ndp"
+
+
+def test_levels_given_as_hierarchies_get_a_hint(tmp_path):
+    with pytest.raises(InputError, match="different names") as caught:
+        tgp.coarsen(GRAPHS, ["graclus", "graclus"], tmp_path)
+    assert "graclus,graclus" in caught.value.hint
+
+
+def test_interrupted_run_continues(tmp_path):
+    def interrupt(step):
+        if step.done:
+            raise KeyboardInterrupt
+
+    settings = {"shard_size": 20_000, "poolers": "graclus*2"}
+    with pytest.raises(KeyboardInterrupt):
+        tgp.coarsen("molecules:num_graphs=60", out=tmp_path / "a", progress=interrupt, **settings)
+    assert not (tmp_path / "a" / "manifest.json").exists()
+    tgp.coarsen("molecules:num_graphs=60", out=tmp_path / "a", **settings)
+    tgp.coarsen("molecules:num_graphs=60", out=tmp_path / "b", **settings)
+    assert store_bytes(tmp_path / "a") == store_bytes(tmp_path / "b")
+
+
+def test_settings_reach_the_run(tmp_path):
+    dataset = tgp.coarsen(
+        GRAPHS,
+        "graclus*3",
+        tmp_path,
+        names="mine",
+        only_levels=[1, 3],
+        limit=5,
+        exclude="y",
+        add_degree=True,
+        metrics=False,
+        profile="small",
+    )
+    reader = dataset.reader
+    assert (dataset.hierarchy, len(dataset), len(dataset[0].pooled_data)) == ("mine", 5, 2)
+    assert "y" not in reader.fields
+    assert not reader.hierarchy("mine").metrics
+    assert reader.manifest.spec.profile == "small"
+    assert (
+        reader.fields["x"].tail[-1] == tgp.sources.open_source(GRAPHS).table.fields["x"].values.shape[1] + 1
+    )
+
+
+def test_wrong_arguments_are_explained(tmp_path):
+    with pytest.raises(UnknownNameError, match="Did you mean 'graclus'"):
+        tgp.coarsen(GRAPHS, "gracluss*2", tmp_path)
+    with pytest.raises(ScheduleError):
+        tgp.coarsen(GRAPHS, "graclus,,", tmp_path)
+    with pytest.raises(InputError, match="progress must be"):
+        tgp.coarsen(GRAPHS, "graclus", tmp_path, progress="yes")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_import_stays_light():
+    code = "import sys, tgp; dir(tgp); assert not {'torch', 'numba', 'h5py', 'tqdm'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# -- progress ------------------------------------------------------------------------------------------------------
+
+
+def test_silent_in_a_pipe(tmp_path, capfd):
+    tgp.coarsen(GRAPHS, "graclus*2", tmp_path)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_bar_on_request(tmp_path, capfd):
+    tgp.coarsen(GRAPHS, "graclus*2", tmp_path, progress=True)
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert "coarsening" in err
+    assert "100%" in err
+
+
+def test_bar_in_a_terminal_only(monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    assert isinstance(open_progress(None), ProgressBar)
+    assert not isinstance(open_progress(False), ProgressBar)
+    monkeypatch.setenv("TERM", "dumb")
+    assert not isinstance(open_progress(None), ProgressBar)
+
+
+def test_bar_in_a_notebook(monkeypatch):
+    class Shell:
+        config = {"IPKernelApp": {}}
+
+    class IPython:
+        shell = Shell()
+
+        @classmethod
+        def get_ipython(cls):
+            return cls.shell
+
+    monkeypatch.setitem(sys.modules, "IPython", IPython)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: False, raising=False)
+    assert isinstance(open_progress(None), ProgressBar)
+    IPython.shell = None  # IPython is imported, but this is a plain interpreter
+    assert not isinstance(open_progress(None), ProgressBar)
+
+
+def test_bar_starts_no_thread(capfd):
+    import threading
+
+    before = threading.active_count()
+    with ProgressBar() as bar:
+        bar(Step("opening"))
+        bar(Step("coarsening", 1, 4))
+        assert threading.active_count() == before
+    assert "25%" in capfd.readouterr().err

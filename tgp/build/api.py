@@ -1,0 +1,124 @@
+"""``tgp.coarsen``: compute hierarchies of graphs in one call."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
+from typing import TYPE_CHECKING, Any, Literal
+
+from tgp.build.config import CoarsenConfig
+from tgp.build.progress import Step
+from tgp.build.progress_bar import open_progress
+from tgp.build.run import coarsen_dataset
+from tgp.engine.schedule import Schedule
+
+if TYPE_CHECKING:
+    from tgp.data.dataset import PooledDataset
+
+__all__ = ["coarsen"]
+
+PathLike = str | os.PathLike[str]
+Poolers = str | Schedule | Sequence[str | Schedule] | Mapping[str, str | Schedule]
+
+
+def coarsen(
+    graphs: Any,
+    poolers: Poolers,
+    out: PathLike,
+    *,
+    seed: int = 0,
+    workers: int | None = None,
+    progress: bool | Callable[[Step], None] | None = None,
+    names: str | Sequence[str] = (),
+    only_levels: int | Sequence[int] | None = None,
+    failed: Literal["error", "skip"] = "error",
+    exclude: str | Iterable[str] = (),
+    limit: int | None = None,
+    undirected: bool = False,
+    largest_component: bool = False,
+    add_degree: bool = False,
+    metrics: bool = True,
+    profile: Literal["fast", "small"] | None = None,
+    shard_size: int | str | None = None,
+    force: bool = False,
+    retry_failed: bool = False,
+    scheduler: str | None = None,
+    executor: Executor | None = None,
+    root: PathLike | None = None,
+    max_input: int | str | None = None,
+) -> PooledDataset:
+    """Compute hierarchies of graphs, store them, and return the dataset to train on.
+
+    This is ``tgp coarsen`` in Python: the same schedules, settings and bytes. A second call with the same arguments reads
+    the complete store. An interrupted call continues where it stopped. A store of other data or settings is an error.
+
+    Args:
+        graphs: A PyG dataset, one ``Data`` or any iterable of them, networkx graphs, scipy matrices, or the text that
+            ``--dataset`` accepts: a known name, a path or ``module:callable``.
+        poolers: Schedule of the levels, finest first, such as ``"graclus*3"`` or ``"ndp,eigen:k=8"``. A list of schedules
+            makes several hierarchies, a mapping also names them. The returned dataset reads the first of them;
+            :meth:`~tgp.data.PooledDataset.with_hierarchy` chooses another one.
+        out: Directory of the store.
+        seed: Seed of every random choice.
+        workers: Number of worker processes. The default depends on the cores and on the amount of work; a small run stays
+            in this process.
+        progress: ``None`` shows a bar in a terminal and in a notebook, and nothing elsewhere. ``True`` always shows it,
+            ``False`` never. A function is called with each :class:`~tgp.build.Step`.
+        names: One name per hierarchy; by default the name is made from the schedule.
+        only_levels: Numbers of the levels to store, counted from 1.
+        failed: What to do if some graphs cannot be coarsened: ``"error"``, or ``"skip"`` to leave them out of the dataset.
+        exclude: Attributes to leave out of the store.
+        limit: Number of graphs to keep, from the first.
+        undirected: Add the missing reverse edges.
+        largest_component: Keep the largest connected component of each graph.
+        add_degree: Append the node degree to the features.
+        metrics: Store quality figures of each level.
+        profile: ``"fast"`` (memory-mapped) or ``"small"`` (compressed).
+        shard_size: Target size of a shard, in bytes or as text such as ``"64MB"``.
+        force: Rebuild a store that was built from other data or settings.
+        retry_failed: Coarsen graphs again that failed in an earlier run.
+        scheduler: Address of a Dask scheduler, or its scheduler file.
+        executor: Any ``concurrent.futures.Executor`` whose workers see the same files.
+        root: Directory of the datasets that are given by name; default ``$TGP_DATA`` or ``./data``.
+        max_input: Limit of the memory that the content of input files may need, in bytes or as text.
+
+    Returns:
+        Dataset over the first hierarchy, for :class:`~tgp.data.PoolDataLoader`.
+
+    Raises:
+        DatasetError: If the graphs cannot be read, or if some cannot be coarsened and ``failed="error"``.
+        ScheduleError: If a schedule cannot be read.
+        UnknownNameError: If a pooler or a parameter does not exist.
+        StoreMismatchError: If the directory holds a store of other data or settings.
+    """
+    settings: dict[str, Any] = {
+        "root": root,
+        "out": out,
+        "poolers": poolers,
+        "names": names,
+        "only_levels": only_levels,
+        "exclude": exclude,
+        "profile": profile,
+        "shard_size": shard_size,
+        "max_input": max_input,
+    }
+    config = CoarsenConfig(
+        graphs,
+        seed=seed,
+        workers=workers,
+        scheduler=scheduler,
+        limit=limit,
+        undirected=undirected,
+        largest_component=largest_component,
+        add_degree=add_degree,
+        force=force,
+        retry_failed=retry_failed,
+        metrics=metrics,
+        **settings,  # short forms
+    )
+    with open_progress(progress) as show:
+        coarsen_dataset(config, progress=show, executor=executor)
+    from tgp.data.dataset import PooledDataset
+
+    return PooledDataset(config.path, config.hierarchy_names[0], failed=failed)

@@ -1,0 +1,117 @@
+"""Progress bar of a run in a terminal or in a notebook."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from types import TracebackType
+from typing import Any
+
+from tgp.build.progress import Step
+from tgp.errors import InputError
+
+__all__ = ["ProgressBar", "open_progress"]
+
+Progress = Callable[[Step], None]
+
+
+def open_progress(progress: bool | Progress | None) -> AbstractContextManager[Progress]:
+    """Return the receiver of the steps of a run. Leaving the context removes a bar.
+
+    Args:
+        progress: ``True`` for a bar, ``False`` for none, ``None`` for a bar only in a terminal or in a notebook, or a
+            function that is called with each step.
+
+    Raises:
+        InputError: If the value has another type.
+    """
+    if callable(progress):
+        return nullcontext(progress)
+    if not (progress is None or isinstance(progress, bool)):
+        raise InputError(
+            f"progress must be True, False, None or a function, got {progress!r} ({type(progress).__name__})",
+            field="progress",
+        )
+    if progress or (progress is None and (_is_terminal() or _is_notebook())):
+        return ProgressBar()
+    return nullcontext(_ignore)
+
+
+def _ignore(step: Step) -> None:
+    pass
+
+
+def _is_terminal() -> bool:
+    stream = sys.stderr
+    return stream is not None and stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def _is_notebook() -> bool:
+    """Return True if an IPython kernel runs this code. A notebook shows widgets and text that overwrites itself."""
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    return shell is not None and "IPKernelApp" in shell.config
+
+
+class ProgressBar:
+    """Bar of tqdm that shows the steps of a run. It is removed when the context ends."""
+
+    def __init__(self) -> None:
+        self._bar: Any = None
+        self._stage = ""
+
+    def __enter__(self) -> ProgressBar:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._close()
+
+    def __call__(self, step: Step) -> None:
+        """Show a step.
+
+        Args:
+            step: State of the run.
+        """
+        if step.stage != self._stage or self._bar is None:
+            self._close()
+            self._stage, self._bar = step.stage, _open_bar(step)
+        self._bar.total = step.total or None
+        self._bar.n = step.done
+        self._bar.set_postfix_str(_details(step), refresh=False)
+        self._bar.refresh()
+
+    def _close(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
+
+
+def _open_bar(step: Step) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a notebook without ipywidgets shows the bar as text
+        from tqdm.auto import tqdm
+
+    class Bar(tqdm):  # type: ignore[misc]
+        monitor_interval = 0  # no thread that refreshes the bar
+
+    layout = "{desc}: {percentage:3.0f}%|{bar}| {postfix}" if step.total else "{desc} {postfix}"
+    return Bar(desc=step.stage, total=step.total or None, bar_format=layout, leave=False, dynamic_ncols=True)
+
+
+def _details(step: Step) -> str:
+    """Describe a step: ``12 of 40, 1,200 graphs/s, 20 s left``."""
+    if step.waited is not None:
+        return f"{step.waited:.0f} s"
+    if not step.total:
+        return ""
+    parts = [f"{step.done:,} of {step.total:,}"]
+    if step.graphs_per_second is not None:
+        parts.append(f"{step.graphs_per_second:,.0f} graphs/s")
+    if step.remaining is not None and step.done < step.total:
+        parts.append(f"{max(1.0, step.remaining):.0f} s left")
+    return ", ".join(parts)
