@@ -109,6 +109,7 @@ API: dict[str, tuple[str, str, list[str]]] = {
             "tgp.build.config",
             "tgp.build.run",
             "tgp.build.progress",
+            "tgp.build.findings",
             "tgp.sources.source",
             "tgp.inspect.overview",
             "tgp.inspect.spectral_errors",

@@ -11,6 +11,7 @@ from tgp._lazy import lazy_package
 
 if TYPE_CHECKING:
     from tgp.build.config import CoarsenConfig, load_config
+    from tgp.build.findings import Finding, find_problems
     from tgp.build.merge import merge_store, store_status
     from tgp.build.progress import Step
     from tgp.build.run import coarsen_dataset, plan_run
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 __all__ = [
     "CoarsenConfig",
     "load_config",
+    "Finding",
+    "find_problems",
     "coarsen_dataset",
     "plan_run",
     "Step",

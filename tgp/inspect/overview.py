@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tgp.build.findings import finite_values, keeps_most_nodes, sum_metric
 from tgp.build.summary import HierarchySummary, LevelSummary, describe_manifest
 from tgp.errors import InputError, StoreError
 from tgp.inspect.figures import figure_of
@@ -24,9 +25,6 @@ __all__ = [
     "inspect_graph",
     "inspect_store",
 ]
-
-STALL = 0.95
-"""A level that keeps more than this share of the nodes counts as stalled."""
 
 BINS = 8
 """Number of bins of the histograms."""
@@ -225,20 +223,18 @@ def _level_figures(reader: StoreReader, name: str, level: LevelSummary, extra: M
     nodes, edges = reader.sizes(name, level.level)
     before, edges_before = reader.sizes(name, level.level - 1)
     metrics = {**reader.metrics(name, level.level - 1), **extra}
-    nonempty = before > 0
-    ratios = nodes[nonempty] / before[nonempty]
-    dropped = _count(metrics["dropped"]) if "dropped" in metrics else 0
+    dropped = sum_metric(metrics["dropped"]) if "dropped" in metrics else 0
     has_clusters = "largest" in metrics
     return replace(
         level,
         edge_ratio=int(edges.sum()) / int(edges_before.sum()) if edges_before.sum() else None,
-        stalled=level.ratio is not None and level.ratio > STALL,
-        stalled_graphs=int((ratios > STALL).sum()),
+        stalled=bool(keeps_most_nodes(level.nodes, int(before.sum()))),
+        stalled_graphs=int(keeps_most_nodes(nodes, before).sum()),
         node_histogram=_histogram(nodes),
         cluster_mean=(int(before.sum()) - (dropped or 0)) / level.nodes
         if level.nodes and has_clusters
         else None,
-        cluster_largest=int(_finite(metrics["largest"]).max(initial=0)) if has_clusters else None,
+        cluster_largest=int(finite_values(metrics["largest"]).max(initial=0)) if has_clusters else None,
         cluster_histogram=_cluster_histogram(reader, name, level.level - 1),
         metrics={key: _aggregate(key, values) for key, values in sorted(metrics.items()) if key != "largest"},
     )
@@ -246,22 +242,11 @@ def _level_figures(reader: StoreReader, name: str, level: LevelSummary, extra: M
 
 def _aggregate(name: str, values: npt.NDArray[Any]) -> float | None:
     if figure_of(name).aggregation == "sum":
-        return _count(values)
-    finite = _finite(values)
+        return sum_metric(values)
+    finite = finite_values(values)
     with np.errstate(over="ignore"):
         mean = float(finite.mean(dtype=np.float64)) if finite.size else np.nan
     return mean if np.isfinite(mean) else None
-
-
-def _count(values: npt.NDArray[Any]) -> int | None:
-    """Return the sum of a metric that counts; ``None`` if it is too large for a float."""
-    with np.errstate(over="ignore"):
-        total = _finite(values).sum(dtype=np.float64 if values.dtype.kind == "f" else None)
-    return int(total) if np.isfinite(total) else None
-
-
-def _finite(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    return values[np.isfinite(values)] if values.dtype.kind == "f" else values
 
 
 def _histogram(values: npt.NDArray[np.int64]) -> list[int]:

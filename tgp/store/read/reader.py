@@ -202,24 +202,26 @@ class StoreReader:
         return nodes, edges
 
     def metrics(self, hierarchy: str, level: int) -> dict[str, npt.NDArray[Any]]:
-        """Return the metrics of one level: one value per graph, or one number per shard.
-
-        Levels are positions in the schedule, from 0.
-        """
+        """Return the metrics of a level (a position from 0): one value per graph, or one number per shard."""
         self.level_info(hierarchy, level)
         prefix = f"{level}/"
         names = [n for n in self.hierarchy(hierarchy).metrics if n.startswith(prefix)]
         parts = [self._hierarchy_part(hierarchy, unit) for unit in range(self.num_shards if names else 0)]
         return {name.removeprefix(prefix): read_metric(parts, name) for name in names}
 
-    def failures(self, hierarchy: str) -> list[FailureRecord]:
-        """Return a record of each graph that could not be coarsened, in the order of the graphs."""
+    def failures(self, hierarchy: str, most: int | None = None) -> list[FailureRecord]:
+        """Return a record of each graph that could not be coarsened; only of the first ``most`` graphs if given."""
         self.hierarchy(hierarchy)
         found: list[FailureRecord] = []
         for unit, record in enumerate(self.manifest.shards[hierarchy]):
-            if record.failures:
+            if record.failures and (most is None or len(found) < most):
                 found += read_failures(self._hierarchy_part(hierarchy, unit), record.failures)
-        return found
+        return found[:most]
+
+    def field_values(self, name: str, shard: int) -> npt.NDArray[Any]:
+        """Return the stored values of a field of all graphs of a shard. The type may be narrower than the original."""
+        part = self._graphs_part(shard)
+        return part.array(part.path(self.field_info(name).name))
 
     # Shards -------------------------------------------------------------------------------------
 

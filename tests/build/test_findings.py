@@ -1,0 +1,200 @@
+"""find_problems: each kind of problem is found in a store that has it, and not in one that does not."""
+
+import dataclasses
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from tgp.build import CoarsenConfig, coarsen_dataset, find_problems
+from tgp.build.findings import keeps_most_nodes
+from tgp.engine.methods import METHODS
+from tgp.errors import GraphError, UnknownNameError
+from tgp.store import StoreReader
+from tgp.testing.stores import forge_shard
+
+GRAPHS: list[Data] = []
+
+
+def load():
+    return GRAPHS
+
+
+def data(pairs, num_nodes, **fields):
+    """Return an undirected graph."""
+    pairs = torch.tensor(pairs, dtype=torch.long).reshape(-1, 2).t()
+    return Data(edge_index=torch.cat([pairs, pairs.flip(0)], 1), num_nodes=num_nodes, **fields)
+
+
+def path_graph(n, **fields):
+    return data([(i, i + 1) for i in range(n - 1)], n, **fields)
+
+
+@pytest.fixture
+def problems(tmp_path, monkeypatch):
+    """Function that coarsens graphs and returns the findings by kind."""
+
+    def find(graphs, *poolers, **options):
+        monkeypatch.setitem(globals(), "GRAPHS", graphs)
+        config = CoarsenConfig(
+            dataset=f"{__name__}:load", poolers=poolers, out=tmp_path / "store", force=True, **options
+        )
+        coarsen_dataset(config)
+        return find_problems(config.path)
+
+    return find
+
+
+def kinds(findings):
+    return [(f.kind, f.level) for f in findings]
+
+
+def test_a_level_that_hardly_shrinks_and_its_empty_supernodes(problems):
+    stalled, empty = problems([path_graph(n) for n in (5, 8, 8, 9)], "eigen")
+    assert (stalled.kind, stalled.hierarchy, stalled.level) == ("stalled", "eigen", 1)
+    assert "32 of 30" in stalled.text and "3 of 4 graphs (75 %)" in stalled.text
+    assert "eigen:k=4" in stalled.hint
+    assert (empty.kind, empty.level) == ("empty", 1)
+    assert "3 empty supernodes" in empty.text and "1 of 4 graphs (25 %)" in empty.text
+
+
+def test_good_levels_have_no_findings(problems):
+    assert problems([path_graph(20), path_graph(30)], "graclus*2", "kmis", "ndp") == []
+
+
+def test_most_graphs_stall_although_the_total_shrinks(problems):
+    star = [data([(0, i) for i in range(1, 40)], 40) for _ in range(9)]
+    (finding,) = problems([path_graph(1000), *star], "graclus")
+    assert finding.kind == "stalled" and "9 of 10 graphs (90 %)" in finding.text
+
+
+def test_levels_after_a_collapse(problems):
+    (finding,) = problems([path_graph(2), path_graph(2)], "graclus*4")
+    assert (finding.kind, finding.level) == ("collapsed", 2)
+    assert "Levels 2 to 4" in finding.text and "2 of 2 graphs (100 %)" in finding.text
+    assert "1 level " in finding.hint
+
+
+def test_graphs_of_isolated_components_collapse_too(problems):
+    (finding,) = problems([data([(0, 1), (2, 3)], 4)], "graclus*3")
+    assert (finding.kind, finding.level) == ("collapsed", 2)
+    assert "connected component" in finding.text and "--largest-component" in finding.hint
+
+
+def test_torn_and_joined_graphs(problems):
+    pairs = data([(2 * i, 2 * i + 1) for i in range(12)], 24)
+    assert kinds(problems([pairs], "random:ratio=0.25")) == [("joined", 1)]
+    two = [path_graph(12, edge_weight=torch.tensor([1e3] * 5 + [1e-3] + [1e3] * 5).repeat(2))]
+    (finding,) = problems(two, "ndp:sparse_threshold=1.0")
+    assert finding.kind == "torn" and "1 connected components become 2" in finding.text
+
+
+def test_many_singletons(problems):
+    graph = data([(0, i) for i in range(1, 6)] + [(6, i) for i in range(7, 10)], 10)
+    (finding,) = problems([graph] * 3, "graclus")
+    assert finding.kind == "singletons" and "18 of 24 supernodes (75 %)" in finding.text
+
+
+@pytest.fixture
+def change_graclus(monkeypatch):
+    """Function that wraps the assignment of Graclus."""
+
+    def change(wrap):
+        method = METHODS["graclus"]
+        changed = dataclasses.replace(method, assign=lambda *arguments: wrap(method.assign, *arguments))
+        monkeypatch.setitem(METHODS._loaded, "graclus", changed)
+
+    return change
+
+
+def test_dropped_nodes(problems, change_graclus):
+    """A method that merges nodes and drops others is reported. NDP drops nodes by design, see above."""
+
+    def drop_two(assign, *arguments):
+        found = assign(*arguments)
+        found.cluster[np.isin(found.cluster, found.cluster[:1])] = -1
+        return found
+
+    change_graclus(drop_two)
+    findings = problems([path_graph(20)], "graclus")
+    assert "2 of 20 nodes (10 %)" in next(f.text for f in findings if f.kind == "dropped")
+
+
+def test_negative_weights(problems):
+    weights = -torch.ones(14)
+    found = problems([path_graph(8, edge_weight=weights), path_graph(8, edge_weight=-weights)], "graclus")
+    assert found[0].kind == "weights" and found[0].hierarchy is None
+    assert "14 of 28 edge weights (50 %)" in found[0].text and "1 of 2 graphs (50 %)" in found[0].text
+
+
+def test_weights_of_a_store_that_are_not_finite(problems, tmp_path):
+    problems([path_graph(8, edge_weight=torch.ones(14))], "graclus")
+
+    def edit(file):
+        file["fields/edge_weight"][:3] = [np.nan, np.inf, -np.inf]
+
+    forge_shard(tmp_path / "store", edit)
+    texts = [f.text for f in find_problems(tmp_path / "store")]
+    assert any("3 of 14 edge weights (21 %) are NaN or infinite" in text for text in texts)
+
+
+@pytest.mark.parametrize(("limit", "who"), [(0, "Every graph"), (10, "1 of 3 graphs (33 %)")])
+def test_failures(problems, change_graclus, limit, who):
+    def fail(assign, block, *arguments):
+        if (np.diff(block.node_ptr) > limit).any():
+            raise GraphError("no luck")
+        return assign(block, *arguments)
+
+    change_graclus(fail)
+    (found,) = problems([path_graph(6), path_graph(12), path_graph(8)], "graclus")
+    assert found.kind == "failed" and found.text.startswith(who) and "no luck" in found.text
+
+
+def test_a_store_without_metrics_gives_what_sizes_show(problems):
+    found = problems([path_graph(2)] * 2, "eigen", "graclus*3", metrics=False)
+    assert kinds(found) == [("stalled", 1), ("collapsed", 2)]
+
+
+def test_only_some_hierarchies(problems, tmp_path):
+    problems([path_graph(5)], "eigen", "graclus")
+    assert find_problems(tmp_path / "store", ["graclus"]) == []
+    assert find_problems(StoreReader(tmp_path / "store"), ["eigen"])
+    with pytest.raises(UnknownNameError):
+        find_problems(tmp_path / "store", ["eigne"])
+
+
+def test_metrics_of_an_untrusted_store(problems, tmp_path):
+    """Metrics may hold any number; findings neither warn nor fail."""
+    problems([path_graph(5), path_graph(9)], "graclus")
+
+    def edit(file):
+        for name in ("components", "components_before", "empty", "singletons", "dropped"):
+            stored = file[f"metrics/0/{name}"]
+            stored[...] = np.iinfo(stored.dtype).max
+
+    forge_shard(tmp_path / "store", edit, part="graclus")
+    assert find_problems(tmp_path / "store")
+
+
+def test_nothing_is_kept_of_nothing():
+    assert keeps_most_nodes(np.array([0, 1, 96, 95]), np.array([0, 0, 100, 100])).tolist() == [
+        False,
+        False,
+        True,
+        False,
+    ]
+
+
+def test_findings_need_neither_torch_nor_numba(problems, tmp_path):
+    problems([path_graph(5)], "eigen")
+    code = (
+        "import sys; from tgp.build.findings import find_problems; assert find_problems(sys.argv[1]); "
+        "print([name for name in ('torch', 'numba') if name in sys.modules])"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "store")], capture_output=True, text=True, check=True
+    )
+    assert run.stdout.strip() == "[]"
