@@ -12,6 +12,16 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from tgp.engine.level_method import parameter_fields
 from tgp.engine.methods import METHODS
 from tgp.errors import ParameterError, UnknownNameError
+from tgp.inspect.class_docs import (
+    Docstring,
+    ParameterInfo,
+    listed,
+    parse_docstring,
+    plain_text,
+    read_class,
+    read_module_docstring,
+    sentence,
+)
 from tgp.poolers import pooler_map
 from tgp.registry import Entry
 from tgp.sources.families import FAMILIES
@@ -19,6 +29,7 @@ from tgp.sources.names import KnownDataset, default_root, find_raw
 
 __all__ = [
     "DatasetInfo",
+    "Paper",
     "ParameterInfo",
     "PoolerInfo",
     "describe_pooler",
@@ -28,26 +39,24 @@ __all__ = [
 ]
 
 
+_LEVEL_OPTIONS = ("lift", "s_inv_op", "lift_red_op", "cached", "seed")
+"""Options of ``LevelPooling`` that are plain values."""
+
+
 @dataclass(frozen=True)
-class ParameterInfo:
-    """A parameter of a level method.
+class Paper:
+    """A paper that describes a method: its title and its address."""
 
-    Args:
-        name: name of the parameter.
-        default: default value; ``None`` if the parameter is required.
-        required: True if there is no default.
-        type: type or choices, in the form in which users write values.
-    """
-
-    name: str
-    default: Any
-    required: bool
-    type: str
+    title: str
+    url: str
 
 
 @dataclass(frozen=True)
 class PoolerInfo:
     """A pooler. Traits are ``None`` if they are unknown without importing the pooler.
+
+    The fields after ``precoarsenable`` are only given by :func:`describe_pooler`. Texts are plain, with names and
+    formulas in backquotes; they are empty if the docstring of the pooler has no such section.
 
     Args:
         alias: name of the pooler.
@@ -57,7 +66,15 @@ class PoolerInfo:
         trainable: True if it has learnable parameters.
         loss: True if it has a loss of its own.
         precoarsenable: True if ``tgp coarsen`` accepts it.
-        parameters: parameters of the level method; only given by :func:`describe_pooler`.
+        parameters: parameters that schedules and ``tgp coarsen`` accept; ``None`` if it cannot be precomputed.
+        layer_parameters: parameters that ``get_pooler`` accepts; ``None`` if the class has no readable source.
+        target: ``"package.module:Class"`` of the layer; ``None`` for a method without a class of its own.
+        good_for: cases for which the pooler is a good choice (section ``Good for`` of the docstring).
+        avoid_when: cases in which it should not be used (section ``Avoid when``).
+        complexity: time and memory (section ``Complexity``).
+        papers: papers that the docstring links to.
+        text: the docstring before its first section, in reStructuredText, with formulas.
+        example: the section ``Examples``; empty if there is none.
     """
 
     alias: str
@@ -68,13 +85,20 @@ class PoolerInfo:
     loss: bool | None = None
     precoarsenable: bool = False
     parameters: list[ParameterInfo] | None = None
+    layer_parameters: list[ParameterInfo] | None = None
+    target: str | None = None
+    good_for: str | None = None
+    avoid_when: str | None = None
+    complexity: str | None = None
+    papers: list[Paper] | None = None
+    text: str | None = None
+    example: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values, without the parameters if they are not given."""
+        """Return plain values, without those that are not given."""
         values = dataclasses.asdict(self)
-        if self.parameters is None:
-            del values["parameters"]
-        return values
+        later = [field.name for field in dataclasses.fields(self)][7:]
+        return {name: value for name, value in values.items() if value is not None or name not in later}
 
 
 @dataclass(frozen=True)
@@ -138,7 +162,9 @@ def ignored_entry_points() -> list[str]:
 
 
 def describe_pooler(name: str) -> PoolerInfo:
-    """Describe one pooler, with its parameters if ``tgp coarsen`` accepts it.
+    """Describe one pooler with its parameters, its uses, its complexity and its papers.
+
+    The class of a pooler of tgp is read from its source, so torch is not imported.
 
     Args:
         name: alias of the pooler, in upper or lower case.
@@ -152,40 +178,90 @@ def describe_pooler(name: str) -> PoolerInfo:
     if alias not in known:
         raise UnknownNameError("pooler", name, known)
     pooler = known[alias]
+    layer = pooler_map.find(alias)
     if pooler.precoarsenable:
-        return dataclasses.replace(pooler, parameters=_parameters(METHODS[alias].params))
-    if pooler_map.entry(alias).package is not None:
+        pooler = dataclasses.replace(pooler, parameters=_method_parameters(METHODS[alias].params))
+    elif pooler_map.entry(alias).package is not None:
         # A layer of another package may be a level method, too. Only its class can tell.
         with contextlib.suppress(ParameterError):
-            parameters = _parameters(METHODS[alias].params)
-            return dataclasses.replace(pooler, parameters=parameters, precoarsenable=True)
-    return pooler
+            parameters = _method_parameters(METHODS[alias].params)
+            pooler = dataclasses.replace(pooler, parameters=parameters, precoarsenable=True)
+    return _with_class(pooler, layer.target) if layer is not None else _with_method(pooler)
 
 
-def _parameters(params: type) -> list[ParameterInfo]:
+def _with_class(pooler: PoolerInfo, target: str) -> PoolerInfo:
+    """Add what the docstring and the constructor of the class say."""
+    found = read_class(target)
+    if found is None:
+        return dataclasses.replace(pooler, target=target)
+    pooler = dataclasses.replace(pooler, target=target, layer_parameters=found.arguments)
+    return _with_docstring(pooler, found.docstring)
+
+
+def _with_method(pooler: PoolerInfo) -> PoolerInfo:
+    """Add what the module of a method without a class says. ``get_pooler`` builds a ``LevelPooling`` for it."""
+    shared = read_class("tgp.src.level:LevelPooling")
+    own = pooler.parameters or []
+    options = [p for p in shared.arguments if p.name in _LEVEL_OPTIONS] if shared else []
+    pooler = dataclasses.replace(pooler, layer_parameters=[*own, *options])
+    return _with_docstring(
+        pooler, read_module_docstring(METHODS.entry(pooler.alias).target.partition(":")[0])
+    )
+
+
+def _with_docstring(pooler: PoolerInfo, docstring: Docstring) -> PoolerInfo:
+    sections = docstring.sections
+    return dataclasses.replace(
+        pooler,
+        good_for=plain_text(sections.get("good for", "")),
+        avoid_when=plain_text(sections.get("avoid when", "")),
+        complexity=plain_text(sections.get("complexity", "")),
+        papers=[Paper(title, url) for title, url in docstring.papers],
+        text=docstring.text,
+        example=sections.get("examples", ""),
+    )
+
+
+def _method_parameters(params: type) -> list[ParameterInfo]:
+    described: dict[str, str] = {}
+    for cls in reversed(params.__mro__):
+        described.update(parse_docstring(cls.__dict__.get("__doc__")).arguments)
     found, hints = [], get_type_hints(params)
     for field in parameter_fields(params):
         default = field.default_factory() if callable(field.default_factory) else field.default
         required = default is dataclasses.MISSING
-        kind = _type_text(hints[field.name])
-        found.append(ParameterInfo(field.name, None if required else default, required, kind))
+        types, choices = _types(hints[field.name])
+        found.append(
+            ParameterInfo(
+                field.name,
+                None if required else default,
+                required,
+                ", ".join(types),
+                listed(types, choices),
+                sentence(described.get(field.name, "")),
+            )
+        )
     return found
 
 
-def _type_text(hint: Any) -> str:
-    """Return a type as text; for a literal type, its choices.
+def _types(hint: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return a type as texts (for a literal type, its choices), and the values that can be listed.
 
     Examples:
-        >>> _type_text(int | None), _type_text(Literal["sum", "mean"])
-        ('int, none', 'sum, mean')
+        >>> _types(int | None), _types(Literal["sum", "mean"])
+        ((('int', 'none'), ('none',)), (('sum', 'mean'), ('sum', 'mean')))
     """
     if hint is NoneType:
-        return "none"
+        return ("none",), ("none",)
+    if hint is bool:
+        return ("bool",), ("true", "false")
     if get_origin(hint) is Literal:
-        return ", ".join(map(str, get_args(hint)))
+        texts = tuple(map(str, get_args(hint)))
+        return texts, texts
     if get_origin(hint) in (Union, UnionType):
-        return ", ".join(map(_type_text, get_args(hint)))
-    return str(getattr(hint, "__name__", hint))
+        parts = [_types(part) for part in get_args(hint)]
+        return tuple(t for texts, _ in parts for t in texts), tuple(c for _, values in parts for c in values)
+    return (str(getattr(hint, "__name__", hint)),), ()
 
 
 def list_datasets(

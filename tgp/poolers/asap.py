@@ -40,6 +40,17 @@ class ASAPooling(ScoredPooling):
     The kept nodes are connected as in the input graph. With ``soft_connect`` they are connected as in the paper, by
     :math:`S^\top A S` of the attention clusters. ``so.attention`` holds :math:`\alpha` of every edge.
 
+    Good for:
+        Supernodes that summarize the neighbourhood of a node by attention, with a chosen ratio, on graphs without hubs.
+
+    Avoid when:
+        The graph has hubs and ``soft_connect`` is set: the product of the neighbourhoods is then large. The graph must
+        stay connected: without ``soft_connect`` only edges between kept nodes remain.
+
+    Complexity:
+        ``O(E F + N F^2)`` time and ``O(E + N F)`` memory. With ``soft_connect`` also the product ``S^T A S``, whose
+        size grows with the squares of the degrees.
+
     Args:
         in_channels: feature size.
         GNN: class of an optional convolution before the attention, built as ``GNN(F, F, ...)``.

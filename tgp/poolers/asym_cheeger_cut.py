@@ -30,6 +30,17 @@ class AsymCheegerCutPooling(MLPPooling):
         \mathcal{L}_{tv} = \frac{1}{2|E|}\sum_{ij} a_{ij}\|S_i - S_j\|_1, \quad
         \mathcal{L}_{balance} = 1 - \frac{\sum_k \|S_{:k} - \mathrm{quant}(S_{:k})\|_{1,\rho}}{N(K-1)}
 
+    Good for:
+        Clusters with sharp borders and similar sizes, together with :class:`~tgp.mp.GTVConv` layers. Also node
+        clustering without labels.
+
+    Avoid when:
+        Clusters have very different sizes: the balance loss works against them. The number of clusters is not known.
+
+    Complexity:
+        ``O(E K + N K^2)`` time in the unbatched mode, with ``O(N K)`` memory. The padded mode also stores ``[B, N, N]``
+        adjacencies if the graphs have many edges. The quantiles of the balance loss take ``O(K N log N)``.
+
     Args:
         in_channels, k, act, dropout, remove_self_loops, degree_norm, edge_weight_norm, adj_transpose, lift,
             s_inv_op, batched, sparse_output, cache_preprocessing: see :class:`~tgp.src.mlp.MLPPooling`.

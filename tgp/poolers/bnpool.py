@@ -51,6 +51,17 @@ class BNPool(MLPPooling):
     The losses are the same in the batched and the unbatched mode. For flat batches with very many node pairs,
     non-edges are sampled; this estimate is unbiased.
 
+    Good for:
+        An unknown number of clusters: ``k`` is only an upper limit, and each graph uses as many supernodes as it needs.
+
+    Avoid when:
+        Graphs are large and padded: the loss reads all pairs of nodes. A forward pass must be repeatable during
+        training: assignments are sampled.
+
+    Complexity:
+        ``O(N^2 K)`` time for the reconstruction of all pairs of nodes. In the unbatched mode non-edges of large graphs
+        are sampled, so that time and memory are ``O(E K + N K^2)``.
+
     Args:
         in_channels, act, dropout, remove_self_loops, degree_norm, edge_weight_norm, adj_transpose, lift,
             s_inv_op, batched, sparse_output, cache_preprocessing: see :class:`~tgp.src.mlp.MLPPooling`.

@@ -27,6 +27,19 @@ class DiffPool(MLPPooling):
     The norm is taken over the whole batch. The assignment is computed by an MLP, so message-passing layers should come
     before the pooler.
 
+    Good for:
+        A first dense pooler to compare with: neighbours are drawn into the same soft cluster, for batches of small
+        graphs.
+
+    Avoid when:
+        Graphs are large and losses have their defaults: the link loss grows with the number of nodes and can outweigh
+        the loss of the task (see ``normalize_loss``). You cluster nodes without labels: ``mincut``, ``dmon`` and
+        ``acc`` find better clusters.
+
+    Complexity:
+        ``O(E K + N K^2)`` time in the unbatched mode, with ``O(N K)`` memory. The padded mode also stores ``[B, N, N]``
+        adjacencies if the graphs have many edges.
+
     Args:
         in_channels, k, act, dropout, remove_self_loops, degree_norm, edge_weight_norm, adj_transpose, lift,
             s_inv_op, batched, sparse_output, cache_preprocessing: see :class:`~tgp.src.mlp.MLPPooling`.

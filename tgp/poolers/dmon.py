@@ -21,6 +21,17 @@ class DMoNPooling(MLPPooling):
         \mathcal{L}_{spectral} = -\frac{1}{2m}\mathrm{Tr}\Big(S^\top A S - \frac{S^\top d d^\top S}{2m}\Big),
         \quad \mathcal{L}_{cluster} = \frac{\sqrt K}{N}\Big\|\sum_i S_i\Big\|_2 - 1
 
+    Good for:
+        Communities, in pooling and in node clustering without labels: the loss is the modularity, and one cluster
+        cannot take all nodes.
+
+    Avoid when:
+        Graphs have no communities, as grids and molecules: modularity then says little.
+
+    Complexity:
+        ``O(E K + N K^2)`` time in the unbatched mode, with ``O(N K)`` memory. The padded mode also stores ``[B, N, N]``
+        adjacencies if the graphs have many edges.
+
     Args:
         in_channels, k, act, dropout, remove_self_loops, degree_norm, edge_weight_norm, adj_transpose, lift,
             s_inv_op, batched, sparse_output, cache_preprocessing: see :class:`~tgp.src.mlp.MLPPooling`.

@@ -26,12 +26,22 @@ class EdgeContractionPooling(SRCPooling):
     and is equal to the sequential one, as in `"Greedy Sequential Maximal Independent Set and Matching are Parallel on
     Average" <https://arxiv.org/abs/1202.3205>`_.
 
+    Good for:
+        Learned matchings: pairs of neighbours are merged by a score of their features, so a connected graph stays
+        connected.
+
+    Avoid when:
+        You need a chosen ratio: at least half of the nodes remain, and more around hubs. Graphs have no features.
+
+    Complexity:
+        ``O(E F + E log E)`` time and ``O(E + N F)`` memory.
+
     Args:
         in_channels: feature size.
         edge_score_method, dropout, add_to_edge_score: see :class:`~tgp.select.EdgeContractionSelect`.
-        lift, s_inv_op, lift_red_op: see :class:`~tgp.lift.BaseLift` and :class:`~tgp.select.SelectOutput`.
+        lift, s_inv_op, lift_red_op: see :class:`~tgp.src.level.LevelPooling`.
         connect_red_op, remove_self_loops, degree_norm, edge_weight_norm: see
-            :class:`~tgp.connect.SparseConnect`.
+            :class:`~tgp.engine.contraction.ConnectParams`.
     """
 
     _needs_features = True

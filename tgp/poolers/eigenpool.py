@@ -34,6 +34,19 @@ class EigenPooling(DenseLevelPooling):
     :math:`\mathbf{A}_{ext}` holds the edges between clusters. The pooler has no learnable parameters, so the levels can
     be computed before training.
 
+    Good for:
+        Exactly ``k`` clusters per graph with few edges between them. Features are pooled with several modes per
+        cluster, so less is lost than by a sum.
+
+    Avoid when:
+        A graph has more components than ``k``: small components then take the clusters. Graphs have fewer than ``k``
+        nodes: they get empty supernodes. A graph has a million nodes. The width of features must not change: pooled
+        features are ``num_modes`` times as wide.
+
+    Complexity:
+        ``O(N^3)`` for graphs of up to 128 nodes; for larger graphs about ``O(E k^2)`` with a large constant. ``O(E + N
+        k)`` memory.
+
     Args:
         k: number of supernodes per graph.
         num_modes: ``H``, number of eigenvectors per cluster.
@@ -43,7 +56,7 @@ class EigenPooling(DenseLevelPooling):
         degree_norm, edge_weight_norm, adj_transpose: see :class:`~tgp.connect.DenseConnect`.
         lift: has no effect, because features are lifted with the eigenvectors. A value other than ``precomputed``
             gives a warning.
-        s_inv_op: see :class:`~tgp.select.SelectOutput`.
+        s_inv_op: see :class:`~tgp.src.level.LevelPooling`.
         batched: has no effect, because there is no padded mode. ``True`` gives a warning.
         sparse_output: return an edge list instead of a dense ``[B, K, K]`` adjacency.
         cache_preprocessing: has no effect, because inputs are never padded.

@@ -22,10 +22,22 @@ class GraclusPooling(LevelPooling):
 
     so clusters have one or two nodes and :math:`N / 2 \le K \le N`. The matching depends only on the graph and the seed.
 
+    Good for:
+        Levels that shrink by a half, quickly: many small graphs, road networks, grids, meshes, and graphs of millions
+        of nodes. Clusters are pairs of neighbours, so a connected graph stays connected.
+
+    Avoid when:
+        The graph has hubs, as social networks do: the leaves of a hub find no free neighbour, and later levels hardly
+        shrink. You need an exact number of supernodes. Weights are negative: such edges are never matched. For several
+        levels of an unweighted graph set ``count_edges``; otherwise only the first level looks for heavy edges.
+
+    Complexity:
+        ``O(N + E)`` time and memory.
+
     Args:
-        lift, s_inv_op, lift_red_op: see :class:`~tgp.lift.BaseLift` and :class:`~tgp.select.SelectOutput`.
+        lift, s_inv_op, lift_red_op: see :class:`~tgp.src.level.LevelPooling`.
         connect_red_op, remove_self_loops, degree_norm, edge_weight_norm, count_edges: see
-            :class:`~tgp.connect.SparseConnect`.
+            :class:`~tgp.engine.contraction.ConnectParams`.
         cached: reuse the result as long as the input graph does not change.
         order, seed: see :class:`~tgp.select.GraclusSelect`.
 

@@ -40,6 +40,16 @@ class HOSCPooling(MLPPooling):
 
     The motif matrix :math:`A^3` is used only in the loss. It is applied as a product and never stored.
 
+    Good for:
+        Clusters that follow triangles and other small motifs, as in social and citation networks.
+
+    Avoid when:
+        Graphs have few triangles, as trees, grids and most molecules: the motif term then adds little.
+
+    Complexity:
+        ``O(E K + N K^2)`` time in the unbatched mode, with ``O(N K)`` memory. The padded mode also stores ``[B, N, N]``
+        adjacencies if the graphs have many edges. The motif term takes three products with ``A`` instead of one.
+
     Args:
         in_channels, k, act, dropout, remove_self_loops, degree_norm, edge_weight_norm, adj_transpose, lift,
             s_inv_op, batched, sparse_output, cache_preprocessing: see :class:`~tgp.src.mlp.MLPPooling`.

@@ -30,6 +30,18 @@ class JustBalancePooling(MLPPooling):
     The loss depends only on the norms of the columns of :math:`S`. Message-passing layers should run on the graph that
     the transform of :meth:`data_transforms` returns.
 
+    Good for:
+        Clusters of similar size with one simple loss and no cut term, on graphs that the message passing before it has
+        smoothed.
+
+    Avoid when:
+        No message passing comes before the pooler: the loss does not read the edges. Clusters have very different
+        sizes.
+
+    Complexity:
+        ``O(E K + N K^2)`` time in the unbatched mode, with ``O(N K)`` memory. The padded mode also stores ``[B, N, N]``
+        adjacencies if the graphs have many edges.
+
     Args:
         in_channels, k, act, dropout, remove_self_loops, degree_norm, edge_weight_norm, adj_transpose, lift,
             s_inv_op, batched, sparse_output, cache_preprocessing: see :class:`~tgp.src.mlp.MLPPooling`.

@@ -39,13 +39,24 @@ class KMISPooling(LevelPooling):
     The scorers ``degree``, ``random``, ``constant`` and ``canonical`` depend only on the graph. With them the levels can
     be computed before training. In a schedule the default scorer is ``degree``.
 
+    Good for:
+        Supernodes that are spread evenly over the graph, each within ``order_k`` hops of its members: downsampling of
+        grids, meshes and molecules. A larger ``order_k`` shrinks more per level.
+
+    Avoid when:
+        You need an exact number of supernodes. The graph has hubs: a hub covers most of the graph, and two levels can
+        leave one cluster.
+
+    Complexity:
+        ``O(N log N + k E)`` time for most graphs and ``O(N + E)`` memory.
+
     Args:
         in_channels, order_k, scorer, score_heuristic, force_undirected, seed: see :class:`~tgp.select.KMISSelect`.
-        lift, s_inv_op, lift_red_op: see :class:`~tgp.lift.BaseLift` and :class:`~tgp.select.SelectOutput`.
+        lift, s_inv_op, lift_red_op: see :class:`~tgp.src.level.LevelPooling`.
         reduce_red_op: ``None`` to use only the features of the member of each cluster, times its score. Any other value
             selects the weighted sum.
         connect_red_op, remove_self_loops, degree_norm, edge_weight_norm, count_edges: see
-            :class:`~tgp.connect.SparseConnect`.
+            :class:`~tgp.engine.contraction.ConnectParams`.
         cached: reuse the result as long as the input graph does not change. Not possible if the scores depend on
             features.
 

@@ -35,11 +35,23 @@ class LaPooling(DenseSRCPooling):
     Other nodes are assigned to the leaders by cosine similarity; see :class:`~tgp.select.LaPoolSelect`. The pooler has no
     learnable parameters. Gradients reach the features.
 
+    Good for:
+        Small graphs whose features vary, such as molecules: leaders are nodes of the graph, so pooled graphs can be
+        read, and there is nothing to learn.
+
+    Avoid when:
+        Graphs have no features, or features that hardly vary between neighbours. Graphs are large: the number of
+        leaders grows with the graph, so the assignment is a large dense matrix.
+
+    Complexity:
+        ``O(E F + N K F)`` time and ``O(N K)`` memory with ``K`` leaders, whose number grows with the graph.
+        ``shortest_path_reg`` adds one pass over the edges per hop.
+
     Args:
         shortest_path_reg: divide the assignment to a leader by the number of hops to it.
         remove_self_loops, degree_norm, edge_weight_norm: see :class:`~tgp.connect.DenseConnect`.
         lift, s_inv_op, batched: see :class:`~tgp.src.mlp.MLPPooling`.
-        lift_red_op: see :class:`~tgp.lift.BaseLift`.
+        lift_red_op: see :class:`~tgp.src.level.LevelPooling`.
         sparse_output: return the pooled graphs as one edge list.
 
     Shapes:

@@ -52,6 +52,16 @@ class MaxCutPooling(SRCPooling):
     which gives neighbours scores of opposite signs. The nodes with the highest scores of each graph become supernodes.
     Every other node is assigned to the nearest supernode.
 
+    Good for:
+        Supernodes spread over the graph at a chosen ratio, also if neighbours have different labels (heterophilic
+        graphs). Every node is assigned to a supernode.
+
+    Avoid when:
+        Time is short: the score network has four message-passing layers by default. Graphs have no features.
+
+    Complexity:
+        ``O(E F)`` per layer of the score network, plus ``max_iter`` passes over the edges. ``O(E + N F)`` memory.
+
     Args:
         in_channels: feature size.
         ratio: share of nodes to keep, or a number of nodes per graph.
@@ -61,9 +71,9 @@ class MaxCutPooling(SRCPooling):
             supernode of their graph.
         loss_coeff: coefficient of the loss.
         mp_units, mp_act, mlp_units, mlp_act, act, delta: see :class:`~tgp.select.MaxCutScoreNet`.
-        lift, s_inv_op, lift_red_op: see :class:`~tgp.lift.BaseLift` and :class:`~tgp.select.SelectOutput`.
+        lift, s_inv_op, lift_red_op: see :class:`~tgp.src.level.LevelPooling`.
         connect_red_op, remove_self_loops, degree_norm, edge_weight_norm: see
-            :class:`~tgp.connect.SparseConnect`.
+            :class:`~tgp.engine.contraction.ConnectParams`.
     """
 
     _needs_features = True

@@ -22,6 +22,18 @@ class MinCutPooling(MLPPooling):
         \mathcal{L}_{cut} = -\frac{\mathrm{Tr}(S^\top A S)}{\mathrm{Tr}(S^\top D S)}, \quad
         \mathcal{L}_{ortho} = \left\|\frac{S^\top S}{\|S^\top S\|_F} - \frac{I}{\sqrt K}\right\|_F
 
+    Good for:
+        Clusters of similar size with few edges between them: a sound first choice among the dense poolers, also for
+        node clustering without labels.
+
+    Avoid when:
+        Clusters have very different sizes: the orthogonality loss works against them. ``k`` is large: the pooled graph
+        is dense.
+
+    Complexity:
+        ``O(E K + N K^2)`` time in the unbatched mode, with ``O(N K)`` memory. The padded mode also stores ``[B, N, N]``
+        adjacencies if the graphs have many edges.
+
     Args:
         in_channels, k, act, dropout, remove_self_loops, degree_norm, edge_weight_norm, adj_transpose, lift,
             s_inv_op, batched, sparse_output, cache_preprocessing: see :class:`~tgp.src.mlp.MLPPooling`.

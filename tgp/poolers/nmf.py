@@ -27,11 +27,22 @@ class NMFPooling(DenseLevelPooling):
 
     The pooler has no learnable parameters, so the levels can be computed before training.
 
+    Good for:
+        Soft, overlapping clusters, exactly ``k`` per graph, for small and medium graphs.
+
+    Avoid when:
+        A graph has more than about 100,000 nodes, or ``k`` is large. Graphs have fewer than ``k`` nodes: they get empty
+        supernodes. The coarse graph must be sparse: it is nearly complete.
+
+    Complexity:
+        ``O(E k + N k^2)`` per sweep, up to ``max_sweeps`` sweeps; fewer sweeps are a good compromise on large graphs.
+        ``O(E + N k)`` memory.
+
     Args:
         k: number of supernodes per graph.
         cached: reuse the result as long as the input graph does not change.
         remove_self_loops, degree_norm, edge_weight_norm, adj_transpose: see :class:`~tgp.connect.DenseConnect`.
-        lift, s_inv_op: see :class:`~tgp.lift.BaseLift` and :class:`~tgp.select.SelectOutput`.
+        lift, s_inv_op: see :class:`~tgp.src.level.LevelPooling`.
         batched: has no effect, because there is no padded mode. ``True`` gives a warning.
         sparse_output: return an edge list instead of a dense ``[B, K, K]`` adjacency.
         cache_preprocessing: has no effect, because inputs are never padded.

@@ -26,6 +26,15 @@ class NoPool(BasePrecoarseningMixin, SRCPooling):
     r"""Identity pooler, which returns its input and the assignment :math:`\mathbf{S} = \mathbf{I}`.
 
     It is a baseline for comparisons: a model keeps its structure but does not pool.
+
+    Good for:
+        A baseline: the same model without pooling, or a level of a schedule that keeps the graph.
+
+    Avoid when:
+        The graph must become smaller.
+
+    Complexity:
+        ``O(N + E)`` time and memory, to copy a level.
     """
 
     _accepts_assignment = True

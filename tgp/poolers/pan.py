@@ -33,6 +33,16 @@ class PANPooling(ScoredPooling):
     be an edge list with weights, a sparse matrix or a ``SparseTensor``. The pooled matrix has the same type. Entries
     without weights are ones.
 
+    Good for:
+        Models with :class:`~tgp.mp.PANConv` layers, whose transition matrix gives the centrality of the nodes.
+
+    Avoid when:
+        The model has other layers: the pooler needs the matrix of a ``PANConv``. The graph must stay connected: only
+        edges between kept nodes remain.
+
+    Complexity:
+        ``O(N F + N log N + M)`` time with ``M`` entries of the transition matrix.
+
     Args:
         in_channels: feature size.
         ratio, min_score, multiplier, nonlinearity, lift, s_inv_op, connect_red_op, lift_red_op,

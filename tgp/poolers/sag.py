@@ -32,6 +32,16 @@ class SAGPooling(ScoredPooling):
         \mathbf{s} = \sigma(\mathrm{GNN}(\mathbf{X}, \mathbf{A})), \quad \mathbf{i} = \mathrm{top}_k(\mathbf{s}), \quad
         \mathbf{X}' = (\mathbf{X} \odot \mathbf{s})_{\mathbf{i}}, \quad \mathbf{A}' = \mathbf{A}_{\mathbf{i}, \mathbf{i}}
 
+    Good for:
+        A chosen ratio at low cost, where the importance of a node depends on its neighbours.
+
+    Avoid when:
+        All nodes matter: dropped nodes lose their features. The graph must stay connected: only edges between kept
+        nodes remain.
+
+    Complexity:
+        ``O(E F + N log N)`` time and ``O(E + N F)`` memory.
+
     Args:
         in_channels: feature size.
         GNN: class of the convolution, built as ``GNN(in_channels, 1, ...)``; by default ``GraphConv``. It gets the edge

@@ -34,10 +34,22 @@ class SEPPooling(LevelPooling):
     with at least two nodes has at least two clusters, so a component of two nodes is never merged. The features of a
     cluster are summed.
 
+    Good for:
+        Communities: the method finds the number of clusters itself, without parameters, and one tree gives all levels
+        of a run such as ``sep*3``.
+
+    Avoid when:
+        You need an exact number of supernodes, or a given ratio. Hubs share most of their neighbours, which takes
+        quadratic time. Components have two nodes: these are never merged.
+
+    Complexity:
+        Near-linear on grids, meshes, road networks and molecules; up to ``O(N^2)`` if hubs share many neighbours. ``O(N
+        + E)`` memory.
+
     Args:
-        lift, s_inv_op, lift_red_op: see :class:`~tgp.lift.BaseLift` and :class:`~tgp.select.SelectOutput`.
+        lift, s_inv_op, lift_red_op: see :class:`~tgp.src.level.LevelPooling`.
         connect_red_op, remove_self_loops, degree_norm, edge_weight_norm, count_edges: see
-            :class:`~tgp.connect.SparseConnect`.
+            :class:`~tgp.engine.contraction.ConnectParams`.
         cached: reuse the result as long as the input graph does not change.
     """
 

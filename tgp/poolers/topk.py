@@ -30,6 +30,16 @@ class TopkPooling(ScoredPooling):
 
     Supernodes are numbered by rank, graph by graph. Among equal scores the smaller node id comes first.
 
+    Good for:
+        The cheapest trainable pooler, at a chosen ratio, for large graphs and Graph U-Nets.
+
+    Avoid when:
+        All nodes matter: dropped nodes lose their features. The graph must stay connected: only edges between kept
+        nodes remain.
+
+    Complexity:
+        ``O(N F + N log N + E)`` time and ``O(E + N F)`` memory.
+
     Args:
         in_channels: feature size. With 1 the feature itself is used instead of a projection.
         ratio, min_score, multiplier, nonlinearity, lift, s_inv_op, connect_red_op, lift_red_op,

@@ -123,7 +123,7 @@ class KMISSelect(LevelSelect):
 
     Args:
         in_channels: number of features, for ``linear``; of a list the first element is used.
-        order_k: :math:`k`.
+        order_k: number of hops :math:`k`. Members of the set are more than :math:`k` hops apart.
         scorer: ``linear`` (learned, :math:`\sigma(\mathbf{x}^\top \mathbf{p} + b)`), ``first`` or ``last``
             (the first or last feature), ``degree`` (weighted in-degree), ``random`` (seeded, per graph), ``constant``,
             ``canonical`` (minus the index inside the graph), a tensor of ``[N]`` scores, or a function

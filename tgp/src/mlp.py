@@ -30,8 +30,7 @@ class MLPPooling(DenseSRCPooling):
         degree_norm: Normalize the pooled adjacency by degrees.
         edge_weight_norm: Divide pooled weights by the largest weight of their graph.
         adj_transpose: Dense adjacencies have targets in rows, as ``DenseGCNConv`` expects.
-        lift: Matrix that lifts features, see :class:`~tgp.lift.BaseLift`.
-        s_inv_op: See :class:`~tgp.select.SelectOutput`.
+        lift, s_inv_op: See :class:`~tgp.src.level.LevelPooling`.
         batched: Run on padded graphs (True) or on flat rows (False).
         sparse_output: Return the pooled graphs as one edge list.
         cache_preprocessing: Keep the padded adjacency of a single graph as long as it stays the same.

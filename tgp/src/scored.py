@@ -48,9 +48,9 @@ class ScoredPooling(SRCPooling):
         min_score: Keep all nodes with a larger softmax score instead.
         multiplier: Factor on the pooled features.
         nonlinearity: Activation of the scores.
-        lift, s_inv_op, lift_red_op: See :class:`~tgp.lift.BaseLift` and :class:`~tgp.select.SelectOutput`.
+        lift, s_inv_op, lift_red_op: See :class:`~tgp.src.level.LevelPooling`.
         connect_red_op, remove_self_loops, degree_norm, edge_weight_norm: See
-            :class:`~tgp.connect.SparseConnect`.
+            :class:`~tgp.engine.contraction.ConnectParams`.
     """
 
     _needs_features = True

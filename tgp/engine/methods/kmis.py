@@ -38,7 +38,7 @@ class KMISParams(ConnectParams):
     """Parameters of the independent set. The coarse graph has those of :class:`~tgp.engine.contraction.ConnectParams`.
 
     Args:
-        order_k: ``k``. Members are more than ``k`` hops apart, and every node has a member within ``k`` hops.
+        order_k: number of hops ``k``. Members are more than ``k`` hops apart, and every node has a member within ``k`` hops.
         scorer: score by which nodes are ranked: ``degree`` (weighted in-degree), ``random`` (by a hash of the seed),
             ``constant`` or ``canonical`` (minus the index inside the graph). The scores are also the values of the
             assignment matrix. Scores that read features (``linear``, ``first``, ``last``, functions) exist in

@@ -1,4 +1,15 @@
-"""Random partition with a given ratio of supernodes: a baseline for other methods."""
+"""Random partition with a given ratio of supernodes: a baseline for other methods.
+
+Good for:
+    A baseline at a chosen ratio: a method that is not better than a random partition learns nothing from the structure.
+
+Avoid when:
+    The hierarchy is used for anything but a comparison: members of a supernode are not neighbours, and coarse graphs
+    are dense.
+
+Complexity:
+    ``O(N + E)`` time and memory.
+"""
 
 from __future__ import annotations
 
