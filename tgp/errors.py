@@ -24,6 +24,7 @@ __all__ = [
     "ScheduleError",
     "GraphError",
     "DatasetError",
+    "UserCodeError",
     "MissingPackageError",
     "PackageError",
     "StoreError",
@@ -123,6 +124,20 @@ class GraphError(TgpError, ValueError):
 
 class DatasetError(TgpError, ValueError):
     """Dataset that cannot be found or read."""
+
+
+class UserCodeError(DatasetError):
+    """Exception in a function of the user that should return graphs. Its cause is that exception.
+
+    Args:
+        message: text of the error.
+        trace: lines of the traceback, without the frames of tgp.
+        hint: what the user can do about it, or ``None``.
+    """
+
+    def __init__(self, message: str, *, trace: Sequence[str] = (), hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.trace = tuple(trace)
 
 
 class MissingPackageError(TgpError, ImportError):

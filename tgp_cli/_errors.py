@@ -24,7 +24,14 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from tgp.errors import StoreDamagedError, StoreFullError, StoreMissingError, TgpError, UnknownNameError
+from tgp.errors import (
+    StoreDamagedError,
+    StoreFullError,
+    StoreMissingError,
+    TgpError,
+    UnknownNameError,
+    UserCodeError,
+)
 from tgp.text import inert_text
 from tgp_cli._output import print_line
 
@@ -274,7 +281,7 @@ def _message(error: BaseException) -> list[str]:
     if isinstance(error, KeyboardInterrupt | Terminated):
         return ["Interrupted. Run the same command again to continue."]
     if isinstance(error, TgpError):
-        lines = [f"Error: {error}"]
+        lines = [*(error.trace if isinstance(error, UserCodeError) else ()), f"Error: {error}"]
         lines += [f"  - {item}" for item in getattr(error, "differences", ()) if item not in str(error)]
         hint = error.hint or _hint(error)
         return lines + ([f"Hint: {hint}"] if hint else [])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -284,6 +285,7 @@ def list_datasets(
             name = f"{family.name}/{member}" if member.lower() in seen else member
             seen.add(member.lower())
             local = not family.host or find_raw(KnownDataset(family, member), folder) is not None
+            local = local and (not family.needs or find_spec(family.needs) is not None)
             found.append(DatasetInfo(name, family.name, family.summary, local))
     word = (search or "").lower()
     found = [d for d in found if word in d.name.lower() or word in d.collection.lower()]

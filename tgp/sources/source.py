@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import os
-import sys
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +15,7 @@ from tgp.input_limits import READ_ERRORS, describe, input_budget
 from tgp.ragged import GraphTable
 from tgp.sources import table_transforms
 from tgp.sources.builtin import BUILTIN, DEFAULT_DATASET, make_builtin
+from tgp.sources.callables import open_callable, python_file_error
 from tgp.sources.families import SPLITS
 from tgp.sources.names import (
     KnownDataset,
@@ -28,6 +27,7 @@ from tgp.sources.names import (
     nearest_names,
     resolve,
 )
+from tgp.sources.objects import object_name, objects_to_table
 from tgp.sources.tables import check_table, join_splits, mark_graphs, mark_nodes
 from tgp.values import parse_call, parse_value
 
@@ -51,7 +51,7 @@ class Source:
 
 
 def open_source(
-    dataset: str = DEFAULT_DATASET,
+    dataset: Any = DEFAULT_DATASET,
     root: str | Path | None = None,
     *,
     limit: int | None = None,
@@ -61,10 +61,11 @@ def open_source(
     add_degree: bool = False,
     max_input: int | None = None,
 ) -> Source:
-    """Open a dataset by any name that ``tgp coarsen --dataset`` accepts, and transform its graphs.
+    """Open a dataset by any name that ``tgp coarsen --dataset`` accepts, or graphs in memory, and transform the graphs.
 
     Args:
-        dataset: A built-in set, a known name, a path or ``module:callable``, each with optional ``:key=value``.
+        dataset: A built-in set, a known name, a path, ``module:callable`` or ``file.py:callable``, each with optional
+            ``:key=value``; or an object: a PyG dataset, ``Data`` objects, networkx graphs or scipy matrices.
         root: Directory of the datasets; default ``$TGP_DATA`` or ``./data``.
         limit: Number of graphs to keep, from the first.
         exclude: Attributes to leave out.
@@ -81,8 +82,15 @@ def open_source(
         >>> open_source("er:num_graphs=4").table.num_graphs
         4
     """
-    with input_budget(max_input):
-        table, description = _open(dataset, default_root() if root is None else Path(root))
+    unwanted = set(exclude)  # the conversion of PyG graphs removes the names that it skips
+    if isinstance(dataset, (str, os.PathLike)):
+        dataset = os.fspath(dataset)
+        with input_budget(max_input):
+            table, description = _open(dataset, default_root() if root is None else Path(root), unwanted)
+    else:
+        table = objects_to_table(dataset, unwanted)
+        dataset = object_name(dataset)
+        description = {"source": "object", "name": dataset}
     if limit is not None and limit < table.num_graphs:
         table = table.take(np.arange(limit))
         description["limit"] = limit
@@ -93,7 +101,7 @@ def open_source(
             f"the graphs of {dataset!r} need an 'edge_index', got {', '.join(table.fields) or 'nothing'}"
         )
     if exclude:
-        table = table_transforms.exclude(table, exclude)
+        table = table_transforms.exclude(table, unwanted)
         description["exclude"] = sorted(exclude)
     for name, wanted, transform in (
         ("undirected", undirected, table_transforms.make_undirected),
@@ -106,7 +114,7 @@ def open_source(
     return Source(table, description)
 
 
-def load_graphs(dataset: str = DEFAULT_DATASET, root: str | Path | None = None, **options: Any) -> list[Data]:
+def load_graphs(dataset: Any = DEFAULT_DATASET, root: str | Path | None = None, **options: Any) -> list[Data]:
     """Load the graphs of a dataset as PyG objects.
 
     Args:
@@ -126,20 +134,20 @@ def load_graphs(dataset: str = DEFAULT_DATASET, root: str | Path | None = None, 
     return table_to_data(open_source(dataset, root, **options).table)
 
 
-def _open(spec: str, root: Path) -> tuple[GraphTable, dict[str, Any]]:
+def _open(spec: str, root: Path, unwanted: set[str]) -> tuple[GraphTable, dict[str, Any]]:
     if is_path(spec):
-        return _open_path(Path(spec), {})
+        return _open_path(Path(spec), {}, unwanted)
     if spec.partition(":")[0].lower() in BUILTIN:
         table, values = make_builtin(spec)
         return table, {"source": "builtin", **values}
     if is_callable(spec):
-        return _open_callable(spec)
+        return open_callable(spec, unwanted), {"source": "callable", "name": spec}
     known = resolve(spec)
     if known is not None:
-        return _open_known(known, root)
+        return _open_known(known, root, unwanted)
     path, params = parse_call(spec)
     if Path(path).exists():
-        return _open_path(Path(path), params)
+        return _open_path(Path(path), params, unwanted)
     raise _unknown_dataset(path)
 
 
@@ -151,28 +159,35 @@ def _unknown_dataset(name: str) -> DatasetError:
     return DatasetError(f"{name!r} is {kind}.{guess}", hint="'tgp datasets' lists the known names")
 
 
-def _open_known(known: KnownDataset, root: Path) -> tuple[GraphTable, dict[str, Any]]:
+def _open_known(known: KnownDataset, root: Path, unwanted: set[str]) -> tuple[GraphTable, dict[str, Any]]:
     description: dict[str, Any] = {"source": known.family.name, "name": known.name}
     description.update({key: parse_value(text) for key, text in known.params.items()})
-    table = _open_tu(known, root) if known.family.name == "TUDataset" else _open_class(known, root)
+    if known.family.name == "TUDataset":
+        table = _open_tu(known, root)
+    else:
+        table = _open_class(known, root, unwanted)
     with input_budget() as budget:
         return check_table(table, known.label, budget), description
 
 
-def _open_class(known: KnownDataset, root: Path) -> GraphTable:
+def _open_class(known: KnownDataset, root: Path, unwanted: set[str]) -> GraphTable:
     """Open a dataset through its class. All splits are joined, unless ``known`` chooses one."""
     from tgp.sources.pyg import open_pyg, published_split
 
     if known.family.name in ("OGB-G", "OGB-N"):
         dataset = open_pyg(known, root)
-        table, ids = _convert(dataset, known.label), published_split(dataset, known.label)
+        table, ids = _convert(dataset, known.label, unwanted), published_split(dataset, known.label)
         if known.family.name == "OGB-N":
             return mark_nodes(table, ids)
         split = np.full(table.num_graphs, -1)
         for number, name in enumerate(SPLITS):
             split[ids[name]] = number
         return mark_graphs(table, split)
-    parts = [_convert(open_pyg(part, root), known.label) for part in known.parts()]
+    names = set(unwanted)
+    parts = []
+    for part in known.parts():
+        unwanted |= names  # every part skips the same attributes
+        parts.append(_convert(open_pyg(part, root), known.label, unwanted))
     return parts[0] if len(parts) == 1 else join_splits(parts)
 
 
@@ -195,53 +210,27 @@ def _open_tu(known: KnownDataset, root: Path) -> GraphTable:
     return read_tu(base / known.raw_folder(), known.name, **options)
 
 
-def _open_path(path: Path, params: dict[str, str]) -> tuple[GraphTable, dict[str, Any]]:
+def _open_path(path: Path, params: dict[str, str], unwanted: set[str]) -> tuple[GraphTable, dict[str, Any]]:
     from tgp.sources.local_files import is_processed_file, open_local
 
+    if path.suffix == ".py" and path.is_file():
+        raise python_file_error(path)
     description = {"source": "local", "name": path.resolve().name, **params}
     with input_budget() as budget:
         if is_processed_file(path):
             from tgp.sources.pyg import load_processed
 
-            table = _convert(load_processed(path), str(path))
+            table = _convert(load_processed(path), str(path), unwanted)
         else:
             table = open_local(path, params)
         return check_table(table, str(path), budget), description
 
 
-def _convert(graphs: Any, where: str) -> GraphTable:
+def _convert(graphs: Any, where: str, unwanted: set[str]) -> GraphTable:
     """Convert PyG graphs from a file to a table. Their tensors and offsets may not fit together."""
     try:
-        return _to_table(graphs).validate()
+        return objects_to_table(graphs, unwanted).validate()
     except DatasetError as error:
         raise DatasetError(f"{where}: {error}", hint=error.hint) from error
     except READ_ERRORS as error:
         raise DatasetError(f"{where} holds graphs that cannot be read: {describe(error)}") from error
-
-
-def _open_callable(spec: str) -> tuple[GraphTable, dict[str, Any]]:
-    """Call ``module:callable[:key=value...]``. The module may be in the working directory."""
-    module, _, rest = spec.partition(":")
-    attribute, params = parse_call(rest)
-    added = os.getcwd()
-    sys.path.insert(0, added)
-    try:
-        target = getattr(importlib.import_module(module), attribute)
-    except ModuleNotFoundError as error:
-        if error.name is None or not (module == error.name or module.startswith(f"{error.name}.")):
-            raise DatasetError(f"{spec!r} cannot be imported: {error}") from error
-        raise _unknown_dataset(module) from None
-    except (ImportError, AttributeError) as error:
-        raise DatasetError(f"{spec!r} cannot be imported: {error}") from error
-    finally:
-        sys.path.remove(added)
-    found = target(**{key: parse_value(text) for key, text in params.items()}) if callable(target) else target
-    table = found if isinstance(found, GraphTable) else _to_table(found)
-    return table, {"source": "callable", "name": spec}
-
-
-def _to_table(graphs: Any) -> GraphTable:
-    """Convert PyG graphs to a table. This imports torch."""
-    from tgp.data.convert import graphs_to_table
-
-    return graphs_to_table(graphs)
