@@ -11,6 +11,7 @@ SHARED = {
     "conformance",
     "fuzz",
     "gpu",
+    "habits",
     "compat",
     "paper",
     "docs",
