@@ -24,12 +24,18 @@ def store(tmp_path_factory):
 
 
 def test_one_column_per_level(store):
+    from matplotlib.collections import PathCollection
+
     figure = plot.hierarchy(store, 2)
     nodes, _ = StoreReader(store).sizes()
     titles = [axes.get_title() for axes in figure.axes]
     assert len(titles) == 4
-    assert titles[0] == f"input: {nodes[2]} nodes"
-    drawn = [len(axes.collections[-1].get_offsets()) for axes in figure.axes]
+    assert titles[0] == f"level 0: {nodes[2]} nodes"
+    # Edges and bands are the other collections. Every shape of nodes is a collection of its own.
+    drawn = [
+        sum(len(marks.get_offsets()) for marks in axes.collections if isinstance(marks, PathCollection))
+        for axes in figure.axes
+    ]
     assert drawn == [StoreReader(store).sizes("halve" if k else None, k)[0][2] for k in range(4)]
 
 

@@ -84,14 +84,18 @@ def test_the_slider_works_with_the_keyboard(browser, file):
     assert "level=3" in browser.run("location.hash")
 
 
-def test_the_slider_covers_the_drawn_levels(browser, large):
+def test_the_slider_covers_the_levels_of_a_large_graph(browser, large):
+    """The neighbourhood follows the slider. The whole graph is shown at the nearest level that is drawn, and says so."""
     browser.open(large.as_uri())
-    assert browser.run("['min', 'max', 'value'].map((k) => document.getElementById('level')[k])") == [
-        "2",
-        "3",
-        "2",
-    ]
-    assert browser.run("document.getElementById('level-name').textContent") == "level 2"
+    bounds = browser.run("['min', 'max', 'value'].map((k) => document.getElementById('level')[k])")
+    assert bounds == ["0", "3", "0"]
+    assert browser.run("document.getElementById('level-name').textContent") == "level 0 (input)"
+    early = f"({COUNT})('.level em.early')"
+    assert browser.run(SHOWN) == [0, [2, 0]] and browser.run(early) == 1
+    for level, whole, flags in ((1, 2, 1), (2, 2, 0), (3, 3, 0)):
+        browser.open(f"{large.as_uri()}#level={level}")
+        assert browser.run(SHOWN) == [0, [whole, level]] and browser.run(early) == flags
+        assert browser.run("document.getElementById('level-name').textContent") == f"level {level}"
 
 
 def test_all_levels_can_be_shown_at_once(browser, file):

@@ -68,7 +68,7 @@ def test_curves_without_values_are_left_out():
 
 def test_curves_name_levels_from_the_input():
     chart = curve_chart("Nodes", [("a", [1.0, 0.5, 0.25])])
-    assert [label for _, label in chart.levels] == ["input", "level 1", "level 2"]
+    assert [label for _, label in chart.levels] == ["level 0 (input)", "level 1", "level 2"]
     assert [point.text for point in chart.lines[0].points][1] == "a, level 1: 50.0 %"
 
 

@@ -144,7 +144,8 @@ def test_a_large_graph_is_drawn_from_a_coarse_level(tmp_path):
     page = render_report(tmp_path / "s")
     assert len(page) < 400_000
     text = "".join(Page(page).text)
-    assert "Drawn from level 3 on" in text and "375 nodes" in text
+    assert "The whole graph, drawn from level 3 on" in text and "375 nodes" in text
+    assert "160 of 3,000 nodes drawn" in text and "Neighbourhood of supernode 0 of level 3" in text
 
 
 def test_a_failed_write_leaves_the_old_file(store, tmp_path, monkeypatch):

@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from tgp.inspect.report.palette import COLOURS
-from tgp.inspect.report.scene import graph_scenes, node_radius, pooled_pictures, simple_edges
+from tgp.inspect.report.level_graphs import LevelGraph, choose_neighbourhood, largest_owners, simple_edges
+from tgp.inspect.report.palette import COLOURS, LOOKS
+from tgp.inspect.report.scene import graph_scenes, node_radius, pooled_pictures
 from tgp.store import StoreReader
 from tgp.testing.stores import build_store, random_table
 
@@ -42,6 +43,21 @@ def test_neighbouring_supernodes_have_different_colours(store):
                 assert colour[low] != colour[high]
 
 
+def test_thirty_supernodes_all_look_different():
+    s = np.repeat(np.eye(30), 2, axis=0)
+    ring = np.stack([np.arange(30), (np.arange(30) + 1) % 30])
+    coarse = np.zeros((30, 30))
+    coarse[ring[0], ring[1]] = 1
+    first, last = pooled_pictures(
+        np.zeros((2, 0), int), s, coarse, np.random.default_rng(0).random((60, 2)), "any"
+    )
+    assert len(np.unique(first.look)) == 30 <= LOOKS
+    np.testing.assert_array_equal(last.look, first.look[::2])
+    assert (last.colour[ring[0]] != last.colour[ring[1]]).all(), "neighbours also differ in their colour"
+    few = pooled_pictures(np.zeros((2, 0), int), np.eye(8), np.zeros((8, 8)), np.zeros((8, 2)), "any")[0]
+    assert not few.shape.any() and len(np.unique(few.colour)) == 8, "few supernodes need no shapes"
+
+
 def test_all_kinds_of_assignment(mixed_store):
     reader = StoreReader(mixed_store)
     for graph in range(reader.num_graphs):
@@ -53,24 +69,69 @@ def test_all_kinds_of_assignment(mixed_store):
     assert any((p.share < 1).any() for g in range(12) for p in graph_scenes(reader, g)[0].pictures)
 
 
-def test_large_graph_is_drawn_from_the_first_small_level(tmp_path):
-    build_store(tmp_path / "s", random_table(1, min_nodes=1000, max_nodes=1000), num_units=1)
-    reader = StoreReader(tmp_path / "s")
-    (scene,) = graph_scenes(reader, 0)
+def large_store(path):
+    build_store(path / "s", random_table(1, min_nodes=1000, max_nodes=1000), num_units=1)
+    return StoreReader(path / "s")
+
+
+def test_a_large_graph_is_drawn_whole_at_its_coarse_levels(tmp_path):
+    (scene,) = graph_scenes(large_store(tmp_path), 0)
     assert scene.sizes == (1000, 500, 250, 125)
-    assert [p.level for p in scene.pictures] == [2, 3] and not scene.ball
+    assert [p.level for p in scene.pictures] == [2, 3]
+    assert [len(p.nodes) for p in scene.pictures] == [250, 125]
+    assert (scene.pictures[0].members == 4).all(), "the size of a node is its number of input nodes"
+    (crowded,) = graph_scenes(StoreReader(tmp_path / "s"), 0, max_nodes=100)  # the last level has 125
+    assert [p.level for p in crowded.pictures] == [3]
+    (none,) = graph_scenes(StoreReader(tmp_path / "s"), 0, max_nodes=40)
+    assert none.pictures == () and [p.level for p in none.part] == [0, 1, 2, 3]
 
 
-def test_when_all_levels_are_large_the_surroundings_of_a_node_are_drawn(tmp_path):
-    build_store(tmp_path / "s", random_table(1, min_nodes=1000, max_nodes=1000), num_units=1)
-    reader = StoreReader(tmp_path / "s")
-    (crowded,) = graph_scenes(reader, 0, max_nodes=100)  # the last level has 125
-    assert not crowded.ball and [p.level for p in crowded.pictures] == [3]
-    (scene,) = graph_scenes(reader, 0, max_nodes=40)
-    assert scene.ball
-    assert [p.level for p in scene.pictures] == [0, 1, 2, 3]
-    assert len(scene.pictures[0].nodes) == 30
-    np.testing.assert_array_equal(scene.pictures[1].nodes, np.unique(scene.pictures[0].nodes // 2))
+def test_a_large_graph_also_has_a_neighbourhood_around_a_supernode(tmp_path):
+    (scene,) = graph_scenes(large_store(tmp_path), 0)
+    part = scene.neighbourhood
+    assert (part.hierarchy, part.level, part.supernode) == ("halve", 2, 0), "all have four nodes: the first"
+    assert {0, 1, 2, 3} <= {*part.nodes.tolist()} and part.centre in range(4)
+    assert [p.level for p in scene.part] == [0, 1, 2, 3]
+    assert [p.num_nodes for p in scene.part] == [1000, 500, 250, 125]
+    assert len(scene.part[0].nodes) == 160
+    for level, picture in enumerate(scene.part):
+        np.testing.assert_array_equal(picture.nodes, np.unique(part.nodes // 2**level))
+        assert picture.nodes[picture.marked] == part.centre // 2**level
+    whole = scene.pictures[0]
+    assert whole.nodes[whole.marked] == part.centre // 4, "the ring shows where the neighbourhood lies"
+
+
+def test_small_graphs_have_no_neighbourhood(store):
+    (scene,) = graph_scenes(StoreReader(store), 3)
+    assert scene.part == () and scene.neighbourhood is None
+    assert all(picture.marked == -1 and picture.core.all() for picture in scene.pictures)
+
+
+def level(members, ends, owner=None):
+    return LevelGraph(
+        "any", np.array(members), np.array(ends), None, None if owner is None else np.array(owner)
+    )
+
+
+def test_the_middle_of_a_neighbourhood_is_the_largest_supernode_that_fits():
+    path = np.stack([np.arange(199), np.arange(1, 200)])
+    owner = np.repeat([0, 1, 2], [100, 40, 60])
+    chain = [level(np.ones(200, int), path, owner), level([100, 40, 60], [[0, 1], [1, 2]])]
+    part = choose_neighbourhood(chain, "h", 1, 80)
+    assert (part.hierarchy, part.level, part.supernode) == ("h", 1, 2)
+    np.testing.assert_array_equal(part.nodes, np.arange(120, 200))
+    # Nothing fits: the node with most neighbours is the middle. Of equal distances, smaller ids come first.
+    part = choose_neighbourhood([level(np.ones(200, int), path)], "h", 0, 4)
+    assert part.hierarchy is None and part.centre == 1
+    np.testing.assert_array_equal(part.nodes, [0, 1, 2, 3])
+
+
+def test_a_neighbourhood_prefers_nodes_with_more_edges_into_it():
+    # A cycle of four nodes, one of which has many further neighbours.
+    ends = [[0, 1, 2, 0, 3, 4, 5, 5], [1, 2, 3, 3, 4, 5, 0, 1]]
+    chain = [level(np.ones(6, int), ends, [0, 0, 1, 1, 1, 1]), level([2, 4], [[0], [1]])]
+    part = choose_neighbourhood(chain, "h", 1, 3)
+    assert part.supernode == 0 and part.nodes.tolist() == [0, 1, 5], "node 5 has two edges to 0 and 1"
 
 
 def test_a_failed_graph_is_drawn_up_to_its_failure(failed_store):
@@ -83,14 +144,15 @@ def test_a_failed_graph_is_drawn_up_to_its_failure(failed_store):
 
 def test_a_large_failed_graph_is_drawn_partly(failed_store):
     (scene,) = graph_scenes(StoreReader(failed_store), 3, max_nodes=4)
-    assert scene.ball and len(scene.pictures[0].nodes) == 3
+    assert scene.pictures == () and scene.reason == "no luck"
+    (picture,) = scene.part
+    assert len(picture.nodes) == 1 and picture.last
 
 
 def test_a_level_drawn_alone_has_one_colour(tmp_path):
-    build_store(tmp_path / "s", random_table(1, min_nodes=1000, max_nodes=1000), num_units=1)
-    (scene,) = graph_scenes(StoreReader(tmp_path / "s"), 0, max_nodes=100)
+    (scene,) = graph_scenes(large_store(tmp_path), 0, max_nodes=100)
     (picture,) = scene.pictures
-    assert set(picture.colour.tolist()) == {0}
+    assert set(picture.look.tolist()) == {0}
 
 
 def test_bands_connect_nodes_that_share_a_supernode():
@@ -103,9 +165,7 @@ def test_bands_connect_nodes_that_share_a_supernode():
 
 def test_rows_of_zeros_are_dropped_nodes():
     """This also holds for soft assignments."""
-    from tgp.inspect.report.scene import _owners
-
-    owner, share = _owners(np.array([[0.0, 0.0], [-0.75, 0.25]]))
+    owner, share = largest_owners(np.array([[0.0, 0.0], [-0.75, 0.25]]))
     assert owner.tolist() == [-1, 0] and share.tolist() == [1.0, 0.75]
 
 
@@ -116,7 +176,7 @@ def test_many_edges_are_drawn_fainter():
         places = np.stack([np.cos(angle), np.sin(angle)], 1)
         return pooled_pictures(pairs, np.eye(count), np.eye(count), places, "any")[0].faint
 
-    assert [faint(n) for n in (1, 5, 14, 25, 60)] == [0, 0, 1, 2, 3]
+    assert [faint(n) for n in (1, 5, 14, 25, 50)] == [0, 0, 1, 2, 3]
 
 
 def test_crowded_nodes_are_smaller():

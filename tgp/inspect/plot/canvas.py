@@ -38,6 +38,9 @@ _LOWEST = 0.45
 _THIN = 0.7
 """Smallest radius of a node in points."""
 
+_MARKERS = ("o", "s", "^", "D")
+"""Markers of matplotlib for the shapes of nodes, in the order of ``SHAPES``."""
+
 FORMATS = (".png", ".svg", ".pdf")
 
 
@@ -124,9 +127,12 @@ def draw_picture(
         axes.add_collection(LineCollection(ties, colors=colours, linewidths=3.4 * base, capstyle="round"))
     thin, alpha = _FAINT[picture.faint]
     widths = (0.3 + 0.8 * np.sqrt(picture.strength)) * thin
-    axes.add_collection(
-        LineCollection(_lines(picture.places, picture.edges), colors=_EDGE, linewidths=widths, alpha=alpha)
-    )
+    for edges, strokes, opacity in (
+        (picture.edges[:, ~picture.core], 0.25, 0.13),
+        (picture.edges[:, picture.core], widths[picture.core], alpha),
+    ):
+        lines = _lines(picture.places, edges)
+        axes.add_collection(LineCollection(lines, colors=_EDGE, linewidths=strokes, alpha=opacity))
     _nodes(axes, picture, base)
 
 
@@ -161,10 +167,13 @@ def _nodes(axes: Axes, picture: Picture, base: float) -> None:
         for colour, share in zip(picture.colour.tolist(), picture.share.tolist(), strict=True)
     ]
     rims = [_EDGE if colour < 0 else "white" for colour in picture.colour.tolist()]
-    axes.scatter(
-        picture.places[:, 0], picture.places[:, 1], s=(2 * member_radius(picture, base)) ** 2, c=faces,
-        edgecolors=rims, linewidths=min(0.5, 0.25 * base), zorder=3,
-    )  # fmt: skip
+    area, shape = (2 * member_radius(picture, base)) ** 2, picture.shape
+    for number in np.unique(shape).tolist():
+        chosen = np.flatnonzero(shape == number)
+        axes.scatter(
+            picture.places[chosen, 0], picture.places[chosen, 1], s=area[chosen], c=[faces[i] for i in chosen],
+            edgecolors=[rims[i] for i in chosen], linewidths=min(0.5, 0.25 * base), marker=_MARKERS[number], zorder=3,
+        )  # fmt: skip
 
 
 def _lines(places: Floats, edges: Ints) -> list[Floats]:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from tgp.errors import InputError
 from tgp.inspect.numbers import counted
 from tgp.inspect.plot.canvas import INK, SOFT, draw_picture, height_for, new_figure
-from tgp.inspect.report.charts import level_name
 from tgp.inspect.report.scene import Picture, Scene, graph_scenes
 from tgp.store import StoreReader
 from tgp.store.locations import open_store
@@ -49,19 +48,21 @@ def hierarchy(
     if not 0 <= graph < reader.num_graphs:
         raise InputError(f"the store holds graphs 0 to {reader.num_graphs - 1}, got {graph}", field="graph")
     new_figure(1, 1)  # fails early if matplotlib is not installed
-    scenes = [scene for scene in graph_scenes(reader, graph, hierarchy) if scene.pictures]
-    if not scenes:
-        raise InputError(f"graph {graph} has no level with nodes that is small enough to draw", field="graph")
-    across = max(len(scene.pictures) for scene in scenes)
+    # The whole graph where a level is small enough, else a part of it.
+    rows = [(scene, scene.pictures or scene.part) for scene in graph_scenes(reader, graph, hierarchy)]
+    rows = [(scene, pictures) for scene, pictures in rows if pictures]
+    if not rows:
+        raise InputError(f"graph {graph} has no nodes to draw", field="graph")
+    across = max(len(pictures) for _, pictures in rows)
     wide = min(max(_PAGE / across, _NARROW), _BROAD)
-    tall = [height_for(scene.pictures[0], wide) for scene in scenes]
-    figure = new_figure(wide * across + 0.25, sum(tall) + _TITLE * len(scenes))
-    grid = figure.subplots(len(scenes), across, squeeze=False, height_ratios=tall)
-    for row, scene, high in zip(grid, scenes, tall, strict=True):
-        for axes in row[len(scene.pictures) :]:
+    tall = [height_for(pictures[0], wide) for _, pictures in rows]
+    figure = new_figure(wide * across + 0.25, sum(tall) + _TITLE * len(rows))
+    grid = figure.subplots(len(rows), across, squeeze=False, height_ratios=tall)
+    for row, (scene, pictures), high in zip(grid, rows, tall, strict=True):
+        for axes in row[len(pictures) :]:
             axes.set_axis_off()
-        for axes, picture in zip(row, scene.pictures, strict=False):
-            ghost = scene.pictures[0] if picture is not scene.pictures[0] else None
+        for axes, picture in zip(row, pictures, strict=False):
+            ghost = pictures[0] if picture is not pictures[0] else None
             draw_picture(axes, picture, ghost, room=(wide, high))
             axes.set_title(_title(picture, scene), fontsize=7, color=SOFT, pad=2)
         row[0].text(
@@ -72,7 +73,6 @@ def hierarchy(
 
 
 def _title(picture: Picture, scene: Scene) -> str:
-    name = level_name(picture.level)
-    part = f" ({len(picture.nodes)} drawn)" if scene.ball else ""
+    part = f" ({len(picture.nodes)} drawn)" if len(picture.nodes) < picture.num_nodes else ""
     failed = "\ncould not be coarsened" if picture.last and scene.reason is not None else ""
-    return f"{name}: {counted(picture.num_nodes, 'node')}{part}{failed}"
+    return f"level {picture.level}: {counted(picture.num_nodes, 'node')}{part}{failed}"

@@ -10,13 +10,17 @@ from typing import TYPE_CHECKING
 from tgp._lazy import lazy_package
 
 if TYPE_CHECKING:
-    from tgp.inspect.report.page import render_report, write_report
+    from tgp.inspect.report.drawings import GraphDrawing, draw_graph
+    from tgp.inspect.report.page import render_drawing, render_report, write_report
     from tgp.inspect.report.placement import layout
     from tgp.inspect.report.scene import Picture, Scene, graph_scenes, pooled_pictures
 
 __all__ = [
     "write_report",
     "render_report",
+    "draw_graph",
+    "render_drawing",
+    "GraphDrawing",
     "layout",
     "graph_scenes",
     "pooled_pictures",

@@ -57,8 +57,8 @@ def coordinate(value: float) -> str:
 
 
 def level_name(level: int) -> str:
-    """Return the name of a level: ``input`` for the input graph, ``level 1`` for the first pooled graph."""
-    return "input" if level == 0 else f"level {level}"
+    """Return the name of a level: ``level 0 (input)`` for the input graph, ``level 1`` for the first pooled graph."""
+    return "level 0 (input)" if level == 0 else f"level {level}"
 
 
 @dataclass(frozen=True)

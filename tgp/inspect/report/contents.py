@@ -23,15 +23,13 @@ from tgp.inspect.report.charts import (
     named_histogram,
     share_histogram,
 )
-from tgp.inspect.report.drawings import SceneDrawing, draw_scene, legend_marks
-from tgp.inspect.report.scene import graph_scenes
+from tgp.inspect.report.drawings import GraphDrawing, draw_graph
 from tgp.store import FailureRecord, StoreReader
 from tgp.store.format import constants as store_format
 from tgp.store.locations import Location, open_store
 
 __all__ = [
     "METRICS",
-    "GraphContents",
     "HierarchyContents",
     "LevelCharts",
     "ReportContents",
@@ -111,21 +109,6 @@ class HierarchyContents:
 
 
 @dataclass(frozen=True)
-class GraphContents:
-    """Drawings of one graph in all hierarchies."""
-
-    graph: int
-    nodes: int
-    edges: int
-    scenes: tuple[SceneDrawing, ...]
-
-    @property
-    def levels(self) -> list[int]:
-        """Numbers of the drawn levels; level 0 if nothing is drawn."""
-        return [drawing.level for scene in self.scenes for drawing in scene.drawings] or [0]
-
-
-@dataclass(frozen=True)
 class ScheduleRow:
     """Consecutive equal levels of a schedule.
 
@@ -162,7 +145,6 @@ class ReportContents:
         failures: name of the hierarchy and record of each shown failure.
         num_failures: number of all failures.
         graphs: drawn graphs.
-        legend: marks that occur in the drawings.
         sampled: True if cluster sizes come from a sample of the graphs.
     """
 
@@ -176,9 +158,13 @@ class ReportContents:
     curves: tuple[CurveChart, ...]
     failures: list[tuple[str, FailureRecord]]
     num_failures: int
-    graphs: tuple[GraphContents, ...]
-    legend: set[str]
+    graphs: tuple[GraphDrawing, ...]
     sampled: bool
+
+    @property
+    def legend(self) -> set[str]:
+        """Marks that occur in the drawings."""
+        return {mark for drawing in self.graphs for mark in drawing.legend}
 
     @property
     def schedules(self) -> list[ScheduleRow]:
@@ -231,7 +217,7 @@ def collect_contents(path: Location, graphs: Sequence[int] | str | None = None) 
     view = inspect_store(path)
     nodes, edges = reader.sizes()
     ledger = {name: reader.failures(name) for name, info in reader.hierarchies.items() if info.failures}
-    scenes = [graph_scenes(reader, graph) for graph in chosen] if view.hierarchies else []
+    drawn = tuple(draw_graph(reader, graph) for graph in chosen) if view.hierarchies else ()
     return ReportContents(
         result_path(path, "").name,
         view,
@@ -243,11 +229,7 @@ def collect_contents(path: Location, graphs: Sequence[int] | str | None = None) 
         _curves(view),
         [(name, failure) for name, found in ledger.items() for failure in found[:MAX_FAILURES]],
         sum(info.failures for info in reader.hierarchies.values()),
-        tuple(
-            GraphContents(g, int(nodes[g]), int(edges[g]), tuple(map(draw_scene, found)))
-            for g, found in zip(chosen, scenes, strict=False)
-        ),
-        legend_marks([scene for found in scenes for scene in found]),
+        drawn,
         reader.num_graphs >= 2 * SAMPLE,
     )
 

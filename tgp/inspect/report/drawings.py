@@ -11,9 +11,28 @@ import numpy as np
 from tgp.inspect.numbers import count_text, counted
 from tgp.inspect.report.charts import coordinate, level_name
 from tgp.inspect.report.palette import COLOURS
-from tgp.inspect.report.scene import MAX_NODES, Floats, Ints, Picture, Scene, member_radius, node_radius
+from tgp.inspect.report.scene import (
+    MAX_NODES,
+    Floats,
+    Ints,
+    Picture,
+    Scene,
+    graph_scenes,
+    member_radius,
+    node_radius,
+)
+from tgp.store import StoreReader
 
-__all__ = ["Drawing", "NodeMark", "SceneDrawing", "draw_scene", "legend_marks"]
+__all__ = [
+    "Drawing",
+    "GraphDrawing",
+    "NodeMark",
+    "SceneDrawing",
+    "Strip",
+    "draw_graph",
+    "draw_scene",
+    "legend_marks",
+]
 
 _LOW, _HIGH, _MARGIN = 170, 360, 26
 """Smallest and largest height of a drawing, and its margin, in the units of the SVG."""
@@ -23,6 +42,9 @@ _THIN = 2.8
 
 _STROKES = 5
 """Number of classes of edge widths. All edges of a class are one path."""
+
+_DENSE = 1200
+"""Number of edges from which on the edges that do not determine the places of nodes are drawn even fainter."""
 
 _WHOLE = 0.995
 """Share from which on a node counts as assigned to one supernode only."""
@@ -36,6 +58,7 @@ class NodeMark:
         x: horizontal place.
         y: vertical place.
         radius: radius.
+        path: path data of a node that is not a circle, else ``None``.
         style: CSS class.
         target: supernode that the node joins, -1 if it is dropped.
         opacity: opacity of a node that several supernodes share, else ``None``.
@@ -45,6 +68,7 @@ class NodeMark:
     x: float
     y: float
     radius: float
+    path: str | None
     style: str
     target: int
     opacity: str | None
@@ -53,7 +77,7 @@ class NodeMark:
 
 @dataclass(frozen=True)
 class Drawing:
-    """One level of one graph.
+    """One level of one graph, or of a part of it.
 
     Args:
         level: number of the level; 0 is the input graph.
@@ -65,6 +89,7 @@ class Drawing:
         bands: CSS class, width and path of the bands that connect the members of a supernode.
         edges: CSS class and path of the edges.
         nodes: nodes.
+        ring: place and radius of the ring around the marked node, or ``None``.
         crowded: True if the drawing has many nodes.
     """
 
@@ -79,40 +104,123 @@ class Drawing:
     bands: tuple[tuple[str, float, str], ...]
     edges: tuple[tuple[str, str], ...]
     nodes: tuple[NodeMark, ...]
+    ring: tuple[float, float, float] | None
     crowded: bool
 
 
 @dataclass(frozen=True)
+class Strip:
+    """Drawings of one graph, or of a part of it, at consecutive levels.
+
+    Args:
+        title: what is drawn; ``None`` if the whole graph is drawn from level 0 on.
+        drawings: levels, finest first.
+    """
+
+    title: str | None
+    drawings: tuple[Drawing, ...]
+
+
+@dataclass(frozen=True)
 class SceneDrawing:
-    """All drawn levels of one graph in one hierarchy.
+    """All drawings of one graph in one hierarchy.
 
     Args:
         hierarchy: name of the hierarchy.
         sizes: numbers of nodes of all levels, as text.
-        drawings: levels, finest first.
+        depth: number of the last level of the hierarchy.
+        strips: the whole graph, and a neighbourhood if the input graph is too large to draw.
         reason: reason why the graph could not be coarsened, else ``None``.
         note: note about levels that are not drawn, else ``None``.
     """
 
     hierarchy: str
     sizes: str
-    drawings: tuple[Drawing, ...]
+    depth: int
+    strips: tuple[Strip, ...]
     reason: str | None
     note: str | None
 
 
+@dataclass(frozen=True)
+class GraphDrawing:
+    """Drawings of one graph in some hierarchies.
+
+    Args:
+        graph: id of the graph.
+        nodes: number of nodes of the input graph.
+        edges: number of stored edges of the input graph.
+        scenes: one entry per hierarchy.
+        legend: names of the marks that occur and need an entry in the legend.
+    """
+
+    graph: int
+    nodes: int
+    edges: int
+    scenes: tuple[SceneDrawing, ...]
+    legend: frozenset[str]
+
+    @property
+    def levels(self) -> list[int]:
+        """Numbers of the drawn levels; level 0 if nothing is drawn."""
+        found = {d.level for scene in self.scenes for strip in scene.strips for d in strip.drawings}
+        return sorted(found) or [0]
+
+
+def draw_graph(
+    reader: StoreReader,
+    graph: int,
+    hierarchies: str | Sequence[str] | None = None,
+    *,
+    max_nodes: int = MAX_NODES,
+) -> GraphDrawing:
+    """Draw one graph of a store. :func:`tgp.inspect.report.page.render_drawing` turns the result into HTML.
+
+    Args:
+        reader: store.
+        graph: id of the graph.
+        hierarchies: name or names of hierarchies, in this order; all if ``None``.
+        max_nodes: largest number of nodes of a drawing; see :func:`tgp.inspect.report.scene.graph_scenes`.
+
+    Returns:
+        The drawings. The same graph gives the same drawings.
+
+    Raises:
+        InputError: if the store has no such graph.
+        UnknownNameError: if the store has no such hierarchy.
+    """
+    scenes = graph_scenes(reader, graph, hierarchies, max_nodes=max_nodes)
+    nodes, edges = reader.sizes()
+    return GraphDrawing(
+        graph,
+        int(nodes[graph]),
+        int(edges[graph]),
+        tuple(map(draw_scene, scenes)),
+        frozenset(legend_marks(scenes)),
+    )
+
+
 def draw_scene(scene: Scene) -> SceneDrawing:
     """Draw all levels of a graph in one hierarchy."""
-    drawings: list[Drawing] = []
+    strips = []
     if scene.pictures:
-        first = scene.pictures[0]
-        frame = _Frame(first.places)
-        drawings = [
-            _draw_picture(picture, frame, None if picture is first else first) for picture in scene.pictures
-        ]
+        strips.append(Strip(_whole_title(scene), _draw_pictures(scene.pictures)))
+    if scene.part:
+        strips.append(Strip(_part_title(scene), _draw_pictures(scene.part)))
     return SceneDrawing(
-        scene.hierarchy, _sizes_text(scene.sizes), tuple(drawings), scene.reason, _note(scene)
+        scene.hierarchy,
+        _sizes_text(scene.sizes),
+        len(scene.sizes) - 1,
+        tuple(strips),
+        scene.reason,
+        _note(scene),
     )
+
+
+def _draw_pictures(pictures: Sequence[Picture]) -> tuple[Drawing, ...]:
+    first = pictures[0]
+    frame = _Frame(first.places)
+    return tuple(_draw_picture(picture, frame, None if picture is first else first) for picture in pictures)
 
 
 def _sizes_text(sizes: tuple[int, ...]) -> str:
@@ -122,27 +230,49 @@ def _sizes_text(sizes: tuple[int, ...]) -> str:
     return f"{' → '.join(shown)} node{'s' * (sizes != (1,))}"
 
 
+def _whole_title(scene: Scene) -> str | None:
+    if scene.neighbourhood is None:
+        return None
+    return f"The whole graph, drawn from level {scene.pictures[0].level} on"
+
+
+def _part_title(scene: Scene) -> str:
+    part = scene.neighbourhood
+    assert part is not None, "a part has a neighbourhood"
+    if part.hierarchy is None:
+        return f"Neighbourhood of node {part.centre}"
+    if part.hierarchy != scene.hierarchy:
+        return "The same neighbourhood"
+    return f"Neighbourhood of supernode {part.supernode} of level {part.level}"
+
+
 def _note(scene: Scene) -> str | None:
-    """Explain why levels are missing from the drawing."""
+    """Explain why the whole graph is not drawn."""
+    if not scene.pictures and not scene.part:
+        return "Nothing to draw: the graph has no nodes."
     if not scene.pictures:
-        return "Nothing to draw: no level has nodes and is small enough."
-    if scene.ball:
-        count = len(scene.pictures[0].nodes)
-        return f"Every level is too large to draw: {count} nodes around the one with most neighbours."
-    first = scene.pictures[0]
-    if first.level:
-        size = count_text(first.num_nodes)
-        return f"Drawn from level {first.level} on, the first level that is small enough: {size} nodes."
+        last = f"the last level has {counted(scene.sizes[-1], 'node')}"
+        return f"The whole graph is not drawn, because every level is too large: {last}."
     return None
 
 
 def _facts(picture: Picture) -> str:
-    facts = [counted(picture.num_nodes, "node"), counted(picture.num_edges, "edge")]
+    """Return the sizes of a level. Where only a part of the level is drawn, both numbers are given."""
+    drawn = len(picture.nodes)
+    if drawn < picture.num_nodes:
+        facts = [f"{count_text(drawn)} of {counted(picture.num_nodes, 'node')} drawn"]
+    else:
+        facts = [counted(drawn, "node"), counted(picture.num_edges, "edge")]
     if not picture.last:
-        supernodes = len(np.unique(picture.target[picture.target >= 0]))
-        facts.append(counted(supernodes, "supernode"))
+        joined = len(np.unique(picture.target[picture.target >= 0]))
+        if drawn < picture.num_nodes:
+            facts.append(f"in {count_text(joined)} of {counted(picture.num_targets, 'supernode')}")
+        else:
+            facts.append(counted(picture.num_targets, "supernode"))
+            empty = picture.num_targets - joined
+            facts += [f"{count_text(empty)} of them empty"] if empty > 0 else []
         dropped = int((picture.target < 0).sum())
-        facts += [f"{count_text(dropped)} dropped"] if dropped else []
+        facts += [f"{counted(dropped, 'node')} dropped"] if dropped else []
     return " · ".join(facts)
 
 
@@ -165,22 +295,33 @@ class _Frame:
 
 def _draw_picture(picture: Picture, frame: _Frame, first: Picture | None) -> Drawing:
     places, centres = frame.transform(picture.places), frame.transform(picture.centres)
-    name = "the input graph" if picture.level == 0 else level_name(picture.level)
     strokes = np.minimum((np.sqrt(picture.strength) * _STROKES).astype(np.int64), _STROKES - 1)
-    edges = [
-        (f"edge w{stroke} f{picture.faint}", _edge_path(places, picture.edges[:, strokes == stroke]))
-        for stroke in np.unique(strokes).tolist()
-    ]
+    edges = (
+        [
+            (
+                f"edge rest{' dense' * (picture.edges.shape[1] > _DENSE)}",
+                _edge_path(places, picture.edges[:, ~picture.core]),
+            )
+        ]
+        if not picture.core.all()
+        else []
+    )
+    for stroke in np.unique(strokes[picture.core]).tolist():
+        chosen = picture.edges[:, picture.core & (strokes == stroke)]
+        edges.append((f"edge w{stroke} f{picture.faint}", _edge_path(places, chosen)))
+    marks = tuple(_node_marks(picture, places, frame.radius))
+    ring = marks[picture.marked] if picture.marked >= 0 else None
     return Drawing(
         picture.level,
         picture.method if picture.level else None,
         frame.height,
         _facts(picture),
-        f"Drawing of {name}: {counted(picture.num_nodes, 'node')}",
+        f"Drawing of {level_name(picture.level)}: {_facts(picture)}",
         "" if first is None else _edge_path(frame.transform(first.places), first.edges),
         tuple(_bands(picture, places, centres, 3.4 * frame.radius)),
         tuple(edges),
-        tuple(_node_marks(picture, places, frame.radius)),
+        marks,
+        None if ring is None else (ring.x, ring.y, ring.radius + 4.0),
         crowded=len(picture.nodes) > MAX_NODES,
     )
 
@@ -200,19 +341,39 @@ def _node_marks(picture: Picture, places: Floats, base: float) -> list[NodeMark]
     found = []
     rows = zip(
         picture.nodes.tolist(), places.tolist(), member_radius(picture, base).tolist(), picture.target.tolist(),
-        picture.colour.tolist(), picture.share.tolist(), picture.members.tolist(), strict=True,
+        picture.colour.tolist(), picture.shape.tolist(), picture.share.tolist(), picture.members.tolist(), strict=True,
     )  # fmt: skip
-    for node, (x, y), radius, target, colour, share, members in rows:
-        text = f"node {node}"
+    kind = "node" if picture.level == 0 else "supernode"
+    for node, (x, y), radius, target, colour, shape, share, members in rows:
+        text = f"{kind} {node}"
         if members > 1:
-            text += f", stands for {counted(members, 'node')}"
+            text += f", stands for {counted(members, 'input node')}"
         if not picture.last:
             text += f" → supernode {target}" if target >= 0 else ", dropped"
             text += f" ({100 * share:.0f} %)" if share < _WHOLE else ""
         style = f"c{colour}" if colour >= 0 else "dropped"
         opacity = None if share >= _WHOLE else f"{0.25 + 0.75 * share:.2f}"
-        found.append(NodeMark(x, y, radius, style, target, opacity, text))
+        found.append(NodeMark(x, y, radius, _shape_path(shape, x, y, radius), style, target, opacity, text))
     return found
+
+
+_CORNERS = (
+    None,
+    ((-0.89, -0.89), (0.89, -0.89), (0.89, 0.89), (-0.89, 0.89)),
+    ((0.0, -1.3), (1.15, 0.75), (-1.15, 0.75)),
+    ((0.0, -1.25), (1.25, 0.0), (0.0, 1.25), (-1.25, 0.0)),
+)
+"""Corners of the shapes of a node of radius 1, in the order of ``SHAPES``. The areas are about equal."""
+
+
+def _shape_path(shape: int, x: float, y: float, radius: float) -> str | None:
+    """Return the path data of a node, or ``None`` if it is a circle."""
+    corners = _CORNERS[shape]
+    if corners is None:
+        return None
+    return (
+        "M" + "L".join(f"{coordinate(x + radius * u)} {coordinate(y + radius * v)}" for u, v in corners) + "Z"
+    )
 
 
 def _edge_path(places: Floats, edges: Ints) -> str:
@@ -229,14 +390,17 @@ def _path(starts: Floats, ends: Floats) -> str:
 
 def legend_marks(scenes: Sequence[Scene]) -> set[str]:
     """Return the names of the marks that occur in the drawings and need an entry in the legend."""
-    pictures = [picture for scene in scenes for picture in scene.pictures]
+    pictures = [picture for scene in scenes for picture in (*scene.pictures, *scene.part)]
     joining = [picture for picture in pictures if not picture.last]
     marks = {
+        "shape": any((p.shape > 0).any() for p in pictures),
         "band": any(p.tied.any() for p in joining),
         "size": any(len(np.unique(p.members)) > 1 for p in pictures),
         "shared": any((p.share < _WHOLE).any() for p in joining),
         "dropped": any((p.target < 0).any() for p in joining),
         "weight": any(len(np.unique(p.strength)) > 1 for p in pictures),
-        "shadow": any(len(scene.pictures) > 1 for scene in scenes),
+        "faint": any(not p.core.all() for p in pictures),
+        "ring": any(p.marked >= 0 for p in pictures),
+        "shadow": any(len(s.pictures) > 1 or len(s.part) > 1 for s in scenes),
     }
     return {name for name, occurs in marks.items() if occurs}

@@ -21,6 +21,7 @@ from tgp.inspect.output_file import write_file
 from tgp.inspect.places import result_path
 from tgp.inspect.report.charts import coordinate, level_name
 from tgp.inspect.report.contents import METRICS, ReportContents, collect_contents
+from tgp.inspect.report.drawings import GraphDrawing
 from tgp.inspect.report.palette import colour_rules
 from tgp.text import inert_text
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = [
     "PAGE",
     "page_values",
+    "render_drawing",
     "render_page",
     "render_report",
     "static_text",
@@ -94,6 +96,19 @@ def render_report(store: str | os.PathLike[str], *, graphs: Sequence[int] | str 
     values = page_values(collect_contents(store, graphs))
     own = {"policy": policy, "style": Markup(style), "script": Markup(script)}
     return render_page(template_environment(), PAGE, values | own)
+
+
+def render_drawing(drawing: GraphDrawing) -> str:
+    """Render the drawings of one graph as HTML, for pages that use the style sheet and the script of the report.
+
+    Args:
+        drawing: drawings of a graph, see :func:`tgp.inspect.report.drawings.draw_graph`.
+
+    Returns:
+        An ``<article class="graph">`` with one ``<div class="scene">`` per hierarchy.
+    """
+    macros = template_environment().get_template("drawings.html.jinja").module
+    return inert_text(macros.graph(drawing), lines=True, mark=_MARK)  # type: ignore[attr-defined]
 
 
 def page_values(contents: ReportContents) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["COLOURS", "DARK", "LIGHT", "THEMES", "colour_rules"]
+__all__ = ["COLOURS", "DARK", "LIGHT", "LOOKS", "SHAPES", "THEMES", "colour_rules"]
 
 LIGHT = ("#2c6d9e", "#e1712a", "#0da885", "#85095b", "#c067df", "#bc3f51", "#1d36ac", "#494503")
 """Colours of supernodes on white. People with any kind of colour blindness can distinguish all pairs. The contrast to white
@@ -13,6 +13,12 @@ DARK = ("#4abbf3", "#e3aa35", "#75edac", "#f96ba8", "#a24ac1", "#d15c10", "#7e7b
 
 COLOURS = len(LIGHT)
 """Number of colours of supernodes."""
+
+SHAPES = ("circle", "square", "triangle", "diamond")
+"""Shapes of nodes. More supernodes than colours are distinguished by their shape."""
+
+LOOKS = COLOURS * len(SHAPES)
+"""Number of looks: pairs of a colour and a shape."""
 
 THEMES = {
     "light": {

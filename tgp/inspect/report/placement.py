@@ -10,30 +10,43 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components, shortest_path
+from scipy.sparse.csgraph import connected_components, minimum_spanning_tree, shortest_path
 from scipy.spatial import cKDTree
 
-__all__ = ["layout", "separate"]
+from tgp.inspect.report.level_graphs import simple_edges
+
+__all__ = ["backbone", "layout", "separate"]
 
 Points = npt.NDArray[np.float64]
-_STEPS = 80
-"""Number of iterations of stress majorisation."""
+_STEPS, _FEWER_STEPS, _MANY = 80, 30, 400
+"""Number of iterations of stress majorisation; the second one for components with more nodes than the third."""
+
+_PIVOTS = 50
+"""Number of nodes to which the first places keep the distances."""
+
+_DENSE_FROM = 60
+"""Smallest number of nodes of a graph from which :func:`backbone` selects edges."""
+
+_SPACIOUS = 0.22
+"""Mean distance of nodes, in square roots of the number of nodes, from which on a graph fills a plane without help."""
 
 _GAP = 1.4
 """Largest gap between components in edge lengths; it is smaller if nodes are closer together than an edge is long."""
 
 
-def layout(edge_index: npt.NDArray[Any], num_nodes: int) -> Points:
+def layout(edge_index: npt.NDArray[Any], num_nodes: int, strength: npt.NDArray[Any] | None = None) -> Points:
     """Place the nodes of a graph by stress majorisation. Connected components are packed in rows.
 
     Args:
         edge_index: ``[2, E]`` edges; directions and self-loops are ignored.
         num_nodes: number of nodes; more than some hundred take long.
+        strength: ``[E]`` positive weights, which select the edges of :func:`backbone`; all equal if ``None``.
 
     Returns:
         ``[N, 2]`` coordinates in which a typical edge has length 1.
     """
-    ends = np.asarray(edge_index, np.int64).reshape(2, -1)
+    ends, strength = simple_edges(edge_index, strength)
+    ends = ends[:, backbone(ends, num_nodes, strength)]
     graph = coo_array((np.ones(ends.shape[1]), (ends[0], ends[1])), shape=(num_nodes, num_nodes)).tocsr()
     if not num_nodes:
         return np.zeros((0, 2))
@@ -46,6 +59,54 @@ def layout(edge_index: npt.NDArray[Any], num_nodes: int) -> Points:
     return _pack(boxes, num_nodes)
 
 
+def backbone(
+    edge_index: npt.NDArray[Any], num_nodes: int, strength: npt.NDArray[Any] | None = None
+) -> npt.NDArray[np.bool_]:
+    """Select the edges that determine the places of nodes.
+
+    In a graph in which most nodes are a few edges apart, all nodes would be placed in one ball. There the edges of a
+    maximum spanning forest and the two strongest edges of each node are selected. An edge is strong if it has a large weight
+    relative to the degrees of its ends and if its ends have common neighbours.
+
+    Args:
+        edge_index: ``[2, E]`` edges, each pair of neighbours once and without self-loops.
+        num_nodes: number of nodes.
+        strength: ``[E]`` positive weights; all equal if ``None``.
+
+    Returns:
+        ``[E]`` True for the selected edges; all edges of small, sparse or spacious graphs are selected.
+    """
+    ends = np.asarray(edge_index, np.int64).reshape(2, -1)
+    everything = np.ones(ends.shape[1], bool)
+    if num_nodes < _DENSE_FROM or ends.shape[1] < 1.3 * num_nodes:
+        return everything
+    weight = (
+        np.ones(ends.shape[1]) if strength is None else np.maximum(np.asarray(strength, np.float64), 1e-6)
+    )
+    shape = (num_nodes, num_nodes)
+    links = coo_array((np.ones(ends.shape[1]), (ends[0], ends[1])), shape=shape).tocsr()
+    links = ((links + links.T) > 0).astype(np.float64)
+    hops = shortest_path(links, directed=False, unweighted=True)
+    near = hops[np.isfinite(hops) & (hops > 0)]
+    if near.mean() > _SPACIOUS * np.sqrt((links.sum(1) > 0).sum()):
+        return everything
+    degree = np.maximum(links.sum(1), 1.0)
+    common = np.asarray((links @ links)[ends[0], ends[1]]).reshape(-1)
+    score = weight * (1.0 + common) / np.sqrt(degree[ends[0]] * degree[ends[1]])
+    # Equal scores are ordered by position, so that the selection is unique.
+    rank = np.empty(len(score))
+    rank[np.lexsort((np.arange(len(score)), -score))] = np.arange(1, len(score) + 1)
+    tree = minimum_spanning_tree(coo_array((rank, (ends[0], ends[1])), shape=shape).tocsr())
+    chosen = np.isin(rank, tree.data)
+    # The two strongest edges of each node: sort both directions of all edges by node and rank.
+    node, edge = ends.reshape(-1), np.tile(np.arange(len(score)), 2)
+    order = np.lexsort((rank[edge], node))
+    first = np.searchsorted(node[order], np.arange(num_nodes))
+    position = np.arange(len(order)) - first[node[order]]
+    chosen[edge[order[position < 2]]] = True
+    return chosen
+
+
 def _stress(hops: Points) -> Points:
     """Minimize the sum of ``(|x_i - x_j| - d_ij)^2 / d_ij^2`` (SMACOF)."""
     n = len(hops)
@@ -54,9 +115,10 @@ def _stress(hops: Points) -> Points:
     weight = 1.0 / np.maximum(hops, 1.0) ** 2
     np.fill_diagonal(weight, 0.0)
     laplacian = np.diag(weight.sum(1)) - weight
-    inverse = np.linalg.pinv(laplacian, hermitian=True)
+    # The pseudo-inverse of a Laplacian matrix of a connected graph.
+    inverse = np.linalg.inv(laplacian + 1.0 / n) - 1.0 / n
     places = _initial_places(hops)
-    for _ in range(_STEPS):
+    for _ in range(_STEPS if n <= _MANY else _FEWER_STEPS):
         square = (places**2).sum(1)
         apart = np.sqrt(np.maximum(square[:, None] + square - 2.0 * places @ places.T, 0.0))
         pull = weight * hops / np.maximum(apart, 1e-6)
@@ -65,11 +127,16 @@ def _stress(hops: Points) -> Points:
 
 
 def _initial_places(hops: Points) -> Points:
-    """Return the places of classical scaling, with noise that separates nodes with equal distances to all others."""
-    squared = hops**2
+    """Return the places of pivot scaling, with noise that separates nodes with equal distances to all others."""
+    nearest, pivots = hops[0], [0]
+    while len(pivots) < min(_PIVOTS, len(hops)):  # every pivot is as far as possible from the ones before
+        pivots.append(int(nearest.argmax()))
+        nearest = np.minimum(nearest, hops[pivots[-1]])
+    squared = hops[:, pivots] ** 2
     centred = -0.5 * (squared - squared.mean(0) - squared.mean(1)[:, None] + squared.mean())
-    values, vectors = np.linalg.eigh(centred)
-    places: Points = vectors[:, -2:] * np.sqrt(np.maximum(values[-2:], 0.0))
+    values, vectors = np.linalg.eigh(centred.T @ centred)
+    places: Points = centred @ vectors[:, -2:] / np.maximum(values[-2:], 1e-12) ** 0.25
+    places *= (len(hops) / len(pivots)) ** 0.25
     noise: Points = 0.3 * np.random.default_rng(0).standard_normal((len(hops), 2))
     return places + noise
 

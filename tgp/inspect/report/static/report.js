@@ -72,7 +72,7 @@
     tip.style.transform = `translate(${Math.max(x, 4)}px, ${above < 4 ? event.clientY + 18 : above}px)`;
   };
   document.addEventListener("pointerover", (event) => {
-    const mark = event.target.closest ? event.target.closest("svg circle, svg rect") : null;
+    const mark = event.target.closest ? event.target.closest("svg circle, svg rect, .nodes path") : null;
     const title = mark && mark.querySelector("title");
     if (title) { mark.dataset.tip = title.textContent; title.remove(); }
     tip.hidden = !(mark && mark.dataset.tip);
@@ -93,7 +93,7 @@
       if (on) { slider.min = graph.dataset.first; slider.max = graph.dataset.last; }
     }
     const level = Number(slider.value);
-    const name = level === 0 ? "input" : "level " + level;
+    const name = level === 0 ? "level 0 (input)" : "level " + level;
     one("level-name").textContent = name;
     slider.setAttribute("aria-valuetext", name);
     root.classList.toggle("slider", !every.checked);
@@ -141,10 +141,10 @@
   // Pointing at a node highlights all nodes of the same supernode.
   for (const group of all(".drawing .nodes")) {
     group.addEventListener("pointerover", (event) => {
-      const circle = event.target.closest("circle");
-      if (!circle) return;
+      const mark = event.target.closest("circle, path");
+      if (!mark) return;
       group.classList.add("focus");
-      for (const other of group.children) other.classList.toggle("same", other.dataset.s === circle.dataset.s);
+      for (const other of group.children) other.classList.toggle("same", other.dataset.s === mark.dataset.s);
     });
     group.addEventListener("pointerleave", () => group.classList.remove("focus"));
   }
