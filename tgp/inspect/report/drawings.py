@@ -8,7 +8,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from tgp.inspect.numbers import count_text, counted
+from tgp.inspect.numbers import counted
+from tgp.inspect.report.captions import facts, note, part_title, sizes_text, whole_title
 from tgp.inspect.report.charts import coordinate, level_name
 from tgp.inspect.report.palette import COLOURS
 from tgp.inspect.report.scene import (
@@ -204,16 +205,16 @@ def draw_scene(scene: Scene) -> SceneDrawing:
     """Draw all levels of a graph in one hierarchy."""
     strips = []
     if scene.pictures:
-        strips.append(Strip(_whole_title(scene), _draw_pictures(scene.pictures)))
+        strips.append(Strip(whole_title(scene), _draw_pictures(scene.pictures)))
     if scene.part:
-        strips.append(Strip(_part_title(scene), _draw_pictures(scene.part)))
+        strips.append(Strip(part_title(scene), _draw_pictures(scene.part)))
     return SceneDrawing(
         scene.hierarchy,
-        _sizes_text(scene.sizes),
+        sizes_text(scene.sizes),
         len(scene.sizes) - 1,
         tuple(strips),
         scene.reason,
-        _note(scene),
+        note(scene),
     )
 
 
@@ -221,59 +222,6 @@ def _draw_pictures(pictures: Sequence[Picture]) -> tuple[Drawing, ...]:
     first = pictures[0]
     frame = _Frame(first.places)
     return tuple(_draw_picture(picture, frame, None if picture is first else first) for picture in pictures)
-
-
-def _sizes_text(sizes: tuple[int, ...]) -> str:
-    shown = [count_text(n) for n in sizes]
-    if len(shown) > 6:
-        shown = [*shown[:3], "…", *shown[-2:]]
-    return f"{' → '.join(shown)} node{'s' * (sizes != (1,))}"
-
-
-def _whole_title(scene: Scene) -> str | None:
-    if scene.neighbourhood is None:
-        return None
-    return f"The whole graph, drawn from level {scene.pictures[0].level} on"
-
-
-def _part_title(scene: Scene) -> str:
-    part = scene.neighbourhood
-    assert part is not None, "a part has a neighbourhood"
-    if part.hierarchy is None:
-        return f"Neighbourhood of node {part.centre}"
-    if part.hierarchy != scene.hierarchy:
-        return "The same neighbourhood"
-    return f"Neighbourhood of supernode {part.supernode} of level {part.level}"
-
-
-def _note(scene: Scene) -> str | None:
-    """Explain why the whole graph is not drawn."""
-    if not scene.pictures and not scene.part:
-        return "Nothing to draw: the graph has no nodes."
-    if not scene.pictures:
-        last = f"the last level has {counted(scene.sizes[-1], 'node')}"
-        return f"The whole graph is not drawn, because every level is too large: {last}."
-    return None
-
-
-def _facts(picture: Picture) -> str:
-    """Return the sizes of a level. Where only a part of the level is drawn, both numbers are given."""
-    drawn = len(picture.nodes)
-    if drawn < picture.num_nodes:
-        facts = [f"{count_text(drawn)} of {counted(picture.num_nodes, 'node')} drawn"]
-    else:
-        facts = [counted(drawn, "node"), counted(picture.num_edges, "edge")]
-    if not picture.last:
-        joined = len(np.unique(picture.target[picture.target >= 0]))
-        if drawn < picture.num_nodes:
-            facts.append(f"in {count_text(joined)} of {counted(picture.num_targets, 'supernode')}")
-        else:
-            facts.append(counted(picture.num_targets, "supernode"))
-            empty = picture.num_targets - joined
-            facts += [f"{count_text(empty)} of them empty"] if empty > 0 else []
-        dropped = int((picture.target < 0).sum())
-        facts += [f"{counted(dropped, 'node')} dropped"] if dropped else []
-    return " · ".join(facts)
 
 
 class _Frame:
@@ -315,8 +263,8 @@ def _draw_picture(picture: Picture, frame: _Frame, first: Picture | None) -> Dra
         picture.level,
         picture.method if picture.level else None,
         frame.height,
-        _facts(picture),
-        f"Drawing of {level_name(picture.level)}: {_facts(picture)}",
+        facts(picture),
+        f"Drawing of {level_name(picture.level)}: {facts(picture)}",
         "" if first is None else _edge_path(frame.transform(first.places), first.edges),
         tuple(_bands(picture, places, centres, 3.4 * frame.radius)),
         tuple(edges),
