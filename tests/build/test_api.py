@@ -1,15 +1,27 @@
 """``tgp.coarsen`` and its progress bar."""
 
+import multiprocessing
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+import torch
 
 import tgp
+import tgp.engine.coarsening as engine
 from tgp.build import CoarsenConfig, coarsen_dataset
 from tgp.build.progress import Step
 from tgp.build.progress_bar import ProgressBar, open_progress
-from tgp.errors import InputError, ScheduleError, StoreMismatchError, UnknownNameError
+from tgp.data import PoolDataLoader
+from tgp.errors import (
+    DatasetError,
+    GraphError,
+    InputError,
+    ScheduleError,
+    StoreMismatchError,
+    UnknownNameError,
+)
 
 GRAPHS = "molecules:num_graphs=12"
 
@@ -164,3 +176,57 @@ def test_bar_starts_no_thread(capfd):
         bar(Step("coarsening", 1, 4))
         assert threading.active_count() == before
     assert "25%" in capfd.readouterr().err
+
+
+# -- in memory -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("profile", ["fast", "small"])
+def test_memory_holds_the_bytes_of_the_store(tmp_path, monkeypatch, profile):
+    settings = {"poolers": ["graclus*2", "ndp,eigen:k=4"], "profile": profile, "shard_size": 20_000}
+    monkeypatch.chdir(tmp_path)
+    dataset = tgp.coarsen("molecules:num_graphs=40", **settings)
+    assert list(tmp_path.iterdir()) == []
+    tgp.coarsen("molecules:num_graphs=40", out="disk", **settings)
+    assert dataset.reader.files.contents == store_bytes(tmp_path / "disk")
+    assert dataset.reader.num_shards > 1
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_memory_reaches_loader_workers(method):
+    dataset = tgp.coarsen(GRAPHS, "graclus*2")
+    if method not in multiprocessing.get_all_start_methods():
+        pytest.skip(f"{method} does not exist here")
+    loader = PoolDataLoader(dataset, batch_size=5, num_workers=1, multiprocessing_context=method)
+    for batch, wanted in zip(loader, PoolDataLoader(dataset, batch_size=5), strict=True):
+        assert torch.equal(batch.x, wanted.x)
+        for level, other in zip(batch.pooled_data, wanted.pooled_data, strict=True):
+            assert torch.equal(level.edge_index, other.edge_index)
+
+
+@pytest.mark.parametrize("setting", [{"workers": 2}, {"scheduler": "tcp://127.0.0.1:1"}])
+def test_memory_refuses_other_processes(setting):
+    with pytest.raises(InputError, match="needs files: expected a directory in out"):
+        tgp.coarsen(GRAPHS, "graclus*2", **setting)
+    assert len(tgp.coarsen(GRAPHS, "graclus", workers=1)) == 12
+
+
+def test_graphs_that_fail_are_reported_or_skipped(tmp_path, monkeypatch):
+    sizes = tgp.coarsen(GRAPHS, "nopool").sizes()[0]
+    size = sizes.max()
+    whole = engine.assign_level
+
+    def assign(block, spec, draw):
+        bad = np.flatnonzero(np.diff(block.node_ptr) == size)
+        if draw.level == 0 and bad.size:
+            raise GraphError("test failure", graph=int(bad[0]))
+        return whole(block, spec, draw)
+
+    monkeypatch.setattr(engine, "assign_level", assign)
+    for out in (None, tmp_path):
+        with pytest.raises(
+            DatasetError, match=r"of 12 graphs could not be coarsened.*test failure"
+        ) as caught:
+            tgp.coarsen(GRAPHS, "graclus", out)
+        assert "failed='skip'" in caught.value.hint
+        assert len(tgp.coarsen(GRAPHS, "graclus", out, failed="skip")) == np.sum(sizes < size)

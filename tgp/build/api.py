@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from tgp.build.config import CoarsenConfig
 from tgp.build.progress import Step
 from tgp.build.progress_bar import open_progress
-from tgp.build.run import coarsen_dataset
+from tgp.build.run import coarsen_dataset, coarsen_in_memory
 from tgp.engine.schedule import Schedule
+from tgp.errors import InputError
+from tgp.store import MemoryFiles
 
 if TYPE_CHECKING:
     from tgp.data.dataset import PooledDataset
@@ -25,7 +27,7 @@ Poolers = str | Schedule | Sequence[str | Schedule] | Mapping[str, str | Schedul
 def coarsen(
     graphs: Any,
     poolers: Poolers,
-    out: PathLike,
+    out: PathLike | None = None,
     *,
     seed: int = 0,
     workers: int | None = None,
@@ -59,7 +61,8 @@ def coarsen(
         poolers: Schedule of the levels, finest first, such as ``"graclus*3"`` or ``"ndp,eigen:k=8"``. A list of schedules
             makes several hierarchies, a mapping also names them. The returned dataset reads the first of them;
             :meth:`~tgp.data.PooledDataset.with_hierarchy` chooses another one.
-        out: Directory of the store.
+        out: Directory of the store. ``None`` keeps the store in the memory of this process, without any file. The result
+            has the same arrays, and can be pickled, forked and spawned.
         seed: Seed of every random choice.
         workers: Number of worker processes. The default depends on the cores and on the amount of work; a small run stays
             in this process.
@@ -117,8 +120,31 @@ def coarsen(
         metrics=metrics,
         **settings,  # short forms
     )
-    with open_progress(progress) as show:
-        coarsen_dataset(config, progress=show, executor=executor)
+    store = _run(config, progress, executor)
     from tgp.data.dataset import PooledDataset
 
-    return PooledDataset(config.path, config.hierarchy_names[0], failed=failed)
+    return PooledDataset(store, config.hierarchy_names[0], failed=failed)
+
+
+def _run(
+    config: CoarsenConfig, progress: bool | Callable[[Step], None] | None, executor: Executor | None
+) -> PathLike | MemoryFiles:
+    """Compute the hierarchies and return the place of the store."""
+    with open_progress(progress) as show:
+        if config.out is not None:
+            coarsen_dataset(config, progress=show, executor=executor)
+            return config.path
+        _refuse_other_processes(config.workers, config.scheduler, executor)
+        return coarsen_in_memory(config, progress=show)[1]
+
+
+def _refuse_other_processes(workers: int | None, scheduler: str | None, executor: Executor | None) -> None:
+    """Refuse settings of worker processes for a store in memory: they exchange files."""
+    given = {"workers": workers if workers != 1 else None, "scheduler": scheduler, "executor": executor}
+    for name, value in given.items():
+        if value is not None:
+            raise InputError(
+                f"{name} needs files: expected a directory in out, got out=None with {name}={value!r}",
+                field=name,
+                hint="give a directory (out=...), or leave out the setting to compute in this process",
+            )

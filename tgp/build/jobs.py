@@ -3,7 +3,7 @@
 A job is a dictionary of plain values (text, numbers, lists), see :func:`make_job`. It can be sent to a process with another
 version of tgp, which refuses it with a message instead of failing to unpickle it. The graphs are not part of a job: a
 worker reads them from the shard file that the client has written before. Only a job for a thread of the same process
-contains its graphs.
+contains its graphs and its writer, see :func:`make_thread_job`.
 """
 
 from __future__ import annotations
@@ -33,12 +33,22 @@ from tgp.errors import TgpError
 from tgp.ragged import BlockCSR, GraphTable
 from tgp.registry import Entry
 from tgp.sources.tables import slice_table, weight_type
-from tgp.store import FailureRecord, HierarchySpec, StoreSpec, StoreWriter
+from tgp.store import FailureRecord, HierarchySpec, PartWriter, StoreSpec, StoreWriter
 from tgp.store.format.codec import HDF5_VERSION
 from tgp.store.format.strict_json import Document
 from tgp.store.write.shard import load_kernels
 
-__all__ = ["PROTOCOL", "JobReport", "job_header", "make_job", "run_job", "spec_text", "topology", "warm_up"]
+__all__ = [
+    "PROTOCOL",
+    "JobReport",
+    "job_header",
+    "make_job",
+    "make_thread_job",
+    "run_job",
+    "spec_text",
+    "topology",
+    "warm_up",
+]
 
 PROTOCOL = 1
 """Number that changes when the keys of a job or of its result change."""
@@ -113,9 +123,9 @@ def make_job(
     spec: str,
     unit: int,
     name: str,
-    graphs: GraphTable | str,
+    graphs: str,
 ) -> Job:
-    """Return a job for one hierarchy of one unit.
+    """Return a job of another process for one hierarchy of one unit.
 
     Args:
         header: Result of :func:`job_header` for the schedule of the hierarchy.
@@ -123,8 +133,7 @@ def make_job(
         spec: Result of :func:`spec_text`.
         unit: Number of the unit.
         name: Name of the hierarchy.
-        graphs: Graphs of the unit (see :func:`topology`) for a thread of this process, or the SHA-256 of the shard file
-            with the graphs.
+        graphs: SHA-256 of the shard file with the graphs.
     """
     return {
         **header,
@@ -136,6 +145,19 @@ def make_job(
         "name": name,
         "graphs": graphs,
     }
+
+
+def make_thread_job(header: Job, writer: PartWriter, unit: int, name: str, graphs: GraphTable) -> Job:
+    """Return a job of a thread of this process for one hierarchy of one unit.
+
+    Args:
+        header: Result of :func:`job_header` for the schedule of the hierarchy.
+        writer: Writer of the store. Several threads use it at the same time.
+        unit: Number of the unit.
+        name: Name of the hierarchy.
+        graphs: Graphs of the unit, see :func:`topology`.
+    """
+    return {**header, "writer": writer, "unit": unit, "name": name, "graphs": graphs}
 
 
 def topology(table: GraphTable, low: int, high: int) -> GraphTable:
@@ -161,7 +183,7 @@ def run_job(job: Mapping[str, Any]) -> dict[str, Any]:
     """Coarsen the graphs of a job, compute quality figures, and write the shard file.
 
     Args:
-        job: Result of :func:`make_job`.
+        job: Result of :func:`make_job` or :func:`make_thread_job`.
 
     Returns:
         The fields of :class:`JobReport`.
@@ -171,10 +193,8 @@ def run_job(job: Mapping[str, Any]) -> dict[str, Any]:
     """
     with _portable_errors(job):
         (schedule,) = _accept(job)
-        writer = _open_writer(job)
         unit, name = job["unit"], job["name"]
-        given = job["graphs"]
-        graphs = read_unit_graphs(writer, unit, given) if isinstance(given, str) else given
+        writer, graphs = _writer_and_graphs(job)
         block, dtype = graphs.to_block(), weight_type(graphs)
         with _ENGINE_LOCK:
             seed = writer.spec.hierarchy(name).seed
@@ -255,6 +275,14 @@ def _missing_package(error: Exception, problem: str) -> ClusterError:
         f"{worker_name(describe_worker())} {problem}: {error}",
         hint="install the package or the module of the method in the same version on all workers",
     )
+
+
+def _writer_and_graphs(job: Mapping[str, Any]) -> tuple[PartWriter, GraphTable]:
+    """Return the writer and the graphs of a job. The job of a thread contains them."""
+    if "writer" in job:
+        return job["writer"], job["graphs"]
+    writer = _open_writer(job)
+    return writer, read_unit_graphs(writer, job["unit"], job["graphs"])
 
 
 def _open_writer(job: Mapping[str, Any]) -> StoreWriter:

@@ -66,11 +66,12 @@ class RunContext:
     open_seconds: float
 
 
-def prepare_run(config: CoarsenConfig) -> RunContext:
+def prepare_run(config: CoarsenConfig, *, in_memory: bool = False) -> RunContext:
     """Open the dataset of a configuration and plan the run.
 
     Args:
         config: Settings of the run.
+        in_memory: True if the store is kept in memory. There is no earlier store then.
 
     Raises:
         DatasetError: If the dataset cannot be opened.
@@ -90,7 +91,7 @@ def prepare_run(config: CoarsenConfig) -> RunContext:
         max_input=config.max_input,
     )
     digest = data_digest(source.table)
-    stored = None if config.force else read_spec(config.path)
+    stored = None if config.force or in_memory else read_spec(config.path)
     plan = _plan_units(config, source.table, full_schedules)
     bounds, profile = plan.bounds, config.profile or "fast"
     if stored is not None and stored.data_digest == digest:

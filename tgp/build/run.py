@@ -13,7 +13,16 @@ from tgp.build.cluster import LostFilesError
 from tgp.build.config import CoarsenConfig
 from tgp.build.executors import JobQueue, Pool, open_executor, wrap_executor
 from tgp.build.foreign import check_foreign_parts
-from tgp.build.jobs import JobReport, job_header, make_job, run_job, spec_text, topology, warm_up
+from tgp.build.jobs import (
+    JobReport,
+    job_header,
+    make_job,
+    make_thread_job,
+    run_job,
+    spec_text,
+    topology,
+    warm_up,
+)
 from tgp.build.prepare import (
     RunContext,
     estimate_bytes,
@@ -28,12 +37,20 @@ from tgp.build.summary import RunPlan, Summary, describe_manifest
 from tgp.build.unit_graphs import VISIBLE_TIMEOUT
 from tgp.engine.unit_plan import COST_PER_SECOND
 from tgp.errors import InputError, StoreError
-from tgp.ragged import GraphTable
 from tgp.sources.tables import slice_table
-from tgp.store import Manifest, PartRecord, StoreReader, StoreWriter, Task
+from tgp.store import (
+    Manifest,
+    MemoryFiles,
+    MemoryWriter,
+    PartRecord,
+    PartWriter,
+    StoreReader,
+    StoreWriter,
+    Task,
+)
 from tgp.store.format import constants as store_format
 
-__all__ = ["coarsen_dataset", "plan_run"]
+__all__ = ["coarsen_dataset", "coarsen_in_memory", "plan_run"]
 
 Progress = Callable[[Step], None]
 """Callback that receives the progress of a run."""
@@ -73,7 +90,7 @@ def coarsen_dataset(
     if config.retry_failed:
         writer.discard_failed()
     if writer.is_complete:
-        return _summarize(context, "up to date", writer.read_manifest())
+        return _summarize(context, writer, "up to date", writer.read_manifest())
     tasks = _tasks_of_job(writer.pending(), config.shard)
     try:
         if executor is not None:
@@ -84,6 +101,28 @@ def coarsen_dataset(
         with contextlib.suppress(StoreError, OSError):
             writer.files.remove_stale()  # temporary files of workers that were terminated
         raise
+
+
+def coarsen_in_memory(config: CoarsenConfig, *, progress: Progress = _ignore) -> tuple[Summary, MemoryFiles]:
+    """Compute the hierarchies of a configuration in this process, and keep the store in memory.
+
+    The files have the same bytes as those that :func:`coarsen_dataset` writes.
+
+    Args:
+        config: Settings of the run. ``out`` and settings of worker processes are not used.
+        progress: Function that is called with a :class:`~tgp.build.progress.Step` at each stage and after each job.
+
+    Returns:
+        Totals of the store and of the run, and the files of the store.
+
+    Raises:
+        DatasetError: If the dataset cannot be opened.
+    """
+    progress(Step("opening the dataset"))
+    context = prepare_run(config, in_memory=True)
+    writer = MemoryWriter(context.spec)
+    with open_executor(None, 1) as pool:
+        return _run(context, writer, writer.pending(), pool, progress), writer.files
 
 
 def plan_run(config: CoarsenConfig) -> RunPlan:
@@ -130,7 +169,7 @@ def _tasks_of_job(tasks: list[Task], shard: tuple[int, int] | None) -> list[Task
 
 
 def _run(
-    context: RunContext, writer: StoreWriter, tasks: Sequence[Task], pool: Pool, progress: Progress
+    context: RunContext, writer: PartWriter, tasks: Sequence[Task], pool: Pool, progress: Progress
 ) -> Summary:
     """Run the tasks in a pool and publish the store if it is complete."""
     compile_seconds = 0.0
@@ -139,13 +178,13 @@ def _run(
     started = time.perf_counter()
     reports = _run_tasks(context, writer, tasks, pool, progress)
     missing = _check_written(writer, tasks, reports, pool, progress)
-    if missing:
+    if missing and isinstance(writer, StoreWriter):
         check_foreign_parts(writer)
     manifest = None if missing else writer.publish()
     seconds = time.perf_counter() - started
     num_graphs = sum(report.num_graphs for report in reports)
     return replace(
-        _summarize(context, "incomplete" if missing else "complete", manifest),
+        _summarize(context, writer, "incomplete" if missing else "complete", manifest),
         units_done=len(tasks),
         units_missing=len(missing),
         workers=pool.processes,
@@ -165,10 +204,10 @@ def _start_workers(context: RunContext, pool: Pool, progress: Progress) -> float
             field="poolers",
             hint="move it to a module that the workers can import, or run without a scheduler or executor",
         )
-    folder, checked = context.config.path.resolve(), 0
+    checked = 0
     if pool.cluster is not None:
         progress(Step(f"checking the workers of {pool.cluster.address}"))
-        checked = pool.cluster.check_workers(folder)
+        checked = pool.cluster.check_workers(context.config.path.resolve())
     stage = Step("preparing kernels (compiled on first use, then cached)")
     progress(stage)
     header = job_header(schedules, metrics=context.config.metrics, remote=pool.kind != "threads")
@@ -178,7 +217,7 @@ def _start_workers(context: RunContext, pool: Pool, progress: Progress) -> float
             queue.submit(header)
         seconds = next(queue.drain())
     if pool.cluster is not None and not checked:  # there were no workers before
-        pool.cluster.check_workers(folder)
+        pool.cluster.check_workers(context.config.path.resolve())
     return seconds
 
 
@@ -192,7 +231,7 @@ def _show_waiting(progress: Progress, step: Step) -> Callable[[str, float], None
 
 
 def _run_tasks(
-    context: RunContext, writer: StoreWriter, tasks: Sequence[Task], pool: Pool, progress: Progress
+    context: RunContext, writer: PartWriter, tasks: Sequence[Task], pool: Pool, progress: Progress
 ) -> list[JobReport]:
     """Write the graphs of each unit in this thread while the pool computes and writes the hierarchies."""
     costs = estimate_costs(context, tasks)
@@ -232,13 +271,13 @@ class _JobMaker:
         pool: Pool that runs the jobs.
     """
 
-    def __init__(self, context: RunContext, writer: StoreWriter, tasks: Sequence[Task], pool: Pool) -> None:
+    def __init__(self, context: RunContext, writer: PartWriter, tasks: Sequence[Task], pool: Pool) -> None:
         self._table = context.source.table
         self._writer = writer
-        # Workers may have another working directory.
-        self._worker_writer = StoreWriter(context.config.path.resolve(), writer.spec)
         self._spec = spec_text(writer.spec)
         remote = pool.kind != "threads"
+        # Workers may have another working directory.
+        self._worker_writer = StoreWriter(context.config.path.resolve(), writer.spec) if remote else None
         self._headers = {
             name: job_header([schedule], metrics=context.config.metrics, remote=remote)
             for name, schedule in context.schedules.items()
@@ -259,19 +298,19 @@ class _JobMaker:
 
     def make(self, task: Task) -> dict[str, Any]:
         """Return the job of a task. The graphs of its unit are written already."""
-        if self._digests is None:
-            graphs: GraphTable | str = topology(self._table, *self._bounds(task.unit))
-        else:
-            graphs = self._digests[task.unit]
         header = self._headers[task.part]
-        return make_job(header, self._worker_writer, self._spec, task.unit, task.part, graphs)
+        if self._worker_writer is None or self._digests is None:
+            graphs = topology(self._table, *self._bounds(task.unit))
+            return make_thread_job(header, self._writer, task.unit, task.part, graphs)
+        digest = self._digests[task.unit]
+        return make_job(header, self._worker_writer, self._spec, task.unit, task.part, digest)
 
     def _bounds(self, unit: int) -> tuple[int, int]:
         return self._writer.spec.bounds[unit], self._writer.spec.bounds[unit + 1]
 
 
 def _check_written(
-    writer: StoreWriter, tasks: Sequence[Task], reports: Sequence[JobReport], pool: Pool, progress: Progress
+    writer: PartWriter, tasks: Sequence[Task], reports: Sequence[JobReport], pool: Pool, progress: Progress
 ) -> list[Task]:
     """Compare the files that workers reported with those in the store, and return the files that are missing.
 
@@ -304,14 +343,14 @@ def _is_written(record: PartRecord | None, sha256: str | None) -> bool:
     return record is not None and sha256 in (None, record.shard.sha256)
 
 
-def _all_tasks(writer: StoreWriter) -> list[Task]:
+def _all_tasks(writer: PartWriter) -> list[Task]:
     return [Task(unit, part) for unit in range(writer.spec.num_units) for part in writer.parts]
 
 
-def _summarize(context: RunContext, status: str, manifest: Manifest | None) -> Summary:
+def _summarize(context: RunContext, writer: PartWriter, status: str, manifest: Manifest | None) -> Summary:
     """Summarize the store. An incomplete store has no manifest."""
     summary = Summary(
-        str(context.config.path),
+        writer.files.location,
         status,
         context.spec.num_graphs,
         context.spec.num_units,
@@ -323,6 +362,6 @@ def _summarize(context: RunContext, status: str, manifest: Manifest | None) -> S
     names = sorted(context.schedules)
     failures = []
     if any(h.failures for h in hierarchies if h.name in names):
-        reader = StoreReader(context.config.path)
+        reader = StoreReader(writer.files)
         failures = [(name, failure) for name in names for failure in reader.failures(name)]
     return replace(summary, hierarchies=hierarchies, bytes=size, failures=failures)

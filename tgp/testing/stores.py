@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from tgp.ragged import Assignment, BlockCSR, Field, GraphTable, Hierarchy, Level
 from tgp.ragged.offsets import offsets
-from tgp.store import HierarchySpec, StoreSpec, StoreWriter, data_digest
+from tgp.store import HierarchySpec, PartWriter, StoreSpec, StoreWriter, data_digest
 from tgp.store.format.manifest import seal
 
 __all__ = [
@@ -208,7 +208,7 @@ def store_spec(
     return StoreSpec({"name": "random"}, data_digest(table), table.num_graphs, tuple(bounds), profile, chosen)
 
 
-def write_store(writer: StoreWriter, table: GraphTable) -> None:
+def write_store(writer: PartWriter, table: GraphTable) -> None:
     """Write all pending parts of a store, with hierarchies of :func:`halving`, and publish it."""
     bounds = writer.spec.bounds
     for task in writer.pending():

@@ -1,4 +1,4 @@
-"""File object through which libhdf5 writes a shard."""
+"""File objects through which libhdf5 writes a shard to a file or to memory."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import io
 import os
 from typing import Any
 
-__all__ = ["Sink"]
+__all__ = ["MemorySink", "Sink"]
 
 
 class Sink(io.RawIOBase):
@@ -33,12 +33,9 @@ class Sink(io.RawIOBase):
 
     def write(self, data: Any) -> int:
         view = memoryview(data).cast("B")
-        done = 0
         try:
             if self.error is None:
-                os.lseek(self.descriptor, self._position, os.SEEK_SET)
-            while self.error is None and done < len(view):
-                done += os.write(self.descriptor, view[done:])
+                self._store(view)
         except BaseException as error:  # noqa: BLE001 - raised again by raise_error
             self.error = error
         self._position += len(view)
@@ -47,8 +44,7 @@ class Sink(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         view = memoryview(buffer).cast("B")
-        os.lseek(self.descriptor, self._position, os.SEEK_SET)
-        data = os.read(self.descriptor, len(view))
+        data = self._fetch(len(view))
         view[: len(data)] = data
         view[len(data) :] = bytes(len(view) - len(data))
         self._position += len(view)
@@ -65,10 +61,26 @@ class Sink(io.RawIOBase):
         self.length = self._position if size is None else size
         try:
             if self.error is None:
-                os.ftruncate(self.descriptor, self.length)
+                self._resize()
         except BaseException as error:  # noqa: BLE001 - raised again by raise_error
             self.error = error
         return self.length
+
+    def _store(self, view: memoryview) -> None:
+        """Write bytes at the current position."""
+        os.lseek(self.descriptor, self._position, os.SEEK_SET)
+        done = 0
+        while done < len(view):
+            done += os.write(self.descriptor, view[done:])
+
+    def _fetch(self, size: int) -> bytes | bytearray:
+        """Return at most ``size`` bytes from the current position."""
+        os.lseek(self.descriptor, self._position, os.SEEK_SET)
+        return os.read(self.descriptor, size)
+
+    def _resize(self) -> None:
+        """Set the size of the file to ``length``."""
+        os.ftruncate(self.descriptor, self.length)
 
     def raise_error(self) -> None:
         """Raise the first error of a write, if there was one."""
@@ -83,3 +95,27 @@ class Sink(io.RawIOBase):
 
     def seekable(self) -> bool:
         return True
+
+
+class MemorySink(Sink):
+    """File object that HDF5 writes to, without a file.
+
+    Attributes:
+        content: Bytes that were written.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(-1)
+        self.content = bytearray()
+
+    def _store(self, view: memoryview) -> None:
+        if self._position > len(self.content):
+            self.content.extend(bytes(self._position - len(self.content)))
+        self.content[self._position : self._position + len(view)] = view
+
+    def _fetch(self, size: int) -> bytes | bytearray:
+        return self.content[self._position : self._position + size]
+
+    def _resize(self) -> None:
+        del self.content[self.length :]
+        self.content.extend(bytes(self.length - len(self.content)))

@@ -19,7 +19,15 @@ from tgp.store.format.schema import ShardRecord
 from tgp.store.io.directory import Directory, open_directory
 from tgp.store.io.files import LocalFiles, ends_digest, file_digest
 
-__all__ = ["Records", "adopt", "changes_of_spec", "check_shards", "collect_manifest", "read_records"]
+__all__ = [
+    "Records",
+    "adopt",
+    "changes_of_spec",
+    "check_shards",
+    "collect_manifest",
+    "complete_manifest",
+    "read_records",
+]
 
 Records = dict[str, list[PartRecord | None]]
 """For each part one entry per unit: the completion record, or ``None`` if the file has to be written."""
@@ -165,6 +173,23 @@ def collect_manifest(files: LocalFiles, spec: StoreSpec, published: Manifest | N
     """
     others = _other_hierarchies(files, spec, published)
     records = read_records(files, replace(spec, hierarchies=(*spec.hierarchies, *others)), published)
+    return complete_manifest(spec, records, files.location, others)
+
+
+def complete_manifest(
+    spec: StoreSpec, records: Records, location: str, others: Iterable[HierarchySpec] = ()
+) -> Manifest:
+    """Return the manifest of completion records.
+
+    Args:
+        spec: Parts that must be complete.
+        records: Completion records of these parts and of other hierarchies.
+        location: Location of the store, for the message.
+        others: Other hierarchies. Those that are complete become part of the manifest.
+
+    Raises:
+        StoreError: If a part of ``spec`` is not complete.
+    """
     wanted = (fmt.GRAPHS, *(h.name for h in spec.hierarchies))
     missing = [
         f"{part} of unit {unit}" for part in wanted for unit, r in enumerate(records[part]) if r is None
@@ -172,7 +197,7 @@ def collect_manifest(files: LocalFiles, spec: StoreSpec, published: Manifest | N
     if missing:
         raise StoreError(
             f"{len(missing)} parts are not written yet: {', '.join(missing[:5])}{', ...' * (len(missing) > 5)}",
-            path=files.location,
+            path=location,
         )
     complete = {part: [r for r in found if r] for part, found in records.items() if all(found)}
     hierarchies = (*spec.hierarchies, *(h for h in others if h.name in complete))

@@ -13,24 +13,19 @@ it holds the lock exclusively, so the files of a writer that was replaced never 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy.typing as npt
-
-from tgp.errors import InputError, StoreDamagedError, StoreMismatchError, StoreMissingError
-from tgp.ragged import GraphTable, Hierarchy
+from tgp.errors import StoreDamagedError, StoreMismatchError, StoreMissingError
 from tgp.store.format import constants as fmt
 from tgp.store.format.fingerprint import StoreSpec, spec_differences
 from tgp.store.format.manifest import Manifest, PartRecord, read_manifest, read_recorded_spec, seal
-from tgp.store.format.schema import FailureRecord
 from tgp.store.io.failpoint import failpoint
-from tgp.store.io.files import LocalFiles, ends_digest, file_digest
+from tgp.store.io.files import LocalFiles
 from tgp.store.io.sink import Sink
 from tgp.store.write import shard
 from tgp.store.write.discard import check_manifest_is_own, discard_parts
-from tgp.store.write.limits import check_decoded_size
+from tgp.store.write.part_writer import PartWriter, Task
 from tgp.store.write.records import (
     Records,
     adopt,
@@ -43,15 +38,7 @@ from tgp.store.write.records import (
 __all__ = ["StoreWriter", "Task"]
 
 
-@dataclass(frozen=True, order=True)
-class Task:
-    """File that is not written yet. ``part`` is ``"graphs"`` or the name of a hierarchy."""
-
-    unit: int
-    part: str
-
-
-class StoreWriter:
+class StoreWriter(PartWriter):
     """Writer of the parts of a store. It can be pickled, so that worker processes can write units.
 
     Use :meth:`open` to start or continue a store. The constructor neither reads nor writes anything.
@@ -62,8 +49,8 @@ class StoreWriter:
     """
 
     def __init__(self, path: str | os.PathLike[str], spec: StoreSpec) -> None:
-        self.files = LocalFiles(path)
-        self.spec = spec
+        super().__init__(spec)
+        self.files: LocalFiles = LocalFiles(path)
         self._manifest: Manifest | None = None
         self._manifest_version: tuple[int, int, int] | None = None
 
@@ -173,11 +160,6 @@ class StoreWriter:
 
     # State --------------------------------------------------------------------------------------
 
-    @property
-    def parts(self) -> tuple[str, ...]:
-        """``"graphs"`` and the names of the hierarchies."""
-        return (fmt.GRAPHS, *(h.name for h in self.spec.hierarchies))
-
     def records(self) -> Records:
         """Read the completion records of all parts.
 
@@ -205,16 +187,6 @@ class StoreWriter:
                 raise
         return self._manifest
 
-    def pending(self) -> list[Task]:
-        """Return the files that are not written yet, unit by unit, graphs first."""
-        records = self.records()
-        return [
-            Task(unit, part)
-            for unit in range(self.spec.num_units)
-            for part in self.parts
-            if records[part][unit] is None
-        ]
-
     @property
     def is_complete(self) -> bool:
         """True if the manifest is published and covers the specification, and its files have the right sizes."""
@@ -227,85 +199,6 @@ class StoreWriter:
         return all(sizes.get(s.file) == s.size for part in self.parts for s in manifest.shards[part])
 
     # Writing ------------------------------------------------------------------------------------
-
-    def _first_graph(self, unit: int, num_graphs: int) -> int:
-        """Check the number of graphs of a unit and return the id of its first graph."""
-        if not 0 <= unit < self.spec.num_units:
-            raise InputError(f"unit must lie in [0, {self.spec.num_units}), got {unit}", field="unit")
-        first, last = self.spec.bounds[unit], self.spec.bounds[unit + 1]
-        if num_graphs != last - first:
-            raise InputError(
-                f"unit {unit}: expected graphs {first}:{last}, got {num_graphs} graphs", field="unit"
-            )
-        return first
-
-    def write_graphs(self, unit: int, table: GraphTable) -> PartRecord:
-        """Write the input graphs of a unit.
-
-        Args:
-            unit: Number of the unit.
-            table: Its graphs.
-
-        Returns:
-            The completion record of the file.
-        """
-        first = self._first_graph(unit, table.num_graphs)
-
-        def fill(sink: Sink) -> shard.PartSummary:
-            return shard.write_graphs_file(sink, table, self.spec.profile, unit, first)
-
-        return self._write(unit, fmt.GRAPHS, fill)
-
-    def write_hierarchy(
-        self,
-        unit: int,
-        name: str,
-        hierarchy: Hierarchy,
-        *,
-        metrics: Mapping[str, npt.NDArray[Any]] | None = None,
-        failures: Sequence[FailureRecord] = (),
-    ) -> PartRecord:
-        """Write one hierarchy over the graphs of a unit.
-
-        Args:
-            unit: Number of the unit.
-            name: Name of the hierarchy in the specification.
-            hierarchy: Its levels.
-            metrics: Values per ``"<position>/<name>"``, where ``position`` counts the levels from 0. A value is one
-                number, or has one row per graph.
-            failures: Graphs that could not be coarsened.
-
-        Returns:
-            The completion record of the file.
-        """
-        first = self._first_graph(unit, hierarchy.num_graphs)
-        wanted = self.spec.hierarchy(name)
-        if hierarchy.depth != len(wanted.schedule):
-            raise InputError(
-                f"hierarchy {name!r}: expected {len(wanted.schedule)} levels, got {hierarchy.depth}",
-                field="hierarchy",
-            )
-        if any(
-            not first <= f.graph < self.spec.bounds[unit + 1] or f.level >= hierarchy.depth for f in failures
-        ):
-            raise InputError(
-                f"failures of unit {unit}: expected graphs {first}:{self.spec.bounds[unit + 1]} of the whole store "
-                f"and levels below {hierarchy.depth} (counted from 0), got {list(failures[:3])}",
-                field="failures",
-            )
-        header: dict[str, str | int] = {"part": name, "unit": unit, "first_graph": first}
-
-        def fill(sink: Sink) -> shard.PartSummary:
-            return shard.write_hierarchy_file(
-                sink,
-                hierarchy,
-                self.spec.profile,
-                header,
-                metrics=metrics,
-                failures=failures,
-            )
-
-        return self._write(unit, name, fill)
 
     def _write(self, unit: int, part: str, fill: Callable[[Sink], shard.PartSummary]) -> PartRecord:
         """Write a shard file and its completion record. ``fill`` writes the content of the file."""
@@ -321,18 +214,7 @@ class StoreWriter:
             os.fsync(temp.descriptor)
             failpoint("shard:synced")
             with temp.reopen() as file:
-                size = os.fstat(temp.descriptor).st_size
-                sha256, ends = file_digest(file), ends_digest(file, size)
-            check_decoded_size(name, self.spec.profile, sum(summary.bytes), size)
-            record = PartRecord(
-                unit,
-                part,
-                self.spec.part_fingerprint(part),
-                summary.shard_record(name, size, sha256, ends),
-                summary.fields,
-                summary.levels,
-                summary.metrics,
-            )
+                record = self._make_record(unit, part, summary, file)
             failpoint("shard:digested")
             with self.files.lock(shared=True):
                 self._check_spec((fmt.GRAPHS,) if part == fmt.GRAPHS else (fmt.GRAPHS, part))
