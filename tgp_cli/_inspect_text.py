@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tgp.inspect.figures import FIGURES, SPECTRAL_FIGURES, Figure, figure_of, level_value
 from tgp.inspect.numbers import bytes_text, count_text, counted
 from tgp_cli._output import Output, count_or_dash, ratio_text, sparkline
 
@@ -34,37 +35,101 @@ def show_stores(out: Output, stores: list[dict[str, Any]]) -> None:
     out.table(("store", "graphs", "hierarchies", "size", "status"), rows, right=(1, 3), wrap=(2, 4))
 
 
-def show_store(out: Output, view: StoreView) -> None:
-    """Print the result of ``tgp inspect STORE``."""
+_COLUMNS = ("nodes", "edges", "ratio", "components", "modularity")
+"""Figures that are shown by default, after hierarchy, level and method."""
+
+_OBVIOUS = {"nodes", "edges", "bytes", "stalled_graphs", "failures"}
+"""Figures that need no line in the legend."""
+
+_SPARKLINES = {
+    "graph sizes": "number of graphs by number of nodes, between the smallest and the largest graph",
+    "cluster sizes": "number of supernodes by number of nodes, from 1 to the largest; 8+ is 8 or more",
+}
+
+
+def show_store(out: Output, view: StoreView, *, all_figures: bool = False) -> None:
+    """Print the result of ``tgp inspect STORE``.
+
+    Args:
+        out: printer.
+        view: figures of the store.
+        all_figures: show all figures instead of the most important ones.
+    """
     _show_header(out, view)
-    levels = [("", view.input), *((h.name, level) for h in view.hierarchies for level in h.levels)]
-    cells = [{"hierarchy": name, **_level_cells(level)} for name, level in levels]
-    columns = [*cells[0]]
-    if view.spectral is not None:
-        place = columns.index("size")
-        columns[place:place] = [*_SPECTRAL]
-        for row, (_, level) in zip(cells, levels, strict=True):
-            row |= {column: ratio_text(level.metrics.get(name)) for column, name in _SPECTRAL.items()}
-    if any(level.stalled for _, level in levels):
-        columns.append("")
-        for row, (_, level) in zip(cells, levels, strict=True):
-            row[""] = "stall" if level.stalled else ""
-    right = range(3, columns.index("graph sizes"))
+    figures = _shown_figures(view, all_figures)
+    levels: list[tuple[str, LevelSummary, int | None]] = [("input", view.input, None)]
+    levels += [(h.name, level, h.failures) for h in view.hierarchies for level in h.levels]
+    rows = [
+        [
+            name,
+            str(level.level),
+            level.method if level.level else "",
+            *(figure.text(level_value(level, figure, failures)) for figure in figures),
+            *((_size_line(level), _cluster_line(level)) if all_figures else ()),
+        ]
+        for name, level, failures in levels
+    ]
+    columns = ["hierarchy", "level", "method", *(figure.label for figure in figures)]
+    right = range(3, len(columns))
     out.line()
-    out.table(columns, [[row[column] for column in columns] for row in cells], right=right, keys=3)
+    out.table([*columns, *(_SPARKLINES if all_figures else ())], rows, right=right, keys=3)
+    _show_legend(out, figures, all_figures)
     if view.spectral is not None:
         measured = min(view.spectral["sample"], view.num_graphs)
-        modes = counted(view.spectral["modes"], "eigenvalue")
-        out.line(
-            f"eig.err: mean relative error of the first {modes} against the input graphs, "
-            f"{count_text(measured)} of them; scaled: after the best common factor; restr.: of the clusters alone."
+        out.text(
+            f"Eigenvalue errors compare the first {counted(view.spectral['modes'], 'eigenvalue')} with those of the "
+            f"input graphs, for {counted(measured, 'graph')}."
         )
-    for hierarchy in view.hierarchies:
-        stalled = [str(level.level) for level in hierarchy.levels if level.stalled]
-        if stalled:
-            subject = f"Level {stalled[0]}" if len(stalled) == 1 else f"Levels {', '.join(stalled)}"
-            verb = "keeps" if len(stalled) == 1 else "keep"
-            out.line(f"{subject} of {hierarchy.name} {verb} more than 95 % of the nodes.")
+    _show_findings(out, view)
+
+
+def _shown_figures(view: StoreView, all_figures: bool) -> list[Figure]:
+    """Return the figures to show: those of the table in its order, then metrics that the table does not know."""
+    levels = [view.input, *(level for hierarchy in view.hierarchies for level in hierarchy.levels)]
+    stored = dict.fromkeys(key for level in levels for key in level.metrics)
+    keys = [key for key, figure in FIGURES.items() if not figure.metric or key in stored]
+    if not all_figures:
+        shown = (*_COLUMNS, *SPECTRAL_FIGURES)
+        return [FIGURES[key] for key in keys if key in shown]
+    return [figure_of(key) for key in (*keys, *sorted(stored.keys() - FIGURES.keys()))]
+
+
+def _size_line(level: LevelSummary) -> str:
+    """Draw the histogram of graph sizes between the sizes of the smallest and the largest graph."""
+    if level.node_range is None:
+        return ""
+    low, high = map(count_text, level.node_range)
+    return f"{low} {sparkline(level.node_histogram)} {high}" if low != high else low
+
+
+def _cluster_line(level: LevelSummary) -> str:
+    """Draw the histogram of cluster sizes between 1 and the largest size. The last bin has no upper limit."""
+    counts = level.cluster_histogram
+    filled = max((size for size, count in enumerate(counts, 1) if count), default=0)
+    if filled < 2:
+        return str(filled or "")
+    return f"1 {sparkline(counts[:filled])} {filled}{'+' if filled == len(counts) else ''}"
+
+
+def _show_legend(out: Output, figures: list[Figure], all_figures: bool) -> None:
+    """Explain the columns that need it, one line each."""
+    lines = {
+        figure.label: figure.meaning for figure in figures if figure.key not in _OBVIOUS and figure.meaning
+    }
+    if all_figures:
+        lines |= _SPARKLINES
+    longest = max(len(label) for label in lines)
+    for label, meaning in lines.items():
+        out.text(f"{label.ljust(longest)}  {meaning}", indent=longest + 2)
+    if not all_figures:
+        out.text("--all shows more figures, and histograms of the sizes of graphs and clusters.")
+
+
+def _show_findings(out: Output, view: StoreView) -> None:
+    for finding in view.findings:
+        place = f"{finding.hierarchy}: " if finding.hierarchy else ""
+        out.text(f"Warning: {place}{finding.text}", indent=2)
+        out.text(f"  {finding.hint}", indent=2)
 
 
 def _show_header(out: Output, view: StoreView) -> None:
@@ -72,16 +137,19 @@ def _show_header(out: Output, view: StoreView) -> None:
         f"{k}={v}" for k, v in view.dataset.items() if k not in ("source", "name", "shard_size")
     )
     name = f"{view.dataset.get('source', '?')}/{view.dataset.get('name', '?')}"
-    out.line(
+    out.text(
         f"{view.path}: {counted(view.num_graphs, 'graph')} of {name}{f' ({source})' if source else ''}, "
-        f"{bytes_text(view.bytes)} in {counted(view.num_shards, 'shard')} ({view.profile})"
+        f"{bytes_text(view.bytes)} in {counted(view.num_shards, 'shard')} ({view.profile})",
+        indent=2,
     )
-    out.line("fields: " + ", ".join(f"{f['name']} {f['dtype']}{f['shape'] or ''}" for f in view.fields))
+    fields = ", ".join(f"{f['name']} {f['dtype']}{f['shape'] or ''}" for f in view.fields)
+    out.text(f"fields: {fields}", indent=2)
     for hierarchy in view.hierarchies:
         failed = f", {counted(hierarchy.failures, 'graph')} failed" if hierarchy.failures else ""
-        out.line(
+        out.text(
             f"hierarchy {hierarchy.name}: {hierarchy.methods}{_packages_text(hierarchy.schedule)}, "
-            f"seed {hierarchy.seed}, {bytes_text(hierarchy.bytes)}{failed}"
+            f"seed {hierarchy.seed}, {bytes_text(hierarchy.bytes)}{failed}",
+            indent=2,
         )
 
 
@@ -91,38 +159,6 @@ def _packages_text(schedule: list[dict[str, Any]]) -> str:
     named = [step["package"] for step in steps if isinstance(step.get("package"), dict)]
     found = dict.fromkeys(f"{package.get('name')} {package.get('version')}" for package in named)
     return f" (package{'s' * (len(found) > 1)} {', '.join(found)})" if found else ""
-
-
-_SPECTRAL = {
-    "eig.err": "eigenvalue_error",
-    "scaled": "eigenvalue_error_scaled",
-    "restr.": "eigenvalue_error_restricted",
-}
-"""Column -> spectral metric."""
-
-
-def _level_cells(level: LevelSummary) -> dict[str, str]:
-    """Return the cells of a level by column."""
-    metrics = level.metrics
-    return {
-        "level": str(level.level) if level.level else "input",
-        "method": level.method if level.level else "",
-        "nodes": count_text(level.nodes),
-        "edges": count_text(level.edges),
-        "ratio": ratio_text(level.ratio),
-        "mean": ratio_text(level.cluster_mean, 2),
-        "max": count_or_dash(level.cluster_largest),
-        "single": count_or_dash(metrics.get("singletons")),
-        "dropped": count_or_dash(metrics.get("dropped")),
-        "parts": count_or_dash(metrics.get("components")),
-        "cut": ratio_text(metrics.get("cut")),
-        "modul.": ratio_text(metrics.get("modularity")),
-        "entropy": ratio_text(metrics.get("entropy"), 2),
-        "expr.": ratio_text(metrics.get("expressive"), 2),
-        "size": bytes_text(level.bytes),
-        "graph sizes": sparkline(level.node_histogram),
-        "cluster sizes": sparkline(level.cluster_histogram),
-    }
 
 
 _CSV_FIELDS = (
@@ -158,7 +194,11 @@ def show_graph(out: Output, card: dict[str, Any]) -> None:
     """Print the result of ``tgp inspect STORE --graph I``."""
     out.line(f"graph {card['graph']}: {counted(card['nodes'], 'node')}, {counted(card['edges'], 'edge')}")
     out.line("fields: " + ", ".join(f"{name} {f['dtype']}{f['shape']}" for name, f in card["fields"].items()))
-    names = sorted({key for row in card["levels"] for key in row["metrics"]})
+    order = [*FIGURES]
+    names = sorted(
+        {key for row in card["levels"] for key in row["metrics"]},
+        key=lambda key: (order.index(_graph_key(key)) if _graph_key(key) in FIGURES else len(order), key),
+    )
     rows = [
         (
             r["hierarchy"],
@@ -172,7 +212,15 @@ def show_graph(out: Output, card: dict[str, Any]) -> None:
         for r in card["levels"]
     ]
     out.table(
-        ("hierarchy", "level", "method", "nodes", "edges", "ratio", *names),
+        (
+            "hierarchy",
+            "level",
+            "method",
+            "nodes",
+            "edges",
+            "ratio",
+            *(figure_of(_graph_key(name)).label for name in names),
+        ),
         rows,
         right=range(3, 6 + len(names)),
         keys=3,
@@ -181,6 +229,11 @@ def show_graph(out: Output, card: dict[str, Any]) -> None:
         if row["failure"]:
             out.line(f"{row['hierarchy']} failed: {row['failure']}")
             break
+
+
+def _graph_key(key: str) -> str:
+    """Return the key of the figure of a level that a metric of one graph belongs to."""
+    return "cluster_largest" if key == "largest" else key
 
 
 def _metric_text(value: Any) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
@@ -98,6 +99,16 @@ class Output:
         """Print one line of a result."""
         print_line(text)
 
+    def text(self, text: str, *, indent: int = 0) -> None:
+        """Print a sentence of a result. On a terminal, lines are broken between words.
+
+        Args:
+            text: the sentence.
+            indent: number of spaces in front of the second and the following lines.
+        """
+        for part in _wrap(inert_text(text), indent):
+            print_line(part)
+
     def page(self, text: str) -> None:
         """Write a whole page, whose text is inert already, to stdout as UTF-8, whatever the encoding of stdout is."""
         sys.stdout.buffer.write(inert_text(text, lines=True).encode("utf-8"))
@@ -166,13 +177,18 @@ class Output:
 
         console = Console()
         parts = _split_columns(columns, cells, keys, wrap, console.width)
+        if len(parts) > 1 and not wrap:  # headings of one word per line need less space
+            columns = [*columns[:keys], *(name.replace(" ", "\n") for name in columns[keys:])]
+            parts = _split_columns(columns, cells, keys, wrap, console.width)
         if len(parts) > (1 if wrap else MOST_PARTS):
-            _print_lists(columns, cells, title, keys, console.width)
+            _print_lists([name.replace("\n", " ") for name in columns], cells, title, keys, console.width)
             return
         for part in parts:
             # Rich reads markup such as [red] in a str, but not in a Text.
             heading = None if title is None else Text(inert_text(title), style="bold")
-            table = Table(title=heading, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+            table = Table(
+                title=heading, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0)
+            )
             for i in part:
                 table.add_column(
                     Text(columns[i]),
@@ -196,8 +212,9 @@ def _split_columns(
 ) -> list[list[int]]:
     """Split a table that is too wide for the terminal. Return the indices of the columns of each part."""
     width -= 2  # the rule extends beyond the first and the last column
-    gap = 3
-    widths = [gap + max(len(text) for text in column) for column in zip(columns, *cells, strict=True)]
+    gap = 2
+    headings = [max(name.split("\n"), key=len) for name in columns]
+    widths = [gap + max(len(text) for text in column) for column in zip(headings, *cells, strict=True)]
     for i in wrap:
         widths[i] = min(widths[i], gap + LEAST_TEXT)
     if sum(widths) - gap <= width:
@@ -227,6 +244,18 @@ def _print_lists(
                 line = f"  {name.ljust(longest)}  {text}"
                 for part in textwrap.wrap(line, width, subsequent_indent=" " * (longest + 4)):
                     print_line(part)
+
+
+def _wrap(text: str, indent: int) -> list[str]:
+    """Break a line between words if stdout is a terminal. A very long line, which takes long to break, stays whole."""
+    if not sys.stdout.isatty() or len(text) > LONGEST_CELL:
+        return [text]
+    width = max(LEAST_TEXT, shutil.get_terminal_size().columns)
+    joined = text.replace(" %", "\u00a0%")  # a number stays with its unit
+    lines = textwrap.wrap(
+        joined, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False
+    )
+    return [line.replace("\u00a0%", " %") for line in lines] or [text]
 
 
 def _json_value(value: Any) -> Any:

@@ -112,6 +112,7 @@ API: dict[str, tuple[str, str, list[str]]] = {
             "tgp.build.findings",
             "tgp.sources.source",
             "tgp.inspect.overview",
+            "tgp.inspect.figures",
             "tgp.inspect.spectral_errors",
             "tgp.inspect.thresholds",
             "tgp.inspect.compare",

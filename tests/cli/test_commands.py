@@ -229,7 +229,38 @@ def test_inspect_as_text(store):
     assert result.exit_code == 0
     assert "40 graphs of builtin/molecules" in result.stdout
     assert re.search(r"graclus-x2 +1 +graclus", result.stdout)
-    assert "stall" in result.stdout and "Level 1 of nopool" in result.stdout
+    assert "modularity  edge weight inside supernodes" in result.stdout
+    heading = next(line for line in result.stdout.splitlines() if re.match("hierarchy +level", line))
+    assert heading.split() == [
+        "hierarchy",
+        "level",
+        "method",
+        "nodes",
+        "edges",
+        "ratio",
+        "components",
+        "modularity",
+    ]
+
+
+def test_inspect_shows_all_figures_on_request(store):
+    view = json.loads(invoke("inspect", store, "--json").stdout)
+    shown = invoke("inspect", store, "--all").stdout
+    low, high = view["input"]["node_range"]
+    assert re.search(rf"^input .* {low} \S.* {high}$", shown, re.M)
+    for label in ("dropped nodes", "singletons", "flat entropy", "cluster sizes", "failed graphs"):
+        assert label in shown and label not in invoke("inspect", store).stdout
+    assert invoke("inspect", store, "--all", "--graph", "1").exit_code == 2
+
+
+def test_inspect_shows_the_findings(tmp_path):
+    out = tmp_path / "er"
+    invoke("coarsen", "-d", "er:num_graphs=9:num_nodes=20:degree=3", "-p", "random:ratio=0.99", "-o", out)
+    findings = json.loads(invoke("inspect", out, "--json").stdout)["findings"]
+    assert "stalled" in {finding["kind"] for finding in findings}
+    shown = invoke("inspect", out).stdout
+    for finding in findings:
+        assert finding["text"] in shown and finding["hint"] in shown
 
 
 def test_inspect_as_json_and_csv(store):

@@ -293,6 +293,25 @@ def test_a_narrow_terminal_does_not_cut_names(words, columns):
     assert max(len(line) for line in re.sub(r"\x1b\[[0-9;]*m", "", shown).splitlines()) <= 90
 
 
+@pytest.mark.parametrize("columns", ["60", "80", "120"])
+@pytest.mark.parametrize("more", [[], ["--all", "--spectral"], ["--graph", "1"]], ids=" ".join)
+def test_inspect_fits_the_terminal_without_broken_words(store_of_two, more, columns):
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", in_terminal(["inspect", store_of_two, *more], COLUMNS=columns))
+    assert max(len(line) for line in shown.splitlines() if store_of_two not in line) <= int(columns)
+    words = set(shown.split())
+    piped = set(tgp("inspect", store_of_two, *more).stdout.split())
+    keys = {"hierarchy", "level", "method"}  # lists have no headings
+    assert {word for word in piped if word.isalpha()} - keys <= words
+
+
+@pytest.fixture(scope="module")
+def store_of_two(tmp_path_factory):
+    out = str(tmp_path_factory.mktemp("s") / "er")
+    dataset = "er:num_graphs=12:num_nodes=20:degree=3"
+    assert tgp("coarsen", "-d", dataset, "-p", "ndp,eigen", "-p", "graclus*2", "-o", out).returncode == 0
+    return out
+
+
 def test_results_and_messages_keep_their_order_in_one_file(tmp_path):
     command = f"{sys.executable} -m tgp_cli.main inspect 2>&1"
     done = subprocess.run(

@@ -106,7 +106,7 @@ def test_json_and_csv_contain_the_same_levels(store):
     card = json.loads(tgp("inspect", store, "--graph", "2", "--json", "--spectral").stdout)
     assert {"eigenvalue_error", "cut"} <= set(card["levels"][0]["metrics"])
     shown = tgp("inspect", store, "--spectral").stdout
-    assert "eig.err" in shown and "stall" in shown
+    assert "scaled eigenvalue error" in shown and "first 8 eigenvalues" in shown
 
 
 def test_spectral_thresholds_set_the_status(store):

@@ -31,6 +31,7 @@ class LevelSummary:
         cluster_largest: largest number of nodes of a supernode.
         cluster_histogram: number of supernodes with 1, 2, ... nodes, in a sample of the graphs.
         metrics: quality figures. Counts are summed over graphs; other figures are means over graphs with a value.
+        node_range: number of nodes of the smallest and of the largest graph, the limits of ``node_histogram``.
     """
 
     level: int
@@ -47,6 +48,7 @@ class LevelSummary:
     cluster_largest: int | None = None
     cluster_histogram: list[int] = field(default_factory=list)
     metrics: dict[str, float | None] = field(default_factory=dict)
+    node_range: tuple[int, int] | None = None
 
 
 _TOTALS = ("level", "method", "nodes", "edges", "bytes", "ratio")

@@ -106,8 +106,8 @@ _TABLE = (
     Figure("singletons", "singletons", "supernodes with one node", better="less", aliases=("single",)),
     Figure("empty", "empty supernodes", "supernodes without a node", better="less"),
     Figure("isolated", "isolated supernodes", "supernodes without an edge to another one", better="less"),
-    Figure("components_before", "components before", "connected components of the finer graphs"),
-    Figure("components", "components", "connected components of the coarser graphs", aliases=("parts",)),
+    Figure("components_before", "components before", "connected components of the level before"),
+    Figure("components", "components", "number of connected components", aliases=("parts",)),
     Figure("cut", "cut", "share of the edge weight between supernodes; less is better", 3, "mean", "less"),
     Figure(
         "modularity",
@@ -244,5 +244,7 @@ def level_value(level: LevelSummary, figure: Figure, failures: int | None = None
         return level.metrics.get(figure.key)
     if figure.key == "failures":
         return failures
+    if level.level == 0 and figure.key in ("stalled", "stalled_graphs"):
+        return None
     value: float | None = getattr(level, figure.key)
     return value

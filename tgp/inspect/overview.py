@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tgp.build.findings import finite_values, keeps_most_nodes, sum_metric
+from tgp.build.findings import Finding, find_problems, finite_values, keeps_most_nodes, sum_metric
 from tgp.build.summary import HierarchySummary, LevelSummary, describe_manifest
 from tgp.errors import InputError, StoreError
 from tgp.inspect.figures import figure_of
@@ -72,6 +72,7 @@ class StoreView:
         input: totals of the input graphs (level 0).
         hierarchies: hierarchies with the figures of their levels.
         spectral: sample, modes and seed of the spectral metrics; ``None`` if they were not computed.
+        findings: problems of the chosen hierarchies and levels.
     """
 
     path: str
@@ -85,6 +86,7 @@ class StoreView:
     input: LevelSummary
     hierarchies: list[HierarchySummary]
     spectral: dict[str, int] | None = None
+    findings: list[Finding] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
         """Return the summary as plain values."""
@@ -159,6 +161,8 @@ def inspect_store(
         int(edges.sum()),
         reader.num_bytes()[0],
         node_histogram=_histogram(nodes),
+        metrics=_input_metrics(reader),
+        node_range=_range(nodes),
     )
     summaries, size = describe_manifest(manifest)
     extra: dict[str, list[dict[str, npt.NDArray[np.float64]]]] = {}
@@ -186,6 +190,7 @@ def inspect_store(
         input_graphs,
         hierarchies,
         None if spectral is None else asdict(spectral),
+        [finding for finding in find_problems(reader, names) if level in (None, finding.level)],
     )
 
 
@@ -237,7 +242,16 @@ def _level_figures(reader: StoreReader, name: str, level: LevelSummary, extra: M
         cluster_largest=int(finite_values(metrics["largest"]).max(initial=0)) if has_clusters else None,
         cluster_histogram=_cluster_histogram(reader, name, level.level - 1),
         metrics={key: _aggregate(key, values) for key, values in sorted(metrics.items()) if key != "largest"},
+        node_range=_range(nodes),
     )
+
+
+def _input_metrics(reader: StoreReader) -> dict[str, float | None]:
+    """Return the metrics of the input graphs, which are stored with the first level of a hierarchy."""
+    for name in reader.hierarchies:
+        if "0/components_before" in reader.hierarchy(name).metrics:
+            return {"components": sum_metric(reader.metrics(name, 0)["components_before"])}
+    return {}
 
 
 def _aggregate(name: str, values: npt.NDArray[Any]) -> float | None:
@@ -251,6 +265,10 @@ def _aggregate(name: str, values: npt.NDArray[Any]) -> float | None:
 
 def _histogram(values: npt.NDArray[np.int64]) -> list[int]:
     return [int(count) for count in np.histogram(values, bins=BINS)[0]] if values.size else []
+
+
+def _range(values: npt.NDArray[np.int64]) -> tuple[int, int] | None:
+    return (int(values.min()), int(values.max())) if values.size else None
 
 
 def _cluster_histogram(reader: StoreReader, name: str, position: int) -> list[int]:

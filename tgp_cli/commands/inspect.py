@@ -64,6 +64,9 @@ def command(
     modes: Modes = 8,
     seed: Annotated[int, Opt(metavar="N", help="Seed that selects the sample of --spectral.")] = 0,
     diff: Diff = None,
+    all_figures: Annotated[
+        bool, Opt("--all", help="Show all figures, and histograms of graph and cluster sizes.")
+    ] = False,
     csv: Annotated[bool, Opt("--csv", help="Print one line per level as CSV.")] = False,
     json: JsonOpt = False,
     debug: DebugOpt = False,
@@ -72,7 +75,7 @@ def command(
     if json and csv:
         raise typer.BadParameter("choose --json or --csv, not both")
     output = Output(json=json)
-    table_only = {"fail_if": fail_if, "csv": csv}
+    table_only = {"fail_if": fail_if, "csv": csv, "all": all_figures}
     if diff is not None:
         _reject("--diff", graph=graph, level=level, hierarchy=hierarchy, spectral=spectral, **table_only)
         return _diff(output, store, diff)
@@ -94,7 +97,10 @@ def command(
     if csv:
         output.csv(*_inspect_text.level_rows(view))
     else:
-        output.result(view.to_json() | {"missed": missed}, lambda: _inspect_text.show_store(output, view))
+        output.result(
+            view.to_json() | {"missed": missed},
+            lambda: _inspect_text.show_store(output, view, all_figures=all_figures),
+        )
     for sentence in missed:
         output.warn(sentence)
     return ExitStatus.FINDINGS if missed else ExitStatus.OK
