@@ -141,7 +141,7 @@ def speed(loader: Iterable, seconds: float) -> float:
 
 def gather_speed(dataset: PooledDataset, batch_size: int, seconds: float) -> float:
     """Return a loader that only copies the bytes of each batch from a flat array."""
-    batch = dataset.__getitems__(list(range(batch_size)))
+    batch = dataset.get_batch(list(range(batch_size)))
     tensors = [t for t in batch.to_dict().values() if isinstance(t, torch.Tensor)]
     for level in batch.pooled_data:
         tensors += [t for t in level.to_dict().values() if isinstance(t, torch.Tensor)]

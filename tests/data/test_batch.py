@@ -50,7 +50,7 @@ def test_arrays_and_data_lists_give_the_same_batch(make_graphs, same, schedules)
 def test_levels_are_batches(parts):
     table, levels, items = parts
     batch = PooledBatch.from_arrays(table, levels)
-    assert repr(batch).startswith("DataPooledBatch(")
+    assert repr(batch).startswith("PooledDataBatch(")
     nodes = batch.num_nodes
     for number, level in enumerate(batch.pooled_data):
         assert level.num_graphs == batch.num_graphs == len(items)

@@ -53,8 +53,8 @@ def test_batches_equal_the_transform_for_every_method(make_graphs, make_store, s
         for _ in range(5):
             ids = rng.integers(0, len(graphs), size=int(rng.integers(1, 12))).tolist()
             reference = PooledBatch.from_data_list([items[i] for i in ids])
-            same(dataset.__getitems__(ids), reference, schedule)
-            same(memory.__getitems__(ids), reference, schedule)
+            same(dataset.get_batch(ids), reference, schedule)
+            same(memory.get_batch(ids), reference, schedule)
 
 
 SCHEDULES = {
@@ -76,7 +76,7 @@ def test_store_equals_the_transform_for_every_method(make_graphs, make_store, sa
     same(list(dataset), single)
     same(transform.block(graphs), single)
     ids = [8, 2, 2, 5]
-    same(dataset.__getitems__(ids), PooledBatch.from_data_list([single[i] for i in ids]))
+    same(dataset.get_batch(ids), PooledBatch.from_data_list([single[i] for i in ids]))
 
 
 @settings(max_examples=15, deadline=None)
@@ -95,7 +95,7 @@ def test_store_equals_transform_and_collate(
     dataset = PooledDataset(make_store(graphs, {"h": schedule}, seed=seed, units=min(units, count)))
     ids = np.random.default_rng(seed).integers(0, count, size=count + 2).tolist()
     expected = precoarsen([graphs[i] for i in ids], schedule, seed)
-    same(dataset.__getitems__(ids), PooledBatch.from_data_list(expected))
+    same(dataset.get_batch(ids), PooledBatch.from_data_list(expected))
     same(dataset[ids[0]], expected[0])
 
 
@@ -120,15 +120,15 @@ def test_subsets(store):
         assert len(subset) == len(expected)
     inner = dataset[10:20][[2, 3]]
     assert [data.count for data in inner] == [12, 13]
-    assert inner.__getitems__([1, 0]).count.tolist() == [13, 12]
-    assert inner.__getitems__([-1]).count.tolist() == [13]
-    assert dataset.__getitems__([-1]).count.tolist() == [22]
+    assert inner.get_batch([1, 0]).count.tolist() == [13, 12]
+    assert inner.get_batch([-1]).count.tolist() == [13]
+    assert dataset.get_batch([-1]).count.tolist() == [22]
     assert dataset[-2].count == 21
     for bad in ("x", [0.5], 23):
         with pytest.raises(IndexError):
             dataset[bad]
     with pytest.raises(IndexError):
-        inner.__getitems__([2])
+        inner.get_batch([2])
 
 
 def test_shuffle_and_copy(store):
@@ -142,7 +142,7 @@ def test_shuffle_and_copy(store):
 def test_subsets_share_the_plan(store):
     dataset = PooledDataset(store)
     part = dataset[:4]
-    part.__getitems__([0, 1])
+    part.get_batch([0, 1])
     assert dataset._plan() is part._plan() is dataset.copy()._plan()
     assert pickle.loads(pickle.dumps(dataset))._plan() is not dataset._plan()
 
@@ -150,7 +150,7 @@ def test_subsets_share_the_plan(store):
 def test_torch_subsets_reach_the_batch_path(store):
     dataset = PooledDataset(store)
     part = Subset(dataset, [4, 7, 1])
-    assert part.__getitems__([2, 0]).count.tolist() == [1, 4]
+    assert part.__getitems__([2, 0]).to_batch().count.tolist() == [1, 4]
     left, right = random_split(dataset, [0.5, 0.5], generator=torch.Generator().manual_seed(0))
     assert len(left) + len(right) == 23
 
@@ -181,13 +181,13 @@ def test_selected_levels_and_fields(store, in_memory):
     assert data.num_nodes == full[4].num_nodes
     assert len(data.pooled_data) == 1
     assert data.pooled_data[0].so.num_nodes == full[4].pooled_data[0].num_nodes
-    batch, whole = dataset.__getitems__([3, 4, 9]), full.__getitems__([3, 4, 9])
+    batch, whole = dataset.get_batch([3, 4, 9]), full.get_batch([3, 4, 9])
     assert torch.equal(batch.pooled_data[0].edge_index, whole.pooled_data[1].edge_index)
     assert torch.equal(batch.pooled_data[0].so.batch, whole.pooled_data[0].batch)
     assert batch.num_nodes == whole.num_nodes
     assert batch.get_example(1).num_nodes == full[4].num_nodes
     bare = PooledDataset(store, levels=[], in_memory=in_memory)
-    assert "pooled_data" not in bare[0] and "pooled_data" not in bare.__getitems__([0])
+    assert "pooled_data" not in bare[0] and "pooled_data" not in bare.get_batch([0])
 
 
 def test_files_that_are_not_needed_are_not_opened(make_store, graphs, monkeypatch):
@@ -201,7 +201,7 @@ def test_files_that_are_not_needed_are_not_opened(make_store, graphs, monkeypatc
         "open",
         lambda self, name, real=LocalFiles.open: (opened.append(name), real(self, name))[1],
     )
-    PooledDataset(path, levels=[]).__getitems__([0, 1])
+    PooledDataset(path, levels=[]).get_batch([0, 1])
     assert set(opened) == {"shard-00000.graphs.h5"}
 
 
@@ -244,7 +244,7 @@ def test_failed_graphs(make_store, graphs):
     assert "skip" in caught.value.hint
     dataset = PooledDataset(path, failed="skip")
     assert [data.count for data in dataset] == [i for i in range(23) if i not in (4, 9)]
-    assert dataset.__getitems__([4]).count.tolist() == [5]
+    assert dataset.get_batch([4]).count.tolist() == [5]
     assert len(PooledDataset(path, levels=[])) == 23
 
 
@@ -255,8 +255,7 @@ def test_transform_is_applied_to_every_graph(store):
 
     dataset = PooledDataset(store, transform=mark)
     assert dataset[3].marked.tolist() == [3]
-    items = dataset.__getitems__([2, 5])
-    assert [d.marked.item() for d in items] == [2, 5]
+    assert dataset.get_batch([2, 5]).marked.tolist() == [2, 5]
 
 
 @pytest.mark.parametrize("in_memory", [False, True])
@@ -265,7 +264,7 @@ def test_pickle_and_copy(store, same, in_memory):
     dataset[0]
     twin = pickle.loads(pickle.dumps(dataset))
     for other in (twin, copy.copy(dataset), copy.deepcopy(dataset)):
-        same(other.__getitems__([1, 2]), dataset.__getitems__([1, 2]))
+        same(other.get_batch([1, 2]), dataset.get_batch([1, 2]))
     assert len(pickle.dumps(dataset)) < 20_000
 
 
@@ -274,14 +273,14 @@ def test_changing_a_batch_changes_no_other_batch(store, same):
     for in_memory in (False, True):
         dataset = PooledDataset(store, in_memory=in_memory)
         for ids in ([0, 1, 2], [5, 2, 9]):
-            before = dataset.__getitems__(ids)
-            changed = dataset.__getitems__(ids)
+            before = dataset.get_batch(ids)
+            changed = dataset.get_batch(ids)
             changed.x.zero_()
             changed.edge_index.zero_()
             for level in changed.pooled_data:
                 level.edge_index.zero_()
                 level.edge_weight.zero_()
-            same(dataset.__getitems__(ids), before)
+            same(dataset.get_batch(ids), before)
         item = dataset[4]
         item.x.zero_()
         assert not torch.equal(dataset[4].x, item.x)
@@ -310,7 +309,7 @@ def test_fields_of_any_type(make_graphs, make_store, profile, in_memory):
         data.phase = torch.full((data.num_nodes, 2), 1 + number * 1j)
         data.short_index = torch.zeros(1, dtype=torch.int32)
     dataset = PooledDataset(make_store(graphs, "graclus", units=2, profile=profile), in_memory=in_memory)
-    batch = dataset.__getitems__([4, 1])
+    batch = dataset.get_batch([4, 1])
     assert torch.equal(batch.phase, torch.cat([graphs[4].phase, graphs[1].phase]))
     assert batch.short_index.tolist() == [0, graphs[4].num_nodes] and batch.short_index.dtype == torch.int32
     assert torch.equal(dataset[3].phase, graphs[3].phase)
@@ -318,9 +317,9 @@ def test_fields_of_any_type(make_graphs, make_store, profile, in_memory):
 
 def test_arrays_in_memory_outlive_the_store(make_store, graphs, same):
     path = make_store(graphs, "graclus*2", units=3)
-    expected = PooledDataset(path).__getitems__([0, 22, 9])
+    expected = PooledDataset(path).get_batch([0, 22, 9])
     dataset = PooledDataset(path, in_memory=True)
     shutil.rmtree(path)
-    same(dataset.__getitems__([0, 22, 9]), expected)
+    same(dataset.get_batch([0, 22, 9]), expected)
     assert torch.equal(dataset[9].x, graphs[9].x)
     assert torch.equal(dataset.y, torch.cat([g.y for g in graphs]))

@@ -37,8 +37,8 @@ def test_batches_of_mixed_schedules(make_graphs, make_store, same, levels, seed,
     transform = PreCoarsening(levels, seed=seed)
     ids = np.random.default_rng(seed).integers(0, count, size=count + 2)
     expected = PooledBatch.from_data_list([transform(graphs[i]) for i in ids])
-    same(dataset.__getitems__(ids.tolist()), expected)
-    same(PooledDataset(dataset.reader, in_memory=True).__getitems__(ids.tolist()), expected)
+    same(dataset.get_batch(ids.tolist()), expected)
+    same(PooledDataset(dataset.reader, in_memory=True).get_batch(ids.tolist()), expected)
     reader = dataset.reader
     same(PooledBatch.from_arrays(reader.gather_graphs(ids), reader.gather_levels(ids, "h")), expected)
 
@@ -62,7 +62,7 @@ def test_online_layers_equal_the_store(make_graphs, make_store, same, alias, wei
     graphs = make_graphs(9, seed=6, weighted=weighted, rich=False)
     levels = [("graclus", {}), (alias, SIX[alias])]
     transform = PreCoarsening(levels, seed=4)
-    stored = PooledDataset(make_store(graphs, {"h": levels}, seed=4, units=2)).__getitems__(list(range(9)))
+    stored = PooledDataset(make_store(graphs, {"h": levels}, seed=4, units=2)).get_batch(list(range(9)))
     joined = PooledBatch.from_data_list([transform(data) for data in graphs])
     same(stored, joined)
     x, edges, weight, batch = stored.x, stored.edge_index, stored.get("edge_weight"), stored.batch
@@ -78,7 +78,7 @@ def test_online_layers_equal_the_store(make_graphs, make_store, same, alias, wei
 def test_an_online_layer_is_the_first_level(make_graphs, make_store, alias, weighted):
     graphs = make_graphs(7, seed=9, weighted=weighted, rich=False)
     dataset = PooledDataset(make_store(graphs, {"h": [(alias, SIX[alias])]}, seed=2))
-    batch = dataset.__getitems__([6, 0, 3, 3])
+    batch = dataset.get_batch([6, 0, 3, 3])
     layer = get_pooler(alias, seed=2, sparse_output=True, **SIX[alias])
     out = layer(x=batch.x, adj=batch.edge_index, edge_weight=batch.get("edge_weight"), batch=batch.batch)
     check_layer(out, batch.pooled_data[0], alias)

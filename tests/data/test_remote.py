@@ -71,11 +71,11 @@ def test_same_graphs_from_memory(memory, store, same, tmp_path):
 def test_same_batches_over_http(http_server, store, same, tmp_path):
     remote = PooledDataset(RemoteFiles(http_server, tmp_path / "cache"))
     local = PooledDataset(store)
-    same(remote.__getitems__([3, 19, 7]), local.__getitems__([3, 19, 7]))
+    same(remote.get_batch([3, 19, 7]), local.get_batch([3, 19, 7]))
     fetched = [p for p in Quiet.requests if p.endswith(".h5")]
     assert len(fetched) == len(set(fetched)) == 6  # three shards, graphs and levels, once each
     again = PooledDataset(RemoteFiles(http_server, tmp_path / "cache"))
-    same(again.__getitems__([3, 19, 7]), local.__getitems__([3, 19, 7]))
+    same(again.get_batch([3, 19, 7]), local.get_batch([3, 19, 7]))
     assert [p for p in Quiet.requests if p.endswith(".h5")] == fetched
 
 
@@ -228,7 +228,7 @@ def test_a_server_that_does_not_answer_is_reported(tmp_path):
 
 def test_several_readers_fill_one_cache_at_once(memory, store, same, tmp_path):
     """Every thread gets complete files, and no temporary file is left."""
-    expected = PooledDataset(store).__getitems__(list(range(20)))
+    expected = PooledDataset(store).get_batch(list(range(20)))
     start = threading.Barrier(4)
     found = []
 
@@ -236,7 +236,7 @@ def test_several_readers_fill_one_cache_at_once(memory, store, same, tmp_path):
         dataset = PooledDataset(RemoteFiles(memory, tmp_path))
         start.wait(60)
         for _ in range(3):  # again, after others may have put their copy in the place of ours
-            found.append(dataset.__getitems__(list(range(20))))
+            found.append(dataset.get_batch(list(range(20))))
 
     threads = [threading.Thread(target=read) for _ in range(4)]
     for thread in threads:

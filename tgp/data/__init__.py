@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tgp.data.dataset import PooledDataset
     from tgp.data.graph_hierarchy import GraphHierarchy, lift_to_nodes
     from tgp.data.loaders import PoolCollater, PoolDataLoader
+    from tgp.data.pooled_data import PooledData
     from tgp.data.sampler import KeyedPermutation, PoolBatchSampler
     from tgp.data.transforms import NormalizeAdj, PreCoarsening, SortNodes, precoarsen
 
@@ -22,6 +23,7 @@ __all__ = [
     "PoolCollater",
     "PoolDataLoader",
     "PooledBatch",
+    "PooledData",
     "NormalizeAdj",
     "PreCoarsening",
     "SortNodes",

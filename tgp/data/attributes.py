@@ -19,6 +19,7 @@ from torch_geometric.data import Data
 
 from tgp.data.convert import NODE_KEYS, is_joined_last
 from tgp.data.fast_data import make_data, paused_gc
+from tgp.data.pooled_data import PooledData
 from tgp.engine.methods import representative_name
 from tgp.ragged import Field, GraphTable, Level
 from tgp.ragged.block import PtrArray
@@ -153,7 +154,7 @@ def _single_graph_to_data(levels: Sequence[Level]) -> list[Data]:
             mapping["mask"] = so.out_mask
         mapping["so"] = so
         mapping["num_nodes"] = size
-        found.append(make_data(mapping))
+        found.append(make_data(mapping, PooledData))
     return found
 
 
@@ -177,7 +178,8 @@ def _level_to_data(level: Level) -> Iterable[Data]:
     columns["num_nodes"] = supers.tolist()
     names = list(columns)
     return (
-        make_data(dict(zip(names, values, strict=True))) for values in zip(*columns.values(), strict=True)
+        make_data(dict(zip(names, values, strict=True)), PooledData)
+        for values in zip(*columns.values(), strict=True)
     )
 
 

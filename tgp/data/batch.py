@@ -3,24 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch_geometric.data import Batch, Data
+from torch_geometric.data.batch import DynamicInheritance
 from torch_geometric.data.data import BaseData
 
-from tgp.data.attributes import Attributes, graph_ids, level_attributes, table_attributes
+from tgp.data.attributes import Attributes, graph_ids, level_attributes, levels_to_data, table_attributes
 from tgp.data.collate import LevelCountError, collate, separate
+from tgp.data.convert import table_to_data
 from tgp.data.fast_data import clone_with
-from tgp.ragged import GraphTable, Level
+from tgp.data.pooled_data import PooledData, pooled_class
+from tgp.ragged import Field, GraphTable, Level
 from tgp.ragged.block import PtrArray
 from tgp.store.read.batch_plan import BatchArrays
 
-__all__ = ["LevelCountError", "PooledBatch"]
+__all__ = ["GatheredGraphs", "LevelCountError", "PooledBatch"]
 
 
-class PooledBatch(Batch):
+class _PooledInheritance(DynamicInheritance):  # type: ignore[misc]  # PyG has no types
+    """Metaclass of batches that are always batches of :class:`~tgp.data.PooledData`."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        base = kwargs.get("_base_cls", Data)
+        if issubclass(base, Data) and not issubclass(base, Batch):
+            kwargs["_base_cls"] = pooled_class(base)
+        return super().__call__(*args, **kwargs)
+
+
+class PooledBatch(Batch, metaclass=_PooledInheritance):
     """PyG ``Batch`` whose pooled levels are batches, too.
 
     ``batch.pooled_data[l]`` is level ``l + 1`` of all graphs; the input graphs are level 0. It is a batch with
@@ -28,7 +44,8 @@ class PooledBatch(Batch):
     ``so``, whose rows are the nodes of level ``l``. Everything else behaves as in PyG.
 
     :meth:`from_data_list` joins graphs that have levels (see :class:`~tgp.data.PreCoarsening`). :meth:`from_arrays` uses
-    the flat arrays of a store, without work per graph. Both give the same tensors.
+    the flat arrays of a store, without work per graph. Both give the same tensors. PyG's loaders join graphs of class
+    :class:`~tgp.data.PooledData` into this class, too.
     """
 
     @classmethod
@@ -118,6 +135,58 @@ class PooledBatch(Batch):
         return self
 
 
+class GatheredGraphs(Sequence[Data]):
+    """Graphs of a batch that were read together.
+
+    torch's fetcher and the collate functions of other libraries see a sequence of graphs. ``PoolCollater`` takes the
+    batch instead, which needs no work per graph. The graphs are made on first access.
+
+    Args:
+        arrays: Arrays of the batch.
+    """
+
+    def __init__(self, arrays: BatchArrays) -> None:
+        self._arrays = arrays
+        self._graphs: list[Data] | None = None
+
+    def to_batch(self) -> PooledBatch:
+        """Return the batch of the graphs."""
+        return PooledBatch.from_gathered(self._arrays)
+
+    def __len__(self) -> int:
+        return len(self._arrays.node_ptr) - 1
+
+    def __getitem__(self, idx: Any) -> Any:
+        if self._graphs is None:
+            self._graphs = _split_arrays(self._arrays)
+        return self._graphs[idx]
+
+    def __reduce__(self) -> Any:
+        return list, (list(self),)
+
+
+def _split_arrays(arrays: BatchArrays) -> list[Data]:
+    """Return the graphs of a batch with their levels."""
+    node_ptr = arrays.node_ptr
+    fields = {
+        name: replace(field, values=_local_ids(field, node_ptr)) if field.shifted else field
+        for name, field in arrays.fields.items()
+    }
+    graphs = table_to_data(GraphTable(node_ptr, fields), PooledData)
+    if arrays.levels:
+        for data, levels in zip(graphs, levels_to_data(arrays.levels), strict=True):
+            data._store._mapping["pooled_data"] = levels
+    return graphs
+
+
+def _local_ids(field: Field, node_ptr: PtrArray) -> npt.NDArray[Any]:
+    """Return node ids that count inside each graph."""
+    shift = np.repeat(node_ptr[:-1], np.diff(field.ptr)).astype(field.values.dtype)
+    if field.axis == 0 and field.values.ndim > 1:
+        shift = shift.reshape(-1, *[1] * (field.values.ndim - 1))
+    return field.values - shift
+
+
 def _batch_levels(
     levels: Sequence[Level],
     node_ptr: Tensor,
@@ -150,7 +219,7 @@ def _new_batch(attributes: Attributes, num_graphs: int) -> PooledBatch:
     """Return a batch with the given attributes."""
     prototype = _prototypes.get("batch")
     if prototype is None:
-        prototype = _prototypes["batch"] = PooledBatch(_base_cls=Data)
+        prototype = _prototypes["batch"] = PooledBatch(_base_cls=PooledData)
     private = {
         **attributes.private,
         "_num_graphs": num_graphs,

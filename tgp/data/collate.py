@@ -16,7 +16,15 @@ from tgp.errors import InputError
 from tgp.select import concat as assignments
 from tgp.select.base_select import SelectOutput
 
-__all__ = ["LevelCountError", "collate", "separate"]
+__all__ = [
+    "LevelCountError",
+    "collate",
+    "join_nested",
+    "nested_keys",
+    "part_of_nested",
+    "separate",
+    "value_forms",
+]
 
 
 class LevelCountError(InputError, RuntimeError):
@@ -51,7 +59,7 @@ def collate(
         LevelCountError: If the graphs have different numbers of levels.
     """
     first, excluded = data_list[0], set(exclude_keys or ())
-    nested = _nested_keys(first) - excluded
+    nested = nested_keys(first) - excluded
     # 'batch' is computed below, because PyG fails on the one of an empty graph.
     computed = {"batch"} if add_batch and isinstance(first, Data) and not isinstance(first, Batch) else set()
     out, slices, incs = pyg_collate(
@@ -65,10 +73,9 @@ def collate(
     if computed & set(first.keys()) and "ptr" in out:
         slices["batch"], incs["batch"] = out.ptr, torch.arange(len(data_list))
     for key in nested:
-        out[key] = _join([data[key] for data in data_list], key)
+        out._store._mapping[key] = join_nested([data[key] for data in data_list], key)
     if isinstance(first, Data):
-        forms = {key: form for key, value in first._store._mapping.items() if (form := _form(value))}
-        out._store._forms = forms
+        out._store._forms = value_forms(first)
     return out, slices, incs
 
 
@@ -95,9 +102,8 @@ def separate(
     """
     forms = getattr(getattr(batch, "_store", None), "_forms", {})
     columns = {key for key, form in forms.items() if form == "columns"}
-    slices = (
-        {key: value for key, value in slice_dict.items() if key not in columns} if columns else slice_dict
-    )
+    ours = columns | nested_keys(batch)
+    slices = {key: value for key, value in slice_dict.items() if key not in ours}
     data = pyg_separate(cls, batch, idx, slices, inc_dict, decrement)
     if not isinstance(data, Data):
         return data
@@ -110,13 +116,13 @@ def separate(
     for key, form in forms.items():
         if key not in columns and isinstance(mapping.get(key), Tensor):
             mapping[key] = mapping[key][0] if form == "stacked" else mapping[key].item()
-    for key, value in store._mapping.items():
-        if _is_nested(value):
-            mapping[key] = _part_of(value, idx, store)
+    for key in store._mapping:
+        if key in ours and key not in columns:
+            mapping[key] = part_of_nested(store._mapping[key], idx, store)
     return data
 
 
-def _nested_keys(data: BaseData) -> set[str]:
+def nested_keys(data: BaseData) -> set[str]:
     """Return the names of the attributes that hold a graph, an assignment, or a list of them."""
     if not isinstance(data, Data):
         return set()
@@ -130,7 +136,16 @@ def _is_nested(value: Any) -> bool:
     )
 
 
-def _join(values: Sequence[Any], key: str) -> Any:
+def join_nested(values: Sequence[Any], key: str) -> Any:
+    """Return the values of a nested attribute on all graphs as one value.
+
+    Args:
+        values: Graph, assignment, or list of them, of each graph.
+        key: Name of the attribute.
+
+    Raises:
+        LevelCountError: If the lists have different lengths.
+    """
     from tgp.data.batch import PooledBatch
 
     first = values[0]
@@ -143,10 +158,10 @@ def _join(values: Sequence[Any], key: str) -> Any:
         raise LevelCountError(
             f"{key!r} must have equal size on all graphs of a batch, got {sorted(counts)} levels", field=key
         )
-    return [_join([value[i] for value in values], key) for i in range(len(first))]
+    return [join_nested([value[i] for value in values], key) for i in range(len(first))]
 
 
-def _part_of(value: Any, idx: int, store: Any) -> Any:
+def part_of_nested(value: Any, idx: int, store: Any = None) -> Any:
     """Return the part of one graph of a nested attribute."""
     if isinstance(value, SelectOutput):
         if value._parts is None and hasattr(store, "_so_ptr"):
@@ -158,7 +173,7 @@ def _part_of(value: Any, idx: int, store: Any) -> Any:
         return assignments.part(value, value._parts, idx)
     if isinstance(value, Batch):
         return value.get_example(idx)
-    return [_part_of(item, idx, store) for item in value]
+    return [part_of_nested(item, idx, store) for item in value]
 
 
 def _parts_of(so: SelectOutput, node_ptr: Tensor, super_ptr: Tensor) -> assignments.Parts:
@@ -168,6 +183,11 @@ def _parts_of(so: SelectOutput, node_ptr: Tensor, super_ptr: Tensor) -> assignme
         name: assignments.Rows(supernodes if name in so._node_id_extras else nodes) for name in so._extra_args
     }
     return assignments.Parts(nodes, supernodes, tuple(range(len(nodes))), extras)
+
+
+def value_forms(data: Data) -> dict[str, str]:
+    """Return the form of each attribute that a batch of PyG stores in another form; see :func:`_form`."""
+    return {key: form for key, value in data._store._mapping.items() if (form := _form(value))}
 
 
 def _form(value: Any) -> str | None:

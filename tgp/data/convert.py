@@ -90,17 +90,21 @@ def is_joined_last(name: str) -> bool:
     return "index" in name or name == "face"
 
 
-def table_to_data(table: GraphTable) -> list[Data]:
+def table_to_data(table: GraphTable, cls: type[Data] = Data) -> list[Data]:
     """Return the graphs of a table as ``Data`` objects. This is the inverse of :func:`graphs_to_table`.
 
     Tensors are views of the arrays of the table. The graphs get an explicit ``num_nodes`` if no attribute determines it.
+
+    Args:
+        table: Attributes of the graphs.
+        cls: Class of the graphs.
     """
     columns = {name: _values_by_graph(field) for name, field in table.fields.items()}
     if not any(f.form == "rows" and n in NODE_KEYS for n, f in table.fields.items()):
         columns.setdefault("num_nodes", np.diff(table.node_ptr).tolist())
     rows = zip(*columns.values(), strict=True) if columns else ((),) * table.num_graphs
     with paused_gc():
-        return [make_data(dict(zip(columns, values, strict=True))) for values in rows]
+        return [make_data(dict(zip(columns, values, strict=True)), cls) for values in rows]
 
 
 def _values_by_graph(field: Field) -> list[Any]:

@@ -12,12 +12,10 @@ import numpy.typing as npt
 from torch import Tensor
 from torch_geometric.data import Data, Dataset
 
-from tgp.data.attributes import levels_to_data, table_attributes
-from tgp.data.batch import PooledBatch
-from tgp.data.convert import table_to_data
+from tgp.data.attributes import table_attributes
+from tgp.data.batch import GatheredGraphs, PooledBatch
 from tgp.data.graph_hierarchy import GraphHierarchy
 from tgp.errors import DatasetError, InputError
-from tgp.ragged import GraphTable
 from tgp.store.io.files import StoreFiles
 from tgp.store.locations import open_files
 from tgp.store.read.batch_plan import BatchPlan
@@ -30,8 +28,8 @@ class PooledDataset(Dataset):
     """PyG dataset over a store: ``dataset[i]`` is a graph with its pooled levels.
 
     The levels in ``dataset[i].pooled_data`` are those that :class:`~tgp.data.PreCoarsening` attaches. The input graph is
-    level 0, so ``pooled_data[0]`` is level 1. Use :class:`~tgp.data.PoolDataLoader`, which gathers whole batches. PyG's
-    own ``DataLoader`` cannot read these (it fails with "'tupleBatch' object has no attribute 'stores_as'").
+    level 0, so ``pooled_data[0]`` is level 1. PyG's ``DataLoader`` and :class:`~tgp.data.PoolDataLoader` return the same
+    batches. The latter gathers a whole batch at once, which is much faster than joining graphs.
 
     Opening the dataset reads the manifest only. Every process opens the files that it needs on first use, so the dataset
     can be pickled, forked and spawned.
@@ -102,14 +100,23 @@ class PooledDataset(Dataset):
 
     def get(self, idx: int) -> Data:
         """Return the graph with the given id in the store."""
-        found = self._plan().gather([idx])
-        data = table_to_data(GraphTable(found.node_ptr, found.fields))[0]
-        if self.levels:
-            data._store._mapping["pooled_data"] = levels_to_data(found.levels)[0]
-        return data
+        graph: Data = GatheredGraphs(self._plan().gather([idx]))[0]
+        return graph
 
-    def __getitems__(self, indices: Sequence[int]) -> PooledBatch | list[Any]:
-        """Return a batch, or a list of graphs if there is a transform. The loader of torch calls this.
+    def get_batch(self, indices: Sequence[int]) -> PooledBatch:
+        """Return a batch of some graphs, as :class:`~tgp.data.PoolDataLoader` does.
+
+        Args:
+            indices: Positions of the graphs in the dataset.
+
+        Raises:
+            IndexError: If an index is out of range.
+        """
+        graphs = self.__getitems__(indices)
+        return graphs.to_batch() if isinstance(graphs, GatheredGraphs) else PooledBatch.from_data_list(graphs)
+
+    def __getitems__(self, indices: Sequence[int]) -> GatheredGraphs | list[Any]:
+        """Return some graphs, which are read together. The loader of torch calls this.
 
         Raises:
             IndexError: If an index is out of range.
@@ -125,7 +132,7 @@ class PooledDataset(Dataset):
             ids = self._indices[ids]
         elif len(ids) and ids.min() < 0:
             ids = ids % len(self)
-        return PooledBatch.from_gathered(self._plan().gather(ids))
+        return GatheredGraphs(self._plan().gather(ids))
 
     def _plan(self) -> BatchPlan:
         return self.reader.batch_plan(self.hierarchy, [level - 1 for level in self.levels], self.fields)

@@ -14,7 +14,7 @@ __all__ = ["clone_with", "make_data", "paused_gc"]
 
 D = TypeVar("D", bound=Data)
 
-_prototypes: dict[str, Data] = {}
+_prototypes: dict[type[Data], Data] = {}
 
 
 def clone_with(prototype: D, mapping: dict[str, Any], private: dict[str, Any] | None = None) -> D:
@@ -41,11 +41,16 @@ def clone_with(prototype: D, mapping: dict[str, Any], private: dict[str, Any] | 
     return out
 
 
-def make_data(mapping: dict[str, Any]) -> Data:
-    """Return a ``Data`` with the given attributes."""
-    prototype = _prototypes.get("data")
+def make_data(mapping: dict[str, Any], cls: type[Data] = Data) -> Data:
+    """Return a graph with the given attributes.
+
+    Args:
+        mapping: Attributes of the graph.
+        cls: Class of the graph.
+    """
+    prototype = _prototypes.get(cls)
     if prototype is None:
-        prototype = _prototypes["data"] = Data()
+        prototype = _prototypes[cls] = cls()
     return clone_with(prototype, mapping)
 
 

@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader, IterableDataset, Subset, get_worker_inf
 from torch_geometric.data.data import BaseData
 from torch_geometric.loader.dataloader import Collater
 
-from tgp.data.batch import PooledBatch
+from tgp.data.batch import GatheredGraphs, PooledBatch
 from tgp.data.dataset import PooledDataset
 from tgp.data.sampler import PoolBatchSampler, size_table
 from tgp.data.transport import Packed, SharedBatch, SharedBuffers, release_buffers
@@ -24,8 +24,8 @@ __all__ = ["PoolCollater", "PoolDataLoader"]
 class PoolCollater(Collater):
     """Collate function that joins graphs with levels into a batch.
 
-    A list of graphs becomes a :class:`~tgp.data.PooledBatch`. A finished batch of a :class:`~tgp.data.PooledDataset` is
-    returned without ``exclude_keys``. PyG's ``Collater`` handles everything else.
+    A list of graphs becomes a :class:`~tgp.data.PooledBatch`. Graphs that a :class:`~tgp.data.PooledDataset` read together
+    become one without work per graph. PyG's ``Collater`` handles everything else.
 
     Args:
         dataset: Dataset of the loader.
@@ -42,7 +42,8 @@ class PoolCollater(Collater):
         super().__init__(dataset, follow_batch, exclude_keys)
 
     def __call__(self, batch: Any) -> Any:
-        if isinstance(batch, PooledBatch):
+        if isinstance(batch, GatheredGraphs):
+            batch = batch.to_batch()
             for key in self.exclude_keys or ():
                 if key in batch:
                     del batch[key]

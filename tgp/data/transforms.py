@@ -18,6 +18,7 @@ from torch_geometric.transforms import BaseTransform
 from tgp.data.attributes import levels_to_data
 from tgp.data.convert import graphs_to_table
 from tgp.data.fast_data import paused_gc
+from tgp.data.pooled_data import attach_levels
 from tgp.data.pooler_method import seeded
 from tgp.engine.coarsening import coarsen
 from tgp.engine.methods import METHODS
@@ -109,9 +110,9 @@ class PreCoarsening(BaseTransform):
         steps = self._steps() if _is_plain(source) else None
         if steps is not None:
             block = to_block(source.edge_index, source.get("edge_weight"), None, source.num_nodes)
-            data[self.output_key] = _engine_levels(steps, block.block, block.weight_dtype)[0]
-            return data
-        levels: list[Data] = []
+            levels = _engine_levels(steps, block.block, block.weight_dtype)[0]
+            return attach_levels(data, self.output_key, levels)
+        levels = []
         count = _num_graphs(source)
         for (pooler, length), (key, _) in zip(self.runs, self._key_runs(), strict=True):
             with seeded(self.seed, len(levels)) if key[0] == "config" else nullcontext():
@@ -123,8 +124,7 @@ class PreCoarsening(BaseTransform):
                 )
             levels += [output.as_data() for output in outputs]
             source = levels[-1]
-        data[self.output_key] = levels
-        return data
+        return attach_levels(data, self.output_key, levels)
 
     @torch.no_grad()
     def block(self, graphs: Iterable[Data]) -> list[Data]:
@@ -143,7 +143,7 @@ class PreCoarsening(BaseTransform):
         if not items or steps is None or not all(_is_plain(data) for data in sources):
             return [self.forward(data) for data in items]
         for data, levels in zip(items, _engine_levels(steps, *_joint_block(sources)), strict=True):
-            data[self.output_key] = levels
+            attach_levels(data, self.output_key, levels)
         return items
 
     def _steps(self) -> list[tuple[_Step, int]] | None:

@@ -230,7 +230,7 @@ def check_layer_transform_store(case: MethodCase) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = _write_store(Path(folder) / "store", data, parse_schedule([level]), seed=3)
         for in_memory in (False, True):
-            stored = PooledDataset(path, in_memory=in_memory).__getitems__(list(range(len(data))))
+            stored = PooledDataset(path, in_memory=in_memory).get_batch(list(range(len(data))))
             assert isinstance(stored, PooledBatch)
             _assert_same_level(stored.pooled_data[0], joined.pooled_data[0], "store and transform")
     x, batch = joined.x, joined.batch
