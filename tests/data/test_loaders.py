@@ -14,7 +14,7 @@ from torch.utils.data import (
     SequentialSampler,
     SubsetRandomSampler,
 )
-from torch_geometric.data import Batch, Data
+from torch_geometric.data import Data
 from torch_geometric.loader import DataLoader
 
 from tgp.data import PoolCollater, PoolDataLoader, PooledBatch, PooledDataset, precoarsen
@@ -68,11 +68,12 @@ def test_graphs_without_levels_equal_those_of_the_pyg_loader(graphs, same):
             same(left[key], right[key], key)
 
 
-def test_pyg_loader_still_works(graphs, store):
-    batch = next(iter(DataLoader(precoarsen(graphs, LEVELS), batch_size=4)))
-    assert isinstance(batch, Batch) and not isinstance(batch, PooledBatch)
-    assert [len(levels) for levels in batch.pooled_data] == [3] * 4
-    assert next(iter(DataLoader(list(PooledDataset(store)), batch_size=4))).num_graphs == 4
+def test_pyg_loader_gives_the_same_batches(graphs, store, same):
+    dataset = PooledDataset(store)
+    for source in (precoarsen(graphs, LEVELS), dataset, list(dataset)):
+        for left, right in zip(DataLoader(source, 4), PoolDataLoader(source, 4), strict=True):
+            same(left, right)
+            same(left.to_data_list(), right.to_data_list())
 
 
 def test_other_objects_are_collated_by_pyg():

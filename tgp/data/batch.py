@@ -184,7 +184,8 @@ def _local_ids(field: Field, node_ptr: PtrArray) -> npt.NDArray[Any]:
     shift = np.repeat(node_ptr[:-1], np.diff(field.ptr)).astype(field.values.dtype)
     if field.axis == 0 and field.values.ndim > 1:
         shift = shift.reshape(-1, *[1] * (field.values.ndim - 1))
-    return field.values - shift
+    local: npt.NDArray[Any] = field.values - shift
+    return local
 
 
 def _batch_levels(

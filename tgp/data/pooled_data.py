@@ -14,7 +14,6 @@ from __future__ import annotations
 import copyreg
 from abc import ABCMeta
 from collections.abc import Callable
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -163,7 +162,7 @@ def _from_plain(plain: Any) -> Any:
     if kind == "dict":
         return {key: _from_plain(item) for key, item in state.items()}
     if kind in _OBJECTS:
-        made = _OBJECTS[kind].__new__(_OBJECTS[kind])
+        made: Any = object.__new__(_OBJECTS[kind])
         made.__dict__.update(_from_plain(state))
         return made
     if kind in _CONTAINERS:
@@ -190,7 +189,6 @@ def attach_levels(data: Data, key: str, levels: list[Data]) -> Data:
     return data
 
 
-@lru_cache(maxsize=None)
 def pooled_class(cls: type[Data]) -> type[Data]:
     """Return the class of graphs with levels that behave like a ``Data`` class otherwise.
 
@@ -201,8 +199,14 @@ def pooled_class(cls: type[Data]) -> type[Data]:
         return PooledData if cls is Data else cls
     if type(cls) is not type(Data):  # its own metaclass makes the classes of its batches
         return cls
-    namespace = {"__reduce__": _reduce_graph, "__module__": cls.__module__, "_data_class": cls}
-    return _PooledType(f"Pooled{cls.__name__}", (PooledData, cls), namespace)
+    if cls not in _classes:
+        namespace = {"__reduce__": _reduce_graph, "__module__": cls.__module__, "_data_class": cls}
+        _classes[cls] = _PooledType(f"Pooled{cls.__name__}", (PooledData, cls), namespace)
+    return _classes[cls]
+
+
+_classes: dict[type, type[Data]] = {}
+"""Classes that :func:`pooled_class` made, by the class of the user."""
 
 
 def _reduce_graph(data: Data) -> tuple[Callable[..., Any], tuple[type], Any]:
@@ -211,7 +215,7 @@ def _reduce_graph(data: Data) -> tuple[Callable[..., Any], tuple[type], Any]:
 
 
 def _new_graph(cls: type[Data]) -> Data:
-    return cls.__new__(cls)
+    return object.__new__(cls)
 
 
 def _reduce_class(cls: _PooledType) -> Any:
