@@ -86,6 +86,7 @@ API: dict[str, tuple[str, str, list[str]]] = {
             "tgp.data.dataset",
             "tgp.data.loaders",
             "tgp.data.batch",
+            "tgp.data.pooled_data",
             "tgp.data.sampler",
             "tgp.data.graph_hierarchy",
             "tgp.data.transforms",

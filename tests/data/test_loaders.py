@@ -14,7 +14,7 @@ from torch.utils.data import (
     SequentialSampler,
     SubsetRandomSampler,
 )
-from torch_geometric.data import Data
+from torch_geometric.data import Batch, Data
 from torch_geometric.loader import DataLoader
 
 from tgp.data import PoolCollater, PoolDataLoader, PooledBatch, PooledDataset, precoarsen
