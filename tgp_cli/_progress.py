@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import sys
 import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from tgp.inspect.numbers import bytes_text, count_text, counted
 from tgp.text import inert_text
-from tgp_cli._output import Output, print_line, seconds_text, shows_unicode
+from tgp_cli._output import Output, print_line, shows_unicode
 
 if TYPE_CHECKING:
     from tgp.build.progress import Step
 
-__all__ = ["COMPILING", "Progress"]
+__all__ = ["Progress"]
 
 LOG_EVERY = 30.0
 """Seconds between two lines if stderr is not a terminal."""
 
-COMPILING = "preparing kernels (compiled on first use, then cached)"
-"""Name of the stage that loads the kernels. It takes up to a minute if kernels must be compiled."""
+BAR_WIDTH = 24
+"""Width of the bar. It becomes shorter if the text needs the room."""
 
 
 class Progress:
@@ -34,10 +34,8 @@ class Progress:
 
     def __init__(self, output: Output) -> None:
         self._output = output
-        self._bar: Any = None
-        self._task: Any = None
+        self._display: Any = None
         self._stage = ""
-        self._listening = contextlib.ExitStack()
         self._stage_started = self._logged = time.monotonic()
 
     def __enter__(self) -> Progress:
@@ -46,88 +44,81 @@ class Progress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._listening.close()
-        if self._bar is not None:
+        if self._display is not None:
             with contextlib.suppress(OSError):  # the terminal was closed; ``error`` says more
-                self._bar.stop()
+                self._display.stop()
 
     def __call__(self, step: Step | str, done: int = 0, total: int = 0) -> None:
         """Show the current stage of a run."""
         if self._output.silent:
             return
         if isinstance(step, str):
-            stage, details, waits = step, f"{done} of {total}" * (total > 0), False
-        else:
-            waits = step.waited is not None
-            stage, done, total, details = step.stage, step.done, step.total, _details(step)
-        stage, details = inert_text(stage), inert_text(details)
-        if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
-            self._show(stage, done, total, details)
-        else:
-            self._log(stage, details, waits)
+            from tgp.build.progress import Step
 
-    def _show(self, stage: str, done: int, total: int, details: str) -> None:
-        if self._bar is None:
-            from rich.console import Console
-            from rich.progress import BarColumn, SpinnerColumn, TextColumn
-            from rich.progress import Progress as Bar
-
-            spinner = SpinnerColumn("dots" if shows_unicode(sys.stderr) else "line")
-            columns = (spinner, TextColumn("{task.description}", markup=False), BarColumn(bar_width=24))
-            texts = TextColumn("{task.fields[details]}", markup=False)
-            self._bar = Bar(*columns, texts, console=Console(stderr=True), transient=True)
-            self._bar.start()
-            self._task = self._bar.add_task(stage, total=total or None, details=details)
-        if stage != self._stage:
-            self._stage = stage
-            self._bar.reset(self._task, description=stage, total=total or None, completed=done)
-        self._bar.update(self._task, completed=done, total=total or None, details=details)
-
-    def _log(self, stage: str, details: str, waits: bool) -> None:
-        """Print a line if the last one is old, or if the run starts to wait for something."""
-        if stage == COMPILING != self._stage:
-            self._announce_compilation()
-        now = time.monotonic()
-        is_new = stage != self._stage
+            step = Step(step, done, total, noun="", share=done / total if total else 0.0)
+        is_new = step.stage != self._stage
         if is_new:
-            self._stage, self._stage_started = stage, now
-        if now - self._logged >= LOG_EVERY or (waits and is_new):
+            self._stage, self._stage_started = step.stage, time.monotonic()
+        if step.elapsed is None and step.waited is None:
+            step = dataclasses.replace(step, elapsed=time.monotonic() - self._stage_started)
+        if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
+            self._show(step)
+        else:
+            self._log(step, is_new)
+
+    def _show(self, step: Step) -> None:
+        if self._display is None:
+            from rich.console import Console
+            from rich.live import Live
+
+            console = Console(stderr=True)
+            self._line = _StepLine(step, "dots" if shows_unicode(sys.stderr) else "line")
+            self._display = Live(self._line, console=console, transient=True, refresh_per_second=8)
+            self._display.start()
+        self._line.update(step)
+
+    def _log(self, step: Step, is_new: bool) -> None:
+        """Print a line if the last one is old, if kernels are compiled, or if the run starts to wait for something."""
+        now = time.monotonic()
+        is_slow = step.waited is not None or step.noun == "kernel"
+        if now - self._logged >= LOG_EVERY or (is_slow and is_new):
             self._logged = now
-            spent = "" if is_new or waits else f", {seconds_text(now - self._stage_started)} so far"
-            print_line(f"{stage}: {details or 'running'}{spent}", sys.stderr, flush=True)
-
-    def _announce_compilation(self) -> None:
-        """Print the stage to the log when the first kernel is compiled. Loading cached kernels prints nothing."""
-        from numba.core import event
-
-        print_message = self._output.message
-
-        class FirstCompilation(event.Listener):  # type: ignore[misc]
-            announced = False
-
-            def on_start(self, _: Any) -> None:
-                if not self.announced:
-                    self.announced = True
-                    with contextlib.suppress(OSError):  # a closed stderr must not end the compilation
-                        print_message(COMPILING)
-
-            def on_end(self, _: Any) -> None:
-                pass
-
-        self._listening.enter_context(event.install_listener("numba:compile", FirstCompilation()))
+            print_line(step.describe(stage=True), sys.stderr, flush=True)
 
 
-def _details(step: Step) -> str:
-    """Describe a step: ``12 of 40 units, 1,200 graphs/s, 3.4 MB, about 20 s left``."""
-    if step.waited is not None:
-        return f"{step.waited:.0f} s"
-    if not step.total:
-        return ""
-    parts = [f"{step.done} of {counted(step.total, 'unit')}"]
-    if step.graphs_per_second is not None:
-        parts.append(f"{count_text(step.graphs_per_second)} graphs/s")
-    if step.bytes:
-        parts.append(bytes_text(step.bytes))
-    if step.remaining is not None and step.done < step.total:
-        parts.append(f"about {seconds_text(max(1.0, round(step.remaining)))} left".replace(".0 s", " s"))
-    return ", ".join(parts)
+class _StepLine:
+    """Line with a spinner, a step and a bar. Rich draws it again several times a second, so that the time moves on.
+
+    Args:
+        step: first step.
+        spinner: name of the spinner of Rich.
+    """
+
+    def __init__(self, step: Step, spinner: str) -> None:
+        from rich.spinner import Spinner
+
+        self._spinner = Spinner(spinner)
+        self.update(step)
+
+    def update(self, step: Step) -> None:
+        """Replace the step."""
+        self._step, self._time = step, time.monotonic()
+
+    def __rich_console__(self, console: Any, options: Any) -> Any:
+        from rich.progress_bar import ProgressBar
+        from rich.text import Text
+
+        step = self._step
+        text = inert_text(step.describe(time.monotonic() - self._time, stage=True))
+        spinner = str(self._spinner.render(console.get_time()))
+        line = Text(f"{spinner} {text}", no_wrap=True, overflow="ellipsis")
+        room = min(BAR_WIDTH, options.max_width - line.cell_len - 1)
+        if not step.total or step.waited is not None or room < 8:
+            yield line
+            return
+        from rich.table import Table
+
+        share = step.done / step.total if step.noun == "kernel" else step.share
+        row = Table.grid(padding=(0, 1))
+        row.add_row(line, ProgressBar(100, 100 * share, width=room))
+        yield row

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from tgp.inspect.numbers import bytes_text, count_text, counted
 from tgp_cli._output import Output, ratio_text, seconds_text
-from tgp_cli._progress import COMPILING
 
 if TYPE_CHECKING:
     from tgp.build.summary import RunPlan, Summary
@@ -54,12 +53,10 @@ def show_summary(out: Output, summary: Summary) -> None:
             f"Hint: 'tgp status {summary.path}' shows which, 'tgp merge {summary.path}' publishes the store."
         )
         return
-    rate = f", {count_text(summary.graphs_per_second)} graphs/s" if summary.graphs_per_second else ""
-    compiled = (
-        f" after {seconds_text(summary.compile_seconds)} of {COMPILING}"
-        if summary.compile_seconds > 2
-        else ""
-    )
+    speed, noun = summary.speed
+    rate = f", {count_text(speed)} {noun}/s" if speed else ""
+    spent = summary.compile_seconds
+    compiled = f", after {seconds_text(spent)} of compiling (only once)" if spent else ""
     workers = f" by {summary.workers} processes" if summary.workers > 1 else ""
     out.line(
         f"{summary.path}: {counted(summary.num_graphs, 'graph')} in {seconds_text(summary.seconds)}{rate}, "

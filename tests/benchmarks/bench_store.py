@@ -48,10 +48,12 @@ def row(what: str, value: str, aim: str = "") -> None:
 
 def written(config: CoarsenConfig) -> tuple[float, float]:
     """Return the graphs per second of wall and processor time, from the opened dataset to the manifest."""
-    used: list[float] = []
-    summary = coarsen_dataset(config, progress=lambda step: used.append(time.process_time()))
-    # Told in this order: opening, preparing kernels, then the first unit is due.
-    return summary.graphs_per_second or 0.0, summary.num_graphs / (time.process_time() - used[2])
+    started: dict[str, float] = {}
+    summary = coarsen_dataset(
+        config, progress=lambda step: started.setdefault(step.stage, time.process_time())
+    )
+    seconds = time.process_time() - started["coarsening"]
+    return summary.graphs_per_second or 0.0, summary.num_graphs / seconds
 
 
 def writing(folder: Path) -> None:

@@ -389,22 +389,21 @@ def test_a_real_scheduler_that_is_killed(tmp_path):
 
 
 def test_the_time_of_a_stage_begins_with_the_stage(monkeypatch, capsys):
-    """C10: ``preparing kernels, 67 s so far`` included opening the dataset."""
+    """C10: the time of loading kernels included opening the dataset."""
     now = [1000.0]
     monkeypatch.setattr("tgp_cli._progress.time.monotonic", lambda: now[0])
-    monkeypatch.setattr(Progress, "_announce_compilation", lambda self: None)
     with Progress(Output()) as progress:
         progress(run_module.Step("opening the dataset"))
         now[0] += 67
-        progress(run_module.Step("preparing kernels"))
+        progress(run_module.Step("loading kernels"))
         now[0] += 31
-        progress(run_module.Step("preparing kernels"))
+        progress(run_module.Step("loading kernels"))
         now[0] += 1
         progress(run_module.Step("waiting for workers of tcp://a:1", waited=1.2))
         progress(run_module.Step("waiting for workers of tcp://a:1", waited=2.2))
     lines = capsys.readouterr().err.splitlines()
     assert lines == [
-        "preparing kernels: running",
-        "preparing kernels: running, 31.0 s so far",
-        "waiting for workers of tcp://a:1: 1 s",
+        "loading kernels, 0 s",
+        "loading kernels, 31 s",
+        "waiting for workers of tcp://a:1, 1 s",
     ]

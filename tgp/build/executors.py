@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import multiprocessing
 import signal
 import sys
@@ -19,9 +20,11 @@ from concurrent.futures import (
     wait,
 )
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from typing import Any, Generic, Literal, TypeVar
 
 from tgp.build.cluster import DaskCluster
+from tgp.build.compilation import Compilation, read_compilation
 from tgp.build.dask_client import RemoteExecutor, connect
 from tgp.build.workers import UNIT_THREAD, start_worker, usable_cores
 from tgp.errors import TgpError
@@ -30,6 +33,9 @@ __all__ = ["JobQueue", "Pool", "open_executor", "wrap_executor"]
 
 WATCH_INTERVAL = 1.0
 """Seconds between two looks at the state of a cluster while no job finishes."""
+
+TICK_INTERVAL = 0.25
+"""Seconds between two updates of the progress while no job of this machine finishes."""
 
 CLOSE_TIMEOUT = 1.0
 """Seconds to wait for the workers of a pool to end, before and after they are killed."""
@@ -50,6 +56,7 @@ class Pool:
         kind: ``"threads"`` of this process, ``"processes"`` of this machine, or ``"remote"``: workers that may run on
             other machines.
         cluster: Dask cluster of the executor; ``None`` for other executors.
+        compilation: Function that returns which kernel the workers compile, or ``None``.
     """
 
     executor: Executor
@@ -57,6 +64,7 @@ class Pool:
     processes: int = 1
     kind: Literal["threads", "processes", "remote"] = "threads"
     cluster: DaskCluster | None = None
+    compilation: Callable[[], Compilation | None] = lambda: None
 
 
 class JobQueue(Generic[T, R]):
@@ -68,14 +76,20 @@ class JobQueue(Generic[T, R]):
         pool: Pool that runs the calls.
         function: Function of one argument. It has to be picklable if the pool uses other processes.
         on_wait: Function that is called with a text and a number of seconds while the queue waits for workers.
+        on_tick: Function that is called from time to time while calls run.
     """
 
     def __init__(
-        self, pool: Pool, function: Callable[[T], R], on_wait: Callable[[str, float], None] | None = None
+        self,
+        pool: Pool,
+        function: Callable[[T], R],
+        on_wait: Callable[[str, float], None] | None = None,
+        on_tick: Callable[[], None] | None = None,
     ) -> None:
         self._pool = pool
         self._function = function
         self._on_wait = on_wait
+        self._on_tick = on_tick
         self._pending: list[Future[R]] = []
 
     def __enter__(self) -> JobQueue[T, R]:
@@ -116,10 +130,13 @@ class JobQueue(Generic[T, R]):
             yield self._wait_for_result()
 
     def _wait_for_result(self) -> R:
-        while not wait(self._pending, WATCH_INTERVAL, FIRST_COMPLETED).done:
+        interval = WATCH_INTERVAL if self._pool.cluster is not None else TICK_INTERVAL
+        while not wait(self._pending, interval, FIRST_COMPLETED).done:
             waiting = None if self._pool.cluster is None else self._pool.cluster.waiting()
             if waiting is not None and self._on_wait is not None:
                 self._on_wait(*waiting)
+            elif self._on_tick is not None:
+                self._on_tick()
         future = next(future for future in self._pending if future.done())
         self._pending.remove(future)
         with _explain_dead_worker():
@@ -155,14 +172,15 @@ def open_executor(scheduler: str | None, workers: int) -> Iterator[Pool]:
         with connect(scheduler) as (executor, cluster):
             yield _cluster_pool(executor, cluster)
     elif workers > 1:
-        with _open_processes(workers) as processes:
-            yield Pool(processes, lambda: 2 * workers, workers, "processes")
+        with _open_processes(workers) as (processes, connection):
+            compilation = functools.partial(read_compilation, connection)
+            yield Pool(processes, lambda: 2 * workers, workers, "processes", compilation=compilation)
     else:
         # Jobs run in threads so that the main thread can handle signals while kernels run. There are two threads so
         # that one computes while the other writes; a lock keeps two kernels from running at the same time.
         threads = ThreadPoolExecutor(2, thread_name_prefix=UNIT_THREAD)
         try:
-            yield Pool(threads, lambda: 3)
+            yield Pool(threads, lambda: 3, compilation=read_compilation)
         except BaseException:
             threads.shutdown(wait=False, cancel_futures=True)
             raise
@@ -183,8 +201,9 @@ def wrap_executor(executor: Executor) -> Pool:
         return _cluster_pool(RemoteExecutor(executor, cluster), cluster)
     # Executors do not publish their size; those of the standard library keep it in this attribute.
     size = int(getattr(executor, "_max_workers", None) or usable_cores())
-    kind: Literal["threads", "remote"] = "threads" if isinstance(executor, ThreadPoolExecutor) else "remote"
-    return Pool(executor, lambda: 2 * size, kind=kind)
+    if isinstance(executor, ThreadPoolExecutor):
+        return Pool(executor, lambda: 2 * size, compilation=read_compilation)
+    return Pool(executor, lambda: 2 * size, kind="remote")
 
 
 def _cluster_pool(executor: RemoteExecutor, cluster: DaskCluster) -> Pool:
@@ -229,17 +248,18 @@ def _hide_main_module() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _open_processes(workers: int) -> Iterator[Executor]:
+def _open_processes(workers: int) -> Iterator[tuple[Executor, Connection]]:
+    """Start worker processes. Yield the executor and the pipe on which they send the state of their compilation."""
     before = set(multiprocessing.active_children())
     # Spawned, not forked: torch, numba and HDF5 do not survive a fork of a busy process.
+    spawn = multiprocessing.get_context("spawn")
+    incoming, outgoing = spawn.Pipe(duplex=False)
     with _block_signals():  # also for the resource tracker of multiprocessing, which starts here
-        pool = _SpawnedProcesses(
-            workers, mp_context=multiprocessing.get_context("spawn"), initializer=start_worker
-        )
+        pool = _SpawnedProcesses(workers, mp_context=spawn, initializer=start_worker, initargs=(outgoing,))
     # All results have arrived when the block ends, so workers may be killed.
     closing = threading.Thread(target=pool.shutdown, kwargs={"cancel_futures": True}, daemon=True)
     try:
-        yield pool
+        yield pool, incoming
         closing.start()
         closing.join(CLOSE_TIMEOUT)
     finally:
@@ -251,3 +271,5 @@ def _open_processes(workers: int) -> Iterator[Executor]:
         if closing.ident is None:
             closing.start()
         closing.join(CLOSE_TIMEOUT)
+        incoming.close()
+        outgoing.close()

@@ -1,15 +1,22 @@
-"""Progress of a run: finished tasks, speed, and estimated time to the end."""
+"""Progress of a run: finished graphs or edges, elapsed time, and estimated time to the end."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
 
 from tgp.store import StoreSpec, Task
 from tgp.store.format import constants as store_format
 
-__all__ = ["Meter", "Step", "order_tasks"]
+__all__ = ["Meter", "Step", "duration_text", "order_tasks"]
+
+FEW_GRAPHS = 20
+"""Number of graphs below which progress counts edges, because a single graph can take most of the time."""
 
 
 @dataclass(frozen=True)
@@ -18,22 +25,67 @@ class Step:
 
     Args:
         stage: Description of the current stage.
-        done: Number of units finished by this run. Each hierarchy of a unit counts.
-        total: Number of units of this run; 0 if the stage has no units.
-        graphs_per_second: Graphs coarsened per second since coarsening began. Each hierarchy of a graph counts.
-            ``None`` until a unit is finished.
+        done: Number of items (graphs, edges, kernels) that this run has finished. A graph counts once per hierarchy.
+        total: Number of items of this run; 0 if the stage counts nothing.
+        noun: Name of one item: ``"graph"``, ``"edge"``, ``"kernel"``, or ``""`` for files and other tasks.
+        hierarchies: Number of hierarchies in which each item counts.
+        share: Finished share of the estimated work, from 0 to 1. ``remaining`` follows from it. It differs from
+            ``done / total`` if some graphs take longer than others.
         bytes: Number of bytes written by this run.
-        remaining: Estimated seconds to the end. ``None`` until a unit is finished.
-        waited: Seconds for which the run has been waiting in this stage; ``None`` if it is not waiting.
+        elapsed: Seconds since the stage began; ``None`` if they are not measured.
+        remaining: Estimated seconds to the end of the stage. ``None`` until a part of the work is finished.
+        waited: Seconds for which the run has been waiting for workers; ``None`` if it is not waiting.
     """
 
     stage: str
     done: int = 0
     total: int = 0
-    graphs_per_second: float | None = None
+    noun: Literal["graph", "edge", "kernel", ""] = "graph"
+    hierarchies: int = 1
+    share: float = 0.0
     bytes: int = 0
+    elapsed: float | None = None
     remaining: float | None = None
     waited: float | None = None
+
+    def describe(self, later: float = 0.0, *, stage: bool = False) -> str:
+        """Return the numbers of the step: ``1,204 of 4,110 graphs, 12 s, about 20 s left``.
+
+        Args:
+            later: Seconds that have passed since the step was made. A display adds them between two steps.
+            stage: True to begin with the stage: ``coarsening 1,204 of 4,110 graphs, 12 s, about 20 s left``.
+        """
+        count = self._count_text() if self.waited is None else ""
+        parts = [f"{self.stage} {count}".rstrip() if stage else count]
+        seconds = self.elapsed if self.waited is None else self.waited
+        if seconds is not None:
+            parts.append(duration_text(seconds + later))
+        if self.remaining is not None and self.waited is None and self.done < self.total:
+            parts.append(f"about {duration_text(max(1.0, self.remaining - later))} left")
+        return ", ".join(part for part in parts if part)
+
+    def _count_text(self) -> str:
+        if self.noun == "kernel":  # the one that is being compiled
+            return f"kernel {self.done:,} of {self.total:,}" if self.total else f"kernel {self.done:,}"
+        if not self.total:
+            return ""
+        text = f"{self.done:,} of {self.total:,}"
+        if self.noun:
+            text += f" {self.noun if self.total == 1 else self.noun + 's'}"
+        return f"{text} ({self.hierarchies} hierarchies)" if self.hierarchies > 1 else text
+
+
+def duration_text(seconds: float) -> str:
+    """Format a duration in whole seconds.
+
+    Examples:
+        >>> duration_text(3.4), duration_text(310), duration_text(7260)
+        ('3 s', '5 min 10 s', '2 h 1 min')
+    """
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 2:
+        return f"{60 * minutes + rest} s"
+    return f"{minutes} min {rest} s" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
 
 
 class Meter:
@@ -43,14 +95,24 @@ class Meter:
         spec: Specification of the store.
         tasks: Files to write.
         costs: Estimated cost of each task.
+        edges: Number of edges of each graph. They are counted instead of graphs if there are only a few graphs.
     """
 
-    def __init__(self, spec: StoreSpec, tasks: Sequence[Task], costs: Sequence[float]) -> None:
-        self._graphs = {task: spec.bounds[task.unit + 1] - spec.bounds[task.unit] for task in tasks}
+    def __init__(
+        self, spec: StoreSpec, tasks: Sequence[Task], costs: Sequence[float], edges: npt.NDArray[np.int64]
+    ) -> None:
+        self._noun: Literal["graph", "edge"] = "edge" if spec.num_graphs < FEW_GRAPHS else "graph"
+        items = np.r_[0, np.cumsum(edges)] if self._noun == "edge" else np.arange(spec.num_graphs + 1)
+        jobs = [task for task in tasks if task.part != store_format.GRAPHS]
+        self._items = {
+            task: int(items[spec.bounds[task.unit + 1]] - items[spec.bounds[task.unit]]) for task in jobs
+        }
         self._costs = dict(zip(tasks, costs, strict=True))
-        self._total = sum(task.part != store_format.GRAPHS for task in tasks)
-        self._done = self._graphs_done = self._bytes = 0
-        self._cost_done = 0.0
+        self._total_cost = max(sum(costs), 1e-9)
+        self._hierarchies = len({task.part for task in jobs})
+        self._total = sum(self._items.values())
+        self._done = self._bytes = 0
+        self._cost_done = self._last_finished = 0.0
         self._started = time.perf_counter()
 
     def finished(self, task: Task, size: int) -> None:
@@ -61,20 +123,27 @@ class Meter:
             size: Size of its file in bytes.
         """
         self._bytes += size
-        if task.part != store_format.GRAPHS:
-            self._done += 1
-            self._graphs_done += self._graphs[task]
+        if task in self._items:
+            self._done += self._items[task]
             self._cost_done += self._costs[task]
+            self._last_finished = time.perf_counter() - self._started
 
     def step(self) -> Step:
-        """Return the current state."""
-        rate = remaining = None
+        """Return the current state. The remaining time assumes that the rest of the work is as fast as the finished part."""
         seconds = time.perf_counter() - self._started
-        if self._done and seconds > 0:
-            rate = self._graphs_done / seconds
-            share = self._cost_done / max(sum(self._costs.values()), 1e-9)
-            remaining = seconds * (1 - share) / share if share else None
-        return Step("coarsening", self._done, self._total, rate, self._bytes, remaining)
+        share = min(self._cost_done / self._total_cost, 1.0)
+        remaining = self._last_finished / share - seconds if share else None
+        return Step(
+            "coarsening",
+            self._done,
+            self._total,
+            self._noun,
+            max(self._hierarchies, 1),
+            share,
+            self._bytes,
+            elapsed=seconds,
+            remaining=None if remaining is None else max(remaining, 0.0),
+        )
 
 
 def order_tasks(tasks: Sequence[Task], costs: Sequence[float]) -> list[Task]:

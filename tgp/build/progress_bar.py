@@ -82,7 +82,7 @@ class ProgressBar:
             self._stage, self._bar = step.stage, _open_bar(step)
         self._bar.total = step.total or None
         self._bar.n = step.done
-        self._bar.set_postfix_str(_details(step), refresh=False)
+        self._bar.set_postfix_str(step.describe(), refresh=False)
         self._bar.refresh()
 
     def _close(self) -> None:
@@ -101,17 +101,3 @@ def _open_bar(step: Step) -> Any:
 
     layout = "{desc}: {percentage:3.0f}%|{bar}| {postfix}" if step.total else "{desc} {postfix}"
     return Bar(desc=step.stage, total=step.total or None, bar_format=layout, leave=False, dynamic_ncols=True)
-
-
-def _details(step: Step) -> str:
-    """Describe a step: ``12 of 40, 1,200 graphs/s, 20 s left``."""
-    if step.waited is not None:
-        return f"{step.waited:.0f} s"
-    if not step.total:
-        return ""
-    parts = [f"{step.done:,} of {step.total:,}"]
-    if step.graphs_per_second is not None:
-        parts.append(f"{step.graphs_per_second:,.0f} graphs/s")
-    if step.remaining is not None and step.done < step.total:
-        parts.append(f"{max(1.0, step.remaining):.0f} s left")
-    return ", ".join(parts)

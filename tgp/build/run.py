@@ -9,7 +9,10 @@ from concurrent.futures import Executor
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from tgp.build.cluster import LostFilesError
+from tgp.build.compilation import CompilationDisplay
 from tgp.build.config import CoarsenConfig
 from tgp.build.executors import JobQueue, Pool, open_executor, wrap_executor
 from tgp.build.foreign import check_foreign_parts
@@ -183,6 +186,8 @@ def _run(
     manifest = None if missing else writer.publish()
     seconds = time.perf_counter() - started
     num_graphs = sum(report.num_graphs for report in reports)
+    edge_ptr, bounds = context.source.table.fields["edge_index"].ptr, context.spec.bounds
+    num_edges = sum(int(edge_ptr[bounds[r.unit + 1]] - edge_ptr[bounds[r.unit]]) for r in reports)
     return replace(
         _summarize(context, writer, "incomplete" if missing else "complete", manifest),
         units_done=len(tasks),
@@ -191,11 +196,12 @@ def _run(
         seconds=seconds,
         compile_seconds=compile_seconds,
         graphs_per_second=num_graphs / seconds if num_graphs else None,
+        edges_per_second=num_edges / seconds if num_edges else None,
     )
 
 
 def _start_workers(context: RunContext, pool: Pool, progress: Progress) -> float:
-    """Check the workers, let each load its kernels, and return the seconds that the first worker needed for it."""
+    """Check the workers, let each load its kernels, and return the seconds that the first worker spent compiling."""
     schedules = context.schedules.values()
     names = local_methods(schedules) if pool.kind != "threads" else []
     if names:
@@ -208,10 +214,11 @@ def _start_workers(context: RunContext, pool: Pool, progress: Progress) -> float
     if pool.cluster is not None:
         progress(Step(f"checking the workers of {pool.cluster.address}"))
         checked = pool.cluster.check_workers(context.config.path.resolve())
-    stage = Step("preparing kernels (compiled on first use, then cached)")
+    stage = Step("loading kernels" if pool.processes == 1 else f"starting {pool.processes} workers")
     progress(stage)
     header = job_header(schedules, metrics=context.config.metrics, remote=pool.kind != "threads")
-    with JobQueue(pool, warm_up, _show_waiting(progress, stage)) as queue:
+    show_compilation = CompilationDisplay(pool.compilation, progress)
+    with JobQueue(pool, warm_up, _show_waiting(progress, stage), show_compilation) as queue:
         # All calls are submitted at once, because a pool starts a process for each call that finds no idle worker.
         for _ in range(pool.processes):
             queue.submit(header)
@@ -225,7 +232,7 @@ def _show_waiting(progress: Progress, step: Step) -> Callable[[str, float], None
     """Return a function that shows what a run is waiting for."""
 
     def show(text: str, seconds: float) -> None:
-        progress(Step(text, step.done, step.total, waited=seconds))
+        progress(replace(step, stage=text, waited=seconds))
 
     return show
 
@@ -235,21 +242,24 @@ def _run_tasks(
 ) -> list[JobReport]:
     """Write the graphs of each unit in this thread while the pool computes and writes the hierarchies."""
     costs = estimate_costs(context, tasks)
-    meter = Meter(context.spec, tasks, costs)
+    meter = Meter(context.spec, tasks, costs, np.diff(context.source.table.fields["edge_index"].ptr))
     reports: list[JobReport] = []
 
     def record(values: dict[str, Any]) -> None:
         report = JobReport(**values)
         reports.append(report)
         meter.finished(Task(report.unit, report.name), report.bytes)
+        show()
+
+    def show() -> None:
         progress(meter.step())
 
     def show_waiting(text: str, seconds: float) -> None:
         _show_waiting(progress, meter.step())(text, seconds)
 
-    progress(meter.step())
+    show()
     jobs = _JobMaker(context, writer, tasks, pool)
-    with JobQueue(pool, run_job, show_waiting) as queue:
+    with JobQueue(pool, run_job, show_waiting, show) as queue:
         for task in order_tasks(tasks, costs):
             if task.part == store_format.GRAPHS:
                 meter.finished(task, jobs.write_graphs(task.unit))

@@ -7,6 +7,7 @@ import itertools
 from dataclasses import dataclass, field
 from typing import Any
 
+from tgp.build.progress import FEW_GRAPHS
 from tgp.store import FailureRecord, Manifest
 
 __all__ = ["HierarchySummary", "LevelSummary", "RunPlan", "Summary", "describe_manifest"]
@@ -97,9 +98,10 @@ class Summary:
         workers: Number of worker processes; 1 if the run stayed in one process.
         seconds: Wall time of the run without opening the dataset and without compiling.
         open_seconds: Time to open the dataset and to compute its digest.
-        compile_seconds: Time to compile kernels or to load them from the cache.
+        compile_seconds: Time to compile kernels; 0 if all of them were in the cache.
         graphs_per_second: Graphs coarsened per second. Each hierarchy of a graph counts. ``None`` if no graph was
             coarsened.
+        edges_per_second: Input edges coarsened per second, counted in the same way.
         bytes: Size of all files of the store.
         hierarchies: Hierarchies of the store; empty while the store is incomplete.
         failures: Graphs that could not be coarsened, each with the name of the hierarchy.
@@ -116,9 +118,17 @@ class Summary:
     open_seconds: float = 0.0
     compile_seconds: float = 0.0
     graphs_per_second: float | None = None
+    edges_per_second: float | None = None
     bytes: int = 0
     hierarchies: list[HierarchySummary] = field(default_factory=list)
     failures: list[tuple[str, FailureRecord]] = field(default_factory=list)
+
+    @property
+    def speed(self) -> tuple[float | None, str]:
+        """Speed of the run and its unit: ``"graphs"``, or ``"edges"`` if there are only a few graphs."""
+        if self.num_graphs < FEW_GRAPHS:
+            return self.edges_per_second, "edges"
+        return self.graphs_per_second, "graphs"
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as JSON values."""

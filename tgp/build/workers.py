@@ -10,8 +10,9 @@ import os
 import signal
 import threading
 from pathlib import Path
+from typing import Any
 
-__all__ = ["UNIT_THREAD", "choose_workers", "start_worker", "usable_cores"]
+__all__ = ["UNIT_THREAD", "choose_workers", "connections", "start_worker", "usable_cores"]
 
 UNIT_THREAD = "tgp-unit"
 """Name prefix of the threads that coarsen if there are no worker processes."""
@@ -91,12 +92,20 @@ def _read_text(path: Path) -> str:
         return ""
 
 
-def start_worker() -> None:
+connections: list[Any] = []
+"""Pipe to the parent process, in a worker process. It carries the state of the compilation."""
+
+
+def start_worker(connection: Any = None) -> None:
     """Configure a worker process.
 
     Limits it to one compute thread, ignores SIGINT and SIGHUP (the parent handles them), and ends the process when the
     parent ends.
+
+    Args:
+        connection: Pipe to the parent process, or ``None``.
     """
+    connections[:] = [] if connection is None else [connection]
     for name in _THREAD_LIMITS:
         os.environ[name] = "1"
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,0 +1,192 @@
+"""Count the kernels that a process compiles, so that a first run can show its progress.
+
+numba compiles a kernel when it is first called and no cached machine code exists. The number of kernels of a schedule cannot
+be asked for in advance, so this module lists the kernels that each method calls. The list is only used for display: a
+kernel that is missing in it is compiled all the same. ``tests/build/test_compilation.py`` compares it with a run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from tgp.build import workers
+from tgp.build.progress import Step
+from tgp.engine.schedule import Schedule
+
+__all__ = ["Compilation", "CompilationDisplay", "kernels_of", "read_compilation", "watch_compilation"]
+
+_COMMON = (
+    "_prims.fill_transpose",
+    "csr._fill_indptr_if_sorted",
+    "csr._group_by_keys",
+    "csr.check_edges",
+    "local_ids.join_rows",
+    "local_ids.local_edges",
+    "local_ids.local_ids",
+)
+"""Kernels that every run calls."""
+
+_METRICS = ("quality.graph_shape", "quality.cluster_flows")
+_CONTRACTION = ("contract._collect_entries", "contract._merge_rows")
+
+_METHODS: dict[str, tuple[str, ...]] = {
+    "ndp": (
+        "kron.eliminate",
+        "kron_rows.assemble_rows",
+        "kron_walk.kept_columns",
+        "kron_walk.walk_end_probabilities",
+        "spectral_cut.cut_sides",
+        "spectral_vector.component_vectors",
+        "undirected.undirected",
+    ),
+    "graclus": (*_CONTRACTION, "matching._match", "matching._number_pairs"),
+    "kmis": (*_CONTRACTION, "mis.check_symmetry", "mis.cover_by_score", "mis.number_clusters"),
+    "sep": (
+        *_CONTRACTION,
+        "coding_tree.merge_trees",
+        "coding_tree_cut.cut_trees",
+        "coding_tree_layers.row_sums",
+        "contract.degree_norm",
+        "csr.components",
+        "undirected.undirected_sum",
+    ),
+    "nmf": ("contract.degree_norm", "contract.filter_entries", "nmf.nmf_soft", "soft.soft_product"),
+    "eigen": (
+        *_CONTRACTION,
+        "contract.degree_norm",
+        "csr._merge_with_transpose",
+        "kmeans.kmeans_graphs",
+        "spectral_basis.cluster_modes",
+        "spectral_basis.embed_graphs",
+    ),
+    "nopool": (),
+    "random": (*_CONTRACTION, "matching._random_partition"),
+}
+"""Kernels that the levels of each method call with default parameters. Methods of other packages are not listed."""
+
+Compilation = tuple[int, int]
+"""Number of the kernel that is being compiled, from 1, and the number of kernels. The latter is 0 if it is unknown."""
+
+_latest: list[Compilation] = []
+"""State of the compilation in this process; empty if nothing is compiled."""
+
+
+def kernels_of(schedules: Iterable[Schedule], *, metrics: bool) -> frozenset[str]:
+    """Return the kernels that a run calls, as ``"module.function"``.
+
+    Args:
+        schedules: Schedules of the run.
+        metrics: True if the run computes quality figures.
+    """
+    methods = {level.method for schedule in schedules for level in schedule}
+    if not methods & _METHODS.keys():
+        return frozenset()
+    found = {name for method in methods for name in _METHODS.get(method, ())}
+    if metrics:
+        found |= {name for name in _METRICS if name != "quality.cluster_flows" or methods != {"nmf"}}
+    return frozenset(found.union(_COMMON))
+
+
+def read_compilation(connection: Any | None = None) -> Compilation | None:
+    """Return the latest state of the compilation, or ``None`` if nothing is compiled.
+
+    Args:
+        connection: Readable end of the pipe of worker processes; ``None`` for this process.
+    """
+    if connection is None:
+        return _latest[-1] if _latest else None
+    states = []
+    with contextlib.suppress(EOFError, OSError):
+        while connection.poll():
+            states.append(connection.recv_bytes())
+    return max((_parse(state) for state in states), default=None)
+
+
+def _parse(state: bytes) -> Compilation:
+    number, total = state.split()
+    return int(number), int(total)
+
+
+@contextlib.contextmanager
+def watch_compilation(kernels: frozenset[str]) -> Iterator[Callable[[], float]]:
+    """Count the kernels that are compiled inside the block. Kernels that are loaded from the cache count as done.
+
+    Args:
+        kernels: Kernels that the block calls, see :func:`kernels_of`.
+
+    Yields:
+        Function that returns the seconds that were spent compiling; 0 if every kernel was in the cache.
+    """
+    from numba.core import event
+
+    started: set[str] = set()
+    seconds = [0.0]
+    open_events: list[float] = []
+
+    class Listener(event.Listener):  # type: ignore[misc]
+        def on_start(self, happened: Any) -> None:
+            open_events.append(time.perf_counter())
+            if len(open_events) == 1:  # kernels that a kernel calls are compiled with it
+                function = happened.data["dispatcher"].py_func
+                started.add(f"{function.__module__.removeprefix('tgp.kernels.')}.{function.__name__}")
+                number = len(kernels & (started | _ready(kernels)))
+                _report(max(number, 1) if kernels else len(started), len(kernels))
+
+        def on_end(self, happened: Any) -> None:
+            begin = open_events.pop()
+            if not open_events:
+                seconds[0] += time.perf_counter() - begin
+
+    try:
+        with event.install_listener("numba:compile", Listener()):
+            yield lambda: seconds[0]
+    finally:
+        _latest.clear()
+
+
+def _ready(kernels: frozenset[str]) -> set[str]:
+    """Return the kernels that are compiled or loaded in this process."""
+    found = set()
+    for name in kernels:
+        module, _, function = name.rpartition(".")
+        dispatcher = getattr(sys.modules.get(f"tgp.kernels.{module}"), function, None)
+        if getattr(dispatcher, "overloads", None):
+            found.add(name)
+    return found
+
+
+def _report(number: int, total: int) -> None:
+    _latest[:] = [(number, total)]
+    for connection in workers.connections:
+        with contextlib.suppress(OSError, ValueError):  # the parent has ended
+            connection.send_bytes(b"%d %d" % (number, total))  # short messages are written at once
+
+
+class CompilationDisplay:
+    """Show which kernel the workers compile. Nothing is shown if all kernels are in the cache.
+
+    Args:
+        read: Function that returns the state of the compilation, or ``None``.
+        progress: Function that receives the steps.
+    """
+
+    def __init__(self, read: Callable[[], Compilation | None], progress: Callable[[Step], None]) -> None:
+        self._read = read
+        self._progress = progress
+        self._done = self._total = 0
+        self._started: float | None = None
+
+    def __call__(self) -> None:
+        """Show the current state."""
+        found = self._read()
+        if found is not None:
+            # Workers compile the same kernels at the same time, so the one that is ahead is shown.
+            self._done, self._total = max(self._done, found[0]), max(self._total, found[1])
+            self._started = self._started or time.perf_counter()
+        if self._started is not None:
+            seconds = time.perf_counter() - self._started
+            self._progress(Step("compiling", self._done, self._total, "kernel", elapsed=seconds))
