@@ -6,11 +6,12 @@ import pickle
 import numpy as np
 import pytest
 import torch
-from torch_geometric.data import Batch, Data
+from torch_geometric.data import Batch, Data, HeteroData
 
 from tgp.data import PoolDataLoader, PooledBatch, PreCoarsening, graphs_to_arrays, precoarsen
-from tgp.engine import coarsen
+from tgp.engine import coarsen, parse_schedule
 from tgp.engine.methods import METHODS
+from tgp.errors import InputError, ParameterError, ScheduleError, UnknownNameError
 from tgp.poolers import get_pooler
 from tgp.src import PoolingOutput, Precoarsenable, SRCPooling
 
@@ -271,3 +272,77 @@ def test_masks_of_eigen_levels_need_no_matrix():
         level = data.pooled_data[0]
         assert level.so._s is None, "the dense one-hot matrix was built"
         assert level.mask.equal(level.so.s.abs().sum(0, keepdim=True) > 0)
+
+
+# -- text of the command line, and types of graphs ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "levels"),
+    [
+        ("graclus*3", ["graclus"] * 3),
+        ("ndp,eigen:k=4", ["ndp", ("eigen", {"k": 4})]),
+        ("sep*2", ["sep", "sep"]),
+        ("KMIS:order_k=2, nopool", [{"pooler": "kmis", "order_k": 2}, "nopool"]),
+        (["graclus*2", "ndp"], ["graclus", "graclus", "ndp"]),
+        (parse_schedule("graclus*2"), ["graclus", "graclus"]),
+        ("random:ratio=0.3", ("random", {"ratio": 0.3})),
+    ],
+)
+def test_text_is_a_short_form_of_levels(text, levels):
+    graph = path_graph(24)
+    ours, wanted = PreCoarsening(text, seed=5), PreCoarsening(levels, seed=5)
+    assert repr(ours) == repr(wanted)
+    for level, other in zip(ours(graph).pooled_data, wanted(graph).pooled_data, strict=True):
+        assert torch.equal(level.edge_index, other.edge_index)
+        assert level.num_nodes == other.num_nodes
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "message"),
+    [
+        ("graclus,,ndp", ScheduleError, "a comma too many"),
+        ("graclus*0", ScheduleError, r"after \*"),
+        ("", ScheduleError, "empty"),
+        ("graklus*2", UnknownNameError, "Did you mean 'graclus'"),
+        ("eigen:kk=8", UnknownNameError, "Did you mean 'k'"),
+        ("eigen:k=much", ParameterError, "must be int"),
+        ("mincut*2", UnknownNameError, "mincut"),
+    ],
+)
+def test_wrong_text_gets_the_errors_of_schedules(text, error, message):
+    with pytest.raises(error, match=message):
+        precoarsen([path_graph()], text)
+
+
+def test_one_graph_a_dataset_and_a_generator():
+    many = [path_graph(n) for n in (5, 9, 16)]
+    wanted = [g.pooled_data[1].num_nodes for g in precoarsen(many, "graclus*2")]
+    (one,) = precoarsen(many[0], "graclus*2")
+    assert one.pooled_data[1].num_nodes == wanted[0]
+    assert "pooled_data" not in many[0]
+
+    class Mine(torch.utils.data.Dataset):
+        def __len__(self):
+            return 3
+
+        def __getitem__(self, index):
+            if index >= 3:
+                raise IndexError
+            return many[index]
+
+    for source in (Mine(), (graph for graph in many)):
+        assert [g.pooled_data[1].num_nodes for g in precoarsen(source, "graclus*2")] == wanted
+
+
+def test_hetero_data_and_other_types_are_explained():
+    hetero = HeteroData()
+    hetero["a"].x = torch.ones(2, 1)
+    hetero["a", "to", "a"].edge_index = torch.tensor([[0], [1]])
+    for call in (lambda: precoarsen([hetero], "graclus"), lambda: PreCoarsening("graclus")(hetero)):
+        with pytest.raises(InputError, match="HeteroData") as caught:
+            call()
+        assert "to_homogeneous()" in caught.value.hint
+    with pytest.raises(InputError, match="graph 1 has the wrong type") as caught:
+        precoarsen([path_graph(), 3], "graclus")
+    assert "tgp.coarsen" in caught.value.hint

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -12,12 +12,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
-from torch_geometric.data import Batch, Data
+from torch_geometric.data import Batch, Data, HeteroData
+from torch_geometric.data.data import BaseData
 from torch_geometric.transforms import BaseTransform
 
 from tgp.data.attributes import levels_to_data
 from tgp.data.convert import graphs_to_table
 from tgp.data.fast_data import paused_gc
+from tgp.data.level_items import LevelKey, format_level_key, level_key, parse_levels
 from tgp.data.pooled_data import attach_levels
 from tgp.data.pooler_method import seeded
 from tgp.engine.coarsening import coarsen
@@ -39,8 +41,6 @@ from tgp.utils.user_code import has_user_code
 
 __all__ = ["NormalizeAdj", "PreCoarsening", "SortNodes", "precoarsen"]
 
-Key = tuple[Any, ...]
-
 _LEVEL_METHODS = ("multi_level_precoarsening", "precoarsening")
 """Methods that compute levels of a pooler. One of them is enough."""
 
@@ -52,14 +52,15 @@ class PreCoarsening(BaseTransform):
     ``num_nodes`` and the assignment ``so`` of the nodes of the level before. Levels with dense assignments also have the
     ``mask`` of non-empty supernodes. The model pools the features: ``x, _ = reducer(x=x, so=level.so)``.
 
-    A level is specified as
+    ``poolers`` is the text that ``tgp coarsen --pooler`` takes, such as ``"graclus*3"`` or ``"ndp,eigen:k=8"``; or one
+    level, or an iterable of levels. A level is specified as
 
     - an alias in lower or upper case, such as ``"ndp"``. Parameters have the defaults of ``tgp coarsen``. These are the
       defaults of the layer, except that ``kmis`` ranks nodes by degree and that ``nmf`` and ``eigen`` make 8 supernodes;
-    - an alias with parameters: ``("eigen", {"k": 8})`` or ``{"pooler": "eigen", "k": 8}`` (or ``"name"``);
+    - an alias with parameters: ``"eigen:k=8"``, ``("eigen", {"k": 8})`` or ``{"pooler": "eigen", "k": 8}`` (or ``"name"``);
     - a pooler object.
 
-    ``poolers`` is one level or an iterable of levels. Consecutive equal levels are computed as one run, so
+    Consecutive equal levels are computed as one run, so
     ``["sep", "sep"]`` is one tree of two levels. Two different pooler objects are always two runs.
 
     Args:
@@ -69,12 +70,14 @@ class PreCoarsening(BaseTransform):
         seed: Seed of all random choices, for levels that are not pooler objects.
 
     Raises:
-        InputError: If a pooler is unknown, is trainable, or depends on more than the topology.
+        InputError: If a pooler is trainable, or depends on more than the topology.
+        UnknownNameError: If a pooler or a parameter does not exist.
+        ScheduleError: If a text cannot be read.
 
     Examples:
         >>> ring = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]])
         >>> data = Data(edge_index=torch.cat([ring, ring.flip(0)], dim=1), num_nodes=4)
-        >>> [level.num_nodes for level in PreCoarsening(["graclus", "graclus"])(data).pooled_data]
+        >>> [level.num_nodes for level in PreCoarsening("graclus*2")(data).pooled_data]
         [2, 1]
     """
 
@@ -84,14 +87,14 @@ class PreCoarsening(BaseTransform):
         self.input_key = input_key
         self.output_key = output_key
         self.seed = seed
-        configs = [_parse_level(item) for item in _level_items(poolers)]
+        configs = parse_levels(poolers)
         if not configs:
             raise InputError(
                 "`poolers` must be a non-empty pooler, level config, or sequence, got no level",
                 field="poolers",
             )
-        self._keys = [_key(name, params) for name, params in configs]
-        made: dict[Key, SRCPooling] = {}
+        self._keys = [level_key(name, params) for name, params in configs]
+        made: dict[LevelKey, SRCPooling] = {}
         for key, (name, params) in zip(self._keys, configs, strict=True):
             if key not in made:
                 made[key] = _make_pooler(name, params, seed)
@@ -106,7 +109,7 @@ class PreCoarsening(BaseTransform):
     @torch.no_grad()
     def forward(self, data: Data) -> Data:
         """Attach the levels to the graph. PyG passes a copy of it."""
-        source = data if self.input_key is None else getattr(data, self.input_key)
+        source = _check_graph(data if self.input_key is None else getattr(data, self.input_key), "the graph")
         steps = self._steps() if _is_plain(source) else None
         if steps is not None:
             block = to_block(source.edge_index, source.get("edge_weight"), None, source.num_nodes)
@@ -127,17 +130,17 @@ class PreCoarsening(BaseTransform):
         return attach_levels(data, self.output_key, levels)
 
     @torch.no_grad()
-    def block(self, graphs: Iterable[Data]) -> list[Data]:
+    def block(self, graphs: Data | Iterable[Data]) -> list[Data]:
         """Return copies of many graphs with their levels, computed as one block.
 
         The result equals that of calling the transform on each graph, and is computed much faster. Graphs are coarsened
         one by one if a pooler does not run on the engine.
 
         Args:
-            graphs: Graphs to coarsen.
+            graphs: Graphs to coarsen. One graph counts as a list of one.
         """
         with paused_gc():
-            items = [copy.copy(data) for data in graphs]
+            items = [copy.copy(data) for data in _check_graphs(graphs)]
         sources = items if self.input_key is None else [getattr(data, self.input_key) for data in items]
         steps = self._steps()
         if not items or steps is None or not all(_is_plain(data) for data in sources):
@@ -158,108 +161,35 @@ class PreCoarsening(BaseTransform):
 
     def __repr__(self) -> str:
         shown = [
-            f"{_format_key(key)}*{length}" if length > 1 else _format_key(key)
+            f"{format_level_key(key)}*{length}" if length > 1 else format_level_key(key)
             for key, length in self._key_runs()
         ]
         return f"{type(self).__name__}([{', '.join(shown)}], seed={self.seed})"
 
-    def _key_runs(self) -> list[tuple[Key, int]]:
+    def _key_runs(self) -> list[tuple[LevelKey, int]]:
         return [(key, len(list(group))) for key, group in groupby(self._keys)]
 
 
 def precoarsen(
-    graphs: Iterable[Data], poolers: Any, seed: int = 0, *, output_key: str = "pooled_data"
+    graphs: Data | Iterable[Data], poolers: Any, seed: int = 0, *, output_key: str = "pooled_data"
 ) -> list[Data]:
     """Return copies of many graphs with the levels that :class:`PreCoarsening` attaches, computed as one block.
 
     Args:
-        graphs: Graphs to coarsen.
-        poolers: Levels, see :class:`PreCoarsening`.
+        graphs: Graphs to coarsen: a list, a dataset, or any iterable. One graph counts as a list of one.
+        poolers: Levels, such as ``"graclus*3"``, see :class:`PreCoarsening`.
         seed: Seed of all random choices.
         output_key: Attribute for the list of levels.
 
     Examples:
         >>> data = Data(edge_index=torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]]), num_nodes=4)
-        >>> [level.num_nodes for level in precoarsen([data, data], ["graclus"] * 2)[1].pooled_data]
+        >>> [level.num_nodes for level in precoarsen([data, data], "graclus*2")[1].pooled_data]
         [2, 1]
     """
     return PreCoarsening(poolers, output_key=output_key, seed=seed).block(graphs)
 
 
-# -- parsing the levels ---------------------------------------------------------------------------
-
-
-def _level_items(poolers: Any) -> list[Any]:
-    """Return the specifications of the single levels."""
-    if isinstance(poolers, (SRCPooling, str, Mapping)) or _is_pair(poolers):
-        return [poolers]
-    return list(poolers)
-
-
-def _is_pair(value: Any) -> bool:
-    return (
-        isinstance(value, tuple) and len(value) == 2 and (value[1] is None or isinstance(value[1], Mapping))
-    )
-
-
-def _parse_level(item: Any) -> tuple[Any, dict[str, Any]]:
-    """Return alias or pooler, and parameters."""
-    if isinstance(item, (str, SRCPooling)):
-        return item, {}
-    if isinstance(item, Mapping):
-        params = dict(item)
-        names = [params.pop(key) for key in ("pooler", "name") if key in params]
-        if not names or names[0] is None:
-            raise InputError(
-                "Pooler config must include a pooler name or instance under 'pooler'", field="poolers"
-            )
-        return _named(names[0], params)
-    if isinstance(item, tuple):
-        if not _is_pair(item):
-            raise InputError(
-                f"Tuple pooler configs must be (pooler, parameters), got {item!r}", field="poolers"
-            )
-        params = dict(item[1] or {})
-        clash = [key for key in ("pooler", "name") if key in params]
-        if clash:
-            raise InputError(
-                f"{item!r} is ambiguous: it can be one level with parameters or two levels, because its mapping has the "
-                f"key {clash[0]!r}",
-                field="poolers",
-                hint="write two levels as a list",
-            )
-        return _named(item[0], params)
-    raise _WrongType(
-        f"Pooler config must be a pooler, an alias, a pair or a mapping, got {type(item).__name__}"
-    )
-
-
-class _WrongType(InputError, TypeError):
-    """A level has the wrong type. Also a ``TypeError``, which tgp 1.0.2 raised."""
-
-
-def _named(name: Any, params: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    if not isinstance(name, (str, SRCPooling)):
-        raise _WrongType(f"Pooler config must be a pooler or an alias, got {type(name).__name__}")
-    if isinstance(name, SRCPooling) and params:
-        raise InputError(
-            f"Cannot provide kwargs together with a pooler instance, got {sorted(params)}", field="poolers"
-        )
-    return name, params
-
-
-def _key(name: Any, params: Mapping[str, Any]) -> Key:
-    """Return the identity of a level: alias and parameters, or the pooler object."""
-    if isinstance(name, str):
-        return ("config", name.lower(), tuple(sorted((key, repr(value)) for key, value in params.items())))
-    return ("instance", id(name), type(name).__name__)
-
-
-def _format_key(key: Key) -> str:
-    if key[0] == "instance":
-        return f"{key[2]}()"
-    shown = ", ".join(f"{name}={value}" for name, value in key[2])
-    return f"{key[1]}({shown})" if shown else str(key[1])
+# -- poolers of the levels ----------------------------------------------------------------------
 
 
 def _make_pooler(name: Any, params: dict[str, Any], seed: int) -> SRCPooling:
@@ -359,6 +289,28 @@ def _engine_levels(
             for level, op in zip(row, inverse, strict=True):
                 level.so.s_inv_op = op
     return rows
+
+
+def _check_graphs(graphs: Data | Iterable[Data]) -> Iterator[Data]:
+    """Yield the graphs after checking their types."""
+    for position, data in enumerate([graphs] if isinstance(graphs, BaseData) else graphs):
+        yield _check_graph(data, f"graph {position}")
+
+
+def _check_graph(data: Any, name: str) -> Data:
+    if isinstance(data, HeteroData):
+        raise InputError(
+            f"{name} has several types of nodes or edges: expected Data, got HeteroData",
+            field="graphs",
+            hint="convert it first: data = data.to_homogeneous()",
+        )
+    if not isinstance(data, Data):
+        raise InputError(
+            f"{name} has the wrong type: expected torch_geometric.data.Data, got {type(data).__name__}",
+            field="graphs",
+            hint="tgp.coarsen also takes networkx graphs, scipy matrices, names and paths",
+        )
+    return data
 
 
 def _is_plain(data: Data) -> bool:

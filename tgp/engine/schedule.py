@@ -86,13 +86,13 @@ class LevelSpec:
         # A parameter class that was made at run time cannot be pickled. The method table can make it again.
         return _restore_level, (METHODS.entry(self.method), self._values())
 
+    def changed(self) -> dict[str, Any]:
+        """Return the parameters that differ from their defaults."""
+        fields = parameter_fields(type(self.params))
+        return {f.name: value for f in fields if (value := getattr(self.params, f.name)) != f.default}
+
     def __str__(self) -> str:
-        changed = [
-            f":{field.name}={format_value(value)}"
-            for field in parameter_fields(type(self.params))
-            if (value := getattr(self.params, field.name)) != field.default
-        ]
-        return self.method + "".join(changed)
+        return self.method + "".join(f":{name}={format_value(v)}" for name, v in self.changed().items())
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,128 @@
+"""Read the levels of :class:`~tgp.data.PreCoarsening`: text, aliases with parameters, and pooler objects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tgp.engine.schedule import Schedule, parse_schedule
+from tgp.errors import InputError
+from tgp.src.base import SRCPooling
+
+__all__ = ["LevelKey", "format_level_key", "level_key", "parse_levels"]
+
+Level = tuple[Any, dict[str, Any]]
+"""Alias or pooler object, and parameters."""
+
+LevelKey = tuple[Any, ...]
+"""Identity of a level."""
+
+
+def parse_levels(poolers: Any) -> list[Level]:
+    """Return the single levels of a specification.
+
+    Args:
+        poolers: Text such as ``"graclus*3"``, one level, or an iterable of levels, see
+            :class:`~tgp.data.PreCoarsening`.
+
+    Returns:
+        Alias or pooler, and parameters, of each level.
+
+    Raises:
+        ScheduleError: If a text cannot be read.
+        UnknownNameError: If a pooler or a parameter of a text does not exist.
+        InputError: If a level has another form.
+
+    Examples:
+        >>> parse_levels("graclus*2,eigen:k=4")
+        [('graclus', {}), ('graclus', {}), ('eigen', {'k': 4})]
+    """
+    if isinstance(poolers, Schedule):
+        return _schedule_levels(poolers)
+    if isinstance(poolers, (SRCPooling, str, Mapping)) or _is_pair(poolers):
+        poolers = [poolers]
+    if not isinstance(poolers, Iterable):
+        raise _WrongType(
+            f"Pooler config must be text, a pooler or an iterable of levels, got {type(poolers).__name__}"
+        )
+    return [level for item in poolers for level in _parse_item(item)]
+
+
+def _parse_item(item: Any) -> list[Level]:
+    """Return the levels of one item. Only text can hold several."""
+    if isinstance(item, str) and not (item and set(",:*").isdisjoint(item)):
+        return _schedule_levels(parse_schedule(item))
+    return [_parse_level(item)]
+
+
+def _schedule_levels(schedule: Schedule) -> list[Level]:
+    if schedule.steps is not None:
+        raise InputError("a schedule that omits levels cannot be used here", field="poolers")
+    return [(spec.method, spec.changed()) for spec in schedule]
+
+
+def _is_pair(value: Any) -> bool:
+    return (
+        isinstance(value, tuple) and len(value) == 2 and (value[1] is None or isinstance(value[1], Mapping))
+    )
+
+
+def _parse_level(item: Any) -> Level:
+    """Return alias or pooler, and parameters."""
+    if isinstance(item, (str, SRCPooling)):
+        return item, {}
+    if isinstance(item, Mapping):
+        params = dict(item)
+        names = [params.pop(key) for key in ("pooler", "name") if key in params]
+        if not names or names[0] is None:
+            raise InputError(
+                "Pooler config must include a pooler name or instance under 'pooler'", field="poolers"
+            )
+        return _named(names[0], params)
+    if isinstance(item, tuple):
+        if not _is_pair(item):
+            raise InputError(
+                f"Tuple pooler configs must be (pooler, parameters), got {item!r}", field="poolers"
+            )
+        params = dict(item[1] or {})
+        clash = [key for key in ("pooler", "name") if key in params]
+        if clash:
+            raise InputError(
+                f"{item!r} is ambiguous: it can be one level with parameters or two levels, because its mapping has the "
+                f"key {clash[0]!r}",
+                field="poolers",
+                hint="write two levels as a list",
+            )
+        return _named(item[0], params)
+    raise _WrongType(
+        f"Pooler config must be a pooler, an alias, a pair or a mapping, got {type(item).__name__}"
+    )
+
+
+class _WrongType(InputError, TypeError):
+    """A level has the wrong type. Also a ``TypeError``, which tgp 1.0.2 raised."""
+
+
+def _named(name: Any, params: dict[str, Any]) -> Level:
+    if not isinstance(name, (str, SRCPooling)):
+        raise _WrongType(f"Pooler config must be a pooler or an alias, got {type(name).__name__}")
+    if isinstance(name, SRCPooling) and params:
+        raise InputError(
+            f"Cannot provide kwargs together with a pooler instance, got {sorted(params)}", field="poolers"
+        )
+    return name, params
+
+
+def level_key(name: Any, params: Mapping[str, Any]) -> LevelKey:
+    """Return the identity of a level: alias and parameters, or the pooler object."""
+    if isinstance(name, str):
+        return ("config", name.lower(), tuple(sorted((key, repr(value)) for key, value in params.items())))
+    return ("instance", id(name), type(name).__name__)
+
+
+def format_level_key(key: LevelKey) -> str:
+    """Return the text of a level: alias and parameters, or the class of the pooler object."""
+    if key[0] == "instance":
+        return f"{key[2]}()"
+    shown = ", ".join(f"{name}={value}" for name, value in key[2])
+    return f"{key[1]}({shown})" if shown else str(key[1])
