@@ -9,9 +9,10 @@ import os
 import sys
 import threading
 from collections.abc import Sequence
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
+from typer.core import TyperArgument, TyperCommand
 
 from tgp._version import __version__
 from tgp.build.workers import UNIT_THREAD
@@ -40,7 +41,7 @@ COMMANDS: dict[str, Command] = {
     "coarsen": Command("tgp_cli.commands.coarsen", "Compute hierarchies of a dataset and store them."),
     "inspect": Command("tgp_cli.commands.inspect", "Show the contents and the quality of a store."),
     "verify": Command("tgp_cli.commands.verify", "Check a store for damage."),
-    "poolers": Command("tgp_cli.commands.poolers", "List poolers and their parameters."),
+    "poolers": Command("tgp_cli.commands.poolers", "List, describe and recommend poolers."),
     "datasets": Command("tgp_cli.commands.datasets", "List known datasets."),
     "report": Command("tgp_cli.commands.report", "Write an HTML report of a store."),
     "plot": Command("tgp_cli.commands.plot", "Draw one graph at all of its levels."),
@@ -76,6 +77,22 @@ def _wanted(arguments: Sequence[str]) -> set[str]:
     if "_TGP_COMPLETE" in os.environ:
         return set(COMMANDS)
     return {next((word for word in arguments if not word.startswith("-")), "")}
+
+
+class _PlainCommand(TyperCommand):
+    """Command whose help shows an argument by its name. Some versions of Typer add its type, such as ``<str>``."""
+
+    def get_params(self, ctx: Any) -> Any:
+        """Return the parameters, see Click."""
+        found = super().get_params(ctx)
+        for parameter in found:
+            if isinstance(parameter, TyperArgument):
+                vars(parameter).update(display_type=_no_type, display_type_rich=_no_type)
+        return found
+
+
+def _no_type(ctx: Any) -> str:
+    return ""
 
 
 def examples(epilog: str) -> list[str]:
@@ -117,7 +134,9 @@ def build_app(arguments: Sequence[str]) -> typer.Typer:
         if name in wanted:
             loaded = importlib.import_module(module)
             settings = getattr(loaded, "SETTINGS", None)
-            register = app.command(name, epilog=_example_lines(loaded.EPILOG), context_settings=settings)
+            register = app.command(
+                name, cls=_PlainCommand, epilog=_example_lines(loaded.EPILOG), context_settings=settings
+            )
             register(guard(loaded.command))
         else:
             app.command(name, help=summary)(_unloaded)

@@ -403,9 +403,9 @@ def test_poolers():
 def test_parameters_are_listed_with_their_choices():
     shown = invoke("poolers", "kmis").stdout
     for line in (
-        "connect_red_op sum sum, mean, min, max, mul",
-        "score_heuristic greedy greedy, w-greedy, none",
-        "order_k 1 int",
+        "connect_red_op sum, mean, min, max, mul; default sum",
+        "score_heuristic greedy, w-greedy, none; default greedy",
+        "order_k int; default 1",
     ):
         assert line in [" ".join(row.split()) for row in shown.splitlines()]
     card = json.loads(invoke("poolers", "graclus", "--json").stdout)

@@ -221,9 +221,9 @@ class LevelPooling(LevelMixin, SRCPooling):
         method: Alias of the method.
         params: Parameters of the method; others have their defaults.
         selector, reducer, connector, lifter: Stages; the defaults follow from the parameters of the method.
-        lift: Matrix that lifts pooled features to nodes: ``s_inv`` transposed (``precomputed``), ``s`` (``transpose``)
-            or the pseudo-inverse of ``s``, transposed (``inverse``).
-        s_inv_op: ``s_inv`` is the transpose (``transpose``) or the pseudo-inverse (``inverse``) of the assignment ``s``.
+        lift: Matrix that lifts pooled features to nodes: ``precomputed`` (``s_inv`` transposed), ``transpose`` (the
+            assignment ``s``) or ``inverse`` (the pseudo-inverse of ``s``, transposed).
+        s_inv_op: Operation that makes ``s_inv`` from the assignment ``s``: ``transpose`` or ``inverse`` (Moore-Penrose).
         lift_red_op: Reduction of the entries that a node gets from several supernodes.
         cached: Keep the result as long as the input graph stays the same.
         seed: Seed of every random choice.

@@ -21,7 +21,8 @@ BUILT_IN = "Synthetic graphs, made from a seed; with parameters: molecules:num_g
 
 def command(
     search: Annotated[
-        str | None, typer.Argument(help="List only names that contain this text.", show_default=False)
+        str | None,
+        typer.Argument(metavar="TEXT", help="List only names that contain this text.", show_default=False),
     ] = None,
     local: Annotated[
         bool, typer.Option("--local", help="List only datasets that can be opened without a network.")
