@@ -1,4 +1,4 @@
-"""Write the generated pages: the table of poolers, the help of the commands, the API pages and the list of decisions.
+"""Write the generated pages: poolers, help of the commands, API pages, list of decisions, charts of performance.md.
 
 python docs/_tools/reference.py          # write
 python docs/_tools/reference.py --check  # exit 1 if a page is out of date
@@ -6,8 +6,7 @@ python docs/_tools/reference.py --check  # exit 1 if a page is out of date
 
 from __future__ import annotations
 
-import ast
-import importlib.util
+import importlib
 import os
 import re
 import subprocess
@@ -16,242 +15,16 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from tgp.engine.methods import METHODS
-from tgp.poolers.table import pooler_map
-from tgp.registry import Entry
+sys.path.insert(0, str(Path(__file__).parent))
+
+from api_modules import API
+from charts import CHARTS, chart_file
+from pooler_pages import BASELINES, index_page, kinds_of_poolers, nav_lines, pooler_entries, pooler_page
+
 from tgp_cli.main import COMMANDS, examples
 
 FOLDER = Path(__file__).resolve().parents[1] / "reference"
-POOLER_MODULES = sorted({entry.target.partition(":")[0] for entry in pooler_map.entries.values()})
-API: dict[str, tuple[str, str, list[str]]] = {
-    "poolers.md": (
-        "Poolers",
-        "Build a pooler with its class or with `get_pooler(alias, ...)`. The [table](../poolers.md) describes each of them.",
-        ["tgp.poolers.factory", "tgp.poolers.table", *POOLER_MODULES],
-    ),
-    "frame.md": (
-        "Base classes of poolers",
-        "Base classes with `forward`, the checks of its arguments, its execution and its result.",
-        [
-            "tgp.src.base",
-            "tgp.src.inputs",
-            "tgp.src.execution",
-            "tgp.src.row_execution",
-            "tgp.src.output",
-            "tgp.src.dense",
-            "tgp.src.mlp",
-            "tgp.src.level",
-            "tgp.src.scored",
-            "tgp.src.precoarsening",
-        ],
-    ),
-    "stages.md": (
-        "Stages",
-        "Selectors, reducers, connectors and lifters, and the message passing layers of some poolers.",
-        [
-            "tgp.select.base_select",
-            "tgp.select.dp_select",
-            "tgp.select.edge_contraction_select",
-            "tgp.select.eigenpool_select",
-            "tgp.select.graclus_select",
-            "tgp.select.identity_select",
-            "tgp.select.kmis_select",
-            "tgp.select.lapool_select",
-            "tgp.select.level_select",
-            "tgp.select.maxcut_select",
-            "tgp.select.mlp_select",
-            "tgp.select.ndp_select",
-            "tgp.select.nmf_select",
-            "tgp.select.sep_select",
-            "tgp.select.topk_select",
-            "tgp.reduce.base_reduce",
-            "tgp.reduce.aggr_reduce",
-            "tgp.reduce.eigenpool_reduce",
-            "tgp.reduce.get_aggr",
-            "tgp.reduce.global_reduce",
-            "tgp.connect.base_conn",
-            "tgp.connect.dense_conn",
-            "tgp.connect.eigenpool_conn",
-            "tgp.connect.kron_conn",
-            "tgp.lift.base_lift",
-            "tgp.lift.eigenpool_lift",
-            "tgp.mp.gtvconv",
-            "tgp.mp.panconv",
-        ],
-    ),
-    "data.md": (
-        "Data",
-        "Stores as datasets, batches with levels, loaders, transforms, and named and synthetic datasets.",
-        [
-            "tgp.data.dataset",
-            "tgp.data.loaders",
-            "tgp.data.batch",
-            "tgp.data.pooled_data",
-            "tgp.data.sampler",
-            "tgp.data.graph_hierarchy",
-            "tgp.data.transforms",
-            "tgp.data.convert",
-            "tgp.data.collate",
-            "tgp.datasets",
-            "tgp.sources.builtin",
-            "tgp.datasets.csbm",
-            "tgp.datasets.expwl1",
-            "tgp.datasets.graph_classification_bench",
-            "tgp.datasets.gset",
-            "tgp.datasets.multipartite_graph",
-            "tgp.datasets.pygsp",
-        ],
-    ),
-    "build.md": (
-        "Build and inspect",
-        "The functions that the commands of `tgp` call.",
-        [
-            "tgp.build.api",
-            "tgp.build.config",
-            "tgp.build.run",
-            "tgp.build.progress",
-            "tgp.build.findings",
-            "tgp.sources.source",
-            "tgp.inspect.overview",
-            "tgp.inspect.figures",
-            "tgp.inspect.spectral_errors",
-            "tgp.inspect.thresholds",
-            "tgp.inspect.compare",
-            "tgp.inspect.export",
-            "tgp.build.jobs",
-            "tgp.build.merge",
-            "tgp.inspect.recompute",
-            "tgp.build.summary",
-            "tgp.inspect.report.page",
-            "tgp.inspect.report.scene",
-            "tgp.inspect.report.placement",
-            "tgp.inspect.plot.level_figure",
-            "tgp.inspect.plot.pooler_gallery",
-            "tgp.inspect.plot.canvas",
-        ],
-    ),
-    "engine.md": (
-        "Engine and store",
-        "The packages that do not import torch: blocks of graphs, schedules, coarsening, and the HDF5 store.",
-        [
-            "tgp.engine.coarsening",
-            "tgp.engine.schedule",
-            "tgp.engine.level_method",
-            "tgp.engine.contraction",
-            "tgp.engine.methods",
-            "tgp.engine.metrics",
-            "tgp.ragged.block",
-            "tgp.ragged.fields",
-            "tgp.ragged.hierarchy",
-            "tgp.store.read.reader",
-            "tgp.store.write.writer",
-            "tgp.store.write.part_writer",
-            "tgp.store.write.memory",
-            "tgp.store.io.guard",
-            "tgp.store.io.files",
-            "tgp.store.io.memory",
-            "tgp.store.format.fingerprint",
-            "tgp.store.format.data_digest",
-            "tgp.store.format.manifest",
-            "tgp.store.format.schema",
-            "tgp.store.io.remote",
-            "tgp.store.verify",
-            "tgp.registry",
-            "tgp.errors",
-        ],
-    ),
-    "tools.md": (
-        "Tools",
-        "Tensor functions, losses as functions, and checks for your own poolers.",
-        [
-            "tgp.utils.ops.adjacency",
-            "tgp.utils.ops.assign",
-            "tgp.utils.ops.batching",
-            "tgp.utils.ops.connectivity",
-            "tgp.utils.ops.sampling",
-            "tgp.utils.losses.balance",
-            "tgp.utils.losses.cut",
-            "tgp.utils.losses.modularity",
-            "tgp.utils.losses.reconstruct",
-            "tgp.utils.cheatsheet",
-            "tgp.utils.tracing",
-            "tgp.utils.layout",
-            "tgp.utils.signature",
-            "tgp.utils.typing",
-            "tgp.utils.user_code",
-            "tgp.testing.conformance",
-            "tgp.testing.cases",
-            "tgp.testing.checks",
-            "tgp.testing.methods",
-            "tgp.testing.batches",
-            "tgp.testing.calls",
-            "tgp.testing.syncs",
-            "tgp.testing.graphs",
-            "tgp.testing.strategies",
-        ],
-    ),
-}
-"""Title, first sentence and modules of each API page."""
-
 NOTE = "<!-- Generated by docs/_tools/reference.py; do not edit. -->\n\n"
-
-
-def pooler_entries() -> list[Entry]:
-    """Return the entries of all poolers, then an entry for every level method without a pooler class.
-
-    Poolers and methods of installed packages are not listed: the pages must not depend on what else is installed.
-    """
-    classes = pooler_map.entries
-    methods = [entry for alias, entry in METHODS.entries.items() if alias not in classes]
-    return [*classes.values(), *(_method_entry(entry) for entry in methods)]
-
-
-def _method_entry(entry: Entry) -> Entry:
-    """Return the entry of the pooler that ``get_pooler`` builds for a level method."""
-    traits = {"dense": METHODS[entry.alias].dense, "trainable": False, "loss": False, "precoarsenable": True}
-    return Entry(entry.alias, "tgp.src.level:LevelPooling", entry.summary, traits)
-
-
-def _class_link(entry: Entry) -> str:
-    page = "frame" if entry.attribute == "LevelPooling" else "poolers"
-    return f"[`{entry.attribute}`](api/{page}.md#{entry.target.replace(':', '.')})"
-
-
-def _paper_link(entry: Entry) -> str:
-    """Return a link to the first paper in the docstring of a class, without importing the class."""
-    module, _, name = entry.target.partition(":")
-    spec = importlib.util.find_spec(module)
-    tree = ast.parse(Path(spec.origin).read_text()) if spec and spec.origin else ast.Module([], [])
-    texts = [
-        ast.get_docstring(node) or ""
-        for node in tree.body
-        if isinstance(node, ast.ClassDef) and node.name == name
-    ]
-    found = re.search(r"https?://[^\s>)]+", "".join(texts))
-    return f"[paper]({found[0]})" if found else ""
-
-
-def poolers_page() -> str:
-    """Return the page with the table of poolers."""
-    mark = {True: "✓", False: ""}
-    rows = [
-        f"| `{e.alias}` | {_class_link(e)} | {e.summary} "
-        f"| {mark[e.traits['precoarsenable']]} | {mark[e.traits['trainable']]} | {mark[e.traits['dense']]} "
-        f"| {mark[e.traits['loss']]} | {_paper_link(e)} |"
-        for e in pooler_entries()
-    ]
-    head = (
-        "| alias | class | what it does | precomputed | trainable | dense | loss | from |\n"
-        "|---|---|---|:-:|:-:|:-:|:-:|---|\n"
-    )
-    lead = (
-        "Build one with `get_pooler(alias, ...)` or with its class, which lists the parameters.\n\n"
-        "- *precomputed*: `tgp coarsen` computes it before training; `tgp poolers ALIAS` lists the parameters of a level.\n"
-        "- *dense*: a fixed number of supernodes per graph and a full matrix between them "
-        "([more](../concepts.md#sparse-and-dense)).\n"
-        "- *loss*: has auxiliary losses in `out.loss`.\n\n"
-    )
-    return "---\nhide: [toc]\n---\n\n" + NOTE + "# Poolers\n\n" + lead + head + "\n".join(rows) + "\n"
 
 
 def commands_page() -> str:
@@ -287,7 +60,7 @@ def decisions_page() -> str:
     lead = (
         "Each page describes one decision: the problem, the choice, the reasons and the rejected alternatives. "
         "The first two digits are the topic: 00 project, 01 engine, 02 store, 03 base classes of poolers, 04 data, "
-        "05 command line, build and inspect, 06 methods, 07 poolers and datasets, 08 documentation, 09 trust.\n\n"
+        "05 command line, build and inspect, 06 methods, 07 poolers and datasets, 08 documentation, 09 trust, 10 habits of users.\n\n"
     )
     return NOTE + "# Decisions\n\n" + lead + "".join(rows)
 
@@ -337,54 +110,62 @@ def figures_table() -> str:
     return "| what | tgp | other library |\n|---|---|---|\n" + "\n".join(rows) + "\n"
 
 
-BASELINES = {"nopool": "identity", "random": "partition at a chosen ratio"}
-"""Poolers to compare others with, and what they do."""
-
-
 def groups_table() -> str:
     """Return the table of poolers by kind, for the README."""
-    kinds: dict[str, list[str]] = {
-        "deterministic, can be precomputed": [],
-        "inside the model, sparse result": [],
-        "inside the model, dense result": [],
-    }
-    precomputed, sparse, dense = kinds.values()
-    for entry in pooler_entries():
-        if entry.alias not in BASELINES:
-            inside = dense if entry.traits["dense"] else sparse
-            (precomputed if entry.traits["precoarsenable"] else inside).append(f"`{entry.alias}`")
-    kinds["baselines"] = [f"`{alias}` ({text})" for alias, text in BASELINES.items()]
-    rows = [f"| {kind} | {', '.join(names)} |" for kind, names in kinds.items()]
+    rows = []
+    for kind, entries in kinds_of_poolers().items():
+        names = [
+            f"`{e.alias}`" + (f" ({BASELINES[e.alias]})" if e.alias in BASELINES else "") for e in entries
+        ]
+        rows.append(f"| {kind} | {', '.join(names)} |")
     return "| kind | names |\n|---|---|\n" + "\n".join(rows) + "\n"
+
+
+def _fill(file: str, name: str, pattern: str, made: str, text: str) -> str:
+    """Return a text with the part between two markers replaced."""
+    text, count = re.subn(pattern, lambda match: match[1] + made + match[2], text, flags=re.S)
+    if count != 1:
+        raise SystemExit(f"{file} must contain the markers of {name!r} exactly once, got {count}")
+    return text
 
 
 def readme_page() -> str:
     """Return the README with its two generated tables."""
     text = (FOLDER.parents[1] / "README.md").read_text()
     for name, make in {"figures": figures_table, "poolers": groups_table}.items():
-        pattern = re.compile(rf"(<!-- {name}: [^>]*-->\n).*?(<!-- end -->)", flags=re.S)
-        made = make().replace("\\", r"\\")
-        text, count = pattern.subn(rf"\1\n{made}\n\2", text)
-        if count != 1:
-            raise SystemExit(
-                f"README.md must contain the markers of the table {name!r} exactly once, got {count}"
-            )
+        pattern = rf"(<!-- {name}: [^>]*-->\n).*?(<!-- end -->)"
+        text = _fill("README.md", name, pattern, f"\n{make()}\n", text)
     return text
 
 
+def navigation() -> str:
+    """Return mkdocs.yml with the pages of the poolers."""
+    text = (FOLDER.parents[1] / "mkdocs.yml").read_text()
+    pattern = r"( *# Poolers: written by docs/_tools/reference.py\n).*?( *# end\n)"
+    return _fill("mkdocs.yml", "Poolers", pattern, nav_lines(), text)
+
+
 PAGES: dict[str, Callable[[], str]] = {
-    "reference/poolers.md": poolers_page,
+    "reference/poolers.md": partial(index_page, NOTE),
     "reference/commands.md": commands_page,
     "decisions/index.md": decisions_page,
     "../README.md": readme_page,
+    "../mkdocs.yml": navigation,
     **{f"reference/api/{name}": partial(api_page, *page) for name, page in API.items()},
+    **{f"reference/poolers/{e.alias}.md": partial(pooler_page, e, NOTE) for e in pooler_entries()},
+    **{f"img/charts/{name}.svg": partial(chart_file, name) for name in CHARTS},
 }
 """Functions that return the text of each generated page, by path relative to docs."""
 
 
 def main() -> int:
     """Write the pages, or report those that are out of date; return the exit status."""
-    stale = []
+    made = {FOLDER.parent / name for name in PAGES}
+    left = sorted({*(FOLDER / "poolers").glob("*"), *(FOLDER.parent / "img" / "charts").glob("*")} - made)
+    stale = [f"{path.relative_to(FOLDER.parent)} (remove)" for path in left]
+    if "--check" not in sys.argv:
+        for path in left:
+            path.unlink()
     for name, make in PAGES.items():
         text, path = make(), FOLDER.parent / name
         path.parent.mkdir(exist_ok=True)

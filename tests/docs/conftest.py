@@ -25,6 +25,7 @@ def tool():
     def load(name):
         spec = importlib.util.spec_from_file_location(name, TOOLS / f"{name}.py")
         module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module  # dataclasses look their module up
         spec.loader.exec_module(module)
         return module
 

@@ -2,12 +2,10 @@
 
 import pytest
 
-pytest.importorskip("griffe", reason="needs the docs extra")
-
 
 @pytest.fixture(scope="module")
 def to_markdown(tool):
-    return tool("docstrings").to_markdown
+    return tool("rst").to_markdown
 
 
 def test_parameters_explained_together_get_an_entry_each(to_markdown):
@@ -38,3 +36,9 @@ def test_formulas(to_markdown):
     lines = text.splitlines()
     assert lines[0] == "Before." and lines[2].startswith('<p class="formula"><math>')
     assert lines[-1].startswith("After <span><math>") and lines[-1].endswith("</math></span>.")
+
+
+def test_code_of_examples_is_kept(to_markdown):
+    text = 'Examples:\n    >>> f(":math:`a`")\n    ``x`` :math:`b`\n'
+    lines = to_markdown(text).splitlines()
+    assert lines[1] == '    >>> f(":math:`a`")' and lines[2].startswith("    `x` <span>")

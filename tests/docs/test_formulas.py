@@ -26,7 +26,10 @@ def formulas():
                 and isinstance(node.value, ast.Constant)
                 and isinstance(node.value.value, str)
             ):
-                text = textwrap.dedent("    " + node.value.value)
+                text = re.sub(
+                    r"^ *(?:>>>|\.\.\.) .*$", "", node.value.value, flags=re.M
+                )  # code is kept as it is
+                text = textwrap.dedent("    " + text)
                 yield from ROLE.findall(text)
                 yield from (" ".join(f"{first} {rest}".split()) for first, rest in BLOCK.findall(text))
 

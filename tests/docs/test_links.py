@@ -13,6 +13,9 @@ PAGES = sorted(p for p in [*ROOT.glob("*.md"), *DOCS.rglob("*.md")] if "changes"
 CODE = re.compile(r"^```.*?^```$|`[^`\n]*`|<!--.*?-->", flags=re.M | re.S)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#{1,6} (.*)$", flags=re.M)
+THEMES = {"only-light", "only-dark"}
+"""Anchors that show a picture in one theme only."""
+
 IN_NAV = re.compile(r"^ +- (?:.*: )?(\S+\.md)$", flags=re.M)
 
 
@@ -38,6 +41,8 @@ def test_links_lead_somewhere(page):
         if re.match(r"[a-z]+:", link):
             continue
         path, _, anchor = link.partition("#")
+        if anchor in THEMES and Path(path).suffix in {".png", ".svg"}:
+            anchor = ""
         target = (page.parent / path).resolve() if path else page
         assert target.exists(), f"{link}: no such file"
         if DOCS in page.parents:
@@ -56,8 +61,14 @@ def test_every_page_is_in_the_navigation():
     assert all(f"({Path(name).name})" in index for name in decisions)
 
 
+def test_every_term_of_the_glossary_is_in_order():
+    terms = re.findall(r"^\*\*(.+)\*\*$", (DOCS / "glossary.md").read_text(), flags=re.M)
+    assert len(terms) > 20 and terms == sorted(terms, key=str.lower)
+
+
 def test_pictures_are_small_and_used():
     text = "".join(page.read_text() for page in PAGES)
-    for picture in (DOCS / "img").iterdir():
-        assert picture.stat().st_size < 200_000, picture.name
-        assert f"img/{picture.name}" in text, f"{picture.name} is not used"
+    for picture in (p for p in (DOCS / "img").rglob("*") if p.is_file()):
+        name = picture.relative_to(DOCS).as_posix()
+        assert picture.stat().st_size < 200_000, name
+        assert name in text, f"{name} is not used"

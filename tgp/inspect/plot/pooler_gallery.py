@@ -17,7 +17,7 @@ from tgp.text import inert_text
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["gallery"]
+__all__ = ["gallery", "pooled_matrices"]
 
 _COLUMNS = 3
 _CELL = (2.3, 0.95)
@@ -92,7 +92,7 @@ def gallery(
     figure = new_figure(_CELL[0] * min(_COLUMNS, len(names)), _CELL[1] * down)
     cells = figure.subfigures(down, min(_COLUMNS, len(names)), squeeze=False).reshape(-1)
     for cell, name in zip(cells, names, strict=False):
-        s, coarse = _pool(name, x, edge_index, options, steps, seed)
+        s, coarse = pooled_matrices(name, x, edge_index, options, steps, seed)
         _draw(cell, name, edge_index.numpy(), s, coarse, places)
     return figure
 
@@ -117,19 +117,40 @@ def _smooth_features(edge_index: Ints, num_nodes: int) -> npt.NDArray[np.float32
     return np.asarray(modes * num_nodes**0.5, np.float32)
 
 
-def _pool(
-    name: str, x: Any, edge_index: Any, options: dict[str, Any], steps: int, seed: int
+def pooled_matrices(
+    name: str,
+    x: Any,
+    edge_index: Any,
+    options: dict[str, Any],
+    steps: int = 0,
+    seed: int = 0,
+    edge_weight: Any = None,
 ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """Return ``S`` as a dense ``[N, K]`` matrix, and the ``[K, K]`` weights of the pooled graph."""
+    """Pool one graph and return dense matrices.
+
+    Args:
+        name: name of a pooler or of a level method.
+        x: features of the nodes.
+        edge_index: edges of the graph.
+        options: arguments of the pooler; those that it does not take are ignored.
+        steps: number of training steps, if the pooler has a loss of its own.
+        seed: seed of the weights.
+        edge_weight: weights of the edges; 1 if ``None``.
+
+    Returns:
+        The assignment ``S`` (``[N, K]``) and the weights of the pooled graph (``[K, K]``).
+    """
     import torch
 
     from tgp.poolers import get_pooler, pooler_map
 
     inputs = {"x": x, "adj": edge_index, "batch": torch.zeros(x.size(0), dtype=torch.long)}
+    if edge_weight is not None:
+        inputs["edge_weight"] = edge_weight
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         pooler = get_pooler(name, **options)
-        if steps and pooler_map.entry(name).traits.get("loss"):
+        if steps and name in pooler_map and pooler_map.entry(name).traits.get("loss"):
             _train(pooler, inputs, steps)
         with torch.no_grad():
             out = pooler.eval()(**inputs)

@@ -1,0 +1,203 @@
+"""Bar charts of docs/performance.md, drawn from the tables of that page.
+
+A chart names a table by its header and chooses rows and columns of it. The figures are in the tables only.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from svg import COLOURS, FAINT, document, element, text
+
+PAGE = Path(__file__).resolve().parents[1] / "performance.md"
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A bar chart of some rows of a table.
+
+    Attributes:
+        title: title of the chart, with the unit.
+        columns: first columns of the table; they identify it.
+        label: column or columns with the label of a group of bars.
+        bars: columns with the values of the bars of a group, and the names of the bars in the legend.
+        where: values that a row must have, by column.
+        names: label to show instead of one of the table.
+        log: True for a logarithmic axis.
+        better: which bars are better, ``"longer"`` or ``"shorter"``.
+    """
+
+    title: str
+    columns: tuple[str, ...]
+    label: str
+    bars: dict[str, str]
+    where: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+    log: bool = False
+    better: str = "longer"
+
+
+SCHEDULE = ("set", "schedule", "graphs/s")
+POOLERS = ("pooler", "ms tgp 2.0.0", "ms tgp 1.0.2")
+CHARTS: dict[str, Chart] = {
+    "engine": Chart(
+        "Coarsening NCI1 on one core, graphs/s",
+        SCHEDULE, "schedule", {"graphs/s": "tgp"}, {"set": ("NCI1",)}, log=True,
+    ),
+    "transform": Chart(
+        "PreCoarsening on MUTAG, graph by graph, graphs/s",
+        ("transform", "tgp 2.0.0", "tgp 1.0.2"), "transform",
+        {"tgp 2.0.0": "tgp 2.0.0", "tgp 1.0.2": "tgp 1.0.2"},
+    ),
+    "large": Chart(
+        "One level of the roads of New York, seconds",
+        ("graph", "edges", "method", "wall s"), "method", {"wall s": "tgp"}, {"graph": ("NY",)}, log=True, better="shorter",
+    ),
+    "peers": Chart(
+        "A grid of a million nodes, million edges/s",
+        ("graph", "step", "library"), "step library", {"M edges/s": "tgp and others"},
+        {"graph": ("grid 1000000",), "step": ("contraction", "match + contract")},
+    ),
+    "loading": Chart(
+        "Loading NCI1, batches of 128, no workers, graphs/s",
+        ("data", "levels", "batch", "workers"), "levels",
+        {"store (disk)": "store", "list with levels": "list with levels", "PyG, no levels": "PyG without levels",
+         "PyG OnDisk, no levels": "PyG OnDisk without levels"},
+        {"data": ("NCI1",), "batch": ("128",), "workers": ("0",)}, {"1": "1 level", "3": "3 levels"},
+    ),
+    "trainable": Chart(
+        "Forward and backward, 64 graphs, ms",
+        POOLERS, "pooler", {"ms tgp 2.0.0": "tgp 2.0.0", "ms tgp 1.0.2": "tgp 1.0.2"}, better="shorter",
+        where={"pooler": ("topk", "sag", "asap", "ec", "maxcut", "diff", "mincut", "dmon", "jb", "hosc", "bnpool", "acc", "lap")},
+    ),
+    "pyg": Chart(
+        "Forward and backward on Cora, ms",
+        ("tgp / PyG", "tgp ms", "PyG ms"), "tgp / PyG", {"Cora: tgp ms": "tgp", "PyG ms": "PyG"}, better="shorter", log=True,
+    ),
+    "flat": Chart(
+        "256 graphs, forward and backward, ms",
+        ("256 graphs", "flat ms", "loop ms"), "256 graphs", {"flat ms": "flat", "loop ms": "loop over the graphs"}, better="shorter",
+    ),
+}  # fmt: skip
+"""Charts of the page, by file name."""
+
+
+def _cells(line: str) -> list[str]:
+    return [cell.strip().replace("`", "") for cell in line.strip().strip("|").split("|")]
+
+
+def find_table(page: str, columns: tuple[str, ...]) -> list[list[str]]:
+    """Return the table whose header starts with the given columns: the header, then its rows.
+
+    Raises:
+        SystemExit: If there is not exactly one such table.
+    """
+    blocks = re.findall(r"(?:^\|.*\n?)+", page, flags=re.M)
+    tables = [[_cells(line) for line in block.splitlines()] for block in blocks]
+    found = [table for table in tables if tuple(table[0][: len(columns)]) == columns]
+    if len(found) != 1:
+        raise SystemExit(
+            f"docs/performance.md must have one table with the columns {columns}, got {len(found)}"
+        )
+    return [found[0][0], *found[0][2:]]
+
+
+def read_chart(chart: Chart, page: str) -> list[tuple[str, list[str]]]:
+    """Return label and cells of each group of bars.
+
+    Raises:
+        SystemExit: If a column or row is missing.
+    """
+    head, *rows = find_table(page, chart.columns)
+    # A header may repeat a name; the last column of that name belongs to the second half of the table.
+    column = {name: place for place, name in enumerate(head)}
+    label = [column[name] for name in ([chart.label] if chart.label in column else chart.label.split())]
+    groups = []
+    for row in rows:
+        if all(row[column[name]] in allowed for name, allowed in chart.where.items()):
+            words = ": ".join(chart.names.get(row[place], row[place]) for place in label)
+            groups.append((words.removesuffix(", per graph"), [row[column[name]] for name in chart.bars]))
+    if not groups:
+        raise SystemExit(f"docs/performance.md has no row for the chart {chart.title!r}")
+    return groups
+
+
+def value_of(cell: str) -> float | None:
+    """Return the number of a cell, or ``None`` if there is none."""
+    match = re.fullmatch(r"[\d,]+(?:\.\d+)?", cell)
+    return float(cell.replace(",", "")) if match else None
+
+
+LEFT, RIGHT, BAR, GAP, WIDTH = 8, 58, 13, 9, 400
+
+
+def _length(value: float, low: float, high: float, log: bool) -> float:
+    span = WIDTH - LEFT - RIGHT
+    if log:
+        return span * (math.log10(value) - math.log10(low)) / (math.log10(high) - math.log10(low))
+    return span * value / high
+
+
+def draw_chart(chart: Chart, page: str) -> str:
+    """Return a chart as SVG. Labels stand above their bars, so that bars have the full width of a narrow page."""
+    groups = read_chart(chart, page)
+    values = [value for _, cells in groups for cell in cells if (value := value_of(cell)) is not None]
+    high = max(values)
+    low = 10 ** math.floor(math.log10(min(values)) - 0.3) if chart.log else 0.0
+    body, y = [text(chart.title, LEFT, 16, font_size=13, font_weight=600)], 26.0
+    if len(chart.bars) > 1:
+        body.append(_legend(list(chart.bars.values()), y + 12))
+        y += 20 if len(chart.bars) == 2 else 38
+    note = f"{chart.better} bars are better" + (", logarithmic axis" if chart.log else "")
+    body.append(text(note, LEFT, y + 10, font_size=11))
+    y += 16
+    top = y
+    for label, cells in groups:
+        y += GAP + 15
+        body.append(text(label, LEFT, y - 4))
+        for place, cell in enumerate(cells):
+            value = value_of(cell)
+            long = max(_length(value, low, high, chart.log), 1.0) if value is not None else 0.0
+            mine = place == 0 and (
+                len(chart.bars) > 1 or "tgp" in label or len(set(chart.bars.values()) & {"tgp"})
+            )
+            colour = COLOURS[place] if len(chart.bars) > 1 else COLOURS[0 if mine else 1]
+            body.append(element("rect", x=LEFT, y=y, width=float(long), height=BAR, rx=2, fill=colour))
+            body.append(text(cell, LEFT + long + 4, y + BAR - 2.5, font_size=11.5))
+            y += BAR + 2
+    ticks = _ticks(low, high, chart.log)
+    lines = [
+        element("path", d=f"M{LEFT + _length(t, low, high, chart.log):.1f} {top:g}V{y + 2:g}") for t in ticks
+    ]
+    body.insert(1, element("g", "".join(lines), stroke=FAINT, stroke_opacity="0.3"))
+    return document(WIDTH, y + 8, f"{chart.title}; the table below has the figures", body, shown=520)
+
+
+def _ticks(low: float, high: float, log: bool) -> list[float]:
+    """Return the values of the grid lines."""
+    if log:
+        return [10.0**e for e in range(round(math.log10(low)), math.floor(math.log10(high)) + 1)]
+    step = 10 ** math.floor(math.log10(high))
+    step = step if high / step >= 4 else step / 2
+    return [step * i for i in range(int(high / step) + 1)]
+
+
+def _legend(names: list[str], y: float) -> str:
+    """Return squares with the names of the bars, two per line."""
+    parts = []
+    for place, name in enumerate(names):
+        x, down = LEFT + 196 * (place % 2), y + 17 * (place // 2)
+        parts.append(element("rect", x=x, y=down - 10, width=11, height=11, rx=2, fill=COLOURS[place]))
+        parts.append(text(name, x + 16, down))
+    return "".join(parts)
+
+
+def chart_file(name: str) -> str:
+    """Return the chart of the given name as SVG."""
+    return draw_chart(CHARTS[name], PAGE.read_text())
