@@ -271,12 +271,16 @@ def _range(values: npt.NDArray[np.int64]) -> tuple[int, int] | None:
     return (int(values.min()), int(values.max())) if values.size else None
 
 
+def sampled_graphs(num_graphs: int) -> npt.NDArray[np.int64]:
+    """Return the ids of the graphs whose cluster sizes are counted."""
+    return np.arange(0, num_graphs, max(1, num_graphs // SAMPLE))
+
+
 def _cluster_histogram(reader: StoreReader, name: str, position: int) -> list[int]:
     """Count the supernodes with 1, 2, ... and at least ``BINS`` members in a sample of the graphs."""
     if "cluster" not in reader.level_info(name, position).arrays:
         return []
-    step = max(1, reader.num_graphs // SAMPLE)
-    members = reader.cluster_sizes(name, position, np.arange(0, reader.num_graphs, step))
+    members = reader.cluster_sizes(name, position, sampled_graphs(reader.num_graphs))
     if not members.size:
         return []
     return [int(count) for count in np.bincount(np.clip(members, 1, BINS) - 1, minlength=BINS)]

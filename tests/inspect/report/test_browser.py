@@ -240,3 +240,60 @@ def test_texts_have_enough_contrast(browser, file):
     })()"""
     for dark in (False, True):
         assert browser.open(file.as_uri(), dark=dark).run(script) == []
+
+
+@pytest.fixture(scope="module")
+def folded(tmp_path_factory):
+    """The report of four hierarchies, which are all folded."""
+    from tests.inspect.report.test_page import write_store
+
+    path = tmp_path_factory.mktemp("folded")
+    values = {f"h{i}": {"cut": 0.1 * i, "empty": int(i == 2)} for i in range(4)}
+    return write_report(write_store(path / "s", values), path / "report.html")
+
+
+OPEN = "[...document.querySelectorAll('details.hierarchy')].map((e) => e.open)"
+TABLES = "[...document.querySelectorAll('details.hierarchy table')].filter((e) => e.checkVisibility()).length"
+
+
+def test_a_link_unfolds_a_hierarchy(browser, folded):
+    browser.open(folded.as_uri())
+    assert browser.run(OPEN) == [False] * 4 and browser.run(TABLES) == 0
+    browser.run("document.querySelector('#problems a').click()")
+    assert browser.run(OPEN) == [False, False, True, False]
+    browser.open(f"{folded.as_uri()}#hierarchy-1")
+    assert browser.run(OPEN) == [False, True, False, False]
+    browser.run("document.getElementById('unfold').click()")
+    assert browser.run(OPEN) == [True] * 4 and browser.run(TABLES) == 8
+    browser.run("document.getElementById('unfold').click()")
+    assert browser.run(OPEN) == [False] * 4 and browser.log == []
+
+
+def test_the_keyboard_unfolds_a_hierarchy(browser, folded):
+    browser.open(folded.as_uri()).run("document.querySelector('#hierarchy-0 summary').focus()")
+    browser.press("Enter")
+    assert browser.run(OPEN) == [True, False, False, False]
+
+
+@pytest.mark.parametrize("script", [True, False])
+def test_a_printed_page_unfolds_everything(browser, folded, script):
+    browser.open(folded.as_uri(), width=690, media="print", script=script)
+    assert browser.run(TABLES) == 8
+    browser.call("Emulation.setEmulatedMedia", media="screen")
+    if script:  # the page folds its sections soon after it was printed
+        folded_again = "![...document.querySelectorAll('details.hierarchy')].some((e) => e.open)"
+        browser.run(
+            f"new Promise((done) => {{ setInterval(() => {{ if ({folded_again}) done(0); }}, 20); }})"
+        )
+    assert browser.run(TABLES) == 0, "folded again on the screen"
+
+
+def test_shapes_and_rings_are_drawn(browser, large):
+    """Nodes are filled with their colour; rings and dropped nodes are not."""
+    browser.open(large.as_uri())
+    fill = "(s) => [...new Set([...document.querySelectorAll(s)].map((e) => getComputedStyle(e).fill))]"
+    assert browser.run(f"({fill})('.drawing .ring')") == ["none"]
+    colours = browser.run(f"({fill})('.drawing .nodes > path')")
+    assert len(colours) > 3 and "none" not in colours
+    browser.point(".graph.on .level.on .nodes path")
+    assert "supernode" in browser.run("document.getElementById('tip').textContent")

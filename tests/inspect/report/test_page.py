@@ -15,7 +15,7 @@ import pytest
 from tgp.build.summary import HierarchySummary
 from tgp.errors import InputError, StoreMissingError
 from tgp.inspect.report import render_report, write_report
-from tgp.inspect.report.contents import METRICS, schedule_rows
+from tgp.inspect.report.contents import schedule_rows
 from tgp.ragged import Field, GraphTable
 from tgp.store import StoreWriter
 from tgp.testing.stores import build_store, halving, halving_spec, random_table, store_spec
@@ -136,7 +136,7 @@ def test_a_large_store_is_sampled(tmp_path):
     assert len(page) < 400_000
     parsed = Page(page)
     assert [n for n, _ in parsed.elements].count("article") == 5
-    assert "sample" in "".join(parsed.text)
+    assert "a sample of 2,000 of 100,000 graphs" in "".join(parsed.text)
 
 
 def test_a_large_graph_is_drawn_from_a_coarse_level(tmp_path):
@@ -250,11 +250,12 @@ def test_a_graph_of_one_node(tmp_path):
 
 def test_every_metric_is_explained():
     from tgp.engine.metrics import level_metrics
+    from tgp.inspect.figures import figure_of
     from tgp.testing.stores import halving
 
     table = random_table(3, seed=1, weighted=True)
-    names = level_metrics(table.to_block(), halving(table).levels[0]).keys()
-    assert {*names} - {"largest"} <= METRICS.keys(), "the largest supernode is shown in another table"
+    names = {*level_metrics(table.to_block(), halving(table).levels[0])} - {"largest"}
+    assert all(figure_of(name).meaning for name in names), "the largest supernode is shown in another table"
 
 
 def test_quality_has_a_row_per_metric(tmp_path):
@@ -272,7 +273,7 @@ def test_quality_has_a_row_per_metric(tmp_path):
     text = text[text.index("quality") :]
     assert [t for t in text if t in ("cut", "modularity", "odd")] == ["cut", "modularity", "odd"]
     assert text[text.index("cut") + 1 :][:2] == ["0.250", "0.125"]
-    assert text[text.index("odd") + 1 :][:2] == ["3", "–"]
+    assert text[text.index("odd") + 1 :][:2] == ["3.000", "–"], "a row has one precision"
 
 
 def test_failed_graphs_are_not_counted_as_empty(failed_store):
@@ -316,3 +317,135 @@ def test_the_page_can_be_written_to_stdout(store, page, tmp_path):
     assert done.stdout.decode() == page and done.stderr == b"" and not list(tmp_path.iterdir())
     both = subprocess.run([*command, "--json"], capture_output=True, text=True)
     assert both.returncode == 2 and both.stdout == "" and "--json" in both.stderr
+
+
+def write_store(path, metrics, num_graphs=3):
+    """Write a store with one hierarchy per entry of ``metrics``: its name and the metrics of its only level."""
+    table = random_table(num_graphs, seed=1)
+    specs = [halving_spec(name, 1) for name in metrics]
+    writer = StoreWriter.open(path, store_spec(table, 1, hierarchies=specs))
+    writer.write_graphs(0, table)
+    one = halving(table)
+    for name, values in metrics.items():
+        found = {f"0/{key}": np.full(num_graphs, value) for key, value in values.items()}
+        writer.write_hierarchy(0, name, replace(one, levels=one.levels[:1]), metrics=found)
+    writer.publish()
+    return path
+
+
+def element(page, start):
+    """Return the text of the element that begins with ``start`` and of everything in it."""
+    inside = page[page.index(start) :]
+    name = start[1:].split()[0]
+    depth, end = 0, 0
+    for match in re.finditer(rf"<(/?){name}\b", inside):
+        depth += -1 if match.group(1) else 1
+        end = match.end()
+        if not depth:
+            break
+    return " ".join("".join(Page(inside[: end + 1]).text).split())
+
+
+def test_the_best_value_of_a_row_is_marked(tmp_path):
+    values = {
+        "a": {"cut": 0.2504, "modularity": 0.1, "entropy": 2.0},
+        "b": {"cut": 0.25, "modularity": 0.7, "entropy": 2.0},
+        "c": {"cut": 0.5, "modularity": -0.2, "entropy": 2.0},
+    }
+    page = render_report(write_store(tmp_path / "s", values))
+    table = page[page.index('aria-label="Quality of level 1 side by side"') :]
+    rows = {
+        re.search(r"<th scope=\"row\">(.*?)</th>", row).group(1): re.findall(
+            r"<td class=\"n( best)?\"[^>]*>([^<]*)", row
+        )
+        for row in re.findall(r"<tr><th scope=\"row\">.*?</tr>", table[: table.index("</table>")], re.S)
+    }
+    assert rows["cut"] == [(" best", "0.250"), (" best", "0.250"), ("", "0.500")], "equal as far as is shown"
+    assert rows["modularity"] == [("", "0.100"), (" best", "0.700"), ("", "−0.200")]
+    assert not any(best for best, _ in rows["entropy"]), "no value is better than the others"
+    assert not any(best for best, _ in rows["ratio"]), "a smaller ratio is not better"
+
+
+def test_figures_are_explained(page):
+    parsed = Page(page)
+    titles = [a["title"] for name, a in parsed.elements if name == "abbr"]
+    assert "nodes divided by the nodes of the level before" in titles
+    assert "ratio: nodes divided by the nodes of the level before;" in " ".join("".join(parsed.text).split())
+
+
+def test_problems_are_listed_first(tmp_path):
+    path = write_store(tmp_path / "s", {"a": {"empty": 2, "dropped": 0}, "b": {"empty": 0, "dropped": 0}})
+    page = render_report(path)
+    text = element(page, '<div id="problems">')
+    assert text.startswith("1 problem found") and "6 empty supernodes" in text and "a: " in text
+    assert page.index('id="problems"') < page.index('class="tiles"') < page.index('id="drawings"')
+    assert '<a href="#hierarchy-0">a</a>' in page
+    assert "1 problem" in element(page, '<details id="hierarchy-0"')
+    assert "problem" not in element(page, '<details id="hierarchy-1"')
+
+
+def test_many_problems_are_folded(tmp_path):
+    names = [f"h{i:02d}" for i in range(12)]
+    text = element(
+        render_report(write_store(tmp_path / "s", {name: {"empty": 2} for name in names})),
+        '<div id="problems">',
+    )
+    assert "12 problems found" in text and "4 further problems" in text
+    assert all(f"{name}: " in text for name in names)
+
+
+def test_no_problems(store, page):
+    assert element(page, '<div id="problems">') == "No problems found."
+
+
+@pytest.mark.parametrize(("count", "unfolded"), [(1, [0]), (3, [0]), (4, [])])
+def test_hierarchies_are_folded(tmp_path, count, unfolded):
+    page = render_report(write_store(tmp_path / "s", {f"h{i}": {"cut": 0.5} for i in range(count)}))
+    sections = [a for name, a in Page(page).elements if name == "details"]
+    assert [s["id"] for s in sections] == [f"hierarchy-{i}" for i in range(count)]
+    assert [i for i, section in enumerate(sections) if "open" in section] == unfolded
+
+
+def test_captions_of_parts_give_both_numbers(tmp_path):
+    """The number of supernodes of a drawn part is not shown as the number of supernodes of the graph."""
+    build_store(tmp_path / "s", random_table(1, min_nodes=3000, max_nodes=3000), num_units=1)
+    page = render_report(tmp_path / "s")
+    captions = [
+        " ".join("".join(Page(c).text).split())
+        for c in re.findall(r"<figcaption><b>.*?</figcaption>", page, re.S)
+    ]
+    assert len(captions) == 5, "the whole graph at level 3, and a part at levels 0 to 3"
+    assert captions[0].startswith("Level 3halve375 nodes")
+    for level, caption in enumerate(captions[1:]):
+        name = "Level 0 (input)" if level == 0 else f"Level {level}halve"
+        (drawn, total, *supernodes) = re.findall(r"[\d,]+(?= of|(?: super)?nodes?)|(?<=of )[\d,]+", caption)
+        assert caption.startswith(name) and total == f"{3000 // 2**level:,}"
+        assert int(drawn) < 3000 // 2**level
+        assert supernodes[1:] == ([f"{3000 // 2 ** (level + 1):,}"] if level < 3 else [])
+
+
+def test_a_column_of_shares_has_one_precision():
+    from tgp.inspect.report.quality import share_texts
+
+    assert share_texts([0.2, 0.157]) == ["20.0 %", "15.7 %"]
+    assert share_texts([0.534309, 0.0009141, 0.000265]) == ["53.43 %", "0.09 %", "0.03 %"]
+    assert share_texts([0.5, 1e-9, 0.0, None]) == ["50.000 %", "0.000 %", "0.000 %", "–"]
+
+
+def test_one_graph_can_be_rendered_alone(store):
+    from tgp.inspect.report import draw_graph, render_drawing
+    from tgp.store import StoreReader
+
+    drawing = draw_graph(StoreReader(store), 5, ["halve"])
+    parsed = Page(render_drawing(drawing))
+    assert parsed.elements[0][0] == "article" and drawing.levels == [0, 1, 2, 3]
+    assert [name for name, _ in parsed.elements].count("svg") == 4
+    assert drawing == draw_graph(StoreReader(store), 5), "the same graph gives the same drawing"
+
+
+def test_hostile_names_are_escaped_in_a_drawing(hostile_store):
+    from tgp.inspect.report import draw_graph, render_drawing
+    from tgp.store import StoreReader
+
+    html = render_drawing(draw_graph(StoreReader(hostile_store), 0))
+    assert "<script" not in html and "<img" not in html and "\u202e" not in html

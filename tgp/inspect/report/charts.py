@@ -85,10 +85,10 @@ class Histogram:
     """
 
     WIDTH: ClassVar[int] = 240
-    HEIGHT: ClassVar[int] = 92
-    AXIS: ClassVar[int] = 72
+    HEIGHT: ClassVar[int] = 98
+    AXIS: ClassVar[int] = 78
     """Height of the horizontal axis."""
-    CEILING: ClassVar[int] = 17
+    CEILING: ClassVar[int] = 23
     """Height of the top of the highest bar."""
 
     counts: tuple[int, ...]
@@ -102,13 +102,18 @@ class Histogram:
         return max(self.counts)
 
     @property
+    def left(self) -> float:
+        """Left end of the horizontal axis. The largest count stands left of it."""
+        return self.WIDTH * _LETTER * len(count_text(self.top)) + 6
+
+    @property
     def width(self) -> float:
         """Width of all bars."""
         return self._step * len(self.counts)
 
     @property
     def _step(self) -> float:
-        return min(self.WIDTH / len(self.counts), _WIDEST)
+        return min((self.WIDTH - self.left) / len(self.counts), _WIDEST)
 
     def bars(self) -> list[Bar]:
         """Return the bars that are not empty."""
@@ -118,7 +123,8 @@ class Histogram:
         for i, (count, name) in enumerate(zip(self.counts, self.names, strict=True)):
             if count:
                 height = max(1.5, (self.AXIS - self.CEILING) * count / self.top)
-                bar = Bar(i * step + gap / 2, self.AXIS - height, max(step - gap, 1), height, name, count)
+                x = self.left + i * step + gap / 2
+                bar = Bar(x, self.AXIS - height, max(step - gap, 1), height, name, count)
                 found.append(bar)
         return found
 
@@ -250,6 +256,7 @@ class CurveChart:
     RIGHT: ClassVar[int] = 494
     CEILING: ClassVar[int] = 14
     AXIS: ClassVar[int] = 190
+    HEIGHT: ClassVar[int] = 232
 
     title: str
     description: str
@@ -281,7 +288,6 @@ def curve_chart(title: str, series: Sequence[tuple[str, Sequence[float | None]]]
         return CurveChart.AXIS - (CurveChart.AXIS - CurveChart.CEILING) * share / top
 
     shares = _round_values(0.0, top).tolist() if top > 1 else [0.0, 0.25, 0.5, 0.75, 1.0]
-    short = last > 6
     lines = []
     for place, name, values in shown:
         points = [
@@ -295,7 +301,7 @@ def curve_chart(title: str, series: Sequence[tuple[str, Sequence[float | None]]]
         title,
         f"{title}: {ends}",
         tuple((y(share), f"{100 * share:.0f} %") for share in shares),
-        tuple((x(n), str(n) if n and short else level_name(n)) for n in range(last + 1)),
+        tuple((x(n), "0 (input)" if n == 0 else str(n)) for n in range(last + 1)),
         tuple(lines),
     )
 

@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from tgp.build.findings import Finding, find_problems
 from tgp.build.summary import HierarchySummary
 from tgp.errors import InputError
 from tgp.inspect.export import parse_graphs
-from tgp.inspect.overview import SAMPLE, StoreView, inspect_store
+from tgp.inspect.overview import StoreView, inspect_store, sampled_graphs
 from tgp.inspect.places import result_path
+from tgp.inspect.report.captions import sizes_text
 from tgp.inspect.report.charts import (
     CurveChart,
     Histogram,
@@ -24,19 +26,18 @@ from tgp.inspect.report.charts import (
     share_histogram,
 )
 from tgp.inspect.report.drawings import GraphDrawing, draw_graph
+from tgp.inspect.report.quality import FigureRow, compare_first_levels, quality_rows
 from tgp.store import FailureRecord, StoreReader
 from tgp.store.format import constants as store_format
 from tgp.store.locations import Location, open_store
 
 __all__ = [
-    "METRICS",
     "HierarchyContents",
     "LevelCharts",
     "ReportContents",
     "ScheduleRow",
     "choose_graphs",
     "collect_contents",
-    "metric_names",
     "schedule_rows",
 ]
 
@@ -48,35 +49,6 @@ MAX_FAILURES = 200
 
 _QUANTILES = (0.5, 0.0, 0.25, 0.75, 1.0)
 """Quantiles of the graph sizes that select the graphs to draw by default, in the order of the list."""
-
-METRICS = {
-    "dropped": "nodes without a supernode",
-    "singletons": "supernodes with one member",
-    "empty": "supernodes without a member",
-    "isolated": "supernodes without an edge to another",
-    "components_before": "connected components of the finer graphs",
-    "components": "connected components of the coarser graphs",
-    "cut": "share of the weight between supernodes; less is better",
-    "modularity": "weight inside supernodes beyond chance; more is better",
-    "entropy": "structural entropy in bits; less is better",
-    "entropy_flat": "structural entropy without supernodes",
-    "weight_kept": "weight that coarsening kept; 1 if nothing was lost",
-    "expressive": "share of graphs in which all rows of S have the same sum",
-    "symmetric": "share of graphs whose coarse weights are symmetric",
-}
-"""Meaning of the metrics, in the order of their rows."""
-
-_COMPARED = (
-    "dropped",
-    "singletons",
-    "components",
-    "cut",
-    "modularity",
-    "entropy",
-    "weight_kept",
-    "expressive",
-)
-"""Metrics of level 1 that are compared between hierarchies. Deeper levels start from different graphs."""
 
 
 @dataclass(frozen=True)
@@ -96,11 +68,21 @@ class LevelCharts:
 
 @dataclass(frozen=True)
 class HierarchyContents:
-    """Section of one hierarchy: its figures, the charts of its levels, and the names of its metrics."""
+    """Section of one hierarchy.
+
+    Args:
+        summary: its figures.
+        sizes: numbers of nodes of all levels, as text.
+        charts: charts of its levels.
+        quality: rows of the table of metrics.
+        findings: number of its problems.
+    """
 
     summary: HierarchySummary
+    sizes: str
     charts: tuple[LevelCharts, ...]
-    metrics: tuple[str, ...]
+    quality: tuple[FigureRow, ...]
+    findings: int
 
     @property
     def single_graph(self) -> bool:
@@ -140,12 +122,14 @@ class ReportContents:
         format_version: version of the file format.
         input_charts: histograms of the input graphs.
         hierarchies: hierarchies.
-        compared_metrics: metrics of level 1 that are compared; empty if there is nothing to compare.
+        findings: problems of the store.
+        compared: names of the hierarchies whose first levels are compared; empty if there is nothing to compare.
+        comparison: rows of the table that compares them.
         curves: charts of nodes and edges by level.
         failures: name of the hierarchy and record of each shown failure.
         num_failures: number of all failures.
         graphs: drawn graphs.
-        sampled: True if cluster sizes come from a sample of the graphs.
+        sampled: number of graphs whose cluster sizes were counted.
     """
 
     name: str
@@ -154,12 +138,14 @@ class ReportContents:
     format_version: int
     input_charts: LevelCharts
     hierarchies: tuple[HierarchyContents, ...]
-    compared_metrics: tuple[str, ...]
+    findings: list[Finding]
+    compared: list[str]
+    comparison: list[FigureRow]
     curves: tuple[CurveChart, ...]
     failures: list[tuple[str, FailureRecord]]
     num_failures: int
     graphs: tuple[GraphDrawing, ...]
-    sampled: bool
+    sampled: int
 
     @property
     def legend(self) -> set[str]:
@@ -217,6 +203,7 @@ def collect_contents(path: Location, graphs: Sequence[int] | str | None = None) 
     view = inspect_store(path)
     nodes, edges = reader.sizes()
     ledger = {name: reader.failures(name) for name, info in reader.hierarchies.items() if info.failures}
+    findings = find_problems(reader)
     drawn = tuple(draw_graph(reader, graph) for graph in chosen) if view.hierarchies else ()
     return ReportContents(
         result_path(path, "").name,
@@ -224,18 +211,24 @@ def collect_contents(path: Location, graphs: Sequence[int] | str | None = None) 
         reader.manifest.spec.data_digest,
         store_format.VERSION,
         LevelCharts(count_histogram(nodes), count_histogram(edges)),
-        tuple(_hierarchy_contents(reader, h, ledger.get(h.name, ())) for h in view.hierarchies),
-        _compared_metrics(view.hierarchies),
+        tuple(
+            _hierarchy_contents(
+                reader, h, ledger.get(h.name, ()), sum(f.hierarchy == h.name for f in findings)
+            )
+            for h in view.hierarchies
+        ),
+        findings,
+        *compare_first_levels(view.hierarchies),
         _curves(view),
         [(name, failure) for name, found in ledger.items() for failure in found[:MAX_FAILURES]],
         sum(info.failures for info in reader.hierarchies.values()),
         drawn,
-        reader.num_graphs >= 2 * SAMPLE,
+        len(sampled_graphs(reader.num_graphs)),
     )
 
 
 def _hierarchy_contents(
-    reader: StoreReader, summary: HierarchySummary, failures: Sequence[FailureRecord]
+    reader: StoreReader, summary: HierarchySummary, failures: Sequence[FailureRecord], problems: int
 ) -> HierarchyContents:
     charts = []
     for level in summary.levels:
@@ -252,7 +245,8 @@ def _hierarchy_contents(
                 _cluster_histogram(level.cluster_histogram),
             )
         )
-    return HierarchyContents(summary, tuple(charts), metric_names(summary))
+    sizes = sizes_text((int(reader.sizes()[0].sum()), *(level.nodes for level in summary.levels)))
+    return HierarchyContents(summary, sizes, tuple(charts), tuple(quality_rows(summary)), problems)
 
 
 def _cluster_histogram(counts: list[int]) -> Histogram | None:
@@ -265,23 +259,9 @@ def _cluster_histogram(counts: list[int]) -> Histogram | None:
     return named_histogram(counts[first : last + 1], names)
 
 
-def metric_names(hierarchy: HierarchySummary) -> tuple[str, ...]:
-    """Return the metrics of a hierarchy: those of tgp in the order of their meaning, then all others."""
-    found = dict.fromkeys(name for level in hierarchy.levels for name in level.metrics)
-    return (*(name for name in METRICS if name in found), *(name for name in found if name not in METRICS))
-
-
-def _compared_metrics(hierarchies: Sequence[HierarchySummary]) -> tuple[str, ...]:
-    """Return the metrics of level 1 to compare; none if fewer than two hierarchies have metrics."""
-    measured = [h.levels[0].metrics for h in hierarchies if h.levels and h.levels[0].metrics]
-    if len(measured) < 2:
-        return ()
-    return tuple(name for name in _COMPARED if any(name in metrics for metrics in measured))
-
-
 def _curves(view: StoreView) -> tuple[CurveChart, ...]:
     found = []
-    for title, what in (("Nodes left, by level", "nodes"), ("Edges left, by level", "edges")):
+    for title, what in (("Nodes kept, in % of level 0", "nodes"), ("Edges kept, in % of level 0", "edges")):
         total = getattr(view.input, what)
         series = [
             (h.name, [getattr(level, what) / total if total else None for level in (view.input, *h.levels)])

@@ -16,13 +16,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tgp._version import __version__
-from tgp.inspect.numbers import bytes_text, count_text, counted, figure_text, share_text
+from tgp.build.summary import LevelSummary
+from tgp.inspect.figures import figure_of, level_value
+from tgp.inspect.numbers import bytes_text, count_text, counted
 from tgp.inspect.output_file import write_file
 from tgp.inspect.places import result_path
 from tgp.inspect.report.charts import coordinate, level_name
-from tgp.inspect.report.contents import METRICS, ReportContents, collect_contents
+from tgp.inspect.report.contents import ReportContents, collect_contents
 from tgp.inspect.report.drawings import GraphDrawing
 from tgp.inspect.report.palette import colour_rules
+from tgp.inspect.report.quality import FigureRow, kept_shares, legend
 from tgp.text import inert_text
 
 if TYPE_CHECKING:
@@ -42,6 +45,12 @@ __all__ = [
 PAGE = "page.html.jinja"
 """Template of the report. Other pages can extend it and replace its blocks."""
 
+
+MAX_FINDINGS = 8
+"""Number of problems that are shown at once; the others are folded."""
+
+_FEW = 3
+"""Largest number of hierarchies of which the first is shown unfolded."""
 
 _MARK = "\ufffd"
 """Character in place of control characters and of those that change the direction of text."""
@@ -121,7 +130,11 @@ def page_values(contents: ReportContents) -> dict[str, Any]:
         "contents": contents,
         "lead": _lead(contents),
         "deepest": max((len(h.levels) for h in contents.view.hierarchies), default=0),
-        "meanings": METRICS,
+        "kept": kept_shares(contents.view.input, contents.view.hierarchies),
+        "legend": legend(),
+        "places": {h.name: place for place, h in enumerate(contents.view.hierarchies)},
+        "most_findings": MAX_FINDINGS,
+        "most_open": _FEW,
         "version": __version__,
     }
 
@@ -160,10 +173,10 @@ def template_environment(*packages: str) -> jinja2.Environment:
         "bytes": bytes_text,
         "count": count_text,
         "counted": counted,
-        "figure": figure_text,
+        "figure": _figure_text,
         "level_name": level_name,
-        "share": share_text,
         "shorten": _shorten,
+        "value": _figure_value,
         "xy": coordinate,
     }
     return environment
@@ -191,6 +204,14 @@ def static_text(name: str, package: str = "tgp.inspect.report") -> str:
 def _source_hash(text: str) -> str:
     """Return the hash by which the content security policy allows an inline script or style sheet."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _figure_value(level: LevelSummary, key: str) -> float | None:
+    return level_value(level, figure_of(key))
+
+
+def _figure_text(value: float | None, key: str) -> str:
+    return FigureRow(figure_of(key), ()).text(value)
 
 
 def _shorten(value: object, most: int = 500) -> str:

@@ -60,6 +60,31 @@
   fit();
   addEventListener("resize", fit);
 
+  // Sections of hierarchies are folded. A link opens its section; a printed page shows all of them.
+  const sections = all("details");
+  document.addEventListener("toggle", fit, true);
+  const reveal = () => {
+    const target = location.hash.length > 1 && !location.hash.includes("=") ? one(decodeURIComponent(location.hash.slice(1))) : null;
+    if (target && target.tagName === "DETAILS" && !target.open) { target.open = true; target.scrollIntoView(); }
+  };
+  reveal();
+  addEventListener("hashchange", reveal);
+  for (const link of all("a[href^='#hierarchy-']")) link.addEventListener("click", () => { one(link.hash.slice(1)).open = true; });
+  const unfold = one("unfold");
+  if (unfold) unfold.addEventListener("click", () => {
+    const open = sections.some((section) => !section.open);
+    for (const section of sections) section.open = open;
+    unfold.textContent = open ? "Close all" : "Open all";
+  });
+  const paper = matchMedia("print");
+  let folded = [];
+  const printing = () => {
+    if (paper.matches) { folded = sections.filter((section) => !section.open); }
+    for (const section of folded) section.open = paper.matches;
+  };
+  paper.addEventListener("change", printing);
+  if (paper.matches) printing();
+
   // Show the titles of marks at once. Browsers show titles after a second, and not at all on touch screens.
   const tip = document.createElement("div");
   tip.id = "tip";
