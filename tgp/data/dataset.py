@@ -11,10 +11,12 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 from torch_geometric.data import Data, Dataset
+from torch_geometric.data.summary import Summary
 
 from tgp.data.attributes import table_attributes
 from tgp.data.batch import GatheredGraphs, PooledBatch
 from tgp.data.graph_hierarchy import GraphHierarchy
+from tgp.data.summary import schedule_text, summarize_dataset
 from tgp.errors import DatasetError, InputError
 from tgp.store.io.files import StoreFiles
 from tgp.store.locations import open_files
@@ -42,7 +44,8 @@ class PooledDataset(Dataset):
             always read.
         fields: Attributes of the input graphs to read; all if ``None``.
         in_memory: Read all of these arrays now and keep them in memory.
-        transform: Function that is called on every graph. Batches are then joined graph by graph.
+        transform: Function that is called on every graph. Batches are then joined graph by graph. It must keep the
+            numbers of nodes and edges, because the levels refer to them.
         failed: What to do if some graphs could not be coarsened: ``"error"`` or ``"skip"``.
 
     Raises:
@@ -103,6 +106,40 @@ class PooledDataset(Dataset):
         graph: Data = GatheredGraphs(self._plan().gather([idx]))[0]
         return graph
 
+    def __getitem__(self, idx: Any) -> Any:
+        """Return the graph at a position, after the transform, or a subset for any other index.
+
+        Raises:
+            IndexError: If there is no such graph.
+            DatasetError: If the transform changes the number of nodes or edges.
+        """
+        if not (isinstance(idx, (int, np.integer)) or getattr(idx, "ndim", None) == 0):
+            return self.index_select(idx)
+        position, count = int(idx), len(self)
+        if not -count <= position < count:
+            raise IndexError(
+                f"there is no graph {position}: expected an index in [0, {count}), because the dataset has {count} graphs"
+            )
+        graph = int(self._ids()[position]) if self._indices is not None else position % count
+        data = self.get(graph)
+        return data if self.transform is None else self._transformed(data, graph)
+
+    def _transformed(self, data: Data, graph: int) -> Any:
+        """Return a graph after the transform, which must not change the nodes and edges that the levels refer to."""
+        levels = data.get("pooled_data")
+        before = (data.num_nodes, data.num_edges)
+        data = self.transform(data)
+        if levels is None or not isinstance(data, Data) or data.get("pooled_data") is not levels:
+            return data
+        after = (data.num_nodes, data.num_edges if "edge_index" in data else before[1])
+        if before != after:
+            raise DatasetError(
+                f"the transform changed graph {graph}: expected {before[0]} nodes and {before[1]} edges, to which its levels "
+                f"refer, got {after[0]} nodes and {after[1]} edges. Apply it before the graphs are coarsened, or read no "
+                "levels: PooledDataset(..., levels=[])"
+            )
+        return data
+
     def get_batch(self, indices: Sequence[int]) -> PooledBatch:
         """Return a batch of some graphs, as :class:`~tgp.data.PoolDataLoader` does.
 
@@ -126,7 +163,8 @@ class PooledDataset(Dataset):
         ids = np.asarray(indices, dtype=np.int64)
         if len(ids) and (ids.min() < -len(self) or ids.max() >= len(self)):
             raise IndexError(
-                f"graph index out of range: expected [0, {len(self)}), got {ids.min()}..{ids.max()}"
+                f"an index is out of range: expected [0, {len(self)}), because the dataset has {len(self)} graphs, got "
+                f"{ids.min()} to {ids.max()}"
             )
         if self._indices is not None:
             ids = self._indices[ids]
@@ -227,19 +265,37 @@ class PooledDataset(Dataset):
         return (nodes, edges) if self._indices is None else (nodes[self._indices], edges[self._indices])
 
     @property
+    def hierarchies(self) -> tuple[str, ...]:
+        """Names of the hierarchies in the store. The dataset reads one of them, :attr:`hierarchy`."""
+        return tuple(self.reader.hierarchies)
+
+    @property
+    def schedules(self) -> dict[str, str]:
+        """Schedule of each hierarchy by name, as ``tgp coarsen --pooler`` and :func:`tgp.coarsen` accept it."""
+        return {name: schedule_text(info) for name, info in self.reader.hierarchies.items()}
+
+    @property
     def num_node_features(self) -> int:
-        """Number of columns of ``x``; 0 if there are no features."""
-        return self._num_columns("x")
+        """Number of columns of ``x`` after the transform; 0 if there are no features."""
+        return self._num_columns("x") if self.transform is None else int(super().num_node_features)
 
     @property
     def num_edge_features(self) -> int:
-        """Number of columns of ``edge_attr``; 0 if there are none."""
-        return self._num_columns("edge_attr")
+        """Number of columns of ``edge_attr`` after the transform; 0 if there are none."""
+        return self._num_columns("edge_attr") if self.transform is None else int(super().num_edge_features)
 
     @property
     def num_classes(self) -> int:
-        """Number of classes in ``y``, counted as PyG does."""
+        """Number of classes in ``y`` after the transform, counted as PyG does."""
+        if self.transform is not None:
+            return int(super().num_classes)
         return int(self._infer_num_classes(self.y if "y" in self._names() else None))
+
+    def get_summary(self) -> Summary:
+        """Return the sizes of the graphs and of all levels. ``print(dataset)`` shows them."""
+        if self.transform is not None and not self.levels:  # the transform may change the sizes
+            return Summary.from_dataset(self)
+        return summarize_dataset(self)
 
     def _num_columns(self, name: str) -> int:
         if name not in self._names():
@@ -256,9 +312,32 @@ class PooledDataset(Dataset):
             return table_attributes(self.reader.gather_graphs(self._ids(), [name])).mapping[name]
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute of the dataset. Attributes of the graphs are refused, because batches would not have them."""
+        known = name in self.__dict__ or hasattr(type(self), name)
+        if "reader" in self.__dict__ and not known and (name in self.reader.fields or name in GRAPH_KEYS):
+            raise _ReadOnlyError(
+                f"{name!r} cannot be set on a {type(self).__name__}: expected a change of its graphs, because batches are "
+                f"read from the store, got {type(value).__name__}. Pass a function that sets it, PooledDataset(..., "
+                "transform=...), or set it before the graphs are coarsened",
+                field=name,
+            )
+        super().__setattr__(name, value)
+
+    def __str__(self) -> str:
+        return str(summarize_dataset(self))
+
     def __repr__(self) -> str:
         pooled = f", {self.hierarchy}: {len(self.levels)} levels" if self.levels else ""
         return f"{type(self).__name__}({len(self)} graphs{pooled})"
+
+
+GRAPH_KEYS = frozenset({"x", "y", "pos", "edge_index", "edge_attr", "edge_weight", "pooled_data"})
+"""Usual names of attributes of graphs."""
+
+
+class _ReadOnlyError(InputError, AttributeError):
+    """An attribute of the graphs was set on the dataset. Also an ``AttributeError``, which Python raises in such cases."""
 
 
 def _chosen_hierarchy(reader: StoreReader, name: str | None) -> str | None:

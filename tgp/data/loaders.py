@@ -110,7 +110,7 @@ class PoolDataLoader(DataLoader[Any]):
         rank: Number of this process in a distributed run, see :class:`~tgp.data.PoolBatchSampler`.
         world_size: Number of processes in a distributed run.
         **kwargs: Arguments of :class:`torch.utils.data.DataLoader`. A ``sampler`` or ``batch_sampler`` determines the
-            order. A ``collate_fn`` is ignored.
+            order. There is no ``collate_fn``; use :class:`torch.utils.data.DataLoader` for your own.
 
     Raises:
         InputError: If the arguments exclude each other.
@@ -134,17 +134,26 @@ class PoolDataLoader(DataLoader[Any]):
         world_size: int = 1,
         **kwargs: Any,
     ) -> None:
-        kwargs.pop("collate_fn", None)
+        _check_collate_fn(kwargs.pop("collate_fn", None))
         self.follow_batch = follow_batch
         self.exclude_keys = exclude_keys
         self._collater = PoolCollater(dataset, follow_batch, exclude_keys)
         kwargs["collate_fn"] = self._collater
         budget = {"max_nodes": max_nodes, "max_edges": max_edges, "bucket_size": bucket_size}
         self.pool_sampler: PoolBatchSampler | None = None
-        if _has_other_order(dataset, batch_size, kwargs, budget, world_size):
+        needs_sizes = any(limit is not None for limit in budget.values())
+        for name, is_given in (
+            ("budget_levels", tuple(budget_levels) != (0,)),
+            ("oversize", oversize != "alone"),
+        ):
+            if is_given and not needs_sizes:
+                raise InputError(
+                    f"{name} has no effect: expected it with max_nodes, max_edges or bucket_size, got none of them",
+                    field=name,
+                )
+        if _has_other_order(dataset, batch_size, kwargs, budget, seed, world_size):
             super().__init__(dataset, batch_size, shuffle, **kwargs)
             return
-        needs_sizes = any(limit is not None for limit in budget.values())
         self.pool_sampler = PoolBatchSampler(
             len(dataset),
             batch_size,
@@ -221,6 +230,16 @@ class PoolDataLoader(DataLoader[Any]):
         return self.pool_sampler
 
 
+def _check_collate_fn(collate_fn: Any) -> None:
+    """Raise if a collate function is given. Lightning passes the one of the loader that it copies, which is allowed."""
+    if collate_fn is not None and not isinstance(collate_fn, (PoolCollater, _WorkerCollater)):
+        raise InputError(
+            f"collate_fn is not supported: expected none, because PoolDataLoader joins graphs itself, got {collate_fn!r}. "
+            "Use torch.utils.data.DataLoader(dataset, collate_fn=...), which passes a sequence of graphs to it",
+            field="collate_fn",
+        )
+
+
 def _innermost(dataset: Any) -> Any:
     """Return the dataset of a torch subset, or of a subset of a subset."""
     while isinstance(dataset, Subset):
@@ -233,14 +252,15 @@ def _has_other_order(
     batch_size: int | None,
     kwargs: Mapping[str, Any],
     budget: Mapping[str, Any],
+    seed: int | None,
     world_size: int,
 ) -> bool:
-    """Return True if a sampler or the dataset determines the order. Limits, buckets and ranks are then refused."""
+    """Return True if a sampler or the dataset determines the order. Limits, buckets, seed and ranks are then refused."""
     given = [name for name in ("sampler", "batch_sampler") if kwargs.get(name) is not None]
     limits = [name for name, value in budget.items() if value is not None]
     if given or isinstance(dataset, IterableDataset):
-        if limits or world_size > 1:
-            name = (limits or ["world_size"])[0]
+        if limits or seed is not None or world_size > 1:
+            name = [*limits, "seed" if seed is not None else "world_size"][0]
             raise InputError(
                 f"{name} needs the order of the loader, got {(given or ['an iterable dataset'])[0]}",
                 field=name,

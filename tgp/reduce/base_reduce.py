@@ -6,8 +6,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch_geometric.nn.aggr import Aggregation, MeanAggregation, SumAggregation
 
 from tgp.errors import InputError
+from tgp.reduce.get_aggr import resolve_reduce_op
 from tgp.select.base_select import SelectOutput
 from tgp.utils.operator import Operator
 from tgp.utils.ops.batching import GraphLayout, build_pooled_batch, num_graphs
@@ -87,7 +89,45 @@ class BaseReduce(Reduce):
     :math:`\mathbf{X}' = \mathbf{S}^\top \mathbf{X}`.
 
     Half-precision features are summed in float32. The result has the type of the features.
+
+    Another aggregation than the sum can be given by the name that PyG uses. Features are first multiplied by the weights of
+    a sparse assignment, as in :class:`~tgp.reduce.AggrReduce`. A dense assignment allows ``"sum"``, and ``"mean"``, which
+    is the mean weighted by the assignment. A dense one-hot assignment allows all of them.
+
+    Args:
+        aggr: Name for :func:`~tgp.reduce.get_aggr`, such as ``"mean"``, ``"max"`` or ``"median"``, or an instance of
+            ``torch_geometric.nn.aggr.Aggregation``.
+        **kwargs: Arguments of the aggregation, for a name.
+
+    Raises:
+        UnknownNameError: If the name is unknown.
+
+    Examples:
+        >>> so = SelectOutput(cluster_index=torch.tensor([0, 0, 1]))
+        >>> BaseReduce("mean")(torch.tensor([[1.0], [3.0], [5.0]]), so)[0].tolist()
+        [[2.0], [5.0]]
     """
+
+    def __init__(self, aggr: str | Aggregation = "sum", **kwargs: Any) -> None:
+        super().__init__()
+        resolved = resolve_reduce_op(aggr, **kwargs)
+        if type(resolved) is not SumAggregation:
+            from tgp.reduce.aggr_reduce import AggrReduce
+
+            self.aggregation = AggrReduce(resolved)
+
+    @property
+    def is_sum(self) -> bool:
+        """True if features are summed."""
+        return "aggregation" not in self._modules
+
+    def reset_parameters(self) -> None:
+        """Reset all learnable parameters of the aggregation."""
+        if not self.is_sum:
+            self.aggregation.reset_parameters()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({'' if self.is_sum else self.aggregation.aggr})"
 
     def forward(
         self,
@@ -125,20 +165,65 @@ class BaseReduce(Reduce):
                     "return_batched=True is only supported for dense assignment matrices, got a sparse assignment",
                     field="return_batched",
                 )
+            if not self.is_sum:
+                return self.aggregation(x.unsqueeze(-1) if x.dim() == 1 else x, so=so, batch=batch)[
+                    0
+                ], batch_pool
             return self._sparse(x, so), batch_pool
+        if not self.is_sum:
+            return self._dense_aggregate(x, so, batch, batch_size, return_batched), batch_pool
+        return self._dense(x, so, batch, batch_size, return_batched), batch_pool
+
+    @staticmethod
+    def _dense(
+        x: Tensor, so: SelectOutput, batch: Tensor | None, batch_size: int | None, return_batched: bool
+    ) -> Tensor:
+        """Return the weighted sums of a dense assignment."""
         s = so.s
         s = s.to(x.dtype) if x.is_floating_point() else s
         x = x if x.is_floating_point() else x.to(s.dtype)
         if s.dim() == 3:
             x = x.unsqueeze(0) if x.dim() == 2 else x
-            return s.transpose(1, 2) @ x, batch_pool
+            return s.transpose(1, 2) @ x
         if s.dim() != 2:
             raise InputError(
                 f"Dense SelectOutput.s must be 2D [N, K] or 3D [B, N, K], got {list(s.shape)}", field="s"
             )
         x = x.unsqueeze(-1) if x.dim() == 1 else x.squeeze(0) if x.dim() == 3 else x
         pooled = GraphLayout(batch, s.size(0), batch_size).matmul(s, x)
-        return pooled if return_batched else pooled.flatten(0, 1), batch_pool
+        return pooled if return_batched else pooled.flatten(0, 1)
+
+    def _dense_aggregate(
+        self,
+        x: Tensor,
+        so: SelectOutput,
+        batch: Tensor | None,
+        batch_size: int | None,
+        return_batched: bool,
+    ) -> Tensor:
+        """Return the aggregated features of a dense assignment."""
+        aggr = self.aggregation.aggr
+        if type(aggr) is MeanAggregation:
+            total = self._dense(x, so, batch, batch_size, return_batched)
+            ones = x.new_ones(*x.shape[: 1 if x.dim() == 1 else -1], 1)
+            weight = self._dense(ones, so, batch, batch_size, return_batched)
+            # An empty supernode has the sum 0, which stays 0.
+            return total / torch.where(weight == 0, torch.ones_like(weight), weight)
+        if so._cluster_index is None:
+            raise InputError(
+                f"{aggr} cannot pool with a dense assignment, in which every node belongs to every supernode: "
+                "expected 'sum' or 'mean'. Use BaseReduce('mean'), or a pooler with a sparse assignment",
+                field="aggr",
+            )
+        x = x.unsqueeze(-1) if x.dim() == 1 else x.squeeze(0) if x.dim() == 3 else x
+        column, k = so._cluster_index, so.num_supernodes
+        graphs = num_graphs(batch, batch_size)
+        first = 0 if batch is None else batch * k
+        nodes = torch.nonzero(column >= 0).flatten()
+        clusters = (column + first).index_select(0, nodes)
+        members = SelectOutput.hard(clusters, graphs * k, node_index=nodes, num_nodes=so.num_nodes)
+        pooled: Tensor = self.aggregation(x, so=members)[0]
+        return pooled.view(graphs, k, -1) if return_batched else pooled
 
     @staticmethod
     def _sparse(x: Tensor, so: SelectOutput) -> Tensor:

@@ -116,6 +116,6 @@ def _has_stock_stages(pooler: DenseSRCPooling) -> bool:
         return False
     if type(pooler.reducer) is not BaseReduce or type(pooler.connector) is not DenseConnect:
         return False
-    if has_user_code(pooler.selector, pooler.reducer, pooler.connector):
+    if not pooler.reducer.is_sum or has_user_code(pooler.selector, pooler.reducer, pooler.connector):
         return False
     return not any(is_overridden(pooler, method) for method in _SKIPPED)
