@@ -87,9 +87,11 @@ def test_other_objects_are_collated_by_pyg():
     assert isinstance(pair[0], PooledBatch) and pair[1].tolist() == [1, 2]
 
 
-def test_a_given_collate_fn_is_ignored(graphs):
-    loader = PoolDataLoader(graphs, batch_size=4, collate_fn=lambda items: pytest.fail("used"))
-    assert next(iter(loader)).num_graphs == 4
+def test_only_a_collate_fn_of_this_package_is_accepted(graphs):
+    with pytest.raises(InputError, match="collate_fn"):
+        PoolDataLoader(graphs, batch_size=4, collate_fn=lambda items: items)
+    loader = PoolDataLoader(graphs, batch_size=4, collate_fn=PoolCollater(graphs))  # Lightning copies loaders so
+    assert isinstance(next(iter(loader)), PooledBatch)
 
 
 # -- samplers -------------------------------------------------------------------------------------
