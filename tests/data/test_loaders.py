@@ -90,7 +90,9 @@ def test_other_objects_are_collated_by_pyg():
 def test_only_a_collate_fn_of_this_package_is_accepted(graphs):
     with pytest.raises(InputError, match="collate_fn"):
         PoolDataLoader(graphs, batch_size=4, collate_fn=lambda items: items)
-    loader = PoolDataLoader(graphs, batch_size=4, collate_fn=PoolCollater(graphs))  # Lightning copies loaders so
+    loader = PoolDataLoader(
+        graphs, batch_size=4, collate_fn=PoolCollater(graphs)
+    )  # Lightning copies loaders so
     assert isinstance(next(iter(loader)), PooledBatch)
 
 
