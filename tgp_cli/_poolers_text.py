@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-import shutil
 import sys
-import textwrap
 import unicodedata
 from typing import TYPE_CHECKING
 
@@ -166,12 +164,4 @@ def _paragraph(out: Output, text: str, label: str | None = None, indent: int = 0
     if label is not None:
         indent = _LABEL
         text = f"{label:<{_LABEL}}{text}"
-    if not sys.stdout.isatty():
-        out.line(text)
-        return
-    width = max(shutil.get_terminal_size().columns, indent + 20)
-    lines = textwrap.wrap(
-        text, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False
-    )
-    for line in lines or [""]:
-        out.line(line)
+    out.text(text, indent=indent)

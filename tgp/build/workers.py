@@ -12,7 +12,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-__all__ = ["UNIT_THREAD", "choose_workers", "connections", "start_worker", "usable_cores"]
+__all__ = ["THREAD_LIMITS", "UNIT_THREAD", "choose_workers", "connections", "start_worker", "usable_cores"]
 
 UNIT_THREAD = "tgp-unit"
 """Name prefix of the threads that coarsen if there are no worker processes."""
@@ -21,7 +21,7 @@ SECONDS_PER_WORKER = 1.0
 """Estimated work in seconds that justifies a worker process. Starting one (Python, numpy, numba, cached kernels) takes
 0.8 s of processor time, so fewer processes finish less work than this sooner."""
 
-_THREAD_LIMITS = (
+THREAD_LIMITS = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
     "MKL_NUM_THREADS",
@@ -29,6 +29,7 @@ _THREAD_LIMITS = (
     "NUMEXPR_NUM_THREADS",
     "NUMBA_NUM_THREADS",
 )
+"""Environment variables that limit the threads of numeric libraries."""
 
 _CGROUPS = Path("/sys/fs/cgroup")
 _MEMBERSHIP = Path("/proc/self/cgroup")
@@ -106,7 +107,7 @@ def start_worker(connection: Any = None) -> None:
         connection: Pipe to the parent process, or ``None``.
     """
     connections[:] = [] if connection is None else [connection]
-    for name in _THREAD_LIMITS:
+    for name in THREAD_LIMITS:
         os.environ[name] = "1"
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if hasattr(signal, "SIGHUP"):  # not on Windows

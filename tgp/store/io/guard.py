@@ -21,12 +21,17 @@ from tgp.store.format import constants as fmt
 from tgp.store.io.chunks import PIPELINE, decode_array
 from tgp.text import inert_text
 
-__all__ = ["ArrayInfo", "Inspector", "check_ptr", "inspect_file", "read_arrays"]
+__all__ = ["ArrayInfo", "Inspector", "check_ptr", "hdf5_version", "inspect_file", "read_arrays"]
 
 _HDF5_ERRORS = (RuntimeError, OSError, TypeError, ValueError, KeyError, OverflowError, MemoryError)
 """Errors with which h5py reports an invalid file."""
 
 _NUMBERS = frozenset({h5py.h5t.INTEGER, h5py.h5t.FLOAT})
+
+
+def hdf5_version() -> str:
+    """Return the version of the HDF5 library that h5py uses."""
+    return str(h5py.version.hdf5_version)
 
 
 @dataclass(frozen=True)
