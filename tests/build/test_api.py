@@ -173,7 +173,7 @@ def test_bar_starts_no_thread(capfd):
     before = threading.active_count()
     with ProgressBar() as bar:
         bar(Step("opening"))
-        bar(Step("coarsening", 1, 4))
+        bar(Step("coarsening", 1, 4, share=0.25))
         assert threading.active_count() == before
     assert "25%" in capfd.readouterr().err
 

@@ -11,7 +11,7 @@ from torch_geometric.data import Batch, Data, HeteroData
 from tgp.data import PoolDataLoader, PooledBatch, PreCoarsening, graphs_to_arrays, precoarsen
 from tgp.engine import coarsen, parse_schedule
 from tgp.engine.methods import METHODS
-from tgp.errors import InputError, ParameterError, ScheduleError, UnknownNameError
+from tgp.errors import DatasetError, ParameterError, ScheduleError, UnknownNameError
 from tgp.poolers import get_pooler
 from tgp.src import PoolingOutput, Precoarsenable, SRCPooling
 
@@ -340,9 +340,9 @@ def test_hetero_data_and_other_types_are_explained():
     hetero["a"].x = torch.ones(2, 1)
     hetero["a", "to", "a"].edge_index = torch.tensor([[0], [1]])
     for call in (lambda: precoarsen([hetero], "graclus"), lambda: PreCoarsening("graclus")(hetero)):
-        with pytest.raises(InputError, match="HeteroData") as caught:
+        with pytest.raises(DatasetError, match="HeteroData") as caught:
             call()
         assert "to_homogeneous()" in caught.value.hint
-    with pytest.raises(InputError, match="graph 1 has the wrong type") as caught:
+    with pytest.raises(DatasetError, match=r"graph 1 must be .*got int") as caught:
         precoarsen([path_graph(), 3], "graclus")
     assert "tgp.coarsen" in caught.value.hint

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import warnings
@@ -12,10 +13,14 @@ from typing import Any
 
 from tgp.build.progress import Step
 from tgp.errors import InputError
+from tgp.text import inert_text
 
 __all__ = ["ProgressBar", "open_progress"]
 
 Progress = Callable[[Step], None]
+
+DEFAULT_WIDTH = 80
+"""Number of columns of a bar if the width of the terminal is not known."""
 
 
 def open_progress(progress: bool | Progress | None) -> AbstractContextManager[Progress]:
@@ -61,7 +66,6 @@ class ProgressBar:
 
     def __init__(self) -> None:
         self._bar: Any = None
-        self._stage = ""
 
     def __enter__(self) -> ProgressBar:
         return self
@@ -69,7 +73,9 @@ class ProgressBar:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._close()
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
 
     def __call__(self, step: Step) -> None:
         """Show a step.
@@ -77,21 +83,16 @@ class ProgressBar:
         Args:
             step: State of the run.
         """
-        if step.stage != self._stage or self._bar is None:
-            self._close()
-            self._stage, self._bar = step.stage, _open_bar(step)
-        self._bar.total = step.total or None
-        self._bar.n = step.done
-        self._bar.set_postfix_str(step.describe(), refresh=False)
-        self._bar.refresh()
-
-    def _close(self) -> None:
-        if self._bar is not None:
-            self._bar.close()
-            self._bar = None
+        if self._bar is None:
+            self._bar = _open_bar()
+        bar, text = self._bar, inert_text(step.describe(stage=True))
+        bar.n = step.done / step.total if step.total and step.noun == "kernel" else step.share
+        bar.bar_format = "{percentage:3.0f}%|{bar:20}| {desc}" if step.total else "{desc}"
+        bar.set_description_str(text[: bar.ncols - 1] if bar.ncols else text, refresh=False)
+        bar.refresh()
 
 
-def _open_bar(step: Step) -> Any:
+def _open_bar() -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a notebook without ipywidgets shows the bar as text
         from tqdm.auto import tqdm
@@ -99,5 +100,13 @@ def _open_bar(step: Step) -> Any:
     class Bar(tqdm):  # type: ignore[misc]
         monitor_interval = 0  # no thread that refreshes the bar
 
-    layout = "{desc}: {percentage:3.0f}%|{bar}| {postfix}" if step.total else "{desc} {postfix}"
-    return Bar(desc=step.stage, total=step.total or None, bar_format=layout, leave=False, dynamic_ncols=True)
+    # tqdm shows nothing in a terminal that reports a height or a width of 0.
+    size: dict[str, Any] = {} if _is_notebook() else {"ncols": _width(), "nrows": 2}
+    return Bar(total=1.0, leave=False, bar_format="{desc}", **size)
+
+
+def _width() -> int:
+    """Return the width of the terminal. Some terminals report 0 columns."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        return os.get_terminal_size(sys.stderr.fileno()).columns or DEFAULT_WIDTH
+    return DEFAULT_WIDTH

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
-from torch_geometric.data import Data, InMemoryDataset
+from torch_geometric.data import Data, HeteroData, InMemoryDataset
 from torch_geometric.data.data import BaseData
 
 from tgp.data.fast_data import make_data, paused_gc
@@ -26,7 +26,7 @@ from tgp.ragged.block import PtrArray
 from tgp.ragged.fields import FieldForm
 from tgp.ragged.offsets import offsets
 
-__all__ = ["graphs_to_arrays", "graphs_to_table", "is_shifted", "table_to_data"]
+__all__ = ["check_data", "graphs_to_arrays", "graphs_to_table", "is_shifted", "table_to_data"]
 
 NODE_KEYS = frozenset({"x", "feat", "pos", "batch", "node_type", "n_id"})
 """Attributes whose length PyG uses as the number of nodes. The first one in the order of the graph decides."""
@@ -137,13 +137,29 @@ def _plain_rules(cls: type[Data]) -> bool:
     return cls.__inc__ is Data.__inc__ and cls.__cat_dim__ is Data.__cat_dim__
 
 
+def check_data(graph: Any, name: str) -> Data:
+    """Check that a graph is a homogeneous graph of PyG.
+
+    Args:
+        graph: Object that was given as a graph.
+        name: Name of the graph for the message.
+
+    Raises:
+        DatasetError: If it has another type.
+    """
+    if isinstance(graph, Data):
+        return graph
+    hint = "tgp.coarsen also takes networkx graphs, scipy matrices, names and paths"
+    if isinstance(graph, HeteroData):
+        hint = "convert it to one type of nodes and edges first: data = data.to_homogeneous()"
+    raise DatasetError(
+        f"{name} must be homogeneous (torch_geometric.data.Data), got {type(graph).__name__}", hint=hint
+    )
+
+
 def _check_graphs(items: Sequence[Any]) -> None:
     for position, graph in enumerate(items):
-        if not isinstance(graph, Data):
-            raise DatasetError(
-                f"the graphs must be homogeneous (torch_geometric.data.Data), got {type(graph).__name__} at position "
-                f"{position}"
-            )
+        check_data(graph, f"graph {position}")
 
 
 def _fields_from_slices(data: Data, slices: Mapping[str, Any], excluded: frozenset[str]) -> dict[str, Field]:

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
-from torch_geometric.data import Batch, Data, HeteroData
+from torch_geometric.data import Batch, Data
 from torch_geometric.data.data import BaseData
 from torch_geometric.transforms import BaseTransform
 
 from tgp.data.attributes import levels_to_data
-from tgp.data.convert import graphs_to_table
+from tgp.data.convert import check_data, graphs_to_table
 from tgp.data.fast_data import paused_gc
 from tgp.data.level_items import LevelKey, format_level_key, level_key, parse_levels
 from tgp.data.pooled_data import attach_levels
@@ -109,7 +109,7 @@ class PreCoarsening(BaseTransform):
     @torch.no_grad()
     def forward(self, data: Data) -> Data:
         """Attach the levels to the graph. PyG passes a copy of it."""
-        source = _check_graph(data if self.input_key is None else getattr(data, self.input_key), "the graph")
+        source = check_data(data if self.input_key is None else getattr(data, self.input_key), "the graph")
         steps = self._steps() if _is_plain(source) else None
         if steps is not None:
             block = to_block(source.edge_index, source.get("edge_weight"), None, source.num_nodes)
@@ -294,23 +294,7 @@ def _engine_levels(
 def _check_graphs(graphs: Data | Iterable[Data]) -> Iterator[Data]:
     """Yield the graphs after checking their types."""
     for position, data in enumerate([graphs] if isinstance(graphs, BaseData) else graphs):
-        yield _check_graph(data, f"graph {position}")
-
-
-def _check_graph(data: Any, name: str) -> Data:
-    if isinstance(data, HeteroData):
-        raise InputError(
-            f"{name} has several types of nodes or edges: expected Data, got HeteroData",
-            field="graphs",
-            hint="convert it first: data = data.to_homogeneous()",
-        )
-    if not isinstance(data, Data):
-        raise InputError(
-            f"{name} has the wrong type: expected torch_geometric.data.Data, got {type(data).__name__}",
-            field="graphs",
-            hint="tgp.coarsen also takes networkx graphs, scipy matrices, names and paths",
-        )
-    return data
+        yield check_data(data, f"graph {position}")
 
 
 def _is_plain(data: Data) -> bool:
