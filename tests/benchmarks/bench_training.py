@@ -3,8 +3,8 @@
 python tests/benchmarks/bench_training.py --root DATA
 python tests/benchmarks/bench_training.py --dataset molecules --pooler graclus --epochs 2
 
-The network, its weights and the order of the graphs are the same in all cases, so the loss of the last epoch is equal up to
-rounding. The plain case has the same number of layers, without levels. Cases run in turns; the table has the fastest
+The network and its initial weights are the same in all cases. Loaders shuffle in different orders, so the losses are close but
+not equal. The plain case has the same number of layers, without levels. Cases run in turns; the table has the fastest
 epoch of each case and its ratio to the case that reads the store.
 """
 
