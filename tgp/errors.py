@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tgp.text import inert_text
 
@@ -30,6 +32,7 @@ __all__ = [
     "StoreError",
     "StoreMissingError",
     "StoreDamagedError",
+    "Difference",
     "StoreMismatchError",
     "StoreVersionError",
     "StoreFullError",
@@ -201,25 +204,58 @@ class StoreDamagedError(StoreError):
         self.item = item
 
 
+@dataclass(frozen=True)
+class Difference:
+    """One difference between a store and a run, or between two runs that write the same store.
+
+    Args:
+        what: Name of the setting or of the part of the data: ``"seed"``, ``"params.k"``, ``"graphs"``, ...
+        text: The difference in words, without a full stop.
+        stored: Value in the store; ``None`` if it has none.
+        asked: Value of the run; ``None`` if it has none.
+        hierarchy: Name of the hierarchy; ``None`` if the difference does not concern a single one.
+        level: Number of the level, from 1; ``None`` if the difference does not concern a single one.
+        graph: Index of the first graph that differs; ``None`` if it is not known.
+        attribute: Name of the attribute that differs; ``None`` if the difference does not concern one.
+    """
+
+    what: str
+    text: str
+    stored: Any = None
+    asked: Any = None
+    hierarchy: str | None = None
+    level: int | None = None
+    graph: int | None = None
+    attribute: str | None = None
+
+    def __str__(self) -> str:
+        return self.text
+
+
 class StoreMismatchError(StoreError, ValueError):
     """Store that was made from other data or with other settings.
 
     Args:
-        message: text of the error.
-        differences: one line for each difference.
+        message: text of the error without the differences, which follow in lines of their own.
+        differences: everything that differs.
         path: path of the store, or ``None``.
         hint: what the user can do about it, or ``None``.
+
+    Attributes:
+        summary: the message without the differences.
     """
 
     def __init__(
         self,
         message: str,
         *,
-        differences: Sequence[str] = (),
+        differences: Sequence[Difference] = (),
         path: str | Path | None = None,
         hint: str | None = None,
     ) -> None:
-        super().__init__(message, path=path, hint=hint)
+        self.summary = f"{message}:" if differences else message
+        lines = "".join(f"\n  - {inert_text(difference)}" for difference in differences)
+        super().__init__(self.summary + lines, path=path, hint=hint)
         self.differences = tuple(differences)
 
 

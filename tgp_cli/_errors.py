@@ -33,7 +33,7 @@ from tgp.errors import (
     UserCodeError,
 )
 from tgp.text import inert_text
-from tgp_cli._output import print_line
+from tgp_cli._output import Output, print_line
 
 __all__ = [
     "ExitStatus",
@@ -186,7 +186,7 @@ def guard(command: Callable[..., Any]) -> Callable[..., Any]:
         except BaseException as error:
             if isinstance(error, SystemExit | GeneratorExit):
                 raise
-            raise typer.Exit(report_error(error)) from error
+            raise typer.Exit(report_error(error, json=bool(kwargs.get("json")))) from error
         raise typer.Exit(int(status or ExitStatus.OK))
 
     return guarded
@@ -217,14 +217,29 @@ def _inert_warnings() -> Iterator[None]:
         warnings.formatwarning, logging.lastResort = format_warning, handler
 
 
-def report_error(error: BaseException) -> int:
-    """Print the message of an error to stderr, if stderr can be written to, and return its exit status."""
+def report_error(error: BaseException, *, json: bool = False) -> int:
+    """Print the message of an error to stderr, if stderr can be written to, and return its exit status.
+
+    Args:
+        error: the error.
+        json: print the fields of the error as JSON to stdout, too.
+    """
+    status = status_of(error)
     with contextlib.suppress(OSError):
         if _debug["on"]:
             print(inert_text("".join(traceback.format_exception(error)), lines=True), file=sys.stderr, end="")
         for line in _message(error):
             print_line(line, sys.stderr)
-    return status_of(error)
+        if json and isinstance(error, Exception) and not isinstance(error, BrokenPipeError):
+            Output(json=True).result({"error": _fields(error, status)}, lambda: None)
+    return status
+
+
+def _fields(error: Exception, status: ExitStatus) -> dict[str, Any]:
+    """Return the fields of an error for programs: class, message, exit status, and those that its class adds."""
+    known = {"type": type(error).__name__, "message": str(error), "exit_status": int(status)}
+    fields = vars(error) if isinstance(error, TgpError) else {}
+    return known | {name: value for name, value in fields.items() if not name.startswith("_")}
 
 
 _ClickError: type[Exception] = typer.BadParameter.__mro__[2]  # Typer does not export the base class
@@ -281,8 +296,11 @@ def _message(error: BaseException) -> list[str]:
     if isinstance(error, KeyboardInterrupt | Terminated):
         return ["Interrupted. Run the same command again to continue."]
     if isinstance(error, TgpError):
-        lines = [*(error.trace if isinstance(error, UserCodeError) else ()), f"Error: {error}"]
-        lines += [f"  - {item}" for item in getattr(error, "differences", ()) if item not in str(error)]
+        lines = [
+            *(error.trace if isinstance(error, UserCodeError) else ()),
+            f"Error: {getattr(error, 'summary', error)}",
+        ]
+        lines += [f"  - {item}" for item in getattr(error, "differences", ())]
         hint = error.hint or _hint(error)
         return lines + ([f"Hint: {hint}"] if hint else [])
     if _no_space(error):

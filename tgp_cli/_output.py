@@ -13,6 +13,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, is_dataclass
 from typing import Any, TextIO
 
 from tgp.inspect.numbers import count_text
@@ -259,7 +260,9 @@ def _wrap(text: str, indent: int) -> list[str]:
 
 
 def _json_value(value: Any) -> Any:
-    """Convert arrays, numpy scalars, paths and tuples to JSON values. NaN and infinity become ``None``."""
+    """Convert dataclasses, arrays, numpy scalars, paths and tuples to JSON values. NaN and infinity become ``None``."""
+    if is_dataclass(value) and not isinstance(value, type):
+        value = asdict(value)
     if isinstance(value, Mapping):
         return {str(k): _json_value(v) for k, v in value.items()}
     if isinstance(value, list | tuple | set | frozenset):

@@ -350,8 +350,10 @@ def test_array_jobs_of_different_revisions_do_not_merge(tmp_path, monkeypatch):
     with pytest.raises(StoreMismatchError) as caught:
         coarsen_dataset(config(tmp_path, shard=(1, 2)))
     assert any(
-        "engine revision 1 in the store" in text and "revision 2" in text for text in caught.value.differences
+        "engine revision 1 in the store" in d.text and "revision 2" in d.text and d.what == "engine"
+        for d in caught.value.differences
     )
+    assert "All jobs of an array" in caught.value.hint
 
 
 def test_array_jobs_with_and_without_metrics_do_not_merge(tmp_path):
@@ -385,8 +387,8 @@ def test_files_of_another_engine_are_named(tmp_path, monkeypatch):
     write_mixed_store(tmp_path, monkeypatch)
     with pytest.raises(StoreMismatchError, match="another engine revision") as caught:
         coarsen_dataset(config(tmp_path / "new", shard=(0, 2)))
-    (line,) = caught.value.differences
-    assert line.startswith("graclus-x2: unit") and " 1" in line
+    (found,) = caught.value.differences
+    assert found.text.startswith("graclus-x2: unit") and 1 in found.stored and found.hierarchy == "graclus-x2"
     writer = StoreWriter(tmp_path / "new", prepare.prepare_run(config(tmp_path / "new")).spec)
     assert all(unit % 2 for unit in foreign_parts(writer)["graclus-x2"])
     assert coarsen_dataset(config(tmp_path / "new")).status == "complete"

@@ -175,18 +175,24 @@ def test_a_missing_file_is_written_again(store, reference):
     ("change", "named"),
     [
         ({"seed": 4}, "seed 3 in the store, 4 asked for"),
-        ({"dataset": "molecules:num_graphs=60:seed=1"}, "graphs:"),
+        (
+            {"dataset": "molecules:num_graphs=60:seed=1"},
+            "option seed of the dataset: 0 in the store, 1 asked for",
+        ),
         ({"dataset": "molecules:num_graphs=50"}, "number of graphs"),
         ({"profile": "small"}, "profile"),
         ({"shard_size": 5_000}, "cut into shards"),
         ({"poolers": ("graclus:order=degree*3",), "names": ("graclus-x3",)}, "order"),
-        ({"add_degree": True}, "graphs:"),
+        ({"add_degree": True}, "option add_degree of the dataset: not set in the store, on asked for"),
     ],
 )
 def test_a_mismatch_names_the_differences_and_changes_no_file(store, reference, change, named):
     with pytest.raises(StoreMismatchError) as caught:
         run(store, **change)
-    assert any(named in text for text in caught.value.differences)
+    assert any(named in difference.text for difference in caught.value.differences)
+    with pytest.raises(StoreMismatchError) as planned:
+        plan_run(config(store, **change))
+    assert planned.value.differences == caught.value.differences
     assert digest(store) == reference
 
 

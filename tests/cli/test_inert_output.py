@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import tgp_cli
-from tgp.errors import StoreDamagedError, StoreMismatchError, TgpError, UnknownNameError
+from tgp.errors import Difference, StoreDamagedError, StoreMismatchError, TgpError, UnknownNameError
 from tgp.ragged import GraphTable
 from tgp.store import FailureRecord, Finding, StoreWriter
 from tgp.testing.stores import forge_shard, halving, halving_spec, random_table, store_spec
@@ -270,7 +270,7 @@ def test_every_function_of_output_escapes(capsys):
 ERRORS = [
     TgpError(BAD, hint=BAD),
     StoreDamagedError(BAD, path=BAD, item=BAD),
-    StoreMismatchError(BAD, differences=[BAD, "x\x1b[5m"]),
+    StoreMismatchError(BAD, differences=[Difference("seed", BAD), Difference("x", "x\x1b[5m")]),
     UnknownNameError("field", "a", [BAD]),
     OSError(2, "gone", BAD),
     OSError(28, "full", BAD),

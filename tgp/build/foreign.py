@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tgp.errors import StoreDamagedError, StoreMismatchError, StoreMissingError
+from tgp.errors import Difference, StoreDamagedError, StoreMismatchError, StoreMissingError
 from tgp.store import PartRecord, StoreWriter
 from tgp.store.format import constants as store_format
 
@@ -45,20 +45,21 @@ def check_foreign_parts(writer: StoreWriter) -> None:
         writer: Writer of the store.
 
     Raises:
-        StoreMismatchError: If there are such files. ``differences`` has one line for each part.
+        StoreMismatchError: If there are such files. ``differences`` has one entry for each part.
     """
     found = foreign_parts(writer)
     if store_format.GRAPHS in found:
         return  # another process has replaced the store: the writer reports that itself
-    lines = []
+    differences = []
     for part, units in found.items():
         shown = ", ".join(map(str, units[:5])) + (", ..." if len(units) > 5 else "")
-        lines.append(f"{part}: {'unit' if len(units) == 1 else 'units'} {shown}")
-    if lines:
+        text = f"{part}: {'unit' if len(units) == 1 else 'units'} {shown}"
+        differences.append(Difference("units", text, stored=units, hierarchy=part))
+    if differences:
         raise StoreMismatchError(
             f"files of {writer.files.location} were written by jobs with another engine revision, another version of tgp or "
-            "other settings than the store:\n  " + "\n  ".join(lines),
-            differences=lines,
+            "other settings than the store",
+            differences=differences,
             path=writer.files.location,
             hint="run these jobs again with the same version of tgp and the same options; they replace the files",
         )

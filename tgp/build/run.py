@@ -26,6 +26,7 @@ from tgp.build.jobs import (
     topology,
     warm_up,
 )
+from tgp.build.mismatch import check_same_store, explain_mismatch
 from tgp.build.prepare import (
     RunContext,
     estimate_bytes,
@@ -39,7 +40,7 @@ from tgp.build.progress import Meter, Step, order_tasks
 from tgp.build.summary import RunPlan, Summary, describe_manifest
 from tgp.build.unit_graphs import VISIBLE_TIMEOUT
 from tgp.engine.unit_plan import COST_PER_SECOND
-from tgp.errors import InputError, StoreError
+from tgp.errors import InputError, StoreError, StoreMismatchError
 from tgp.sources.tables import slice_table
 from tgp.store import (
     Manifest,
@@ -89,7 +90,7 @@ def coarsen_dataset(
     """
     progress(Step("opening the dataset"))
     context = prepare_run(config)
-    writer = StoreWriter.open(config.path, context.spec, force=config.force)
+    writer = _open_writer(context)
     if config.retry_failed:
         writer.discard_failed()
     if writer.is_complete:
@@ -128,6 +129,15 @@ def coarsen_in_memory(config: CoarsenConfig, *, progress: Progress = _ignore) ->
         return _run(context, writer, writer.pending(), pool, progress), writer.files
 
 
+def _open_writer(context: RunContext) -> StoreWriter:
+    config = context.config
+    try:
+        return StoreWriter.open(config.path, context.spec, force=config.force)
+    except StoreMismatchError as error:
+        array_job = config.shard is not None
+        raise explain_mismatch(error, context.spec, context.source.table, array_job=array_job) from None
+
+
 def plan_run(config: CoarsenConfig) -> RunPlan:
     """Return what :func:`coarsen_dataset` would do, without writing anything.
 
@@ -135,10 +145,13 @@ def plan_run(config: CoarsenConfig) -> RunPlan:
         config: Settings of the run.
 
     Raises:
+        StoreMismatchError: If the store was built from other data or settings.
         DatasetError: If the dataset cannot be opened.
     """
     context = prepare_run(config)
     table, spec = context.source.table, context.spec
+    if context.stored is not None:
+        check_same_store(context.stored, spec, str(config.path), table)
     writer = StoreWriter(config.path, spec)
     up_to_date = context.stored is not None and writer.is_complete
     tasks = _all_tasks(writer)

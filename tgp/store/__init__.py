@@ -11,7 +11,8 @@ from tgp._lazy import lazy_package
 
 if TYPE_CHECKING:
     from tgp.store.format.data_digest import DataDigest, data_digest
-    from tgp.store.format.fingerprint import HierarchySpec, StoreSpec, spec_differences
+    from tgp.store.format.differences import spec_differences
+    from tgp.store.format.fingerprint import HierarchySpec, StoreSpec
     from tgp.store.format.manifest import Manifest, PartRecord, read_manifest, read_spec
     from tgp.store.format.schema import FailureRecord, FieldInfo, HierarchyInfo, LevelInfo, ShardRecord
     from tgp.store.io.files import LocalFiles, StoreFiles

@@ -1,10 +1,10 @@
-"""Specification of a store, its fingerprints, and the comparison of two specifications."""
+"""Specification of a store and its fingerprints."""
 
 from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,10 +12,7 @@ from tgp.errors import InputError
 from tgp.store.format import constants as fmt
 from tgp.store.format.strict_json import Document, canonical, check_depth
 
-__all__ = ["HierarchySpec", "StoreSpec", "spec_differences"]
-
-FIRST_REVISION = 1
-"""Engine revision of stores that do not name one."""
+__all__ = ["HierarchySpec", "StoreSpec"]
 
 
 @dataclass(frozen=True)
@@ -225,82 +222,7 @@ def _check_json(value: Any, name: str) -> None:
         raise InputError(f"{name} is nested too deeply for the manifest", field=name)
 
 
-def spec_differences(stored: StoreSpec, asked: StoreSpec) -> list[str]:
-    """List the differences that prevent a store from being continued.
-
-    A hierarchy that only one of the two specifications has is not a difference, because hierarchies can be added.
-
-    Args:
-        stored: Specification of the store.
-        asked: Specification of the new run.
-
-    Returns:
-        One sentence for each difference.
-    """
-    found: list[str] = []
-    if stored.data_digest != asked.data_digest:
-        found.append(
-            f"graphs: the store holds {stored.data_digest[:12]} from {_shorten(stored.dataset)}, "
-            f"asked for {asked.data_digest[:12]} from {_shorten(asked.dataset)}"
-        )
-    if stored.num_graphs != asked.num_graphs:
-        found.append(f"number of graphs: {stored.num_graphs} in the store, {asked.num_graphs} asked for")
-    elif stored.bounds != asked.bounds:
-        found.append(
-            f"cut into shards: {stored.num_units} shards {_shorten(list(stored.bounds))} in the store, "
-            f"{asked.num_units} shards {_shorten(list(asked.bounds))} asked for"
-        )
-    if stored.profile != asked.profile:
-        found.append(f"profile: {stored.profile!r} in the store, {asked.profile!r} asked for")
-    known = {h.name: h for h in stored.hierarchies}
-    for wanted in asked.hierarchies:
-        if wanted.name in known:
-            found += _hierarchy_differences(known[wanted.name], wanted)
-        elif wanted.name.lower() in {name.lower() for name in known}:
-            found.append(
-                f"hierarchy {wanted.name!r}: the store has a hierarchy whose name differs in case only"
-            )
-    return found
-
-
-def _hierarchy_differences(stored: HierarchySpec, asked: HierarchySpec) -> list[str]:
-    name = f"hierarchy {asked.name!r}"
-    found: list[str] = []
-    if stored.seed != asked.seed:
-        found.append(f"{name}: seed {stored.seed} in the store, {asked.seed} asked for")
-    before, after = stored.engine or FIRST_REVISION, asked.engine or FIRST_REVISION
-    if before != after:
-        found.append(
-            f"{name}: computed by engine revision {before} in the store, this version of tgp has revision {after}"
-        )
-    if stored.metrics is not None and asked.metrics is not None and stored.metrics != asked.metrics:
-        words = {True: "with", False: "without"}
-        found.append(
-            f"{name}: {words[stored.metrics]} quality figures in the store, {words[asked.metrics]} asked for"
-        )
-    if len(stored.schedule) != len(asked.schedule):
-        found.append(f"{name}: {len(stored.schedule)} levels in the store, {len(asked.schedule)} asked for")
-    for number, (old, new) in enumerate(zip(stored.schedule, asked.schedule, strict=False)):
-        old_values, new_values = dict(_leaves(old)), dict(_leaves(new))
-        for key in sorted(old_values.keys() | new_values.keys()):
-            if canonical(old_values.get(key)) != canonical(new_values.get(key)):
-                found.append(
-                    f"{name}, level {number + 1}: {key} = {_shorten(old_values.get(key))} in the store, "
-                    f"{_shorten(new_values.get(key))} asked for"
-                )
-    return found
-
-
-def _leaves(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the values of nested mappings with their keys joined by dots."""
-    for key, inner in value.items():
-        if isinstance(inner, Mapping) and inner:
-            yield from _leaves(inner, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", inner
-
-
 def _shorten(value: Any) -> str:
     """Return a value as JSON of at most 120 characters."""
-    text = canonical(dict(value) if isinstance(value, Mapping) else value).decode()
+    text = canonical(value).decode()
     return text if len(text) <= 120 else text[:117] + "..."

@@ -11,9 +11,10 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from tgp.errors import StoreDamagedError, StoreError, StoreMissingError
+from tgp.errors import Difference, StoreDamagedError, StoreError, StoreMissingError
 from tgp.store.format import constants as fmt
-from tgp.store.format.fingerprint import HierarchySpec, StoreSpec, spec_differences
+from tgp.store.format.differences import spec_differences
+from tgp.store.format.fingerprint import HierarchySpec, StoreSpec
 from tgp.store.format.manifest import Manifest, PartRecord, read_recorded_spec
 from tgp.store.format.schema import ShardRecord
 from tgp.store.io.directory import Directory, open_directory
@@ -112,7 +113,7 @@ def adopt(spec: StoreSpec, stored: StoreSpec) -> StoreSpec:
 
 def changes_of_spec(
     files: LocalFiles, spec: StoreSpec, parts: Iterable[str], read_manifest: Callable[[], Manifest | None]
-) -> list[str]:
+) -> list[Difference]:
     """List what another process has changed in the recorded specification of a store.
 
     The files are parsed again only if they were replaced since the last call in this process.
@@ -125,7 +126,7 @@ def changes_of_spec(
             because a manifest is long and a worker checks the specification for every shard.
 
     Returns:
-        One sentence for each difference, none if the specification is unchanged.
+        The differences, none if the specification is unchanged.
     """
     parts = tuple(parts)
     names = [fmt.spec_file(None if part == fmt.GRAPHS else part) for part in parts]
@@ -142,14 +143,17 @@ def changes_of_spec(
         manifest = read_manifest()
         stored = None if manifest is None else manifest.spec
     if stored is None:
-        return ["the specification of the store was deleted"]
+        return [Difference("deleted", "the specification of the store was deleted")]
     known = {fmt.GRAPHS, *(h.name for h in stored.hierarchies)}
-    changed = [f"hierarchy {part!r} was deleted" for part in parts if part not in known]
+    changed = [
+        Difference("deleted", f"hierarchy {part!r} was deleted", hierarchy=part)
+        for part in parts
+        if part not in known
+    ]
     for part, fingerprint in zip(parts, fingerprints, strict=True):
         if part in known and stored.part_fingerprint(part) != fingerprint:
-            return changed + (
-                spec_differences(stored, spec) or [f"{part}: written by another version of tgp"]
-            )
+            unknown = Difference("version", f"{part}: written by another version of tgp")
+            return changed + (spec_differences(stored, spec) or [unknown])
     if not changed and versions and time.time_ns() - max(v[2] for v in versions) > _SETTLED_NS:
         if len(_checked) >= 1000:
             _checked.clear()

@@ -18,7 +18,8 @@ from typing import Any
 
 from tgp.errors import StoreDamagedError, StoreMismatchError, StoreMissingError
 from tgp.store.format import constants as fmt
-from tgp.store.format.fingerprint import StoreSpec, spec_differences
+from tgp.store.format.differences import spec_differences
+from tgp.store.format.fingerprint import StoreSpec
 from tgp.store.format.manifest import Manifest, PartRecord, read_manifest, read_recorded_spec, seal
 from tgp.store.io.failpoint import failpoint
 from tgp.store.io.files import LocalFiles
@@ -35,7 +36,10 @@ from tgp.store.write.records import (
     read_records,
 )
 
-__all__ = ["StoreWriter", "Task"]
+__all__ = ["REBUILD", "StoreWriter", "Task"]
+
+REBUILD = "Rebuild the store with --force, or write another one with --out OTHER."
+"""Hint of every mismatch."""
 
 
 class StoreWriter(PartWriter):
@@ -116,11 +120,10 @@ class StoreWriter(PartWriter):
             differences = spec_differences(stored, self.spec)
             if differences:
                 raise StoreMismatchError(
-                    f"{self.files.location} holds a store of other data or settings:\n  "
-                    + "\n  ".join(differences),
+                    f"{self.files.location} holds a store of other data or settings",
                     differences=differences,
                     path=self.files.location,
-                    hint="Choose another directory, or rebuild the store with force (--force).",
+                    hint=REBUILD,
                 )
             self.spec = adopt(self.spec, stored)
 
@@ -151,8 +154,7 @@ class StoreWriter(PartWriter):
         differences = changes_of_spec(self.files, self.spec, parts, self.read_manifest)
         if differences:
             raise StoreMismatchError(
-                f"another process is writing other data or settings to {self.files.location}:\n  "
-                + "\n  ".join(differences),
+                f"another process is writing other data or settings to {self.files.location}",
                 differences=differences,
                 path=self.files.location,
                 hint="Wait until it has finished, then run this command again.",
