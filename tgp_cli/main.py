@@ -44,6 +44,7 @@ COMMANDS: dict[str, Command] = {
     "poolers": Command("tgp_cli.commands.poolers", "List, describe and recommend poolers."),
     "datasets": Command("tgp_cli.commands.datasets", "List known datasets."),
     "report": Command("tgp_cli.commands.report", "Write an HTML report of a store."),
+    "view": Command("tgp_cli.commands.view", "Show all graphs of a store in the browser."),
     "plot": Command("tgp_cli.commands.plot", "Draw one graph at all of its levels."),
     "export": Command("tgp_cli.commands.export", "Convert a store for other tools."),
     "status": Command("tgp_cli.commands.status", "Show which files of a store are missing."),

@@ -108,6 +108,8 @@ API: dict[str, tuple[str, str, list[str]]] = {
             "tgp.inspect.report.scene",
             "tgp.inspect.report.drawings",
             "tgp.inspect.report.placement",
+            "tgp.inspect.view.server",
+            "tgp.inspect.view.search",
             "tgp.inspect.plot.level_figure",
             "tgp.inspect.plot.pooler_gallery",
             "tgp.inspect.plot.canvas",

@@ -1,19 +1,20 @@
-"""Check conditions such as ``ratio>0.95`` on the figures of a store."""
+"""Parse conditions such as ``ratio>0.95`` and check them on the figures of a store."""
 
 from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from tgp.errors import InputError
 from tgp.inspect.figures import SPECTRAL_FIGURES, Figure, find_figure, level_value
 from tgp.inspect.overview import StoreView
 
-__all__ = ["check_thresholds"]
+__all__ = ["Condition", "check_thresholds", "parse_condition", "stored_figure"]
 
-_OPERATORS: dict[str, Callable[[float, float], bool]] = {
+_OPERATORS: dict[str, Callable[[Any, float], Any]] = {
     ">=": operator.ge,
     "<=": operator.le,
     "==": operator.eq,
@@ -26,10 +27,19 @@ _CONDITION = re.compile(r"\s*(\w[\w .-]*?)\s*(>=|<=|==|!=|>|<)\s*(\S+?)\s*", re.
 
 
 @dataclass(frozen=True)
-class _Condition:
+class Condition:
+    """Comparison of a figure with a number.
+
+    Args:
+        text: the condition as it was written.
+        name: name of the figure, see :func:`tgp.inspect.figures.find_figure`.
+        compare: function of a value, or of an array of values, and the bound.
+        bound: the number.
+    """
+
     text: str
     name: str
-    compare: Callable[[float, float], bool]
+    compare: Callable[[Any, float], Any]
     bound: float
 
 
@@ -50,12 +60,22 @@ def check_thresholds(view: StoreView, conditions: list[str]) -> Iterator[str]:
         InputError: if a condition cannot be parsed, or no level has the figure.
         UnknownNameError: if there is no such figure.
     """
-    parsed = [_parse(text) for text in conditions]
+    parsed = [parse_condition(text) for text in conditions]
     stored = {key for hierarchy in view.hierarchies for level in hierarchy.levels for key in level.metrics}
-    return _matches(view, [(condition, _figure(condition.name, stored)) for condition in parsed])
+    return _matches(view, [(condition, stored_figure(condition.name, stored)) for condition in parsed])
 
 
-def _figure(name: str, stored: set[str]) -> Figure:
+def stored_figure(name: str, stored: Collection[str]) -> Figure:
+    """Return the figure with a name, and check that a store has it.
+
+    Args:
+        name: name of the figure, see :func:`tgp.inspect.figures.find_figure`.
+        stored: names of the metrics of the store.
+
+    Raises:
+        InputError: if the store does not have the figure.
+        UnknownNameError: if there is no such figure.
+    """
     figure = find_figure(name, stored)
     if figure.metric and figure.key not in stored:
         if figure.key in SPECTRAL_FIGURES:
@@ -71,7 +91,7 @@ def _figure(name: str, stored: set[str]) -> Figure:
     return figure
 
 
-def _matches(view: StoreView, conditions: list[tuple[_Condition, Figure]]) -> Iterator[str]:
+def _matches(view: StoreView, conditions: list[tuple[Condition, Figure]]) -> Iterator[str]:
     for hierarchy in view.hierarchies:
         for level in hierarchy.levels:
             for condition, figure in conditions:
@@ -81,7 +101,20 @@ def _matches(view: StoreView, conditions: list[tuple[_Condition, Figure]]) -> It
                     yield f"{place}: {figure.label} = {float(value):g} ({condition.text})"
 
 
-def _parse(text: str) -> _Condition:
+def parse_condition(text: str) -> Condition:
+    """Parse a condition.
+
+    Args:
+        text: figure, comparison (``>``, ``<``, ``>=``, ``<=``, ``==``, ``!=``) and number.
+
+    Raises:
+        InputError: if the text is not a condition.
+
+    Examples:
+        >>> condition = parse_condition("dropped nodes > 3")
+        >>> condition.name, condition.bound, condition.compare(4, condition.bound)
+        ('dropped nodes', 3.0, True)
+    """
     match = _CONDITION.fullmatch(text)
     try:
         if match is None:
@@ -89,7 +122,7 @@ def _parse(text: str) -> _Condition:
         bound = float(match[3])
         if bound != bound:
             raise ValueError
-        return _Condition(text.strip(), match[1], _OPERATORS[match[2]], bound)
+        return Condition(text.strip(), match[1], _OPERATORS[match[2]], bound)
     except ValueError:
         raise InputError(
             f"expected a condition (figure, comparison, number) such as 'ratio>0.95', got {text!r}",

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import jinja2
 
 __all__ = [
+    "MARK",
     "PAGE",
     "page_values",
     "render_drawing",
@@ -52,7 +53,7 @@ MAX_FINDINGS = 8
 _FEW = 3
 """Largest number of hierarchies of which the first is shown unfolded."""
 
-_MARK = "\ufffd"
+MARK = "\ufffd"
 """Character in place of control characters and of those that change the direction of text."""
 
 
@@ -117,7 +118,7 @@ def render_drawing(drawing: GraphDrawing) -> str:
         An ``<article class="graph">`` with one ``<div class="scene">`` per hierarchy.
     """
     macros = template_environment().get_template("drawings.html.jinja").module
-    return inert_text(macros.graph(drawing), lines=True, mark=_MARK)  # type: ignore[attr-defined]
+    return inert_text(macros.graph(drawing), lines=True, mark=MARK)  # type: ignore[attr-defined]
 
 
 def page_values(contents: ReportContents) -> dict[str, Any]:
@@ -148,7 +149,7 @@ def render_page(environment: jinja2.Environment, template: str, values: Mapping[
         values: values of its variables.
     """
     # A filter may have joined text and markup before it was inserted.
-    return inert_text(environment.get_template(template).render(values), lines=True, mark=_MARK)
+    return inert_text(environment.get_template(template).render(values), lines=True, mark=MARK)
 
 
 @functools.cache
@@ -186,7 +187,7 @@ def _replace_hidden(value: Any) -> Any:
     """Replace control characters in everything that a template inserts, except for the output of other templates."""
     if isinstance(value, bool | int | float) or hasattr(value, "__html__"):
         return value
-    return inert_text(value, lines=True, mark=_MARK)
+    return inert_text(value, lines=True, mark=MARK)
 
 
 @functools.cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
@@ -201,6 +201,12 @@ class LevelInfo:
             "weight_dtype": self.weight_dtype,
             "arrays": list(self.arrays),
         }
+
+    def restricted_to(self, arrays: Collection[str] | None) -> LevelInfo:
+        """Return the level with only those of its optional arrays that are listed; with all if ``None``."""
+        if arrays is None:
+            return self
+        return replace(self, arrays=tuple(name for name in self.arrays if name in arrays))
 
     @classmethod
     def from_json(cls, document: Document) -> LevelInfo:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -201,13 +200,17 @@ class StoreReader:
                 edges[low:high] = np.diff(edge_ptr)
         return nodes, edges
 
-    def metrics(self, hierarchy: str, level: int) -> dict[str, npt.NDArray[Any]]:
-        """Return the metrics of a level (a position from 0): one value per graph, or one number per shard."""
+    def metrics(
+        self, hierarchy: str, level: int, names: Collection[str] | None = None, shard: int | None = None
+    ) -> dict[str, npt.NDArray[Any]]:
+        """Return the metrics of a level (a position from 0), or some of them: one value per graph, or one per shard."""
         self.level_info(hierarchy, level)
         prefix = f"{level}/"
-        names = [n for n in self.hierarchy(hierarchy).metrics if n.startswith(prefix)]
-        parts = [self._hierarchy_part(hierarchy, unit) for unit in range(self.num_shards if names else 0)]
-        return {name.removeprefix(prefix): read_metric(parts, name) for name in names}
+        stored = [n for n in self.hierarchy(hierarchy).metrics if n.startswith(prefix)]
+        chosen = [n for n in stored if names is None or n.removeprefix(prefix) in names]
+        units = range(self.num_shards) if shard is None else [shard]
+        parts = [self._hierarchy_part(hierarchy, unit) for unit in units] if chosen else []
+        return {name.removeprefix(prefix): read_metric(parts, name) for name in chosen}
 
     def failures(self, hierarchy: str, most: int | None = None) -> list[FailureRecord]:
         """Return a record of each graph that could not be coarsened; only of the first ``most`` graphs if given."""
@@ -278,7 +281,9 @@ class StoreReader:
         plan = self._plans.get(key)
         if plan is None:
             infos = [self.field_info(name) for name in names]
-            chosen = [(level, self._level_with(str(hierarchy), level, wanted)) for level in key[1]]
+            chosen = [
+                (level, self.level_info(str(hierarchy), level).restricted_to(wanted)) for level in key[1]
+            ]
             layout = Layout(infos, chosen, local=local)
             plan = self._plans[key] = BatchPlan(
                 layout,
@@ -288,13 +293,6 @@ class StoreReader:
                 keep_arrays=self.in_memory or self.manifest.spec.profile == "fast",
             )
         return plan
-
-    def _level_with(self, hierarchy: str, level: int, arrays: Collection[str] | None) -> LevelInfo:
-        """Return the description of a level, restricted to some of its arrays."""
-        info = self.level_info(hierarchy, level)
-        if arrays is None:
-            return info
-        return replace(info, arrays=tuple(name for name in info.arrays if name in arrays))
 
     def _unit_parts(self, hierarchy: str | None, unit: int) -> UnitParts:
         graphs = self._graphs_part(unit)
@@ -370,10 +368,10 @@ class StoreReader:
         Raises:
             InputError: If the id is out of range.
         """
-        depth = self.hierarchy(hierarchy).depth
+        levels = [info.restricted_to(arrays) for info in self.hierarchy(hierarchy).levels]
         unit, row = self._locate(graph)
         part = self._hierarchy_part(hierarchy, unit)
-        return [slice_level(part, n, self._level_with(hierarchy, n, arrays), row) for n in range(depth)]
+        return [slice_level(part, n, info, row) for n, info in enumerate(levels)]
 
     def cluster_sizes(self, hierarchy: str, level: int, ids: npt.ArrayLike) -> npt.NDArray[np.int64]:
         """Return the number of nodes of every supernode of the given graphs.
