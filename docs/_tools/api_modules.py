@@ -136,6 +136,7 @@ API: dict[str, tuple[str, str, list[str]]] = {
             "tgp.store.io.files",
             "tgp.store.io.memory",
             "tgp.store.format.fingerprint",
+            "tgp.store.format.differences",
             "tgp.store.format.data_digest",
             "tgp.store.format.manifest",
             "tgp.store.format.schema",
