@@ -34,6 +34,7 @@ from tgp.errors import (
 )
 from tgp.text import inert_text
 from tgp_cli._output import Output, print_line
+from tgp_cli._wrap import terminal_width, wrap_text
 
 __all__ = [
     "ExitStatus",
@@ -201,7 +202,8 @@ def _inert_warnings() -> Iterator[None]:
         message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
     ) -> str:
         if category.__module__.partition(".")[0] == "tgp":
-            return f"Warning: {inert_text(message)}\n"
+            lines = wrap_text(f"Warning: {inert_text(message)}", terminal_width(sys.stderr))
+            return "\n".join([*lines, ""])
         return inert_text(format_warning(message, category, filename, lineno, line), lines=True)
 
     class InertHandler(logging.StreamHandler[Any]):
@@ -265,7 +267,11 @@ def _inert_usage_errors() -> Iterator[None]:
         yield
     except _ClickError as error:
         if hasattr(error, "message"):
-            error.message = inert_text(error.message, lines=True)
+            lines = inert_text(error.message, lines=True).splitlines()
+            width = terminal_width(sys.stderr)
+            first = "Error: "  # Click prints it in front of the message
+            wrapped = [part for line in lines for part in wrap_text(first + line, width)]
+            error.message = "\n".join(part.removeprefix(first) for part in wrapped)
         raise
 
 

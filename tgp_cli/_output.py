@@ -9,15 +9,14 @@ from __future__ import annotations
 import json
 import math
 import os
-import shutil
 import sys
-import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from typing import Any, TextIO
 
 from tgp.inspect.numbers import count_text
 from tgp.text import csv_cell, inert_text
+from tgp_cli._wrap import terminal_width, wrap_text
 
 __all__ = [
     "Output",
@@ -41,15 +40,26 @@ LONGEST_CELL = 10_000
 """Number of characters after which a cell of a table is cut."""
 
 
-def print_line(text: object, stream: TextIO | None = None, *, flush: bool = False) -> None:
+def print_line(
+    text: object,
+    stream: TextIO | None = None,
+    *,
+    flush: bool = False,
+    indent: int | None = None,
+    wrap: bool = True,
+) -> None:
     """Print one line of text with control characters and line feeds escaped.
 
     Args:
-        text: the line.
+        text: the line. A terminal shows it broken between words, see :func:`tgp_cli._wrap.wrap_text`.
         stream: stream to print to; stdout if ``None``.
         flush: flush the stream afterwards.
+        indent: number of spaces in front of the second and the following lines on a terminal.
+        wrap: False to print the line whole, for example a command to copy.
     """
-    print(inert_text(text), file=stream, flush=flush)
+    stream = sys.stdout if stream is None else stream
+    width = terminal_width(stream) if wrap else None
+    print("\n".join(wrap_text(inert_text(text), width, indent)), file=stream, flush=flush)
 
 
 class Output:
@@ -79,6 +89,10 @@ class Output:
         if not self.json:
             self._print_message(f"Warning: {text}")
 
+    def hint(self, text: str) -> None:
+        """Print what to do about a warning, unless silent."""
+        self.message(f"  Hint: {text}")
+
     @staticmethod
     def _print_message(text: str) -> None:
         sys.stdout.flush()  # keeps the order if both streams go to the same file
@@ -96,19 +110,25 @@ class Output:
         elif not self.quiet:
             print_text()
 
+    def next_steps(self, lines: Sequence[str]) -> None:
+        """Print commands and code to continue with, unless silent. Each line can be copied as a whole."""
+        if not self.silent:
+            self._print_message("Next:")
+            for line in lines:
+                print_line(f"  {line}", sys.stderr, flush=True, wrap=False)
+
     def line(self, text: str = "") -> None:
         """Print one line of a result."""
         print_line(text)
 
     def text(self, text: str, *, indent: int = 0) -> None:
-        """Print a sentence of a result. On a terminal, lines are broken between words.
+        """Print a sentence of a result.
 
         Args:
             text: the sentence.
-            indent: number of spaces in front of the second and the following lines.
+            indent: number of spaces in front of the second and the following lines on a terminal.
         """
-        for part in _wrap(inert_text(text), indent):
-            print_line(part)
+        print_line(text, indent=indent)
 
     def page(self, text: str) -> None:
         """Write a whole page, whose text is inert already, to stdout as UTF-8, whatever the encoding of stdout is."""
@@ -117,7 +137,7 @@ class Output:
     def csv(self, columns: Sequence[str], rows: Sequence[Row]) -> None:
         """Print rows as CSV. Text that a spreadsheet would read as a formula gets an apostrophe in front."""
         for row in (columns, *rows):
-            print_line(",".join(map(csv_cell, row)))
+            print_line(",".join(map(csv_cell, row)), wrap=False)
 
     def table(
         self,
@@ -160,7 +180,7 @@ class Output:
                 text.rjust(width) if i in right else text.ljust(width)
                 for i, (text, width) in enumerate(zip(row, widths, strict=True))
             ]
-            print_line("  ".join(parts).rstrip())
+            print_line("  ".join(parts).rstrip(), wrap=False)
 
     @staticmethod
     def _rich_table(
@@ -182,7 +202,7 @@ class Output:
             columns = [*columns[:keys], *(name.replace(" ", "\n") for name in columns[keys:])]
             parts = _split_columns(columns, cells, keys, wrap, console.width)
         if len(parts) > (1 if wrap else MOST_PARTS):
-            _print_lists([name.replace("\n", " ") for name in columns], cells, title, keys, console.width)
+            _print_lists([name.replace("\n", " ") for name in columns], cells, title, keys)
             return
         for part in parts:
             # Rich reads markup such as [red] in a str, but not in a Text.
@@ -232,7 +252,7 @@ def _split_columns(
 
 
 def _print_lists(
-    columns: Sequence[str], cells: Sequence[Sequence[str]], title: str | None, keys: int, width: int
+    columns: Sequence[str], cells: Sequence[Sequence[str]], title: str | None, keys: int
 ) -> None:
     """Print every row of a table as a list of names and values. Empty cells are left out."""
     if title:
@@ -243,20 +263,7 @@ def _print_lists(
         for name, text in zip(columns[keys:], row[keys:], strict=True):
             if text not in ("", "-"):
                 line = f"  {name.ljust(longest)}  {text}"
-                for part in textwrap.wrap(line, width, subsequent_indent=" " * (longest + 4)):
-                    print_line(part)
-
-
-def _wrap(text: str, indent: int) -> list[str]:
-    """Break a line between words if stdout is a terminal. A very long line, which takes long to break, stays whole."""
-    if not sys.stdout.isatty() or len(text) > LONGEST_CELL:
-        return [text]
-    width = max(LEAST_TEXT, shutil.get_terminal_size().columns)
-    joined = text.replace(" %", "\u00a0%")  # a number stays with its unit
-    lines = textwrap.wrap(
-        joined, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False
-    )
-    return [line.replace("\u00a0%", " %") for line in lines] or [text]
+                print_line(line, indent=longest + 4)
 
 
 def _json_value(value: Any) -> Any:

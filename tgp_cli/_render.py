@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from typing import TYPE_CHECKING
 
 from tgp.inspect.numbers import bytes_text, count_text, counted
@@ -10,7 +12,13 @@ from tgp_cli._output import Output, ratio_text, seconds_text
 if TYPE_CHECKING:
     from tgp.build.summary import RunPlan, Summary
 
-__all__ = ["show_plan", "show_summary"]
+__all__ = ["show_advice", "show_plan", "show_summary"]
+
+MOST_FINDINGS = 10
+"""Number of warnings that are printed at most."""
+
+MOST_FAILURES = 5
+"""Number of failed graphs that are printed at most."""
 
 
 def show_plan(out: Output, plan: RunPlan) -> None:
@@ -34,32 +42,51 @@ def show_plan(out: Output, plan: RunPlan) -> None:
         f"about {seconds_text(plan.estimated_seconds)} of work, {where}, "
         f"and {bytes_text(plan.peak_memory)} of memory"
     )
+    for finding in plan.findings:
+        out.warn(finding.text)
+        out.hint(finding.hint)
 
 
 def show_summary(out: Output, summary: Summary) -> None:
-    """Print the result of ``tgp coarsen``."""
-    if summary.status == "up to date":
-        size = f"{counted(summary.num_graphs, 'graph')}, {bytes_text(summary.bytes)}"
-        out.line(f"{summary.path} is up to date ({size}).")
-        _show_failures(out, summary)
-        return
+    """Print the result of ``tgp coarsen`` and ``tgp merge``."""
     if summary.status == "incomplete":
         verb = "is" if summary.units_missing == 1 else "are"
         out.line(
             f"{counted(summary.units_done, 'file')} written to {summary.path}, "
             f"{count_text(summary.units_missing)} {verb} still missing."
         )
-        out.message(
-            f"Hint: 'tgp status {summary.path}' shows which, 'tgp merge {summary.path}' publishes the store."
-        )
-        return
+    elif summary.status == "up to date":
+        size = f"{counted(summary.num_graphs, 'graph')}, {bytes_text(summary.bytes)}"
+        out.line(f"{summary.path} is up to date ({size}).")
+    else:
+        _show_totals(out, summary)
+
+
+def show_advice(out: Output, summary: Summary) -> None:
+    """Print warnings about the result of a run, and what to do next."""
+    for finding in summary.findings[:MOST_FINDINGS]:
+        owner = f"{finding.hierarchy}: " if finding.hierarchy and len(summary.names) > 1 else ""
+        out.warn(f"{owner}{finding.text}")
+        if finding.kind == "failed":
+            for name, failure in summary.failures[1:MOST_FAILURES]:
+                where = f"graph {failure.graph:,}, level {failure.level + 1}"
+                out.warn(f"  {name}, {where}: {failure.reason}")
+        out.hint(finding.hint)
+    more = len(summary.findings) - MOST_FINDINGS
+    if more > 0:
+        out.warn(f"{counted(more, 'more warning')}: see 'tgp inspect {summary.path}'.")
+    out.next_steps(_next_steps(summary))
+
+
+def _show_totals(out: Output, summary: Summary) -> None:
     speed, noun = summary.speed
     rate = f", {count_text(speed)} {noun}/s" if speed else ""
     spent = summary.compile_seconds
-    compiled = f", after {seconds_text(spent)} of compiling (only once)" if spent else ""
+    compiled = f", after {seconds_text(spent)} of compiling (only the first time)" if spent else ""
     workers = f" by {summary.workers} processes" if summary.workers > 1 else ""
+    time = f" in {seconds_text(summary.seconds)}{rate}" if summary.seconds else ""
     out.line(
-        f"{summary.path}: {counted(summary.num_graphs, 'graph')} in {seconds_text(summary.seconds)}{rate}, "
+        f"{summary.path}: {counted(summary.num_graphs, 'graph')}{time}, "
         f"{bytes_text(summary.bytes)} in {counted(summary.num_units, 'shard')}{workers}{compiled}"
     )
     for hierarchy in summary.hierarchies:
@@ -67,13 +94,24 @@ def show_summary(out: Output, summary: Summary) -> None:
             f"{count_text(level.nodes)} ({ratio_text(level.ratio, 2)})" for level in hierarchy.levels
         )
         out.line(f"  {hierarchy.name}: nodes {chain}, {bytes_text(hierarchy.bytes)}")
-    _show_failures(out, summary)
 
 
-def _show_failures(out: Output, summary: Summary) -> None:
-    if summary.failures:
-        count = len({(name, f.graph) for name, f in summary.failures})
-        whose = "its" if count == 1 else "their"
-        out.warn(f"{counted(count, 'graph')} could not be coarsened; {whose} levels are empty.")
-        for name, failure in summary.failures[:5]:
-            out.warn(f"  {name}, graph {failure.graph}, level {failure.level + 1}: {failure.reason}")
+def _next_steps(summary: Summary) -> list[str]:
+    """Return the commands and the code that use a store."""
+    store = shlex.quote(summary.path)
+    if summary.status == "incomplete":
+        return [
+            f"tgp status {store}  # which files are missing",
+            f"tgp merge {store}  # when all are written",
+        ]
+    lines = [f"tgp inspect {store}"]
+    names = summary.names or [h.name for h in summary.hierarchies]
+    usable = [h for h in summary.hierarchies if h.name in names and h.failures < summary.num_graphs]
+    if usable:
+        first = min(usable, key=lambda h: names.index(h.name))
+        skip = ', failed="skip"' if first.failures else ""
+        lines += [
+            "from tgp.data import PooledDataset",
+            f"dataset = PooledDataset({json.dumps(summary.path, ensure_ascii=False)}, {json.dumps(first.name, ensure_ascii=False)}{skip})",
+        ]
+    return lines

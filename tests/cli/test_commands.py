@@ -344,10 +344,11 @@ def test_jobs_status_and_merge(tmp_path):
     merge = invoke("merge", out)
     assert merge.exit_code == 3 and report["array"] in merge.stdout
     assert invoke(*base, "--shard", "1/2", "-q").exit_code == 0
-    assert "already complete" in invoke("merge", out).stdout
+    assert "is up to date" in invoke("merge", out).stdout
     (out / "manifest.json").unlink()
     assert invoke("status", out).exit_code == 3
-    assert "published" in invoke("merge", out).stdout
+    merged = invoke("merge", out)
+    assert f"{out}: 40 graphs, " in merged.stdout and f"tgp inspect {out}" in merged.stderr
     assert invoke("merge", tmp_path / "nowhere").exit_code == 2
 
 
@@ -365,7 +366,7 @@ def test_merging_a_complete_store_writes_nothing(copy):
     result = invoke("merge", copy)
     for folder in folders:
         folder.chmod(0o755)
-    assert result.exit_code == 0 and "already complete, 40 graphs" in result.stdout, result.stderr
+    assert result.exit_code == 0 and "is up to date (40 graphs" in result.stdout, result.stderr
     assert state() == before  # a superuser ignores the permissions, so compare the files, too
 
 

@@ -8,6 +8,7 @@ from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any, Literal
 
 from tgp.build.config import CoarsenConfig
+from tgp.build.findings import Finding, warn_about
 from tgp.build.progress import Step
 from tgp.build.progress_bar import open_progress
 from tgp.build.run import coarsen_dataset, coarsen_in_memory
@@ -89,6 +90,9 @@ def coarsen(
     Returns:
         Dataset over the first hierarchy, for :class:`~tgp.data.PoolDataLoader`.
 
+    Warns:
+        FindingWarning: If the result will disappoint, for example if a level hardly shrinks.
+
     Raises:
         DatasetError: If the graphs cannot be read, or if some cannot be coarsened and ``failed="error"``.
         ScheduleError: If a schedule cannot be read.
@@ -120,7 +124,8 @@ def coarsen(
         metrics=metrics,
         **settings,  # short forms
     )
-    store = _run(config, progress, executor)
+    store, findings = _run(config, progress, executor)
+    warn_about(findings)
     from tgp.data.dataset import PooledDataset
 
     return PooledDataset(store, config.hierarchy_names[0], failed=failed)
@@ -128,14 +133,14 @@ def coarsen(
 
 def _run(
     config: CoarsenConfig, progress: bool | Callable[[Step], None] | None, executor: Executor | None
-) -> PathLike | MemoryFiles:
-    """Compute the hierarchies and return the place of the store."""
+) -> tuple[PathLike | MemoryFiles, list[Finding]]:
+    """Compute the hierarchies and return the place of the store and its problems."""
     with open_progress(progress) as show:
         if config.out is not None:
-            coarsen_dataset(config, progress=show, executor=executor)
-            return config.path
+            return config.path, coarsen_dataset(config, progress=show, executor=executor).findings
         _refuse_other_processes(config.workers, config.scheduler, executor)
-        return coarsen_in_memory(config, progress=show)[1]
+        summary, files = coarsen_in_memory(config, progress=show)
+        return files, summary.findings
 
 
 def _refuse_other_processes(workers: int | None, scheduler: str | None, executor: Executor | None) -> None:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tgp.build.findings import find_problems
 from tgp.build.foreign import check_foreign_parts, foreign_parts
 from tgp.build.summary import Summary, describe_manifest
 from tgp.errors import InputError, StoreMissingError
@@ -123,7 +124,14 @@ def merge_store(path: Path) -> Summary:
     manifest = writer.publish()
     hierarchies, size = describe_manifest(manifest)
     return Summary(
-        str(path), status, manifest.num_graphs, manifest.spec.num_units, bytes=size, hierarchies=hierarchies
+        str(path),
+        status,
+        manifest.num_graphs,
+        manifest.spec.num_units,
+        bytes=size,
+        hierarchies=hierarchies,
+        names=[hierarchy.name for hierarchy in hierarchies],
+        findings=find_problems(path),
     )
 
 

@@ -15,6 +15,7 @@ from tgp.build.cluster import LostFilesError
 from tgp.build.compilation import CompilationDisplay
 from tgp.build.config import CoarsenConfig
 from tgp.build.executors import JobQueue, Pool, open_executor, wrap_executor
+from tgp.build.findings import find_many_files, find_problems, warn_about
 from tgp.build.foreign import check_foreign_parts
 from tgp.build.jobs import (
     JobReport,
@@ -96,6 +97,7 @@ def coarsen_dataset(
     if writer.is_complete:
         return _summarize(context, writer, "up to date", writer.read_manifest())
     tasks = _tasks_of_job(writer.pending(), config.shard)
+    warn_about(find_many_files(len(tasks), context.spec.num_units))
     try:
         if executor is not None:
             return _run(context, writer, tasks, wrap_executor(executor), progress)
@@ -173,6 +175,7 @@ def plan_run(config: CoarsenConfig) -> RunPlan:
         peak_memory=estimate_peak_memory(context.plan, workers),
         profile=spec.profile,
         up_to_date=up_to_date,
+        findings=find_many_files(len(tasks), spec.num_units),
     )
 
 
@@ -382,9 +385,14 @@ def _summarize(context: RunContext, writer: PartWriter, status: str, manifest: M
     if manifest is None:
         return summary
     hierarchies, size = describe_manifest(manifest)
-    names = sorted(context.schedules)
-    failures = []
-    if any(h.failures for h in hierarchies if h.name in names):
-        reader = StoreReader(writer.files)
-        failures = [(name, failure) for name in names for failure in reader.failures(name)]
-    return replace(summary, hierarchies=hierarchies, bytes=size, failures=failures)
+    names = list(context.schedules)
+    reader = StoreReader(writer.files)
+    failures = [(name, failure) for name in sorted(names) for failure in reader.failures(name)]
+    return replace(
+        summary,
+        hierarchies=hierarchies,
+        bytes=size,
+        failures=failures,
+        names=names,
+        findings=find_problems(reader, names),
+    )

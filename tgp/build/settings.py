@@ -52,6 +52,9 @@ def parse_shard(text: str) -> tuple[int, int]:
     return job, jobs
 
 
+LEAST_BYTES_WITHOUT_UNIT = 10**6
+"""Smallest number that is read as bytes if it has no unit. Smaller ones are megabytes in which the unit was forgotten."""
+
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 
 
@@ -59,7 +62,7 @@ def parse_size(text: str, field: str = "shard_size") -> int:
     """Parse a number of bytes.
 
     Args:
-        text: Number with an optional unit: ``64MB``, ``1.5G``, ``64MiB``.
+        text: Number with a unit: ``64MB``, ``1.5G``, ``64MiB``, ``500B``. A number of at least a million needs none.
         field: Name of the setting, stored in the error.
 
     Raises:
@@ -69,9 +72,15 @@ def parse_size(text: str, field: str = "shard_size") -> int:
         >>> parse_size("1.5k"), parse_size("1KiB")
         (1500, 1024)
     """
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", text.lower())
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)(b?)\s*", text.lower())
     if match is None or (match[3] and not match[2]):
         raise InputError(f"expected a size such as 64MB or 1GiB, got {text!r}", field=field)
+    if not match[2] and not match[4] and float(match[1]) < LEAST_BYTES_WITHOUT_UNIT:
+        raise InputError(
+            f"{field} needs a unit: expected a size such as {match[1]}MB, got {text!r}",
+            field=field,
+            hint=f"{match[1]}MB are megabytes; {match[1]}B are bytes",
+        )
     factor = 1024 ** "kmgt".index(match[2]) * 1024 if match[3] else _UNITS[match[2]]
     size = int(float(match[1]) * factor)
     if size < 1:

@@ -7,6 +7,7 @@ import itertools
 from dataclasses import dataclass, field
 from typing import Any
 
+from tgp.build.findings import Finding
 from tgp.build.progress import FEW_GRAPHS
 from tgp.store import FailureRecord, Manifest
 
@@ -105,6 +106,8 @@ class Summary:
         bytes: Size of all files of the store.
         hierarchies: Hierarchies of the store; empty while the store is incomplete.
         failures: Graphs that could not be coarsened, each with the name of the hierarchy.
+        names: Names of the hierarchies of this run. The store may have others.
+        findings: Problems of the input graphs and of the hierarchies of this run.
     """
 
     path: str
@@ -122,6 +125,8 @@ class Summary:
     bytes: int = 0
     hierarchies: list[HierarchySummary] = field(default_factory=list)
     failures: list[tuple[str, FailureRecord]] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
 
     @property
     def speed(self) -> tuple[float | None, str]:
@@ -160,6 +165,7 @@ class RunPlan:
         peak_memory: Estimated peak memory of all processes in bytes.
         profile: Profile of the store.
         up_to_date: True if nothing has to be written.
+        findings: Problems of the settings.
     """
 
     path: str
@@ -176,6 +182,7 @@ class RunPlan:
     peak_memory: int
     profile: str
     up_to_date: bool
+    findings: list[Finding] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as JSON values."""

@@ -58,7 +58,9 @@ Shard = Annotated[str | None, _option(metavar="I/N", help="Do job I of N, with I
 Profile = Annotated[
     str | None, _option(metavar="PROFILE", help="fast (default, memory-mapped) or small (compressed).")
 ]
-ShardSize = Annotated[str | None, _option(metavar="SIZE", help="Size of a shard file. Default: 64MB.")]
+ShardSize = Annotated[
+    str | None, _option(metavar="SIZE", help="Size of a shard file, with a unit. Default: 64MB.")
+]
 Limit = Annotated[int | None, _option(metavar="N", help="Use only the first N graphs.")]
 Exclude = Annotated[list[str] | None, _option(metavar="NAME", help="Leave this attribute out of the store.")]
 Undirected = Annotated[bool, _option("--undirected", help="Add missing reverse edges.")]
@@ -125,7 +127,7 @@ def command(
     settings = load_config(config, from_options(context.params))
     output = Output(json=json, quiet=quiet)
     from tgp.build.run import coarsen_dataset, plan_run
-    from tgp_cli._render import show_plan, show_summary
+    from tgp_cli._render import show_advice, show_plan, show_summary
 
     if dry_run:
         plan = plan_run(settings)
@@ -134,4 +136,5 @@ def command(
     with Progress(output) as progress:
         summary = coarsen_dataset(settings, progress=progress)
     output.result(summary.to_json(), lambda: show_summary(output, summary))
+    show_advice(output, summary)
     return ExitStatus.PARTIAL if summary.failures else ExitStatus.OK

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tgp.inspect.numbers import bytes_text, counted
 from tgp_cli._errors import ExitStatus
 from tgp_cli._options import DebugOpt, JsonOpt, QuietOpt, StoreArg
 from tgp_cli._output import Output
@@ -18,6 +17,7 @@ def command(
     Exits with status 3 if files are missing.
     """
     from tgp.build.merge import merge_store, store_status
+    from tgp_cli._render import show_advice, show_summary
 
     output = Output(json=json, quiet=quiet)
     status = store_status(store)
@@ -29,7 +29,6 @@ def command(
         )
         return ExitStatus.PARTIAL
     summary = merge_store(store)
-    word = "already complete" if summary.status == "up to date" else "published"
-    text = f"{store}: {word}, {counted(summary.num_graphs, 'graph')}, {bytes_text(summary.bytes)}"
-    output.result(summary.to_json(), lambda: output.line(text))
+    output.result(summary.to_json(), lambda: show_summary(output, summary))
+    show_advice(output, summary)
     return ExitStatus.OK
