@@ -53,7 +53,8 @@ def test_hierarchy_names_are_valid_and_different(text):
         ("64MB", 64_000_000),
         ("64MiB", 64 << 20),
         ("1.5k", 1500),
-        ("10", 10),
+        ("10B", 10),
+        ("64000000", 64_000_000),
         ("2 GB", 2 * 10**9),
         ("1gib", 1 << 30),
     ],
@@ -62,10 +63,16 @@ def test_parse_size(text, size):
     assert parse_size(text) == size
 
 
-@pytest.mark.parametrize("text", ["", "MB", "-1MB", "1XB", "0", "10i"])
+@pytest.mark.parametrize("text", ["", "MB", "-1MB", "1XB", "0B", "10i", "5", "999999"])
 def test_parse_size_reports_bad_text(text):
     with pytest.raises(InputError):
         parse_size(text)
+
+
+def test_a_size_without_a_unit_gets_a_hint():
+    with pytest.raises(InputError, match="5MB") as caught:
+        parse_size("5")
+    assert "5B are bytes" in caught.value.hint
 
 
 def test_parse_shard():

@@ -141,7 +141,7 @@ def test_weights_of_a_store_that_are_not_finite(problems, tmp_path):
     assert any("3 of 14 edge weights (21 %) are NaN or infinite" in text for text in texts)
 
 
-@pytest.mark.parametrize(("limit", "who"), [(0, "Every graph"), (10, "1 of 3 graphs (33 %)")])
+@pytest.mark.parametrize(("limit", "who"), [(0, "None of the 3 graphs"), (10, "1 of 3 graphs (33 %)")])
 def test_failures(problems, change_graclus, limit, who):
     def fail(assign, block, *arguments):
         if (np.diff(block.node_ptr) > limit).any():

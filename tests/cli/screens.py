@@ -51,6 +51,12 @@ def run_in_terminal(command, columns, *, rows=50, cwd=None, env=None, stdin=b"",
     return text.decode("utf-8", "replace")
 
 
+def written_lines(text):
+    """Return the lines that a command wrote, without control sequences. The terminal breaks those that are too long."""
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text.replace("\r\n", "\n"))
+    return [line.rpartition("\r")[2].rstrip() for line in plain.split("\n")]
+
+
 def screen(text, columns):
     """Return the lines that a terminal shows after it received ``text``. A line that is too long is broken anywhere."""
     lines, row, column = [""], 0, 0

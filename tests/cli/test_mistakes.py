@@ -140,5 +140,3 @@ def test_wide_tables_are_split_by_columns():
 def test_very_wide_tables_are_printed_as_lists(capsys):
     _output._print_lists(["a", "bb", "ccc"], [["x", "1", "22"], ["y", "", "-"]], "title", 1)
     assert capsys.readouterr().out == "title\nx\n  bb   1\n  ccc  22\ny\n"
-    _output._print_lists(["a", "b"], [["x", "one two three"]], None, 1, 12)
-    assert capsys.readouterr().out == "x\n  b  one two\n     three\n"

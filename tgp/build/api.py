@@ -125,7 +125,9 @@ def coarsen(
         **settings,  # short forms
     )
     store, findings = _run(config, progress, executor)
-    warn_about(findings)
+    warn_about(
+        f for f in findings if f.kind != "failed" or failed == "skip"
+    )  # else the dataset raises an error
     from tgp.data.dataset import PooledDataset
 
     return PooledDataset(store, config.hierarchy_names[0], failed=failed)

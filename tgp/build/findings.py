@@ -6,6 +6,7 @@ Everything is computed from the manifest, the sizes and the stored metrics. This
 from __future__ import annotations
 
 import dataclasses
+import sys
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -104,16 +105,18 @@ class FindingWarning(UserWarning):
     """Warning about a problem of a run or of its result."""
 
 
-def warn_about(findings: Iterable[Finding], stacklevel: int = 2) -> None:
-    """Issue a :class:`FindingWarning` for each finding.
+def warn_about(findings: Iterable[Finding]) -> None:
+    """Issue a :class:`FindingWarning` for each finding. It names the line of the user that called tgp.
 
     Args:
         findings: Problems of a run or of its result.
-        stacklevel: Number of callers to skip, so that the warning names the line of the user; 1 is the caller.
     """
+    level, frame = 1, sys._getframe(0)
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "tgp":
+        level, frame = level + 1, frame.f_back
     for finding in findings:
         owner = f"{finding.hierarchy}: " if finding.hierarchy else ""
-        warnings.warn(f"{owner}{finding.text} {finding.hint}", FindingWarning, stacklevel=stacklevel + 1)
+        warnings.warn(f"{owner}{finding.text} Hint: {finding.hint}", FindingWarning, stacklevel=level)
 
 
 def find_many_files(num_files: int, num_shards: int) -> list[Finding]:
@@ -215,13 +218,16 @@ class _Hierarchy:
         if not count:
             return
         (first,) = self._reader.failures(self._info.name, 1)
-        who = "Every graph" if count >= total > 1 else share_text(count, total, "graph")
+        if count >= total > 1:
+            who = f"None of the {total:,} graphs could be coarsened."
+        else:
+            who = f"{share_text(count, total, 'graph')} could not be coarsened and {verb(count, 'has', 'have')} no levels."
+        text = f"{who} The first is graph {first.graph:,} at level {first.level + 1}: {first.reason}"
         yield Finding(
             "failed",
             self._info.name,
             None,
-            f"{who} could not be coarsened and {'has' if count == 1 or who == 'Every graph' else 'have'} no levels. "
-            f"The first is graph {first.graph:,} at level {first.level + 1}: {first.reason}",
+            text,
             "Correct the data or choose another pooler. A run with --retry-failed repeats only these graphs.",
         )
 
