@@ -86,7 +86,7 @@ def export_store(
     """Convert a store.
 
     Args:
-        store: directory or URL of the store.
+        store: directory or URL of the store, or an open reader.
         to: format, one of :data:`EXPORTS`.
         out: folder to write to; it is created if it does not exist.
         hierarchy: name of the hierarchy; may be omitted if the store has only one.

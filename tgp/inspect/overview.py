@@ -137,7 +137,7 @@ def inspect_store(
     """Summarize a store.
 
     Args:
-        path: directory or URL of the store.
+        path: directory or URL of the store, or an open reader.
         hierarchy: name of the only hierarchy to include.
         level: number of the only level to include; the first pooled graphs are level 1.
         spectral: options of the spectral metrics; they are not computed if ``None``.
@@ -297,7 +297,7 @@ def inspect_graph(
     """Return all figures of one graph.
 
     Args:
-        path: directory or URL of the store.
+        path: directory or URL of the store, or an open reader.
         graph: id of the graph.
         hierarchy: name of the only hierarchy to include.
         level: number of the only level to include; the first pooled graph is level 1.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from urllib.parse import unquote
 
+from tgp.store import StoreReader
 from tgp.store.locations import Location, is_url, open_files, sibling_path
 from tgp.text import file_name
 
@@ -15,8 +16,10 @@ def shown_location(location: Location) -> str:
     """Return a location for people and reports: a path as it is, a URL without user name, password and query.
 
     Args:
-        location: directory or URL of a store.
+        location: directory or URL of a store, or an open store.
     """
+    if isinstance(location, StoreReader):
+        return location.files.location
     return open_files(location).location if is_url(location) else str(location)
 
 

@@ -1,4 +1,4 @@
-"""Open stores by their location: a directory of this machine, or a URL."""
+"""Open stores by their location: a directory of this machine, a URL, or an open store."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ __all__ = [
     "verify_location",
 ]
 
-Location: TypeAlias = str | os.PathLike[str]
+Location: TypeAlias = str | os.PathLike[str] | StoreReader
+"""Directory, URL with a protocol, or an open store, which may be in memory."""
 
 
 def is_url(location: Location) -> bool:
@@ -57,13 +58,15 @@ def open_files(location: Location, cache: str | os.PathLike[str] | None = None, 
     """Return access to the files of a store.
 
     Args:
-        location: Directory, or URL with a protocol (``s3://...``, ``https://...``).
+        location: Directory, URL with a protocol (``s3://...``, ``https://...``), or an open store.
         cache: Directory for downloaded shards, see :class:`~tgp.store.io.remote.RemoteFiles`.
         **options: Options of a URL (limits, headers, credentials), see :class:`~tgp.store.io.remote.RemoteFiles`.
 
     Returns:
         The files, for :class:`~tgp.store.StoreReader` and :func:`~tgp.store.verify_store`.
     """
+    if isinstance(location, StoreReader):
+        return location.files
     if not is_url(location):
         return LocalFiles(location)
     from tgp.store.io.remote import RemoteFiles
@@ -72,10 +75,10 @@ def open_files(location: Location, cache: str | os.PathLike[str] | None = None, 
 
 
 def open_store(location: Location) -> StoreReader:
-    """Open the store in a directory or at a URL.
+    """Open the store in a directory or at a URL. An open store is returned as it is.
 
     Args:
-        location: Directory or URL.
+        location: Directory, URL or open store.
 
     Returns:
         A reader of the store.
@@ -83,6 +86,8 @@ def open_store(location: Location) -> StoreReader:
     Raises:
         StoreMissingError: If there is no complete store. The message says what was found instead.
     """
+    if isinstance(location, StoreReader):
+        return location
     with _explain_missing_store(location):
         return StoreReader(open_files(location))
 
@@ -107,13 +112,15 @@ def sibling_path(location: Location, suffix: str) -> Path:
     """Return the default path for results: next to the store, or in the working directory if the store is a URL.
 
     Args:
-        location: Directory or URL of the store.
+        location: Directory or URL of the store, or the open store. A store in memory counts as a URL.
         suffix: Text to append to the name of the store.
 
     Examples:
         >>> sibling_path("https://host/pooled/MUTAG/", "-report.html").name
         'MUTAG-report.html'
     """
+    if isinstance(location, StoreReader):
+        location = location.files.location
     if is_url(location):
         return Path(file_name(str(location).rstrip("/").rpartition("/")[2]) + suffix)
     path = Path(location).resolve() if Path(location).name in ("", ".", "..") else Path(location)
@@ -126,6 +133,8 @@ def _explain_missing_store(location: Location) -> Iterator[None]:
     try:
         yield
     except StoreMissingError as error:
+        if isinstance(location, StoreReader):
+            raise
         if is_url(location):
             raise StoreMissingError(str(error), path=error.path, hint="check the address") from error
         found = _describe_path(Path(location))

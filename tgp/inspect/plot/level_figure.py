@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 from tgp.errors import InputError
 from tgp.inspect.numbers import counted
 from tgp.inspect.plot.canvas import INK, SOFT, draw_picture, height_for, new_figure
 from tgp.inspect.report.scene import Picture, Scene, graph_scenes
-from tgp.store import StoreReader
-from tgp.store.locations import open_store
+from tgp.store.locations import Location, open_store
 from tgp.text import inert_text
 
 if TYPE_CHECKING:
@@ -24,9 +22,7 @@ _PAGE, _NARROW, _BROAD = 6.8, 1.2, 2.0
 _TITLE = 0.2
 
 
-def hierarchy(
-    store: str | os.PathLike[str] | StoreReader, graph: int, hierarchy: str | None = None
-) -> Figure:
+def hierarchy(store: Location, graph: int, hierarchy: str | None = None) -> Figure:
     """Draw one graph with one row per hierarchy and one column per level.
 
     Nodes have the colour of their supernode at the next level. A supernode lies at the mean place of its members. A large
@@ -44,7 +40,7 @@ def hierarchy(
         InputError: if the store has no such graph, or no level of it can be drawn.
         MissingPackageError: if matplotlib is not installed.
     """
-    reader = store if isinstance(store, StoreReader) else open_store(store)
+    reader = open_store(store)
     if not 0 <= graph < reader.num_graphs:
         raise InputError(f"the store holds graphs 0 to {reader.num_graphs - 1}, got {graph}", field="graph")
     new_figure(1, 1)  # fails early if matplotlib is not installed

@@ -191,7 +191,7 @@ def collect_contents(path: Location, graphs: Sequence[int] | str | None = None) 
     """Read the contents of a report.
 
     Args:
-        path: directory or URL of the store.
+        path: directory or URL of the store, or an open reader.
         graphs: graphs to draw, see :func:`choose_graphs`.
 
     Raises:

@@ -26,6 +26,7 @@ from tgp.inspect.report.contents import ReportContents, collect_contents
 from tgp.inspect.report.drawings import GraphDrawing
 from tgp.inspect.report.palette import colour_rules
 from tgp.inspect.report.quality import FigureRow, kept_shares, legend
+from tgp.store.locations import Location
 from tgp.text import inert_text
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ MARK = "\ufffd"
 
 
 def write_report(
-    store: str | os.PathLike[str],
+    store: Location,
     out: str | os.PathLike[str] | None = None,
     *,
     graphs: Sequence[int] | str | None = None,
@@ -66,7 +67,7 @@ def write_report(
     """Write the report of a store. The file appears complete or not at all.
 
     Args:
-        store: directory or URL of the store.
+        store: directory or URL of the store, or an open reader.
         out: file to write; ``<store>-report.html`` in the folder of the store if ``None``.
         graphs: ids of the graphs to draw, also as text (``"0,5,17"``); five from the smallest to the largest if
             ``None``.
@@ -82,11 +83,11 @@ def write_report(
     return write_file(target, render_report(store, graphs=graphs).encode("utf-8"))
 
 
-def render_report(store: str | os.PathLike[str], *, graphs: Sequence[int] | str | None = None) -> str:
+def render_report(store: Location, *, graphs: Sequence[int] | str | None = None) -> str:
     """Render the report of a store as HTML.
 
     Args:
-        store: directory or URL of the store.
+        store: directory or URL of the store, or an open reader.
         graphs: ids of the graphs to draw, see :func:`write_report`.
 
     Returns:
