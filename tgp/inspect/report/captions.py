@@ -60,7 +60,12 @@ def facts(picture: Picture) -> str:
         else:
             found.append(counted(picture.num_targets, "supernode"))
             empty = picture.num_targets - joined
-            found += [f"{count_text(empty)} of them empty"] if empty > 0 else []
+            if (
+                empty > 0 and (picture.share < 1.0).any()
+            ):  # a soft supernode may have shares, but no node of its own
+                found.append(f"{count_text(joined)} of them drawn")
+            elif empty > 0:
+                found.append(f"{count_text(empty)} of them empty")
         dropped = int((picture.target < 0).sum())
         found += [f"{counted(dropped, 'node')} dropped"] if dropped else []
     return " · ".join(found)
