@@ -148,6 +148,11 @@ class ReportContents:
     sampled: int
 
     @property
+    def measured(self) -> bool:
+        """True if the store has metrics. Without them some kinds of problems cannot be found."""
+        return any(level.metrics for h in self.view.hierarchies for level in h.levels)
+
+    @property
     def legend(self) -> set[str]:
         """Marks that occur in the drawings."""
         return {mark for drawing in self.graphs for mark in drawing.legend}
