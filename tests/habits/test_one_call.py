@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import textwrap
+from concurrent.futures import ThreadPoolExecutor
 
 import networkx as nx
 import numpy as np
@@ -150,6 +151,23 @@ def test_same_levels_as_precoarsen():
         for level, wanted in zip(graph.pooled_data, other.pooled_data, strict=True):
             assert torch.equal(level.edge_index, wanted.edge_index)
             assert torch.equal(level.so.cluster_index, wanted.so.cluster_index)
+
+
+def test_worker_processes(tmp_path):
+    tgp.coarsen(GRAPHS, "graclus*2", tmp_path / "two", workers=2)
+    with ThreadPoolExecutor(2) as executor:
+        tgp.coarsen(GRAPHS, "graclus*2", tmp_path / "threads", executor=executor)
+    tgp.coarsen(GRAPHS, "graclus*2", tmp_path / "one")
+    for path in (tmp_path / "one").glob("*.*"):
+        assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes()
+        assert path.read_bytes() == (tmp_path / "threads" / path.name).read_bytes()
+
+
+@pytest.mark.parametrize("out", [None, "store"])
+def test_warning_about_a_level_that_hardly_shrinks(tmp_path, out):
+    with pytest.warns(UserWarning, match="hardly shrinks") as caught:
+        tgp.coarsen(GRAPHS, "eigen:k=8*2", out and tmp_path / out)
+    assert caught[0].filename == __file__
 
 
 def test_progress_function():

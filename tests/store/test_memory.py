@@ -90,6 +90,7 @@ def test_memory_sink_behaves_like_a_file(tmp_path):
             sink.truncate(15)
             sink.seek(0, io.SEEK_END)
             sink.write(b"z")
+            sink.truncate(30)
             sink.seek(6)
         buffers = bytearray(12), bytearray(12)
         assert [sink.readinto(b) for sink, b in zip(sinks, buffers, strict=True)] == [12, 12]
