@@ -11,6 +11,7 @@ Therefore control characters in messages are escaped (:func:`tgp.text.inert_text
 from __future__ import annotations
 
 import difflib
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,6 +69,8 @@ class TgpError(Exception):
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(inert_text(message, lines=True))
         self.hint = hint
+        if hint is not None and sys.version_info >= (3, 11):
+            self.add_note(f"Hint: {inert_text(hint, lines=True)}")  # shown below the message in a traceback
 
 
 class InputError(TgpError, ValueError):

@@ -182,7 +182,7 @@ EDGES = torch.tensor([[0, 1], [1, 0]])
 @pytest.mark.parametrize(
     ("graphs", "word"),
     [
-        ([Data(x=torch.zeros(2, 1), edge_index=EDGES, extra={"a": 1})] * 2, "extra"),
+        ([Data(x=torch.zeros(2, 1), edge_index=EDGES, extra={"a": torch.ones(1)})] * 2, "extra"),
         ([Data(x=torch.zeros(2, 1), edge_index=EDGES, parts=[torch.zeros(1)])] * 2, "parts"),
         (
             [
@@ -201,7 +201,7 @@ EDGES = torch.tensor([[0, 1], [1, 0]])
         ),
         (
             [
-                Data(x=torch.zeros(2, 1), edge_index=EDGES, v=1),
+                Data(x=torch.zeros(2, 1), edge_index=EDGES, v=torch.ones(1)),
                 Data(x=torch.zeros(2, 1), edge_index=EDGES, v="a"),
             ],
             "'v'",
@@ -226,7 +226,7 @@ def test_an_attribute_that_cannot_be_stored_is_named(graphs, word):
 
 
 def test_dict_attribute_of_an_in_memory_dataset_is_named():
-    graphs = [Data(x=torch.zeros(2, 1), edge_index=EDGES, extra={"a": torch.zeros(1)}) for _ in range(2)]
+    graphs = [Data(x=torch.zeros(2, 1), edge_index=EDGES, extra={"a": torch.zeros(2)}) for _ in range(2)]
     with pytest.raises(DatasetError, match="extra"):
         graphs_to_table(Frozen(graphs))
     assert list(graphs_to_table(Frozen(graphs), exclude_keys=["extra"]).fields) == ["x", "edge_index"]

@@ -72,6 +72,31 @@ def check_chunks(dataset, name):
         need(length == size, f"{name} has a chunk of {length} bytes instead of {size}")
 
 
+def json_value(text, size):
+    """Return the value of a JSON text, which must be strict, small and flat enough."""
+    need(size <= 1 << 20, "a JSON text is too large")
+
+    def once(pairs):
+        need(len({key for key, _ in pairs}) == len(pairs), "a key occurs twice")
+        return dict(pairs)
+
+    def refuse(constant):
+        raise NoData(f"{constant} is not JSON")
+
+    try:
+        value = json.loads(text, object_pairs_hook=once, parse_constant=refuse)
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    except (ValueError, RecursionError) as error:
+        raise NoData("not JSON") from error
+
+    def depth(item):
+        inner = item.values() if isinstance(item, dict) else item if isinstance(item, list) else None
+        return 0 if inner is None else 1 + max(map(depth, inner), default=0)
+
+    need(depth(value) <= 33, "nested too deep")
+    return value
+
+
 class Oracle:
     """Content of a store.
 
@@ -149,9 +174,10 @@ class Oracle:
         if info["form"] == "str":
             need(values.dtype == np.uint8 and values.ndim == 1, "text must be bytes")
             try:
-                return values.tobytes().decode()
+                text = values.tobytes().decode()
             except UnicodeDecodeError as error:
                 raise NoData("text is not UTF-8") from error
+            return json_value(text, len(values)) if "encoding" in info else text
         need(info["form"] == "rows" or ptr[row + 1] - ptr[row] == 1, "one value per graph")
         need(info["form"] in ("rows", "stacked") or not info["tail"], "plain numbers have no axes")
         return values

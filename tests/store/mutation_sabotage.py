@@ -121,6 +121,11 @@ SABOTAGE = {
         ("array/cli/h/levels/0/edge_ptr/decreasing", "array/cli/graphs/node_ptr/reversed"),
         ("verify", "read_single", "gather", "items"),
     ),
+    "json": Sabotage(
+        {"tgp.store.read.values:_first_invalid_json": _nothing},
+        ("named/S7/json-nan", "named/S7/json-duplicate-key"),
+        ("gather", "items"),
+    ),
     "text": Sabotage(
         {
             "tgp.text:inert_text": _same,

@@ -307,6 +307,8 @@ def _build_fields(path):
     add("g_bool", np.arange(count) % 2 == 0, np.arange(count + 1), form="bool")
     texts = [f"graph {i} é".encode() for i in range(count)]
     add("g_str", np.frombuffer(b"".join(texts), np.uint8), offsets([len(t) for t in texts]), form="str")
+    texts = [b'["a", {"b": %d}]' % i for i in range(count)]
+    add("g_json", np.frombuffer(b"".join(texts), np.uint8), offsets([len(t) for t in texts]), form="json")
     table = GraphTable(plain.node_ptr, fields)
     schedule = [{"method": "halve", "params": {"connect_red_op": "sum", "remove_self_loops": True}}] * 2
     spec = _spec(table, (0, 3, 6), hierarchies=(HierarchySpec("h", schedule, 0),))

@@ -393,7 +393,8 @@ def _record_mutations(bases):
 # Fields: form, type, tail, axis, shifted and offsets against each other ---------------------------------------
 
 COMBINATIONS = {
-    "form": ("stacked", "int", "float", "bool", "str", "rows"),
+    "form": ("stacked", "int", "float", "bool", "str", "rows", "json"),
+    "encoding": ("json", "xml", ""),
     "dtype": ("bool", "int8", "uint64", "float16", "float64", "complex64", "complex128", "int64"),
     "tail": ([], [1], [0], [2**61], [2**31, 2**31], [3], [1] * 40),
     "axis": (-1, 0),
@@ -414,10 +415,10 @@ def _change_field(name, key, value, forge: Forge):
 
 def _combination_mutations(bases):
     fields = {f["name"]: f for f in json.loads((bases / "fields" / "manifest.json").read_bytes())["fields"]}
-    for name in ("x", "edge_index", "y", "g_str", "g_int", "n_complex128", "own_last"):
+    for name in ("x", "edge_index", "y", "g_str", "g_json", "g_int", "n_complex128", "own_last"):
         for key, values in COMBINATIONS.items():
             for value in values:
-                if fields[name][key] != value:
+                if fields[name].get(key) != value:
                     shown = str(value).replace(" ", "") if len(str(value)) < 40 else f"{len(value)}-axes"
                     tags = ("S7",) if name == "edge_index" or key == "form" else ()
                     apply = functools.partial(_change_field, name, key, value)

@@ -669,6 +669,33 @@ def _text_bytes(forge):
         file["fields/g_str"][:] = 255
 
 
+BAD_JSON = {
+    "nan": b"[NaN]",
+    "infinity": b"-Infinity",
+    "large-number": b"[1e999]",
+    "duplicate-key": b'{"a":1,"a":2}',
+    "deep": b"[" * 5_000 + b"]" * 5_000,
+    "depth-34": b"[" * 35 + b"]" * 35,
+    "surrogate": b'"\\ud800"',
+    "not-utf8": b'"\xff"',
+    "many-digits": b"9" * 5_000,
+    "large": b'"' + b"a" * (1 << 20) + b'"',
+    "trailing": b"[] []",
+    "empty": b"",
+}
+
+
+def _set_json(text, forge):
+    for _, file in forge.each("graphs"):
+        count = len(file["node_ptr"]) - 1
+        replace_array(file, "fields/g_json", np.frombuffer(text * count, "u1"))
+        replace_array(file, "ptr/g_json", (np.arange(count + 1) * len(text)).astype("<u4"))
+
+
+for _name, _text in BAD_JSON.items():
+    mutation(f"S7/json-{_name}", "fields", "S7")(functools.partial(_set_json, _text))
+
+
 @mutation("S7/field-name-surrogate", "cli", "S7")
 def _surrogate(forge):
     forge.manifest["fields"][0]["name"] = "\ud800"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +16,8 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from tgp.data.convert import NODE_KEYS, is_joined_last
+from tgp.data.columns import is_joined_last, values_by_graph
+from tgp.data.convert import NODE_KEYS
 from tgp.data.fast_data import make_data, paused_gc
 from tgp.data.pooled_data import PooledData
 from tgp.engine.methods import representative_name
@@ -265,7 +265,7 @@ def table_attributes(table: GraphTable, batch: Tensor | None = None, *, shifted:
         batch: Graph of each node; computed if ``None``.
         shifted: True if node ids already count through the batch.
     """
-    out = Attributes({}, {}, {}, {"_forms": {}})
+    out = Attributes({}, {}, {}, {"_forms": {}, "_by_graph": {}})
     has_node_count = False
     for name, field in table.fields.items():
         has_node_count = has_node_count or name == "num_nodes" or (name in NODE_KEYS and field.form == "rows")
@@ -273,8 +273,10 @@ def table_attributes(table: GraphTable, batch: Tensor | None = None, *, shifted:
             continue
         value, inc = _batch_value(field, table.node_ptr, shifted)
         out.mapping[name] = value
-        if field.form == "str":
+        if field.form in ("str", "json"):
             out.slices[name] = _arange(field.num_graphs + 1)
+            if isinstance(value, dict):
+                out.private["_by_graph"][name] = values_by_graph(field)
         else:
             out.slices[name] = torch.from_numpy(field.ptr)
         out.incs[name] = inc
@@ -292,9 +294,8 @@ def table_attributes(table: GraphTable, batch: Tensor | None = None, *, shifted:
 
 def _batch_value(field: Field, node_ptr: PtrArray, shifted: bool) -> tuple[Any, Tensor | None]:
     """Return the value of an attribute in a batch and the numbers that were added to the ids of each graph."""
-    if field.form == "str":
-        raw, ptr = field.values.tobytes(), field.ptr.tolist()
-        return [raw[low:high].decode() for low, high in pairwise(ptr)], None
+    if field.form in ("str", "json"):
+        return _join_plain(values_by_graph(field)), None
     if field.form == "float":
         return torch.from_numpy(field.values).to(torch.get_default_dtype()), None
     start = None
@@ -310,6 +311,25 @@ def _batch_value(field: Field, node_ptr: PtrArray, shifted: bool) -> tuple[Any, 
     if field.axis == 0 and field.values.ndim > 1:
         shift = shift.reshape(-1, *[1] * (field.values.ndim - 1))
     return torch.from_numpy(field.values + shift), torch.from_numpy(np.ascontiguousarray(start))
+
+
+def _join_plain(values: list[Any]) -> Any:
+    """Return plain values of all graphs as PyG's ``collate`` does: a list, or a dictionary of joined values.
+
+    Dictionaries that do not have the same keys and types stay a list.
+    """
+    if not values or not all(
+        isinstance(value, dict) and value.keys() == values[0].keys() for value in values
+    ):
+        return values
+    try:
+        return {key: _join_items([value[key] for value in values]) for key in values[0]}
+    except (TypeError, ValueError, OverflowError, RuntimeError):
+        return values
+
+
+def _join_items(items: list[Any]) -> Any:
+    return torch.tensor(items) if isinstance(items[0], (int, float)) else _join_plain(items)
 
 
 def _batch_id_shift(field: Field) -> PtrArray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -102,7 +103,8 @@ def separate(
     """
     forms = getattr(getattr(batch, "_store", None), "_forms", {})
     columns = {key for key, form in forms.items() if form == "columns"}
-    ours = columns | nested_keys(batch)
+    exact = getattr(getattr(batch, "_store", None), "_by_graph", {})
+    ours = columns | nested_keys(batch) | set(exact)
     slices = {key: value for key, value in slice_dict.items() if key not in ours}
     data = pyg_separate(cls, batch, idx, slices, inc_dict, decrement)
     if not isinstance(data, Data):
@@ -117,7 +119,9 @@ def separate(
         if key not in columns and isinstance(mapping.get(key), Tensor):
             mapping[key] = mapping[key][0] if form == "stacked" else mapping[key].item()
     for key in store._mapping:
-        if key in ours and key not in columns:
+        if key in exact:
+            mapping[key] = copy.deepcopy(exact[key][idx])
+        elif key in ours and key not in columns:
             mapping[key] = part_of_nested(store._mapping[key], idx, store)
     return data
 
@@ -126,10 +130,10 @@ def nested_keys(data: BaseData) -> set[str]:
     """Return the names of the attributes that hold a graph, an assignment, or a list of them."""
     if not isinstance(data, Data):
         return set()
-    return {key for key, value in data._store._mapping.items() if _is_nested(value)}
+    return {key for key, value in data._store._mapping.items() if is_nested(value)}
 
 
-def _is_nested(value: Any) -> bool:
+def is_nested(value: Any) -> bool:
     kinds = (BaseData, SelectOutput)
     return isinstance(value, kinds) or (
         isinstance(value, (list, tuple)) and len(value) > 0 and isinstance(value[0], kinds)

@@ -242,7 +242,9 @@ def _to_pyg(reader: StoreReader, name: str, ids: Ints, files: FolderWriter) -> N
 
     table = reader.gather_graphs(ids)
     names = exported_names(table.fields, "pyg")
-    plain = {names[k]: f for k, f in table.fields.items() if f.form != "str" and k != "num_nodes"}
+    plain = {
+        names[k]: f for k, f in table.fields.items() if f.form not in ("str", "json") and k != "num_nodes"
+    }
     save(
         "graphs.pt",
         {k: f.values for k, f in plain.items()},

@@ -15,9 +15,10 @@ from tgp.ragged.offsets import offsets
 
 __all__ = ["Field", "FieldForm", "GraphTable", "take_ragged"]
 
-FieldForm = Literal["rows", "stacked", "int", "float", "bool", "str"]
+FieldForm = Literal["rows", "stacked", "int", "float", "bool", "str", "json"]
 """Form of the value of one graph: ``rows`` is a slice along an axis, ``stacked`` is one item without that axis (a 0-d
-tensor, or a tensor that is stacked along a new axis), and the others are plain Python numbers and strings."""
+tensor, or a tensor that is stacked along a new axis), ``json`` is a list, dictionary or other plain value as JSON text, and
+the others are plain Python numbers and strings."""
 
 
 def take_ragged(ptr: PtrArray, ids: npt.NDArray[np.int64]) -> tuple[PtrArray, npt.NDArray[np.int64]]:
@@ -45,8 +46,8 @@ class Field:
 
     Args:
         name: name of the attribute of ``Data``.
-        values: concatenated values. Strings are UTF-8 bytes (uint8).
-        ptr: ``[B + 1]`` offsets along ``axis``; ``arange(B + 1)`` for forms other than ``rows`` and ``str``.
+        values: concatenated values. Strings and JSON texts are UTF-8 bytes (uint8).
+        ptr: ``[B + 1]`` offsets along ``axis``; ``arange(B + 1)`` for forms other than ``rows``, ``str`` and ``json``.
         axis: axis along which graphs are concatenated: 0, or -1 for arrays such as ``edge_index``.
         form: form of the value of one graph, see :data:`FieldForm`.
         shifted: True if the values are node ids. They count inside each graph here, and through all graphs in a batch.

@@ -30,8 +30,9 @@ __all__ = [
 
 FORMAT = "tgp-store"
 VERSION = 1
-MINOR = 1
-"""Minor version: 1 adds the revision of the engine and the choice of quality figures to hierarchies."""
+MINOR = 2
+"""Minor version: 1 adds the revision of the engine and the choice of quality figures to hierarchies, 2 adds fields of JSON
+texts."""
 
 MANIFEST = "manifest.json"
 RECORDS = "records"
@@ -118,6 +119,12 @@ WEIGHT_DTYPES = ("float16", "float32", "float64")
 """Types of the edge weights of a level."""
 
 FORMS = ("rows", "stacked", "int", "float", "bool", "str")
+"""Forms that files name. A field of form ``json`` has the form ``str`` and the encoding ``json`` in files."""
+
+ENCODINGS = ("json",)
+MAX_JSON_TEXT = 1 << 20
+"""Largest size in bytes of the JSON text of one graph in a field."""
+
 KINDS = ("hard", "onehot", "soft")
 PTRS = ("node", "edge", "graph", "own")
 """Kinds of offsets that cut a field into graphs: those of nodes, of edges, one row per graph, or its own offsets."""

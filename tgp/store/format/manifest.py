@@ -178,9 +178,11 @@ class Manifest:
 
     @property
     def minor(self) -> int:
-        """Minor format version: 0 if no hierarchy names the revision of its engine or the choice of quality figures."""
+        """Minor format version: the first one that has everything that the store contains."""
+        if any(info.form == "json" for info in self.fields):
+            return 2
         is_new = any(h.engine is not None or h.metrics is not None for h in self.spec.hierarchies)
-        return fmt.MINOR if is_new else 0
+        return 1 if is_new else 0
 
     def record(self, unit: int, part: str) -> PartRecord:
         """Return the completion record that a part had when the manifest was written."""

@@ -72,20 +72,36 @@ class FieldInfo:
             "dtype": self.dtype,
             "tail": list(self.tail),
             "axis": self.axis,
-            "form": self.form,
+            **self.stored_form,
             "shifted": self.shifted,
             "ptrs": list(self.ptrs),
         }
 
+    @property
+    def stored_form(self) -> dict[str, str]:
+        """Form of the values as files name it: JSON texts are strings, which older versions of tgp return as they are."""
+        return {"form": "str", "encoding": "json"} if self.form == "json" else {"form": self.form}
+
+    @property
+    def is_text(self) -> bool:
+        """True if the value of a graph is stored as UTF-8 bytes."""
+        return self.form in ("str", "json")
+
     @classmethod
     def from_json(cls, document: Document) -> FieldInfo:
         """Parse an entry of the manifest."""
+        form = document.choice("form", fmt.FORMS)
+        if "encoding" in document.values:
+            encoding = document.choice("encoding", fmt.ENCODINGS)
+            if form != "str":
+                raise document.fail("form", "'str' for a field with an encoding")
+            form = encoding
         info = cls(
             document.text("name"),
             document.choice("dtype", fmt.ORIGINAL_DTYPES),
             document.integers("tail"),
             document.integer("axis", -1, 0),
-            cast(FieldForm, document.choice("form", fmt.FORMS)),
+            cast(FieldForm, form),
             document.boolean("shifted"),
             cast("tuple[PtrKind, ...]", document.texts("ptrs", fmt.PTRS)),
         )
@@ -103,12 +119,12 @@ class FieldInfo:
         """Return the first attribute that does not fit the others and its expected value, or ``None`` if all fit."""
         kind = np.dtype(self.dtype).kind
         is_number = self.form in _NUMBER_TYPES
-        expected_dtype = "uint8" if self.form == "str" else _NUMBER_TYPES.get(self.form, self.dtype)
+        expected_dtype = "uint8" if self.is_text else _NUMBER_TYPES.get(self.form, self.dtype)
         rules: list[tuple[bool, str, str]] = [
             (0 < len(fmt.encode_name(self.name)) <= fmt.MAX_NAME, "name", "a name of limited length"),
             (self.name != "pooled_data", "name", "another name than that of the levels of a batch"),
             (self.dtype == expected_dtype, "dtype", f"{expected_dtype} for a field of form {self.form!r}"),
-            (not (is_number or self.form == "str") or not self.tail, "tail", f"[] for form {self.form!r}"),
+            (not (is_number or self.is_text) or not self.tail, "tail", f"[] for form {self.form!r}"),
             (
                 len(self.tail) + 2 <= fmt.MAX_NDIM
                 and math.prod(max(n, 1) for n in self.tail) * 16 <= fmt.MAX_ROW_BYTES,
@@ -118,12 +134,12 @@ class FieldInfo:
             (self.form == "rows" or self.axis == 0, "axis", f"0 for form {self.form!r}"),
             ("own" in self.ptrs, "ptrs", "a list that contains 'own'"),
             (
-                self.form in ("rows", "str") or "graph" in self.ptrs,
+                self.form == "rows" or self.is_text or "graph" in self.ptrs,
                 "ptrs",
                 f"a list that contains 'graph' for form {self.form!r}",
             ),
             (not self.shifted or kind in "iu", "dtype", "an integer type for node ids"),
-            (not self.shifted or self.form != "str", "shifted", "false for text"),
+            (not (self.shifted and self.is_text), "shifted", "false for text"),
             ("batch" not in self.name or kind != "c", "dtype", "a real type for a field of batch ids"),
         ]
         if self.name == "edge_index":

@@ -10,7 +10,7 @@ from typing import Any
 from tgp.errors import StoreDamagedError
 from tgp.store.format import constants as fmt
 
-__all__ = ["Document", "canonical", "check_depth", "parse"]
+__all__ = ["Document", "canonical", "check_depth", "dump_value", "load_value", "parse"]
 
 
 def canonical(value: Any) -> bytes:
@@ -75,6 +75,66 @@ def _load(data: bytes) -> Any:
     )
     if b"\\ud" in data.lower():
         json.dumps(value, ensure_ascii=False).encode()  # fails if a surrogate has no partner
+    return value
+
+
+def dump_value(value: Any) -> bytes:
+    """Return the JSON text of an attribute of one graph, which :func:`load_value` reads.
+
+    Args:
+        value: Strings, numbers, booleans and ``None``, also in lists, tuples and dictionaries. Tuples become lists.
+
+    Raises:
+        ValueError: If JSON cannot represent the value exactly, or if it is too large or nested too deep. The message
+            says why.
+    """
+    _check_exact(value)
+    try:
+        data = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+    except UnicodeEncodeError as error:
+        raise ValueError("text that is not valid Unicode") from error
+    try:
+        load_value(data)
+    except ValueError as error:
+        raise ValueError(f"too large for a JSON text: {error}") from error
+    return data
+
+
+def _check_exact(value: Any, depth: int = 0) -> None:
+    """Check that a value comes back from JSON as it is, apart from tuples."""
+    if depth > fmt.MAX_JSON_DEPTH:
+        raise ValueError(f"more than {fmt.MAX_JSON_DEPTH} nested lists and dictionaries")
+    if isinstance(value, dict):
+        if not all(type(key) is str for key in value):
+            raise ValueError("a dictionary with keys that are not strings")
+        for item in value.values():
+            _check_exact(item, depth + 1)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            _check_exact(item, depth + 1)
+    elif type(value) is float and not math.isfinite(value):
+        raise ValueError("a number that is infinite or not a number")
+    elif value is not None and type(value) not in (str, int, float, bool):
+        raise ValueError(f"a value of type {type(value).__name__}")
+
+
+def load_value(data: bytes) -> Any:
+    """Parse the JSON text of an attribute of one graph.
+
+    Args:
+        data: UTF-8 text.
+
+    Raises:
+        ValueError: If it is not strict JSON (see :func:`parse`), or larger or deeper than the format allows.
+    """
+    if len(data) > fmt.MAX_JSON_TEXT:
+        raise ValueError(f"expected at most {fmt.MAX_JSON_TEXT} bytes, got {len(data)}")
+    try:
+        value = _load(data)
+    except RecursionError as error:
+        raise ValueError(f"expected at most {fmt.MAX_JSON_DEPTH} nested values") from error
+    if not check_depth(value):
+        raise ValueError(f"expected at most {fmt.MAX_JSON_DEPTH} nested values")
     return value
 
 

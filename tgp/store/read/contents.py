@@ -74,7 +74,7 @@ class GraphsPart(OpenPart):
         self.check_attributes(
             path,
             self.info(path).attributes,
-            {"axis": info.axis, "form": info.form, "shifted": int(info.shifted)},
+            {"axis": info.axis, **info.stored_form, "shifted": int(info.shifted)},
         )
         kind = str(self.info(path).attributes.get("ptr"))
         if kind not in fmt.PTRS or (kind == "edge" and self.edge_ptr is None):

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.store.format.schema import FieldInfo
+from tgp.store.format.strict_json import load_value
 
 __all__ = ["first_outside", "first_too_large", "largest_number", "value_check"]
 
@@ -46,7 +47,7 @@ def value_check(info: FieldInfo) -> Callable[[Array, Ids], int | None] | None:
     """
     if info.dtype == "bool":
         return _first_flag_above_one if info.axis == 0 else _first_column_above_one
-    return _first_invalid_text if info.form == "str" else None
+    return {"str": _first_invalid_text, "json": _first_invalid_json}.get(info.form)
 
 
 def _first_flag_above_one(values: Array, ptr: Ids) -> int | None:
@@ -69,6 +70,16 @@ def _first_invalid_text(values: Array, ptr: Ids) -> int | None:
         try:
             data[cuts[graph] : cuts[graph + 1]].decode()
         except UnicodeDecodeError:
+            return graph
+    return None
+
+
+def _first_invalid_json(values: Array, ptr: Ids) -> int | None:
+    data, cuts = values.tobytes(), ptr.tolist()
+    for graph in range(len(cuts) - 1):
+        try:
+            load_value(data[cuts[graph] : cuts[graph + 1]])
+        except ValueError:
             return graph
     return None
 

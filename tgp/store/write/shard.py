@@ -161,7 +161,7 @@ def write_graphs_file(sink: Sink, table: GraphTable, profile: str, unit: int, fi
             link = fmt.encode_name(info.name)
             described: Attributes = {
                 "axis": info.axis,
-                "form": info.form,
+                **info.stored_form,
                 "shifted": int(info.shifted),
                 "ptr": info.ptr,
             }
