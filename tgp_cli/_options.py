@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from tgp_cli._completion import complete_stores
 from tgp_cli._errors import set_debug
 
 __all__ = ["DebugOpt", "JsonOpt", "LocationArg", "QuietOpt", "StoreArg", "WorkersOpt", "reject_url"]
@@ -31,10 +32,22 @@ def reject_url(path: Path | None) -> Path | None:
 
 StoreArg = Annotated[
     Path,
-    typer.Argument(metavar="STORE", help="Directory of a store.", show_default=False, callback=reject_url),
+    typer.Argument(
+        metavar="STORE",
+        help="Directory of a store.",
+        show_default=False,
+        callback=reject_url,
+        autocompletion=complete_stores,
+    ),
 ]
 LocationArg = Annotated[
-    str, typer.Argument(metavar="STORE", help="Directory or URL of a store.", show_default=False)
+    str,
+    typer.Argument(
+        metavar="STORE",
+        help="Directory or URL of a store.",
+        show_default=False,
+        autocompletion=complete_stores,
+    ),
 ]
 WorkersOpt = Annotated[
     int | None,

@@ -17,6 +17,7 @@ from typer.core import TyperArgument, TyperCommand
 from tgp._version import __version__
 from tgp.build.workers import UNIT_THREAD
 from tgp.errors import TgpError, nearest
+from tgp_cli._completion import completed_words, strip_bash_words
 from tgp_cli._errors import (
     ExitStatus,
     InertGroup,
@@ -76,8 +77,9 @@ def _unloaded() -> None:
 
 def _wanted(arguments: Sequence[str]) -> set[str]:
     """Return the names of the commands whose modules this invocation needs."""
-    if "_TGP_COMPLETE" in os.environ:
-        return set(COMMANDS)
+    completed = completed_words()
+    if completed is not None:
+        return set(COMMANDS) & set(completed)
     return {next((word for word in arguments if not word.startswith("-")), "")}
 
 
@@ -160,7 +162,8 @@ def run(arguments: Sequence[str]) -> int:
             guess = nearest(word, COMMANDS)
             text = f"No such command {word!r}." + (f" Did you mean {guess!r}?" if guess else "")
             raise TgpError(text, hint="'tgp --help' lists all commands.")
-        build_app(arguments)(args=list(arguments), prog_name="tgp")
+        with strip_bash_words():
+            build_app(arguments)(args=list(arguments), prog_name="tgp")
     except (KeyboardInterrupt, Terminated, OSError, TgpError) as error:  # raised outside of a command
         return report_error(error)
     except SystemExit as end:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from tgp_cli._completion import complete_datasets, complete_profiles, complete_schedules
 from tgp_cli._errors import ExitStatus
 from tgp_cli._options import DebugOpt, JsonOpt, QuietOpt, WorkersOpt, reject_url
 from tgp_cli._output import Output
@@ -28,8 +29,13 @@ def _option(*names: str, **values: Any) -> Any:
     return typer.Option(*names, show_default=False, **values)
 
 
-Poolers = Annotated[list[str] | None, _option("--pooler", "-p", metavar="SCHEDULE", help=_POOLER)]
-Dataset = Annotated[str | None, _option("--dataset", "-d", metavar="NAME", help=_DATASET)]
+Poolers = Annotated[
+    list[str] | None,
+    _option("--pooler", "-p", metavar="SCHEDULE", help=_POOLER, autocompletion=complete_schedules),
+]
+Dataset = Annotated[
+    str | None, _option("--dataset", "-d", metavar="NAME", help=_DATASET, autocompletion=complete_datasets)
+]
 Root = Annotated[
     Path | None, _option(metavar="DIR", help="Folder of the datasets. Default: $TGP_DATA or ./data.")
 ]
@@ -56,7 +62,12 @@ Scheduler = Annotated[
 ]
 Shard = Annotated[str | None, _option(metavar="I/N", help="Do job I of N, with I from 0 to N-1.")]
 Profile = Annotated[
-    str | None, _option(metavar="PROFILE", help="fast (default, memory-mapped) or small (compressed).")
+    str | None,
+    _option(
+        metavar="PROFILE",
+        help="fast (default, memory-mapped) or small (compressed).",
+        autocompletion=complete_profiles,
+    ),
 ]
 ShardSize = Annotated[
     str | None, _option(metavar="SIZE", help="Size of a shard file, with a unit. Default: 64MB.")

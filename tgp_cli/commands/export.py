@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from tgp.inspect.numbers import bytes_text, counted
+from tgp_cli._completion import complete_formats, complete_hierarchies
 from tgp_cli._options import DebugOpt, JsonOpt, LocationArg, QuietOpt
 from tgp_cli._output import Output
 
@@ -20,6 +21,7 @@ def command(
         str,
         typer.Option(
             metavar="FORMAT",
+            autocompletion=complete_formats,
             help="pyg (files for InMemoryDataset), npz (numpy arrays) or graphml (a file per graph and level).",
         ),
     ],
@@ -29,7 +31,11 @@ def command(
     ] = None,
     hierarchy: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Hierarchy to export. Needed if the store has several."),
+        typer.Option(
+            metavar="NAME",
+            help="Hierarchy to export. Needed if the store has several.",
+            autocompletion=complete_hierarchies,
+        ),
     ] = None,
     graphs: Annotated[
         str | None, typer.Option(metavar="IDS", help="Export only these graphs, for example 0:100 or 3,5,8.")

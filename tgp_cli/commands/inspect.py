@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from tgp_cli._completion import complete_conditions, complete_hierarchies, complete_stores
 from tgp_cli._errors import ExitStatus
 from tgp_cli._options import DebugOpt, JsonOpt
 from tgp_cli._output import Output
@@ -28,6 +29,7 @@ Store = Annotated[
         metavar="STORE",
         help="Directory or URL of a store. Without it, the stores below ./pooled are listed.",
         show_default=False,
+        autocompletion=complete_stores,
     ),
 ]
 Level = Annotated[
@@ -37,6 +39,7 @@ FailIf = Annotated[
     list[str] | None,
     Opt(
         metavar="CONDITION",
+        autocompletion=complete_conditions,
         help="Exit with status 1 if the condition holds for a level, for example 'ratio>0.95'.",
     ),
 ]
@@ -55,7 +58,10 @@ Diff = Annotated[
 
 def command(
     store: Store = None,
-    hierarchy: Annotated[str | None, Opt(metavar="NAME", help="Show only this hierarchy.")] = None,
+    hierarchy: Annotated[
+        str | None,
+        Opt(metavar="NAME", help="Show only this hierarchy.", autocompletion=complete_hierarchies),
+    ] = None,
     level: Level = None,
     graph: Annotated[int | None, Opt(metavar="ID", help="Show all figures of one graph.")] = None,
     fail_if: FailIf = None,

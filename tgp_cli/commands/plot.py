@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from tgp.inspect.numbers import bytes_text
+from tgp_cli._completion import complete_hierarchies
 from tgp_cli._options import DebugOpt, JsonOpt, LocationArg, QuietOpt
 from tgp_cli._output import Output
 
@@ -23,7 +24,10 @@ def command(
             "--out", "-o", metavar="FILE", help="PNG, SVG or PDF file to write. Default: <store>-<graph>.png."
         ),
     ] = None,
-    hierarchy: Annotated[str | None, typer.Option(metavar="NAME", help="Draw only this hierarchy.")] = None,
+    hierarchy: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Draw only this hierarchy.", autocompletion=complete_hierarchies),
+    ] = None,
     dpi: Annotated[int, typer.Option(min=20, max=2000, metavar="N", help="Dots per inch of a PNG.")] = 200,
     json: JsonOpt = False,
     quiet: QuietOpt = False,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tgp_cli._completion import complete_datasets, complete_poolers
 from tgp_cli._errors import ExitStatus
 from tgp_cli._options import DebugOpt, JsonOpt
 from tgp_cli._output import Output
@@ -38,13 +39,21 @@ ExactK = Annotated[int | None, _need(min=1, metavar="K", help="Give every graph 
 Connected = Annotated[bool, _need("--connected", help="A connected graph must stay connected.")]
 Hubs = Annotated[bool, _need("--hubs", help="The graphs have hubs, as social networks do.")]
 Fast = Annotated[bool, _need("--fast", help="Speed matters most.")]
-Dataset = Annotated[str | None, _need(metavar="NAME", help="Dataset for the command of the answer.")]
+Dataset = Annotated[
+    str | None,
+    _need(metavar="NAME", help="Dataset for the command of the answer.", autocompletion=complete_datasets),
+]
 
 
 def command(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="NAME", help="Show this pooler with its parameters.", show_default=False),
+        typer.Argument(
+            metavar="NAME",
+            help="Show this pooler with its parameters.",
+            show_default=False,
+            autocompletion=complete_poolers,
+        ),
     ] = None,
     precoarsenable: Annotated[
         bool, typer.Option("--precoarsenable", help="List only poolers that 'tgp coarsen' accepts.")
