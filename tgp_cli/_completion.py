@@ -12,11 +12,12 @@ import io
 import os
 import re
 import shlex
-import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
+
+from tgp_cli._output import print_line
 
 __all__ = [
     "complete_conditions",
@@ -202,7 +203,7 @@ def strip_bash_words() -> Iterator[None]:
             yield
     finally:
         for line in printed.getvalue().splitlines():
-            sys.stdout.write(line.removeprefix(kept) + "\n")
+            print_line(line.removeprefix(kept))
 
 
 def _join_words(words: list[str]) -> tuple[list[str], str]:

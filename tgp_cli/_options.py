@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from tgp_cli._completion import complete_stores
+from tgp_cli._completion import complete_hierarchies, complete_stores
 from tgp_cli._errors import set_debug
 
-__all__ = ["DebugOpt", "JsonOpt", "LocationArg", "QuietOpt", "StoreArg", "WorkersOpt", "reject_url"]
+__all__ = [
+    "DebugOpt",
+    "JsonOpt",
+    "LocationArg",
+    "QuietOpt",
+    "StoreArg",
+    "WorkersOpt",
+    "hierarchy_option",
+    "reject_url",
+]
 
 JsonOpt = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 QuietOpt = Annotated[bool, typer.Option("--quiet", "-q", help="Print only warnings and errors.")]
@@ -49,6 +58,13 @@ LocationArg = Annotated[
         autocompletion=complete_stores,
     ),
 ]
+
+
+def hierarchy_option(text: str) -> Any:
+    """Return the option ``--hierarchy`` with completion. Its help differs between commands."""
+    return typer.Option("--hierarchy", metavar="NAME", help=text, autocompletion=complete_hierarchies)
+
+
 WorkersOpt = Annotated[
     int | None,
     typer.Option(

@@ -22,6 +22,7 @@ _POOLER = (
     "Poolers of the levels, finest level first, for example ndp,eigen:k=8,graclus*3. "
     "Repeat the option for several hierarchies. Default: graclus*2."
 )
+_PROFILE = "fast (default, memory-mapped) or small (compressed)."
 _DATASET = "Known name, path, module:callable or built-in dataset. Default: molecules."
 
 
@@ -63,11 +64,7 @@ Scheduler = Annotated[
 Shard = Annotated[str | None, _option(metavar="I/N", help="Do job I of N, with I from 0 to N-1.")]
 Profile = Annotated[
     str | None,
-    _option(
-        metavar="PROFILE",
-        help="fast (default, memory-mapped) or small (compressed).",
-        autocompletion=complete_profiles,
-    ),
+    _option(metavar="PROFILE", help=_PROFILE, autocompletion=complete_profiles),
 ]
 ShardSize = Annotated[
     str | None, _option(metavar="SIZE", help="Size of a shard file, with a unit. Default: 64MB.")

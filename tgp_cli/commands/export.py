@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from tgp.inspect.numbers import bytes_text, counted
-from tgp_cli._completion import complete_formats, complete_hierarchies
-from tgp_cli._options import DebugOpt, JsonOpt, LocationArg, QuietOpt
+from tgp_cli._completion import complete_formats
+from tgp_cli._options import DebugOpt, JsonOpt, LocationArg, QuietOpt, hierarchy_option
 from tgp_cli._output import Output
 
 EPILOG = "Examples: tgp export pooled/MUTAG --to npz | tgp export pooled/MUTAG --to graphml --graphs 0:10 --out drawn"
@@ -30,12 +30,7 @@ def command(
         typer.Option("--out", "-o", metavar="DIR", help="Folder to write to. Default: <store>-<format>."),
     ] = None,
     hierarchy: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Hierarchy to export. Needed if the store has several.",
-            autocompletion=complete_hierarchies,
-        ),
+        str | None, hierarchy_option("Hierarchy to export. Needed if the store has several.")
     ] = None,
     graphs: Annotated[
         str | None, typer.Option(metavar="IDS", help="Export only these graphs, for example 0:100 or 3,5,8.")

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from tgp_cli._completion import complete_conditions, complete_hierarchies, complete_stores
+from tgp_cli._completion import complete_conditions, complete_stores
 from tgp_cli._errors import ExitStatus
-from tgp_cli._options import DebugOpt, JsonOpt
+from tgp_cli._options import DebugOpt, JsonOpt, hierarchy_option
 from tgp_cli._output import Output
 
 EPILOG = (
@@ -58,10 +58,7 @@ Diff = Annotated[
 
 def command(
     store: Store = None,
-    hierarchy: Annotated[
-        str | None,
-        Opt(metavar="NAME", help="Show only this hierarchy.", autocompletion=complete_hierarchies),
-    ] = None,
+    hierarchy: Annotated[str | None, hierarchy_option("Show only this hierarchy.")] = None,
     level: Level = None,
     graph: Annotated[int | None, Opt(metavar="ID", help="Show all figures of one graph.")] = None,
     fail_if: FailIf = None,

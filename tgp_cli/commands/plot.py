@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from tgp.inspect.numbers import bytes_text
-from tgp_cli._completion import complete_hierarchies
-from tgp_cli._options import DebugOpt, JsonOpt, LocationArg, QuietOpt
+from tgp_cli._options import DebugOpt, JsonOpt, LocationArg, QuietOpt, hierarchy_option
 from tgp_cli._output import Output
 
 EPILOG = "Examples: tgp plot pooled/MUTAG --graph 5 -o mutag-5.svg | tgp plot pooled/MUTAG --graph 5 --hierarchy ndp-x2"
@@ -24,10 +23,7 @@ def command(
             "--out", "-o", metavar="FILE", help="PNG, SVG or PDF file to write. Default: <store>-<graph>.png."
         ),
     ] = None,
-    hierarchy: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Draw only this hierarchy.", autocompletion=complete_hierarchies),
-    ] = None,
+    hierarchy: Annotated[str | None, hierarchy_option("Draw only this hierarchy.")] = None,
     dpi: Annotated[int, typer.Option(min=20, max=2000, metavar="N", help="Dots per inch of a PNG.")] = 200,
     json: JsonOpt = False,
     quiet: QuietOpt = False,
