@@ -191,7 +191,9 @@ def _example(entry: Entry, info: PoolerInfo) -> str:
         "\n## Example\n\n"
         "```python\nimport torch\n\nfrom tgp.poolers import get_pooler\n\n"
         "x = torch.randn(6, 8)  # a ring of six nodes\n"
-        "edge_index = torch.tensor([[0, 1, 2, 3, 4, 5, 1, 2, 3, 4, 5, 0], [1, 2, 3, 4, 5, 0, 0, 1, 2, 3, 4, 5]])\n"
+        "edge_index = torch.tensor(\n    [\n"
+        "        [0, 1, 2, 3, 4, 5, 1, 2, 3, 4, 5, 0],\n        [1, 2, 3, 4, 5, 0, 0, 1, 2, 3, 4, 5],\n"
+        "    ]\n)\n"
         f"pooler = get_pooler({_arguments(entry, info)})\n"
         f"out = pooler(x=x, adj=edge_index)\n{loss}"
         "print(out.x.shape, out.so)\n```\n"
@@ -227,7 +229,7 @@ def _table(parameters: list[ParameterInfo]) -> str:
     for p in parameters:
         choices = ", ".join(f"`{choice}`" for choice in p.choices)
         kind = "bool" if p.type == "bool" else choices or p.type.replace(", ", " or ")
-        default = "none: it is required" if p.required else f"`{p.default}`"
+        default = "required" if p.required else f"`{p.default}`"
         rows.append(f"| `{p.name}` | {_cell(kind)} | {_cell(default)} | {_cell(p.description)} |\n")
     return "".join([*rows, "\n</div>\n"])
 
