@@ -96,6 +96,8 @@ API: dict[str, tuple[str, str, list[str]]] = {
             "tgp.sources.source",
             "tgp.inspect.overview",
             "tgp.inspect.figures",
+            "tgp.inspect.notebook",
+            "tgp.display",
             "tgp.inspect.spectral_errors",
             "tgp.inspect.thresholds",
             "tgp.inspect.compare",

@@ -17,6 +17,7 @@ from tgp.data.attributes import table_attributes
 from tgp.data.batch import GatheredGraphs, PooledBatch
 from tgp.data.graph_hierarchy import GraphHierarchy
 from tgp.data.summary import schedule_text, summarize_dataset
+from tgp.display import DatasetDisplay
 from tgp.errors import DatasetError, InputError
 from tgp.store.io.files import StoreFiles
 from tgp.store.locations import open_files
@@ -26,7 +27,7 @@ from tgp.store.read.reader import StoreReader
 __all__ = ["PooledDataset"]
 
 
-class PooledDataset(Dataset):
+class PooledDataset(DatasetDisplay, Dataset):
     """PyG dataset over a store: ``dataset[i]`` is a graph with its pooled levels.
 
     The levels in ``dataset[i].pooled_data`` are those that :class:`~tgp.data.PreCoarsening` attaches. The input graph is

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from tgp.display import repr_html
 from tgp.errors import InputError
 from tgp.lift.base_lift import BaseLift, Lift
 from tgp.reduce.base_reduce import BaseReduce, Reduce
@@ -84,6 +85,8 @@ class GraphHierarchy:
         self.reducer = BaseReduce() if reducer is None else reducer
         self.lifter = BaseLift() if lifter is None else lifter
         self._on: dict[torch.device, GraphHierarchy] = {}
+
+    _repr_html_ = repr_html
 
     def __len__(self) -> int:
         """Number of pooled levels."""

@@ -21,6 +21,7 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.data.storage import GlobalStorage
 
 from tgp.data.collate import join_nested, nested_keys, part_of_nested, value_forms
+from tgp.display import repr_html
 from tgp.select.base_select import SelectOutput
 from tgp.select.concat import Parts, Rows
 from tgp.utils.ops.batching import GraphLayout
@@ -51,6 +52,8 @@ class PooledData(Data, metaclass=_PooledType):
     ``pooled_data``. Every loader of PyG joins such graphs into a :class:`~tgp.data.PooledBatch`, level by level. An
     ``InMemoryDataset`` stores them as a few large tensors. Derive your own ``Data`` class from this one if it has levels.
     """
+
+    _repr_html_ = repr_html
 
     def stores_as(self, data: Data) -> Self:
         """Prepare this object to receive the joined attributes of graphs like ``data``. PyG calls this."""

@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tgp.display import repr_html
 from tgp.errors import InputError
 from tgp.ragged.block import BlockCSR, PtrArray
 from tgp.ragged.offsets import offsets
@@ -344,6 +345,8 @@ class Hierarchy:
 
     node_ptr: PtrArray
     levels: tuple[Level, ...]
+
+    _repr_html_ = repr_html
 
     @property
     def num_graphs(self) -> int:

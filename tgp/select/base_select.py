@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from tgp.display import repr_html
 from tgp.errors import InputError
 from tgp.imports import is_sparsetensor as is_sparsetensor
 from tgp.select import _sparse_entries
@@ -367,6 +368,8 @@ class SelectOutput(TensorContainer):
             self.__dict__.update(state)
         else:
             SelectOutput.__init__(self, **arguments_from_1_0_2(state))
+
+    _repr_html_ = repr_html
 
     def __repr__(self) -> str:
         extra = f", extra={self._extra_args}" if self._extra_args else ""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
+from tgp.display import repr_html
 from tgp.select.base_select import SelectOutput
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ class PoolingOutput:
     batch: Tensor | None = None
     so: SelectOutput | None = None
     loss: dict[str, Tensor] | None = None
+
+    _repr_html_ = repr_html
 
     @property
     def mask(self) -> Tensor | None:

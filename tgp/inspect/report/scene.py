@@ -32,6 +32,7 @@ __all__ = [
     "Ints",
     "Picture",
     "Scene",
+    "chain_pictures",
     "graph_scenes",
     "member_radius",
     "node_radius",
@@ -239,6 +240,16 @@ def pooled_pictures(
     members = np.bincount(owner[owner >= 0], minlength=np.shape(s)[1])
     last = LevelGraph(method, members, ends, np.asarray(coarse)[ends[0], ends[1]])
     return _pictures([first, last], 0, np.arange(len(s)), places)
+
+
+def chain_pictures(chain: list[LevelGraph]) -> tuple[Picture, ...]:
+    """Place a graph and its levels, which need not be in a store.
+
+    Args:
+        chain: the input graph and its levels. All levels but the last have owners.
+    """
+    nodes = np.arange(chain[0].num_nodes)
+    return _pictures(chain, 0, nodes, layout(*_sides(chain[0], nodes)))
 
 
 def node_radius(places: Floats, scale: float, thin: float, wide: float) -> float:
