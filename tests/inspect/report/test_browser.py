@@ -297,3 +297,31 @@ def test_shapes_and_rings_are_drawn(browser, large):
     assert len(colours) > 3 and "none" not in colours
     browser.point(".graph.on .level.on .nodes path")
     assert "supernode" in browser.run("document.getElementById('tip').textContent")
+
+
+@pytest.fixture(scope="module")
+def uneven(tmp_path_factory):
+    """The report of a large graph in two hierarchies, one of which has no level that can be drawn whole."""
+    from tgp.build import CoarsenConfig, coarsen_dataset
+
+    path = tmp_path_factory.mktemp("uneven")
+    coarsen_dataset(
+        CoarsenConfig(
+            dataset="grid:num_graphs=1:num_nodes=4000",
+            poolers=["graclus", "kmis:order_k=2*2"],
+            out=path / "s",
+        )
+    )
+    return write_report(path / "s", path / "report.html")
+
+
+def test_the_same_drawings_of_hierarchies_are_in_one_row(browser, uneven):
+    tops = (
+        "[...document.querySelectorAll('.strip.near')].map((e) => Math.round(e.getBoundingClientRect().top))"
+    )
+    browser.open(uneven.as_uri())
+    first, second = browser.run(tops)
+    assert first == second, "also if one hierarchy has no drawing of the whole graph"
+    assert browser.run("document.querySelectorAll('.strip.whole').length") == 1
+    first, second = browser.open(uneven.as_uri(), width=400).run(tops)
+    assert first < second, "one below the other on a narrow page"

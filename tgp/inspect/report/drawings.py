@@ -114,10 +114,12 @@ class Strip:
     """Drawings of one graph, or of a part of it, at consecutive levels.
 
     Args:
+        kind: ``"whole"`` or ``"near"`` (a neighbourhood).
         title: what is drawn; ``None`` if the whole graph is drawn from level 0 on.
         drawings: levels, finest first.
     """
 
+    kind: str
     title: str | None
     drawings: tuple[Drawing, ...]
 
@@ -205,9 +207,9 @@ def draw_scene(scene: Scene) -> SceneDrawing:
     """Draw all levels of a graph in one hierarchy."""
     strips = []
     if scene.pictures:
-        strips.append(Strip(whole_title(scene), _draw_pictures(scene.pictures)))
+        strips.append(Strip("whole", whole_title(scene), _draw_pictures(scene.pictures)))
     if scene.part:
-        strips.append(Strip(part_title(scene), _draw_pictures(scene.part)))
+        strips.append(Strip("near", part_title(scene), _draw_pictures(scene.part)))
     return SceneDrawing(
         scene.hierarchy,
         sizes_text(scene.sizes),
