@@ -87,7 +87,8 @@ class ProgressBar:
             self._bar = _open_bar()
         bar, text = self._bar, inert_text(step.describe(stage=True))
         bar.n = step.done / step.total if step.total and step.noun == "kernel" else step.share
-        bar.bar_format = "{percentage:3.0f}%|{bar:20}| {desc}" if step.total else "{desc}"
+        shape = "{bar:20}" if bar.ncols else "{bar}"  # a notebook replaces the second one by a widget
+        bar.bar_format = "{percentage:3.0f}%|" + shape + "| {desc}" if step.total else "{desc}"
         bar.set_description_str(text[: bar.ncols - 1] if bar.ncols else text, refresh=False)
         bar.refresh()
 
