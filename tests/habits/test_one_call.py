@@ -13,10 +13,12 @@ import pytest
 import scipy.sparse as sp
 import torch
 from torch_geometric.data import Data, HeteroData, InMemoryDataset
+from torch_geometric.loader import DataLoader
 from torch_geometric.nn import GCNConv, global_mean_pool
 
 import tgp
 from tests.cli.screens import run_in_terminal, screen
+from tgp.build import CoarsenConfig, coarsen_dataset
 from tgp.data import PoolDataLoader, PooledDataset, precoarsen
 from tgp.reduce import BaseReduce
 
@@ -66,6 +68,24 @@ def test_part_of_a_pyg_dataset():
 
 def test_generator():
     assert len(tgp.coarsen((ring(n) for n in range(5, 9)), "graclus*2")) == 4
+
+
+def test_batches_of_a_loader():
+    dataset = tgp.coarsen(DataLoader(GRAPHS, batch_size=2), "graclus")
+    assert [data.num_nodes for data in dataset] == [8, 11, 12, 15, 20]
+
+
+def test_settings_of_a_run(tmp_path):
+    config = CoarsenConfig(dataset=GRAPHS, out=str(tmp_path / "store"), poolers="graclus*2")
+    assert coarsen_dataset(config).num_graphs == 5
+
+
+def test_coarsen_a_pooled_dataset_in_another_way():
+    first = tgp.coarsen(GRAPHS, "graclus*2")
+    with pytest.warns(UserWarning, match="pooled_data"):
+        second = tgp.coarsen(first[:3], "ndp")
+    assert len(second) == 3
+    assert len(second[0].pooled_data) == 1
 
 
 def test_networkx():

@@ -37,12 +37,24 @@ def collect_graphs(graphs: Any) -> Any:
     if isinstance(graphs, GraphTable) or _is_stored(graphs):
         return graphs
     if _kind(graphs) is not None:
-        return graphs.to_data_list() if hasattr(graphs, "to_data_list") else [graphs]
+        return _single_graphs([graphs])
     is_text = isinstance(graphs, (str, bytes, Mapping, np.ndarray))
     # PyTorch's datasets can have no __iter__. Python then counts up until __getitem__ raises IndexError.
     if is_text or not (isinstance(graphs, Iterable) or hasattr(graphs, "__getitem__")) or _is_tensor(graphs):
         raise _unsupported(graphs)
-    return list(graphs)
+    return _single_graphs(graphs)
+
+
+def _single_graphs(graphs: Iterable[Any]) -> list[Any]:
+    """Return the graphs. A batch, for example of a loader, is replaced by its graphs."""
+    found = list(graphs)
+    if not any(hasattr(graph, "to_data_list") for graph in found):
+        return found
+    return [
+        single
+        for graph in found
+        for single in (graph.to_data_list() if hasattr(graph, "to_data_list") else [graph])
+    ]
 
 
 def objects_to_table(graphs: Any, unwanted: set[str] | None = None) -> GraphTable:
