@@ -392,12 +392,35 @@ def report(path, work):
     """Run ``tgp report`` and check that no markup of the store is in the page."""
     status, _ = run_command(["report", path, "--out", work / "report.html"])
     if status == 0:
-        page = (work / "report.html").read_text()
-        if MARKUP in page or "<img src=x" in page:
-            raise Wrong("the report holds markup of the store")
-        bad = {c for c in page if unicodedata.category(c) in ("Cc", "Cs") and c not in "\n\t"}
-        if bad:
-            raise Wrong(f"the report holds control characters {sorted(bad)!r}")
+        _check_page((work / "report.html").read_text())
+
+
+def _check_page(page):
+    if MARKUP in page or "<img src=x" in page:
+        raise Wrong("the page holds markup of the store")
+    bad = {c for c in page if unicodedata.category(c) in ("Cc", "Cs") and c not in "\n\t"}
+    if bad:
+        raise Wrong(f"the page holds control characters {sorted(bad)!r}")
+
+
+def view(path, work):
+    """Read all kinds of pages of ``tgp view``. A page of an unexpected error is wrong."""
+    from tgp.inspect.view import StoreApplication
+
+    application = StoreApplication(path)
+    pages = [
+        ("", {}),
+        ("graphs", {"sort": "-ratio"}),
+        ("graphs.json", {"q": "ratio>0 nodes>0"}),
+        ("graph.json", {"id": "1"}),
+    ]
+    for page, values in [*pages, *(("graph", {"id": str(graph)}) for graph in range(3))]:
+        answer = application.respond(page, values)
+        text = answer.body.decode()
+        if answer.status not in (200, 404, 500) or "nexpected " in text:
+            raise Wrong(f"page {page!r} has the status {answer.status}: {text[:2000]}")
+        if not page.endswith(".json"):
+            _check_page(text)
 
 
 def export_npz(path, work):
@@ -473,7 +496,7 @@ CONSUMERS = {
     for function in (
         verify, read_single, gather, gather_in_memory, loader, loader_in_memory, items, budget, hierarchy, inspect,
         inspect_terminal, inspect_json, inspect_graph, inspect_csv, inspect_spectral, inspect_diff, verify_command,
-        verify_deep, verify_terminal, report, export_npz, export_pyg, export_graphml, plot, status, merge, merge_again,
+        verify_deep, verify_terminal, report, view, export_npz, export_pyg, export_graphml, plot, status, merge, merge_again,
         continue_writing, coarsen, coarsen_again,
     )
 }  # fmt: skip

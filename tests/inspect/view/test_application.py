@@ -3,13 +3,16 @@
 import json
 import re
 import shutil
+from urllib.parse import parse_qsl
 
 import pytest
 
 from tests.inspect.report.conftest import HOSTILE
 from tests.inspect.view.conftest import search_page
+from tgp.build.findings import Finding
 from tgp.inspect.view import StoreApplication
 from tgp.inspect.view import application as application_module
+from tgp.inspect.view.listing import problem_searches
 from tgp.store import StoreReader
 from tgp.testing.stores import build_store, random_table
 
@@ -33,8 +36,24 @@ def test_the_overview_shows_the_report_without_drawings(application):
     assert "<style" not in text and "<script>" not in text, "the policy of the server forbids inline code"
 
 
-def test_the_overview_shows_problems(application):
-    assert "stalled" in page(application)[1], "a hierarchy of nopool keeps all nodes"
+def test_the_overview_links_problems_to_their_graphs(failed_store):
+    application = StoreApplication(failed_store)
+    text = page(application)[1]
+    assert "could not be coarsened" in text
+    assert '<a href="graphs?q=failures%3E0&amp;hierarchy=halve">failed: halve</a>' in text
+    assert [
+        row["graph"] for row in search_page(application, q="failures>0", hierarchy="halve")[1]["rows"]
+    ] == [3]
+
+
+def test_every_kind_of_problem_has_a_valid_search(application):
+    kinds = ("failed", "stalled", "collapsed", "empty", "torn", "dropped", "singletons")
+    found = problem_searches([Finding(kind, "graclus-x2", 1, "", "") for kind in kinds])
+    assert [label for label, _ in found] == [f"{kind}: graclus-x2, level 1" for kind in kinds]
+    for _, link in found:
+        values = dict(parse_qsl(link.partition("?")[2]))
+        assert application.respond("graphs.json", values).status == 200
+    assert problem_searches([Finding("weights", None, None, "", "")]) == []
 
 
 def test_a_graph_in_all_hierarchies_side_by_side(application):

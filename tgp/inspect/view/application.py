@@ -17,7 +17,7 @@ from tgp.inspect.places import result_path, shown_location
 from tgp.inspect.report.contents import ReportContents, collect_contents
 from tgp.inspect.report.drawings import GraphDrawing, draw_graph
 from tgp.inspect.report.page import MARK, page_values, render_page, static_text, template_environment
-from tgp.inspect.view.listing import address, graph_figures, list_graphs
+from tgp.inspect.view.listing import address, graph_figures, list_graphs, problem_searches
 from tgp.inspect.view.search import GraphIndex, Query
 from tgp.store.locations import Location, open_store
 from tgp.text import inert_text
@@ -170,7 +170,10 @@ class StoreApplication:
         return Response(status, "text/html; charset=utf-8", text.encode())
 
     def _overview(self, store: _OpenStore, values: Mapping[str, str]) -> Response:
-        return self._page("overview.html.jinja", query=Query(), **page_values(store.contents))
+        problems = problem_searches(store.contents.findings)
+        return self._page(
+            "overview.html.jinja", query=Query(), problems=problems, **page_values(store.contents)
+        )
 
     def _graphs_page(self, store: _OpenStore, values: Mapping[str, str]) -> Response:
         query, error, listing = _query(values), None, None

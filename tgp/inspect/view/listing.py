@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import operator
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 from urllib.parse import urlencode
@@ -13,8 +13,10 @@ from urllib.parse import urlencode
 import numpy as np
 import numpy.typing as npt
 
+from tgp.build.findings import Finding
 from tgp.inspect.figures import Figure
 from tgp.inspect.numbers import count_text, counted
+from tgp.inspect.report.quality import FigureRow
 from tgp.inspect.view.search import GraphIndex, Ints, Query, parse_search
 from tgp.store import StoreReader
 
@@ -27,6 +29,7 @@ __all__ = [
     "address",
     "graph_figures",
     "list_graphs",
+    "problem_searches",
 ]
 
 PAGE_ROWS = 50
@@ -37,6 +40,20 @@ _SHOWN = ("ratio", "cut", "modularity", "singletons", "components")
 
 _LEFT_OUT = ("stalled", "failures")
 """Figures of a graph that its page shows in other ways."""
+
+_SEARCHES = {
+    "failed": ("failures>0", ""),
+    "stalled": ("stalled>0", ""),
+    "collapsed": ("stalled>0", ""),
+    "empty": ("empty>0", "-empty"),
+    "torn": ("", "-components"),
+    "dropped": ("dropped>0", "-dropped"),
+    "singletons": ("singletons>0", "-singletons"),
+}
+"""Conditions and order that show the graphs of a kind of problem."""
+
+_MOST_SEARCHES = 12
+"""Largest number of searches for problems."""
 
 _LEVELS = 6
 """Largest number of levels whose sizes are shown; the middle ones of a deeper hierarchy are left out."""
@@ -105,11 +122,11 @@ class GraphFigures:
 
     Args:
         places: hierarchy, number and method of each level.
-        rows: each figure with its value at every level; ``None`` where there is no value.
+        rows: each figure with its value at every level.
     """
 
     places: tuple[tuple[str, int, str], ...]
-    rows: tuple[tuple[Figure, tuple[float | None, ...]], ...]
+    rows: tuple[FigureRow, ...]
 
     @property
     def hierarchies(self) -> list[tuple[str, int]]:
@@ -125,7 +142,7 @@ class GraphFigures:
                 "hierarchy": name,
                 "level": level,
                 "method": method,
-                "figures": {figure.key: values[i] for figure, values in self.rows if values[i] is not None},
+                "figures": {row.figure.key: row.values[i] for row in self.rows if row.values[i] is not None},
             }
             for i, (name, level, method) in enumerate(self.places)
         ]
@@ -169,7 +186,7 @@ def list_graphs(index: GraphIndex, query: Query, offset: int = 0) -> Listing:
     places = index.places(query)
     names = list(dict.fromkeys(name for name, _ in places))
     columns = [
-        [figure.text(v) for v in index.values(figure, query, ids, largest=big).tolist()]
+        [text for _, text, _ in FigureRow(figure, tuple(index.values(figure, query, ids, largest=big))).cells]
         for figure, big in figures
     ]
     columns += [_size_texts(index, name, ids) for name in names]
@@ -257,15 +274,33 @@ def graph_figures(reader: StoreReader, graph: int) -> GraphFigures:
     index, row = GraphIndex(reader, shard=shard), graph - int(bounds[shard])
     places = index.places(Query())
     rows = [
-        (figure, tuple(_value(index.column(figure.key, place), row) for place in places))
+        FigureRow(figure, tuple(_value(index.column(figure.key, place), row) for place in places))
         for figure in index.figures(places)
         if figure.key not in _LEFT_OUT
     ]
     methods = [reader.level_info(name, level - 1).method for name, level in places]
     return GraphFigures(
         tuple((*place, method) for place, method in zip(places, methods, strict=True)),
-        tuple((figure, values) for figure, values in rows if any(value is not None for value in values)),
+        tuple(one for one in rows if any(value is not None for value in one.values)),
     )
+
+
+def problem_searches(findings: Sequence[Finding]) -> list[tuple[str, str]]:
+    """Return searches for the graphs that the problems of a store concern.
+
+    Args:
+        findings: problems, see :func:`tgp.build.findings.find_problems`.
+
+    Returns:
+        Label and address of each search.
+    """
+    found = []
+    for finding in findings:
+        if finding.kind in _SEARCHES and finding.hierarchy is not None:
+            query = Query(*_SEARCHES[finding.kind], finding.hierarchy, finding.level)
+            level = "" if finding.level is None else f", level {finding.level}"
+            found.append((f"{finding.kind}: {finding.hierarchy}{level}", address("graphs", query)))
+    return found[:_MOST_SEARCHES]
 
 
 def _value(column: npt.NDArray[Any] | None, row: int) -> float | None:
