@@ -418,7 +418,7 @@ def view(path, work):
         answer = application.respond(page, values)
         text = answer.body.decode()
         if answer.status not in (200, 404, 500) or "nexpected " in text:
-            raise Wrong(f"page {page!r} has the status {answer.status}: {text[:2000]}")
+            raise Wrong(f"page {page!r} has the status {answer.status}: {text.rpartition('<main>')[2][:500]}")
         if not page.endswith(".json"):
             _check_page(text)
 

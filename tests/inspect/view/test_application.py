@@ -7,6 +7,7 @@ from urllib.parse import parse_qsl
 
 import pytest
 
+from tests.inspect.conftest import build
 from tests.inspect.report.conftest import HOSTILE
 from tests.inspect.view.conftest import search_page
 from tgp.build.findings import Finding
@@ -194,6 +195,31 @@ def test_a_repaired_store_is_shown_again(store, copied):
     assert page(application, "graph", id=4)[0] == 500
     shutil.copytree(store, copied, dirs_exist_ok=True)
     assert page(application, "graph", id=3) == expected
+
+
+@pytest.mark.parametrize(("name", "values"), PAGES + JSON)
+def test_a_store_that_was_computed_again_is_shown(copied, name, values):
+    application = StoreApplication(copied)
+    old = application.respond(name, values)
+    shutil.rmtree(copied)
+    build(copied, "kmis")
+    new = application.respond(name, values)
+    assert new.status == 200 and b"kmis" in new.body and b"nopool" not in new.body and new != old
+
+
+def test_the_store_is_opened_again_after_an_error(application, monkeypatch):
+    def fail(*_):
+        raise OSError("device lost")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(application_module, "draw_graph", fail)
+        status, text = page(application, "graph", id=3)
+        assert status == 500 and "device lost" in text
+    opened = []
+    opener = application_module.open_store
+    monkeypatch.setattr(application_module, "open_store", lambda path: opened.append(path) or opener(path))
+    assert page(application, "graph", id=3)[0] == 200 and len(opened) == 1
+    assert page(application, "graph", id=4)[0] == 200 and len(opened) == 1
 
 
 def test_a_removed_store_gives_a_readable_error(copied):

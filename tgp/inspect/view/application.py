@@ -20,6 +20,7 @@ from tgp.inspect.report.page import MARK, page_values, render_page, static_text,
 from tgp.inspect.view.listing import address, graph_figures, list_graphs, problem_searches
 from tgp.inspect.view.search import GraphIndex, Query
 from tgp.store.locations import Location, open_store
+from tgp.store.read.parts import manifest_version
 from tgp.text import inert_text
 
 __all__ = ["Response", "StoreApplication"]
@@ -57,13 +58,19 @@ class Response:
 
 
 class _OpenStore:
-    """A store and everything that was computed from it. It is thrown away if the store changes."""
+    """A store and everything that was computed from it."""
 
     def __init__(self, location: Location) -> None:
         self.location = location
         self.reader = open_store(location)
         self.index = GraphIndex(self.reader)
+        self._version = manifest_version(self.reader.files)
         self._drawn: OrderedDict[int, GraphDrawing] = OrderedDict()
+
+    @property
+    def replaced(self) -> bool:
+        """True if a local store was computed again or removed after it was opened."""
+        return manifest_version(self.reader.files) != self._version
 
     @cached_property
     def contents(self) -> ReportContents:
@@ -83,8 +90,7 @@ class _OpenStore:
 class StoreApplication:
     """Pages about one store. Requests may come from several threads; one at a time reads the store.
 
-    After an error of the store, the next request opens it again. So a page works again when the store was repaired or
-    computed again.
+    If the store was computed again, or after an error, the next request opens it again.
 
     Args:
         location: directory or URL of the store.
@@ -120,7 +126,8 @@ class StoreApplication:
             return self.error(404, "There is no such page.", as_json=page.endswith(".json"))
         with self._lock:
             try:
-                self._store = self._store or _OpenStore(self._location)
+                if self._store is None or self._store.replaced:
+                    self._store = _OpenStore(self._location)
                 return self._pages[page](self._store, values)
             except Exception as error:  # noqa: BLE001 - every request gets an answer
                 if not isinstance(error, InputError | UnknownNameError):
