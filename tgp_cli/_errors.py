@@ -267,11 +267,16 @@ def _inert_usage_errors() -> Iterator[None]:
         yield
     except _ClickError as error:
         if hasattr(error, "message"):
-            lines = inert_text(error.message, lines=True).splitlines()
-            width = terminal_width(sys.stderr)
-            first = "Error: "  # Click prints it in front of the message
-            wrapped = [part for line in lines for part in wrap_text(first + line, width)]
-            error.message = "\n".join(part.removeprefix(first) for part in wrapped)
+            error.message = inert_text(error.message, lines=True)
+        if hasattr(error, "format_message"):
+            width, first = terminal_width(sys.stderr), "Error: "  # Click prints it in front of the message
+            lines = [
+                part
+                for line in error.format_message().splitlines()
+                for part in wrap_text(first + line, width)
+            ]
+            text = "\n".join(line.removeprefix(first) for line in lines)
+            error.format_message = lambda: text
         raise
 
 

@@ -16,7 +16,7 @@ from typing import Any, TextIO
 
 from tgp.inspect.numbers import count_text
 from tgp.text import csv_cell, inert_text
-from tgp_cli._wrap import terminal_width, wrap_text
+from tgp_cli._wrap import terminal_width, wrap_call, wrap_text
 
 __all__ = [
     "Output",
@@ -110,12 +110,21 @@ class Output:
         elif not self.quiet:
             print_text()
 
-    def next_steps(self, lines: Sequence[str]) -> None:
-        """Print commands and code to continue with, unless silent. Each line can be copied as a whole."""
+    def next_steps(self, commands: Sequence[str], code: Sequence[str] = ()) -> None:
+        """Print what to do next, unless silent. Lines are neither indented nor wrapped, so that they can be copied.
+
+        Args:
+            commands: commands of the shell.
+            code: lines of Python.
+        """
+        lines = [f"{'Then' if i else 'Next'}: {command}" for i, command in enumerate(commands)]
+        if code:
+            width = terminal_width(sys.stderr)
+            lines += ["In Python:", *(part for line in code for part in wrap_call(line, width))]
         if not self.silent:
-            self._print_message("Next:")
+            sys.stdout.flush()
             for line in lines:
-                print_line(f"  {line}", sys.stderr, flush=True, wrap=False)
+                print_line(line, sys.stderr, flush=True, wrap=False)
 
     def line(self, text: str = "") -> None:
         """Print one line of a result."""

@@ -109,7 +109,10 @@ class _StepLine:
         from rich.text import Text
 
         step = self._step
-        text = inert_text(step.describe(time.monotonic() - self._time, stage=True))
+        later = time.monotonic() - self._time
+        text = inert_text(step.describe(later, stage=True))
+        if len(text) + 2 > options.max_width:
+            text = inert_text(step.describe(later, stage=True, short=True))
         spinner = str(self._spinner.render(console.get_time()))
         line = Text(f"{spinner} {text}", no_wrap=True, overflow="ellipsis")
         room = min(BAR_WIDTH, options.max_width - line.cell_len - 1)

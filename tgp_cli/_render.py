@@ -75,7 +75,7 @@ def show_advice(out: Output, summary: Summary) -> None:
     more = len(summary.findings) - MOST_FINDINGS
     if more > 0:
         out.warn(f"{counted(more, 'more warning')}: see 'tgp inspect {summary.path}'.")
-    out.next_steps(_next_steps(summary))
+    _show_next_steps(out, summary)
 
 
 def _show_totals(out: Output, summary: Summary) -> None:
@@ -96,22 +96,18 @@ def _show_totals(out: Output, summary: Summary) -> None:
         out.line(f"  {hierarchy.name}: nodes {chain}, {bytes_text(hierarchy.bytes)}")
 
 
-def _next_steps(summary: Summary) -> list[str]:
-    """Return the commands and the code that use a store."""
+def _show_next_steps(out: Output, summary: Summary) -> None:
+    """Print the commands and the code that use a store."""
     store = shlex.quote(summary.path)
     if summary.status == "incomplete":
-        return [
-            f"tgp status {store}  # which files are missing",
-            f"tgp merge {store}  # when all are written",
-        ]
-    lines = [f"tgp inspect {store}"]
+        out.next_steps([f"tgp status {store}", f"tgp merge {store}"])
+        return
     names = summary.names or [h.name for h in summary.hierarchies]
     usable = [h for h in summary.hierarchies if h.name in names and h.failures < summary.num_graphs]
+    code = []
     if usable:
         first = min(usable, key=lambda h: names.index(h.name))
-        skip = ', failed="skip"' if first.failures else ""
-        lines += [
-            "from tgp.data import PooledDataset",
-            f"dataset = PooledDataset({json.dumps(summary.path, ensure_ascii=False)}, {json.dumps(first.name, ensure_ascii=False)}{skip})",
-        ]
-    return lines
+        values = [json.dumps(text, ensure_ascii=False) for text in (summary.path, first.name)]
+        values += ['failed="skip"'] if first.failures else []
+        code = ["from tgp.data import PooledDataset", f"dataset = PooledDataset({', '.join(values)})"]
+    out.next_steps([f"tgp inspect {store}"], code)

@@ -7,7 +7,7 @@ import re
 import textwrap
 from typing import TextIO
 
-__all__ = ["terminal_width", "wrap_text"]
+__all__ = ["terminal_width", "wrap_call", "wrap_text"]
 
 LEAST_WIDTH = 24
 """Smallest width that text is broken to."""
@@ -15,7 +15,7 @@ LEAST_WIDTH = 24
 LONGEST_TEXT = 10_000
 """Number of characters after which text is not broken. Breaking a name of many megabytes would take minutes."""
 
-_UNBROKEN = re.compile(r"'(?:tgp|python|pip) [^']*'|\d %")
+_UNBROKEN = re.compile(r"'(?:tgp|python|pip) [^']*'|\d (?:%|[kMGT]?B\b|ms\b|s\b|min\b|h\b)")
 """Parts that stay on one line: a command to copy, and a number with its unit."""
 
 
@@ -66,3 +66,20 @@ def wrap_text(text: str, width: int | None, indent: int | None = None) -> list[s
         break_on_hyphens=False,
     )
     return [line.replace("\u00a0", " ") for line in lines] or [text]
+
+
+def wrap_call(line: str, width: int | None) -> list[str]:
+    """Break a line of Python that ends with a call, if it is too long, so that it can still be run.
+
+    Args:
+        line: the line.
+        width: width of the terminal; ``None`` returns the line as it is.
+
+    Examples:
+        >>> wrap_call("dataset = PooledDataset('pooled/MUTAG', 'graclus')", 40)
+        ['dataset = PooledDataset(', "    'pooled/MUTAG', 'graclus'", ')']
+    """
+    head, bracket, arguments = line.partition("(")
+    if width is None or len(line) <= width or not arguments.endswith(")"):
+        return [line]
+    return [head + bracket, f"    {arguments[:-1]}", ")"]

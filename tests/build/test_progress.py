@@ -86,6 +86,11 @@ def test_a_step_in_words_with_its_stage():
     assert Step("coarsening", 1, 4, elapsed=2.0).describe(stage=True) == "coarsening 1 of 4 graphs, 2 s"
 
 
+def test_a_step_in_few_words():
+    step = Step("coarsening", 5, 10, hierarchies=2, elapsed=10.0, remaining=20.0)
+    assert step.describe(short=True) == "5 of 10 graphs, 10 s, 20 s left"
+
+
 def test_a_step_in_words_between_two_steps():
     step = Step("coarsening", 5, 10, elapsed=10.0, remaining=20.0)
     assert step.describe(5.0) == "5 of 10 graphs, 15 s, about 15 s left"

@@ -348,7 +348,7 @@ def test_jobs_status_and_merge(tmp_path):
     (out / "manifest.json").unlink()
     assert invoke("status", out).exit_code == 3
     merged = invoke("merge", out)
-    assert f"{out}: 40 graphs, " in merged.stdout and f"tgp inspect {out}" in merged.stderr
+    assert f"{out}: 40 graphs, " in merged.stdout and f"Next: tgp inspect {out}\n" in merged.stderr
     assert invoke("merge", tmp_path / "nowhere").exit_code == 2
 
 

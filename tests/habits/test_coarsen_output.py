@@ -39,9 +39,9 @@ def test_every_run_ends_with_what_to_do_next(run, tmp_path):
     command = ("coarsen", "-d", "molecules:num_graphs=30", "-p", "graclus*2", "-o", "my store")
     for _ in range(2):  # the second run finds the store up to date
         done = run(*command)
-        steps = [line.strip() for line in done.stderr.split("Next:\n")[1].splitlines()]
-        assert steps[0] == "tgp inspect 'my store'"
-        code = "\n".join([*steps[1:], "print(len(dataset), dataset[0].num_nodes > 0)"])
+        steps = done.stderr.split("Next: ")[1].splitlines()
+        assert steps[:2] == ["tgp inspect 'my store'", "In Python:"]
+        code = "\n".join([*steps[2:], "print(len(dataset), dataset[0].num_nodes > 0)"])
         loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
         assert loaded.stdout == "30 True\n", loaded.stderr
     assert "up to date" in done.stdout

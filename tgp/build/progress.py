@@ -48,23 +48,25 @@ class Step:
     remaining: float | None = None
     waited: float | None = None
 
-    def describe(self, later: float = 0.0, *, stage: bool = False) -> str:
+    def describe(self, later: float = 0.0, *, stage: bool = False, short: bool = False) -> str:
         """Return the numbers of the step: ``1,204 of 4,110 graphs, 12 s, about 20 s left``.
 
         Args:
             later: Seconds that have passed since the step was made. A display adds them between two steps.
             stage: True to begin with the stage: ``coarsening 1,204 of 4,110 graphs, 12 s, about 20 s left``.
+            short: True to leave out words that a narrow terminal has no room for.
         """
-        count = self._count_text() if self.waited is None else ""
+        count = self._count_text(short) if self.waited is None else ""
         parts = [f"{self.stage} {count}".rstrip() if stage else count]
         seconds = self.elapsed if self.waited is None else self.waited
         if seconds is not None:
             parts.append(duration_text(seconds + later))
         if self.remaining is not None and self.waited is None and self.done < self.total:
-            parts.append(f"about {duration_text(max(1.0, self.remaining - later))} left")
+            left = f"{duration_text(max(1.0, self.remaining - later))} left"
+            parts.append(left if short else f"about {left}")
         return ", ".join(part for part in parts if part)
 
-    def _count_text(self) -> str:
+    def _count_text(self, short: bool) -> str:
         if self.noun == "kernel":  # the one that is being compiled
             return f"kernel {self.done:,} of {self.total:,}" if self.total else f"kernel {self.done:,}"
         if not self.total:
@@ -72,7 +74,7 @@ class Step:
         text = f"{self.done:,} of {self.total:,}"
         if self.noun:
             text += f" {self.noun if self.total == 1 else self.noun + 's'}"
-        return f"{text} ({self.hierarchies} hierarchies)" if self.hierarchies > 1 else text
+        return text if short or self.hierarchies == 1 else f"{text} ({self.hierarchies} hierarchies)"
 
 
 def duration_text(seconds: float) -> str:
