@@ -15,7 +15,7 @@ LEAST_WIDTH = 24
 LONGEST_TEXT = 10_000
 """Number of characters after which text is not broken. Breaking a name of many megabytes would take minutes."""
 
-_UNBROKEN = re.compile(r"'(?:tgp|python|pip) [^']*'|\d (?:%|[kMGT]?B\b|ms\b|s\b|min\b|h\b)")
+_UNBROKEN = re.compile(r"'(?:tgp|python|pip) [^']*'|`[^`]*`|\d (?:%|[kMGT]?B\b|ms\b|s\b|min\b|h\b)")
 """Parts that stay on one line: a command to copy, and a number with its unit."""
 
 

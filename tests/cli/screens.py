@@ -137,16 +137,9 @@ SCREENS = {
     ),
     "long-run": Screen(
         (
-            "coarsen",
-            "-d",
-            "molecules:num_graphs=6000",
-            "-p",
-            "graclus*2",
-            "-p",
-            "ndp,eigen:k=24",
-            "--shard-size",
-        )
-        + ("1MB", "--workers", "1", "-o", "pooled/long"),
+            *("coarsen", "-d", "molecules:num_graphs=6000", "-p", "graclus*2", "-p", "ndp,eigen:k=24"),
+            *("--shard-size", "1MB", "--workers", "1", "-o", "pooled/long"),
+        ),
         frame="left",
         slow=True,
     ),
