@@ -115,7 +115,9 @@ class _StepLine:
             text = inert_text(step.describe(later, stage=True, short=True))
         spinner = str(self._spinner.render(console.get_time()))
         line = Text(f"{spinner} {text}", no_wrap=True, overflow="ellipsis")
-        room = min(BAR_WIDTH, options.max_width - line.cell_len - 1)
+        room = min(
+            BAR_WIDTH, options.max_width - line.cell_len - 1 - len("^C ")
+        )  # Ctrl-C is shown behind the line
         if not step.total or step.waited is not None or room < 8:
             yield line
             return

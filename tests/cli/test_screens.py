@@ -15,6 +15,7 @@ from tests.cli.screens import FOLDER, SCREENS, WIDTHS, make_folder, show, writte
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudoterminal")
 
 LABEL = re.compile(r"\s*(Error|Hint|Warning|Next|In Python|Usage|Try)\b")
+SECTION = re.compile(r"([A-Z][a-z]+(?: [a-z]+)?)(?:  +\S|$)")
 PROGRESS = re.compile(r"\S (compiling kernel \d+ of \d+|coarsening [\d,]+ of [\d,]+ graphs)")
 
 
@@ -27,10 +28,10 @@ def folder():
 
 
 def layout(lines):
-    """Return the parts of a screen in order: labels, kinds of progress, and the first heading of each table."""
+    """Return the parts of a screen in order: labels, sections, kinds of progress, and the first heading of each table."""
     found = []
     for i, line in enumerate(lines):
-        label, progress = LABEL.match(line), PROGRESS.match(line)
+        label, progress = LABEL.match(line) or SECTION.match(line), PROGRESS.match(line)
         if label:
             found.append(label[1])
         elif progress:
@@ -50,7 +51,7 @@ def cases():
             )
 
 
-@pytest.mark.parametrize(("name", "columns"), cases())
+@pytest.mark.parametrize(("name", "columns"), list(cases()))
 def test_screens_keep_their_layout(name, columns, folder):
     status, written, lines = show(name, columns, folder)
     assert status == SCREENS[name].status, lines
@@ -74,9 +75,12 @@ def test_every_screen_is_recorded_at_every_width():
 
 def test_lines_are_read_as_a_terminal_shows_them():
     assert written_lines("one\r\n\x1b[2Ktwo\rthree\x1b[0m\n") == ["one", "three", ""]
-    assert layout(["Error: a", "  b", "Hint: c", " x  y ", " ── ── ", "⠋ compiling kernel 1 of 7, 0 s"]) == [
+    assert layout(
+        ["Error: a", "  b", "Hint: c", "Good for  all", " x  y ", " ── ── ", "⠋ compiling kernel 1 of 7, 0 s"]
+    ) == [
         "Error",
         "Hint",
+        "Good for",
         "table x",
         "compiling",
     ]

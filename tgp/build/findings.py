@@ -240,7 +240,7 @@ class _Hierarchy:
         unit = "connected component" if several else "graph"
         keep = f"Store {number - 1:,} {'level' if number == 2 else 'levels'} instead of {depth:,}"
         hint = f"{keep}." if number > 1 else "The graphs have no edges that a pooler could contract."
-        if several:
+        if several and number > 1:
             hint += " --largest-component leaves one component per graph."
         text = f"{levels} almost nothing left to pool: {start}, {who} {verb(int(level.done.sum()), 'has', 'have')} one node per {unit}."
         return Finding("collapsed", self._info.name, number, text, hint)

@@ -358,7 +358,7 @@ def _check_written(
         time.sleep(min(1.0, VISIBLE_TIMEOUT))
     shown = ", ".join(f"{task.part} of unit {task.unit}" for task in lost[:5])
     raise LostFilesError(
-        f"{len(lost)} of {len(tasks)} files were reported as written, but are not in {writer.files.location}: "
+        f"{len(lost):,} of {len(tasks):,} files were reported as written, but are not in {writer.files.location}: "
         f"{shown}{', ...' if len(lost) > 5 else ''}",
         hint="the workers write to another directory of the same name, or another process deletes or replaces files; "
         "run the same command again when this is fixed: it writes the missing files",

@@ -161,7 +161,7 @@ def _compare(
 ) -> Comparison:
     if one.num_graphs != two.num_graphs:
         raise InputError(
-            f"hierarchies over different graphs cannot be compared: {one.num_graphs} and {two.num_graphs} graphs",
+            f"hierarchies over different graphs cannot be compared: {one.num_graphs:,} and {two.num_graphs:,} graphs",
             field="diff",
         )
     same = one.manifest.spec.data_digest == two.manifest.spec.data_digest

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tgp.inspect.numbers import counted
+from tgp.inspect.numbers import count_text, counted
 from tgp_cli._errors import ExitStatus
 from tgp_cli._options import DebugOpt, JsonOpt, QuietOpt, StoreArg
 from tgp_cli._output import Output
@@ -56,10 +57,10 @@ def _show(out: Output, status: StoreStatus) -> None:
     rows = [
         (
             part,
-            status.num_units - len(missing),
-            len(missing),
+            count_text(status.num_units - len(missing)),
+            count_text(len(missing)),
             array_expression(missing),
-            status.failures.get(part, 0),
+            count_text(status.failures.get(part, 0)),
         )
         for part, missing in status.parts.items()
     ]
@@ -70,11 +71,12 @@ def _show(out: Output, status: StoreStatus) -> None:
         wrap=(3,),
     )
     for part, units in status.foreign.items():
-        out.message(
-            f"Warning: {part}: files of units {array_expression(units)} were written by another engine revision or with "
+        out.warn(
+            f"{part}: files of units {array_expression(units)} were written by another engine revision or with "
             "other settings. They count as missing."
         )
     if status.missing:
         out.line(f"Jobs with work to do: {status.array}")
     elif not status.complete:
-        out.message(f"Hint: every unit is written; 'tgp merge {status.path}' completes the store.")
+        out.message("Every unit is written.")
+        out.next_steps([f"tgp merge {shlex.quote(str(status.path))}"])

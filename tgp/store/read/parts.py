@@ -67,7 +67,7 @@ def check_size(files: StoreFiles, record: ShardRecord) -> None:
     if size != record.size:
         files.drop(record.file)
         raise StoreDamagedError(
-            f"{files.location}/{record.file} is incomplete: expected {record.size} bytes, got {size}",
+            f"{files.location}/{record.file} is incomplete: expected {record.size:,} bytes, got {size:,}",
             path=f"{files.location}/{record.file}",
             item=record.file,
             hint="Run the same `tgp coarsen` command again: it rebuilds incomplete shards.",
