@@ -125,6 +125,24 @@ def test_transform_and_pre_transform_of_a_dataset(tmp_path, method):
             assert torch.equal(batch.pooled_data[1].so.s.to_dense(), expected.pooled_data[1].so.s.to_dense())
 
 
+def test_a_dataset_of_one_graph(tmp_path):
+    class Ring(Rings):
+        def process(self):
+            self.save([self.pre_transform(make_graphs(1)[0])], self.processed_paths[0])
+
+    levels = PreCoarsening([("kmis", {"order_k": 1}), ("nmf", {"k": 2})])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(2):
+            data = Ring(tmp_path, pre_transform=levels)[0]
+            assert data.pooled_data[0].so.num_nodes == data.num_nodes == 4
+            assert data.pooled_data[1].so.s.shape == (data.pooled_data[0].num_nodes, 2)
+    torch.save(data, tmp_path / "graph.pt")
+    again = torch.load(tmp_path / "graph.pt", weights_only=True)
+    assert_same_batch(Batch.from_data_list([again]), Batch.from_data_list([data]))
+    assert type(again) is type(data) and again.validate()
+
+
 def test_tu_dataset(data_root, tmp_path):
     datasets = pytest.importorskip("torch_geometric.datasets")
     import shutil

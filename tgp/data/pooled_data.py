@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import copyreg
 from abc import ABCMeta
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -29,7 +29,7 @@ from tgp.utils.ops.batching import GraphLayout
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["JoinedValues", "PooledData", "attach_levels", "load_joined", "pooled_class"]
+__all__ = ["JoinedValues", "PooledData", "attach_levels", "load_graph", "load_joined", "pooled_class"]
 
 
 class _PooledType(ABCMeta):
@@ -66,6 +66,12 @@ class PooledData(Data, metaclass=_PooledType):
                 store._forms = value_forms(data)
                 self.__dict__["_store"] = store
         return self
+
+    def __reduce__(self) -> Any:
+        store = self._store.__dict__
+        private = {name: value for name, value in store.items() if name not in _NOT_PICKLED}
+        more = {name: value for name, value in self.__dict__.items() if name not in _NOT_PICKLED}
+        return load_graph, (type(self), _to_plain(store["_mapping"]), _to_plain(private), more)
 
 
 class _JoiningStorage(GlobalStorage):
@@ -127,7 +133,7 @@ def _to_plain(value: Any) -> Any:
         store = value._store
         private = {name: item for name, item in store.__dict__.items() if name in _PRIVATE}
         return "batch", (_to_plain(store._mapping), _to_plain(private))
-    if isinstance(value, dict):
+    if type(value) is dict:
         return "dict", {key: _to_plain(item) for key, item in value.items()}
     if type(value) in _OBJECTS.values():
         state = value.__getstate__() if isinstance(value, SelectOutput) else vars(value)
@@ -136,6 +142,9 @@ def _to_plain(value: Any) -> Any:
         return _NAMES[type(value)], [_to_plain(item) for item in value]
     return ("type", value.__name__) if isinstance(value, type) else value
 
+
+_NOT_PICKLED = ("_mapping", "_parent", "_cached_attr", "_store", "_edge_attr_cls", "_tensor_attr_cls")
+"""Attributes of graphs and storages that are made again."""
 
 _PRIVATE = ("_num_graphs", "_slice_dict", "_inc_dict", "_forms", "_num_nodes", "_so_ptr")
 """Private attributes of the storage of a batch that splitting it needs."""
@@ -150,8 +159,26 @@ def load_joined(plain: Any) -> JoinedValues:
     return JoinedValues(_from_plain(plain))
 
 
+def load_graph(cls: type[Data], mapping: Any, private: Mapping[str, Any], more: Mapping[str, Any]) -> Data:
+    """Return a graph from the form in which a file stores it.
+
+    Args:
+        cls: Class of the graph.
+        mapping: Attributes in plain form.
+        private: Private attributes of its storage in plain form.
+        more: Further attributes of the object itself.
+    """
+    graph: Data = object.__new__(cls)
+    graph.__dict__.update(Data().__dict__)
+    graph.__dict__.update(more)
+    graph.__dict__["_store"] = store = GlobalStorage(_parent=graph)
+    store._mapping.update(_from_plain(mapping))
+    store.__dict__.update(_from_plain(private))
+    return graph
+
+
 def _from_plain(plain: Any) -> Any:
-    if not isinstance(plain, tuple):
+    if type(plain) is not tuple:
         return plain
     kind, state = plain
     if kind == "batch":
@@ -203,22 +230,13 @@ def pooled_class(cls: type[Data]) -> type[Data]:
     if type(cls) is not type(Data):  # its own metaclass makes the classes of its batches
         return cls
     if cls not in _classes:
-        namespace = {"__reduce__": _reduce_graph, "__module__": cls.__module__, "_data_class": cls}
+        namespace = {"__module__": cls.__module__, "_data_class": cls}
         _classes[cls] = _PooledType(f"Pooled{cls.__name__}", (PooledData, cls), namespace)
     return _classes[cls]
 
 
 _classes: dict[type, type[Data]] = {}
 """Classes that :func:`pooled_class` made, by the class of the user."""
-
-
-def _reduce_graph(data: Data) -> tuple[Callable[..., Any], tuple[type], Any]:
-    """Describe a graph whose class was made by :func:`pooled_class` for ``pickle``."""
-    return _new_graph, (type(data),), data.__getstate__()
-
-
-def _new_graph(cls: type[Data]) -> Data:
-    return object.__new__(cls)
 
 
 def _reduce_class(cls: _PooledType) -> Any:
@@ -230,4 +248,4 @@ def _reduce_class(cls: _PooledType) -> Any:
 copyreg.pickle(_PooledType, _reduce_class)  # type: ignore[arg-type]  # may return a name, too
 
 if hasattr(torch.serialization, "add_safe_globals"):
-    torch.serialization.add_safe_globals([PooledData, load_joined, pooled_class])
+    torch.serialization.add_safe_globals([PooledData, load_graph, load_joined, pooled_class])
