@@ -31,6 +31,7 @@ class Chart:
         names: label to show instead of one of the table.
         log: True for a logarithmic axis.
         better: which bars are better, ``"longer"`` or ``"shorter"``.
+        ours: word in the labels of the bars of this library; other bars have another colour.
     """
 
     title: str
@@ -41,6 +42,7 @@ class Chart:
     names: dict[str, str] = field(default_factory=dict)
     log: bool = False
     better: str = "longer"
+    ours: str = ""
 
 
 SCHEDULE = ("set", "schedule", "graphs/s")
@@ -61,8 +63,15 @@ CHARTS: dict[str, Chart] = {
     ),
     "peers": Chart(
         "A grid of a million nodes, million edges/s",
-        ("graph", "step", "library"), "step library", {"M edges/s": "tgp and others"},
-        {"graph": ("grid 1000000",), "step": ("contraction", "match + contract")},
+        ("graph", "step", "library"), "step library", {"M edges/s": "speed"},
+        {"graph": ("grid 1000000",), "step": ("contraction", "match + contract")}, ours="tgp",
+    ),
+    "training": Chart(
+        "NCI1, two levels of NDP: seconds per epoch",
+        ("levels", "s per epoch"), "levels", {"s per epoch": "time"},
+        names={"store": "levels from a store", "online": "levels computed in every step",
+               "no levels": "no levels, all layers on the input graphs"},
+        better="shorter", ours="store",
     ),
     "loading": Chart(
         "Loading NCI1, batches of 128, no workers, graphs/s",
@@ -164,10 +173,7 @@ def draw_chart(chart: Chart, page: str) -> str:
         for place, cell in enumerate(cells):
             value = value_of(cell)
             long = max(_length(value, low, high, chart.log), 1.0) if value is not None else 0.0
-            mine = place == 0 and (
-                len(chart.bars) > 1 or "tgp" in label or len(set(chart.bars.values()) & {"tgp"})
-            )
-            colour = COLOURS[place] if len(chart.bars) > 1 else COLOURS[0 if mine else 1]
+            colour = COLOURS[place] if len(chart.bars) > 1 or chart.ours in label else COLOURS[1]
             body.append(element("rect", x=LEFT, y=y, width=float(long), height=BAR, rx=2, fill=colour))
             body.append(text(cell, LEFT + long + 4, y + BAR - 2.5, font_size=11.5))
             y += BAR + 2
