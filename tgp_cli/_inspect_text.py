@@ -129,7 +129,7 @@ def _show_findings(out: Output, view: StoreView) -> None:
     for finding in view.findings:
         place = f"{finding.hierarchy}: " if finding.hierarchy else ""
         out.text(f"Warning: {place}{finding.text}", indent=2)
-        out.text(f"  {finding.hint}", indent=2)
+        out.text(f"  Hint: {finding.hint}", indent=4)
 
 
 def _show_header(out: Output, view: StoreView) -> None:

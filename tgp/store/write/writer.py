@@ -38,7 +38,9 @@ from tgp.store.write.records import (
 
 __all__ = ["REBUILD", "StoreWriter", "Task"]
 
-REBUILD = "Rebuild the store with --force, or write another one with --out OTHER."
+REBUILD = (
+    "Rebuild the store with --force, or write another one with --out OTHER (in Python: force=True, out=...)."
+)
 """Hint of every mismatch."""
 
 
