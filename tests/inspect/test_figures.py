@@ -86,3 +86,10 @@ def test_values_and_their_text():
 def test_the_table_needs_neither_torch_nor_numba():
     code = "import sys, tgp.inspect.figures; print(sorted({'torch', 'numba', 'numpy'} & set(sys.modules)))"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
+
+
+def test_counts_are_summed_and_the_other_metrics_are_averaged():
+    counts = {"dropped", "singletons", "empty", "isolated", "components_before", "components"}
+    metrics = {key: figure for key, figure in FIGURES.items() if figure.metric}
+    assert {key for key, figure in metrics.items() if figure.aggregation == "sum"} == counts
+    assert {figure.aggregation for key, figure in metrics.items() if key not in counts} == {"mean"}
