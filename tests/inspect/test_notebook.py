@@ -242,3 +242,25 @@ def test_levels_of_precoarsening():
     data = Data(edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), num_nodes=3)
     _, tags, _ = checked(PreCoarsening("graclus*2")(data))
     assert tags.count("svg") == 3
+
+
+def test_a_remote_dataset_downloads_nothing_to_show_itself(store, tmp_path):
+    fsspec = pytest.importorskip("fsspec")
+    from tgp.store.io.remote import RemoteFiles
+
+    memory = fsspec.filesystem("memory")
+    memory.put(str(store), "/notebook/er", recursive=True)
+    cache = tmp_path / "cache"
+    remote = PooledDataset(RemoteFiles("memory://notebook/er", cache), hierarchy="graclus-x2")
+    before = set(cache.rglob("*.h5"))
+    _, tags, text = checked(remote)
+    assert "PooledDataset: 30 graphs" in text and "600" in text and "svg" not in tags
+    assert set(cache.rglob("*.h5")) == before
+    assert len(remote.sizes()[0]) == 30 and set(cache.rglob("*.h5")) != before
+
+
+def test_many_levels_are_not_all_drawn(tmp_path):
+    deep = tgp.coarsen([Data(edge_index=torch.tensor([[0, 1], [1, 0]]), num_nodes=2)], "nopool*30", out=None)
+    for thing in (deep, deep[0], deep.as_hierarchy()):
+        html, tags, _ = checked(thing)
+        assert tags.count("svg") <= inline_html.MAX_DRAWINGS and len(html) < 20_000

@@ -21,6 +21,9 @@ __all__ = ["card", "cell_text", "draw_levels", "draw_matrix", "table"]
 COLOURS = ("#3d85c6", "#d9731f", "#12a07f", "#c2479c", "#9a63d8", "#d0504f", "#6f7de8", "#8f8a1c")
 """Colours of supernodes. Each has a contrast of at least 3 : 1 to white and to a dark page."""
 
+MAX_DRAWINGS = 8
+"""Largest number of drawn levels."""
+
 LONGEST_TEXT = 200
 """Number of characters after which a text is cut."""
 
@@ -84,7 +87,7 @@ def draw_levels(scene: SceneDrawing, first: str = "input") -> str:
         scene: drawings of all levels, see :func:`tgp.inspect.report.drawings.draw_scene`.
         first: name of the first drawing.
     """
-    drawings = [drawing for strip in scene.strips for drawing in strip.drawings]
+    drawings = [drawing for strip in scene.strips for drawing in strip.drawings][:MAX_DRAWINGS]
     figures = "".join(
         f'<figure style="margin:0;width:{_WIDTH}px">{_svg(drawing)}'
         f'<figcaption style="font-size:12px;opacity:.8">{cell_text(_caption(drawing, first))}</figcaption></figure>'

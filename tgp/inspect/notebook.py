@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tgp.inspect.inline_html import card, draw_levels, draw_matrix, table
+from tgp.build.summary import describe_manifest
+from tgp.inspect.inline_html import card, cell_text, draw_levels, draw_matrix, table
 from tgp.inspect.numbers import count_text, counted
 from tgp.inspect.output_file import write_file
 from tgp.inspect.report.drawings import draw_scene
 from tgp.inspect.report.level_graphs import LevelGraph, largest_owners
 from tgp.inspect.report.scene import Scene, chain_pictures
+from tgp.store.locations import is_url
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -69,12 +71,12 @@ def _dataset_html(dataset: Any) -> str:
     names = [*reader.hierarchies]
     if dataset.hierarchy in names:
         names = [dataset.hierarchy, *(name for name in names if name != dataset.hierarchy)]
-    parts = [_hierarchy_table(dataset, name) for name in names[:MAX_HIERARCHIES]] or [
-        _hierarchy_table(dataset, None)
-    ]
+    remote = is_url(reader.files.location)  # sizes of single graphs would be downloaded with all shards
+    describe = _total_table if remote else _hierarchy_table
+    parts = [describe(dataset, name) for name in names[:MAX_HIERARCHIES]] or [describe(dataset, None)]
     if len(names) > MAX_HIERARCHIES:
         parts.append(_more(len(names) - MAX_HIERARCHIES, "hierarchy", "hierarchies"))
-    if len(dataset) and dataset.hierarchy is not None:
+    if len(dataset) and dataset.hierarchy is not None and not remote:
         graph = int(dataset._ids()[0])
         nodes, edges = reader.sizes()
         if nodes[graph] <= MAX_NODES and edges[graph] <= MAX_EDGES:
@@ -97,9 +99,43 @@ def _hierarchy_table(dataset: Any, name: str | None) -> str:
         kept = f"{total / before:.3f}" if level and before else ""
         rows.append((level, method, _spread(nodes), _spread(edges), kept))
         before = total
-    title = "" if name is None else f"hierarchy {name}{'' if name == dataset.hierarchy else ' (not read)'}"
     columns = ("level", "method", "nodes per graph", "edges per graph", "ratio")
-    return f'<div style="margin-top:6px">{html.escape(title)}</div>' + table(columns, rows, right=(2, 3, 4))
+    return _hierarchy_title(dataset, name) + table(columns, rows, right=(2, 3, 4))
+
+
+def _total_table(dataset: Any, name: str | None) -> str:
+    """Return the table of the levels of one hierarchy with totals over all graphs of the store, from the manifest."""
+    manifest = dataset.reader.manifest
+    shards = manifest.shards["graphs"]
+    rows = [
+        (
+            0,
+            "input",
+            count_text(sum(s.nodes[0] for s in shards)),
+            count_text(sum(s.edges[0] for s in shards)),
+            "",
+        )
+    ]
+    for summary in describe_manifest(manifest)[0]:
+        if summary.name == name:
+            rows += [
+                (
+                    level.level,
+                    level.method,
+                    count_text(level.nodes),
+                    count_text(level.edges),
+                    f"{level.ratio or 0:.3f}",
+                )
+                for level in summary.levels[: MAX_ROWS - 1]
+            ]
+    return _hierarchy_title(dataset, name) + table(
+        ("level", "method", "nodes", "edges", "ratio"), rows, right=(2, 3, 4)
+    )
+
+
+def _hierarchy_title(dataset: Any, name: str | None) -> str:
+    title = "" if name is None else f"hierarchy {name}{'' if name == dataset.hierarchy else ' (not read)'}"
+    return f'<div style="margin-top:6px">{cell_text(title)}</div>'
 
 
 def _more(count: int, one: str, many: str | None = None) -> str:
