@@ -116,8 +116,8 @@ def share_texts(values: Sequence[float | None]) -> list[str]:
         values: shares; ``None`` is missing.
 
     Examples:
-        >>> share_texts([0.5, 0.157, None]), share_texts([0.534, 0.00091])
-        (['50.0 %', '15.7 %', '–'], ['53.40 %', '0.09 %'])
+        >>> share_texts([0.5, 0.157, None]), share_texts([0.534, 0.00027])
+        (['50.0 %', '15.7 %', '–'], ['53.40 %', '0.03 %'])
     """
     smallest = min((abs(value) for value in values if value), default=1.0)
     digits = next((d for d in (1, 2, 3) if 100 * smallest >= 0.5 * 10.0**-d), 3)
