@@ -98,6 +98,7 @@ def _list(out: Output, precoarsenable: bool) -> None:
 
     poolers = list_poolers(precoarsenable_only=precoarsenable)
     out.result([pooler.to_json() for pooler in poolers], lambda: show_poolers(out, poolers))
+    out.message("Hint: 'tgp poolers NAME' describes a pooler, 'tgp poolers --choose' recommends one.")
     for problem in ignored_entry_points():
         out.warn(problem)
 
