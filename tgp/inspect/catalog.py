@@ -179,7 +179,9 @@ def describe_pooler(name: str) -> PoolerInfo:
     if alias not in known:
         raise UnknownNameError("pooler", name, known)
     pooler = known[alias]
-    layer = pooler_map.find(alias)
+    method = METHODS.entries.get(alias)
+    is_own = method is not None and method.package is None  # no package can add a layer of this name
+    layer = pooler_map.entries.get(alias) if is_own else pooler_map.find(alias)
     if pooler.precoarsenable:
         pooler = dataclasses.replace(pooler, parameters=_method_parameters(METHODS[alias].params))
     elif pooler_map.entry(alias).package is not None:
