@@ -2,6 +2,8 @@
 
 import json
 import math
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -110,6 +112,20 @@ def test_what_cannot_be_stored_is_left_out_with_one_warning():
     assert len(record) == 1 and set(table.fields) == {"edge_index", "num_nodes"}
     for name in ("'mol'", "'keys'", "'bad'", "'f'", "'note'", "'deep'", "Molecule", "nested"):
         assert name in str(record[0].message)
+
+
+def test_the_command_line_shows_the_warning_and_goes_on(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "import torch\nfrom torch_geometric.data import Data\n"
+        "def load():\n"
+        "    edges = torch.tensor([[0, 1], [1, 0]])\n"
+        "    return [Data(edge_index=edges, num_nodes=2, names=['a', 'b'], f=len) for _ in range(3)]\n"
+    )
+    command = [sys.executable, "-m", "tgp", "coarsen", "-d", "mine.py:load", "-p", "graclus", "-o", "out"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("Warning:") == 1 and "'f'" in done.stderr and "columns.py" not in done.stderr
+    assert PooledDataset(tmp_path / "out")[2].names == ["a", "b"]
 
 
 def test_levels_are_left_out_with_a_warning():

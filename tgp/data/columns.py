@@ -24,6 +24,7 @@ from tgp.store.format.strict_json import dump_value, load_value
 
 __all__ = [
     "AttributeProblems",
+    "AttributeWarning",
     "LeftOutError",
     "check_presence",
     "field_from_slices",
@@ -45,6 +46,10 @@ _PLAIN = (str, int, float, bool, list, tuple, dict, type(None))
 
 class LeftOutError(DatasetError):
     """An attribute cannot be stored, but no data of a model is lost without it."""
+
+
+class AttributeWarning(UserWarning):
+    """Attributes of graphs were left out."""
 
 
 class AttributeProblems:
@@ -90,6 +95,7 @@ class AttributeProblems:
             shown = ", ".join(map(repr, sorted(self._left_out)))
             warnings.warn(
                 f"attributes were left out, because a store cannot hold them: {shown}. Reasons: {reasons}",
+                AttributeWarning,
                 stacklevel=4,
             )
 
