@@ -19,7 +19,8 @@ BACKGROUND = "Number(getComputedStyle(document.body).backgroundColor.match(/\\d+
 
 
 def wait(browser, condition):  # noqa: F811
-    """Wait until an expression is true in the page, also across a change of the page."""
+    """Wait until a page is loaded, with its scripts, and an expression is true. The page may change meanwhile."""
+    condition = f"document.readyState === 'complete' && ({condition})"
     for _ in range(2000):
         try:
             if browser.run(f"new Promise((done) => setTimeout(() => done(Boolean({condition})), 20))"):
