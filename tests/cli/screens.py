@@ -175,6 +175,9 @@ def show(name, columns, folder):
     """
     wanted = SCREENS[name]
     frames = []
+    if wanted.frame:  # a run at another width has left its store and its kernels
+        for leftover in ("cache", wanted.words[-1]):
+            shutil.rmtree(folder / leftover, ignore_errors=True)
 
     def keep_frame(text):
         last = written_lines(text)[-1]
