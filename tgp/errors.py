@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import difflib
 import sys
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +39,7 @@ __all__ = [
     "StoreVersionError",
     "StoreFullError",
     "nearest",
+    "warn_user",
 ]
 
 
@@ -54,6 +56,19 @@ def nearest(name: str, valid: Iterable[str]) -> str | None:
     """
     found = difflib.get_close_matches(name.lower(), [str(v) for v in valid], n=1, cutoff=0.5)
     return found[0] if found else None
+
+
+def warn_user(message: str, category: type[Warning]) -> None:
+    """Issue a warning that names the line of the user that called tgp.
+
+    Args:
+        message: text of the warning. Control characters are escaped.
+        category: class of the warning.
+    """
+    level, frame = 1, sys._getframe(0)
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "tgp":
+        level, frame = level + 1, frame.f_back
+    warnings.warn(inert_text(message, lines=True), category, stacklevel=level)
 
 
 class TgpError(Exception):

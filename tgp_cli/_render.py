@@ -81,6 +81,8 @@ def show_advice(out: Output, summary: Summary) -> None:
 def _show_totals(out: Output, summary: Summary) -> None:
     speed, noun = summary.speed
     rate = f", {count_text(speed)} {noun}/s" if speed else ""
+    if rate and len(summary.names) > 1:
+        rate += f" (counted in each of {len(summary.names)} hierarchies)"
     spent = summary.compile_seconds
     compiled = f", after {seconds_text(spent)} of compiling (only the first time)" if spent else ""
     workers = f" by {summary.workers} processes" if summary.workers > 1 else ""

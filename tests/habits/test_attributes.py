@@ -177,3 +177,17 @@ def test_only_stores_with_such_attributes_have_a_new_minor_version(store, tmp_pa
     tgp.coarsen([graph(name="a"), graph(name="b")], "graclus", tmp_path / "plain", progress=False)
     manifest = json.loads((tmp_path / "plain" / "manifest.json").read_text())
     assert manifest["minor"] == 1 and all("encoding" not in field for field in manifest["fields"])
+
+
+def test_inspect_names_the_type_of_texts(store):
+    from tgp.inspect.overview import inspect_graph, inspect_store
+
+    types = {field["name"]: field["dtype"] for field in inspect_store(store).fields}
+    assert (types["smiles"], types["names"], types["label"]) == ("str", "json", "int64")
+    assert inspect_graph(store, 0)["fields"]["meta"] == {"dtype": "json", "shape": []}
+
+
+def test_the_warning_names_the_line_of_the_user():
+    with pytest.warns(UserWarning, match="'note'") as caught:
+        tgp.coarsen([graph(note=object())], "graclus", None, progress=False)
+    assert [warning.filename for warning in caught if "'note'" in str(warning.message)] == [__file__]

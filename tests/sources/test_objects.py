@@ -141,3 +141,16 @@ def test_a_file_is_imported_once(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     open_callable("once_for_test.py:load")
     assert open_callable("once_for_test.py:load").fields["edge_weight"].values.tolist() == [2, 2]
+
+
+def test_weights_that_are_not_finite_name_the_graph():
+    graphs = [
+        ring(edge_weight=torch.ones(8)),
+        ring(edge_weight=torch.ones(8).index_fill(0, torch.tensor(5), torch.nan)),
+    ]
+    with pytest.raises(
+        DatasetError, match=r"1 edge weight is not finite, in 1 of 2 graphs.* at edge 5 of graph 1"
+    ) as caught:
+        open_source(graphs)
+    assert "--exclude edge_weight" in caught.value.hint
+    assert open_source(graphs, exclude=["edge_weight"]).table.num_graphs == 2

@@ -6,8 +6,6 @@ Everything is computed from the manifest, the sizes and the stored metrics. This
 from __future__ import annotations
 
 import dataclasses
-import sys
-import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -27,6 +25,7 @@ from tgp.build.level_checks import (
     verb,
     whole_metrics,
 )
+from tgp.errors import warn_user
 from tgp.store import StoreReader
 from tgp.store.format.schema import HierarchyInfo
 from tgp.store.locations import Location, open_store
@@ -111,12 +110,9 @@ def warn_about(findings: Iterable[Finding]) -> None:
     Args:
         findings: Problems of a run or of its result.
     """
-    level, frame = 1, sys._getframe(0)
-    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "tgp":
-        level, frame = level + 1, frame.f_back
     for finding in findings:
         owner = f"{finding.hierarchy}: " if finding.hierarchy else ""
-        warnings.warn(f"{owner}{finding.text} Hint: {finding.hint}", FindingWarning, stacklevel=level)
+        warn_user(f"{owner}{finding.text} Hint: {finding.hint}", FindingWarning)
 
 
 def find_many_files(num_files: int, num_shards: int) -> list[Finding]:

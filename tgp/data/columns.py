@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
@@ -16,7 +15,7 @@ from torch_geometric.data import Data
 
 from tgp.data.collate import is_nested
 from tgp.data.pooled_data import JoinedValues
-from tgp.errors import DatasetError
+from tgp.errors import DatasetError, warn_user
 from tgp.ragged import Field
 from tgp.ragged.fields import FieldForm
 from tgp.ragged.offsets import offsets
@@ -93,10 +92,9 @@ class AttributeProblems:
         if self._left_out:
             reasons = "; ".join(self._left_out[name] for name in sorted(self._left_out))
             shown = ", ".join(map(repr, sorted(self._left_out)))
-            warnings.warn(
+            warn_user(
                 f"attributes were left out, because a store cannot hold them: {shown}. Reasons: {reasons}",
                 AttributeWarning,
-                stacklevel=4,
             )
 
 

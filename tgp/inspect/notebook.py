@@ -83,7 +83,7 @@ def _dataset_html(dataset: Any) -> str:
             from tgp.inspect.report.drawings import draw_graph
 
             parts += [draw_levels(scene) for scene in draw_graph(reader, graph, dataset.hierarchy).scenes]
-    fields = [f"{info.name} {info.dtype}{list(info.tail) or ''}" for info in reader.fields.values()]
+    fields = [f"{info.name} {info.value_type}{list(info.tail) or ''}" for info in reader.fields.values()]
     subtitle = f"{reader.files.location} · {', '.join(fields[:MAX_ROWS])}"
     return card(f"{type(dataset).__name__}: {counted(len(dataset), 'graph')}{whole}", subtitle, *parts)
 

@@ -176,7 +176,7 @@ def inspect_store(
         if summary.name in names
     ]
     fields = [
-        {"name": f.name, "dtype": f.dtype, "per": f.ptr, "shape": list(f.tail)} for f in manifest.fields
+        {"name": f.name, "dtype": f.value_type, "per": f.ptr, "shape": list(f.tail)} for f in manifest.fields
     ]
     return StoreView(
         shown_location(path),
@@ -332,7 +332,10 @@ def inspect_graph(
                 rows.append(row | {"failure": failed.get(graph)})
     table = reader.read_graph(graph)
     fields = {
-        name: {"dtype": str(f.values.dtype), "shape": list(f.values.shape)}
+        name: {
+            "dtype": reader.fields[name].value_type,
+            "shape": [] if reader.fields[name].is_text else list(f.values.shape),
+        }
         for name, f in table.fields.items()
     }
     return {

@@ -103,6 +103,7 @@ def open_source(
     if exclude:
         table = table_transforms.exclude(table, unwanted)
         description["exclude"] = sorted(exclude)
+    _check_weights(table, dataset)
     for name, wanted, transform in (
         ("undirected", undirected, table_transforms.make_undirected),
         ("largest_component", largest_component, table_transforms.keep_largest_component),
@@ -112,6 +113,22 @@ def open_source(
             table = transform(table)
             description[name] = True
     return Source(table, description)
+
+
+def _check_weights(table: GraphTable, dataset: str) -> None:
+    """Check that edge weights are finite. No pooler accepts others."""
+    field = table.fields.get("edge_weight")
+    if field is None or field.values.dtype.kind != "f" or np.isfinite(field.values).all():
+        return
+    wrong = np.flatnonzero(~np.isfinite(field.values.reshape(len(field.values), -1)).all(axis=1))
+    graphs = np.searchsorted(field.ptr, wrong, side="right") - 1
+    first, edge = int(graphs[0]), int(wrong[0] - field.ptr[graphs[0]])
+    count = "1 edge weight is" if len(wrong) == 1 else f"{len(wrong):,} edge weights are"
+    raise DatasetError(
+        f"{dataset!r}: {count} not finite, in {len(np.unique(graphs)):,} of {table.num_graphs:,} graphs: expected finite "
+        f"numbers, got {field.values[wrong[0]].ravel()[0]} at edge {edge} of graph {first}",
+        hint="remove these edges or replace their weights, or leave all weights out with --exclude edge_weight",
+    )
 
 
 def load_graphs(dataset: Any = DEFAULT_DATASET, root: str | Path | None = None, **options: Any) -> list[Data]:

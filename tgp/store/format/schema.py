@@ -87,6 +87,11 @@ class FieldInfo:
         """True if the value of a graph is stored as UTF-8 bytes."""
         return self.form in ("str", "json")
 
+    @property
+    def value_type(self) -> str:
+        """Type of the values for people: ``"str"``, ``"json"``, or the type of the numbers."""
+        return self.form if self.is_text else self.dtype
+
     @classmethod
     def from_json(cls, document: Document) -> FieldInfo:
         """Parse an entry of the manifest."""
