@@ -20,7 +20,10 @@ BASELINES = {"nopool": "identity", "random": "partition at a chosen ratio"}
 """Poolers to compare others with, and what they do."""
 
 EXAMPLE = {"in_channels": "8", "k": "2"}
-"""Values of the required parameters in the examples."""
+"""Values of required parameters in the examples, by name."""
+
+EXAMPLE_TYPES = {"int": "2", "float": "1.0", "bool": "True"}
+"""Values of other required parameters, by type."""
 
 EXTRA = {"kmis": 'scorer="degree"'}
 """Arguments that an example needs although they have a default."""
@@ -166,20 +169,21 @@ def _caption(entry: Entry, info: PoolerInfo) -> str:
 
 
 def _arguments(entry: Entry, info: PoolerInfo) -> str:
-    """Return the arguments of ``get_pooler`` in the example.
-
-    Raises:
-        SystemExit: If a required parameter has no value in the table above.
-    """
+    """Return the arguments of ``get_pooler`` in the example."""
     words = [f'"{entry.alias}"']
     for parameter in info.layer_parameters or []:
         if parameter.required:
-            if parameter.name not in EXAMPLE:
-                raise SystemExit(
-                    f"EXAMPLE in docs/_tools/pooler_pages.py needs a value for {parameter.name!r} ({entry.alias})"
-                )
-            words.append(f"{parameter.name}={EXAMPLE[parameter.name]}")
+            words.append(f"{parameter.name}={_example_value(parameter)}")
     return ", ".join([*words, *([EXTRA[entry.alias]] if entry.alias in EXTRA else [])])
+
+
+def _example_value(parameter: ParameterInfo) -> str:
+    """Return a value for a required parameter: by its name, its first choice, or by its type."""
+    if parameter.name in EXAMPLE:
+        return EXAMPLE[parameter.name]
+    if parameter.choices and parameter.type != "bool":
+        return repr(parameter.choices[0])
+    return EXAMPLE_TYPES.get(parameter.type, "...")
 
 
 def _example(entry: Entry, info: PoolerInfo) -> str:

@@ -379,7 +379,7 @@ def test_output_to_a_full_disk_exits_with_4(words):
     assert "2>" in words or done.stderr.startswith("Error: no space left")
 
 
-@pytest.mark.parametrize(("words", "status"), [("poolers >&-", 0), ("nothing 2>&-", 2)])
+@pytest.mark.parametrize(("words", "status"), [("poolers graclus >&-", 0), ("nothing 2>&-", 2)])
 def test_streams_that_are_closed_before_the_start(words, status):
     done = subprocess.run(
         ["bash", "-c", f"{sys.executable} -m tgp_cli.main {words}"],

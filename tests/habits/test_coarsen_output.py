@@ -1,4 +1,4 @@
-"""What ``tgp coarsen`` prints: warnings where the result disappoints, counts, and what to do next."""
+"""Output of ``tgp coarsen``: warnings where the result disappoints, counts, and what to do next."""
 
 import json
 import os

@@ -75,10 +75,10 @@ def number():
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("own")
-    (path / "mine.py").write_text(MINE)
+    (path / "habit_graphs.py").write_text(MINE)
     package = path / "pack" / "inner"
     package.mkdir(parents=True)
-    (package / "graphs.py").write_text("from mine import one\n")
+    (package / "graphs.py").write_text("from habit_graphs import one\n")
     return path
 
 
@@ -113,7 +113,7 @@ def coarsen(folder, monkeypatch, capfd):
     ],
 )
 def test_a_function_of_a_file_returns_graphs_of_any_kind(coarsen, function, graphs):
-    result = coarsen(f"mine.py:{function}")
+    result = coarsen(f"habit_graphs.py:{function}")
     assert result.status == 0, result.stderr
     assert f"{graphs} graph" in result.stdout
 
@@ -123,13 +123,13 @@ def test_a_function_of_a_package_in_the_working_directory(coarsen):
 
 
 def test_a_file_in_another_folder(coarsen, folder, tmp_path):
-    result = coarsen(f"{folder / 'mine.py'}:one", cwd=tmp_path)
+    result = coarsen(f"{folder / 'habit_graphs.py'}:one", cwd=tmp_path)
     assert result.status == 0, result.stderr
 
 
 @pytest.mark.parametrize("function", ["fails", "fails_late"])
 def test_an_exception_shows_the_traceback_of_the_user_and_no_frame_of_tgp(coarsen, function):
-    result = coarsen(f"mine.py:{function}")
+    result = coarsen(f"habit_graphs.py:{function}")
     assert result.status == 2
     assert f"in {function}" in result.stderr
     assert "Error" in result.stderr.splitlines()[-1]
@@ -138,15 +138,15 @@ def test_an_exception_shows_the_traceback_of_the_user_and_no_frame_of_tgp(coarse
 
 
 def test_a_python_file_without_a_function_lists_its_functions(coarsen):
-    result = coarsen("mine.py")
+    result = coarsen("habit_graphs.py")
     assert result.status == 2
-    assert "mine.py:one" in result.stderr
+    assert "habit_graphs.py:one" in result.stderr
 
 
 def test_a_function_that_does_not_exist_gets_a_suggestion(coarsen):
-    result = coarsen("mine.py:meny")
+    result = coarsen("habit_graphs.py:meny")
     assert result.status == 2
-    assert "mine.py:many" in result.stderr
+    assert "habit_graphs.py:many" in result.stderr
 
 
 def test_a_module_that_cannot_be_imported_is_named(coarsen, tmp_path):
@@ -156,12 +156,12 @@ def test_a_module_that_cannot_be_imported_is_named(coarsen, tmp_path):
 
 
 def test_a_result_that_is_not_a_graph(coarsen):
-    result = coarsen("mine.py:number")
+    result = coarsen("habit_graphs.py:number")
     assert result.status == 2
     assert "got int" in result.stderr
 
 
 def test_excluded_attributes_may_have_any_type(coarsen):
-    assert coarsen("mine.py:named", "--exclude", "note").status == 0
-    result = coarsen("mine.py:many", "--exclude", "notes")
+    assert coarsen("habit_graphs.py:named", "--exclude", "note").status == 0
+    result = coarsen("habit_graphs.py:many", "--exclude", "notes")
     assert result.status == 2 and "cannot exclude 'notes'" in result.stderr

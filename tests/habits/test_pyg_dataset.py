@@ -1,4 +1,4 @@
-"""What PyG promises of a dataset, on a ``PooledDataset``."""
+"""Promises of PyG's datasets, kept by a ``PooledDataset``."""
 
 import pytest
 import torch

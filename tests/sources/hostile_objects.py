@@ -117,7 +117,6 @@ processed(
     num_nodes_float=[graph(num_nodes=float("nan"))],
     sparse_attribute=[graph(x=torch.eye(3).to_sparse())],
     meta_attribute=[graph(x=torch.ones(3, device="meta"))],
-    attribute_of_lists=[graph(words=[["a"], ["b"]])],
     attributes_of_one_graph=[graph(x=torch.ones(3)), graph()],
     types_differ=[graph(x=torch.ones(3)), graph(x=3)],
     name_with_escape=[graph(**{"\x1b[31m": torch.ones(3)})],

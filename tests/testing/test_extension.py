@@ -72,15 +72,22 @@ def test_transform():
 
 
 @pytest.mark.usefixtures("registered")
-def test_documentation_tables(monkeypatch):
+def test_documentation_tables(monkeypatch, tmp_path):
     reference = load_module(ROOT / "docs/_tools/reference.py", monkeypatch)
-    rows = {
-        line.split("`")[1]: line for line in reference.poolers_page().splitlines() if line.startswith("| `")
-    }
+    lines = reference.index_page("").splitlines()
+    rows = {line.split("`")[1]: line for line in lines if line.startswith("| [`")}
     assert set(rows) == set(pooler_map.entries) | set(METHODS.entries)
-    assert "https://example.org/norm" in rows["norm"] and "Norms of projections" in rows["norm"]
-    assert [cell.strip() for cell in rows["soft"].split("|")[4:8]] == ["✓", "", "✓", ""]
-    assert [cell.strip() for cell in rows["chunks"].split("|")[4:8]] == ["✓", "", "", ""]
+    assert [cell.strip() for cell in rows["soft"].split("|")[3:7]] == ["✓", "", "✓", ""]
+    assert [cell.strip() for cell in rows["chunks"].split("|")[3:7]] == ["✓", "", "", ""]
+    assert "Norms of projections" in rows["norm"]
+    (tmp_path / "poolers").mkdir()
+    for name in ("norm", *NEW_METHODS):  # docs/_tools/pictures.py draws them
+        (tmp_path / "poolers" / f"{name}.svg").write_text(f"<title>{name} 6 nodes become 3</title>")
+    monkeypatch.setattr(sys.modules["pooler_pages"], "FOLDER", tmp_path)
+    new = [entry for entry in reference.pooler_entries() if entry.alias in ("norm", *NEW_METHODS)]
+    pages = {entry.alias: reference.pooler_page(entry, "") for entry in new}
+    assert "https://example.org/norm" in pages["norm"] and "temperature=" in pages["norm"]
+    assert "tgp coarsen --pooler 'chunks*2'" in pages["chunks"]
     table = reference.groups_table()
     assert all(f"`{alias}`" in table for alias in rows)
     assert set(pooler_map.entries) <= {row[0] for row in get_pooler_cheatsheet()}
