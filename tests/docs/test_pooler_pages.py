@@ -58,11 +58,11 @@ def test_pages_do_not_list_poolers_of_other_packages(tmp_path):
     subprocess.run([sys.executable, "-c", code], check=True, env=environment)
 
 
-def test_a_required_parameter_without_a_value_for_the_example_is_an_error(pages, monkeypatch):
-    monkeypatch.setattr(pages, "EXAMPLE", {})
+def test_a_required_parameter_without_a_value_of_its_own_gets_one_of_its_type(pages, monkeypatch):
+    monkeypatch.setattr(pages, "EXAMPLE", {"in_channels": "8"})
     (entry,) = (e for e in pages.pooler_entries() if e.alias == "mincut")
-    with pytest.raises(SystemExit, match="in_channels"):
-        pages.pooler_page(entry, "")
+    monkeypatch.setattr(pages, "EXAMPLE_TYPES", {"int": "7"})
+    assert 'get_pooler("mincut", in_channels=8, k=7)' in pages.pooler_page(entry, "")
 
 
 def test_cells_do_not_end_at_a_bar(pages):

@@ -259,7 +259,9 @@ def _draw_picture(picture: Picture, frame: _Frame, first: Picture | None) -> Dra
     for stroke in np.unique(strokes[picture.core]).tolist():
         chosen = picture.edges[:, picture.core & (strokes == stroke)]
         edges.append((f"edge w{stroke} f{picture.faint}", _edge_path(places, chosen)))
-    marks = tuple(_node_marks(picture, places, frame.radius))
+    # Supernodes of a neighbourhood can lie closer together than its nodes.
+    radius = node_radius(picture.places, frame.scale, 0.4 * frame.radius, frame.radius)
+    marks = tuple(_node_marks(picture, places, radius))
     ring = marks[picture.marked] if picture.marked >= 0 else None
     return Drawing(
         picture.level,
