@@ -16,6 +16,7 @@ __all__ = [
     "JsonOpt",
     "LocationArg",
     "QuietOpt",
+    "RootOpt",
     "StoreArg",
     "WorkersOpt",
     "hierarchy_option",
@@ -24,6 +25,15 @@ __all__ = [
 
 JsonOpt = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 QuietOpt = Annotated[bool, typer.Option("--quiet", "-q", help="Print only warnings and errors.")]
+RootOpt = Annotated[
+    Path | None,
+    typer.Option(
+        "--root",
+        metavar="DIR",
+        show_default=False,
+        help="Folder of the datasets. Default: $TGP_DATA or ./data.",
+    ),
+]
 DebugOpt = Annotated[
     bool,
     typer.Option("--debug", help="Show the traceback of an error.", callback=set_debug, is_eager=True),

@@ -128,3 +128,18 @@ def test_docstrings_are_split_at_sections():
     assert found.arguments == {"a": "see.", "b": "see.", "c": "see."}
     assert found.papers == [("A title", "https://a.b/c")]
     assert parse_docstring(None).text == ""
+
+
+def test_datasets_of_a_missing_package_are_not_local(monkeypatch, tmp_path):
+    from tgp.inspect import catalog
+
+    names = {
+        d.name
+        for d in catalog.list_datasets(local_only=True, root=tmp_path)
+        if d.collection == "PyGSPDataset"
+    }
+    assert names
+    monkeypatch.setattr(catalog, "find_spec", lambda name: None)
+    assert not [
+        d for d in catalog.list_datasets(local_only=True, root=tmp_path) if d.collection == "PyGSPDataset"
+    ]

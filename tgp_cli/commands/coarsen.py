@@ -9,7 +9,7 @@ import typer
 
 from tgp_cli._completion import complete_datasets, complete_profiles, complete_schedules
 from tgp_cli._errors import ExitStatus
-from tgp_cli._options import DebugOpt, JsonOpt, QuietOpt, WorkersOpt, reject_url
+from tgp_cli._options import DebugOpt, JsonOpt, QuietOpt, RootOpt, WorkersOpt, reject_url
 from tgp_cli._output import Output
 from tgp_cli._progress import Progress
 
@@ -36,9 +36,6 @@ Poolers = Annotated[
 ]
 Dataset = Annotated[
     str | None, _option("--dataset", "-d", metavar="NAME", help=_DATASET, autocompletion=complete_datasets)
-]
-Root = Annotated[
-    Path | None, _option(metavar="DIR", help="Folder of the datasets. Default: $TGP_DATA or ./data.")
 ]
 Out = Annotated[
     Path | None,
@@ -98,7 +95,7 @@ def command(
     context: typer.Context,
     poolers: Poolers = None,
     dataset: Dataset = None,
-    root: Root = None,
+    root: RootOpt = None,
     out: Out = None,
     names: Names = None,
     only_levels: Levels = None,

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tgp_cli._options import DebugOpt, JsonOpt
+from tgp_cli._options import DebugOpt, JsonOpt, RootOpt
 from tgp_cli._output import Output
 
 if TYPE_CHECKING:
@@ -27,10 +26,7 @@ def command(
     local: Annotated[
         bool, typer.Option("--local", help="List only datasets that can be opened without a network.")
     ] = False,
-    root: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Folder of the datasets. Default: $TGP_DATA or ./data."),
-    ] = None,
+    root: RootOpt = None,
     json: JsonOpt = False,
     debug: DebugOpt = False,
 ) -> None:

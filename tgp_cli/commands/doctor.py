@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import asdict
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from tgp.inspect.numbers import counted
 from tgp_cli._errors import ExitStatus
-from tgp_cli._options import DebugOpt, JsonOpt
+from tgp_cli._options import DebugOpt, JsonOpt, RootOpt
 from tgp_cli._output import Output
 
 if TYPE_CHECKING:
@@ -21,10 +18,7 @@ EPILOG = "Examples: tgp doctor | tgp doctor --json"
 
 
 def command(
-    root: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Folder of the datasets. Default: $TGP_DATA or ./data."),
-    ] = None,
+    root: RootOpt = None,
     json: JsonOpt = False,
     debug: DebugOpt = False,
 ) -> ExitStatus:
