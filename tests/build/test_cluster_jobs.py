@@ -20,7 +20,7 @@ from tgp.build.foreign import foreign_parts
 from tgp.build.jobs import job_header, make_job, run_job, spec_text, topology, warm_up
 from tgp.build.unit_graphs import read_unit_graphs
 from tgp.engine.methods import METHODS
-from tgp.engine.schedule import parse_schedule
+from tgp.engine.schedule import Schedule, parse_schedule
 from tgp.errors import InputError, StoreDamagedError, StoreMismatchError, TgpError, UnknownNameError
 from tgp.ragged import Field, GraphTable
 from tgp.registry import Entry
@@ -186,7 +186,7 @@ def test_a_job_consists_of_plain_values(job):
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        ({"engine": 7}, "with engine revision 1 .*expected tgp 99.1 with engine revision 7"),
+        ({"engine": 7}, "with engine revision 2 .*expected tgp 99.1 with engine revision 7"),
         ({"protocol": 99}, "job protocol 99"),
         ({"hdf5": "1.8.0"}, "expected HDF5 1.8.0, as the client"),
         ({"fingerprint": "0" * 64}, "in another way than the client"),
@@ -346,7 +346,7 @@ def test_a_file_that_a_network_file_system_shows_late_is_not_lost(tmp_path, monk
 def test_array_jobs_of_different_revisions_do_not_merge(tmp_path, monkeypatch):
     """C1: an array job with another version of the engine wrote other bytes into the same store."""
     coarsen_dataset(config(tmp_path, shard=(0, 2)))
-    monkeypatch.setattr(prepare, "ENGINE_REVISION", 2)
+    monkeypatch.setattr(Schedule, "revision", 2)
     with pytest.raises(StoreMismatchError) as caught:
         coarsen_dataset(config(tmp_path, shard=(1, 2)))
     assert any(

@@ -7,9 +7,18 @@ import sys
 import pytest
 
 from tests.build import reference_stores
-from tests.build.reference_stores import CONTENT, build_digests, compare, read_recorded, record, schedules
+from tests.build.reference_stores import (
+    CONTENT,
+    build_digests,
+    compare,
+    known_digests,
+    read_recorded,
+    record,
+    schedules,
+)
 from tgp.engine.methods import METHODS
 from tgp.engine.revision import ENGINE_REVISION
+from tgp.engine.schedule import parse_schedule
 from tgp.kernels import matching
 
 same_platform = pytest.mark.skipif(
@@ -33,7 +42,7 @@ def test_reference_stores_have_the_recorded_bytes(tmp_path):
 
 
 def test_every_method_and_dataset_has_reference_stores():
-    known = read_recorded()[str(ENGINE_REVISION)]
+    known = known_digests(read_recorded(), ENGINE_REVISION)
     methods = {name for name in METHODS if METHODS.entry(name).target.startswith("tgp.engine.methods.")}
     assert methods <= set(schedules())
     datasets = {name.split("/")[0] for name in known}
@@ -58,7 +67,8 @@ def test_equal_bytes_are_accepted():
 
 
 def test_missing_digests_are_reported():
-    assert "revision 2" in compare(DIGESTS, {"1": DIGESTS}, 2)
+    assert compare(DIGESTS, {"1": DIGESTS}, 2) is None  # nothing changed in revision 2
+    assert "ba/graclus" in compare(DIGESTS, {}, 1)
     assert "ba/new" in compare({**DIGESTS, **NEW_METHOD}, {"1": DIGESTS}, 1)
 
 
@@ -71,7 +81,10 @@ def test_recorded_digests_of_a_revision_are_not_overwritten(tmp_path):
     assert json.loads(path.read_text()) == {"1": DIGESTS}
     record(NEW_METHOD, 1, path)
     record(OTHER_CONTENT, 2, path)
-    assert json.loads(path.read_text()) == {"1": {**DIGESTS, **NEW_METHOD}, "2": OTHER_CONTENT}
+    assert json.loads(path.read_text()) == {
+        "1": {**DIGESTS, **NEW_METHOD},
+        "2": {"ba/graclus": OTHER_CONTENT["ba/graclus"]},
+    }
     record(OTHER_LIBRARY, 1, path)
     assert sorted(json.loads(path.read_text())["1"]["ba/graclus"]) == ["content", "hdf5 1.14.2", "hdf5 2.0.0"]
 
@@ -84,6 +97,13 @@ def test_a_changed_kernel_is_noticed(tmp_path, monkeypatch):
     found = build_digests(tmp_path, {"random", "graclus"})
     problem = compare(found, read_recorded(), ENGINE_REVISION)
     assert "ba/random" in problem and "graclus" not in problem.split("\n")[0]
+
+
+def test_methods_with_changed_stores_have_the_revision_that_changed_them():
+    for revision, digests in read_recorded().items():
+        for name in digests:
+            part = name.split("/")[1]
+            assert part == "graphs" or parse_schedule(schedules()[part]).revision >= int(revision), name
 
 
 def test_the_file_of_digests_is_sorted():

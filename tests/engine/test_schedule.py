@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 
 from tgp.engine import METHODS, LevelSpec, Schedule, parse_schedule
+from tgp.engine.level_method import ADDED
 from tgp.engine.methods.graclus import GraclusParams
 from tgp.engine.methods.random import RandomParams
 from tgp.errors import ParameterError, ScheduleError, TgpError, UnknownNameError
@@ -145,6 +146,27 @@ def test_json_holds_every_parameter():
             },
         }
     ]
+
+
+@dataclasses.dataclass(frozen=True)
+class GrownParams:
+    old: int = 1
+    new: bool = dataclasses.field(default=False, metadata=ADDED)
+
+
+GROWN = dataclasses.replace(METHODS["nopool"], name="grown", params=GrownParams, revision=5)
+
+
+def test_json_omits_added_parameters_with_their_default_value():
+    METHODS.register(Entry("grown", f"{__name__}:GROWN", ""), loaded=GROWN)
+    try:
+        assert parse_schedule("grown").to_json() == [{"method": "grown", "params": {"old": 1}}]
+        assert parse_schedule("grown:new=true").to_json()[0]["params"] == {"old": 1, "new": True}
+        assert str(Schedule.from_json(parse_schedule("grown:new=true").to_json())) == "grown:new=true"
+        assert parse_schedule("nopool,grown,nopool").revision == 5
+        assert parse_schedule("graclus*2").revision == 1
+    finally:
+        METHODS._drop("grown")
 
 
 @given(schedules(max_levels=8))

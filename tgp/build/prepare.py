@@ -13,7 +13,6 @@ import numpy.typing as npt
 from tgp.build.config import CoarsenConfig
 from tgp.build.workers import choose_workers
 from tgp.engine.methods import METHODS
-from tgp.engine.revision import ENGINE_REVISION
 from tgp.engine.schedule import Schedule, parse_schedule
 from tgp.engine.unit_plan import COST_PER_SECOND, DEFAULT_SHARD_SIZE, UnitPlan, plan_units
 from tgp.errors import InputError
@@ -101,7 +100,7 @@ def prepare_run(config: CoarsenConfig, *, in_memory: bool = False) -> RunContext
         profile = config.profile or stored.profile
     description = {**source.description, "shard_size": config.shard_size or DEFAULT_SHARD_SIZE}
     hierarchies = tuple(
-        HierarchySpec(name, s.to_json(), config.seed, engine=ENGINE_REVISION, metrics=config.metrics)
+        HierarchySpec(name, s.to_json(), config.seed, engine=s.revision, metrics=config.metrics)
         for name, s in schedules.items()
     )
     return RunContext(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,17 @@ import numpy.typing as npt
 
 from tgp.ragged import Assignment, BlockCSR
 
-__all__ = ["LevelEstimate", "LevelMethod", "RandomKey", "linear_cost", "parameter_fields"]
+__all__ = ["ADDED", "LevelEstimate", "LevelMethod", "RandomKey", "linear_cost", "parameter_fields"]
 
 Params = Any
 """An instance of the method's own frozen dataclass."""
+
+ADDED = MappingProxyType({"added": True})
+"""Metadata of a parameter that was added after the first stores were written.
+
+The JSON form of a level leaves the parameter out while it has its default value, which must be the rule of the old stores.
+The fingerprint of a store therefore does not change: ``two_hop: bool = field(default=False, metadata=ADDED)``.
+"""
 
 CostModel = Callable[[npt.NDArray[np.int64], npt.NDArray[np.int64], Params], npt.NDArray[np.float64]]
 
@@ -85,6 +93,8 @@ class LevelMethod:
         dense: True if ``S`` is dense, with ``params.k`` columns for every graph.
         representative: name under which a ``SelectOutput`` exposes the node that stands for each supernode
             (``"mis"`` for k-MIS); ``None`` if it does not expose it.
+        revision: engine revision in which the results of the method with default parameters last changed, see
+            :data:`tgp.engine.revision.ENGINE_REVISION`.
     """
 
     name: str
@@ -96,6 +106,7 @@ class LevelMethod:
     estimate: LevelEstimate = LevelEstimate()
     dense: bool = False
     representative: str | None = None
+    revision: int = 1
 
 
 def parameter_fields(params: type) -> tuple[dataclasses.Field[Any], ...]:

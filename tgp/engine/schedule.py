@@ -70,11 +70,18 @@ class LevelSpec:
         return METHODS[self.method]
 
     def to_json(self) -> JsonLevel:
-        """Return the level as a JSON value with all parameters.
+        """Return the level as a JSON value with all parameters, except added ones that have their default value.
 
-        The level of a method of another package also has the name and version of the package.
+        Stores from before such a parameter was added then have the same fingerprint, see
+        :data:`tgp.engine.level_method.ADDED`. The level of a method of another package also has the name and version of the package.
         """
-        level = {"method": self.method, "params": self._values()}
+        left_out = {
+            field.name
+            for field in parameter_fields(type(self.params))
+            if field.metadata.get("added") and getattr(self.params, field.name) == field.default
+        }
+        params = {name: value for name, value in self._values().items() if name not in left_out}
+        level = {"method": self.method, "params": params}
         entry = METHODS.entry(self.method)
         package = {"name": entry.package, "version": entry.version}
         return level if entry.package is None else level | {"package": package}
@@ -131,6 +138,11 @@ class Schedule:
 
     def __getitem__(self, level: int) -> LevelSpec:
         return self.levels[level]
+
+    @property
+    def revision(self) -> int:
+        """Largest revision of the methods; stores of another revision may have other bytes."""
+        return max(spec.level_method.revision for spec in self.levels)
 
     def runs(self) -> list[tuple[LevelSpec, int]]:
         """Return the runs of equal consecutive levels as (level, length)."""
