@@ -162,6 +162,13 @@ def main() -> None:
         print(name)
         for key, value in figures.items():
             print(f"    {key:32s} {value:14,.1f}")
+    print("\n| graph | edges | gather | tgp | scipy | scipy, `S.T` given | times faster | `S.T` given |")
+    print("|---|---|---|---|---|---|---|---|")
+    columns = ("gather_alone_ms", "weighted_contraction_ms", "scipy_ms", "scipy_transposed_given_ms")
+    ratios = ("weighted_contraction_vs_scipy", "vs_scipy_transposed_given")
+    for name, figures in list(report.items())[2:]:
+        values = [f"{figures['edges_m']:.2f} M", *(f"{figures[key]:.3g}" for key in columns)]
+        print("|", " | ".join([name, *values, *(f"{figures[key]:.1f}" for key in ratios)]), "|")
 
 
 if __name__ == "__main__":

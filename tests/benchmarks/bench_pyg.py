@@ -10,6 +10,7 @@ assignment in the timed step, as ours do. PAN needs torch-sparse for PyG's side 
 from __future__ import annotations
 
 import argparse
+import sys
 import warnings
 from collections.abc import Callable
 
@@ -85,17 +86,20 @@ def step_of_ours(name: str, graphs: Graphs) -> Callable[[], None]:
     return lambda: backward(pooler(x=graphs.x, adj=matrix, batch=graphs.batch).x)
 
 
-def compare(title: str, graphs: Graphs, names: list[str], runs: int) -> None:
-    """Print one table."""
-    header(title, "tgp ms", "PyG ms", "tgp / PyG")
+def compare(inputs: dict[str, Graphs], names: list[str], runs: int) -> None:
+    """Print one table with three columns for each input."""
+    header("tgp / PyG", *(f"{title}{column}" for title in inputs for column in ("tgp ms", "PyG ms", "ratio")))
     for name in names:
+        cells: list[float] = []
         try:
-            steps = [timed(step_of_ours(name, graphs)), timed(layer_of_pyg(PAIRS[name], graphs))]
+            for graphs in inputs.values():
+                steps = [timed(step_of_ours(name, graphs)), timed(layer_of_pyg(PAIRS[name], graphs))]
+                mine, other = medians(steps, runs)
+                cells += [mine, other, mine / other]
         except ImportError as error:
-            print(f"<!-- {name}: {error} -->")
+            print(f"{name} was not compared: {error}", file=sys.stderr)
             continue
-        mine, other = medians(steps, runs)
-        row(f"`{name}` / `{PAIRS[name]}`", mine, other, mine / other)
+        row(f"`{name}` / `{PAIRS[name]}`", *cells)
 
 
 def share_of_checks(graphs: Graphs, runs: int) -> None:
@@ -130,10 +134,8 @@ def main() -> None:
     if options.validate:
         share_of_checks(graphs, options.runs)
         return
-    names = options.poolers.split(",")
-    compare("64 graphs of 50 nodes", graphs, names, options.runs)
-    if options.cora:
-        compare("Cora", Cora(options.cora), names, options.runs)
+    inputs = {"": graphs} | ({"Cora: ": Cora(options.cora)} if options.cora else {})
+    compare(inputs, options.poolers.split(","), options.runs)
 
 
 if __name__ == "__main__":

@@ -120,9 +120,10 @@ def main():
     print(
         f"{options.dataset}, {options.pooler}*{options.levels}, batches of {options.batch_size}, one thread"
     )
-    print("| levels | s per epoch | ratio to store | loss of the last epoch |\n|---|---|---|---|")
+    print("| levels | s per epoch | ratio to store |\n|---|---|---|")
     for case, value in best.items():
-        print(f"| {case} | {value:.2f} | {value / best['store']:.2f} | {losses[case]:.4f} |")
+        print(f"| {case} | {value:.2f} | {value / best['store']:.2f} |")
+    print("\nLoss of the last epoch: " + ", ".join(f"{case} {loss:.4f}" for case, loss in losses.items()))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,141 @@
+"""Run all benchmarks of docs/performance.md one after another and write their tables into that page.
+
+    python tests/benchmarks/run_all.py --data DATA --peer-python PATH --out FOLDER [--tree OTHER] [--parts store,loader]
+
+``FOLDER`` receives the output of each part as a text file. ``--tree`` runs the same parts with the package of another work tree:
+parts then take turns, so that both versions see the same machine. ``--page`` replaces the tables of the page by those with the same
+header in the output. A calibration (a sort of a million numbers) is measured before and after each part.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+HERE = Path(__file__).resolve().parent
+PAGE = HERE.parents[1] / "docs" / "performance.md"
+
+PARTS: dict[str, tuple[str, ...]] = {
+    "small": ("bench_methods.py", "--small", "--data", "{data}"),
+    "transform": ("bench_transform.py", "--data", "{data}", "--peer-python", "{peer}"),
+    "engine": ("bench_engine.py",),
+    "first_run": ("bench_first_run.py",),
+    "store": ("bench_store.py",),
+    "inspect": ("bench_inspect.py",),
+    "loader": ("bench_loader.py", "--data", "{data}"),
+    "training": ("bench_training.py", "--root", "{data}"),
+    "large": ("bench_methods.py", "--large", "--data", "{data}", "--limit", "60"),
+    "peers": ("bench_methods.py", "--peers", "--data", "{data}"),
+    "workers": ("bench_workers.py",),
+    "ndp": ("bench_ndp.py", "--data", "{data}"),
+    "sep": ("bench_kmis_sep.py", "--data", "{data}"),
+    "spectral": ("bench_nmf_eigen.py", "--data", "{data}"),
+    "families": ("bench_families.py",),
+    "pyg": ("bench_pyg.py", "--cora", "{data}/Planetoid", "--runs", "31"),
+    "poolers": ("bench_poolers.py", "--peer-python", "{peer}", "--physics", "{data}/Coauthor/Physics/raw/ms_academic_phy.npz"),
+}  # fmt: skip
+"""Command of each part. Short parts come first; parts that concern models come last."""
+
+
+def calibrate() -> float:
+    """Return the milliseconds of a sort of a million numbers, the best of five."""
+    values = np.random.default_rng(0).random(1_000_000)
+    seconds = []
+    for _ in range(5):
+        begin = time.perf_counter()
+        np.sort(values)
+        seconds.append(time.perf_counter() - begin)
+    return min(seconds) * 1e3
+
+
+def run_part(command: list[str], tree: Path, out: Path) -> str:
+    """Run one part with the package of a work tree and return its output.
+
+    A part that a tree does not have is left out. A part that fails does not end the run: the file has the messages.
+    """
+    script = tree / "tests" / "benchmarks" / command[0]
+    if not script.exists():
+        return ""
+    environment = {**os.environ, "PYTHONPATH": str(tree)}
+    done = subprocess.run(
+        [sys.executable, str(script), *command[1:]],
+        cwd=tree,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    failure = "" if done.returncode == 0 else f"\nexit code {done.returncode}\n{done.stderr}"
+    out.write_text(done.stdout + failure)
+    return done.stdout
+
+
+def replace_tables(page: str, output: str) -> tuple[str, int]:
+    """Replace the tables of a page by tables with the same header in the output of a benchmark.
+
+    Returns:
+        The page, and the number of replaced tables.
+    """
+    replaced = 0
+    for table in _tables(output):
+        header = _cells(table)
+        for old in _tables(page):
+            if _cells(old) == header:
+                page = page.replace(old, table)
+                replaced += 1
+    return page, replaced
+
+
+def _tables(text: str) -> list[str]:
+    return re.findall(r"(?:^\|.*\n?)+", text, flags=re.M)
+
+
+def _cells(table: str) -> list[str]:
+    return [cell.strip() for cell in table.splitlines()[0].strip("| ").split("|")]
+
+
+def main() -> None:
+    """Run the parts and print one line for each."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--data", type=Path, default=HERE.parents[2] / "shared" / "data", help="folder of raw files"
+    )
+    parser.add_argument("--peer-python", default="", help="an interpreter that has tgp 1.0.2")
+    parser.add_argument("--out", type=Path, required=True, help="folder for the output of the parts")
+    parser.add_argument("--tree", type=Path, help="work tree of another version, measured in turns")
+    parser.add_argument("--parts", default=",".join(PARTS), help="parts, separated by commas")
+    parser.add_argument("--page", action="store_true", help="write the tables into docs/performance.md")
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    trees = {"before": options.tree, "after": HERE.parents[1]} if options.tree else {"after": HERE.parents[1]}
+    print(
+        "| part | version | seconds | calibration before, ms | after, ms | load |\n|---|---|---|---|---|---|"
+    )
+    for name in options.parts.split(","):
+        values = {"data": options.data.resolve(), "peer": options.peer_python}
+        command = [word.format_map(values) for word in PARTS[name]]
+        for version, tree in trees.items():
+            before, begin = calibrate(), time.perf_counter()
+            output = run_part(command, tree.resolve(), options.out / f"{name}.{version}.txt")
+            seconds, load = time.perf_counter() - begin, os.getloadavg()[0]
+            print(
+                f"| {name} | {version} | {seconds:.0f} | {before:.0f} | {calibrate():.0f} | {load:.1f} |",
+                flush=True,
+            )
+            if version == "after" and options.page:
+                page, count = replace_tables(PAGE.read_text(), output)
+                PAGE.write_text(page)
+                print(f"{name}: {count} tables of the page were replaced", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
