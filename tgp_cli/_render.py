@@ -39,7 +39,7 @@ def show_plan(out: Output, plan: RunPlan) -> None:
     )
     where = "in this process" if plan.workers == 1 else f"shared by {plan.workers} processes"
     out.line(
-        f"about {seconds_text(plan.estimated_seconds)} of work, {where}, "
+        f"{'at most' if plan.at_most else 'about'} {seconds_text(plan.estimated_seconds)} of work, {where}, "
         f"and {bytes_text(plan.peak_memory)} of memory"
     )
     for finding in plan.findings:

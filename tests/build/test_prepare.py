@@ -1,10 +1,12 @@
 """Estimates of size before a run."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from tgp.build import CoarsenConfig, coarsen_dataset, plan_run
-from tgp.build.prepare import attribute_bytes
+from tgp.build.prepare import _measure_graphs, attribute_bytes
 from tgp.ragged import Field, GraphTable
 
 
@@ -22,6 +24,30 @@ def test_estimated_bytes_are_correct_within_a_factor_of_two(tmp_path, dataset, p
     planned, done = plan_run(config), coarsen_dataset(config)
     assert done.bytes / 2 <= planned.estimated_bytes <= 2 * done.bytes
     assert planned.num_units == done.num_units and planned.pending == done.units_done
+
+
+def test_time_and_memory_of_a_plan_are_bounds(tmp_path):
+    """They do not shrink with the number of shards, and do not exist for files that are already there."""
+    make = partial(CoarsenConfig, "molecules:num_graphs=40", poolers=("graclus*2",), out=tmp_path / "s")
+    one, many = plan_run(make()), plan_run(make(shard_size=2000))
+    assert one.at_most and many.at_most and many.num_units > one.num_units
+    assert one.estimated_seconds == pytest.approx(many.estimated_seconds) and one.estimated_seconds > 0
+    assert one.peak_memory >= many.peak_memory > 0
+    coarsen_dataset(make())
+    assert plan_run(make()).estimated_seconds == 0
+
+
+def test_sizes_of_a_table():
+    edges = np.array([[0, 0, 1, 2, 0], [1, 2, 0, 0, 0]])
+    fields = {
+        "edge_index": Field("edge_index", edges, np.array([0, 4, 4, 5]), axis=-1, shifted=True),
+        "edge_weight": Field("edge_weight", np.array([1.0, 1, 1, 1, -1]), np.array([0, 4, 4, 5])),
+    }
+    sizes = _measure_graphs(GraphTable(np.array([0, 3, 3, 4]), fields))
+    assert sizes.nodes.tolist() == [3, 0, 1] and sizes.edges.tolist() == [4, 0, 1]
+    assert sizes.degree.tolist() == [2, 0, 1] and sizes.signed
+    del fields["edge_weight"]
+    assert not _measure_graphs(GraphTable(np.array([0, 3, 3, 4]), fields)).signed
 
 
 def test_attribute_bytes_use_the_stored_types():

@@ -1,15 +1,20 @@
 """Plans of units."""
 
+from dataclasses import replace
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tgp.engine import parse_schedule
-from tgp.engine.level_method import LevelMethod
+from tests.benchmarks.bench_families import FAMILIES
+from tgp.engine import coarsen, parse_schedule
+from tgp.engine.level_method import GraphSizes, LevelMethod
 from tgp.engine.methods import METHODS
-from tgp.engine.unit_plan import ENOUGH_UNITS, MAX_UNIT_COST, MIN_UNIT_COST, plan_units
+from tgp.engine.unit_plan import ENOUGH_UNITS, MAX_UNIT_COST, MIN_UNIT_COST, bound_work, plan_units
 from tgp.errors import InputError
+from tgp.ragged import BlockCSR
 
 SCHEDULE = parse_schedule("graclus*3")
 sizes = st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 5000)), max_size=60)
@@ -109,14 +114,6 @@ def test_size_of_dense_assignments():
     assert sum(wide.unit_bytes) - sum(narrow.unit_bytes) > 10 * 50 * 4 * 10
 
 
-def test_peak_memory_grows_with_workers():
-    plan = plan_units([1000] * 50, [4000] * 50, SCHEDULE, shard_size=10**5)
-    assert plan.num_units > 3
-    assert plan.peak_bytes(1) < plan.peak_bytes(2) < plan.peak_bytes(100)
-    assert plan.peak_bytes(100) == sum(plan.unit_memory)
-    assert plan_units([], [], SCHEDULE).peak_bytes() == 0
-
-
 def test_a_plan_of_a_million_graphs():
     rng = np.random.default_rng(0)
     plan = plan_units(rng.integers(10, 50, 10**6), rng.integers(20, 200, 10**6), SCHEDULE)
@@ -141,3 +138,62 @@ def test_wrong_sizes_raise(arguments, field):
 def test_a_wrong_shard_size_raises():
     with pytest.raises(InputError, match="shard_size"):
         plan_units([1], [1], SCHEDULE, shard_size=0)
+
+
+def graph_sizes(block):
+    """Return the sizes of the graphs of a block, as a dry run measures them."""
+    lengths = np.diff(block.indptr)
+    degree = [lengths[a:b].max(initial=0) for a, b in pairwise(block.node_ptr)]
+    signed = block.weight is not None and bool((block.weight < 0).any())
+    return GraphSizes(np.diff(block.node_ptr), np.diff(block.edge_ptr), np.array(degree, np.int64), signed)
+
+
+BOUNDED = [alias for alias, entry in METHODS.items() if entry.bound is not None]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("alias", BOUNDED)
+def test_coarse_graphs_are_within_their_bounds(alias, family):
+    block = FAMILIES[family](400)
+    spec = parse_schedule(f"{alias}:k=4" if METHODS[alias].dense else alias)[0]
+    bound = spec.level_method.bound(graph_sizes(block), spec.params)
+    coarse = coarsen(block, alias if not METHODS[alias].dense else f"{alias}:k=4").levels[0].block
+    assert coarse.num_nodes <= bound.nodes[0] and coarse.num_edges <= bound.edges[0]
+
+
+def test_a_directed_graph_is_within_the_bounds_of_kmis():
+    """The coarse graph has the reverse of every edge, so that it can have more edges than the graph."""
+    block = BlockCSR.from_edge_index([[0, 1, 2, 2], [1, 2, 3, 4]])
+    spec = parse_schedule("kmis:remove_self_loops=false")[0]
+    coarse = coarsen(block, str(spec)).levels[0].block
+    assert coarse.num_edges <= METHODS["kmis"].bound(graph_sizes(block), spec.params).edges[0]
+
+
+def test_the_bound_of_a_schedule_grows_with_its_levels():
+    sizes = graph_sizes(FAMILIES["BA"](400))
+    one, two = (bound_work(sizes, [parse_schedule(text)]) for text in ("graclus", "graclus*2"))
+    assert one.certain and two.certain
+    assert one.seconds[0] < two.seconds[0] < 3 * one.seconds[0]
+    both = bound_work(sizes, [parse_schedule("graclus"), parse_schedule("graclus*2")])
+    assert both.memory[0] == max(one.memory[0], two.memory[0])
+    assert one.seconds[0] < both.seconds[0] <= one.seconds[0] + two.seconds[0]
+
+
+def test_a_method_without_bounds_has_estimates(monkeypatch):
+    """A method of another package that was written before bounds existed."""
+    given = METHODS["random"]
+    plain = LevelMethod("random", given.params, given.assign, given.connect)
+    monkeypatch.setitem(METHODS._loaded, "random", plain)
+    found = bound_work(graph_sizes(FAMILIES["BA"](400)), [parse_schedule("random*2")])
+    assert not found.certain and found.seconds[0] > 0 and found.memory[0] > 0
+
+
+@pytest.mark.parametrize("alias", [alias for alias in METHODS if alias != "random"])
+def test_units_do_not_depend_on_bounds(alias, monkeypatch):
+    """Stores were divided into shards by costs. Bounds are shown only, so better ones leave the bytes of stores alone."""
+    nodes, edges = np.arange(1, 4001) % 300 + 5, np.arange(1, 4001) % 900 + 20
+    schedule = parse_schedule(f"{alias}:k=4" if METHODS[alias].dense else alias)
+    before = plan_units(nodes, edges, schedule, shard_size=10**5).bounds
+    given = METHODS[alias]
+    monkeypatch.setitem(METHODS._loaded, alias, replace(given, bound=lambda sizes, params: None))
+    assert plan_units(nodes, edges, schedule, shard_size=10**5).bounds == before

@@ -12,9 +12,10 @@ import numpy.typing as npt
 
 from tgp.build.config import CoarsenConfig
 from tgp.build.workers import choose_workers
+from tgp.engine.level_method import GraphSizes
 from tgp.engine.methods import METHODS
 from tgp.engine.schedule import Schedule, parse_schedule
-from tgp.engine.unit_plan import COST_PER_SECOND, DEFAULT_SHARD_SIZE, UnitPlan, plan_units
+from tgp.engine.unit_plan import COST_PER_SECOND, DEFAULT_SHARD_SIZE, UnitPlan, bound_work, plan_units
 from tgp.errors import InputError
 from tgp.ragged import GraphTable
 from tgp.sources.source import Source, open_source
@@ -25,7 +26,7 @@ __all__ = [
     "RunContext",
     "estimate_bytes",
     "estimate_costs",
-    "estimate_peak_memory",
+    "estimate_limits",
     "local_methods",
     "number_of_workers",
     "prepare_run",
@@ -232,18 +233,41 @@ def estimate_bytes(plan: UnitPlan, profile: str) -> int:
     return int(plan.total_bytes - sum(plan.unit_bytes) * (1 - COMPRESSED_SHARE))
 
 
-def estimate_peak_memory(plan: UnitPlan, workers: int) -> int:
-    """Return the estimated peak memory of all processes in bytes.
+def estimate_limits(context: RunContext, tasks: Sequence[Task], workers: int) -> tuple[float, int, bool]:
+    """Return the largest processor seconds and memory of a run, and True if both are certain.
 
     The dataset is already open, so the memory of this process is measured and not estimated.
 
     Args:
-        plan: Units of the run.
+        context: Prepared run.
+        tasks: Files to write.
         workers: Number of worker processes; 1 if the run stays in this process.
     """
-    if workers == 1:
-        return _peak_resident_bytes() + KERNEL_BYTES + plan.peak_bytes(2)
-    return _peak_resident_bytes() + workers * WORKER_BYTES + plan.peak_bytes(workers)
+    spec = context.spec
+    bound = bound_work(_measure_graphs(context.source.table), list(context.schedules.values()))
+    held = bound.memory + attribute_bytes(context.source.table)
+    ends = np.concatenate([[[0.0, 0.0]], np.cumsum([bound.seconds, held], axis=1).T])
+    seconds, memory = np.diff(ends[list(spec.bounds)], axis=0).T
+    pending = [task.unit for task in tasks if task.part != store_format.GRAPHS]
+    parallel = 2 if workers == 1 else workers
+    overhead = KERNEL_BYTES if workers == 1 else workers * WORKER_BYTES
+    peak = _peak_resident_bytes() + overhead + np.sort(memory)[::-1][:parallel].sum()
+    return float(seconds[pending].sum()) / max(len(spec.hierarchies), 1), int(peak), bound.certain
+
+
+def _measure_graphs(table: GraphTable) -> GraphSizes:
+    """Return the sizes of the graphs of a table."""
+    edges = table.fields["edge_index"]
+    weights = table.fields.get("edge_weight")
+    counts = np.diff(edges.ptr)
+    source = edges.values[0] + np.repeat(table.node_ptr[:-1], counts)
+    degree = np.zeros(table.num_graphs, np.int64)
+    filled = np.flatnonzero(np.diff(table.node_ptr))
+    if len(filled):
+        of_node = np.bincount(source, minlength=table.num_nodes)
+        degree[filled] = np.maximum.reduceat(of_node, table.node_ptr[filled])
+    signed = weights is not None and weights.values.dtype.kind in "if" and bool((weights.values < 0).any())
+    return GraphSizes(np.diff(table.node_ptr), counts, degree, signed)
 
 
 def _peak_resident_bytes() -> int:

@@ -32,7 +32,7 @@ from tgp.build.prepare import (
     RunContext,
     estimate_bytes,
     estimate_costs,
-    estimate_peak_memory,
+    estimate_limits,
     local_methods,
     number_of_workers,
     prepare_run,
@@ -40,7 +40,6 @@ from tgp.build.prepare import (
 from tgp.build.progress import Meter, Step, order_tasks
 from tgp.build.summary import RunPlan, Summary, describe_manifest
 from tgp.build.unit_graphs import VISIBLE_TIMEOUT
-from tgp.engine.unit_plan import COST_PER_SECOND
 from tgp.errors import InputError, StoreError, StoreMismatchError
 from tgp.sources.tables import slice_table
 from tgp.store import (
@@ -160,6 +159,7 @@ def plan_run(config: CoarsenConfig) -> RunPlan:
     if context.stored is not None:
         tasks = [] if up_to_date else writer.pending()
     workers = number_of_workers(context, tasks)
+    seconds, memory, certain = estimate_limits(context, tasks, workers)
     return RunPlan(
         path=str(config.path),
         dataset=context.source.description,
@@ -170,12 +170,13 @@ def plan_run(config: CoarsenConfig) -> RunPlan:
         num_units=spec.num_units,
         pending=len(tasks),
         workers=workers,
-        estimated_seconds=sum(estimate_costs(context, tasks)) / COST_PER_SECOND,
+        estimated_seconds=seconds,
         estimated_bytes=estimate_bytes(context.plan, spec.profile),
-        peak_memory=estimate_peak_memory(context.plan, workers),
+        peak_memory=memory,
         profile=spec.profile,
         up_to_date=up_to_date,
         findings=find_many_files(len(tasks), spec.num_units),
+        at_most=certain,
     )
 
 

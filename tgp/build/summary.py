@@ -160,12 +160,13 @@ class RunPlan:
         num_units: Number of shard files of each part.
         pending: Number of files to write.
         workers: Number of worker processes; 1 if the run would stay in this process.
-        estimated_seconds: Estimated work of one core, correct within a factor of three.
+        estimated_seconds: Largest processor time of the run, without compiling kernels.
         estimated_bytes: Estimated size of the finished store.
-        peak_memory: Estimated peak memory of all processes in bytes.
+        peak_memory: Largest memory of all processes in bytes.
         profile: Profile of the store.
         up_to_date: True if nothing has to be written.
         findings: Problems of the settings.
+        at_most: True if time and memory are upper bounds. They are estimates if a method of another package has no bounds.
     """
 
     path: str
@@ -183,6 +184,7 @@ class RunPlan:
     profile: str
     up_to_date: bool
     findings: list[Finding] = field(default_factory=list)
+    at_most: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as JSON values."""

@@ -13,7 +13,17 @@ import numpy.typing as npt
 
 from tgp.ragged import Assignment, BlockCSR
 
-__all__ = ["ADDED", "LevelEstimate", "LevelMethod", "RandomKey", "linear_cost", "parameter_fields"]
+__all__ = [
+    "ADDED",
+    "GraphSizes",
+    "LevelBound",
+    "LevelEstimate",
+    "LevelMethod",
+    "RandomKey",
+    "linear_bound",
+    "linear_cost",
+    "parameter_fields",
+]
 
 Params = Any
 """An instance of the method's own frozen dataclass."""
@@ -75,6 +85,60 @@ class LevelEstimate:
     scratch: float = 60.0
 
 
+@dataclass(frozen=True, eq=False)
+class GraphSizes:
+    """Sizes of graphs from which a method bounds its time and memory.
+
+    On the input graphs all figures are exact. On coarse graphs, which do not exist yet, they are upper bounds.
+
+    Args:
+        nodes: ``[G]`` number of nodes of each graph.
+        edges: ``[G]`` number of stored edges of each graph.
+        degree: ``[G]`` largest number of edges of one node.
+        signed: True if a weight can be negative.
+    """
+
+    nodes: npt.NDArray[np.int64]
+    edges: npt.NDArray[np.int64]
+    degree: npt.NDArray[np.int64]
+    signed: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class LevelBound:
+    """Upper bounds of what a level needs and of what it leaves, one number per graph. They are shown before a run.
+
+    Args:
+        seconds: processor seconds on a core that sorts 10^6 random float64 numbers in 0.1 s.
+        memory: bytes of working memory, without the graphs and the coarse graphs.
+        nodes: number of supernodes.
+        edges: number of stored coarse edges.
+    """
+
+    seconds: npt.NDArray[np.float64]
+    memory: npt.NDArray[np.float64]
+    nodes: npt.NDArray[np.int64]
+    edges: npt.NDArray[np.int64]
+
+
+def linear_bound(
+    sizes: GraphSizes, nanoseconds: float, memory: float, *, nodes: npt.NDArray[np.int64] | None = None
+) -> LevelBound:
+    """Return the bound of a method whose time and memory are linear and whose coarse graphs have no additional edges.
+
+    Args:
+        sizes: sizes of the graphs.
+        nanoseconds: processor time per node and stored edge. Twice the largest value that
+            ``tests/benchmarks/bench_families.py`` finds is a good bound.
+        memory: bytes of working memory per node and stored edge.
+        nodes: ``[G]`` largest number of supernodes; default the number of nodes.
+    """
+    work = (sizes.nodes + sizes.edges).astype(np.float64)
+    return LevelBound(
+        1e-9 * nanoseconds * work, memory * work, sizes.nodes if nodes is None else nodes, sizes.edges
+    )
+
+
 @dataclass(frozen=True)
 class LevelMethod:
     """A deterministic pooling method that the engine can run.
@@ -87,14 +151,16 @@ class LevelMethod:
         connect: function ``(block, assignment, params) -> BlockCSR`` that returns the coarse graphs.
         assign_levels: function ``(block, params, key, num_levels) -> list[Assignment]`` of a method that builds one
             tree for a run of equal levels (SEP); ``None`` for other methods.
-        cost: function ``(nodes, edges, params) -> work`` that estimates the work of each graph for planning. A core
-            does a work of about 5e7 in a second.
-        estimate: expected size of a level, for planning.
+        cost: function ``(nodes, edges, params) -> work`` that estimates the typical work of each graph. A core does a work
+            of about 5e7 in a second. Dividing graphs among shards depends on it: another function makes other shards.
+        estimate: expected size of a level, for the same purpose.
         dense: True if ``S`` is dense, with ``params.k`` columns for every graph.
         representative: name under which a ``SelectOutput`` exposes the node that stands for each supernode
             (``"mis"`` for k-MIS); ``None`` if it does not expose it.
         revision: engine revision in which the results of the method with default parameters last changed, see
             :data:`tgp.engine.revision.ENGINE_REVISION`.
+        bound: function ``(sizes, params) -> LevelBound`` with upper bounds of time and memory, which ``--dry-run`` shows.
+            ``None`` if nothing better than ``cost`` and ``estimate`` is known; nothing depends on it.
     """
 
     name: str
@@ -107,6 +173,7 @@ class LevelMethod:
     dense: bool = False
     representative: str | None = None
     revision: int = 1
+    bound: Callable[[GraphSizes, Params], LevelBound] | None = None
 
 
 def parameter_fields(params: type) -> tuple[dataclasses.Field[Any], ...]:

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tgp.engine.schedule import Schedule
+from tgp.engine.level_method import GraphSizes, LevelBound
+from tgp.engine.schedule import LevelSpec, Schedule
 from tgp.errors import InputError
 
-__all__ = ["COST_PER_SECOND", "DEFAULT_SHARD_SIZE", "UnitPlan", "plan_units"]
+__all__ = ["COST_PER_SECOND", "DEFAULT_SHARD_SIZE", "UnitPlan", "WorkBound", "bound_work", "plan_units"]
 
 DEFAULT_SHARD_SIZE = 64 * 10**6
 """Default size of a shard in bytes (estimated). It is large enough for long sequential reads, and small enough to be
@@ -23,7 +24,7 @@ computed again after an interruption."""
 
 COST_PER_SECOND = 5e7
 """Estimated work (nodes and edges touched) that a core does in a second. For small graphs and the methods of tgp it is
-correct within a factor of two."""
+correct within a factor of two. For other graphs see :func:`bound_work`."""
 
 MAX_UNIT_COST = 4 * COST_PER_SECOND
 """Largest work of a unit, about four seconds. An interrupted run loses at most this work per worker."""
@@ -50,6 +51,16 @@ _BLOCK_NODE_BYTES = 40.0
 _BLOCK_EDGE_BYTES = 60.0
 """Memory per node and edge for the input edges, the block, the coarse blocks, and the arrays that are written."""
 
+_LEVEL_NODE_BYTES = 16.0
+_LEVEL_EDGE_BYTES = 40.0
+"""Memory that a finished level keeps until it is written, per node of the level before and per coarse edge."""
+
+_FILE_NS = 100.0
+"""Processor time in nanoseconds per node and edge for reading, figures and writing."""
+
+_GRAPH_SECONDS = 2e-6
+"""Processor time per graph and level, for the part of the work that does not depend on the size of the graph."""
+
 _BALANCE_STEPS = 12
 """Number of bisections in the search for the most even units, to a precision of 1 in 4,096."""
 
@@ -58,20 +69,18 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class UnitPlan:
-    """Units of consecutive graphs with their estimated size, work and memory.
+    """Units of consecutive graphs with their estimated size and work.
 
     Args:
         bounds: offsets of the units. Unit ``i`` consists of the graphs ``bounds[i]:bounds[i + 1]``.
         unit_bytes: estimated size in bytes of the arrays that each unit writes.
         unit_cost: estimated work of each unit, in nodes and edges touched.
-        unit_memory: estimated memory in bytes that each unit needs while it is computed.
         file_bytes: size in bytes of the files of a unit without its arrays.
     """
 
     bounds: tuple[int, ...]
     unit_bytes: tuple[int, ...]
     unit_cost: tuple[float, ...]
-    unit_memory: tuple[int, ...]
     file_bytes: int = 0
 
     @property
@@ -83,14 +92,6 @@ class UnitPlan:
     def total_bytes(self) -> int:
         """Estimated size of all files in bytes."""
         return sum(self.unit_bytes) + self.num_units * self.file_bytes
-
-    def peak_bytes(self, parallel_units: int = 1) -> int:
-        """Return the estimated memory in bytes if the largest units are computed at the same time.
-
-        Args:
-            parallel_units: number of units that are computed at the same time.
-        """
-        return sum(sorted(self.unit_memory, reverse=True)[: max(parallel_units, 1)])
 
 
 def plan_units(
@@ -136,10 +137,10 @@ def plan_units(
     extra = np.broadcast_to(_sizes(extra_bytes, "extra_bytes"), n.shape)
     chosen = (schedules,) if isinstance(schedules, Schedule) else tuple(schedules)
     size = extra + 2 * _PTR_BYTES + 2 * _id_bytes(n) * e
-    cost, memory = np.zeros(len(n)), np.zeros(len(n))
+    cost = np.zeros(len(n))
     for schedule in chosen:
-        more_size, more_cost, more_memory = _estimate(n, e, schedule, weighted, metrics)
-        size, cost, memory = size + more_size, cost + more_cost, np.maximum(memory, more_memory)
+        more_size, more_cost = _estimate(n, e, schedule, weighted, metrics)
+        size, cost = size + more_size, cost + more_cost
     max_cost = min(MAX_UNIT_COST, max(float(cost.sum()) / ENOUGH_UNITS, MIN_UNIT_COST))
     bounds = _balance(np.maximum(size / shard_size, cost / max_cost))
 
@@ -151,8 +152,67 @@ def plan_units(
         bounds,
         tuple(int(np.ceil(b)) for b in per_unit(size)),
         tuple(per_unit(cost)),
-        tuple(int(b) for b in per_unit(memory + size)),
         _FILE_BYTES + sum(_FILE_BYTES + _LEVEL_BYTES * len(schedule) for schedule in chosen),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class WorkBound:
+    """Upper bounds of time and memory of each graph, over all levels of all schedules.
+
+    Args:
+        seconds: ``[G]`` processor seconds of the levels, their figures and the files.
+        memory: ``[G]`` bytes that a graph needs while it is coarsened.
+        certain: True if all methods have bounds. Otherwise the figures are estimates.
+    """
+
+    seconds: Floats
+    memory: Floats
+    certain: bool
+
+
+def bound_work(sizes: GraphSizes, schedules: Sequence[Schedule]) -> WorkBound:
+    """Return upper bounds of the time and memory that schedules need, for display.
+
+    Unlike :func:`plan_units`, nothing that is stored depends on the result.
+
+    Args:
+        sizes: sizes of the graphs.
+        schedules: schedules of the hierarchies.
+    """
+    seconds = np.full(len(sizes.nodes), 1e-9 * _FILE_NS) * (sizes.nodes + sizes.edges)
+    memory = np.zeros(len(sizes.nodes))
+    certain = True
+    for schedule in schedules:
+        here = sizes
+        kept = _BLOCK_NODE_BYTES * here.nodes + _BLOCK_EDGE_BYTES * here.edges
+        for spec in schedule:
+            certain = certain and spec.level_method.bound is not None
+            level = _bound_level(spec, here)
+            written = 1e-9 * _FILE_NS * (level.nodes + level.edges + here.nodes)
+            seconds = seconds + level.seconds + written + _GRAPH_SECONDS
+            memory = np.maximum(memory, kept + level.memory)
+            kept = kept + _LEVEL_NODE_BYTES * here.nodes + _LEVEL_EDGE_BYTES * level.edges
+            degree = np.minimum(level.nodes, level.edges)
+            here = GraphSizes(level.nodes, level.edges, degree, here.signed)
+        memory = np.maximum(memory, kept)
+    return WorkBound(seconds, memory, certain)
+
+
+def _bound_level(spec: LevelSpec, sizes: GraphSizes) -> LevelBound:
+    """Return the bound of a level, or the estimate of a method that has no bound."""
+    method, estimate = spec.level_method, spec.level_method.estimate
+    if method.bound is not None:
+        return method.bound(sizes, spec.params)
+    cost = method.cost(sizes.nodes, sizes.edges, spec.params)
+    share = (
+        np.full(len(sizes.nodes), spec.params.k) if method.dense else np.ceil(sizes.nodes * estimate.nodes)
+    )
+    return LevelBound(
+        cost / COST_PER_SECOND,
+        np.float64(estimate.scratch) * sizes.nodes,
+        share.astype(np.int64),
+        np.ceil(sizes.edges * estimate.edges).astype(np.int64),
     )
 
 
@@ -174,16 +234,13 @@ def _estimate(
     schedule: Schedule,
     weighted: bool,
     metrics: bool,
-) -> tuple[Floats, Floats, Floats]:
-    """Return the estimated size, work and memory of the hierarchy of each graph."""
+) -> tuple[Floats, Floats]:
+    """Return the estimated size and work of the hierarchy of each graph."""
     size = np.full(len(nodes), _PTR_BYTES)
     cost = np.zeros(len(nodes))
-    memory = _BLOCK_NODE_BYTES * nodes + _BLOCK_EDGE_BYTES * edges
-    scratch = np.zeros(len(nodes))
     for spec in schedule:
         method, estimate = spec.level_method, spec.level_method.estimate
         cost += method.cost(nodes, edges, spec.params)
-        scratch = np.maximum(scratch, estimate.scratch * nodes)
         columns = 0
         if method.dense:
             columns = spec.params.k + getattr(spec.params, "num_modes", 0)
@@ -197,7 +254,7 @@ def _estimate(
         size += (_id_bytes(supernodes) + 4.0 * columns) * nodes + _id_bytes(nodes) * supernodes
         size += 2 * _PTR_BYTES + _METRIC_BYTES * metrics + edge_bytes * remaining
         nodes, edges = supernodes, remaining
-    return size, cost, memory + scratch
+    return size, cost
 
 
 def _balance(load: Floats) -> tuple[int, ...]:

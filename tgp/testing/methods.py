@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tgp.engine import METHODS, coarsen, parse_schedule, threads
-from tgp.engine.level_method import LevelMethod
+from tgp.engine.level_method import GraphSizes, LevelMethod
 from tgp.engine.schedule import LevelSpec, Schedule
 from tgp.ragged import Assignment, BlockCSR, Hierarchy
 from tgp.testing import graphs
@@ -208,13 +208,19 @@ def check_schedule(case: MethodCase) -> None:
 
 
 def check_planning(case: MethodCase) -> None:
-    """Check that the estimated cost and sizes are valid, and that the cost grows with the graph."""
+    """Check that estimated cost, sizes and bounds are valid, and that they do not fall as graphs grow."""
     nodes, edges = np.array([1, 10, 1000, 10**6]), np.array([0, 30, 4000, 4 * 10**6])
     cost = np.asarray(case.method.cost(nodes, edges, case.schedule[0].params), np.float64)
     assert cost.shape == nodes.shape and np.isfinite(cost).all() and (cost >= 0).all()
     assert (np.diff(cost) >= 0).all(), "a larger graph costs less"
     expected = case.method.estimate
     assert 0 < expected.nodes <= 1 and expected.edges > 0 and expected.scratch >= 0
+    if case.method.bound is None:
+        return
+    bound = case.method.bound(GraphSizes(nodes, edges, np.minimum(nodes, edges)), case.schedule[0].params)
+    for values in (bound.seconds, bound.memory, bound.nodes, bound.edges):
+        assert values.shape == nodes.shape and np.isfinite(values).all() and (values >= 0).all()
+        assert (np.diff(values) >= 0).all(), "the bound of a larger graph is smaller"
 
 
 def check_layer_transform_store(case: MethodCase) -> None:

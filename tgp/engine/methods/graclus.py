@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from tgp.engine.contraction import ConnectParams, contract
-from tgp.engine.level_method import LevelMethod, RandomKey
+from tgp.engine.level_method import GraphSizes, LevelBound, LevelMethod, RandomKey, linear_bound
 from tgp.errors import ParameterError
 from tgp.ragged import Assignment, BlockCSR
 
@@ -74,4 +74,9 @@ def connect(block: BlockCSR, assignment: Assignment, params: GraclusParams) -> B
     return contract(block, assignment, params.contract_options())
 
 
-METHOD = LevelMethod("graclus", GraclusParams, assign, connect)
+def bound(sizes: GraphSizes, params: GraclusParams) -> LevelBound:
+    """Bound time and memory. A star keeps all nodes but one, so the number of nodes has no better bound."""
+    return linear_bound(sizes, 100.0, 40.0)
+
+
+METHOD = LevelMethod("graclus", GraclusParams, assign, connect, bound=bound)

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.engine.contraction import ConnectParams, contract
-from tgp.engine.level_method import LevelEstimate, LevelMethod, RandomKey
+from tgp.engine.level_method import GraphSizes, LevelBound, LevelEstimate, LevelMethod, RandomKey
 from tgp.engine.threads import run_over_ranges
 from tgp.errors import InputError, ParameterError
 from tgp.ragged import Assignment, BlockCSR
@@ -211,6 +211,19 @@ def _check_heuristic(heuristic: object) -> None:
         )
 
 
+def bound(sizes: GraphSizes, params: KMISParams) -> LevelBound:
+    """Bound time and memory. Every hop is one pass, and directed edges get their reverse edges."""
+    work = sizes.nodes + 2.0 * sizes.edges
+    edges = np.minimum(2 * sizes.edges, sizes.nodes**2)
+    return LevelBound(1e-9 * (60.0 + 60.0 * params.order_k) * work, 50.0 * work, sizes.nodes, edges)
+
+
 METHOD = LevelMethod(
-    "kmis", KMISParams, assign, connect, estimate=LevelEstimate(0.4, 0.4), representative="mis"
+    "kmis",
+    KMISParams,
+    assign,
+    connect,
+    estimate=LevelEstimate(0.4, 0.4),
+    representative="mis",
+    bound=bound,
 )

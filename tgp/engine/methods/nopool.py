@@ -6,7 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tgp.engine.level_method import LevelEstimate, LevelMethod, RandomKey
+from tgp.engine.level_method import (
+    GraphSizes,
+    LevelBound,
+    LevelEstimate,
+    LevelMethod,
+    RandomKey,
+    linear_bound,
+)
 from tgp.ragged import Assignment, BlockCSR
 
 __all__ = ["METHOD", "NoPoolParams"]
@@ -28,4 +35,9 @@ def connect(block: BlockCSR, assignment: Assignment, params: NoPoolParams) -> Bl
     return block
 
 
-METHOD = LevelMethod("nopool", NoPoolParams, assign, connect, estimate=LevelEstimate(1.0, 1.0))
+def bound(sizes: GraphSizes, params: NoPoolParams) -> LevelBound:
+    """Bound time and memory: the identity is written, and the graphs are not copied."""
+    return linear_bound(sizes, 10.0, 8.0)
+
+
+METHOD = LevelMethod("nopool", NoPoolParams, assign, connect, estimate=LevelEstimate(1.0, 1.0), bound=bound)

@@ -16,9 +16,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from tgp.engine.contraction import ConnectParams, contract
-from tgp.engine.level_method import LevelEstimate, LevelMethod, RandomKey
+from tgp.engine.level_method import (
+    GraphSizes,
+    LevelBound,
+    LevelEstimate,
+    LevelMethod,
+    RandomKey,
+    linear_bound,
+)
 from tgp.errors import ParameterError
 from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.offsets import offsets
@@ -60,11 +68,7 @@ def assign(block: BlockCSR, params: RandomParams, key: RandomKey) -> Assignment:
     """
     from tgp.kernels import matching
 
-    nodes = np.diff(block.node_ptr)
-    # The product of two floats can exceed a whole number by rounding: 0.07 * 100 is 7.000000000000001.
-    parts = np.ceil(params.ratio * nodes - 1e-9 * (nodes + 1)).astype(np.int64)
-    parts = np.minimum(np.maximum(parts, nodes > 0), nodes)
-    super_ptr = offsets(parts)
+    super_ptr = offsets(_count_parts(np.diff(block.node_ptr), params.ratio))
     cluster = matching.random_partition(block.node_ptr, super_ptr, key.seed, key.level)
     return Assignment("hard", super_ptr, cluster)
 
@@ -74,4 +78,16 @@ def connect(block: BlockCSR, assignment: Assignment, params: RandomParams) -> Bl
     return contract(block, assignment, params.contract_options())
 
 
-METHOD = LevelMethod("random", RandomParams, assign, connect, estimate=LevelEstimate(0.5, 0.9))
+def _count_parts(nodes: npt.NDArray[np.int64], ratio: float) -> npt.NDArray[np.int64]:
+    """Return the number of supernodes of graphs with the given numbers of nodes."""
+    # The product of two floats can exceed a whole number by rounding: 0.07 * 100 is 7.000000000000001.
+    parts = np.ceil(ratio * nodes - 1e-9 * (nodes + 1)).astype(np.int64)
+    return np.minimum(np.maximum(parts, nodes > 0), nodes)
+
+
+def bound(sizes: GraphSizes, params: RandomParams) -> LevelBound:
+    """Bound time and memory. The number of supernodes is exact."""
+    return linear_bound(sizes, 80.0, 40.0, nodes=_count_parts(sizes.nodes, params.ratio))
+
+
+METHOD = LevelMethod("random", RandomParams, assign, connect, estimate=LevelEstimate(0.5, 0.9), bound=bound)
