@@ -1,6 +1,7 @@
 """Functions that kernels share: the decorator, random numbers, rows, union-find, heaps."""
 
 import ast
+import gc
 import heapq
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numba.core import event
 
 import tgp.kernels
 from tests.reference.graclus import hash_u64
@@ -20,6 +22,47 @@ def test_kernel_caches_machine_code_and_releases_the_gil():
     assert _prims.uf_find.targetoptions["nogil"] and _prims.uf_find.targetoptions["nopython"]
     assert _prims.uf_find.stats.cache_path is not None
     assert _prims._mix_bits.targetoptions["inline"] == "always"
+
+
+def test_inner_kernels_have_no_wrapper_and_can_be_called():
+    """A call from Python compiles a second version, because calling a missing wrapper ends the process."""
+
+    @_prims.kernel(inner=True)
+    def double(x):
+        return 2 * x
+
+    @_prims.kernel
+    def outer(x):
+        return double(x) + 1
+
+    assert outer(3) == 7 and len(double.overloads) == 1
+    assert double.targetoptions["no_cpython_wrapper"] and not outer.targetoptions["no_cpython_wrapper"]
+    assert double(3) == 6 and double(2.5) == 5.0
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_the_garbage_collector_is_paused_while_a_kernel_is_compiled(enabled):
+    seen = []
+
+    @_prims.kernel
+    def double(x):
+        return 2 * x
+
+    class Listener(event.Listener):
+        def on_start(self, happened):
+            seen.append(gc.isenabled())
+
+        def on_end(self, happened):
+            pass
+
+    was_enabled = gc.isenabled()
+    (gc.enable if enabled else gc.disable)()
+    try:
+        with event.install_listener("numba:compile", Listener()):
+            double(3)
+        assert seen == [False] and gc.isenabled() == enabled
+    finally:
+        (gc.enable if was_enabled else gc.disable)()
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.py")), ids=lambda path: path.stem)

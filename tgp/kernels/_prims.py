@@ -8,6 +8,7 @@ thread, in any batch and for any order of graphs.
 
 from __future__ import annotations
 
+import functools
 import gc
 import math
 from collections.abc import Callable
@@ -54,12 +55,10 @@ def kernel(function: Function) -> Function: ...
 
 
 @overload
-def kernel(**options: Any) -> Callable[[Function], Function]: ...
+def kernel(*, inner: bool = False, **options: Any) -> Callable[[Function], Function]: ...
 
 
-def kernel(
-    function: Callable[..., Any] | None = None, *, inner: bool = False, **options: Any
-) -> Callable[..., Any]:
+def kernel(function: Callable[..., Any] | None = None, *, inner: bool = False, **options: Any) -> Any:
     """Compile a function with numba on its first call, cache the machine code, and release the GIL while it runs.
 
     Use it as ``@kernel`` or, with other options of :func:`numba.njit`, as ``@kernel(inline="always")``. The cache on disk is
@@ -71,8 +70,11 @@ def kernel(
             takes a third of the time of a short function. A call from Python compiles a second version.
         options: Options of :func:`numba.njit`.
     """
-    if function is None:
-        return lambda decorated: kernel(decorated, inner=inner, **options)
+    decorate = functools.partial(_make_dispatcher, inner=inner, options=options)
+    return decorate if function is None else decorate(function)
+
+
+def _make_dispatcher(function: Callable[..., Any], inner: bool, options: dict[str, Any]) -> Any:
     # Nothing calls the kernels through C function pointers, so that wrapper is never built.
     defaults = {"nogil": True, "no_cfunc_wrapper": True, "no_cpython_wrapper": inner}
     compiled: Any = njit(function, **{**defaults, **options})
@@ -85,8 +87,8 @@ def kernel(
     if inner:
         # numba would call the missing wrapper: calls from Python go to a kernel that has one.
         compiled._insert = lambda *args, **kwargs: None
-        compiled._compile_for_args = cast(Any, kernel(function, **options))._compile_for_args
-    return cast(Callable[..., Any], compiled)
+        compiled._compile_for_args = _make_dispatcher(function, False, options)._compile_for_args
+    return compiled
 
 
 def _pause_collection(compile_signature: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -133,13 +135,13 @@ def hash_u64(seed: int, level: int, node: int, draw: int) -> np.uint64:
     return _mix_bits(z ^ (np.uint64(draw) + _GOLDEN))
 
 
-@kernel
+@kernel(inner=True)
 def hash_uniform(seed: int, level: int, node: int, draw: int) -> float:
     """Return a uniform float64 in [0, 1) from :func:`hash_u64`."""
     return float(hash_u64(seed, level, node, draw) >> _S11) * (1.0 / 9007199254740992.0)
 
 
-@kernel
+@kernel(inner=True)
 def hash_normal(seed: int, level: int, node: int, draw: int) -> float:
     """Return a standard normal float64 (Box-Muller transform of the draws ``2 * draw`` and ``2 * draw + 1``)."""
     u = hash_uniform(seed, level, node, 2 * draw)
@@ -162,7 +164,7 @@ lowest_bit: Callable[[np.uint64], np.uint64] = cast(Any, _trailing_zeros)
 """Return the position of the lowest bit that is set in a uint64 other than 0."""
 
 
-@kernel
+@kernel(inner=True)
 def offsets_from_counts(counts: IntArray) -> PtrArray:
     """Return the exclusive prefix sum with the total as last element: ``[n] -> [n + 1]``."""
     out = np.empty(counts.shape[0] + 1, np.int64)
@@ -174,7 +176,7 @@ def offsets_from_counts(counts: IntArray) -> PtrArray:
     return out
 
 
-@kernel
+@kernel(inner=True)
 def grow_array(array: npt.NDArray[Any], need: int) -> npt.NDArray[Any]:
     """Return a copy of ``array`` with room for ``need`` elements, at least twice as long as before."""
     out = np.empty(max(need, 2 * array.shape[0]), array.dtype)
@@ -183,7 +185,7 @@ def grow_array(array: npt.NDArray[Any], need: int) -> npt.NDArray[Any]:
     return out
 
 
-@kernel
+@kernel(inner=True)
 def grow_buffers(cols: IndexArray, vals: FloatArray, need: int) -> tuple[IndexArray, FloatArray]:
     """Return the two arrays, or longer copies if they have no room for ``need`` entries."""
     if need <= cols.shape[0]:
@@ -232,7 +234,7 @@ SUM, MEAN, MIN, MAX, MUL = 0, 1, 2, 3, 4
 """Codes of the operations that merge the weights of parallel edges."""
 
 
-@kernel
+@kernel(inner=True)
 def merge_weights(old: float, new: float, op: int) -> float:
     """Return two weights merged by ``op``. ``MEAN`` adds; the caller divides by the number of entries."""
     if op == MIN:
@@ -247,7 +249,7 @@ def merge_weights(old: float, new: float, op: int) -> float:
 # -- union-find -------------------------------------------------------------------------------------------------
 
 
-@kernel
+@kernel(inner=True)
 def uf_find(parent: IntArray, node: int) -> int:
     """Return the root of ``node``. Halves the path to the root in ``parent``."""
     while parent[node] != node:
@@ -256,7 +258,7 @@ def uf_find(parent: IntArray, node: int) -> int:
     return node
 
 
-@kernel
+@kernel(inner=True)
 def uf_union(parent: IntArray, a: int, b: int) -> None:
     """Join the sets of ``a`` and ``b``. The smaller root remains, so that a root is the smallest member of its set."""
     a = uf_find(parent, a)
@@ -270,7 +272,7 @@ def uf_union(parent: IntArray, a: int, b: int) -> None:
 # -- binary min-heaps over (key, item); equal keys are ordered by item -------------------------------------------
 
 
-@kernel
+@kernel(inner=True)
 def heap_sink(keys: FloatArray, items: IntArray, size: int, at: int) -> None:
     """Restore the heap ``keys[:size]``, ``items[:size]`` in place after the entry at position ``at`` has grown."""
     key, item = keys[at], items[at]
@@ -287,7 +289,7 @@ def heap_sink(keys: FloatArray, items: IntArray, size: int, at: int) -> None:
     keys[at], items[at] = key, item
 
 
-@kernel
+@kernel(inner=True)
 def heap_sink_entry(
     keys: FloatArray, items: IntArray, values: FloatArray, lo: int, size: int, at: int
 ) -> None:
@@ -310,7 +312,7 @@ def heap_sink_entry(
     keys[lo + at], items[lo + at], values[lo + at] = key, item, value
 
 
-@kernel
+@kernel(inner=True)
 def heap_push(keys: FloatArray, items: IntArray, size: int, key: float, item: int) -> int:
     """Add an entry to a heap of ``size`` entries and return the new size. The arrays must have room for it."""
     at = size
@@ -324,7 +326,7 @@ def heap_push(keys: FloatArray, items: IntArray, size: int, key: float, item: in
     return size + 1
 
 
-@kernel
+@kernel(inner=True)
 def heap_remove_min(keys: FloatArray, items: IntArray, size: int) -> int:
     """Remove the smallest entry of a heap and return the new size."""
     size -= 1

@@ -1,4 +1,8 @@
-"""Types of the arrays that kernels take and return. Importing this module does not import numba."""
+"""Types of the arrays that kernels take and return. Importing this module does not import numba.
+
+Kernels are compiled ahead for the types that their annotations name. All arrays have one
+dimension and are contiguous, unless stated otherwise.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +11,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["BoolArray", "Float32Array", "FloatArray", "IndexArray", "IntArray", "PtrArray"]
+__all__ = ["BoolArray", "Float32Array", "FloatArray", "IndexArray", "IntArray", "MatrixArray", "PtrArray"]
 
 IntArray = npt.NDArray[np.integer[Any]]
-"""Array of any integer type."""
+"""Array of any integer type. A kernel with this annotation is compiled when it is called."""
 
 PtrArray = npt.NDArray[np.int64]
 """Offsets, such as ``indptr`` and ``node_ptr``; also counts."""
@@ -21,3 +25,6 @@ IndexArray = npt.NDArray[np.int32]
 FloatArray = npt.NDArray[np.float64]
 Float32Array = npt.NDArray[np.float32]
 BoolArray = npt.NDArray[np.bool_]
+
+MatrixArray = npt.NDArray[np.float64]
+"""Array of two dimensions, in C order."""
