@@ -43,10 +43,11 @@ def test_inner_kernels_have_no_wrapper_and_can_be_called():
 @pytest.mark.parametrize("enabled", [True, False])
 def test_the_garbage_collector_is_paused_while_a_kernel_is_compiled(enabled):
     seen = []
+    factor = 2
 
     @_prims.kernel
-    def double(x):
-        return 2 * x
+    def multiply(x):
+        return factor * x  # a function with a closure is not cached
 
     class Listener(event.Listener):
         def on_start(self, happened):
@@ -59,7 +60,7 @@ def test_the_garbage_collector_is_paused_while_a_kernel_is_compiled(enabled):
     (gc.enable if enabled else gc.disable)()
     try:
         with event.install_listener("numba:compile", Listener()):
-            double(3)
+            multiply(3)
         assert seen == [False] and gc.isenabled() == enabled
     finally:
         (gc.enable if was_enabled else gc.disable)()
