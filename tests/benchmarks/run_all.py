@@ -4,7 +4,7 @@
 
 ``FOLDER`` receives the output of each part as a text file. ``--tree`` runs the same parts with the package of another work tree:
 parts then take turns, so that both versions see the same machine. ``--page`` replaces the tables of the page by those with the same
-header in the output. A calibration (a sort of a million numbers) is measured before and after each part.
+header in the output. ``TGP_BENCH_LIBRARIES`` names a folder with libraries to compare with (pyamg, pymetis, networkit). A calibration (a sort of a million numbers) is measured before and after each part.
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ def run_part(command: list[str], tree: Path, out: Path) -> str:
     script = tree / "tests" / "benchmarks" / command[0]
     if not script.exists():
         return ""
-    environment = {**os.environ, "PYTHONPATH": str(tree)}
+    paths = [str(tree), *filter(None, [os.environ.get("TGP_BENCH_LIBRARIES")])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     done = subprocess.run(
         [sys.executable, str(script), *command[1:]],
         cwd=tree,
