@@ -11,6 +11,7 @@ from torch_geometric.data import Data
 
 from tgp.build import CoarsenConfig, coarsen_dataset, find_problems
 from tgp.build.findings import keeps_most_nodes
+from tgp.build.level_checks import LevelFigures, suggest_schedule
 from tgp.engine.methods import METHODS
 from tgp.errors import GraphError, UnknownNameError
 from tgp.store import StoreReader
@@ -96,6 +97,70 @@ def test_many_singletons(problems):
     graph = data([(0, i) for i in range(1, 6)] + [(6, i) for i in range(7, 10)], 10)
     (finding,) = problems([graph] * 3, "graclus")
     assert finding.kind == "singletons" and "18 of 24 supernodes (75 %)" in finding.text
+
+
+def hub(leaves):
+    return data([(0, i) for i in range(1, leaves + 1)], leaves + 1)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "better"),
+    [
+        ("graclus*2", "graclus:two_hop=true*2"),
+        ("nopool,graclus:order=index", "nopool,graclus:order=index:two_hop=true"),
+        ("graclus:match_on=counts", "graclus:two_hop=true:match_on=counts"),
+    ],
+)
+def test_the_hint_of_a_stalled_level_is_a_schedule_to_write(problems, schedule, better):
+    """The suggested schedule has no finding."""
+    found = [f for f in problems([hub(99)] * 2, schedule) if f.kind == "stalled"]
+    assert found and all(f"Try {better}: " in f.hint for f in found)
+    assert [f for f in problems([hub(99)] * 2, better) if "two_hop" in f.hierarchy] == []
+
+
+def test_the_hint_of_a_composed_level_names_the_whole_schedule(problems):
+    found = problems([hub(99)] * 2, "graclus*3", only_levels=(1, 3))
+    assert found and all("Try graclus:two_hop=true*3: " in f.hint for f in found)
+
+
+def test_no_parameter_is_suggested_twice(problems):
+    """Nodes without edges stay, whatever the parameters are."""
+    [finding] = [f for f in problems([data([(0, 1)], 60)], "graclus:two_hop=true*2") if f.kind == "stalled"]
+    assert "two_hop" not in finding.hint
+
+
+def test_a_level_that_merges_almost_everything(problems):
+    """The suggested schedule keeps more nodes."""
+    findings = problems([hub(199)], "kmis")
+    assert kinds(findings) == [("collapsed", 1)]
+    assert "200 nodes become 1" in findings[0].text and "Try kmis:max_size=8: " in findings[0].hint
+    for size, expected in ((8, []), (150, [("collapsed", 1)])):
+        findings = problems([hub(199)], f"kmis:max_size={size}")
+        assert kinds(f for f in findings if f.hierarchy == f"kmis+max_size={size}") == expected
+
+
+def test_methods_of_other_packages_are_not_imported_for_a_hint(monkeypatch):
+    entry = dataclasses.replace(METHODS.entry("graclus"), package="other")
+    monkeypatch.setattr(METHODS, "find", lambda name: entry)
+    level = LevelFigures(
+        1, "graclus", None, np.array([9]), np.array([9]), {}, ({"method": "graclus", "params": {}},)
+    )
+    assert suggest_schedule(level, {"two_hop": True}) is None
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        (),
+        ({"method": "graclus", "params": {"order": 7}},),
+        ({"method": "gone"},),
+        ({},),
+        ({"method": ["graclus"]},),
+    ],
+)
+def test_a_wrong_schedule_of_a_store_has_no_suggestion(schedule):
+    level = LevelFigures(1, "graclus", None, np.array([9]), np.array([9]), {}, schedule)
+    assert suggest_schedule(level, {"two_hop": True}) is None
 
 
 @pytest.fixture

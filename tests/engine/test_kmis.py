@@ -1,12 +1,15 @@
 """k-MIS as a level method: golden sets, equality with the reference, independence of position."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.benchmarks.bench_families import FAMILIES
 from tests.reference import kmis as reference
-from tgp.engine import threads
+from tgp.engine import parse_schedule, threads
 from tgp.engine.coarsening import coarsen
 from tgp.engine.level_method import RandomKey
 from tgp.engine.methods.kmis import METHOD, KMISParams, assign_by_order, assign_by_score
@@ -226,3 +229,66 @@ def test_blocks_without_nodes():
     for block in (BlockCSR.concat([]), BlockCSR.concat([isolated(0), isolated(0)])):
         found = assign(block, order_k=2)
         assert found.num_supernodes == 0 and len(found.cluster) == 0
+
+
+# Divided clusters --------------------------------------------------------------------------------------------------
+
+
+def test_a_large_cluster_is_divided_by_the_index_of_its_nodes():
+    """The hub is the representative of its part, and the smallest node that of the others."""
+    found = assign(star(11), max_size=4)
+    assert found.cluster.tolist() == [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2]
+    assert found.representative.tolist() == [0, 4, 8]
+    hub_last = from_pairs(6, [(5, i) for i in range(5)])
+    divided = assign(hub_last, max_size=3)
+    assert divided.cluster.tolist() == [0, 0, 0, 1, 1, 1]
+    assert divided.representative.tolist() == [0, 5]
+    assert members(star(11), max_size=11) == members(star(11))
+
+
+@given(blocks(), st.integers(2, 5), st.sampled_from(["degree", "random"]))
+def test_divided_clusters_equal_the_reference(block, max_size, scorer):
+    whole, divided = assign(block, scorer=scorer), assign(block, scorer=scorer, max_size=max_size)
+    clusters = {}
+    for node, cluster in enumerate(whole.cluster.tolist()):
+        clusters.setdefault(cluster, []).append(node)
+    expected = {}
+    for cluster, nodes in clusters.items():
+        count = -(-len(nodes) // max_size)
+        parts = [[n for i, n in enumerate(nodes) if i * count // len(nodes) == p] for p in range(count)]
+        assert max(map(len, parts)) <= max_size
+        for part in parts:
+            member = whole.representative[cluster]
+            expected[int(member) if member in part else part[0]] = part
+    names = sorted(expected)
+    assert divided.representative.tolist() == names
+    assert all(divided.cluster[node] == names.index(name) for name in names for node in expected[name])
+    assert divided.weight.tobytes() == whole.weight.tobytes()
+    for graph, (low, high) in enumerate(pairwise(block.node_ptr.tolist())):
+        assert sum(low <= name < high for name in names) == np.diff(divided.super_ptr)[graph]
+
+
+def test_levels_do_not_collapse_with_a_largest_size():
+    block = FAMILIES["BA"](20_000)
+    assert coarsen(block, "kmis*3").levels[-1].block.num_nodes == 1
+    sizes = [
+        block.num_nodes,
+        *(level.block.num_nodes for level in coarsen(block, "kmis:max_size=8*3").levels),
+    ]
+    assert all(after >= before / 8 for before, after in pairwise(sizes))
+
+
+def test_the_largest_size_in_schedules_and_layers():
+    [plain], [changed] = (parse_schedule(text).to_json() for text in ("kmis", "kmis:max_size=4"))
+    assert "max_size" not in plain["params"] and changed["params"]["max_size"] == 4
+    for wrong in ("1", "0", "-3", "2.5"):
+        with pytest.raises(ParameterError, match="max_size"):
+            parse_schedule(f"kmis:max_size={wrong}")
+    import torch
+
+    from tgp.poolers import get_pooler
+
+    layer = get_pooler("kmis", scorer="degree", max_size=4)
+    out = layer(x=torch.ones(11, 1), adj=torch.from_numpy(star(11).edge_index()))
+    assert out.so.cluster.tolist() == assign(star(11), max_size=4).cluster.tolist()
+    assert out.so.mis.tolist() == [0, 4, 8]

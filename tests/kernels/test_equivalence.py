@@ -47,13 +47,13 @@ def flat(hierarchy, graph):
     return out
 
 
-@given(blocks(), st.sampled_from(["random", "degree", "index"]), seeds, st.integers(0, 9))
-def test_matching_equals_the_reference_per_graph(block, order, seed, level):
+@given(blocks(), st.sampled_from(["random", "degree", "index"]), st.booleans(), seeds, st.integers(0, 9))
+def test_matching_equals_the_reference_per_graph(block, order, two_hop, seed, level):
     method = METHODS["graclus"]
-    assignment = method.assign(block, method.params(order=order), RandomKey(seed, level))
+    assignment = method.assign(block, method.params(order=order, two_hop=two_hop), RandomKey(seed, level))
     assignment.validate(block.node_ptr)
     for g in range(block.num_graphs):
-        expected = graclus(adjacency(block.take([g])), order, seed, level)
+        expected = graclus(adjacency(block.take([g])), order, seed, level, two_hop)
         lo, hi = block.node_ptr[g], block.node_ptr[g + 1]
         assert (assignment.cluster[lo:hi] - assignment.super_ptr[g]).tolist() == expected
 

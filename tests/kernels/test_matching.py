@@ -6,6 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.reference.graclus import random_parts, shuffled
+from tgp.engine.level_method import RandomKey
+from tgp.engine.methods.graclus import GraclusParams, assign
 from tgp.kernels import matching
 from tgp.ragged.offsets import offsets
 from tgp.testing.graphs import (
@@ -20,15 +22,12 @@ from tgp.testing.graphs import (
     star,
 )
 
-ORDERS = {"random": matching.RANDOM, "degree": matching.BY_DEGREE, "index": matching.BY_INDEX}
+ORDERS = ("random", "degree", "index")
 
 
-def match(block, order="index", seed=0, level=0):
-    is_weighted = block.weight is not None
-    weight = block.weight if is_weighted else np.empty(0)
-    cluster, super_ptr = matching.match(
-        block.indptr, block.indices, weight, is_weighted, block.node_ptr, ORDERS[order], seed, level
-    )
+def match(block, order="index", seed=0, level=0, **options):
+    assignment = assign(block, GraclusParams(order=order, **options), RandomKey(seed, level))
+    cluster, super_ptr = assignment.cluster, assignment.super_ptr
     assert cluster.dtype == np.int32
     return cluster.tolist(), super_ptr.tolist()
 

@@ -53,6 +53,8 @@ def test_isolated_nodes_empty_graphs_and_bad_weights():
 def test_traits_and_repr():
     pooler = GraclusPooling(cached=True)
     assert pooler.is_precoarsenable and pooler.is_sparse and not pooler.is_trainable and not pooler.has_loss
-    assert "GraclusSelect(s_inv_op=transpose, order=random, seed=0)" in repr(pooler)
+    assert "GraclusSelect(s_inv_op=transpose, order=random, seed=0, two_hop=False, match_on=weights)" in repr(
+        pooler
+    )
     x = torch.rand(4, 2)
     assert torch.equal(pooler(x=x, adj=PATH).x, pooler(x=x, adj=PATH).x)

@@ -34,7 +34,7 @@ def shuffled(size, seed, level):
     return order
 
 
-def graclus(rows, order, seed, level):
+def graclus(rows, order, seed, level, two_hop=False):
     """Return the clusters of one graph. ``rows[u]`` lists ``(neighbour, weight)``, sorted by neighbour."""
     size = len(rows)
     if order == "random":
@@ -56,8 +56,38 @@ def graclus(rows, order, seed, level):
         pick = draw(seed, level, u, 1, len(equal)) if order == "random" else 0
         mate[u] = equal[pick]
         mate[equal[pick]] = u
-    heads = sorted({min(u, mate[u]) for u in range(size)})
-    return [heads.index(min(u, mate[u])) for u in range(size)]
+    clusters = {frozenset((u, mate[u])) for u in range(size)}
+    if two_hop:
+        clusters = _merge_alone(rows, clusters)
+    heads = sorted(min(cluster) for cluster in clusters)
+    owner = {u: min(cluster) for cluster in clusters for u in cluster}
+    return [heads.index(owner[u]) for u in range(size)]
+
+
+def _merge_alone(rows, clusters):
+    """Pair nodes that are alone and have a common neighbour; then add nodes that are still alone to a neighbour."""
+
+    def share(u, v):
+        return max(w for other, w in rows[u] if other == v) / (len(rows[v]) + 1)
+
+    near = [sorted({v for v, w in row if v != u and w >= 0}) for u, row in enumerate(rows)]
+    alone = [u for u in range(len(rows)) if frozenset((u,)) in clusters]
+    for u in alone:
+        if frozenset((u,)) not in clusters:
+            continue
+        waiting = {
+            v: w for w in alone if w < u and frozenset((w,)) in clusters for v in near[w] if v in near[u]
+        }
+        if waiting:
+            # The first of the neighbours with the largest share.
+            v = max(sorted(waiting), key=lambda v: share(u, v))
+            clusters = (clusters - {frozenset((u,)), frozenset((waiting[v],))}) | {frozenset((u, waiting[v]))}
+    for u in alone:
+        if frozenset((u,)) in clusters and near[u]:
+            v = max(near[u], key=lambda v: share(u, v))
+            [home] = [cluster for cluster in clusters if v in cluster]
+            clusters = (clusters - {frozenset((u,)), home}) | {home | {u}}
+    return clusters
 
 
 def random_parts(size, parts, seed, level):

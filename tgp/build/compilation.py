@@ -43,7 +43,7 @@ _METHODS: dict[str, tuple[str, ...]] = {
         "spectral_vector.component_vectors",
         "undirected.undirected",
     ),
-    "graclus": (*_CONTRACTION, "matching._match", "matching._number_pairs"),
+    "graclus": (*_CONTRACTION, "matching.match", "matching.number_pairs"),
     "kmis": (*_CONTRACTION, "mis.check_symmetry", "mis.cover_by_score", "mis.number_clusters"),
     "sep": (
         *_CONTRACTION,

@@ -207,7 +207,8 @@ class _Hierarchy:
         reader, name, info = self._reader, self._info.name, self._info.levels[position]
         nodes, before = reader.sizes(name, position + 1)[0], reader.sizes(name, position)[0]
         metrics = whole_metrics(reader.metrics(name, position), reader.num_graphs)
-        return LevelFigures(position + 1, info.method, info.width, nodes, before, metrics)
+        schedule = self._info.schedule
+        return LevelFigures(position + 1, info.method, info.width, nodes, before, metrics, schedule)
 
     def _failures(self) -> Iterator[Finding]:
         count, total = self._info.failures, self._reader.num_graphs

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+
+from tgp.engine.methods import METHODS
+from tgp.engine.schedule import LevelSpec, Schedule
+from tgp.errors import TgpError
 
 __all__ = [
     "STALL",
@@ -17,6 +21,7 @@ __all__ = [
     "finite_values",
     "keeps_most_nodes",
     "share_text",
+    "suggest_schedule",
     "sum_metric",
     "verb",
     "whole_metrics",
@@ -27,6 +32,9 @@ STALL = 0.95
 
 FEW_GRAPHS = 0.01
 """Share of the graphs below which torn, joined and incomplete graphs are not reported."""
+
+MERGED = 0.02
+"""A level that keeps fewer than this share of its nodes merges almost everything."""
 
 MANY_SINGLETONS = 0.5
 """Share of supernodes with one node above which a level is reported."""
@@ -107,6 +115,7 @@ class LevelFigures:
         nodes: Number of nodes of each graph.
         before: Number of nodes of each graph on the previous level.
         metrics: Metrics of :data:`_METRICS` that the store has, as whole numbers.
+        schedule: Stored form of the whole schedule, to suggest another one.
     """
 
     number: int
@@ -115,6 +124,7 @@ class LevelFigures:
     nodes: Array
     before: Array
     metrics: dict[str, npt.NDArray[np.int64]]
+    schedule: tuple[dict[str, Any], ...] = ()
 
     @property
     def alive(self) -> Flags:
@@ -176,8 +186,79 @@ def _stall_hint(level: LevelFigures) -> str:
     width = level.width
     if width is not None:
         return f"Every graph gets {width:,} supernodes. Try fewer, for example {level.method}:k={max(1, width // 2)}."
-    other = {"graclus": "kmis or ndp", "kmis": "kmis:order_k=2 or ndp", "random": "a smaller ratio"}
+    for option, reason in _MORE_MERGED.get(level.method.split("+")[0], ()):
+        better = suggest_schedule(level, option)
+        if better is not None:
+            return f"Try {better}: {reason}"
+    other = {"graclus": "kmis or ndp", "kmis": "ndp", "random": "a smaller ratio"}
     return f"Try {other.get(level.method, 'another pooler, for example graclus')}, or fewer levels."
+
+
+_MORE_MERGED: dict[str, tuple[tuple[dict[str, Any], str], ...]] = {
+    "graclus": (
+        (
+            {"two_hop": True},
+            "it also merges nodes that have a common neighbour, such as the leaves of a hub.",
+        ),
+    ),
+    "kmis": (({"order_k": 2}, "it covers two hops instead of one."),),
+}
+"""Parameters that make the levels of a method smaller, with the reason."""
+
+_FEWER_MERGED: dict[str, tuple[dict[str, Any], str]] = {
+    "kmis": ({"max_size": 8}, "it divides clusters with more than eight nodes."),
+}
+"""Parameters that limit how much a level of a method merges, with the reason."""
+
+
+def suggest_schedule(level: LevelFigures, option: dict[str, Any]) -> str | None:
+    """Return the schedule of a hierarchy with other parameters for the method of one level.
+
+    Args:
+        level: Figures of the level.
+        option: Parameters of its method.
+
+    Returns:
+        The text to write, or ``None`` if the schedule has the parameters already, or cannot be read without running code of
+        another package.
+    """
+    stored = [item for entry in level.schedule for item in entry.get("levels", [entry])]
+    known = {str(item.get("method")): METHODS.find(str(item.get("method"))) for item in stored}
+    if not known or any(entry is None or entry.package is not None for entry in known.values()):
+        return None
+    try:
+        specs = Schedule.from_json(stored).levels
+        wanted = level.method.split("+")[0]
+        changed = [
+            LevelSpec(s.method, replace(s.params, **option)) if s.method == wanted else s for s in specs
+        ]
+    except (TgpError, TypeError):
+        return None
+    # A schedule that has another value already, such as a larger order_k, is left alone.
+    defaults = {f.name: f.default for spec in specs for f in fields(spec.params) if spec.method == wanted}
+    if any(getattr(s.params, n) != defaults[n] for s in specs if s.method == wanted for n in option):
+        return None
+    return str(Schedule(tuple(changed)))
+
+
+def _find_merged(level: LevelFigures) -> Iterator[Problem]:
+    """Find a level that leaves hardly any nodes, although its method is meant to leave more."""
+    method = level.method.split("+")[0]
+    active = level.active
+    nodes, before = int(level.nodes[active].sum()), int(level.before[active].sum())
+    if method not in _FEWER_MERGED or nodes >= MERGED * before:
+        return
+    text = (
+        f"Level {level.number} ({level.method}) merges almost everything: {before:,} nodes become {nodes:,}."
+    )
+    yield Problem("collapsed", text, _limit_hint(level) or "Use fewer levels.")
+
+
+def _limit_hint(level: LevelFigures) -> str | None:
+    """Say which parameter makes the clusters of a level more even; ``None`` if there is none."""
+    option, reason = _FEWER_MERGED.get(level.method.split("+")[0], ({}, ""))
+    better = suggest_schedule(level, option) if option else None
+    return None if better is None else f"Try {better}: {reason}"
 
 
 def _find_empty(level: LevelFigures) -> Iterator[Problem]:
@@ -245,10 +326,12 @@ def _find_singletons(level: LevelFigures) -> Iterator[Problem]:
     if stalled or single <= MANY_SINGLETONS * nodes:  # a level that hardly shrinks has many singletons
         return
     text = f"Level {level.number} ({level.method}) leaves {share_text(single, nodes, 'supernode')} with a single node."
-    yield Problem("singletons", text, _stall_hint(level))
+    # A small level with many singletons has few clusters that contain nearly everything.
+    uneven = nodes < MANY_SINGLETONS * int(level.before[active].sum())
+    yield Problem("singletons", text, (_limit_hint(level) if uneven else None) or _stall_hint(level))
 
 
-_FINDERS = (_find_stalled, _find_empty, _find_torn, _find_dropped, _find_singletons)
+_FINDERS = (_find_stalled, _find_merged, _find_empty, _find_torn, _find_dropped, _find_singletons)
 
 
 def share_text(count: int, total: int, noun: str) -> str:

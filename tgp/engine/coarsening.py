@@ -170,10 +170,10 @@ def _run_levels(
     block: BlockCSR, spec: LevelSpec, length: int, key: RandomKey, weight_dtype: npt.DTypeLike
 ) -> list[Step]:
     """Return ``length`` equal levels. They form one tree if the method builds trees."""
-    method = spec.level_method
     steps: list[Step] = []
-    if method.assign_levels is not None and length > 1:
-        for assignment in method.assign_levels(block, spec.params, key, length):
+    joint_levels = spec.level_method.joint_levels(spec.params) if length > 1 else None
+    if joint_levels is not None:
+        for assignment in joint_levels(block, spec.params, key, length):
             block = connect_level(block, assignment, spec, weight_dtype)
             steps.append((assignment, block))
         assert len(steps) == length, f"{spec.method} returned {len(steps)} of {length} levels"
@@ -220,7 +220,7 @@ def _run_levels_safely(
 def _independent_runs(plan: Schedule) -> Iterator[tuple[LevelSpec, int]]:
     """Yield single levels, and as a whole the runs that form one tree. A graph can fail at each of them."""
     for spec, length in plan.runs():
-        if spec.level_method.assign_levels is None:
+        if spec.level_method.joint_levels(spec.params) is None:
             yield from [(spec, 1)] * length
         else:
             yield spec, length

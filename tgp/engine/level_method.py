@@ -161,6 +161,8 @@ class LevelMethod:
             :data:`tgp.engine.revision.ENGINE_REVISION`.
         bound: function ``(sizes, params) -> LevelBound`` with upper bounds of time and memory, which ``--dry-run`` shows.
             ``None`` if nothing better than ``cost`` and ``estimate`` is known; nothing depends on it.
+        builds_levels: function ``params -> bool`` of a method that uses ``assign_levels`` with some parameters only; ``None`` if
+            it always does.
     """
 
     name: str
@@ -174,6 +176,19 @@ class LevelMethod:
     representative: str | None = None
     revision: int = 1
     bound: Callable[[GraphSizes, Params], LevelBound] | None = None
+    builds_levels: Callable[[Params], bool] | None = None
+
+    def joint_levels(
+        self, params: Params
+    ) -> Callable[[BlockCSR, Params, RandomKey, int], list[Assignment]] | None:
+        """Return ``assign_levels``, or ``None`` if levels with these parameters are computed one by one.
+
+        Args:
+            params: parameters of the levels.
+        """
+        if self.builds_levels is not None and not self.builds_levels(params):
+            return None
+        return self.assign_levels
 
 
 def parameter_fields(params: type) -> tuple[dataclasses.Field[Any], ...]:
@@ -187,8 +202,8 @@ def parameter_fields(params: type) -> tuple[dataclasses.Field[Any], ...]:
 
     Examples:
         >>> from tgp.engine.methods.graclus import GraclusParams
-        >>> [field.name for field in parameter_fields(GraclusParams)][:2]
-        ['order', 'connect_red_op']
+        >>> [field.name for field in parameter_fields(GraclusParams)][:4]
+        ['order', 'two_hop', 'match_on', 'connect_red_op']
     """
     bases = [base for base in params.__bases__ if dataclasses.is_dataclass(base)]
     shared = {field.name for base in bases for field in dataclasses.fields(base)}

@@ -1,4 +1,4 @@
-"""Greedy heavy-edge matching (each node, in turn, joins its heaviest free neighbour) and random partitions."""
+"""Greedy heavy-edge matching (each node, in turn, joins its heaviest free neighbour), and random partitions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,16 @@ import numpy as np
 from tgp.kernels._prims import hash_u64, kernel
 from tgp.kernels.array_types import BoolArray, FloatArray, IndexArray, PtrArray
 
-__all__ = ["BY_DEGREE", "BY_INDEX", "RANDOM", "match", "random_partition"]
+__all__ = [
+    "BY_DEGREE",
+    "BY_INDEX",
+    "RANDOM",
+    "match",
+    "match_two_hops",
+    "number_pairs",
+    "random_partition",
+    "sort_by_degree",
+]
 
 RANDOM, BY_DEGREE, BY_INDEX = 0, 1, 2
 """Codes of the visiting orders."""
@@ -29,22 +38,20 @@ def _draw_below(seed: int, level: int, index: int, draw: int, bound: int) -> int
 
 
 @kernel
-def _shuffle(visit: IndexArray, node_ptr: PtrArray, seed: int, level: int) -> None:
-    """Shuffle each window of each graph in place (Fisher-Yates).
+def _shuffle(visit: IndexArray, start: int, size: int, seed: int, level: int) -> None:
+    """Shuffle each window of a graph in place (Fisher-Yates). The nodes of the graph are at ``start`` in ``visit``.
 
     Random numbers depend on the seed, the level and the position in the graph.
     """
-    for g in range(node_ptr.shape[0] - 1):
-        size = node_ptr[g + 1] - node_ptr[g]
-        for low in range(0, size, _WINDOW):
-            base = node_ptr[g] + low
-            for i in range(min(_WINDOW, size - low) - 1, 0, -1):
-                j = _draw_below(seed, level, low + i, 0, i + 1)
-                visit[base + i], visit[base + j] = visit[base + j], visit[base + i]
+    for low in range(0, size, _WINDOW):
+        for i in range(min(_WINDOW, size - low) - 1, 0, -1):
+            j = _draw_below(seed, level, low + i, 0, i + 1)
+            at, other = start + low + i, start + low + j
+            visit[at], visit[other] = visit[other], visit[at]
 
 
 @kernel
-def _sort_by_degree(visit: IndexArray, indptr: PtrArray, indices: IndexArray, node_ptr: PtrArray) -> None:
+def sort_by_degree(visit: IndexArray, indptr: PtrArray, indices: IndexArray, node_ptr: PtrArray) -> None:
     """Write the nodes of each graph to ``visit``, sorted by degree without self loops, then by index."""
     num_nodes = indptr.shape[0] - 1
     degree = np.zeros(num_nodes, np.int64)
@@ -70,48 +77,15 @@ def _sort_by_degree(visit: IndexArray, indptr: PtrArray, indices: IndexArray, no
 
 
 @kernel
-def _find_partner(
-    indptr: PtrArray, indices: IndexArray, weight: FloatArray, weighted: bool, free: BoolArray, u: int, index: int,
-    pick: bool, seed: int, level: int, heaviest: IndexArray,
-) -> int:  # fmt: skip
-    """Return the heaviest free neighbour of ``u``, or -1 if there is none. Edges of negative weight are not matched.
-
-    Whether a neighbour is free is hard to predict, so the loop has no branches. ``heaviest`` is scratch for the
-    neighbours of equal weight, as long as the longest row. ``u`` itself must not be free.
-    """
-    best = 0.0
-    ties = _U(0)
-    for e in range(_U(indptr[u]), _U(indptr[u + 1])):
-        v = indices[e]
-        if weighted:
-            w = weight[e] if free[np.uint32(v)] else -1.0
-            ties = _U(0) if w > best else ties
-            best = max(w, best)
-            heaviest[ties] = v
-            ties += _U(w == best)
-        else:
-            heaviest[ties] = v
-            ties += _U(free[np.uint32(v)])
-    partner: int = np.int32(-1)
-    if ties > 0:
-        partner = heaviest[_draw_below(seed, level, index, 1, ties) if pick and ties > 1 else 0]
-    return partner
-
-
 def match(
-    indptr: PtrArray,
-    indices: IndexArray,
-    weight: FloatArray,
-    weighted: bool,
-    node_ptr: PtrArray,
-    order: int,
-    seed: int,
-    level: int,
-) -> tuple[IndexArray, PtrArray]:
-    """Return ``(cluster [N], super_ptr [B + 1])`` of the greedy matching.
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, weighted: bool, node_ptr: PtrArray, order: int,
+    seed: int, level: int, first: int, last: int, visit: IndexArray, free: BoolArray, heaviest: IndexArray,
+    mate: IndexArray,
+) -> None:  # fmt: skip
+    """Match the nodes of the graphs ``first..last`` with their heaviest free neighbours.
 
-    Supernodes are numbered by smallest member. Among free neighbours of equal weight, the random order chooses by a
-    hash of the seed, the level and the visited node; the other orders choose the smallest index.
+    Edges of negative weight are not matched. Among free neighbours of equal weight, the random order chooses by a hash of the
+    seed, the level and the visited node; the other orders choose the smallest index.
 
     Args:
         indptr, indices: Rows of the block.
@@ -120,63 +94,114 @@ def match(
         node_ptr: ``[B + 1]``, offsets of the graphs.
         order: Code of the visiting order.
         seed, level: Key of the random numbers.
+        first, last: Range of graphs, so that ranges can run on several threads.
+        visit: ``[N]`` nodes in the order in which they are visited. The random order shuffles them first.
+        free: ``[N]`` scratch, true on entry.
+        heaviest: Scratch of this call for the neighbours of equal weight, as long as the longest row.
+        mate: ``[N]`` output, the partner of each node. It contains the node itself on entry.
     """
-    num_nodes = len(indptr) - 1
-    visit = np.arange(num_nodes, dtype=np.int32)
-    mate = np.arange(num_nodes, dtype=np.int32)
-    free = np.ones(num_nodes, np.bool_)
-    super_ptr = np.empty(len(node_ptr), np.int64)
-    if order == BY_DEGREE:
-        _sort_by_degree(visit, indptr, indices, node_ptr)
-    _match(indptr, indices, weight, weighted, node_ptr, order, seed, level, visit, free, mate)
-    cluster = visit  # no longer needed: reuse the memory
-    _number_pairs(mate, node_ptr, cluster, super_ptr)
-    return cluster, super_ptr
-
-
-@kernel
-def _match(
-    indptr: PtrArray, indices: IndexArray, weight: FloatArray, weighted: bool, node_ptr: PtrArray, order: int,
-    seed: int, level: int, visit: IndexArray, free: BoolArray, mate: IndexArray,
-) -> None:  # fmt: skip
-    """Match the nodes in the order ``visit``, which is shuffled first if ``order`` is ``RANDOM``.
-
-    Writes ``mate`` ``[N]``, which contains the node itself on entry. ``free`` ``[N]`` is scratch, true on entry.
-    """
-    if order == RANDOM:
-        _shuffle(visit, node_ptr, seed, level)
-    longest = np.int64(0)
-    for u in range(indptr.shape[0] - 1):
-        longest = max(longest, indptr[u + 1] - indptr[u])
-    heaviest = np.empty(longest, np.int32)
-    for g in range(node_ptr.shape[0] - 1):
+    pick = order == RANDOM
+    for g in range(first, last):
         lo, hi = node_ptr[g], node_ptr[g + 1]
+        if pick:
+            _shuffle(visit, lo, hi - lo, seed, level)
         for i in range(lo, hi):
             u = visit[i]
             if not free[u]:
                 continue
             free[u] = False
-            v = _find_partner(
-                indptr, indices, weight, weighted, free, u, u - lo, order == RANDOM, seed, level, heaviest
-            )
-            if v >= 0:
+            # Whether a neighbour is free is hard to predict, so the loop has no branches.
+            best = 0.0
+            ties = _U(0)
+            for e in range(_U(indptr[u]), _U(indptr[u + 1])):
+                v = indices[e]
+                if weighted:
+                    w = weight[e] if free[np.uint32(v)] else -1.0
+                    ties = _U(0) if w > best else ties
+                    best = w if w > best else best
+                    heaviest[ties] = v
+                    ties += _U(w == best)
+                else:
+                    heaviest[ties] = v
+                    ties += _U(free[np.uint32(v)])
+            if ties > 0:
+                v = heaviest[_draw_below(seed, level, u - lo, 1, ties) if pick and ties > 1 else 0]
                 free[v] = False
                 mate[u] = v
                 mate[v] = u
 
 
 @kernel
-def _number_pairs(mate: IndexArray, node_ptr: PtrArray, cluster: IndexArray, super_ptr: PtrArray) -> None:
-    """Write the supernode of each node, numbered by smallest member, and the offsets of the supernodes."""
+def match_two_hops(
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, weighted: bool, node_ptr: PtrArray, first: int,
+    last: int, waiting: IndexArray, mate: IndexArray,
+) -> None:  # fmt: skip
+    """Match the nodes that :func:`match` left alone with each other if they have a common neighbour.
+
+    The nodes are visited by index. A node looks at its neighbours where another node waits, and joins that of the neighbour with
+    the largest ratio of weight to number of edges, ties by index. If no node waits, it waits itself at all of its neighbours.
+    Afterwards no two nodes that are alone have a common neighbour, and each of them joins the cluster of the neighbour with the
+    largest ratio. A pair gets at most one such node from each of its two nodes, so that a cluster has at most four nodes. Edges
+    of negative weight do not count.
+
+    Args:
+        indptr, indices, weight, weighted, node_ptr, first, last: See :func:`match`.
+        waiting: ``[N]`` scratch, -1 on entry.
+        mate: ``[N]`` partner of each node, changed in place. A node that is not the smallest of its cluster gets a smaller
+            member of it.
+    """
+    for u in range(node_ptr[first], node_ptr[last]):
+        if mate[u] != u:
+            continue
+        best, partner = -1.0, np.int32(-1)
+        for e in range(indptr[u], indptr[u + 1]):
+            v = indices[e]
+            other = waiting[v]
+            if v == u or other < 0 or mate[other] != other or other == u:
+                continue
+            share = (weight[e] if weighted else 1.0) / float(indptr[v + 1] - indptr[v] + 1)
+            if share > best and share >= 0.0:
+                best, partner = share, other
+        if partner >= 0:
+            mate[u] = partner
+            mate[partner] = u
+            continue
+        for e in range(indptr[u], indptr[u + 1]):
+            if indices[e] != u and not (weighted and weight[e] < 0.0):
+                waiting[indices[e]] = u
+    for u in range(node_ptr[first], node_ptr[last]):
+        if mate[u] != u:
+            continue
+        best, anchor = -1.0, np.int32(-1)
+        for e in range(indptr[u], indptr[u + 1]):
+            v = indices[e]
+            share = (weight[e] if weighted else 1.0) / float(indptr[v + 1] - indptr[v] + 1)
+            if v != u and share > best and share >= 0.0:
+                best, anchor = share, v
+        if anchor < 0:
+            continue
+        while mate[anchor] < anchor:
+            anchor = mate[anchor]
+        mate[u] = anchor
+        if u < anchor:
+            mate[anchor] = u
+
+
+@kernel
+def number_pairs(mate: IndexArray, node_ptr: PtrArray, cluster: IndexArray, super_ptr: PtrArray) -> None:
+    """Write the supernode of each node, numbered by smallest member, and the offsets of the supernodes.
+
+    A node whose ``mate`` is smaller belongs to the supernode of this node. Any other node is the smallest of its supernode.
+    """
     count = np.int32(0)
     super_ptr[0] = 0
     for g in range(node_ptr.shape[0] - 1):
         for u in range(node_ptr[g], node_ptr[g + 1]):
             # The smaller node of a pair already has its number. For the smaller node itself, the value that is read
             # from ``cluster`` is not used; reading it avoids a branch.
-            smaller = min(mate[u], np.int32(u))
-            leads = smaller == u
-            cluster[u] = count if leads else cluster[np.uint32(smaller)]
+            other = mate[u]
+            leads = other >= u
+            cluster[u] = count if leads else cluster[np.uint32(other)]
             count += np.int32(leads)
         super_ptr[g + 1] = count
 
@@ -200,9 +225,9 @@ def _random_partition(
     cluster: IndexArray,
 ) -> None:  # fmt: skip
     """Write ``cluster`` ``[N]``. ``visit`` ``[N]`` is shuffled; ``name`` ``[K]`` is scratch, -1 on entry."""
-    _shuffle(visit, node_ptr, seed, level)
     for g in range(node_ptr.shape[0] - 1):
         lo, hi = node_ptr[g], node_ptr[g + 1]
+        _shuffle(visit, lo, hi - lo, seed, level)
         first = super_ptr[g]
         parts = super_ptr[g + 1] - first
         for i in range(hi - lo):

@@ -44,14 +44,14 @@ class KMISPooling(LevelPooling):
         grids, meshes and molecules. A larger ``order_k`` shrinks more per level.
 
     Avoid when:
-        You need an exact number of supernodes. The graph has hubs: a hub covers most of the graph, and two levels can
-        leave one cluster.
+        You need an exact number of supernodes. The graph has hubs and ``max_size`` is not set: a hub covers most of the
+        graph, and two levels can leave one cluster. ``max_size=8`` keeps at least an eighth of the nodes.
 
     Complexity:
         ``O(N log N + k E)`` time for most graphs and ``O(N + E)`` memory.
 
     Args:
-        in_channels, order_k, scorer, score_heuristic, force_undirected, seed: see :class:`~tgp.select.KMISSelect`.
+        in_channels, order_k, scorer, score_heuristic, force_undirected, seed, max_size: see :class:`~tgp.select.KMISSelect`.
         lift, s_inv_op, lift_red_op: see :class:`~tgp.src.level.LevelPooling`.
         reduce_red_op: ``None`` to use only the features of the member of each cluster, times its score. Any other value
             selects the weighted sum.
@@ -83,9 +83,17 @@ class KMISPooling(LevelPooling):
         *,
         count_edges: bool = False,
         seed: int = 0,
+        max_size: int | None = None,
     ) -> None:
         selector = KMISSelect(
-            in_channels, order_k, scorer, score_heuristic, force_undirected, s_inv_op, seed=seed
+            in_channels,
+            order_k,
+            scorer,
+            score_heuristic,
+            force_undirected,
+            s_inv_op,
+            seed=seed,
+            max_size=max_size,
         )
         if cached and not selector.scores_by_engine and not isinstance(scorer, Tensor):
             raise ParameterError(
@@ -98,6 +106,7 @@ class KMISPooling(LevelPooling):
             "scorer": selector.spec.params.scorer,
             "score_heuristic": score_heuristic,
             "force_undirected": force_undirected,
+            "max_size": max_size,
             **base_kwargs(ConnectParams, locals()),
         }
         super().__init__(

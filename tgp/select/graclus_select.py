@@ -24,12 +24,27 @@ class GraclusSelect(LevelSelect):
         s_inv_op: ``transpose`` or ``inverse``.
         order: order in which the nodes choose a partner: ``random`` (seeded, per graph), ``degree`` or ``index``.
         seed: seed of the random order.
+        two_hop: match nodes without a free neighbour with each other, if they have a common neighbour.
+        match_on: ``weights`` or ``counts``, see :class:`~tgp.poolers.GraclusPooling`.
     """
 
-    def __init__(self, s_inv_op: SinvType = "transpose", order: str = "random", seed: int = 0) -> None:
-        super().__init__("graclus", {"order": order}, seed=seed, s_inv_op=s_inv_op)
+    def __init__(
+        self,
+        s_inv_op: SinvType = "transpose",
+        order: str = "random",
+        seed: int = 0,
+        *,
+        two_hop: bool = False,
+        match_on: str = "weights",
+    ) -> None:
+        params = {"order": order, "two_hop": two_hop, "match_on": match_on}
+        super().__init__("graclus", params, seed=seed, s_inv_op=s_inv_op)
 
     order = MethodParameter("Order in which the nodes choose a partner.")
+    two_hop = MethodParameter("True if nodes with a common neighbour can be matched.")
+    match_on = MethodParameter(
+        "What makes an edge heavy: its weight, or the number of edges that it stands for."
+    )
 
     def forward(  # type: ignore[override]
         self,

@@ -133,6 +133,8 @@ class KMISSelect(LevelSelect):
         force_undirected: use the larger weight of the two directions of an edge for both.
         s_inv_op: ``transpose`` or ``inverse``.
         seed: seed of random scores.
+        max_size: largest number of nodes of a cluster. A larger one is divided into parts of nearly equal size, by the index
+            of its nodes. ``None`` for no limit.
     """
 
     def __init__(
@@ -145,6 +147,7 @@ class KMISSelect(LevelSelect):
         s_inv_op: SinvType = "transpose",
         *,
         seed: int = 0,
+        max_size: int | None = None,
     ) -> None:
         named = isinstance(scorer, str)
         if named and scorer not in (*_BY_FEATURES, *_BY_ENGINE):
@@ -166,6 +169,7 @@ class KMISSelect(LevelSelect):
             "order_k": order_k,
             "score_heuristic": score_heuristic,
             "force_undirected": force_undirected,
+            "max_size": max_size,
         }
         if named and scorer in _BY_ENGINE:
             params["scorer"] = scorer
@@ -188,6 +192,7 @@ class KMISSelect(LevelSelect):
     force_undirected = MethodParameter(
         "True if the larger weight of the two directions of an edge is used for both."
     )
+    max_size = MethodParameter("Largest number of nodes of a cluster; None for no limit.")
 
     def _state_from_1_0_2(self, state: dict[str, Any]) -> dict[str, Any]:
         layer = state["_modules"].get("lin")

@@ -12,17 +12,21 @@ and stays alone if it has none.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from tgp.engine.contraction import ConnectParams, contract
-from tgp.engine.level_method import GraphSizes, LevelBound, LevelMethod, RandomKey, linear_bound
+import numpy as np
+
+from tgp.engine.contraction import ConnectParams, ContractOptions, contract
+from tgp.engine.level_method import ADDED, GraphSizes, LevelBound, LevelMethod, RandomKey, linear_bound
+from tgp.engine.threads import run_over_ranges
 from tgp.errors import ParameterError
 from tgp.ragged import Assignment, BlockCSR
 
 __all__ = ["METHOD", "GraclusParams"]
 
 Order = Literal["random", "degree", "index"]
+MatchOn = Literal["weights", "counts"]
 _ORDERS = {name: code for code, name in enumerate(get_args(Order))}
 
 
@@ -33,14 +37,25 @@ class GraclusParams(ConnectParams):
     Args:
         order: order in which nodes are visited: ``random`` (by a hash of the seed), ``degree`` (fewest neighbours
             first, ties by index) or ``index``. ``degree`` and ``index`` do not depend on the seed.
+        two_hop: match the nodes that found no free neighbour with each other, if they have a common neighbour. Without it,
+            levels of graphs with hubs hardly shrink. Such a pair is not connected by an edge.
+        match_on: what makes an edge heavy: its ``weights``, or ``counts``, the number of edges of the first graph between its
+            two supernodes. Counts are passed through consecutive levels with equal parameters and are not stored. The
+            coarse graphs of an unweighted graph stay unweighted. Weights have no effect on the matching then.
     """
 
     order: Order = "random"
+    two_hop: bool = field(default=False, metadata=ADDED)
+    match_on: MatchOn = field(default="weights", metadata=ADDED)
 
     def __post_init__(self) -> None:
         if self.order not in _ORDERS:
             raise ParameterError(
                 f"order is unknown: expected one of {', '.join(_ORDERS)}, got {self.order!r}", field="order"
+            )
+        if self.match_on not in get_args(MatchOn):
+            raise ParameterError(
+                f"match_on is unknown: expected weights or counts, got {self.match_on!r}", field="match_on"
             )
         super().__post_init__()
 
@@ -61,16 +76,76 @@ def assign(block: BlockCSR, params: GraclusParams, key: RandomKey) -> Assignment
     Returns:
         A hard assignment. Supernodes are numbered by their smallest node.
     """
+    if params.match_on == "counts":
+        return assign_levels(block, params, key, 1)[0]
+    return _match(block, params, key)
+
+
+def assign_levels(
+    block: BlockCSR, params: GraclusParams, key: RandomKey, num_levels: int
+) -> list[Assignment]:
+    """Return several levels that are matched on the number of edges of ``block`` between two supernodes.
+
+    The numbers are passed from level to level here. The coarse graphs of an unweighted block stay unweighted.
+
+    Args:
+        block: the graphs.
+        params: parameters of the method.
+        key: key of the random numbers of the first level.
+        num_levels: number of levels.
+    """
+    counted = BlockCSR(block.indptr, block.indices, np.ones(block.num_edges), block.node_ptr)
+    options = ContractOptions(remove_self_loops=params.remove_self_loops)
+    levels: list[Assignment] = []
+    for level in range(key.level, key.level + num_levels):
+        assignment = _match(counted, params, RandomKey(key.seed, level))
+        counted = contract(counted, assignment, options)
+        levels.append(_CountedPairs("hard", assignment.super_ptr, assignment.cluster, counts=counted))
+    return levels
+
+
+@dataclass(frozen=True, eq=False)
+class _CountedPairs(Assignment):
+    """An assignment together with the coarse graphs, whose weights are numbers of edges."""
+
+    counts: BlockCSR | None = None
+
+
+def _match(block: BlockCSR, params: GraclusParams, key: RandomKey) -> Assignment:
     from tgp.kernels import matching
 
-    cluster, super_ptr = matching.match(
-        *block.arrays(), block.node_ptr, _ORDERS[params.order], key.seed, key.level
-    )
+    order = _ORDERS[params.order]
+    indptr, indices, weight, weighted = block.arrays()
+    node_ptr = block.node_ptr
+    visit, mate = (np.arange(block.num_nodes, dtype=np.int32) for _ in range(2))
+    if order == matching.BY_DEGREE:
+        matching.sort_by_degree(visit, indptr, indices, node_ptr)
+    free = np.ones(block.num_nodes, np.bool_)
+    longest = int(np.diff(indptr).max(initial=0))
+
+    def match(first: int, last: int) -> None:
+        heaviest = np.empty(longest + 1, np.int32)
+        matching.match(
+            indptr, indices, weight, weighted, node_ptr, order, key.seed, key.level, first, last, visit, free,
+            heaviest, mate,
+        )  # fmt: skip
+        if params.two_hop:
+            matching.match_two_hops(indptr, indices, weight, weighted, node_ptr, first, last, waiting, mate)
+
+    waiting = np.full(block.num_nodes if params.two_hop else 0, -1, np.int32)
+    run_over_ranges(match, node_ptr + block.edge_ptr)
+    super_ptr = np.empty(len(node_ptr), np.int64)
+    cluster = visit  # no longer needed: reuse the memory
+    matching.number_pairs(mate, node_ptr, cluster, super_ptr)
     return Assignment("hard", super_ptr, cluster)
 
 
 def connect(block: BlockCSR, assignment: Assignment, params: GraclusParams) -> BlockCSR:
     """Return the graphs with matched pairs contracted."""
+    weighted = block.weight is not None or params.count_edges or params.degree_norm or params.edge_weight_norm
+    counts = assignment.counts if isinstance(assignment, _CountedPairs) else None
+    if counts is not None and not weighted:
+        return BlockCSR(counts.indptr, counts.indices, None, counts.node_ptr)
     return contract(block, assignment, params.contract_options())
 
 
@@ -79,4 +154,16 @@ def bound(sizes: GraphSizes, params: GraclusParams) -> LevelBound:
     return linear_bound(sizes, 100.0, 40.0)
 
 
-METHOD = LevelMethod("graclus", GraclusParams, assign, connect, bound=bound)
+def _matches_on_counts(params: GraclusParams) -> bool:
+    return params.match_on == "counts"
+
+
+METHOD = LevelMethod(
+    "graclus",
+    GraclusParams,
+    assign,
+    connect,
+    assign_levels,
+    builds_levels=_matches_on_counts,
+    bound=bound,
+)

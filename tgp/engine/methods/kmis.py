@@ -10,17 +10,19 @@ hops. Node :math:`i` belongs to the best ranked member within :math:`k` hops,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from tgp.engine.contraction import ConnectParams, contract
-from tgp.engine.level_method import GraphSizes, LevelBound, LevelEstimate, LevelMethod, RandomKey
+from tgp.engine.level_method import ADDED, GraphSizes, LevelBound, LevelEstimate, LevelMethod, RandomKey
 from tgp.engine.threads import run_over_ranges
 from tgp.errors import InputError, ParameterError
 from tgp.ragged import Assignment, BlockCSR
+from tgp.ragged.block import PtrArray
+from tgp.ragged.offsets import offsets
 
 __all__ = ["METHOD", "KMISParams", "assign_by_order", "assign_by_score", "with_reverse_edges"]
 
@@ -46,16 +48,25 @@ class KMISParams(ConnectParams):
         score_heuristic: divide scores before ranking by the size of the k-hop neighbourhood (``greedy``) or by the sum
             of its scores (``w-greedy``). Paths are counted with multiplicity. ``None`` ranks by the scores themselves.
         force_undirected: give both directions of an edge the larger of their weights before nodes are selected.
+        max_size: largest number of nodes of a cluster. A larger cluster is divided into parts of nearly equal size, by the
+            index of its nodes. Each part is a supernode, represented by the member or by the smallest node of the part. It
+            prevents that a hub takes most of the graph. ``None`` divides no cluster.
     """
 
     order_k: int = 1
     scorer: Scorer = "degree"
     score_heuristic: Heuristic | None = "greedy"
     force_undirected: bool = False
+    max_size: int | None = field(default=None, metadata=ADDED)
 
     def __post_init__(self) -> None:
         _check_order(self.order_k)
         _check_heuristic(self.score_heuristic)
+        if self.max_size is not None and self.max_size < 2:
+            raise ParameterError(
+                f"max_size is out of range: expected a whole number >= 2 or none, got {self.max_size!r}",
+                field="max_size",
+            )
         if self.scorer not in _SCORERS:
             hint = "compute the scores with KMISPooling: a hierarchy must not depend on features"
             raise ParameterError(
@@ -71,7 +82,7 @@ def assign(block: BlockCSR, params: KMISParams, key: RandomKey) -> Assignment:
 
     The nodes are scanned by descending score. A node becomes a member if no member is within ``k`` hops. Equal scores
     are ranked by the smaller index, and a score that is not a number ranks first. Every edge is used in both
-    directions. A node may join a member that is not the nearest one.
+    directions. A node may join a member that is not the nearest one. With ``max_size``, large clusters are divided.
 
     Args:
         block: the graphs.
@@ -193,7 +204,33 @@ def _assign(
 
     run_over_ranges(run, block.node_ptr + block.edge_ptr)
     cluster, super_ptr, members = mis.number_clusters(owner, block.node_ptr)
+    if params.max_size is not None:
+        cluster, super_ptr, members = _divide_clusters(cluster, members, block.node_ptr, params.max_size)
     return Assignment("hard", super_ptr, cluster, weight=score.astype(np.float32), representative=members)
+
+
+def _divide_clusters(
+    cluster: npt.NDArray[np.int32], members: npt.NDArray[np.int32], node_ptr: PtrArray, max_size: int
+) -> tuple[npt.NDArray[np.int32], PtrArray, npt.NDArray[np.int32]]:
+    """Divide clusters with more than ``max_size`` nodes; return clusters, offsets and the representatives.
+
+    The nodes of a cluster are divided by their index. Parts are numbered by their representatives, as clusters are.
+    """
+    sizes = np.bincount(cluster, minlength=len(members))
+    parts = -(-sizes // max_size)
+    by_cluster = np.argsort(cluster, kind="stable")
+    of_sorted = cluster[by_cluster]
+    position = np.arange(len(cluster)) - offsets(sizes)[of_sorted]
+    part = np.empty(len(cluster), np.int64)
+    part[by_cluster] = offsets(parts)[of_sorted] + position * parts[of_sorted] // sizes[of_sorted]
+    # The first node of each part, then the member where it is.
+    found = np.unique(part, return_index=True)[1]
+    found[part[members]] = members
+    order = np.argsort(found)
+    number = np.empty(len(order), np.int32)
+    number[order] = np.arange(len(order))
+    chosen = found[order].astype(np.int32)
+    return number[part], np.searchsorted(chosen, node_ptr).astype(np.int64), chosen
 
 
 def _check_order(order_k: object) -> None:
