@@ -117,12 +117,6 @@ def test_rows_of_any_span_are_sorted_and_merged(span, length):
     assert [a.tolist() for a in bare] == [ptr.tolist(), found.tolist(), []]
 
 
-def test_members_are_listed_in_order():
-    ptr, members = kernels.members_of(np.array([2, 0, -1, 2, 0], dtype=np.int32), 4)
-    assert ptr.tolist() == [0, 2, 2, 4, 4]
-    assert members.tolist() == [1, 4, 0, 3]
-
-
 def test_degree_norm_is_zero_at_nodes_without_positive_degree():
     block = star(3)
     out = kernels.degree_norm(block.indptr, block.indices, np.array([2.0, 2.0, 1.0, -1.0]))

@@ -19,15 +19,7 @@ from tgp.engine.schedule import Schedule
 
 __all__ = ["Compilation", "CompilationDisplay", "kernels_of", "read_compilation", "watch_compilation"]
 
-_COMMON = (
-    "_prims.fill_transpose",
-    "csr._fill_indptr_if_sorted",
-    "csr._group_by_keys",
-    "csr.check_edges",
-    "local_ids.join_rows",
-    "local_ids.local_edges",
-    "local_ids.local_ids",
-)
+_COMMON = ("local_ids._fill_local_edges", "local_ids._fill_local_ids", "local_ids.join_rows")
 """Kernels that every run calls."""
 
 _METRICS = ("quality.graph_shape", "quality.cluster_flows")
@@ -41,7 +33,7 @@ _METHODS: dict[str, tuple[str, ...]] = {
         "kron_walk.walk_end_probabilities",
         "spectral_cut.cut_sides",
         "spectral_vector.component_vectors",
-        "undirected.undirected",
+        "undirected._fill_undirected",
     ),
     "graclus": (*_CONTRACTION, "matching.match", "matching.number_pairs"),
     "kmis": (*_CONTRACTION, "mis.check_symmetry", "mis.cover_by_score", "mis.number_clusters"),
@@ -50,14 +42,14 @@ _METHODS: dict[str, tuple[str, ...]] = {
         "coding_tree.merge_trees",
         "coding_tree_cut.cut_trees",
         "coding_tree_layers.row_sums",
-        "contract.degree_norm",
-        "csr.components",
-        "undirected.undirected_sum",
+        "contract._fill_degree_norm",
+        "csr._label_components",
+        "undirected._fill_undirected",
     ),
-    "nmf": ("contract.degree_norm", "contract.filter_entries", "nmf.nmf_soft", "soft.soft_product"),
+    "nmf": ("contract._fill_degree_norm", "contract._filter_entries", "nmf.nmf_soft", "soft.soft_product"),
     "eigen": (
         *_CONTRACTION,
-        "contract.degree_norm",
+        "contract._fill_degree_norm",
         "csr._merge_with_transpose",
         "kmeans.kmeans_graphs",
         "spectral_basis.cluster_modes",

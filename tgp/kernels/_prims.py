@@ -199,7 +199,7 @@ _ONE = np.uint64(1)
 
 @kernel
 def fill_transpose(
-    indptr: IntArray, indices: IntArray, weight: FloatArray, weighted: bool,
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, weighted: bool,
     out_ptr: PtrArray, out: IndexArray, values: FloatArray,
 ) -> None:  # fmt: skip
     """Write the transpose of a matrix. Rows of the result are sorted; parallel entries keep their order.
@@ -212,7 +212,8 @@ def fill_transpose(
         values: ``[nnz]``, overwritten with the weights; not accessed if ``weighted`` is false.
     """
     num_cols = out_ptr.shape[0] - 1
-    out_ptr[:] = 0
+    for i in range(out_ptr.shape[0]):
+        out_ptr[i] = 0
     for e in range(indices.shape[0]):
         out_ptr[np.uint32(indices[e]) + _ONE] += 1
     for i in range(num_cols):

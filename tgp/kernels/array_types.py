@@ -11,7 +11,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["BoolArray", "Float32Array", "FloatArray", "IndexArray", "IntArray", "MatrixArray", "PtrArray"]
+__all__ = [
+    "BoolArray",
+    "ByteArray",
+    "Float32Array",
+    "FloatArray",
+    "IndexArray",
+    "IntArray",
+    "MatrixArray",
+    "PtrArray",
+    "ShortArray",
+    "WordArray",
+]
 
 IntArray = npt.NDArray[np.integer[Any]]
 """Array of any integer type. A kernel with this annotation is compiled when it is called."""
@@ -22,9 +33,14 @@ PtrArray = npt.NDArray[np.int64]
 IndexArray = npt.NDArray[np.int32]
 """Node, supernode or row numbers."""
 
+ByteArray = npt.NDArray[np.int8]
+ShortArray = npt.NDArray[np.int16]
 FloatArray = npt.NDArray[np.float64]
 Float32Array = npt.NDArray[np.float32]
 BoolArray = npt.NDArray[np.bool_]
 
 MatrixArray = npt.NDArray[np.float64]
 """Array of two dimensions, in C order."""
+
+WordArray = npt.NDArray[np.uint64]
+"""Sets of bits."""

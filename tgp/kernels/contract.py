@@ -16,12 +16,14 @@ pages and numba does not. Positions are unsigned, because numba checks signed on
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from tgp.kernels._prims import MEAN, SUM, kernel, lowest_bit, merge_weights
-from tgp.kernels.array_types import FloatArray, IndexArray, IntArray, PtrArray
+from tgp.kernels.array_types import FloatArray, IndexArray, PtrArray, WordArray
 
-__all__ = ["contract", "degree_norm", "filter_entries", "max_norm", "members_of"]
+__all__ = ["contract", "degree_norm", "filter_entries", "max_norm"]
 
 
 _U = np.uint64
@@ -65,13 +67,16 @@ def contract(
         return _contract_mean(indptr, indices, weight, cluster, num_supernodes, drop_loops, tiny)
     size = len(indices)
     start = np.empty(num_supernodes, np.int64)
-    stop = np.empty(num_supernodes, np.int64)
+    stop = np.zeros(num_supernodes, np.int64)
     cols = np.empty(size, np.int32)
     values = np.empty(size if weighted else 0)
     _collect_entries(indptr, indices, weight, weighted, cluster, drop_loops, start, stop, cols, values)
-    sums = np.empty(num_supernodes if weighted else 0)
-    out_ptr = np.empty(num_supernodes + 1, np.int64)
-    total = _merge_rows(start, stop, cols, values, weighted, op, tiny, sums, out_ptr)
+    sums = np.empty(max(num_supernodes, _WORD_BITS) if weighted else 0)
+    out_ptr = np.zeros(num_supernodes + 1, np.int64)
+    bits = np.zeros((num_supernodes >> 6) + 1, np.uint64)
+    words = np.zeros((num_supernodes >> 12) + 1, np.uint64)
+    pages = np.zeros((num_supernodes >> 18) + 1, np.uint64)
+    total = _merge_rows(start, stop, cols, values, weighted, op, tiny, bits, words, pages, sums, out_ptr)
     # Release the unused end without a copy.
     cols.resize(total, refcheck=False)
     values.resize(total if weighted else 0, refcheck=False)
@@ -97,36 +102,17 @@ def _contract_mean(
 
 
 @kernel
-def members_of(cluster: IndexArray, num_supernodes: int) -> tuple[PtrArray, IndexArray]:
-    """Return the nodes of each supernode, ascending, as ``(member_ptr [K + 1], members)``; skip removed nodes."""
-    ptr = np.zeros(num_supernodes + 1, np.int64)
-    for i in range(cluster.shape[0]):
-        if cluster[i] >= 0:
-            ptr[cluster[i] + 1] += 1
-    for c in range(num_supernodes):
-        ptr[c + 1] += ptr[c]
-    slot = ptr[:-1].copy()
-    members = np.empty(ptr[-1], np.int32)
-    for i in range(cluster.shape[0]):
-        c = cluster[i]
-        if c >= 0:
-            members[slot[c]] = i
-            slot[c] += 1
-    return ptr, members
-
-
-@kernel
 def _collect_entries(
     indptr: PtrArray, indices: IndexArray, weight: FloatArray, weighted: bool, cluster: IndexArray,
     drop_loops: bool, start: PtrArray, stop: PtrArray, cols: IndexArray, values: FloatArray,
 ) -> None:  # fmt: skip
     """Write the entries of supernode ``c``, not sorted, to ``cols`` and ``values`` at ``start[c]:stop[c]``.
 
-    Writes ``start`` and ``stop`` ``[K]``, ``cols`` and ``values`` ``[nnz]``. Columns are supernodes.
+    Writes ``start`` and ``stop`` ``[K]``, ``cols`` and ``values`` ``[nnz]``. ``stop`` is zero on entry. Columns are
+    supernodes.
     """
     num_supernodes = stop.shape[0]
     num_nodes = cluster.shape[0]
-    stop[:] = 0
     for u in range(num_nodes):
         c = cluster[u]
         if c >= 0:
@@ -152,7 +138,7 @@ def _collect_entries(
         stop[np.uint32(c)] = slot
 
 
-@kernel
+@kernel(inner=True)
 def _merge_by_insertion(
     cols: IndexArray, values: FloatArray, weighted: bool, op: int, tiny: float,
     lo: np.uint64, hi: np.uint64, first: np.uint64,
@@ -190,7 +176,7 @@ def _merge_by_insertion(
     return at
 
 
-@kernel
+@kernel(inner=True)
 def _merge_in_word(
     cols: IndexArray, values: FloatArray, weighted: bool, op: int, tiny: float,
     lo: np.uint64, hi: np.uint64, first: np.uint64, low: np.int32, sums: FloatArray,
@@ -216,11 +202,11 @@ def _merge_in_word(
     return at
 
 
-@kernel
+@kernel(inner=True)
 def _merge_in_bitset(
     cols: IndexArray, values: FloatArray, weighted: bool, op: int, tiny: float,
     lo: np.uint64, hi: np.uint64, first: np.uint64, low: np.int32, high: np.int32,
-    bits: IntArray, words: IntArray, pages: IntArray, sums: FloatArray,
+    bits: WordArray, words: WordArray, pages: WordArray, sums: FloatArray,
 ) -> np.uint64:  # fmt: skip
     """Do the same for any columns between ``low`` and ``high``.
 
@@ -268,7 +254,7 @@ def _merge_in_bitset(
 @kernel
 def _merge_rows(
     start: PtrArray, stop: PtrArray, cols: IndexArray, values: FloatArray, weighted: bool, op: int, tiny: float,
-    sums: FloatArray, out_ptr: PtrArray,
+    bits: WordArray, words: WordArray, pages: WordArray, sums: FloatArray, out_ptr: PtrArray,
 ) -> int:  # fmt: skip
     """Merge every row and remove the gaps between rows, in place; return the number of entries.
 
@@ -276,24 +262,22 @@ def _merge_rows(
         start, stop: ``[K]``, ranges of the rows in ``cols`` and ``values``.
         cols, values: Entries, overwritten by the merged rows.
         weighted, op, tiny: See :func:`contract`.
-        sums: ``[K]`` scratch, or empty if ``weighted`` is false.
-        out_ptr: ``[K + 1]`` output: offsets of the merged rows.
+        bits, words, pages: Zeros, one bit for each supernode, word of ``bits`` and word of ``words``.
+        sums: Scratch of at least ``K`` and 64 numbers, or empty if ``weighted`` is false.
+        out_ptr: ``[K + 1]`` output: offsets of the merged rows. The first one is zero on entry.
     """
-    size = stop.shape[0]
-    bits = np.zeros((size >> 6) + 1, np.uint64)
-    words = np.zeros((size >> 12) + 1, np.uint64)
-    pages = np.zeros((size >> 18) + 1, np.uint64)
-    near = np.empty(_WORD_BITS)
     slot = _U(0)
-    out_ptr[0] = 0
-    for c in range(size):
+    for c in range(stop.shape[0]):
         lo, hi = _U(start[c]), _U(stop[c])
         low, high = np.int32(_MAX_INT32), np.int32(-1)
         for i in range(lo, hi):
-            low = min(low, cols[i])
-            high = max(high, cols[i])
+            col = cols[i]
+            if col < low:
+                low = col
+            if col > high:
+                high = col
         if high - low < _WORD_BITS:
-            slot = _merge_in_word(cols, values, weighted, op, tiny, lo, hi, slot, low, near)
+            slot = _merge_in_word(cols, values, weighted, op, tiny, lo, hi, slot, low, sums)
         elif hi - lo <= _INSERTION_LENGTH:
             slot = _merge_by_insertion(cols, values, weighted, op, tiny, lo, hi, slot)
         else:
@@ -305,18 +289,27 @@ def _merge_rows(
     return num_entries
 
 
-@kernel
 def filter_entries(
     indptr: PtrArray, indices: IndexArray, weight: FloatArray, weighted: bool, drop_loops: bool, tiny: float
 ) -> tuple[PtrArray, IndexArray, FloatArray]:
     """Return the rows without self loops (if ``drop_loops``) and without ``|w| <= tiny`` (if ``tiny >= 0``)."""
-    num_nodes = indptr.shape[0] - 1
-    out_ptr = np.empty(num_nodes + 1, np.int64)
-    out_ptr[0] = 0
-    cols = np.empty(indices.shape[0], np.int32)
-    values = np.empty(indices.shape[0] if weighted else 0, np.float64)
-    slot = np.int64(0)
-    for i in range(num_nodes):
+    out_ptr = np.zeros(len(indptr), np.int64)
+    cols = np.empty(len(indices), np.int32)
+    values = np.empty(len(indices) if weighted else 0)
+    total = _filter_entries(indptr, indices, weight, weighted, drop_loops, tiny, out_ptr, cols, values)
+    cols.resize(total, refcheck=False)
+    values.resize(total if weighted else 0, refcheck=False)
+    return out_ptr, cols, values
+
+
+@kernel
+def _filter_entries(
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, weighted: bool, drop_loops: bool, tiny: float,
+    out_ptr: PtrArray, cols: IndexArray, values: FloatArray,
+) -> int:  # fmt: skip
+    """Write the entries that remain to ``out_ptr``, ``cols`` and ``values``; return their number."""
+    slot = 0
+    for i in range(indptr.shape[0] - 1):
         for e in range(indptr[i], indptr[i + 1]):
             if drop_loops and indices[e] == i:
                 continue
@@ -327,25 +320,30 @@ def filter_entries(
             cols[slot] = indices[e]
             slot += 1
         out_ptr[i + 1] = slot
-    return out_ptr, cols[:slot].copy(), values[: slot if weighted else 0].copy()
+    return slot
 
 
-@kernel
 def degree_norm(indptr: PtrArray, indices: IndexArray, weight: FloatArray) -> FloatArray:
     """Return ``w_ij / sqrt(d_i d_j)``, where ``d`` are the row sums; the factor of a node with ``d <= 0`` is 0."""
-    num_nodes = indptr.shape[0] - 1
-    factor = np.zeros(num_nodes, np.float64)
-    for i in range(num_nodes):
+    out = np.empty(len(weight))
+    _fill_degree_norm(indptr, indices, weight, np.zeros(len(indptr) - 1), out)
+    return out
+
+
+@kernel(error_model="numpy")
+def _fill_degree_norm(
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, factor: FloatArray, out: FloatArray
+) -> None:
+    """Write the weights to ``out`` and the factors of the nodes, which are zero on entry, to ``factor``."""
+    for i in range(factor.shape[0]):
         total = 0.0
         for e in range(indptr[i], indptr[i + 1]):
             total += weight[e]
         if total > 0.0:
-            factor[i] = 1.0 / np.sqrt(total)
-    out = np.empty(weight.shape[0], np.float64)
-    for i in range(num_nodes):
+            factor[i] = 1.0 / math.sqrt(total)
+    for i in range(factor.shape[0]):
         for e in range(indptr[i], indptr[i + 1]):
             out[e] = weight[e] * factor[i] * factor[indices[e]]
-    return out
 
 
 @kernel

@@ -22,8 +22,6 @@ from tgp.kernels._prims import (
     kernel,
     merge_weights,
     offsets_from_counts,
-    uf_find,
-    uf_union,
 )
 from tgp.kernels.array_types import FloatArray, IndexArray, IntArray, PtrArray
 
@@ -55,7 +53,7 @@ _U = np.uint64
 _ONE = np.uint64(1)
 
 
-@kernel
+@kernel(inner=True)
 def _graph_of(node_ptr: PtrArray, node: int) -> int:
     """Return the graph that contains ``node``, found by bisection."""
     low, high = 0, node_ptr.shape[0] - 1
@@ -69,7 +67,7 @@ def _graph_of(node_ptr: PtrArray, node: int) -> int:
 
 
 @kernel
-def check_edges(rows: IntArray, cols: IntArray, node_ptr: PtrArray) -> tuple[int, int]:
+def check_edges(rows: PtrArray, cols: PtrArray, node_ptr: PtrArray) -> tuple[int, int]:
     """Check that each edge connects two nodes of one graph.
 
     Returns:
@@ -97,7 +95,7 @@ def check_edges(rows: IntArray, cols: IntArray, node_ptr: PtrArray) -> tuple[int
     return 0, -1
 
 
-@kernel
+@kernel(inner=True)
 def _sort_by_keys(keys: IntArray, order: PtrArray, num_keys: int) -> tuple[PtrArray, PtrArray]:
     """Sort ``order`` by ``keys[order]`` with a stable counting sort; return the offsets of the keys and the order."""
     counts = np.zeros(num_keys, np.int64)
@@ -127,7 +125,7 @@ def build_rows(
 ) -> tuple[PtrArray, IndexArray, FloatArray]:
     """Return ``(indptr, indices, weight)`` of an edge list with valid ids; parallel edges keep their order."""
     size = len(rows)
-    indptr = np.empty(num_nodes + 1, np.int64)
+    indptr = np.zeros(num_nodes + 1, np.int64)
     if _fill_indptr_if_sorted(rows, cols, indptr):
         return indptr, cols.astype(np.int32), weight.copy()
     # Sort by column. The transpose of the result is sorted by row, then by column.
@@ -138,7 +136,7 @@ def build_rows(
 
 
 @kernel
-def _fill_indptr_if_sorted(rows: IntArray, cols: IntArray, indptr: PtrArray) -> bool:
+def _fill_indptr_if_sorted(rows: PtrArray, cols: PtrArray, indptr: PtrArray) -> bool:
     """Return True if entries are sorted by row, then by column. In this case, write ``indptr``."""
     size = rows.shape[0]
     for e in range(1, size):
@@ -149,20 +147,20 @@ def _fill_indptr_if_sorted(rows: IntArray, cols: IntArray, indptr: PtrArray) -> 
         while row <= rows[e]:
             indptr[row] = e
             row += 1
-    indptr[row:] = size
+    for i in range(row, indptr.shape[0]):
+        indptr[i] = size
     return True
 
 
 @kernel
 def _group_by_keys(
-    keys: IntArray, payload: IntArray, weight: FloatArray, weighted: bool,
+    keys: PtrArray, payload: PtrArray, weight: FloatArray, weighted: bool,
     ptr: PtrArray, out: IndexArray, values: FloatArray,
 ) -> None:  # fmt: skip
     """Sort ``payload`` and weights by ``keys`` with a stable counting sort.
 
-    Writes ``out`` and ``values`` ``[nnz]``, and the offsets of the keys ``ptr``.
+    Writes ``out`` and ``values`` ``[nnz]``, and the offsets of the keys ``ptr``, which are zero on entry.
     """
-    ptr[:] = 0
     for e in range(keys.shape[0]):
         ptr[_U(keys[e] + 1)] += 1
     for k in range(ptr.shape[0] - 1):
@@ -353,28 +351,48 @@ def is_symmetric(indptr: PtrArray, indices: IndexArray) -> bool:
     return True
 
 
-@kernel
 def components(indptr: PtrArray, indices: IndexArray, node_ptr: PtrArray) -> tuple[IndexArray, PtrArray]:
     """Return the weakly connected components: ``(component [N], component_ptr [B + 1])``.
 
     Components are numbered through the block, graph by graph, in the order of their smallest nodes.
     """
-    num_nodes = indptr.shape[0] - 1
-    parent = np.arange(num_nodes)
-    for i in range(num_nodes):
+    num_nodes = len(indptr) - 1
+    label, ptr = np.empty(num_nodes, np.int32), np.zeros(len(node_ptr), np.int64)
+    _label_components(indptr, indices, node_ptr, np.arange(num_nodes), label, ptr)
+    return label, ptr
+
+
+@kernel
+def _label_components(
+    indptr: PtrArray,
+    indices: IndexArray,
+    node_ptr: PtrArray,
+    parent: PtrArray,
+    label: IndexArray,
+    ptr: PtrArray,
+) -> None:
+    """Write the component of each node to ``label``, and offsets to ``ptr``; ``parent`` is ``0 .. N - 1`` on entry."""
+    for i in range(parent.shape[0]):
         for e in range(indptr[i], indptr[i + 1]):
-            uf_union(parent, i, indices[e])
-    label = np.empty(num_nodes, np.int32)
-    ptr = np.empty(node_ptr.shape[0], np.int64)
-    ptr[0] = 0
-    count = np.int64(0)
+            # uf_union, without a call.
+            a = i
+            while parent[a] != a:
+                parent[a] = parent[parent[a]]
+                a = parent[a]
+            b = np.int64(indices[e])
+            while parent[b] != b:
+                parent[b] = parent[parent[b]]
+                b = parent[b]
+            if a < b:
+                parent[b] = a
+            elif b < a:
+                parent[a] = b
+    count = 0
     for g in range(node_ptr.shape[0] - 1):
         for i in range(node_ptr[g], node_ptr[g + 1]):
-            root = uf_find(parent, i)
-            if root == i:
+            if parent[i] == i:
                 label[i] = count
                 count += 1
             else:
-                label[i] = label[root]
+                label[i] = label[parent[i]]  # the parent is smaller and in the same component
         ptr[g + 1] = count
-    return label, ptr

@@ -8,36 +8,56 @@ from __future__ import annotations
 import numpy as np
 
 from tgp.kernels._prims import kernel
-from tgp.kernels.array_types import IndexArray, IntArray, PtrArray
+from tgp.kernels.array_types import ByteArray, IndexArray, IntArray, PtrArray, ShortArray
 
 __all__ = ["join_rows", "local_edges", "local_ids"]
 
 
-@kernel
-def local_edges(
-    indptr: PtrArray, indices: IndexArray, node_ptr: PtrArray, rows: IntArray, cols: IntArray
-) -> bool:
+def local_edges(indptr: PtrArray, indices: IndexArray, node_ptr: PtrArray, out: IntArray) -> bool:
     """Write the local row and column of every entry; return True if all columns belong to the graph of their row.
 
     Args:
         indptr, indices, node_ptr: Rows of the block and offsets of its graphs.
-        rows, cols: ``[nnz]`` output, of an unsigned type that can represent the ids of the largest graph.
+        out: ``[2, nnz]`` output, of an integer type of 1, 2 or 4 bytes that can represent the ids of the largest graph.
     """
-    good = True
-    for g in range(node_ptr.shape[0] - 1):
-        first, last = node_ptr[g], node_ptr[g + 1]
-        start, size = np.int32(first), np.uint32(last - first)
-        for e in range(np.uint64(indptr[first]), np.uint64(indptr[last])):
-            col = np.uint32(indices[e] - start)
-            good &= col < size
-            cols[e] = col
-        for row in range(first, last):
-            for e in range(np.uint64(indptr[row]), np.uint64(indptr[row + 1])):
-                rows[e] = row - first
+    size = out.dtype.itemsize
+    good: bool = _fill_local_edges(indptr, indices, node_ptr, size, *_split_by_size(out.reshape(-1)))
     return good
 
 
 @kernel
+def _fill_local_edges(
+    indptr: PtrArray, indices: IndexArray, node_ptr: PtrArray, size: int,
+    out1: ByteArray, out2: ShortArray, out4: IndexArray,
+) -> bool:  # fmt: skip
+    """Write rows and columns, one after the other, to the array of integers of ``size`` bytes.
+
+    One kernel for all types is compiled once. The compiler moves the choice out of the loops.
+    """
+    good = True
+    nnz = indices.shape[0]
+    for g in range(node_ptr.shape[0] - 1):
+        first, last = node_ptr[g], node_ptr[g + 1]
+        for e in range(indptr[first], indptr[last]):
+            col = indices[e] - first
+            good &= (col >= 0) & (col < last - first)
+            if size == 1:
+                out1[nnz + e] = col
+            elif size == 2:
+                out2[nnz + e] = col
+            else:
+                out4[nnz + e] = col
+        for row in range(first, last):
+            for e in range(indptr[row], indptr[row + 1]):
+                if size == 1:
+                    out1[e] = row - first
+                elif size == 2:
+                    out2[e] = row - first
+                else:
+                    out4[e] = row - first
+    return good
+
+
 def local_ids(ids: IndexArray, ptr: PtrArray, target_ptr: PtrArray, low: int, out: IntArray) -> bool:
     """Write ids local to their graphs; return True if all ids are valid.
 
@@ -46,26 +66,52 @@ def local_ids(ids: IndexArray, ptr: PtrArray, target_ptr: PtrArray, low: int, ou
         ptr: ``[B + 1]``, offsets of the ids of each graph.
         target_ptr: ``[B + 1]``, offsets of the nodes that the ids of each graph refer to.
         low: Smallest valid id: -1 if a negative id means "none" and becomes -1, else 0.
-        out: ``[M]`` output, of a signed type that can represent the ids of the largest graph.
+        out: ``[M]`` output, of an integer type of 1, 2 or 4 bytes that can represent the ids of the largest graph.
     """
-    good = True
-    for g in range(ptr.shape[0] - 1):
-        first, size = target_ptr[g], target_ptr[g + 1] - target_ptr[g]
-        for i in range(np.uint64(ptr[g]), np.uint64(ptr[g + 1])):
-            if ids[i] < 0:
-                good &= low < 0
-                out[i] = -1
-            else:
-                local = ids[i] - first
-                good &= (local >= 0) & (local < size)
-                out[i] = local
+    good: bool = _fill_local_ids(ids, ptr, target_ptr, low, out.dtype.itemsize, *_split_by_size(out))
     return good
 
 
 @kernel
+def _fill_local_ids(
+    ids: IndexArray, ptr: PtrArray, target_ptr: PtrArray, low: int, size: int,
+    out1: ByteArray, out2: ShortArray, out4: IndexArray,
+) -> bool:  # fmt: skip
+    """Write the ids to the array of integers of ``size`` bytes."""
+    good = True
+    for g in range(ptr.shape[0] - 1):
+        first, last = target_ptr[g], target_ptr[g + 1]
+        for i in range(ptr[g], ptr[g + 1]):
+            local = ids[i] - first
+            good &= ((local >= 0) & (local < last - first)) | ((ids[i] < 0) & (low < 0))
+            if ids[i] < 0:
+                local = -1
+            if size == 1:
+                out1[i] = local
+            elif size == 2:
+                out2[i] = local
+            else:
+                out4[i] = local
+    return good
+
+
+def _split_by_size(out: IntArray) -> tuple[ByteArray, ShortArray, IndexArray]:
+    """Return an array of integers as the first, second or third item, by its size; the others are empty."""
+    size = out.dtype.itemsize
+    return (
+        out.view(np.int8) if size == 1 else _NO_BYTES,
+        out.view(np.int16) if size == 2 else _NO_SHORTS,
+        out.view(np.int32) if size == 4 else _NO_IDS,
+    )
+
+
+_NO_BYTES, _NO_SHORTS, _NO_IDS = np.empty(0, np.int8), np.empty(0, np.int16), np.empty(0, np.int32)
+
+
+@kernel
 def join_rows(
-    rows: IntArray,
-    cols: IntArray,
+    rows: IndexArray,
+    cols: IndexArray,
     edge_ptr: PtrArray,
     node_ptr: PtrArray,
     indptr: PtrArray,
@@ -80,20 +126,19 @@ def join_rows(
         indptr: ``[N + 1]`` output.
         indices: ``[E]`` output.
     """
-    node = np.int64(0)
+    node = 0
     for g in range(node_ptr.shape[0] - 1):
-        first, size = node_ptr[g], node_ptr[g + 1] - node_ptr[g]
-        row, col = np.int64(0), np.int64(0)
-        good = True
-        for e in range(np.uint64(edge_ptr[g]), np.uint64(edge_ptr[g + 1])):
-            r, c = np.int64(rows[e]), np.int64(cols[e])
-            good &= (c >= 0) & (c < size) & (r < size) & ((r > row) | (r == row) & (c >= col))
-            row, col = r, c
-            indices[e] = first + c
-            if not good:
+        first, last = node_ptr[g], node_ptr[g + 1]
+        row, col = first, first
+        for e in range(edge_ptr[g], edge_ptr[g + 1]):
+            r, c = first + rows[e], first + cols[e]
+            if c < first or c >= last or r >= last or r < row or (r == row and c < col):
                 return False
-            while node <= first + r:
-                indptr[np.uint64(node)] = e
+            row, col = r, c
+            indices[e] = c
+            while node <= r:
+                indptr[node] = e
                 node += 1
-    indptr[node:] = edge_ptr[-1]
+    for i in range(node, indptr.shape[0]):
+        indptr[i] = indices.shape[0]
     return True

@@ -10,7 +10,6 @@ from tgp.kernels.array_types import FloatArray, IndexArray, PtrArray
 __all__ = ["undirected", "undirected_sum"]
 
 
-@kernel
 def undirected(
     indptr: PtrArray, indices: IndexArray, weight: FloatArray, weighted: bool
 ) -> tuple[PtrArray, IndexArray, FloatArray]:
@@ -27,49 +26,12 @@ def undirected(
     Returns:
         ``indptr``, ``indices`` and ``weight``: exactly symmetric, rows sorted, no parallel edges, no weight 0.
     """
-    num_nodes = indptr.shape[0] - 1
-    in_ptr = np.empty(num_nodes + 1, np.int64)
-    in_index = np.empty(indices.shape[0], np.int32)
-    in_weight = np.empty(indices.shape[0] if weighted else 0)
-    fill_transpose(indptr, indices, weight, weighted, in_ptr, in_index, in_weight)
-    out_ptr = np.zeros(num_nodes + 1, np.int64)
-    # Upper bound of the size. Memory pages that are never written take no memory.
-    out = np.empty(2 * indices.shape[0], np.int32)
-    out_weight = np.empty(2 * indices.shape[0])
-    count = 0
-    for i in range(num_nodes):
-        a, a_end = indptr[i], indptr[i + 1]
-        b, b_end = in_ptr[i], in_ptr[i + 1]
-        while a < a_end or b < b_end:
-            if b >= b_end or (a < a_end and indices[a] < in_index[b]):
-                col = indices[a]
-            else:
-                col = in_index[b]
-            forward, backward = 0.0, 0.0
-            has_forward, has_backward = False, False
-            while a < a_end and indices[a] == col:
-                forward += weight[a] if weighted else 1.0
-                has_forward = True
-                a += 1
-            while b < b_end and in_index[b] == col:
-                backward += in_weight[b] if weighted else 1.0
-                has_backward = True
-                b += 1
-            if not weighted:
-                value = 1.0
-            elif has_forward and has_backward:
-                value = max(forward, backward)
-            else:
-                value = forward + backward
-            if col != i and value != 0.0:
-                out[count] = col
-                out_weight[count] = value
-                count += 1
-        out_ptr[i + 1] = count
-    return out_ptr, out[:count], out_weight[:count]
+    back_ptr, back = np.empty(len(indptr), np.int64), np.empty(len(indices), np.int32)
+    back_weight = np.empty(len(indices) if weighted else 0)
+    fill_transpose(indptr, indices, weight, weighted, back_ptr, back, back_weight)
+    return _merge_directions(indptr, indices, weight, back_ptr, back, back_weight, weighted, False)
 
 
-@kernel
 def undirected_sum(
     indptr: PtrArray, indices: IndexArray, weight: FloatArray, back_ptr: PtrArray, back: IndexArray,
     back_weight: FloatArray, weighted: bool,
@@ -88,15 +50,44 @@ def undirected_sum(
     Returns:
         ``indptr``, ``indices``, ``weight``, and the first node with a negative weight (or -1).
     """
-    num_nodes = indptr.shape[0] - 1
-    out_ptr = np.empty(num_nodes + 1, np.int64)
-    # Upper bound of the size. Memory pages that are never written take no memory.
-    out = np.empty(2 * indices.shape[0], np.int32)
-    value = np.empty(2 * indices.shape[0])
+    out_ptr, out, value = _merge_directions(
+        indptr, indices, weight, back_ptr, back, back_weight, weighted, True
+    )
     bad = -1
-    size = np.int64(0)
-    for i in range(num_nodes):
-        out_ptr[i] = size
+    if weighted and len(value) and value.min() < 0.0:
+        bad = int(np.searchsorted(out_ptr, np.argmax(value < 0.0), side="right")) - 1
+    return out_ptr, out, value, bad
+
+
+def _merge_directions(
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, back_ptr: PtrArray, back: IndexArray,
+    back_weight: FloatArray, weighted: bool, add: bool,
+) -> tuple[PtrArray, IndexArray, FloatArray]:  # fmt: skip
+    # Upper bound of the size. Memory pages that are never written take no memory.
+    out, value = np.empty(2 * len(indices), np.int32), np.empty(2 * len(indices))
+    out_ptr = np.zeros(len(indptr), np.int64)
+    size = _fill_undirected(
+        indptr, indices, weight, back_ptr, back, back_weight, weighted, add, out_ptr, out, value
+    )
+    return out_ptr, out[:size], value[:size]
+
+
+@kernel
+def _fill_undirected(
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, back_ptr: PtrArray, back: IndexArray,
+    back_weight: FloatArray, weighted: bool, add: bool, out_ptr: PtrArray, out: IndexArray, value: FloatArray,
+) -> int:  # fmt: skip
+    """Merge rows and transposed rows; write ``out_ptr``, ``out`` and ``value``, and return the number of entries.
+
+    Args:
+        indptr, indices, weight: Rows sorted by column.
+        back_ptr, back, back_weight: The transposed rows.
+        weighted: Use the weights; otherwise every weight is 1.
+        add: Add the weights of both directions. If false, use the larger one.
+        out_ptr, out, value: Output. The first offset is zero on entry.
+    """
+    size = 0
+    for i in range(indptr.shape[0] - 1):
         a, a_end = indptr[i], indptr[i + 1]
         b, b_end = back_ptr[i], back_ptr[i + 1]
         while a < a_end or b < b_end:
@@ -105,18 +96,25 @@ def undirected_sum(
             else:
                 col = back[b]
             forward, backward = 0.0, 0.0
+            first_a, first_b = a, b
             while a < a_end and indices[a] == col:
-                forward += weight[a] if weighted else 1.0
+                if weighted:
+                    forward += weight[a]
                 a += 1
             while b < b_end and back[b] == col:
-                backward += back_weight[b] if weighted else 1.0
+                if weighted:
+                    backward += back_weight[b]
                 b += 1
-            w = forward + backward
+            w = 1.0
+            if weighted:
+                w = forward + backward
+                if not add and a > first_a and b > first_b:
+                    w = forward
+                    if backward > forward:
+                        w = backward
             if col != i and w != 0.0:
                 out[size] = col
-                value[size] = w if weighted else 1.0
+                value[size] = w
                 size += 1
-                if w < 0.0 and bad < 0:
-                    bad = i
-    out_ptr[num_nodes] = size
-    return out_ptr, out[:size], value[:size], bad
+        out_ptr[i + 1] = size
+    return size

@@ -285,7 +285,7 @@ def local_edges(block: BlockCSR, name: str) -> Ids:
     from tgp.kernels import local_ids as kernels
 
     out = np.empty((2, block.num_edges), _id_type("u", block.node_ptr))
-    if not kernels.local_edges(block.indptr, block.indices, block.node_ptr, out[0], out[1]):
+    if not kernels.local_edges(block.indptr, block.indices, block.node_ptr, out):
         raise _id_out_of_range(name)
     return out
 
@@ -317,14 +317,12 @@ def local_ids(ids: npt.NDArray[np.int32], ptr: Ptr, target_ptr: Ptr, low: int, n
 
 
 def load_kernels() -> None:
-    """Compile the kernels of this module for every type of ids, or load them from the cache."""
+    """Compile the kernels of this module, or load them from the cache."""
     from tgp.kernels import local_ids as kernels
 
     ptr, ids = np.zeros(1, np.int64), np.zeros(0, np.int32)
-    for size in (1, 2, 4):
-        unsigned, signed = np.zeros(0, f"u{size}"), np.zeros(0, f"i{size}")
-        kernels.local_edges(ptr, ids, ptr, unsigned, unsigned)
-        kernels.local_ids(ids, ptr, ptr, 0, signed)
+    kernels.local_edges(ptr, ids, ptr, np.zeros((2, 0), np.int32))
+    kernels.local_ids(ids, ptr, ptr, 0, ids)
 
 
 def _id_type(kind: str, ptr: Ptr) -> np.dtype[Any]:
