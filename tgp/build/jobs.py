@@ -229,7 +229,9 @@ def warm_up(header: Mapping[str, Any]) -> float:
         with _ENGINE_LOCK, watch_compilation(kernels) as compile_seconds:
             ring = np.arange(24, dtype=np.int32)
             # Edges are sorted, as most datasets are: other kernels sort edges.
-            edges = np.stack([np.repeat(ring, 2), np.sort([(ring - 1) % 24, (ring + 1) % 24], axis=0).T.ravel()])
+            edges = np.stack(
+                [np.repeat(ring, 2), np.sort([(ring - 1) % 24, (ring + 1) % 24], axis=0).T.ravel()]
+            )
             block = BlockCSR.from_local_edges(edges, [0, edges.shape[1]], node_ptr=[0, 24])
             for schedule in schedules:
                 hierarchy, _ = coarsen_with_failures(block, schedule)

@@ -121,7 +121,7 @@ def sort_edges(rows: IntArray, cols: IntArray, num_nodes: int) -> tuple[PtrArray
 
 
 def build_rows(
-    rows: IntArray, cols: IntArray, weight: FloatArray, weighted: bool, num_nodes: int
+    rows: PtrArray, cols: PtrArray, weight: FloatArray, weighted: bool, num_nodes: int
 ) -> tuple[PtrArray, IndexArray, FloatArray]:
     """Return ``(indptr, indices, weight)`` of an edge list with valid ids; parallel edges keep their order."""
     size = len(rows)

@@ -35,12 +35,13 @@ def _fill_local_edges(
     One kernel for all types is compiled once. The compiler moves the choice out of the loops.
     """
     good = True
-    nnz = indices.shape[0]
+    nnz = np.uint64(indices.shape[0])
     for g in range(node_ptr.shape[0] - 1):
         first, last = node_ptr[g], node_ptr[g + 1]
-        for e in range(indptr[first], indptr[last]):
-            col = indices[e] - first
-            good &= (col >= 0) & (col < last - first)
+        start, num_nodes = np.int32(first), np.uint32(last - first)
+        for e in range(np.uint64(indptr[first]), np.uint64(indptr[last])):
+            col = np.uint32(indices[e] - start)
+            good &= col < num_nodes
             if size == 1:
                 out1[nnz + e] = col
             elif size == 2:
@@ -48,7 +49,7 @@ def _fill_local_edges(
             else:
                 out4[nnz + e] = col
         for row in range(first, last):
-            for e in range(indptr[row], indptr[row + 1]):
+            for e in range(np.uint64(indptr[row]), np.uint64(indptr[row + 1])):
                 if size == 1:
                     out1[e] = row - first
                 elif size == 2:
@@ -80,12 +81,10 @@ def _fill_local_ids(
     """Write the ids to the array of integers of ``size`` bytes."""
     good = True
     for g in range(ptr.shape[0] - 1):
-        first, last = target_ptr[g], target_ptr[g + 1]
-        for i in range(ptr[g], ptr[g + 1]):
-            local = ids[i] - first
-            good &= ((local >= 0) & (local < last - first)) | ((ids[i] < 0) & (low < 0))
-            if ids[i] < 0:
-                local = -1
+        start, num_nodes = np.int32(target_ptr[g]), np.uint32(target_ptr[g + 1] - target_ptr[g])
+        for i in range(np.uint64(ptr[g]), np.uint64(ptr[g + 1])):
+            local = np.int32(-1) if ids[i] < 0 else np.int32(ids[i] - start)
+            good &= (np.uint32(local) < num_nodes) | ((ids[i] < 0) & (low < 0))
             if size == 1:
                 out1[i] = local
             elif size == 2:
@@ -130,14 +129,14 @@ def join_rows(
     for g in range(node_ptr.shape[0] - 1):
         first, last = node_ptr[g], node_ptr[g + 1]
         row, col = first, first
-        for e in range(edge_ptr[g], edge_ptr[g + 1]):
+        for e in range(np.uint64(edge_ptr[g]), np.uint64(edge_ptr[g + 1])):
             r, c = first + rows[e], first + cols[e]
-            if c < first or c >= last or r >= last or r < row or (r == row and c < col):
+            if (c < first) | (c >= last) | (r >= last) | (r < row) | ((r == row) & (c < col)):
                 return False
             row, col = r, c
             indices[e] = c
             while node <= r:
-                indptr[node] = e
+                indptr[np.uint64(node)] = e
                 node += 1
     for i in range(node, indptr.shape[0]):
         indptr[i] = indices.shape[0]
