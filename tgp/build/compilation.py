@@ -8,7 +8,6 @@ kernel that is missing in it is compiled all the same. ``tests/build/test_compil
 from __future__ import annotations
 
 import contextlib
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -115,6 +114,8 @@ def watch_compilation(kernels: frozenset[str]) -> Iterator[Callable[[], float]]:
     """
     from numba.core import event
 
+    from tgp.kernels.ahead import is_ready
+
     started: set[str] = set()
     seconds = [0.0]
     open_events: list[float] = []
@@ -125,7 +126,7 @@ def watch_compilation(kernels: frozenset[str]) -> Iterator[Callable[[], float]]:
             if len(open_events) == 1:  # kernels that a kernel calls are compiled with it
                 function = happened.data["dispatcher"].py_func
                 started.add(f"{function.__module__.removeprefix('tgp.kernels.')}.{function.__name__}")
-                number = len(kernels & (started | _ready(kernels)))
+                number = sum(name in started or is_ready(name) for name in kernels)
                 _report(max(number, 1) if kernels else len(started), len(kernels))
 
         def on_end(self, happened: Any) -> None:
@@ -138,17 +139,6 @@ def watch_compilation(kernels: frozenset[str]) -> Iterator[Callable[[], float]]:
             yield lambda: seconds[0]
     finally:
         _latest.clear()
-
-
-def _ready(kernels: frozenset[str]) -> set[str]:
-    """Return the kernels that are compiled or loaded in this process."""
-    found = set()
-    for name in kernels:
-        module, _, function = name.rpartition(".")
-        dispatcher = getattr(sys.modules.get(f"tgp.kernels.{module}"), function, None)
-        if getattr(dispatcher, "overloads", None):
-            found.add(name)
-    return found
 
 
 def _report(number: int, total: int) -> None:

@@ -25,6 +25,7 @@ from tgp.build.cluster import ClusterError, worker_name
 from tgp.build.compilation import kernels_of, watch_compilation
 from tgp.build.remote import describe_worker
 from tgp.build.unit_graphs import read_unit_graphs
+from tgp.build.workers import usable_cores
 from tgp.engine.coarsening import coarsen_with_failures
 from tgp.engine.methods import METHODS
 from tgp.engine.revision import ENGINE_REVISION
@@ -214,6 +215,9 @@ def run_job(job: Mapping[str, Any]) -> dict[str, Any]:
 def warm_up(header: Mapping[str, Any]) -> float:
     """Compile the kernels of some schedules, or load them from the cache, by coarsening a tiny graph.
 
+    Missing kernels are compiled in parallel: by all workers of a pool, or with the help of other processes if the work runs
+    in threads of this one.
+
     Args:
         header: Result of :func:`job_header`.
 
@@ -223,10 +227,18 @@ def warm_up(header: Mapping[str, Any]) -> float:
     Raises:
         ClusterError: If this process has another revision of the engine, or misses a package.
     """
+    from tgp.kernels.ahead import compile_ahead, start_helpers
+
     with _portable_errors(header):
         schedules = _accept(header)
         kernels = kernels_of(schedules, metrics=header["metrics"])
-        with _ENGINE_LOCK, watch_compilation(kernels) as compile_seconds:
+        helpers = 0 if header["remote"] else usable_cores() - 1
+        with (
+            _ENGINE_LOCK,
+            watch_compilation(kernels) as compile_seconds,
+            start_helpers(kernels, helpers),
+        ):
+            compile_ahead(kernels)
             ring = np.arange(24, dtype=np.int32)
             # Edges are sorted, as most datasets are: other kernels sort edges.
             edges = np.stack(

@@ -14,13 +14,16 @@ This one differs in four points:
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import inspect
 import multiprocessing
 import os
 import re
+import socket
 import stat
+import time
 import uuid
 import warnings
 from collections.abc import Callable
@@ -41,6 +44,9 @@ _numba_config, _serialize, _appdirs = (
 
 _MAGIC = b"tgp kernel 1\n"
 _IMPORT = re.compile(r"^\s*from tgp\.kernels\.(?!_cache\b)(\w+) import", re.MULTILINE)
+
+CLAIM_SECONDS = 60.0
+"""Longest time to wait for another process that compiles the same kernel."""
 
 _refused: dict[str, str] = {}
 """Directories that are not used because others can write to them, with the reason."""
@@ -168,6 +174,7 @@ class KernelCache(caching._Cache):  # type: ignore[misc]
     def __init__(self, function: Callable[..., Any], *, inner: bool = False) -> None:
         self._function = function
         self._inner = inner
+        self._claims: set[Path] = set()
 
     @functools.cached_property
     def _files(self) -> Any:
@@ -195,10 +202,11 @@ class KernelCache(caching._Cache):  # type: ignore[misc]
         target_context.refresh()
         if self._files is None:
             return None
-        key = self._key(sig, target_context.codegen())
+        codegen = target_context.codegen()
+        key = self._key(sig, codegen)
         try:
             path = self._path(key)
-            if not self._is_intact(path):
+            if not self._is_intact(path) and not self._wait_for_other(sig, codegen):
                 return None
             stored, data = self._numba_file._load_data(path.name)
             return self._files.rebuild(target_context, data) if stored == key else None
@@ -220,6 +228,61 @@ class KernelCache(caching._Cache):  # type: ignore[misc]
             reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
             warn_once(f"cannot write to {self.cache_path} ({reason})")
 
+    def contains(self, sig: Any, codegen: Any) -> bool:
+        """Return True if a valid file for a signature exists."""
+        return self._files is not None and self._is_intact(self._path(self._key(sig, codegen)))
+
+    def claim(self, sig: Any, codegen: Any) -> bool:
+        """Announce that this process compiles a signature, so that others wait for it or compile something else.
+
+        A claim is a file that contains the host and the process. It ends with :meth:`release`. A claim of a process that has
+        ended is replaced.
+
+        Returns:
+            True if no other process compiles the signature, or if claims are not possible.
+        """
+        if self._files is None:
+            return True
+        path = self._claim_path(sig, codegen)
+        me = f"{socket.gethostname()} {os.getpid()}"
+        for _ in range(2):
+            try:
+                with open(path, "x") as file:
+                    file.write(me)
+                self._claims.add(path)
+                return True
+            except FileExistsError:
+                owner = _read_claim(path)
+                if owner == me:
+                    return True
+                if not _has_ended(owner):
+                    return False
+                path.unlink(missing_ok=True)
+            except OSError:
+                return True
+        return False
+
+    def release(self) -> None:
+        """Remove the claims of this kernel."""
+        for path in self._claims:
+            with contextlib.suppress(OSError):
+                path.unlink(missing_ok=True)
+        self._claims.clear()
+
+    def _wait_for_other(self, sig: Any, codegen: Any) -> bool:
+        """Claim a signature, or wait for the process that has claimed it; return True if a valid file exists then."""
+        deadline = time.monotonic() + CLAIM_SECONDS
+        while not self.claim(sig, codegen):
+            if time.monotonic() > deadline:  # compile the same again rather than wait for ever
+                with contextlib.suppress(OSError):
+                    self._claim_path(sig, codegen).unlink(missing_ok=True)
+                return False
+            time.sleep(0.02)
+        return self.contains(sig, codegen)
+
+    def _claim_path(self, sig: Any, codegen: Any) -> Path:
+        return self._path(self._key(sig, codegen)).with_suffix(".claim")
+
     def enable(self) -> None:
         """Do nothing: the cache is always enabled."""
 
@@ -229,7 +292,7 @@ class KernelCache(caching._Cache):  # type: ignore[misc]
     def flush(self) -> None:
         """Remove all files of this kernel."""
         if self._files is not None:
-            for file in Path(self._files.locator.get_cache_path()).glob(f"{self._files.filename_base}.*.nbc"):
+            for file in Path(self._files.locator.get_cache_path()).glob(f"{self._files.filename_base}.*"):
                 file.unlink(missing_ok=True)
 
     @functools.cached_property
@@ -265,6 +328,27 @@ class KernelCache(caching._Cache):  # type: ignore[misc]
             os.replace(temporary, path)
         finally:
             temporary.unlink(missing_ok=True)
+
+
+def _read_claim(path: Path) -> str:
+    try:
+        return path.read_text()[:300]
+    except (OSError, ValueError):
+        return ""
+
+
+def _has_ended(owner: str) -> bool:
+    """Return True if a claim belongs to a process of this machine that does not exist."""
+    host, _, process = owner.rpartition(" ")
+    if os.name == "nt" or host != socket.gethostname() or not process.isdecimal():
+        return False
+    try:
+        os.kill(int(process), 0)
+    except (ProcessLookupError, OverflowError):
+        return True
+    except PermissionError:
+        return False
+    return False
 
 
 def _user_directory() -> str:

@@ -80,10 +80,10 @@ def _make_dispatcher(function: Callable[..., Any], inner: bool, options: dict[st
     compiled: Any = njit(function, **{**defaults, **options})
     if compiled is function:  # NUMBA_DISABLE_JIT
         return function
-    compiled.compile = _pause_collection(compiled.compile)
     # Functions that differ only in the variables of their closure have the same code, so a cache cannot distinguish them.
     if function.__closure__ is None:
         compiled._cache = KernelCache(function, inner=inner)
+    compiled.compile = _pause_collection(compiled.compile, compiled._cache)
     if inner:
         # numba would call the missing wrapper: calls from Python go to a kernel that has one.
         compiled._insert = lambda *args, **kwargs: None
@@ -91,17 +91,22 @@ def _make_dispatcher(function: Callable[..., Any], inner: bool, options: dict[st
     return compiled
 
 
-def _pause_collection(compile_signature: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return a function that compiles with the garbage collector paused, which saves a sixth of the time."""
+def _pause_collection(compile_signature: Callable[[Any], Any], cache: Any) -> Callable[[Any], Any]:
+    """Return a function that compiles with the garbage collector paused, which saves a sixth of the time.
+
+    It also ends the claim of this process, whether the kernel compiles or not.
+    """
 
     def compile_paused(signature: Any) -> Any:
-        if not gc.isenabled():
-            return compile_signature(signature)
+        was_enabled = gc.isenabled()
         gc.disable()
         try:
             return compile_signature(signature)
         finally:
-            gc.enable()
+            if was_enabled:
+                gc.enable()
+            if isinstance(cache, KernelCache):
+                cache.release()
 
     return compile_paused
 
