@@ -21,6 +21,8 @@ RUN pip install --no-cache-dir -c constraints.txt '.[plot]' \
 
 USER 1000
 WORKDIR /home/tgp
+# Compiled kernels fit processors like that of the build machine. Others compile what they need.
+RUN tgp warmup
 COPY --chown=1000 examples examples
 
 CMD ["python", "examples/demo.py"]

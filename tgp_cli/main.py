@@ -50,6 +50,7 @@ COMMANDS: dict[str, Command] = {
     "export": Command("tgp_cli.commands.export", "Convert a store for other tools."),
     "status": Command("tgp_cli.commands.status", "Show which files of a store are missing."),
     "merge": Command("tgp_cli.commands.merge", "Complete a store that several jobs wrote."),
+    "warmup": Command("tgp_cli.commands.warmup", "Compile kernels before the first run."),
     "doctor": Command("tgp_cli.commands.doctor", "Check the installation, for bug reports."),
 }
 

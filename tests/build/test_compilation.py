@@ -20,14 +20,19 @@ import json, sys
 from tgp.build.compilation import kernels_of, watch_compilation
 from tgp.build.jobs import job_header, warm_up
 from tgp.engine.schedule import parse_schedule
+from tgp.kernels.ahead import signature_of
 
 def called():
+    # A kernel that was called with other types than its annotations has two names.
     found = set()
     for name, module in list(sys.modules.items()):
         if name.startswith("tgp.kernels."):
             for value in vars(module).values():
                 if getattr(value, "overloads", None) and value.py_func.__module__ == name:
-                    found.add(f"{name.removeprefix('tgp.kernels.')}.{value.py_func.__name__}")
+                    kernel = f"{name.removeprefix('tgp.kernels.')}.{value.py_func.__name__}"
+                    expected = signature_of(kernel)
+                    others = [] if expected is None else [s for s in value.overloads if s != expected]
+                    found.update([kernel, *(f"{kernel} for {types}" for types in others)])
     return found
 
 schedules = []

@@ -4,15 +4,18 @@ import errno
 import importlib.util
 import multiprocessing
 import os
+import socket
 import subprocess
 import sys
 import types
 import warnings
 from pathlib import Path
 
+import numba
 import numpy as np
 import pytest
 from numba.core import caching, config, serialize
+from numba.core.errors import TypingError
 
 from tgp.kernels import _cache
 from tgp.kernels._prims import kernel
@@ -57,9 +60,10 @@ def set_home(monkeypatch, folder):
 
 @pytest.fixture
 def source(tmp_path, state, monkeypatch):
-    """File with two kernels. Neither its own directory nor the home directory can hold cache files."""
+    """File with two kernels. Its own directory, the home and the temporary directory cannot hold cache files."""
     (tmp_path / "file").write_text("")
     set_home(monkeypatch, tmp_path / "file")
+    monkeypatch.setattr(_cache.tempfile, "gettempdir", lambda: str(tmp_path / "file"))
     folder = tmp_path / "code"
     folder.mkdir()
     (folder / "__pycache__").write_text("not a directory")
@@ -358,3 +362,110 @@ def test_functions_with_a_closure_are_not_cached():
     one, two = make(1), make(2)
     assert (one(1), two(1)) == (2, 3)
     assert not isinstance(one._cache, _cache.KernelCache)
+
+
+@pytest.fixture
+def temporary(source, tmp_path, monkeypatch):
+    """Folder of temporary files, where nothing else can hold cache files. Returns the expected cache directory."""
+    monkeypatch.setattr(config, "CACHE_DIR", "")
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(_cache.tempfile, "gettempdir", lambda: str(tmp_path / "temporary"))
+    return tmp_path / "temporary" / f"tgp-kernels-{_cache._user_id()}"
+
+
+def test_a_missing_home_leads_to_a_private_temporary_directory(source, temporary):
+    with pytest.warns(_cache.KernelCacheWarning, match="temporary files: expected a writable home"):
+        assert load_module(source).add(1, 2) == 3
+    assert temporary.stat().st_mode & 0o777 == 0o700
+    assert len(list(temporary.glob("*/*.nbc"))) == 1
+    again = load_module(source)
+    assert again.add(1, 2) == 3 and sum(again.add.stats.cache_hits.values()) == 1
+
+
+@pytest.mark.parametrize("kind", ["link", "file", "mode", "owner"])
+def test_a_temporary_directory_of_others_is_not_used(source, temporary, tmp_path, monkeypatch, kind):
+    if kind == "link":
+        (tmp_path / "target").mkdir(mode=0o700)
+        temporary.symlink_to(tmp_path / "target")
+    elif kind == "file":
+        temporary.write_text("")
+    else:
+        temporary.mkdir(mode=0o700)
+        temporary.chmod(0o755 if kind == "mode" else 0o700)
+    if kind == "owner":
+        mine = os.geteuid()
+        monkeypatch.setattr(_cache, "_user_id", lambda: mine)
+        monkeypatch.setattr(_cache.os, "geteuid", lambda: mine + 1)
+    with pytest.warns(_cache.KernelCacheWarning, match="not cached"):
+        assert load_module(source).add(1, 2) == 3
+    assert not list(tmp_path.glob("**/*.nbc"))
+
+
+def claim_of(module, owner):
+    """Write a claim for ``add(1, 2)`` and return its file."""
+    cache, codegen = module.add._cache, module.add.targetctx.codegen()
+    path = cache._claim_path((numba.typeof(1), numba.typeof(2)), codegen)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(owner)
+    return path
+
+
+def test_a_claim_of_a_process_that_has_ended_is_replaced(source, chosen):
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    module = load_module(source)
+    path = claim_of(module, f"{socket.gethostname()} {ended.pid}")
+    assert module.add(1, 2) == 3 and not path.exists()
+    assert len(list(chosen.glob("*/*.nbc"))) == 1
+
+
+def test_a_process_waits_for_a_claim_and_then_compiles(source, chosen, monkeypatch):
+    """The claim of another machine cannot be checked. It ends the wait after some time, never a process."""
+    monkeypatch.setattr(_cache, "CLAIM_SECONDS", 0.2)
+    waits = []
+    monkeypatch.setattr(_cache.time, "sleep", waits.append)
+    module = load_module(source)
+    path = claim_of(module, "another-machine 1")
+    assert module.add(1, 2) == 3
+    assert waits and not path.exists()
+
+
+def test_a_kernel_that_fails_to_compile_leaves_no_claim(source, chosen):
+    module = load_module(source)
+    with pytest.raises(TypingError):
+        module.add("a", 1)
+    assert not list(chosen.glob("*/*.claim"))
+
+
+COMPILE_BOTH = """
+import importlib.util, sys
+from numba.core import event
+
+class Listener(event.Listener):
+    def on_start(self, happened):
+        print(happened.data["dispatcher"].py_func.__name__, flush=True)
+
+    def on_end(self, happened):
+        pass
+
+spec = importlib.util.spec_from_file_location("tiny_kernels", sys.argv[1])
+module = sys.modules["tiny_kernels"] = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+sys.stdin.readline()
+with event.install_listener("numba:compile", Listener()):
+    for function in (module.add, module.double):
+        function(*range(1, 1 + function.py_func.__code__.co_argcount))
+"""
+
+
+def test_processes_that_start_together_compile_each_kernel_once(source, chosen):
+    command = [sys.executable, "-c", COMPILE_BOTH, str(source)]
+    runs = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(3)
+    ]
+    for run in runs:
+        run.stdin.write("\n")
+        run.stdin.flush()
+    compiled = [name for run in runs for name in run.communicate()[0].split()]
+    assert sorted(compiled) == ["add", "double"] and {run.returncode for run in runs} == {0}

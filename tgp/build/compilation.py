@@ -16,7 +16,14 @@ from tgp.build import workers
 from tgp.build.progress import Step
 from tgp.engine.schedule import Schedule
 
-__all__ = ["Compilation", "CompilationDisplay", "kernels_of", "read_compilation", "watch_compilation"]
+__all__ = [
+    "METHODS_WITH_KERNELS",
+    "Compilation",
+    "CompilationDisplay",
+    "kernels_of",
+    "read_compilation",
+    "watch_compilation",
+]
 
 _COMMON = ("local_ids._fill_local_edges", "local_ids._fill_local_ids", "local_ids.join_rows")
 """Kernels that every run calls."""
@@ -26,6 +33,7 @@ _CONTRACTION = ("contract._collect_entries", "contract._merge_rows")
 
 _METHODS: dict[str, tuple[str, ...]] = {
     "ndp": (
+        "_prims.fill_transpose",
         "kron.eliminate",
         "kron_rows.assemble_rows",
         "kron_walk.kept_columns",
@@ -58,6 +66,9 @@ _METHODS: dict[str, tuple[str, ...]] = {
     "random": (*_CONTRACTION, "matching._random_partition"),
 }
 """Kernels that the levels of each method call with default parameters. Methods of other packages are not listed."""
+
+METHODS_WITH_KERNELS = tuple(_METHODS)
+"""Names of the methods that are listed."""
 
 Compilation = tuple[int, int]
 """Number of the kernel that is being compiled, from 1, and the number of kernels. The latter is 0 if it is unknown."""
