@@ -46,6 +46,7 @@ _METHODS: dict[str, tuple[str, ...]] = {
     "kmis": (*_CONTRACTION, "mis.check_symmetry", "mis.cover_by_score", "mis.number_clusters"),
     "sep": (
         *_CONTRACTION,
+        "_prims.fill_transpose",
         "coding_tree.merge_trees",
         "coding_tree_cut.cut_trees",
         "coding_tree_layers.row_sums",

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from numba import types
+from numba.core.errors import NumbaError
 
 __all__ = ["compile_ahead", "find_missing", "is_ready", "signature_of", "start_helpers"]
 
@@ -94,7 +95,9 @@ def compile_ahead(names: Iterable[str]) -> None:
     for name in find_missing(names):
         signature, kernel = signature_of(name), _dispatcher(name)
         if not is_ready(name) and kernel._cache.claim(signature, kernel.targetctx.codegen()):
-            kernel.compile(signature)
+            # Annotations that are wrong delay nothing but this kernel: it is compiled when it is called.
+            with contextlib.suppress(NumbaError):
+                kernel.compile(signature)
 
 
 @contextlib.contextmanager
