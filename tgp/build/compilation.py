@@ -57,6 +57,7 @@ _METHODS: dict[str, tuple[str, ...]] = {
     "nmf": ("contract._fill_degree_norm", "contract._filter_entries", "nmf.nmf_soft", "soft.soft_product"),
     "eigen": (
         *_CONTRACTION,
+        "_prims.fill_transpose",
         "contract._fill_degree_norm",
         "csr._merge_with_transpose",
         "kmeans.kmeans_graphs",

@@ -23,6 +23,7 @@ _TYPES: dict[str, Any] = {
     "BoolArray": types.boolean[::1],
     "ByteArray": types.int8[::1],
     "Float32Array": types.float32[::1],
+    "Float32MatrixArray": types.float32[:, ::1],
     "FloatArray": types.float64[::1],
     "IndexArray": types.int32[::1],
     "MatrixArray": types.float64[:, ::1],

@@ -15,6 +15,7 @@ __all__ = [
     "BoolArray",
     "ByteArray",
     "Float32Array",
+    "Float32MatrixArray",
     "FloatArray",
     "IndexArray",
     "IntArray",
@@ -40,6 +41,9 @@ Float32Array = npt.NDArray[np.float32]
 BoolArray = npt.NDArray[np.bool_]
 
 MatrixArray = npt.NDArray[np.float64]
+"""Array of two dimensions, in C order."""
+
+Float32MatrixArray = npt.NDArray[np.float32]
 """Array of two dimensions, in C order."""
 
 WordArray = npt.NDArray[np.uint64]

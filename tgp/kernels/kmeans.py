@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from tgp.kernels._prims import hash_uniform, kernel
-from tgp.kernels.array_types import FloatArray, IndexArray, PtrArray
+from tgp.kernels.array_types import FloatArray, IndexArray, MatrixArray, PtrArray
 
 __all__ = ["kmeans_graphs"]
 
@@ -145,7 +145,7 @@ def _write_canonical_labels(
 
 @kernel
 def kmeans_graphs(
-    points: FloatArray, dims: int, node_ptr: PtrArray, graphs: PtrArray, k: int, seed: int, level: int, restarts: int,
+    points: MatrixArray, dims: int, node_ptr: PtrArray, graphs: PtrArray, k: int, seed: int, level: int, restarts: int,
     max_rounds: int, out: IndexArray,
 ) -> None:  # fmt: skip
     """Cluster the points of each graph into ``k`` non-empty clusters.

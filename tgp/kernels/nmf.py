@@ -17,7 +17,7 @@ import math
 import numpy as np
 
 from tgp.kernels._prims import hash_normal, kernel
-from tgp.kernels.array_types import Float32Array, FloatArray, IndexArray, PtrArray
+from tgp.kernels.array_types import Float32Array, Float32MatrixArray, FloatArray, IndexArray, PtrArray
 
 __all__ = ["nmf_soft"]
 
@@ -164,7 +164,7 @@ def _write_soft_rows(
 @kernel
 def nmf_soft(
     indptr: PtrArray, indices: IndexArray, weight: FloatArray, node_ptr: PtrArray, graphs: PtrArray, k: int, seed: int,
-    level: int, tol: float, max_sweeps: int, soft: Float32Array,
+    level: int, tol: float, max_sweeps: int, soft: Float32MatrixArray,
 ) -> PtrArray:  # fmt: skip
     """Factorize graphs with more than ``k`` nodes each and write their soft assignments to ``soft[:, :k]``.
 

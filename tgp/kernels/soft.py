@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tgp.kernels._prims import kernel
-from tgp.kernels.array_types import Float32Array, FloatArray, IndexArray, PtrArray
+from tgp.kernels.array_types import Float32MatrixArray, FloatArray, IndexArray, PtrArray
 
 __all__ = ["soft_product"]
 
@@ -16,7 +16,7 @@ def soft_product(
     indices: IndexArray,
     weight: FloatArray,
     node_ptr: PtrArray,
-    soft: Float32Array,
+    soft: Float32MatrixArray,
     eps: float,
 ) -> tuple[PtrArray, IndexArray, FloatArray]:
     """Return the rows of the block-diagonal matrix ``S^T A S`` with ``k`` supernodes per graph.

@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from tgp.kernels._prims import kernel
-from tgp.kernels.array_types import Float32Array, FloatArray, IndexArray, PtrArray
+from tgp.kernels.array_types import Float32MatrixArray, FloatArray, IndexArray, MatrixArray, PtrArray
 
 __all__ = ["canonical_rows", "cluster_modes", "eigh_rows", "embed_graphs"]
 
@@ -216,7 +216,7 @@ def canonical_rows(values: FloatArray, rows: FloatArray, take: int, tie: float) 
 @kernel
 def embed_graphs(
     indptr: PtrArray, indices: IndexArray, weight: FloatArray, node_ptr: PtrArray, graphs: PtrArray, take: int,
-    out: FloatArray,
+    out: MatrixArray,
 ) -> None:  # fmt: skip
     """Write spectral coordinates of the nodes of ``graphs`` to ``out[:, :take]``.
 
@@ -262,7 +262,7 @@ def embed_graphs(
 @kernel
 def cluster_modes(
     indptr: PtrArray, indices: IndexArray, weight: FloatArray, members: PtrArray, member_ptr: PtrArray,
-    cluster: IndexArray, place: PtrArray, clusters: PtrArray, normalized: bool, theta: Float32Array,
+    cluster: IndexArray, place: PtrArray, clusters: PtrArray, normalized: bool, theta: Float32MatrixArray,
 ) -> None:  # fmt: skip
     """Write the first eigenvectors of the Laplacian of each cluster to ``theta[:, h]``.
 
