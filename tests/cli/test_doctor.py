@@ -113,12 +113,12 @@ def test_the_kernel_cache(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("chosen", [False, True])
 def test_the_kernel_cache_is_the_one_that_is_used(chosen, monkeypatch, tmp_path):
-    from tgp.kernels import _cache, matching
+    from tgp.kernels import _cache, local_ids
 
     if chosen:
         monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
         monkeypatch.setattr(_cache._numba_config, "CACHE_DIR", str(tmp_path))
-    used = Path(_cache.KernelCache(matching.match).cache_path)
+    used = Path(_cache.KernelCache(local_ids.local_ids).cache_path)
     shown = checks()["compiled kernels"].value.partition(" (")[0]
     assert shown in (doctor.short_path(used), doctor.short_path(used.parent))
     assert not chosen or used.name.startswith("kernels_")
