@@ -11,7 +11,12 @@ from tgp.errors import InputError
 from tgp.select.base_select import SelectOutput
 from tgp.utils.engine_link import connect_by_engine
 from tgp.utils.operator import Operator
-from tgp.utils.ops.adjacency import coalesce_edges, filter_edges, postprocess_adj_pool_sparse
+from tgp.utils.ops.adjacency import (
+    coalesce_edges,
+    filter_edges,
+    largest_weights,
+    postprocess_adj_pool_sparse,
+)
 from tgp.utils.ops.connectivity import Container, connectivity_to_edge_index
 from tgp.utils.typing import ConnectionType
 
@@ -165,6 +170,7 @@ def sparse_connect(
         index, node_index, cluster_index, num_nodes, num_supernodes, one_to_one
     )
     coarse = mapping.index_select(0, index.reshape(-1)).view(2, -1)
+    largest = largest_weights(coarse, weight, size, batch_pooled)
     # Remove edges before merging, because merging sorts them.
     keep = None if node_index is None else (coarse[0] >= 0) & (coarse[1] >= 0)
     if remove_self_loops:
@@ -175,7 +181,7 @@ def sparse_connect(
     if has_parallel_edges:
         coarse, weight = coalesce_edges(coarse, weight, size, reduce_op)
     coarse, weight = postprocess_adj_pool_sparse(
-        coarse, weight, size, False, degree_norm, edge_weight_norm, batch_pooled, dtype=dtype
+        coarse, weight, size, False, degree_norm, edge_weight_norm, batch_pooled, dtype=dtype, largest=largest
     )
     return container.pack(coarse, weight, size)
 

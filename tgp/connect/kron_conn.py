@@ -12,7 +12,13 @@ from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 from tgp.connect.base_conn import Connect
-from tgp.engine.kron_reduction import check_threshold, kron_reduce_simple, simple_graph
+from tgp.engine.kron_reduction import (
+    ThresholdRule,
+    check_rule,
+    check_threshold,
+    kron_reduce_simple,
+    simple_graph,
+)
 from tgp.errors import InputError
 from tgp.ragged import BlockCSR
 from tgp.select.base_select import SelectOutput
@@ -39,13 +45,19 @@ class KronConnect(Connect):
     The engine computes the reduction in float64, graph by graph. If ``edge_weight`` requires a gradient, the weights are
     computed again in torch, with dense matrices of one graph at a time.
 
+    A negative weight stands for dissimilarity: the Laplacian of such a graph is the signed one, with the degrees
+    :math:`\sum_j |a_{ij}|`. See :class:`~tgp.poolers.NDPPooling`.
+
     Args:
         sparse_threshold: remove edges with a weight ``|w| <= sparse_threshold``.
+        threshold: unit of ``sparse_threshold``: ``auto``, ``absolute`` or ``relative``, see
+            :class:`~tgp.poolers.NDPPooling`.
     """
 
-    def __init__(self, sparse_threshold: float = 1e-2) -> None:
+    def __init__(self, sparse_threshold: float = 1e-2, threshold: ThresholdRule = "auto") -> None:
         super().__init__()
         self.sparse_threshold = check_threshold(sparse_threshold)
+        self.threshold = check_rule(threshold)
 
     def forward(
         self,
@@ -107,7 +119,7 @@ class KronConnect(Connect):
         batch = so.batch if batch is None else batch
         source = to_block(edges, weights, batch, so.num_nodes, None if batch is None else batch_size)
         nodes = kept if source.rank is None else source.rank[kept]
-        coarse = _reduce(source.block, nodes, self.sparse_threshold)
+        coarse = _reduce(source.block, nodes, self.sparse_threshold, self.threshold)
         form = source if given is None else to_block(edge_index, edge_weight, num_nodes=so.num_nodes)
         index, values = connectivity_to_edge_index(edges, weights)
         if values is None or not values.requires_grad or not torch.is_grad_enabled():
@@ -157,13 +169,15 @@ def _laplacian_edges(given: Any) -> tuple[Tensor, Tensor]:
     return index[:, off], -value[off]
 
 
-def _reduce(block: BlockCSR, kept: npt.NDArray[np.int64], threshold: float) -> BlockCSR:
+def _reduce(
+    block: BlockCSR, kept: npt.NDArray[np.int64], threshold: float, rule: ThresholdRule
+) -> BlockCSR:
     """Return the pooled graphs. Supernode ``i`` is node ``kept[i]`` of the block."""
     # The engine needs supernodes sorted by graph. The original numbers are restored afterwards.
     order = np.argsort(kept, kind="stable")
     nodes = kept[order].astype(np.int32)
     super_ptr = np.searchsorted(nodes, block.node_ptr).astype(np.int64)
-    coarse = kron_reduce_simple(simple_graph(block), nodes, super_ptr, threshold)
+    coarse = kron_reduce_simple(simple_graph(block), nodes, super_ptr, threshold, rule)
     if (order[1:] < order[:-1]).any():
         return BlockCSR.from_edge_index(order[coarse.edge_index()], coarse.weight, num_nodes=len(kept))
     return coarse
@@ -208,7 +222,8 @@ def _schur(index: Tensor, values: Tensor, num_nodes: int, kept: npt.NDArray[np.i
     both = is_edge & is_edge.t()
     graph = torch.where(both, torch.maximum(total, total.t()), total + total.t())
     graph = graph.masked_fill(torch.eye(num_nodes, dtype=torch.bool, device=graph.device), 0.0)
-    laplacian = graph.sum(dim=1).diag() - graph
+    # The signed Laplacian: diagonally dominant, so the block of the dropped nodes below is not singular.
+    laplacian = graph.abs().sum(dim=1).diag() - graph
     label = connected_components(graph.detach().cpu().numpy() != 0.0, directed=False)[1]
     # The block of a component without a kept node is singular, and the component does not contribute.
     dropped = np.setdiff1d(np.flatnonzero(np.isin(label, label[kept])), kept)

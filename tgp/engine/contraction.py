@@ -11,8 +11,9 @@ import numpy.typing as npt
 import tgp
 from tgp.errors import InputError, ParameterError
 from tgp.ragged import Assignment, BlockCSR
+from tgp.ragged.offsets import offsets
 
-__all__ = ["ConnectParams", "ContractOptions", "ReduceOp", "contract", "postprocess"]
+__all__ = ["ConnectParams", "ContractOptions", "ReduceOp", "contract", "largest_weights", "postprocess"]
 
 ReduceOp = Literal["sum", "mean", "min", "max", "mul"]
 _CODES = {name: code for code, name in enumerate(get_args(ReduceOp))}
@@ -89,7 +90,10 @@ def contract(block: BlockCSR, assignment: Assignment, options: ContractOptions |
     no effect. An unweighted block stays unweighted, unless ``count_edges`` or a normalisation asks for weights.
 
     For soft assignments the result is always weighted: parallel edges are added up and an unweighted edge counts 1.
-    Entries with ``|a| <= tgp.eps`` are removed. ``reduce_op`` and ``count_edges`` have no effect.
+    ``reduce_op`` and ``count_edges`` have no effect.
+
+    Weights ``|w| <= tgp.eps`` are removed. If the largest ``|w|`` of a graph is less than 1, ``tgp.eps`` is multiplied by it,
+    so that the result does not depend on the unit of small weights.
 
     Args:
         block: the graphs ``A``.
@@ -121,16 +125,17 @@ def contract(block: BlockCSR, assignment: Assignment, options: ContractOptions |
     from tgp.kernels import contract as kernels
 
     block = _with_counts(block, options)
+    tiny = _tiny_weights(block)
     indptr, indices, weight = kernels.contract(
         *block.arrays(),
         cluster,
         assignment.num_supernodes,
         _CODES[options.reduce_op],
         options.remove_self_loops,
-        tgp.eps,
+        tgp.eps if tiny is None else 0.0,
     )
     coarse = BlockCSR(indptr, indices, None if block.weight is None else weight, assignment.super_ptr)
-    return _normalise(coarse, options)
+    return _normalise(_without_tiny(coarse, tiny), options)
 
 
 def _contract_soft(
@@ -144,15 +149,38 @@ def _contract_soft(
             f"got {len(soft)} nodes in {assignment.num_graphs} graphs",
             field="assignment",
         )
+    tiny = _tiny_weights(block)
     indptr, indices, weight = kernels.soft_product(
         block.indptr,
         block.indices,
         block.weights_or_ones(),
         block.node_ptr,
         np.ascontiguousarray(soft, dtype=np.float32),
-        tgp.eps,
+        tgp.eps if tiny is None else 0.0,
     )
-    return postprocess(BlockCSR(indptr, indices, weight, assignment.super_ptr), options)
+    coarse = BlockCSR(indptr, indices, weight, assignment.super_ptr)
+    if tiny is None:
+        return postprocess(coarse, options)
+    return _postprocess(_without_tiny(coarse, tiny), options, 0.0)
+
+
+def largest_weights(block: BlockCSR) -> npt.NDArray[np.float64]:
+    """Return the largest ``|w|`` of each graph, ``[B]``: 1 if the block is unweighted, 0 for a graph without edges.
+
+    Args:
+        block: the graphs.
+    """
+    if block.weight is None:
+        return np.ones(block.num_graphs)
+    out = np.zeros(block.num_graphs)
+    ptr = block.edge_ptr
+    filled = np.flatnonzero(np.diff(ptr))
+    if len(filled):
+        # The largest |w| is the largest w or the smallest one, without an array of |w|.
+        starts = ptr[:-1][filled]
+        highest = np.maximum.reduceat(block.weight, starts)
+        out[filled] = np.maximum(highest, -np.minimum.reduceat(block.weight, starts))
+    return out
 
 
 def postprocess(block: BlockCSR, options: ContractOptions | None = None) -> BlockCSR:
@@ -168,14 +196,40 @@ def postprocess(block: BlockCSR, options: ContractOptions | None = None) -> Bloc
     Returns:
         A new block, or ``block`` itself if nothing changes.
     """
+    return _postprocess(block, options or ContractOptions(), tgp.eps)
+
+
+def _postprocess(block: BlockCSR, options: ContractOptions, tiny: float) -> BlockCSR:
     from tgp.kernels import contract as kernels
 
-    options = options or ContractOptions()
     block = _with_counts(block, options)
     if options.remove_self_loops or block.weight is not None:
-        indptr, indices, weight = kernels.filter_entries(*block.arrays(), options.remove_self_loops, tgp.eps)
+        indptr, indices, weight = kernels.filter_entries(*block.arrays(), options.remove_self_loops, tiny)
         block = BlockCSR(indptr, indices, None if block.weight is None else weight, block.node_ptr)
     return _normalise(block, options)
+
+
+def _tiny_weights(block: BlockCSR) -> npt.NDArray[np.float64] | None:
+    """Return the threshold of each graph, ``tgp.eps`` times its largest ``|w|`` but at most ``tgp.eps``, ``[B]``.
+
+    Returns ``None`` if the threshold of all graphs is ``tgp.eps``.
+    """
+    if block.weight is None:
+        return None
+    largest = largest_weights(block)
+    if not ((largest > 0.0) & (largest < 1.0)).any():
+        return None
+    return tgp.eps * np.minimum(largest, 1.0)
+
+
+def _without_tiny(block: BlockCSR, tiny: npt.NDArray[np.float64] | None) -> BlockCSR:
+    """Remove the weights ``|w| <= tiny`` of each graph."""
+    if tiny is None or block.weight is None:
+        return block
+    keep = np.abs(block.weight) > np.repeat(tiny, np.diff(block.edge_ptr))
+    if keep.all():
+        return block
+    return BlockCSR(offsets(keep)[block.indptr], block.indices[keep], block.weight[keep], block.node_ptr)
 
 
 def _normalise(block: BlockCSR, options: ContractOptions) -> BlockCSR:

@@ -12,38 +12,33 @@ Small entries are removed at the end.
 from __future__ import annotations
 
 import math
+from typing import Literal, cast, get_args
 
 import numpy as np
 
+from tgp.engine.contraction import largest_weights
+from tgp.engine.kron_blocks import BlockReduction
+from tgp.engine.threads import run_over_ranges
 from tgp.errors import InputError, ParameterError
 from tgp.ragged import Assignment, BlockCSR
-from tgp.ragged.block import IndexArray, PtrArray
+from tgp.ragged.block import FloatArray, IndexArray, PtrArray
 
 __all__ = [
-    "EXACT_WORK",
-    "WALK_TOLERANCE",
+    "ThresholdRule",
+    "check_rule",
     "check_threshold",
+    "graph_units",
     "kept_nodes",
     "kron_reduce",
     "kron_reduce_simple",
     "simple_graph",
 ]
 
-EXACT_WORK = 300_000_000
-"""Largest work per graph (sum of squared row lengths) of the exact elimination, about a second. A graph of up to 1,000
-nodes never exceeds it. Larger graphs are reduced by absorbed walks, for which the following constants are used."""
+ThresholdRule = Literal["auto", "absolute", "relative"]
+"""Rules of the threshold, see :func:`graph_units`."""
 
-WALK_TOLERANCE = 0.02
-"""A walk ends when it can change an entry by less than this share of the threshold."""
-
-_FIRST_WORK = 2
-"""Elimination work per stored entry before walks are used."""
-
-_WALK_WORK = 1000
-"""Entries per stored entry that walks may read before they end earlier."""
-
-_LEAST_THRESHOLD = 1e-3
-"""Threshold of the walks if the threshold of the result is smaller."""
+_ORDINARY = (0.1, 1000.0)
+"""Range of the largest weight of a graph whose weights have an ordinary size."""
 
 
 def check_threshold(value: float) -> float:
@@ -61,6 +56,40 @@ def check_threshold(value: float) -> float:
             field="sparse_threshold",
         )
     return value
+
+
+def check_rule(value: str) -> ThresholdRule:
+    """Return ``value`` if it is a rule of the threshold.
+
+    Args:
+        value: name of the rule.
+
+    Raises:
+        ParameterError: if there is no such rule.
+    """
+    if value not in get_args(ThresholdRule):
+        names = ", ".join(get_args(ThresholdRule))
+        raise ParameterError(f"threshold is unknown: expected one of {names}, got {value!r}", field="threshold")
+    return cast(ThresholdRule, value)
+
+
+def graph_units(graph: BlockCSR, rule: ThresholdRule = "auto") -> FloatArray:
+    """Return the unit in which the threshold of each graph is measured, ``[B]``.
+
+    With the rule ``absolute`` this is 1, with ``relative`` the largest ``|w|`` of the graph. The rule ``auto`` uses 1 if
+    the largest ``|w|`` has an ordinary size, from 0.1 to 1,000, and the largest ``|w|`` otherwise. An unweighted graph
+    has the unit 1.
+
+    Args:
+        graph: the graphs.
+        rule: rule of the threshold.
+    """
+    unit = np.ones(graph.num_graphs)
+    if rule == "absolute" or graph.weight is None:
+        return unit
+    largest = largest_weights(graph)
+    ordinary = (largest == 0.0) | ((rule == "auto") & (largest >= _ORDINARY[0]) & (largest <= _ORDINARY[1]))
+    return np.where(ordinary, unit, largest)
 
 
 def simple_graph(block: BlockCSR) -> BlockCSR:
@@ -110,7 +139,9 @@ def kept_nodes(assignment: Assignment) -> IndexArray:
     return out
 
 
-def kron_reduce(block: BlockCSR, assignment: Assignment, threshold: float = 1e-2) -> BlockCSR:
+def kron_reduce(
+    block: BlockCSR, assignment: Assignment, threshold: float = 1e-2, rule: ThresholdRule = "auto"
+) -> BlockCSR:
     """Return the Kron reduction of every graph to the kept nodes of an assignment.
 
     The result is exact in float64 and exactly symmetric. The exception are graphs whose elimination would exceed
@@ -119,7 +150,8 @@ def kron_reduce(block: BlockCSR, assignment: Assignment, threshold: float = 1e-2
     Args:
         block: the graphs, of which the simple undirected graphs are reduced (see :func:`simple_graph`).
         assignment: assignment with one kept node per supernode (see :func:`kept_nodes`).
-        threshold: entries ``|a| <= threshold`` are removed.
+        threshold: entries ``|a| <= threshold`` are removed, in the unit of each graph.
+        rule: rule of this unit, see :func:`graph_units`.
 
     Returns:
         The coarse graphs, always weighted, without self loops.
@@ -140,42 +172,30 @@ def kron_reduce(block: BlockCSR, assignment: Assignment, threshold: float = 1e-2
             f"got {nodes.min()} to {nodes.max()}",
             field="assignment",
         )
-    return kron_reduce_simple(simple_graph(block), nodes, assignment.super_ptr, threshold)
+    return kron_reduce_simple(simple_graph(block), nodes, assignment.super_ptr, threshold, rule)
 
 
-def kron_reduce_simple(graph: BlockCSR, nodes: IndexArray, super_ptr: PtrArray, threshold: float) -> BlockCSR:
+def kron_reduce_simple(
+    graph: BlockCSR, nodes: IndexArray, super_ptr: PtrArray, threshold: float, rule: ThresholdRule = "auto"
+) -> BlockCSR:
     """Return the Kron reduction of simple undirected graphs.
 
     Args:
         graph: a block as returned by :func:`simple_graph`.
         nodes: ``[K]`` kept nodes; node ``nodes[i]`` becomes node ``i``.
         super_ptr: ``[B + 1]`` offsets of the graphs in ``nodes``.
-        threshold: entries ``|a| <= threshold`` are removed.
+        threshold: entries ``|a| <= threshold`` are removed; in the unit of each graph, see :func:`graph_units`.
+        rule: rule of the threshold.
     """
-    from tgp.kernels import kron_walk
     from tgp.kernels.csr import transpose
-    from tgp.kernels.kron import eliminate
-    from tgp.kernels.kron_rows import assemble_rows
     from tgp.kernels.undirected import undirected
 
-    weight = graph.weights_or_ones()
-    cluster = np.full(graph.num_nodes, -1, np.int32)
-    cluster[nodes] = np.arange(len(nodes), dtype=np.int32)
-    kept = cluster >= 0
-    eliminated, rest, left = eliminate(
-        graph.indptr, graph.indices, weight, graph.node_ptr, kept, EXACT_WORK, _FIRST_WORK
-    )
-    start, ptr, cols, vals = rest
-    tolerance = WALK_TOLERANCE * max(threshold, _LEAST_THRESHOLD)
-    budget = _WALK_WORK * np.diff(graph.edge_ptr)
-    ends = kron_walk.walk_end_probabilities(start, ptr, cols, vals, left, kept, tolerance, budget)
-    walked = (*kron_walk.kept_columns(ptr, cols, vals, kept), *ends)
-    ptr, cols, vals = assemble_rows(
-        graph.indptr, graph.indices, weight, cluster, nodes, eliminated, walked, float(threshold)
-    )
+    unit = graph_units(graph, rule)
+    reduction = BlockReduction(graph, nodes, super_ptr, threshold * unit, unit)
+    run_over_ranges(reduction.reduce_range, graph.node_ptr + graph.edge_ptr)
     # The rows are not sorted yet. The matrix is symmetric, so transposing it sorts them.
-    indptr, cols, vals = transpose(ptr, cols, vals, True)
-    if left.any():
+    indptr, cols, vals = transpose(*reduction.joined(), True)
+    if reduction.walked:
         # Walks give lower bounds for both directions of an edge. The larger one is closer to the true weight.
         indptr, cols, vals = undirected(indptr, cols, vals, True)
     return BlockCSR(indptr, cols, vals, super_ptr)

@@ -1,115 +1,80 @@
 """Assembly of the rows of a Kron reduction.
 
-    A' = A_PP + sum_q f_q f_q^T / s_q + sum_c w_c b_c^T
+    A' = A_PP + sum_q l_q r_q^T / s_q
 
-``P`` are the kept nodes, ``f_q`` the eliminated rows and ``s_q`` their sums; ``w_c`` and ``b_c`` belong to walks. The
-result is computed one row at a time in one accumulator, without storing a product of matrices.
+``P`` are the kept nodes. For an eliminated row, ``l_q = r_q`` are its entries and ``s_q`` is its diagonal entry. For a
+node from which walks start, ``l_q`` are its weights to kept nodes, ``r_q`` the probabilities of the ends of the walks,
+and ``s_q = 1``. The result is computed one row at a time in one accumulator, without storing a product of matrices.
 """
 
 from __future__ import annotations
 
-import numpy as np
-
-from tgp.kernels._prims import fill_transpose, grow_buffers, kernel
-from tgp.kernels.array_types import FloatArray, IndexArray, PtrArray
+from tgp.kernels._prims import kernel
+from tgp.kernels.array_types import BoolArray, FloatArray, IndexArray, PtrArray
 
 __all__ = ["assemble_rows"]
 
 
 @kernel
-def _transposed(
-    ptr: PtrArray, cols: IndexArray, vals: FloatArray, num_cols: int
-) -> tuple[PtrArray, IndexArray, FloatArray]:
-    """Return the transpose of rows: offsets by column, rows (ascending in each column), values."""
-    out_ptr = np.empty(num_cols + 1, np.int64)
-    out = np.empty(cols.shape[0], np.int32)
-    out_vals = np.empty(cols.shape[0])
-    fill_transpose(ptr, cols, vals, True, out_ptr, out, out_vals)
-    return out_ptr, out, out_vals
-
-
-@kernel
-def _supernodes_of(nodes: IndexArray, cluster: IndexArray) -> IndexArray:
-    """Return the supernode of each node."""
-    out = np.empty(nodes.shape[0], np.int32)
-    for e in range(nodes.shape[0]):
-        out[e] = cluster[nodes[e]]
-    return out
-
-
-@kernel
 def assemble_rows(
-    indptr: PtrArray, indices: IndexArray, weight: FloatArray, cluster: IndexArray, nodes: IndexArray,
-    eliminated: tuple[PtrArray, IndexArray, FloatArray, FloatArray],
-    walked: tuple[PtrArray, IndexArray, FloatArray, PtrArray, IndexArray, FloatArray], threshold: float,
-) -> tuple[PtrArray, IndexArray, FloatArray]:  # fmt: skip
-    """Return the rows of the reduced graph for the kept ``nodes``, in their order.
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, cluster: IndexArray, nodes: IndexArray, low: int,
+    high: int, left_ptr: PtrArray, left_row: IndexArray, left_val: FloatArray, shift: int, right_ptr: PtrArray,
+    right_cols: IndexArray, right_vals: FloatArray, inv: FloatArray, threshold: FloatArray, acc: FloatArray,
+    seen: BoolArray, touched: IndexArray, row_length: PtrArray, out_cols: IndexArray, out_vals: FloatArray,
+    state: PtrArray,
+) -> int:  # fmt: skip
+    """Write the rows of the supernodes ``low`` to ``high - 1`` of the reduced graph.
 
     Args:
         indptr, indices, weight: Simple undirected graphs.
-        cluster: ``[N]``, supernode of each kept node, negative for other nodes.
+        cluster: ``[N]``, supernode of each kept node, -1 for other nodes.
         nodes: ``[K]``, kept node of each supernode.
-        eliminated: Offsets, kept columns, values and one over the sums of the eliminated rows.
-        walked: Offsets, kept columns and weights ``w`` of the rows from which walks start, followed by offsets, kept
-            columns and probabilities ``b`` of the nodes where walks end.
-        threshold: Entries with ``|a| <= threshold`` and the diagonal are removed.
+        low, high: Range of supernodes.
+        left_ptr, left_row, left_val: Entries of ``l`` by supernode, starting with supernode ``shift``.
+        shift: First supernode of ``left_ptr``.
+        right_ptr, right_cols, right_vals: Rows ``r``, whose columns are supernodes.
+        inv: One over ``s``.
+        threshold: ``[K]``. Entries ``|a| <= threshold`` and the diagonal are removed.
+        acc, seen, touched: ``[K]`` scratch; ``acc`` and ``seen`` are zero on entry and on return.
+        row_length: ``[K]`` output: number of entries of each row.
+        out_cols, out_vals: Output: columns (not sorted in a row) and values.
+        state: ``[1]``, number of used positions of ``out_cols``, before and after the call.
 
     Returns:
-        Offsets, columns (supernodes, not sorted in a row), values. If there are no walks, the matrix is exactly
-        symmetric.
+        The first supernode whose row does not fit into ``out_cols``, or ``high``. If no walks are used, the matrix is
+        exactly symmetric.
     """
-    f_ptr, f_nodes, f_vals, f_inv = eliminated
-    w_ptr, w_nodes, w_vals, b_ptr, b_nodes, b_vals = walked
-    size = nodes.shape[0]
-    # With supernodes instead of nodes as columns, the accumulator is half as long and stays in a faster cache.
-    f_cols = _supernodes_of(f_nodes, cluster)
-    b_cols = _supernodes_of(b_nodes, cluster)
-    t_ptr, t_row, t_val = _transposed(f_ptr, f_cols, f_vals, size)
-    s_ptr, s_row, s_val = _transposed(w_ptr, _supernodes_of(w_nodes, cluster), w_vals, size)
-    out_ptr = np.zeros(size + 1, np.int64)
-    out_cols = np.empty(4 * size, np.int32)
-    out_vals = np.empty(4 * size)
-    acc = np.zeros(size)
-    seen = np.zeros(size, np.bool_)
-    touched = np.empty(size, np.int32)
-    size = 0
-    for r in range(nodes.shape[0]):
+    size = state[0]
+    for r in range(low, high):
         count = 0
         for e in range(indptr[nodes[r]], indptr[nodes[r] + 1]):
             j = cluster[indices[e]]
             if j >= 0:
                 seen[j] = True
-                touched[count] = j
+                touched[shift + count] = j
                 count += 1
                 acc[j] = weight[e]
-        for t in range(t_ptr[r], t_ptr[r + 1]):
-            q = t_row[t]
-            for e in range(f_ptr[q], f_ptr[q + 1]):
-                j = f_cols[e]
+        for t in range(left_ptr[r - shift], left_ptr[r - shift + 1]):
+            q = left_row[t]
+            for e in range(right_ptr[q], right_ptr[q + 1]):
+                j = right_cols[e]
                 if not seen[j]:
                     seen[j] = True
-                    touched[count] = j
+                    touched[shift + count] = j
                     count += 1
                 # Multiply the two entries first, so that (r, j) and (j, r) get the same bits.
-                acc[j] += (t_val[t] * f_vals[e]) * f_inv[q]
-        for t in range(s_ptr[r], s_ptr[r + 1]):
-            c = s_row[t]
-            for e in range(b_ptr[c], b_ptr[c + 1]):
-                j = b_cols[e]
-                if not seen[j]:
-                    seen[j] = True
-                    touched[count] = j
-                    count += 1
-                acc[j] += s_val[t] * b_vals[e]
-        if size + count > out_cols.shape[0]:
-            out_cols, out_vals = grow_buffers(out_cols, out_vals, size + count)
-        for k in range(count):
+                acc[j] += (left_val[t] * right_vals[e]) * inv[q]
+        fits = size + count <= out_cols.shape[0]
+        for k in range(shift, shift + count):
             j = touched[k]
-            if j != r and abs(acc[j]) > threshold:
+            if fits and j != r and abs(acc[j]) > threshold[r]:
                 out_cols[size] = j
                 out_vals[size] = acc[j]
                 size += 1
             acc[j] = 0.0
             seen[j] = False
-        out_ptr[r + 1] = size
-    return out_ptr, out_cols[:size], out_vals[:size]
+        if not fits:
+            return r
+        row_length[r] = size - state[0]
+        state[0] = size
+    return high

@@ -4,166 +4,188 @@ A Kron reduction connects kept nodes ``p`` and ``j`` by ``sum_c w_pc P(a walk fr
 node)``. In graphs with hubs, elimination leaves a core of dropped nodes that would become completely connected. Walks
 leave this core quickly, because each step has a high probability of ending at a kept node. Walks are therefore followed
 until they end or until their probability is too small to reach the threshold of the result.
+
+A step along a negative edge has the probability of its ``|w|`` and changes the sign of the walk. The result is then the
+difference of the probabilities of both signs, as in the Kron reduction of the signed Laplacian.
+
+Eight walks are followed at a time. They pass through the same hubs, so each row that is read serves all of them.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from tgp.kernels._prims import grow_buffers, kernel
+from tgp.kernels._prims import kernel
 from tgp.kernels.array_types import BoolArray, FloatArray, IndexArray, PtrArray
 
-__all__ = ["kept_columns", "walk_end_probabilities"]
+__all__ = ["LANES", "step_probabilities", "walk_ends"]
+
+LANES = 8
+"""Number of walks that are followed at a time."""
+_U = np.uint64
+_THREE = np.uint64(3)
+
+SIZE, WORK, SLACK, COARSER = 0, 1, 2, 3
+"""Positions in the state of :func:`walk_ends`."""
 
 
 @kernel
-def kept_columns(
-    ptr: PtrArray, cols: IndexArray, vals: FloatArray, kept: BoolArray
-) -> tuple[PtrArray, IndexArray, FloatArray]:
-    """Return the entries whose column is kept: offsets, columns, values."""
-    out_ptr = np.zeros_like(ptr)
-    out = np.empty_like(cols)
-    out_vals = np.empty_like(vals)
-    size = 0
-    for r in range(ptr.shape[0] - 1):
-        for e in range(ptr[r], ptr[r + 1]):
-            if kept[cols[e]]:
-                out[size] = cols[e]
-                out_vals[size] = vals[e]
-                size += 1
-        out_ptr[r + 1] = size
-    return out_ptr, out[:size], out_vals[:size]
-
-
-@kernel
-def _step_probabilities(
-    nodes: IndexArray, ptr: PtrArray, cols: IndexArray, vals: FloatArray, kept: BoolArray
-) -> tuple[PtrArray, IndexArray, FloatArray, FloatArray]:
+def step_probabilities(
+    count: int, ptr: PtrArray, nodes: IndexArray, cols: IndexArray, vals: FloatArray, signed: bool,
+    diagonal: FloatArray, cluster: IndexArray, row_of: IndexArray, inner: PtrArray, to: IndexArray, prob: FloatArray,
+    top: FloatArray,
+) -> None:  # fmt: skip
     """Convert rows to step probabilities, with kept columns first in each row.
 
-    Returns:
-        Position of the first column that is not kept, columns (the node of a kept column, the row of another one),
-        probabilities, and the largest weight to a kept node of each row.
+    Args:
+        count: Number of rows.
+        ptr, nodes, cols, vals: Rows and their nodes. The columns are nodes of other rows or kept nodes.
+        signed: True if a weight of the graph is negative.
+        diagonal: ``[N]``, diagonal entries of the nodes of a signed graph.
+        cluster: ``[N]``, supernode of each kept node, -1 for other nodes.
+        row_of: ``[N]``, row of each node.
+        inner: Output: position of the first column that is not kept.
+        to: Output: the supernode of a kept column, the row of another one.
+        prob: Output: probabilities, negative for a negative weight.
+        top: Output: largest ``|w|`` to a kept node of each row.
     """
-    row_of = np.full(kept.shape[0], -1, np.int32)
-    for r in range(nodes.shape[0]):
-        row_of[nodes[r]] = r
-    inner = np.empty(nodes.shape[0], np.int64)
-    to = np.empty_like(cols)
-    prob = np.empty_like(vals)
-    top = np.zeros(nodes.shape[0])
-    for r in range(nodes.shape[0]):
-        total = 0.0
+    for r in range(count):
+        front, back = ptr[r], ptr[r + 1]
+        top[r] = 0.0
+        total, least = 0.0, 0.0
         for e in range(ptr[r], ptr[r + 1]):
             total += vals[e]
-        front, back = ptr[r], ptr[r + 1]
+            least += abs(vals[e])
+        if signed:
+            total = max(diagonal[nodes[r]], least)
         for e in range(ptr[r], ptr[r + 1]):
-            if kept[cols[e]]:
-                to[front] = cols[e]
+            j = cluster[cols[e]]
+            if j >= 0:
+                to[front] = j
                 prob[front] = vals[e] / total
-                top[r] = max(top[r], vals[e])
+                if abs(vals[e]) > top[r]:
+                    top[r] = abs(vals[e])
                 front += 1
             else:
                 back -= 1
                 to[back] = row_of[cols[e]]
                 prob[back] = vals[e] / total
         inner[r] = front
-    return inner, to, prob, top
+
+
+@kernel(inline="always")
+def _add_lanes(
+    out: FloatArray, row: int, share: float, m0: float, m1: float, m2: float, m3: float, m4: float, m5: float,
+    m6: float, m7: float,
+) -> None:  # fmt: skip
+    """Add ``share`` times eight numbers to row ``row`` of ``out``."""
+    at = _U(row) << _THREE  # unsigned, so that the eight additions become vector instructions
+    out[at] += share * m0
+    out[at + _U(1)] += share * m1
+    out[at + _U(2)] += share * m2
+    out[at + _U(3)] += share * m3
+    out[at + _U(4)] += share * m4
+    out[at + _U(5)] += share * m5
+    out[at + _U(6)] += share * m6
+    out[at + _U(7)] += share * m7
 
 
 @kernel
-def walk_end_probabilities(
-    nodes: IndexArray, ptr: PtrArray, cols: IndexArray, vals: FloatArray, left: PtrArray, kept: BoolArray,
-    tolerance: float, budget: PtrArray,
-) -> tuple[PtrArray, IndexArray, FloatArray]:  # fmt: skip
-    """Return the probabilities that a walk from each of ``nodes`` ends at each kept node.
+def walk_ends(
+    first: int, count: int, ptr: PtrArray, inner: PtrArray, to: IndexArray, prob: FloatArray, top: FloatArray,
+    shift: int, tolerance: float, budget: float, ahead: FloatArray, ends: FloatArray, seen: BoolArray,
+    ended: BoolArray, visited: IndexArray, touched: IndexArray, front: IndexArray, least: FloatArray,
+    b_ptr: PtrArray, b_cols: IndexArray, b_vals: FloatArray, state: FloatArray,
+) -> int:  # fmt: skip
+    """Write the probabilities that a walk from each row ends at each kept node, from row ``first`` on.
 
     A walk from ``c`` with probability ``m`` is stopped if ``m max_p w_cp`` is smaller than ``tolerance``, and smaller
-    probabilities are removed from the result. Every value is therefore a lower bound. The work of a graph is
-    distributed evenly over its nodes: whenever it exceeds its share by an eighth of the budget, the tolerance doubles.
+    probabilities are removed from the result. For positive weights every value is a lower bound. The work is
+    distributed evenly over the rows: whenever it exceeds its share by an eighth of the budget, the tolerance doubles.
 
     Args:
-        nodes: ``[C]`` start nodes, graph by graph.
-        ptr, cols, vals: Rows of the start nodes, with positive weights. Columns are start nodes or kept nodes.
-        left: ``[B]``, number of start nodes of each graph.
-        kept: ``[N]``.
+        first: First row, a multiple of :data:`LANES`.
+        count: Number of rows.
+        ptr, inner, to, prob, top: Output of :func:`step_probabilities`.
+        shift: First supernode of the graph.
         tolerance: Weight below which an entry is negligible.
-        budget: ``[B]``, approximate number of entries to read for each graph.
+        budget: Approximate number of entries to read.
+        ahead: ``[count * LANES]`` scratch, zeros.
+        ends: ``[K * LANES]`` scratch, zeros, for ``K`` supernodes of the graph.
+        seen, visited, front: ``[count]`` scratch; ``seen`` is False.
+        ended, touched: ``[K]`` scratch; ``ended`` is False.
+        least: ``[LANES]`` scratch.
+        b_ptr, b_cols, b_vals: Output: offsets, supernodes, probabilities. The row of a node without kept neighbours is
+            empty, because it is not used.
+        state: ``[4]``: number of entries of the output, work, allowed excess of work, and factor of the tolerance.
 
     Returns:
-        Offsets, kept columns, probabilities. The row of a node without kept neighbours is empty, because it is not
-        used.
+        The first row for which ``b_cols`` may be too short, or ``count``.
     """
-    rows = nodes.shape[0]
-    inner, to, prob, top = _step_probabilities(nodes, ptr, cols, vals, kept)
-    b_ptr = np.zeros(rows + 1, np.int64)
-    b_cols = np.empty(4 * rows, np.int32)
-    b_vals = np.empty(4 * rows)
-    ahead = np.zeros(rows)
-    queued = np.zeros(rows, np.bool_)
-    queue = np.empty(rows + 1, np.int32)
-    visited = np.empty(rows, np.int32)
-    seen = np.zeros(rows, np.bool_)
-    ends = np.zeros(kept.shape[0])
-    touched = np.empty(kept.shape[0], np.int32)
-    size = 0
-    graph = -1
-    first, last = 0, 0
-    work, slack, coarser = 0.0, 0.0, 1.0
-    for c in range(rows):
-        while c == last:
-            graph += 1
-            first, last = last, last + left[graph]
-            work, slack, coarser = 0.0, budget[graph] / 8.0, 1.0
-        if work > budget[graph] * ((c - first) / (last - first)) + slack:
-            coarser *= 2.0
-            slack += budget[graph] / 8.0
-        count = 0
-        if top[c] > 0.0:
-            least = tolerance * coarser / top[c]
-            ahead[c] = 1.0
-            queue[0] = c
-            head, waiting = 0, 1
-            visited[0] = c
-            seen[c] = True
-            visits = 1
-            while waiting > 0:
-                u = queue[head]
-                head = head + 1 if head < rows else 0
-                waiting -= 1
-                queued[u] = False
-                mass = ahead[u]
-                ahead[u] = 0.0
-                work += ptr[u + 1] - ptr[u]
+    for c in range(first, count, LANES):
+        stop = min(c + LANES, count)
+        if state[SIZE] + LANES * ended.shape[0] > b_cols.shape[0]:
+            return c
+        if state[WORK] > budget * (c / count) + state[SLACK]:
+            state[COARSER] *= 2.0
+            state[SLACK] += budget / 8.0
+        visits, ahead_count, kept_count = 0, 0, 0
+        for r in range(c, stop):
+            if top[r] > 0.0:
+                ahead[r * LANES + r - c] = 1.0
+                least[r - c] = tolerance * state[COARSER] / top[r]
+                seen[r] = True
+                visited[visits] = r
+                front[visits] = r
+                visits += 1
+        ahead_count = visits
+        while ahead_count > 0:
+            for f in range(ahead_count):
+                u = front[f]
+                state[WORK] += ptr[u + 1] - ptr[u]
+                at = u * LANES
+                m0, m1, m2, m3 = ahead[at], ahead[at + 1], ahead[at + 2], ahead[at + 3]
+                m4, m5, m6, m7 = ahead[at + 4], ahead[at + 5], ahead[at + 6], ahead[at + 7]
+                for lane in range(LANES):
+                    ahead[at + lane] = 0.0
                 for e in range(ptr[u], inner[u]):
-                    j = to[e]
-                    if ends[j] == 0.0:
-                        touched[count] = j
-                        count += 1
-                    ends[j] += mass * prob[e]
+                    j = to[e] - shift
+                    if not ended[j]:
+                        ended[j] = True
+                        touched[kept_count] = j
+                        kept_count += 1
+                    _add_lanes(ends, j, prob[e], m0, m1, m2, m3, m4, m5, m6, m7)
                 for e in range(inner[u], ptr[u + 1]):
                     v = to[e]
-                    ahead[v] += mass * prob[e]
                     if not seen[v]:
                         seen[v] = True
                         visited[visits] = v
                         visits += 1
-                    if ahead[v] > least and not queued[v]:
-                        queued[v] = True
-                        tail = head + waiting
-                        queue[tail if tail <= rows else tail - rows - 1] = v
-                        waiting += 1
+                    _add_lanes(ahead, v, prob[e], m0, m1, m2, m3, m4, m5, m6, m7)
+            ahead_count = 0
             for k in range(visits):
-                ahead[visited[k]] = 0.0
-                seen[visited[k]] = False
-            if size + count > b_cols.shape[0]:
-                b_cols, b_vals = grow_buffers(b_cols, b_vals, size + count)
-            for k in range(count):
+                v = visited[k]
+                for lane in range(stop - c):
+                    if abs(ahead[v * LANES + lane]) > least[lane]:
+                        front[ahead_count] = v
+                        ahead_count += 1
+                        break
+        size = int(state[SIZE])
+        for r in range(c, stop):
+            for k in range(kept_count):
                 j = touched[k]
-                if ends[j] > least:
-                    b_cols[size] = j
-                    b_vals[size] = ends[j]
+                if top[r] > 0.0 and abs(ends[j * LANES + r - c]) > least[r - c]:
+                    b_cols[size] = j + shift
+                    b_vals[size] = ends[j * LANES + r - c]
                     size += 1
-                ends[j] = 0.0
-        b_ptr[c + 1] = size
-    return b_ptr, b_cols[:size], b_vals[:size]
+            b_ptr[r + 1] = size
+        for k in range(kept_count):
+            ended[touched[k]] = False
+            for lane in range(LANES):
+                ends[touched[k] * LANES + lane] = 0.0
+        for k in range(visits):
+            seen[visited[k]] = False
+            for lane in range(LANES):
+                ahead[visited[k] * LANES + lane] = 0.0
+        state[SIZE] = size
+    return count

@@ -7,8 +7,6 @@ depend on rounding, on other graphs or on threads.
 
 from __future__ import annotations
 
-import numpy as np
-
 from tgp.kernels._prims import kernel
 from tgp.kernels.array_types import BoolArray, FloatArray, IndexArray, IntArray, PtrArray
 
@@ -21,21 +19,12 @@ _TIE = 1e-9
 _BALANCED = 1e-12
 """A node has no preference for a side if the difference of weights, relative to its degree, is at most this value."""
 _MAX_SWEEPS = 100
+_NONE = 2**62
+"""Number that is larger than any node id."""
 
 
 @kernel
-def _signed_neighbour_weight(
-    indptr: PtrArray, indices: IndexArray, weight: FloatArray, side: IntArray, i: int
-) -> float:
-    """Return ``sum_j w_ij side_j``: positive if the cut has more weight with ``i`` on the negative side."""
-    total = 0.0
-    for e in range(indptr[i], indptr[i + 1]):
-        total += weight[e] * side[indices[e]]
-    return total
-
-
-@kernel
-def _orient(nodes: IndexArray, degree: FloatArray, side: IntArray) -> bool:
+def _orient(order: IndexArray, lo: int, hi: int, degree: FloatArray, side: IntArray) -> bool:
     """Flip the signs in place if needed, so that the hub is kept: the decided node of largest degree.
 
     If both sides have such a node, the side with fewer nodes is kept. If the sides are equally large, the side of the
@@ -43,37 +32,60 @@ def _orient(nodes: IndexArray, degree: FloatArray, side: IntArray) -> bool:
     """
     top = 0.0
     surplus = 0
-    for i in nodes:
+    for k in range(lo, hi):
+        i = order[k]
         surplus += side[i]
-        if side[i] != 0:
-            top = max(top, degree[i])
-    none = np.int64(2**62)
-    plus, minus = none, none
-    for i in nodes:
+        if side[i] != 0 and degree[i] > top:
+            top = degree[i]
+    plus, minus = _NONE, _NONE
+    for k in range(lo, hi):
+        i = order[k]
         if degree[i] >= top * (1.0 - _TIE):
-            if side[i] > 0:
-                plus = min(plus, i)
-            elif side[i] < 0:
-                minus = min(minus, i)
-    if minus == none or (plus != none and (surplus < 0 or (surplus == 0 and plus < minus))):
+            if side[i] > 0 and i < plus:
+                plus = i
+            elif side[i] < 0 and i < minus:
+                minus = i
+    if minus == _NONE or (plus != _NONE and (surplus < 0 or (surplus == 0 and plus < minus))):
         return False
-    for i in nodes:
-        side[i] = -side[i]
+    for k in range(lo, hi):
+        side[order[k]] = -side[order[k]]
     return True
 
 
 @kernel
+def _flip_nodes(
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, order: IndexArray, lo: int, hi: int,
+    degree: FloatArray, side: IntArray, free: BoolArray, all_free: bool,
+) -> None:  # fmt: skip
+    """Flip free nodes in order, and repeat while a flip increases the weight of the cut. Updates ``side`` in place."""
+    for _ in range(_MAX_SWEEPS):
+        flips = 0
+        for k in range(lo, hi):
+            if all_free or free[k]:
+                i = order[k]
+                # Positive if the cut has more weight with node i on the negative side.
+                pull = 0.0
+                for e in range(indptr[i], indptr[i + 1]):
+                    pull += weight[e] * side[indices[e]]
+                if pull * side[i] > _BALANCED * degree[i]:
+                    side[i] = -side[i]
+                    flips += 1
+        if flips == 0:
+            break
+
+
+@kernel
 def _fill_zeros(
-    indptr: PtrArray, indices: IndexArray, weight: FloatArray, nodes: IndexArray, degree: FloatArray, side: IntArray,
-    queued: BoolArray,
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, order: IndexArray, lo: int, hi: int,
+    degree: FloatArray, side: IntArray, queued: BoolArray, queue: IndexArray,
 ) -> None:  # fmt: skip
     """Assign each node of side 0 to the side that cuts more weight, breadth first from the decided nodes.
 
     Updates ``side`` in place. ``queued`` marks the nodes that were assigned.
     """
-    queue = np.empty(nodes.shape[0], np.int32)
-    tail = 0
-    for i in nodes:
+    tail = lo
+    for k in range(lo, hi):
+        i = order[k]
         if side[i] == 0:
             for e in range(indptr[i], indptr[i + 1]):
                 if side[indices[e]] != 0:
@@ -81,11 +93,13 @@ def _fill_zeros(
                     queued[i] = True
                     tail += 1
                     break
-    head = 0
+    head = lo
     while head < tail:
         i = queue[head]
         head += 1
-        pull = _signed_neighbour_weight(indptr, indices, weight, side, i)
+        pull = 0.0
+        for e in range(indptr[i], indptr[i + 1]):
+            pull += weight[e] * side[indices[e]]
         # A balanced node is kept, because the sign rule v_i >= 0 keeps an entry of zero.
         side[i] = -1 if pull > _BALANCED * degree[i] else 1
         for e in range(indptr[i], indptr[i + 1]):
@@ -97,81 +111,12 @@ def _fill_zeros(
 
 
 @kernel
-def _flip_nodes(
-    indptr: PtrArray, indices: IndexArray, weight: FloatArray, nodes: IndexArray, degree: FloatArray, side: IntArray,
-    free: BoolArray,
-) -> None:  # fmt: skip
-    """Flip free nodes in order, and repeat while a flip increases the weight of the cut. Updates ``side`` in place."""
-    for _ in range(_MAX_SWEEPS):
-        flips = 0
-        for k in range(nodes.shape[0]):
-            i = nodes[k]
-            if free[k]:
-                pull = _signed_neighbour_weight(indptr, indices, weight, side, i)
-                if pull * side[i] > _BALANCED * degree[i]:
-                    side[i] = -side[i]
-                    flips += 1
-        if flips == 0:
-            break
-
-
-@kernel
-def _cut_share(
-    indptr: PtrArray, indices: IndexArray, weight: FloatArray, nodes: IndexArray, side: IntArray
-) -> float:
-    """Return the share of the total weight in positive edges that are cut and negative edges that are not."""
-    good = 0.0
-    total = 0.0
-    for i in nodes:
-        for e in range(indptr[i], indptr[i + 1]):
-            total += abs(weight[e])
-            if (weight[e] > 0.0) != (side[i] == side[indices[e]]):
-                good += abs(weight[e])
-    return good / total
-
-
-@kernel
-def _cut_component(
-    indptr: PtrArray, indices: IndexArray, weight: FloatArray, nodes: IndexArray, entry: FloatArray, residual: float,
-    degree: FloatArray, side: IntArray, queued: BoolArray,
-) -> None:  # fmt: skip
-    """Write the sides of one component of two or more nodes to ``side``."""
-    top = 0.0
-    for v in entry:
-        top = max(top, abs(v))
-    noise = max(_ZERO * top, min(residual, 0.1 * top))
-    free = np.zeros(nodes.shape[0], np.bool_)
-    for k in range(nodes.shape[0]):
-        free[k] = abs(entry[k]) <= noise
-        side[nodes[k]] = 0 if free[k] else (1 if entry[k] > 0.0 else -1)
-    turn = -1 if _orient(nodes, degree, side) else 1
-    for k in range(nodes.shape[0]):
-        if free[k] and abs(entry[k]) > _ZERO * top:
-            side[nodes[k]] = turn if entry[k] > 0.0 else -turn
-    _fill_zeros(indptr, indices, weight, nodes, degree, side, queued)
-    _flip_nodes(indptr, indices, weight, nodes, degree, side, free)
-    if _cut_share(indptr, indices, weight, nodes, side) < 0.5:
-        for k in range(nodes.shape[0]):
-            free[k] = True
-        _flip_nodes(indptr, indices, weight, nodes, degree, side, free)
-        _orient(nodes, degree, side)
-    for i in nodes:
-        if side[i] < 0:
-            return
-    # Only negative weights lead to a side without nodes. Drop one node, since a level that drops none makes no progress.
-    least = nodes[0]
-    for i in nodes:
-        if degree[i] < degree[least] or (degree[i] == degree[least] and i > least):
-            least = i
-    side[least] = -1
-
-
-@kernel
 def cut_sides(
-    indptr: PtrArray, indices: IndexArray, weight: FloatArray, order: IndexArray, ptr: PtrArray, entry: FloatArray,
-    residual: FloatArray,
-) -> IntArray:  # fmt: skip
-    """Return the side of every node: 1 is kept, -1 is dropped.
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, node_ptr: PtrArray, first: int, last: int,
+    order: IndexArray, extent: PtrArray, entry: FloatArray, residual: FloatArray, flip_all: bool, side: IntArray,
+    degree: FloatArray, queued: BoolArray, free: BoolArray, queue: IndexArray,
+) -> None:  # fmt: skip
+    """Write the side of every node of the graphs ``first`` to ``last - 1``: 1 is kept, -1 is dropped.
 
     An isolated node is kept. Any other component has nodes on both sides.
 
@@ -183,23 +128,63 @@ def cut_sides(
 
     Args:
         indptr, indices, weight: Simple undirected graphs.
-        order, ptr, entry, residual: Output of :func:`~tgp.kernels.spectral_vector.component_vectors`.
-
-    Returns:
-        ``[N]`` int8.
+        node_ptr, first, last: Offsets of the graphs, and the range of graphs.
+        order, extent, entry, residual: Output of :func:`~tgp.kernels.spectral_vector.component_vectors`.
+        flip_all: All nodes may flip in any case.
+        side: ``[N]`` output.
+        degree, queued, free, queue: ``[N]`` scratch; ``degree`` and ``queued`` are zeros.
     """
-    count = order.shape[0]
-    side = np.zeros(count, np.int8)
-    degree = np.zeros(count)
-    for i in range(count):
-        for e in range(indptr[i], indptr[i + 1]):
-            degree[i] += abs(weight[e])
-    queued = np.zeros(count, np.bool_)
-    for c in range(ptr.shape[0] - 1):
-        lo, hi = ptr[c], ptr[c + 1]
-        if hi - lo == 1:
+    at = node_ptr[first]
+    while at < node_ptr[last]:
+        lo = at
+        at += extent[lo]
+        if at - lo == 1:
             side[order[lo]] = 1
-        else:
-            nodes = order[lo:hi]
-            _cut_component(indptr, indices, weight, nodes, entry[lo:hi], residual[c], degree, side, queued)
-    return side
+            continue
+        top = 0.0
+        for k in range(lo, at):
+            i = order[k]
+            for e in range(indptr[i], indptr[i + 1]):
+                degree[i] += abs(weight[e])
+            if abs(entry[k]) > top:
+                top = abs(entry[k])
+        noise = residual[lo] if residual[lo] < 0.1 * top else 0.1 * top
+        if noise < _ZERO * top:
+            noise = _ZERO * top
+        for k in range(lo, at):
+            free[k] = abs(entry[k]) <= noise
+            side[order[k]] = 0 if free[k] else (1 if entry[k] > 0.0 else -1)
+        turn = -1 if _orient(order, lo, at, degree, side) else 1
+        for k in range(lo, at):
+            if free[k] and abs(entry[k]) > _ZERO * top:
+                side[order[k]] = turn if entry[k] > 0.0 else -turn
+        _fill_zeros(indptr, indices, weight, order, lo, at, degree, side, queued, queue)
+        all_free = flip_all
+        for _ in range(2):
+            _flip_nodes(indptr, indices, weight, order, lo, at, degree, side, free, all_free)
+            if all_free:
+                _orient(order, lo, at, degree, side)
+                break
+            # Share of the weight in positive edges that are cut and negative edges that are not.
+            good, total = 0.0, 0.0
+            for k in range(lo, at):
+                i = order[k]
+                for e in range(indptr[i], indptr[i + 1]):
+                    total += abs(weight[e])
+                    if (weight[e] > 0.0) != (side[i] == side[indices[e]]):
+                        good += abs(weight[e])
+            if good / total >= 0.5:
+                break
+            all_free = True
+        # Only negative weights lead to a side without nodes. Drop one node, since a level that drops none makes no progress.
+        least = order[lo]
+        empty = True
+        for k in range(lo, at):
+            i = order[k]
+            if side[i] < 0:
+                empty = False
+                break
+            if degree[i] < degree[least] or (degree[i] == degree[least] and i > least):
+                least = i
+        if empty:
+            side[least] = -1

@@ -4,89 +4,61 @@
 component needs no solver: its two colours are the signs. Other components are solved by the Lanczos method. The start
 vector combines breadth-first parities and hashed random numbers. Each graph is processed by one thread and
 independently of other graphs.
+
+The nodes of graph ``g`` occupy the positions ``node_ptr[g]:node_ptr[g + 1]`` of ``order``, component by component. The
+component that starts at position ``p`` has ``extent[p]`` nodes.
 """
 
 from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from tgp.kernels._prims import hash_uniform, kernel
 from tgp.kernels.array_types import FloatArray, IndexArray, IntArray, PtrArray
 
-__all__ = ["component_vectors"]
+__all__ = ["LANCZOS_STEPS", "SMALL", "UNSOLVED", "component_vectors", "large_vectors"]
 
-_SMALL = 64
+SMALL = 64
 """Largest number of nodes for which the Krylov basis is stored and reorthogonalized, so that the result is exact."""
-
-
-@kernel
-def _two_colour(
-    indptr: PtrArray, indices: IndexArray, weight: FloatArray, root: int, colour: IntArray, order: IndexArray
-) -> tuple[int, bool]:
-    """Colour the component of ``root`` with 1 and -1, breadth first; return its size and whether it succeeded.
-
-    The ends of a positive edge need different colours and those of a negative edge the same colour. A colouring then
-    cuts all positive and no negative edges; for positive weights it exists if the component is bipartite. Writes
-    ``colour`` and the visited nodes ``order``.
-    """
-    order[0] = root
-    colour[root] = 1
-    size = 1
-    head = 0
-    proper = True
-    while head < size:
-        i = order[head]
-        head += 1
-        for e in range(indptr[i], indptr[i + 1]):
-            j = indices[e]
-            want = -colour[i] if weight[e] > 0.0 else colour[i]
-            if colour[j] == 0:
-                colour[j] = want
-                order[size] = j
-                size += 1
-            elif colour[j] != want:
-                proper = False
-    return size, proper
+LANCZOS_STEPS = 512
+"""Largest number of steps for other components."""
+UNSOLVED = -1.0
+"""Residual of a component whose start vector has not been replaced by an eigenvector yet."""
 
 
 @kernel
 def _normalized_rows(
-    indptr: PtrArray, indices: IndexArray, weight: FloatArray, order: IndexArray, position: IndexArray
-) -> tuple[PtrArray, IndexArray, FloatArray]:
-    """Return the rows of ``M`` for the nodes ``order``, in this order; degrees are ``sum |w|``.
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, order: IndexArray, at: int, size: int,
+    position: IndexArray, ptr: PtrArray, cols: IndexArray, value: FloatArray, degree: FloatArray,
+) -> None:  # fmt: skip
+    """Write the rows of ``M`` for the component at position ``at``; degrees are ``sum |w|``.
 
-    Writes the position of each of these nodes to ``position``.
+    Also writes the position of each node in its component to ``position``.
     """
-    size = order.shape[0]
-    ptr = np.empty(size + 1, np.int64)
-    degree = np.empty(size)
     ptr[0] = 0
     for k in range(size):
-        i = order[k]
+        i = order[at + k]
         position[i] = k
         ptr[k + 1] = ptr[k] + indptr[i + 1] - indptr[i]
         total = 0.0
         for e in range(indptr[i], indptr[i + 1]):
             total += abs(weight[e])
         degree[k] = total
-    cols = np.empty(ptr[size], np.int32)
-    value = np.empty(ptr[size])
     for k in range(size):
-        i = order[k]
+        i = order[at + k]
         slot = ptr[k]
         for e in range(indptr[i], indptr[i + 1]):
             other = position[indices[e]]
             cols[slot] = other
             value[slot] = weight[e] / math.sqrt(degree[k] * degree[other])
             slot += 1
-    return ptr, cols, value
 
 
 @kernel
-def _smallest_eigenpair(alpha: FloatArray, beta: FloatArray, size: int, vector: FloatArray) -> float:
-    """Return the smallest eigenvalue of a symmetric tridiagonal matrix and write its unit eigenvector to ``vector``.
+def _smallest_eigenpair(
+    alpha: FloatArray, beta: FloatArray, size: int, vector: FloatArray, down: FloatArray, up: FloatArray
+) -> None:
+    """Write the unit eigenvector of the smallest eigenvalue of a symmetric tridiagonal matrix to ``vector``.
 
     The value is found by bisection. The vector is computed from the twisted factorization at this value: two sweeps
     without iteration.
@@ -95,6 +67,7 @@ def _smallest_eigenpair(alpha: FloatArray, beta: FloatArray, size: int, vector: 
         alpha, beta: Diagonal and off-diagonal; the first ``size`` and ``size - 1`` elements are used.
         size: Order of the matrix.
         vector: ``[>= size]`` output.
+        down, up: ``[>= size]`` scratch.
     """
     low = alpha[0]
     high = alpha[0]
@@ -117,9 +90,7 @@ def _smallest_eigenpair(alpha: FloatArray, beta: FloatArray, size: int, vector: 
             high = mid
         else:
             low = mid
-    value: float = low
-    down = np.empty(size)
-    up = np.empty(size)
+    value = low
     down[0] = alpha[0] - value
     for i in range(1, size):
         down[i] = alpha[i] - value - beta[i - 1] * beta[i - 1] / max(down[i - 1], 1e-300)
@@ -127,7 +98,7 @@ def _smallest_eigenpair(alpha: FloatArray, beta: FloatArray, size: int, vector: 
     for i in range(size - 2, -1, -1):
         up[i] = alpha[i] - value - beta[i] * beta[i] / max(up[i + 1], 1e-300)
     twist = 0
-    best = np.inf
+    best = 1e300
     for i in range(size):
         gamma = abs(down[i] + up[i] - (alpha[i] - value))
         if gamma < best:
@@ -144,54 +115,52 @@ def _smallest_eigenpair(alpha: FloatArray, beta: FloatArray, size: int, vector: 
     scale = 1.0 / math.sqrt(total)
     for i in range(size):
         vector[i] *= scale
-    return value
 
 
 @kernel
-def _normalize(x: FloatArray) -> None:
-    """Scale ``x`` to a unit vector in place."""
-    total = 0.0
-    for i in range(x.shape[0]):
-        total += x[i] * x[i]
-    norm = math.sqrt(total)
-    for i in range(x.shape[0]):
-        x[i] /= norm
-
-
-@kernel
-def _multiply(ptr: PtrArray, cols: IndexArray, value: FloatArray, x: FloatArray, out: FloatArray) -> float:
-    """Write ``M x`` to ``out`` and return the inner product of ``x`` and ``out``."""
+def _multiply(
+    ptr: PtrArray, cols: IndexArray, value: FloatArray, x: FloatArray, at: int, size: int, out: FloatArray
+) -> float:
+    """Write ``M x`` to ``out`` and return the inner product of ``x`` and ``out``. ``x`` starts at position ``at``."""
     dot = 0.0
-    for i in range(x.shape[0]):
+    for i in range(size):
         total = 0.0
         for e in range(ptr[i], ptr[i + 1]):
-            total += value[e] * x[cols[e]]
+            total += value[e] * x[at + cols[e]]
         out[i] = total
-        dot += total * x[i]
+        dot += total * x[at + i]
     return dot
 
 
 @kernel
-def _lanczos_stored(ptr: PtrArray, cols: IndexArray, value: FloatArray, vector: FloatArray) -> None:
-    """Replace the start vector by the eigenvector of the smallest eigenvalue, with a stored orthogonal basis."""
-    size = vector.shape[0]
-    basis = np.empty((size, size))
-    alpha = np.empty(size)
-    beta = np.empty(size)
-    weights = np.empty(size)
-    work = np.empty(size)
+def _normalize(x: FloatArray, lo: int, hi: int) -> None:
+    """Scale the elements ``lo`` to ``hi - 1`` to a unit vector in place."""
+    total = 0.0
+    for i in range(lo, hi):
+        total += x[i] * x[i]
+    norm = math.sqrt(total)
+    for i in range(lo, hi):
+        x[i] /= norm
+
+
+@kernel
+def _solve_small(
+    ptr: PtrArray, cols: IndexArray, value: FloatArray, entry: FloatArray, at: int, size: int, down: FloatArray, up: FloatArray,
+    basis: FloatArray, alpha: FloatArray, beta: FloatArray, weights: FloatArray, work: FloatArray,
+) -> None:  # fmt: skip
+    """Replace the start vector in ``entry`` by the eigenvector of the smallest eigenvalue, with a stored basis."""
     for i in range(size):
-        basis[0, i] = vector[i]
+        basis[i] = entry[at + i]
     steps = 0
     while steps < size:
-        alpha[steps] = _multiply(ptr, cols, value, basis[steps], work)
+        alpha[steps] = _multiply(ptr, cols, value, basis, steps * size, size, work)
         for _ in range(2):
             for b in range(steps, -1, -1):
                 dot = 0.0
                 for i in range(size):
-                    dot += basis[b, i] * work[i]
+                    dot += basis[b * size + i] * work[i]
                 for i in range(size):
-                    work[i] -= dot * basis[b, i]
+                    work[i] -= dot * basis[b * size + i]
         norm = 0.0
         for i in range(size):
             norm += work[i] * work[i]
@@ -199,133 +168,200 @@ def _lanczos_stored(ptr: PtrArray, cols: IndexArray, value: FloatArray, vector: 
         beta[steps] = norm
         steps += 1
         done = norm <= 1e-13 or steps == size
-        if done or (steps >= 12 and steps % 4 == 0):
-            _smallest_eigenpair(alpha, beta, steps, weights)
+        if done or (steps >= 12 and steps & 3 == 0):
+            _smallest_eigenpair(alpha, beta, steps, weights, down, up)
             if done or norm * abs(weights[steps - 1]) <= 1e-12:
                 break
         for i in range(size):
-            basis[steps, i] = work[i] / norm
+            basis[steps * size + i] = work[i] / norm
     for i in range(size):
         total = 0.0
         for b in range(steps):
-            total += weights[b] * basis[b, i]
-        vector[i] = total
+            total += weights[b] * basis[b * size + i]
+        entry[at + i] = total
 
 
 @kernel
-def _lanczos_two_pass(
-    ptr: PtrArray, cols: IndexArray, value: FloatArray, vector: FloatArray, max_steps: int
-) -> float:
-    """Replace the start vector by the eigenvector of the smallest eigenvalue; return the residual.
+def component_vectors(
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, node_ptr: PtrArray, first: int, last: int, seed: int,
+    level: int, order: IndexArray, extent: PtrArray, entry: FloatArray, residual: FloatArray, colour: IntArray,
+    position: IndexArray, ptr: PtrArray, cols: IndexArray, value: FloatArray, basis: FloatArray, small: FloatArray,
+    alpha: FloatArray, beta: FloatArray, weights: FloatArray, work: FloatArray, down: FloatArray, up: FloatArray,
+) -> int:  # fmt: skip
+    """Find the components of the graphs ``first`` to ``last - 1``, and the eigenvectors of bipartite and small ones.
 
-    Needs memory for four vectors: a first run computes the tridiagonal matrix, and a second, identical run adds up the
-    Ritz vector. Loss of orthogonality is harmless, because the run stops when this eigenpair has converged, and it is
-    the first one to converge at its end of the spectrum.
+    Components are coloured with 1 and -1, breadth first. The ends of a positive edge need different colours and those
+    of a negative edge the same colour. A colouring then cuts all positive and no negative edges; for positive weights
+    it exists if the component is bipartite.
+
+    Args:
+        indptr, indices, weight: Simple undirected graphs, see :mod:`tgp.kernels.undirected`.
+        node_ptr: ``[B + 1]``, offsets of the graphs.
+        first, last: Range of graphs.
+        seed, level: Key of the random numbers.
+        order: ``[N]`` output: nodes, component by component.
+        extent: ``[N]`` output: number of nodes of the component, at the position of its first node.
+        entry: ``[N]`` output: entry of each node in the unit eigenvector, or in the start vector.
+        residual: ``[N]`` output: norm of the residual of each component, or :data:`UNSOLVED`.
+        colour: ``[N]`` scratch, zeros.
+        position: ``[N]`` scratch.
+        ptr, cols, value, basis, small, alpha, beta, weights, work, down, up: scratch for a component of
+            :data:`SMALL` nodes.
+
+    Returns:
+        The largest number of stored edges of a component that is not solved, or 0.
     """
-    size = vector.shape[0]
-    alpha = np.empty(max_steps)
-    beta = np.empty(max_steps)
-    weights = np.empty(max_steps)
-    total = np.zeros(size)
-    now = np.empty(size)
-    before = np.empty(size)
-    work = np.empty(size)
+    most = 0
+    for g in range(first, last):
+        at = node_ptr[g]
+        for root in range(node_ptr[g], node_ptr[g + 1]):
+            if colour[root] != 0:
+                continue
+            order[at] = root
+            colour[root] = 1
+            end = at + 1
+            head = at
+            proper = True
+            entries = 0
+            while head < end:
+                i = order[head]
+                head += 1
+                entries += indptr[i + 1] - indptr[i]
+                for e in range(indptr[i], indptr[i + 1]):
+                    j = indices[e]
+                    want = -colour[i] if weight[e] > 0.0 else colour[i]
+                    if colour[j] == 0:
+                        colour[j] = want
+                        order[end] = j
+                        end += 1
+                    elif colour[j] != want:
+                        proper = False
+            for k in range(at, end):
+                i = order[k]
+                total = 0.0
+                for e in range(indptr[i], indptr[i + 1]):
+                    total += abs(weight[e])
+                entry[k] = colour[i] * math.sqrt(total)
+                if not proper:
+                    entry[k] *= 0.5 + hash_uniform(seed, level, i - node_ptr[g], 0)
+            if end - at == 1:
+                entry[at] = 1.0
+            _normalize(entry, at, end)
+            extent[at] = end - at
+            residual[at] = 0.0
+            if not proper and end - at <= SMALL:
+                _normalized_rows(
+                    indptr, indices, weight, order, at, end - at, position, ptr, cols, value, small
+                )
+                _solve_small(
+                    ptr, cols, value, entry, at, end - at, down, up, basis, alpha, beta, weights, work
+                )
+                _normalize(entry, at, end)
+            elif not proper:
+                residual[at] = UNSOLVED
+                if entries > most:
+                    most = entries
+            at = end
+    return most
+
+
+@kernel
+def _lanczos(
+    ptr: PtrArray, cols: IndexArray, value: FloatArray, entry: FloatArray, at: int, size: int, max_steps: int,
+    alpha: FloatArray, beta: FloatArray, weights: FloatArray, down: FloatArray, up: FloatArray, vectors: FloatArray,
+    basis: FloatArray, room: int,
+) -> float:  # fmt: skip
+    """Replace the start vector in ``entry`` by the eigenvector of the smallest eigenvalue; return the residual.
+
+    A first run computes the tridiagonal matrix. If ``basis`` has room for all vectors of the run, the Ritz vector is
+    added up from them. Otherwise a second, identical run adds it up, so that memory for four vectors is sufficient.
+    Loss of orthogonality is harmless, because the run stops when this eigenpair has converged, and it is the first one
+    to converge at its end of the spectrum.
+    """
+    total, now, before, work = 0, size, 2 * size, 3 * size
     steps = max_steps
     residual = 1.0
+    for i in range(size):
+        vectors[total + i] = 0.0
     for replay in range(2):
+        if replay == 1 and steps <= room:
+            for k in range(steps):
+                for i in range(size):
+                    vectors[total + i] += weights[k] * basis[k * size + i]
+            break
         for i in range(size):
-            now[i] = vector[i]
-            before[i] = 0.0
+            vectors[now + i] = entry[at + i]
+            vectors[before + i] = 0.0
         last = 0.0
         check = 16
         for k in range(steps):
             if replay == 1:
                 for i in range(size):
-                    total[i] += weights[k] * now[i]
+                    vectors[total + i] += weights[k] * vectors[now + i]
                 if k + 1 == steps:
                     break
-            a = _multiply(ptr, cols, value, now, work)
+            elif k < room:
+                for i in range(size):
+                    basis[k * size + i] = vectors[now + i]
+            a = 0.0
+            for i in range(size):
+                dot = 0.0
+                for e in range(ptr[i], ptr[i + 1]):
+                    dot += value[e] * vectors[now + cols[e]]
+                vectors[work + i] = dot
+                a += dot * vectors[now + i]
             norm = 0.0
             for i in range(size):
-                r = work[i] - a * now[i] - last * before[i]
-                work[i] = r
+                r = vectors[work + i] - a * vectors[now + i] - last * vectors[before + i]
+                vectors[work + i] = r
                 norm += r * r
             norm = math.sqrt(norm)
             if replay == 0:
                 alpha[k] = a
                 beta[k] = norm
                 if k + 1 == check or k + 1 == steps or norm <= 1e-13:
-                    check += max(8, check // 8)
-                    _smallest_eigenpair(alpha, beta, k + 1, weights)
+                    check += max(8, check >> 3)
+                    _smallest_eigenpair(alpha, beta, k + 1, weights, down, up)
                     residual = norm * abs(weights[k])
                     if residual <= 1e-9 or norm <= 1e-13:
                         steps = k + 1
                         break
             for i in range(size):
-                before[i] = now[i]
-                now[i] = work[i] / norm
+                vectors[before + i] = vectors[now + i]
+                vectors[now + i] = vectors[work + i] / norm
             last = norm
     for i in range(size):
-        vector[i] = total[i]
+        entry[at + i] = vectors[total + i]
     return residual
 
 
 @kernel
-def _solve_component(ptr: PtrArray, cols: IndexArray, value: FloatArray, vector: FloatArray) -> float:
-    """Replace the start ``vector`` by the eigenvector; return the residual."""
-    if vector.shape[0] <= _SMALL:
-        _lanczos_stored(ptr, cols, value, vector)
-        return 0.0
-    # Two runs over at most 2e8 entries take one or two seconds for any size.
-    steps = min(512, max(96, 200_000_000 // ptr[-1]))
-    return _lanczos_two_pass(ptr, cols, value, vector, steps)
-
-
-@kernel
-def component_vectors(
-    indptr: PtrArray, indices: IndexArray, weight: FloatArray, node_ptr: PtrArray, seed: int, level: int
-) -> tuple[IndexArray, PtrArray, FloatArray, FloatArray]:
-    """Return the connected components and their eigenvectors.
+def large_vectors(
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, node_ptr: PtrArray, first: int, last: int,
+    max_steps: int, order: IndexArray, extent: PtrArray, entry: FloatArray, residual: FloatArray,
+    position: IndexArray, ptr: PtrArray, cols: IndexArray, value: FloatArray, alpha: FloatArray, beta: FloatArray,
+    weights: FloatArray, down: FloatArray, up: FloatArray, vectors: FloatArray, basis: FloatArray,
+) -> None:  # fmt: skip
+    """Solve the components that :func:`component_vectors` did not solve.
 
     Args:
-        indptr, indices, weight: Simple undirected graphs, see :mod:`tgp.kernels.undirected`.
-        node_ptr: ``[B + 1]``, offsets of the graphs.
-        seed, level: Key of the random numbers.
-
-    Returns:
-        Nodes (block ids) component by component ``[N]``, offsets of the components ``[C + 1]``, the entry of each of
-        these nodes in the unit eigenvector of its component ``[N]``, and the norm of each component's residual ``[C]``.
+        indptr, indices, weight, node_ptr, first, last: See :func:`component_vectors`.
+        max_steps: Largest number of Lanczos steps, at most :data:`LANCZOS_STEPS`.
+        order, extent, entry, residual: Output of :func:`component_vectors`, completed in place.
+        position, ptr, cols, value, alpha, beta, weights, down, up, vectors, basis: Scratch.
     """
-    count = indptr.shape[0] - 1
-    order = np.empty(count, np.int32)
-    ptr = np.zeros(count + 1, np.int64)
-    entry = np.empty(count)
-    residual = np.zeros(count)
-    colour = np.zeros(count, np.int8)
-    position = np.empty(count, np.int32)
-    parts = 0
-    for g in range(node_ptr.shape[0] - 1):
-        for root in range(node_ptr[g], node_ptr[g + 1]):
-            if colour[root] != 0:
-                continue
-            start = ptr[parts]
-            size, proper = _two_colour(indptr, indices, weight, root, colour, order[start:])
-            nodes = order[start : start + size]
-            vector = entry[start : start + size]
-            for k in range(size):
-                total = 0.0
-                for e in range(indptr[nodes[k]], indptr[nodes[k] + 1]):
-                    total += abs(weight[e])
-                vector[k] = colour[nodes[k]] * math.sqrt(total)
-                if not proper:
-                    vector[k] *= 0.5 + hash_uniform(seed, level, nodes[k] - node_ptr[g], 0)
-            if size == 1:
-                vector[0] = 1.0
-            _normalize(vector)
-            if not proper:
-                rows, cols, value = _normalized_rows(indptr, indices, weight, nodes, position)
-                residual[parts] = _solve_component(rows, cols, value, vector)
-                _normalize(vector)
-            parts += 1
-            ptr[parts] = start + size
-    return order, ptr[: parts + 1], entry, residual[:parts]
+    at = node_ptr[first]
+    while at < node_ptr[last]:
+        size = extent[at]
+        if residual[at] == UNSOLVED:
+            _normalized_rows(
+                indptr, indices, weight, order, at, size, position, ptr, cols, value, vectors
+            )
+            # Two runs over at most 2e8 entries take one or two seconds for any size.
+            steps = min(max_steps, max(96, 200_000_000 // ptr[size]))
+            residual[at] = _lanczos(
+                ptr, cols, value, entry, at, size, steps, alpha, beta, weights, down, up, vectors, basis,
+                basis.shape[0] // size,
+            )  # fmt: skip
+            _normalize(entry, at, at + size)
+        at += size

@@ -11,17 +11,28 @@ eigenvector of the largest eigenvalue of its normalised Laplacian,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from tgp.engine.kron_reduction import check_threshold, kron_reduce, simple_graph
-from tgp.engine.level_method import LevelEstimate, LevelMethod, RandomKey
+from tgp.engine.kron_blocks import EXACT_WORK, dense_work
+from tgp.engine.kron_reduction import ThresholdRule, check_rule, check_threshold, kron_reduce, simple_graph
+from tgp.engine.level_method import ADDED, GraphSizes, LevelBound, LevelEstimate, LevelMethod, RandomKey
+from tgp.engine.threads import run_over_ranges
+from tgp.errors import ParameterError
 from tgp.ragged import Assignment, BlockCSR
+from tgp.ragged.block import FloatArray, IndexArray, PtrArray
 from tgp.ragged.offsets import offsets
 
-__all__ = ["METHOD", "NDPParams", "random_cut"]
+__all__ = ["METHOD", "CutRule", "NDPParams", "cut", "random_cut"]
+
+
+CutRule = Literal["spectral", "flip"]
+
+_FLIP_STEPS = 16
+"""Lanczos steps before nodes are flipped."""
 
 
 @dataclass(frozen=True)
@@ -30,12 +41,23 @@ class NDPParams:
 
     Args:
         sparse_threshold: entries of the reduced adjacency matrix with ``|a| <= sparse_threshold`` are removed.
+        threshold: unit of ``sparse_threshold``. ``absolute``: 1. ``relative``: the largest ``|w|`` of the graph, so that
+            the edges do not depend on the unit of the weights. ``auto``: 1 if the largest ``|w|`` is between 0.1 and
+            1,000, otherwise the largest ``|w|``.
+        cut: rule of the cut. ``spectral``: signs of the eigenvector, as in the paper. ``flip``: 16 Lanczos steps, then single
+            nodes are flipped while the cut grows. This is faster for large graphs.
     """
 
     sparse_threshold: float = 1e-2
+    threshold: ThresholdRule = field(default="auto", metadata=ADDED)
+    cut: CutRule = field(default="spectral", metadata=ADDED)
 
     def __post_init__(self) -> None:
         check_threshold(self.sparse_threshold)
+        check_rule(self.threshold)
+        if self.cut not in get_args(CutRule):
+            names = ", ".join(get_args(CutRule))
+            raise ParameterError(f"cut is unknown: expected one of {names}, got {self.cut!r}", field="cut")
 
 
 def assign(block: BlockCSR, params: NDPParams, key: RandomKey) -> Assignment:
@@ -47,19 +69,13 @@ def assign(block: BlockCSR, params: NDPParams, key: RandomKey) -> Assignment:
 
     Args:
         block: the graphs.
-        params: parameters of the method; not used here.
+        params: parameters of the method, of which ``cut`` is used.
         key: key of the random start vectors.
 
     Returns:
         A hard assignment. Kept nodes are numbered in ascending order.
     """
-    from tgp.kernels.spectral_cut import cut_sides
-    from tgp.kernels.spectral_vector import component_vectors
-
-    graph = simple_graph(block)
-    arrays = (graph.indptr, graph.indices, graph.weights_or_ones())
-    order, ptr, entry, residual = component_vectors(*arrays, graph.node_ptr, key.seed, key.level)
-    kept = cut_sides(*arrays, order, ptr, entry, residual) > 0
+    kept = cut(simple_graph(block), params.cut == "flip", key) > 0
     before = offsets(kept)
     return Assignment(
         "hard",
@@ -69,9 +85,66 @@ def assign(block: BlockCSR, params: NDPParams, key: RandomKey) -> Assignment:
     )
 
 
+def cut(graph: BlockCSR, flip: bool, key: RandomKey) -> npt.NDArray[np.int8]:
+    """Return the side of every node of simple undirected graphs, 1 or -1.
+
+    Args:
+        graph: a block as returned by :func:`~tgp.engine.kron_reduction.simple_graph`.
+        flip: use a few Lanczos steps and flips of single nodes instead of eigenvectors.
+        key: key of the random start vectors.
+    """
+    from tgp.kernels.spectral_cut import cut_sides
+
+    size = graph.num_nodes
+    arrays = (graph.indptr, graph.indices, graph.weights_or_ones(), graph.node_ptr)
+    found = np.empty(size, np.int32), np.zeros(size, np.int64), np.empty(size), np.zeros(size)
+    colour, side, degree = np.zeros(size, np.int8), np.zeros(size, np.int8), np.zeros(size)
+    flags = np.zeros(size, np.bool_), np.empty(size, np.bool_)
+    position = np.empty(size, np.int32)  # also the queue of undecided nodes
+
+    def run(first: int, last: int) -> None:
+        _find_vectors(arrays, first, last, key, _FLIP_STEPS if flip else None, found, colour, position)
+        cut_sides(*arrays, first, last, *found, flip, side, degree, *flags, position)
+
+    run_over_ranges(run, graph.node_ptr + graph.edge_ptr)
+    return side
+
+
+def _find_vectors(
+    arrays: tuple[PtrArray, IndexArray, FloatArray, PtrArray],
+    first: int,
+    last: int,
+    key: RandomKey,
+    steps: int | None,
+    found: tuple[IndexArray, PtrArray, FloatArray, FloatArray],
+    colour: npt.NDArray[np.int8],
+    position: IndexArray,
+) -> None:
+    """Write the components of a range of graphs and their eigenvectors to ``found``."""
+    from tgp.kernels import spectral_vector as kernels
+
+    small = kernels.SMALL
+    rows = np.empty(small + 1, np.int64), np.empty(small * small, np.int32), np.empty(small * small)
+    scratch = np.empty(small * (small + 1)), *(np.empty(small) for _ in range(7))
+    most = kernels.component_vectors(
+        *arrays, first, last, key.seed, key.level, *found, colour, position, *rows, *scratch
+    )
+    if most == 0:
+        return
+    node_ptr, (_, extent, _, residual) = arrays[3], found
+    span = slice(node_ptr[first], node_ptr[last])
+    size = int(extent[span][residual[span] == kernels.UNSOLVED].max())
+    limit = kernels.LANCZOS_STEPS if steps is None else steps
+    rows = np.empty(size + 1, np.int64), np.empty(most, np.int32), np.empty(most)
+    scratch = *(np.empty(kernels.LANCZOS_STEPS) for _ in range(5)), np.empty(4 * size)
+    # Memory for as many vectors as the rows of the matrix take.
+    basis = np.empty(max(most, _FLIP_STEPS * size))
+    kernels.large_vectors(*arrays, first, last, limit, *found, position, *rows, *scratch, basis)
+
+
 def connect(block: BlockCSR, assignment: Assignment, params: NDPParams) -> BlockCSR:
     """Return the Kron reduction of the graphs to the kept nodes."""
-    return kron_reduce(block, assignment, params.sparse_threshold)
+    return kron_reduce(block, assignment, params.sparse_threshold, params.threshold)
 
 
 def random_cut(num_nodes: int, seed: int = 0) -> npt.NDArray[np.float64]:
@@ -98,11 +171,36 @@ def cost(
     return 40.0 * (nodes + edges).astype(np.float64)
 
 
+def bound(sizes: GraphSizes, params: NDPParams) -> LevelBound:
+    """Return upper bounds of time and memory, and of the size of the coarse graph.
+
+    The time is the sum of passes over the graph, the Lanczos steps, the elimination up to its limit, and the walks or the
+    full matrix of graphs that may exceed this limit. The length of eliminated rows is not known in advance. It is taken
+    as the number of nodes within three hops, which is at most the product of the average degrees. Weights of any
+    sign have the same limits.
+    """
+    n, e = sizes.nodes.astype(np.float64), sizes.edges.astype(np.float64)
+    degree = e / np.maximum(n, 1.0)
+    most = float(_FLIP_STEPS if params.cut == "flip" else 512)
+    steps = np.where(n > 64, np.minimum(most, np.maximum(96.0, 2e8 / np.maximum(e, 1.0))), 0.0)
+    row = np.minimum(n, degree**3)
+    exact = np.minimum(0.5 * n * row * row, EXACT_WORK)
+    is_large = exact >= EXACT_WORK
+    large = np.where(is_large, np.maximum(5e-6 * e, np.minimum(dense_work(n / 2, n / 2) / 5e9, 8e-7 * e)), 0.0)
+    seconds = 2e-6 * (n + e) + steps * (5e-9 * e + 2e-8 * n) + 6e-9 * exact + large
+    memory = 200.0 * n + 100.0 * e + np.where(is_large, 600.0 * e, 12.0 * np.minimum(exact, 16.0 * e))
+    # A dropped node connects its kept neighbours. Half of the nodes or fewer are kept unless weights are negative.
+    pairs = np.minimum(n * n, e + n * row * row)
+    return LevelBound(seconds, memory, sizes.nodes, np.minimum(pairs, 2.0**62).astype(np.int64))
+
+
 METHOD = LevelMethod(
     "ndp",
     NDPParams,
     assign,
     connect,
     cost=cost,
+    bound=bound,
     estimate=LevelEstimate(0.5, 0.75, weighted=True, scratch=500.0),
+    revision=2,
 )

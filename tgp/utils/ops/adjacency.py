@@ -28,6 +28,7 @@ __all__ = [
     "dense_to_block_diag",
     "filter_edges",
     "inverse_sqrt_degree",
+    "largest_weights",
     "postprocess_adj_pool_dense",
     "postprocess_adj_pool_sparse",
     "rank3_diag",
@@ -267,6 +268,7 @@ def postprocess_adj_pool_sparse(
     batch_pooled: Tensor | None = None,
     *,
     dtype: torch.dtype | None = None,
+    largest: Tensor | None = None,
 ) -> tuple[Tensor, Tensor | None]:
     """Return a pooled edge list without self-loops and tiny weights, divided by degrees, then by the largest weight.
 
@@ -281,13 +283,19 @@ def postprocess_adj_pool_sparse(
         edge_weight_norm: Divide by the largest absolute weight of each graph.
         batch_pooled: ``[K]`` graph ids; one graph if ``None``.
         dtype: Type of weights of one if there are no weights; default is float32.
+        largest: Largest ``|w|`` before pooling: ``[K]``, that of the graph of each supernode, or one number. Weights
+            ``|w| <= eps`` are removed. If ``largest`` is given and less than 1, ``eps`` is multiplied by it.
     """
     edge_weight = check_and_filter_edge_weights(edge_weight)
     if remove_self_loops:
         edge_index, edge_weight = filter_edges(edge_index, edge_weight, edge_index[0] != edge_index[1])
     if edge_weight is not None:
         edge_weight = real_weights(edge_weight, dtype)
-        edge_index, edge_weight = filter_edges(edge_index, edge_weight, edge_weight.abs() > eps)
+        tiny: Tensor | float = eps
+        if largest is not None:
+            limit = eps * largest.clamp(max=1.0)
+            tiny = limit if limit.dim() == 0 else limit[edge_index[0]]
+        edge_index, edge_weight = filter_edges(edge_index, edge_weight, edge_weight.abs() > tiny)
     elif degree_norm or edge_weight_norm:
         edge_weight = torch.ones(edge_index.size(1), dtype=dtype or torch.float32, device=edge_index.device)
     if edge_weight is None or edge_weight.numel() == 0:
@@ -299,6 +307,28 @@ def postprocess_adj_pool_sparse(
     if edge_weight_norm:
         wide = wide / _largest_of_graph(edge_index[0], wide, batch_pooled)
     return edge_index, wide.to(edge_weight.dtype)
+
+
+def largest_weights(coarse: Tensor, weight: Tensor | None, num_nodes: int, batch: Tensor | None) -> Tensor | None:
+    """Return the largest ``|w|`` of the graph of each supernode ``[K]``, or one number if there is one graph.
+
+    Args:
+        coarse: ``[2, E]`` supernodes of the ends of each edge before pooling, -1 for a dropped node.
+        weight: ``[E]`` weights before pooling, or ``None``.
+        num_nodes: ``K``.
+        batch: ``[K]`` graph ids; one graph if ``None``.
+
+    Returns:
+        The weights, or ``None`` if there are none.
+    """
+    if weight is None or weight.numel() == 0 or num_nodes == 0:
+        return None
+    size = widen(real_weights(weight.detach().reshape(-1))).abs()
+    if batch is None:
+        return size.max()
+    source = coarse[0].clamp(min=0)
+    top = size.new_zeros(num_nodes).scatter_reduce(0, source, size * (coarse[0] >= 0), "amax")
+    return _largest_of_graph(torch.arange(num_nodes, device=top.device), top, batch)
 
 
 def _largest_of_graph(source: Tensor, weight: Tensor, batch_pooled: Tensor | None) -> Tensor:
