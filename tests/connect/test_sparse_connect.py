@@ -142,3 +142,16 @@ def test_empty_graph_and_repr():
     assert "reduce_op=sum" in repr(SparseConnect())
     with pytest.raises(NotImplementedError):
         Connect()(PATH, PAIRS)
+
+
+def test_small_weights_keep_their_edges():
+    index = torch.tensor([[0, 1, 2, 4, 5], [2, 3, 0, 6, 7]])
+    weight = torch.tensor([1e-9, 2e-9, 1e-9, 1.0, 1e-9])
+    cluster = torch.tensor([0, 0, 1, 1, 2, 2, 3, 4])
+    batch = torch.tensor([0, 0, 1, 1, 1])
+    edges, found = sparse_connect(index, weight, cluster_index=cluster, num_nodes=8, batch_pooled=batch)
+    # The largest weight of the first graph is 2e-9, that of the second graph is 1.
+    assert edges.tolist() == [[0, 1, 2], [1, 0, 3]]
+    torch.testing.assert_close(found, torch.tensor([3e-9, 1e-9, 1.0]))
+    edges, _ = sparse_connect(index, weight, cluster_index=cluster, num_nodes=8)
+    assert edges.tolist() == [[2], [3]]

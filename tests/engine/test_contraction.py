@@ -168,3 +168,34 @@ def test_wrong_arguments_raise():
         contract(path(3), pairs(2))
     with pytest.raises(InputError, match="3 nodes in 1 graphs, got 4 nodes"):
         contract(path(3), soft_assignment(path(4), np.ones((4, 2))))
+
+
+@pytest.mark.parametrize("factor", [1e-12, 1e-9, 1e-4])
+@pytest.mark.parametrize("op", ["sum", "mean", "max"])
+def test_small_weights_keep_their_edges(factor, op):
+    pairs = Assignment("hard", np.array([0, 3]), np.array([0, 0, 1, 1, 2, 2], np.int32))
+    block = cycle(6)
+    small = BlockCSR(block.indptr, block.indices, factor * block.weights_or_ones(), block.node_ptr)
+    ordinary = BlockCSR(block.indptr, block.indices, block.weights_or_ones(), block.node_ptr)
+    options = ContractOptions(op)
+    found, expected = contract(small, pairs, options), contract(ordinary, pairs, options)
+    assert np.array_equal(found.indices, expected.indices)
+    np.testing.assert_allclose(found.weight, factor * expected.weight, rtol=1e-12)
+    soft = Assignment("soft", np.array([0, 2]), soft=np.full((6, 2), 0.5, np.float32))
+    assert np.array_equal(contract(small, soft).indices, contract(ordinary, soft).indices)
+
+
+def test_weights_that_cancel_are_removed_whatever_their_unit():
+    pairs = Assignment("hard", np.array([0, 2]), np.array([0, 0, 1, 1], np.int32))
+    for factor in (1.0, 1e-9):
+        weight = factor * np.array([1.0, -1.0 + 1e-12, 0.5])
+        block = BlockCSR.from_edge_index([[0, 1, 2], [2, 3, 3]], weight, num_nodes=4)
+        assert contract(block, pairs).num_edges == 0
+
+
+def test_threshold_of_a_graph_does_not_depend_on_other_graphs():
+    pairs = Assignment("hard", np.array([0, 2, 4]), np.array([0, 0, 1, 1, 2, 2, 3, 3], np.int32))
+    weight = np.array([1e-9, 1e-9, 1.0, 1e-9])
+    block = BlockCSR.from_edge_index([[0, 1, 4, 6], [2, 3, 5, 5]], weight, node_ptr=[0, 4, 8])
+    coarse = contract(block, pairs)
+    assert coarse.edge_index().tolist() == [[0], [1]]

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 
 from tests.reference.kron import kron_dense
 from tests.reference.ndp import dense_graph
-from tgp.engine import coarsen
+from tgp.engine import coarsen, threads
 from tgp.engine.kron_reduction import kron_reduce
-from tgp.engine.level_method import RandomKey
+from tgp.engine.level_method import GraphSizes, RandomKey
 from tgp.engine.methods.ndp import METHOD, NDPParams, random_cut
+from tgp.engine.schedule import parse_schedule
 from tgp.errors import InputError, ParameterError
 from tgp.ragged import Assignment, BlockCSR
 from tgp.testing.graphs import (
@@ -246,3 +247,87 @@ def test_real_molecules(data_root):
     # Only rings of five nodes have edges that no cut contains.
     assert (sides[rows] != sides[cols]).mean() > 0.97
     assert 0.4 < assignment.num_supernodes / block.num_nodes < 0.55
+
+
+def scaled(block, factor):
+    return BlockCSR(block.indptr, block.indices, factor * block.weights_or_ones(), block.node_ptr)
+
+
+@pytest.mark.parametrize("factor", [1e-30, 1e-9, 1e-4, 2.0**20, 1e7, 1e30])
+@pytest.mark.parametrize("block", [grid2d(9, 11), karate(), erdos_renyi(80, 0.1, seed=1)])
+def test_unit_of_the_weights_does_not_change_the_coarse_edges(block, factor):
+    params = NDPParams()
+    cut, coarse = level(block, params)
+    other_cut, other = level(scaled(block, factor), params)
+    assert np.array_equal(cut.cluster, other_cut.cluster)
+    assert np.array_equal(coarse.indices, other.indices)
+    np.testing.assert_allclose(other.weight, factor * coarse.weight, rtol=1e-9)
+
+
+@pytest.mark.parametrize("factor", [1e-4, 0.3, 7.0, 1e7])
+def test_relative_threshold_does_not_depend_on_the_unit_on_any_level(factor):
+    block = grid2d(12, 12)
+    ours = coarsen(block, "ndp:threshold=relative*4")
+    theirs = coarsen(scaled(block, factor), "ndp:threshold=relative*4")
+    for a, b in zip(ours.levels, theirs.levels, strict=True):
+        assert np.array_equal(a.block.indices, b.block.indices)
+
+
+def test_absolute_threshold_is_the_old_rule():
+    block = scaled(grid2d(9, 11), 1e-4)
+    assert level(block, NDPParams(threshold="absolute"))[1].num_edges == 0
+    assert level(block)[1].num_edges > 0
+    dense = scaled(grid2d(9, 11), 1e7)
+    assert level(dense, NDPParams(threshold="absolute"))[1].num_edges >= level(dense)[1].num_edges
+
+
+@pytest.mark.parametrize("largest", [0.1, 0.5, 1.0, 30.0, 1000.0])
+def test_weights_of_ordinary_size_keep_the_old_rule(largest):
+    base = erdos_renyi(60, 0.1, seed=4)
+    weight = np.full(base.num_edges, largest)
+    block = BlockCSR(base.indptr, base.indices, weight, base.node_ptr)
+    assert same(level(block)[1], level(block, NDPParams(threshold="absolute"))[1])
+
+
+def test_unit_of_a_graph_does_not_depend_on_other_graphs():
+    parts = [scaled(grid2d(5, 5), f) for f in (1e-6, 1.0, 1e6)]
+    whole = level(BlockCSR.concat(parts))[1]
+    for g, part in enumerate(parts):
+        assert same(whole.take([g]), level(part)[1])
+
+
+@pytest.mark.parametrize("name", ["threshold", "cut"])
+def test_unknown_rules_are_refused(name):
+    with pytest.raises(ParameterError, match=f"{name} is unknown"):
+        NDPParams(**{name: "both"})
+
+
+def test_added_parameters_are_not_stored_with_their_default():
+    assert parse_schedule("ndp").to_json() == parse_schedule("ndp:threshold=auto:cut=spectral").to_json()
+    assert parse_schedule("ndp:cut=flip").to_json() != parse_schedule("ndp").to_json()
+
+
+@pytest.mark.parametrize("cut", ["spectral", "flip"])
+def test_result_does_not_depend_on_threads(monkeypatch, cut):
+    sizes = np.random.default_rng(3).integers(3, 120, 80)
+    block = BlockCSR.concat([erdos_renyi(int(n), 5 / n, seed=int(n)) for n in sizes])
+    found = []
+    for count in (1, 2, 7):
+        monkeypatch.setattr(threads, "num_threads", lambda count=count: count)
+        monkeypatch.setattr(threads, "_MIN_WORK", 0)
+        found.append(level(block, NDPParams(cut=cut)))
+    for assignment, coarse in found[1:]:
+        assert np.array_equal(assignment.cluster, found[0][0].cluster)
+        assert same(coarse, found[0][1])
+
+
+@pytest.mark.parametrize("block", [barabasi_albert(300, 3, seed=1), complete(70), grid2d(20, 20), karate()])
+def test_bound_of_the_coarse_graph(block):
+    sizes = GraphSizes(
+        *(np.array([x]) for x in (block.num_nodes, block.num_edges, np.diff(block.indptr).max()))
+    )
+    bound = METHOD.bound(sizes, PARAMS)
+    coarse = level(block)[1]
+    assert coarse.num_edges <= bound.edges[0]
+    assert coarse.num_nodes <= bound.nodes[0]
+    assert bound.seconds[0] > 0 and bound.memory[0] > 0

@@ -5,10 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import tgp.engine.kron_reduction as module
+import tgp.engine.kron_blocks as module
 from tests.reference.kron import kron_dense, resistance
 from tests.reference.ndp import dense_graph
+from tgp.engine import threads
 from tgp.engine.kron_reduction import kron_reduce_simple, simple_graph
+from tgp.kernels import kron, kron_walk
 from tgp.ragged import BlockCSR
 from tgp.testing.graphs import (
     barabasi_albert,
@@ -63,13 +65,16 @@ def test_entries_equal_to_the_threshold_are_removed():
     assert out[1, 2] == 0.02
 
 
-def test_node_whose_weights_cancel_adds_no_edges():
+def test_signs_are_multiplied_along_a_path():
+    # A friend of an enemy is an enemy, an enemy of an enemy is a friend.
     block = from_pairs(3, [(0, 1), (1, 2)], [1.0, -1.0])
-    assert reduced(block, [0, 2]).tolist() == [[0.0, 0.0], [0.0, 0.0]]
+    assert reduced(block, [0, 2]).tolist() == [[0.0, -0.5], [-0.5, 0.0]]
+    block = from_pairs(3, [(0, 1), (1, 2)], [-1.0, -3.0])
+    assert reduced(block, [0, 2])[0, 1] == 0.75
 
 
 @settings(max_examples=60)
-@given(graphs(min_nodes=1, max_nodes=10, max_edges=30, negative=False), st.data())
+@given(graphs(min_nodes=1, max_nodes=10, max_edges=30), st.data())
 def test_equals_the_dense_schur_complement(block, data):
     kept = data.draw(st.lists(st.integers(0, block.num_nodes - 1), unique=True, min_size=1))
     np.testing.assert_allclose(reduced(block, kept), kron_dense(dense_graph(block), kept), atol=1e-12)
@@ -132,7 +137,7 @@ def test_walks_of_a_graph_do_not_depend_on_other_graphs(monkeypatch):
 def test_small_work_limit_stops_walks_early(monkeypatch):
     block = complete(60)
     kept = np.arange(10)
-    force_walks(monkeypatch, 1e-6, -1)
+    force_walks(monkeypatch, 1e-3, -1)
     complete_walks = reduced(block, kept)
     monkeypatch.setattr(module, "_WALK_WORK", 1)
     short_walks = reduced(block, kept)
@@ -140,8 +145,121 @@ def test_small_work_limit_stops_walks_early(monkeypatch):
     assert (short_walks <= complete_walks).all()
 
 
-def test_graphs_with_negative_weights_are_eliminated_completely(monkeypatch):
-    force_walks(monkeypatch, 1.0, -1)
-    block = from_pairs(4, [(0, 1), (1, 2), (2, 3), (1, 3)], [1.0, -0.25, 1.0, 2.0])
-    exact = kron_dense(dense_graph(block), [0, 3])
-    np.testing.assert_allclose(reduced(block, [0, 3]), exact, rtol=1e-12)
+def signed(block, share, seed=0):
+    """Make a share of the edges of a graph negative."""
+    rng = np.random.default_rng(seed)
+    pairs = block.edge_index()[:, block.edge_index()[0] < block.edge_index()[1]].T
+    sign = np.where(rng.random(len(pairs)) < share, -1.0, 1.0)
+    if share > 0:
+        sign[0] = -1.0
+    return from_pairs(block.num_nodes, pairs, sign * rng.uniform(0.5, 2.0, len(pairs)))
+
+
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 1.0])
+def test_walks_of_signed_graphs_converge_to_the_exact_reduction(monkeypatch, share):
+    block = signed(barabasi_albert(200, 4, seed=1), share)
+    kept = np.arange(0, 200, 2)
+    exact = kron_dense(dense_graph(block), kept)
+    errors = []
+    for tolerance in (1.0, 1e-2, 1e-8):
+        force_walks(monkeypatch, tolerance)
+        errors.append(np.abs(reduced(block, kept) - exact).max())
+    assert errors[0] >= errors[1] > errors[2]
+    assert errors[2] < 1e-6
+
+
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 1.0])
+def test_work_and_fill_in_do_not_depend_on_signs(monkeypatch, share):
+    """Count the work of the elimination, the entries that walks read, and the edges of the result."""
+    block = simple_graph(signed(barabasi_albert(1500, 4, seed=2), share))
+    limit = 400_000
+    monkeypatch.setattr(module, "EXACT_WORK", limit)
+    work, reads = [], []
+    eliminate, walk_ends = kron.eliminate, kron_walk.walk_ends
+
+    def count_work(*args):
+        out = eliminate(*args)
+        work.append(int(args[-1][kron.WORK]))
+        return out
+
+    def count_reads(*args):
+        out = walk_ends(*args)
+        reads.append(args[-1][kron_walk.WORK])
+        return out
+
+    monkeypatch.setattr(kron, "eliminate", count_work)
+    monkeypatch.setattr(kron_walk, "walk_ends", count_reads)
+    kept = np.arange(0, 1500, 2, dtype=np.int32)
+    coarse = kron_reduce_simple(block, kept, np.array([0, len(kept)]), 1e-2)
+    longest = int(np.diff(block.indptr).max()) + 1500
+    assert len(work) >= 2, "the exact elimination stops, and a short one follows"
+    assert max(work) <= limit + longest**2
+    assert 0 < max(reads) <= 2 * module._WALK_WORK * block.num_edges
+    assert coarse.num_edges <= 20 * block.num_edges
+
+
+def test_scratch_that_is_too_short_is_replaced(monkeypatch):
+    block = barabasi_albert(150, 5, seed=4)
+    kept = np.arange(0, 150, 5)
+    exact = reduced(block, kept)
+    entries = module._entries
+    monkeypatch.setattr(module, "_entries", lambda size: entries(size // 50 + 60))
+    assert (reduced(block, kept) == exact).all()
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3])
+@pytest.mark.parametrize("count", [3, 8, 77, 90])
+def test_full_matrix_equals_the_elimination(monkeypatch, share, count):
+    block = signed(erdos_renyi(100, 0.6, seed=count), share)
+    kept = np.sort(np.random.default_rng(count).permutation(100)[:count])
+    exact = reduced(block, kept, 1e-2)
+    calls = []
+    original = module.BlockReduction._reduce_dense
+    monkeypatch.setattr(module.BlockReduction, "_reduce_dense", lambda *a: calls.append(a[1]) or original(*a))
+    monkeypatch.setattr(module, "_DENSE_NODES", 50)
+    np.testing.assert_allclose(reduced(block, kept, 1e-2), exact, rtol=1e-12, atol=1e-15)
+    assert calls == [0]
+
+
+def test_only_large_dense_graphs_use_a_full_matrix():
+    def large(block):
+        graph = simple_graph(block)
+        kept = np.arange(0, graph.num_nodes, 2, dtype=np.int32)
+        ones = np.ones(1)
+        reduction = module.BlockReduction(graph, kept, np.array([0, len(kept)]), 0.01 * ones, ones)
+        return reduction._is_dense(0), reduction.large.tolist()
+
+    assert large(complete(1000)) == (False, [])
+    assert large(complete(1200)) == (True, [0])
+    assert large(barabasi_albert(3000, 5)) == (False, [])
+
+
+def test_hopeless_elimination_is_not_tried(monkeypatch):
+    block = simple_graph(barabasi_albert(1200, 20, seed=1))
+    kept = np.arange(0, 1200, 2, dtype=np.int32)
+    monkeypatch.setattr(module, "EXACT_WORK", 30_000)
+    ones = np.ones(1)
+    reduction = module.BlockReduction(block, kept, np.array([0, 600]), 0.01 * ones, ones)
+    assert reduction.large.tolist() == [0]
+    budgets = []
+    eliminate = kron.eliminate
+    monkeypatch.setattr(kron, "eliminate", lambda *a: budgets.append((a[5], a[6], a[7])) or eliminate(*a))
+    reduction.reduce_range(0, 1)
+    assert budgets == [(0, 0, 30_000), (0, 1, module._FIRST_WORK * block.num_edges)]
+
+
+def test_result_does_not_depend_on_threads(monkeypatch):
+    rng = np.random.default_rng(5)
+    parts = [barabasi_albert(int(n), 3, seed=int(n)) for n in rng.integers(5, 90, 60)]
+    block = simple_graph(BlockCSR.concat(parts))
+    kept = np.flatnonzero(rng.random(block.num_nodes) < 0.5).astype(np.int32)
+    super_ptr = np.searchsorted(kept, block.node_ptr)
+    monkeypatch.setattr(module, "EXACT_WORK", 5000)  # some graphs need walks
+    found = []
+    for count in (1, 2, 5):
+        monkeypatch.setattr(threads, "num_threads", lambda count=count: count)
+        monkeypatch.setattr(threads, "_MIN_WORK", 0)
+        found.append(kron_reduce_simple(block, kept, super_ptr, 1e-2))
+    for other in found[1:]:
+        assert np.array_equal(other.indices, found[0].indices)
+        assert np.array_equal(other.weight, found[0].weight)

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from tests.reference import ndp as reference
 from tgp.engine.kron_reduction import simple_graph
-from tgp.kernels.spectral_cut import cut_sides
-from tgp.kernels.spectral_vector import component_vectors
+from tgp.engine.level_method import RandomKey
+from tgp.engine.methods import ndp
+from tgp.kernels import spectral_vector
 from tgp.ragged import BlockCSR
 from tgp.testing.graphs import (
     barabasi_albert,
@@ -31,13 +32,24 @@ from tgp.testing.strategies import blocks, graphs
 
 
 def vectors(block, seed=0, level=0):
+    """Return nodes by component, offsets of the components, entries of the eigenvectors, residuals."""
     graph = simple_graph(block)
-    return component_vectors(graph.indptr, graph.indices, graph.weight, graph.node_ptr, seed, level)
+    size = graph.num_nodes
+    order, extent, entry, residual = found = (
+        np.empty(size, np.int32),
+        np.zeros(size, np.int64),
+        np.empty(size),
+        np.zeros(size),
+    )
+    arrays = (graph.indptr, graph.indices, graph.weight, graph.node_ptr)
+    scratch = np.zeros(size, np.int8), np.empty(size, np.int32)
+    ndp._find_vectors(arrays, 0, graph.num_graphs, RandomKey(seed, level), None, found, *scratch)
+    starts = np.flatnonzero(extent)
+    return order, np.append(starts, size), entry, residual[starts]
 
 
-def kept(block, seed=0, level=0):
-    graph = simple_graph(block)
-    sides = cut_sides(graph.indptr, graph.indices, graph.weight, *vectors(block, seed, level))
+def kept(block, seed=0, level=0, flip=False):
+    sides = ndp.cut(simple_graph(block), flip, RandomKey(seed, level))
     assert set(sides.tolist()) <= {1, -1}
     return np.flatnonzero(sides > 0).tolist()
 
@@ -190,6 +202,43 @@ def test_block_equals_its_graphs_processed_separately(block, seed):
     whole = kept(block, seed, 1)
     single = [int(block.node_ptr[g]) + i for g, part in enumerate(block.split()) for i in kept(part, seed, 1)]
     assert whole == single
+
+
+@pytest.mark.parametrize(
+    "block", [barabasi_albert(400, 4, seed=3), erdos_renyi(300, 0.05, seed=1), complete(90)]
+)
+def test_flips_leave_no_node_whose_flip_increases_the_cut(block):
+    sides = np.where(np.isin(np.arange(block.num_nodes), kept(block, flip=True)), 1.0, -1.0)
+    graph = reference.dense_graph(block)
+    assert ((graph @ sides) * sides <= 1e-9).all()
+    exact = np.where(np.isin(np.arange(block.num_nodes), kept(block)), 1.0, -1.0)
+    # A cut of more weight has a smaller value. Flips lose at most a tenth of the weight of the spectral cut.
+    assert sides @ graph @ sides <= exact @ graph @ exact + 0.1 * graph.sum()
+    hub = np.flatnonzero(graph.sum(axis=1) == graph.sum(axis=1).max())
+    assert (sides[hub] > 0).any()
+
+
+@settings(max_examples=30)
+@given(graphs(min_nodes=2, max_nodes=9, max_edges=30))
+def test_flips_keep_a_node_and_drop_a_node_of_every_component(block):
+    sides = np.isin(np.arange(block.num_nodes), kept(block, flip=True))
+    for nodes in reference.components(reference.dense_graph(block)):
+        assert sides[nodes].any()
+        assert len(nodes) == 1 or not sides[nodes].all()
+
+
+def test_stored_vectors_give_the_same_bits_as_a_second_run(monkeypatch):
+    # The basis fits into memory for a dense graph. Without this memory, the run is repeated.
+    block = barabasi_albert(300, 20, seed=2)
+    stored = vectors(block)[2]
+    monkeypatch.setattr(ndp, "_FLIP_STEPS", 0)
+    original = spectral_vector.large_vectors
+
+    def without_basis(*args):
+        return original(*args[:-1], np.empty(0))
+
+    monkeypatch.setattr(spectral_vector, "large_vectors", without_basis)
+    assert np.array_equal(vectors(block)[2], stored)
 
 
 def test_undecided_nodes_of_large_graphs_are_assigned():

@@ -80,8 +80,8 @@ def test_traits_repr_and_factory():
     pooler = get_pooler("ndp", sparse_threshold=0.1)
     assert isinstance(pooler, NDPPooling) and pooler.is_precoarsenable and not pooler.is_trainable
     assert "NDPSelect(s_inv_op=transpose, seed=0)" in repr(pooler)
-    assert "KronConnect(sparse_threshold=0.1)" in repr(pooler)
-    assert repr(KronConnect()) == "KronConnect(sparse_threshold=0.01)"
+    assert "KronConnect(sparse_threshold=0.1, threshold=auto)" in repr(pooler)
+    assert repr(KronConnect()) == "KronConnect(sparse_threshold=0.01, threshold=auto)"
 
 
 def test_results_contain_no_scipy_objects():
@@ -231,3 +231,36 @@ def test_cached_results_are_recomputed_for_another_graph():
 def test_data_objects_of_levels():
     data = NDPPooling().precoarsening(KARATE, num_nodes=34).as_data()
     assert isinstance(data, Data) and data.num_nodes == 9 and data.edge_index.size(1) == 48
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_mixed_signs_are_never_singular(seed):
+    generator = torch.Generator().manual_seed(seed)
+    pairs = torch.combinations(torch.arange(9))
+    weight = (
+        torch.randint(0, 2, (len(pairs),), generator=generator).double() * 2 - 1
+    )  # rows of the Laplacian cancel
+    edge_index = torch.cat([pairs, pairs.flip(1)]).t()
+    weight = torch.cat([weight, weight]).requires_grad_()
+    out = NDPPooling()(torch.ones(9, 2), edge_index, edge_weight=weight)
+    constant = NDPPooling()(torch.ones(9, 2), edge_index, edge_weight=weight.detach())
+    assert torch.equal(out.edge_index, constant.edge_index)
+    torch.testing.assert_close(out.edge_weight, constant.edge_weight)
+    if out.edge_weight.numel():
+        out.edge_weight.sum().backward()
+        assert weight.grad.isfinite().all()
+
+
+def test_rules_reach_selector_connector_and_engine():
+    pooler = NDPPooling(threshold="relative", cut="flip")
+    assert pooler.connector.threshold == "relative"
+    assert pooler.selector.spec.params.cut == "flip"
+    edge_index = torch.from_numpy(karate().edge_index())
+    weight = torch.full((edge_index.size(1),), 1e-6)
+    x = torch.ones(34, 1)
+    alone = KronConnect(threshold="relative")
+    so = pooler.select(edge_index=edge_index, edge_weight=weight, x=x, num_nodes=34)
+    pooled = pooler(x, edge_index, edge_weight=weight)
+    assert torch.equal(alone(edge_index, so, weight)[0], pooled.edge_index)
+    assert pooled.edge_index.size(1) > 0
+    assert NDPPooling(threshold="absolute")(x, edge_index, edge_weight=weight).edge_index.size(1) == 0

@@ -6,7 +6,8 @@ from tests.reference.ndp import components
 
 
 def laplacian(graph):
-    return np.diag(graph.sum(axis=1)) - graph
+    """Return the signed Laplacian, which is the Laplacian if no weight is negative."""
+    return np.diag(np.abs(graph).sum(axis=1)) - graph
 
 
 def kron_dense(graph, kept):

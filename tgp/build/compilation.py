@@ -36,8 +36,6 @@ _METHODS: dict[str, tuple[str, ...]] = {
         "_prims.fill_transpose",
         "kron.eliminate",
         "kron_rows.assemble_rows",
-        "kron_walk.kept_columns",
-        "kron_walk.walk_end_probabilities",
         "spectral_cut.cut_sides",
         "spectral_vector.component_vectors",
         "undirected._fill_undirected",

@@ -169,9 +169,7 @@ def _laplacian_edges(given: Any) -> tuple[Tensor, Tensor]:
     return index[:, off], -value[off]
 
 
-def _reduce(
-    block: BlockCSR, kept: npt.NDArray[np.int64], threshold: float, rule: ThresholdRule
-) -> BlockCSR:
+def _reduce(block: BlockCSR, kept: npt.NDArray[np.int64], threshold: float, rule: ThresholdRule) -> BlockCSR:
     """Return the pooled graphs. Supernode ``i`` is node ``kept[i]`` of the block."""
     # The engine needs supernodes sorted by graph. The original numbers are restored afterwards.
     order = np.argsort(kept, kind="stable")

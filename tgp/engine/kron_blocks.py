@@ -20,7 +20,8 @@ __all__ = ["EXACT_WORK", "WALK_TOLERANCE", "BlockReduction", "dense_work"]
 
 EXACT_WORK = 300_000_000
 """Largest work per graph (sum of squared row lengths) of the exact elimination, about a second. A graph of up to 1,000
-nodes does not exceed it if half of its nodes are kept. Larger graphs are reduced by absorbed walks, for which the following constants are used."""
+nodes does not exceed it if half of its nodes are kept. Larger graphs are reduced by absorbed walks, for which the
+following constants are used."""
 
 WALK_TOLERANCE = 0.02
 """A walk ends when it can change an entry by less than this share of the threshold."""
@@ -111,14 +112,20 @@ class BlockReduction:
         pieces = [self.pieces[low] for low in sorted(self.pieces)]
         if not pieces:
             return np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0)
-        cols, vals = (np.concatenate(part) if len(part) > 1 else part[0] for part in zip(*pieces, strict=True))
+        cols, vals = (
+            np.concatenate(part) if len(part) > 1 else part[0] for part in zip(*pieces, strict=True)
+        )
         return offsets(self.row_length), cols, vals
 
     def _large_graphs(self) -> npt.NDArray[np.int64]:
         """Return the graphs that are not eliminated exactly, as far as this is known in advance."""
         sizes = np.diff(self.graph.node_ptr)
         return np.array(
-            [g for g in np.flatnonzero(sizes > _DENSE_NODES) if self._is_dense(g) or self._exceeds_limit(g)],
+            [
+                g
+                for g in np.flatnonzero(sizes > _DENSE_NODES).tolist()
+                if self._is_dense(g) or self._exceeds_limit(g)
+            ],
             np.int64,
         )
 
@@ -181,8 +188,7 @@ class BlockReduction:
             state[: kron.CODE] = state[kron.GRAPH_ROWS : kron.WORK]
             if state[kron.CODE] == kron.OVER_BUDGET:
                 break
-            heap, (cols, vals) = np.empty(2 * len(heap), np.int64), _entries(2 * len(cols))
-            f_cols, f_vals = _longer(f_cols), _longer(f_vals)
+            heap, cols, vals, f_cols, f_vals = (_longer(a) for a in (heap, cols, vals, f_cols, f_vals))
         rows, size = int(state[kron.ROWS]), int(state[kron.SIZE])
         return Rows(f_ptr[: rows + 1], f_cols[:size], f_vals[:size], f_inv[:rows]), at, (cols, vals)
 
@@ -195,7 +201,11 @@ class BlockReduction:
         low, high = (int(k) for k in self.super_ptr[[first, last]])
         if low == high:
             return
-        by_super = np.empty(high - low + 1, np.int64), np.empty(len(left.cols), np.int32), np.empty(len(left.cols))
+        by_super = (
+            np.empty(high - low + 1, np.int64),
+            np.empty(len(left.cols), np.int32),
+            np.empty(len(left.cols)),
+        )
         fill_transpose(left.ptr, left.cols - np.int32(low), left.vals, True, *by_super)
         cols, vals = _entries(2 * len(left.cols) + 4 * (high - low) + 64)
         state = np.zeros(1, np.int64)
@@ -203,7 +213,7 @@ class BlockReduction:
         while at < high:
             at = assemble_rows(
                 graph.indptr, graph.indices, self.weight, self.cluster, self.nodes, at, high, *by_super, low,
-                *right, self.row_threshold, self.acc, self.seen, self.touched, self.row_length, cols, vals, state,
+                right.ptr, right.cols, right.vals, right.inv, self.row_threshold, self.acc, self.seen, self.touched, self.row_length, cols, vals, state,
             )  # fmt: skip
             if at < high:
                 cols, vals = _longer(cols, high - low), _longer(vals, high - low)
@@ -284,7 +294,7 @@ class BlockReduction:
         )
         tolerance = WALK_TOLERANCE * max(self.threshold[g], _LEAST_THRESHOLD * self.unit[g])
         budget = float(_WALK_WORK * (self.graph.edge_ptr[g + 1] - self.graph.edge_ptr[g]))
-        scratch = (
+        scratch: tuple[Any, ...] = (
             np.zeros(count * lanes), np.zeros(kept * lanes), np.zeros(count, np.bool_), np.zeros(kept, np.bool_),
             np.empty(count, np.int32), np.empty(kept, np.int32), np.empty(count, np.int32), np.zeros(lanes),
         )  # fmt: skip
@@ -292,21 +302,20 @@ class BlockReduction:
         state = np.array([0.0, 0.0, budget / 8.0, 1.0])
         at = 0
         while at < count:
-            at = kernels.walk_ends(
-                at, count, ptr, *steps, low, tolerance, budget, *scratch, b_ptr, b_cols, b_vals, state
-            )
+            outputs: tuple[Any, ...] = (*scratch, b_ptr, b_cols, b_vals, state)
+            at = kernels.walk_ends(at, count, ptr, *steps, low, tolerance, budget, *outputs)
             if at < count:
                 b_cols, b_vals = _longer(b_cols, lanes * kept), _longer(b_vals, lanes * kept)
         size = int(state[kernels.SIZE])
         return Rows(b_ptr, b_cols[:size], b_vals[:size], np.ones(count))
 
 
-def dense_work(dropped: float, kept: float) -> float:
+def dense_work(dropped: Any, kept: Any) -> Any:
     """Return the number of operations of a reduction by a full matrix.
 
     Args:
-        dropped: number of dropped nodes.
-        kept: number of kept nodes.
+        dropped: number of dropped nodes, or an array of numbers.
+        kept: number of kept nodes, or an array.
     """
     return dropped * (dropped * dropped / 3 + dropped * kept + kept * kept)
 
@@ -324,8 +333,12 @@ def _longer(array: npt.NDArray[Any], extra: int = 0) -> npt.NDArray[Any]:
 
 
 def _joined_rows(a: Rows, b: Rows) -> Rows:
-    parts = [np.concatenate(pair) for pair in zip(a[1:], b[1:], strict=True)]
-    return Rows(np.concatenate([a.ptr, b.ptr[1:] + a.ptr[-1]]), *parts)
+    return Rows(
+        np.concatenate([a.ptr, b.ptr[1:] + a.ptr[-1]]),
+        np.concatenate([a.cols, b.cols]),
+        np.concatenate([a.vals, b.vals]),
+        np.concatenate([a.inv, b.inv]),
+    )
 
 
 def _signed_graphs(edge_ptr: PtrArray, weight: FloatArray) -> npt.NDArray[np.int8]:

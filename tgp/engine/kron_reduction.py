@@ -69,7 +69,9 @@ def check_rule(value: str) -> ThresholdRule:
     """
     if value not in get_args(ThresholdRule):
         names = ", ".join(get_args(ThresholdRule))
-        raise ParameterError(f"threshold is unknown: expected one of {names}, got {value!r}", field="threshold")
+        raise ParameterError(
+            f"threshold is unknown: expected one of {names}, got {value!r}", field="threshold"
+        )
     return cast(ThresholdRule, value)
 
 

@@ -32,7 +32,7 @@ _EXACT_DEGREE = 32
 they have to grow."""
 
 
-@kernel
+@kernel(inner=True)
 def _heap_push(heap: PtrArray, size: int, key: int) -> None:
     """Add ``key`` to a heap of ``size`` keys, which must have room for it."""
     i = size
@@ -45,7 +45,7 @@ def _heap_push(heap: PtrArray, size: int, key: int) -> None:
     heap[i] = key
 
 
-@kernel
+@kernel(inner=True)
 def _merge_row(
     cols: IndexArray, vals: FloatArray, start: int, length: int, mark: IntArray, slot: PtrArray
 ) -> int:
@@ -70,7 +70,7 @@ def _merge_row(
     return count
 
 
-@kernel
+@kernel(inner=True)
 def _load_graph(
     indptr: PtrArray, indices: IndexArray, weight: FloatArray, cluster: IndexArray, lo: int, hi: int, mark: IntArray,
     start: PtrArray, length: PtrArray, room: PtrArray, diagonal: FloatArray, cols: IndexArray, vals: FloatArray,
@@ -107,7 +107,7 @@ def _load_graph(
     return used
 
 
-@kernel
+@kernel(inner=True)
 def _add_mesh(
     q: int, inv: float, start: PtrArray, length: PtrArray, room: PtrArray, cols: IndexArray, vals: FloatArray,
     used: int, mark: IntArray, slot: PtrArray, diagonal: FloatArray,

@@ -21,7 +21,7 @@ _TILE = 512
 """Number of columns that are updated at a time. The rows of a panel have to fit into the second level cache."""
 
 
-@kernel
+@kernel(inner=True)
 def _update_rows(
     a: FloatArray, factor: FloatArray, panel: FloatArray, t: int, first: int, last: int, lo: int, hi: int
 ) -> None:

@@ -126,9 +126,10 @@ def walk_ends(
         stop = min(c + LANES, count)
         if state[SIZE] + LANES * ended.shape[0] > b_cols.shape[0]:
             return c
-        if state[WORK] > budget * (c / count) + state[SLACK]:
-            state[COARSER] *= 2.0
-            state[SLACK] += budget / 8.0
+        for r in range(c, stop):
+            if state[WORK] > budget * (r / count) + state[SLACK]:
+                state[COARSER] *= 2.0
+                state[SLACK] += budget / 8.0
         visits, ahead_count, kept_count = 0, 0, 0
         for r in range(c, stop):
             if top[r] > 0.0:

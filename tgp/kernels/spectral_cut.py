@@ -23,7 +23,7 @@ _NONE = 2**62
 """Number that is larger than any node id."""
 
 
-@kernel
+@kernel(inner=True)
 def _orient(order: IndexArray, lo: int, hi: int, degree: FloatArray, side: IntArray) -> bool:
     """Flip the signs in place if needed, so that the hub is kept: the decided node of largest degree.
 
@@ -52,7 +52,7 @@ def _orient(order: IndexArray, lo: int, hi: int, degree: FloatArray, side: IntAr
     return True
 
 
-@kernel
+@kernel(inner=True)
 def _flip_nodes(
     indptr: PtrArray, indices: IndexArray, weight: FloatArray, order: IndexArray, lo: int, hi: int,
     degree: FloatArray, side: IntArray, free: BoolArray, all_free: bool,
@@ -74,7 +74,7 @@ def _flip_nodes(
             break
 
 
-@kernel
+@kernel(inner=True)
 def _fill_zeros(
     indptr: PtrArray, indices: IndexArray, weight: FloatArray, order: IndexArray, lo: int, hi: int,
     degree: FloatArray, side: IntArray, queued: BoolArray, queue: IndexArray,

@@ -26,7 +26,7 @@ UNSOLVED = -1.0
 """Residual of a component whose start vector has not been replaced by an eigenvector yet."""
 
 
-@kernel
+@kernel(inner=True)
 def _normalized_rows(
     indptr: PtrArray, indices: IndexArray, weight: FloatArray, order: IndexArray, at: int, size: int,
     position: IndexArray, ptr: PtrArray, cols: IndexArray, value: FloatArray, degree: FloatArray,
@@ -54,7 +54,7 @@ def _normalized_rows(
             slot += 1
 
 
-@kernel
+@kernel(inner=True)
 def _smallest_eigenpair(
     alpha: FloatArray, beta: FloatArray, size: int, vector: FloatArray, down: FloatArray, up: FloatArray
 ) -> None:
@@ -117,7 +117,7 @@ def _smallest_eigenpair(
         vector[i] *= scale
 
 
-@kernel
+@kernel(inner=True)
 def _multiply(
     ptr: PtrArray, cols: IndexArray, value: FloatArray, x: FloatArray, at: int, size: int, out: FloatArray
 ) -> float:
@@ -132,7 +132,7 @@ def _multiply(
     return dot
 
 
-@kernel
+@kernel(inner=True)
 def _normalize(x: FloatArray, lo: int, hi: int) -> None:
     """Scale the elements ``lo`` to ``hi - 1`` to a unit vector in place."""
     total = 0.0
@@ -143,7 +143,7 @@ def _normalize(x: FloatArray, lo: int, hi: int) -> None:
         x[i] /= norm
 
 
-@kernel
+@kernel(inner=True)
 def _solve_small(
     ptr: PtrArray, cols: IndexArray, value: FloatArray, entry: FloatArray, at: int, size: int, down: FloatArray, up: FloatArray,
     basis: FloatArray, alpha: FloatArray, beta: FloatArray, weights: FloatArray, work: FloatArray,
@@ -265,7 +265,7 @@ def component_vectors(
     return most
 
 
-@kernel
+@kernel(inner=True)
 def _lanczos(
     ptr: PtrArray, cols: IndexArray, value: FloatArray, entry: FloatArray, at: int, size: int, max_steps: int,
     alpha: FloatArray, beta: FloatArray, weights: FloatArray, down: FloatArray, up: FloatArray, vectors: FloatArray,
@@ -354,9 +354,7 @@ def large_vectors(
     while at < node_ptr[last]:
         size = extent[at]
         if residual[at] == UNSOLVED:
-            _normalized_rows(
-                indptr, indices, weight, order, at, size, position, ptr, cols, value, vectors
-            )
+            _normalized_rows(indptr, indices, weight, order, at, size, position, ptr, cols, value, vectors)
             # Two runs over at most 2e8 entries take one or two seconds for any size.
             steps = min(max_steps, max(96, 200_000_000 // ptr[size]))
             residual[at] = _lanczos(

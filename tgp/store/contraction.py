@@ -110,5 +110,7 @@ def first_wrong_contraction(
         eps = np.finfo(dtype or "float32").eps
         with np.errstate(invalid="ignore", over="ignore"):  # a damaged file may contain any weights
             # The contraction removes weights up to 1e-8 times the largest one, which is at most the total weight.
-            bad |= ~(np.abs(before - after) <= 4 * eps * scale + 1e-6 * np.minimum(scale, 1.0) * (entries + 1))
+            bad |= ~(
+                np.abs(before - after) <= 4 * eps * scale + 1e-6 * np.minimum(scale, 1.0) * (entries + 1)
+            )
     return int(np.argmax(bad)) if bad.any() else None

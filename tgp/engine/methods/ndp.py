@@ -136,10 +136,10 @@ def _find_vectors(
     size = int(extent[span][residual[span] == kernels.UNSOLVED].max())
     limit = kernels.LANCZOS_STEPS if steps is None else steps
     rows = np.empty(size + 1, np.int64), np.empty(most, np.int32), np.empty(most)
-    scratch = *(np.empty(kernels.LANCZOS_STEPS) for _ in range(5)), np.empty(4 * size)
     # Memory for as many vectors as the rows of the matrix take.
-    basis = np.empty(max(most, _FLIP_STEPS * size))
-    kernels.large_vectors(*arrays, first, last, limit, *found, position, *rows, *scratch, basis)
+    vectors, basis = np.empty(4 * size), np.empty(max(most, _FLIP_STEPS * size))
+    scratch = *(np.empty(kernels.LANCZOS_STEPS) for _ in range(5)), vectors, basis
+    kernels.large_vectors(*arrays, first, last, limit, *found, position, *rows, *scratch)
 
 
 def connect(block: BlockCSR, assignment: Assignment, params: NDPParams) -> BlockCSR:
@@ -186,7 +186,9 @@ def bound(sizes: GraphSizes, params: NDPParams) -> LevelBound:
     row = np.minimum(n, degree**3)
     exact = np.minimum(0.5 * n * row * row, EXACT_WORK)
     is_large = exact >= EXACT_WORK
-    large = np.where(is_large, np.maximum(5e-6 * e, np.minimum(dense_work(n / 2, n / 2) / 5e9, 8e-7 * e)), 0.0)
+    large = np.where(
+        is_large, np.maximum(5e-6 * e, np.minimum(dense_work(n / 2, n / 2) / 5e9, 8e-7 * e)), 0.0
+    )
     seconds = 2e-6 * (n + e) + steps * (5e-9 * e + 2e-8 * n) + 6e-9 * exact + large
     memory = 200.0 * n + 100.0 * e + np.where(is_large, 600.0 * e, 12.0 * np.minimum(exact, 16.0 * e))
     # A dropped node connects its kept neighbours. Half of the nodes or fewer are kept unless weights are negative.

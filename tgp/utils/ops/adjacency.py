@@ -309,7 +309,9 @@ def postprocess_adj_pool_sparse(
     return edge_index, wide.to(edge_weight.dtype)
 
 
-def largest_weights(coarse: Tensor, weight: Tensor | None, num_nodes: int, batch: Tensor | None) -> Tensor | None:
+def largest_weights(
+    coarse: Tensor, weight: Tensor | None, num_nodes: int, batch: Tensor | None
+) -> Tensor | None:
     """Return the largest ``|w|`` of the graph of each supernode ``[K]``, or one number if there is one graph.
 
     Args:
