@@ -36,13 +36,15 @@ def parts(block, array):
 
 
 @settings(max_examples=60, deadline=None)
-@given(blocks(), st.integers(1, 5), st.integers(0, 2**40), st.integers(0, 2))
-def test_clusters_equal_the_reference(block, k, seed, level):
-    assignment = assign(block, k, seed=seed, level=level, restarts=3)
+@given(blocks(), st.integers(1, 5), st.integers(0, 2**40), st.integers(0, 2), st.booleans())
+def test_clusters_equal_the_reference(block, k, seed, level, split):
+    assignment = assign(block, k, seed=seed, level=level, restarts=3, split_components=split)
     assert assignment.kind == "onehot"
     assert np.array_equal(assignment.super_ptr, np.arange(block.num_graphs + 1) * k)
     for g, (graph, cluster) in enumerate(zip(block.split(), parts(block, assignment.cluster), strict=True)):
-        assert np.array_equal(cluster - g * k, reference.labels(graph, k, seed, level, restarts=3))
+        assert np.array_equal(
+            cluster - g * k, reference.labels(graph, k, seed, level, restarts=3, split=split)
+        )
 
 
 @settings(max_examples=60, deadline=None)

@@ -6,12 +6,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.reference import nmf as reference
+from tgp.engine import threads
 from tgp.engine.coarsening import coarsen
-from tgp.engine.level_method import RandomKey
+from tgp.engine.level_method import GraphSizes, RandomKey
 from tgp.engine.methods.nmf import METHOD, NMFParams
 from tgp.errors import ParameterError
+from tgp.kernels import nmf
 from tgp.ragged import BlockCSR
-from tgp.testing.graphs import complete, isolated, karate, path, single_node, star
+from tgp.testing.graphs import (
+    barabasi_albert,
+    complete,
+    grid2d,
+    isolated,
+    karate,
+    path,
+    single_node,
+    star,
+)
 from tgp.testing.strategies import blocks
 
 
@@ -101,7 +112,8 @@ def test_coarse_graph_of_karate():
 
 
 @pytest.mark.parametrize(
-    "params", [{"k": 0}, {"k": 2.5}, {"k": True}, {"k": 3, "tol": -1}, {"k": 3, "max_sweeps": 0}]
+    "params",
+    [{"k": 0}, {"k": 2.5}, {"k": True}, {"k": 3, "tol": -1}, {"k": 3, "max_sweeps": 0}, {"k": 3, "gain": 1}],
 )
 def test_wrong_parameters_raise(params):
     with pytest.raises(ParameterError):
@@ -111,3 +123,63 @@ def test_wrong_parameters_raise(params):
 def test_cost_grows_with_size():
     nodes, edges = np.array([0, 5, 50, 5000]), np.array([0, 10, 100, 10000])
     assert (np.diff(METHOD.cost(nodes, edges, NMFParams(8))) > 0).all()
+
+
+def hubs(count, leaves):
+    """Return a cycle of hubs with leaves."""
+    hub = np.arange(count) * (leaves + 1)
+    ring = np.stack([hub, np.roll(hub, 1)])
+    spokes = np.stack([np.repeat(hub, leaves), (hub[:, None] + np.arange(1, leaves + 1)).ravel()])
+    edges = np.concatenate([ring, spokes], 1)
+    return BlockCSR.from_edge_index(np.concatenate([edges, edges[::-1]], 1), num_nodes=count * (leaves + 1))
+
+
+LARGE = {"grid": grid2d(50, 60), "social": barabasi_albert(2500, 3), "hubs": hubs(25, 100)}
+
+
+@pytest.mark.parametrize("name", LARGE)
+@pytest.mark.parametrize("k", [4, 16])
+def test_large_graphs_do_not_use_all_sweeps(name, k, monkeypatch):
+    """The number of sweeps that ``gain`` allows is small, and what they explain is close to the result of all sweeps."""
+    sweeps = []
+    plain = nmf.nmf_rows
+    monkeypatch.setattr(nmf, "nmf_rows", lambda *args: sweeps.append(plain(*args)) or sweeps[-1])
+    soft_of(LARGE[name], k)
+    soft_of(LARGE[name], k, gain=0.0, max_sweeps=300)
+    assert 10 <= sweeps[0] <= 150
+    assert sweeps[0] <= sweeps[1]
+
+
+def test_gain_ends_the_sweeps_when_the_second_half_explains_little(monkeypatch):
+    seen = []
+    plain = nmf.nmf_rows
+    monkeypatch.setattr(nmf, "nmf_rows", lambda *args: seen.append(plain(*args)) or seen[-1])
+    for gain in (0.001, 0.01, 0.05):
+        soft_of(LARGE["grid"], 4, gain=gain, tol=0.0)
+    assert seen[0] > seen[1] > seen[2] == nmf.LEAST_SWEEPS
+    monkeypatch.undo()
+    small = soft_of(grid2d(40, 50), 4, max_sweeps=60), soft_of(grid2d(40, 50), 4, max_sweeps=60, gain=0.5)
+    assert np.array_equal(*small)  # up to 2,000 nodes
+
+
+def test_large_graph_in_a_block():
+    directed = BlockCSR.from_edge_index(grid2d(45, 50).edge_index()[:, ::2], num_nodes=2250)
+    graphs = [karate(), directed, isolated(2100), star(30)]
+    whole = soft_of(BlockCSR.concat(graphs), 4)
+    assert np.array_equal(whole, np.concatenate([soft_of(graph, 4) for graph in graphs]))
+    assert (soft_of(isolated(2100), 4) == 0.25).all()
+
+
+def test_threads_do_not_change_the_result(monkeypatch):
+    block = BlockCSR.concat([karate(), path(30), star(12), complete(9)] * 5)
+    alone = soft_of(block, 4)
+    monkeypatch.setattr(threads, "num_threads", lambda: 3)
+    monkeypatch.setattr(threads, "_MIN_WORK", 1)
+    assert np.array_equal(soft_of(block, 4), alone)
+
+
+def test_bound_covers_the_work_of_a_large_k():
+    sizes = GraphSizes(np.array([3, 5000]), np.array([4, 20000]), np.array([2, 8]))
+    few, many = METHOD.bound(sizes, NMFParams(8)), METHOD.bound(sizes, NMFParams(64))
+    assert (many.seconds >= few.seconds).all() and (many.memory > few.memory).all()
+    assert few.nodes.tolist() == [8, 8] and few.edges.tolist() == [64, 64]

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.reference import nmf as reference
-from tgp.kernels import nmf
+from tgp.kernels import csr, nmf
 from tgp.ragged import BlockCSR
 from tgp.testing.graphs import cycle, erdos_renyi, karate, path
 from tgp.testing.strategies import blocks
@@ -48,6 +48,20 @@ def test_equals_the_reference_on_more_than_one_tile(k):
     expected = reference.soft_clusters(reference.adjacency(graph), k, tol=1e-2)
     assert np.allclose(soft, expected, atol=1e-4)
     assert 1 < sweeps[0] < 1000
+
+
+@settings(max_examples=30, deadline=None)
+@given(blocks(negative=False, min_graphs=1, max_graphs=1, max_nodes=12), st.integers(2, 6), st.integers(1, 9))
+def test_rows_of_large_graphs_equal_the_reference(block, k, sweeps):
+    """The path of large graphs has the same start and the same updates."""
+    matrix = reference.adjacency(block)
+    if block.num_nodes <= k or matrix.sum() == 0:
+        return
+    soft = np.zeros((block.num_nodes, k), np.float32)
+    rows = block.indptr, block.indices, block.weights_or_ones()
+    done = nmf.nmf_rows(rows, csr.transpose(*rows, True), k, 3, 1, 0.0, sweeps, 0.0, soft)
+    assert 1 <= done <= sweeps  # fewer if nothing moves
+    assert np.allclose(soft, reference.soft_clusters(matrix, k, 3, 1, 0.0, sweeps), atol=2e-5)
 
 
 @settings(max_examples=30, deadline=None)

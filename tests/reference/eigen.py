@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.reference.kmeans import kmeans
+from tests.reference.kmeans import by_smallest_member, kmeans
 from tests.reference.nmf import adjacency
 
 SAME = 1e-8
@@ -50,13 +50,54 @@ def embedding(matrix, k):
     return lowest(laplacian, k) * (factor * scale)[:, None]
 
 
-def labels(block, k, seed=0, level=0, restarts=10):
-    n = block.num_nodes
+def components(matrix):
+    """Return the lists of nodes of the components, by smallest node."""
+    free, found = set(range(len(matrix))), []
+    while free:
+        part, new = set(), {min(free)}
+        while new:
+            part |= new
+            new = {int(j) for i in new for j in np.flatnonzero(matrix[i])} - part
+        free -= part
+        found.append(sorted(part))
+    return found
+
+
+def labels(block, k, seed=0, level=0, restarts=10, split=True):
+    return matrix_labels(affinity(block), k, seed, level, restarts, split)
+
+
+def matrix_labels(matrix, k, seed, level, restarts, split):
+    n = len(matrix)
     if k == 1:
         return np.zeros(n, int)
     if n <= k:
         return np.arange(n)
-    return kmeans(embedding(affinity(block), k), k, seed, level, restarts)
+    parts = components(matrix)
+    if not split or len(parts) <= k:
+        return kmeans(embedding(matrix, k), k, seed, level, restarts)
+    big = [part for part in parts if len(part) * k >= n]
+    small = [part for part in parts if len(part) * k < n]
+    seats, rest = [1] * len(big), 1
+    while sum(seats) + rest < k:
+        claims = [
+            len(part) / (2 * s + 1) if s < len(part) else -1 for part, s in zip(big, seats, strict=True)
+        ]
+        claim = sum(map(len, small)) / (2 * rest + 1) if rest < len(small) else -1
+        if claims and max(claims) >= claim:
+            seats[claims.index(max(claims))] += 1
+        else:
+            rest += 1
+    bins = [[] for _ in range(rest)]
+    for part in sorted(small, key=len, reverse=True):
+        min(bins, key=len).extend(part)
+    out = np.zeros(n, int)
+    for c, nodes in enumerate(bins):
+        out[nodes] = c
+    for part, s in zip(big, seats, strict=True):
+        out[part] = rest + matrix_labels(matrix[np.ix_(part, part)], s, seed, level, restarts, False)
+        rest += s
+    return by_smallest_member(out)
 
 
 def cluster_laplacian(matrix, normalized):

@@ -8,7 +8,7 @@ random state, so the same graph gives the same bits on every machine.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,11 @@ import numpy.typing as npt
 from tgp.ragged.block import FloatArray, IndexArray, PtrArray
 
 __all__ = [
+    "CLUSTERING",
     "DENSE_SIZE",
+    "EXACT",
+    "LARGE_CLUSTER",
+    "Effort",
     "Rows",
     "dense_eigenvectors",
     "graph_modes",
@@ -32,15 +36,6 @@ DENSE_SIZE = 128
 GUARD_VECTORS = 3
 """Number of extra vectors. They speed up the convergence of the last requested ones."""
 
-TOLERANCE = 1e-5
-"""The iteration ends when each residual is below this share of its eigenvalue."""
-
-COARSE_TOLERANCE = 1e-2
-"""Tolerance on aggregates, whose vectors are only start vectors."""
-
-MAX_ROUNDS = 40
-COARSE_MAX_ROUNDS = 5
-
 OVERCORRECTION = 1.8
 """Factor of the correction from the aggregates. A piecewise constant correction is too small."""
 
@@ -52,6 +47,38 @@ TIE = 1e-3
 more accurate."""
 
 Rows = tuple[PtrArray, IndexArray, FloatArray]
+
+
+@dataclass(frozen=True)
+class Effort:
+    """Rules that end the iteration.
+
+    Args:
+        tolerance: the iteration ends when each residual is below this share of its eigenvalue.
+        rounds: largest number of rounds.
+        gain: the iteration also ends when a round lowers the sum of the eigenvalues by less than this share; 0 does
+            not use this rule.
+        thorough: also search in the directions of the last round, and orthonormalise twice. Small residuals need the
+            second pass because of rounding. A round without both takes less than half of the time and memory.
+    """
+
+    tolerance: float
+    rounds: int
+    gain: float = 0.0
+    thorough: bool = True
+
+
+EXACT = Effort(1e-5, 40)
+"""Rules for eigenvectors that are results."""
+
+LARGE_CLUSTER = Effort(1e-3, 20)
+"""Rules for the modes of large clusters, which are stored in single precision."""
+
+CLUSTERING = Effort(1e-2, 12, 0.01, thorough=False)
+"""Rules for the clusters of large graphs. More rounds hardly change the clusters."""
+
+AGGREGATES = Effort(1e-2, 5)
+"""Rules for aggregates, whose vectors are only start vectors."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +102,9 @@ class Grid:
     inverse: FloatArray | None = None
 
 
-def lowest_modes(rows: Rows, mass: FloatArray, null: FloatArray, want: int) -> tuple[FloatArray, FloatArray]:
+def lowest_modes(
+    rows: Rows, mass: FloatArray, null: FloatArray, want: int, effort: Effort = EXACT
+) -> tuple[FloatArray, FloatArray]:
     """Return the lowest solutions of ``(D - A) u = value M u`` with a positive value.
 
     Args:
@@ -83,6 +112,7 @@ def lowest_modes(rows: Rows, mass: FloatArray, null: FloatArray, want: int) -> t
         mass: ``[n]`` positive diagonal of ``M``.
         null: ``[n, c]`` solutions with value 0: one constant vector per component, with norm 1 in ``M``.
         want: number of solutions.
+        effort: rules that end the iteration.
 
     Returns:
         Ascending values ``[w]`` and vectors ``[n, w]``, orthonormal in ``M``. ``w`` can be a little larger than
@@ -104,8 +134,8 @@ def lowest_modes(rows: Rows, mass: FloatArray, null: FloatArray, want: int) -> t
     vectors = vectors[:, null.shape[1] : null.shape[1] + size]
     for level in range(len(grids) - 2, -1, -1):
         vectors = _prolong(grids[level], vectors, size, level)
-        tol, rounds = (TOLERANCE, MAX_ROUNDS) if level == 0 else (COARSE_TOLERANCE, COARSE_MAX_ROUNDS)
-        values, vectors = _lobpcg(grids[level:], vectors, nulls[level], want, tol, rounds)
+        rules = effort if level == 0 else replace(AGGREGATES, gain=effort.gain, thorough=effort.thorough)
+        values, vectors = _lobpcg(grids[level:], vectors, nulls[level], want, rules)
     return values, vectors
 
 
@@ -208,11 +238,11 @@ def _cycle(grids: list[Grid], b: FloatArray) -> FloatArray:
     return x
 
 
-def _orthonormal(vectors: FloatArray, basis: FloatArray, mass: FloatArray) -> FloatArray:
+def _orthonormal(vectors: FloatArray, basis: FloatArray, mass: FloatArray, passes: int) -> FloatArray:
     """Return an orthonormal basis of the part of ``vectors`` that is orthogonal to ``basis``."""
     from tgp.kernels import multigrid, spectral_basis
 
-    for _ in range(2):  # rounding makes a second pass necessary
+    for _ in range(passes):
         vectors = vectors - multigrid.combine(basis, multigrid.gram(basis, vectors, mass))
         gram = multigrid.gram(vectors, vectors, mass)
         size = np.sqrt(np.maximum(np.diagonal(gram), 1e-300))
@@ -224,30 +254,36 @@ def _orthonormal(vectors: FloatArray, basis: FloatArray, mass: FloatArray) -> Fl
 
 
 def _lobpcg(
-    grids: list[Grid], x: FloatArray, null: FloatArray, want: int, tol: float, rounds: int
+    grids: list[Grid], x: FloatArray, null: FloatArray, want: int, effort: Effort
 ) -> tuple[FloatArray, FloatArray]:
-    """Improve the vectors ``x`` until the first ``want`` residuals are small, at most ``rounds`` times."""
+    """Improve the vectors ``x`` until the first ``want`` residuals are small or another rule ends the iteration."""
     from tgp.kernels import multigrid, spectral_basis
 
     grid = grids[0]
     ones = np.ones(len(grid.mass))
-    span = _orthonormal(x, null, grid.mass)
+    span = _orthonormal(x, null, grid.mass, 2)
     image = multigrid.apply_laplacian(*grid.rows, grid.degree, span)
     m = span.shape[1]
-    for step in range(rounds + 1):
+    passes = 2 if effort.thorough else 1
+    before = np.inf
+    for step in range(effort.rounds + 1):
         gram = multigrid.gram(span, image, ones)
         values, turn = spectral_basis.eigh_rows(0.5 * (gram + gram.T))
         values, turn = values[:m], np.ascontiguousarray(turn[:m].T)
         x, image = multigrid.combine(span, turn), multigrid.combine(image, turn)
         residual = image - x * (grid.mass[:, None] * values)
         error = np.sqrt((residual * residual / grid.mass[:, None]).sum(0))
-        if step == rounds or (error[:want] <= tol * values[:want] + ROUNDING).all():
+        total = float(values[:want].sum())
+        stalls = step > 1 and total >= (1.0 - effort.gain) * before
+        small = (error[:want] <= effort.tolerance * values[:want] + ROUNDING).all()
+        if step == effort.rounds or small or (effort.gain > 0.0 and stalls):
             break
+        before = total
         basis = np.concatenate([null, x], 1)
-        steps = _orthonormal(_cycle(grids, residual), basis, grid.mass)
-        if span.shape[1] > m:
+        steps = _orthonormal(_cycle(grids, residual), basis, grid.mass, passes)
+        if span.shape[1] > m and effort.thorough:
             past = multigrid.combine(np.ascontiguousarray(span[:, m:]), turn[m:])
-            past = _orthonormal(past, np.concatenate([basis, steps], 1), grid.mass)
+            past = _orthonormal(past, np.concatenate([basis, steps], 1), grid.mass, passes)
             steps = np.concatenate([steps, past], 1)
         span = np.concatenate([x, steps], 1)
         new = multigrid.apply_laplacian(*grid.rows, grid.degree, steps)
@@ -255,7 +291,7 @@ def _lobpcg(
     return values, x
 
 
-def graph_modes(rows: Rows, mass: FloatArray, take: int) -> FloatArray:
+def graph_modes(rows: Rows, mass: FloatArray, take: int, effort: Effort = EXACT) -> FloatArray:
     """Return the first eigenvectors of ``M^-1/2 (D - A) M^-1/2`` of any graph, in canonical form.
 
     The eigenvectors of value 0 are known: there is one per component. They are returned in the order in which
@@ -266,6 +302,7 @@ def graph_modes(rows: Rows, mass: FloatArray, take: int) -> FloatArray:
         rows: symmetric ``(indptr, indices, weight)`` with positive weights, without self loops.
         mass: ``[n]`` non-negative diagonal of ``M``; positive for every node that has an edge.
         take: number of vectors.
+        effort: rules that end the iteration on a large graph.
 
     Returns:
         ``[min(take, n), n]`` eigenvectors as rows, by ascending eigenvalue.
@@ -285,7 +322,7 @@ def graph_modes(rows: Rows, mass: FloatArray, take: int) -> FloatArray:
     vectors = [np.zeros((len(parts[0]), n))]
     vectors[0][np.arange(len(parts[0])), np.flatnonzero(mass == 0)[: len(parts[0])]] = 1.0
     if has_edges.any():
-        values, some = _connected_modes(rows, mass, has_edges, component, volume, want)
+        values, some = _connected_modes(rows, mass, has_edges, component, volume, want, effort)
         parts.append(values)
         vectors.append(some)
     values, stack = np.concatenate(parts), np.concatenate(vectors)
@@ -315,6 +352,7 @@ def _connected_modes(
     component: IndexArray,
     volume: FloatArray,
     want: int,
+    effort: Effort,
 ) -> tuple[FloatArray, FloatArray]:
     """Return :func:`lowest_modes` of the nodes that have edges, as row vectors over all nodes."""
     indptr, indices, weight = rows
@@ -323,7 +361,7 @@ def _connected_modes(
     kept, column = np.unique(component[has_edges], return_inverse=True)
     null = np.zeros((len(column), len(kept)))
     null[np.arange(len(column)), column] = 1.0 / np.sqrt(volume[component[has_edges]])
-    values, vectors = lowest_modes(inner, mass[has_edges], null, want)
+    values, vectors = lowest_modes(inner, mass[has_edges], null, want, effort)
     out = np.zeros((len(values), len(mass)))
     out[:, has_edges] = (vectors * np.sqrt(mass[has_edges])[:, None]).T
     return values, out

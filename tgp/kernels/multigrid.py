@@ -159,11 +159,20 @@ def smooth_up(
 
 @kernel
 def gram(x: FloatArray, y: FloatArray, mass: FloatArray) -> FloatArray:
-    """Return ``x^T diag(mass) y``."""
+    """Return ``x^T diag(mass) y``, four rows at a time. Rows are added in order."""
     n, p = x.shape
     q = y.shape[1]
     out = np.zeros((p, q))
-    for i in range(n):
+    whole = n - n % 4
+    for i in range(0, whole, 4):
+        for a in range(p):
+            v0, v1 = x[i, a] * mass[i], x[i + 1, a] * mass[i + 1]
+            v2, v3 = x[i + 2, a] * mass[i + 2], x[i + 3, a] * mass[i + 3]
+            for b in range(q):
+                out[a, b] = (((out[a, b] + v0 * y[i, b]) + v1 * y[i + 1, b]) + v2 * y[i + 2, b]) + v3 * y[
+                    i + 3, b
+                ]
+    for i in range(whole, n):
         for a in range(p):
             value = x[i, a] * mass[i]
             for b in range(q):
@@ -173,19 +182,29 @@ def gram(x: FloatArray, y: FloatArray, mass: FloatArray) -> FloatArray:
 
 @kernel
 def combine(x: FloatArray, c: FloatArray) -> FloatArray:
-    """Return ``x c`` for a tall ``x`` and a small ``c``, computed for four columns of ``x`` at a time."""
+    """Return ``x c`` for a tall ``x`` and a small ``c``, for two rows and four columns of ``x`` at a time."""
     n, p = x.shape
     q = c.shape[1]
     out = np.zeros((n, q))
-    for i in range(n):
+    for first in range(0, n, 2):
+        i = first
+        j = min(first + 1, n - 1)  # the last row of an odd number of rows is computed alone
         for a in range(0, p - 3, 4):
             x0, x1, x2, x3 = x[i, a], x[i, a + 1], x[i, a + 2], x[i, a + 3]
+            y0, y1, y2, y3 = x[j, a], x[j, a + 1], x[j, a + 2], x[j, a + 3]
+            if i == j:
+                for b in range(q):
+                    out[i, b] += (x0 * c[a, b] + x1 * c[a + 1, b]) + (x2 * c[a + 2, b] + x3 * c[a + 3, b])
+                continue
             for b in range(q):
-                out[i, b] += (x0 * c[a, b] + x1 * c[a + 1, b]) + (x2 * c[a + 2, b] + x3 * c[a + 3, b])
-        for a in range(p - p % 4, p):
-            x0 = x[i, a]
-            for b in range(q):
-                out[i, b] += x0 * c[a, b]
+                c0, c1, c2, c3 = c[a, b], c[a + 1, b], c[a + 2, b], c[a + 3, b]
+                out[i, b] += (x0 * c0 + x1 * c1) + (x2 * c2 + x3 * c3)
+                out[j, b] += (y0 * c0 + y1 * c1) + (y2 * c2 + y3 * c3)
+        for row in range(i, j + 1):
+            for a in range(p - p % 4, p):
+                x0 = x[row, a]
+                for b in range(q):
+                    out[row, b] += x0 * c[a, b]
     return out
 
 

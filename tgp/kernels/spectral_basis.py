@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from tgp.kernels._prims import kernel
-from tgp.kernels.array_types import Float32MatrixArray, FloatArray, IndexArray, MatrixArray, PtrArray
+from tgp.kernels.array_types import FloatArray, IndexArray, MatrixArray, PtrArray
 
 __all__ = ["canonical_rows", "cluster_modes", "eigh_rows", "embed_graphs"]
 
@@ -27,17 +27,24 @@ NOISE = 1e-12
 TIE = 1e-6
 """Squared entries with a smaller relative difference are equal, and the smaller index is used."""
 
+GRAPHS = 0
+NORMALIZED_CLUSTERS = 1
+PLAIN_CLUSTERS = 2
+MATRIX = 3
+"""Kinds of matrices in :func:`_solve_parts`. A ``MATRIX`` is given; the others are Laplacians."""
 
-@kernel
-def _tridiagonalize(a: FloatArray, d: FloatArray, e: FloatArray, q: FloatArray) -> None:
-    """Reduce symmetric ``a`` ``[n, n]`` to tridiagonal form ``q^T a q``.
 
-    Writes the diagonal ``d``, the off-diagonal ``e`` and the orthogonal matrix ``q``; overwrites ``a``.
+@kernel(inner=True)
+def _tridiagonalize(
+    a: MatrixArray, n: int, d: FloatArray, e: FloatArray, q: MatrixArray, beta: FloatArray, p: FloatArray
+) -> None:
+    """Reduce symmetric ``a[:n, :n]`` to tridiagonal form ``q^T a q``.
+
+    Writes the diagonal ``d``, the off-diagonal ``e`` and the orthogonal matrix ``q``; overwrites ``a``. ``beta`` and ``p``
+    are scratch.
     """
-    n = a.shape[0]
-    beta = np.zeros(n)
-    p = np.empty(n)
     for j in range(n - 2):
+        beta[j] = 0.0
         d[j] = a[j, j]
         alpha = a[j, j + 1]
         tail = 0.0
@@ -68,12 +75,13 @@ def _tridiagonalize(a: FloatArray, d: FloatArray, e: FloatArray, q: FloatArray) 
             value, step = a[j, i], p[i]
             for c in range(j + 1, n):
                 a[i, c] -= value * p[c] + step * a[j, c]
-    for j in range(max(n - 2, 0), n):
-        d[j] = a[j, j]
+    d[n - 1] = a[n - 1, n - 1]
     if n > 1:
+        d[n - 2] = a[n - 2, n - 2]
         e[n - 2] = a[n - 2, n - 1]
-    q[:] = 0.0
     for i in range(n):
+        for c in range(n):
+            q[i, c] = 0.0
         q[i, i] = 1.0
     for j in range(n - 3, -1, -1):
         if beta[j] == 0.0:
@@ -90,16 +98,17 @@ def _tridiagonalize(a: FloatArray, d: FloatArray, e: FloatArray, q: FloatArray) 
                 q[i, c] -= value * p[c]
 
 
-@kernel
-def _diagonalize(d: FloatArray, e: FloatArray, z: FloatArray) -> None:
+@kernel(inner=True)
+def _diagonalize(n: int, d: FloatArray, e: FloatArray, z: MatrixArray) -> None:
     """Write the eigenvalues of a tridiagonal matrix to ``d`` by implicit QL.
 
     ``d`` and ``e`` contain the matrix on entry; ``e`` is overwritten. The rotations are applied to the rows of ``z``.
     """
-    n = d.shape[0]
     scale = 0.0
     for i in range(n):
-        scale = max(scale, abs(d[i]) + (abs(e[i]) if i < n - 1 else 0.0))
+        size = abs(d[i]) + (abs(e[i]) if i < n - 1 else 0.0)
+        if size > scale:
+            scale = size
     small = EPS * scale
     for low in range(n):
         for _ in range(60):
@@ -139,50 +148,35 @@ def _diagonalize(d: FloatArray, e: FloatArray, z: FloatArray) -> None:
             e[m] = 0.0
 
 
-@kernel
-def eigh_rows(a: FloatArray) -> tuple[FloatArray, FloatArray]:
+def eigh_rows(a: MatrixArray) -> tuple[FloatArray, MatrixArray]:
     """Return ascending eigenvalues and eigenvectors (as rows) of symmetric ``a``, which is overwritten."""
-    n = a.shape[0]
-    d = np.empty(n)
-    e = np.zeros(n)
-    q = np.empty((n, n))
-    _tridiagonalize(a, d, e, q)
-    z = np.ascontiguousarray(q.T)
-    _diagonalize(d, e, z)
-    order = np.argsort(d, kind="mergesort")
-    rows = np.empty((n, n))
-    values = np.empty(n)
-    for i in range(n):
-        values[i] = d[order[i]]
-        for t in range(n):
-            rows[i, t] = z[order[i], t]
-    return values, rows
+    n = len(a)
+    ids, floats, empty = np.empty(0, np.int64), np.empty(0), np.empty((0, 0))
+    names = np.empty(0, np.int32)
+    values, rows = np.empty((7, n)), np.empty((n, n))
+    scratch = values, rows, np.empty((n, n)), np.empty(n, np.int64)
+    part = np.zeros(1 if n > 0 else 0, np.int64)
+    _solve_parts(ids, names, floats, ids, np.array([0, n]), names, ids, part, MATRIX, a, *scratch, empty)
+    return values[0], rows
 
 
-@kernel
-def canonical_rows(values: FloatArray, rows: FloatArray, take: int, tie: float) -> None:
-    """Make the first ``take`` eigenvectors unique, in place.
-
-    The first vector of an eigenspace becomes the projection of the unit vector of a node: the node with the longest
-    projection, ties by index. The next vector is computed in the same way from the rest of the space. The vectors form
-    an orthonormal basis that depends only on the space. In a one-dimensional space, the entry of largest magnitude
-    becomes positive. Squared lengths with a relative difference of less than ``tie`` are equal.
-
-    Args:
-        values: ``[count]`` ascending eigenvalues.
-        rows: ``[count, n]`` orthonormal eigenvectors, updated in place.
-        take: Number of eigenvectors to make unique.
-        tie: Relative tolerance.
-    """
-    count, n = rows.shape
-    tol = SAME * max(abs(values[-1]), abs(values[0]))
-    size = np.empty(n)
+@kernel(inner=True)
+def _make_canonical(
+    values: MatrixArray, rows: MatrixArray, count: int, n: int, take: int, tie: float, size: FloatArray
+) -> None:
+    """Make the first ``take`` of ``count`` eigenvectors unique, see :func:`canonical_rows`. ``size`` is scratch."""
+    scale = abs(values[0, count - 1])
+    if abs(values[0, 0]) > scale:
+        scale = abs(values[0, 0])
+    tol = SAME * scale
     first = 0
-    while first < min(take, count):
+    if take > count:
+        take = count
+    while first < take:
         end = first + 1
-        while end < count and values[end] - values[end - 1] <= tol:
+        while end < count and values[0, end] - values[0, end - 1] <= tol:
             end += 1
-        for row in range(first, min(end, take)):
+        for row in range(first, end if end < take else take):
             for i in range(n):
                 size[i] = 0.0
             for r in range(row, end):
@@ -190,7 +184,8 @@ def canonical_rows(values: FloatArray, rows: FloatArray, take: int, tie: float) 
                     size[i] += rows[r, i] * rows[r, i]
             top = 0.0
             for i in range(n):
-                top = max(top, size[i])
+                if size[i] > top:
+                    top = size[i]
             pivot = 0
             while size[pivot] < top * (1.0 - tie):
                 pivot += 1
@@ -213,12 +208,127 @@ def canonical_rows(values: FloatArray, rows: FloatArray, take: int, tie: float) 
         first = end
 
 
+def canonical_rows(values: FloatArray, rows: MatrixArray, take: int, tie: float) -> None:
+    """Make the first ``take`` eigenvectors unique, in place.
+
+    The first vector of an eigenspace becomes the projection of the unit vector of a node: the node with the longest
+    projection, ties by index. The next vector is computed in the same way from the rest of the space. The vectors form
+    an orthonormal basis that depends only on the space. In a one-dimensional space, the entry of largest magnitude
+    becomes positive. Squared lengths with a relative difference of less than ``tie`` are equal.
+
+    Args:
+        values: ``[count]`` ascending eigenvalues.
+        rows: ``[count, n]`` orthonormal eigenvectors, updated in place.
+        take: Number of eigenvectors to make unique.
+        tie: Relative tolerance.
+    """
+    count, n = rows.shape
+    _make_canonical(values.reshape(1, -1), rows, count, n, take, tie, np.empty(n))
+
+
 @kernel
+def _solve_parts(
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, members: PtrArray, part_ptr: PtrArray,
+    cluster: IndexArray, place: PtrArray, parts: PtrArray, kind: int, a: MatrixArray, values: MatrixArray,
+    rows: MatrixArray, q: MatrixArray, order: PtrArray, out: MatrixArray,
+) -> None:  # fmt: skip
+    """Write the first eigenvectors of the Laplacian of each part (a graph or a cluster), see the functions below.
+
+    ``members``, ``cluster`` and ``place`` are used for clusters only. ``a`` and the arrays after it are scratch. Ascending
+    eigenvalues and eigenvectors of the last part are in ``values[0]`` and ``rows``.
+    """
+    for part in range(parts.shape[0]):
+        k = parts[part]
+        lo = part_ptr[k]
+        n = part_ptr[k + 1] - lo
+        factor = values[5]
+        total = 0.0
+        for i in range(n if kind != MATRIX else 0):
+            for j in range(n):
+                a[i, j] = 0.0
+            node = lo + i
+            if kind != GRAPHS:
+                node = members[lo + i]
+            degree = 0.0
+            for e in range(indptr[node], indptr[node + 1]):
+                other = np.int64(indices[e])
+                if kind == GRAPHS:
+                    if other != node:
+                        degree += weight[e]
+                        a[i, other - lo] = -weight[e]
+                elif cluster[other] == k:
+                    degree += weight[e]
+                    a[i, place[other]] = -weight[e]
+            total += degree
+            factor[i] = degree
+        if kind == PLAIN_CLUSTERS:
+            for i in range(n):
+                a[i, i] += factor[i]
+        elif kind != MATRIX:
+            for i in range(n):
+                diagonal = 1.0
+                if factor[i] > 0.0:
+                    factor[i] = 1.0 / math.sqrt(factor[i])
+                elif kind == GRAPHS:
+                    factor[i] = 1.0
+                    diagonal = 0.0
+                values[6, i] = diagonal
+            for i in range(n):
+                for j in range(n):
+                    a[i, j] *= factor[i] * factor[j]
+                a[i, i] += values[6, i]
+        d = values[1]
+        _tridiagonalize(a, n, d, values[2], q, values[3], values[4])
+        for i in range(n):
+            for c in range(i):
+                swap = q[i, c]
+                q[i, c] = q[c, i]
+                q[c, i] = swap
+        _diagonalize(n, d, values[2], q)
+        for i in range(n):  # a stable sort
+            at = i
+            while at > 0 and d[order[at - 1]] > d[i]:
+                order[at] = order[at - 1]
+                at -= 1
+            order[at] = i
+        for i in range(n):
+            values[0, i] = d[order[i]]
+            for j in range(n):
+                rows[i, j] = q[order[i], j]
+        if kind == MATRIX:
+            continue
+        take = out.shape[1]
+        if n < take:
+            take = n
+        _make_canonical(values, rows, n, n, take, TIE, values[1])
+        scale = math.sqrt(total) if total > 0.0 else 1.0
+        for i in range(n):
+            for t in range(take):
+                if kind == GRAPHS:
+                    out[lo + i, t] = rows[t, i] * (factor[i] * scale)
+                else:
+                    out[members[lo + i], t] = rows[t, i] if abs(rows[t, i]) > NOISE else 0.0
+
+
+def _call_solver(
+    rows: tuple[PtrArray, IndexArray, FloatArray], clusters: tuple[PtrArray, PtrArray, IndexArray, PtrArray],
+    parts: PtrArray, kind: int, out: MatrixArray,
+) -> None:  # fmt: skip
+    """Call :func:`_solve_parts` with scratch for the largest part. ``clusters`` are its arguments after ``weight``."""
+    indptr, indices, weight = rows
+    members, part_ptr, cluster, place = clusters
+    n = int((part_ptr[parts + 1] - part_ptr[parts]).max(initial=1))
+    _solve_parts(
+        indptr, indices, weight, members, part_ptr, cluster, place, parts, kind, np.empty((n, n)), np.empty((7, n)),
+        np.empty((n, n)), np.empty((n, n)), np.empty(n, np.int64), out,
+    )  # fmt: skip
+
+
 def embed_graphs(
     indptr: PtrArray, indices: IndexArray, weight: FloatArray, node_ptr: PtrArray, graphs: PtrArray, take: int,
     out: MatrixArray,
 ) -> None:  # fmt: skip
-    """Write spectral coordinates of the nodes of ``graphs`` to ``out[:, :take]``.
+    """Write spectral coordinates of the nodes of ``graphs`` to ``out``.
 
     The coordinates are the ``take`` lowest eigenvectors of the symmetric normalized Laplacian without self loops, each
     divided by the square root of the degree and scaled so that the first one of a connected graph is all ones. A node
@@ -229,40 +339,17 @@ def embed_graphs(
         node_ptr: ``[B + 1]``, offsets of the graphs.
         graphs: ``[G]`` ids; each graph has at least ``take`` nodes.
         take: Number of eigenvectors.
-        out: ``[N, >= take]`` output.
+        out: ``[N, take]`` output.
     """
-    for g in graphs:
-        lo = node_ptr[g]
-        n = node_ptr[g + 1] - lo
-        a = np.zeros((n, n))
-        factor = np.empty(n)
-        total = 0.0
-        for i in range(n):
-            degree = 0.0
-            for e in range(indptr[lo + i], indptr[lo + i + 1]):
-                j = indices[e] - lo
-                if j != i:
-                    degree += weight[e]
-                    a[i, j] = -weight[e]
-            total += degree
-            factor[i] = 1.0 / math.sqrt(degree) if degree > 0.0 else 1.0
-            a[i, i] = 1.0 if degree > 0.0 else 0.0
-        for i in range(n):
-            for j in range(n):
-                if i != j:
-                    a[i, j] *= factor[i] * factor[j]
-        values, rows = eigh_rows(a)
-        canonical_rows(values, rows, take, TIE)
-        scale = math.sqrt(total) if total > 0.0 else 1.0
-        for i in range(n):
-            for t in range(take):
-                out[lo + i, t] = rows[t, i] * (factor[i] * scale)
+    empty = np.empty(0, np.int64)
+    _call_solver(
+        (indptr, indices, weight), (empty, node_ptr, np.empty(0, np.int32), empty), graphs, GRAPHS, out
+    )
 
 
-@kernel
 def cluster_modes(
     indptr: PtrArray, indices: IndexArray, weight: FloatArray, members: PtrArray, member_ptr: PtrArray,
-    cluster: IndexArray, place: PtrArray, clusters: PtrArray, normalized: bool, theta: Float32MatrixArray,
+    cluster: IndexArray, place: PtrArray, clusters: PtrArray, normalized: bool, theta: MatrixArray,
 ) -> None:  # fmt: skip
     """Write the first eigenvectors of the Laplacian of each cluster to ``theta[:, h]``.
 
@@ -276,32 +363,5 @@ def cluster_modes(
         normalized: Use ``I - D^-1/2 A D^-1/2`` instead of ``D - A``. Self loops count in ``A`` and ``D``.
         theta: ``[N, H]`` output. Modes beyond the size of a cluster are not changed.
     """
-    num_modes = theta.shape[1]
-    for k in clusters:
-        lo = member_ptr[k]
-        n = member_ptr[k + 1] - lo
-        a = np.zeros((n, n))
-        degree = np.zeros(n)
-        for i in range(n):
-            node = members[lo + i]
-            for e in range(indptr[node], indptr[node + 1]):
-                other = indices[e]
-                if cluster[other] == k:
-                    a[i, place[other]] = -weight[e]
-                    degree[i] += weight[e]
-        if normalized:
-            for i in range(n):
-                degree[i] = 1.0 / math.sqrt(degree[i]) if degree[i] > 0.0 else 0.0
-            for i in range(n):
-                for j in range(n):
-                    a[i, j] *= degree[i] * degree[j]
-                a[i, i] += 1.0
-        else:
-            for i in range(n):
-                a[i, i] += degree[i]
-        take = min(n, num_modes)
-        values, rows = eigh_rows(a)
-        canonical_rows(values, rows, take, TIE)
-        for i in range(n):
-            for h in range(take):
-                theta[members[lo + i], h] = rows[h, i] if abs(rows[h, i]) > NOISE else 0.0
+    kind = NORMALIZED_CLUSTERS if normalized else PLAIN_CLUSTERS
+    _call_solver((indptr, indices, weight), (members, member_ptr, cluster, place), clusters, kind, theta)

@@ -39,8 +39,10 @@ class EigenPoolSelect(FixedKSelect):
         s_inv_op: ``transpose`` or ``inverse``.
         num_modes: ``H``, number of eigenvectors per cluster.
         normalized: use the symmetric normalised Laplacian of the cluster instead of ``D - A``.
-        restarts: number of initializations of k-means. The best result is used.
+        restarts: number of initializations of k-means, at most 3 for more than 2,000 nodes. The best result is used.
         seed: seed of k-means.
+        split_components: divide the supernodes of a graph with more than ``k`` components among them by size. Otherwise
+            ``k - 1`` components are supernodes, and the rest is one supernode.
     """
 
     def __init__(
@@ -52,8 +54,15 @@ class EigenPoolSelect(FixedKSelect):
         *,
         restarts: int = 10,
         seed: int = 0,
+        split_components: bool = True,
     ) -> None:
-        params = {"k": k, "num_modes": num_modes, "normalized": normalized, "restarts": restarts}
+        params = {
+            "k": k,
+            "num_modes": num_modes,
+            "normalized": normalized,
+            "restarts": restarts,
+            "split_components": split_components,
+        }
         super().__init__("eigen", params, seed, s_inv_op)
 
     num_modes = MethodParameter("Number of eigenvectors per cluster.")
@@ -74,14 +83,17 @@ def eigenpool_select(
     restarts: int = 10,
     seed: int = 0,
     level: int = 0,
+    split_components: bool = True,
 ) -> SelectOutput:
     """Run :class:`EigenPoolSelect`.
 
     Args:
         edge_index, edge_weight, batch, num_nodes, fixed_k, level: see :meth:`EigenPoolSelect.forward`.
-        k, s_inv_op, num_modes, normalized, restarts, seed: see :class:`EigenPoolSelect`.
+        k, s_inv_op, num_modes, normalized, restarts, seed, split_components: see :class:`EigenPoolSelect`.
     """
-    select = EigenPoolSelect(k, s_inv_op, num_modes, normalized, restarts=restarts, seed=seed)
+    select = EigenPoolSelect(
+        k, s_inv_op, num_modes, normalized, restarts=restarts, seed=seed, split_components=split_components
+    )
     so: SelectOutput = select(
         edge_index=edge_index,
         edge_weight=edge_weight,

@@ -35,6 +35,8 @@ class NMFSelect(FixedKSelect):
         tol: stop if the projected gradient of a sweep is below this share of the first one.
         max_sweeps: largest number of sweeps over both factors.
         seed: seed of the initial factors.
+        gain: stop on a graph of more than 2,000 nodes when the second half of the sweeps explained less than this share
+            more of the adjacency matrix. 0 uses only ``tol`` and ``max_sweeps``.
     """
 
     def __init__(
@@ -45,8 +47,10 @@ class NMFSelect(FixedKSelect):
         tol: float = 1e-3,
         max_sweeps: int = 1000,
         seed: int = 0,
+        gain: float = 0.01,
     ) -> None:
-        super().__init__("nmf", {"k": k, "tol": tol, "max_sweeps": max_sweeps}, seed, s_inv_op)
+        params = {"k": k, "tol": tol, "max_sweeps": max_sweeps, "gain": gain}
+        super().__init__("nmf", params, seed, s_inv_op)
 
     def forward(  # type: ignore[override]
         self,

@@ -10,23 +10,22 @@ with the eigenvectors of the subgraph of each cluster :math:`c`: mode :math:`h` 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
 from tgp.engine.contraction import ContractOptions, contract
-from tgp.engine.laplacian_eigs import DENSE_SIZE, Rows, graph_modes, row_sums, sum_by_index
-from tgp.engine.level_method import LevelEstimate, LevelMethod, RandomKey
+from tgp.engine.laplacian_eigs import DENSE_SIZE, EXACT, LARGE_CLUSTER, Rows, graph_modes, sum_by_index
+from tgp.engine.level_method import ADDED, GraphSizes, LevelBound, LevelEstimate, LevelMethod, RandomKey
+from tgp.engine.spectral_clusters import LARGE_GRAPH, dense_work, filter_rows, spectral_labels
+from tgp.engine.threads import run_over_ranges
 from tgp.errors import ParameterError
 from tgp.ragged import Assignment, BlockCSR
-from tgp.ragged.block import FloatArray, IndexArray, PtrArray
+from tgp.ragged.block import FloatArray, IndexArray
 from tgp.ragged.offsets import offsets
 
-__all__ = ["METHOD", "EigenParams", "cluster_modes", "spectral_labels"]
-
-MAX_ROUNDS = 100
-"""Largest number of Lloyd iterations of one k-means run."""
+__all__ = ["METHOD", "EigenParams", "cluster_modes"]
 
 
 @dataclass(frozen=True)
@@ -41,6 +40,8 @@ class EigenParams:
         degree_norm: normalise the coarse graph symmetrically by its degrees.
         edge_weight_norm: divide the coarse weights of each graph by the largest one.
         restarts: number of k-means runs with different starts; the best one is used.
+        split_components: divide the supernodes of a graph with more than ``k`` components among them by size. Otherwise
+            ``k - 1`` components are supernodes, and the rest is one supernode.
     """
 
     k: int = 8
@@ -50,6 +51,7 @@ class EigenParams:
     degree_norm: bool = True
     edge_weight_norm: bool = False
     restarts: int = 10
+    split_components: bool = field(default=True, metadata=ADDED)
 
     def __post_init__(self) -> None:
         for name in ("k", "num_modes", "restarts"):
@@ -73,7 +75,8 @@ def assign(block: BlockCSR, params: EigenParams, key: RandomKey) -> Assignment:
 
     Clusters: k-means of the ``k`` lowest eigenvectors of the symmetric normalised Laplacian without self loops, divided
     by the square root of the degree. A graph with at most ``k`` nodes keeps them. Clusters are numbered by their
-    smallest node. None is empty, except those beyond the number of nodes.
+    smallest node. None is empty, except those beyond the number of nodes. The supernodes of a graph with more than ``k``
+    components are divided among the components, see :func:`~tgp.engine.spectral_clusters.divide_clusters`.
 
     Modes: ``theta[:, h]`` is eigenvector ``h`` of the Laplacian of the cluster, which includes self loops. A cluster
     with fewer than ``num_modes`` nodes has zeros after its last mode. The modes of a single node are ``1, 0, 0, ...``,
@@ -88,7 +91,9 @@ def assign(block: BlockCSR, params: EigenParams, key: RandomKey) -> Assignment:
         A one-hot assignment with ``k`` columns and ``theta``.
     """
     rows = _affinity(block)
-    label = spectral_labels(rows, block.node_ptr, params.k, params.restarts, key)
+    label = spectral_labels(
+        rows, block.node_ptr, params.k, params.restarts, key, split_components=params.split_components
+    )
     super_ptr = np.arange(block.num_graphs + 1, dtype=np.int64) * int(params.k)
     cluster = label + np.repeat(super_ptr[:-1], np.diff(block.node_ptr)).astype(np.int32)
     theta = cluster_modes(rows, cluster, int(super_ptr[-1]), params.num_modes, params.normalized)
@@ -104,66 +109,9 @@ def _affinity(block: BlockCSR) -> Rows:
     )
     row = np.repeat(np.arange(block.num_nodes, dtype=np.int32), np.diff(indptr))
     weight = np.where(row == indices, weight, 0.5 * weight)
-    return (indptr, indices, weight) if (weight > 0).all() else _filter(indptr, indices, weight, weight > 0)
-
-
-def _filter(indptr: PtrArray, indices: IndexArray, weight: FloatArray, keep: npt.NDArray[np.bool_]) -> Rows:
-    """Return the rows with only those entries for which ``keep`` is True."""
-    return offsets(keep)[indptr], indices[keep], weight[keep]
-
-
-def spectral_labels(
-    rows: Rows, node_ptr: PtrArray, k: int, restarts: int = 10, key: RandomKey | None = None
-) -> IndexArray:
-    """Return the spectral cluster of each node inside its graph.
-
-    Args:
-        rows: symmetric rows of non-negative affinities.
-        node_ptr: ``[B + 1]`` offsets of the graphs.
-        k: number of clusters per graph.
-        restarts: number of k-means runs with different starts.
-        key: key of the random starts.
-
-    Returns:
-        ``[N]`` int32 labels from 0 to ``k - 1``.
-    """
-    from tgp.kernels import kmeans, spectral_basis
-
-    key = key or RandomKey()
-    k = int(k)
-    sizes = np.diff(node_ptr)
-    local = np.arange(node_ptr[-1]) - np.repeat(node_ptr[:-1], sizes)
-    label = np.where(np.repeat(sizes <= k, sizes), local, 0).astype(np.int32)
-    clustered = np.flatnonzero(sizes > k)
-    if k == 1 or len(clustered) == 0:
-        return label
-    points = np.zeros((len(label), k))
-    large = sizes[clustered] > max(DENSE_SIZE, 5 * k)
-    spectral_basis.embed_graphs(*rows, node_ptr, clustered[~large], k, points)
-    for g in clustered[large]:
-        nodes = slice(node_ptr[g], node_ptr[g + 1])
-        points[nodes] = _embed_large(_graph_rows(rows, nodes), k)
-    kmeans.kmeans_graphs(points, k, node_ptr, clustered, k, key.seed, key.level, restarts, MAX_ROUNDS, label)
-    return label
-
-
-def _graph_rows(rows: Rows, nodes: slice) -> Rows:
-    """Return the rows of one graph of a block without self loops."""
-    indptr, indices, weight = rows
-    entries = slice(indptr[nodes.start], indptr[nodes.stop])
-    ptr = indptr[nodes.start : nodes.stop + 1] - indptr[nodes.start]
-    inner = indices[entries] - np.int32(nodes.start)
-    row = np.repeat(np.arange(len(ptr) - 1, dtype=np.int32), np.diff(ptr))
-    return _filter(ptr, inner, weight[entries], row != inner)
-
-
-def _embed_large(rows: Rows, k: int) -> FloatArray:
-    """Return spectral coordinates ``[n, k]``, scaled as in :func:`~tgp.kernels.spectral_basis.embed_graphs`."""
-    degree = row_sums(rows)
-    mass = np.where(degree > 0, degree, 1.0)
-    total = float(degree.sum())
-    scale = np.sqrt(total if total > 0 else 1.0) / np.sqrt(mass)
-    return np.ascontiguousarray((graph_modes(rows, mass, k) * scale).T)
+    return (
+        (indptr, indices, weight) if (weight > 0).all() else filter_rows(indptr, indices, weight, weight > 0)
+    )
 
 
 def cluster_modes(
@@ -183,7 +131,7 @@ def cluster_modes(
     """
     from tgp.kernels import spectral_basis
 
-    theta = np.zeros((len(cluster), int(num_modes)), np.float32)
+    theta = np.zeros((len(cluster), int(num_modes)))
     members = np.argsort(cluster, kind="stable")
     sizes = np.bincount(cluster, minlength=num_clusters)
     member_ptr = offsets(sizes)
@@ -191,11 +139,16 @@ def cluster_modes(
     position[members] = np.arange(len(cluster)) - np.repeat(member_ptr[:-1], sizes)
     large = sizes > max(DENSE_SIZE, 5 * num_modes)
     small = np.flatnonzero((sizes > 0) & ~large)
-    spectral_basis.cluster_modes(*rows, members, member_ptr, cluster, position, small, normalized, theta)
+
+    def run(first: int, last: int) -> None:
+        some = small[first:last]
+        spectral_basis.cluster_modes(*rows, members, member_ptr, cluster, position, some, normalized, theta)
+
+    run_over_ranges(run, dense_work(sizes[small]))
     for c in np.flatnonzero(large):
         nodes = members[member_ptr[c] : member_ptr[c + 1]]
         theta[nodes] = _large_cluster_modes(rows, nodes, cluster, position, num_modes, normalized)
-    return theta
+    return theta.astype(np.float32)
 
 
 def _large_cluster_modes(
@@ -218,9 +171,10 @@ def _large_cluster_modes(
     column = position[indices[entries]].astype(np.int32)
     value = weight[entries]
     mass = sum_by_index(row[inside], value[inside], len(nodes)) if normalized else np.ones(len(nodes))
-    inner = _filter(ptr, column, value, inside & (row != column))
+    inner = filter_rows(ptr, column, value, inside & (row != column))
     out = np.zeros((len(nodes), num_modes))
-    modes = graph_modes(inner, mass, num_modes)
+    effort = LARGE_CLUSTER if len(nodes) > LARGE_GRAPH else EXACT
+    modes = graph_modes(inner, mass, num_modes, effort)
     out[:, : len(modes)] = np.where(np.abs(modes) > NOISE, modes, 0.0).T
     return out
 
@@ -238,6 +192,23 @@ def cost(
     return np.asarray(np.where(nodes > params.k, work, 1.0) + 10.0 * (nodes + edges), np.float64)
 
 
+def bound(sizes: GraphSizes, params: EigenParams) -> LevelBound:
+    """Bound time and memory of the eigensolver for the size of a graph, of k-means, and of the modes."""
+    k = params.k
+    nodes, edges = sizes.nodes.astype(np.float64), sizes.edges.astype(np.float64)
+    dense = nodes <= max(DENSE_SIZE, 5 * k)
+    exact = 120.0 + 2.0 * k * k + 0.1 * params.restarts * k * k
+    fast = 100.0 + 4.0 * k + 0.1 * k * k
+    iterative = np.where(nodes <= LARGE_GRAPH, exact, fast) * nodes + (2.0 + 0.2 * k) * edges
+    direct = 0.02 * nodes**3 + 0.1 * params.restarts * k * k * nodes + edges
+    small_modes = 0.02 * DENSE_SIZE**2 * np.minimum(nodes, DENSE_SIZE * k)
+    seconds = 1e-6 * np.where(dense, direct, iterative + small_modes)
+    columns = 120.0 * (k + params.num_modes + 6) + 500.0
+    memory = np.where(dense, 40.0 * nodes**2, 0.0) + columns * nodes + 150.0 * edges
+    supernodes = np.full(len(nodes), k)
+    return LevelBound(seconds, memory, supernodes, np.minimum(sizes.edges, supernodes**2))
+
+
 METHOD = LevelMethod(
     "eigen",
     EigenParams,
@@ -246,4 +217,6 @@ METHOD = LevelMethod(
     cost=cost,
     estimate=LevelEstimate(weighted=True, scratch=2000.0),
     dense=True,
+    bound=bound,
+    revision=2,
 )

@@ -11,18 +11,31 @@ From `"A Non-Negative Factorization approach to node pooling in Graph Convolutio
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
 from tgp.engine.contraction import ContractOptions, contract
-from tgp.engine.level_method import LevelEstimate, LevelMethod, RandomKey
+from tgp.engine.level_method import ADDED, GraphSizes, LevelBound, LevelEstimate, LevelMethod, RandomKey
+from tgp.engine.threads import run_over_ranges
 from tgp.errors import ParameterError
 from tgp.ragged import Assignment, BlockCSR
-from tgp.ragged.block import FloatArray, PtrArray
+from tgp.ragged.block import FloatArray, IndexArray, PtrArray
+from tgp.ragged.offsets import offsets
 
 __all__ = ["METHOD", "NMFParams"]
+
+LARGE_GRAPH = 2000
+"""Number of nodes above which a graph is factorised row by row, and ``gain`` ends the sweeps."""
+
+TYPICAL_SWEEPS = 200
+"""Number of sweeps over a small graph in estimates of the work. Few graphs need more."""
+
+MOST_SWEEPS = 400
+"""Twice the number of sweeps over a large graph for which the slowest family of graphs needs ``gain = 0.01``."""
+
+Rows = tuple[PtrArray, IndexArray, FloatArray]
 
 
 @dataclass(frozen=True)
@@ -36,6 +49,8 @@ class NMFParams:
         edge_weight_norm: divide the coarse weights of each graph by the largest one.
         tol: stop when the projected-gradient violation of a sweep falls below ``tol`` times that of the first sweep.
         max_sweeps: largest number of sweeps over both factors.
+        gain: stop on a graph of more than 2,000 nodes when the second half of the sweeps explained less than this share
+            more of the adjacency matrix. 0 uses only ``tol`` and ``max_sweeps``.
     """
 
     k: int = 8
@@ -44,6 +59,7 @@ class NMFParams:
     edge_weight_norm: bool = False
     tol: float = 1e-3
     max_sweeps: int = 1000
+    gain: float = field(default=0.01, metadata=ADDED)
 
     def __post_init__(self) -> None:
         for name in ("k", "max_sweeps"):
@@ -52,10 +68,12 @@ class NMFParams:
                 raise ParameterError(
                     f"{name} is out of range: expected a whole number >= 1, got {value!r}", field=name
                 )
-        if not 0 <= self.tol < 1:
-            raise ParameterError(
-                f"tol is out of range: expected a number in [0, 1), got {self.tol!r}", field="tol"
-            )
+        for name in ("tol", "gain"):
+            value = getattr(self, name)
+            if not 0 <= value < 1:
+                raise ParameterError(
+                    f"{name} is out of range: expected a number in [0, 1), got {value!r}", field=name
+                )
 
     def contract_options(self) -> ContractOptions:
         """Return the options of the contraction."""
@@ -84,37 +102,70 @@ def assign(block: BlockCSR, params: NMFParams, key: RandomKey) -> Assignment:
     Returns:
         A soft assignment with ``k`` columns.
     """
-    from tgp.kernels import nmf
-
     sizes = np.diff(block.node_ptr)
     k = int(params.k)
     soft = np.zeros((block.num_nodes, k), np.float32)
     local = np.arange(block.num_nodes) - np.repeat(block.node_ptr[:-1], sizes)
     kept = np.flatnonzero(np.repeat(sizes <= k, sizes))
     soft[kept, local[kept]] = 1.0
-    large = np.flatnonzero(sizes > k)
     if k == 1:
         soft[:] = 1.0
-    elif len(large):
-        indptr, indices, weight = _positive_part(block)
-        nmf.nmf_soft(
-            indptr,
-            indices,
-            weight,
-            block.node_ptr,
-            large,
-            k,
-            key.seed,
-            key.level,
-            float(params.tol),
-            int(params.max_sweeps),
-            soft,
-        )
+    elif (sizes > k).any():
+        rows = _positive_part(block)
+        large = (sizes > k) & (sizes > LARGE_GRAPH)
+        _factorise_small(rows, block, np.flatnonzero((sizes > k) & ~large), params, key, soft)
+        for g in np.flatnonzero(large):
+            nodes = slice(int(block.node_ptr[g]), int(block.node_ptr[g + 1]))
+            _factorise_large(rows, nodes, params, key, soft[nodes])
     super_ptr = np.arange(block.num_graphs + 1, dtype=np.int64) * k
     return Assignment("soft", super_ptr, soft=soft)
 
 
-def _positive_part(block: BlockCSR) -> tuple[PtrArray, npt.NDArray[np.int32], FloatArray]:
+def _factorise_small(
+    rows: Rows,
+    block: BlockCSR,
+    graphs: PtrArray,
+    params: NMFParams,
+    key: RandomKey,
+    soft: npt.NDArray[np.float32],
+) -> None:
+    """Write the soft clusters of small graphs to ``soft``, on several threads."""
+    if len(graphs) == 0:
+        return
+    from tgp.kernels import nmf
+
+    def run(first: int, last: int) -> None:
+        some = graphs[first:last]
+        nmf.nmf_soft(
+            *rows, block.node_ptr, some, int(params.k), key.seed, key.level, float(params.tol),
+            int(params.max_sweeps), soft,
+        )  # fmt: skip
+
+    nodes, edges = np.diff(block.node_ptr)[graphs], np.diff(block.edge_ptr)[graphs]
+    run_over_ranges(run, offsets(TYPICAL_SWEEPS * (nodes + edges)))
+
+
+def _factorise_large(
+    rows: Rows, nodes: slice, params: NMFParams, key: RandomKey, soft: npt.NDArray[np.float32]
+) -> int:
+    """Write the soft clusters of one large graph to ``soft``; return the number of sweeps."""
+    from tgp.kernels import csr, nmf
+
+    indptr, indices, weight = rows
+    entries = slice(indptr[nodes.start], indptr[nodes.stop])
+    own = (indptr[nodes.start : nodes.stop + 1] - indptr[nodes.start], indices[entries] - np.int32(nodes.start),
+           weight[entries])  # fmt: skip
+    if not own[2].any():
+        soft[:] = 1.0 / soft.shape[1]
+        return 0
+    transposed = csr.transpose(*own, True)
+    return nmf.nmf_rows(
+        own, transposed, int(params.k), key.seed, key.level, float(params.tol), int(params.max_sweeps), params.gain,
+        soft,
+    )  # fmt: skip
+
+
+def _positive_part(block: BlockCSR) -> Rows:
     """Return the rows of ``max(A, 0)``. Parallel edges are added up first if a weight is negative."""
     weight = block.weights_or_ones()
     if block.weight is None or not (weight < 0).any():
@@ -138,6 +189,18 @@ def cost(
     return np.asarray(sweeps * (edges * params.k + nodes * params.k**2) / 4.0 + nodes, np.float64)
 
 
+def bound(sizes: GraphSizes, params: NMFParams) -> LevelBound:
+    """Bound time and memory. With ``gain``, no family of graphs needs more than half of ``MOST_SWEEPS``."""
+    k = params.k
+    capped = min(params.max_sweeps, MOST_SWEEPS) if params.gain > 0 else params.max_sweeps
+    sweeps = np.where(sizes.nodes > max(k, LARGE_GRAPH), capped, params.max_sweeps)
+    work = 5.0 * k * sizes.edges + (3.0 * k * k + 100.0) * sizes.nodes
+    seconds = 1e-9 * np.where(sizes.nodes > k, sweeps, 1) * work
+    memory = 40.0 * (k + 4.0) * sizes.nodes + 60.0 * sizes.edges
+    nodes = np.full(len(sizes.nodes), k)
+    return LevelBound(seconds, memory, nodes, np.where(sizes.edges > 0, nodes**2, 0))
+
+
 METHOD = LevelMethod(
     "nmf",
     NMFParams,
@@ -146,4 +209,6 @@ METHOD = LevelMethod(
     cost=cost,
     estimate=LevelEstimate(weighted=True, scratch=250.0),
     dense=True,
+    bound=bound,
+    revision=2,
 )

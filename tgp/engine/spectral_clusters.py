@@ -1,0 +1,209 @@
+"""Spectral clusters of the nodes of each graph: k-means of the lowest eigenvectors of the normalised Laplacian."""
+
+from __future__ import annotations
+
+import heapq
+
+import numpy as np
+import numpy.typing as npt
+
+from tgp.engine.laplacian_eigs import CLUSTERING, DENSE_SIZE, EXACT, Rows, graph_modes, row_sums
+from tgp.engine.level_method import RandomKey
+from tgp.engine.threads import run_over_ranges
+from tgp.ragged.block import FloatArray, IndexArray, PtrArray
+from tgp.ragged.offsets import offsets
+
+__all__ = ["LARGE_GRAPH", "dense_work", "filter_rows", "spectral_labels"]
+
+LARGE_GRAPH = 2000
+"""Number of nodes above which eigenvectors are computed less accurately, and k-means starts with a sample."""
+
+LARGE_RESTARTS = 3
+"""Largest number of k-means runs for a large graph. More runs give the same cut."""
+
+MAX_ROUNDS = 100
+"""Largest number of Lloyd iterations of one k-means run."""
+
+
+def filter_rows(
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, keep: npt.NDArray[np.bool_]
+) -> Rows:
+    """Return the rows with only those entries for which ``keep`` is True.
+
+    Args:
+        indptr, indices, weight: the rows.
+        keep: ``[nnz]``.
+    """
+    return offsets(keep)[indptr], indices[keep], weight[keep]
+
+
+def dense_work(sizes: npt.NDArray[np.int64]) -> PtrArray:
+    """Return offsets of the work of dense eigensolvers, for :func:`~tgp.engine.threads.run_over_ranges`.
+
+    Args:
+        sizes: number of rows of each matrix.
+    """
+    return offsets(sizes * (sizes * sizes // 8 + 8))
+
+
+def spectral_labels(
+    rows: Rows,
+    node_ptr: PtrArray,
+    k: int,
+    restarts: int = 10,
+    key: RandomKey | None = None,
+    *,
+    split_components: bool = True,
+) -> IndexArray:
+    """Return the spectral cluster of each node inside its graph.
+
+    Args:
+        rows: symmetric rows of non-negative affinities.
+        node_ptr: ``[B + 1]`` offsets of the graphs.
+        k: number of clusters per graph.
+        restarts: number of k-means runs with different starts, at most 3 for a large graph.
+        key: key of the random starts.
+        split_components: divide the clusters of a graph with more than ``k`` components among them, see
+            :func:`divide_clusters`. Otherwise ``k - 1`` of its components are clusters, and the rest is one cluster.
+
+    Returns:
+        ``[N]`` int32 labels from 0 to ``k - 1``.
+    """
+    key = key or RandomKey()
+    k = int(k)
+    sizes = np.diff(node_ptr)
+    local = np.arange(node_ptr[-1]) - np.repeat(node_ptr[:-1], sizes)
+    label = np.where(np.repeat(sizes <= k, sizes), local, 0).astype(np.int32)
+    clustered = np.flatnonzero(sizes > k)
+    if k == 1 or len(clustered) == 0:
+        return label
+    if split_components:
+        from tgp.kernels import csr
+
+        component, component_ptr = csr.components(rows[0], rows[1], node_ptr)
+        many = np.diff(component_ptr)[clustered] > k
+        for g in clustered[many]:
+            nodes = slice(int(node_ptr[g]), int(node_ptr[g + 1]))
+            label[nodes] = _cluster_components(
+                rows, nodes, component[nodes] - component_ptr[g], k, restarts, key
+            )
+        clustered = clustered[~many]
+    large = sizes[clustered] > max(DENSE_SIZE, 5 * k, LARGE_GRAPH)
+    _cluster_small(rows, node_ptr, clustered[~large], k, restarts, key, label)
+    for g in clustered[large]:
+        from tgp.kernels import kmeans
+
+        nodes = slice(int(node_ptr[g]), int(node_ptr[g + 1]))
+        points = _embed(_graph_rows(rows, nodes), k)
+        runs = min(restarts, LARGE_RESTARTS)
+        label[nodes] = kmeans.kmeans_large(points, k, key.seed, key.level, runs, MAX_ROUNDS)[0]
+    return label
+
+
+def _cluster_small(
+    rows: Rows, node_ptr: PtrArray, graphs: PtrArray, k: int, restarts: int, key: RandomKey, label: IndexArray
+) -> None:
+    """Write the labels of small graphs, on several threads."""
+    if len(graphs) == 0:
+        return
+    from tgp.kernels import kmeans, spectral_basis
+
+    points = np.zeros((len(label), k))
+    sizes = np.diff(node_ptr)[graphs]
+    dense = graphs[sizes <= max(DENSE_SIZE, 5 * k)]
+    for g in graphs[sizes > max(DENSE_SIZE, 5 * k)]:
+        nodes = slice(int(node_ptr[g]), int(node_ptr[g + 1]))
+        points[nodes] = _embed(_graph_rows(rows, nodes), k)
+
+    def embed(first: int, last: int) -> None:
+        spectral_basis.embed_graphs(*rows, node_ptr, dense[first:last], k, points)
+
+    def cluster(first: int, last: int) -> None:
+        some = graphs[first:last]
+        kmeans.kmeans_graphs(points, k, node_ptr, some, k, key.seed, key.level, restarts, MAX_ROUNDS, label)
+
+    if len(dense):
+        run_over_ranges(embed, dense_work(np.diff(node_ptr)[dense]))
+    run_over_ranges(cluster, offsets(sizes * k * restarts))
+
+
+def _graph_rows(rows: Rows, nodes: slice) -> Rows:
+    """Return the rows of one graph of a block without self loops."""
+    indptr, indices, weight = rows
+    entries = slice(indptr[nodes.start], indptr[nodes.stop])
+    ptr = indptr[nodes.start : nodes.stop + 1] - indptr[nodes.start]
+    inner = indices[entries] - np.int32(nodes.start)
+    row = np.repeat(np.arange(len(ptr) - 1, dtype=np.int32), np.diff(ptr))
+    return filter_rows(ptr, inner, weight[entries], row != inner)
+
+
+def _embed(rows: Rows, k: int) -> FloatArray:
+    """Return spectral coordinates ``[n, k]``, scaled as in :func:`~tgp.kernels.spectral_basis.embed_graphs`."""
+    degree = row_sums(rows)
+    mass = np.where(degree > 0, degree, 1.0)
+    total = float(degree.sum())
+    scale = np.sqrt(total if total > 0 else 1.0) / np.sqrt(mass)
+    effort = CLUSTERING if len(mass) > LARGE_GRAPH else EXACT
+    return np.ascontiguousarray((graph_modes(rows, mass, k, effort) * scale).T)
+
+
+def divide_clusters(sizes: npt.NDArray[np.int64], k: int) -> tuple[npt.NDArray[np.int64], IndexArray]:
+    """Divide ``k`` clusters among more than ``k`` components.
+
+    A component with at least ``n / k`` of the ``n`` nodes gets clusters of its own. Their number is proportional to its size
+    (method of Sainte-Lague, at least one). The other components share the remaining clusters: largest first, each joins the
+    cluster with the fewest nodes.
+
+    Args:
+        sizes: ``[C]`` number of nodes of each component.
+        k: number of clusters, less than ``C``.
+
+    Returns:
+        ``[C]`` number of clusters of each component, 0 if it shares a cluster, and ``[C]`` number of its shared cluster, -1
+        if it has clusters of its own.
+
+    Examples:
+        >>> divide_clusters(np.array([60, 1, 30, 1, 1]), 4)
+        (array([2, 0, 1, 0, 0]), array([-1,  0, -1,  0,  0], dtype=int32))
+    """
+    alone = np.flatnonzero(sizes * k >= sizes.sum())
+    together = np.flatnonzero(sizes * k < sizes.sum())
+    party = np.append(sizes[alone], sizes[together].sum())
+    most = np.append(sizes[alone], len(together))
+    seats = np.ones(len(party), np.int64)
+    for _ in range(k - len(party)):
+        seats[np.argmax(np.where(seats < most, party / (2 * seats + 1), -1.0))] += 1
+    own = np.zeros(len(sizes), np.int64)
+    own[alone] = seats[:-1]
+    shared = np.full(len(sizes), -1, np.int32)
+    load = [(0, cluster) for cluster in range(seats[-1])]
+    for c in together[np.argsort(-sizes[together], kind="stable")]:
+        nodes, cluster = load[0]
+        heapq.heapreplace(load, (nodes + int(sizes[c]), cluster))
+        shared[c] = cluster
+    return own, shared
+
+
+def _cluster_components(
+    rows: Rows, nodes: slice, component: IndexArray, k: int, restarts: int, key: RandomKey
+) -> IndexArray:
+    """Return the labels of a graph with more than ``k`` components, numbered by their smallest nodes."""
+    from tgp.kernels.kmeans import number_by_first
+
+    own, shared = divide_clusters(np.bincount(component), k)
+    label = shared[component]
+    count = int(shared.max()) + 1
+    rename = np.empty(len(component), np.int32)
+    indptr, indices, weight = _graph_rows(rows, nodes)
+    for c in np.flatnonzero(own):
+        members = np.flatnonzero(component == c)
+        rename[members] = np.arange(len(members), dtype=np.int32)
+        inside = np.repeat(component == c, np.diff(indptr))
+        part: Rows = (
+            offsets(np.diff(indptr)[members]), rename[indices[inside]], weight[inside]
+        )  # fmt: skip
+        label[members] = count + spectral_labels(
+            part, np.array([0, len(members)]), int(own[c]), restarts, key, split_components=False
+        )
+        count += int(own[c])
+    return number_by_first(label, k)
