@@ -61,6 +61,35 @@ def test_equals_the_reference(case):
         np.testing.assert_allclose(found[name], values, rtol=1e-5, atol=1e-5, err_msg=name)
 
 
+@pytest.mark.parametrize("directed", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_graphs_around_the_size_of_a_word_equal_the_reference(weighted, directed):
+    rng = np.random.default_rng(0)
+    sizes = np.array([1, 62, 63, 64, 65, 200, 0, 63])
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    parts = []
+    for low, size in zip(starts, sizes, strict=False):
+        ends = low + rng.integers(0, max(size, 1), (2, size))  # about as many edges as nodes: many components
+        parts.append(ends if directed else np.concatenate([ends, ends[::-1]], axis=1))
+    edges = np.concatenate(parts, axis=1)
+    weight = 1.0 + (edges[0] * edges[1]) % 7 if weighted else None
+    fine = BlockCSR.from_edge_index(edges, weight, node_ptr=starts)
+    supers = np.concatenate([[0], np.cumsum((sizes + 2) // 3)])
+    graph = fine.graph_of_node()
+    cluster = supers[graph] + (np.arange(starts[-1]) - starts[graph]) // 3
+    some_dropped = np.where(rng.random(len(cluster)) < 0.1, -1, cluster)
+    identity = level_of(fine, np.arange(starts[-1]), starts, fine)
+    for level in (level_of(fine, some_dropped, supers), identity):
+        expected = quality.level_metrics(fine, level)
+        expected |= {
+            "components_before": quality.components(fine),
+            "components": quality.components(level.block),
+        }
+        found = level_metrics(fine, level)
+        for name, values in expected.items():
+            np.testing.assert_allclose(found[name], values, rtol=1e-5, atol=1e-5, err_msg=name)
+
+
 @given(blocks(negative=False))
 def test_a_graph_has_the_same_figures_alone(block):
     whole = hierarchy_metrics(block, coarsen(block, "graclus*2"))

@@ -28,7 +28,7 @@ __all__ = [
 _COMMON = ("local_ids._fill_local_edges", "local_ids._fill_local_ids", "local_ids.join_rows")
 """Kernels that every run calls."""
 
-_METRICS = ("quality.graph_shape", "quality.cluster_flows")
+_METRICS = ("quality.graph_figures",)
 _CONTRACTION = ("contract._collect_entries", "contract._merge_rows")
 
 _METHODS: dict[str, tuple[str, ...]] = {
@@ -94,7 +94,7 @@ def kernels_of(schedules: Iterable[Schedule], *, metrics: bool) -> frozenset[str
         return frozenset()
     found = {name for method in methods for name in _METHODS.get(method, ())}
     if metrics:
-        found |= {name for name in _METRICS if name != "quality.cluster_flows" or methods != {"nmf"}}
+        found |= set(_METRICS)
     return frozenset(found.union(_COMMON))
 
 

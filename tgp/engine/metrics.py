@@ -25,13 +25,16 @@ about clusters.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tgp.engine.threads import run_over_ranges
 from tgp.ragged import Assignment, BlockCSR, Hierarchy, Level
-from tgp.ragged.hierarchy import IdArray
 
 __all__ = ["hierarchy_metrics", "level_metrics"]
 
@@ -50,12 +53,9 @@ def hierarchy_metrics(block: BlockCSR, hierarchy: Hierarchy) -> Metrics:
         hierarchy: their hierarchy. The first pooled level has position 0.
     """
     found: Metrics = {}
-    before = _graph_figures(block)
-    for position, level in enumerate(hierarchy.levels):
-        after = _graph_figures(level.block)
-        metrics = _level_figures(block, level, before, after)
+    for position, (fine, level, before, after) in enumerate(_figures_along(block, hierarchy.levels)):
+        metrics = _level_figures(fine, level, before, after)
         found.update({f"{position}/{name}": values for name, values in metrics.items()})
-        block, before = level.block, after
     return found
 
 
@@ -73,14 +73,60 @@ def level_metrics(fine: BlockCSR, level: Level) -> Metrics:
         >>> level_metrics(path(4), level)["largest"].tolist()
         [2]
     """
-    return _level_figures(fine, level, _graph_figures(fine), _graph_figures(level.block))
+    ((_, _, before, after),) = _figures_along(fine, [level])
+    return _level_figures(fine, level, before, after)
 
 
-def _graph_figures(block: BlockCSR) -> Metrics:
+def _figures_along(
+    block: BlockCSR, levels: Sequence[Level]
+) -> Iterator[tuple[BlockCSR, Level, Metrics, Metrics]]:
+    """Yield each level with the block that it pools, and the figures of that block and of its coarse block."""
+    before = _block_figures(block, levels[0].assignment) if levels else None
+    for level, following in zip(levels, [*levels[1:], None], strict=True):
+        assert before is not None
+        after = _block_figures(level.block, None if following is None else following.assignment)
+        yield block, level, before, after
+        block, before = level.block, after
+
+
+def _block_figures(block: BlockCSR, assignment: Assignment | None) -> Metrics:
+    """Return the figures of graphs, and those of their clusters if the assignment has clusters."""
     from tgp.kernels import quality
 
-    names = ("components", "isolated", "symmetric", "total")
-    return dict(zip(names, quality.graph_shape(*block.arrays(), block.node_ptr), strict=True))
+    graphs = block.num_graphs
+    if assignment is None or assignment.cluster is None:
+        cluster, super_ptr = np.full(block.num_nodes, -1, np.int32), np.zeros(graphs + 1, np.int64)
+    else:
+        cluster, super_ptr = np.ascontiguousarray(assignment.cluster, np.int32), assignment.super_ptr
+    counts, flows = np.zeros((6, graphs), np.int32), np.zeros((5, graphs))
+    symmetric = np.empty(graphs, bool)
+    nodes, clusters = (int(np.diff(ptr).max(initial=0)) for ptr in (block.node_ptr, super_ptr))
+    logs = _logarithms(quality.SMALL)
+    arrays = block.indptr, block.indices, block.weight, block.node_ptr, cluster, super_ptr
+
+    def compute(first: int, last: int) -> None:
+        ids, words = np.empty(nodes, np.int64), np.empty(max(nodes, quality.WORD + 1), np.uint64)
+        sums = np.empty((clusters, 3), np.int64 if block.weight is None else np.float64)
+        if quality.graph_figures(*arrays, logs, first, last, ids, words, sums, counts, flows, symmetric):
+            return
+        part = symmetric, first, last
+        quality.count_components(block.indptr, block.indices, block.node_ptr, *part, ids, words, counts)
+        if clusters and not symmetric[first:last].all():
+            quality.incoming_flows(*arrays, *part, np.empty((2, clusters)), flows)
+
+    run_over_ranges(compute, block.node_ptr + block.edge_ptr)
+    names = ("components", "isolated", "dropped", "singletons", "empty", "largest")
+    sums = ("total", "within", "expected", "entropy_flat", "entropy")
+    return {"symmetric": symmetric, **dict(zip((*names, *sums), (*counts, *flows), strict=True))}
+
+
+@cache
+def _logarithms(length: int) -> Floats:
+    """Return ``x log2 x`` and ``log2 x`` of the integers below ``length``; 0 for 0."""
+    logs = np.zeros((2, length))
+    logs[1, 1:] = [math.log2(x) for x in range(1, length)]
+    logs[0] = np.arange(length) * logs[1]
+    return logs
 
 
 def _level_figures(fine: BlockCSR, level: Level, before: Metrics, after: Metrics) -> Metrics:
@@ -92,37 +138,29 @@ def _level_figures(fine: BlockCSR, level: Level, before: Metrics, after: Metrics
         "expressive": _expressive(level.assignment, fine),
     }
     if level.assignment.cluster is not None:
-        metrics |= _cluster_figures(fine, level, level.assignment.cluster, before, after["total"])
-    return metrics
-
-
-def _cluster_figures(
-    fine: BlockCSR, level: Level, cluster: IdArray, before: Metrics, coarse_total: Floats
-) -> Metrics:
-    from tgp.kernels import quality
-
-    total = before["total"]
-    counts, flows = quality.cluster_flows(
-        *fine.arrays(), fine.node_ptr, cluster, level.assignment.super_ptr, before["symmetric"]
-    )
-    within, expected, flat, entropy = flows
-    with np.errstate(divide="ignore", invalid="ignore"):
-        kept = (
-            (coarse_total + within) / total if level.block.weight is not None else np.full_like(total, np.nan)
-        )
-        floats = {
-            "cut": 1.0 - within / total,
-            "modularity": within / total - expected / total**2,
-            "entropy": entropy,
-            "entropy_flat": flat,
-            "weight_kept": kept,
+        metrics |= {name: before[name] for name in ("dropped", "singletons", "empty", "largest")}
+        # The last bits of a logarithm differ between machines. Rounding to float32 removes them.
+        defined = before["total"] > 0
+        floats = _cluster_figures(before, after["total"] if level.block.weight is not None else None)
+        metrics |= {
+            name: np.where(defined, values, np.nan).astype(np.float32) for name, values in floats.items()
         }
-    metrics: Metrics = dict(zip(("dropped", "singletons", "empty", "largest"), counts, strict=True))
-    # The last bits of a logarithm differ between machines. Rounding to float32 removes them.
-    metrics |= {
-        name: np.where(total > 0, values, np.nan).astype(np.float32) for name, values in floats.items()
-    }
     return metrics
+
+
+def _cluster_figures(before: Metrics, coarse_total: Floats | None) -> dict[str, Floats]:
+    """Return the figures of clusters that are real numbers. ``coarse_total`` is ``None`` if no weights are stored."""
+    total, within = before["total"], before["within"]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return {
+            "cut": 1.0 - within / total,
+            "modularity": within / total - before["expected"] / total**2,
+            "entropy": before["entropy"],
+            "entropy_flat": before["entropy_flat"],
+            "weight_kept": np.full_like(total, np.nan)
+            if coarse_total is None
+            else (coarse_total + within) / total,
+        }
 
 
 def _expressive(assignment: Assignment, fine: BlockCSR) -> npt.NDArray[np.bool_]:

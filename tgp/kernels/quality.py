@@ -6,56 +6,180 @@ import math
 
 import numpy as np
 
-from tgp.kernels._prims import kernel, uf_find, uf_union
-from tgp.kernels.array_types import BoolArray, FloatArray, IndexArray, PtrArray
+from tgp.kernels._prims import kernel, lowest_bit
+from tgp.kernels.array_types import BoolArray, FloatArray, IndexArray, IntArray, PtrArray
 
-__all__ = ["cluster_flows", "graph_shape"]
+__all__ = ["SMALL", "WORD", "count_components", "graph_figures", "incoming_flows"]
+
+SMALL = 128
+"""Length of the tables of logarithms. Degrees and volumes of small graphs are integers below this value."""
+
+WORD = 63
+"""Largest number of nodes of a graph whose neighbours are a word of bits. The last bit of the word is never a node."""
 
 
 @kernel
-def graph_shape(
-    indptr: PtrArray, indices: IndexArray, weight: FloatArray, weighted: bool, node_ptr: PtrArray
-) -> tuple[IndexArray, IndexArray, BoolArray, FloatArray]:
-    """Count components and isolated nodes, test symmetry, and sum the weights of each graph.
+def graph_figures(
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray | None, node_ptr: PtrArray, cluster: IndexArray,
+    super_ptr: PtrArray, logs: FloatArray, first: int, last: int, cursor: PtrArray, masks: IntArray, sums: FloatArray | PtrArray,
+    counts: IndexArray, flows: FloatArray, symmetric: BoolArray,
+) -> bool:  # fmt: skip
+    """Compute the figures of the graphs ``first:last``, as if all of them were small and symmetric.
 
     Args:
         indptr: ``[N + 1]``.
         indices: ``[nnz]``, sorted in each row.
-        weight: ``[nnz]``, or an empty array if ``weighted`` is false.
-        weighted: Use the weights.
+        weight: ``[nnz]``, or ``None``. numba compiles only the branches that the type of this argument needs.
         node_ptr: ``[B + 1]``, offsets of the graphs.
+        cluster: ``[N]``, supernode of each node, -1 if removed.
+        super_ptr: ``[B + 1]``, offsets of the supernodes.
+        logs: ``[2, SMALL]``, ``x log2 x`` and ``log2 x`` of integers.
+        first, last: Range of graphs.
+        cursor: Scratch, as long as the largest number of nodes of a graph.
+        masks: Scratch of the same length, at least ``WORD + 1``.
+        sums: Scratch ``[largest number of supernodes of a graph, 3]``, integers if there are no weights.
+        counts: ``[6, B]`` output: connected components, nodes without an edge to another node, removed nodes, singleton
+            clusters, empty clusters, size of the largest cluster.
+        flows: ``[5, B]`` output: total weight, weight inside clusters, its expected value (the sum of out * in), entropy
+            without clusters, entropy with clusters.
+        symmetric: ``[B]`` output: mask of symmetric graphs.
 
     Returns:
-        Number of weakly connected components, number of nodes without an edge to another node, mask of symmetric
-        graphs, and total weight, ``[B]`` each.
+        True if all graphs are symmetric and have at most :data:`WORD` nodes. Otherwise some values are wrong until
+        :func:`count_components` and :func:`incoming_flows` replace them.
     """
-    graphs = node_ptr.shape[0] - 1
-    components = np.zeros(graphs, np.int32)
-    isolated = np.zeros(graphs, np.int32)
-    symmetric = np.ones(graphs, np.bool_)
-    total = np.zeros(graphs, np.float64)
-    nodes = indptr.shape[0] - 1
-    parent = np.arange(nodes)
-    # Rows are visited in ascending order. The mirror images of the entries of row c to the right of the diagonal are
-    # therefore visited in the same order as these entries; cursor[c] is the position of the next one.
-    cursor = np.empty(nodes, np.uint64)
-    for g in range(graphs):
-        first, last = node_ptr[g], node_ptr[g + 1]
-        joined, lonely, below, above = 0, 0, 0, 0
-        amount = 0.0
-        same = True
-        for row in range(first, last):
-            root = row
-            start, stop = np.uint64(indptr[row]), np.uint64(indptr[row + 1])
-            entry = start
-            while entry < stop and indices[entry] < row:
-                column = np.uint64(indices[entry])
-                back = cursor[column]
-                cursor[column] = back + np.uint64(1)
-                same &= back < np.uint64(indptr[column + np.uint64(1)]) and indices[back] == row
-                if weighted:
-                    same &= same and weight[back] == weight[entry]
-                other = uf_find(parent, np.int64(column))
+    end, usual = np.int64(indices.shape[0] - 1), True
+    one, top = np.uint64(1), np.uint64(WORD)
+    for g in range(first, last):
+        base, stop_row, low = node_ptr[g], node_ptr[g + 1], super_ptr[g]
+        clusters = super_ptr[g + 1] - low
+        for c in range(clusters):
+            sums[c, 0] = sums[c, 1] = sums[c, 2] = 0
+        for row in range(base, stop_row):
+            cursor[row - base] = indptr[row]
+        amount, total, leaves, roots = 0.0, 0.0, 0.0, 0.0
+        lonely, dropped, same = 0, 0, True
+        for row in range(base, stop_row):
+            start, stop, mine = indptr[row], indptr[row + 1], cluster[row]
+            degree, home, mask = sums.dtype.type(0), sums.dtype.type(0), np.uint64(0)
+            # Rows are visited in ascending order. The mirror images of the entries of row c are therefore visited in the
+            # order of these entries; cursor[c] is the position of the next one.
+            for e in range(np.uint64(start), np.uint64(stop)):
+                column = np.uint64(indices[e])
+                at = column - np.uint64(base)
+                mask |= one << (at & top)
+                mirror = cursor[at]
+                cursor[at] = mirror + 1
+                if mirror > end:
+                    mirror = end
+                same &= indices[np.uint64(mirror)] == row
+                if weight is None:
+                    home += cluster[column] == mine
+                else:
+                    same &= weight[np.uint64(mirror)] == weight[e]
+                    degree += weight[e]
+                    amount += weight[e]
+                    home += weight[e] if cluster[column] == mine else 0.0
+            masks[row - base] = mask
+            lonely += mask & ~(one << (np.uint64(row - base) & top)) == 0
+            if weight is None:
+                degree = stop - start
+            if degree > 0:
+                if degree < SMALL and np.int64(degree) == degree:
+                    leaves += logs[0, np.int64(degree)]
+                else:
+                    leaves += degree * math.log2(degree)
+            total += degree
+            if mine >= 0:
+                at = np.uint64(mine - low)
+                sums[at, 0] += 1
+                sums[at, 1] += degree
+                sums[at, 2] += home
+            else:
+                dropped += 1
+                roots += degree
+        for node in range(stop_row - base):
+            same &= cursor[node] == indptr[base + node + 1]
+        usual &= same and stop_row - base <= WORD
+        symmetric[g] = same
+        # Each round removes two nodes from the frontier and adds their neighbours. The last word belongs to no node.
+        found, unseen = 0, np.uint64(0)
+        if stop_row - base <= WORD:
+            unseen = (one << np.uint64(stop_row - base)) - one
+            masks[top] = 0
+        while unseen != 0:
+            found += 1
+            frontier = unseen & (~unseen + one)
+            unseen ^= frontier
+            while frontier != 0:
+                rest = frontier & (frontier - one)
+                reached = (masks[lowest_bit(frontier)] | masks[lowest_bit(rest | one << top)]) & unseen
+                unseen ^= reached
+                frontier = rest & (rest - one) | reached
+        within, expected, inner, volumes = 0.0, 0.0, 0.0, 0.0
+        single, empty, largest = 0, 0, sums.dtype.type(0)
+        scale = math.log2(total) if total > 0.0 else 0.0
+        for c in range(clusters):
+            size, out, own = sums[c, 0], sums[c, 1], sums[c, 2]
+            single += size == 1
+            empty += size == 0
+            if size > largest:
+                largest = size
+            within += own
+            expected += float(out) * float(out)
+            if out > 0:
+                if out < SMALL and np.int64(out) == out:
+                    volumes += logs[0, np.int64(out)]
+                    log = logs[1, np.int64(out)]
+                else:
+                    log = math.log2(out)
+                    volumes += out * log
+                if out > own:
+                    inner += (out - own) * (scale - log)
+        counts[0, g], counts[1, g], counts[2, g] = found, lonely, dropped
+        counts[3, g], counts[4, g], counts[5, g] = single, empty, largest
+        flows[0, g], flows[1, g], flows[2, g] = amount, within, expected
+        if weight is None:
+            flows[0, g] = indptr[stop_row] - indptr[base]
+        if total > 0.0:
+            flows[3, g] = scale - leaves / total
+            flows[4, g] = (volumes + roots * scale - leaves + inner) / total
+    return usual
+
+
+@kernel
+def count_components(
+    indptr: PtrArray, indices: IndexArray, node_ptr: PtrArray, symmetric: BoolArray, first: int, last: int,
+    parent: PtrArray, linked: IntArray, counts: IndexArray,
+) -> None:  # fmt: skip
+    """Count the components and the isolated nodes of graphs that are large or not symmetric.
+
+    Args:
+        indptr, indices, node_ptr, symmetric, first, last: See :func:`graph_figures`.
+        parent, linked: Scratch, as long as the largest number of nodes of a graph.
+        counts: Output of :func:`graph_figures`, whose first two rows are replaced.
+    """
+    for g in range(first, last):
+        base, stop_row = node_ptr[g], node_ptr[g + 1]
+        if symmetric[g] and stop_row - base <= WORD:
+            continue
+        joined, lonely = 0, 0
+        for node in range(stop_row - base):
+            parent[node], linked[node] = node, 0
+        for row in range(base, stop_row):
+            root = row - base
+            for e in range(indptr[row], indptr[row + 1]):
+                other = indices[e] - base
+                if other == row - base:
+                    continue
+                linked[row - base] = linked[other] = 1
+                if symmetric[g] and other > row - base:
+                    break
+                while parent[root] != root:
+                    root = parent[root]
+                while parent[other] != other:
+                    parent[other] = parent[parent[other]]
+                    other = parent[other]
                 if other < root:
                     parent[root] = other
                     root = other
@@ -63,167 +187,42 @@ def graph_shape(
                 elif root < other:
                     parent[other] = root
                     joined += 1
-                entry += np.uint64(1)
-            below += np.int64(entry - start)
-            lonely += entry == start
-            while entry < stop and indices[entry] == row:
-                entry += np.uint64(1)
-            cursor[row] = entry
-            above += np.int64(stop - entry)
-            lonely -= entry < stop and indices[start] >= row
-            if weighted:
-                for at in range(start, stop):
-                    amount += weight[at]
-        same &= below == above
-        if not same:
-            joined, lonely = count_isolated_nodes(indptr, indices, parent, first, last, joined)
-        components[g], isolated[g], symmetric[g] = last - first - joined, lonely, same
-        total[g] = amount if weighted else indptr[last] - indptr[first]
-    return components, isolated, symmetric, total
+        for node in range(stop_row - base):
+            lonely += linked[node] == 0
+        counts[0, g], counts[1, g] = stop_row - base - joined, lonely
 
 
 @kernel
-def count_isolated_nodes(
-    indptr: PtrArray, indices: IndexArray, parent: PtrArray, first: int, last: int, joined: int
-) -> tuple[int, int]:
-    """Return the number of joins of components and of isolated nodes of a graph that is not symmetric.
-
-    Joins the sets in ``parent`` over all edges of the nodes ``first..last``. ``joined`` is the number of joins so far.
-    """
-    linked = np.zeros(last - first, np.bool_)
-    for row in range(first, last):
-        for entry in range(indptr[row], indptr[row + 1]):
-            column = np.int64(indices[entry])
-            if column != row:
-                linked[row - first] = True
-                linked[column - first] = True
-                if uf_find(parent, row) != uf_find(parent, column):
-                    uf_union(parent, row, column)
-                    joined += 1
-    return joined, last - first - linked.sum()
-
-
-@kernel
-def _largest_range(ptr: PtrArray) -> int:
-    """Return the largest difference of consecutive offsets."""
-    most = 0
-    for g in range(ptr.shape[0] - 1):
-        most = max(most, ptr[g + 1] - ptr[g])
-    return most
-
-
-_SMALL = 128
-"""Integers below this value, such as degrees and volumes of small graphs, have their ``x log2 x`` in a table."""
-
-
-@kernel
-def _log_tables() -> tuple[FloatArray, FloatArray]:
-    """Return tables of ``x log2 x`` and ``log2 x`` for small integers, with the same bits as the functions."""
-    product, plain = np.zeros(_SMALL), np.zeros(_SMALL)
-    for x in range(1, _SMALL):
-        plain[x] = math.log2(float(x))
-        product[x] = x * plain[x]
-    return product, plain
-
-
-@kernel(inline="always")
-def _xlog2x(x: float, product: FloatArray) -> float:
-    if x <= 0.0:
-        return 0.0
-    if x < _SMALL:
-        whole = np.uint64(x)
-        if whole == x:
-            known: float = product[whole]
-            return known
-    return x * math.log2(x)
-
-
-@kernel(inline="always")
-def _log2(x: float, plain: FloatArray) -> float:
-    if x < _SMALL:
-        whole = np.uint64(x)
-        if whole == x:
-            known: float = plain[whole]
-            return known
-    return math.log2(x)
-
-
-@kernel
-def cluster_flows(
-    indptr: PtrArray, indices: IndexArray, weight: FloatArray, weighted: bool, node_ptr: PtrArray,
-    cluster: IndexArray, super_ptr: PtrArray, symmetric: BoolArray,
-) -> tuple[IndexArray, FloatArray]:  # fmt: skip
-    """Compute how clusters divide the weight of each graph.
+def incoming_flows(
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray | None, node_ptr: PtrArray, cluster: IndexArray,
+    super_ptr: PtrArray, symmetric: BoolArray, first: int, last: int, sums: FloatArray, flows: FloatArray,
+) -> None:  # fmt: skip
+    """Compute the expected weight inside the clusters of graphs that are not symmetric.
 
     Args:
-        indptr, indices, weight, weighted, node_ptr: See :func:`graph_shape`.
-        cluster: ``[N]``, supernode of each node, -1 if removed.
-        super_ptr: ``[B + 1]``, offsets of the supernodes.
-        symmetric: ``[B]``. The incoming weights of a symmetric graph are its outgoing weights.
-
-    Returns:
-        Counts ``[4, B]``: removed nodes, singleton clusters, empty clusters, size of the largest cluster. Flows
-        ``[4, B]``: weight inside clusters, its expected value (the sum of out * in), entropy without clusters, entropy
-        with clusters.
+        indptr, indices, weight, node_ptr, cluster, super_ptr, symmetric, first, last: See
+            :func:`graph_figures`.
+        sums: Scratch ``[2, largest number of supernodes of a graph]``.
+        flows: Output of :func:`graph_figures`, whose third row is replaced.
     """
-    graphs = node_ptr.shape[0] - 1
-    counts = np.zeros((4, graphs), np.int32)
-    flows = np.zeros((4, graphs), np.float64)
-    most = _largest_range(super_ptr)
-    members = np.empty(most, np.int32)
-    out, into, own = np.empty(most), np.empty(most), np.empty(most)
-    product, plain = _log_tables()
-    for g in range(graphs):
+    for g in range(first, last):
+        if symmetric[g]:
+            continue
         low, clusters = super_ptr[g], super_ptr[g + 1] - super_ptr[g]
         for c in range(clusters):
-            members[c] = 0
-            out[c] = into[c] = own[c] = 0.0
-        total, within, leaves, roots = 0.0, 0.0, 0.0, 0.0
-        dropped = 0
-        same = symmetric[g]
+            sums[0, c] = sums[1, c] = 0.0
         for row in range(node_ptr[g], node_ptr[g + 1]):
-            mine = cluster[row]
-            start, stop = np.uint64(indptr[row]), np.uint64(indptr[row + 1])
-            degree, home = 0.0, 0.0
-            if weighted:
-                for entry in range(start, stop):
-                    degree += weight[entry]
-                    home += weight[entry] if cluster[np.uint32(indices[entry])] == mine else 0.0
-            else:
-                inside = 0
-                for entry in range(start, stop):
-                    inside += cluster[np.uint32(indices[entry])] == mine
-                degree, home = float(stop - start), float(inside)
-            if not same:
-                for entry in range(start, stop):
-                    other = cluster[np.uint32(indices[entry])]
-                    if other >= 0:
-                        into[other - low] += weight[entry] if weighted else 1.0
-            total += degree
-            leaves += _xlog2x(degree, product)
-            if mine >= 0:
-                at = np.uint64(mine - low)
-                members[at] += 1
-                out[at] += degree
-                own[at] += home
-            else:
-                dropped += 1
-                roots += degree
-        expected, inner, volumes = 0.0, 0.0, 0.0
-        single, empty, largest = 0, 0, np.int32(0)
-        scale = math.log2(total) if total > 0.0 else 0.0
+            degree = 0.0
+            for e in range(indptr[row], indptr[row + 1]):
+                amount = 1.0
+                if weight is not None:
+                    amount = weight[e]
+                degree += amount
+                if cluster[indices[e]] >= 0:
+                    sums[1, cluster[indices[e]] - low] += amount
+            if cluster[row] >= 0:
+                sums[0, cluster[row] - low] += degree
+        expected = 0.0
         for c in range(clusters):
-            single += members[c] == 1
-            empty += members[c] == 0
-            largest = max(largest, members[c])
-            within += own[c]
-            expected += out[c] * (out[c] if same else into[c])
-            volumes += _xlog2x(out[c], product)
-            if out[c] > 0.0 and out[c] > own[c]:
-                inner += (out[c] - own[c]) * (scale - _log2(out[c], plain))
-        counts[0, g], counts[1, g], counts[2, g], counts[3, g] = dropped, single, empty, largest
-        flows[0, g] = within
-        flows[1, g] = expected
-        flows[2, g] = scale - leaves / total if total > 0.0 else 0.0
-        flows[3, g] = (volumes + roots * scale - leaves + inner) / total if total > 0.0 else 0.0
-    return counts, flows
+            expected += sums[0, c] * sums[1, c]
+        flows[2, g] = expected
