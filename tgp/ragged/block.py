@@ -132,15 +132,18 @@ class BlockCSR:
         """
         from tgp.kernels import local_ids as local
 
-        edges = _check_edge_list(edge_index)
-        ptr = _make_node_ptr(node_ptr, None, edges)
+        given = _check_edge_list(edge_index)
+        # The rows of a slice of a long edge list are contiguous, the slice is not: convert one row at a time.
+        dtype = np.int32 if given.dtype == np.int32 else np.int64
+        sources, targets = _writeable(given[0], dtype), _writeable(given[1], dtype)
+        ptr = _make_node_ptr(node_ptr, None, given)
         edge_starts = _writeable(np.asarray(edge_ptr), np.int64)
-        _check_offsets("edge_ptr", edge_starts, len(ptr), edges.shape[1])
-        indptr, indices = np.empty(ptr[-1] + 1, np.int64), np.empty(edges.shape[1], np.int32)
-        if local.join_rows(edges[0], edges[1], edge_starts, ptr, indptr, indices):
-            values = _check_weights(weight, edges.shape[1])
+        _check_offsets("edge_ptr", edge_starts, len(ptr), given.shape[1])
+        indptr, indices = np.empty(ptr[-1] + 1, np.int64), np.empty(given.shape[1], np.int32)
+        if local.join_rows(sources, targets, edge_starts, ptr, indptr, indices):
+            values = _check_weights(weight, given.shape[1])
             return cls(indptr, indices, None if values is None else values.copy(), ptr)
-        counts = np.diff(edge_starts)
+        counts, edges = np.diff(edge_starts), np.stack([sources, targets])
         block = cls.from_edge_index(edges + np.repeat(ptr[:-1], counts), weight, node_ptr=ptr)
         # Both ends of an edge can be in one other graph. Its ids are then valid in the block, but not in its graph.
         wrong = ((edges < 0) | (edges >= np.repeat(np.diff(ptr), counts))).any(axis=0)
@@ -277,7 +280,7 @@ def _check_offsets(name: str, ptr: PtrArray, length: int, end: int) -> None:
 
 
 def _check_edge_list(edge_index: npt.ArrayLike) -> npt.NDArray[np.integer[Any]]:
-    """Return an edge list as a ``[2, E]`` array of int32 or int64."""
+    """Return an edge list as a ``[2, E]`` array of integers."""
     edges = np.asarray(edge_index)
     if edges.ndim != 2 or edges.shape[0] != 2:
         raise InputError(
@@ -287,7 +290,7 @@ def _check_edge_list(edge_index: npt.ArrayLike) -> npt.NDArray[np.integer[Any]]:
         raise InputError(
             f"edge_index has the wrong type: expected integers, got {edges.dtype}", field="edge_index"
         )
-    return _writeable(edges, np.int32 if edges.dtype == np.int32 else np.int64)
+    return edges
 
 
 def _writeable(array: npt.NDArray[Any], dtype: type[np.generic]) -> npt.NDArray[Any]:

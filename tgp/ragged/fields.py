@@ -178,13 +178,19 @@ class GraphTable:
                     f"got {entry.ptr}",
                     field=name,
                 )
-            if entry.shifted and entry.values.size:
-                sizes = np.repeat(np.diff(self.node_ptr), np.diff(entry.ptr))
-                ids = entry.values if entry.axis != 0 else np.moveaxis(entry.values, 0, -1)
-                if (ids < 0).any() or (ids >= sizes).any():
-                    raise InputError(
-                        f"{name} has a wrong id: expected ids of nodes of the same graph, "
-                        f"got {ids.min()} to {ids.max()}",
-                        field=name,
-                    )
+            if entry.shifted and entry.values.size and not _are_ids(entry, np.diff(self.node_ptr)):
+                raise InputError(
+                    f"{name} has a wrong id: expected ids of nodes of the same graph, "
+                    f"got {entry.values.min()} to {entry.values.max()}",
+                    field=name,
+                )
         return self
+
+
+def _are_ids(entry: Field, sizes: npt.NDArray[np.int64]) -> bool:
+    """Return True if all values of a field lie between 0 and the number of nodes of their graph."""
+    ids = entry.values if entry.axis != 0 else np.moveaxis(entry.values, 0, -1)
+    filled = np.flatnonzero(np.diff(entry.ptr))
+    # Unlike `maximum` and `minimum`, these ignore NaN.
+    largest = np.fmax.reduceat(ids, entry.ptr[filled], axis=-1)
+    return not (largest >= sizes[filled]).any() and not np.fmin.reduce(ids, axis=None) < 0

@@ -18,6 +18,9 @@ __all__ = ["check_sparse", "read_npz"]
 Array = npt.NDArray[Any]
 
 _MAX_MEMBERS = 10_000
+_CHUNK = 1 << 18
+"""Number of bytes that are read at a time. They stay in the cache of a core until they are copied."""
+
 _DEFLATE_RATIO = 1032
 """Largest possible ratio of the compression of zip files."""
 
@@ -97,7 +100,7 @@ def _read_npy(stream: IO[bytes], size: int, path: Any, name: str, budget: InputB
     flat = np.empty(num_bytes, np.uint8)
     view, done = flat.data, 0
     while done < num_bytes:
-        data = stream.read(min(1 << 20, num_bytes - done))
+        data = stream.read(min(_CHUNK, num_bytes - done))
         if not data:
             raise EOFError("the array is truncated")
         view[done : done + len(data)] = data

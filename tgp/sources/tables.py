@@ -66,7 +66,7 @@ def table_from_arrays(
     if base is None:
         given = _edges_from_scipy(given, where)
         node_ptr, edge_ptr = _pop_offsets(given, where)
-        edges = given.pop("edge_index").astype(np.int64)
+        edges = given.pop("edge_index").astype(np.int64, copy=False)
         fields["edge_index"] = Field("edge_index", edges, edge_ptr, axis=-1, shifted=True)
     else:
         node_ptr, fields = base.node_ptr, dict(base.fields)
@@ -152,7 +152,7 @@ def _check_offsets(ptr: Array, name: str, where: str) -> Ints:
         raise DatasetError(
             f"{where}: {name!r} must hold integers that start at 0, never decrease and are at most {MAX_COUNT}"
         )
-    return ptr.astype(np.int64)
+    return ptr.astype(np.int64, copy=False)
 
 
 def _field_by_length(name: str, values: Array, node_ptr: Ints, edge_ptr: Ints, where: str) -> Field:
