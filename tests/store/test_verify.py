@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tgp.store import StoreWriter, verify_store
+from tgp.store import StoreWriter, contraction, verify_store
 from tgp.testing.stores import forge_shard, halving, halving_spec, random_table, store_spec
 
 
@@ -123,3 +123,57 @@ def test_all_damaged_shards_are_found(store):
         data[len(data) // 2] ^= 1
         (store / name).write_bytes(data)
     assert {f.shard for f in verify_store(store)} == {"shard-00000.graphs.h5", "shard-00001.halve.h5"}
+
+
+def random_level(rng, num_graphs, loops):
+    """Return random finer edges, an assignment with dropped nodes, and the coarse edges from a plain loop."""
+    sizes, supers = rng.integers(0, 7, num_graphs), rng.integers(1, 4, num_graphs)
+    fine, coarse, cluster = [], [], []
+    for size, count in zip(sizes, supers, strict=True):
+        mine = rng.integers(-1, count, size)
+        edges = rng.integers(0, max(size, 1), (2, 2 * size)) if size else np.zeros((2, 0), int)
+        sums = {}
+        for u, v in edges.T:
+            pair = mine[u], mine[v]
+            if min(pair) >= 0 and (loops or pair[0] != pair[1]):
+                sums[pair] = sums.get(pair, 0.0) + 1.0
+        fine.append(edges)
+        coarse.append([(*pair, total) for pair, total in sorted(sums.items())])
+        cluster.append(mine)
+    return sizes, supers, fine, coarse, np.concatenate(cluster).astype(np.int8)
+
+
+def stored_edges(sizes, parts, weight):
+    index = np.concatenate([np.asarray(p, float).reshape(-1, 3).T for p in parts], axis=1)
+    ptr = np.concatenate([[0], np.cumsum([len(p) for p in parts])])
+    nodes = np.concatenate([[0], np.cumsum(sizes)])
+    return contraction.unit_edges(index[:2].astype(np.uint8), index[2] if weight else None, ptr, nodes)
+
+
+@pytest.mark.parametrize("ratio", [0, 64])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("loops", [False, True])
+def test_every_wrong_coarse_edge_is_found(monkeypatch, ratio, weighted, loops):
+    monkeypatch.setattr(contraction, "_DENSE_RATIO", ratio)
+    monkeypatch.setattr(contraction, "_BLOCK_EDGES", 20)
+    rng = np.random.default_rng(0)
+    sizes, supers, fine, right, cluster = random_level(rng, 40, loops)
+    finer = stored_edges(sizes, [[(u, v, 1.0) for u, v in edges.T] for edges in fine], weighted)
+
+    def first_wrong(parts):
+        coarse = stored_edges(supers, parts, weighted)
+        options = {"remove_self_loops": not loops}
+        return contraction.first_wrong_contraction(finer, coarse, cluster, options, "float32")
+
+    assert first_wrong(right) is None
+    for graph, edges in enumerate(right):
+        pairs = {(u, v) for u, v, _ in edges}
+        absent = [(u, v) for u in range(supers[graph]) for v in range(supers[graph]) if (u, v) not in pairs]
+        changed = [edges[1:]] if edges else []
+        changed += [[*edges, (*absent[0], 1.0)]] if absent else []
+        changed += (
+            [[*edges[1:], (*absent[0], edges[0][2])]] if absent and edges else []
+        )  # the same total weight
+        changed += [[*edges, edges[-1]]] if edges else []
+        for wrong in changed:
+            assert first_wrong([*right[:graph], wrong, *right[graph + 1 :]]) == graph

@@ -106,7 +106,7 @@ def _block_figures(block: BlockCSR, assignment: Assignment | None) -> Metrics:
 
     def compute(first: int, last: int) -> None:
         ids, words = np.empty(nodes, np.int64), np.empty(max(nodes, quality.WORD + 1), np.uint64)
-        sums = np.empty((clusters, 3), np.int64 if block.weight is None else np.float64)
+        sums = np.empty((clusters, 3), np.int64) if block.weight is None else np.empty((clusters, 3))
         if quality.graph_figures(*arrays, logs, first, last, ids, words, sums, counts, flows, symmetric):
             return
         part = symmetric, first, last

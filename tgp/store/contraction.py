@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,14 +13,43 @@ import numpy.typing as npt
 __all__ = ["Edges", "first_wrong_contraction", "is_plain_sum", "unit_edges", "unit_ids"]
 
 
+_BLOCK_EDGES = 1 << 16
+"""Number of edges that are compared at a time. Their arrays fit in the cache of a core."""
+
+_DENSE_RATIO = 64
+"""Largest number of pairs of supernodes, relative to the number of edges, for which a table of all pairs is used."""
+
+
 @dataclass(frozen=True)
 class Edges:
-    """Edges of all graphs of a unit, on one level. Ids count the nodes of the whole unit."""
+    """Edges of all graphs of a unit, on one level, as they are stored.
+
+    Args:
+        index: ``[2, E]`` node ids that are local to their graph.
+        weight: ``[E]`` weights, or ``None``.
+        ptr: ``[B + 1]`` offsets of the edges of each graph.
+        nodes: ``[B + 1]`` offsets of the nodes of each graph.
+    """
+
+    index: npt.NDArray[Any]
+    weight: npt.NDArray[Any] | None
+    ptr: npt.NDArray[np.int64]
+    nodes: npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class _BlockEdges:
+    """Edges of consecutive graphs. Ids count the nodes of these graphs."""
 
     source: npt.NDArray[np.int64]
     target: npt.NDArray[np.int64]
     weight: npt.NDArray[np.float64] | None
-    graph: npt.NDArray[np.int64]
+    counts: npt.NDArray[np.int64]
+
+    @cached_property
+    def graph(self) -> npt.NDArray[np.int64]:
+        """Graph of each edge."""
+        return np.repeat(np.arange(len(self.counts)), self.counts)
 
 
 def unit_ids(
@@ -36,10 +67,18 @@ def unit_ids(
 def unit_edges(
     index: npt.NDArray[Any], weight: npt.NDArray[Any] | None, ptr: npt.NDArray[Any], nodes: npt.NDArray[Any]
 ) -> Edges:
-    """Return the edges of all graphs of a unit from local node ids."""
-    source, target = (unit_ids(row, ptr, nodes) for row in index)
-    graph = np.repeat(np.arange(len(ptr) - 1), np.diff(ptr).astype(np.int64))
-    return Edges(source, target, None if weight is None else weight.astype(np.float64), graph)
+    """Return the edges of all graphs of a unit from the arrays of a file."""
+    return Edges(index, weight, ptr.astype(np.int64), nodes.astype(np.int64))
+
+
+def _block_edges(edges: Edges, low: int, high: int) -> _BlockEdges:
+    """Return the edges of the graphs ``low:high``."""
+    first, last = int(edges.ptr[low]), int(edges.ptr[high])
+    counts = np.diff(edges.ptr[low : high + 1])
+    shift = np.repeat(edges.nodes[low:high] - edges.nodes[low], counts)
+    source, target = (np.add(row[first:last], shift, dtype=np.int64, casting="unsafe") for row in edges.index)
+    weight = None if edges.weight is None else edges.weight[first:last].astype(np.float64)
+    return _BlockEdges(source, target, weight, counts)
 
 
 def is_plain_sum(level: dict[str, Any]) -> bool:
@@ -67,12 +106,7 @@ def _in_sorted(values: npt.NDArray[np.int64], ordered: npt.NDArray[np.int64]) ->
 
 
 def first_wrong_contraction(
-    finer: Edges,
-    coarse: Edges,
-    cluster: npt.NDArray[np.int64],
-    options: dict[str, Any],
-    dtype: str | None,
-    count: int,
+    finer: Edges, coarse: Edges, cluster: npt.NDArray[Any], options: dict[str, Any], dtype: str | None
 ) -> int | None:
     """Return the first graph whose coarse edges are not the contraction of the finer edges, or ``None``.
 
@@ -81,36 +115,113 @@ def first_wrong_contraction(
     Args:
         finer: Edges of the finer level.
         coarse: Edges of the coarse level.
-        cluster: Supernode of each node of the finer level, -1 if it was dropped.
+        cluster: Local supernode of each node of the finer level, -1 if it was dropped.
         options: Parameters of the level in the schedule.
         dtype: Type of the stored weights.
-        count: Number of graphs.
     """
+    work = finer.ptr + coarse.ptr
+    steps = np.searchsorted(work, np.arange(_BLOCK_EDGES, int(work[-1]), _BLOCK_EDGES))
+    bounds: list[int] = np.unique(np.concatenate([[0], steps, [len(work) - 1]])).tolist()
+    for low, high in itertools.pairwise(bounds):
+        nodes, supers = (ptr[low : high + 1] - ptr[low] for ptr in (finer.nodes, coarse.nodes))
+        chosen = unit_ids(cluster[finer.nodes[low] : finer.nodes[high]], nodes, supers)
+        fine, pooled = _block_edges(finer, low, high), _block_edges(coarse, low, high)
+        row = _first_wrong(fine, pooled, chosen, supers, options, dtype)
+        if row is not None:
+            return low + row
+    return None
+
+
+def _first_wrong(
+    finer: _BlockEdges,
+    coarse: _BlockEdges,
+    cluster: npt.NDArray[np.int64],
+    supers: npt.NDArray[np.int64],
+    options: dict[str, Any],
+    dtype: str | None,
+) -> int | None:
+    """Return the first wrong graph of a block. ``supers`` are the offsets of its supernodes."""
+    loops = not options.get("remove_self_loops", True)
+    if coarse.weight is None and _have_same_pairs(finer, coarse, cluster, supers, loops):
+        return None
+    count = len(supers) - 1
     source, target = cluster[finer.source], cluster[finer.target]
     kept = (source >= 0) & (target >= 0)
-    if options.get("remove_self_loops", True):
+    if not loops:
         kept &= source != target
-    width = int(max(cluster.max(initial=0), coarse.source.max(initial=0), coarse.target.max(initial=0))) + 1
-    wanted = source[kept] * width + target[kept]
-    keys = coarse.source * width + coarse.target
-    pairs, order = _unique_sorted(np.sort(wanted)), np.sort(keys)
     bad = np.zeros(count, bool)
-    bad[coarse.graph[~_in_sorted(keys, pairs)]] = True
-    if coarse.weight is None:
-        twice = order[1:][order[1:] == order[:-1]]
-        if len(twice) or len(keys) != len(pairs):
-            bad[finer.graph[kept][~_in_sorted(wanted, order)]] = True
-            bad[coarse.graph[_in_sorted(keys, twice)]] = True
-    else:
-        weight = np.ones(len(source)) if finer.weight is None else finer.weight
+    if coarse.weight is None or not _have_same_pairs(finer, coarse, cluster, supers, loops):
+        bad[_wrong_pairs(source[kept], target[kept], finer.graph[kept], coarse)] = True
+    if coarse.weight is not None:
+        weight = np.ones(len(kept)) if finer.weight is None else finer.weight
         before = np.bincount(finer.graph[kept], weight[kept], minlength=count)
         after = np.bincount(coarse.graph, coarse.weight, minlength=count)
         scale = np.bincount(finer.graph[kept], np.abs(weight[kept]), minlength=count)
-        entries = np.bincount(coarse.graph, minlength=count)
         eps = np.finfo(dtype or "float32").eps
         with np.errstate(invalid="ignore", over="ignore"):  # a damaged file may contain any weights
             # The contraction removes weights up to 1e-8 times the largest one, which is at most the total weight.
-            bad |= ~(
-                np.abs(before - after) <= 4 * eps * scale + 1e-6 * np.minimum(scale, 1.0) * (entries + 1)
-            )
+            removed = 1e-6 * np.minimum(scale, 1.0) * (coarse.counts + 1)
+            bad |= ~(np.abs(before - after) <= 4 * eps * scale + removed)
     return int(np.argmax(bad)) if bad.any() else None
+
+
+def _have_same_pairs(
+    finer: _BlockEdges,
+    coarse: _BlockEdges,
+    cluster: npt.NDArray[np.int64],
+    supers: npt.NDArray[np.int64],
+    loops: bool,
+) -> bool:
+    """Return True if a table of all pairs of supernodes shows that the pairs of the coarse edges are right.
+
+    Args:
+        finer: Finer edges.
+        coarse: Coarse edges. With weights, some pairs may be missing. Without weights, no pair occurs twice.
+        cluster: Supernode of each node.
+        supers: Offsets of the supernodes of each graph.
+        loops: True if the contraction keeps self loops.
+
+    Returns:
+        False if they are wrong, or if the table would be too large.
+    """
+    sizes = np.diff(supers)
+    ends = np.cumsum(sizes**2)
+    if not len(ends) or ends[-1] > _DENSE_RATIO * (len(finer.source) + len(coarse.source)):
+        return False
+    # The pair (s, t) has the position start[s] + t. The last position belongs to dropped nodes.
+    inner = np.arange(supers[-1]) - np.repeat(supers[:-1], sizes)
+    start = np.repeat(ends - sizes**2 - supers[:-1], sizes) + inner * np.repeat(sizes, sizes)
+    wanted, found = np.zeros(ends[-1] + 1, bool), np.zeros(ends[-1] + 1, bool)
+    source = start[cluster] if len(start) else cluster
+    position = np.take(source, finer.source) + np.take(cluster, finer.target)
+    if cluster.min(initial=0) < 0:
+        dropped = cluster < 0
+        position[dropped[finer.source] | dropped[finer.target]] = ends[-1]
+    wanted[position] = True
+    wanted[-1] = False
+    if not loops:
+        wanted[start + np.arange(supers[-1])] = False
+    keys = np.take(start, coarse.source) + coarse.target
+    if coarse.weight is not None:
+        return bool(wanted[keys].all())
+    found[keys] = True
+    return np.array_equal(wanted, found) and np.count_nonzero(found) == len(keys)
+
+
+def _wrong_pairs(
+    source: npt.NDArray[np.int64],
+    target: npt.NDArray[np.int64],
+    graph: npt.NDArray[np.int64],
+    coarse: _BlockEdges,
+) -> npt.NDArray[np.int64]:
+    """Return the graphs whose pairs of supernodes are wrong, see :func:`_have_same_pairs`."""
+    width = int(max(ids.max(initial=0) for ids in (source, target, coarse.source, coarse.target))) + 1
+    wanted = source * width + target
+    keys = coarse.source * width + coarse.target
+    pairs, order = _unique_sorted(np.sort(wanted)), np.sort(keys)
+    wrong = [coarse.graph[~_in_sorted(keys, pairs)]]
+    if coarse.weight is None:
+        twice = order[1:][order[1:] == order[:-1]]
+        if len(twice) or len(keys) != len(pairs):
+            wrong += [graph[~_in_sorted(wanted, order)], coarse.graph[_in_sorted(keys, twice)]]
+    return np.concatenate(wrong)

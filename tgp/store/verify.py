@@ -279,7 +279,8 @@ class _UnitVerifier:
             )
             if finer is not None and cluster is not None and is_plain_sum(info.schedule[number]):
                 options = info.schedule[number]["params"]
-                row = first_wrong_contraction(finer, coarse, cluster, options, level.weight_dtype, part.count)
+                local = part.array(f"{base}/cluster")
+                row = first_wrong_contraction(finer, coarse, local, options, level.weight_dtype)
                 if row is not None:
                     self.report(
                         part.record, f"{base}/edge_index", "is not the contraction of the finer edges", row
