@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.reference import kmis as reference
+from tgp.engine.methods.kmis import assign_by_order
 from tgp.kernels import csr, mis
 from tgp.ragged import BlockCSR
 from tgp.testing.graphs import from_pairs, path
@@ -14,7 +15,7 @@ from tgp.testing.strategies import blocks, graphs
 
 def symmetry_codes(block):
     out = np.empty(block.num_graphs, np.int8)
-    mis.check_symmetry(block.indptr, block.indices, block.node_ptr, out)
+    mis.check_symmetry(block.indptr, block.indices, block.node_ptr, block.indptr.copy(), out)
     return out.tolist()
 
 
@@ -75,7 +76,8 @@ def test_sort_is_stable(n, values):
     keys = rng.integers(0, values, n).astype(np.uint64)
     expected = np.argsort(keys, kind="stable")
     order, other_keys, other = np.arange(n, dtype=np.int32), np.empty_like(keys), np.empty(n, np.int32)
-    swapped = mis._sort_by_keys(keys, order, n, other_keys, other)
+    counts = np.empty(8 * 256, np.int64)
+    swapped = mis._sort_by_keys(keys, order, n, other_keys, other, counts)
     assert (other if swapped else order).tolist() == expected.tolist()
 
 
@@ -104,16 +106,21 @@ def test_scan_equals_the_result_of_the_rounds(block, k, random):
     order = list(range(block.num_nodes))
     random.shuffle(order)
     members, clusters = reference.rounds(order, block.num_nodes, block.edge_index().T.tolist(), k)
-    owner = mis.cover_by_order(block.indptr, block.indices, np.array(order), k)
-    cluster, super_ptr, found = mis.number_clusters(owner, block.node_ptr)
-    assert found.tolist() == members.tolist()
-    assert cluster.tolist() == clusters.tolist()
-    assert super_ptr.tolist() == [0, len(members)]
+    found = assign_by_order(block, order, k)
+    assert found.representative.tolist() == members.tolist()
+    assert found.cluster.tolist() == clusters.tolist()
+    assert found.super_ptr.tolist() == [0, len(members)]
+
+
+def owners(block, order):
+    """Return the member that covers each node within two hops."""
+    found = assign_by_order(block, order, 2)
+    return found.representative[found.cluster]
 
 
 def test_node_joins_the_best_ranked_member_not_the_nearest():
     block = path(6)
-    owner = mis.cover_by_order(block.indptr, block.indices, np.array([0, 3, 1, 2, 4, 5]), 2)
+    owner = owners(block, [0, 3, 1, 2, 4, 5])
     # Node 2 is a neighbour of member 3, but member 0 has a better rank and is within two hops.
     assert owner.tolist() == [0, 0, 0, 3, 3, 3]
 
@@ -121,5 +128,5 @@ def test_node_joins_the_best_ranked_member_not_the_nearest():
 def test_member_covers_nodes_beyond_those_of_a_better_member():
     # Member 4 covers nodes 2 to 6. Members 1 and 7 cover the rest; paths from them lead through covered nodes.
     block = path(9)
-    owner = mis.cover_by_order(block.indptr, block.indices, np.array([4, 1, 7, 0, 2, 3, 5, 6, 8]), 2)
+    owner = owners(block, [4, 1, 7, 0, 2, 3, 5, 6, 8])
     assert owner.tolist() == [1, 1, 4, 4, 4, 4, 4, 7, 7]

@@ -29,22 +29,24 @@ _S32 = np.uint64(32)
 _U = np.uint64
 
 
-@kernel
+@kernel(inline="always")
 def _draw_below(seed: int, level: int, index: int, draw: int, bound: int) -> int:
     """Return a random number in ``[0, bound)``: 32 random bits scaled by ``bound < 2**32``."""
-    bits = hash_u64(seed, level, index, draw) >> _S32
+    # numba would compile the hash again for each constant ``draw``.
+    bits = hash_u64(seed, level, index, np.int64(draw)) >> _S32
     number: int = np.int64((bits * np.uint64(bound)) >> _S32)
     return number
 
 
-@kernel
+@kernel(inline="always")
 def _shuffle(visit: IndexArray, start: int, size: int, seed: int, level: int) -> None:
     """Shuffle each window of a graph in place (Fisher-Yates). The nodes of the graph are at ``start`` in ``visit``.
 
     Random numbers depend on the seed, the level and the position in the graph.
     """
     for low in range(0, size, _WINDOW):
-        for i in range(min(_WINDOW, size - low) - 1, 0, -1):
+        high = size - low if size - low < _WINDOW else _WINDOW
+        for i in range(high - 1, 0, -1):
             j = _draw_below(seed, level, low + i, 0, i + 1)
             at, other = start + low + i, start + low + j
             visit[at], visit[other] = visit[other], visit[at]
@@ -125,7 +127,7 @@ def match(
                     heaviest[ties] = v
                     ties += _U(free[np.uint32(v)])
             if ties > 0:
-                v = heaviest[_draw_below(seed, level, u - lo, 1, ties) if pick and ties > 1 else 0]
+                v = heaviest[_draw_below(seed, level, u - lo, 1, np.int64(ties)) if pick and ties > 1 else 0]
                 free[v] = False
                 mate[u] = v
                 mate[v] = u

@@ -15,27 +15,15 @@ from tgp.kernels.array_types import FloatArray, IndexArray, IntArray, PtrArray
 __all__ = [
     "ASYMMETRIC",
     "BALANCED",
-    "CANONICAL",
-    "CONSTANT",
-    "DEGREE",
-    "GIVEN",
-    "GREEDY",
-    "NO_HEURISTIC",
-    "RANDOM",
     "UNBALANCED",
-    "WEIGHTED_GREEDY",
+    "add_incoming",
     "add_mirrors",
     "check_symmetry",
     "cover_by_order",
     "cover_by_score",
     "number_clusters",
+    "random_scores",
 ]
-
-GIVEN, RANDOM, CONSTANT, CANONICAL, DEGREE = 0, 1, 2, 3, 4
-"""Codes of the scores."""
-
-NO_HEURISTIC, GREEDY, WEIGHTED_GREEDY = 0, 1, 2
-"""Codes of the divisors of the scores before ranking."""
 
 BALANCED, UNBALANCED, ASYMMETRIC = 0, 1, 2
 """Results of :func:`check_symmetry`: every edge has a mirror image with the same multiplicity; every edge has a mirror
@@ -48,13 +36,14 @@ _BYTE = np.uint64(255)
 
 
 @kernel
-def check_symmetry(indptr: PtrArray, indices: IndexArray, node_ptr: PtrArray, finding: IntArray) -> None:
-    """Write the symmetry of each graph to ``finding`` ``[B]``.
+def check_symmetry(
+    indptr: PtrArray, indices: IndexArray, node_ptr: PtrArray, cursor: PtrArray, finding: IntArray
+) -> None:
+    """Write the symmetry of each graph to ``finding`` ``[B]``. ``cursor`` is scratch, a copy of ``indptr`` on entry.
 
     Rows are visited in ascending order. The mirror image of an edge to a larger node must therefore be the next entry
     of that node's row, and when a row is visited, its entries to smaller nodes must all have been matched.
     """
-    cursor = indptr[:-1].copy()
     for g in range(node_ptr.shape[0] - 1):
         finding[g] = BALANCED
         for i in range(node_ptr[g], node_ptr[g + 1]):
@@ -124,63 +113,49 @@ def add_mirrors(
 
 
 @kernel
-def _add_incoming(
-    indptr: PtrArray,
-    indices: IndexArray,
-    lo: int,
-    hi: int,
-    balanced: bool,
-    values: FloatArray,
-    out: FloatArray,
-) -> None:
-    """Write ``out[v] = values[v] + sum of values[u] over edges u -> v`` for local ids."""
-    if balanced:
-        for i in range(lo, hi):
-            total = values[i - lo]
-            for e in range(indptr[i], indptr[i + 1]):
-                total += values[indices[e] - lo]
-            out[i - lo] = total
-        return
-    for i in range(hi - lo):
-        out[i] = values[i]
-    for i in range(lo, hi):
-        for e in range(indptr[i], indptr[i + 1]):
-            out[indices[e] - lo] += values[i - lo]
-
-
-@kernel
-def _write_scores(
-    indptr: PtrArray, indices: IndexArray, weight: FloatArray, weighted: bool, lo: int, hi: int, balanced: bool,
-    scorer: int, seed: int, level: int, score: FloatArray,
+def add_incoming(
+    indptr: PtrArray, indices: IndexArray, node_ptr: PtrArray, finding: IntArray, only_unbalanced: bool, first: int,
+    last: int, values: FloatArray, out: FloatArray,
 ) -> None:  # fmt: skip
-    """Write the scores of the nodes ``lo..hi`` of one graph to ``score``, unless they are given."""
-    if scorer == RANDOM:
-        for i in range(lo, hi):
-            score[i] = hash_uniform(seed, level, i - lo, 0)
-    elif scorer == CONSTANT:
-        for i in range(lo, hi):
-            score[i] = 1.0
-    elif scorer == CANONICAL:
-        for i in range(lo, hi):
-            score[i] = lo - i
-    elif scorer == DEGREE:
-        if balanced and not weighted:
-            for i in range(lo, hi):
-                score[i] = indptr[i + 1] - indptr[i]
-            return
-        for i in range(lo, hi):
-            score[i] = 0.0
-        for e in range(indptr[lo], indptr[hi]):
-            score[indices[e]] += weight[e] if weighted else 1.0
+    """Write ``out[v] = values[v] + sum of values[u] over edges u -> v`` for the nodes of the graphs ``first..last``.
+
+    Args:
+        indptr, indices, node_ptr, finding: See :func:`cover_by_score` and :func:`check_symmetry`.
+        only_unbalanced: Copy the values of balanced graphs.
+        first, last: Range of graphs.
+        values: ``[N]`` values.
+        out: ``[N]`` output.
+    """
+    for g in range(first, last):
+        balanced = finding[g] == BALANCED
+        for i in range(node_ptr[g], node_ptr[g + 1]):
+            total = values[i]
+            if balanced and not only_unbalanced:
+                for e in range(indptr[i], indptr[i + 1]):
+                    total += values[indices[e]]
+            out[i] = total
+        if not balanced:
+            for i in range(node_ptr[g], node_ptr[g + 1]):
+                for e in range(indptr[i], indptr[i + 1]):
+                    out[indices[e]] += values[i]
 
 
 @kernel
+def random_scores(node_ptr: PtrArray, seed: int, level: int, score: FloatArray) -> None:
+    """Write random scores in [0, 1) that depend on the seed, the level and the index of a node inside its graph."""
+    for g in range(node_ptr.shape[0] - 1):
+        for i in range(node_ptr[g], node_ptr[g + 1]):
+            score[i] = hash_uniform(seed, level, i - node_ptr[g], 0)
+
+
+@kernel(inner=True)
 def _sort_by_keys(
-    keys: IntArray, order: IndexArray, n: int, other_keys: IntArray, other_order: IndexArray
+    keys: IntArray, order: IndexArray, n: int, other_keys: IntArray, other_order: IndexArray, counts: PtrArray
 ) -> bool:
     """Sort ``order`` by ``keys``, ascending and stable; return True if the result is in the other two arrays.
 
-    Uses insertion for few keys, otherwise a radix sort by bytes that skips bytes with equal values in all keys.
+    Uses insertion for few keys, otherwise a radix sort by bytes that skips bytes with equal values in all keys. ``counts``
+    ``[8 * 256]`` is scratch.
     """
     if n <= _INSERTION_LENGTH:
         for a in range(1, n):
@@ -191,32 +166,35 @@ def _sort_by_keys(
                 b -= 1
             keys[b], order[b] = key, item
         return False
-    counts = np.zeros((8, 256), np.int64)
+    for b in range(2048):
+        counts[b] = 0
     for a in range(n):
         key = keys[a]
         for digit in range(8):
-            counts[digit, key & _BYTE] += 1
+            counts[np.uint64(256 * digit) + (key & _BYTE)] += 1
             key >>= np.uint64(8)
     swapped = False
     for digit in range(8):
-        shift = np.uint64(8 * digit)
-        row = counts[digit]
-        if row[(keys[0] >> shift) & _BYTE] == n:
+        shift, start = np.uint64(8 * digit), np.uint64(256 * digit)
+        if counts[start + ((keys[0] >> shift) & _BYTE)] == n:
             continue
         total = 0
-        for b in range(256):
-            total, row[b] = total + row[b], total
+        for at in range(256 * digit, 256 * digit + 256):
+            size = counts[at]
+            counts[at] = total
+            total += size
         for a in range(n):
-            b = (keys[a] >> shift) & _BYTE
-            other_keys[row[b]], other_order[row[b]] = keys[a], order[a]
-            row[b] += 1
+            b = start + ((keys[a] >> shift) & _BYTE)
+            to = np.uint64(counts[b])
+            other_keys[to], other_order[to] = keys[a], order[a]
+            counts[b] += 1
         keys, other_keys = other_keys, keys
         order, other_order = other_order, order
         swapped = not swapped
     return swapped
 
 
-@kernel(error_model="numpy")
+@kernel(inner=True, error_model="numpy")
 def _write_rank_keys(
     score: FloatArray, divisor: FloatArray, lo: int, n: int, divide: bool, key: FloatArray, bits: IntArray
 ) -> None:
@@ -226,14 +204,14 @@ def _write_rank_keys(
     """
     for i in range(n):
         # Adding 0 changes -0 to 0, so that both are equal.
-        key[i] = (score[lo + i] / divisor[i] if divide else score[lo + i]) + 0.0
+        key[i] = (score[lo + i] / divisor[lo + i] if divide else score[lo + i]) + 0.0
         if key[i] != key[i]:
             bits[i] = np.uint64(0)
         elif bits[i] & _SIGN == 0:
             bits[i] = ~(bits[i] ^ _SIGN)
 
 
-@kernel
+@kernel(inner=True)
 def _cover(
     indptr: PtrArray, indices: IndexArray, lo: int, hi: int, shift: int, order: IntArray, k: int, owner: IndexArray,
     budget: IndexArray, queue: IndexArray,
@@ -278,85 +256,62 @@ def _cover(
 
 @kernel
 def cover_by_score(
-    indptr: PtrArray, indices: IndexArray, weight: FloatArray, weighted: bool, node_ptr: PtrArray, finding: IntArray,
-    scorer: int, heuristic: int, k: int, seed: int, level: int, first: int, last: int, score: FloatArray,
-    owner: IndexArray,
+    indptr: PtrArray, indices: IndexArray, node_ptr: PtrArray, k: int, first: int, last: int, score: FloatArray,
+    divisor: FloatArray, divide: bool, key: FloatArray, bits: IntArray, other_bits: IntArray, order: IndexArray,
+    other_order: IndexArray, counts: PtrArray, budget: IndexArray, queue: IndexArray, owner: IndexArray,
 ) -> None:  # fmt: skip
     """Compute independent sets of the graphs ``first..last`` by descending score, ties by index.
 
     Args:
         indptr, indices: Symmetric rows. Call :func:`add_mirrors` first if an edge has no mirror image.
-        weight: ``[nnz]``, or an empty array if ``weighted`` is false.
-        weighted: Use the weights.
         node_ptr: ``[B + 1]``, offsets of the graphs.
-        finding: ``[B]`` int8, output of :func:`check_symmetry`.
-        scorer, heuristic: Codes of the score and of its divisor.
         k: Number of hops, at least 1.
-        seed, level: Key of random scores.
         first, last: Range of graphs, so that ranges can run on several threads.
-        score: ``[N]``, input if ``scorer`` is ``GIVEN``, otherwise output.
+        score: ``[N]`` scores.
+        divisor: ``[N]`` divisors of the scores, read if ``divide`` is true.
+        divide: Rank the nodes by ``score / divisor``.
+        key, bits, other_bits, order, other_order, budget, queue: Scratch of this call, as long as the largest graph of the
+            range. ``bits`` is a uint64 view of ``key``. ``queue`` can have one element if ``k`` is 1.
+        counts: ``[8 * 256]`` scratch of this call.
         owner: ``[N]`` output: the selected node (block id) whose cluster each node joins.
     """
-    most = np.int64(0)
-    for g in range(first, last):
-        most = max(most, node_ptr[g + 1] - node_ptr[g])
-    key, total, more = np.empty(most), np.empty(most), np.empty(most)
-    bits, other_bits = key.view(np.uint64), total.view(np.uint64)
-    order, other_order = np.empty(most, np.int32), np.empty(most, np.int32)
-    budget, queue = np.empty(most, np.int32), np.empty(most if k > 1 else 1, np.int32)
     for g in range(first, last):
         lo, hi = node_ptr[g], node_ptr[g + 1]
-        balanced = finding[g] == BALANCED
-        _write_scores(indptr, indices, weight, weighted, lo, hi, balanced, scorer, seed, level, score)
-        if heuristic != NO_HEURISTIC:
-            # In a balanced graph, the first sum of ones is the length of a row.
-            counted = heuristic == GREEDY and balanced
-            for i in range(hi - lo):
-                if counted:
-                    total[i] = 1 + indptr[lo + i + 1] - indptr[lo + i]
-                else:
-                    total[i] = 1.0 if heuristic == GREEDY else score[lo + i]
-            for _ in range(k - 1 if counted else k):
-                _add_incoming(indptr, indices, lo, hi, balanced, total, more)
-                total, more = more, total
-        _write_rank_keys(score, total, lo, hi - lo, heuristic != NO_HEURISTIC, key, bits)
+        _write_rank_keys(score, divisor, lo, hi - lo, divide, key, bits)
         for i in range(hi - lo):
             order[i] = i
-        if _sort_by_keys(bits, order, hi - lo, other_bits, other_order):
-            _cover(indptr, indices, lo, hi, lo, other_order, k, owner, budget, queue)
-        else:
-            _cover(indptr, indices, lo, hi, lo, order, k, owner, budget, queue)
+        result = order
+        if _sort_by_keys(bits, order, hi - lo, other_bits, other_order, counts):
+            result = other_order
+        _cover(indptr, indices, lo, hi, lo, result, k, owner, budget, queue)
 
 
 @kernel
-def cover_by_order(indptr: PtrArray, indices: IndexArray, order: PtrArray, k: int) -> IndexArray:
-    """Return the ``owner`` of each node of one graph whose nodes are ranked by ``order``."""
-    n = indptr.shape[0] - 1
-    owner = np.empty(n, np.int32)
-    _cover(indptr, indices, 0, n, 0, order, k, owner, np.empty(n, np.int32), np.empty(max(n, 1), np.int32))
-    return owner
+def cover_by_order(
+    indptr: PtrArray, indices: IndexArray, order: IndexArray, k: int, budget: IndexArray, queue: IndexArray,
+    owner: IndexArray,
+) -> None:  # fmt: skip
+    """Write the ``owner`` of each node of one graph whose nodes are ranked by ``order``. See :func:`cover_by_score`."""
+    _cover(indptr, indices, 0, indptr.shape[0] - 1, 0, order, k, owner, budget, queue)
 
 
 @kernel
-def number_clusters(owner: IndexArray, node_ptr: PtrArray) -> tuple[IndexArray, PtrArray, IndexArray]:
+def number_clusters(owner: IndexArray, node_ptr: PtrArray, cluster: IndexArray, super_ptr: PtrArray) -> None:
     """Number the clusters in ascending order of their selected nodes.
 
-    Returns:
-        ``cluster`` ``[N]``, ``super_ptr`` ``[B + 1]`` and the selected node of each cluster ``[K]``.
+    Args:
+        owner: ``[N]`` selected node of each node.
+        node_ptr: ``[B + 1]``, offsets of the graphs.
+        cluster: ``[N]`` output, the cluster of each node.
+        super_ptr: ``[B + 1]`` output, offsets of the clusters.
     """
-    super_ptr = np.empty(node_ptr.shape[0], np.int64)
-    super_ptr[0] = 0
-    cluster = np.empty(owner.shape[0], np.int32)
     count = np.int64(0)
+    super_ptr[0] = 0
     for g in range(node_ptr.shape[0] - 1):
         for i in range(node_ptr[g], node_ptr[g + 1]):
             if owner[i] == i:
                 cluster[i] = count
                 count += 1
         super_ptr[g + 1] = count
-    representative = np.empty(count, np.int32)
     for i in range(owner.shape[0]):
         cluster[i] = cluster[owner[i]]
-        if owner[i] == i:
-            representative[cluster[i]] = i
-    return cluster, super_ptr, representative

@@ -76,7 +76,7 @@ class BlockCSR:
         from tgp.kernels import mis
 
         symmetry = np.empty(self.num_graphs, np.int8)
-        mis.check_symmetry(self.indptr, self.indices, self.node_ptr, symmetry)
+        mis.check_symmetry(self.indptr, self.indices, self.node_ptr, self.indptr.copy(), symmetry)
         return symmetry
 
     def __repr__(self) -> str:

@@ -21,7 +21,7 @@ from tgp.engine.level_method import ADDED, GraphSizes, LevelBound, LevelEstimate
 from tgp.engine.threads import run_over_ranges
 from tgp.errors import InputError, ParameterError
 from tgp.ragged import Assignment, BlockCSR
-from tgp.ragged.block import PtrArray
+from tgp.ragged.block import FloatArray, PtrArray
 from tgp.ragged.offsets import offsets
 
 __all__ = ["METHOD", "KMISParams", "assign_by_order", "assign_by_score", "with_reverse_edges"]
@@ -29,10 +29,9 @@ __all__ = ["METHOD", "KMISParams", "assign_by_order", "assign_by_score", "with_r
 Scorer = Literal["random", "constant", "canonical", "degree"]
 Heuristic = Literal["greedy", "w-greedy"]
 
-_SCORERS = {name: code for code, name in enumerate(get_args(Scorer), start=1)}
-_HEURISTICS = {None: 0, "greedy": 1, "w-greedy": 2}
+_SCORERS = get_args(Scorer)
+_HEURISTICS = (None, *get_args(Heuristic))
 _FEATURE_SCORERS = ("linear", "first", "last")
-_GIVEN_SCORE = 0
 
 
 @dataclass(frozen=True)
@@ -93,7 +92,7 @@ def assign(block: BlockCSR, params: KMISParams, key: RandomKey) -> Assignment:
         A hard assignment whose values are the scores. Supernodes are the members in ascending order, which are also
         its representatives.
     """
-    return _assign(block, params, _SCORERS[params.scorer], np.empty(block.num_nodes), key)
+    return _assign(block, params, None, key)
 
 
 def assign_by_score(block: BlockCSR, score: npt.ArrayLike, params: KMISParams) -> Assignment:
@@ -113,7 +112,7 @@ def assign_by_score(block: BlockCSR, score: npt.ArrayLike, params: KMISParams) -
             f"score has the wrong shape: expected [{block.num_nodes}], got {list(values.shape)}",
             field="score",
         )
-    return _assign(block, params, _GIVEN_SCORE, values, RandomKey())
+    return _assign(block, params, values, RandomKey())
 
 
 def assign_by_order(block: BlockCSR, order: npt.ArrayLike | None = None, order_k: int = 1) -> Assignment:
@@ -142,8 +141,9 @@ def assign_by_order(block: BlockCSR, order: npt.ArrayLike | None = None, order_k
             field="perm",
         )
     block, _ = with_reverse_edges(block)
-    owner = mis.cover_by_order(block.indptr, block.indices, nodes, order_k)
-    cluster, super_ptr, members = mis.number_clusters(owner, block.node_ptr)
+    owner, budget, queue = (np.empty(max(size, 1), np.int32) for _ in range(3))
+    mis.cover_by_order(block.indptr, block.indices, nodes.astype(np.int32), order_k, budget, queue, owner)
+    cluster, super_ptr, members = _number_clusters(owner[:size], block.node_ptr)
     return Assignment("hard", super_ptr, cluster, representative=members)
 
 
@@ -174,39 +174,106 @@ def with_reverse_edges(block: BlockCSR) -> tuple[BlockCSR, npt.NDArray[np.int8]]
     return BlockCSR(indptr, indices, weight if weighted else None, block.node_ptr), completed
 
 
-def _assign(
-    block: BlockCSR, params: KMISParams, scorer: int, score: npt.NDArray[np.float64], key: RandomKey
-) -> Assignment:
+def _assign(block: BlockCSR, params: KMISParams, score: FloatArray | None, key: RandomKey) -> Assignment:
     from tgp.kernels import csr, mis
 
     if params.force_undirected:
         indptr, indices, weight = csr.symmetrise(*block.arrays(), csr.MAX)
         block = BlockCSR(indptr, indices, None if block.weight is None else weight, block.node_ptr)
     block, symmetry = with_reverse_edges(block)
+    if score is None:
+        score = _compute_scores(block, params.scorer, symmetry, key)
+    divisor = _compute_divisors(block, params, symmetry, score)
+    divides = params.score_heuristic is not None
+    k, node_ptr = params.order_k, block.node_ptr
     owner = np.empty(block.num_nodes, np.int32)
-    heuristic = _HEURISTICS[params.score_heuristic]
 
     def run(first: int, last: int) -> None:
+        most = int(np.diff(node_ptr[first : last + 1]).max(initial=0))
+        ranks, other = np.empty(most), np.empty(most, np.uint64)
+        order, other_order, budget = (np.empty(most, np.int32) for _ in range(3))
+        queue, counts = np.empty(most if k > 1 else 1, np.int32), np.empty(8 * 256, np.int64)
         mis.cover_by_score(
-            *block.arrays(),
-            block.node_ptr,
-            symmetry,
-            scorer,
-            heuristic,
-            params.order_k,
-            key.seed,
-            key.level,
-            first,
-            last,
-            score,
-            owner,
+            block.indptr, block.indices, node_ptr, k, first, last, score, divisor, divides, ranks,
+            ranks.view(np.uint64), other, order, other_order, counts, budget, queue, owner,
+        )  # fmt: skip
+
+    run_over_ranges(run, node_ptr + block.edge_ptr)
+    cluster, super_ptr, members = _number_clusters(owner, node_ptr)
+    if params.max_size is not None:
+        cluster, super_ptr, members = _divide_clusters(cluster, members, node_ptr, params.max_size)
+    return Assignment("hard", super_ptr, cluster, weight=score.astype(np.float32), representative=members)
+
+
+def _compute_scores(
+    block: BlockCSR, scorer: Scorer, symmetry: npt.NDArray[np.int8], key: RandomKey
+) -> FloatArray:
+    """Return the scores of all nodes."""
+    from tgp.kernels import mis
+
+    if scorer == "degree":
+        if block.weight is None and (symmetry == mis.BALANCED).all():
+            return np.diff(block.indptr).astype(np.float64)
+        in_degree = np.bincount(block.indices, block.weight, minlength=block.num_nodes)
+        return in_degree.astype(np.float64)
+    score = np.ones(block.num_nodes)
+    if scorer == "random":
+        mis.random_scores(block.node_ptr, key.seed, key.level, score)
+    elif scorer == "canonical":
+        start = np.repeat(block.node_ptr[:-1], np.diff(block.node_ptr))
+        score[:] = start - np.arange(block.num_nodes)
+    return score
+
+
+def _compute_divisors(
+    block: BlockCSR, params: KMISParams, symmetry: npt.NDArray[np.int8], score: FloatArray
+) -> FloatArray:
+    """Return the divisor of each score: the number or the scores of the nodes within ``order_k`` hops, over all paths."""
+    from tgp.kernels import mis
+
+    rounds = params.order_k
+    if params.score_heuristic is None:
+        return score
+    if params.score_heuristic == "w-greedy":
+        divisor = score
+    else:
+        # In a balanced graph, the first sum of ones is the length of a row.
+        rounds -= 1
+        divisor = np.diff(block.indptr) + 1.0
+        if (symmetry != mis.BALANCED).any():
+            unbalanced = np.repeat(symmetry != mis.BALANCED, np.diff(block.node_ptr))
+            divisor = _add_incoming(block, symmetry, np.where(unbalanced, 1.0, divisor), True)
+    for _ in range(rounds):
+        divisor = _add_incoming(block, symmetry, divisor, False)
+    return divisor
+
+
+def _add_incoming(
+    block: BlockCSR, symmetry: npt.NDArray[np.int8], values: FloatArray, only_unbalanced: bool
+) -> FloatArray:
+    from tgp.kernels import mis
+
+    out = np.empty(block.num_nodes)
+
+    def run(first: int, last: int) -> None:
+        mis.add_incoming(
+            block.indptr, block.indices, block.node_ptr, symmetry, only_unbalanced, first, last, values, out
         )
 
     run_over_ranges(run, block.node_ptr + block.edge_ptr)
-    cluster, super_ptr, members = mis.number_clusters(owner, block.node_ptr)
-    if params.max_size is not None:
-        cluster, super_ptr, members = _divide_clusters(cluster, members, block.node_ptr, params.max_size)
-    return Assignment("hard", super_ptr, cluster, weight=score.astype(np.float32), representative=members)
+    return out
+
+
+def _number_clusters(
+    owner: npt.NDArray[np.int32], node_ptr: PtrArray
+) -> tuple[npt.NDArray[np.int32], PtrArray, npt.NDArray[np.int32]]:
+    """Return the cluster of each node, the offsets of the clusters, and the selected node of each cluster."""
+    from tgp.kernels import mis
+
+    cluster, super_ptr = np.empty(len(owner), np.int32), np.empty(len(node_ptr), np.int64)
+    mis.number_clusters(owner, node_ptr, cluster, super_ptr)
+    nodes = np.arange(len(owner), dtype=np.int32)
+    return cluster, super_ptr, nodes[owner == nodes]
 
 
 def _divide_clusters(
