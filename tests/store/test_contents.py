@@ -142,20 +142,20 @@ def test_text_is_valid_utf8(tmp_path):
 def test_the_sum_of_counts_does_not_overflow():
     offsets = np.array([0, 2**62 - 1], np.uint64)
     units = np.arange(4)
-    address = np.full((4, 1), offsets.ctypes.data)
-    code, rows = np.full((4, 1), 3), np.full((4, 1), 2**62 - 1)
+    tables = np.stack([np.full((4, 1), value) for value in (offsets.ctypes.data, 3, 2**62 - 1)])
     starts, ptrs = np.empty((1, 4), np.int64), np.empty((1, 5), np.int64)
-    assert find_rows(units, np.arange(5), units, address, code, rows, starts, ptrs) == 0
+    columns, positions = np.zeros((0, 8), np.int64), np.empty(1, np.int64)
+    assert find_rows(units, np.arange(5), units, tables, columns, starts, ptrs, positions) == 0
 
 
 def test_a_small_buffer_is_not_written_to():
     values = np.arange(8)
     ptrs, starts = np.array([[0, 8]]), np.zeros((1, 1), np.int64)
     columns = np.array([[0, 0, -1, 1, 1, 8, 0, 1]])
-    tables = np.array([[values.ctypes.data]]), np.zeros((1, 1), np.int64), np.array([[8]])
+    tables = np.array([[[values.ctypes.data]], [[0]], [[8]]])
     buffer = np.full(63, 7, np.uint8)
-    unit, at = np.zeros(1, np.int64), np.zeros(1, np.int64)
-    assert copy_rows(unit, starts, ptrs, columns, *tables, buffer, at) == -2
+    unit, at, dropped = (np.zeros(1, np.int64) for _ in range(3))
+    assert copy_rows(unit, starts, ptrs, columns, tables, buffer, buffer.ctypes.data, at, dropped) == -2
     assert (buffer == 7).all()
 
 

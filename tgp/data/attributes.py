@@ -1,14 +1,9 @@
-"""Convert flat arrays of graphs and levels to the attributes of PyG objects.
-
-A batch also needs the offsets of every attribute (``slices``) and the numbers that were added to its ids (``incs``). PyG
-stores both to split a batch into graphs again.
-"""
+"""Values of attributes of PyG objects, from flat arrays of graphs and levels."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,35 +11,27 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from tgp.data.columns import is_joined_last, values_by_graph
-from tgp.data.convert import NODE_KEYS
+from tgp.data.columns import values_by_graph
 from tgp.data.fast_data import make_data, paused_gc
 from tgp.data.pooled_data import PooledData
 from tgp.engine.methods import representative_name
-from tgp.ragged import Field, GraphTable, Level
+from tgp.ragged import Assignment, Field, Level
 from tgp.ragged.block import PtrArray
 from tgp.select.base_select import SelectOutput
 from tgp.select.level_select import to_select_output
 
-__all__ = ["Attributes", "graph_ids", "level_attributes", "levels_to_data", "table_attributes"]
+__all__ = ["as_tensor", "graph_ids", "levels_to_data", "select_output", "shift_values", "special_value"]
 
 Array = npt.NDArray[Any]
 
 
-class Attributes(NamedTuple):
-    """Attributes of a batch and the data that splits it into graphs again.
+def as_tensor(array: Array) -> Tensor:
+    """Return a tensor over the memory of an array. A read-only array is copied first.
 
     Args:
-        mapping: Attributes by name.
-        slices: Offsets of the graphs in each attribute.
-        incs: Numbers that were added to the ids of each graph, or ``None``.
-        private: Private attributes of the PyG storage.
+        array: Array of numbers.
     """
-
-    mapping: dict[str, Any]
-    slices: dict[str, Any]
-    incs: dict[str, Any]
-    private: dict[str, Any]
+    return torch.from_numpy(array if array.flags.writeable else array.copy())
 
 
 def graph_ids(ptr: PtrArray) -> Tensor:
@@ -57,62 +44,89 @@ def graph_ids(ptr: PtrArray) -> Tensor:
     return torch.from_numpy(np.repeat(np.arange(len(ptr) - 1), ptr[1:] - ptr[:-1]))
 
 
-@lru_cache(maxsize=8)
-def _arange(count: int) -> Tensor:
-    """Return ``0, 1, ...``. Batches of the same size share the tensor, which is only read."""
-    return torch.arange(count)
+# -- values of batches ------------------------------------------------------------------------------------------
 
 
-# -- batches of levels ------------------------------------------------------------------------------------------
-
-
-def level_attributes(
-    level: Level, node_ptr: Tensor, node_batch: Tensor, batch: Tensor | None = None
-) -> Attributes:
-    """Return the attributes of one pooled level of a batch.
+def special_value(field: Field) -> tuple[Any, Tensor | None, list[Any] | None]:
+    """Return the value in a batch of an attribute that is not the tensor of its values.
 
     Args:
-        level: Arrays of the level.
+        field: Floating-point numbers, texts, plain values, or ids that PyG counts because 'batch' is in their name.
+
+    Returns:
+        The value; the numbers that were added to the ids of each graph; and the values by graph if they are joined.
+    """
+    if field.form == "float":
+        return torch.from_numpy(field.values).to(torch.get_default_dtype()), None, None
+    if field.form in ("str", "json"):
+        joined = _join_plain(values_by_graph(field))
+        return joined, None, values_by_graph(field) if isinstance(joined, dict) else None
+    start = _batch_id_shift(field)
+    return torch.from_numpy(shift_values(field, start)), torch.from_numpy(start), None
+
+
+def shift_values(field: Field, start: PtrArray) -> Array:
+    """Return the values of a field plus a number per graph.
+
+    Args:
+        field: Field of integers.
+        start: ``[B]`` number to add to the values of each graph.
+    """
+    shift = np.repeat(start, np.diff(field.ptr)).astype(field.values.dtype)
+    if field.axis == 0 and field.values.ndim > 1:
+        shift = shift.reshape(-1, *[1] * (field.values.ndim - 1))
+    shifted: Array = field.values + shift
+    return shifted
+
+
+def _join_plain(values: list[Any]) -> Any:
+    """Return plain values of all graphs as PyG's ``collate`` does: a list, or a dictionary of joined values.
+
+    Dictionaries that do not have the same keys and types stay a list.
+    """
+    if not values or not all(
+        isinstance(value, dict) and value.keys() == values[0].keys() for value in values
+    ):
+        return values
+    try:
+        return {key: _join_items([value[key] for value in values]) for key in values[0]}
+    except (TypeError, ValueError, OverflowError, RuntimeError):
+        return values
+
+
+def _join_items(items: list[Any]) -> Any:
+    return torch.tensor(items) if isinstance(items[0], (int, float)) else _join_plain(items)
+
+
+def _batch_id_shift(field: Field) -> PtrArray:
+    """Return the number that is added to the values of each graph of an attribute with 'batch' in its name.
+
+    PyG counts such values through the batch: those of a graph start after the largest value of the graph before.
+    """
+    sizes = np.zeros(field.num_graphs, np.int64)
+    filled = np.flatnonzero(np.diff(field.ptr))
+    if len(filled):
+        rows = np.moveaxis(field.values, field.axis, 0)
+        rows = rows.reshape(len(rows), -1).max(axis=1)
+        sizes[filled] = np.maximum.reduceat(rows, field.ptr[filled]) + 1
+    return np.cumsum(sizes) - sizes
+
+
+def select_output(
+    given: Assignment, method: str, node_ptr: PtrArray, node_batch: Tensor, graphs: int
+) -> SelectOutput:
+    """Return the assignment of a level as a model gets it.
+
+    Args:
+        given: Arrays of the assignment.
+        method: Name of the level method.
         node_ptr: Offsets of the nodes that are pooled.
         node_batch: Graph of each of these nodes.
-        batch: Graph of each supernode; computed if ``None``.
+        graphs: Number of graphs.
     """
-    super_ptr, edges = level.super_ptr, level.edges
-    ptr = torch.from_numpy(super_ptr)
-    edge_ptr = torch.from_numpy(edges.edge_ptr)
-    graphs = len(super_ptr) - 1
-    mapping: dict[str, Any] = {"edge_index": _as_tensor(edges.edge_index)}
-    slices: dict[str, Any] = {"edge_index": edge_ptr}
-    incs: dict[str, Any] = {"edge_index": ptr}
-    if edges.edge_weight is not None:
-        mapping["edge_weight"] = _as_tensor(edges.edge_weight)
-        slices["edge_weight"], incs["edge_weight"] = edge_ptr, None
-    mapping["batch"] = graph_ids(super_ptr) if batch is None else batch
-    slices["batch"], incs["batch"] = ptr, _arange(graphs)
-    so = _select_output(level, node_batch, graphs)
-    if so is not None:
-        if level.assignment.kind != "hard":
-            mapping["mask"] = so.out_mask
-            slices["mask"], incs["mask"] = _arange(graphs + 1), None
-        mapping["so"] = so
-    mapping["num_nodes"] = int(super_ptr[-1])
-    mapping["ptr"] = ptr
-    private = {"_num_nodes": (super_ptr[1:] - super_ptr[:-1]).tolist(), "_so_ptr": (node_ptr, ptr)}
-    return Attributes(mapping, slices, incs, private)
-
-
-def _select_output(level: Level, node_batch: Tensor, num_graphs: int) -> SelectOutput | None:
-    """Return the assignment of a level, or ``None`` if the level was read without it."""
-    given = level.assignment
-    if given.cluster is None and given.soft is None:
-        return None
-    extra = None if given.representative is None else representative_name(level.method)
+    extra = None if given.representative is None else representative_name(method)
     return to_select_output(
-        given,
-        batch=node_batch,
-        batch_size=num_graphs,
-        representative=extra,
-        node_ptr=level.node_ptr,
+        given, batch=node_batch, batch_size=graphs, representative=extra, node_ptr=node_ptr
     )
 
 
@@ -137,18 +151,26 @@ def levels_to_data(levels: Sequence[Level]) -> list[list[Data]]:
         return [list(row) for row in zip(*columns, strict=True)]
 
 
+def _level_output(level: Level, node_batch: Tensor, num_graphs: int) -> SelectOutput | None:
+    """Return the assignment of a level, or ``None`` if the level was read without it."""
+    given = level.assignment
+    if given.cluster is None and given.soft is None:
+        return None
+    return select_output(given, level.method, level.node_ptr, node_batch, num_graphs)
+
+
 def _single_graph_to_data(levels: Sequence[Level]) -> list[Data]:
     """Return the levels of a block of one graph. Its arrays are those of the graph, so nothing is split."""
     found = []
     batch = torch.zeros(int(levels[0].node_ptr[-1]), dtype=torch.int64)
     for level in levels:
-        so = _select_output(level, batch, 1)
+        so = _level_output(level, batch, 1)
         edge_list = level.edges
         size = int(level.super_ptr[-1])
         batch = torch.zeros(size, dtype=torch.int64)
-        mapping: dict[str, Any] = {"edge_index": _as_tensor(edge_list.edge_index)}
+        mapping: dict[str, Any] = {"edge_index": as_tensor(edge_list.edge_index)}
         if edge_list.edge_weight is not None:
-            mapping["edge_weight"] = _as_tensor(edge_list.edge_weight)
+            mapping["edge_weight"] = as_tensor(edge_list.edge_weight)
         mapping["batch"] = batch
         if so is not None and level.assignment.kind != "hard":
             mapping["mask"] = so.out_mask
@@ -166,7 +188,7 @@ def _level_to_data(level: Level) -> Iterable[Data]:
     if edge_list.edge_weight is not None:
         columns["edge_weight"] = _split_rows(edge_list.edge_weight, edges)
     columns["batch"] = _zeros(supers)
-    so = _select_output(level, graph_ids(level.node_ptr), level.num_graphs)
+    so = _level_output(level, graph_ids(level.node_ptr), level.num_graphs)
     if so is not None and level.assignment.kind != "hard":
         mask = so.out_mask
         assert mask is not None, "a dense assignment has a mask"
@@ -252,100 +274,3 @@ def _zeros(counts: Array) -> Sequence[Tensor]:
     """Return the graph of each node in batches of a single graph."""
     ids: Sequence[Tensor] = torch.zeros(int(counts.sum()), dtype=torch.int64).split(counts.tolist())
     return ids
-
-
-# -- batches of input graphs ------------------------------------------------------------------------------------
-
-
-def table_attributes(table: GraphTable, batch: Tensor | None = None, *, shifted: bool = False) -> Attributes:
-    """Return the attributes of a batch of input graphs, equal to those of PyG's ``collate``.
-
-    Args:
-        table: Input graphs.
-        batch: Graph of each node; computed if ``None``.
-        shifted: True if node ids already count through the batch.
-    """
-    out = Attributes({}, {}, {}, {"_forms": {}, "_by_graph": {}})
-    has_node_count = False
-    for name, field in table.fields.items():
-        has_node_count = has_node_count or name == "num_nodes" or (name in NODE_KEYS and field.form == "rows")
-        if name in ("num_nodes", "ptr"):
-            continue
-        value, inc = _batch_value(field, table.node_ptr, shifted)
-        out.mapping[name] = value
-        if field.form in ("str", "json"):
-            out.slices[name] = _arange(field.num_graphs + 1)
-            if isinstance(value, dict):
-                out.private["_by_graph"][name] = values_by_graph(field)
-        else:
-            out.slices[name] = torch.from_numpy(field.ptr)
-        out.incs[name] = inc
-        if field.form in ("int", "float", "bool", "stacked"):
-            out.private["_forms"][name] = field.form
-        elif field.axis == -1 and field.values.ndim > 1 and not is_joined_last(name):
-            out.private["_forms"][name] = "columns"
-    if "num_nodes" in table.fields or not has_node_count:
-        out.mapping["num_nodes"] = table.num_nodes
-        out.private["_num_nodes"] = np.diff(table.node_ptr).tolist()
-    out.mapping["batch"] = graph_ids(table.node_ptr) if batch is None else batch
-    out.mapping["ptr"] = torch.from_numpy(table.node_ptr)
-    return out
-
-
-def _batch_value(field: Field, node_ptr: PtrArray, shifted: bool) -> tuple[Any, Tensor | None]:
-    """Return the value of an attribute in a batch and the numbers that were added to the ids of each graph."""
-    if field.form in ("str", "json"):
-        return _join_plain(values_by_graph(field)), None
-    if field.form == "float":
-        return torch.from_numpy(field.values).to(torch.get_default_dtype()), None
-    start = None
-    if field.shifted:
-        start = node_ptr[:-1]
-        if shifted:
-            return torch.from_numpy(field.values), torch.from_numpy(start)
-    elif "batch" in field.name and field.form in ("rows", "stacked"):
-        start = _batch_id_shift(field)
-    if start is None:
-        return _as_tensor(field.values), None
-    shift = np.repeat(start, np.diff(field.ptr)).astype(field.values.dtype)
-    if field.axis == 0 and field.values.ndim > 1:
-        shift = shift.reshape(-1, *[1] * (field.values.ndim - 1))
-    return torch.from_numpy(field.values + shift), torch.from_numpy(np.ascontiguousarray(start))
-
-
-def _join_plain(values: list[Any]) -> Any:
-    """Return plain values of all graphs as PyG's ``collate`` does: a list, or a dictionary of joined values.
-
-    Dictionaries that do not have the same keys and types stay a list.
-    """
-    if not values or not all(
-        isinstance(value, dict) and value.keys() == values[0].keys() for value in values
-    ):
-        return values
-    try:
-        return {key: _join_items([value[key] for value in values]) for key in values[0]}
-    except (TypeError, ValueError, OverflowError, RuntimeError):
-        return values
-
-
-def _join_items(items: list[Any]) -> Any:
-    return torch.tensor(items) if isinstance(items[0], (int, float)) else _join_plain(items)
-
-
-def _batch_id_shift(field: Field) -> PtrArray:
-    """Return the number that is added to the values of each graph of an attribute with 'batch' in its name.
-
-    PyG counts such values through the batch: those of a graph start after the largest value of the graph before.
-    """
-    sizes = np.zeros(field.num_graphs, np.int64)
-    filled = np.flatnonzero(np.diff(field.ptr))
-    if len(filled):
-        rows = np.moveaxis(field.values, field.axis, 0)
-        rows = rows.reshape(len(rows), -1).max(axis=1)
-        sizes[filled] = np.maximum.reduceat(rows, field.ptr[filled]) + 1
-    return np.cumsum(sizes) - sizes
-
-
-def _as_tensor(array: Array) -> Tensor:
-    """Return a tensor over the memory of an array. A read-only array is copied first."""
-    return torch.from_numpy(array if array.flags.writeable else array.copy())

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import torch
-from torch import Tensor
 from torch_geometric.data import Batch, Data
 from torch_geometric.data.batch import DynamicInheritance
 from torch_geometric.data.data import BaseData
 
-from tgp.data.attributes import Attributes, graph_ids, level_attributes, levels_to_data, table_attributes
+from tgp.data.attributes import levels_to_data, shift_values
+from tgp.data.batch_template import BatchTemplate, describe_layout, describe_table
 from tgp.data.collate import LevelCountError, collate, separate
 from tgp.data.convert import table_to_data
-from tgp.data.fast_data import clone_with
 from tgp.data.pooled_data import PooledData, pooled_class
-from tgp.ragged import Field, GraphTable, Level
-from tgp.ragged.block import PtrArray
+from tgp.ragged import GraphTable, Level
 from tgp.store.read.batch_plan import BatchArrays
+from tgp.store.read.layout import Layout
 
 __all__ = ["GatheredGraphs", "LevelCountError", "PooledBatch"]
 
@@ -88,24 +87,20 @@ class PooledBatch(Batch, metaclass=_PooledInheritance):
             levels: Pooled levels, finest first. Ids count through the batch.
             key: Attribute for the levels.
         """
-        attributes = table_attributes(table)
-        mapping = attributes.mapping
-        if levels:
-            mapping[key] = _batch_levels(levels, mapping["ptr"], mapping["batch"], table.node_ptr)
-        return _new_batch(attributes, table.num_graphs)
+        arrays, description = describe_table(table, levels)
+        batch: PooledBatch = BatchTemplate(*description, _prototype()).fill(arrays, key)
+        return batch
 
     @classmethod
     def from_gathered(cls, arrays: BatchArrays) -> PooledBatch:
         """Return a batch over the arrays that a :class:`~tgp.store.read.batch_plan.BatchPlan` gathered."""
-        batches = [torch.from_numpy(batch) for batch in arrays.batches]
-        table = GraphTable(arrays.node_ptr, arrays.fields)
-        attributes = table_attributes(table, batches[0], shifted=True)
-        mapping = attributes.mapping
-        if arrays.levels:
-            mapping["pooled_data"] = _batch_levels(
-                arrays.levels, mapping["ptr"], batches[0], arrays.node_ptr, batches[1:]
-            )
-        return _new_batch(attributes, table.num_graphs)
+        assert arrays.layout is not None, "a plan records its layout"
+        template = _templates.get(arrays.layout)
+        if template is None:
+            description = describe_layout(arrays.layout)
+            template = _templates[arrays.layout] = BatchTemplate(*description, _prototype())
+        batch: PooledBatch = template.fill(arrays)
+        return batch
 
     def get_example(self, idx: int) -> BaseData:
         """Return the graph at ``idx`` with all of its levels.
@@ -169,68 +164,24 @@ def _split_arrays(arrays: BatchArrays) -> list[Data]:
     """Return the graphs of a batch with their levels."""
     node_ptr = arrays.node_ptr
     fields = {
-        name: replace(field, values=_local_ids(field, node_ptr)) if field.shifted else field
+        name: replace(field, values=shift_values(field, -node_ptr[:-1])) if field.shifted else field
         for name, field in arrays.fields.items()
     }
     graphs = table_to_data(GraphTable(node_ptr, fields), PooledData)
-    if arrays.levels:
-        for data, levels in zip(graphs, levels_to_data(arrays.levels), strict=True):
-            data._store._mapping["pooled_data"] = levels
+    levels = arrays.levels
+    if levels:
+        for data, parts in zip(graphs, levels_to_data(levels), strict=True):
+            data._store._mapping["pooled_data"] = parts
     return graphs
 
 
-def _local_ids(field: Field, node_ptr: PtrArray) -> npt.NDArray[Any]:
-    """Return node ids that count inside each graph."""
-    shift = np.repeat(node_ptr[:-1], np.diff(field.ptr)).astype(field.values.dtype)
-    if field.axis == 0 and field.values.ndim > 1:
-        shift = shift.reshape(-1, *[1] * (field.values.ndim - 1))
-    local: npt.NDArray[Any] = field.values - shift
-    return local
+_templates: weakref.WeakKeyDictionary[Layout, BatchTemplate] = weakref.WeakKeyDictionary()
 
 
-def _batch_levels(
-    levels: Sequence[Level],
-    node_ptr: Tensor,
-    node_batch: Tensor,
-    offsets: PtrArray,
-    batches: Sequence[Tensor] | None = None,
-) -> list[PooledBatch]:
-    """Return one batch per pooled level.
-
-    Args:
-        levels: Arrays of the levels.
-        node_ptr: Offsets of the nodes of the input graphs.
-        node_batch: Graph of each of these nodes.
-        offsets: Array with the values of ``node_ptr``.
-        batches: Graph of each supernode, per level; computed if ``None``.
-    """
-    made = []
-    for number, level in enumerate(levels):
-        if level.node_ptr is not offsets and not np.array_equal(level.node_ptr, offsets):
-            # The levels between this one and the one before were not read.
-            node_ptr, node_batch = torch.from_numpy(level.node_ptr), graph_ids(level.node_ptr)
-        attributes = level_attributes(level, node_ptr, node_batch, batches[number] if batches else None)
-        offsets = level.super_ptr
-        made.append(_new_batch(attributes, len(offsets) - 1))
-        node_ptr, node_batch = attributes.mapping["ptr"], attributes.mapping["batch"]
-    return made
-
-
-def _new_batch(attributes: Attributes, num_graphs: int) -> PooledBatch:
-    """Return a batch with the given attributes."""
-    prototype = _prototypes.get("batch")
-    if prototype is None:
-        prototype = _prototypes["batch"] = PooledBatch(_base_cls=PooledData)
-    private = {
-        **attributes.private,
-        "_num_graphs": num_graphs,
-        "_slice_dict": attributes.slices,
-        "_inc_dict": attributes.incs,
-    }
-    return clone_with(prototype, attributes.mapping, private)
-
-
-_prototypes: dict[str, PooledBatch] = {}
+@cache
+def _prototype() -> PooledBatch:
+    """Return a batch without attributes."""
+    return PooledBatch(_base_cls=PooledData)
 
 
 def _position(idx: int, count: int) -> int:

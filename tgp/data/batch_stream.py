@@ -25,8 +25,8 @@ _ROUNDS = 8
 _GOLDEN = 0x9E3779B97F4A7C15
 _MASK = (1 << 64) - 1
 
-_AHEAD = 64
-"""Number of batches that are planned together, to reduce the overhead of numpy calls."""
+_AHEAD = 1 << 15
+"""Smallest number of graphs that are planned together, to reduce the overhead of numpy calls. It takes some 5 ms."""
 
 
 def mix64(value: int) -> int:
@@ -193,6 +193,8 @@ def cut(ids: Ids, nodes: Ids | None, edges: Ids | None, budget: Budget) -> list[
         InputError: If a graph exceeds a limit and ``budget.oversize`` is ``"error"``.
     """
     count = len(ids)
+    if budget.graphs is not None and not budget.by_size:
+        return [*range(0, count, budget.graphs), count]
     following = np.full(count, count, np.int64)
     if budget.graphs is not None:
         np.minimum(following, np.arange(count) + budget.graphs, out=following)
@@ -280,7 +282,7 @@ class BatchStream:
         return self.budget.graphs is not None and len(ids) == self.budget.graphs
 
     def _plain(self, start: Cursor) -> Iterator[tuple[Ids, Cursor]]:
-        position, ahead = start.position, (self.budget.graphs or 64) * _AHEAD
+        position, ahead = start.position, max(_AHEAD, 4 * (self.budget.graphs or 0))
         while position < self.size:
             stop = min(position + ahead, self.size)
             ids = self._ids(position, stop)

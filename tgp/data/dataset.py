@@ -13,7 +13,6 @@ from torch import Tensor
 from torch_geometric.data import Data, Dataset
 from torch_geometric.data.summary import Summary
 
-from tgp.data.attributes import table_attributes
 from tgp.data.batch import GatheredGraphs, PooledBatch
 from tgp.data.graph_hierarchy import GraphHierarchy
 from tgp.data.summary import schedule_text, summarize_dataset
@@ -161,17 +160,16 @@ class PooledDataset(DatasetDisplay, Dataset):
         """
         if self.transform is not None:
             return [self[i] for i in indices]
-        ids = np.asarray(indices, dtype=np.int64)
-        if len(ids) and (ids.min() < -len(self) or ids.max() >= len(self)):
-            raise IndexError(
-                f"an index is out of range: expected [0, {len(self)}), because the dataset has {len(self)} graphs, got "
-                f"{ids.min()} to {ids.max()}"
-            )
-        if self._indices is not None:
-            ids = self._indices[ids]
-        elif len(ids) and ids.min() < 0:
-            ids = ids % len(self)
-        return GatheredGraphs(self._plan().gather(ids))
+        ids, count = np.asarray(indices, dtype=np.int64), len(self)
+        # Negative numbers are large unsigned numbers, so this one comparison finds all indices that are not plain ids.
+        if len(ids) and int(ids.view(np.uint64).max()) >= count:
+            if ids.min() < -count or ids.max() >= count:
+                raise IndexError(
+                    f"an index is out of range: expected [0, {count}), because the dataset has {count} graphs, got "
+                    f"{ids.min()} to {ids.max()}"
+                )
+            ids = ids % count
+        return GatheredGraphs(self._plan().gather(ids if self._indices is None else self._indices[ids]))
 
     def _plan(self) -> BatchPlan:
         return self.reader.batch_plan(self.hierarchy, [level - 1 for level in self.levels], self.fields)
@@ -310,7 +308,7 @@ class PooledDataset(DatasetDisplay, Dataset):
     def __getattr__(self, name: str) -> Any:
         """Return an attribute of all graphs, such as ``dataset.y``, joined as in a batch."""
         if "reader" in self.__dict__ and not name.startswith("_") and name in self._names():
-            return table_attributes(self.reader.gather_graphs(self._ids(), [name])).mapping[name]
+            return PooledBatch.from_arrays(self.reader.gather_graphs(self._ids(), [name]))[name]
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __setattr__(self, name: str, value: Any) -> None:

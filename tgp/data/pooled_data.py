@@ -21,6 +21,7 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.data.storage import GlobalStorage
 
 from tgp.data.collate import join_nested, nested_keys, part_of_nested, value_forms
+from tgp.data.fast_data import plain_state
 from tgp.display import repr_html
 from tgp.select.base_select import SelectOutput
 from tgp.select.concat import Parts, Rows
@@ -69,7 +70,9 @@ class PooledData(Data, metaclass=_PooledType):
 
     def __reduce__(self) -> Any:
         store = self._store.__dict__
-        private = {name: value for name, value in store.items() if name not in _NOT_PICKLED}
+        private = {
+            name: value for name, value in plain_state(self._store).items() if name not in _NOT_PICKLED
+        }
         more = {name: value for name, value in self.__dict__.items() if name not in _NOT_PICKLED}
         return load_graph, (type(self), _to_plain(store["_mapping"]), _to_plain(private), more)
 
@@ -131,7 +134,7 @@ def _to_plain(value: Any) -> Any:
     """
     if isinstance(value, Batch):
         store = value._store
-        private = {name: item for name, item in store.__dict__.items() if name in _PRIVATE}
+        private = {name: item for name, item in plain_state(store).items() if name in _PRIVATE}
         return "batch", (_to_plain(store._mapping), _to_plain(private))
     if type(value) is dict:
         return "dict", {key: _to_plain(item) for key, item in value.items()}

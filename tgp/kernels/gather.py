@@ -20,61 +20,126 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from tgp.kernels._prims import kernel
-from tgp.kernels.array_types import BoolArray, PtrArray
+from tgp.kernels.array_types import PtrArray
 
-__all__ = ["COPY", "GRAPH", "IDS", "copy_rows", "find_rows", "find_units"]
+__all__ = ["COPY", "GRAPH", "IDS", "copy_rows", "find_rows"]
 
 COPY, IDS, GRAPH = 0, 1, 2
 """Mode of a column: copy bytes; convert integers to int64, check and shift them; write the graph of each row."""
 
 _AHEAD = 8
-"""Number of graphs between a prefetch and its use. Prefetching makes scattered reads about 25 % faster."""
+"""Number of graphs between a prefetch and its use. Prefetching halves the time of scattered reads."""
 
 _MAX_ROWS = 2**53
 """Largest number of rows of a batch, so that products with small numbers do not overflow."""
 
-_SIZES = (1, 2, 4, 8, 1, 2, 4, 8)
-"""Bytes per item of each stored type: uint8 to uint64, then int8 to int64."""
+_MAX_BYTES = 2**62
+"""Largest size of a batch in bytes. Positions in a buffer of this size fit in 64 bits."""
+
+_LINE = 64
+"""Bytes of a cache line. Every column starts at a multiple of it."""
+
+_INT64 = ir.IntType(64)
 
 
-Load = Callable[[int], int]
-Widen = Callable[[int, int, int, int, int, int], bool]
+def _pointer(builder: Any, address: Any, bits: int) -> Any:
+    return builder.inttoptr(address, ir.IntType(bits).as_pointer())
 
 
-def _loader(bits: int, signed: bool) -> Load:
-    """Return a function that reads one integer at an address and converts it to 64 bits."""
+def _by_type(builder: Any, code: Any, emit: Callable[[int, bool], None]) -> None:
+    """Emit one branch per stored type: uint8 to uint64, then int8 to int64. Numbers of 64 bits are read as signed."""
+    done = builder.append_basic_block("done")
+    last = builder.append_basic_block("code_7")
+    choice = builder.switch(code, last)
+    for number in (0, 1, 2, 4, 5, 6, 7):
+        block = last
+        if number < 7:
+            block = builder.append_basic_block(f"code_{number}")
+            choice.add_case(code.type(number), block)
+        builder.position_at_end(block)
+        emit(8 << (number & 3), number >= 4)
+        builder.branch(done)
+    builder.position_at_end(done)
 
-    @intrinsic  # type: ignore[untyped-decorator]
-    def load(typingctx: Any, address: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            value = builder.load(builder.inttoptr(args[0], ir.IntType(bits).as_pointer()), align=1)
-            if bits == 64:
-                return value
-            return (builder.sext if signed else builder.zext)(value, ir.IntType(64))
 
-        return types.int64(types.int64), codegen
-
-    return cast(Load, load)
-
-
-_u8, _u16, _u32 = (_loader(bits, False) for bits in (8, 16, 32))
-_i8, _i16, _i32, _i64 = (_loader(bits, True) for bits in (8, 16, 32, 64))
+def _load_wide(builder: Any, address: Any, bits: int, signed: bool) -> Any:
+    """Emit the read of one integer at an address, converted to 64 bits."""
+    value = builder.load(_pointer(builder, address, bits), align=1)
+    if bits == 64:
+        return value
+    return (builder.sext if signed else builder.zext)(value, _INT64)
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def _store_item(typingctx: Any, address: Any, value: Any) -> Any:
+def _read_number(typingctx: Any, address: Any, code: Any, place: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        builder.store(args[1], builder.inttoptr(args[0], ir.IntType(64).as_pointer()), align=1)
+        address, code, place = args
+        found = cgutils.alloca_once(builder, _INT64)  # type: ignore[no-untyped-call]
+
+        def emit(bits: int, signed: bool) -> None:
+            at = builder.add(address, builder.mul(place, _INT64(bits // 8)))
+            builder.store(_load_wide(builder, at, bits, signed), found)
+
+        _by_type(builder, code, emit)
+        return builder.load(found)
+
+    return types.int64(types.int64, types.int64, types.int64), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _widen_numbers(
+    typingctx: Any, source: Any, code: Any, count: Any, target: Any, shift: Any, low: Any, high: Any
+) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        source, code, count, target, shift, low, high = args
+        zero, minus_one = _INT64(0), _INT64(-1)
+        drops = builder.icmp_signed("==", low, minus_one)
+        # Valid if there are no numbers.
+        smallest = cgutils.alloca_once_value(builder, high)  # type: ignore[no-untyped-call]
+        largest = cgutils.alloca_once_value(builder, low)  # type: ignore[no-untyped-call]
+
+        def keep_extreme(place: Any, relation: str, value: Any) -> None:
+            before = builder.load(place)
+            is_new = builder.icmp_signed(relation, value, before)
+            builder.store(builder.select(is_new, value, before), place)
+
+        def emit(bits: int, signed: bool) -> None:
+            with cgutils.for_range(builder, count) as loop:  # type: ignore[no-untyped-call]
+                at = builder.add(source, builder.mul(loop.index, _INT64(bits // 8)))
+                value = _load_wide(builder, at, bits, signed)
+                keep_extreme(smallest, "<", value)
+                keep_extreme(largest, ">", value)
+                is_dropped = builder.and_(drops, builder.icmp_signed("<", value, zero))
+                result = builder.select(is_dropped, minus_one, builder.add(value, shift))
+                place = builder.add(target, builder.mul(loop.index, _INT64(8)))
+                builder.store(result, _pointer(builder, place, 64), align=1)
+
+        _by_type(builder, code, emit)
+        least = builder.load(smallest)
+        above = builder.icmp_signed(">=", least, low)
+        below = builder.icmp_signed("<", builder.load(largest), high)
+        valid = builder.select(builder.icmp_signed("<", least, zero), _INT64(2), _INT64(1))
+        return builder.select(builder.and_(above, below), valid, zero)
+
+    return types.int64(*[types.int64] * 7), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _store_numbers(typingctx: Any, target: Any, count: Any, value: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        target, count, value = args
+        with cgutils.for_range(builder, count) as loop:  # type: ignore[no-untyped-call]
+            place = builder.add(target, builder.mul(loop.index, _INT64(8)))
+            builder.store(value, _pointer(builder, place, 64), align=1)
         return context.get_dummy_value()
 
-    return types.void(types.int64, types.int64), codegen
+    return types.void(types.int64, types.int64, types.int64), codegen
 
 
 @intrinsic  # type: ignore[untyped-decorator]
 def _copy_bytes(typingctx: Any, target: Any, source: Any, size: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        byte = ir.IntType(8).as_pointer()
-        target, source = (builder.inttoptr(a, byte) for a in args[:2])
+        target, source = (_pointer(builder, address, 8) for address in args[:2])
         cgutils.raw_memcpy(builder, target, source, args[2], 1)  # type: ignore[no-untyped-call]
         return context.get_dummy_value()
 
@@ -94,8 +159,18 @@ def _prefetch_line(typingctx: Any, address: Any) -> Any:
     return types.void(types.int64), codegen
 
 
-_store: Callable[[int, int], None] = cast(Any, _store_item)
-"""Write one 64-bit integer at an address."""
+# The loops over numbers are emitted directly. One function per stored type would triple the time to compile the kernels.
+
+_read: Callable[[int, int, int], int] = cast(Any, _read_number)
+"""Return one number of an array: address, type code, position."""
+
+_widen: Callable[[int, int, int, int, int, int, int], int] = cast(Any, _widen_numbers)
+"""Convert integers to int64 and add a shift: source, type code, number of items, target, shift, smallest and largest + 1
+valid number. Negative numbers become -1 if the smallest valid number is -1. Return 0 if a number before the shift is not
+valid, 2 if one is negative, and 1 otherwise."""
+
+_fill: Callable[[int, int, int], None] = cast(Any, _store_numbers)
+"""Write a 64-bit integer several times: target, number of items, value."""
 
 _copy: Callable[[int, int, int], None] = cast(Any, _copy_bytes)
 """Copy bytes between two addresses with ``memcpy``: target, source, number of bytes."""
@@ -105,201 +180,126 @@ _prefetch: Callable[[int], None] = cast(Any, _prefetch_line)
 
 
 @kernel
-def _read_item(address: int, code: int, place: int) -> int:
-    """Return one integer of an array of any stored type."""
-    if code == 0:
-        return _u8(address + place)
-    if code == 1:
-        return _u16(address + 2 * place)
-    if code == 2:
-        return _u32(address + 4 * place)
-    if code == 4:
-        return _i8(address + place)
-    if code == 5:
-        return _i16(address + 2 * place)
-    if code == 6:
-        return _i32(address + 4 * place)
-    return _i64(address + 8 * place)
-
-
-@kernel
-def find_units(ids: PtrArray, bounds: PtrArray, ready: BoolArray, units: PtrArray) -> int:
-    """Find the shard of each graph.
+def find_rows(
+    ids: PtrArray, bounds: PtrArray, units: PtrArray, tables: PtrArray, columns: PtrArray, starts: PtrArray,
+    ptrs: PtrArray, positions: PtrArray,
+) -> int:  # fmt: skip
+    """Find the rows of each graph for every array of offsets, and the place of every column in the buffer.
 
     Args:
         ids: ``[B]`` graph ids.
         bounds: ``[U + 1]`` first graph of each shard.
-        ready: ``[U]`` mask of the shards that are open.
-        units: ``[B]`` output, shard of each graph.
-
-    Returns:
-        0 on success, 1 if a shard is not open, 2 if an id is out of range.
-    """
-    missing = 0
-    for i in range(ids.shape[0]):
-        if ids[i] < 0 or ids[i] >= bounds[-1]:
-            return 2
-        low, high = 0, bounds.shape[0] - 1
-        while high - low > 1:
-            middle = (low + high) >> 1
-            if bounds[middle] <= ids[i]:
-                low = middle
-            else:
-                high = middle
-        units[i] = low
-        if not ready[low]:
-            missing = 1
-    return missing
-
-
-@kernel
-def find_rows(
-    ids: PtrArray, bounds: PtrArray, units: PtrArray, address: PtrArray, code: PtrArray, rows: PtrArray,
-    starts: PtrArray, ptrs: PtrArray,
-) -> int:  # fmt: skip
-    """Find the rows of each graph, for every array of offsets.
-
-    Args:
-        ids, bounds, units: See :func:`find_units`.
-        address: ``[U, C]`` address of each array of offsets; 0 means one row per graph.
-        code: ``[U, C]`` type of each array of offsets.
-        rows: ``[U, C]`` number of rows that the offsets delimit.
+        units: ``[B]`` shard of each graph.
+        tables: ``[3, U, C]`` address, type code, and number of rows of each array of offsets. The address 0 means one
+            row per graph.
+        columns: ``[J, 8]`` description of each column, see :func:`copy_rows`.
         starts: ``[C, B]`` output, first row of each graph in its shard.
         ptrs: ``[C, B + 1]`` output, offsets of the graphs in the batch.
+        positions: ``[J + 1]`` output, first byte of each column in the buffer, and the size of the buffer.
 
     Returns:
-        -1 on success, or ``c * B + i`` if the offsets ``c`` of graph ``i`` are invalid.
+        -1 on success, -2 if the batch is too large, or ``c * B + i`` if the offsets ``c`` of graph ``i`` are invalid.
     """
+    count = ids.shape[0]
     for c in range(starts.shape[0]):
         total = 0
         ptrs[c, 0] = 0
-        for i in range(ids.shape[0]):
+        for i in range(count):
             unit = units[i]
-            row = ids[i] - bounds[unit]
-            where = address[unit, c]
-            first, last = row, row + 1
-            if where != 0:
-                first, last = _read_item(where, code[unit, c], row), _read_item(where, code[unit, c], row + 1)
-            if first < 0 or last < first or last > rows[unit, c]:
-                invalid: int = c * ids.shape[0] + i
-                return invalid
+            first = ids[i] - bounds[unit]
+            last = first + 1
+            if tables[0, unit, c] != 0:
+                where, code = tables[0, unit, c], tables[1, unit, c]
+                last = _read(where, code, first + 1)
+                first = _read(where, code, first)
+            if first < 0 or last < first or last > tables[2, unit, c]:
+                return c * count + i
             starts[c, i] = first
-            total += (
-                last - first
-            )  # both are at most rows[unit, c], so the sum cannot overflow before this check
+            # Both are at most the number of rows, so the sum cannot overflow before this check.
+            total += last - first
             if total > _MAX_ROWS:
-                overflow: int = c * ids.shape[0] + i
-                return overflow
+                return c * count + i
             ptrs[c, i + 1] = total
+    size = 0
+    for j in range(columns.shape[0]):
+        positions[j] = size
+        total = ptrs[columns[j, 1], count]
+        row_bytes = columns[j, 3] * columns[j, 4] * columns[j, 5]
+        if row_bytes > 0 and total > (_MAX_BYTES - size) // row_bytes:
+            return -2
+        size += (total * row_bytes + _LINE - 1) // _LINE * _LINE
+    positions[columns.shape[0]] = size
     return -1
-
-
-def _widener(load: Load, size: int) -> Widen:
-    """Return a function that converts integers of one stored type to int64."""
-
-    @kernel(inline="always")
-    def widen(source: int, count: int, target: int, shift: int, low: int, high: int) -> bool:
-        smallest, largest = high, low  # valid if there are no numbers
-        for k in range(count):
-            value = load(source + size * k)
-            smallest = min(smallest, value)
-            largest = max(largest, value)
-            _store(target + 8 * k, np.int64(-1) if low == -1 and value < 0 else value + shift)
-        return smallest >= low and largest < high
-
-    return widen
-
-
-_widen_u8, _widen_u16, _widen_u32 = _widener(_u8, 1), _widener(_u16, 2), _widener(_u32, 4)
-_widen_i8, _widen_i16, _widen_i32 = _widener(_i8, 1), _widener(_i16, 2), _widener(_i32, 4)
-_widen_i64 = _widener(_i64, 8)
-
-
-@kernel
-def _widen(
-    address: int, code: int, place: int, count: int, target: int, shift: int, low: int, high: int
-) -> bool:
-    """Convert integers of any stored type to int64 and add ``shift``. Negative ones become -1 if ``low`` is -1.
-
-    Returns:
-        True if all values before the shift lie in ``[low, high)``.
-    """
-    if code == 0:
-        return _widen_u8(address + place, count, target, shift, low, high)
-    if code == 1:
-        return _widen_u16(address + 2 * place, count, target, shift, low, high)
-    if code == 2:
-        return _widen_u32(address + 4 * place, count, target, shift, low, high)
-    if code == 4:
-        return _widen_i8(address + place, count, target, shift, low, high)
-    if code == 5:
-        return _widen_i16(address + 2 * place, count, target, shift, low, high)
-    if code == 6:
-        return _widen_i32(address + 4 * place, count, target, shift, low, high)
-    return _widen_i64(address + 8 * place, count, target, shift, low, high)
 
 
 @kernel
 def copy_rows(
-    units: PtrArray, starts: PtrArray, ptrs: PtrArray, columns: PtrArray, address: PtrArray, code: PtrArray,
-    length: PtrArray, buffer: npt.NDArray[np.uint8], offsets: PtrArray,
+    units: PtrArray, starts: PtrArray, ptrs: PtrArray, columns: PtrArray, tables: PtrArray,
+    buffer: npt.NDArray[np.uint8], base: int, positions: PtrArray, dropped: PtrArray,
 ) -> int:  # fmt: skip
     """Fill the buffer, column by column.
 
     Graphs of a shard whose address is 0 are skipped, so that a batch can be filled shard by shard.
 
     Args:
-        units, starts, ptrs: Results of :func:`find_units` and :func:`find_rows`.
+        units, starts, ptrs: Shard of each graph, and results of :func:`find_rows`.
         columns: ``[J, 8]`` mode, offsets of the rows, offsets of the nodes that the ids refer to (-1 for plain
             numbers), number of slices before the row axis, items per row after it, bytes per item of the result,
             smallest valid id, and 1 if ids are counted through the batch or 0 if they stay local to their graph.
-        address: ``[U, J]`` address of each array.
-        code: ``[U, J]`` type of each array.
-        length: ``[U, J]`` number of rows of each array.
+        tables: ``[3, U, J]`` address, type code and number of rows of each array.
         buffer: Bytes to fill.
-        offsets: ``[J]`` first byte of each column in the buffer.
+        base: Address of the buffer.
+        positions: ``[J + 1]`` first byte of each column in the buffer.
+        dropped: ``[J]`` output, set to 1 for each column of ids that contains a negative one. Otherwise unchanged.
 
     Returns:
         -1 on success, ``j * B + i`` if column ``j`` has an id outside of graph ``i``, or -2 if the buffer is too small.
     """
-    base = buffer.ctypes.data
     num_graphs = units.shape[0]
     for j in range(columns.shape[0]):
-        mode, cut, target_cut, outer, inner, size, low, joined = columns[j]
+        mode, cut, target_cut, outer = columns[j, 0], columns[j, 1], columns[j, 2], columns[j, 3]
+        inner, size = columns[j, 4], columns[j, 5]
         total = ptrs[cut, num_graphs]
         # The rows of every graph end at ptrs[cut, i + 1] <= total, so one check per column covers all writes.
-        room, row_bytes = buffer.shape[0] - offsets[j], outer * inner * size
-        if offsets[j] < 0 or room < 0 or (row_bytes > 0 and total > room // row_bytes):
+        room, row_bytes = buffer.shape[0] - positions[j], outer * inner * size
+        if positions[j] < 0 or room < 0 or (row_bytes > 0 and total > room // row_bytes):
             return -2
         for i in range(num_graphs):
-            if address[units[i], j] == 0:
-                continue
-            at = ptrs[cut, i]
+            unit, at = units[i], ptrs[cut, i]
             count = ptrs[cut, i + 1] - at
+            address, code, rows = tables[0, unit, j], tables[1, unit, j], tables[2, unit, j]
+            # The first graphs of the next column follow the last graphs of this one.
+            ahead, column = i + _AHEAD, j
+            if ahead >= num_graphs:
+                ahead, column = ahead - num_graphs, j + 1
+            if ahead < num_graphs and column < columns.shape[0] and columns[column, 0] != GRAPH:
+                later, item = units[ahead], columns[column, 5]
+                if columns[column, 0] == IDS:
+                    item = 1 << (tables[1, later, column] & 3)
+                item *= columns[column, 4]
+                place = tables[0, later, column] + starts[columns[column, 1], ahead] * item
+                for o in range(columns[column, 3]):
+                    _prefetch(place + o * tables[2, later, column] * item)
+                    _prefetch(place + o * tables[2, later, column] * item + _LINE)
+            if address == 0 or count == 0:
+                continue
             if mode == GRAPH:
-                for k in range(at, at + count):
-                    _store(base + offsets[j] + 8 * k, i)
+                _fill(base + positions[j] + 8 * at, count, i)
                 continue
-            if count == 0:
-                continue
-            unit, first, rows = units[i], starts[cut, i], length[units[i], j]
-            ahead = min(i + _AHEAD, num_graphs - 1)
-            width = _SIZES[code[units[ahead], j]] if mode == IDS else size
-            _prefetch(address[units[ahead], j] + starts[cut, ahead] * inner * width)
-            shift, high = np.int64(0), np.int64(9223372036854775807)
+            shift, high = 0, 9223372036854775807
             if target_cut >= 0:
                 high = ptrs[target_cut, i + 1] - ptrs[target_cut, i]
-                shift = ptrs[target_cut, i] * joined
+                shift = ptrs[target_cut, i] * columns[j, 7]
             for o in range(outer):
-                place = (o * rows + first) * inner
-                target = base + offsets[j] + (o * total + at) * inner * (8 if mode == IDS else size)
+                place = (o * rows + starts[cut, i]) * inner
+                target = base + positions[j] + (o * total + at) * inner * size
                 if mode == COPY:
-                    _copy(target, address[unit, j] + place * size, count * inner * size)
+                    _copy(target, address + place * size, count * inner * size)
                     continue
-                inside = _widen(
-                    address[unit, j], code[unit, j], place, count * inner, target, shift, low, high
-                )
-                if target_cut >= 0 and not inside:
-                    invalid: int = j * num_graphs + i
-                    return invalid
+                source = address + place * (1 << (code & 3))
+                found = _widen(source, code, count * inner, target, shift, columns[j, 6], high)
+                if target_cut >= 0 and found == 0:
+                    return j * num_graphs + i
+                if found == 2:
+                    dropped[j] = 1
     return -1

@@ -7,9 +7,7 @@ batch then takes two kernel calls (find the rows, copy the rows), one allocation
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -25,29 +23,66 @@ __all__ = ["BatchArrays", "BatchPlan", "as_ids", "load_kernels"]
 Array = npt.NDArray[Any]
 Ids = npt.NDArray[np.int64]
 
-_ALIGN = 64
-_MAX_BUFFER = 2**62
-"""Largest size of a batch in bytes. Positions in a buffer of this size fit in 64 bits."""
-
 _CODES = {"u1": 0, "u2": 1, "u4": 2, "u8": 3, "i1": 4, "i2": 5, "i4": 6, "i8": 7}
 
 
-@dataclass(frozen=True, eq=False)
 class BatchArrays:
     """Arrays of a batch.
 
     Args:
-        node_ptr: ``[B + 1]`` offsets of the nodes of the input graphs.
-        fields: Fields of the input graphs. Node ids count through the batch, unless the layout is local.
-        levels: Pooled levels. Ids count through the batch.
-        batches: Graph of each node of the input graphs, then of each supernode of every level. Empty if the layout is
-            local.
+        columns: Arrays of the batch.
+        ptrs: ``[C, B + 1]`` offsets of the graphs. The first row delimits the nodes of the input graphs.
+        layout: Meaning of the columns and offsets; ``None`` if the caller knows it.
+        dropped: ``[J]`` 1 for each column that contains -1; ``None`` if that is not known.
     """
 
-    node_ptr: Ids
-    fields: dict[str, Field]
-    levels: list[Level]
-    batches: list[Ids]
+    __slots__ = ("columns", "dropped", "layout", "ptrs", "totals")
+
+    def __init__(
+        self, columns: list[Array], ptrs: Ids, layout: Layout | None = None, dropped: Ids | None = None
+    ) -> None:
+        self.columns = columns
+        self.ptrs = ptrs
+        self.layout = layout
+        self.dropped = dropped
+        self.totals: list[int] = ptrs[:, -1].tolist()
+        """Number of rows that each row of ``ptrs`` delimits."""
+
+    @property
+    def node_ptr(self) -> Ids:
+        """``[B + 1]`` offsets of the nodes of the input graphs."""
+        return self.ptrs[0]
+
+    def has_dropped(self, column: int) -> bool:
+        """Return True if a column of ids contains -1."""
+        if self.dropped is not None:
+            return bool(self.dropped[column])
+        ids = self.columns[column]
+        return bool(ids.size and ids.min() < 0)
+
+    @property
+    def fields(self) -> dict[str, Field]:
+        """Fields of the input graphs, by name. Node ids count through the batch, unless the layout is local."""
+        assert self.layout is not None, "the arrays of a store have a layout"
+        return {
+            info.name: Field(
+                info.name, self.columns[column], self.ptrs[rows], info.axis, info.form, info.shifted
+            )
+            for info, column, rows, _ in self.layout.field_columns
+        }
+
+    @property
+    def levels(self) -> list[Level]:
+        """Pooled levels. Ids count through the batch."""
+        assert self.layout is not None, "the arrays of a store have a layout"
+        found = []
+        for info, (nodes, supers, edge_rows), edge_index, edge_weight, columns in self.layout.level_columns:
+            weight = None if edge_weight is None else self.columns[edge_weight]
+            edges = EdgeList(self.ptrs[edge_rows], self.columns[edge_index], weight)
+            arrays = [None if column is None else self.columns[column] for column in columns]
+            assignment = Assignment(info.kind, self.ptrs[supers], *arrays)
+            found.append(Level(info.method, self.ptrs[nodes], assignment, edges))
+        return found
 
 
 class BatchPlan:
@@ -77,18 +112,16 @@ class BatchPlan:
         self._offsets = np.zeros((3, units, len(layout.offsets)), np.int64)
         self._columns = np.zeros((3, units, len(layout.columns)), np.int64)
         self._kernel_rows = np.array([c.kernel_row for c in layout.columns], np.int64).reshape(-1, 8)
-        self._offset_tables: tuple[Ids, ...] = tuple(self._offsets)
-        self._column_tables: tuple[Ids, ...] = tuple(self._columns)
-        # Offsets, bytes per row, shape before and after the row axis, and type of each column.
+        # Offsets, shape before and after the row axis, and type of each column.
         self._results = [
-            (
-                c.rows,
-                c.dtype.itemsize * math.prod(c.tail),
-                () if c.axis == 0 else c.tail,
-                c.tail if c.axis == 0 else (),
-                c.dtype,
-            )
+            (c.rows, () if c.axis == 0 else c.tail, c.tail if c.axis == 0 else (), c.dtype)
             for c in layout.columns
+        ]
+        # Labels that a caller keeps must not keep the whole batch in memory.
+        self._copied = [
+            (column, np.dtype(info.dtype))
+            for info, column, _, is_converted in layout.field_columns
+            if is_converted or info.ptr == "graph"
         ]
 
     def open_all(self) -> None:
@@ -138,41 +171,39 @@ class BatchPlan:
             InputError: If an id is out of range.
             StoreDamagedError: If a shard is damaged or has changed.
         """
-        find_units, find_rows, copy_rows = _kernels()
+        find_rows, copy_rows = _kernels()
         wanted = as_ids(ids, int(self.bounds[-1]))
-        count = len(wanted)
-        units = np.empty(count, np.int64)
-        status = find_units(wanted, self.bounds, self._ready, units)
-        assert status != 2, "as_ids has checked the range"
+        count, layout = len(wanted), self.layout
+        units = self._find_units(wanted)
         touched = set(units.tolist())
         for unit in touched:
-            if status and not self._ready[unit]:
+            if not self._ready[unit]:
                 self._open(unit)
             for part in self._parts[unit]:
                 if part is not None:
                     part.check_unchanged()
-        starts = np.empty((len(self.layout.offsets), count), np.int64)
-        ptrs = np.empty((len(self.layout.offsets), count + 1), np.int64)
-        address, code, rows = self._offset_tables
-        bad = find_rows(wanted, self.bounds, units, address, code, rows, starts, ptrs)
+        starts = np.empty((len(layout.offsets), count), np.int64)
+        ptrs = np.empty((len(layout.offsets), count + 1), np.int64)
+        positions = np.empty(len(layout.columns) + 1, np.int64)
+        columns, tables = self._kernel_rows, self._columns
+        bad = find_rows(wanted, self.bounds, units, self._offsets, columns, starts, ptrs, positions)
+        if bad == -2:
+            raise InputError(
+                "the batch is too large: it needs more than 2^62 bytes. Use fewer graphs", field="ids"
+            )
         if bad >= 0:
-            sources: list[Source | None] = list(self.layout.offsets)
+            sources: list[Source | None] = list(layout.offsets)
             raise self._damaged(units, bad, sources, "holds offsets that do not fit to its arrays")
-        totals = ptrs[:, -1].tolist()
-        positions, size = [], 0
-        for row_kind, width, _, _, _ in self._results:
-            positions.append(size)
-            size += -(-totals[row_kind] * width // _ALIGN) * _ALIGN
-        if size > _MAX_BUFFER:
-            raise InputError(f"the batch is too large: it needs {size} bytes. Use fewer graphs", field="ids")
-        buffer = np.empty(size, np.uint8)
-        tables = (*self._column_tables, buffer, np.array(positions, np.int64))
+        places = positions.tolist()
+        buffer = np.empty(places[-1], np.uint8)
+        base = buffer.ctypes.data
+        dropped = np.zeros(len(layout.columns), np.int64)
         if self.keep_arrays:
-            bad = copy_rows(units, starts, ptrs, self._kernel_rows, *tables)
+            bad = copy_rows(units, starts, ptrs, columns, tables, buffer, base, positions, dropped)
         else:
             for unit in touched:
                 arrays = self._record_columns(unit)
-                bad = copy_rows(units, starts, ptrs, self._kernel_rows, *tables)
+                bad = copy_rows(units, starts, ptrs, columns, tables, buffer, base, positions, dropped)
                 self._columns[0, unit] = 0  # the kernel skips the shard from now on
                 del arrays
                 if bad >= 0:
@@ -181,36 +212,26 @@ class BatchPlan:
             raise RuntimeError("the buffer of a batch is smaller than its columns")
         if bad >= 0:
             raise self._damaged(units, bad, self._column_sources(), "holds an id outside its graph")
-        made = [
-            np.ndarray((*lead, totals[row_kind], *tail), dtype, buffer, position)
-            for (row_kind, _, lead, tail, dtype), position in zip(self._results, positions, strict=True)
+        batch = BatchArrays([], ptrs, layout, dropped)
+        totals = batch.totals
+        made = batch.columns = [
+            np.ndarray((*lead, totals[rows], *tail), dtype, buffer, place)
+            for (rows, lead, tail, dtype), place in zip(self._results, places, strict=False)
         ]
-        for number, row_kind, check in self.layout.checked_columns:
-            graph = check(made[number], ptrs[row_kind])
+        for number, rows, check in layout.checked_columns:
+            graph = check(made[number], ptrs[rows])
             if graph is not None:
                 bad = number * count + graph
                 raise self._damaged(units, bad, self._column_sources(), "holds a value that is not valid")
-        return self._assemble(made, list(ptrs))
+        for number, dtype in self._copied:
+            made[number] = made[number].astype(dtype)
+        return batch
 
-    def _assemble(self, made: list[Array], ptrs: list[Ids]) -> BatchArrays:
-        """Name the arrays of a batch."""
-        layout = self.layout
-        fields = {}
-        for field, column, rows, is_converted in layout.field_columns:
-            values = made[column]
-            if is_converted:
-                values = values.astype(field.dtype)
-            elif field.ptr == "graph":
-                values = values.copy()  # labels that a caller keeps do not keep the whole batch in memory
-            fields[field.name] = Field(field.name, values, ptrs[rows], field.axis, field.form, field.shifted)
-        levels = []
-        for info, (nodes, supers, edge_rows), edge_index, edge_weight, columns in layout.level_columns:
-            weight = None if edge_weight is None else made[edge_weight]
-            edges = EdgeList(ptrs[edge_rows], made[edge_index], weight)
-            arrays = [None if column is None else made[column] for column in columns]
-            assignment = Assignment(info.kind, ptrs[supers], *arrays)
-            levels.append(Level(info.method, ptrs[nodes], assignment, edges))
-        return BatchArrays(ptrs[0], fields, levels, [made[column] for column in layout.batch_columns])
+    def _find_units(self, wanted: Ids) -> Ids:
+        """Return the shard of each graph."""
+        if len(self.bounds) == 2:
+            return np.zeros(len(wanted), np.int64)
+        return np.searchsorted(self.bounds, wanted, side="right") - 1
 
     def _column_sources(self) -> list[Source | None]:
         return [column.source for column in self.layout.columns]
@@ -225,11 +246,11 @@ class BatchPlan:
 
 
 @cache
-def _kernels() -> tuple[Callable[..., int], Callable[..., int], Callable[..., int]]:
+def _kernels() -> tuple[Callable[..., int], Callable[..., int]]:
     """Import the kernels on first use. An import statement in a hot function takes a microsecond."""
-    from tgp.kernels.gather import copy_rows, find_rows, find_units
+    from tgp.kernels.gather import copy_rows, find_rows
 
-    return find_units, find_rows, copy_rows
+    return find_rows, copy_rows
 
 
 @cache
@@ -256,9 +277,12 @@ def as_ids(ids: npt.ArrayLike, num_graphs: int) -> Ids:
             f"graph ids must be a list of integers, got {wanted.dtype} of shape {list(wanted.shape)}",
             field="ids",
         )
-    if wanted.min() < 0 or wanted.max() >= num_graphs:
+    # A new array is contiguous and writable, so that the kernels have one signature.
+    found: Ids = np.array(wanted, np.int64)
+    # Negative numbers are large unsigned numbers, so this one comparison checks both ends.
+    if int(found.view(np.uint64).max()) >= num_graphs:
         raise InputError(
             f"graph ids are out of range: expected ids in [0, {num_graphs}), got {wanted.min()}..{wanted.max()}",
             field="ids",
         )
-    return wanted.astype(np.int64, copy=False)
+    return found
