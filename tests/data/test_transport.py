@@ -3,8 +3,9 @@
 import pytest
 import torch
 
-from tgp.data import transport
-from tgp.data.transport import Packed, SharedBatch, SharedBuffers, pack, release_buffers
+from tgp.data import shared_buffers
+from tgp.data.shared_buffers import SharedBatch, SharedBuffers, release_buffers
+from tgp.data.transport import Packed, pack
 
 
 def sent(message):
@@ -18,7 +19,7 @@ def sent(message):
 def worker():
     yield SharedBuffers(-1, 0, limit=2)
     release_buffers(-1)
-    assert not [key for key in transport._known_buffers if key[0] == -1]
+    assert not [key for key in shared_buffers._known_buffers if key[0] == -1]
 
 
 def test_pack_keeps_tensors_of_any_layout_and_type():

@@ -14,109 +14,16 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tgp.data.permutations import KeyedPermutation, Order, mix64
 from tgp.errors import InputError
 from tgp.ragged.offsets import offsets
 
-__all__ = ["START", "BatchStream", "Budget", "Cursor", "KeyedPermutation", "cut"]
+__all__ = ["START", "BatchStream", "Budget", "Cursor", "cut"]
 
 Ids = npt.NDArray[np.int64]
 
-_ROUNDS = 8
-_GOLDEN = 0x9E3779B97F4A7C15
-_MASK = (1 << 64) - 1
-
 _AHEAD = 1 << 15
 """Smallest number of graphs that are planned together, to reduce the overhead of numpy calls. It takes some 5 ms."""
-
-
-def mix64(value: int) -> int:
-    """Return the output function of the SplitMix64 generator for a Python integer."""
-    value = (value + _GOLDEN) & _MASK
-    value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
-    value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _MASK
-    return value ^ (value >> 31)
-
-
-class KeyedPermutation:
-    """Pseudo-random permutation of ``range(size)`` that depends on ``(seed, epoch)``.
-
-    ``permutation(positions)`` maps positions to items. Time and memory are proportional to the number of positions, so a
-    run can resume at any position, and ranks and workers agree on the order without communication.
-
-    A balanced Feistel network permutes ``[0, 4^h)``, the smallest such range with at least ``size`` items. A value outside
-    of ``[0, size)`` is permuted again until it is inside (fewer than four times on average).
-
-    Args:
-        size: Number of items.
-        seed: Seed of the order.
-        epoch: Number of the epoch.
-
-    Raises:
-        InputError: If ``size`` is negative.
-
-    Examples:
-        >>> order = KeyedPermutation(10, seed=3)
-        >>> sorted(order(range(10)).tolist())
-        [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
-    """
-
-    def __init__(self, size: int, seed: int = 0, epoch: int = 0) -> None:
-        if size < 0:
-            raise InputError(f"size must not be negative, got {size}", field="size")
-        self.size = int(size)
-        self.seed = int(seed)
-        self.epoch = int(epoch)
-        self._half = max(1, ((max(self.size, 2) - 1).bit_length() + 1) // 2)
-        key = mix64(mix64(self.seed & _MASK) ^ (self.epoch & _MASK))
-        self._keys = [np.uint64(mix64(key + r)) for r in range(_ROUNDS)]
-
-    def __len__(self) -> int:
-        return self.size
-
-    def __repr__(self) -> str:
-        return f"KeyedPermutation(size={self.size}, seed={self.seed}, epoch={self.epoch})"
-
-    def __call__(self, positions: npt.ArrayLike | range) -> npt.NDArray[np.int64]:
-        """Return the items at some positions.
-
-        Args:
-            positions: Integers in ``[0, size)``.
-
-        Raises:
-            InputError: If a position is out of range.
-        """
-        chosen = np.asarray(positions)
-        if chosen.size and (chosen.min() < 0 or chosen.max() >= self.size):
-            raise InputError(
-                f"positions are out of range: expected [0, {self.size}), got {chosen.min()}..{chosen.max()}",
-                field="positions",
-            )
-        value = self._encrypt(chosen.astype(np.uint64))
-        limit = np.uint64(self.size)
-        outside = np.flatnonzero(value >= limit)
-        while outside.size:
-            walked = self._encrypt(value[outside])
-            value[outside] = walked
-            outside = outside[walked >= limit]
-        return value.astype(np.int64)
-
-    def _encrypt(self, value: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-        half = np.uint64(self._half)
-        mask = np.uint64((1 << self._half) - 1)
-        left, right = value >> half, value & mask
-        for key in self._keys:
-            left, right = right, left ^ (_scramble(right, key) & mask)
-        result: npt.NDArray[np.uint64] = (left << half) | right
-        return result
-
-
-def _scramble(value: npt.NDArray[np.uint64], key: np.uint64) -> npt.NDArray[np.uint64]:
-    """Mix bits with two multiply-xorshift steps, which are enough for one Feistel round."""
-    mixed = (value ^ key) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed ^= mixed >> np.uint64(29)
-    mixed *= np.uint64(0x94D049BB133111EB)
-    result: npt.NDArray[np.uint64] = mixed ^ (mixed >> np.uint64(32))
-    return result
 
 
 class Cursor(NamedTuple):
@@ -242,7 +149,7 @@ class BatchStream:
         size: int,
         budget: Budget,
         *,
-        order: KeyedPermutation | None = None,
+        order: Order | None = None,
         nodes: Ids | None = None,
         edges: Ids | None = None,
         bucket: int | None = None,

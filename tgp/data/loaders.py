@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Literal
 
 import torch
 from torch.utils.data import DataLoader, IterableDataset, Subset, get_worker_info
@@ -16,8 +17,11 @@ from torch_geometric.loader.dataloader import Collater
 from tgp.data.batch import GatheredGraphs, PooledBatch
 from tgp.data.dataset import PooledDataset
 from tgp.data.sampler import PoolBatchSampler, size_table
-from tgp.data.transport import Packed, SharedBatch, SharedBuffers, release_buffers
+from tgp.data.shared_buffers import SharedBatch, SharedBuffers, release_buffers
+from tgp.data.transport import Packed
 from tgp.errors import InputError
+from tgp.input_limits import physical_memory
+from tgp.store.format.constants import GRAPHS
 from tgp.store.read.batch_plan import load_kernels
 
 __all__ = ["PoolCollater", "PoolDataLoader"]
@@ -33,6 +37,7 @@ class PoolCollater(Collater):
         dataset: Dataset of the loader.
         follow_batch: Attributes that get a ``<name>_batch`` and a ``<name>_ptr``.
         exclude_keys: Attributes to leave out.
+        transform: Function that is called on every batch.
     """
 
     def __init__(
@@ -40,10 +45,16 @@ class PoolCollater(Collater):
         dataset: Any,
         follow_batch: Sequence[str] | None = None,
         exclude_keys: Sequence[str] | None = None,
+        transform: Callable[[Any], Any] | None = None,
     ) -> None:
         super().__init__(dataset, follow_batch, exclude_keys)
+        self.transform = transform
 
     def __call__(self, batch: Any) -> Any:
+        joined = self._join(batch)
+        return joined if self.transform is None else self.transform(joined)
+
+    def _join(self, batch: Any) -> Any:
         if isinstance(batch, GatheredGraphs):
             batch = batch.to_batch()
             for key in self.exclude_keys or ():
@@ -98,7 +109,9 @@ class PoolDataLoader(DataLoader[Any]):
     Args:
         dataset: Source of the graphs.
         batch_size: Maximum number of graphs per batch. It can be ``None`` if ``max_nodes`` or ``max_edges`` is given.
-        shuffle: Use a new order in every epoch.
+        shuffle: Use a new order in every epoch. ``"block"`` reads a store that does not fit in memory in large pieces. Its
+            order is less random: a batch contains graphs of 32 blocks of 512 consecutive graphs, see
+            :class:`~tgp.data.permutations.BlockPermutation`.
         follow_batch: Attributes that get a ``<name>_batch`` and a ``<name>_ptr``.
         exclude_keys: Attributes to leave out.
         seed: Seed of the order. If ``None``, a seed is drawn from torch's generator in each epoch, as torch does.
@@ -111,6 +124,7 @@ class PoolDataLoader(DataLoader[Any]):
             raises an error.
         rank: Number of this process in a distributed run, see :class:`~tgp.data.PoolBatchSampler`.
         world_size: Number of processes in a distributed run.
+        batch_transform: Function that is called on every batch, in the worker process if there are any.
         **kwargs: Arguments of :class:`torch.utils.data.DataLoader`. A ``sampler`` or ``batch_sampler`` determines the
             order. There is no ``collate_fn``; use :class:`torch.utils.data.DataLoader` for your own.
 
@@ -122,7 +136,7 @@ class PoolDataLoader(DataLoader[Any]):
         self,
         dataset: Any,
         batch_size: int | None = 1,
-        shuffle: bool = False,
+        shuffle: bool | Literal["block"] = False,
         follow_batch: Sequence[str] | None = None,
         exclude_keys: Sequence[str] | None = None,
         *,
@@ -134,12 +148,16 @@ class PoolDataLoader(DataLoader[Any]):
         oversize: str = "alone",
         rank: int = 0,
         world_size: int = 1,
+        batch_transform: Callable[[Any], Any] | None = None,
         **kwargs: Any,
     ) -> None:
+        if isinstance(shuffle, str) and shuffle != "block":
+            raise InputError(f"shuffle must be True, False or 'block', got {shuffle!r}", field="shuffle")
         _check_collate_fn(kwargs.pop("collate_fn", None))
         self.follow_batch = follow_batch
         self.exclude_keys = exclude_keys
-        self._collater = PoolCollater(dataset, follow_batch, exclude_keys)
+        self.batch_transform = batch_transform
+        self._collater = PoolCollater(dataset, follow_batch, exclude_keys, batch_transform)
         kwargs["collate_fn"] = self._collater
         budget = {"max_nodes": max_nodes, "max_edges": max_edges, "bucket_size": bucket_size}
         self.pool_sampler: PoolBatchSampler | None = None
@@ -154,12 +172,17 @@ class PoolDataLoader(DataLoader[Any]):
                     field=name,
                 )
         if _has_other_order(dataset, batch_size, kwargs, budget, seed, world_size):
+            if shuffle == "block":
+                raise InputError(
+                    "shuffle='block' needs the order of the loader: expected a batch_size and no sampler, got another order",
+                    field="shuffle",
+                )
             super().__init__(dataset, batch_size, shuffle, **kwargs)
             return
         self.pool_sampler = PoolBatchSampler(
             len(dataset),
             batch_size,
-            shuffle=bool(shuffle),
+            shuffle="block" if shuffle == "block" else bool(shuffle),
             seed=seed,
             drop_last=kwargs.pop("drop_last", False),
             sizes=size_table(dataset, budget_levels) if needs_sizes else None,
@@ -169,6 +192,11 @@ class PoolDataLoader(DataLoader[Any]):
             generator=kwargs.get("generator"),
             **budget,
         )
+        if isinstance(dataset, PooledDataset) and shuffle:
+            if shuffle == "block":
+                self.pool_sampler.announce = functools.partial(_read_ahead, dataset)
+            elif not _fits_in_memory(dataset):
+                dataset._plan().expect_random_order()
         super().__init__(dataset, batch_sampler=self.pool_sampler, **kwargs)
         # torch sets these to None and False if there is a batch sampler.
         self.__dict__["batch_size"] = batch_size
@@ -230,6 +258,31 @@ class PoolDataLoader(DataLoader[Any]):
                 hint="pass shuffle, seed, rank and world_size instead",
             )
         return self.pool_sampler
+
+
+def _fits_in_memory(dataset: PooledDataset) -> bool:
+    """Return True if the system can keep all graphs in memory after reading them once."""
+    reader = dataset.reader
+    parts = (GRAPHS,) if dataset.hierarchy is None else (GRAPHS, dataset.hierarchy)
+    return sum(map(reader.file_bytes, parts)) < physical_memory() // 2
+
+
+def _read_ahead(dataset: PooledDataset, pieces: Sequence[tuple[int, int]]) -> None:
+    """Start to read some graphs into memory, and do not wait for them.
+
+    Args:
+        dataset: Dataset that contains the graphs.
+        pieces: Position of the first graph and the position after the last graph of each piece.
+    """
+    plan, chosen = dataset._plan(), dataset._indices
+    for low, high in pieces:
+        if chosen is None:
+            plan.read_ahead(low, high)
+        elif high > low:
+            ids = chosen[low:high]
+            first, last = int(ids.min()), int(ids.max())
+            if last - first < 2 * len(ids):  # otherwise most of the bytes between them would not be used
+                plan.read_ahead(first, last + 1)
 
 
 def _unprofiled(source: Iterator[Any]) -> Iterator[Any]:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch.utils.data import Sampler
 
-from tgp.data.batch_stream import START, BatchStream, Budget, Cursor, KeyedPermutation
+from tgp.data.batch_stream import START, BatchStream, Budget, Cursor
+from tgp.data.permutations import BlockPermutation, KeyedPermutation, Order
 from tgp.errors import InputError
 from tgp.ragged.offsets import offsets
 
@@ -80,7 +81,9 @@ class PoolBatchSampler(Sampler[list[int]]):
     Args:
         size: Number of graphs.
         batch_size: Maximum number of graphs per batch. It can be ``None`` if another limit is given.
-        shuffle: Use a new order in every epoch. The order is not stored.
+        shuffle: Use a new order in every epoch. The order is not stored. ``"block"`` shuffles blocks of consecutive graphs
+            and the graphs of some blocks together, for stores that do not fit in memory; see
+            :class:`~tgp.data.permutations.BlockPermutation`.
         seed: Seed of the order. If ``None``, a seed is drawn at the start of every epoch from ``generator`` or from torch's
             global generator, as torch's own sampler does.
         drop_last: Leave out graphs that do not fill a batch on every rank.
@@ -106,7 +109,7 @@ class PoolBatchSampler(Sampler[list[int]]):
         size: int,
         batch_size: int | None = None,
         *,
-        shuffle: bool = False,
+        shuffle: bool | Literal["block"] = False,
         seed: int | None = 0,
         drop_last: bool = False,
         max_nodes: int | None = None,
@@ -119,6 +122,8 @@ class PoolBatchSampler(Sampler[list[int]]):
         generator: torch.Generator | None = None,
     ) -> None:
         self.budget = Budget(batch_size, max_nodes, max_edges, oversize)
+        if isinstance(shuffle, str) and shuffle != "block":
+            raise InputError(f"shuffle must be True, False or 'block', got {shuffle!r}", field="shuffle")
         if not 0 <= rank < world_size:
             raise InputError(f"rank must lie in [0, {world_size}), got {rank}", field="rank")
         if seed is None and world_size > 1 and shuffle:
@@ -152,6 +157,8 @@ class PoolBatchSampler(Sampler[list[int]]):
         self._pending: deque[tuple[int, Cursor]] = deque()
         self._reached = (0, START)
         self._counted: tuple[tuple[int, int], int] | None = None
+        self.announce: Callable[[list[tuple[int, int]]], None] | None = None
+        """Function that gets the graphs of the next window of a block shuffle, as first graph and graph after the last."""
 
     def set_epoch(self, epoch: int) -> None:
         """Start the next iteration at the beginning of the given epoch."""
@@ -173,10 +180,17 @@ class PoolBatchSampler(Sampler[list[int]]):
         self._pending = pending
         self._reached = (epoch, start)
         steps = self._steps(start)
+        order = self._order()
+        announced = -1
         step = next(steps, None)
         while step is not None:
             following = next(steps, None)
             ids, after = step
+            if self.announce is not None and isinstance(order, BlockPermutation):
+                window = order.window_of(after.position - 1)
+                for number in range(max(announced, window - 1) + 1, window + 2):
+                    self.announce(order.window(number))
+                announced = max(announced, window + 1)
             # The position after the last batch of an epoch is the beginning of the next epoch.
             pending.append((epoch + 1, START) if following is None else (epoch, after))
             yield ids.tolist()
@@ -245,19 +259,26 @@ class PoolBatchSampler(Sampler[list[int]]):
         """Return one graph per rank: ``ids``, then the first graphs of the epoch that are not in ``ids``."""
         missing = self.world_size - len(ids)
         first = np.arange(min(self.world_size, self.size))
-        if self.shuffle:
-            first = KeyedPermutation(self.size, self._seed_now, self.epoch)(first)
+        order = self._order()
+        if order is not None:
+            first = order(first)
         others = first[~np.isin(first, ids)]
         filled = np.concatenate([ids, np.resize(others if len(others) else ids, missing)])
         return np.split(filled, self.world_size)
 
+    def _order(self) -> Order | None:
+        """Return the order of the current epoch; ``None`` if the graphs are not shuffled."""
+        if not self.shuffle:
+            return None
+        kind = BlockPermutation if self.shuffle == "block" else KeyedPermutation
+        return kind(self.size, self._seed_now, self.epoch)
+
     def _stream(self) -> BatchStream:
         nodes, edges = self.sizes or (None, None)
-        order = KeyedPermutation(self.size, self._seed_now, self.epoch) if self.shuffle else None
         return BatchStream(
             self.size,
             self.budget,
-            order=order,
+            order=self._order(),
             nodes=nodes,
             edges=edges,
             bucket=self.bucket_size,

@@ -3,20 +3,14 @@
 A batch with three levels holds about forty tensors. torch would send each of them in its own piece of shared memory, with
 its own file descriptor and round trip. Here all bytes of a batch are packed into one buffer (:func:`pack`), and a small
 description is sent with it, from which the receiver makes views.
-
-A new piece of shared memory costs a connection, a handshake and page faults, which together take longer than gathering the
-batch. A worker therefore reuses a few buffers (:class:`SharedBuffers`). It sends a buffer once, with the first batch in it;
-later it sends only the number of the buffer. The receiver copies the batch and marks the buffer as free, in the buffer
-itself. A worker that finds no free buffer allocates new memory for the batch, so no process waits for another one. Buffers
-are freed when the processes end. The decision record 0407 has the measurements.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch_geometric.data import Batch, Data
@@ -25,13 +19,20 @@ from torch_geometric.data.data import BaseData
 from tgp.data.fast_data import clone_with
 from tgp.select.base_select import SelectOutput
 
-__all__ = ["Packed", "SharedBatch", "SharedBuffers", "pack", "release_buffers"]
+__all__ = ["Packed", "Packer", "pack", "shared_bytes"]
 
 _ALIGN = 64
 """Alignment of arrays in bytes: the size of a cache line and a multiple of every item size."""
 
-_HEADER = 64
-"""Number of bytes before a batch in a shared buffer. The first byte is 1 while the buffer is in use."""
+_NUMPY = {
+    torch.bool: np.dtype(np.bool_),
+    torch.uint8: np.dtype(np.uint8),
+    torch.int32: np.dtype(np.int32),
+    torch.int64: np.dtype(np.int64),
+    torch.float32: np.dtype(np.float32),
+    torch.float64: np.dtype(np.float64),
+}
+"""Types of numpy. Tensors of other types are copied by torch."""
 
 
 class _View(NamedTuple):
@@ -74,19 +75,21 @@ class Packed:
     Args:
         buffer: Bytes of all tensors.
         tree: Description of the batch.
+        is_pinned: True if the buffer is page-locked.
     """
 
-    def __init__(self, buffer: Tensor, tree: Any) -> None:
+    def __init__(self, buffer: Tensor, tree: Any, is_pinned: bool = False) -> None:
         self.buffer = buffer
         self.tree = tree
+        self.is_pinned = is_pinned
 
     def unpack(self) -> Any:
         """Return the batch. Its tensors are views of the buffer."""
-        return _Reader(self.buffer).read(self.tree)
+        return _Reader(self.buffer, self.is_pinned).read(self.tree)
 
     def pin_memory(self, device: Any = None) -> Packed:
         """Return the same batch in page-locked memory, with one copy instead of one per tensor."""
-        return Packed(self.buffer.pin_memory(), self.tree)
+        return Packed(self.buffer.pin_memory(), self.tree, is_pinned=True)
 
 
 def pack(value: Any, *, shared: bool = False) -> Packed:
@@ -101,12 +104,12 @@ def pack(value: Any, *, shared: bool = False) -> Packed:
         >>> packed.unpack()["x"].tolist()
         [1.0, 1.0]
     """
-    packer = _Packer()
+    packer = Packer()
     tree = packer.plan(value)
     return Packed(packer.write(shared), tree)
 
 
-class _Packer:
+class Packer:
     """Assigns a position to every tensor, then copies all of them.
 
     Attributes:
@@ -120,6 +123,8 @@ class _Packer:
 
     def plan(self, value: Any) -> Any:
         """Assign positions to the tensors of a value, and return its description."""
+        if type(value) in _FLAT:
+            return value
         if isinstance(value, Tensor):
             return self._tensor(value)
         if isinstance(value, SelectOutput):
@@ -132,7 +137,7 @@ class _Packer:
         if isinstance(value, (list, tuple)):
             return value if _is_flat(value) else type(value)(self.plan(item) for item in value)
         if type(value) is dict:
-            return {name: self.plan(item) for name, item in value.items()}
+            return value if _is_flat(value.values()) else {k: self.plan(item) for k, item in value.items()}
         return value
 
     def _tensor(self, value: Tensor) -> Any:
@@ -160,7 +165,7 @@ class _Packer:
     def write(self, shared: bool) -> Tensor:
         """Return a new buffer with all tensors."""
         if shared and self.size:
-            buffer = _shared_bytes(self.size)
+            buffer = shared_bytes(self.size)
         else:
             buffer = torch.empty(self.size, dtype=torch.uint8)
         self.fill(buffer)
@@ -168,21 +173,39 @@ class _Packer:
 
     def fill(self, buffer: Tensor) -> None:
         """Copy all tensors into a buffer of at least :attr:`size` bytes that is aligned for every type."""
-        reader = _Reader(buffer)
+        reader, memory = _Reader(buffer), buffer.numpy()
         for view, tensor in self.tensors:
-            reader.tensor(view).copy_(tensor.detach())
+            kind = _NUMPY.get(view.dtype)
+            if kind is None or tensor.requires_grad or tensor.is_conj() or tensor.is_neg():
+                reader.strided(view).copy_(tensor.detach())
+            else:  # a copy in numpy takes a third of the time
+                np.ndarray(view.shape, kind, memory, view.offset)[...] = tensor.numpy()
 
 
 class _Reader:
-    """Makes views of a buffer. One typed base per dtype is kept, so that a view takes a single call."""
+    """Makes views of a buffer.
 
-    def __init__(self, buffer: Tensor) -> None:
+    Args:
+        buffer: Buffer of the tensors.
+        is_pinned: True if it is page-locked. Views then share its storage, because torch has to find it for copies to a
+            device that do not wait.
+    """
+
+    def __init__(self, buffer: Tensor, is_pinned: bool = False) -> None:
         self.buffer = buffer
+        self.memory = None if is_pinned else buffer.numpy()
         self.bases: dict[torch.dtype, tuple[Tensor, int, int]] = {}
         self.made: dict[int, Tensor] = {}
 
     def tensor(self, view: _View) -> Tensor:
         """Return the tensor at a position."""
+        kind = None if self.memory is None else _NUMPY.get(view.dtype)
+        if kind is None:
+            return self.strided(view)
+        return torch.from_numpy(np.ndarray(view.shape, kind, self.memory, view.offset))
+
+    def strided(self, view: _View) -> Tensor:
+        """Return the tensor at a position as a view that shares the storage. One typed base per type is kept."""
         base = self.bases.get(view.dtype)
         if base is None:
             typed = self.buffer.view(view.dtype)
@@ -195,6 +218,8 @@ class _Reader:
     def read(self, tree: Any) -> Any:
         """Return the object of a description."""
         kind = type(tree)
+        if kind in _FLAT:
+            return tree
         if kind is _View:
             return self._once(tree)
         if kind is _Select:
@@ -228,7 +253,7 @@ class _Reader:
         return made
 
     def _mapping(self, tree: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: self.read(item) for name, item in tree.items()}
+        return dict(tree) if _is_flat(tree.values()) else {k: self.read(item) for k, item in tree.items()}
 
     def _graph(self, tree: _Graph) -> BaseData:
         prototype = _prototypes.get(tree.classes)
@@ -243,8 +268,8 @@ _prototypes: dict[tuple[type, ...], Data] = {}
 _FLAT = frozenset({int, float, bool, str, type(None)})
 
 
-def _is_flat(values: list[Any] | tuple[Any, ...]) -> bool:
-    """Return True if a list contains only numbers and strings, so that its items need no packing."""
+def _is_flat(values: Iterable[Any]) -> bool:
+    """Return True if a collection contains only numbers and strings, so that its items need no packing."""
     return _FLAT.issuperset(map(type, values))
 
 
@@ -256,131 +281,11 @@ def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
-def _shared_bytes(size: int) -> Tensor:
+def shared_bytes(size: int) -> Tensor:
+    """Return new shared memory.
+
+    Args:
+        size: Number of bytes.
+    """
     storage = torch.UntypedStorage._new_shared(size, device="cpu")
     return torch.empty(0, dtype=torch.uint8).set_(storage)
-
-
-# -- shared buffers ---------------------------------------------------------------------------------------------
-
-
-class SharedBuffers:
-    """Shared buffers of one worker process.
-
-    Args:
-        owner: Number of the iterator to which the worker belongs.
-        worker: Number of the worker.
-        limit: Maximum number of buffers.
-    """
-
-    def __init__(self, owner: int, worker: int, limit: int) -> None:
-        self.owner = owner
-        self.worker = worker
-        self.limit = limit
-        self._buffers: list[Tensor] = []
-        self._numbers: list[int] = []
-        self._next_number = itertools.count()
-
-    def pack(self, value: Any) -> Packed | SharedBatch:
-        """Pack a batch into a free buffer, or into new memory if no buffer is free."""
-        packer = _Packer()
-        tree = packer.plan(value)
-        position, is_new = self._find_free(packer.size + _HEADER)
-        if position is None:
-            return Packed(packer.write(shared=True), tree)
-        buffer = self._buffers[position]
-        packer.fill(buffer[_HEADER : _HEADER + packer.size])
-        buffer[0] = 1
-        key = (self.owner, self.worker, self._numbers[position])
-        return SharedBatch(key, packer.size, tree, buffer if is_new else None)
-
-    def _find_free(self, size: int) -> tuple[int | None, bool]:
-        """Return the position of a free buffer of sufficient size, and True if the receiver does not know it yet."""
-        free = [position for position, buffer in enumerate(self._buffers) if not buffer[0]]
-        for position in free:
-            if self._buffers[position].numel() >= size:
-                return position, False
-        if free:  # too small: replace it by a larger one
-            self._buffers[free[0]] = _allocate_buffer(size)
-            self._numbers[free[0]] = next(self._next_number)
-            return free[0], True
-        if len(self._buffers) >= self.limit:
-            return None, False
-        self._buffers.append(_allocate_buffer(size))
-        self._numbers.append(next(self._next_number))
-        return len(self._buffers) - 1, True
-
-
-class SharedBatch:
-    """Batch in a shared buffer.
-
-    Args:
-        key: Number of the iterator, of the worker and of the buffer.
-        size: Number of bytes of the batch.
-        tree: Description of the batch, see :class:`Packed`.
-        buffer: Buffer, if the receiver does not know it yet.
-    """
-
-    def __init__(self, key: tuple[int, int, int], size: int, tree: Any, buffer: Tensor | None) -> None:
-        self.key = key
-        self.size = size
-        self.tree = tree
-        self.buffer = buffer
-        self.is_received = False
-
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__.copy()
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Look up the buffer in the receiving process."""
-        self.__dict__.update(state)
-        if self.buffer is not None:
-            _known_buffers[self.key] = self.buffer
-        self.buffer = _known_buffers[self.key]
-        self.is_received = True
-
-    def __del__(self) -> None:
-        # A loop that ends early drops batches without unpacking them. Their buffers become free here.
-        if self.is_received and self.buffer is not None:
-            self.buffer[0] = 0
-
-    def take(self, pin: bool = False) -> Packed:
-        """Copy the batch and free the buffer. This can be called once.
-
-        Args:
-            pin: Copy into page-locked memory.
-        """
-        buffer, self.buffer = self.buffer, None
-        assert self.is_received and buffer is not None, "a batch is taken once, by the receiver"
-        copy = torch.empty(self.size, dtype=torch.uint8, pin_memory=pin)
-        copy.copy_(buffer[_HEADER : _HEADER + self.size])
-        buffer[0] = 0
-        return Packed(copy, self.tree)
-
-    def unpack(self) -> Any:
-        """Return the batch."""
-        return self.take().unpack()
-
-    def pin_memory(self, device: Any = None) -> Packed:
-        """Return the batch in page-locked memory."""
-        return self.take(pin=True)
-
-
-_known_buffers: dict[tuple[int, int, int], Tensor] = {}
-
-
-def release_buffers(owner: int) -> None:
-    """Release the buffers of an iterator that has ended.
-
-    Args:
-        owner: Number of the iterator.
-    """
-    for key in [key for key in _known_buffers if key[0] == owner]:
-        _known_buffers.pop(key, None)
-
-
-def _allocate_buffer(size: int) -> Tensor:
-    """Return a free shared buffer with 25 % more bytes than needed, rounded up to whole pages."""
-    buffer = _shared_bytes(-(-size * 5 // 4 // 4096) * 4096)
-    buffer[0] = 0
-    return buffer

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import functools
 import importlib
 import mmap
 import os
@@ -277,6 +278,31 @@ def _map_with_libc(descriptor: int, size: int) -> npt.NDArray[np.uint8]:
     return np.frombuffer(memoryview(region).toreadonly(), np.uint8)
 
 
+RANDOM, SOON = 1, 3
+"""Advice to the system about mapped bytes: they are read in random order, or all of them are read soon."""
+
+
+def advise(address: int, size: int, advice: int) -> None:
+    """Tell the system how mapped bytes will be read. This changes the speed of reading only.
+
+    Args:
+        address: Address of the first byte.
+        size: Number of bytes.
+        advice: :data:`RANDOM` reads single pages instead of megabytes around them. :data:`SOON` starts to read all of
+            the bytes and does not wait for them.
+    """
+    page, high = mmap.PAGESIZE, address + size
+    if advice == SOON:
+        low = address // page * page
+    else:  # only pages without other bytes
+        low, high = -(-address // page) * page, high // page * page
+    if high > low and sys.platform == "linux":
+        _load_libc().madvise(
+            low, high - low, advice
+        )  # a system that refuses the advice reads the bytes anyway
+
+
+@functools.cache
 def _load_libc() -> Any:
     libc = ctypes.CDLL(None, use_errno=True)
     libc.mmap.restype = ctypes.c_void_p
@@ -289,4 +315,5 @@ def _load_libc() -> Any:
         ctypes.c_long,
     ]
     libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+    libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
     return libc

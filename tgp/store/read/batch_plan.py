@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from tgp.errors import InputError, StoreDamagedError
 from tgp.ragged import Assignment, EdgeList, Field, Level
+from tgp.store.io.portable import RANDOM, SOON, advise
 from tgp.store.read.layout import IDS, Layout, Source, UnitParts
 
 __all__ = ["BatchArrays", "BatchPlan", "as_ids", "load_kernels"]
@@ -105,8 +106,10 @@ class BatchPlan:
         self.keep_arrays = keep_arrays
         self._open_unit = open_unit
         self._parts: dict[int, UnitParts] = {}
+        # An address is valid as long as its array exists, so the offsets and arrays of each open shard are kept.
+        self._ptrs: dict[int, list[Array | None]] = {}
         self._arrays: dict[int, list[Array]] = {}
-        """Arrays of each shard. An address is valid as long as its array exists."""
+        self._is_random = False
         self._ready = np.zeros(units, np.bool_)
         # Tables of address, type code and number of rows, one row per shard.
         self._offsets = np.zeros((3, units, len(layout.offsets)), np.int64)
@@ -131,9 +134,9 @@ class BatchPlan:
 
     def _open(self, unit: int) -> None:
         parts = self._parts[unit] = self._open_unit(unit)
-        kept = self._arrays[unit] = []
+        self._ptrs[unit] = [source.read_offsets(parts) for source in self.layout.offsets]
         for number, source in enumerate(self.layout.offsets):
-            ptr = source.read_offsets(parts)
+            ptr = self._ptrs[unit][number]
             if ptr is None:
                 self._offsets[:, unit, number] = 0, 0, self.bounds[unit + 1] - self.bounds[unit]
             else:
@@ -141,9 +144,10 @@ class BatchPlan:
                 if ptr.shape != (count + 1,):
                     raise source.owner(parts).damaged(source.path, f"must hold {count + 1} offsets")
                 self._offsets[:, unit, number] = ptr.ctypes.data, _CODES[ptr.dtype.str[1:]], ptr[-1]
-                kept.append(ptr)
         if self.keep_arrays:
-            kept += self._record_columns(unit)
+            self._arrays[unit] = self._record_columns(unit)
+            if self._is_random:
+                self._advise(unit, 0, int(self.bounds[unit + 1] - self.bounds[unit]), RANDOM)
         self._ready[unit] = True
 
     def _record_columns(self, unit: int) -> list[Array]:
@@ -160,6 +164,41 @@ class BatchPlan:
             self._columns[:, unit, number] = array.ctypes.data, code, rows
             kept.append(array)
         return kept
+
+    def expect_random_order(self) -> None:
+        """Read single pages of all shards from now on, instead of megabytes around them."""
+        self._is_random = True
+        for unit in np.flatnonzero(self._ready).tolist():
+            self._advise(unit, 0, int(self.bounds[unit + 1] - self.bounds[unit]), RANDOM)
+
+    def read_ahead(self, low: int, high: int) -> None:
+        """Start to read consecutive graphs into memory, and do not wait for them.
+
+        Args:
+            low: First graph.
+            high: Graph after the last one.
+        """
+        first = int(np.searchsorted(self.bounds, low, side="right")) - 1
+        for unit in range(first, int(np.searchsorted(self.bounds, high))):
+            if not self._ready[unit]:
+                self._open(unit)
+            start = int(self.bounds[unit])
+            self._advise(unit, max(low - start, 0), min(high, int(self.bounds[unit + 1])) - start, SOON)
+
+    def _advise(self, unit: int, low: int, high: int, advice: int) -> None:
+        """Tell the system how the arrays of some graphs of an open shard will be read."""
+        if not self.keep_arrays or low >= high:
+            return
+        for number, (mode, cut, _, outer, inner, size, _, _) in enumerate(self._kernel_rows.tolist()):
+            address, code, rows = self._columns[:, unit, number].tolist()
+            ptr = self._ptrs[unit][cut]
+            first, last = (low, high) if ptr is None else (int(ptr[low]), int(ptr[high]))
+            row_bytes = inner * (1 << (code & 3) if mode == IDS else size)
+            if self.layout.columns[number].source is not None:
+                for slice_start in range(
+                    address, address + outer * rows * row_bytes, max(rows * row_bytes, 1)
+                ):
+                    advise(slice_start + first * row_bytes, (last - first) * row_bytes, advice)
 
     def gather(self, ids: npt.ArrayLike) -> BatchArrays:
         """Return the batch of the given graphs, in their order.
