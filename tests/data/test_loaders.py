@@ -3,6 +3,7 @@
 import os
 import pickle
 import signal
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -377,3 +378,59 @@ def test_a_model_trains_on_batches(store):
         out = global_add_pool(x, level.batch, size=batch.num_graphs)
         torch.nn.functional.cross_entropy(out, batch.y).backward()
     assert all(np.isfinite(p.grad.numpy()).all() for p in convs.parameters())
+
+
+# -- transforms of batches, block shuffle, profiler -------------------------------------------------
+
+
+def add_sizes(batch):
+    batch.sizes = batch.ptr.diff()
+    return batch
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_transform_of_batches_runs_where_the_batch_is_made(store, same, workers):
+    def transform(batch):
+        worker = torch.utils.data.get_worker_info()
+        batch.worker = -1 if worker is None else worker.id
+        return add_sizes(batch)
+
+    loader = PoolDataLoader(PooledDataset(store), 20, num_workers=workers, batch_transform=transform)
+    plain = list(PoolDataLoader(PooledDataset(store), 20))
+    for number, (batch, other) in enumerate(zip(loader, plain, strict=True)):
+        assert batch.worker == (number if workers else -1)
+        assert batch.sizes.tolist() == other.ptr.diff().tolist()
+        same(batch.pooled_data, other.pooled_data)
+
+
+def test_a_transform_of_batches_of_a_list(graphs):
+    batch = next(iter(PoolDataLoader(precoarsen(graphs, LEVELS), 4, batch_transform=add_sizes)))
+    assert batch.sizes.tolist() == [graph.num_nodes for graph in graphs[:4]]
+
+
+@pytest.mark.parametrize("subset", [slice(None), slice(5, 33), [3, 30, 4, 17]])
+def test_block_shuffle_of_a_store(store, subset):
+    dataset = PooledDataset(store)[subset]
+    loader = PoolDataLoader(dataset, 6, shuffle="block", seed=0)
+    first, second = counts(loader), counts(loader)
+    expected = sorted(dataset.count.tolist())
+    assert [sorted(chain.from_iterable(epoch)) for epoch in (first, second)] == [expected] * 2
+    assert first != second
+    loader.set_epoch(0)
+    assert counts(loader) == first
+
+
+def test_block_shuffle_needs_the_order_of_the_loader(store):
+    dataset = PooledDataset(store)
+    with pytest.raises(InputError, match="'block'"):
+        PoolDataLoader(dataset, 4, shuffle="blok")
+    for options in ({"batch_size": None}, {"sampler": SequentialSampler(dataset)}):
+        with pytest.raises(InputError, match="needs the order of the loader"):
+            PoolDataLoader(dataset, shuffle="block", **options)
+
+
+def test_the_profiler_sees_the_loader(store):
+    loader = PoolDataLoader(PooledDataset(store), 8)
+    with torch.profiler.profile() as profile:
+        assert len(list(loader)) == 5
+    assert any("DataLoader" in event.key for event in profile.key_averages())

@@ -8,6 +8,7 @@ import pytest
 from tgp.errors import InputError, StoreDamagedError
 from tgp.ragged import Field, GraphTable
 from tgp.store import StoreReader
+from tgp.store.io.portable import RANDOM, SOON
 from tgp.store.read.parts import OpenPart
 from tgp.testing.stores import build_store, forge_shard
 
@@ -164,3 +165,31 @@ def test_changed_offsets_cause_no_invalid_read(fast_store, monkeypatch):
         file.write(b"\xff" * info.nbytes)
     with pytest.raises(StoreDamagedError, match=r"shard-00000\.halve\.h5: /levels/1/edge_ptr holds offsets"):
         plan.gather([0])
+
+
+def test_advice_covers_the_bytes_of_the_graphs_only(plan, monkeypatch):
+    """The ranges lie in the arrays of the shards, and together they have the bytes that a gather of the graphs reads."""
+    advised = []
+    monkeypatch.setattr("tgp.store.read.batch_plan.advise", lambda *given: advised.append(given))
+    total = int(plan.bounds[-1])
+    plan.read_ahead(3, total - 2)
+    arrays = [array for kept in plan._arrays.values() for array in kept]
+    spans = [(array.ctypes.data, array.ctypes.data + array.nbytes) for array in arrays]
+    for address, size, advice in advised:
+        assert advice == SOON
+        assert any(low <= address and address + size <= high for low, high in spans)
+    whole = sum(array.nbytes for array in arrays)
+    assert 0.5 * whole < sum(size for _, size, _ in advised) < whole
+    advised.clear()
+    plan.expect_random_order()
+    assert sum(size for _, size, _ in advised) == whole
+    assert {advice for _, _, advice in advised} == {RANDOM}
+
+
+def test_advice_does_not_change_batches(plan, fast_store):
+    expected = StoreReader(fast_store).batch_plan("halve", (0, 1, 2)).gather([5, 1, 30])
+    plan.expect_random_order()
+    plan.read_ahead(0, int(plan.bounds[-1]))
+    found = plan.gather([5, 1, 30])
+    for left, right in zip(found.columns, expected.columns, strict=True):
+        np.testing.assert_array_equal(left, right)

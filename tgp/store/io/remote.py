@@ -16,6 +16,7 @@ import re
 import shutil
 import stat
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
@@ -198,11 +199,19 @@ class RemoteFiles:
         digest = hashlib.sha256()
 
         def write(block: memoryview) -> None:
-            digest.update(block)
-            while block:
-                block = block[os.write(temporary.descriptor, block) :]
+            # Hashing takes as long as writing, so a second thread does it meanwhile. The next block reuses the memory.
+            hashed = hasher.submit(digest.update, block)
+            try:
+                while block:
+                    block = block[os.write(temporary.descriptor, block) :]
+            finally:
+                hashed.result()
 
-        with _convert_cache_errors(folder.path), folder.temporary(name) as temporary:
+        with (
+            ThreadPoolExecutor(1) as hasher,
+            _convert_cache_errors(folder.path),
+            folder.temporary(name) as temporary,
+        ):
             count = self._source.copy(name, size, write, fresh=fresh)
             if count != size or digest.hexdigest() != expected:
                 raise self._mismatch(name, size, count)

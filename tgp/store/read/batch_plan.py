@@ -85,6 +85,12 @@ class BatchArrays:
             found.append(Level(info.method, self.ptrs[nodes], assignment, edges))
         return found
 
+    @property
+    def batches(self) -> list[Ids]:
+        """Graph of each node of the input graphs, then of each supernode of every level. Empty if the layout is local."""
+        assert self.layout is not None, "the arrays of a store have a layout"
+        return [self.columns[column] for column in self.layout.batch_columns]
+
 
 class BatchPlan:
     """Gather batches of one layout.
