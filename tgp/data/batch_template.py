@@ -257,8 +257,9 @@ def describe_layout(layout: Layout) -> tuple[list[FieldPlan], list[LevelPlan], i
     levels = []
     for (number, _), found in zip(layout.levels, layout.level_columns, strict=True):
         before, after = layout.index["batch", number], layout.index["batch", number + 1]
-        info, *columns = found
-        levels.append(LevelPlan(info.method, info.kind, columns[0], before, after, *columns[1:]))
+        info = found.info
+        arrays = (found.edge_index, found.edge_weight, found.assignment)
+        levels.append(LevelPlan(info.method, info.kind, found.offsets, before, after, *arrays))
     return fields, levels, layout.index["batch", 0]
 
 

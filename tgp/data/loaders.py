@@ -293,10 +293,11 @@ def _unprofiled(source: Iterator[Any]) -> Iterator[Any]:
     if type(source) is not _SingleProcessDataLoaderIter:
         yield from source
         return
-    read = source._next_data
+    read: Callable[[], Any] = source._next_data
     while True:
         try:
-            item = next(source) if torch.autograd._profiler_enabled() else read()
+            is_profiled = torch._C._autograd._profiler_enabled()
+            item = next(source) if is_profiled else read()
         except StopIteration:
             return
         yield item

@@ -213,12 +213,14 @@ def find_rows(
                 last = _read(where, code, first + 1)
                 first = _read(where, code, first)
             if first < 0 or last < first or last > tables[2, unit, c]:
-                return c * count + i
+                invalid: int = c * count + i
+                return invalid
             starts[c, i] = first
             # Both are at most the number of rows, so the sum cannot overflow before this check.
             total += last - first
             if total > _MAX_ROWS:
-                return c * count + i
+                too_many: int = c * count + i
+                return too_many
             ptrs[c, i + 1] = total
     size = 0
     for j in range(columns.shape[0]):
@@ -299,7 +301,8 @@ def copy_rows(
                 source = address + place * (1 << (code & 3))
                 found = _widen(source, code, count * inner, target, shift, columns[j, 6], high)
                 if target_cut >= 0 and found == 0:
-                    return j * num_graphs + i
+                    invalid: int = j * num_graphs + i
+                    return invalid
                 if found == 2:
                     dropped[j] = 1
     return -1

@@ -52,7 +52,8 @@ class BatchArrays:
     @property
     def node_ptr(self) -> Ids:
         """``[B + 1]`` offsets of the nodes of the input graphs."""
-        return self.ptrs[0]
+        offsets: Ids = self.ptrs[0]
+        return offsets
 
     def has_dropped(self, column: int) -> bool:
         """Return True if a column of ids contains -1."""
