@@ -177,7 +177,7 @@ class BatchTemplate:
 
 
 class _LevelTemplate:
-    """What the batches of one level have in common.
+    """Parts that the batches of one level have in common.
 
     Args:
         plan: Description of the level.
