@@ -151,8 +151,6 @@ class PoolDataLoader(DataLoader[Any]):
         batch_transform: Callable[[Any], Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        if isinstance(shuffle, str) and shuffle != "block":
-            raise InputError(f"shuffle must be True, False or 'block', got {shuffle!r}", field="shuffle")
         _check_collate_fn(kwargs.pop("collate_fn", None))
         self.follow_batch = follow_batch
         self.exclude_keys = exclude_keys
@@ -172,17 +170,12 @@ class PoolDataLoader(DataLoader[Any]):
                     field=name,
                 )
         if _has_other_order(dataset, batch_size, kwargs, budget, seed, world_size):
-            if shuffle == "block":
-                raise InputError(
-                    "shuffle='block' needs the order of the loader: expected a batch_size and no sampler, got another order",
-                    field="shuffle",
-                )
-            super().__init__(dataset, batch_size, shuffle, **kwargs)
+            super().__init__(dataset, batch_size, _plain_shuffle(shuffle), **kwargs)
             return
         self.pool_sampler = PoolBatchSampler(
             len(dataset),
             batch_size,
-            shuffle="block" if shuffle == "block" else bool(shuffle),
+            shuffle=shuffle if isinstance(shuffle, str) else bool(shuffle),
             seed=seed,
             drop_last=kwargs.pop("drop_last", False),
             sizes=size_table(dataset, budget_levels) if needs_sizes else None,
@@ -192,11 +185,8 @@ class PoolDataLoader(DataLoader[Any]):
             generator=kwargs.get("generator"),
             **budget,
         )
-        if isinstance(dataset, PooledDataset) and shuffle:
-            if shuffle == "block":
-                self.pool_sampler.announce = functools.partial(_read_ahead, dataset)
-            elif not _fits_in_memory(dataset):
-                dataset._plan().expect_random_order()
+        if isinstance(dataset, PooledDataset):
+            _prepare_reading(dataset, self.pool_sampler)
         super().__init__(dataset, batch_sampler=self.pool_sampler, **kwargs)
         # torch sets these to None and False if there is a batch sampler.
         self.__dict__["batch_size"] = batch_size
@@ -258,6 +248,24 @@ class PoolDataLoader(DataLoader[Any]):
                 hint="pass shuffle, seed, rank and world_size instead",
             )
         return self.pool_sampler
+
+
+def _plain_shuffle(shuffle: bool | str) -> bool:
+    """Return the argument for torch, which has no block shuffle."""
+    if isinstance(shuffle, str):
+        raise InputError(
+            f"shuffle={shuffle!r} needs the order of the loader: expected a batch_size and no sampler, got another order",
+            field="shuffle",
+        )
+    return shuffle
+
+
+def _prepare_reading(dataset: PooledDataset, sampler: PoolBatchSampler) -> None:
+    """Tell the system how the graphs will be read."""
+    if sampler.shuffle == "block":
+        sampler.announce = functools.partial(_read_ahead, dataset)
+    elif sampler.shuffle and not _fits_in_memory(dataset):
+        dataset._plan().expect_random_order()
 
 
 def _fits_in_memory(dataset: PooledDataset) -> bool:
