@@ -7,8 +7,10 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 import types
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numba
@@ -469,3 +471,17 @@ def test_processes_that_start_together_compile_each_kernel_once(source, chosen):
         run.stdin.flush()
     compiled = [name for run in runs for name in run.communicate()[0].split()]
     assert sorted(compiled) == ["add", "double"] and {run.returncode for run in runs} == {0}
+
+
+def test_threads_that_call_a_new_kernel_at_the_same_time_compile_it_once(source, chosen):
+    module = load_module(source)
+    begin = threading.Barrier(4)
+
+    def call(number):
+        begin.wait()
+        return module.add(number, 2)
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(call, range(4))) == [2, 3, 4, 5]
+    assert len(module.add.overloads) == 1
+    assert not list(chosen.glob("*/*.claim"))

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
 from numba import njit, types
+from numba.core.compiler_lock import global_compiler_lock
 from numba.extending import intrinsic
 
 from tgp.kernels._cache import KernelCache
@@ -98,15 +99,16 @@ def _pause_collection(compile_signature: Callable[[Any], Any], cache: Any) -> Ca
     """
 
     def compile_paused(signature: Any) -> Any:
-        was_enabled = gc.isenabled()
-        gc.disable()
-        try:
-            return compile_signature(signature)
-        finally:
-            if was_enabled:
-                gc.enable()
-            if isinstance(cache, KernelCache):
-                cache.release()
+        with global_compiler_lock:  # threads that call a new kernel at the same time compile it once
+            was_enabled = gc.isenabled()
+            gc.disable()
+            try:
+                return compile_signature(signature)
+            finally:
+                if was_enabled:
+                    gc.enable()
+                if isinstance(cache, KernelCache):
+                    cache.release()
 
     return compile_paused
 
