@@ -1,10 +1,14 @@
-"""Speed of NDP. Run: ``python tests/benchmarks/bench_ndp.py [--data FOLDER] [--json] [--quick]``.
+"""Speed of NDP. Run: ``python tests/benchmarks/bench_ndp.py [--data FOLDER] [--json] [--quick] [--cuts] [--hard]``.
 
 Wall and processor seconds on one thread, compilation left out; edges are undirected. Small graphs: two
 levels through the engine, best of three. Large graphs: one level, once, split into cut and Kron
 reduction, with what the run adds to memory at its peak. Every large line carries a calibration from the same minute:
 scipy's sparse matrix times vector on the same graph, and (up to 300,000 entries) scipy's ``eigsh`` for the same
 eigenvector. ``--data`` adds real graphs from their raw files. Growth exponents are fitted over sizes.
+
+``--cuts`` compares the rules of the cut instead: share of the edges that are cut and processor seconds of both rules, in turns. ``--hard``
+times two levels of graphs that need the limits of the reduction: signed, dense and social graphs, with LAPACK's Schur
+complement of a matrix of half the nodes beside complete graphs.
 """
 
 from __future__ import annotations
@@ -24,16 +28,18 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.linalg import cho_factor, cho_solve
 from scipy.sparse.linalg import eigsh
+from scipy.spatial import cKDTree
 
 from tgp.engine import coarsen
-from tgp.engine.kron_reduction import EXACT_WORK, simple_graph
+from tgp.engine.kron_blocks import BlockReduction
+from tgp.engine.kron_reduction import simple_graph
 from tgp.engine.level_method import RandomKey
 from tgp.engine.methods.ndp import METHOD, NDPParams
-from tgp.kernels.kron import eliminate
 from tgp.ragged import BlockCSR
 from tgp.ragged.offsets import offsets
-from tgp.testing.graphs import barabasi_albert, grid2d, karate
+from tgp.testing.graphs import barabasi_albert, complete, from_pairs, grid2d, karate
 
 SMALL = ["MUTAG", "NCI1", "PROTEINS", "ENZYMES", "IMDB-BINARY", "DD", "REDDIT-BINARY"]
 MATRICES = {
@@ -135,15 +141,16 @@ def large(name: str, block: BlockCSR) -> dict[str, Any]:
     peak = memory()[1] - before
     kept = assignment.cluster >= 0
     rows, cols = block.edge_index()
-    left = eliminate(
-        block.indptr, block.indices, block.weights_or_ones(), block.node_ptr, kept, EXACT_WORK, 2
-    )[2]
+    reduction = BlockReduction(
+        simple_graph(block), assignment.representative, assignment.super_ptr, np.array([1e-2]), np.ones(1)
+    )
+    reduction.reduce_range(0, 1)
     return {
         "graph": name,
         "nodes": [block.num_nodes, coarse.num_nodes],
         "edges": [block.num_edges // 2, coarse.num_edges // 2],
         "cut_share": float((kept[rows] != kept[cols]).mean()),
-        "exact": not left.any(),
+        "exact": not reduction.walked,
         "wall": wall_cut + wall_kron,
         "cut_cpu": cut,
         "kron_cpu": kron,
@@ -151,6 +158,94 @@ def large(name: str, block: BlockCSR) -> dict[str, Any]:
         "bytes_per_edge": peak / max(block.num_edges // 2, 1),
         **calibrate(block),
     }
+
+
+def triangular_grid(side: int) -> BlockCSR:
+    i = np.arange(side * side).reshape(side, side)
+    steps = [(i[:, :-1], i[:, 1:]), (i[:-1], i[1:]), (i[:-1, :-1], i[1:, 1:])]
+    pairs = np.concatenate([np.stack([a.ravel(), b.ravel()]) for a, b in steps], axis=1)
+    return undirected(pairs, side * side)
+
+
+def nearest_neighbours(n: int, k: int = 8) -> BlockCSR:
+    points = np.random.default_rng(0).random((n, 2))
+    found = cKDTree(points).query(points, k + 1)[1][:, 1:]
+    return undirected(np.stack([np.repeat(np.arange(n), k), found.ravel()]), n)
+
+
+def social(n: int, edges: int) -> BlockCSR:
+    """Draw a dense graph whose degrees follow a power law, about as Tolokers (11,758 nodes, 519,000 edges)."""
+    rng = np.random.default_rng(0)
+    share = (np.arange(n) + 10.0) ** -0.6
+    share /= share.sum()
+    keys = np.empty(0, np.int64)
+    while len(keys) < edges:
+        ends = np.sort(rng.choice(n, (2 * edges, 2), p=share), axis=1)
+        keys = np.unique(np.append(keys, (ends[:, 0] * n + ends[:, 1])[ends[:, 0] < ends[:, 1]]))
+    keys = np.sort(rng.choice(keys, edges, replace=False))
+    return undirected(np.stack([keys // n, keys % n]), n)
+
+
+def with_signs(block: BlockCSR, share: float) -> BlockCSR:
+    pairs = block.edge_index()
+    pairs = pairs[:, pairs[0] < pairs[1]]
+    negative = np.random.default_rng(0).random(pairs.shape[1]) < share
+    negative[0] = True
+    return from_pairs(block.num_nodes, pairs.T, np.where(negative, -1.0, 1.0))
+
+
+def compare_cuts(name: str, block: BlockCSR) -> dict[str, Any]:
+    rows, cols = block.edge_index()
+    line: dict[str, Any] = {"graph": name, "nodes": block.num_nodes, "edges": block.num_edges // 2}
+    for _ in range(2):
+        for rule in ("spectral", "flip"):
+            params = NDPParams(cut=rule)
+            assignment, _, cpu = timed(METHOD.assign, block, params, RandomKey())
+            kept = assignment.cluster >= 0
+            line[rule] = {
+                "share": float((kept[rows] != kept[cols]).mean()),
+                "cpu": cpu,
+                "kept": int(kept.sum()),
+            }
+    return {**line, **calibrate(block)}
+
+
+def hard(name: str, block: BlockCSR) -> dict[str, Any]:
+    line: dict[str, Any] = {"graph": name, "levels": []}
+    for number in range(2):
+        params = NDPParams()
+        assignment, _, cut = timed(METHOD.assign, block, params, RandomKey(0, number))
+        coarse, _, kron = timed(METHOD.connect, block, assignment, params)
+        line["levels"].append(
+            {"edges": [block.num_edges // 2, coarse.num_edges // 2], "cut_cpu": cut, "kron_cpu": kron}
+        )
+        block = coarse
+    if name.startswith("K_"):
+        half = int(name.removeprefix("K_").replace(",", "")) // 2
+        laplacian = 2.0 * half * np.eye(2 * half) - 1.0
+        inner, outer = laplacian[:half, :half], laplacian[:half, half:]
+        line["lapack"] = timed(lambda: outer.T @ cho_solve(cho_factor(inner), outer))[2]
+    return line
+
+
+def special(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Yield the lines of ``--cuts`` and ``--hard``."""
+    scale = 10 if args.quick else 1
+    if args.cuts:
+        yield compare_cuts("BA, m=5", barabasi_albert(100_000 // scale, 5))
+        yield compare_cuts("kNN", nearest_neighbours(100_000 // scale))
+        yield compare_cuts("triangular grid", triangular_grid(447 if scale == 1 else 140))
+        for name, block in real_graphs(args.data) if args.data is not None else ():
+            if name in ("Physics", "road NY"):
+                yield compare_cuts(name, block)
+    if args.hard:
+        yield hard("BA, one negative edge", with_signs(barabasi_albert(8_000, 5), 0.0))
+        yield hard("BA, half negative", with_signs(barabasi_albert(8_000, 5), 0.5))
+        for n in (1_500, 3_000) if not args.quick else (1_500,):
+            yield hard(f"K_{n:,}", complete(n))
+        yield hard("social", social(11_758 // scale, 519_000 // scale))
+        if not args.quick:
+            yield hard("social, 10^6 edges", social(20_000, 1_000_000))
 
 
 def synthetic(quick: bool) -> Iterator[tuple[str, str, BlockCSR]]:
@@ -173,6 +268,21 @@ def show(line: dict[str, Any]) -> None:
             f"wall {line['wall']:.3f} s  nodes {line['nodes']}  matvec {1e3 * line['matvec']:.2f} ms"
         )
         return
+    if "flip" in line:
+        rules = "  ".join(
+            f"{r} {line[r]['share']:.3f} in {line[r]['cpu']:.2f} s" for r in ("spectral", "flip")
+        )
+        print(f"{line['graph']:<24} {line['edges']:>9,} edges  {rules}  matvec {1e3 * line['matvec']:.2f} ms")
+        return
+    if "levels" in line:
+        levels = "; ".join(
+            f"{x['edges'][0]:,} -> {x['edges'][1]:,} edges, cut {x['cut_cpu']:.2f} s, kron {x['kron_cpu']:.2f} s"
+            for x in line["levels"]
+        )
+        print(
+            f"{line['graph']:<24} {levels}" + (f"  LAPACK {line['lapack']:.2f} s" if "lapack" in line else "")
+        )
+        return
     eig = f"  eigsh {line['eigsh']:.2f} s" if "eigsh" in line else ""
     print(
         f"{line['graph']:<16} {line['edges'][0]:>9,} edges -> {line['edges'][1]:>9,}  cut {line['cut_share']:.3f}  "
@@ -188,8 +298,20 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="folder of the real graphs")
     parser.add_argument("--json", action="store_true", help="print JSON only")
     parser.add_argument("--quick", action="store_true", help="smaller graphs")
+    parser.add_argument("--cuts", action="store_true", help="compare the rules of the cut only")
+    parser.add_argument("--hard", action="store_true", help="signed, dense and social graphs only")
     args = parser.parse_args()
     coarsen(karate(), "ndp*2")
+    coarsen(barabasi_albert(100, 3), "ndp")
+    if args.cuts or args.hard:
+        found = []
+        for line in special(args):
+            found.append(line)
+            if not args.json:
+                show(line)
+        if args.json:
+            print(json.dumps(found, indent=1))
+        return
     lines: list[dict[str, Any]] = []
 
     def add(line: dict[str, Any]) -> None:

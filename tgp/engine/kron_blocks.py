@@ -33,7 +33,7 @@ of 1,000 nodes."""
 _FIRST_WORK = 2
 """Elimination work per stored entry before walks are used."""
 
-_WALK_WORK = 125
+_WALK_WORK = 250
 """Entries per stored entry that walks may read before they end earlier. Each of them serves eight walks."""
 
 _LEAST_THRESHOLD = 1e-3
@@ -48,7 +48,7 @@ _DENSE_SPACE = 16
 _DENSE_WORK = 20_000_000_000
 """Work of a full matrix (operations) that is always accepted, about two seconds."""
 
-_DENSE_ENTRY_WORK = 4000
+_DENSE_ENTRY_WORK = 20_000
 """Work of a full matrix per stored entry that is accepted for larger graphs."""
 
 
