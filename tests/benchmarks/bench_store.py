@@ -1,26 +1,38 @@
-"""Time to start, to write, to open a store of a million graphs, to read one graph, to resume.
+"""Time to start, to write, to open a store of a million graphs, to read one graph, to resume, to verify.
 
-Run: ``python tests/benchmarks/bench_store.py``. The calibration is a sort of a million numbers and the import of the
-libraries alone.
+Run: ``python tests/benchmarks/bench_store.py [files] [steps] [rates] [reading]``, by default all of them. The calibration is a sort of a million numbers, the import of the libraries alone, and beside each figure
+of writing and reading the time to write or to hash the same bytes.
 """
 
 from __future__ import annotations
 
+import hashlib
+import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from tgp.build import CoarsenConfig, coarsen_dataset
+from tgp.build.jobs import topology
+from tgp.build.prepare import attribute_bytes
 from tgp.data.sampler import PoolBatchSampler
+from tgp.engine import parse_schedule
+from tgp.engine.coarsening import coarsen_with_failures
+from tgp.engine.metrics import hierarchy_metrics
+from tgp.engine.unit_plan import plan_units
 from tgp.ragged import Field, GraphTable
-from tgp.store import StoreReader
+from tgp.sources.source import open_source
+from tgp.sources.tables import slice_table
+from tgp.store import HierarchySpec, StoreReader, StoreSpec, StoreWriter, data_digest
+from tgp.store.verify import verify_store
 from tgp.testing.stores import build_store
 
 MILLION = 1_000_000
@@ -80,6 +92,144 @@ def writing(folder: Path) -> None:
         shutil.rmtree(source)
 
 
+class Steps:
+    """Processor time of the steps of a run, in milliseconds."""
+
+    def __init__(self) -> None:
+        self.spent: dict[str, float] = {}
+
+    def call(self, step: str, function: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        """Call a function and add its processor time to a step."""
+        start = time.process_time()
+        result = function(*args, **options)
+        self.spent[step] = self.spent.get(step, 0.0) + 1e3 * (time.process_time() - start)
+        return result
+
+
+def run_steps(source: Path, schedule_text: str, out: Path) -> dict[str, float]:
+    """Write a store step by step in this thread, and return the processor time of each step."""
+    steps, schedule = Steps(), parse_schedule(schedule_text)
+    table = steps.call("open", open_source, str(source)).table
+    digest = steps.call("digest", data_digest, table)
+    nodes, edges = np.diff(table.node_ptr), np.diff(table.fields["edge_index"].ptr)
+    plan = steps.call("plan", lambda: plan_units(nodes, edges, schedule, extra_bytes=attribute_bytes(table)))
+    spec = StoreSpec(
+        {}, digest, table.num_graphs, plan.bounds, "fast", (HierarchySpec("h", schedule.to_json(), 0),)
+    )
+    writer, sync = StoreWriter.open(out, spec), os.fsync
+    os.fsync = lambda descriptor: steps.call("sync", sync, descriptor)
+    try:
+        for unit, (low, high) in enumerate(pairwise(plan.bounds)):
+            steps.call("write", writer.write_graphs, unit, slice_table(table, low, high))
+            block = steps.call("CSR", lambda a, b: topology(table, a, b).to_block(), low, high)
+            hierarchy, _ = steps.call("engine", coarsen_with_failures, block, schedule, 0)
+            metrics = steps.call("figures", hierarchy_metrics, block, hierarchy)
+            steps.call("write", writer.write_hierarchy, unit, "h", hierarchy, metrics=metrics)
+        steps.call("write", writer.publish)
+    finally:
+        os.fsync = sync
+    steps.spent["write"] -= steps.spent["sync"]
+    return steps.spent
+
+
+def write_and_sync(files: list[bytes], folder: Path) -> float:
+    """Return the processor time to write and sync some bytes, in milliseconds."""
+    start = time.process_time()
+    for number, data in enumerate(files):
+        with open(folder / f"calibration-{number}", "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+    return 1e3 * (time.process_time() - start)
+
+
+def writing_steps(folder: Path) -> None:
+    """Measure the steps of writing many small graphs and one large graph."""
+    molecules, large, out = folder / "molecules", folder / "large.npz", folder / "steps"
+    coarsen_dataset(
+        CoarsenConfig("molecules:num_graphs=100000", poolers=("nopool",), out=molecules, workers=1)
+    )
+    side = 1000
+    grid = np.arange(side * side).reshape(side, side)
+    right, down = (grid[:, :-1], grid[:, 1:]), (grid[:-1], grid[1:])
+    pairs = np.concatenate([np.stack([a.ravel(), b.ravel()]) for a, b in (right, down)], axis=1)
+    pairs = np.concatenate([pairs, pairs[::-1]], axis=1)
+    x = np.random.default_rng(0).random((side * side, 64), dtype=np.float32)
+    np.savez(large, edge_index=pairs[:, np.lexsort(pairs[::-1])], x=x)
+    for name, source, schedule in (
+        ("100,000 molecules, `graclus*3`", molecules, "graclus*3"),
+        ("one graph of 10^6 nodes with x[64], `graclus`", large, "graclus"),
+    ):
+        runs = []
+        for _ in range(4):
+            shutil.rmtree(out, ignore_errors=True)
+            runs.append(run_steps(source, schedule, out))
+        fastest = min(runs[1:], key=lambda spent: sum(spent.values()))
+        files = [path.read_bytes() for path in sorted(out.glob("*.h5"))]
+        row(f"{name}, processor ms in one thread", f"{sum(fastest.values()):.0f}")
+        for step, spent in fastest.items():
+            row(f"- {step}", f"{spent:.0f} ms")
+        row("- calibration: write and sync the same bytes", f"{write_and_sync(files, folder):.0f} ms")
+        row("- calibration: SHA-256 of the same bytes", f"{hash_files(out):.0f} ms")
+    shutil.rmtree(molecules)
+
+
+def hash_files(path: Path) -> float:
+    """Return the processor time to hash the shards of a store, in milliseconds."""
+    start = time.process_time()
+    for file in path.glob("*.h5"):
+        with open(file, "rb") as opened:
+            hashlib.file_digest(opened, "sha256")
+    return 1e3 * (time.process_time() - start)
+
+
+def measure_process(code: str, *args: Path) -> tuple[float, int]:
+    """Run code in a new process and return its processor time in seconds and its largest memory in bytes."""
+    # The peak of getrusage contains the memory of the process that started this one.
+    end = (
+        "peak = re.search(r'VmHWM:\\s*(\\d+)', Path('/proc/self/status').read_text())[1];"
+        "print(time.process_time() - start, peak)"
+    )
+    text = f"import re, sys, time; from pathlib import Path; start = time.process_time(); {code}; {end}"
+    done = subprocess.run(
+        [sys.executable, "-c", text, *map(str, args)], check=True, capture_output=True, text=True
+    )
+    seconds, peak = done.stdout.split()
+    return float(seconds), 1024 * int(peak)
+
+
+def large_files(folder: Path) -> None:
+    """Measure opening an npz file of 1 GB with a million graphs, the memory of a run with workers, and verifying."""
+    path, out = folder / "million.npz", folder / "million-store"
+    ring = np.arange(12)
+    edges = np.stack([np.r_[ring, (ring + 1) % 12], np.r_[(ring + 1) % 12, ring]])
+    edges = edges[:, np.lexsort(edges[::-1])]
+    np.savez(
+        path,
+        edge_index=np.tile(edges, (1, MILLION)),
+        node_ptr=12 * np.arange(MILLION + 1),
+        edge_ptr=24 * np.arange(MILLION + 1),
+        x=np.random.default_rng(0).random((12 * MILLION, 12), dtype=np.float32),
+        y=np.arange(MILLION) % 2,
+    )
+    size = path.stat().st_size
+    seconds, peak = measure_process(
+        "from tgp.sources.source import open_source; open_source(sys.argv[1])", path
+    )
+    row("open a 1 GB npz file with 10^6 graphs, processor time", f"{seconds:.2f} s", "2")
+    row("- memory / size of the file", f"{peak / size:.2f}")
+    code = (
+        "from tgp.build import CoarsenConfig, coarsen_dataset;"
+        "coarsen_dataset(CoarsenConfig(sys.argv[1], poolers=('graclus*3',), out=Path(sys.argv[2]), workers=2))"
+    )
+    _, peak = measure_process(code, path, out)
+    row("memory of the parent of a run with two workers / size of the file", f"{peak / size:.2f}", "1.5")
+    start = time.process_time()
+    assert not verify_store(out)
+    spent = 1e3 * (time.process_time() - start)
+    row("verify this store / SHA-256 of its files, processor time", f"{spent / hash_files(out):.2f}", "2")
+
+
 def reading(folder: Path) -> None:
     """Measure large stores of tiny graphs."""
     path = folder / "million"
@@ -112,8 +262,10 @@ def main() -> None:
     row("calibration: `python -c 'import typer'`", f"{best(run('-c', 'import typer')):.0f} ms")
     row("`tgp --help`", f"{best(run('-m', 'tgp_cli.main', '--help')):.0f} ms", "300")
     with tempfile.TemporaryDirectory() as folder:
-        writing(Path(folder))
-        reading(Path(folder))
+        chosen = sys.argv[1:] or ["files", "steps", "rates", "reading"]
+        measures = {"files": large_files, "steps": writing_steps, "rates": writing, "reading": reading}
+        for name in chosen:
+            measures[name](Path(folder))
     sampler = PoolBatchSampler(MILLION, batch_size=128, shuffle=True)
     state = sampler.state_dict() | {"position": 900_000}
 
