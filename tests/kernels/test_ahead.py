@@ -49,7 +49,7 @@ def test_missing_kernels_are_compiled_by_another_process(tmp_path):
         "    while ahead.find_missing(names) and time.monotonic() < end:\n"
         "        time.sleep(0.05)\n"
         "assert all(map(ahead.is_ready, names))\n"
-        "with ahead.start_helpers(names, 5) as count:\n"
+        "with ahead.start_helpers(ahead.find_missing(names), 5) as count:\n"
         "    assert count == 0\n"
         "assert not ahead._dispatcher(names[0]).overloads\n"
     )
@@ -65,7 +65,7 @@ def test_no_process_is_started_without_a_cache(monkeypatch):
         kernel = ahead._dispatcher(name)
         monkeypatch.setattr(kernel, "_cache", type("NoCache", (), {"cache_path": None}))
     monkeypatch.setattr(ahead.subprocess, "Popen", refuse)
-    with ahead.start_helpers(SHARED, 8) as count:
+    with ahead.start_helpers(ahead.find_missing(SHARED), 8) as count:
         assert count == 0
 
 

@@ -485,3 +485,18 @@ def test_threads_that_call_a_new_kernel_at_the_same_time_compile_it_once(source,
         assert list(pool.map(call, range(4))) == [2, 3, 4, 5]
     assert len(module.add.overloads) == 1
     assert not list(chosen.glob("*/*.claim"))
+
+
+def test_loading_a_kernel_does_not_import_linear_algebra(tmp_path):
+    """numba asks for it when it loads its array functions. Functions of others can still use it."""
+    code = (
+        "import sys\n"
+        "import numpy as np\n"
+        "from tgp.kernels._prims import uf_find\n"
+        "assert uf_find(np.array([0, 0]), 1) == 0\n"
+        "assert 'numba.np.arraymath' in sys.modules and 'scipy.linalg' not in sys.modules\n"
+        "import numba\n"
+        "assert numba.njit(lambda a: np.dot(a, a))(np.ones(3)) == 3.0\n"
+        "assert 'scipy.linalg' in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

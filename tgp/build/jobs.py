@@ -227,18 +227,19 @@ def warm_up(header: Mapping[str, Any]) -> float:
     Raises:
         ClusterError: If this process has another revision of the engine, or misses a package.
     """
-    from tgp.kernels.ahead import compile_ahead, start_helpers
+    from tgp.kernels.ahead import compile_ahead, find_missing, start_helpers
 
     with _portable_errors(header):
         schedules = _accept(header)
         kernels = kernels_of(schedules, metrics=header["metrics"])
+        missing = find_missing(kernels)
         helpers = 0 if header["remote"] else usable_cores() - 1
         with (
             _ENGINE_LOCK,
             watch_compilation(kernels) as compile_seconds,
-            start_helpers(kernels, helpers),
+            start_helpers(missing, helpers),
         ):
-            compile_ahead(kernels)
+            compile_ahead(missing)
             ring = np.arange(24, dtype=np.int32)
             # Edges are sorted, as most datasets are: other kernels sort edges.
             edges = np.stack(

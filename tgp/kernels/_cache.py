@@ -18,12 +18,14 @@ import contextlib
 import functools
 import getpass
 import hashlib
+import importlib.util
 import inspect
 import multiprocessing
 import os
 import re
 import socket
 import stat
+import sys
 import tempfile
 import time
 import uuid
@@ -194,6 +196,26 @@ class _Locations(caching.CompileResultCacheImpl):  # type: ignore[misc]
     ]
 
 
+# -- imports of numba ---------------------------------------------------------------------------------------------
+
+
+def import_without_blas() -> None:
+    """Import numba's implementation of array functions without ``scipy.linalg``, which takes longer than the rest of it.
+
+    numba imports ``scipy.linalg`` only to learn whether it exists. Kernels do not use linear algebra. Other functions of the
+    process that do are not affected: numba imports it when it compiles them.
+    """
+    probed = "scipy.linalg.cython_blas"
+    if "numba.np.arraymath" in sys.modules or "scipy.linalg" in sys.modules or _numba_config.DISABLE_JIT:
+        return
+    sys.modules[probed] = None  # type: ignore[assignment]  # an import of it fails
+    try:
+        from numba.np import arraymath
+    finally:
+        del sys.modules[probed]
+    arraymath._HAVE_BLAS = importlib.util.find_spec("scipy") is not None
+
+
 # -- entries ------------------------------------------------------------------------------------------------------
 
 
@@ -252,6 +274,7 @@ class KernelCache(caching._Cache):  # type: ignore[misc]
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return the compiled version for a signature, or ``None`` if there is no valid file."""
+        import_without_blas()
         target_context.refresh()
         if self._files is None:
             return None

@@ -11,7 +11,7 @@ import importlib
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from numba import types
@@ -91,9 +91,9 @@ def compile_ahead(names: Iterable[str]) -> None:
     """Compile the missing kernels that no other process compiles.
 
     Args:
-        names: Names of kernels.
+        names: Names of kernels, from :func:`find_missing`.
     """
-    for name in find_missing(names):
+    for name in names:
         signature, kernel = signature_of(name), _dispatcher(name)
         if not is_ready(name) and kernel._cache.claim(signature, kernel.targetctx.codegen()):
             # Annotations that are wrong delay nothing but this kernel: it is compiled when it is called.
@@ -102,20 +102,19 @@ def compile_ahead(names: Iterable[str]) -> None:
 
 
 @contextlib.contextmanager
-def start_helpers(names: Iterable[str], limit: int) -> Iterator[int]:
+def start_helpers(names: Sequence[str], limit: int) -> Iterator[int]:
     """Start processes that compile missing kernels, and stop them at the end of the block.
 
     The processes run ``python -m tgp.kernels.ahead``: they do not import the main module of the program.
 
     Args:
-        names: Names of kernels.
+        names: Names of missing kernels, from :func:`find_missing`.
         limit: Largest number of processes.
 
     Yields:
         Number of processes that were started.
     """
-    missing = find_missing(names) if limit > 0 and sys.executable else []
-    count = min(limit, len(missing) // _KERNELS_PER_HELPER)
+    count = min(limit, len(names) // _KERNELS_PER_HELPER) if sys.executable else 0
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     helpers = []
     try:
@@ -123,7 +122,7 @@ def start_helpers(names: Iterable[str], limit: int) -> Iterator[int]:
             with contextlib.suppress(OSError):
                 helpers.append(
                     subprocess.Popen(
-                        [sys.executable, "-m", "tgp.kernels.ahead", *missing],
+                        [sys.executable, "-m", "tgp.kernels.ahead", *names],
                         stdin=subprocess.DEVNULL,
                         stdout=subprocess.DEVNULL,
                         stderr=subprocess.DEVNULL,
