@@ -246,9 +246,9 @@ SUM, MEAN, MIN, MAX, MUL = 0, 1, 2, 3, 4
 def merge_weights(old: float, new: float, op: int) -> float:
     """Return two weights merged by ``op``. ``MEAN`` adds; the caller divides by the number of entries."""
     if op == MIN:
-        return min(old, new)
+        return new if new < old else old
     if op == MAX:
-        return max(old, new)
+        return new if new > old else old
     if op == MUL:
         return old * new
     return old + new

@@ -138,125 +138,17 @@ def _collect_entries(
         stop[np.uint32(c)] = slot
 
 
-@kernel(inner=True)
-def _merge_by_insertion(
-    cols: IndexArray, values: FloatArray, weighted: bool, op: int, tiny: float,
-    lo: np.uint64, hi: np.uint64, first: np.uint64,
-) -> np.uint64:  # fmt: skip
-    """Insert the entries ``lo:hi`` into a sorted row that starts at ``first <= lo``, in place; return its end."""
-    end = first
-    for i in range(lo, hi):
-        col = cols[i]
-        at = end
-        while at > first and cols[at - _ONE] > col:
-            at -= _ONE
-        if at > first and cols[at - _ONE] == col:
-            if weighted:
-                values[at - _ONE] = merge_weights(values[at - _ONE], values[i], op)
-            continue
-        w = values[i] if weighted else 0.0
-        j = end
-        while j > at:
-            cols[j] = cols[j - _ONE]
-            if weighted:
-                values[j] = values[j - _ONE]
-            j -= _ONE
-        cols[at] = col
-        if weighted:
-            values[at] = w
-        end += _ONE
-    if not weighted:
-        return end
-    at = first
-    for i in range(first, end):
-        w = values[i]
-        cols[at] = cols[i]
-        values[at] = w
-        at += _U(not abs(w) <= tiny)
-    return at
-
-
-@kernel(inner=True)
-def _merge_in_word(
-    cols: IndexArray, values: FloatArray, weighted: bool, op: int, tiny: float,
-    lo: np.uint64, hi: np.uint64, first: np.uint64, low: np.int32, sums: FloatArray,
-) -> np.uint64:  # fmt: skip
-    """Do the same for columns in ``low:low + 64``, which are the bits of one word; ``sums`` ``[64]`` is scratch."""
-    found = _U(0)
-    for i in range(lo, hi):
-        bit = _U(cols[i] - low)
-        if weighted:
-            w = values[i]
-            sums[bit] = merge_weights(sums[bit], w, op) if (found >> bit) & _ONE else w
-        found |= _ONE << bit
-    at = first
-    while found:
-        bit = lowest_bit(found)
-        found &= found - _ONE
-        cols[at] = low + np.int32(bit)
-        if weighted:
-            values[at] = sums[bit]
-            at += _U(not abs(sums[bit]) <= tiny)
-        else:
-            at += _ONE
-    return at
-
-
-@kernel(inner=True)
-def _merge_in_bitset(
-    cols: IndexArray, values: FloatArray, weighted: bool, op: int, tiny: float,
-    lo: np.uint64, hi: np.uint64, first: np.uint64, low: np.int32, high: np.int32,
-    bits: WordArray, words: WordArray, pages: WordArray, sums: FloatArray,
-) -> np.uint64:  # fmt: skip
-    """Do the same for any columns between ``low`` and ``high``.
-
-    A column is a bit of ``bits``. A bit of ``words`` marks a non-zero word of ``bits``, and a bit of ``pages`` marks a
-    non-zero word of ``words``, so that columns are found in order without reading empty words. The three arrays are
-    zero on entry and on return. ``sums`` ``[K]`` is scratch.
-    """
-    for i in range(lo, hi):
-        col = _U(cols[i])
-        word, page = col >> _SIX, col >> _TWELVE
-        bit = _ONE << (col & _LAST)
-        old = bits[word]
-        if weighted:
-            w = values[i]
-            sums[col] = merge_weights(sums[col], w, op) if old & bit else w
-        bits[word] = old | bit
-        words[page] |= _ONE << (word & _LAST)
-        pages[page >> _SIX] |= _ONE << (page & _LAST)
-    at = first
-    for book in range(_U(low) >> _EIGHTEEN, (_U(high) >> _EIGHTEEN) + _ONE):
-        in_book = pages[book]
-        pages[book] = _U(0)
-        while in_book:
-            page = (book << _SIX) | lowest_bit(in_book)
-            in_book &= in_book - _ONE
-            in_page = words[page]
-            words[page] = _U(0)
-            while in_page:
-                word = (page << _SIX) | lowest_bit(in_page)
-                in_page &= in_page - _ONE
-                in_word = bits[word]
-                bits[word] = _U(0)
-                while in_word:
-                    col = (word << _SIX) | lowest_bit(in_word)
-                    in_word &= in_word - _ONE
-                    cols[at] = np.int32(col)
-                    if weighted:
-                        values[at] = sums[col]
-                        at += _U(not abs(sums[col]) <= tiny)
-                    else:
-                        at += _ONE
-    return at
-
-
 @kernel
 def _merge_rows(
     start: PtrArray, stop: PtrArray, cols: IndexArray, values: FloatArray, weighted: bool, op: int, tiny: float,
     bits: WordArray, words: WordArray, pages: WordArray, sums: FloatArray, out_ptr: PtrArray,
 ) -> int:  # fmt: skip
     """Merge every row and remove the gaps between rows, in place; return the number of entries.
+
+    A column is a bit of ``bits``. A bit of ``words`` marks a non-zero word of ``bits``, and a bit of ``pages`` marks a
+    non-zero word of ``words``, so that columns are found in order without reading empty words. If the columns of a row lie
+    in a range of 64, the bits are one word. The ways are written into one kernel, because a function for each takes twice
+    the time to compile.
 
     Args:
         start, stop: ``[K]``, ranges of the rows in ``cols`` and ``values``.
@@ -276,14 +168,85 @@ def _merge_rows(
                 low = col
             if col > high:
                 high = col
+        first = slot
         if high - low < _WORD_BITS:
-            slot = _merge_in_word(cols, values, weighted, op, tiny, lo, hi, slot, low, sums)
+            found = _U(0)
+            for i in range(lo, hi):
+                bit = _U(cols[i] - low)
+                if weighted:
+                    w = values[i]
+                    if (found >> bit) & _ONE:
+                        w = merge_weights(sums[bit], w, op)
+                    sums[bit] = w
+                found |= _ONE << bit
+            while found:
+                bit = lowest_bit(found)
+                found &= found - _ONE
+                cols[slot] = low + np.int32(bit)
+                if weighted:
+                    values[slot] = sums[bit]
+                slot += _ONE
         elif hi - lo <= _INSERTION_LENGTH:
-            slot = _merge_by_insertion(cols, values, weighted, op, tiny, lo, hi, slot)
+            for i in range(lo, hi):
+                col = cols[i]
+                at = slot
+                while at > first and cols[at - _ONE] > col:
+                    at -= _ONE
+                if at > first and cols[at - _ONE] == col:
+                    if weighted:
+                        values[at - _ONE] = merge_weights(values[at - _ONE], values[i], op)
+                    continue
+                w = values[i] if weighted else 0.0
+                j = slot
+                while j > at:
+                    cols[j] = cols[j - _ONE]
+                    if weighted:
+                        values[j] = values[j - _ONE]
+                    j -= _ONE
+                cols[at] = col
+                if weighted:
+                    values[at] = w
+                slot += _ONE
         else:
-            slot = _merge_in_bitset(
-                cols, values, weighted, op, tiny, lo, hi, slot, low, high, bits, words, pages, sums
-            )
+            for i in range(lo, hi):
+                place = _U(cols[i])
+                word, page = place >> _SIX, place >> _TWELVE
+                bit = _ONE << (place & _LAST)
+                old = bits[word]
+                if weighted:
+                    w = values[i]
+                    if old & bit:
+                        w = merge_weights(sums[place], w, op)
+                    sums[place] = w
+                bits[word] = old | bit
+                words[page] |= _ONE << (word & _LAST)
+                pages[page >> _SIX] |= _ONE << (page & _LAST)
+            for book in range(_U(low) >> _EIGHTEEN, (_U(high) >> _EIGHTEEN) + _ONE):
+                while pages[book]:
+                    page = (book << _SIX) | lowest_bit(pages[book])
+                    pages[book] &= pages[book] - _ONE
+                    in_page = words[page]
+                    words[page] = _U(0)
+                    while in_page:
+                        word = (page << _SIX) | lowest_bit(in_page)
+                        in_page &= in_page - _ONE
+                        in_word = bits[word]
+                        bits[word] = _U(0)
+                        while in_word:
+                            place = (word << _SIX) | lowest_bit(in_word)
+                            in_word &= in_word - _ONE
+                            cols[slot] = np.int32(place)
+                            if weighted:
+                                values[slot] = sums[place]
+                            slot += _ONE
+        if weighted and tiny >= 0.0:
+            end = slot
+            slot = first
+            for i in range(first, end):
+                w = values[i]
+                cols[slot] = cols[i]
+                values[slot] = w
+                slot += _U(not abs(w) <= tiny)
         out_ptr[c + 1] = slot
     num_entries: int = np.int64(slot)
     return num_entries
