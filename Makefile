@@ -14,8 +14,9 @@ JOBS   ?= auto
 
 .PHONY: demo install test check quick lint types imports unit test-full fuzz gpu-test coverage lowest docs dist clean
 
-demo: $(VENV)/.demo
-	$(BIN)/python examples/demo.py
+demo:
+	@start=$$(date +%s) && $(MAKE) --no-print-directory $(VENV)/.demo && \
+	  $(BIN)/python examples/demo.py --install-seconds $$(( $$(date +%s) - start ))
 
 install: $(VENV)/.test
 

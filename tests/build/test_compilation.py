@@ -46,6 +46,29 @@ print(json.dumps(result))
 """
 
 
+COUNT = """
+import sys
+from numba.core import event
+from tgp.build import jobs
+from tgp.engine.schedule import parse_schedule
+
+class Listener(event.Listener):
+    def on_start(self, happened):
+        function = happened.data["dispatcher"].py_func
+        print(f"{function.__module__}.{function.__name__}")
+
+    def on_end(self, happened):
+        pass
+
+jobs.usable_cores = lambda: 1  # no helper processes: everything is compiled here
+with event.install_listener("numba:compile", Listener()):
+    jobs.warm_up(jobs.job_header([parse_schedule(sys.argv[1])]))
+"""
+
+COMPILATIONS = {"graclus*2": 16, "ndp,eigen": 46, "sep*2": 66}
+"""Most functions that a first run compiles, with those that kernels call and those of numba. Lower it where you can."""
+
+
 def builtin_methods():
     return [
         entry.alias
@@ -138,3 +161,13 @@ def test_a_first_run_shows_each_kernel(tmp_path, count):
     first = ast.literal_eval(outputs[0].removesuffix(" True"))
     assert first and all(1 <= number <= found == total for number, found in first)
     assert outputs[1] == "[] False"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("schedule", COMPILATIONS)
+def test_a_first_run_compiles_few_functions(tmp_path, schedule):
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-c", COUNT, schedule]
+    run = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+    found = run.stdout.split()
+    assert len(found) <= COMPILATIONS[schedule], "\n".join(sorted(found))

@@ -149,6 +149,7 @@ def test_the_demo_leaves_a_page_to_look_at(load, capfd, monkeypatch, tmp_path):
     assert load("demo").main(["--epochs", "1"]) in (0, 1)  # one epoch may not be enough to learn
     out = capfd.readouterr().out
     assert "$ tgp coarsen --pooler 'graclus*2'" in out and "with pooled levels" in out
+    assert "Time: compiling " in out and " s, running " in out
     assert (tmp_path / "out" / "demo" / "report.html").stat().st_size > 10_000
     assert load("demo").main(["--pooler", "graclos"]) == 2  # the command has said why
 
