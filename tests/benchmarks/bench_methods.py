@@ -1,11 +1,11 @@
 """All level methods on the same graphs, compared with libraries that do the same step.
 
-python tests/benchmarks/bench_methods.py [--data ../shared/data] [--small] [--large] [--peers] [--limit SECONDS]
+python tests/benchmarks/bench_methods.py [--data ../shared/data] [--small] [--large] [--peers] [--cuts] [--limit SECONDS]
 
 Everything runs on one core. *Small*: graphs per second of the engine, and of ``PreCoarsening`` with one graph at a time.
 *Large*: time, added memory and their growth for one level of each method on single graphs; each measurement runs in a
-separate process. *Peers*: one step of networkit, pyamg, pymetis and scipy on the same graphs. The first line is a
-calibration of the machine.
+separate process. *Peers*: one step of networkit, pyamg, pymetis and scipy on the same graphs. *Cuts*: share of cut edges of
+``graclus`` with and without counted edges. The first line is a calibration of the machine.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from tests.benchmarks import bench_kmis_sep as common
+from tests.benchmarks.bench_families import FAMILIES
 from tgp.engine import METHODS, coarsen, parse_schedule
 from tgp.engine.contraction import ContractOptions, contract
 from tgp.engine.level_method import RandomKey
@@ -266,22 +267,62 @@ def peers(data: Path | None) -> None:
             print(f"| {name} | {step} | {who} | {block.num_edges / 2e6 / wall:.1f} |", flush=True)
 
 
+CUTS = (
+    "graclus",
+    "graclus:match_on=counts",
+    "graclus:count_edges=true",
+    "graclus:two_hop=true:match_on=counts",
+)
+"""Levels whose cuts are compared."""
+
+
+def cuts(data: Path | None) -> None:
+    """Print the share of cut edges at the first level with at most a hundredth of the nodes, and the time of all levels."""
+    print(
+        "\n| graph | level | levels | supernodes | cut | cpu s | cpu s of 10 A x |\n|---|---|---|---|---|---|---|"
+    )
+    names = [name for name in FAMILIES if name in ("kNN", "grid at random", "SBM", "BA")]
+    for name in (*names, "NY", "Physics", "Slashdot") if data is not None else names:
+        block = FAMILIES[name](1_000_000) if name in names else graphs(name, data)
+        matrix = sp.csr_matrix(
+            (np.ones(block.num_edges), block.indices, block.indptr), shape=(block.num_nodes,) * 2
+        )
+        vector = np.ones(block.num_nodes)
+        _, peer = common.best(lambda m=matrix, v=vector: [m @ v for _ in range(10)], 1.0)
+        rows, columns = block.edge_index()
+        for text in CUTS:
+            levels = coarsen(block, f"{text}*14").levels
+            cluster, depth = np.arange(block.num_nodes), 0
+            while depth < len(levels) and (
+                not depth or levels[depth - 1].block.num_nodes > block.num_nodes / 100
+            ):
+                cluster = levels[depth].assignment.cluster[cluster]
+                depth += 1
+            _, cpu = common.best(lambda b=block, t=f"{text}*{depth}": coarsen(b, t), 2.0)
+            size, cut = levels[depth - 1].block.num_nodes, (cluster[rows] != cluster[columns]).mean()
+            print(
+                f"| {name} | {text} | {depth} | {size:,} | {cut:.3f} | {cpu:.2f} | {peer:.3f} |", flush=True
+            )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--limit", type=float, default=120.0, help="seconds for one method on one graph")
-    for part in ("small", "large", "peers"):
+    for part in ("small", "large", "peers", "cuts"):
         parser.add_argument(f"--{part}", action="store_true")
     args = parser.parse_args()
     data = args.data if args.data.is_dir() else None
-    every = not (args.small or args.large or args.peers)
+    every = not (args.small or args.large or args.peers or args.cuts)
     print(calibration())
     if args.small or every:
         small(data)
     if args.peers or every:
         peers(data)
+    if args.cuts or every:
+        cuts(data)
     if args.large or every:
         large(data, args.limit)
     print("\n" + calibration())
