@@ -5,18 +5,26 @@
 Prints a Markdown table. Every figure is the best of the rounds over shuffled graphs, with a warm cache; competitors take
 turns, so that a busy machine hits all of them. Worker processes are started before the clock. "bare gather" is one numpy
 take of as many bytes as a batch holds, out of a large array: what no loader in one process can beat by much. The whole grid
-takes some five minutes on two free cores.
+takes some five minutes on two free cores. ``--details --graphs 1000000`` prints time per batch, workers, cold stores, first
+batch and remote stores instead.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
+import gc
+import http.server
 import json
+import multiprocessing
+import os
 import platform
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -31,6 +39,7 @@ from tgp.engine import coarsen, parse_schedule
 from tgp.engine.unit_plan import DEFAULT_SHARD_SIZE
 from tgp.ragged.offsets import offsets
 from tgp.store import HierarchySpec, StoreSpec, StoreWriter, data_digest
+from tgp.store.io.remote import RemoteFiles
 
 METHOD = "graclus"
 ROUNDS, WORKER_ROUNDS = 3, 2
@@ -230,6 +239,176 @@ def print_row(row: dict) -> None:
     print("| " + " | ".join(cells) + " |", flush=True)
 
 
+# Time per batch, workers and cold stores -------------------------------------------------------------------------
+
+
+def spend(batch: object) -> object:
+    """Work for one millisecond of processor time, as a transform of a user does."""
+    end = time.thread_time() + 1e-3
+    while time.thread_time() < end:
+        pass
+    return batch
+
+
+def batch_times(path: Path, sizes: list[int]) -> None:
+    """Print the processor time of a batch beside that of a numpy take of the same bytes."""
+    dataset = PooledDataset(path)
+    print("\n| batch | us per batch | us of a bare take | ratio |\n|---|---|---|---|")
+    for size in sizes:
+        loader = PoolDataLoader(dataset, size, shuffle=True, seed=0)
+        words = sum(array.nbytes for array in dataset._plan().gather(range(size)).columns) // 8
+        source = np.zeros(words * 64)
+        rows = np.random.default_rng(0).integers(0, len(source), words)
+        best = [float("inf")] * 2
+        for _ in range(6):
+            begin, count = time.process_time(), 0
+            for _ in loader:
+                count += 1
+            best[0] = min(best[0], (time.process_time() - begin) / count)
+            begin = time.process_time()
+            for _ in range(50):
+                source.take(rows)
+            best[1] = min(best[1], (time.process_time() - begin) / 50)
+        print(f"| {size} | {best[0] * 1e6:.0f} | {best[1] * 1e6:.0f} | {best[0] / best[1]:.2f} |", flush=True)
+
+
+def worker_times(path: Path) -> None:
+    """Print the wall time of a batch of 32 with a transform of one millisecond, with and without workers."""
+    best = {}
+    loaders = {
+        workers: PoolDataLoader(
+            PooledDataset(path), 32, shuffle=True, seed=0, batch_transform=spend, num_workers=workers,
+            persistent_workers=workers > 0,
+        )
+        for workers in (0, 2)
+    }  # fmt: skip
+    for turn in range(6):
+        for workers, loader in loaders.items():
+            begin, count = time.perf_counter(), 0
+            for _ in loader:
+                count += 1
+            if turn:
+                best[workers] = min(best.get(workers, 1e9), (time.perf_counter() - begin) / count)
+    print(
+        f"\ntransform of 1 ms per batch of 32: {best[0] * 1e6:.0f} us without workers, {best[2] * 1e6:.0f} us with two: "
+        f"{best[0] / best[2]:.2f} times faster"
+    )
+
+
+def evict(path: Path) -> int:
+    """Remove the files of a store from the page cache, and return their bytes."""
+    total = 0
+    for file in path.glob("*.h5"):
+        descriptor = os.open(file, os.O_RDONLY)
+        os.fsync(descriptor)
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.close(descriptor)
+        total += file.stat().st_size
+    return total
+
+
+def bytes_read() -> int:
+    """Return the bytes that this process caused to be read from the disk."""
+    lines = Path("/proc/self/io").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("read_bytes")).split()[1])
+
+
+def cold_reads(path: Path, most: int = 20_000) -> None:
+    """Print what one shuffled batch of a cold store reads, and the bandwidth of a cold epoch beside plain reading."""
+    total = evict(path)
+    begin = time.perf_counter()
+    for file in path.glob("*.h5"):
+        with file.open("rb", buffering=0) as raw:
+            while raw.read(1 << 22):
+                pass
+    plain = total / (time.perf_counter() - begin)
+    dataset = stream = None
+    for shuffle, is_random in ((True, False), (True, True), ("block", False)):
+        del dataset, stream  # mapped pages stay in the cache
+        gc.collect()
+        evict(path)
+        dataset = PooledDataset(path)
+        if is_random:
+            dataset._plan().expect_random_order()
+        before = bytes_read()
+        stream = iter(PoolDataLoader(dataset, 32, shuffle=shuffle, seed=0))
+        next(stream)
+        first = bytes_read() - before
+        print(
+            f"\nshuffle={shuffle!r}{', single pages' if is_random else ''}: first batch read {first / 1e6:.1f} of {total / 1e6:.0f} MB"
+        )
+        if is_random:
+            continue
+        begin, count = time.perf_counter(), 1
+        for _ in stream:
+            count += 1
+            if count == most:
+                break
+        share = min(1.0, 32 * count / len(dataset))
+        speed = share * total / (time.perf_counter() - begin)
+        print(
+            f"{count} batches of a cold store: {speed / 1e6:.0f} MB/s; plain reading {plain / 1e6:.0f} MB/s"
+        )
+
+
+def first_batch(path: Path) -> None:
+    """Print the seconds of the first batch of a new process, after the imports."""
+    code = (
+        "import sys, time; from tgp.data import PooledDataset, PoolDataLoader; begin = time.process_time(); "
+        "next(iter(PoolDataLoader(PooledDataset(sys.argv[1]), 32, shuffle=True, seed=0))); "
+        "print(f'first batch after the imports: {time.process_time() - begin:.2f} s of processor time')"
+    )
+    subprocess.run([sys.executable, "-c", code, str(path)], check=True)
+
+
+def remote_batch(path: Path) -> None:
+    """Print the seconds of the first batch of a store over HTTP beside those of downloading its files."""
+    handler = functools.partial(QuietHandler, directory=str(path))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)  # it ignores range requests
+    process = multiprocessing.get_context("fork").Process(target=server.serve_forever, daemon=True)
+    process.start()
+    url = f"http://127.0.0.1:{server.server_address[1]}"
+    best = [float("inf")] * 2
+    for _ in range(3):
+        with tempfile.TemporaryDirectory() as cache:
+            begin = time.perf_counter()
+            for file in (path / "manifest.json", *path.glob("*.h5")):
+                with (
+                    urllib.request.urlopen(f"{url}/{file.name}") as reply,
+                    open(Path(cache) / file.name, "wb") as out,
+                ):
+                    shutil.copyfileobj(reply, out, 1 << 20)
+            best[0] = min(best[0], time.perf_counter() - begin)
+        with tempfile.TemporaryDirectory() as cache:
+            begin = time.perf_counter()
+            dataset = PooledDataset(RemoteFiles(url, cache))
+            next(iter(PoolDataLoader(dataset, 32, shuffle=True, seed=0)))
+            best[1] = min(best[1], time.perf_counter() - begin)
+    process.kill()
+    print(
+        f"\nremote: first batch {best[1]:.3f} s, plain download {best[0]:.3f} s: {best[1] / best[0]:.2f} times"
+    )
+
+
+class QuietHandler(http.server.SimpleHTTPRequestHandler):
+    """Handler that prints nothing."""
+
+    def log_message(self, *args: object) -> None:
+        """Print nothing."""
+
+
+def details(args: argparse.Namespace, scratch: Path) -> None:
+    """Print the tables of ``--details``: time per batch, workers, cold stores, first batch, remote."""
+    dataset = nci1(args.data, scratch / "raw") or Synthetic(4000)
+    path = write(scratch / "nci1", dataset, 3, None)
+    batch_times(path, args.batch_sizes)
+    worker_times(path)
+    remote_batch(path)
+    big = write(scratch / "big", Synthetic(args.graphs), 3, None)
+    first_batch(big)
+    cold_reads(big)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -242,9 +421,16 @@ def main() -> int:
     parser.add_argument("--levels", type=int, nargs="+", default=[1, 3])
     parser.add_argument("--workers", type=int, nargs="+", default=[0, 2])
     parser.add_argument("--only", choices=["NCI1", "synthetic"])
+    parser.add_argument(
+        "--details", action="store_true", help="only time per batch, workers, cold reads, first batch, remote"
+    )
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
     torch.set_num_threads(1)
+    if args.details:
+        with tempfile.TemporaryDirectory() as folder:
+            details(args, Path(folder))
+        return 0
     report = {"machine": platform.platform(), "python": sys.version.split()[0], "torch": torch.__version__}
     report["calibration"] = calibration()
     print(", ".join(f"{key} {value:,.0f}" for key, value in report["calibration"].items()), end="\n\n")
