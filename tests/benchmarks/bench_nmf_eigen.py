@@ -3,7 +3,8 @@
 Small graphs: graphs per second of two levels through the engine, one thread, best of several runs. Large graphs:
 seconds and peak memory of one level, each in a process of its own, and the exponents between sizes. The first figures are
 fixed pieces of numpy and scipy work, so that machines and hours can be compared. ``cpu`` is process time,
-which other programs on the machine disturb less.
+which other programs on the machine disturb less. ``--quality``: time and quality of both methods on families of graphs, with
+the rules of large graphs and with those of small graphs.
 """
 
 from __future__ import annotations
@@ -13,15 +14,23 @@ import json
 import math
 import multiprocessing
 import resource
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+# After PYTHONPATH, which can name another version of tgp to compare with.
+sys.path.append(str(Path(__file__).resolve().parents[2]))
+
 import numpy as np
 import scipy.sparse as sp
 
-from tgp.engine import coarsen
+from tests.benchmarks.bench_families import FAMILIES
+from tests.benchmarks.bench_methods import graphs as named_graph
+from tgp.engine import coarsen, spectral_clusters
+from tgp.engine.methods import eigen as eigen_method
+from tgp.engine.methods import nmf as nmf_method
 from tgp.ragged import BlockCSR
 from tgp.ragged.offsets import offsets
 from tgp.testing.graphs import barabasi_albert, grid2d
@@ -133,6 +142,56 @@ def large(sizes: list[int]) -> dict[str, Any]:
     return out
 
 
+def quality(block: BlockCSR, method: str, k: int, *, old: bool) -> dict[str, float]:
+    """Return processor seconds and quality of the clusters (largest entry of each row of ``S``).
+
+    Args:
+        block: the graph.
+        method: ``nmf`` or ``eigen``.
+        k: number of clusters.
+        old: use the rules of small graphs.
+    """
+    limits = (nmf_method, eigen_method, spectral_clusters)
+    before = [module.LARGE_GRAPH for module in limits]
+    for module in limits:
+        module.LARGE_GRAPH = 10**9 if old else module.LARGE_GRAPH
+    start = time.process_time()
+    level = coarsen(block, f"{method}:k={k}").levels[0].assignment
+    seconds = time.process_time() - start
+    for module, limit in zip(limits, before, strict=True):
+        module.LARGE_GRAPH = limit
+    label = level.cluster if level.soft is None else level.soft.argmax(1)
+    weight = block.weights_or_ones()
+    source = label[block.rows()]
+    volume = np.bincount(source, weight, k) / weight.sum()
+    outside = np.bincount(source, weight * (source != label[block.indices]), k) / weight.sum()
+    return {
+        "cpu": seconds,
+        "modularity": float(1.0 - outside.sum() - (volume**2).sum()),
+        "cut": float(outside.sum()),
+        "normalized_cut": float((outside[volume > 0] / volume[volume > 0]).sum()),
+        "largest": float(np.bincount(label).max() / len(label)),
+    }
+
+
+def compare_rules(data: Path | None, edges: int, old_limit: int) -> None:
+    """Print one line per graph, method and ``k``. Old rules are used for up to ``old_limit`` nodes times ``k``."""
+    graphs = {name: FAMILIES[name](edges) for name in ("grid", "BA", "kNN", "SBM", "hubs, 1000 leaves")}
+    for name in ("NY", "Physics") if data is not None else ():
+        graphs[name] = named_graph(name, data)
+    for name, block in graphs.items():
+        for method in ("nmf", "eigen"):
+            for k in (8, 64):
+                for old in (False, True):
+                    if not old or block.num_nodes * k <= old_limit:
+                        line = quality(block, method, k, old=old)
+                        shown = "  ".join(f"{key} {value:.4g}" for key, value in line.items())
+                        rules = "old" if old else "new"
+                        print(
+                            f"{name:18} {block.num_nodes:8,} {method:5} k={k:<3} {rules}  {shown}", flush=True
+                        )
+
+
 def main() -> None:
     """Measure and print JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -140,7 +199,17 @@ def main() -> None:
     parser.add_argument("--names", nargs="*", default=["MUTAG", "NCI1"])
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--sizes", type=int, nargs="*", default=[10_000, 100_000])
+    parser.add_argument(
+        "--quality", action="store_true", help="compare the rules of large and of small graphs"
+    )
+    parser.add_argument("--edges", type=int, default=40_000, help="size of the families with --quality")
+    parser.add_argument(
+        "--old-limit", type=int, default=2_500_000, help="largest nodes * k with the old rules"
+    )
     args = parser.parse_args()
+    if args.quality:
+        compare_rules(args.data, args.edges, args.old_limit)
+        return
     report: dict[str, Any] = {"calibration": calibrate(args.runs), "small": {}}
     if args.data is not None and (args.data / "TUDataset").is_dir():
         blocks = {name: read_tu(args.data, name) for name in args.names}

@@ -203,7 +203,7 @@ def bound(sizes: GraphSizes, params: EigenParams) -> LevelBound:
     direct = 0.02 * nodes**3 + 0.1 * params.restarts * k * k * nodes + edges
     small_modes = 0.02 * DENSE_SIZE**2 * np.minimum(nodes, DENSE_SIZE * k)
     seconds = 1e-6 * np.where(dense, direct, iterative + small_modes)
-    columns = 120.0 * (k + params.num_modes + 6) + 500.0
+    columns = np.where(nodes <= LARGE_GRAPH, 260.0, 120.0) * (k + params.num_modes + 6) + 500.0
     memory = np.where(dense, 40.0 * nodes**2, 0.0) + columns * nodes + 150.0 * edges
     supernodes = np.full(len(nodes), k)
     return LevelBound(seconds, memory, supernodes, np.minimum(sizes.edges, supernodes**2))
