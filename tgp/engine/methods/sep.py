@@ -14,7 +14,7 @@ greedily by merging pairs; a layer of the tree is a level of the hierarchy.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +30,7 @@ from tgp.ragged.offsets import offsets
 
 __all__ = ["METHOD", "SEPParams"]
 
-_LONG_LIST = 256
+_LONG_LIST = 1024
 """Number of neighbours from which on the list of a cluster is searched by bounds. The speed is about the same for values
 from 32 to 512."""
 
@@ -212,21 +212,69 @@ def _build_trees(
     rows: _Rows, ptr: PtrArray, active: BoolArray, vol: FloatArray, cut: FloatArray, total: FloatArray
 ) -> _Groups:
     """Return the groups of the trees of height 2 of the active parts."""
-    from tgp.kernels import coding_tree, coding_tree_cut
+    from tgp.kernels import coding_tree_cut
 
     nodes, parts = len(vol), len(total)
-    parent, inner = np.empty(2 * nodes, np.int32), np.empty(2 * nodes)
-    tree_vol, tree_cut = np.empty(2 * nodes), np.empty(2 * nodes)
+    tree = np.empty(2 * nodes, np.int32), *np.empty((3, 2 * nodes))
     out = _Groups(np.zeros(nodes, np.int32), np.ones(parts, np.int64), np.empty(nodes), np.empty(nodes))
 
     def run(first: int, last: int) -> None:
-        coding_tree.merge_trees(
-            *rows, ptr, active, vol, cut, total, _LONG_LIST, first, last, parent, tree_vol, tree_cut, inner
-        )
-        coding_tree_cut.cut_trees(ptr, active, parent, tree_vol, tree_cut, inner, first, last, *out)
+        merge_parts(rows, ptr, active, vol, cut, total, first, last, tree)
+        coding_tree_cut.cut_trees(ptr, active, *tree, first, last, *out)
 
     run_over_ranges(run, ptr + rows.indptr[ptr])
     return out
+
+
+def merge_parts(
+    rows: _Rows, ptr: PtrArray, active: BoolArray, vol: FloatArray, cut: FloatArray, total: FloatArray,
+    first: int, last: int, tree: tuple[Any, ...], long_from: int = _LONG_LIST,
+) -> int:  # fmt: skip
+    """Write the merge trees of the active parts ``first..last`` to ``tree``; return the work that hubs have caused."""
+    sizes = np.diff(ptr[first : last + 1])
+    large = sizes > long_from
+    if not large.any():
+        _merge_small_parts(rows, ptr, active, vol, cut, total, first, last, tree)
+        return 0
+    chosen = np.zeros(len(active), np.bool_)
+    chosen[first:last] = active[first:last] & ~large
+    if chosen.any():
+        _merge_small_parts(rows, ptr, chosen, vol, cut, total, first, last, tree)
+    chosen[first:last] = active[first:last] & large
+    if not chosen.any():
+        return 0
+    from tgp.kernels import coding_tree_hubs
+
+    ids = 2 * int(sizes.max())
+    entries = int(np.diff(rows.indptr[ptr[first : last + 1]]).max())
+    pool = 5 * entries // 2 + ids + 64
+    node, small, wide = np.full((ids, 2), -1, np.int32), np.empty((4, ids), np.int32), np.empty((6, ids), np.int64)
+    region, mass, reals = np.empty((2, 2 * ids), np.int64), np.empty((ids, 2)), np.empty((3, ids))
+    lists, values = np.empty((2, pool), np.int32), np.empty((2, pool))
+    table, stack, state = np.empty(2 * pool, np.int32), np.empty(64, np.int64), np.zeros(3, np.int64)
+    coding_tree_hubs.merge_large_trees(
+        *rows, ptr, chosen, vol, cut, total, long_from, first, last, *tree, node, *small, wide[:5], region, wide[5], mass,
+        *reals, *lists, table, *values, stack, state,
+    )  # fmt: skip
+    return int(state[2])
+
+
+def _merge_small_parts(
+    rows: _Rows, ptr: PtrArray, active: BoolArray, vol: FloatArray, cut: FloatArray, total: FloatArray,
+    first: int, last: int, tree: tuple[Any, ...],
+) -> None:  # fmt: skip
+    from tgp.kernels import coding_tree
+
+    sizes = np.diff(ptr[first : last + 1])[active[first:last]]
+    most = int(sizes.max()) if len(sizes) else 1
+    entries = int(np.diff(rows.indptr[ptr[first : last + 1]])[active[first:last]].max()) if len(sizes) else 0
+    pool = entries + most * most // 2 + 1
+    node, small = np.full((2 * most, 2), -1, np.int32), np.empty((2, 2 * most), np.int32)
+    wide, mass, reals = np.empty((4, 2 * most), np.int64), np.empty((2 * most, 2)), np.empty((2, 2 * most))
+    coding_tree.merge_trees(
+        *rows, ptr, active, vol, cut, total, first, last, *tree, node, *small, *wide, mass, *reals,
+        np.empty(pool, np.int32), *np.empty((2, pool)),
+    )  # fmt: skip
 
 
 def _first_layer(forest: _Forest) -> _Groups:
