@@ -7,38 +7,75 @@ from hypothesis import strategies as st
 
 from tests.reference import sep as reference
 from tgp.engine.methods import sep
-from tgp.kernels import coding_tree, coding_tree_cut, coding_tree_layers, csr
+from tgp.kernels import coding_tree_cut, coding_tree_layers, csr
 from tgp.kernels.undirected import undirected_sum
-from tgp.testing.graphs import barabasi_albert, complete, erdos_renyi, grid2d, karate, path, star
+from tgp.ragged import BlockCSR
+from tgp.testing.graphs import (
+    barabasi_albert,
+    complete,
+    erdos_renyi,
+    from_pairs,
+    grid2d,
+    karate,
+    path,
+    star,
+)
 from tgp.testing.strategies import graphs
 
 
-def trees(block, long_from):
+def trees(block, long_from, counts=None):
     """Return the merge trees of the components and the groups of their height-2 trees."""
     forest = sep._split_components(block)
     every = np.ones(len(forest.total), np.bool_)
     n, parts = len(forest.degree), len(forest.total)
     tree = (np.full(2 * n, -1, np.int32), np.zeros(2 * n), np.zeros(2 * n), np.zeros(2 * n))
-    coding_tree.merge_trees(
-        *forest.rows,
-        forest.ptr,
-        every,
-        forest.degree,
-        forest.degree,
-        forest.total,
-        long_from,
-        0,
-        parts,
-        *tree,
+    visited = sep.merge_parts(
+        forest.rows, forest.ptr, every, forest.degree, forest.degree, forest.total, 0, parts, tree, long_from
     )
+    if counts is not None:
+        counts.append(visited)
     made = [a.copy() for a in tree]
     out = (np.zeros(n, np.int32), np.ones(parts, np.int64), np.zeros(n), np.zeros(n))
-    coding_tree_cut.cut_trees(forest.ptr, every, *tree, 0, parts, *out)
+    scratch = (*np.empty((3, 2 * n), np.int32), np.empty(2 * n))
+    coding_tree_cut.cut_trees(forest.ptr, every, 0, parts, *tree, *scratch, *out)
     return made, out
 
 
+FAMILIES = [
+    "star", "windmill", "two hubs", "two weighted hubs", "caterpillar", "grid", "scale-free", "weighted scale-free",
+    "weights of all sizes", "dense",
+]  # fmt: skip
+"""Families in which clusters get many neighbours. The number of hubs is constant in the first six."""
+
+
+def graph_of(family, n, seed=0):
+    rng = np.random.default_rng(seed)
+    leaf, blade, spoke = np.arange(1, n), np.arange(1, n - 1, 2), np.arange(2, n)
+    if family == "star":
+        return from_pairs(n, np.stack([0 * leaf, leaf], 1), rng.permutation(n - 1) + 1.0)
+    if family == "windmill":
+        pairs = ((0 * blade, blade), (0 * blade, blade + 1), (blade, blade + 1))
+        return from_pairs(n, np.concatenate([np.stack(pair, 1) for pair in pairs]))
+    if "hubs" in family:
+        pairs = np.concatenate([np.stack([0 * spoke + hub, spoke], 1) for hub in (0, 1)])
+        return from_pairs(n, pairs, rng.integers(1, 9, len(pairs)) / 4 if "weighted" in family else None)
+    if family == "caterpillar":
+        return from_pairs(
+            n, np.stack([np.maximum(leaf - leaf % 90, 1) - 1, leaf], 1), rng.permutation(n - 1) + 1.0
+        )
+    if family == "grid":
+        return grid2d(n // 10, 10)
+    if family == "weights of all sizes":
+        return from_pairs(n, rng.integers(0, n, (3 * n, 2)), 10.0 ** rng.uniform(-6, 6, 3 * n))
+    if family == "dense":
+        return erdos_renyi(n, 0.3, seed=seed)
+    block = barabasi_albert(n, 4, seed=seed)
+    weight = rng.random(block.num_edges) if "weighted" in family else None
+    return BlockCSR(block.indptr, block.indices, weight, block.node_ptr)
+
+
 @given(graphs(min_nodes=1, max_nodes=14, max_edges=40, negative=False), st.sampled_from([1, 2, 4]))
-def test_long_lists_give_the_same_tree_as_short_lists(block, long_from):
+def test_hubs_give_the_same_tree_as_lists(block, long_from):
     (parent, *sums), groups = trees(block, 10**6)
     (parent2, *sums2), groups2 = trees(block, long_from)
     assert parent.tolist() == parent2.tolist()
@@ -47,22 +84,36 @@ def test_long_lists_give_the_same_tree_as_short_lists(block, long_from):
     assert groups[0].tolist() == groups2[0].tolist()
 
 
-@pytest.mark.parametrize(
-    "block",
-    [grid2d(20, 21), barabasi_albert(400, 4, seed=1), star(300), erdos_renyi(120, 0.3, seed=2), complete(40)],
-    ids=["grid", "ba", "star", "er", "complete"],
-)
-@pytest.mark.parametrize("long_from", [2, 8, 64])
-def test_long_lists_give_the_same_tree_in_larger_graphs(block, long_from):
-    assert trees(block, 10**6)[0][0].tolist() == trees(block, long_from)[0][0].tolist()
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("long_from", [1, 4, 16])
+def test_hubs_of_the_families_give_the_tree_of_the_reference(family, long_from):
+    for n, seed in ((24, 1), (70, 2)):
+        block = graph_of(family, n, seed)
+        expected = reference.labels(block.num_nodes, block.edge_index().T.tolist(), block.weight)[0]
+        forest = sep._split_components(block)
+        _, (label, num, _, _) = trees(block, long_from)
+        found = label + np.repeat(np.cumsum(num) - num, np.diff(forest.ptr))
+        assert found.tolist() == expected[forest.order].tolist()
 
 
-def test_long_lists_with_random_weights():
-    block = barabasi_albert(500, 5, seed=3)
-    rng = np.random.default_rng(0)
-    weight = rng.random(block.num_edges)
-    weighted = type(block)(block.indptr, block.indices, weight, block.node_ptr)
-    assert trees(weighted, 10**6)[0][0].tolist() == trees(weighted, 16)[0][0].tolist()
+@pytest.mark.parametrize("family", FAMILIES)
+def test_hubs_give_the_same_tree_in_larger_graphs(family):
+    block = graph_of(family, 700, 3)
+    expected = trees(block, 10**6)[0][0]
+    for long_from in (3, 32, 300):
+        assert trees(block, long_from)[0][0].tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_work_of_hubs_is_nearly_linear(family):
+    counts, edges = [], []
+    for n in (500, 8000) if family != "dense" else (200, 400):
+        block = graph_of(family, n, 4)
+        trees(block, 64, counts)
+        edges.append(block.num_edges)
+    power = np.log(counts[1] / counts[0]) / np.log(edges[1] / edges[0])
+    # In larger graphs of the other families, more clusters are hubs.
+    assert counts[0] > 0 and power < (1.2 if FAMILIES.index(family) < 6 else 1.6), (counts, edges)
 
 
 def test_merge_tree_of_a_path():

@@ -13,16 +13,24 @@ greedily by merging pairs; a layer of the tree is a level of the hierarchy.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from tgp.engine.contraction import ConnectParams, contract
-from tgp.engine.level_method import LevelEstimate, LevelMethod, RandomKey
+from tgp.engine.level_method import (
+    ADDED,
+    GraphSizes,
+    LevelBound,
+    LevelEstimate,
+    LevelMethod,
+    RandomKey,
+    linear_bound,
+)
 from tgp.engine.threads import run_over_ranges
-from tgp.errors import GraphError
+from tgp.errors import GraphError, ParameterError
 from tgp.kernels.array_types import BoolArray
 from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.block import FloatArray, IndexArray, PtrArray
@@ -30,20 +38,35 @@ from tgp.ragged.offsets import offsets
 
 __all__ = ["METHOD", "SEPParams"]
 
-_LONG_LIST = 1024
-"""Number of neighbours from which on the list of a cluster is searched by bounds. The speed is about the same for values
-from 32 to 512."""
+_SMALL_PART = 256
+"""Largest number of nodes of a part that is merged without hubs, see :mod:`tgp.kernels.coding_tree`."""
+
+_LONG_LIST = 512
+"""Number of neighbours from which on a cluster is a hub, see :mod:`tgp.kernels.coding_tree_hubs`."""
+
+Cut = Literal["greedy", "optimal"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class SEPParams(ConnectParams):
-    """Parameters of the coarse graph; the tree has none.
+    """Parameters of the tree and the coarse graph.
 
     Args:
+        cut: rule that makes groups from the binary merge tree. ``greedy`` is the rule of the paper: it deletes tree nodes,
+            smallest entropy increase first, until the height is 2. ``optimal`` chooses the subtrees with the smallest
+            structural entropy. On large graphs it makes more and smaller groups of lower entropy, in less time.
         degree_norm: normalise the coarse graph symmetrically by its degrees. This is the default, as in the paper.
     """
 
+    cut: Cut = field(default="greedy", metadata=ADDED)
     degree_norm: bool = True
+
+    def __post_init__(self) -> None:
+        if self.cut not in get_args(Cut):
+            raise ParameterError(
+                f"cut is unknown: expected one of {', '.join(get_args(Cut))}, got {self.cut!r}", field="cut"
+            )
+        super().__post_init__()
 
 
 class _Rows(NamedTuple):
@@ -112,7 +135,7 @@ def assign(block: BlockCSR, params: SEPParams, key: RandomKey) -> Assignment:
 
     Args:
         block: the graphs.
-        params: parameters of the method; not used here.
+        params: parameters of the method.
         key: not used: the trees are not random.
 
     Returns:
@@ -123,7 +146,7 @@ def assign(block: BlockCSR, params: SEPParams, key: RandomKey) -> Assignment:
         GraphError: if a weight between two nodes is negative, or the sum of the weights overflows.
     """
     forest = _split_components(block)
-    groups = _first_layer(forest)
+    groups = _first_layer(forest, params.cut)
     start = offsets(groups.num)
     cluster = np.empty(block.num_nodes, np.int32)
     cluster[forest.order] = groups.label + np.repeat(start[:-1], np.diff(forest.ptr))
@@ -135,11 +158,12 @@ def assign_levels(block: BlockCSR, params: SEPParams, key: RandomKey, num_levels
 
     Level ``l`` assigns each node to its ancestor ``l`` steps above the leaves. The groups of the tree of height 2 are
     one of the layers. Each further layer is added below or above them, where it decreases the entropy more per node or
-    group; ties go to the layer below. If a small graph has too few layers, its first levels change nothing.
+    group; ties go to the layer below. Each layer comes from a merge tree of its own (of the nodes of each group, or of the
+    groups), which is cut by the same rule, so ``cut="optimal"`` also gives nested levels. If a small graph has too few layers, its first levels change nothing.
 
     Args:
         block: the graphs.
-        params: parameters of the method; not used here.
+        params: parameters of the method.
         key: not used: the trees are not random.
         num_levels: number of levels.
 
@@ -154,7 +178,7 @@ def assign_levels(block: BlockCSR, params: SEPParams, key: RandomKey, num_levels
     if num_levels == 1:
         return [assign(block, params, key)]
     forest = _split_components(block)
-    labels, nums, low = _build_layers(forest, num_levels)
+    labels, nums, low = _build_layers(forest, num_levels, params.cut)
     below = np.arange(block.num_nodes, dtype=np.int32)
     size = block.num_nodes
     levels: list[Assignment] = []
@@ -209,81 +233,80 @@ def _split_components(block: BlockCSR) -> _Forest:
 
 
 def _build_trees(
-    rows: _Rows, ptr: PtrArray, active: BoolArray, vol: FloatArray, cut: FloatArray, total: FloatArray
+    rows: _Rows, ptr: PtrArray, active: BoolArray, vol: FloatArray, cut: FloatArray, total: FloatArray, rule: Cut
 ) -> _Groups:
     """Return the groups of the trees of height 2 of the active parts."""
     from tgp.kernels import coding_tree_cut
 
     nodes, parts = len(vol), len(total)
-    tree = np.empty(2 * nodes, np.int32), *np.empty((3, 2 * nodes))
     out = _Groups(np.zeros(nodes, np.int32), np.ones(parts, np.int64), np.empty(nodes), np.empty(nodes))
+    tree = (np.empty(2 * nodes, np.int32), *np.empty((3, 2 * nodes)))
 
     def run(first: int, last: int) -> None:
         merge_parts(rows, ptr, active, vol, cut, total, first, last, tree)
-        coding_tree_cut.cut_trees(ptr, active, *tree, first, last, *out)
+        ids = 2 * int((ptr[first + 1 : last + 1] - ptr[first:last]).max())
+        if rule == "optimal":
+            scratch = (*np.empty((2, ids), np.int32), *np.empty((3, ids)))
+            coding_tree_cut.cut_trees_optimally(ptr, active, first, last, *tree[:3], total, *scratch, *out)
+        else:
+            scratch = (*np.empty((3, ids), np.int32), np.empty(ids))
+            coding_tree_cut.cut_trees(ptr, active, first, last, *tree, *scratch, *out)
 
-    run_over_ranges(run, ptr + rows.indptr[ptr])
+    if parts:
+        run_over_ranges(run, ptr + rows.indptr[ptr])
     return out
 
 
 def merge_parts(
     rows: _Rows, ptr: PtrArray, active: BoolArray, vol: FloatArray, cut: FloatArray, total: FloatArray,
-    first: int, last: int, tree: tuple[Any, ...], long_from: int = _LONG_LIST,
+    first: int, last: int, tree: tuple[IndexArray, FloatArray, FloatArray, FloatArray], long_from: int = _LONG_LIST,
 ) -> int:  # fmt: skip
-    """Write the merge trees of the active parts ``first..last`` to ``tree``; return the work that hubs have caused."""
-    sizes = np.diff(ptr[first : last + 1])
-    large = sizes > long_from
-    if not large.any():
-        _merge_small_parts(rows, ptr, active, vol, cut, total, first, last, tree)
-        return 0
-    chosen = np.zeros(len(active), np.bool_)
-    chosen[first:last] = active[first:last] & ~large
-    if chosen.any():
-        _merge_small_parts(rows, ptr, chosen, vol, cut, total, first, last, tree)
-    chosen[first:last] = active[first:last] & large
-    if not chosen.any():
+    """Write the merge trees of the active parts ``first..last`` and return the number of entries that were visited.
+
+    Only large parts are counted. Parts of up to 256 nodes have a kernel of their own, which is compiled sooner.
+    """
+    from tgp.kernels import coding_tree
+
+    starts = ptr[first : last + 1]
+    sizes, entries = np.diff(starts), np.diff(rows.indptr[starts])
+    most = int(sizes.max())
+    chosen = active
+    if most > _SMALL_PART or most > long_from:
+        large = sizes > min(_SMALL_PART, long_from)
+        chosen = active.copy()
+        chosen[first:last] &= ~large
+        most = int(np.where(large, 1, sizes).max())
+        ids, pool = 2 * int(sizes.max()), 5 * int(entries.max()) // 2 + 2 * int(sizes.max()) + 64
+        entries = np.where(large, 0, entries)
+    pool_small = int(entries.max()) + most * most // 2 + 1
+    if chosen is active or chosen[first:last].any():
+        coding_tree.merge_trees(
+            *rows, ptr, chosen, vol, cut, total, first, last, *tree, np.full((2 * most, 2), -1, np.int32),
+            *np.empty((2, 2 * most), np.int32), *np.empty((4, 2 * most), np.int64), np.empty((2 * most, 2)),
+            *np.empty((2, 2 * most)), np.empty(pool_small, np.int32), *np.empty((2, pool_small)),
+        )  # fmt: skip
+    if chosen is active:
         return 0
     from tgp.kernels import coding_tree_hubs
 
-    ids = 2 * int(sizes.max())
-    entries = int(np.diff(rows.indptr[ptr[first : last + 1]]).max())
-    pool = 5 * entries // 2 + ids + 64
-    node, small, wide = np.full((ids, 2), -1, np.int32), np.empty((4, ids), np.int32), np.empty((6, ids), np.int64)
-    region, mass, reals = np.empty((2, 2 * ids), np.int64), np.empty((ids, 2)), np.empty((3, ids))
-    lists, values = np.empty((2, pool), np.int32), np.empty((2, pool))
-    table, stack, state = np.empty(2 * pool, np.int32), np.empty(64, np.int64), np.zeros(3, np.int64)
+    chosen[first:last] = active[first:last] & large
+    state, wide = np.zeros(3, np.int64), np.empty((6, ids), np.int64)
     coding_tree_hubs.merge_large_trees(
-        *rows, ptr, chosen, vol, cut, total, long_from, first, last, *tree, node, *small, wide[:5], region, wide[5], mass,
-        *reals, *lists, table, *values, stack, state,
+        *rows, ptr, chosen, vol, cut, total, long_from, first, last, *tree, np.full((ids, 2), -1, np.int32),
+        *np.empty((4, ids), np.int32), wide[:5], np.empty((2, 2 * ids), np.int64), wide[5], np.empty((ids, 2)),
+        *np.empty((3, ids)), *np.empty((2, pool), np.int32), np.empty(2 * pool, np.int32), *np.empty((2, pool)),
+        np.empty(64, np.int64), state,
     )  # fmt: skip
     return int(state[2])
 
 
-def _merge_small_parts(
-    rows: _Rows, ptr: PtrArray, active: BoolArray, vol: FloatArray, cut: FloatArray, total: FloatArray,
-    first: int, last: int, tree: tuple[Any, ...],
-) -> None:  # fmt: skip
-    from tgp.kernels import coding_tree
-
-    sizes = np.diff(ptr[first : last + 1])[active[first:last]]
-    most = int(sizes.max()) if len(sizes) else 1
-    entries = int(np.diff(rows.indptr[ptr[first : last + 1]])[active[first:last]].max()) if len(sizes) else 0
-    pool = entries + most * most // 2 + 1
-    node, small = np.full((2 * most, 2), -1, np.int32), np.empty((2, 2 * most), np.int32)
-    wide, mass, reals = np.empty((4, 2 * most), np.int64), np.empty((2 * most, 2)), np.empty((2, 2 * most))
-    coding_tree.merge_trees(
-        *rows, ptr, active, vol, cut, total, first, last, *tree, node, *small, *wide, mass, *reals,
-        np.empty(pool, np.int32), *np.empty((2, pool)),
-    )  # fmt: skip
-
-
-def _first_layer(forest: _Forest) -> _Groups:
+def _first_layer(forest: _Forest, rule: Cut) -> _Groups:
     every = np.ones(len(forest.total), np.bool_)
-    return _build_trees(forest.rows, forest.ptr, every, forest.degree, forest.degree, forest.total)
+    return _build_trees(forest.rows, forest.ptr, every, forest.degree, forest.degree, forest.total, rule)
 
 
 def _fill_finer_layer(
-    forest: _Forest, label: IndexArray, num: PtrArray, active: BoolArray, finer: _Candidate
+    forest: _Forest, label: IndexArray, num: PtrArray, active: BoolArray, finer: _Candidate, rule: Cut
 ) -> None:
     """Compute a layer below the given one for the active components and write it to ``finer``."""
     from tgp.kernels import coding_tree_layers
@@ -293,14 +316,14 @@ def _fill_finer_layer(
         *forest.rows, part, len(component)
     )
     degree, total = coding_tree_layers.row_sums(indptr, weight, ptr)
-    groups = _build_trees(_Rows(indptr, indices, weight), ptr, chosen, degree, degree, total)
+    groups = _build_trees(_Rows(indptr, indices, weight), ptr, chosen, degree, degree, total, rule)
     coding_tree_layers.finer_layer(
         forest.ptr, order, ptr, component, active, forest.degree, forest.total, *groups, *finer
     )
 
 
 def _fill_coarser_layer(
-    forest: _Forest, label: IndexArray, num: PtrArray, active: BoolArray, coarser: _Candidate
+    forest: _Forest, label: IndexArray, num: PtrArray, active: BoolArray, coarser: _Candidate, rule: Cut
 ) -> None:
     """Compute a layer above the given one for the active components and write it to ``coarser``."""
     from tgp.kernels import coding_tree_layers as kernels
@@ -308,11 +331,11 @@ def _fill_coarser_layer(
     item, _, _ = kernels.split_layer(forest.ptr, label, num, active)
     ptr = offsets(num)
     indptr, indices, weight, vol, cut = kernels.quotient(*forest.rows, forest.degree, item, int(ptr[-1]))
-    groups = _build_trees(_Rows(indptr, indices, weight), ptr, active, vol, cut, forest.total)
+    groups = _build_trees(_Rows(indptr, indices, weight), ptr, active, vol, cut, forest.total, rule)
     kernels.coarser_layer(forest.ptr, item, ptr, active, vol, cut, forest.total, *groups, *coarser)
 
 
-def _build_layers(forest: _Forest, num_levels: int) -> tuple[IndexArray, PtrArray, PtrArray]:
+def _build_layers(forest: _Forest, num_levels: int, rule: Cut) -> tuple[IndexArray, PtrArray, PtrArray]:
     """Return the layers of the trees of height ``num_levels + 1``.
 
     Returns:
@@ -322,7 +345,7 @@ def _build_layers(forest: _Forest, num_levels: int) -> tuple[IndexArray, PtrArra
     from tgp.kernels import coding_tree_layers as kernels
 
     nodes, parts = len(forest.degree), len(forest.total)
-    first = _first_layer(forest)
+    first = _first_layer(forest, rule)
     # The first layer is in the middle row. Layers below and above it are added on both sides.
     labels = np.zeros((2 * num_levels - 1, nodes), np.int32)
     nums = np.ones((2 * num_levels - 1, parts), np.int64)
@@ -337,9 +360,9 @@ def _build_layers(forest: _Forest, num_levels: int) -> tuple[IndexArray, PtrArra
     new_finer, new_coarser = np.ones(parts, np.bool_), first.num >= 3
     for _ in range(num_levels - 1):
         if new_finer.any():
-            _fill_finer_layer(forest, *bottom, new_finer, finer)
+            _fill_finer_layer(forest, *bottom, new_finer, finer, rule)
         if new_coarser.any():
-            _fill_coarser_layer(forest, *top, new_coarser, coarser)
+            _fill_coarser_layer(forest, *top, new_coarser, coarser, rule)
         kernels.add_better_layer(
             forest.ptr, *finer, *coarser, *bottom, *top, low, high, labels, nums, new_finer, new_coarser
         )
