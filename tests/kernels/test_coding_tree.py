@@ -36,7 +36,7 @@ def trees(block, long_from, counts=None):
         counts.append(visited)
     made = [a.copy() for a in tree]
     out = (np.zeros(n, np.int32), np.ones(parts, np.int64), np.zeros(n), np.zeros(n))
-    scratch = (*np.empty((3, 2 * n), np.int32), np.empty(2 * n))
+    scratch = (*np.empty((2, 2 * n), np.int32), np.empty(2 * n, np.int64), np.empty(2 * n))
     coding_tree_cut.cut_trees(forest.ptr, every, 0, parts, *tree, *scratch, *out)
     return made, out
 

@@ -23,13 +23,15 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from tgp.kernels._prims import heap_push, heap_remove_min, heap_sink_entry, kernel
 from tgp.kernels.array_types import BoolArray, FloatArray, IndexArray, PtrArray
 
 __all__ = ["append_entries", "build_list_heap", "entropy_change", "load_part", "merge_trees", "skip_merged"]
 
 
-@kernel
+@kernel(inner=True)
 def entropy_change(mass: FloatArray, i: int, j: int, between: float, total: float) -> float:
     """Return the change of the structural entropy if two clusters are merged."""
     both, inside_i, inside_j = mass[i, 0] + mass[j, 0], mass[i, 0] - mass[i, 1], mass[j, 0] - mass[j, 1]
@@ -39,7 +41,7 @@ def entropy_change(mass: FloatArray, i: int, j: int, between: float, total: floa
     return (first + second - 2.0 * between * math.log2(total / both)) / total
 
 
-@kernel
+@kernel(inner=True)
 def build_list_heap(
     gain: FloatArray, nbr: IndexArray, between: FloatArray, lo: int, size: int,
     mass: FloatArray, j: int, total: float,
@@ -57,7 +59,7 @@ def build_list_heap(
         heap_sink_entry(gain, nbr, between, lo, size, at)
 
 
-@kernel
+@kernel(inner=True)
 def skip_merged(
     gain: FloatArray, nbr: IndexArray, between: FloatArray, lo: int, live: int, node: IndexArray
 ) -> int:
@@ -68,11 +70,11 @@ def skip_merged(
         gain[lo], gain[e] = gain[e], gain[lo]
         nbr[lo], nbr[e] = nbr[e], nbr[lo]
         between[lo], between[e] = between[e], between[lo]
-        heap_sink_entry(gain, nbr, between, lo, live, 0)
+        heap_sink_entry(gain, nbr, between, lo, live, np.int64(0))
     return live
 
 
-@kernel
+@kernel(inner=True)
 def append_entries(
     nbr: IndexArray, between: FloatArray, first: int, last: int, node: IndexArray, new: int,
     out: IndexArray, out_between: FloatArray, count: int,
@@ -95,7 +97,7 @@ def append_entries(
     return count
 
 
-@kernel
+@kernel(inner=True)
 def load_part(
     indptr: PtrArray, indices: IndexArray, weight: FloatArray, lo: int, n: int, total: float, node_vol: FloatArray,
     node_cut: FloatArray, mass: FloatArray, node: IndexArray, start: PtrArray, size: PtrArray,
@@ -138,10 +140,10 @@ def load_part(
             nbr[kept], between[kept] = i, between[e]
             kept += 1
         size[j] = kept - start[j]
-    heap = 0
+    heap = np.int64(0)
     for j in range(n):
         first = start[j]
-        owned = 0
+        owned = np.int64(0)
         if live[j] == 0:
             for e in range(first, first + size[j]):
                 if nbr[e] < j:
@@ -203,7 +205,7 @@ def merge_trees(
                 tree_parent[2 * lo + i] = tree_parent[2 * lo + j] = new
                 node[i, 0] = node[j, 0] = node[new, 0] = new
                 big, small = (i, j) if size[i] > size[j] else (j, i)
-                count = 0
+                count = np.int64(0)
                 for k in range(2):
                     old = j if k else i
                     if old < n and twin[old] >= 0:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from tgp.kernels._prims import heap_remove_min, heap_sink, kernel, uf_find
 from tgp.kernels.array_types import BoolArray, FloatArray, IndexArray, PtrArray
 
@@ -40,7 +42,7 @@ def _write_groups(
 @kernel
 def cut_trees(
     part_ptr: PtrArray, active: BoolArray, first: int, last: int, tree_parent: IndexArray, tree_vol: FloatArray,
-    tree_cut: FloatArray, tree_inner: FloatArray, link: IndexArray, inner_children: IndexArray, nodes: IndexArray,
+    tree_cut: FloatArray, tree_inner: FloatArray, link: IndexArray, inner_children: IndexArray, nodes: PtrArray,
     keys: FloatArray, label: IndexArray, groups: PtrArray, group_vol: FloatArray, group_cut: FloatArray,
 ) -> None:  # fmt: skip
     """Compute the groups of the parts ``first..last``: the children of the root in a tree of height 2.
@@ -74,7 +76,7 @@ def cut_trees(
         for x in range(n, root + 1):
             link[x] = x
             inner_children[x] = 0
-        heap = 0
+        heap = np.int64(0)
         for x in range(n, root):
             up = tree_parent[base + x]
             inner_children[up] += 1
@@ -92,7 +94,7 @@ def cut_trees(
             key = tree_inner[base + x] * math.log(tree_vol[base + up] / tree_vol[base + x])
             if key > keys[0]:
                 keys[0] = key
-                heap_sink(keys, nodes, heap, 0)
+                heap_sink(keys, nodes, heap, np.int64(0))
                 continue
             heap = heap_remove_min(keys, nodes, heap)
             link[x] = up

@@ -35,7 +35,7 @@ __all__ = ["merge_large_trees"]
 HUB = -1  # value of ``live`` for a hub
 
 
-@kernel
+@kernel(inner=True)
 def _find_entry(table: IndexArray, nbr: IndexArray, lo: int, room: int, key: int) -> int:
     """Return the position of a neighbour in the region of a hub, or ``-1 - place`` of the free place in its table."""
     at = ((key * 2654435761) & 0xFFFFFFFF) * (2 * room) >> 32
@@ -49,7 +49,7 @@ def _find_entry(table: IndexArray, nbr: IndexArray, lo: int, room: int, key: int
     return -1 - at
 
 
-@kernel
+@kernel(inner=True)
 def _expire(gain: FloatArray, lo: int, room: int, position: int) -> None:
     """Let the certificates above a leaf expire."""
     t = (room + position) >> 1
@@ -58,7 +58,7 @@ def _expire(gain: FloatArray, lo: int, room: int, position: int) -> None:
         t >>= 1
 
 
-@kernel
+@kernel(inner=True)
 def _move_hub(
     h: int, to: int, spare: bool, cl: PtrArray, node: IndexArray, who: IndexArray, nbr: IndexArray,
     between: FloatArray, gain: FloatArray, table: IndexArray,
@@ -101,7 +101,7 @@ def _move_hub(
     return to + new_room
 
 
-@kernel
+@kernel(inner=True)
 def _pack(
     cl: PtrArray, node: IndexArray, who: IndexArray, nbr: IndexArray, between: FloatArray, gain: FloatArray,
     table: IndexArray, region: PtrArray, state: PtrArray,
@@ -127,7 +127,7 @@ def _pack(
     state[0], state[1] = free, kept
 
 
-@kernel
+@kernel(inner=True)
 def _add_weight(
     h: int, key: int, weight: float, is_hub: bool, cl: PtrArray, node: IndexArray, who: IndexArray, nbr: IndexArray,
     between: FloatArray, gain: FloatArray, table: IndexArray, region: PtrArray, state: PtrArray,
@@ -160,7 +160,7 @@ def _add_weight(
     table[2 * lo - 1 - at] = position
 
 
-@kernel
+@kernel(inner=True)
 def _certified_volume(
     i: int, k: int, weight_i: float, weight_k: float, lead: float, mass: FloatArray, h: int, bits: float
 ) -> float:
@@ -193,7 +193,7 @@ def _certified_volume(
     return v + min(ahead, v) * 0.999999
 
 
-@kernel
+@kernel(inner=True)
 def _best_leaf(
     h: int, total: float, mass: FloatArray, cl: PtrArray, node: IndexArray, nbr: IndexArray,
     between: FloatArray, gain: FloatArray, win: IndexArray, stack: PtrArray, state: PtrArray,
@@ -253,7 +253,7 @@ def _best_leaf(
         _expire(gain, lo, room, position)
 
 
-@kernel
+@kernel(inner=True)
 def _best_of_hub(
     h: int, total: float, mass: FloatArray, lg: FloatArray, cl: PtrArray, node: IndexArray,
     who: IndexArray, nbr: IndexArray, between: FloatArray, gain: FloatArray, win: IndexArray, stack: PtrArray,
@@ -284,7 +284,7 @@ def _best_of_hub(
     return found, best
 
 
-@kernel
+@kernel(inner=True)
 def _collect(
     old: int, new: int, cl: PtrArray, node: IndexArray, who: IndexArray, nbr: IndexArray,
     between: FloatArray, out: IndexArray, out_between: FloatArray, count: int, state: PtrArray,
@@ -310,7 +310,7 @@ def _collect(
     return count
 
 
-@kernel
+@kernel(inner=True)
 def _merge_lists(
     i: int, j: int, new: int, count: int, long_from: int, mass: FloatArray, lg: FloatArray,
     total: float, cl: PtrArray, node: IndexArray, name: IndexArray, who: IndexArray, nbr: IndexArray,
@@ -364,7 +364,7 @@ def _merge_lists(
                 gain[lo], gain[e] = gain[e], gain[lo]
                 nbr[lo], nbr[e] = nbr[e], nbr[lo]
                 between[lo], between[e] = between[e], between[lo]
-                heap_sink_entry(gain, nbr, between, lo, at, 0)
+                heap_sink_entry(gain, nbr, between, lo, at, np.int64(0))
             cl[1, new], cl[2, new], cl[3, new], name[new] = kept, room, HUB, new
             _move_hub(new, lo, False, cl, node, who, nbr, between, gain, table)
     is_hub = cl[3, new] == HUB
@@ -439,7 +439,7 @@ def merge_large_trees(
                 tree_inner[2 * lo + new] = joint
                 tree_parent[2 * lo + i] = tree_parent[2 * lo + j] = new
                 node[i, 0] = node[j, 0] = node[new, 0] = new
-                count = 0
+                count = np.int64(0)
                 for k in range(2):
                     old = j if k else i
                     if old < n and twin[old] >= 0:

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from tgp.kernels._prims import kernel, offsets_from_counts
+from tgp.kernels._prims import kernel
 from tgp.kernels.array_types import BoolArray, FloatArray, IndexArray, PtrArray
 
 __all__ = [
@@ -22,33 +22,10 @@ __all__ = [
     "number_level",
     "quotient",
     "row_sums",
-    "split_layer",
 ]
 
 
-@kernel
-def split_layer(
-    ptr: PtrArray, label: IndexArray, num: PtrArray, active: BoolArray
-) -> tuple[IndexArray, PtrArray, BoolArray]:
-    """Number the clusters of a layer through all components and return them as parts.
-
-    Returns:
-        Part of each node ``[N]``, component of each part ``[P]``, and a mask of parts in active components ``[P]``.
-    """
-    start = offsets_from_counts(num)
-    part = np.empty(label.shape[0], np.int32)
-    component = np.empty(start[-1], np.int64)
-    chosen = np.empty(start[-1], np.bool_)
-    for c in range(num.shape[0]):
-        for i in range(ptr[c], ptr[c + 1]):
-            part[i] = start[c] + label[i]
-        for p in range(start[c], start[c + 1]):
-            component[p] = c
-            chosen[p] = active[c]
-    return part, component, chosen
-
-
-@kernel
+@kernel(inner=True)
 def _leaf_gain(
     lo: int, hi: int, order: IndexArray, degree: FloatArray, label: IndexArray, groups: int, group_vol: FloatArray,
     group_cut: FloatArray, whole: float, vol: FloatArray,
@@ -76,7 +53,7 @@ def _leaf_gain(
 def finer_layer(
     ptr: PtrArray, order: IndexArray, part_ptr: PtrArray, part_component: PtrArray, active: BoolArray,
     degree: FloatArray, total: FloatArray, label: IndexArray, groups: PtrArray, group_vol: FloatArray,
-    group_cut: FloatArray, up_label: IndexArray, up_num: PtrArray, up_gain: FloatArray,
+    group_cut: FloatArray, vol: FloatArray, up_label: IndexArray, up_num: PtrArray, up_gain: FloatArray,
 ) -> None:  # fmt: skip
     """Write the groups of the parts of a layer as a finer layer, for active components.
 
@@ -88,10 +65,10 @@ def finer_layer(
         degree: ``[N]``, volume of each node.
         total: ``[C]``, volume of each component.
         label, groups, group_vol, group_cut: Output of :func:`~tgp.kernels.coding_tree_cut.cut_trees` for the parts.
+        vol: ``[N]`` scratch.
         up_label, up_num: ``[N]`` and ``[C]`` output: the layer.
         up_gain: ``[C]`` output: entropy reduction per node.
     """
-    vol = np.empty(degree.shape[0])
     for c in range(ptr.shape[0] - 1):
         if active[c]:
             up_num[c] = 0
@@ -113,10 +90,9 @@ def finer_layer(
             up_gain[c] /= ptr[c + 1] - ptr[c]
 
 
-@kernel
 def quotient(
     indptr: PtrArray, indices: IndexArray, weight: FloatArray, degree: FloatArray, item: IndexArray, num_items: int
-) -> tuple[PtrArray, IndexArray, FloatArray, FloatArray, FloatArray]:  # fmt: skip
+) -> tuple[PtrArray, IndexArray, FloatArray, FloatArray, FloatArray]:
     """Return the quotient graph whose nodes are the items; weights between two items are added.
 
     Args:
@@ -128,25 +104,40 @@ def quotient(
     Returns:
         ``indptr``, ``indices`` (not sorted inside a row), ``weight``, and volume and boundary weight of the items.
     """
-    num_nodes = indptr.shape[0] - 1
-    counts = np.zeros(num_items, np.int64)
-    for i in range(num_nodes):
-        counts[item[i]] += 1
-    ptr = offsets_from_counts(counts)
-    slot = np.empty(num_items, np.int64)
-    for c in range(num_items):
-        counts[c] = ptr[c]
-        slot[c] = -1
-    order = np.empty(num_nodes, np.int32)
-    for i in range(num_nodes):
-        order[counts[item[i]]] = i
-        counts[item[i]] += 1
-    out_ptr = np.empty(num_items + 1, np.int64)
-    out = np.empty(indices.shape[0], np.int32)
-    value = np.empty(indices.shape[0])
-    vol, cut = np.zeros(num_items), np.zeros(num_items)
+    out_ptr, out, value = np.empty(num_items + 1, np.int64), np.empty_like(indices), np.empty_like(weight)
+    ptr, order, slot = np.zeros(num_items + 1, np.int64), np.empty_like(item), np.full(num_items, -1)
+    vol, cut = np.zeros((2, num_items))
+    _sort_by_label(item, ptr, order)
+    _quotient(indptr, indices, weight, degree, item, ptr, order, slot, out_ptr, out, value, vol, cut)
+    return out_ptr, out[: out_ptr[-1]], value[: out_ptr[-1]], vol, cut
+
+
+@kernel
+def _sort_by_label(label: IndexArray, ptr: PtrArray, order: IndexArray) -> None:
+    """Write the nodes of each label to ``order``, ascending, and their offsets to ``ptr``, which contains zeros."""
+    labels = ptr.shape[0] - 1
+    for i in range(label.shape[0]):
+        ptr[label[i] + 1] += 1
+    for c in range(labels):
+        ptr[c + 1] += ptr[c]
+    # ptr[c] serves as the write position of label c and ends as the start of label c + 1.
+    for i in range(label.shape[0]):
+        order[ptr[label[i]]] = i
+        ptr[label[i]] += 1
+    for c in range(labels, 0, -1):
+        ptr[c] = ptr[c - 1]
+    ptr[0] = 0
+
+
+@kernel
+def _quotient(
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, degree: FloatArray, item: IndexArray, ptr: PtrArray,
+    order: IndexArray, slot: PtrArray, out_ptr: PtrArray, out: IndexArray, value: FloatArray, vol: FloatArray,
+    cut: FloatArray,
+) -> None:  # fmt: skip
+    """Write the quotient graph. ``slot`` contains -1, ``vol`` and ``cut`` contain zeros."""
     size = np.int64(0)
-    for c in range(num_items):
+    for c in range(vol.shape[0]):
         out_ptr[c] = size
         for at in range(ptr[c], ptr[c + 1]):
             i = order[at]
@@ -163,8 +154,7 @@ def quotient(
                     size += 1
                 else:
                     value[slot[d]] += weight[e]
-    out_ptr[num_items] = size
-    return out_ptr, out[:size], value[:size], vol, cut
+    out_ptr[vol.shape[0]] = size
 
 
 @kernel
@@ -241,7 +231,6 @@ def add_better_layer(
         new_down[c] = raised and top_num[c] >= 3
 
 
-@kernel
 def number_level(
     ptr: PtrArray, order: IndexArray, graph_ptr: PtrArray, labels: IndexArray, nums: PtrArray, row: PtrArray,
     offset: int, below: IndexArray, num_below: int,
@@ -262,31 +251,31 @@ def number_level(
         ``above`` ``[N]`` (supernode of each node on this level), ``cluster`` ``[num_below]`` (supernode of each
         supernode of the level below), and ``super_ptr`` ``[B + 1]``.
     """
-    num_nodes = order.shape[0]
-    counts = np.empty(ptr.shape[0] - 1, np.int64)
-    for c in range(ptr.shape[0] - 1):
-        counts[c] = nums[row[c] + offset, c]
-    start = offsets_from_counts(counts)
-    above = np.empty(num_nodes, np.int32)
+    start = np.zeros(len(ptr), np.int64)
+    np.cumsum(nums[row + offset, np.arange(len(row))], out=start[1:])
+    above, cluster = np.empty(len(order), np.int32), np.empty(num_below, np.int32)
+    _number_level(ptr, order, labels, row, offset, start, below, np.zeros(start[-1], np.int32), above, cluster)
+    return above, cluster, start[graph_ptr]
+
+
+@kernel
+def _number_level(
+    ptr: PtrArray, order: IndexArray, labels: IndexArray, row: PtrArray, offset: int, start: PtrArray,
+    below: IndexArray, seen: IndexArray, above: IndexArray, cluster: IndexArray,
+) -> None:  # fmt: skip
+    """Write ``above`` and ``cluster``. ``seen`` contains a zero per supernode."""
     for c in range(ptr.shape[0] - 1):
         for i in range(ptr[c], ptr[c + 1]):
             above[order[i]] = start[c] + labels[row[c] + offset, i]
-    super_ptr = np.empty(graph_ptr.shape[0], np.int64)
-    for g in range(graph_ptr.shape[0]):
-        super_ptr[g] = start[graph_ptr[g]]
-    seen = np.zeros(start[-1], np.int32)
-    cluster = np.empty(num_below, np.int32)
     count = 0
-    for i in range(num_nodes):
+    for i in range(above.shape[0]):
         if seen[above[i]] == 0:
             count += 1
             seen[above[i]] = count
         above[i] = seen[above[i]] - 1
         cluster[below[i]] = above[i]
-    return above, cluster, super_ptr
 
 
-@kernel
 def group_by_label(
     indptr: PtrArray, indices: IndexArray, weight: FloatArray, label: IndexArray, num_labels: int
 ) -> tuple[IndexArray, PtrArray, PtrArray, IndexArray, FloatArray]:
@@ -303,25 +292,23 @@ def group_by_label(
     Returns:
         ``order`` (old id of each node), ``label_ptr`` (offsets of the labels), ``indptr``, ``indices``, ``weight``.
     """
-    num_nodes = indptr.shape[0] - 1
-    counts = np.zeros(num_labels, np.int64)
-    for i in range(num_nodes):
-        counts[label[i]] += 1
-    label_ptr = offsets_from_counts(counts)
-    for c in range(num_labels):
-        counts[c] = label_ptr[c]
-    order = np.empty(num_nodes, np.int32)
-    place = np.empty(num_nodes, np.int32)
-    for i in range(num_nodes):
-        at = counts[label[i]]
-        counts[label[i]] += 1
-        order[at] = i
-        place[i] = at
-    out_ptr = np.empty(num_nodes + 1, np.int64)
-    out = np.empty(indices.shape[0], np.int32)
-    value = np.empty(indices.shape[0])
+    label_ptr, order, place = np.zeros(num_labels + 1, np.int64), np.empty_like(label), np.empty_like(label)
+    out_ptr, out, value = np.empty_like(indptr), np.empty_like(indices), np.empty_like(weight)
+    _sort_by_label(label, label_ptr, order)
+    _keep_inner_edges(indptr, indices, weight, label, order, place, out_ptr, out, value)
+    return order, label_ptr, out_ptr, out[: out_ptr[-1]], value[: out_ptr[-1]]
+
+
+@kernel
+def _keep_inner_edges(
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, label: IndexArray, order: IndexArray, place: IndexArray,
+    out_ptr: PtrArray, out: IndexArray, value: FloatArray,
+) -> None:  # fmt: skip
+    """Write the rows of the nodes in the given order, without edges between different labels; ``place`` is scratch."""
+    for at in range(order.shape[0]):
+        place[order[at]] = at
     size = np.int64(0)
-    for at in range(num_nodes):
+    for at in range(order.shape[0]):
         out_ptr[at] = size
         i = order[at]
         for e in range(indptr[i], indptr[i + 1]):
@@ -329,15 +316,20 @@ def group_by_label(
                 out[size] = place[indices[e]]
                 value[size] = weight[e]
                 size += 1
-    out_ptr[num_nodes] = size
-    return order, label_ptr, out_ptr, out[:size], value[:size]
+    out_ptr[order.shape[0]] = size
+
+
+def row_sums(indptr: PtrArray, weight: FloatArray, ptr: PtrArray) -> tuple[FloatArray, FloatArray]:
+    """Return the row sums ``[N]`` and their sums over the ranges of ``ptr``."""
+    degree, total = np.empty(len(indptr) - 1), np.empty(len(ptr) - 1)
+    _row_sums(indptr, weight, ptr, degree, total)
+    return degree, total
 
 
 @kernel
-def row_sums(indptr: PtrArray, weight: FloatArray, ptr: PtrArray) -> tuple[FloatArray, FloatArray]:
-    """Return the row sums ``[N]`` and their sums over the ranges of ``ptr``."""
-    degree = np.empty(indptr.shape[0] - 1)
-    total = np.empty(ptr.shape[0] - 1)
+def _row_sums(
+    indptr: PtrArray, weight: FloatArray, ptr: PtrArray, degree: FloatArray, total: FloatArray
+) -> None:
     for p in range(ptr.shape[0] - 1):
         all_ = 0.0
         for i in range(ptr[p], ptr[p + 1]):
@@ -347,4 +339,3 @@ def row_sums(indptr: PtrArray, weight: FloatArray, ptr: PtrArray) -> tuple[Float
             degree[i] = d
             all_ += d
         total[p] = all_
-    return degree, total

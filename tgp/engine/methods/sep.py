@@ -249,7 +249,7 @@ def _build_trees(
             scratch = (*np.empty((2, ids), np.int32), *np.empty((3, ids)))
             coding_tree_cut.cut_trees_optimally(ptr, active, first, last, *tree[:3], total, *scratch, *out)
         else:
-            scratch = (*np.empty((3, ids), np.int32), np.empty(ids))
+            scratch = (*np.empty((2, ids), np.int32), np.empty(ids, np.int64), np.empty(ids))
             coding_tree_cut.cut_trees(ptr, active, first, last, *tree, *scratch, *out)
 
     if parts:
@@ -305,20 +305,26 @@ def _first_layer(forest: _Forest, rule: Cut) -> _Groups:
     return _build_trees(forest.rows, forest.ptr, every, forest.degree, forest.degree, forest.total, rule)
 
 
+def _number_clusters(forest: _Forest, label: IndexArray, num: PtrArray) -> IndexArray:
+    """Return the cluster of each node of a layer, numbered through all components."""
+    return label + np.repeat(offsets(num)[:-1].astype(np.int32), np.diff(forest.ptr))
+
+
 def _fill_finer_layer(
     forest: _Forest, label: IndexArray, num: PtrArray, active: BoolArray, finer: _Candidate, rule: Cut
 ) -> None:
     """Compute a layer below the given one for the active components and write it to ``finer``."""
     from tgp.kernels import coding_tree_layers
 
-    part, component, chosen = coding_tree_layers.split_layer(forest.ptr, label, num, active)
+    part, component = _number_clusters(forest, label, num), np.repeat(np.arange(len(num)), num)
     order, ptr, indptr, indices, weight = coding_tree_layers.group_by_label(
         *forest.rows, part, len(component)
     )
     degree, total = coding_tree_layers.row_sums(indptr, weight, ptr)
-    groups = _build_trees(_Rows(indptr, indices, weight), ptr, chosen, degree, degree, total, rule)
+    groups = _build_trees(_Rows(indptr, indices, weight), ptr, active[component], degree, degree, total, rule)
     coding_tree_layers.finer_layer(
-        forest.ptr, order, ptr, component, active, forest.degree, forest.total, *groups, *finer
+        forest.ptr, order, ptr, component, active, forest.degree, forest.total, *groups, np.empty_like(degree),
+        *finer,
     )
 
 
@@ -328,7 +334,7 @@ def _fill_coarser_layer(
     """Compute a layer above the given one for the active components and write it to ``coarser``."""
     from tgp.kernels import coding_tree_layers as kernels
 
-    item, _, _ = kernels.split_layer(forest.ptr, label, num, active)
+    item = _number_clusters(forest, label, num)
     ptr = offsets(num)
     indptr, indices, weight, vol, cut = kernels.quotient(*forest.rows, forest.degree, item, int(ptr[-1]))
     groups = _build_trees(_Rows(indptr, indices, weight), ptr, active, vol, cut, forest.total, rule)
