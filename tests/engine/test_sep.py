@@ -10,10 +10,12 @@ from tgp.engine import threads
 from tgp.engine.coarsening import coarsen, coarsen_with_failures
 from tgp.engine.contraction import ContractOptions, contract
 from tgp.engine.level_method import RandomKey
+from tgp.engine.methods import sep
 from tgp.engine.methods.sep import METHOD, SEPParams
 from tgp.errors import GraphError, ParameterError
+from tgp.kernels import coding_tree
 from tgp.ragged import BlockCSR
-from tgp.testing.graphs import complete, from_pairs, isolated, karate, path, star
+from tgp.testing.graphs import complete, from_pairs, grid2d, isolated, karate, path, star
 from tgp.testing.strategies import blocks, graphs
 
 
@@ -223,3 +225,84 @@ def test_cost_grows_faster_than_linear():
     nodes = np.array([0, 10, 1000])
     cost = METHOD.cost(nodes, 2 * nodes, SEPParams())
     assert cost[0] == 0 and cost[2] > 100 * cost[1]
+
+
+def cut_entropies(block):
+    """Return the entropies and the numbers of groups of both rules for one component."""
+    found = [METHOD.assign(block, SEPParams(cut=rule), RandomKey()) for rule in ("greedy", "optimal")]
+    return [entropy(block, [a.cluster]) for a in found], [a.num_supernodes for a in found]
+
+
+def merge_tree_cuts(parent, root):
+    """Yield every set of subtrees below the root that contains each item once."""
+    children = {}
+    for x, up in enumerate(parent):
+        children.setdefault(up, []).append(x)
+
+    def cuts(x):
+        yield [x]
+        if x in children:
+            left, right = children[x]
+            for a in cuts(left):
+                for b in cuts(right):
+                    yield a + b
+
+    left, right = children[root]
+    for a in cuts(left):
+        for b in cuts(right):
+            yield a + b
+
+
+def leaves(parent, x, n):
+    return [i for i in range(n) if x in chain_up(parent, i)]
+
+
+def chain_up(parent, i):
+    out = {i}
+    while i < len(parent):
+        i = parent[i]
+        out.add(i)
+    return out
+
+
+@given(seed=st.integers(0, 10**6), n=st.integers(3, 9), weighted=st.booleans())
+def test_the_optimal_cut_is_the_best_of_all_cuts_of_the_merge_tree(seed, n, weighted):
+    rng = np.random.default_rng(seed)
+    pairs = [(i, rng.integers(0, i)) for i in range(1, n)] + rng.integers(0, n, (n, 2)).tolist()
+    block = from_pairs(n, pairs, rng.random(len(pairs)) if weighted else None)
+    forest = sep._split_components(block)
+    tree = (np.zeros(2 * n, np.int32), *np.zeros((3, 2 * n)))
+    volumes = (forest.degree, forest.degree, forest.total)
+    coding_tree.merge_parts(forest.rows, forest.ptr, np.ones(1, np.bool_), *volumes, 0, 1, tree)
+    parent = tree[0][: 2 * n - 2].tolist()
+    best = np.inf
+    for cut in merge_tree_cuts(parent, 2 * n - 2):
+        label = np.empty(n, int)
+        for c, x in enumerate(cut):
+            label[leaves(parent, x, n)] = c
+        best = min(best, entropy(block, [label]))
+    (greedy, optimal), _ = cut_entropies(block)
+    assert optimal == pytest.approx(best, abs=1e-9) and optimal <= greedy + 1e-9
+
+
+def test_the_optimal_cut_of_larger_graphs():
+    for block, less in ((karate(), 0.0), (grid2d(24, 24), 0.5), (path(200), 0.5)):
+        (greedy, optimal), (few, many) = cut_entropies(block)
+        assert optimal <= greedy - less and many >= few >= 2
+
+
+@pytest.mark.parametrize("levels", [1, 2, 3])
+def test_levels_of_the_optimal_cut_are_nested(levels):
+    block = BlockCSR.concat([grid2d(9, 8), isolated(2), path(2), star(6)])
+    ptr, count = block.node_ptr, block.num_nodes
+    for assignment in METHOD.assign_levels(block, SEPParams(cut="optimal"), RandomKey(), levels):
+        ptr = assignment.validate(ptr).super_ptr
+        assert assignment.num_supernodes <= count
+        count = assignment.num_supernodes
+    # Each component of two or more nodes keeps at least two supernodes.
+    assert (np.diff(ptr) >= [2, 2, 2, 2]).all() and count < block.num_nodes
+
+
+def test_an_unknown_cut_is_refused():
+    with pytest.raises(ParameterError, match="cut is unknown: expected one of greedy, optimal, got 'best'"):
+        SEPParams(cut="best")

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.reference import sep as reference
 from tgp.engine.methods import sep
-from tgp.kernels import coding_tree_cut, coding_tree_layers, csr
+from tgp.kernels import coding_tree, coding_tree_cut, coding_tree_layers, csr
 from tgp.kernels.undirected import undirected_sum
 from tgp.ragged import BlockCSR
 from tgp.testing.graphs import (
@@ -29,7 +29,7 @@ def trees(block, long_from, counts=None):
     every = np.ones(len(forest.total), np.bool_)
     n, parts = len(forest.degree), len(forest.total)
     tree = (np.full(2 * n, -1, np.int32), np.zeros(2 * n), np.zeros(2 * n), np.zeros(2 * n))
-    visited = sep.merge_parts(
+    visited = coding_tree.merge_parts(
         forest.rows, forest.ptr, every, forest.degree, forest.degree, forest.total, 0, parts, tree, long_from
     )
     if counts is not None:

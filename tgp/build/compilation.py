@@ -47,7 +47,7 @@ _METHODS: dict[str, tuple[str, ...]] = {
         "_prims.fill_transpose",
         "coding_tree.merge_trees",
         "coding_tree_cut.cut_trees",
-        "coding_tree_layers.row_sums",
+        "coding_tree_layers._row_sums",
         "contract._fill_degree_norm",
         "csr._label_components",
         "undirected._fill_undirected",

@@ -340,10 +340,9 @@ class KernelCache(caching._Cache):  # type: ignore[misc]
 
     def release(self) -> None:
         """Remove the claims of this kernel."""
-        for path in self._claims:
-            with contextlib.suppress(OSError):
-                path.unlink(missing_ok=True)
-        self._claims.clear()
+        while self._claims:
+            with contextlib.suppress(OSError, KeyError):  # another thread may remove the last claim
+                self._claims.pop().unlink(missing_ok=True)
 
     def _wait_for_other(self, sig: Any, codegen: Any) -> bool:
         """Claim a signature, or wait for the process that has claimed it; return True if a valid file exists then."""

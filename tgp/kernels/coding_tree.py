@@ -22,13 +22,29 @@ boundary weight, ``node`` the parent in the union-find structure and the positio
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from tgp.kernels._prims import heap_push, heap_remove_min, heap_sink_entry, kernel
 from tgp.kernels.array_types import BoolArray, FloatArray, IndexArray, PtrArray
 
-__all__ = ["append_entries", "build_list_heap", "entropy_change", "load_part", "merge_trees", "skip_merged"]
+__all__ = [
+    "append_entries",
+    "build_list_heap",
+    "entropy_change",
+    "load_part",
+    "merge_parts",
+    "merge_trees",
+    "skip_merged",
+]
+
+
+_SMALL_PART = 256
+"""Largest number of nodes of a part that is merged without hubs."""
+
+_LONG_LIST = 512
+"""Number of neighbours from which on a cluster is a hub. Neighbours of other clusters are evaluated in each merge."""
 
 
 @kernel(inner=True)
@@ -131,7 +147,12 @@ def load_part(
         for e in range(kept, kept + size[j]):
             i = nbr[e]
             if size[i] == 1:
-                if i > last >= 0 and mass[i, 0] == mass[last, 0] and mass[i, 1] == mass[last, 1] and between[e] == same:
+                if (
+                    i > last >= 0
+                    and mass[i, 0] == mass[last, 0]
+                    and mass[i, 1] == mass[last, 1]
+                    and between[e] == same
+                ):
                     twin[last] = i
                     live[i] = -1
                     last = i
@@ -154,7 +175,7 @@ def load_part(
         if owned > 0:
             build_list_heap(gain, nbr, between, first, owned, mass, j, total)
             heap = heap_push(keys, pairs, heap, gain[first], nbr[first] << shift | j << (shift - 32))
-    return heap
+    return int(heap)
 
 
 @kernel
@@ -230,3 +251,47 @@ def merge_trees(
                 heap = heap_push(keys, pairs, heap, gain[start[j]], nbr[start[j]] << 32 | j)
         for x in range(2 * n - 1):
             tree_vol[2 * lo + x], tree_cut[2 * lo + x] = mass[x, 0], mass[x, 1]
+
+
+def merge_parts(
+    rows: tuple[Any, ...], ptr: PtrArray, active: BoolArray, vol: FloatArray, cut: FloatArray, total: FloatArray,
+    first: int, last: int, tree: tuple[Any, ...], long_from: int = _LONG_LIST,
+) -> int:  # fmt: skip
+    """Write the merge trees of the active parts ``first..last`` and return the number of entries that were visited.
+
+    Only large parts are counted. Parts of up to 256 nodes have a kernel of their own, which is compiled sooner.
+    """
+    starts = ptr[first : last + 1]
+    sizes, entries = np.diff(starts), np.diff(rows[0][starts])
+    most = int(sizes.max())
+    chosen = active
+    if most > _SMALL_PART or most > long_from:
+        large = sizes > min(_SMALL_PART, long_from)
+        chosen = active.copy()
+        chosen[first:last] &= ~large
+        most = int(np.where(large, 1, sizes).max())
+        ids, pool = 2 * int(sizes.max()), 5 * int(entries.max()) // 2 + 2 * int(sizes.max()) + 64
+        entries = np.where(large, 0, entries)
+    pool_small = int(entries.max()) + most * most // 2 + 1
+    if chosen is active or chosen[first:last].any():
+        scratch: tuple[Any, ...] = (
+            np.full((2 * most, 2), -1, np.int32), *np.empty((2, 2 * most), np.int32),
+            *np.empty((4, 2 * most), np.int64), np.empty((2 * most, 2)), *np.empty((2, 2 * most)),
+            np.empty(pool_small, np.int32), *np.empty((2, pool_small)),
+        )  # fmt: skip
+        arguments = (*rows, ptr, chosen, vol, cut, total, first, last, *tree, *scratch)
+        merge_trees(*arguments)
+    if chosen is active:
+        return 0
+    from tgp.kernels import coding_tree_hubs
+
+    chosen[first:last] = active[first:last] & large
+    state, wide = np.zeros(3, np.int64), np.empty((6, ids), np.int64)
+    scratch = (
+        np.full((ids, 2), -1, np.int32), *np.empty((4, ids), np.int32), wide[:5], np.empty((2, 2 * ids), np.int64),
+        wide[5], np.empty((ids, 2)), *np.empty((3, ids)), *np.empty((2, pool), np.int32), np.empty(2 * pool, np.int32),
+        *np.empty((2, pool)), np.empty(64, np.int64), state,
+    )  # fmt: skip
+    arguments = (*rows, ptr, chosen, vol, cut, total, long_from, first, last, *tree, *scratch)
+    coding_tree_hubs.merge_large_trees(*arguments)
+    return int(state[2])

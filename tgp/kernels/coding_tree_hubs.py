@@ -5,19 +5,7 @@ proportional to its number of neighbours in each merge. A hub instead keeps its 
 a tree over the entries in which each node holds the better of the winners of its two children, and the volume of the
 hub up to which that is certain. A query visits only the nodes whose certificates have expired.
 
-Region of a hub in the arrays of the lists, from ``start[h]``, with ``room[h]`` entries:
-
-- Neighbours that are not hubs are at the lower end, ``size[h]`` of them. They are the leaves of the tournament. Node ``t`` of
-  the tournament has the children ``2 t`` and ``2 t + 1``; the leaves follow at ``room[h] + position``. ``win`` is the
-  position of the winner, ``gain`` the volume at which the first certificate below the node expires.
-- Neighbours that are hubs are at the upper end, ``hubs[h]`` of them. Both sides of such a pair change often, so these
-  entries are searched one by one, by a bound that needs no logarithm.
-- ``table`` (two places per entry) is a hash table from the key of a neighbour to its position.
-
-The key of a neighbour is its id, or the ``name`` of a hub: the id that the cluster had when it became a hub. ``who[name]`` is
-the current id of the hub, or -1. Entries of merged clusters stay until they win, or until the region is moved.
-
-A pair is packed as ``i << 33 | j << 1 | owner``. ``owner`` is 1 if the list of ``i`` produced it.
+The neighbours of a hub are stored as :mod:`tgp.kernels.coding_tree_regions` describes. A pair is packed as ``i << 33 | j << 1 | owner``. ``owner`` is 1 if the list of ``i`` produced it.
 """
 
 from __future__ import annotations
@@ -29,135 +17,9 @@ import numpy as np
 from tgp.kernels._prims import heap_push, heap_remove_min, heap_sink_entry, kernel
 from tgp.kernels.array_types import BoolArray, FloatArray, IndexArray, PtrArray
 from tgp.kernels.coding_tree import append_entries, build_list_heap, entropy_change, load_part, skip_merged
+from tgp.kernels.coding_tree_regions import HUB, add_weight, expire, find_entry, move_hub, pack
 
 __all__ = ["merge_large_trees"]
-
-HUB = -1  # value of ``live`` for a hub
-
-
-@kernel(inner=True)
-def _find_entry(table: IndexArray, nbr: IndexArray, lo: int, room: int, key: int) -> int:
-    """Return the position of a neighbour in the region of a hub, or ``-1 - place`` of the free place in its table."""
-    at = ((key * 2654435761) & 0xFFFFFFFF) * (2 * room) >> 32
-    while table[2 * lo + at] >= 0:
-        position = table[2 * lo + at]
-        if nbr[lo + position] == key:
-            return np.int64(position)
-        at += 1
-        if at == 2 * room:
-            at = 0
-    return -1 - at
-
-
-@kernel(inner=True)
-def _expire(gain: FloatArray, lo: int, room: int, position: int) -> None:
-    """Let the certificates above a leaf expire."""
-    t = (room + position) >> 1
-    while t > 0 and gain[lo + t] != -np.inf:
-        gain[lo + t] = -np.inf
-        t >>= 1
-
-
-@kernel(inner=True)
-def _move_hub(
-    h: int, to: int, spare: bool, cl: PtrArray, node: IndexArray, who: IndexArray, nbr: IndexArray,
-    between: FloatArray, gain: FloatArray, table: IndexArray,
-) -> int:  # fmt: skip
-    """Move the region of hub ``h`` without entries of merged clusters; return the first position after it.
-
-    A region that is moved down may overlap the old one, and gets no spare room.
-    """
-    lo, room, size, hubs = cl[0, h], cl[2, h], cl[1, h], cl[4, h]
-    kept, kept_hubs = 0, 0
-    for e in range(lo, lo + size):
-        if nbr[e] >= 0 and node[nbr[e], 0] == nbr[e]:
-            kept += 1
-    for e in range(lo + room - hubs, lo + room):
-        if who[nbr[e]] >= 0 and node[who[nbr[e]], 0] == who[nbr[e]]:
-            kept_hubs += 1
-    new_room = kept + kept_hubs
-    if spare:
-        new_room += (new_room >> 1) + 8
-    if new_room < 2:
-        new_room = 2
-    at = to
-    for e in range(lo, lo + size):
-        if nbr[e] >= 0 and node[nbr[e], 0] == nbr[e]:
-            nbr[at], between[at] = nbr[e], between[e]
-            at += 1
-    at = to + new_room - kept_hubs
-    for e in range(lo + room - hubs, lo + room):
-        if who[nbr[e]] >= 0 and node[who[nbr[e]], 0] == who[nbr[e]]:
-            nbr[at], between[at] = nbr[e], between[e]
-            at += 1
-    cl[0, h], cl[1, h], cl[2, h], cl[4, h] = to, kept, new_room, kept_hubs
-    for e in range(2 * to, 2 * (to + new_room)):
-        table[e] = -1
-    for position in range(new_room):
-        gain[to + position] = -np.inf
-        if position < kept or position >= new_room - kept_hubs:
-            at = _find_entry(table, nbr, to, new_room, np.int64(nbr[to + position]))
-            table[2 * to - 1 - at] = position
-    return to + new_room
-
-
-@kernel(inner=True)
-def _pack(
-    cl: PtrArray, node: IndexArray, who: IndexArray, nbr: IndexArray, between: FloatArray, gain: FloatArray,
-    table: IndexArray, region: PtrArray, state: PtrArray,
-) -> None:  # fmt: skip
-    """Close the gaps that the lists of merged clusters have left. Regions are listed in the order of their positions."""
-    free, kept = 0, 0
-    for k in range(state[1]):
-        j = region[1, k]
-        while node[j, 0] != j:
-            j = np.int64(node[j, 0])
-        lo = cl[0, j]
-        if lo != region[0, k]:
-            continue
-        region[0, kept], region[1, kept] = free, j
-        kept += 1
-        if cl[3, j] == HUB:
-            free = _move_hub(j, free, False, cl, node, who, nbr, between, gain, table)
-            continue
-        for e in range(cl[1, j]):
-            nbr[free + e], between[free + e], gain[free + e] = nbr[lo + e], between[lo + e], gain[lo + e]
-        cl[0, j] = free
-        free += cl[1, j]
-    state[0], state[1] = free, kept
-
-
-@kernel(inner=True)
-def _add_weight(
-    h: int, key: int, weight: float, is_hub: bool, cl: PtrArray, node: IndexArray, who: IndexArray, nbr: IndexArray,
-    between: FloatArray, gain: FloatArray, table: IndexArray, region: PtrArray, state: PtrArray,
-) -> None:  # fmt: skip
-    """Add a weight to the entry of a neighbour of hub ``h``; create the entry if there is none."""
-    state[2] += 1
-    at = _find_entry(table, nbr, cl[0, h], cl[2, h], key)
-    if at >= 0:
-        between[cl[0, h] + at] += weight
-        if not is_hub:
-            _expire(gain, cl[0, h], cl[2, h], at)
-        return
-    if cl[1, h] + cl[4, h] == cl[2, h]:
-        if state[0] + (cl[2, h] >> 1) + cl[2, h] + 8 > nbr.shape[0] or state[1] == region.shape[1]:
-            _pack(cl, node, who, nbr, between, gain, table, region, state)
-        region[0, state[1]], region[1, state[1]] = state[0], h
-        state[1] += 1
-        state[2] += cl[2, h]
-        state[0] = _move_hub(h, state[0], True, cl, node, who, nbr, between, gain, table)
-        at = _find_entry(table, nbr, cl[0, h], cl[2, h], key)
-    lo, room = cl[0, h], cl[2, h]
-    if is_hub:
-        cl[4, h] += 1
-        position = room - cl[4, h]
-    else:
-        position = cl[1, h]
-        cl[1, h] += 1
-        _expire(gain, lo, room, position)
-    nbr[lo + position], between[lo + position] = key, weight
-    table[2 * lo - 1 - at] = position
 
 
 @kernel(inner=True)
@@ -170,7 +32,9 @@ def _certified_volume(
     neighbour, the entropy change is (c + 2 w + a) log(V + u) - a log(V) + constant. If V grows by x, a grows by at most 2 x.
     The lead of ``i`` can therefore fall by at most (slow + 2 fast x) x, as long as x <= V.
     """
-    v, u, other = mass[h, 0], mass[i, 0], mass[k, 0]
+    v: float = mass[h, 0]
+    u: float = mass[i, 0]
+    other: float = mass[k, 0]
     # Less the rounding errors, now and up to the double volume. ``bits`` is a bound of the logarithms.
     margin = (lead - 1e-14 * bits * (u + other)) * 0.6931
     if margin <= 0.0:
@@ -230,7 +94,12 @@ def _best_leaf(
                 if winner < 0 or position < 0:
                     winner = max(winner, position)
                     continue
-                i, k, w, z = nbr[lo + winner], nbr[lo + position], between[lo + winner], between[lo + position]
+                i, k, w, z = (
+                    nbr[lo + winner],
+                    nbr[lo + position],
+                    between[lo + winner],
+                    between[lo + position],
+                )
                 if mass[i, 0] == mass[k, 0] and mass[i, 1] == mass[k, 1] and w == z:
                     if k < i:
                         winner = position
@@ -248,9 +117,9 @@ def _best_leaf(
             win[lo + t], gain[lo + t] = winner, expiry
         position = np.int64(win[lo + 1])
         if position < 0 or node[nbr[lo + position], 0] == nbr[lo + position]:
-            return position
+            return int(position)
         nbr[lo + position] = -1
-        _expire(gain, lo, room, position)
+        expire(gain, lo, room, position)
 
 
 @kernel(inner=True)
@@ -335,7 +204,7 @@ def _merge_lists(
     else:
         cl[0, new], cl[1, new], cl[2, new], cl[3, new] = -1, 0, count, count
         if state[0] + count + 2 > nbr.shape[0] or state[1] == region.shape[1]:
-            _pack(cl, node, who, nbr, between, gain, table, region, state)
+            pack(cl, node, who, nbr, between, gain, table, region, state)
         lo = state[0]
         cl[0, new] = region[0, state[1]] = lo
         region[1, state[1]] = new
@@ -366,7 +235,7 @@ def _merge_lists(
                 between[lo], between[e] = between[e], between[lo]
                 heap_sink_entry(gain, nbr, between, lo, at, np.int64(0))
             cl[1, new], cl[2, new], cl[3, new], name[new] = kept, room, HUB, new
-            _move_hub(new, lo, False, cl, node, who, nbr, between, gain, table)
+            move_hub(new, lo, False, cl, node, who, nbr, between, gain, table)
     is_hub = cl[3, new] == HUB
     if is_hub:
         who[name[new]] = new
@@ -376,10 +245,10 @@ def _merge_lists(
         y_is_hub = cl[3, y] == HUB
         if grows:
             key = np.int64(name[y]) if y_is_hub else y
-            _add_weight(new, key, weight, y_is_hub, cl, node, who, nbr, between, gain, table, region, state)
+            add_weight(new, key, weight, y_is_hub, cl, node, who, nbr, between, gain, table, region, state)
         if y_is_hub:
             key = np.int64(name[new]) if is_hub else new
-            _add_weight(y, key, weight, is_hub, cl, node, who, nbr, between, gain, table, region, state)
+            add_weight(y, key, weight, is_hub, cl, node, who, nbr, between, gain, table, region, state)
 
 
 @kernel
@@ -431,7 +300,7 @@ def merge_large_trees(
                 if live[j] == HUB or live[i] == HUB:
                     h, y = (j, i) if live[j] == HUB else (i, j)
                     key = np.int64(name[y]) if live[y] == HUB else y
-                    joint = between[start[h] + _find_entry(table, nbr, start[h], cl[2, h], key)]
+                    joint = between[start[h] + find_entry(table, nbr, start[h], cl[2, h], key)]
                 else:
                     joint = between[start[j]]
                 mass[new, 0] = mass[i, 0] + mass[j, 0]

@@ -91,7 +91,12 @@ def finer_layer(
 
 
 def quotient(
-    indptr: PtrArray, indices: IndexArray, weight: FloatArray, degree: FloatArray, item: IndexArray, num_items: int
+    indptr: PtrArray,
+    indices: IndexArray,
+    weight: FloatArray,
+    degree: FloatArray,
+    item: IndexArray,
+    num_items: int,
 ) -> tuple[PtrArray, IndexArray, FloatArray, FloatArray, FloatArray]:
     """Return the quotient graph whose nodes are the items; weights between two items are added.
 
@@ -254,7 +259,9 @@ def number_level(
     start = np.zeros(len(ptr), np.int64)
     np.cumsum(nums[row + offset, np.arange(len(row))], out=start[1:])
     above, cluster = np.empty(len(order), np.int32), np.empty(num_below, np.int32)
-    _number_level(ptr, order, labels, row, offset, start, below, np.zeros(start[-1], np.int32), above, cluster)
+    _number_level(
+        ptr, order, labels, row, offset, start, below, np.zeros(start[-1], np.int32), above, cluster
+    )
     return above, cluster, start[graph_ptr]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from torch import Tensor
 
 from tgp.engine.contraction import ConnectParams
+from tgp.engine.methods.sep import Cut
 from tgp.select.sep_select import SEPSelect
 from tgp.src.level import LevelPooling
 from tgp.src.output import PoolingOutput
@@ -39,18 +40,19 @@ class SEPPooling(LevelPooling):
         of a run such as ``sep*3``.
 
     Avoid when:
-        You need an exact number of supernodes, or a given ratio. Hubs share most of their neighbours, which takes
-        quadratic time. Components have two nodes: these are never merged.
+        You need an exact number of supernodes, or a given ratio. Components have two nodes: these are never merged. On
+        large graphs the rule of the paper makes few, large clusters; ``cut="optimal"`` makes more and smaller ones.
 
     Complexity:
-        Near-linear on grids, meshes, road networks and molecules; up to ``O(N^2)`` if hubs share many neighbours. ``O(N
-        + E)`` memory.
+        Near-linear, also on stars and scale-free graphs: ``O((N + E) log^2 N)`` in practice. ``O(N + E)`` memory.
 
     Args:
         lift, s_inv_op, lift_red_op: see :class:`~tgp.src.level.LevelPooling`.
         connect_red_op, remove_self_loops, degree_norm, edge_weight_norm, count_edges: see
             :class:`~tgp.engine.contraction.ConnectParams`.
         cached: reuse the result as long as the input graph does not change.
+        cut: rule that makes clusters from the merge tree, see :class:`~tgp.engine.methods.sep.SEPParams`: ``greedy`` as in
+            the paper, or ``optimal`` for the smallest structural entropy.
     """
 
     def __init__(
@@ -65,11 +67,12 @@ class SEPPooling(LevelPooling):
         edge_weight_norm: bool = False,
         *,
         count_edges: bool = False,
+        cut: Cut = "greedy",
     ) -> None:
         super().__init__(
             "sep",
-            base_kwargs(ConnectParams, locals()),
-            selector=SEPSelect(s_inv_op),
+            {**base_kwargs(ConnectParams, locals()), "cut": cut},
+            selector=SEPSelect(s_inv_op, cut=cut),
             lift=lift,
             lift_red_op=lift_red_op,
             cached=cached,

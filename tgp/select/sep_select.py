@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor
 
 from tgp.engine.level_method import RandomKey
-from tgp.engine.methods.sep import assign_levels
+from tgp.engine.methods.sep import Cut, assign_levels
 from tgp.errors import InputError
 from tgp.select.base_select import Select as Select
 from tgp.select.base_select import SelectOutput
@@ -29,10 +29,11 @@ class SEPSelect(LevelSelect):
 
     Args:
         s_inv_op: ``transpose`` or ``inverse``.
+        cut: ``greedy`` or ``optimal``, see :class:`~tgp.engine.methods.sep.SEPParams`.
     """
 
-    def __init__(self, s_inv_op: SinvType = "transpose") -> None:
-        super().__init__("sep", s_inv_op=s_inv_op)
+    def __init__(self, s_inv_op: SinvType = "transpose", *, cut: Cut = "greedy") -> None:
+        super().__init__("sep", {"cut": cut}, s_inv_op=s_inv_op)
 
     @opaque
     def multi_level_select(

@@ -14,7 +14,7 @@ greedily by merging pairs; a layer of the tree is a level of the hierarchy.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +27,6 @@ from tgp.engine.level_method import (
     LevelEstimate,
     LevelMethod,
     RandomKey,
-    linear_bound,
 )
 from tgp.engine.threads import run_over_ranges
 from tgp.errors import GraphError, ParameterError
@@ -37,12 +36,6 @@ from tgp.ragged.block import FloatArray, IndexArray, PtrArray
 from tgp.ragged.offsets import offsets
 
 __all__ = ["METHOD", "SEPParams"]
-
-_SMALL_PART = 256
-"""Largest number of nodes of a part that is merged without hubs, see :mod:`tgp.kernels.coding_tree`."""
-
-_LONG_LIST = 512
-"""Number of neighbours from which on a cluster is a hub, see :mod:`tgp.kernels.coding_tree_hubs`."""
 
 Cut = Literal["greedy", "optimal"]
 
@@ -233,71 +226,36 @@ def _split_components(block: BlockCSR) -> _Forest:
 
 
 def _build_trees(
-    rows: _Rows, ptr: PtrArray, active: BoolArray, vol: FloatArray, cut: FloatArray, total: FloatArray, rule: Cut
+    rows: _Rows,
+    ptr: PtrArray,
+    active: BoolArray,
+    vol: FloatArray,
+    cut: FloatArray,
+    total: FloatArray,
+    rule: Cut,
 ) -> _Groups:
     """Return the groups of the trees of height 2 of the active parts."""
-    from tgp.kernels import coding_tree_cut
+    from tgp.kernels import coding_tree, coding_tree_cut
 
     nodes, parts = len(vol), len(total)
     out = _Groups(np.zeros(nodes, np.int32), np.ones(parts, np.int64), np.empty(nodes), np.empty(nodes))
-    tree = (np.empty(2 * nodes, np.int32), *np.empty((3, 2 * nodes)))
+    tree: tuple[Any, ...] = (np.empty(2 * nodes, np.int32), *np.empty((3, 2 * nodes)))
 
     def run(first: int, last: int) -> None:
-        merge_parts(rows, ptr, active, vol, cut, total, first, last, tree)
+        coding_tree.merge_parts(rows, ptr, active, vol, cut, total, first, last, tree)
         ids = 2 * int((ptr[first + 1 : last + 1] - ptr[first:last]).max())
+        arguments: tuple[Any, ...] = (ptr, active, first, last, *tree)
         if rule == "optimal":
-            scratch = (*np.empty((2, ids), np.int32), *np.empty((3, ids)))
-            coding_tree_cut.cut_trees_optimally(ptr, active, first, last, *tree[:3], total, *scratch, *out)
+            arguments = (*arguments[:-1], total, *np.empty((2, ids), np.int32), *np.empty((3, ids)), *out)
+            coding_tree_cut.cut_trees_optimally(*arguments)
         else:
             scratch = (*np.empty((2, ids), np.int32), np.empty(ids, np.int64), np.empty(ids))
-            coding_tree_cut.cut_trees(ptr, active, first, last, *tree, *scratch, *out)
+            arguments = (*arguments, *scratch, *out)
+            coding_tree_cut.cut_trees(*arguments)
 
     if parts:
         run_over_ranges(run, ptr + rows.indptr[ptr])
     return out
-
-
-def merge_parts(
-    rows: _Rows, ptr: PtrArray, active: BoolArray, vol: FloatArray, cut: FloatArray, total: FloatArray,
-    first: int, last: int, tree: tuple[IndexArray, FloatArray, FloatArray, FloatArray], long_from: int = _LONG_LIST,
-) -> int:  # fmt: skip
-    """Write the merge trees of the active parts ``first..last`` and return the number of entries that were visited.
-
-    Only large parts are counted. Parts of up to 256 nodes have a kernel of their own, which is compiled sooner.
-    """
-    from tgp.kernels import coding_tree
-
-    starts = ptr[first : last + 1]
-    sizes, entries = np.diff(starts), np.diff(rows.indptr[starts])
-    most = int(sizes.max())
-    chosen = active
-    if most > _SMALL_PART or most > long_from:
-        large = sizes > min(_SMALL_PART, long_from)
-        chosen = active.copy()
-        chosen[first:last] &= ~large
-        most = int(np.where(large, 1, sizes).max())
-        ids, pool = 2 * int(sizes.max()), 5 * int(entries.max()) // 2 + 2 * int(sizes.max()) + 64
-        entries = np.where(large, 0, entries)
-    pool_small = int(entries.max()) + most * most // 2 + 1
-    if chosen is active or chosen[first:last].any():
-        coding_tree.merge_trees(
-            *rows, ptr, chosen, vol, cut, total, first, last, *tree, np.full((2 * most, 2), -1, np.int32),
-            *np.empty((2, 2 * most), np.int32), *np.empty((4, 2 * most), np.int64), np.empty((2 * most, 2)),
-            *np.empty((2, 2 * most)), np.empty(pool_small, np.int32), *np.empty((2, pool_small)),
-        )  # fmt: skip
-    if chosen is active:
-        return 0
-    from tgp.kernels import coding_tree_hubs
-
-    chosen[first:last] = active[first:last] & large
-    state, wide = np.zeros(3, np.int64), np.empty((6, ids), np.int64)
-    coding_tree_hubs.merge_large_trees(
-        *rows, ptr, chosen, vol, cut, total, long_from, first, last, *tree, np.full((ids, 2), -1, np.int32),
-        *np.empty((4, ids), np.int32), wide[:5], np.empty((2, 2 * ids), np.int64), wide[5], np.empty((ids, 2)),
-        *np.empty((3, ids)), *np.empty((2, pool), np.int32), np.empty(2 * pool, np.int32), *np.empty((2, pool)),
-        np.empty(64, np.int64), state,
-    )  # fmt: skip
-    return int(state[2])
 
 
 def _first_layer(forest: _Forest, rule: Cut) -> _Groups:
@@ -323,7 +281,15 @@ def _fill_finer_layer(
     degree, total = coding_tree_layers.row_sums(indptr, weight, ptr)
     groups = _build_trees(_Rows(indptr, indices, weight), ptr, active[component], degree, degree, total, rule)
     coding_tree_layers.finer_layer(
-        forest.ptr, order, ptr, component, active, forest.degree, forest.total, *groups, np.empty_like(degree),
+        forest.ptr,
+        order,
+        ptr,
+        component,
+        active,
+        forest.degree,
+        forest.total,
+        *groups,
+        np.empty_like(degree),
         *finer,
     )
 
@@ -382,6 +348,12 @@ def cost(
     return np.asarray((nodes + edges) * (4.0 + 2.0 * np.log2(nodes + 1.0)), np.float64)
 
 
+def bound(sizes: GraphSizes, params: SEPParams) -> LevelBound:
+    """Bound time and memory. A star with distinct weights takes longest; each further level needs up to two more trees."""
+    work = (sizes.nodes + sizes.edges) * np.log2(sizes.nodes + 2.0)
+    return LevelBound(8e-7 * work, 420.0 * sizes.nodes + 140.0 * sizes.edges, sizes.nodes, 2 * sizes.edges)
+
+
 METHOD = LevelMethod(
     "sep",
     SEPParams,
@@ -390,4 +362,5 @@ METHOD = LevelMethod(
     assign_levels,
     cost,
     LevelEstimate(0.3, 0.3, weighted=True, scratch=450.0),
+    bound=bound,
 )
