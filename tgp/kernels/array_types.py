@@ -18,9 +18,11 @@ __all__ = [
     "Float32MatrixArray",
     "FloatArray",
     "IndexArray",
+    "IndexMatrixArray",
     "IntArray",
     "MatrixArray",
     "PtrArray",
+    "PtrMatrixArray",
     "ShortArray",
     "WordArray",
 ]
@@ -41,6 +43,12 @@ Float32Array = npt.NDArray[np.float32]
 BoolArray = npt.NDArray[np.bool_]
 
 MatrixArray = npt.NDArray[np.float64]
+"""Array of two dimensions, in C order."""
+
+IndexMatrixArray = npt.NDArray[np.int32]
+"""Array of two dimensions, in C order."""
+
+PtrMatrixArray = npt.NDArray[np.int64]
 """Array of two dimensions, in C order."""
 
 Float32MatrixArray = npt.NDArray[np.float32]

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from tgp.kernels._prims import heap_push, heap_remove_min, heap_sink_entry, kernel
-from tgp.kernels.array_types import BoolArray, FloatArray, IndexArray, PtrArray
+from tgp.kernels.array_types import BoolArray, FloatArray, IndexArray, IndexMatrixArray, MatrixArray, PtrArray
 
 __all__ = [
     "append_entries",
@@ -48,7 +48,7 @@ _LONG_LIST = 512
 
 
 @kernel(inner=True)
-def entropy_change(mass: FloatArray, i: int, j: int, between: float, total: float) -> float:
+def entropy_change(mass: MatrixArray, i: int, j: int, between: float, total: float) -> float:
     """Return the change of the structural entropy if two clusters are merged."""
     both, inside_i, inside_j = mass[i, 0] + mass[j, 0], mass[i, 0] - mass[i, 1], mass[j, 0] - mass[j, 1]
     # The term of a node without inner edges is exactly 0, so its logarithm is not needed.
@@ -60,7 +60,7 @@ def entropy_change(mass: FloatArray, i: int, j: int, between: float, total: floa
 @kernel(inner=True)
 def build_list_heap(
     gain: FloatArray, nbr: IndexArray, between: FloatArray, lo: int, size: int,
-    mass: FloatArray, j: int, total: float,
+    mass: MatrixArray, j: int, total: float,
 ) -> None:  # fmt: skip
     """Write the entropy change of merging ``j`` with each of its candidates and order the list as a heap."""
     seen_vol, seen_cut, seen_between, change = -1.0, 0.0, 0.0, 0.0
@@ -77,7 +77,7 @@ def build_list_heap(
 
 @kernel(inner=True)
 def skip_merged(
-    gain: FloatArray, nbr: IndexArray, between: FloatArray, lo: int, live: int, node: IndexArray
+    gain: FloatArray, nbr: IndexArray, between: FloatArray, lo: int, live: int, node: IndexMatrixArray
 ) -> int:
     """Move merged clusters from the top of the heap of a list to its end and return the new size of the heap."""
     while live > 0 and node[nbr[lo], 0] != nbr[lo]:
@@ -92,7 +92,7 @@ def skip_merged(
 
 @kernel(inner=True)
 def append_entries(
-    nbr: IndexArray, between: FloatArray, first: int, last: int, node: IndexArray, new: int,
+    nbr: IndexArray, between: FloatArray, first: int, last: int, node: IndexMatrixArray, new: int,
     out: IndexArray, out_between: FloatArray, count: int,
 ) -> int:  # fmt: skip
     """Append entries ``first..last``, with current ids and merged weights, to ``out``; return its new length."""
@@ -116,7 +116,7 @@ def append_entries(
 @kernel(inner=True)
 def load_part(
     indptr: PtrArray, indices: IndexArray, weight: FloatArray, lo: int, n: int, total: float, node_vol: FloatArray,
-    node_cut: FloatArray, mass: FloatArray, node: IndexArray, start: PtrArray, size: PtrArray,
+    node_cut: FloatArray, mass: MatrixArray, node: IndexMatrixArray, start: PtrArray, size: PtrArray,
     live: PtrArray, twin: IndexArray, nbr: IndexArray, between: FloatArray, gain: FloatArray, keys: FloatArray,
     pairs: PtrArray, shift: int,
 ) -> int:  # fmt: skip
@@ -182,9 +182,9 @@ def load_part(
 def merge_trees(
     indptr: PtrArray, indices: IndexArray, weight: FloatArray, part_ptr: PtrArray, active: BoolArray,
     node_vol: FloatArray, node_cut: FloatArray, total: FloatArray, first: int, last: int, tree_parent: IndexArray,
-    tree_vol: FloatArray, tree_cut: FloatArray, tree_inner: FloatArray, node: IndexArray,
+    tree_vol: FloatArray, tree_cut: FloatArray, tree_inner: FloatArray, node: IndexMatrixArray,
     twin: IndexArray, out: IndexArray, start: PtrArray, size: PtrArray, live: PtrArray, pairs: PtrArray,
-    mass: FloatArray, keys: FloatArray, out_between: FloatArray, nbr: IndexArray,
+    mass: MatrixArray, keys: FloatArray, out_between: FloatArray, nbr: IndexArray,
     between: FloatArray, gain: FloatArray,
 ) -> None:  # fmt: skip
     """Build the binary merge trees of the parts ``first..last``, smallest structural entropy first.

@@ -15,7 +15,15 @@ import math
 import numpy as np
 
 from tgp.kernels._prims import heap_push, heap_remove_min, heap_sink_entry, kernel
-from tgp.kernels.array_types import BoolArray, FloatArray, IndexArray, PtrArray
+from tgp.kernels.array_types import (
+    BoolArray,
+    FloatArray,
+    IndexArray,
+    IndexMatrixArray,
+    MatrixArray,
+    PtrArray,
+    PtrMatrixArray,
+)
 from tgp.kernels.coding_tree import append_entries, build_list_heap, entropy_change, load_part, skip_merged
 from tgp.kernels.coding_tree_regions import HUB, add_weight, expire, find_entry, move_hub, pack
 
@@ -24,7 +32,7 @@ __all__ = ["merge_large_trees"]
 
 @kernel(inner=True)
 def _certified_volume(
-    i: int, k: int, weight_i: float, weight_k: float, lead: float, mass: FloatArray, h: int, bits: float
+    i: int, k: int, weight_i: float, weight_k: float, lead: float, mass: MatrixArray, h: int, bits: float
 ) -> float:
     """Return the volume of hub ``h`` up to which its neighbour ``i`` is certainly better than ``k``.
 
@@ -59,7 +67,7 @@ def _certified_volume(
 
 @kernel(inner=True)
 def _best_leaf(
-    h: int, total: float, mass: FloatArray, cl: PtrArray, node: IndexArray, nbr: IndexArray,
+    h: int, total: float, mass: MatrixArray, cl: PtrMatrixArray, node: IndexMatrixArray, nbr: IndexArray,
     between: FloatArray, gain: FloatArray, win: IndexArray, stack: PtrArray, state: PtrArray,
 ) -> int:  # fmt: skip
     """Return the position of the best neighbour of hub ``h`` that is not a hub, or -1."""
@@ -124,7 +132,7 @@ def _best_leaf(
 
 @kernel(inner=True)
 def _best_of_hub(
-    h: int, total: float, mass: FloatArray, lg: FloatArray, cl: PtrArray, node: IndexArray,
+    h: int, total: float, mass: MatrixArray, lg: FloatArray, cl: PtrMatrixArray, node: IndexMatrixArray,
     who: IndexArray, nbr: IndexArray, between: FloatArray, gain: FloatArray, win: IndexArray, stack: PtrArray,
     state: PtrArray,
 ) -> tuple[int, float]:  # fmt: skip
@@ -155,7 +163,7 @@ def _best_of_hub(
 
 @kernel(inner=True)
 def _collect(
-    old: int, new: int, cl: PtrArray, node: IndexArray, who: IndexArray, nbr: IndexArray,
+    old: int, new: int, cl: PtrMatrixArray, node: IndexMatrixArray, who: IndexArray, nbr: IndexArray,
     between: FloatArray, out: IndexArray, out_between: FloatArray, count: int, state: PtrArray,
 ) -> int:  # fmt: skip
     """Append the current neighbours of a merged cluster to ``out``; return its new length."""
@@ -181,9 +189,9 @@ def _collect(
 
 @kernel(inner=True)
 def _merge_lists(
-    i: int, j: int, new: int, count: int, long_from: int, mass: FloatArray, lg: FloatArray,
-    total: float, cl: PtrArray, node: IndexArray, name: IndexArray, who: IndexArray, nbr: IndexArray,
-    between: FloatArray, gain: FloatArray, table: IndexArray, region: PtrArray, out: IndexArray,
+    i: int, j: int, new: int, count: int, long_from: int, mass: MatrixArray, lg: FloatArray,
+    total: float, cl: PtrMatrixArray, node: IndexMatrixArray, name: IndexArray, who: IndexArray, nbr: IndexArray,
+    between: FloatArray, gain: FloatArray, table: IndexArray, region: PtrMatrixArray, out: IndexArray,
     out_between: FloatArray, state: PtrArray,
 ) -> None:  # fmt: skip
     """Write the neighbours of the cluster ``new``: those of ``i`` and ``j``, and the first ``count`` entries of ``out``."""
@@ -255,9 +263,9 @@ def _merge_lists(
 def merge_large_trees(
     indptr: PtrArray, indices: IndexArray, weight: FloatArray, part_ptr: PtrArray, active: BoolArray,
     node_vol: FloatArray, node_cut: FloatArray, total: FloatArray, long_from: int, first: int, last: int,
-    tree_parent: IndexArray, tree_vol: FloatArray, tree_cut: FloatArray, tree_inner: FloatArray, node: IndexArray,
-    twin: IndexArray, out: IndexArray, name: IndexArray, who: IndexArray, cl: PtrArray,
-    region: PtrArray, pairs: PtrArray, mass: FloatArray, keys: FloatArray, out_between: FloatArray,
+    tree_parent: IndexArray, tree_vol: FloatArray, tree_cut: FloatArray, tree_inner: FloatArray, node: IndexMatrixArray,
+    twin: IndexArray, out: IndexArray, name: IndexArray, who: IndexArray, cl: PtrMatrixArray,
+    region: PtrMatrixArray, pairs: PtrArray, mass: MatrixArray, keys: FloatArray, out_between: FloatArray,
     lg: FloatArray, nbr: IndexArray, win: IndexArray, table: IndexArray, between: FloatArray, gain: FloatArray,
     stack: PtrArray, state: PtrArray,
 ) -> None:  # fmt: skip

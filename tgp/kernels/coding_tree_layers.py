@@ -12,7 +12,14 @@ import math
 import numpy as np
 
 from tgp.kernels._prims import kernel
-from tgp.kernels.array_types import BoolArray, FloatArray, IndexArray, PtrArray
+from tgp.kernels.array_types import (
+    BoolArray,
+    FloatArray,
+    IndexArray,
+    IndexMatrixArray,
+    PtrArray,
+    PtrMatrixArray,
+)
 
 __all__ = [
     "add_better_layer",
@@ -201,7 +208,7 @@ def coarser_layer(
 def add_better_layer(
     ptr: PtrArray, up_label: IndexArray, up_num: PtrArray, up_gain: FloatArray, down_label: IndexArray,
     down_num: PtrArray, down_gain: FloatArray, bottom_label: IndexArray, bottom_num: PtrArray, top_label: IndexArray,
-    top_num: PtrArray, low: PtrArray, high: PtrArray, labels: IndexArray, nums: PtrArray, new_up: BoolArray,
+    top_num: PtrArray, low: PtrArray, high: PtrArray, labels: IndexMatrixArray, nums: PtrMatrixArray, new_up: BoolArray,
     new_down: BoolArray,
 ) -> None:  # fmt: skip
     """Add the better of the two candidate layers to each component; the finer one wins a tie.
@@ -237,7 +244,7 @@ def add_better_layer(
 
 
 def number_level(
-    ptr: PtrArray, order: IndexArray, graph_ptr: PtrArray, labels: IndexArray, nums: PtrArray, row: PtrArray,
+    ptr: PtrArray, order: IndexArray, graph_ptr: PtrArray, labels: IndexMatrixArray, nums: PtrMatrixArray, row: PtrArray,
     offset: int, below: IndexArray, num_below: int,
 ) -> tuple[IndexArray, IndexArray, PtrArray]:  # fmt: skip
     """Number the supernodes of one layer in the order of their first nodes.
@@ -267,7 +274,7 @@ def number_level(
 
 @kernel
 def _number_level(
-    ptr: PtrArray, order: IndexArray, labels: IndexArray, row: PtrArray, offset: int, start: PtrArray,
+    ptr: PtrArray, order: IndexArray, labels: IndexMatrixArray, row: PtrArray, offset: int, start: PtrArray,
     below: IndexArray, seen: IndexArray, above: IndexArray, cluster: IndexArray,
 ) -> None:  # fmt: skip
     """Write ``above`` and ``cluster``. ``seen`` contains a zero per supernode."""

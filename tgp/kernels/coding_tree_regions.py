@@ -22,7 +22,7 @@ from __future__ import annotations
 import numpy as np
 
 from tgp.kernels._prims import kernel
-from tgp.kernels.array_types import FloatArray, IndexArray, PtrArray
+from tgp.kernels.array_types import FloatArray, IndexArray, IndexMatrixArray, PtrArray, PtrMatrixArray
 
 __all__ = ["HUB", "add_weight", "expire", "find_entry", "move_hub", "pack"]
 
@@ -54,7 +54,7 @@ def expire(gain: FloatArray, lo: int, room: int, position: int) -> None:
 
 @kernel(inner=True)
 def move_hub(
-    h: int, to: int, spare: bool, cl: PtrArray, node: IndexArray, who: IndexArray, nbr: IndexArray,
+    h: int, to: int, spare: bool, cl: PtrMatrixArray, node: IndexMatrixArray, who: IndexArray, nbr: IndexArray,
     between: FloatArray, gain: FloatArray, table: IndexArray,
 ) -> int:  # fmt: skip
     """Move the region of hub ``h`` without entries of merged clusters; return the first position after it.
@@ -97,8 +97,8 @@ def move_hub(
 
 @kernel(inner=True)
 def pack(
-    cl: PtrArray, node: IndexArray, who: IndexArray, nbr: IndexArray, between: FloatArray, gain: FloatArray,
-    table: IndexArray, region: PtrArray, state: PtrArray,
+    cl: PtrMatrixArray, node: IndexMatrixArray, who: IndexArray, nbr: IndexArray, between: FloatArray, gain: FloatArray,
+    table: IndexArray, region: PtrMatrixArray, state: PtrArray,
 ) -> None:  # fmt: skip
     """Close the gaps that the lists of merged clusters have left. Regions are listed in the order of their positions."""
     free, kept = 0, 0
@@ -123,8 +123,8 @@ def pack(
 
 @kernel(inner=True)
 def add_weight(
-    h: int, key: int, weight: float, is_hub: bool, cl: PtrArray, node: IndexArray, who: IndexArray, nbr: IndexArray,
-    between: FloatArray, gain: FloatArray, table: IndexArray, region: PtrArray, state: PtrArray,
+    h: int, key: int, weight: float, is_hub: bool, cl: PtrMatrixArray, node: IndexMatrixArray, who: IndexArray, nbr: IndexArray,
+    between: FloatArray, gain: FloatArray, table: IndexArray, region: PtrMatrixArray, state: PtrArray,
 ) -> None:  # fmt: skip
     """Add a weight to the entry of a neighbour of hub ``h``; create the entry if there is none."""
     state[2] += 1
