@@ -24,7 +24,7 @@ def test_own_parameters_are_shown_before_shared_ones():
 
 def test_a_default_can_be_changed_without_changing_the_order():
     sep = METHODS["sep"].params
-    assert [field.name for field in parameter_fields(sep)] == SHARED
+    assert [field.name for field in parameter_fields(sep)] == ["cut", *SHARED]
     assert sep().degree_norm and not ConnectParams().degree_norm
 
 

@@ -261,18 +261,18 @@ def merge_parts(
 
     Only large parts are counted. Parts of up to 256 nodes have a kernel of their own, which is compiled sooner.
     """
-    starts = ptr[first : last + 1]
-    sizes, entries = np.diff(starts), np.diff(rows[0][starts])
-    most = int(sizes.max())
-    chosen = active
-    if most > _SMALL_PART or most > long_from:
-        large = sizes > min(_SMALL_PART, long_from)
-        chosen = active.copy()
-        chosen[first:last] &= ~large
-        most = int(np.where(large, 1, sizes).max())
-        ids, pool = 2 * int(sizes.max()), 5 * int(entries.max()) // 2 + 2 * int(sizes.max()) + 64
-        entries = np.where(large, 0, entries)
-    pool_small = int(entries.max()) + most * most // 2 + 1
+    limit = min(_SMALL_PART, long_from)
+    most, chosen = int(ptr[last] - ptr[first]), active
+    entries = int(rows[0][ptr[last]] - rows[0][ptr[first]])
+    if most > limit:
+        starts = ptr[first : last + 1]
+        sizes, counts = np.diff(starts), np.diff(rows[0][starts])
+        large = sizes > limit
+        most, entries = int(np.where(large, 1, sizes).max()), int(np.where(large, 0, counts).max())
+        if large.any():
+            chosen = active.copy()
+            chosen[first:last] &= ~large
+    pool_small = entries + most * most // 2 + 1
     if chosen is active or chosen[first:last].any():
         scratch: tuple[Any, ...] = (
             np.full((2 * most, 2), -1, np.int32), *np.empty((2, 2 * most), np.int32),
@@ -286,6 +286,7 @@ def merge_parts(
     from tgp.kernels import coding_tree_hubs
 
     chosen[first:last] = active[first:last] & large
+    ids, pool = 2 * int(sizes.max()), 5 * int(counts.max()) // 2 + 2 * int(sizes.max()) + 64
     state, wide = np.zeros(3, np.int64), np.empty((6, ids), np.int64)
     scratch = (
         np.full((ids, 2), -1, np.int32), *np.empty((4, ids), np.int32), wide[:5], np.empty((2, 2 * ids), np.int64),

@@ -75,7 +75,8 @@ class LevelMixin(BasePrecoarseningMixin):
 
     def _selects_by_engine(self) -> bool:
         """Return True if the selector runs the level method of this pooler with its parameters."""
-        return isinstance(self.selector, LevelSelect) and self.selector.spec == self._spec
+        selector = self.selector
+        return isinstance(selector, LevelSelect) and selector.spec == self._spec
 
     def _runs_by_engine(self, edge_weight: Tensor | None = None) -> bool:
         """Return True if the engine may compute whole levels without calling the stages.
@@ -85,11 +86,12 @@ class LevelMixin(BasePrecoarseningMixin):
         """
         if edge_weight is not None and edge_weight.requires_grad and torch.is_grad_enabled():
             return False
-        if not self._selects_by_engine() or has_user_code(self.selector, *self._connectors()):
+        connectors = self._connectors()
+        if not self._selects_by_engine() or has_user_code(self.selector, *connectors):
             return False
         if any(is_overridden(self, method) for method in _SKIPPED):
             return False
-        pairs = zip(self._connectors(), self._stock, strict=False)
+        pairs = zip(connectors, self._stock, strict=False)
         return all(stage is stock and stage.options() == options for stage, (stock, options) in pairs)
 
     def select(self, **kwargs: Any) -> SelectOutput:

@@ -140,6 +140,8 @@ def assign(block: BlockCSR, params: SEPParams, key: RandomKey) -> Assignment:
     """
     forest = _split_components(block)
     groups = _first_layer(forest, params.cut)
+    if len(forest.graph_ptr) == 2 and len(groups.num) == 1:
+        return Assignment("hard", np.array([0, groups.num[0]]), groups.label)
     start = offsets(groups.num)
     cluster = np.empty(block.num_nodes, np.int32)
     cluster[forest.order] = groups.label + np.repeat(start[:-1], np.diff(forest.ptr))
@@ -207,7 +209,9 @@ def _split_components(block: BlockCSR) -> _Forest:
             hint="use absolute or shifted weights",
         )
     component, graph_ptr = csr.components(indptr, indices, block.node_ptr)
-    if (np.diff(component) >= 0).all():
+    if len(graph_ptr) == 2 and graph_ptr[1] == 1:
+        ptr, order = np.array([0, block.num_nodes]), np.arange(block.num_nodes, dtype=np.int32)
+    elif (np.diff(component) >= 0).all():
         ptr = offsets(np.bincount(component, minlength=int(graph_ptr[-1])))
         order = np.arange(block.num_nodes, dtype=np.int32)
     else:
@@ -243,7 +247,7 @@ def _build_trees(
 
     def run(first: int, last: int) -> None:
         coding_tree.merge_parts(rows, ptr, active, vol, cut, total, first, last, tree)
-        ids = 2 * int((ptr[first + 1 : last + 1] - ptr[first:last]).max())
+        ids = 2 * (nodes if parts == 1 else int((ptr[first + 1 : last + 1] - ptr[first:last]).max()))
         arguments: tuple[Any, ...] = (ptr, active, first, last, *tree)
         if rule == "optimal":
             arguments = (*arguments[:-1], total, *np.empty((2, ids), np.int32), *np.empty((3, ids)), *out)
