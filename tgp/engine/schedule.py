@@ -16,7 +16,7 @@ import re
 import typing
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any
 
 from tgp.engine.level_method import LevelMethod, parameter_fields
@@ -72,19 +72,15 @@ class LevelSpec:
     def to_json(self) -> JsonLevel:
         """Return the level as a JSON value with all parameters, except added ones that have their default value.
 
-        Stores from before such a parameter was added then have the same fingerprint, see
-        :data:`tgp.engine.level_method.ADDED`. The level of a method of another package also has the name and version of the package.
+        Stores from before a parameter was added thus keep their fingerprint, see :data:`tgp.engine.level_method.ADDED`.
+        The level of a method of another package also has the name and version of the package.
         """
-        left_out = {
-            field.name
-            for field in parameter_fields(type(self.params))
-            if field.metadata.get("added") and getattr(self.params, field.name) == field.default
-        }
-        params = {name: value for name, value in self._values().items() if name not in left_out}
-        level = {"method": self.method, "params": params}
-        entry = METHODS.entry(self.method)
-        package = {"name": entry.package, "version": entry.version}
-        return level if entry.package is None else level | {"package": package}
+        fields, changed = parameter_fields(type(self.params)), self.changed()
+        stored = [f.name for f in fields if f.name in changed or not f.metadata.get("added")]
+        params = {name: getattr(self.params, name) for name in stored}
+        level, entry = {"method": self.method, "params": params}, METHODS.entry(self.method)
+        package = {"package": {"name": entry.package, "version": entry.version}}
+        return level if entry.package is None else level | package
 
     def _values(self) -> dict[str, Any]:
         return {field.name: getattr(self.params, field.name) for field in parameter_fields(type(self.params))}
@@ -141,18 +137,12 @@ class Schedule:
 
     @property
     def revision(self) -> int:
-        """Largest revision of the methods; stores of another revision may have other bytes."""
+        """Largest revision of the methods."""
         return max(spec.level_method.revision for spec in self.levels)
 
     def runs(self) -> list[tuple[LevelSpec, int]]:
         """Return the runs of equal consecutive levels as (level, length)."""
-        runs: list[tuple[LevelSpec, int]] = []
-        for spec in self.levels:
-            if runs and runs[-1][0] == spec:
-                runs[-1] = (spec, runs[-1][1] + 1)
-            else:
-                runs.append((spec, 1))
-        return runs
+        return [(spec, len(list(equal))) for spec, equal in groupby(self.levels)]
 
     def keep(self, positions: Sequence[int]) -> Schedule:
         """Return the schedule whose hierarchy has the given levels only.
