@@ -19,7 +19,7 @@ import pytest
 from numba.core import caching, config, serialize
 from numba.core.errors import TypingError
 
-from tgp.kernels import _cache
+from tgp.kernels import _cache, _cache_folders
 from tgp.kernels._prims import kernel
 
 SOURCE = """
@@ -45,8 +45,8 @@ def load_module(path):
 
 @pytest.fixture
 def state(monkeypatch):
-    monkeypatch.setattr(_cache, "_state", {"warned": False})
-    monkeypatch.setattr(_cache, "_refused", {})
+    monkeypatch.setattr(_cache_folders, "_state", {"warned": False})
+    _cache_folders.refused.clear()
 
 
 def set_cache_dir(monkeypatch, folder):
@@ -65,7 +65,7 @@ def source(tmp_path, state, monkeypatch):
     """File with two kernels. Its own directory, the home and the temporary directory cannot hold cache files."""
     (tmp_path / "file").write_text("")
     set_home(monkeypatch, tmp_path / "file")
-    monkeypatch.setattr(_cache.tempfile, "gettempdir", lambda: str(tmp_path / "file"))
+    monkeypatch.setattr(_cache_folders.tempfile, "gettempdir", lambda: str(tmp_path / "file"))
     folder = tmp_path / "code"
     folder.mkdir()
     (folder / "__pycache__").write_text("not a directory")
@@ -372,8 +372,8 @@ def temporary(source, tmp_path, monkeypatch):
     monkeypatch.setattr(config, "CACHE_DIR", "")
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
     (tmp_path / "temporary").mkdir()
-    monkeypatch.setattr(_cache.tempfile, "gettempdir", lambda: str(tmp_path / "temporary"))
-    return tmp_path / "temporary" / f"tgp-kernels-{_cache._user_id()}"
+    monkeypatch.setattr(_cache_folders.tempfile, "gettempdir", lambda: str(tmp_path / "temporary"))
+    return tmp_path / "temporary" / f"tgp-kernels-{_cache_folders._user_id()}"
 
 
 def test_a_missing_home_leads_to_a_private_temporary_directory(source, temporary):
@@ -397,7 +397,7 @@ def test_a_temporary_directory_of_others_is_not_used(source, temporary, tmp_path
         temporary.chmod(0o755 if kind == "mode" else 0o700)
     if kind == "owner":
         mine = os.geteuid()
-        monkeypatch.setattr(_cache, "_user_id", lambda: mine)
+        monkeypatch.setattr(_cache_folders, "_user_id", lambda: mine)
         monkeypatch.setattr(_cache.os, "geteuid", lambda: mine + 1)
     with pytest.warns(_cache.KernelCacheWarning, match="not cached"):
         assert load_module(source).add(1, 2) == 3

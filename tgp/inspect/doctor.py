@@ -195,7 +195,7 @@ def _folders(root: Path) -> Iterator[Check]:
 
 
 def _kernel_cache() -> Check:
-    """Describe the first directory for compiled kernels that can be used, in the order of ``tgp.kernels._cache``."""
+    """Describe the first directory for compiled kernels that can be used, in the order of ``tgp.kernels._cache_folders``."""
     source = Path(__file__).parents[1] / "kernels"
     in_package = source / "__pycache__"
     chosen = os.environ.get("NUMBA_CACHE_DIR")
