@@ -345,7 +345,7 @@ def nmf_rows(
     Returns:
         The number of sweeps.
     """
-    from tgp.kernels.multigrid import gram
+    from tgp.kernels import multigrid
 
     n = len(rows[0]) - 1
     total = float(np.cumsum(rows[2])[-1])  # in order, unlike a sum of numpy
@@ -353,7 +353,7 @@ def nmf_rows(
     w, h = np.empty((n, k)), np.empty((n, k))
     _init_factor(w.reshape(-1), n, k, 0, k, 1, scale, seed, level, 0)
     _init_factor(h.reshape(-1), n, k, 0, k, 1, scale, seed, level, k)
-    gram_w, gram_h, grad = np.empty((k, k)), gram(h, h, np.ones(n)), np.empty(k)
+    gram_w, gram_h, grad = np.empty((k, k)), multigrid.gram(h, h, np.ones(n)), np.empty(k)
     explained = np.zeros(max_sweeps + 1)
     first = 0.0
     for s in range(1, max_sweeps + 1):
