@@ -14,8 +14,10 @@ that runs out of space returns a code, and the caller repeats the graph with lon
 
 from __future__ import annotations
 
+import numpy as np
+
 from tgp.kernels._prims import kernel
-from tgp.kernels.array_types import FloatArray, IndexArray, IntArray, PtrArray
+from tgp.kernels.array_types import ByteArray, FloatArray, IndexArray, PtrArray
 
 __all__ = ["DONE", "OVER_BUDGET", "eliminate", "remaining_rows"]
 
@@ -47,7 +49,7 @@ def _heap_push(heap: PtrArray, size: int, key: int) -> None:
 
 @kernel(inner=True)
 def _merge_row(
-    cols: IndexArray, vals: FloatArray, start: int, length: int, mark: IntArray, slot: PtrArray
+    cols: IndexArray, vals: FloatArray, start: int, length: int, mark: ByteArray, slot: PtrArray
 ) -> int:
     """Merge parallel entries of a row in place and remove eliminated nodes; return the new length.
 
@@ -72,7 +74,7 @@ def _merge_row(
 
 @kernel(inner=True)
 def _load_graph(
-    indptr: PtrArray, indices: IndexArray, weight: FloatArray, cluster: IndexArray, lo: int, hi: int, mark: IntArray,
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, cluster: IndexArray, lo: int, hi: int, mark: ByteArray,
     start: PtrArray, length: PtrArray, room: PtrArray, diagonal: FloatArray, cols: IndexArray, vals: FloatArray,
 ) -> int:  # fmt: skip
     """Copy the rows of dropped nodes that have dropped neighbours, with room to grow.
@@ -110,7 +112,7 @@ def _load_graph(
 @kernel(inner=True)
 def _add_mesh(
     q: int, inv: float, start: PtrArray, length: PtrArray, room: PtrArray, cols: IndexArray, vals: FloatArray,
-    used: int, mark: IntArray, slot: PtrArray, diagonal: FloatArray,
+    used: int, mark: ByteArray, slot: PtrArray, diagonal: FloatArray,
 ) -> int:  # fmt: skip
     """Add the edges from eliminating ``q`` to the rows of its live neighbours.
 
@@ -149,7 +151,7 @@ def _add_mesh(
 @kernel
 def eliminate(
     indptr: PtrArray, indices: IndexArray, weight: FloatArray, cluster: IndexArray, node_ptr: PtrArray, first: int,
-    last: int, budget: int, max_entries: PtrArray, signed: IntArray, mark: IntArray, start: PtrArray,
+    last: int, budget: int, max_entries: PtrArray, signed: ByteArray, mark: ByteArray, start: PtrArray,
     length: PtrArray, room: PtrArray, slot: PtrArray, diagonal: FloatArray, heap: PtrArray, cols: IndexArray,
     vals: FloatArray, f_ptr: PtrArray, f_inv: FloatArray, f_cols: IndexArray, f_vals: FloatArray, state: PtrArray,
 ) -> int:  # fmt: skip
@@ -184,7 +186,7 @@ def eliminate(
         used = _load_graph(
             indptr, indices, weight, cluster, lo, hi, mark, start, length, room, diagonal, cols, vals
         )
-        code, work, pending = DONE, 0, 0
+        code, work, pending = DONE, 0, np.int64(0)  # a literal would compile the heap twice
         if used < 0 or hi - lo > heap.shape[0] or size + indptr[hi] - indptr[lo] > f_cols.shape[0]:
             code = OUT_OF_SPACE
             hi = lo
@@ -272,7 +274,7 @@ def eliminate(
 
 @kernel
 def remaining_rows(
-    indptr: PtrArray, indices: IndexArray, weight: FloatArray, lo: int, hi: int, mark: IntArray, start: PtrArray,
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, lo: int, hi: int, mark: ByteArray, start: PtrArray,
     length: PtrArray, cols: IndexArray, vals: FloatArray, slot: PtrArray, ptr: PtrArray, nodes: IndexArray,
     out_cols: IndexArray, out_vals: FloatArray,
 ) -> int:  # fmt: skip

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from tgp.kernels._prims import hash_uniform, kernel
-from tgp.kernels.array_types import FloatArray, IndexArray, IntArray, PtrArray
+from tgp.kernels.array_types import ByteArray, FloatArray, IndexArray, PtrArray, WordArray
 
 __all__ = [
     "ASYMMETRIC",
@@ -37,7 +37,7 @@ _BYTE = np.uint64(255)
 
 @kernel
 def check_symmetry(
-    indptr: PtrArray, indices: IndexArray, node_ptr: PtrArray, cursor: PtrArray, finding: IntArray
+    indptr: PtrArray, indices: IndexArray, node_ptr: PtrArray, cursor: PtrArray, finding: ByteArray
 ) -> None:
     """Write the symmetry of each graph to ``finding`` ``[B]``. ``cursor`` is scratch, a copy of ``indptr`` on entry.
 
@@ -114,7 +114,7 @@ def add_mirrors(
 
 @kernel
 def add_incoming(
-    indptr: PtrArray, indices: IndexArray, node_ptr: PtrArray, finding: IntArray, only_unbalanced: bool, first: int,
+    indptr: PtrArray, indices: IndexArray, node_ptr: PtrArray, finding: ByteArray, only_unbalanced: bool, first: int,
     last: int, values: FloatArray, out: FloatArray,
 ) -> None:  # fmt: skip
     """Write ``out[v] = values[v] + sum of values[u] over edges u -> v`` for the nodes of the graphs ``first..last``.
@@ -150,7 +150,12 @@ def random_scores(node_ptr: PtrArray, seed: int, level: int, score: FloatArray) 
 
 @kernel(inner=True)
 def _sort_by_keys(
-    keys: IntArray, order: IndexArray, n: int, other_keys: IntArray, other_order: IndexArray, counts: PtrArray
+    keys: WordArray,
+    order: IndexArray,
+    n: int,
+    other_keys: WordArray,
+    other_order: IndexArray,
+    counts: PtrArray,
 ) -> bool:
     """Sort ``order`` by ``keys``, ascending and stable; return True if the result is in the other two arrays.
 
@@ -196,7 +201,7 @@ def _sort_by_keys(
 
 @kernel(inner=True, error_model="numpy")
 def _write_rank_keys(
-    score: FloatArray, divisor: FloatArray, lo: int, n: int, divide: bool, key: FloatArray, bits: IntArray
+    score: FloatArray, divisor: FloatArray, lo: int, n: int, divide: bool, key: FloatArray, bits: WordArray
 ) -> None:
     """Write one integer per node to ``bits``. Sorted ascending, they rank NaN first, then the largest ``score / divisor``.
 
@@ -213,7 +218,7 @@ def _write_rank_keys(
 
 @kernel(inner=True)
 def _cover(
-    indptr: PtrArray, indices: IndexArray, lo: int, hi: int, shift: int, order: IntArray, k: int, owner: IndexArray,
+    indptr: PtrArray, indices: IndexArray, lo: int, hi: int, shift: int, order: IndexArray, k: int, owner: IndexArray,
     budget: IndexArray, queue: IndexArray,
 ) -> None:  # fmt: skip
     """Write to ``owner`` the best-ranked selected node within k hops of each node.
@@ -257,7 +262,7 @@ def _cover(
 @kernel
 def cover_by_score(
     indptr: PtrArray, indices: IndexArray, node_ptr: PtrArray, k: int, first: int, last: int, score: FloatArray,
-    divisor: FloatArray, divide: bool, key: FloatArray, bits: IntArray, other_bits: IntArray, order: IndexArray,
+    divisor: FloatArray, divide: bool, key: FloatArray, bits: WordArray, other_bits: WordArray, order: IndexArray,
     other_order: IndexArray, counts: PtrArray, budget: IndexArray, queue: IndexArray, owner: IndexArray,
 ) -> None:  # fmt: skip
     """Compute independent sets of the graphs ``first..last`` by descending score, ties by index.

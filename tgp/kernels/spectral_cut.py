@@ -8,7 +8,7 @@ depend on rounding, on other graphs or on threads.
 from __future__ import annotations
 
 from tgp.kernels._prims import kernel
-from tgp.kernels.array_types import BoolArray, FloatArray, IndexArray, IntArray, PtrArray
+from tgp.kernels.array_types import BoolArray, ByteArray, FloatArray, IndexArray, PtrArray
 
 __all__ = ["cut_sides"]
 
@@ -24,7 +24,7 @@ _NONE = 2**62
 
 
 @kernel(inner=True)
-def _orient(order: IndexArray, lo: int, hi: int, degree: FloatArray, side: IntArray) -> bool:
+def _orient(order: IndexArray, lo: int, hi: int, degree: FloatArray, side: ByteArray) -> bool:
     """Flip the signs in place if needed, so that the hub is kept: the decided node of largest degree.
 
     If both sides have such a node, the side with fewer nodes is kept. If the sides are equally large, the side of the
@@ -55,7 +55,7 @@ def _orient(order: IndexArray, lo: int, hi: int, degree: FloatArray, side: IntAr
 @kernel(inner=True)
 def _flip_nodes(
     indptr: PtrArray, indices: IndexArray, weight: FloatArray, order: IndexArray, lo: int, hi: int,
-    degree: FloatArray, side: IntArray, free: BoolArray, all_free: bool,
+    degree: FloatArray, side: ByteArray, free: BoolArray, all_free: bool,
 ) -> None:  # fmt: skip
     """Flip free nodes in order, and repeat while a flip increases the weight of the cut. Updates ``side`` in place."""
     for _ in range(_MAX_SWEEPS):
@@ -77,7 +77,7 @@ def _flip_nodes(
 @kernel(inner=True)
 def _fill_zeros(
     indptr: PtrArray, indices: IndexArray, weight: FloatArray, order: IndexArray, lo: int, hi: int,
-    degree: FloatArray, side: IntArray, queued: BoolArray, queue: IndexArray,
+    degree: FloatArray, side: ByteArray, queued: BoolArray, queue: IndexArray,
 ) -> None:  # fmt: skip
     """Assign each node of side 0 to the side that cuts more weight, breadth first from the decided nodes.
 
@@ -113,7 +113,7 @@ def _fill_zeros(
 @kernel
 def cut_sides(
     indptr: PtrArray, indices: IndexArray, weight: FloatArray, node_ptr: PtrArray, first: int, last: int,
-    order: IndexArray, extent: PtrArray, entry: FloatArray, residual: FloatArray, flip_all: bool, side: IntArray,
+    order: IndexArray, extent: PtrArray, entry: FloatArray, residual: FloatArray, flip_all: bool, side: ByteArray,
     degree: FloatArray, queued: BoolArray, free: BoolArray, queue: IndexArray,
 ) -> None:  # fmt: skip
     """Write the side of every node of the graphs ``first`` to ``last - 1``: 1 is kept, -1 is dropped.

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 
 from tgp.kernels._prims import hash_uniform, kernel
-from tgp.kernels.array_types import FloatArray, IndexArray, IntArray, PtrArray
+from tgp.kernels.array_types import ByteArray, FloatArray, IndexArray, PtrArray
 
 __all__ = ["LANCZOS_STEPS", "SMALL", "UNSOLVED", "component_vectors", "large_vectors"]
 
@@ -184,7 +184,7 @@ def _solve_small(
 @kernel
 def component_vectors(
     indptr: PtrArray, indices: IndexArray, weight: FloatArray, node_ptr: PtrArray, first: int, last: int, seed: int,
-    level: int, order: IndexArray, extent: PtrArray, entry: FloatArray, residual: FloatArray, colour: IntArray,
+    level: int, order: IndexArray, extent: PtrArray, entry: FloatArray, residual: FloatArray, colour: ByteArray,
     position: IndexArray, ptr: PtrArray, cols: IndexArray, value: FloatArray, basis: FloatArray, small: FloatArray,
     alpha: FloatArray, beta: FloatArray, weights: FloatArray, work: FloatArray, down: FloatArray, up: FloatArray,
 ) -> int:  # fmt: skip
