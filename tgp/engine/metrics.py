@@ -102,11 +102,12 @@ def _block_figures(block: BlockCSR, assignment: Assignment | None) -> Metrics:
     symmetric = np.empty(graphs, bool)
     nodes, clusters = (int(np.diff(ptr).max(initial=0)) for ptr in (block.node_ptr, super_ptr))
     logs = _logarithms(quality.SMALL)
-    arrays = block.indptr, block.indices, block.weight, block.node_ptr, cluster, super_ptr
+    weight = np.empty(0) if block.weight is None else block.weight
+    arrays = block.indptr, block.indices, weight, block.node_ptr, cluster, super_ptr
 
     def compute(first: int, last: int) -> None:
         ids, words = np.empty(nodes, np.int64), np.empty(max(nodes, quality.WORD + 1), np.uint64)
-        sums = np.empty((clusters, 3), np.int64) if block.weight is None else np.empty((clusters, 3))
+        sums = np.empty((clusters, 3))
         if quality.graph_figures(*arrays, logs, first, last, ids, words, sums, counts, flows, symmetric):
             return
         part = symmetric, first, last

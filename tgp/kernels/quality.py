@@ -7,7 +7,15 @@ import math
 import numpy as np
 
 from tgp.kernels._prims import kernel, lowest_bit
-from tgp.kernels.array_types import BoolArray, FloatArray, IndexArray, IntArray, PtrArray
+from tgp.kernels.array_types import (
+    BoolArray,
+    FloatArray,
+    IndexArray,
+    IndexMatrixArray,
+    MatrixArray,
+    PtrArray,
+    WordArray,
+)
 
 __all__ = ["SMALL", "WORD", "count_components", "graph_figures", "incoming_flows"]
 
@@ -20,16 +28,16 @@ WORD = 63
 
 @kernel
 def graph_figures(
-    indptr: PtrArray, indices: IndexArray, weight: FloatArray | None, node_ptr: PtrArray, cluster: IndexArray,
-    super_ptr: PtrArray, logs: FloatArray, first: int, last: int, cursor: PtrArray, masks: IntArray, sums: FloatArray | PtrArray,
-    counts: IndexArray, flows: FloatArray, symmetric: BoolArray,
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, node_ptr: PtrArray, cluster: IndexArray,
+    super_ptr: PtrArray, logs: MatrixArray, first: int, last: int, cursor: PtrArray, masks: WordArray, sums: MatrixArray,
+    counts: IndexMatrixArray, flows: MatrixArray, symmetric: BoolArray,
 ) -> bool:  # fmt: skip
     """Compute the figures of the graphs ``first:last``, as if all of them were small and symmetric.
 
     Args:
         indptr: ``[N + 1]``.
         indices: ``[nnz]``, sorted in each row.
-        weight: ``[nnz]``, or ``None``. numba compiles only the branches that the type of this argument needs.
+        weight: ``[nnz]``, or an empty array if there are no weights.
         node_ptr: ``[B + 1]``, offsets of the graphs.
         cluster: ``[N]``, supernode of each node, -1 if removed.
         super_ptr: ``[B + 1]``, offsets of the supernodes.
@@ -37,7 +45,7 @@ def graph_figures(
         first, last: Range of graphs.
         cursor: Scratch, as long as the largest number of nodes of a graph.
         masks: Scratch of the same length, at least ``WORD + 1``.
-        sums: Scratch ``[largest number of supernodes of a graph, 3]``, integers if there are no weights.
+        sums: Scratch ``[largest number of supernodes of a graph, 3]``.
         counts: ``[6, B]`` output: connected components, nodes without an edge to another node, removed nodes, singleton
             clusters, empty clusters, size of the largest cluster.
         flows: ``[5, B]`` output: total weight, weight inside clusters, its expected value (the sum of out * in), entropy
@@ -48,20 +56,20 @@ def graph_figures(
         True if all graphs are symmetric and have at most :data:`WORD` nodes. Otherwise some values are wrong until
         :func:`count_components` and :func:`incoming_flows` replace them.
     """
-    end, usual = np.int64(indices.shape[0] - 1), True
+    end, usual, weighted = np.int64(indices.shape[0] - 1), True, weight.shape[0] > 0
     one, top = np.uint64(1), np.uint64(WORD)
     for g in range(first, last):
         base, stop_row, low = node_ptr[g], node_ptr[g + 1], super_ptr[g]
         clusters = super_ptr[g + 1] - low
         for c in range(clusters):
-            sums[c, 0] = sums[c, 1] = sums[c, 2] = 0
+            sums[c, 0] = sums[c, 1] = sums[c, 2] = 0.0
         for row in range(base, stop_row):
             cursor[row - base] = indptr[row]
         amount, total, leaves, roots = 0.0, 0.0, 0.0, 0.0
         lonely, dropped, same = 0, 0, True
         for row in range(base, stop_row):
             start, stop, mine = indptr[row], indptr[row + 1], cluster[row]
-            degree, home, mask = sums.dtype.type(0), sums.dtype.type(0), np.uint64(0)
+            degree, home, inside, mask = 0.0, 0.0, 0, np.uint64(0)
             # Rows are visited in ascending order. The mirror images of the entries of row c are therefore visited in the
             # order of these entries; cursor[c] is the position of the next one.
             for e in range(np.uint64(start), np.uint64(stop)):
@@ -73,18 +81,19 @@ def graph_figures(
                 if mirror > end:
                     mirror = end
                 same &= indices[np.uint64(mirror)] == row
-                if weight is None:
-                    home += cluster[column] == mine
-                else:
+                inside += cluster[column] == mine
+                if weighted:
                     same &= weight[np.uint64(mirror)] == weight[e]
+            if weighted:
+                for e in range(start, stop):
                     degree += weight[e]
                     amount += weight[e]
-                    home += weight[e] if cluster[column] == mine else 0.0
+                    home += weight[e] if cluster[indices[e]] == mine else 0.0
             masks[row - base] = mask
             lonely += mask & ~(one << (np.uint64(row - base) & top)) == 0
-            if weight is None:
-                degree = stop - start
-            if degree > 0:
+            if not weighted:
+                degree, home = float(stop - start), float(inside)
+            if degree > 0.0:
                 if degree < SMALL and np.int64(degree) == degree:
                     leaves += logs[0, np.int64(degree)]
                 else:
@@ -117,7 +126,7 @@ def graph_figures(
                 unseen ^= reached
                 frontier = rest & (rest - one) | reached
         within, expected, inner, volumes = 0.0, 0.0, 0.0, 0.0
-        single, empty, largest = 0, 0, sums.dtype.type(0)
+        single, empty, largest = 0, 0, 0.0
         scale = math.log2(total) if total > 0.0 else 0.0
         for c in range(clusters):
             size, out, own = sums[c, 0], sums[c, 1], sums[c, 2]
@@ -126,8 +135,8 @@ def graph_figures(
             if size > largest:
                 largest = size
             within += own
-            expected += float(out) * float(out)
-            if out > 0:
+            expected += out * out
+            if out > 0.0:
                 if out < SMALL and np.int64(out) == out:
                     volumes += logs[0, np.int64(out)]
                     log = logs[1, np.int64(out)]
@@ -137,9 +146,9 @@ def graph_figures(
                 if out > own:
                     inner += (out - own) * (scale - log)
         counts[0, g], counts[1, g], counts[2, g] = found, lonely, dropped
-        counts[3, g], counts[4, g], counts[5, g] = single, empty, largest
+        counts[3, g], counts[4, g], counts[5, g] = single, empty, np.int64(largest)
         flows[0, g], flows[1, g], flows[2, g] = amount, within, expected
-        if weight is None:
+        if not weighted:
             flows[0, g] = indptr[stop_row] - indptr[base]
         if total > 0.0:
             flows[3, g] = scale - leaves / total
@@ -150,7 +159,7 @@ def graph_figures(
 @kernel
 def count_components(
     indptr: PtrArray, indices: IndexArray, node_ptr: PtrArray, symmetric: BoolArray, first: int, last: int,
-    parent: PtrArray, linked: IntArray, counts: IndexArray,
+    parent: PtrArray, linked: WordArray, counts: IndexMatrixArray,
 ) -> None:  # fmt: skip
     """Count the components and the isolated nodes of graphs that are large or not symmetric.
 
@@ -194,8 +203,8 @@ def count_components(
 
 @kernel
 def incoming_flows(
-    indptr: PtrArray, indices: IndexArray, weight: FloatArray | None, node_ptr: PtrArray, cluster: IndexArray,
-    super_ptr: PtrArray, symmetric: BoolArray, first: int, last: int, sums: FloatArray, flows: FloatArray,
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, node_ptr: PtrArray, cluster: IndexArray,
+    super_ptr: PtrArray, symmetric: BoolArray, first: int, last: int, sums: MatrixArray, flows: MatrixArray,
 ) -> None:  # fmt: skip
     """Compute the expected weight inside the clusters of graphs that are not symmetric.
 
@@ -215,7 +224,7 @@ def incoming_flows(
             degree = 0.0
             for e in range(indptr[row], indptr[row + 1]):
                 amount = 1.0
-                if weight is not None:
+                if weight.shape[0] > 0:
                     amount = weight[e]
                 degree += amount
                 if cluster[indices[e]] >= 0:
