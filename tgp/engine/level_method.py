@@ -31,8 +31,8 @@ Params = Any
 ADDED = MappingProxyType({"added": True})
 """Metadata of a parameter that was added after the first stores were written.
 
-The JSON form of a level leaves the parameter out while it has its default value, which must be the rule of the old stores.
-The fingerprint of a store therefore does not change: ``two_hop: bool = field(default=False, metadata=ADDED)``.
+The JSON form of a level leaves the parameter out while it has its default value. The default must be the rule of the old stores,
+or the revision of the method must increase. The fingerprint of a store therefore does not change: ``two_hop: bool = field(default=False, metadata=ADDED)``.
 """
 
 CostModel = Callable[[npt.NDArray[np.int64], npt.NDArray[np.int64], Params], npt.NDArray[np.float64]]
