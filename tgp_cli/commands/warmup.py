@@ -15,7 +15,7 @@ from tgp_cli._progress import Progress
 if TYPE_CHECKING:
     from tgp.build.warmup import CompiledKernels
 
-EPILOG = "Examples: tgp warmup | tgp warmup --pooler graclus --pooler ndp | NUMBA_CACHE_DIR=/shared/kernels tgp warmup"
+EPILOG = "Examples: tgp warmup | tgp warmup --pooler graclus --pooler ndp"
 
 
 def command(
