@@ -27,10 +27,12 @@ SCHEDULES = {
 PEER = "import numba\n@numba.njit\ndef add(a, b):\n    return a + b\nadd(1, 2)\n"
 
 
-def measure(command: list[str], environment: dict[str, str]) -> tuple[float, float]:
+def measure(
+    command: list[str], environment: dict[str, str], folder: Path | None = None
+) -> tuple[float, float]:
     """Return the wall and processor seconds of a process and its descendants."""
     before, begin = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    subprocess.run(command, env={**os.environ, **environment}, check=True, capture_output=True)
+    subprocess.run(command, env={**os.environ, **environment}, check=True, capture_output=True, cwd=folder)
     wall, after = time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)
     return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
@@ -45,7 +47,9 @@ def measure_schedule(tree: Path, arguments: list[str]) -> list[float]:
         for number in range(4):
             out = ["-d", "molecules", "-o", str(Path(folder, f"store{number}"))]
             runs.append(
-                measure([sys.executable, "-m", "tgp_cli.main", "coarsen", *arguments, *out], environment)
+                measure(
+                    [sys.executable, "-m", "tgp_cli.main", "coarsen", *arguments, *out], environment, tree
+                )
             )
         return [*runs[0], *map(min, zip(*runs[1:], strict=True))]
 
