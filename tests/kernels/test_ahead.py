@@ -73,3 +73,12 @@ def test_without_compilation_nothing_is_missing(monkeypatch):
     monkeypatch.setattr(config, "DISABLE_JIT", True)
     monkeypatch.setattr(ahead, "_dispatcher", lambda name: len)
     assert ahead.find_missing(SHARED) == [] and ahead.is_ready(SHARED[0])
+
+
+def test_a_helper_stops_when_the_process_that_started_it_has_ended(monkeypatch):
+    compiled = []
+    parents = iter([7, 7, 1, 1])
+    monkeypatch.setattr(ahead.os, "getppid", lambda: next(parents))
+    monkeypatch.setattr(ahead, "compile_ahead", compiled.extend)
+    ahead._run_helper([*SHARED, "soft.soft_product"], parent=7)
+    assert compiled == list(SHARED[:2])

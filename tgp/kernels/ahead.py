@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import itertools
 import os
 import subprocess
 import sys
@@ -148,6 +149,11 @@ def _code_size(name: str) -> int:
     return len(_dispatcher(name).py_func.__code__.co_code)
 
 
-if __name__ == "__main__":
+def _run_helper(names: Iterable[str], parent: int) -> None:
+    """Compile kernels in a process of :func:`start_helpers`, until the process that started it has ended."""
     with contextlib.suppress(KeyboardInterrupt):  # the parent reports it
-        compile_ahead(sys.argv[1:])
+        compile_ahead(itertools.takewhile(lambda name: os.getppid() == parent, names))
+
+
+if __name__ == "__main__":
+    _run_helper(sys.argv[1:], os.getppid())
