@@ -119,9 +119,9 @@ class BlockPermutation:
     """Pseudo-random permutation of ``range(size)`` that keeps graphs of the same part of a store close together.
 
     The graphs are divided into blocks of :data:`BLOCK` consecutive graphs. The blocks are permuted, and then the graphs
-    of every :data:`WINDOW` consecutive blocks, a window. The last window has up to twice as many. A store that does not fit in memory is then read in large pieces, because
-    only the graphs of one window are read in random order. The first block starts at a random graph in every epoch, so
-    that the blocks of different epochs overlap.
+    of every :data:`WINDOW` consecutive blocks, a window. The last window has up to twice as many. A store that does not
+    fit in memory is then read in large pieces, because only the graphs of one window are read in random order. The first
+    block starts at a random graph in every epoch, so that the blocks of different epochs overlap.
 
     A batch of ``b`` graphs contains graphs of :data:`WINDOW` random blocks. Let v be the variance of some number over all
     graphs. The variance of its mean over a batch is v/b for a uniform order and at most v (1/b + 1/WINDOW) here. It is v/b
