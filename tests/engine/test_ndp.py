@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.benchmarks.bench_families import FAMILIES
 from tests.reference.kron import kron_dense
 from tests.reference.ndp import dense_graph
 from tgp.engine import coarsen, threads
 from tgp.engine.kron_reduction import kron_reduce
 from tgp.engine.level_method import GraphSizes, RandomKey
-from tgp.engine.methods.ndp import METHOD, NDPParams, random_cut
+from tgp.engine.methods.ndp import METHOD, NDPParams, cut, random_cut, simple_graph
 from tgp.engine.schedule import parse_schedule
 from tgp.errors import InputError, ParameterError
 from tgp.ragged import Assignment, BlockCSR
@@ -307,15 +308,27 @@ def test_added_parameters_are_not_stored_with_their_default():
     assert parse_schedule("ndp:cut=flip").to_json() != parse_schedule("ndp").to_json()
 
 
-@pytest.mark.parametrize("cut", ["spectral", "flip"])
-def test_result_does_not_depend_on_threads(monkeypatch, cut):
+@pytest.mark.parametrize("family", ["kNN", "random regular", "BA", "SBM", "BA, mixed signs"])
+def test_no_flip_of_one_node_increases_a_flipped_cut(family):
+    graph = simple_graph(FAMILIES[family](2000))
+    rows = np.repeat(np.arange(graph.num_nodes), np.diff(graph.indptr))
+    gains = []
+    for flip in (False, True):
+        side = cut(graph, flip, RandomKey())
+        same = graph.weights_or_ones() * side[rows] * side[graph.indices]
+        gains.append(np.bincount(rows, same, minlength=graph.num_nodes).max())
+    assert gains[0] > 0.1 and gains[1] < 1e-9
+
+
+@pytest.mark.parametrize("rule", ["spectral", "flip"])
+def test_result_does_not_depend_on_threads(monkeypatch, rule):
     sizes = np.random.default_rng(3).integers(3, 120, 80)
     block = BlockCSR.concat([erdos_renyi(int(n), 5 / n, seed=int(n)) for n in sizes])
     found = []
     for count in (1, 2, 7):
         monkeypatch.setattr(threads, "num_threads", lambda count=count: count)
         monkeypatch.setattr(threads, "_MIN_WORK", 0)
-        found.append(level(block, NDPParams(cut=cut)))
+        found.append(level(block, NDPParams(cut=rule)))
     for assignment, coarse in found[1:]:
         assert np.array_equal(assignment.cluster, found[0][0].cluster)
         assert same(coarse, found[0][1])
