@@ -125,7 +125,8 @@ def _scramble(value: Ids, key: Any) -> Ids:
     mixed ^= mixed >> np.uint64(29)
     mixed *= np.uint64(0x94D049BB133111EB)
     mixed ^= mixed >> np.uint64(32)
-    return mixed.view(np.int64)
+    result: Ids = mixed.view(np.int64)
+    return result
 
 
 class BlockPermutation:
