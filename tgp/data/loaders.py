@@ -265,7 +265,9 @@ def _plain_shuffle(shuffle: bool | str) -> bool:
 def _prepare_reading(dataset: PooledDataset, sampler: PoolBatchSampler) -> None:
     """Tell the system how the graphs will be read."""
     if sampler.shuffle == "block":
+        # Everything is announced. What the system dropped meanwhile is read by pages, not with megabytes around it.
         sampler.announce = functools.partial(_read_ahead, dataset)
+        dataset._plan().expect_random_order()
     elif sampler.shuffle and not _fits_in_memory(dataset):
         dataset._plan().expect_random_order()
 

@@ -209,6 +209,9 @@ class BatchPlan:
         """Tell the system how the arrays of some graphs of an open shard will be read."""
         if not self.keep_arrays or low >= high:
             return
+        for ptr in self._ptrs[unit]:
+            if ptr is not None:
+                advise(ptr.ctypes.data + low * ptr.itemsize, (high + 1 - low) * ptr.itemsize, advice)
         for number, (mode, cut, _, outer, inner, size, _, _) in enumerate(self._kernel_rows.tolist()):
             address, code, rows = self._columns[:, unit, number].tolist()
             ptr = self._ptrs[unit][cut]
