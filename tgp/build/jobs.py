@@ -162,19 +162,14 @@ def make_thread_job(header: Job, writer: PartWriter, unit: int, name: str, graph
 
 
 def topology(table: GraphTable, low: int, high: int) -> GraphTable:
-    """Return the arrays of graphs ``low:high`` that coarsening needs: edges with 32-bit ids, and weights.
+    """Return views of the arrays of graphs ``low:high`` that coarsening needs: edges and weights.
 
     Args:
         table: All graphs.
         low: First graph.
         high: End of the range.
     """
-    part = slice_table(table, low, high, ("edge_index", "edge_weight"))
-    fields = dict(part.fields)
-    if "edge_index" in fields:
-        edges = fields["edge_index"]
-        fields["edge_index"] = dataclasses.replace(edges, values=edges.values.astype(np.int32))
-    return GraphTable(part.node_ptr, fields)
+    return slice_table(table, low, high, ("edge_index", "edge_weight"))
 
 
 # Worker -----------------------------------------------------------------------------------------
@@ -219,7 +214,8 @@ def warm_up(header: Mapping[str, Any]) -> float:
     in threads of this one.
 
     Args:
-        header: Result of :func:`job_header`.
+        header: Result of :func:`job_header`. The keys ``small`` and ``large`` are arguments of
+            :func:`~tgp.build.compilation.kernels_of`.
 
     Returns:
         Seconds that were spent compiling; 0 if all kernels were in the cache.
@@ -231,7 +227,10 @@ def warm_up(header: Mapping[str, Any]) -> float:
 
     with _portable_errors(header):
         schedules = _accept(header)
-        kernels = kernels_of(schedules, metrics=header["metrics"])
+        small = header.get("small", True)
+        kernels = kernels_of(
+            schedules, metrics=header["metrics"], small=small, large=header.get("large", False)
+        )
         missing = find_missing(kernels)
         helpers = 0 if header["remote"] else usable_cores() - 1
         with (
@@ -248,7 +247,7 @@ def warm_up(header: Mapping[str, Any]) -> float:
             block = BlockCSR.from_local_edges(edges, [0, edges.shape[1]], node_ptr=[0, 24])
             for schedule in schedules:
                 hierarchy, _ = coarsen_with_failures(block, schedule)
-                if header["metrics"]:
+                if header["metrics"] and small:
                     from tgp.engine.metrics import hierarchy_metrics
 
                     hierarchy_metrics(block, hierarchy)
