@@ -136,8 +136,8 @@ def _block_figures(block: BlockCSR, assignment: Assignment | None, small: bool) 
         out = counts, flows, symmetric
         if small:
             given = block.indptr, block.indices, block.node_ptr, cluster, super_ptr, logs
-            scratch = np.empty((4, quality.WORD + 1), np.uint64)
-            if quality.small_figures(*given, first, last, *scratch, *out):
+            a, b, c, d = np.empty((4, quality.WORD + 1), np.uint64)  # scratch
+            if quality.small_figures(*given, first, last, a, b, c, d, *out):
                 return
         ids, words = np.empty(nodes, np.int64), np.empty(max(nodes, quality.WORD + 1), np.uint64)
         sums = np.empty((clusters, 3))

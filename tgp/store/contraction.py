@@ -62,7 +62,8 @@ def unit_ids(
 
     The id -1 stays -1.
     """
-    ids = _add(np.repeat(target[:-1].astype(np.int64), np.diff(ptr.astype(np.int64))), local)
+    counts: npt.NDArray[np.int64] = np.diff(ptr).astype(np.int64)
+    ids = _add(np.repeat(target[:-1].astype(np.int64), counts), local)
     if local.dtype.kind == "i" and local.min(initial=0) < 0:
         ids[local < 0] = -1
     return ids
@@ -77,7 +78,8 @@ def unit_edges(
 
 def _add(values: npt.NDArray[_Ids], other: npt.NDArray[Any]) -> npt.NDArray[_Ids]:
     """Add integers of any type to ``values`` in place, and return them."""
-    return np.add(values, other, out=values, dtype=values.dtype, casting="unsafe")
+    np.add(values, other, out=values, dtype=values.dtype, casting="unsafe")
+    return values
 
 
 def _block_ids(edges: Edges, low: int, high: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
@@ -236,7 +238,7 @@ def _have_same_pairs(
         return True
     if not (keys[1:] > keys[:-1]).all():  # edges that are not sorted may occur twice
         keys = _unique_sorted(np.sort(keys))
-    return len(keys) == counts.sum() and np.count_nonzero(wanted) == len(keys)
+    return len(keys) == int(counts.sum()) and np.count_nonzero(wanted) == len(keys)
 
 
 def _wrong_pairs(

@@ -87,7 +87,8 @@ def verify_store(path: str | os.PathLike[str] | StoreFiles, *, semantics: bool =
             Finding(fmt.MANIFEST, None, None, f"{fmt.MANIFEST} was edited: it is not in the canonical form")
         )
     findings += _check_records(files, manifest, is_later)
-    cache, parts = DecodedCache(_CACHE_BYTES), {name: [] for name in manifest.hierarchies}
+    cache = DecodedCache(_CACHE_BYTES)
+    parts: dict[str, list[HierarchyPart]] = {name: [] for name in manifest.hierarchies}
     for unit in range(manifest.spec.num_units):
         findings += _UnitVerifier(files, manifest, unit, cache, parts).verify(semantics)
     if semantics and not findings:
