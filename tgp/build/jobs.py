@@ -42,6 +42,7 @@ from tgp.store.write.shard import load_kernels
 __all__ = [
     "PROTOCOL",
     "JobReport",
+    "figure_kernels",
     "job_header",
     "make_job",
     "make_thread_job",
@@ -172,6 +173,18 @@ def topology(table: GraphTable, low: int, high: int) -> GraphTable:
     return slice_table(table, low, high, ("edge_index", "edge_weight"))
 
 
+def figure_kernels(table: GraphTable) -> dict[str, bool]:
+    """Return the keys of the argument of :func:`warm_up` that depend on the graphs.
+
+    Args:
+        table: All graphs.
+    """
+    from tgp.engine.metrics import choose_kernels
+
+    small, large = choose_kernels(table.node_ptr, "edge_weight" in table.fields)
+    return {"small": small, "large": large}
+
+
 # Worker -----------------------------------------------------------------------------------------
 
 
@@ -214,8 +227,7 @@ def warm_up(header: Mapping[str, Any]) -> float:
     in threads of this one.
 
     Args:
-        header: Result of :func:`job_header`. The keys ``small`` and ``large`` are arguments of
-            :func:`~tgp.build.compilation.kernels_of`.
+        header: Result of :func:`job_header`, and optionally of :func:`figure_kernels`.
 
     Returns:
         Seconds that were spent compiling; 0 if all kernels were in the cache.

@@ -19,6 +19,7 @@ from tgp.build.findings import find_many_files, find_problems, warn_about
 from tgp.build.foreign import check_foreign_parts
 from tgp.build.jobs import (
     JobReport,
+    figure_kernels,
     job_header,
     make_job,
     make_thread_job,
@@ -40,7 +41,6 @@ from tgp.build.prepare import (
 from tgp.build.progress import Meter, Step, order_tasks
 from tgp.build.summary import RunPlan, Summary, describe_manifest
 from tgp.build.unit_graphs import VISIBLE_TIMEOUT
-from tgp.engine.metrics import choose_kernels
 from tgp.errors import InputError, StoreError, StoreMismatchError
 from tgp.sources.tables import slice_table
 from tgp.store import (
@@ -235,14 +235,11 @@ def _start_workers(context: RunContext, pool: Pool, progress: Progress) -> float
     stage = Step("loading kernels" if pool.processes == 1 else f"starting {pool.processes} workers")
     progress(stage)
     header = job_header(schedules, metrics=context.config.metrics, remote=pool.kind != "threads")
-    table = context.source.table
-    small, large = choose_kernels(table.node_ptr, "edge_weight" in table.fields)
-    header |= {"small": small, "large": large}
     show_compilation = CompilationDisplay(pool.compilation, progress)
     with JobQueue(pool, warm_up, _show_waiting(progress, stage), show_compilation) as queue:
         # All calls are submitted at once, because a pool starts a process for each call that finds no idle worker.
         for _ in range(pool.processes):
-            queue.submit(header)
+            queue.submit(header | figure_kernels(context.source.table))
         seconds = next(queue.drain())
     if pool.cluster is not None and not checked:  # there were no workers before
         pool.cluster.check_workers(context.config.path.resolve())
