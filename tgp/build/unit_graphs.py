@@ -27,7 +27,7 @@ _NAMES = ("edge_index", "edge_weight")
 def read_unit_graphs(writer: StoreWriter, unit: int, sha256: str) -> GraphTable:
     """Read the edges and weights of the graphs of a unit, with 32-bit ids.
 
-    The result is the same as that of :func:`tgp.build.jobs.topology` for the graphs that the client has written.
+    The result contains the same graphs as :func:`tgp.build.jobs.topology`, which the client has written.
 
     Args:
         writer: Writer of the store.
