@@ -16,8 +16,9 @@ class Server:
 
     def __init__(self, python: str, script: str, *arguments: str) -> None:
         command = [python, "-W", "ignore", os.path.abspath(script), "--serve", *arguments]
-        # Where this process was started must not decide which tgp the other one imports.
-        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        # PYTHONPATH names the tgp of this interpreter. It must not decide which tgp another one imports.
+        hidden = () if python == sys.executable else ("PYTHONPATH",)
+        environment = {name: value for name, value in os.environ.items() if name not in hidden}
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
         )

@@ -32,7 +32,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.spatial import cKDTree
 
-from tests.benchmarks.bench_kmis_sep import added_memory, undirected
+from tests.benchmarks import bench_kmis_sep
+from tests.benchmarks.bench_kmis_sep import added_memory, undirected, weighted_star
 from tgp.engine import coarsen
 from tgp.ragged import BlockCSR
 
@@ -91,10 +92,7 @@ def nearest_neighbours(edges: int) -> BlockCSR:
 
 def random_regular(edges: int) -> BlockCSR:
     """Return the union of three random cycles. Nearly all nodes have six neighbours."""
-    size = max(edges // 3, 8)
-    rng = np.random.default_rng(0)
-    cycles = [rng.permutation(size) for _ in range(3)]
-    return undirected(np.concatenate([np.stack([c, np.roll(c, 1)]) for c in cycles], axis=1), size)
+    return bench_kmis_sep.random_regular(max(edges // 3, 8))
 
 
 def _preferential_pairs(size: int, degree: int) -> np.ndarray:
@@ -126,14 +124,6 @@ def recursive_matrix(edges: int) -> BlockCSR:
         quadrant = np.searchsorted([0.57, 0.76, 0.95], rng.random(edges), side="right")
         pairs = 2 * pairs + np.stack([quadrant >> 1, quadrant & 1])
     return undirected(pairs, 2**scale)
-
-
-def weighted_star(edges: int) -> BlockCSR:
-    """Return a star whose edges have distinct weights, in random order."""
-    leaves = np.arange(1, edges + 1)
-    weight = np.random.default_rng(0).permutation(edges) / edges + 1.0
-    ends = np.concatenate([[np.zeros_like(leaves), leaves], [leaves, np.zeros_like(leaves)]], axis=1)
-    return BlockCSR.from_edge_index(ends, np.concatenate([weight, weight]))
 
 
 def windmill(edges: int) -> BlockCSR:

@@ -4,6 +4,10 @@ Wall time and processor time of the fastest of several runs after a warm-up, on 
 undirected. Each line carries a calibration from the same minute: scipy's sparse matrix times
 vector on the same graph (for small graphs: on the whole block). ``--data`` adds real graphs, read from
 their raw files. Memory is what one run adds at its peak.
+
+Lines of sep have the structural entropy of the groups in bits, for the rule of the paper and for ``cut=optimal``. The growth of
+sep is also given in operations: list entries and tournament nodes that the merging visits. ``gather`` is a second calibration,
+a random gather over as many float64 numbers as the graph has edges: what its time grows faster than linear is memory access.
 """
 
 from __future__ import annotations
@@ -27,8 +31,10 @@ import scipy.sparse as sp
 
 from tgp.engine import coarsen
 from tgp.engine.level_method import RandomKey
+from tgp.engine.methods import sep
 from tgp.engine.methods.kmis import METHOD as KMIS
 from tgp.engine.methods.sep import METHOD as SEP
+from tgp.kernels import coding_tree
 from tgp.ragged import BlockCSR
 from tgp.ragged.offsets import offsets
 from tgp.testing.graphs import barabasi_albert, grid2d, star
@@ -120,6 +126,10 @@ def big_graphs(data: Path | None) -> Iterator[tuple[str, BlockCSR]]:
     for size in (10_000, 30_000, 100_000):
         yield f"scale-free {size} m=5", barabasi_albert(size, 5, seed=0)
     yield "scale-free 100000 m=10", barabasi_albert(100_000, 10, seed=0)
+    for size in (10_000, 30_000, 100_000):
+        yield f"regular {size}", random_regular(size)
+    for size in (20_000, 80_000, 320_000):
+        yield f"weighted star {size}", weighted_star(size)
     yield "star 500000", star(500_000)
     if data is None:
         return
@@ -130,6 +140,21 @@ def big_graphs(data: Path | None) -> Iterator[tuple[str, BlockCSR]]:
         yield "NY road network", road_network(path)
     if (path := data / "SNAP" / "soc-slashdot0902-undirected.csv.gz").is_file():
         yield "Slashdot", social_network(path)
+
+
+def random_regular(size: int) -> BlockCSR:
+    """Return the union of three random cycles. Nearly all nodes have six neighbours."""
+    rng = np.random.default_rng(0)
+    cycles = [rng.permutation(size) for _ in range(3)]
+    return undirected(np.concatenate([np.stack([c, np.roll(c, 1)]) for c in cycles], axis=1), size)
+
+
+def weighted_star(edges: int) -> BlockCSR:
+    """Return a star whose edges have distinct weights, in random order."""
+    leaves = np.arange(1, edges + 1)
+    weight = np.random.default_rng(0).permutation(edges) / edges + 1.0
+    ends = np.concatenate([[np.zeros_like(leaves), leaves], [leaves, np.zeros_like(leaves)]], axis=1)
+    return BlockCSR.from_edge_index(ends, np.concatenate([weight, weight]))
 
 
 def matvec(block: BlockCSR) -> float:
@@ -180,6 +205,7 @@ def measure_big(name: str, block: BlockCSR) -> list[dict[str, Any]]:
         "kmis random select": lambda: KMIS.assign(block, KMIS.params(scorer="random"), RandomKey()),
         "kmis level": lambda: coarsen(block, "kmis"),
         "sep level": lambda: SEP.assign(block, SEP.params(), RandomKey()),
+        "sep cut=optimal": lambda: SEP.assign(block, SEP.params(cut="optimal"), RandomKey()),
     }
     for what, task in tasks.items():
         wall, cpu = best(task, 1.0)
@@ -192,23 +218,58 @@ def measure_big(name: str, block: BlockCSR) -> list[dict[str, Any]]:
             "cpu": cpu,
         }
         rest = {"M edges/s": edges / cpu / 1e6, "matvec": matvec(block), "added MB": added_memory(task)}
+        if what.startswith("sep"):
+            rest |= {"bits": structural_entropy(block, task().cluster), "groups": task().num_supernodes}
+        if what == "sep level":
+            rest |= {"visited": visited_entries(block), "gather": random_gather(block.num_edges)}
         out.append(row | rest)
     return out
+
+
+def structural_entropy(block: BlockCSR, cluster: np.ndarray) -> float:
+    """Return the structural entropy of the groups of an undirected graph in bits."""
+    source, weight = block.rows(), block.weights_or_ones()
+    degree = np.bincount(source, weight, block.num_nodes)
+    volume = np.bincount(cluster, degree)
+    leaving = np.bincount(cluster[source], weight * (cluster[source] != cluster[block.indices]), len(volume))
+    nodes, groups, total = degree > 0, volume > 0, degree.sum()
+    inside = degree[nodes] @ np.log2(volume[cluster[nodes]] / degree[nodes])
+    return float((inside + leaving[groups] @ np.log2(total / volume[groups])) / total)
+
+
+def visited_entries(block: BlockCSR) -> int:
+    """Return the number of list entries and tournament nodes that the merging visits. Small components are not counted."""
+    forest = sep._split_components(block)
+    nodes, parts = len(forest.degree), len(forest.total)
+    tree = (np.empty(2 * nodes, np.int32), *np.empty((3, 2 * nodes)))
+    given = (forest.rows, forest.ptr, np.ones(parts, np.bool_), forest.degree, forest.degree, forest.total)
+    return coding_tree.merge_parts(*given, 0, parts, tree)
+
+
+def random_gather(size: int) -> float:
+    """Return the processor seconds of a random gather over an array, for calibration."""
+    rng = np.random.default_rng(0)
+    values, order = rng.random(size), rng.permutation(size)
+    return best(lambda: values[order], 0.3)[1]
 
 
 def exponents(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the growth of time with the number of edges, from the smallest to the largest graph of a family."""
     out = []
-    for family in ("grid", "scale-free"):
-        for what in ("kmis select", "sep level"):
+    for family in ("grid", "scale-free", "regular", "weighted star"):
+        for what in ("kmis select", "sep level", "sep cut=optimal"):
             mine = [
                 r
                 for r in rows
                 if r["what"] == what and r["set"].startswith(family) and "m=10" not in r["set"]
             ]
             low, high = mine[0], mine[-1]
-            power = np.log(high["cpu"] / low["cpu"]) / np.log(high["edges"] / low["edges"])
-            out.append({"set": family, "what": what, "exponent": float(power)})
+            growth = np.log(high["edges"] / low["edges"])
+            out.append(
+                {"set": family, "what": what, "exponent": float(np.log(high["cpu"] / low["cpu"]) / growth)}
+            )
+            for name in ("visited", "gather") if what == "sep level" else ():
+                out[-1][f"exponent of {name}"] = float(np.log(high[name] / low[name]) / growth)
     return out
 
 
@@ -224,9 +285,9 @@ def main() -> None:
         _show(rows[-3:], given.json)
     for name, block in big_graphs(given.data):
         rows += measure_big(name, block)
-        _show(rows[-5:], given.json)
+        _show(rows[-6:], given.json)
     rows += exponents(rows)
-    _show(rows[-4:], given.json)
+    _show(rows[-12:], given.json)
     if given.json:
         print(json.dumps(rows, indent=1))
 

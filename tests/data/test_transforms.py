@@ -8,11 +8,12 @@ import pytest
 import torch
 from torch_geometric.data import Batch, Data, HeteroData
 
+from tgp.connect import SparseConnect
 from tgp.data import PoolDataLoader, PooledBatch, PreCoarsening, graphs_to_arrays, precoarsen
 from tgp.engine import coarsen, parse_schedule
 from tgp.engine.methods import METHODS
 from tgp.errors import DatasetError, ParameterError, ScheduleError, UnknownNameError
-from tgp.poolers import get_pooler
+from tgp.poolers import SEPPooling, get_pooler
 from tgp.src import PoolingOutput, Precoarsenable, SRCPooling
 
 
@@ -346,3 +347,22 @@ def test_hetero_data_and_other_types_are_explained():
     with pytest.raises(DatasetError, match=r"graph 1 must be .*got int") as caught:
         precoarsen([path_graph(), 3], "graclus")
     assert "tgp.coarsen" in caught.value.hint
+
+
+def test_a_stage_that_a_property_returns_is_called():
+    """The transform looks up stages without attribute access, but a property of a subclass counts."""
+    calls = []
+
+    class CountedConnect(SparseConnect):
+        def forward(self, *args, **kwargs):
+            calls.append(1)
+            return super().forward(*args, **kwargs)
+
+    counted = CountedConnect()
+
+    class OwnPooling(SEPPooling):
+        connector = property(lambda self: counted)
+
+    data = Data(edge_index=torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]]), num_nodes=4)
+    PreCoarsening(OwnPooling())(data)
+    assert calls

@@ -6,8 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.reference import sep as reference
+from tgp.engine.level_method import RandomKey
 from tgp.engine.methods import sep
-from tgp.kernels import coding_tree, coding_tree_cut, coding_tree_layers, csr
+from tgp.errors import GraphError
+from tgp.kernels import ahead, coding_tree, coding_tree_cut, coding_tree_layers, coding_tree_single, csr
 from tgp.kernels.undirected import undirected_sum
 from tgp.ragged import BlockCSR
 from tgp.testing.graphs import (
@@ -224,3 +226,46 @@ def test_better_layer_is_added_and_the_finer_one_wins_ties():
     assert bottom[0].tolist() == [7, 8, 7, 7] and top[0].tolist() == [8, 9, 8, 8]
     assert bottom[1].tolist() == [4, 3, 4, 4] and top[1].tolist() == [3, 3, 3, 2]
     assert new_up.tolist() == [True, False, True, True] and new_down.tolist() == [False, True, False, False]
+
+
+# -- one small graph in one call ------------------------------------------------------------------------------------
+
+
+@given(graphs(max_nodes=24, max_edges=60, negative=False), st.integers(1, 5))
+def test_one_call_gives_the_levels_of_many_calls(block, levels):
+    # A second graph selects the kernels of blocks. The levels of a graph do not depend on it.
+    pair = sep.assign_levels(BlockCSR.concat([block, block]), sep.SEPParams(), RandomKey(), levels)
+    cluster, sizes = coding_tree_single.build_levels(*block.arrays(), levels)
+    assert sizes[0] == block.num_nodes
+    for level, expected in enumerate(pair):
+        found = cluster[level, : sizes[level]]
+        assert found.tolist() == expected.cluster[: len(found)].tolist()
+        assert expected.super_ptr.tolist() == [0, sizes[level + 1], 2 * sizes[level + 1]]
+
+
+def test_one_call_reports_weights_that_are_an_error():
+    for weight in (-1.0, 1e308):
+        block = BlockCSR.from_edge_index([[0, 1, 1, 2], [1, 0, 2, 1]], [1.0, 1.0, weight, weight])
+        assert coding_tree_single.build_levels(*block.arrays(), 2) is None
+        with pytest.raises(GraphError):
+            sep.assign_levels(block, sep.SEPParams(), RandomKey(), 2)
+
+
+def test_a_single_graph_uses_one_call_when_it_is_worthwhile(monkeypatch):
+    calls = []
+    build = coding_tree_single.build_levels
+    monkeypatch.setattr(coding_tree_single, "build_levels", lambda *given: calls.append(1) or build(*given))
+    monkeypatch.setattr(ahead, "is_ready", lambda name: False)
+    monkeypatch.setattr(coding_tree_single, "_WORTHWHILE", 3)
+    monkeypatch.setattr(coding_tree_single, "_calls", 0)
+    found = [
+        sep.assign_levels(path(9), sep.SEPParams(), RandomKey(), 2)[0].cluster.tolist() for _ in range(4)
+    ]
+    assert len(calls) == 2 and found[0] == found[1] == found[2] == found[3]
+    monkeypatch.setattr(ahead, "is_ready", lambda name: True)
+    monkeypatch.setattr(coding_tree_single, "_calls", 0)
+    sep.assign(path(9), sep.SEPParams(), RandomKey())
+    assert len(calls) == 3
+    sep.assign(path(9), sep.SEPParams(cut="optimal"), RandomKey())
+    sep.assign(path(300), sep.SEPParams(), RandomKey())
+    assert len(calls) == 3

@@ -165,12 +165,12 @@ def _single_graph_to_data(levels: Sequence[Level]) -> list[Data]:
     batch = torch.zeros(int(levels[0].node_ptr[-1]), dtype=torch.int64)
     for level in levels:
         so = _level_output(level, batch, 1)
-        edge_list = level.edges
+        edge_index, edge_weight = level.edge_arrays()
         size = int(level.super_ptr[-1])
         batch = torch.zeros(size, dtype=torch.int64)
-        mapping: dict[str, Any] = {"edge_index": as_tensor(edge_list.edge_index)}
-        if edge_list.edge_weight is not None:
-            mapping["edge_weight"] = as_tensor(edge_list.edge_weight)
+        mapping: dict[str, Any] = {"edge_index": as_tensor(edge_index)}
+        if edge_weight is not None:
+            mapping["edge_weight"] = as_tensor(edge_weight)
         mapping["batch"] = batch
         if so is not None and level.assignment.kind != "hard":
             mapping["mask"] = so.out_mask

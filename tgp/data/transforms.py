@@ -106,16 +106,20 @@ class PreCoarsening(BaseTransform):
         )
         self.runs: list[tuple[SRCPooling, int]] = [(group[0][1], len(group)) for group in grouped]
 
-    @torch.no_grad()
     def forward(self, data: Data) -> Data:
         """Attach the levels to the graph. PyG passes a copy of it."""
         source = check_data(data if self.input_key is None else getattr(data, self.input_key), "the graph")
         steps = self._steps() if _is_plain(source) else None
-        if steps is not None:
-            block = to_block(source.edge_index, source.get("edge_weight"), None, source.num_nodes)
-            levels = _engine_levels(steps, block.block, block.weight_dtype)[0]
-            return attach_levels(data, self.output_key, levels)
-        levels = []
+        if steps is None:
+            return attach_levels(data, self.output_key, self._pooler_levels(source))
+        block = to_block(source.edge_index, source.get("edge_weight"), None, source.num_nodes)
+        levels = _engine_levels(steps, block.block, block.weight_dtype)[0]
+        return attach_levels(data, self.output_key, levels)
+
+    @torch.no_grad()
+    def _pooler_levels(self, source: Data) -> list[Data]:
+        """Return the levels of a graph, computed by the poolers."""
+        levels: list[Data] = []
         count = _num_graphs(source)
         for (pooler, length), (key, _) in zip(self.runs, self._key_runs(), strict=True):
             with seeded(self.seed, len(levels)) if key[0] == "config" else nullcontext():
@@ -127,7 +131,7 @@ class PreCoarsening(BaseTransform):
                 )
             levels += [output.as_data() for output in outputs]
             source = levels[-1]
-        return attach_levels(data, self.output_key, levels)
+        return levels
 
     @torch.no_grad()
     def block(self, graphs: Data | Iterable[Data]) -> list[Data]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal, get_args
 
 import numpy as np
@@ -74,13 +75,17 @@ class ConnectParams:
 
     def contract_options(self) -> ContractOptions:
         """Return the options of :func:`contract` that these parameters stand for."""
-        return ContractOptions(
+        return _make_options(
             self.connect_red_op,
             self.remove_self_loops,
             self.degree_norm,
             self.edge_weight_norm,
             self.count_edges,
         )
+
+
+_make_options = lru_cache(maxsize=64)(ContractOptions)
+"""Constructor of :class:`ContractOptions` that returns one object for equal options."""
 
 
 def contract(block: BlockCSR, assignment: Assignment, options: ContractOptions | None = None) -> BlockCSR:
@@ -125,17 +130,17 @@ def contract(block: BlockCSR, assignment: Assignment, options: ContractOptions |
     from tgp.kernels import contract as kernels
 
     block = _with_counts(block, options)
-    tiny = _tiny_weights(block)
+    tiny, by_graph = _tiny_weights(block)
     indptr, indices, weight = kernels.contract(
         *block.arrays(),
         cluster,
         assignment.num_supernodes,
         _CODES[options.reduce_op],
         options.remove_self_loops,
-        tgp.eps if tiny is None else 0.0,
+        tiny,
     )
     coarse = BlockCSR(indptr, indices, None if block.weight is None else weight, assignment.super_ptr)
-    return _normalise(_without_tiny(coarse, tiny), options)
+    return _normalise(_without_tiny(coarse, by_graph), options)
 
 
 def _contract_soft(
@@ -149,19 +154,17 @@ def _contract_soft(
             f"got {len(soft)} nodes in {assignment.num_graphs} graphs",
             field="assignment",
         )
-    tiny = _tiny_weights(block)
+    tiny, by_graph = _tiny_weights(block)
     indptr, indices, weight = kernels.soft_product(
         block.indptr,
         block.indices,
         block.weights_or_ones(),
         block.node_ptr,
         np.ascontiguousarray(soft, dtype=np.float32),
-        tgp.eps if tiny is None else 0.0,
+        tiny,
     )
     coarse = BlockCSR(indptr, indices, weight, assignment.super_ptr)
-    if tiny is None:
-        return postprocess(coarse, options)
-    return _postprocess(_without_tiny(coarse, tiny), options, 0.0)
+    return _postprocess(_without_tiny(coarse, by_graph), options, tiny)
 
 
 def largest_weights(block: BlockCSR) -> npt.NDArray[np.float64]:
@@ -209,17 +212,21 @@ def _postprocess(block: BlockCSR, options: ContractOptions, tiny: float) -> Bloc
     return _normalise(block, options)
 
 
-def _tiny_weights(block: BlockCSR) -> npt.NDArray[np.float64] | None:
-    """Return the threshold of each graph, ``tgp.eps`` times its largest ``|w|`` but at most ``tgp.eps``, ``[B]``.
+def _tiny_weights(block: BlockCSR) -> tuple[float, npt.NDArray[np.float64] | None]:
+    """Return the threshold of all graphs: ``tgp.eps`` times the largest ``|w|``, but at most ``tgp.eps``.
 
-    Returns ``None`` if the threshold of all graphs is ``tgp.eps``.
+    If graphs have different thresholds, the result is 0 and the threshold of each graph, ``[B]``.
     """
-    if block.weight is None:
-        return None
+    weight = block.weight
+    if weight is None:
+        return tgp.eps, None
+    if len(block.node_ptr) == 2:
+        highest = max(float(weight.max()), -float(weight.min())) if len(weight) else 0.0
+        return tgp.eps * highest if 0.0 < highest < 1.0 else tgp.eps, None
     largest = largest_weights(block)
     if not ((largest > 0.0) & (largest < 1.0)).any():
-        return None
-    return tgp.eps * np.minimum(largest, 1.0)
+        return tgp.eps, None
+    return 0.0, tgp.eps * np.minimum(largest, 1.0)
 
 
 def _without_tiny(block: BlockCSR, tiny: npt.NDArray[np.float64] | None) -> BlockCSR:

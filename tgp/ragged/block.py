@@ -290,7 +290,7 @@ def _check_edge_list(edge_index: npt.ArrayLike) -> npt.NDArray[np.integer[Any]]:
         raise InputError(
             f"edge_index has the wrong shape: expected [2, E], got {list(edges.shape)}", field="edge_index"
         )
-    if edges.size and not np.issubdtype(edges.dtype, np.integer):
+    if edges.dtype.kind not in "iu" and edges.size:
         raise InputError(
             f"edge_index has the wrong type: expected integers, got {edges.dtype}", field="edge_index"
         )
@@ -334,8 +334,9 @@ def _make_node_ptr(
 ) -> PtrArray:
     """Return the offsets of the graphs. Without ``node_ptr`` there is one graph."""
     if node_ptr is None:
-        inferred = int(edges.max()) + 1 if edges.size else 0
-        count = inferred if num_nodes is None else int(num_nodes)
+        if num_nodes is None:
+            num_nodes = int(edges.max()) + 1 if edges.size else 0
+        count = int(num_nodes)
         if count < 0:
             raise InputError(
                 f"num_nodes is out of range: expected a number >= 0, got {count}", field="num_nodes"

@@ -272,11 +272,16 @@ class Level:
 
     @cached_property
     def _made_edges(self) -> EdgeList:
-        block = self.block
+        return EdgeList(self.block.edge_ptr, *self.edge_arrays())
+
+    def edge_arrays(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any] | None]:
+        """Return :attr:`edge_index` and :attr:`edge_weight`. Rows are converted in each call."""
+        if isinstance(self.coarse, EdgeList):
+            return self.coarse.edge_index, self.coarse.edge_weight
+        block = self.coarse
         edge_index = np.empty((2, block.num_edges), np.int64)
         edge_index[0], edge_index[1] = block.rows(), block.indices
-        weight = None if block.weight is None else block.weight.astype(self.weight_dtype)
-        return EdgeList(block.edge_ptr, edge_index, weight)
+        return edge_index, None if block.weight is None else block.weight.astype(self.weight_dtype)
 
     @classmethod
     def concat(cls, parts: Sequence[Level]) -> Level:

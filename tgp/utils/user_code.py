@@ -44,7 +44,10 @@ def has_user_code(*modules: nn.Module | None, methods: Iterable[str] = ()) -> bo
             continue
         if any(is_overridden(module, name) for name in methods):
             return True
-        if any(_runs_user_code(part) for part in module.modules()):
+        if _runs_user_code(module):
+            return True
+        # ``modules`` is slow, and most stages have no submodules.
+        if module._modules and any(_runs_user_code(part) for part in module.modules()):
             return True
     return False
 
@@ -58,8 +61,9 @@ def _runs_user_code(module: nn.Module) -> bool:
     state = module.__dict__
     if "forward" in state or "parametrizations" in module._modules:
         return True
-    if any(state.get(name) for name in _HOOKS):
-        return True
+    for name in _HOOKS:
+        if state.get(name):
+            return True
     return not (is_library_code(type(module)) and is_library_code(type(module).forward))
 
 

@@ -62,6 +62,10 @@ class SEPParams(ConnectParams):
         super().__post_init__()
 
 
+_SINGLE_NODES = 256
+"""Largest number of nodes of a single graph that is computed in one call."""
+
+
 class _Rows(NamedTuple):
     """Compressed rows of simple undirected graphs."""
 
@@ -138,10 +142,10 @@ def assign(block: BlockCSR, params: SEPParams, key: RandomKey) -> Assignment:
     Raises:
         GraphError: if a weight between two nodes is negative, or the sum of the weights overflows.
     """
+    if single := _single_graph_levels(block, params, 1):
+        return single[0]
     forest = _split_components(block)
     groups = _first_layer(forest, params.cut)
-    if len(forest.graph_ptr) == 2 and len(groups.num) == 1:
-        return Assignment("hard", np.array([0, groups.num[0]]), groups.label)
     start = offsets(groups.num)
     cluster = np.empty(block.num_nodes, np.int32)
     cluster[forest.order] = groups.label + np.repeat(start[:-1], np.diff(forest.ptr))
@@ -172,6 +176,8 @@ def assign_levels(block: BlockCSR, params: SEPParams, key: RandomKey, num_levels
 
     if num_levels == 1:
         return [assign(block, params, key)]
+    if single := _single_graph_levels(block, params, num_levels):
+        return single
     forest = _split_components(block)
     labels, nums, low = _build_layers(forest, num_levels, params.cut)
     below = np.arange(block.num_nodes, dtype=np.int32)
@@ -184,6 +190,25 @@ def assign_levels(block: BlockCSR, params: SEPParams, key: RandomKey, num_levels
         levels.append(Assignment("hard", super_ptr, cluster))
         size = int(super_ptr[-1])
     return levels
+
+
+def _single_graph_levels(block: BlockCSR, params: SEPParams, num_levels: int) -> list[Assignment]:
+    """Return the levels of one small graph. The list is empty for other blocks, and if the weights are an error."""
+    if block.num_graphs != 1 or block.num_nodes > _SINGLE_NODES or params.cut != "greedy":
+        return []
+    from tgp.kernels import coding_tree_single
+
+    if not coding_tree_single.is_compiled_or_worthwhile():
+        return []
+    found = coding_tree_single.build_levels(*block.arrays(), num_levels)
+    if found is None:
+        return []
+    cluster, sizes = found
+    counts = sizes.tolist()
+    return [
+        Assignment("hard", np.array([0, after]), row[:before])
+        for row, before, after in zip(cluster, counts, counts[1:], strict=False)
+    ]
 
 
 def connect(block: BlockCSR, assignment: Assignment, params: SEPParams) -> BlockCSR:
