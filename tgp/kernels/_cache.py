@@ -91,12 +91,10 @@ class KernelCache(caching._Cache):  # type: ignore[misc]
 
     Args:
         function: Python function of the kernel.
-        inner: True if the compiled versions cannot be called from Python.
     """
 
-    def __init__(self, function: Callable[..., Any], *, inner: bool = False) -> None:
+    def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
-        self._inner = inner
         self._claims: set[Path] = set()
 
     @functools.cached_property
@@ -224,10 +222,10 @@ class KernelCache(caching._Cache):  # type: ignore[misc]
         return cast(Any, caching.IndexDataCacheFile)(self.cache_path, self._files.filename_base, "")
 
     def _key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
-        return sig, codegen.magic_tuple(), self._inner, self._function.__code__.co_code
+        return sig, codegen.magic_tuple(), self._function.__code__.co_code
 
     def _path(self, key: tuple[Any, ...]) -> Path:
-        name = hashlib.sha256(repr(key[:3]).encode()).hexdigest()[:16]
+        name = hashlib.sha256(repr(key[:2]).encode()).hexdigest()[:16]
         return Path(self._files.locator.get_cache_path(), f"{self._files.filename_base}.{name}.nbc")
 
     def _digest(self, payload: bytes) -> bytes:
