@@ -28,7 +28,7 @@ __all__ = [
 _COMMON = ("local_ids._fill_local_edges", "local_ids._fill_local_ids", "local_ids.join_rows")
 """Kernels that every run calls."""
 
-_METRICS = ("quality.graph_figures",)
+_METRICS = ("quality.count_components", "quality.graph_figures")
 _CONTRACTION = ("contract._collect_entries", "contract._merge_rows")
 
 _METHODS: dict[str, tuple[str, ...]] = {
