@@ -31,6 +31,7 @@ from typing import Any, cast
 
 import numba
 from numba.core import caching, config, serialize
+from numba.core.runtime.nrt import rtsys
 
 from tgp.kernels._cache_folders import KernelCacheWarning, Locations, refused, user_directory, warn_once
 
@@ -120,8 +121,12 @@ class KernelCache(caching._Cache):  # type: ignore[misc]
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return the compiled version for a signature, or ``None`` if there is no valid file."""
-        import_without_blas()
-        target_context.refresh()
+        found = self._load(sig, target_context)
+        if found is None:
+            import_without_blas()  # the kernel is compiled next
+        return found
+
+    def _load(self, sig: Any, target_context: Any) -> Any:
         if self._files is None:
             return None
         codegen = target_context.codegen()
@@ -131,6 +136,8 @@ class KernelCache(caching._Cache):  # type: ignore[misc]
             if not self._is_intact(path) and not self._wait_for_other(sig, codegen):
                 return None
             stored, data = self._numba_file._load_data(path.name)
+            # numba would load its whole library here. Machine code only needs the memory manager.
+            rtsys.initialize(target_context)
             return self._files.rebuild(target_context, data) if stored == key else None
         except Exception:  # noqa: BLE001  # a file of another program; it is compiled again and replaced
             return None

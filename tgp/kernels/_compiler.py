@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import llvmlite.binding
 from numba.core import codegen, compiler, typed_passes
@@ -46,9 +46,9 @@ class _KernelLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
 
     def _optimize_final_module(self) -> None:
         if not hasattr(llvmlite.binding, "newpassmanagers"):  # before numba 0.62
-            super()._optimize_final_module()
+            cast(Any, super())._optimize_final_module()
             return
-        passes, builder = self._codegen._module_pass_manager()
+        passes, builder = cast(Any, self._codegen)._module_pass_manager()
         passes.run(self._final_module, builder)
 
 
@@ -57,14 +57,14 @@ class _InnerLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
 
     def finalize(self) -> None:
         """Link the functions that this one calls. Callers optimize all of them together."""
-        self._raise_if_finalized()
+        cast(Any, self)._raise_if_finalized()
         for library in dict.fromkeys(self._linking_libraries):
             self._reload_init.update(library._reload_init)
             self._final_module.link_in(library._get_module_for_linking(), preserve=True)
         self._finalized = True
 
 
-@register_pass(mutates_CFG=True, analysis_only=False)
+@cast(Any, register_pass)(mutates_CFG=True, analysis_only=False)
 class _KernelLowering(typed_passes.NativeLowering):  # type: ignore[misc]
     """Translation of a kernel."""
 
@@ -73,12 +73,13 @@ class _KernelLowering(typed_passes.NativeLowering):  # type: ignore[misc]
     def run_pass(self, state: Any) -> bool:
         """Translate the kernel into a library of its own, or into one that can only be linked."""
         make = _InnerLibrary if state.flags.no_cpython_wrapper else _KernelLibrary
-        library = state.library = make(state.targetctx.codegen(), state.func_id.func_qualname)
+        library: Any = cast(Any, make)(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library = library
         if make is _KernelLibrary:
             library.enable_object_caching()
-            return bool(super().run_pass(state))
+            return bool(cast(Any, super()).run_pass(state))
         state.flags.no_compile = True
-        super().run_pass(state)
+        cast(Any, super()).run_pass(state)
         entry = object()  # callers find the function by its entry point, which nobody calls
         state.targetctx.insert_user_function(entry, state.cr.fndesc, [library])
         state.cr = state.cr._replace(cfunc=entry)
@@ -90,7 +91,7 @@ class KernelCompiler(compiler.CompilerBase):  # type: ignore[misc]
 
     def define_pipelines(self) -> list[Any]:
         """Return the passes of numba without those that kernels do not need."""
-        passes = compiler.DefaultPassBuilder.define_nopython_pipeline(self.state)
+        passes = cast(Any, compiler.DefaultPassBuilder).define_nopython_pipeline(self.state)
         passes.passes = [
             (_KernelLowering, text) if kind is typed_passes.NativeLowering else (kind, text)
             for kind, text in passes.passes
@@ -116,7 +117,8 @@ def remember_implementations(options: str) -> Iterator[None]:
         options: Options of the kernels. Implementations are compiled with the options of their callers.
     """
     found = _implementations.setdefault(options, {})
-    search: Callable[..., Any] = functions.BaseFunction.get_call_type
+    function_type = cast(Any, functions.BaseFunction)
+    search: Callable[..., Any] = function_type.get_call_type
 
     def get_call_type(self: Any, context: Any, args: Any, kws: Any) -> Any:
         key = (id(self), tuple(args))
@@ -127,8 +129,8 @@ def remember_implementations(options: str) -> Iterator[None]:
             found[key] = self, signature
         return found[key][1]
 
-    functions.BaseFunction.get_call_type = get_call_type
+    function_type.get_call_type = get_call_type
     try:
         yield
     finally:
-        functions.BaseFunction.get_call_type = search
+        function_type.get_call_type = search
