@@ -80,7 +80,7 @@ class _KernelLowering(typed_passes.NativeLowering):  # type: ignore[misc]
             return bool(cast(Any, super()).run_pass(state))
         state.flags.no_compile = True
         cast(Any, super()).run_pass(state)
-        entry = object()  # callers find the function by its entry point, which nobody calls
+        entry = object()  # callers find the function by its entry point, which is never called
         state.targetctx.insert_user_function(entry, state.cr.fndesc, [library])
         state.cr = state.cr._replace(cfunc=entry)
         return True
