@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import gc
 import importlib
 import io
 import os
@@ -177,6 +178,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def main() -> None:
     """Run the command line of this process and exit (entry point of the package)."""
+    gc.set_threshold(100_000)  # imports create many objects and no garbage
     catch_signals()
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the parent process
@@ -184,22 +186,21 @@ def main() -> None:
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
         # A file name may contain bytes that are not text. They are printed escaped, as on stderr.
         sys.stdout.reconfigure(errors="backslashreplace")
-    interrupted: list[int] = []
+    finished: list[int] = []
     # Functions run in reverse order, so this one runs after worker pools and their semaphores are removed.
-    atexit.register(_skip_teardown, interrupted)
+    atexit.register(_skip_teardown, finished)
     status = flush_streams(run(sys.argv[1:]))
     if any(thread.name.startswith(UNIT_THREAD) for thread in threading.enumerate()):
         # A kernel still runs in a thread after an interrupt. A store survives a kill, so do not wait for it.
         os._exit(status)
-    if status in (ExitStatus.HANGUP, ExitStatus.INTERRUPTED, ExitStatus.TERMINATED):
-        interrupted.append(status)
+    finished.append(status)
     sys.exit(status)
 
 
-def _skip_teardown(interrupted: list[int]) -> None:
-    """Exit immediately after an interrupt. Unloading compiled kernels would take half a second."""
-    if interrupted:
-        os._exit(interrupted[0])
+def _skip_teardown(finished: list[int]) -> None:
+    """Exit without unloading modules and kernels, which takes a tenth of a second, and half a second after a compilation."""
+    if finished:
+        os._exit(flush_streams(finished[0]))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ tgp, or with another version, answers with its name instead of failing to unpick
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import inspect
 import os
@@ -46,9 +45,6 @@ _EXPRESSION = "(exec(source, names), names[function](*arguments))[1]"
 """Expression that runs a function of :mod:`tgp.build.remote` from its source text."""
 
 _SHOWN_WORKERS = 8
-
-_NO_ANSWER = (OSError, TimeoutError, asyncio.TimeoutError)
-"""Errors of a request to a scheduler that does not answer. They are different classes in Python 3.10."""
 
 
 T = TypeVar("T")
@@ -144,7 +140,7 @@ class DaskCluster:
             try:
                 self._threads = sum(self._client.nthreads(callback_timeout=REQUEST_TIMEOUT).values())
                 self._answered = time.monotonic()
-            except _NO_ANSWER as error:
+            except _no_answer() as error:
                 self.check_connection(error)
                 if time.monotonic() - self._answered > ANSWER_TIMEOUT:
                     raise self._lost(f"it has not answered for {ANSWER_TIMEOUT:.0f} s") from error
@@ -296,7 +292,7 @@ class DaskCluster:
 
         try:
             answers = _call_with_timeout(ask, CHECK_TIMEOUT)
-        except _NO_ANSWER as error:
+        except _no_answer() as error:
             self.check_connection(error)
             raise ClusterError(
                 f"not all workers of {self.address} answered within {CHECK_TIMEOUT:.0f} s",
@@ -375,3 +371,10 @@ def _group_problems(found: Mapping[str, Mapping[str, Any]], folder: Path) -> lis
         if reason is not None:
             lines.append(f"{worker_name(answer)} {reason}")
     return sorted(lines)
+
+
+def _no_answer() -> tuple[type[Exception], ...]:
+    """Return the errors of a request to a scheduler that does not answer. They are different classes in Python 3.10."""
+    import asyncio  # takes longer to import than the rest of this module
+
+    return OSError, TimeoutError, asyncio.TimeoutError

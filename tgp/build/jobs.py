@@ -221,7 +221,7 @@ def run_job(job: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def warm_up(header: Mapping[str, Any]) -> float:
-    """Compile the kernels of some schedules, or load them from the cache, by coarsening a tiny graph.
+    """Compile the kernels of some schedules, or load them from the cache, by coarsening two tiny graphs.
 
     Missing kernels are compiled in parallel: by all workers of a pool, or with the help of other processes if the work runs
     in threads of this one.

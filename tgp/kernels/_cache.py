@@ -31,10 +31,15 @@ from typing import Any, cast
 
 import numba
 from numba.core import caching, config, serialize
+from numba.core.runtime.nrt import rtsys
 
 from tgp.kernels._cache_folders import KernelCacheWarning, Locations, refused, user_directory, warn_once
 
-__all__ = ["KernelCache", "KernelCacheWarning"]
+__all__ = ["IS_KNOWN_NUMBA", "KernelCache", "KernelCacheWarning"]
+
+IS_KNOWN_NUMBA: bool = numba.__version__.startswith("0.68.")
+"""True if the shortcuts that depend on private names of numba were tested with the installed version. Kernels of other versions
+have the same results, but take longer to compile and to load."""
 
 _numba_config, _serialize = cast(Any, config), cast(Any, serialize)  # not annotated
 
@@ -91,12 +96,10 @@ class KernelCache(caching._Cache):  # type: ignore[misc]
 
     Args:
         function: Python function of the kernel.
-        inner: True if the compiled versions cannot be called from Python.
     """
 
-    def __init__(self, function: Callable[..., Any], *, inner: bool = False) -> None:
+    def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
-        self._inner = inner
         self._claims: set[Path] = set()
 
     @functools.cached_property
@@ -122,8 +125,12 @@ class KernelCache(caching._Cache):  # type: ignore[misc]
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return the compiled version for a signature, or ``None`` if there is no valid file."""
-        import_without_blas()
-        target_context.refresh()
+        found = self._load(sig, target_context)
+        if found is None:
+            import_without_blas()  # the kernel is compiled next
+        return found
+
+    def _load(self, sig: Any, target_context: Any) -> Any:
         if self._files is None:
             return None
         codegen = target_context.codegen()
@@ -133,6 +140,12 @@ class KernelCache(caching._Cache):  # type: ignore[misc]
             if not self._is_intact(path) and not self._wait_for_other(sig, codegen):
                 return None
             stored, data = self._numba_file._load_data(path.name)
+            if IS_KNOWN_NUMBA:
+                # numba would load its whole library here. Machine code only needs the memory manager.
+                rtsys.initialize(target_context)
+            else:
+                import_without_blas()
+                target_context.refresh()
             return self._files.rebuild(target_context, data) if stored == key else None
         except Exception:  # noqa: BLE001  # a file of another program; it is compiled again and replaced
             return None
@@ -224,10 +237,10 @@ class KernelCache(caching._Cache):  # type: ignore[misc]
         return cast(Any, caching.IndexDataCacheFile)(self.cache_path, self._files.filename_base, "")
 
     def _key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
-        return sig, codegen.magic_tuple(), self._inner, self._function.__code__.co_code
+        return sig, codegen.magic_tuple(), self._function.__code__.co_code
 
     def _path(self, key: tuple[Any, ...]) -> Path:
-        name = hashlib.sha256(repr(key[:3]).encode()).hexdigest()[:16]
+        name = hashlib.sha256(repr(key[:2]).encode()).hexdigest()[:16]
         return Path(self._files.locator.get_cache_path(), f"{self._files.filename_base}.{name}.nbc")
 
     def _digest(self, payload: bytes) -> bytes:

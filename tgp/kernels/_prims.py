@@ -8,10 +8,11 @@ thread, in any batch and for any order of graphs.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import gc
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, cast, overload
 
 import numpy as np
@@ -21,7 +22,7 @@ from numba import njit, types
 from numba.core.compiler_lock import global_compiler_lock
 from numba.extending import intrinsic
 
-from tgp.kernels._cache import KernelCache
+from tgp.kernels._cache import IS_KNOWN_NUMBA, KernelCache
 from tgp.kernels.array_types import FloatArray, IndexArray, IntArray, PtrArray
 
 __all__ = [
@@ -45,6 +46,7 @@ __all__ = [
     "lowest_bit",
     "merge_weights",
     "offsets_from_counts",
+    "pause_collection",
     "uf_find",
     "uf_union",
 ]
@@ -68,8 +70,8 @@ def kernel(function: Callable[..., Any] | None = None, *, inner: bool = False, *
 
     Args:
         function: Function to compile.
-        inner: True for a function that other kernels call. It is compiled without the wrapper for calls from Python, which
-            takes a third of the time of a short function. A call from Python compiles a second version.
+        inner: True for a function that other kernels call. It becomes part of their machine code, see
+            :mod:`tgp.kernels._compiler`. A call from Python compiles a second version.
         options: Options of :func:`numba.njit`.
     """
     decorate = functools.partial(_make_dispatcher, inner=inner, options=options)
@@ -78,40 +80,67 @@ def kernel(function: Callable[..., Any] | None = None, *, inner: bool = False, *
 
 def _make_dispatcher(function: Callable[..., Any], inner: bool, options: dict[str, Any]) -> Any:
     # Nothing calls the kernels through C function pointers, so that wrapper is never built.
-    defaults = {"nogil": True, "no_cfunc_wrapper": True, "no_cpython_wrapper": inner}
+    defaults: dict[str, Any] = {"nogil": True, "no_cfunc_wrapper": True}
+    if IS_KNOWN_NUMBA:
+        from tgp.kernels._compiler import KernelCompiler
+
+        defaults |= {"no_cpython_wrapper": inner, "pipeline_class": KernelCompiler}
+    else:
+        inner = False
     compiled: Any = njit(function, **{**defaults, **options})
     if compiled is function:  # NUMBA_DISABLE_JIT
         return function
     # Functions that differ only in the variables of their closure have the same code, so a cache cannot distinguish them.
-    if function.__closure__ is None:
-        compiled._cache = KernelCache(function, inner=inner)
-    compiled.compile = _pause_collection(compiled.compile, compiled._cache)
+    # The code of inner functions is part of the machine code of their callers.
+    if function.__closure__ is None and not inner:
+        compiled._cache = KernelCache(function)
+    compiled.compile = _prepare_compilation(compiled.compile, compiled._cache, repr(sorted(options.items())))
     if inner:
         # numba would call the missing wrapper: calls from Python go to a kernel that has one.
         compiled._insert = lambda *args, **kwargs: None
-        compiled._compile_for_args = _make_dispatcher(function, False, options)._compile_for_args
+        outer = _make_dispatcher(function, False, options)
+        compiled._compile_for_args = lambda *args, **kwargs: outer
     return compiled
 
 
-def _pause_collection(compile_signature: Callable[[Any], Any], cache: Any) -> Callable[[Any], Any]:
+def _prepare_compilation(
+    compile_signature: Callable[[Any], Any], cache: Any, options: str
+) -> Callable[[Any], Any]:
     """Return a function that compiles with the garbage collector paused, which saves a sixth of the time.
 
     It also ends the claim of this process, whether the kernel compiles or not.
     """
 
-    def compile_paused(signature: Any) -> Any:
-        with global_compiler_lock:  # threads that call a new kernel at the same time compile it once
-            was_enabled = gc.isenabled()
-            gc.disable()
+    def compile_prepared(signature: Any) -> Any:
+        # Threads that call a new kernel at the same time compile it once.
+        with global_compiler_lock, pause_collection(), _remember_implementations(options):
             try:
                 return compile_signature(signature)
             finally:
-                if was_enabled:
-                    gc.enable()
                 if isinstance(cache, KernelCache):
                     cache.release()
 
-    return compile_paused
+    return compile_prepared
+
+
+def _remember_implementations(options: str) -> contextlib.AbstractContextManager[None]:
+    if not IS_KNOWN_NUMBA:
+        return contextlib.nullcontext()
+    from tgp.kernels._compiler import remember_implementations
+
+    return remember_implementations(options)
+
+
+@contextlib.contextmanager
+def pause_collection() -> Iterator[None]:
+    """Pause the garbage collector inside the block. The block may contain another one."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 # -- random numbers ---------------------------------------------------------------------------------------------
@@ -134,7 +163,7 @@ def _mix_bits(z: np.uint64) -> np.uint64:
     return mixed
 
 
-@kernel
+@kernel(inner=True)
 def hash_u64(seed: int, level: int, node: int, draw: int) -> np.uint64:
     """Return 64 random bits for a seed, a level, a node index inside its graph, and the number of the draw."""
     z = _mix_bits(np.uint64(seed) + _GOLDEN)

@@ -7,6 +7,7 @@ through the cache: each takes the next kernel that is neither cached nor claimed
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import itertools
 import os
@@ -17,6 +18,8 @@ from typing import Any
 
 from numba import types
 from numba.core.errors import NumbaError
+
+from tgp.kernels._prims import pause_collection
 
 __all__ = ["compile_ahead", "find_missing", "is_ready", "signature_of", "start_helpers"]
 
@@ -96,12 +99,13 @@ def compile_ahead(names: Iterable[str]) -> None:
     Args:
         names: Names of kernels, from :func:`find_missing`.
     """
-    for name in names:
-        signature, kernel = signature_of(name), _dispatcher(name)
-        if not is_ready(name) and kernel._cache.claim(signature, kernel.targetctx.codegen()):
-            # Annotations that are wrong delay nothing but this kernel: it is compiled when it is called.
-            with contextlib.suppress(NumbaError):
-                kernel.compile(signature)
+    with pause_collection():
+        for name in names:
+            signature, kernel = signature_of(name), _dispatcher(name)
+            if not is_ready(name) and kernel._cache.claim(signature, kernel.targetctx.codegen()):
+                # Annotations that are wrong delay nothing but this kernel: it is compiled when it is called.
+                with contextlib.suppress(NumbaError):
+                    kernel.compile(signature)
 
 
 @contextlib.contextmanager
@@ -156,4 +160,6 @@ def _run_helper(names: Iterable[str], parent: int) -> None:
 
 
 if __name__ == "__main__":
+    gc.disable()  # the process ends soon
     _run_helper(sys.argv[1:], os.getppid())
+    os._exit(0)  # without removing what was compiled from memory
