@@ -17,8 +17,16 @@ from typing import Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from tgp.engine.kron_blocks import EXACT_WORK, dense_work
-from tgp.engine.kron_reduction import ThresholdRule, check_rule, check_threshold, kron_reduce, simple_graph
+from tgp.engine.kron_blocks import EXACT_WORK
+from tgp.engine.kron_reduction import (
+    LargeRule,
+    ThresholdRule,
+    check_rule,
+    check_threshold,
+    kron_reduce,
+    simple_graph,
+)
+from tgp.engine.kron_tiles import dense_work
 from tgp.engine.level_method import ADDED, GraphSizes, LevelBound, LevelEstimate, LevelMethod, RandomKey
 from tgp.engine.threads import run_over_ranges
 from tgp.errors import ParameterError
@@ -46,18 +54,24 @@ class NDPParams:
             1,000, otherwise the largest ``|w|``.
         cut: rule of the cut. ``spectral``: signs of the eigenvector, as in the paper. ``flip``: 16 Lanczos steps, then single
             nodes are flipped while the cut grows. This is faster for large graphs.
+        large: Kron reduction of graphs whose exact elimination takes too long. ``series``: a power series, or walks if the
+            graph is too large for it. ``walks``: walks up to a limit of work, the rule before engine revision 3.
     """
 
     sparse_threshold: float = 1e-2
     threshold: ThresholdRule = field(default="auto", metadata=ADDED)
     cut: CutRule = field(default="spectral", metadata=ADDED)
+    large: LargeRule = field(default="series", metadata=ADDED)
 
     def __post_init__(self) -> None:
         check_threshold(self.sparse_threshold)
         check_rule(self.threshold)
-        if self.cut not in get_args(CutRule):
-            names = ", ".join(get_args(CutRule))
-            raise ParameterError(f"cut is unknown: expected one of {names}, got {self.cut!r}", field="cut")
+        for name, rules in (("cut", CutRule), ("large", LargeRule)):
+            if getattr(self, name) not in get_args(rules):
+                raise ParameterError(
+                    f"{name} is unknown: expected one of {', '.join(get_args(rules))}, got {getattr(self, name)!r}",
+                    field=name,
+                )
 
 
 def assign(block: BlockCSR, params: NDPParams, key: RandomKey) -> Assignment:
@@ -144,7 +158,7 @@ def _find_vectors(
 
 def connect(block: BlockCSR, assignment: Assignment, params: NDPParams) -> BlockCSR:
     """Return the Kron reduction of the graphs to the kept nodes."""
-    return kron_reduce(block, assignment, params.sparse_threshold, params.threshold)
+    return kron_reduce(block, assignment, params.sparse_threshold, params.threshold, params.large)
 
 
 def random_cut(num_nodes: int, seed: int = 0) -> npt.NDArray[np.float64]:
@@ -204,5 +218,5 @@ METHOD = LevelMethod(
     cost=cost,
     bound=bound,
     estimate=LevelEstimate(0.5, 0.75, weighted=True, scratch=500.0),
-    revision=2,
+    revision=3,
 )
