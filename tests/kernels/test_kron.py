@@ -6,7 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tgp.engine.kron_blocks as module
-import tgp.engine.kron_tiles as tiles
 from tests.reference.kron import kron_dense, kron_series, resistance
 from tests.reference.ndp import dense_graph
 from tgp.engine import threads
@@ -334,6 +333,5 @@ def test_series_that_takes_too_long_is_replaced_by_walks(monkeypatch):
     monkeypatch.setattr(module, "EXACT_WORK", -1)
     series, walks = reduced(block, kept, 1e-2), reduced(block, kept, 1e-2, "walks")
     assert (series != walks).any()
-    monkeypatch.setattr(tiles, "_ALWAYS_ACCEPTED", 0)
-    monkeypatch.setattr(tiles, "_ENTRY_WORK", 1)
+    monkeypatch.setattr(module, "ENTRY_WORK", 1)
     assert (reduced(block, kept, 1e-2) == walks).all()

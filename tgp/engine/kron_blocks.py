@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tgp.engine.kron_tiles import Rows, Steps, dense_work, largest_work, series_rows
+from tgp.engine.kron_tiles import ENTRY_WORK, Rows, Steps, dense_work, series_rows
 from tgp.ragged import BlockCSR
 from tgp.ragged.block import FloatArray, IndexArray, PtrArray
 from tgp.ragged.offsets import offsets
@@ -45,6 +45,9 @@ _DENSE_NODES = 1000
 
 _DENSE_SPACE = 16
 """Largest ratio of the entries of a full matrix to the stored entries."""
+
+_DENSE_WORK = 20_000_000_000
+"""Work of a full matrix (operations) that is always accepted, about two seconds."""
 
 
 class BlockReduction:
@@ -126,7 +129,7 @@ class BlockReduction:
         return (
             size > _DENSE_NODES
             and size * size <= _DENSE_SPACE * entries
-            and dense_work(size - kept, kept) <= largest_work(entries)
+            and dense_work(size - kept, kept) <= max(_DENSE_WORK, ENTRY_WORK * entries)
         )
 
     def _exceeds_limit(self, g: int) -> bool:
@@ -247,7 +250,7 @@ class BlockReduction:
     def _estimate(self, g: int) -> None:
         """Reduce a graph by a series, or by a short elimination and walks from the nodes that it leaves."""
         entries = int(self.graph.edge_ptr[g + 1] - self.graph.edge_ptr[g])
-        if not (self.series and self._add_series(g, largest_work(entries))):
+        if not (self.series and self._add_series(g, ENTRY_WORK * entries)):
             done, starts, steps = self._remaining(g, _FIRST_WORK * entries)
             ends = self._walk(g, steps)
             self._assemble(g, g + 1, _joined_rows(done, starts), _joined_rows(done, ends))

@@ -9,13 +9,11 @@ import numpy as np
 from tgp.engine.threads import run_over_ranges
 from tgp.ragged.block import FloatArray, IndexArray, PtrArray
 
-__all__ = ["Rows", "Steps", "dense_work", "largest_work", "series_rows", "series_work"]
+__all__ = ["ENTRY_WORK", "Rows", "Steps", "dense_work", "series_rows", "series_work"]
 
-_ALWAYS_ACCEPTED = 20_000_000_000
-"""Work of a full matrix or a series (operations) that is always accepted, about two seconds."""
-
-_ENTRY_WORK = 20_000
-"""Work of a full matrix or a series per stored entry that is accepted for larger graphs."""
+ENTRY_WORK = 20_000
+"""Largest accepted work of a series, and of a full matrix for large graphs, in operations per stored entry. It takes about
+as long as walks."""
 
 _TOLERANCE = 0.005
 """Share of the coarse weight that a series may lose."""
@@ -51,25 +49,17 @@ def dense_work(dropped: float, kept: float) -> float:
     return dropped * (dropped * dropped / 3 + dropped * kept + kept * kept)
 
 
-def series_work(inside: int, ended: int, kept: int, rounds: int) -> int:
-    """Return the number of operations of a series.
+def series_work(dropped: int, inside: int, ended: int, kept: int, rounds: int) -> int:
+    """Return the number of operations of a series, in which passes over a tile count as eight operations per number.
 
     Args:
+        dropped: number of dropped nodes.
         inside: number of entries between dropped nodes.
         ended: number of entries from dropped to kept nodes.
         kept: number of kept nodes.
         rounds: number of iterations.
     """
-    return kept * (2 * rounds * inside + ended)
-
-
-def largest_work(entries: int) -> int:
-    """Return the largest accepted work of a full matrix or a series.
-
-    Args:
-        entries: number of stored entries of the graph.
-    """
-    return max(_ALWAYS_ACCEPTED, _ENTRY_WORK * entries)
+    return kept * (2 * rounds * inside + ended + 8 * (rounds + 1) * dropped + 8 * kept)
 
 
 def series_rows(
@@ -107,7 +97,7 @@ def series_rows(
     rounds = kernels.dominant_vector(
         count, *steps[:5], signed, _TOLERANCE, vector, np.empty(count), np.empty(count), factor
     )
-    if series_work(inside, ended, kept, rounds) > limit:
+    if series_work(count, inside, ended, kept, rounds) > limit:
         return None
     columns = starts.cols - np.int32(low)
     by_super = np.empty(kept + 1, np.int64), np.empty(ended, np.int32)
