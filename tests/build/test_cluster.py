@@ -112,7 +112,10 @@ def test_a_directory_that_a_worker_cannot_write_to(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        ({"engine": 1}, f"tcp://b:1 .*has tgp 2.* with engine revision 1: expected revision {ENGINE_REVISION}"),
+        (
+            {"engine": 1},
+            f"tcp://b:1 .*has tgp 2.* with engine revision 1: expected revision {ENGINE_REVISION}",
+        ),
         ({"hdf5": "1.8.0"}, "tcp://b:1 .*writes files with HDF5 1.8.0: expected HDF5"),
         ({"version": "1.0.2", "engine": None}, "has tgp 1.0.2 without a revision of the engine"),
         ({"version": None, "engine": None, "problem": "ImportError: x"}, "cannot import tgp .ImportError: x"),

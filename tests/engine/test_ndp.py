@@ -306,7 +306,10 @@ def test_unknown_rules_are_refused(name):
 
 
 def test_added_parameters_are_not_stored_with_their_default():
-    assert parse_schedule("ndp").to_json() == parse_schedule("ndp:threshold=auto:cut=spectral:large=series").to_json()
+    assert (
+        parse_schedule("ndp").to_json()
+        == parse_schedule("ndp:threshold=auto:cut=spectral:large=series").to_json()
+    )
     assert parse_schedule("ndp:cut=flip").to_json() != parse_schedule("ndp").to_json()
 
 

@@ -284,7 +284,9 @@ def test_series_equals_its_reference(block, data):
     graph = dense_graph(block)
     with pytest.MonkeyPatch.context() as patch:
         found, rounds = estimated(patch, block, kept)
-    np.testing.assert_allclose(found, kron_series(graph, kept, rounds), rtol=1e-5, atol=1e-5 * np.abs(graph).max())
+    np.testing.assert_allclose(
+        found, kron_series(graph, kept, rounds), rtol=1e-5, atol=1e-5 * np.abs(graph).max()
+    )
 
 
 @pytest.mark.parametrize("count", [1, 100, 128, 129, 300])

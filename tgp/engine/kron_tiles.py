@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -39,12 +39,12 @@ class Steps(NamedTuple):
     top: FloatArray
 
 
-def dense_work(dropped: float, kept: float) -> float:
+def dense_work(dropped: Any, kept: Any) -> Any:
     """Return the number of operations of a reduction by a full matrix.
 
     Args:
-        dropped: number of dropped nodes.
-        kept: number of kept nodes.
+        dropped: number of dropped nodes, or an array of numbers.
+        kept: number of kept nodes, or an array.
     """
     return dropped * (dropped * dropped / 3 + dropped * kept + kept * kept)
 
@@ -104,25 +104,27 @@ def series_rows(
     scale = float(np.abs(starts.vals).max(initial=0.0))
     total = np.repeat(steps.degree, np.diff(starts.ptr))
     moved = np.empty(ended)
-    single = []
+    single: list[Any] = []
     for values in (starts.vals / total, starts.vals / scale):
         fill_transpose(starts.ptr, columns, values, True, *by_super, moved)
         single.append(moved.astype(np.float32))
-    prob = steps.prob.astype(np.float32)
+    inputs: tuple[Any, ...] = (
+        count, *steps[:3], steps.prob.astype(np.float32), vector, *by_super, *single, scale, threshold,
+    )  # fmt: skip
     tiles = -(-kept // width)
     found: dict[int, tuple[IndexArray, FloatArray]] = {}
 
     def run(first: int, last: int) -> None:
-        scratch = [np.empty(length * width, np.float32) for length in (count, count, kept)]
-        line = np.zeros(kept)
+        scratch: tuple[Any, ...] = (
+            *(np.empty(length * width, np.float32) for length in (count, count, kept)),
+            np.zeros(kept),
+        )
         for tile in range(first, last):
             end = min((tile + 1) * width, kept)
             # Memory pages that are never written take no memory.
             cols, vals = np.empty(width * end, np.int32), np.empty(width * end)
-            size = kernels.series_tile(
-                tile * width, end, low, rounds, factor[0], *graph, count, *steps[:3], prob, vector, *by_super, *single,
-                scale, threshold, *scratch, line, row_length, cols, vals,
-            )  # fmt: skip
+            outputs: tuple[Any, ...] = (*scratch, row_length, cols, vals)
+            size = kernels.series_tile(tile * width, end, low, rounds, factor[0], *graph, *inputs, *outputs)
             found[tile] = cols[:size].copy(), vals[:size].copy()
 
     run_over_ranges(run, (2 * rounds * inside + ended) * np.arange(tiles + 1))
