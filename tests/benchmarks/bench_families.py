@@ -1,8 +1,8 @@
 """Growth of the methods on families of graphs: exponents of processor time and memory over the number of edges.
 
-python tests/benchmarks/bench_families.py [--quick] [--methods SCHEDULE ...] [--families NAME ...] [--limit S] [--json FILE]
+python tests/benchmarks/bench_families.py [--quick | --full] [--methods SCHEDULE ...] [--families NAME ...] [--limit S] [--json FILE]
 
-Each schedule runs on each family at several sizes, from 2 * 10^4 to 1.3 * 10^6 edges, with one thread. A schedule on a family
+Each schedule runs on each family at several sizes, from 10^4 to 1.6 * 10^5 edges (``--full``: 1.3 * 10^6), with one thread. A schedule on a family
 has a child process of its own. ``--limit`` is the processor time that one size may take: the child ends at the limit, larger
 sizes are left out, and the exponent is that of the sizes that finished. The column ``A x`` is the calibration: scipy's sparse
 matrix times vector on the same graph, which shows what memory access costs in this family. An exponent is the slope of a line
@@ -43,7 +43,8 @@ SCHEDULES = ("graclus", "kmis", "ndp", "sep", "nmf:k=8", "eigen:k=8")
 CALIBRATION = "A x"
 """Name of the calibration in the tables."""
 
-SIZES = (20_000, 80_000, 320_000, 1_280_000)
+SIZES = (10_000, 40_000, 160_000)
+FULL_SIZES = (20_000, 80_000, 320_000, 1_280_000)
 QUICK_SIZES = (5_000, 20_000, 80_000)
 """Numbers of undirected edges. A generator comes close to them."""
 
@@ -365,13 +366,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--quick", action="store_true", help=f"sizes {QUICK_SIZES} instead of {SIZES}")
+    chosen = parser.add_mutually_exclusive_group()
+    chosen.add_argument("--quick", action="store_true", help=f"sizes {QUICK_SIZES} instead of {SIZES}")
+    chosen.add_argument("--full", action="store_true", help=f"sizes {FULL_SIZES}, which take about an hour")
     parser.add_argument("--methods", nargs="+", default=SCHEDULES, metavar="SCHEDULE")
     parser.add_argument("--families", nargs="+", default=list(FAMILIES), choices=FAMILIES, metavar="NAME")
-    parser.add_argument("--limit", type=float, default=60.0, help="processor seconds of one size")
+    parser.add_argument("--limit", type=float, default=20.0, help="processor seconds of one size")
     parser.add_argument("--json", type=Path, help="file for the figures")
     args = parser.parse_args()
-    sizes = QUICK_SIZES if args.quick else SIZES
+    sizes = QUICK_SIZES if args.quick else FULL_SIZES if args.full else SIZES
     values = np.random.default_rng(0).random(1_000_000)
     before = min(_measure(lambda: np.sort(values))[0] for _ in range(3))
     cells = []

@@ -14,6 +14,7 @@ from tgp.build import run as run_module
 from tgp.build.cluster import ClusterError, DaskCluster
 from tgp.build.dask_client import RemoteExecutor
 from tgp.build.executors import JobQueue, Pool
+from tgp.engine.revision import ENGINE_REVISION
 from tgp.errors import InputError
 from tgp_cli._output import Output
 from tgp_cli._progress import Progress
@@ -111,7 +112,10 @@ def test_a_directory_that_a_worker_cannot_write_to(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        ({"engine": 1}, "tcp://b:1 .*has tgp 2.* with engine revision 1: expected revision 2"),
+        (
+            {"engine": 1},
+            f"tcp://b:1 .*has tgp 2.* with engine revision 1: expected revision {ENGINE_REVISION}",
+        ),
         ({"hdf5": "1.8.0"}, "tcp://b:1 .*writes files with HDF5 1.8.0: expected HDF5"),
         ({"version": "1.0.2", "engine": None}, "has tgp 1.0.2 without a revision of the engine"),
         ({"version": None, "engine": None, "problem": "ImportError: x"}, "cannot import tgp .ImportError: x"),

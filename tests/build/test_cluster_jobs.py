@@ -20,6 +20,7 @@ from tgp.build.foreign import foreign_parts
 from tgp.build.jobs import job_header, make_job, run_job, spec_text, topology, warm_up
 from tgp.build.unit_graphs import read_unit_graphs
 from tgp.engine.methods import METHODS
+from tgp.engine.revision import ENGINE_REVISION
 from tgp.engine.schedule import Schedule, parse_schedule
 from tgp.errors import InputError, StoreDamagedError, StoreMismatchError, TgpError, UnknownNameError
 from tgp.ragged import Field, GraphTable
@@ -187,7 +188,7 @@ def test_a_job_consists_of_plain_values(job):
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        ({"engine": 7}, "with engine revision 2 .*expected tgp 99.1 with engine revision 7"),
+        ({"engine": 7}, f"with engine revision {ENGINE_REVISION} .*expected tgp 99.1 with engine revision 7"),
         ({"protocol": 99}, "job protocol 99"),
         ({"hdf5": "1.8.0"}, "expected HDF5 1.8.0, as the client"),
         ({"fingerprint": "0" * 64}, "in another way than the client"),

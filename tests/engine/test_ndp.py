@@ -10,12 +10,14 @@ from hypothesis import strategies as st
 from tests.benchmarks.bench_families import FAMILIES
 from tests.reference.kron import kron_dense
 from tests.reference.ndp import dense_graph
-from tgp.engine import coarsen, threads
+from tgp.engine import coarsen, kron_blocks, threads
 from tgp.engine.kron_reduction import kron_reduce
 from tgp.engine.level_method import GraphSizes, RandomKey
+from tgp.engine.methods import ndp
 from tgp.engine.methods.ndp import METHOD, NDPParams, cut, random_cut, simple_graph
 from tgp.engine.schedule import parse_schedule
 from tgp.errors import InputError, ParameterError
+from tgp.kernels import kron, kron_series, kron_walk
 from tgp.ragged import Assignment, BlockCSR
 from tgp.testing.graphs import (
     barabasi_albert,
@@ -297,14 +299,17 @@ def test_unit_of_a_graph_does_not_depend_on_other_graphs():
         assert same(whole.take([g]), level(part)[1])
 
 
-@pytest.mark.parametrize("name", ["threshold", "cut"])
+@pytest.mark.parametrize("name", ["threshold", "cut", "large"])
 def test_unknown_rules_are_refused(name):
     with pytest.raises(ParameterError, match=f"{name} is unknown"):
         NDPParams(**{name: "both"})
 
 
 def test_added_parameters_are_not_stored_with_their_default():
-    assert parse_schedule("ndp").to_json() == parse_schedule("ndp:threshold=auto:cut=spectral").to_json()
+    assert (
+        parse_schedule("ndp").to_json()
+        == parse_schedule("ndp:threshold=auto:cut=spectral:large=series").to_json()
+    )
     assert parse_schedule("ndp:cut=flip").to_json() != parse_schedule("ndp").to_json()
 
 
@@ -344,3 +349,50 @@ def test_bound_of_the_coarse_graph(block):
     assert coarse.num_edges <= bound.edges[0]
     assert coarse.num_nodes <= bound.nodes[0]
     assert bound.seconds[0] > 0 and bound.memory[0] > 0
+
+
+def test_walks_are_the_rule_of_the_parameter(monkeypatch):
+    monkeypatch.setattr(kron_blocks, "EXACT_WORK", -1)
+    block = barabasi_albert(300, 8, seed=1)
+    tried = []
+    monkeypatch.setattr(kron_blocks, "series_rows", lambda *a: tried.append(a))
+    walks = level(block, NDPParams(large="walks"))[1]
+    assert not tried
+    assert same(level(block)[1], walks) and tried, "without a result of the series, walks are used"
+
+
+@pytest.mark.parametrize("limit", [kron_blocks.EXACT_WORK, 20_000], ids=["exact", "estimated"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_counted_operations_are_within_the_bound(monkeypatch, family, limit):
+    """Count the operations of all kernels whose work is not linear. An operation takes 1 ns or more."""
+    work = {"eliminated": 0.0, "read": 0.0, "multiplied": 0.0}
+    eliminate, walk_ends, dominant_vector = kron.eliminate, kron_walk.walk_ends, kron_series.dominant_vector
+
+    def count_eliminated(*args):
+        out = eliminate(*args)
+        work["eliminated"] += args[-1][kron.WORK]
+        return out
+
+    def count_read(*args):
+        out = walk_ends(*args)
+        work["read"] = kron_walk.LANES * args[-1][kron_walk.WORK]
+        return out
+
+    def count_rounds(*args):
+        rounds = dominant_vector(*args)
+        work["multiplied"] = rounds * args[1][-1] * (block.num_nodes - args[0])
+        return rounds
+
+    monkeypatch.setattr(kron_blocks, "EXACT_WORK", limit)
+    monkeypatch.setattr(kron, "eliminate", count_eliminated)
+    monkeypatch.setattr(kron_walk, "walk_ends", count_read)
+    monkeypatch.setattr(kron_series, "dominant_vector", count_rounds)
+    block = FAMILIES[family](4000)
+    sizes = GraphSizes(
+        *(np.array([x]) for x in (block.num_nodes, block.num_edges, np.diff(block.indptr).max()))
+    )
+    monkeypatch.setattr(ndp, "EXACT_WORK", limit)
+    bound = METHOD.bound(sizes, PARAMS)
+    coarse = level(block)[1]
+    assert 1e-9 * sum(work.values()) <= bound.seconds[0]
+    assert coarse.num_edges <= bound.edges[0] <= 32 * block.num_edges

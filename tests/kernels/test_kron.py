@@ -6,11 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tgp.engine.kron_blocks as module
-from tests.reference.kron import kron_dense, resistance
+from tests.reference.kron import kron_dense, kron_series, resistance
 from tests.reference.ndp import dense_graph
 from tgp.engine import threads
 from tgp.engine.kron_reduction import kron_reduce_simple, simple_graph
 from tgp.kernels import kron, kron_walk
+from tgp.kernels import kron_series as series_kernels
 from tgp.ragged import BlockCSR
 from tgp.testing.graphs import (
     barabasi_albert,
@@ -25,10 +26,10 @@ from tgp.testing.graphs import (
 from tgp.testing.strategies import graphs
 
 
-def reduced(block, kept, threshold=0.0):
+def reduced(block, kept, threshold=0.0, large="series"):
     kept = np.asarray(kept, dtype=np.int32)
     super_ptr = np.array([0, len(kept)])
-    coarse = kron_reduce_simple(simple_graph(block), kept, super_ptr, threshold).validate()
+    coarse = kron_reduce_simple(simple_graph(block), kept, super_ptr, threshold, large=large).validate()
     out = np.zeros((len(kept), len(kept)))
     out[coarse.rows(), coarse.indices] = coarse.weight
     assert (out == out.T).all(), "the result must be exactly symmetric"
@@ -113,7 +114,7 @@ def test_walks_converge_to_the_exact_reduction(monkeypatch, first_work):
     errors = []
     for tolerance in (1.0, 1e-2, 1e-6):
         force_walks(monkeypatch, tolerance, first_work)
-        found = reduced(block, kept)
+        found = reduced(block, kept, large="walks")
         assert (found <= exact + 1e-12).all(), "walks must give lower bounds"
         errors.append((exact - found).max())
     assert errors[0] > errors[1] > errors[2]
@@ -126,21 +127,21 @@ def test_walks_of_a_graph_do_not_depend_on_other_graphs(monkeypatch):
     monkeypatch.setattr(module, "_WALK_WORK", 5)
     kept = np.arange(0, 240, 2, dtype=np.int32)
     super_ptr = np.array([0, 40, 80, 120])
-    whole = kron_reduce_simple(simple_graph(BlockCSR.concat(parts)), kept, super_ptr, 1e-2)
+    whole = kron_reduce_simple(simple_graph(BlockCSR.concat(parts)), kept, super_ptr, 1e-2, large="walks")
     for g, part in enumerate(parts):
         out = np.zeros((40, 40))
         mine = whole.take([g])
         out[mine.rows(), mine.indices] = mine.weight
-        assert (out == reduced(part, np.arange(0, 80, 2), 1e-2)).all()
+        assert (out == reduced(part, np.arange(0, 80, 2), 1e-2, "walks")).all()
 
 
 def test_small_work_limit_stops_walks_early(monkeypatch):
     block = complete(60)
     kept = np.arange(10)
     force_walks(monkeypatch, 1e-3, -1)
-    complete_walks = reduced(block, kept)
+    complete_walks = reduced(block, kept, large="walks")
     monkeypatch.setattr(module, "_WALK_WORK", 1)
-    short_walks = reduced(block, kept)
+    short_walks = reduced(block, kept, large="walks")
     assert short_walks.sum() < complete_walks.sum()
     assert (short_walks <= complete_walks).all()
 
@@ -163,7 +164,7 @@ def test_walks_of_signed_graphs_converge_to_the_exact_reduction(monkeypatch, sha
     errors = []
     for tolerance in (1.0, 1e-2, 1e-8):
         force_walks(monkeypatch, tolerance)
-        errors.append(np.abs(reduced(block, kept) - exact).max())
+        errors.append(np.abs(reduced(block, kept, large="walks") - exact).max())
     assert errors[0] >= errors[1] > errors[2]
     assert errors[2] < 1e-6
 
@@ -190,7 +191,7 @@ def test_work_and_fill_in_do_not_depend_on_signs(monkeypatch, share):
     monkeypatch.setattr(kron, "eliminate", count_work)
     monkeypatch.setattr(kron_walk, "walk_ends", count_reads)
     kept = np.arange(0, 1500, 2, dtype=np.int32)
-    coarse = kron_reduce_simple(block, kept, np.array([0, len(kept)]), 1e-2)
+    coarse = kron_reduce_simple(block, kept, np.array([0, len(kept)]), 1e-2, large="walks")
     longest = int(np.diff(block.indptr).max()) + 1500
     assert len(work) >= 2, "the exact elimination stops, and a short one follows"
     assert max(work) <= limit + longest**2
@@ -239,7 +240,7 @@ def test_hopeless_elimination_is_not_tried(monkeypatch):
     kept = np.arange(0, 1200, 2, dtype=np.int32)
     monkeypatch.setattr(module, "EXACT_WORK", 30_000)
     ones = np.ones(1)
-    reduction = module.BlockReduction(block, kept, np.array([0, 600]), 0.01 * ones, ones)
+    reduction = module.BlockReduction(block, kept, np.array([0, 600]), 0.01 * ones, ones, series=False)
     assert reduction.large.tolist() == [0]
     budgets = []
     eliminate = kron.eliminate
@@ -248,18 +249,91 @@ def test_hopeless_elimination_is_not_tried(monkeypatch):
     assert budgets == [(0, 0, 30_000), (0, 1, module._FIRST_WORK * block.num_edges)]
 
 
-def test_result_does_not_depend_on_threads(monkeypatch):
+@pytest.mark.parametrize("large", ["series", "walks"])
+def test_result_does_not_depend_on_threads(monkeypatch, large):
     rng = np.random.default_rng(5)
     parts = [barabasi_albert(int(n), 3, seed=int(n)) for n in rng.integers(5, 90, 60)]
     block = simple_graph(BlockCSR.concat(parts))
     kept = np.flatnonzero(rng.random(block.num_nodes) < 0.5).astype(np.int32)
     super_ptr = np.searchsorted(kept, block.node_ptr)
-    monkeypatch.setattr(module, "EXACT_WORK", 5000)  # some graphs need walks
+    monkeypatch.setattr(module, "EXACT_WORK", 5000)  # some graphs are estimated
     found = []
     for count in (1, 2, 5):
         monkeypatch.setattr(threads, "num_threads", lambda count=count: count)
         monkeypatch.setattr(threads, "_MIN_WORK", 0)
-        found.append(kron_reduce_simple(block, kept, super_ptr, 1e-2))
+        found.append(kron_reduce_simple(block, kept, super_ptr, 1e-2, large=large))
     for other in found[1:]:
         assert np.array_equal(other.indices, found[0].indices)
         assert np.array_equal(other.weight, found[0].weight)
+
+
+def estimated(monkeypatch, *args):
+    """Reduce a small graph as if it were too large for the elimination; return the result and the number of iterations."""
+    rounds = []
+    original = series_kernels.dominant_vector
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "EXACT_WORK", -1)
+        patch.setattr(series_kernels, "dominant_vector", lambda *a: rounds.append(original(*a)) or rounds[-1])
+        return reduced(*args), rounds[0] if rounds else 0
+
+
+@settings(max_examples=40)
+@given(graphs(min_nodes=3, max_nodes=12, max_edges=40), st.data())
+def test_series_equals_its_reference(block, data):
+    kept = data.draw(st.lists(st.integers(0, block.num_nodes - 1), unique=True, min_size=1))
+    graph = dense_graph(block)
+    with pytest.MonkeyPatch.context() as patch:
+        found, rounds = estimated(patch, block, kept)
+    np.testing.assert_allclose(
+        found, kron_series(graph, kept, rounds), rtol=1e-5, atol=1e-5 * np.abs(graph).max()
+    )
+
+
+@pytest.mark.parametrize("count", [1, 100, 128, 129, 300])
+def test_tiles_of_a_series_cover_all_rows(monkeypatch, count):
+    block = signed(erdos_renyi(500, 0.1, seed=3), 0.0)
+    kept = np.random.default_rng(count).permutation(500)[:count]
+    found, rounds = estimated(monkeypatch, block, kept)
+    np.testing.assert_allclose(found, kron_series(dense_graph(block), kept, rounds), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5])
+def test_series_is_close_to_the_exact_reduction(monkeypatch, share):
+    block = signed(barabasi_albert(400, 20, seed=1), share)
+    kept = np.arange(0, 400, 2)
+    exact = kron_dense(dense_graph(block), kept)
+    found, rounds = estimated(monkeypatch, block, kept)
+    assert 1 <= rounds <= series_kernels.MAX_STEPS
+    assert np.abs(found - exact).sum() < 0.01 * np.abs(exact).sum()
+    if share == 0.0:
+        assert rounds <= 2, "the dominant eigenvector replaces most iterations"
+    walks = reduced(block, kept, 1e-2, "walks")
+    assert np.abs(found - exact).max() <= np.abs(walks - exact).max() + 1e-2
+
+
+def test_series_of_scaled_weights_is_scaled(monkeypatch):
+    base = signed(erdos_renyi(60, 0.3, seed=3), 0.2)
+    kept = np.arange(0, 60, 2)
+    plain, _ = estimated(monkeypatch, base, kept)
+    for factor in (2.0**-150, 2.0**150):
+        block = BlockCSR(base.indptr, base.indices, base.weight * factor, base.node_ptr)
+        assert (estimated(monkeypatch, block, kept)[0] == plain * factor).all()
+
+
+def test_series_without_a_way_out(monkeypatch):
+    """Walks in a component without a kept node never end. The other component is not affected."""
+    block = BlockCSR.concat([complete(30), complete(40)])
+    one = BlockCSR(block.indptr, block.indices, block.weight, np.array([0, 70]))
+    found, _ = estimated(monkeypatch, one, np.arange(30, 60))
+    exact = kron_dense(dense_graph(complete(40)), np.arange(30))
+    np.testing.assert_allclose(found, exact, rtol=1e-2)
+
+
+def test_series_that_takes_too_long_is_replaced_by_walks(monkeypatch):
+    block = barabasi_albert(300, 8, seed=2)
+    kept = np.arange(0, 300, 2)
+    monkeypatch.setattr(module, "EXACT_WORK", -1)
+    series, walks = reduced(block, kept, 1e-2), reduced(block, kept, 1e-2, "walks")
+    assert (series != walks).any()
+    monkeypatch.setattr(module, "ENTRY_WORK", 1)
+    assert (reduced(block, kept, 1e-2) == walks).all()

@@ -1,27 +1,28 @@
 """Kron reduction of the graphs of a block: scratch arrays, ranges of graphs, and the methods for large graphs.
 
-Small graphs are eliminated exactly, see :mod:`tgp.kernels.kron`. A graph that exceeds the limit of work is reduced by
-walks (:mod:`tgp.kernels.kron_walk`), and a large graph with a considerable share of all possible edges by a full matrix
-(:mod:`tgp.kernels.kron_dense`). The kernels of large graphs are compiled when the first such graph occurs.
+Small graphs are eliminated exactly, see :mod:`tgp.kernels.kron`. A large graph with a considerable share of all possible
+edges is reduced by a full matrix (:mod:`tgp.kernels.kron_dense`). Another graph that exceeds the limit of work is
+estimated: by a series (:mod:`tgp.kernels.kron_series`), or by walks (:mod:`tgp.kernels.kron_walk`) if the series takes
+too long. The kernels of large graphs are compiled when the first such graph occurs.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tgp.engine.kron_tiles import ENTRY_WORK, Rows, Steps, dense_work, series_rows
 from tgp.ragged import BlockCSR
 from tgp.ragged.block import FloatArray, IndexArray, PtrArray
 from tgp.ragged.offsets import offsets
 
-__all__ = ["EXACT_WORK", "WALK_TOLERANCE", "BlockReduction", "dense_work"]
+__all__ = ["EXACT_WORK", "WALK_TOLERANCE", "BlockReduction"]
 
 EXACT_WORK = 300_000_000
 """Largest work per graph (sum of squared row lengths) of the exact elimination, about a second. A graph of up to 1,000
-nodes does not exceed it if half of its nodes are kept. Larger graphs are reduced by absorbed walks, for which the
-following constants are used."""
+nodes does not exceed it if half of its nodes are kept."""
 
 WALK_TOLERANCE = 0.02
 """A walk ends when it can change an entry by less than this share of the threshold."""
@@ -31,7 +32,7 @@ _MAX_ENTRIES = 4_000_000
 of 1,000 nodes."""
 
 _FIRST_WORK = 2
-"""Elimination work per stored entry before walks are used."""
+"""Elimination work per stored entry before a series or walks are used."""
 
 _WALK_WORK = 250
 """Entries per stored entry that walks may read before they end earlier. Each of them serves eight walks."""
@@ -48,18 +49,6 @@ _DENSE_SPACE = 16
 _DENSE_WORK = 20_000_000_000
 """Work of a full matrix (operations) that is always accepted, about two seconds."""
 
-_DENSE_ENTRY_WORK = 20_000
-"""Work of a full matrix per stored entry that is accepted for larger graphs."""
-
-
-class Rows(NamedTuple):
-    """Rows whose columns are supernodes, and one over the diagonal entry of each row."""
-
-    ptr: PtrArray
-    cols: IndexArray
-    vals: FloatArray
-    inv: FloatArray
-
 
 class BlockReduction:
     """Kron reduction of simple undirected graphs, range by range. Several threads may reduce different ranges.
@@ -70,12 +59,15 @@ class BlockReduction:
         super_ptr: ``[B + 1]`` offsets of the graphs in ``nodes``.
         threshold: ``[B]`` threshold of each graph.
         unit: ``[B]`` unit of the weights of each graph.
+        series: estimate large graphs by a series if this does not take too long, otherwise always by walks.
     """
 
     def __init__(
-        self, graph: BlockCSR, nodes: IndexArray, super_ptr: PtrArray, threshold: FloatArray, unit: FloatArray
-    ) -> None:
+        self, graph: BlockCSR, nodes: IndexArray, super_ptr: PtrArray, threshold: FloatArray, unit: FloatArray,
+        *, series: bool = True,
+    ) -> None:  # fmt: skip
         size = graph.num_nodes
+        self.series = series
         self.graph, self.nodes, self.super_ptr = graph, nodes, super_ptr
         self.weight = graph.weights_or_ones()
         self.cluster = np.full(size, -1, np.int32)
@@ -93,7 +85,7 @@ class BlockReduction:
         self.row_length = np.zeros(len(nodes), np.int64)
         self.large = self._large_graphs()
         self.pieces: dict[int, tuple[IndexArray, FloatArray]] = {}
-        self.walked = False
+        self.estimated = False
 
     def reduce_range(self, first: int, last: int) -> None:
         """Reduce the graphs ``first`` to ``last - 1``."""
@@ -137,7 +129,7 @@ class BlockReduction:
         return (
             size > _DENSE_NODES
             and size * size <= _DENSE_SPACE * entries
-            and dense_work(size - kept, kept) <= max(_DENSE_WORK, _DENSE_ENTRY_WORK * entries)
+            and dense_work(size - kept, kept) <= max(_DENSE_WORK, ENTRY_WORK * entries)
         )
 
     def _exceeds_limit(self, g: int) -> bool:
@@ -224,7 +216,7 @@ class BlockReduction:
         if self._is_dense(g):
             self._reduce_dense(g)
         else:
-            self._reduce_by_walks(g)
+            self._estimate(g)
 
     def _reduce_dense(self, g: int) -> None:
         """Reduce a graph by a full matrix: padding, dropped nodes, kept nodes."""
@@ -255,14 +247,41 @@ class BlockReduction:
         self.row_length[low:high] = np.bincount(row, minlength=high - low)
         self.pieces[low] = (col + low).astype(np.int32), coarse[row, col]
 
-    def _reduce_by_walks(self, g: int) -> None:
-        """Reduce a graph by a short elimination and walks from the nodes that it leaves."""
+    def _estimate(self, g: int) -> None:
+        """Reduce a graph by a series, or by a short elimination and walks from the nodes that it leaves."""
+        entries = int(self.graph.edge_ptr[g + 1] - self.graph.edge_ptr[g])
+        if not (self.series and self._add_series(g, ENTRY_WORK * entries)):
+            done, starts, steps = self._remaining(g, _FIRST_WORK * entries)
+            ends = self._walk(g, steps)
+            self._assemble(g, g + 1, _joined_rows(done, starts), _joined_rows(done, ends))
+        self.estimated = True
+
+    def _add_series(self, g: int, limit: int) -> bool:
+        """Reduce a graph by a series. Return False if this needs more work than ``limit``."""
+        span = int(self.super_ptr[g]), int(self.super_ptr[g + 1])
+        # An elimination would add entries to the rows that every iteration of the series reads.
+        _, starts, steps = self._remaining(g, -1)
+        inner = self.graph.indptr, self.graph.indices, self.weight, self.cluster, self.nodes
+        rows = series_rows(
+            inner, starts, steps, span, self.threshold[g], bool(self.signed[g]), limit, self.row_length
+        )
+        if rows is None:
+            return False
+        self.pieces[span[0]] = rows
+        return True
+
+    def _remaining(self, g: int, budget: int) -> tuple[Rows, Rows, Steps]:
+        """Eliminate nodes of a graph up to a limit of work.
+
+        Returns:
+            The eliminated rows, the entries of the remaining rows at kept nodes, and their step probabilities.
+        """
         from tgp.kernels.kron import remaining_rows
+        from tgp.kernels.kron_walk import step_probabilities
 
         graph = self.graph
         lo, hi = (int(i) for i in graph.node_ptr[g : g + 2])
-        entries = int(graph.edge_ptr[g + 1] - graph.edge_ptr[g])
-        done, _, work_rows = self._eliminate(g, g + 1, _FIRST_WORK * entries, keep=True)
+        done, _, work_rows = self._eliminate(g, g + 1, budget, keep=True)
         live = self.mark[lo:hi] == 1
         space = np.where(self.length[lo:hi] > 0, self.length[lo:hi], np.diff(graph.indptr[lo : hi + 1]))
         ptr, nodes = np.zeros(int(live.sum()) + 1, np.int64), np.empty(int(live.sum()), np.int32)
@@ -273,25 +292,25 @@ class BlockReduction:
         )  # fmt: skip
         del work_rows
         cols, vals = cols[: ptr[count]], vals[: ptr[count]]
-        ends = self._walk(g, nodes, ptr, cols, vals)
+        row_of = np.full(graph.num_nodes, -1, np.int32)
+        row_of[nodes] = np.arange(count, dtype=np.int32)
+        steps = Steps(
+            ptr, np.empty(count, np.int64), np.empty(len(cols), np.int32), np.empty(len(cols)), np.empty(count), np.empty(count)
+        )  # fmt: skip
+        signed = bool(self.signed[g])
+        step_probabilities(
+            count, ptr, nodes, cols, vals, signed, self.diagonal, self.cluster, row_of, *steps[1:]
+        )
         is_kept = self.cluster[cols] >= 0
         starts = Rows(offsets(is_kept)[ptr], self.cluster[cols[is_kept]], vals[is_kept], np.ones(count))
-        self._assemble(g, g + 1, _joined_rows(done, starts), _joined_rows(done, ends))
-        self.walked = True
+        return done, starts, steps
 
-    def _walk(self, g: int, nodes: IndexArray, ptr: PtrArray, cols: IndexArray, vals: FloatArray) -> Rows:
+    def _walk(self, g: int, steps: Steps) -> Rows:
         """Return the probabilities that walks from the given rows end at each kept node."""
         from tgp.kernels import kron_walk as kernels
 
         low, high = (int(k) for k in self.super_ptr[g : g + 2])
-        count, kept, lanes = len(nodes), high - low, kernels.LANES
-        row_of = np.full(self.graph.num_nodes, -1, np.int32)
-        row_of[nodes] = np.arange(count, dtype=np.int32)
-        steps = np.empty(count, np.int64), np.empty(len(cols), np.int32), np.empty(len(cols)), np.empty(count)
-        signed = bool(self.signed[g])
-        kernels.step_probabilities(
-            count, ptr, nodes, cols, vals, signed, self.diagonal, self.cluster, row_of, *steps
-        )
+        count, kept, lanes = len(steps.inner), high - low, kernels.LANES
         tolerance = WALK_TOLERANCE * max(self.threshold[g], _LEAST_THRESHOLD * self.unit[g])
         budget = float(_WALK_WORK * (self.graph.edge_ptr[g + 1] - self.graph.edge_ptr[g]))
         scratch: tuple[Any, ...] = (
@@ -303,21 +322,11 @@ class BlockReduction:
         at = 0
         while at < count:
             outputs: tuple[Any, ...] = (*scratch, b_ptr, b_cols, b_vals, state)
-            at = kernels.walk_ends(at, count, ptr, *steps, low, tolerance, budget, *outputs)
+            at = kernels.walk_ends(at, count, *steps[:4], steps.top, low, tolerance, budget, *outputs)
             if at < count:
                 b_cols, b_vals = _longer(b_cols, lanes * kept), _longer(b_vals, lanes * kept)
         size = int(state[kernels.SIZE])
         return Rows(b_ptr, b_cols[:size], b_vals[:size], np.ones(count))
-
-
-def dense_work(dropped: Any, kept: Any) -> Any:
-    """Return the number of operations of a reduction by a full matrix.
-
-    Args:
-        dropped: number of dropped nodes, or an array of numbers.
-        kept: number of kept nodes, or an array.
-    """
-    return dropped * (dropped * dropped / 3 + dropped * kept + kept * kept)
 
 
 def _entries(size: int) -> tuple[IndexArray, FloatArray]:

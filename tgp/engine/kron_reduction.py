@@ -24,6 +24,7 @@ from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.block import FloatArray, IndexArray, PtrArray
 
 __all__ = [
+    "LargeRule",
     "ThresholdRule",
     "check_rule",
     "check_threshold",
@@ -36,6 +37,9 @@ __all__ = [
 
 ThresholdRule = Literal["auto", "absolute", "relative"]
 """Rules of the threshold, see :func:`graph_units`."""
+
+LargeRule = Literal["series", "walks"]
+"""Methods for graphs whose exact elimination takes too long."""
 
 _ORDINARY = (0.1, 1000.0)
 """Range of the largest weight of a graph whose weights have an ordinary size."""
@@ -142,18 +146,24 @@ def kept_nodes(assignment: Assignment) -> IndexArray:
 
 
 def kron_reduce(
-    block: BlockCSR, assignment: Assignment, threshold: float = 1e-2, rule: ThresholdRule = "auto"
+    block: BlockCSR,
+    assignment: Assignment,
+    threshold: float = 1e-2,
+    rule: ThresholdRule = "auto",
+    large: LargeRule = "series",
 ) -> BlockCSR:
     """Return the Kron reduction of every graph to the kept nodes of an assignment.
 
-    The result is exact in float64 and exactly symmetric. The exception are graphs whose elimination would exceed
-    :data:`EXACT_WORK`: their weights are lower bounds. Components without a kept node disappear.
+    The result is exactly symmetric, and exact in float64 for all graphs whose elimination does not exceed
+    :data:`EXACT_WORK`. Other graphs are estimated. Components without a kept node disappear.
 
     Args:
         block: the graphs, of which the simple undirected graphs are reduced (see :func:`simple_graph`).
         assignment: assignment with one kept node per supernode (see :func:`kept_nodes`).
         threshold: entries ``|a| <= threshold`` are removed, in the unit of each graph.
         rule: rule of this unit, see :func:`graph_units`.
+        large: method for large graphs. ``series``: about 99.5 % of the weight or more; very large graphs use walks.
+            ``walks``: walks up to a limit of work, whose weights are lower bounds if no weight is negative.
 
     Returns:
         The coarse graphs, always weighted, without self loops.
@@ -174,11 +184,16 @@ def kron_reduce(
             f"got {nodes.min()} to {nodes.max()}",
             field="assignment",
         )
-    return kron_reduce_simple(simple_graph(block), nodes, assignment.super_ptr, threshold, rule)
+    return kron_reduce_simple(simple_graph(block), nodes, assignment.super_ptr, threshold, rule, large)
 
 
 def kron_reduce_simple(
-    graph: BlockCSR, nodes: IndexArray, super_ptr: PtrArray, threshold: float, rule: ThresholdRule = "auto"
+    graph: BlockCSR,
+    nodes: IndexArray,
+    super_ptr: PtrArray,
+    threshold: float,
+    rule: ThresholdRule = "auto",
+    large: LargeRule = "series",
 ) -> BlockCSR:
     """Return the Kron reduction of simple undirected graphs.
 
@@ -188,16 +203,18 @@ def kron_reduce_simple(
         super_ptr: ``[B + 1]`` offsets of the graphs in ``nodes``.
         threshold: entries ``|a| <= threshold`` are removed; in the unit of each graph, see :func:`graph_units`.
         rule: rule of the threshold.
+        large: method for large graphs, see :func:`kron_reduce`.
     """
     from tgp.kernels.csr import transpose
     from tgp.kernels.undirected import undirected
 
     unit = graph_units(graph, rule)
-    reduction = BlockReduction(graph, nodes, super_ptr, threshold * unit, unit)
+    reduction = BlockReduction(graph, nodes, super_ptr, threshold * unit, unit, series=large == "series")
     run_over_ranges(reduction.reduce_range, graph.node_ptr + graph.edge_ptr)
     # The rows are not sorted yet. The matrix is symmetric, so transposing it sorts them.
     indptr, cols, vals = transpose(*reduction.joined(), True)
-    if reduction.walked:
-        # Walks give lower bounds for both directions of an edge. The larger one is closer to the true weight.
+    if reduction.estimated:
+        # Walks give lower bounds for both directions of an edge. The larger one is closer to the true weight. A series has
+        # one direction only.
         indptr, cols, vals = undirected(indptr, cols, vals, True)
     return BlockCSR(indptr, cols, vals, super_ptr)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 __all__ = ["ENGINE_REVISION"]
 
-ENGINE_REVISION = 2
+ENGINE_REVISION = 3
 """Number that changes only when the bytes of a hierarchy can change.
 
 A store depends on data, schedule, seed, format version and this number. Increase it by one in a release that changes the

@@ -6,6 +6,8 @@ of threads, unlike that of a BLAS library.
 
 from __future__ import annotations
 
+import numpy as np
+
 from tgp.kernels._prims import kernel
 from tgp.kernels.array_types import FloatArray
 
@@ -19,6 +21,8 @@ _ROWS = 32
 """Number of rows that are updated at a time."""
 _TILE = 512
 """Number of columns that are updated at a time. The rows of a panel have to fit into the second level cache."""
+_U = np.uint64
+_ONE = np.uint64(1)
 
 
 @kernel(inner=True)
@@ -26,13 +30,16 @@ def _update_rows(
     a: FloatArray, factor: FloatArray, panel: FloatArray, t: int, first: int, last: int, lo: int, hi: int
 ) -> None:
     """Add the products with the rows ``t`` to ``t + 7`` of a panel to a tile of the upper triangle of ``a``."""
-    for i in range(first, last):
-        f0, f1, f2, f3 = factor[t, i], factor[t + 1, i], factor[t + 2, i], factor[t + 3, i]
-        f4, f5, f6, f7 = factor[t + 4, i], factor[t + 5, i], factor[t + 6, i], factor[t + 7, i]
-        for j in range(max(lo, i + 1), hi):
+    # Unsigned positions have no negative values to consider, so that the loop over columns becomes vector instructions.
+    p0, p4 = _U(t), _U(t + 4)
+    p1, p2, p3, p5, p6, p7 = p0 + _ONE, _U(t + 2), _U(t + 3), p4 + _ONE, _U(t + 6), _U(t + 7)
+    for i in range(_U(first), _U(last)):
+        f0, f1, f2, f3 = factor[p0, i], factor[p1, i], factor[p2, i], factor[p3, i]
+        f4, f5, f6, f7 = factor[p4, i], factor[p5, i], factor[p6, i], factor[p7, i]
+        for j in range(max(_U(lo), i + _ONE), _U(hi)):
             a[i, j] += (
-                ((f0 * panel[t, j] + f1 * panel[t + 1, j]) + (f2 * panel[t + 2, j] + f3 * panel[t + 3, j]))
-                + ((f4 * panel[t + 4, j] + f5 * panel[t + 5, j]) + (f6 * panel[t + 6, j] + f7 * panel[t + 7, j]))
+                ((f0 * panel[p0, j] + f1 * panel[p1, j]) + (f2 * panel[p2, j] + f3 * panel[p3, j]))
+                + ((f4 * panel[p4, j] + f5 * panel[p5, j]) + (f6 * panel[p6, j] + f7 * panel[p7, j]))
             )  # fmt: skip
 
 

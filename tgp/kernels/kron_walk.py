@@ -33,7 +33,7 @@ SIZE, WORK, SLACK, COARSER = 0, 1, 2, 3
 def step_probabilities(
     count: int, ptr: PtrArray, nodes: IndexArray, cols: IndexArray, vals: FloatArray, signed: bool,
     diagonal: FloatArray, cluster: IndexArray, row_of: IndexArray, inner: PtrArray, to: IndexArray, prob: FloatArray,
-    top: FloatArray,
+    degree: FloatArray, top: FloatArray,
 ) -> None:  # fmt: skip
     """Convert rows to step probabilities, with kept columns first in each row.
 
@@ -47,6 +47,7 @@ def step_probabilities(
         inner: Output: position of the first column that is not kept.
         to: Output: the supernode of a kept column, the row of another one.
         prob: Output: probabilities, negative for a negative weight.
+        degree: Output: diagonal entry of each row.
         top: Output: largest ``|w|`` to a kept node of each row.
     """
     for r in range(count):
@@ -58,6 +59,7 @@ def step_probabilities(
             least += abs(vals[e])
         if signed:
             total = max(diagonal[nodes[r]], least)
+        degree[r] = total
         for e in range(ptr[r], ptr[r + 1]):
             j = cluster[cols[e]]
             if j >= 0:

@@ -17,8 +17,16 @@ from typing import Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from tgp.engine.kron_blocks import EXACT_WORK, dense_work
-from tgp.engine.kron_reduction import ThresholdRule, check_rule, check_threshold, kron_reduce, simple_graph
+from tgp.engine.kron_blocks import EXACT_WORK
+from tgp.engine.kron_reduction import (
+    LargeRule,
+    ThresholdRule,
+    check_rule,
+    check_threshold,
+    kron_reduce,
+    simple_graph,
+)
+from tgp.engine.kron_tiles import ENTRY_WORK, dense_work
 from tgp.engine.level_method import ADDED, GraphSizes, LevelBound, LevelEstimate, LevelMethod, RandomKey
 from tgp.engine.threads import run_over_ranges
 from tgp.errors import ParameterError
@@ -34,6 +42,9 @@ CutRule = Literal["spectral", "flip"]
 _FLIP_STEPS = 16
 """Lanczos steps before nodes are flipped."""
 
+_MOST_EDGES = 32.0
+"""Largest ratio of coarse to stored edges with the default threshold. Graphs whose weights differ by 1e60 have 15."""
+
 
 @dataclass(frozen=True)
 class NDPParams:
@@ -46,18 +57,24 @@ class NDPParams:
             1,000, otherwise the largest ``|w|``.
         cut: rule of the cut. ``spectral``: signs of the eigenvector, as in the paper. ``flip``: 16 Lanczos steps, then single
             nodes are flipped while the cut grows. This is faster for large graphs.
+        large: Kron reduction of graphs whose exact elimination takes too long. ``series``: a power series, or walks if the
+            graph is too large for it. ``walks``: walks up to a limit of work, the rule before engine revision 3.
     """
 
     sparse_threshold: float = 1e-2
     threshold: ThresholdRule = field(default="auto", metadata=ADDED)
     cut: CutRule = field(default="spectral", metadata=ADDED)
+    large: LargeRule = field(default="series", metadata=ADDED)
 
     def __post_init__(self) -> None:
         check_threshold(self.sparse_threshold)
         check_rule(self.threshold)
-        if self.cut not in get_args(CutRule):
-            names = ", ".join(get_args(CutRule))
-            raise ParameterError(f"cut is unknown: expected one of {names}, got {self.cut!r}", field="cut")
+        for name, rules in (("cut", CutRule), ("large", LargeRule)):
+            if getattr(self, name) not in get_args(rules):
+                raise ParameterError(
+                    f"{name} is unknown: expected one of {', '.join(get_args(rules))}, got {getattr(self, name)!r}",
+                    field=name,
+                )
 
 
 def assign(block: BlockCSR, params: NDPParams, key: RandomKey) -> Assignment:
@@ -144,7 +161,7 @@ def _find_vectors(
 
 def connect(block: BlockCSR, assignment: Assignment, params: NDPParams) -> BlockCSR:
     """Return the Kron reduction of the graphs to the kept nodes."""
-    return kron_reduce(block, assignment, params.sparse_threshold, params.threshold)
+    return kron_reduce(block, assignment, params.sparse_threshold, params.threshold, params.large)
 
 
 def random_cut(num_nodes: int, seed: int = 0) -> npt.NDArray[np.float64]:
@@ -174,10 +191,11 @@ def cost(
 def bound(sizes: GraphSizes, params: NDPParams) -> LevelBound:
     """Return upper bounds of time and memory, and of the size of the coarse graph.
 
-    The time is the sum of passes over the graph, the Lanczos steps, the elimination up to its limit, and the walks or the
+    The time is the sum of passes over the graph, the Lanczos steps, the elimination up to its limit, and the estimate or the
     full matrix of graphs that may exceed this limit. The length of eliminated rows is not known in advance. It is taken
     as the number of nodes within three hops, which is at most the product of the average degrees. Weights of any
-    sign have the same limits.
+    sign have the same limits. Sizes do not show that a graph is bipartite, so its Lanczos steps are included, although they
+    are not needed. The number of coarse edges is limited by the threshold: twice the largest increase that was found.
     """
     n, e = sizes.nodes.astype(np.float64), sizes.edges.astype(np.float64)
     degree = e / np.maximum(n, 1.0)
@@ -186,13 +204,14 @@ def bound(sizes: GraphSizes, params: NDPParams) -> LevelBound:
     row = np.minimum(n, degree**3)
     exact = np.minimum(0.5 * n * row * row, EXACT_WORK)
     is_large = exact >= EXACT_WORK
-    large = np.where(
-        is_large, np.maximum(5e-6 * e, np.minimum(dense_work(n / 2, n / 2) / 5e9, 8e-7 * e)), 0.0
-    )
-    seconds = 2e-6 * (n + e) + steps * (5e-9 * e + 2e-8 * n) + 6e-9 * exact + large
+    dense = np.minimum(dense_work(n / 2, n / 2), np.maximum(2e10, ENTRY_WORK * e)) / 1e10
+    large = np.where(is_large, np.maximum(5e-6 * e, np.where(n * n <= 16 * e, dense, 0.0)), 0.0)
+    seconds = 4e-7 * (n + e) + steps * (4e-9 * e + 1e-8 * n) + 6e-9 * exact + large
     memory = 200.0 * n + 100.0 * e + np.where(is_large, 600.0 * e, 12.0 * np.minimum(exact, 16.0 * e))
     # A dropped node connects its kept neighbours. Half of the nodes or fewer are kept unless weights are negative.
     pairs = np.minimum(n * n, e + n * row * row)
+    if params.sparse_threshold > 0:
+        pairs = np.minimum(pairs, e * _MOST_EDGES * max(1.0, 1e-2 / params.sparse_threshold))
     return LevelBound(seconds, memory, sizes.nodes, np.minimum(pairs, 2.0**62).astype(np.int64))
 
 
@@ -204,5 +223,5 @@ METHOD = LevelMethod(
     cost=cost,
     bound=bound,
     estimate=LevelEstimate(0.5, 0.75, weighted=True, scratch=500.0),
-    revision=2,
+    revision=3,
 )
