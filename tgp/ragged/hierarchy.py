@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
@@ -13,6 +13,7 @@ import numpy.typing as npt
 from tgp.display import repr_html
 from tgp.errors import InputError
 from tgp.ragged.block import BlockCSR, PtrArray
+from tgp.ragged.fields import Field
 from tgp.ragged.offsets import offsets
 
 __all__ = ["Assignment", "AssignmentKind", "EdgeList", "Hierarchy", "IdArray", "Level"]
@@ -232,6 +233,8 @@ class Level:
         assignment: Map from these nodes to supernodes.
         coarse: Graphs of the supernodes, in either form.
         weight_dtype: Type of the weights in an edge list that is made from rows. Rows always hold float64.
+        fields: Attributes of the coarse graphs by name. The offsets of a field are :attr:`super_ptr` for attributes of
+            supernodes and :attr:`edge_ptr` for attributes of coarse edges, in the order of :attr:`edge_index`.
 
     Examples:
         >>> from tgp.testing.graphs import path
@@ -246,6 +249,7 @@ class Level:
     assignment: Assignment
     coarse: BlockCSR | EdgeList
     weight_dtype: npt.DTypeLike = np.float32
+    fields: Mapping[str, Field] = field(default_factory=dict)
 
     @property
     def num_graphs(self) -> int:
@@ -302,7 +306,10 @@ class Level:
         )
         node_ptr = [part.node_ptr[1:] + start for part, start in zip(parts, nodes, strict=False)]
         assignment = Assignment.concat([part.assignment for part in parts])
-        return cls(first.method, np.concatenate([[0], *node_ptr]), assignment, edges, first.weight_dtype)
+        fields = {name: Field.concat([part.fields[name] for part in parts]) for name in first.fields}
+        return cls(
+            first.method, np.concatenate([[0], *node_ptr]), assignment, edges, first.weight_dtype, fields
+        )
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return the arrays of the edge list and of the assignment by name, without those that are ``None``."""
