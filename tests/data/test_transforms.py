@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 import pytest
 import torch
-from torch_geometric.data import Batch, Data, HeteroData
+from torch_geometric.data import Batch, Data
 
 from tgp.connect import SparseConnect
 from tgp.data import PoolDataLoader, PooledBatch, PreCoarsening, graphs_to_arrays, precoarsen
@@ -336,14 +336,7 @@ def test_one_graph_a_dataset_and_a_generator():
         assert [g.pooled_data[1].num_nodes for g in precoarsen(source, "graclus*2")] == wanted
 
 
-def test_hetero_data_and_other_types_are_explained():
-    hetero = HeteroData()
-    hetero["a"].x = torch.ones(2, 1)
-    hetero["a", "to", "a"].edge_index = torch.tensor([[0], [1]])
-    for call in (lambda: precoarsen([hetero], "graclus"), lambda: PreCoarsening("graclus")(hetero)):
-        with pytest.raises(DatasetError, match="HeteroData") as caught:
-            call()
-        assert "to_homogeneous()" in caught.value.hint
+def test_other_types_are_explained():
     with pytest.raises(DatasetError, match=r"graph 1 must be .*got int") as caught:
         precoarsen([path_graph(), 3], "graclus")
     assert "tgp.coarsen" in caught.value.hint

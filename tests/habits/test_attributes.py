@@ -13,7 +13,7 @@ from torch_geometric.data import Data, HeteroData, InMemoryDataset
 from torch_geometric.loader import DataLoader
 
 import tgp
-from tgp.data import PoolDataLoader, PooledDataset, PreCoarsening, graphs_to_arrays, precoarsen
+from tgp.data import PoolDataLoader, PooledDataset, graphs_to_arrays, precoarsen
 from tgp.data.convert import graphs_to_table, table_to_data
 from tgp.errors import DatasetError, TgpError
 
@@ -162,8 +162,6 @@ def test_hetero_data_names_the_line_that_helps():
     hetero = HeteroData()
     for call in (
         lambda: graphs_to_arrays([hetero]),
-        lambda: precoarsen([hetero], ["graclus"]),
-        lambda: PreCoarsening("graclus")(hetero),
         lambda: tgp.coarsen([hetero], "graclus", None, progress=False),
     ):
         with pytest.raises(TgpError) as caught:

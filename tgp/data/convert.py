@@ -117,7 +117,7 @@ def check_data(graph: Any, name: str) -> Data:
         return graph
     hint = "tgp.coarsen also takes networkx graphs, scipy matrices, names and paths"
     if isinstance(graph, HeteroData):
-        hint = "convert it to one type of nodes and edges first: data = data.to_homogeneous()"
+        hint = "PreCoarsening and precoarsen take it; a store needs one type of nodes: data = data.to_homogeneous()"
     raise DatasetError(
         f"{name} must be homogeneous (torch_geometric.data.Data), got {type(graph).__name__}", hint=hint
     )

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from tgp.data.views import LevelViews
 from tgp.display import repr_html
 from tgp.errors import InputError
 from tgp.lift.base_lift import BaseLift, Lift
@@ -43,7 +44,7 @@ def lift_to_nodes(x: Tensor, levels: Sequence[Data], lifter: Lift | None = None)
     return x
 
 
-class GraphHierarchy:
+class GraphHierarchy(LevelViews):
     """One graph with its pooled levels.
 
     Level 0 is the input graph, level ``l`` is its ``l``-th pooled graph.
@@ -88,16 +89,19 @@ class GraphHierarchy:
 
     _repr_html_ = repr_html
 
+    def _hierarchy(self) -> list[Data]:
+        return [self.data, *self.levels]
+
     def __len__(self) -> int:
         """Number of pooled levels."""
         return len(self.levels)
 
     def __iter__(self) -> Iterator[Data]:
-        return iter([self.data, *self.levels])
+        return iter(self._hierarchy())
 
     def __getitem__(self, level: int) -> Data:
         """Return the graph at a level; 0 is the input graph."""
-        return [self.data, *self.levels][level]
+        return self._hierarchy()[level]
 
     def pool(self, x: Tensor, level: int, start: int = 0) -> Tensor:
         """Pool features of level ``start`` to ``level``.

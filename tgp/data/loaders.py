@@ -11,11 +11,13 @@ from typing import Any, Literal
 import torch
 from torch.utils.data import DataLoader, IterableDataset, Subset, get_worker_info
 from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter, _SingleProcessDataLoaderIter
+from torch_geometric.data import HeteroData
 from torch_geometric.data.data import BaseData
 from torch_geometric.loader.dataloader import Collater
 
 from tgp.data.batch import GatheredGraphs, PooledBatch
 from tgp.data.dataset import PooledDataset
+from tgp.data.hetero import join_hetero
 from tgp.data.sampler import PoolBatchSampler, size_table
 from tgp.data.shared_buffers import SharedBatch, SharedBuffers, release_buffers
 from tgp.data.transport import Packed
@@ -63,6 +65,8 @@ class PoolCollater(Collater):
             return batch.follow(self.follow_batch or ())
         if isinstance(batch, BaseData):  # automatic batching is off
             return batch
+        if isinstance(batch[0], HeteroData):
+            return join_hetero(batch, self.follow_batch, self.exclude_keys)
         if isinstance(batch[0], BaseData):
             return PooledBatch.from_data_list(batch, self.follow_batch, self.exclude_keys)
         return super().__call__(batch)

@@ -22,7 +22,9 @@ from torch_geometric.data.storage import GlobalStorage
 
 from tgp.data.collate import join_nested, nested_keys, part_of_nested, value_forms
 from tgp.data.fast_data import plain_state
+from tgp.data.views import LevelViews
 from tgp.display import repr_html
+from tgp.errors import InputError
 from tgp.select.base_select import SelectOutput
 from tgp.select.concat import Parts, Rows
 from tgp.utils.ops.batching import GraphLayout
@@ -46,7 +48,7 @@ class _PooledType(ABCMeta):
         return super().__new__(mcs, name, bases, namespace)
 
 
-class PooledData(Data, metaclass=_PooledType):
+class PooledData(LevelViews, Data, metaclass=_PooledType):
     """PyG ``Data`` whose attributes may hold graphs, assignments, or lists of them.
 
     :class:`~tgp.data.PreCoarsening` and :class:`~tgp.data.PooledDataset` return graphs of this class, with their levels in
@@ -55,6 +57,16 @@ class PooledData(Data, metaclass=_PooledType):
     """
 
     _repr_html_ = repr_html
+
+    def _hierarchy(self) -> list[Data]:
+        levels = self.get("pooled_data")
+        if not levels:
+            raise InputError(
+                "the graph has no levels: expected a list of levels in 'pooled_data', got none",
+                field="pooled_data",
+                hint="attach levels with PreCoarsening, or read them with PooledDataset",
+            )
+        return [self, *levels]
 
     def stores_as(self, data: Data) -> Self:
         """Prepare this object to receive the joined attributes of graphs like ``data``. PyG calls this."""

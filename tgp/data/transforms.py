@@ -12,21 +12,24 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
-from torch_geometric.data import Batch, Data
+from torch_geometric.data import Batch, Data, HeteroData
 from torch_geometric.data.data import BaseData
 from torch_geometric.transforms import BaseTransform
 
 from tgp.data.attributes import levels_to_data
 from tgp.data.convert import check_data
 from tgp.data.fast_data import paused_gc
+from tgp.data.hetero import coarsen_hetero
 from tgp.data.level_attributes import CarryPlan, carry_to_data
 from tgp.data.level_items import LevelKey, format_level_key, level_key, parse_levels
 from tgp.data.pooled_data import attach_levels
 from tgp.data.pooler_method import seeded
+from tgp.data.relations import Relation
 from tgp.engine.carry import CarryLike, CarryRules
 from tgp.engine.coarsening import coarsen
 from tgp.engine.methods import METHODS
 from tgp.engine.schedule import LevelSpec, Schedule
+from tgp.engine.type_graph import TypeGraph
 from tgp.errors import InputError
 from tgp.poolers import get_pooler, pooler_map
 from tgp.poolers.nopool import NoPool
@@ -72,6 +75,9 @@ class PreCoarsening(BaseTransform):
         seed: Seed of all random choices, for levels that are not pooler objects.
         carry: Attributes of the levels: ``"auto"``, ``"pos=mean,y=majority"``, ``"auto,pos=none"``, or a dictionary such as
             ``{"pos": "mean"}``. ``None`` carries nothing. See the guide "Attributes on levels".
+        relations: For ``HeteroData``: relations on which the supernodes depend, such as ``"cites"`` or
+            ``("author", "writes", "paper")``; all if ``None``. See the guide "Heterogeneous graphs".
+        type_graph: For ``HeteroData``: edges that methods see, ``"auto"``, ``"same"`` or ``"project"``.
 
     Raises:
         InputError: If a pooler is trainable, or depends on more than the topology.
@@ -93,11 +99,15 @@ class PreCoarsening(BaseTransform):
         *,
         seed: int = 0,
         carry: CarryLike = None,
+        relations: Iterable[str | Relation] | str | None = None,
+        type_graph: TypeGraph = "auto",
     ) -> None:
         self.input_key = input_key
         self.output_key = output_key
         self.seed = seed
         self.carry = CarryRules.parse(carry)
+        self.relations = relations
+        self.type_graph = type_graph
         configs = parse_levels(poolers)
         if not configs:
             raise InputError(
@@ -119,6 +129,9 @@ class PreCoarsening(BaseTransform):
 
     def forward(self, data: Data) -> Data:
         """Attach the levels to the graph. PyG passes a copy of it."""
+        if isinstance(data, HeteroData) and self.input_key is None:
+            data[self.output_key] = self._hetero_levels(data)
+            return data
         source = check_data(data if self.input_key is None else getattr(data, self.input_key), "the graph")
         steps = self._steps() if _is_plain(source) else None
         plan = CarryPlan.make([source], self.carry) if self.carry else None
@@ -162,13 +175,32 @@ class PreCoarsening(BaseTransform):
             items = [copy.copy(data) for data in _check_graphs(graphs)]
         sources = items if self.input_key is None else [getattr(data, self.input_key) for data in items]
         steps = self._steps()
-        if not items or steps is None or not all(_is_plain(data) for data in sources):
+        if not items or steps is None or not all(map(_is_plain, sources)):
             return [self.forward(data) for data in items]
         plan = CarryPlan.make(sources, self.carry)
         rows = _engine_levels(steps, plan.table.to_block(), _weight_dtype(plan.table), plan)
         for data, levels in zip(items, rows, strict=True):
             attach_levels(data, self.output_key, levels)
         return items
+
+    def _hetero_levels(self, data: HeteroData) -> list[HeteroData]:
+        """Return the levels of a heterogeneous graph."""
+        steps = self._steps()
+        if steps is None:
+            raise InputError(
+                "heterogeneous graphs need methods of the engine: expected names such as 'graclus*2', got a pooler with its own "
+                "code",
+                field="poolers",
+            )
+        schedule = Schedule(tuple(step.spec for step, length in steps for _ in range(length)))
+        return coarsen_hetero(
+            data,
+            schedule,
+            steps[0][0].seed,
+            carry=self.carry,
+            relations=self.relations,
+            type_graph=self.type_graph,
+        )
 
     def _steps(self) -> list[tuple[_Step, int]] | None:
         """Return the runs in the form of the engine, or ``None`` if a pooler does not run on the engine."""
@@ -333,11 +365,13 @@ def _engine_levels(
 def _check_graphs(graphs: Data | Iterable[Data]) -> Iterator[Data]:
     """Yield the graphs after checking their types."""
     for position, data in enumerate([graphs] if isinstance(graphs, BaseData) else graphs):
-        yield check_data(data, f"graph {position}")
+        yield data if isinstance(data, HeteroData) else check_data(data, f"graph {position}")
 
 
 def _is_plain(data: Data) -> bool:
-    """Return True for a single graph with an edge list on the CPU."""
+    """Return True for a single homogeneous graph with an edge list on the CPU."""
+    if not isinstance(data, Data):
+        return False
     mapping = data._store._mapping
     edges = mapping.get("edge_index")
     return type(edges) is Tensor and edges.layout is torch.strided and edges.is_cpu and "batch" not in mapping

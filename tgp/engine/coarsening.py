@@ -15,7 +15,14 @@ from tgp.errors import GraphError, InputError
 from tgp.ragged import Assignment, BlockCSR, Hierarchy, Level
 from tgp.ragged.offsets import offsets
 
-__all__ = ["GraphFailure", "assign_level", "coarsen", "coarsen_with_failures", "connect_level"]
+__all__ = [
+    "GraphFailure",
+    "assign_level",
+    "coarsen",
+    "coarsen_with_failures",
+    "connect_level",
+    "independent_runs",
+]
 
 _GRAPH_ERRORS = (GraphError, np.linalg.LinAlgError, ArithmeticError, MemoryError)
 """Errors that a single graph can cause. Any other error is a wrong call or a defect of the code."""
@@ -106,7 +113,7 @@ def coarsen_with_failures(
     steps: list[Step] = []
     failures: list[GraphFailure] = []
     current = block
-    for spec, length in _independent_runs(plan):
+    for spec, length in independent_runs(plan):
         failed = np.array([failure.graph for failure in failures], np.int64)
         key = RandomKey(seed, len(steps))
         run = _run_levels_safely(current, spec, length, key, weight_dtype, 0, failures)
@@ -217,8 +224,12 @@ def _run_levels_safely(
     ]
 
 
-def _independent_runs(plan: Schedule) -> Iterator[tuple[LevelSpec, int]]:
-    """Yield single levels, and as a whole the runs that form one tree. A graph can fail at each of them."""
+def independent_runs(plan: Schedule) -> Iterator[tuple[LevelSpec, int]]:
+    """Yield single levels, and as a whole the runs that form one tree. A graph can fail at each of them.
+
+    Args:
+        plan: Schedule.
+    """
     for spec, length in plan.runs():
         if spec.level_method.joint_levels(spec.params) is None:
             yield from [(spec, 1)] * length
