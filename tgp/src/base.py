@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tgp.connect.base_conn import Connect
+from tgp.connect.base_conn import Connect, Connected
 from tgp.lift.base_lift import Lift
 from tgp.reduce.base_reduce import Reduce
 from tgp.select.base_select import Select, SelectOutput
@@ -21,10 +21,6 @@ from tgp.src.precoarsening import Precoarsenable, require_stage
 from tgp.utils.signature import Signature, accepted, foo_signature
 
 __all__ = ["SRCPooling"]
-
-Connected = tuple[Any, Tensor | None]
-"""Pooled connectivity and its weights."""
-
 
 class SRCPooling(nn.Module):
     """Base class of all poolers: select, reduce, connect, lift.
@@ -100,20 +96,28 @@ class SRCPooling(nn.Module):
         return pooled
 
     def connect(self, **kwargs: Any) -> Connected:
-        """Run the connector, or return its cached result for the same graph and assignment."""
+        """Run the connector, or return its cached result for the same graph and assignment.
+
+        Returns:
+            The pooled connectivity and its weights. With the argument ``edge_attr`` also edge attributes, if the connector
+            returns them.
+        """
         connector = require_stage(self.connector, "connector")
         if not self.cached:
             connected: Connected = connector(**accepted(connector, **kwargs))
             return connected
         so = kwargs.get("so")
-        inputs = [kwargs.get(name) for name in ("edge_index", "edge_weight", "batch_pooled")]
+        inputs = [kwargs.get(name) for name in _CONNECT_INPUTS]
         inputs += [] if so is None else assignment_tensors(so)
         found: Connected | None = self._connect_cache.find(*inputs)
         if found is None:
             found = connector(**accepted(connector, **kwargs))
             self._connect_cache.keep(found, found, *inputs)
         # In inference mode, changes of tensors are not counted: the caller gets copies.
-        return (_clone(found[0]), _clone(found[1])) if torch.is_inference_mode_enabled() else found
+        if not torch.is_inference_mode_enabled():
+            return found
+        copied: Any = tuple(_clone(value) for value in found)
+        return copied
 
     def lift(self, **kwargs: Any) -> Tensor:
         """Run the lifter."""
@@ -142,8 +146,10 @@ class SRCPooling(nn.Module):
             so: Assignment to lift with. Poolers that read only the topology also accept it for pooling.
             batch: Graph ids ``[N]``.
             lifting: Map ``x`` back to the nodes of ``so`` instead of pooling.
-            **kwargs: ``batch_size``, ``batch_pooled``, ``num_nodes``, ``validate`` (False skips the check of node
-                and graph ids), and further keywords of the selector.
+            **kwargs: ``edge_attr`` (``[E]`` or ``[E, D]`` attributes of the edges, returned pooled), ``edge_attr_reduce``
+                (their reduction, by default ``mean``; see :func:`~tgp.connect.sparse_connect`), ``batch_size``,
+                ``batch_pooled``, ``num_nodes``, ``validate`` (False skips the check of node and graph ids), and further
+                keywords of the selector.
 
         Returns:
             A :class:`PoolingOutput`, or the lifted features.
@@ -266,6 +272,10 @@ class SRCPooling(nn.Module):
         }
         lines = "".join(f"\t{name}={value}\n" for name, value in stages.items())
         return f"{type(self).__name__}(\n{lines})"
+
+
+_CONNECT_INPUTS = ("edge_index", "edge_weight", "batch_pooled", "edge_attr", "edge_attr_reduce")
+"""Arguments on which a cached connectivity depends, beside the assignment."""
 
 
 def _clone(value: Any) -> Any:

@@ -1,0 +1,184 @@
+"""Reductions of rows by group, as torch operations that carry gradients.
+
+Sums are computed in float64 in the order of the rows and rounded once. On the CPU they are therefore equal, bit for bit,
+to those of the engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from tgp.errors import InputError, ParameterError, UnknownNameError
+from tgp.utils.tracing import on_host
+
+__all__ = ["GROUP_REDUCTIONS", "check_reduction", "group_sizes", "reduce_groups"]
+
+GROUP_REDUCTIONS = ("sum", "mean", "max", "min", "mul", "majority", "any", "all", "first", "stats")
+"""Names of the reductions of :func:`reduce_groups`."""
+
+_SCATTER = {"max": "amax", "min": "amin", "mul": "prod"}
+_WIDE = 32
+"""Number of columns from which one operation on all columns is used. Below, an operation per column is faster (measured)."""
+
+
+def check_reduction(how: str, values: Tensor, name: str) -> None:
+    """Check that a reduction exists and fits the type of the values.
+
+    Args:
+        how: Name of the reduction, or ``none``.
+        values: Values to reduce.
+        name: Name of the attribute, for messages.
+
+    Raises:
+        UnknownNameError: If the reduction does not exist.
+        ParameterError: If it does not fit.
+    """
+    if not isinstance(how, str) or how not in (*GROUP_REDUCTIONS, "none"):
+        raise UnknownNameError("reduction", str(how), (*GROUP_REDUCTIONS, "none"))
+    if how in ("any", "all") and values.is_floating_point():
+        raise ParameterError(
+            f"{name!r} cannot be reduced by {how}: expected a bool or integer type, got {values.dtype}",
+            field=name,
+            hint="choose sum, mean, max, min, mul, majority, first or stats",
+        )
+
+
+def reduce_groups(
+    values: Tensor, group: Tensor, size: int, how: str, *, weight: Tensor | None = None
+) -> Tensor:
+    """Reduce the rows of each group.
+
+    Args:
+        values: ``[R, ...]`` rows of any real type.
+        group: ``[R]`` group of each row, from 0 to ``size - 1``.
+        size: Number of groups.
+        how: One of :data:`GROUP_REDUCTIONS`. ``majority`` returns the smallest of the most frequent values, ``first`` the
+            first row, and ``stats`` the mean, the standard deviation and the maximum, joined along the last axis.
+        weight: ``[R]`` weights of the rows for ``sum``, ``mean``, ``stats`` and ``majority``.
+
+    Returns:
+        ``[size, ...]`` in the type of ``values``. Sums of integers are int64, means of integers float32, and ``any`` and
+        ``all`` bool. Groups without rows are 0.
+    """
+    if how == "stats":
+        return _stats(values, group, size, weight)
+    if how == "first":
+        return _first(values, group, size)
+    if how in ("any", "all"):
+        found = _scatter(values.ne(0).to(torch.uint8), group, size, "max" if how == "any" else "min")
+        return found.bool()
+    if how == "majority":
+        return _by_column(values, lambda column: _majority(column, group, size, weight))
+    if how in _SCATTER:
+        return _scatter(values, group, size, how)
+    if how == "sum" and not values.is_floating_point() and weight is None:
+        return _add(values.long(), group, size)
+    dtype = values.dtype if values.is_floating_point() else torch.float32
+    return (_total if how == "sum" else _mean)(values, group, size, weight).to(dtype)
+
+
+def group_sizes(group: Tensor, size: int, weight: Tensor | None = None) -> Tensor:
+    """Return ``[size]`` number of rows of each group, or the sums of their weights, in float64."""
+    if weight is None and on_host(group):
+        return torch.bincount(group, minlength=size).to(_accumulator(group))
+    ones = group.new_ones(group.numel()) if weight is None else weight
+    wide = ones.to(_accumulator(group))
+    return wide.new_zeros(size).index_add(0, group, wide)
+
+
+def _accumulator(tensor: Tensor) -> torch.dtype:
+    """Return the type of sums. Some accelerators have no float64."""
+    return torch.float32 if tensor.device.type == "mps" else torch.float64
+
+
+def _is_wide(values: Tensor) -> bool:
+    return values.dim() > 1 and values[0:1].numel() > _WIDE
+
+
+def _by_column(values: Tensor, reduce: Callable[[Tensor], Tensor]) -> Tensor:
+    """Apply a reduction of ``[R]`` values to every column."""
+    if values.dim() == 1:
+        return reduce(values)
+    columns = list(values.flatten(1).unbind(1))
+    parts = [reduce(column) for column in columns or [values.new_zeros(values.size(0))]]
+    found = torch.stack(parts, 1)[:, : len(columns)]
+    return found.reshape(found.size(0), *values.shape[1:])
+
+
+def _add(values: Tensor, group: Tensor, size: int) -> Tensor:
+    """Return the sums of the rows of each group, in the type of ``values``."""
+    return values.new_zeros(size, *values.shape[1:]).index_add(0, group, values)
+
+
+def _total(values: Tensor, group: Tensor, size: int, weight: Tensor | None) -> Tensor:
+    """Return the sums in float64."""
+    wide = _accumulator(values)
+    factor = None if weight is None else weight.to(wide)
+
+    def add(column: Tensor) -> Tensor:
+        column = column.to(wide)
+        if factor is not None:
+            column = column * factor.view(-1, *[1] * (column.dim() - 1))
+        return _add(column, group, size)
+
+    return add(values) if _is_wide(values) else _by_column(values, add)
+
+
+def _mean(values: Tensor, group: Tensor, size: int, weight: Tensor | None) -> Tensor:
+    """Return the means in float64, and 0 for groups without weight."""
+    count = group_sizes(group, size, weight)
+    count = torch.where(count == 0, torch.ones_like(count), count)
+    return _total(values, group, size, weight) / count.view(-1, *[1] * (values.dim() - 1))
+
+
+def _stats(values: Tensor, group: Tensor, size: int, weight: Tensor | None) -> Tensor:
+    dtype = values.dtype if values.is_floating_point() else torch.float32
+    rows = values.unsqueeze(1) if values.dim() == 1 else values
+    mean = _mean(rows, group, size, weight)
+    variance = _mean((rows.to(mean.dtype) - mean.index_select(0, group)).square(), group, size, weight)
+    # The gradient of a root at 0 is infinite.
+    positive = variance > 0
+    deviation = torch.where(positive, variance, torch.ones_like(variance)).sqrt() * positive
+    return torch.cat([mean.to(dtype), deviation.to(dtype), _scatter(rows, group, size, "max").to(dtype)], -1)
+
+
+def _scatter(values: Tensor, group: Tensor, size: int, how: str) -> Tensor:
+    is_bool = values.dtype is torch.bool
+    numbers = values.to(torch.uint8) if is_bool else values
+
+    def reduce(column: Tensor) -> Tensor:
+        index = group.view(-1, *[1] * (column.dim() - 1)).expand_as(column)
+        start = column.new_zeros(size, *column.shape[1:])
+        return start.scatter_reduce(0, index, column, _SCATTER[how], include_self=False)
+
+    found = reduce(numbers) if _is_wide(numbers) else _by_column(numbers, reduce)
+    return found.bool() if is_bool else found
+
+
+def _first(values: Tensor, group: Tensor, size: int) -> Tensor:
+    place = torch.arange(group.numel(), device=group.device)
+    first = place.new_full((size,), group.numel()).scatter_reduce(0, group, place, "amin")
+    # A row of zeros stands for groups without rows.
+    padded = torch.cat([values, values.new_zeros(1, *values.shape[1:])])
+    return padded.index_select(0, first)
+
+
+def _majority(values: Tensor, group: Tensor, size: int, weight: Tensor | None) -> Tensor:
+    """Return the smallest of the most frequent values of each group."""
+    if values.is_floating_point() and on_host(values) and bool(values.isnan().any()):
+        raise InputError(
+            "values cannot be reduced by majority: expected numbers, got NaN. "
+            "Replace missing values, or choose first, max or mean."
+        )
+    levels, rank = torch.unique(values, return_inverse=True)
+    count = max(levels.numel(), 1)
+    pair, inverse = torch.unique(group * count + rank, return_inverse=True)
+    votes = group_sizes(inverse, pair.numel(), weight)
+    owner, rank = pair // count, pair % count
+    most = votes.new_zeros(size).scatter_reduce(0, owner, votes, "amax", include_self=False)
+    rank = torch.where(votes == most.index_select(0, owner), rank, count)
+    best = rank.new_full((size,), count).scatter_reduce(0, owner, rank, "amin")
+    return torch.cat([levels, levels.new_zeros(1)]).index_select(0, best.clamp(max=levels.numel()))
