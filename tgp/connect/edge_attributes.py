@@ -22,6 +22,7 @@ __all__ = [
     "dense_edge_attributes",
 ]
 
+
 class AttributeTypeError(InputError, TypeError):
     """Edge attributes of the wrong type. Also a ``TypeError``."""
 
@@ -63,12 +64,18 @@ def check_edge_attributes(edge_attr: Any, num_edges: int, device: torch.device) 
 
 
 def contract_edge_attributes(
-    edge_index: Any, so: SelectOutput, pooled: Any, edge_attr: Tensor, how: str
+    edge_index: Any,
+    so: SelectOutput,
+    pooled: Any,
+    edge_attr: Tensor,
+    how: str,
+    *,
+    allow_empty: bool = False,
 ) -> Tensor | None:
     """Return the attributes of pooled edges that a connector has made.
 
-    An input edge belongs to the pooled edge between the supernodes of its ends. The general way: it needs only the result
-    of the connector.
+    An input edge belongs to the pooled edge between the supernodes of its ends. This works for every connector that merges
+    edges, because only its result is needed.
 
     Args:
         edge_index: Connectivity of the nodes.
@@ -76,6 +83,7 @@ def contract_edge_attributes(
         pooled: Connectivity of the supernodes.
         edge_attr: ``[E]`` or ``[E, D]``.
         how: Reduction, see :func:`~tgp.utils.ops.reductions.reduce_groups`, or ``none``.
+        allow_empty: Give the value of an empty group to pooled edges to which no input edge belongs.
 
     Returns:
         ``[E', ...]``, or ``None`` for the reduction ``none``.
@@ -98,7 +106,8 @@ def contract_edge_attributes(
     if not bool((coarse[0] == coarse[1]).any()):
         inside = inside & (source != target)
     chosen = inside.nonzero().squeeze(1)
-    size = max(so.num_supernodes, 1)
+    mask = so.out_mask
+    size = max(so.num_supernodes if mask is None else mask.numel(), 1)
     key = (source * size + target).index_select(0, chosen)
     merged, group = torch.unique(key, return_inverse=True)
     wanted = coarse[0] * size + coarse[1]
@@ -106,7 +115,7 @@ def contract_edge_attributes(
     known = place < merged.numel()
     if merged.numel():
         known = known & (merged.index_select(0, place.clamp(max=merged.numel() - 1)) == wanted)
-    if not bool(known.all()):
+    if not allow_empty and not bool(known.all()):
         edge = int((~known).nonzero()[0])
         raise InputError(
             f"edge_attr cannot be pooled: expected a connector that merges edges, got the pooled edge "
@@ -114,8 +123,9 @@ def contract_edge_attributes(
             "takes edge_attr and returns (edge_index, edge_weight, edge_attr), or drop them with edge_attr_reduce='none'.",
             field="edge_attr",
         )
-    values = reduce_groups(edge_attr.index_select(0, chosen), group, merged.numel(), how)
-    return values.index_select(0, place)
+    empty = merged.numel()
+    values = reduce_groups(edge_attr.index_select(0, chosen), group, empty + 1, how)
+    return values.index_select(0, torch.where(known, place, empty))
 
 
 def dense_edge_attributes(

@@ -179,7 +179,9 @@ class ASAPExecution(SparseExecution):
             # The edges already connect supernodes.
             so = SelectOutput.hard(torch.arange(so.num_supernodes, device=edges.device), so.num_supernodes)
         index, values = super().connect(so, batch_pool)
-        if self.edge_attr is not None and self.container.kind != "edge_index":  # the entries of a matrix are sorted
+        if (
+            self.edge_attr is not None and self.container.kind != "edge_index"
+        ):  # the entries of a matrix are sorted
             order = (index[0] * so.num_supernodes + index[1]).argsort()
             self.edge_attr = self.edge_attr.index_select(0, order)
         return self.container.pack(index, values, so.num_supernodes)

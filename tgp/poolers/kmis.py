@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from tgp.connect.edge_attributes import contract_edge_attributes
@@ -36,7 +35,8 @@ class KMISPooling(LevelPooling):
         \mathbf{x}'_C = \sum_{i \in C} s_i \mathbf{x}_i .
 
     The edges of the pooled graph do not depend on the scores. Edges are used in both directions, in the selection and
-    in the pooled graph. A reverse edge that is missing has the attributes of its edge.
+    in the pooled graph. Edge attributes are pooled in the direction of the input edges: a pooled edge that stands for
+    reverse edges only has the attributes 0.
 
     The scorers ``degree``, ``random``, ``constant`` and ``canonical`` depend only on the graph. With them the levels can
     be computed before training. In a schedule the default scorer is ``degree``.
@@ -165,31 +165,14 @@ class KMISExecution(SparseExecution):
         """Return the pooled connectivity of the undirected graph."""
         inputs = self.inputs
         adj, weight = self.pooler._undirected(so, inputs.adj, inputs.edge_weight)
-        if inputs.edge_attr is None:
-            self.inputs = inputs._replace(adj=adj, edge_weight=weight)
-            return super().connect(so, batch_pool)
-        edges, attr = _with_reverse_attributes(inputs.adj, inputs.edge_attr, so.num_nodes)
-        if adj is not inputs.adj or edges is None:
-            self.inputs = inputs._replace(adj=adj, edge_weight=weight, edge_attr=attr)
-            return super().connect(so, batch_pool)
-        # The engine adds the reverse edges, so the attributes are pooled with edges that the connector does not get.
-        self.inputs = inputs._replace(edge_attr=None)
+        self.inputs = inputs._replace(adj=adj, edge_weight=weight, edge_attr=None)
         pooled = super().connect(so, batch_pool)
-        how = inputs.edge_attr_reduce or "mean"
-        self.edge_attr = contract_edge_attributes(edges, so, pooled[0], attr, how)
+        if inputs.edge_attr is not None:  # reverse edges have no attributes
+            how = inputs.edge_attr_reduce or "mean"
+            self.edge_attr = contract_edge_attributes(
+                inputs.adj, so, pooled[0], inputs.edge_attr, how, allow_empty=True
+            )
         return pooled
-
-
-def _with_reverse_attributes(adj: Any, edge_attr: Tensor, num_nodes: int) -> tuple[Tensor | None, Tensor]:
-    """Return the edges in both directions and their attributes. The edges are ``None`` if no reverse edge is missing."""
-    index, _ = connectivity_to_edge_index(adj)
-    edges, origin = add_reverse_edges(index, torch.arange(index.size(1), device=index.device), num_nodes)
-    if edges is index or origin is None:
-        return None, edge_attr
-    if Container.of(adj).kind != "edge_index":  # the entries of a matrix are sorted
-        order = (edges[0] * num_nodes + edges[1]).argsort()
-        edges, origin = edges[:, order], origin[order]
-    return edges, edge_attr.index_select(0, origin)
 
 
 class _MemberReduce(Reduce):

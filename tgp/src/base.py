@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +14,7 @@ from tgp.lift.base_lift import Lift
 from tgp.reduce.base_reduce import Reduce
 from tgp.select.base_select import Select, SelectOutput
 from tgp.src._cache import ResultCache, assignment_tensors
+from tgp.src.data_call import is_graph, lift_graph, pool_graph
 from tgp.src.execution import SparseExecution
 from tgp.src.inputs import PoolInputs, check_assignment, check_keywords, read_inputs
 from tgp.src.output import PoolingOutput
@@ -21,6 +22,7 @@ from tgp.src.precoarsening import Precoarsenable, require_stage
 from tgp.utils.signature import Signature, accepted, foo_signature
 
 __all__ = ["SRCPooling"]
+
 
 class SRCPooling(nn.Module):
     """Base class of all poolers: select, reduce, connect, lift.
@@ -116,8 +118,8 @@ class SRCPooling(nn.Module):
         # In inference mode, changes of tensors are not counted: the caller gets copies.
         if not torch.is_inference_mode_enabled():
             return found
-        copied: Any = tuple(_clone(value) for value in found)
-        return copied
+        adj, *values = found
+        return _clone(adj), *map(_clone, values)  # type: ignore[return-value]  # as many values as before
 
     def lift(self, **kwargs: Any) -> Tensor:
         """Run the lifter."""
@@ -140,7 +142,9 @@ class SRCPooling(nn.Module):
         """Pool a graph or a batch of graphs, or lift pooled features.
 
         Args:
-            x: Node features ``[N, F]``; pooled features when lifting.
+            x: Node features ``[N, F]``; pooled features when lifting. Or a graph of PyG (``Data`` or ``Batch``): then the
+                result is a pooled graph with all attributes, see :func:`~tgp.src.data_call.pool_graph`. The argument
+                ``carry`` changes how they are reduced. When lifting, the pooled graph.
             adj: Edge list ``[2, E]``, sparse matrix or ``SparseTensor``.
             edge_weight: ``[E]`` or ``[E, 1]``.
             so: Assignment to lift with. Poolers that read only the topology also accept it for pooling.
@@ -161,6 +165,12 @@ class SRCPooling(nn.Module):
 
     def _pool(self, lifting: bool = False, **arguments: Any) -> PoolingOutput | Tensor:
         """Run a forward pass. The ``forward`` methods of poolers only give names to the arguments."""
+        x = arguments.get("x")
+        if x is not None and not isinstance(x, Tensor) and is_graph(x):
+            if lifting:
+                return lift_graph(self, x)
+            pooled: Any = pool_graph(self, arguments.pop("x"), **arguments)
+            return cast(PoolingOutput, pooled)  # in fact a graph, because the argument is a graph
         if lifting:
             return self._run_lift(**arguments)
         return self._execution(read_inputs(self, arguments)).run()

@@ -16,7 +16,7 @@ only if it does not skip code of the user. A pooler with other steps defines a s
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor
@@ -104,7 +104,7 @@ class SparseExecution:
         """Return the pooled connectivity and its weights, and store the attributes of the pooled edges."""
         inputs, attr = self.inputs, self.inputs.edge_attr
         if attr is None:
-            return self._connect(so, batch_pool)
+            return cast(Pooled, self._connect(so, batch_pool))
         how = inputs.edge_attr_reduce or ("sum" if so.is_dense else "mean")
         pooled = self._connect(so, batch_pool, edge_attr=attr, edge_attr_reduce=how)
         if len(pooled) == 3:
@@ -135,9 +135,7 @@ class SparseExecution:
             return contract_edge_attributes(inputs.adj, so, pooled, attr, how)
         index, weight = connectivity_to_edge_index(inputs.adj, inputs.edge_weight)
         layout = GraphLayout(inputs.batch, so.s.size(0), inputs.batch_size)
-        values = dense_edge_attributes(
-            so.s, index, weight, attr, how, layout=layout, checked=inputs.checked
-        )
+        values = dense_edge_attributes(so.s, index, weight, attr, how, layout=layout, checked=inputs.checked)
         return attributes_of_edges(values, connectivity_to_edge_index(pooled)[0])
 
     def loss(self, so: SelectOutput) -> Losses:
@@ -195,7 +193,7 @@ class FlatExecution(SparseExecution):
     def connect(self, so: SelectOutput, batch_pool: Tensor | None) -> Pooled:
         """Return the pooled connectivity; the connector may call :meth:`shared_product`."""
         so._memo = self
-        return self._connect(so, batch_pool)
+        return cast(Pooled, self._connect(so, batch_pool))
 
     def _dense_attributes(self, so: SelectOutput) -> Tensor | None:
         """Return the edge attributes ``[B, K, K, ...]`` of the supernodes, or ``None`` if there are none."""
@@ -381,7 +379,7 @@ def _at_edges(values: Tensor | None, adj: Any, valid: Tensor | None = None) -> T
         return None
     if not is_dense_adj(adj):
         return attributes_of_edges(values, connectivity_to_edge_index(adj)[0], valid)
-    present = (adj if adj.dim() == 3 else adj.unsqueeze(0)) != 0
+    present: Tensor = (adj if adj.dim() == 3 else adj.unsqueeze(0)) != 0
     return values * present.view(*present.shape, *[1] * (values.dim() - 3))
 
 

@@ -253,7 +253,9 @@ ACCEPTED: dict[str, CallMaker] = {
     "edge attributes": lambda d: _call(
         (),
         **d.kwargs(
-            edge_attr=d.pick(d.weight, (d.weight * 9).long(), d.weight > 0.5, torch.rand(d.e, 0), torch.rand(d.e, 3)),
+            edge_attr=d.pick(
+                d.weight, (d.weight * 9).long(), d.weight > 0.5, torch.rand(d.e, 0), torch.rand(d.e, 3)
+            ),
             edge_attr_reduce=d.pick(None, "mean", "sum", "none"),
         ),
     ),

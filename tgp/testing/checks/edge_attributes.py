@@ -109,7 +109,8 @@ def _expected(pooler: Any, out: FeatureOutput, data: GraphBatch, attr: Tensor, h
     blocks = values.view(graphs, k, graphs, k, -1).diagonal(dim1=0, dim2=2).permute(3, 0, 1, 2)
     if getattr(pooler, "adj_transpose", False):
         blocks = blocks.transpose(1, 2)
-    return blocks * (out.edge_index != 0).unsqueeze(-1)
+    present: Tensor = out.edge_index != 0
+    return blocks * present.unsqueeze(-1)
 
 
 def _rows(out: FeatureOutput, data: GraphBatch) -> Tensor:

@@ -14,7 +14,16 @@ from torch import Tensor
 from tgp.errors import InputError, ParameterError, UnknownNameError
 from tgp.utils.tracing import on_host
 
-__all__ = ["GROUP_REDUCTIONS", "check_reduction", "group_sizes", "reduce_groups"]
+__all__ = [
+    "GROUP_REDUCTIONS",
+    "check_reduction",
+    "count_votes",
+    "group_sizes",
+    "group_totals",
+    "reduce_columns",
+    "reduce_groups",
+    "sum_type",
+]
 
 GROUP_REDUCTIONS = ("sum", "mean", "max", "min", "mul", "majority", "any", "all", "first", "stats")
 """Names of the reductions of :func:`reduce_groups`."""
@@ -61,7 +70,7 @@ def reduce_groups(
 
     Returns:
         ``[size, ...]`` in the type of ``values``. Sums of integers are int64, means of integers float32, and ``any`` and
-        ``all`` bool. Groups without rows are 0.
+        ``all`` bool. Groups without rows are 0; the majority of signed integers is -1 for them.
     """
     if how == "stats":
         return _stats(values, group, size, weight)
@@ -71,26 +80,26 @@ def reduce_groups(
         found = _scatter(values.ne(0).to(torch.uint8), group, size, "max" if how == "any" else "min")
         return found.bool()
     if how == "majority":
-        return _by_column(values, lambda column: _majority(column, group, size, weight))
+        return reduce_columns(values, lambda column: count_votes(column, group, size, weight)[0])
     if how in _SCATTER:
         return _scatter(values, group, size, how)
     if how == "sum" and not values.is_floating_point() and weight is None:
         return _add(values.long(), group, size)
     dtype = values.dtype if values.is_floating_point() else torch.float32
-    return (_total if how == "sum" else _mean)(values, group, size, weight).to(dtype)
+    return (group_totals if how == "sum" else _mean)(values, group, size, weight).to(dtype)
 
 
 def group_sizes(group: Tensor, size: int, weight: Tensor | None = None) -> Tensor:
     """Return ``[size]`` number of rows of each group, or the sums of their weights, in float64."""
     if weight is None and on_host(group):
-        return torch.bincount(group, minlength=size).to(_accumulator(group))
+        return torch.bincount(group, minlength=size).to(sum_type(group))
     ones = group.new_ones(group.numel()) if weight is None else weight
-    wide = ones.to(_accumulator(group))
+    wide = ones.to(sum_type(group))
     return wide.new_zeros(size).index_add(0, group, wide)
 
 
-def _accumulator(tensor: Tensor) -> torch.dtype:
-    """Return the type of sums. Some accelerators have no float64."""
+def sum_type(tensor: Tensor) -> torch.dtype:
+    """Return the type in which values on the device of ``tensor`` are summed. Some accelerators have no float64."""
     return torch.float32 if tensor.device.type == "mps" else torch.float64
 
 
@@ -98,8 +107,16 @@ def _is_wide(values: Tensor) -> bool:
     return values.dim() > 1 and values[0:1].numel() > _WIDE
 
 
-def _by_column(values: Tensor, reduce: Callable[[Tensor], Tensor]) -> Tensor:
-    """Apply a reduction of ``[R]`` values to every column."""
+def reduce_columns(values: Tensor, reduce: Callable[[Tensor], Tensor]) -> Tensor:
+    """Apply a function from ``[R]`` to ``[size]`` to every column of ``[R, ...]``.
+
+    Args:
+        values: ``[R]`` or ``[R, ...]``.
+        reduce: The function.
+
+    Returns:
+        ``[size, ...]``.
+    """
     if values.dim() == 1:
         return reduce(values)
     columns = list(values.flatten(1).unbind(1))
@@ -113,9 +130,9 @@ def _add(values: Tensor, group: Tensor, size: int) -> Tensor:
     return values.new_zeros(size, *values.shape[1:]).index_add(0, group, values)
 
 
-def _total(values: Tensor, group: Tensor, size: int, weight: Tensor | None) -> Tensor:
-    """Return the sums in float64."""
-    wide = _accumulator(values)
+def group_totals(values: Tensor, group: Tensor, size: int, weight: Tensor | None = None) -> Tensor:
+    """Return the sums of the rows of each group in float64; see :func:`reduce_groups`."""
+    wide = sum_type(values)
     factor = None if weight is None else weight.to(wide)
 
     def add(column: Tensor) -> Tensor:
@@ -124,14 +141,14 @@ def _total(values: Tensor, group: Tensor, size: int, weight: Tensor | None) -> T
             column = column * factor.view(-1, *[1] * (column.dim() - 1))
         return _add(column, group, size)
 
-    return add(values) if _is_wide(values) else _by_column(values, add)
+    return add(values) if _is_wide(values) else reduce_columns(values, add)
 
 
 def _mean(values: Tensor, group: Tensor, size: int, weight: Tensor | None) -> Tensor:
     """Return the means in float64, and 0 for groups without weight."""
     count = group_sizes(group, size, weight)
     count = torch.where(count == 0, torch.ones_like(count), count)
-    return _total(values, group, size, weight) / count.view(-1, *[1] * (values.dim() - 1))
+    return group_totals(values, group, size, weight) / count.view(-1, *[1] * (values.dim() - 1))
 
 
 def _stats(values: Tensor, group: Tensor, size: int, weight: Tensor | None) -> Tensor:
@@ -154,7 +171,7 @@ def _scatter(values: Tensor, group: Tensor, size: int, how: str) -> Tensor:
         start = column.new_zeros(size, *column.shape[1:])
         return start.scatter_reduce(0, index, column, _SCATTER[how], include_self=False)
 
-    found = reduce(numbers) if _is_wide(numbers) else _by_column(numbers, reduce)
+    found = reduce(numbers) if _is_wide(numbers) else reduce_columns(numbers, reduce)
     return found.bool() if is_bool else found
 
 
@@ -166,8 +183,23 @@ def _first(values: Tensor, group: Tensor, size: int) -> Tensor:
     return padded.index_select(0, first)
 
 
-def _majority(values: Tensor, group: Tensor, size: int, weight: Tensor | None) -> Tensor:
-    """Return the smallest of the most frequent values of each group."""
+def count_votes(
+    values: Tensor, group: Tensor, size: int, weight: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Return the smallest of the most frequent values of each group, and the number of its rows.
+
+    Args:
+        values: ``[R]``.
+        group: ``[R]`` group of each value, from 0 to ``size - 1``.
+        size: Number of groups.
+        weight: ``[R]`` weights of the rows; by default ones.
+
+    Returns:
+        ``[size]`` values and ``[size]`` sums of weights in float64. Without rows a signed integer is -1, another value 0.
+
+    Raises:
+        InputError: If a value is NaN.
+    """
     if values.is_floating_point() and on_host(values) and bool(values.isnan().any()):
         raise InputError(
             "values cannot be reduced by majority: expected numbers, got NaN. "
@@ -181,4 +213,6 @@ def _majority(values: Tensor, group: Tensor, size: int, weight: Tensor | None) -
     most = votes.new_zeros(size).scatter_reduce(0, owner, votes, "amax", include_self=False)
     rank = torch.where(votes == most.index_select(0, owner), rank, count)
     best = rank.new_full((size,), count).scatter_reduce(0, owner, rank, "amin")
-    return torch.cat([levels, levels.new_zeros(1)]).index_select(0, best.clamp(max=levels.numel()))
+    is_signed = not levels.is_floating_point() and levels.dtype not in (torch.bool, torch.uint8)
+    missing = levels.new_full((1,), -1 if is_signed else 0)
+    return torch.cat([levels, missing]).index_select(0, best.clamp(max=levels.numel())), most
