@@ -228,7 +228,7 @@ def test_connectors_of_users():
     assert torch.equal(pooler(**call).edge_attr, plain.edge_attr)
     pooler.connector = Complete()
     with pytest.raises(
-        InputError, match="to which no input edge belongs.*returns .edge_index, edge_weight, edge_attr"
+        InputError, match=r"to which no input edge belongs.*returns .edge_index, edge_weight, edge_attr"
     ):
         pooler(**call)
     assert pooler(**call, edge_attr_reduce="none").edge_attr is None

@@ -11,6 +11,7 @@ from tgp.errors import InputError
 from tgp.select.base_select import SelectOutput
 from tgp.utils.layout import DenseView, SegmentView
 from tgp.utils.ops.batching import GraphLayout
+from tgp.utils.ops.adjacency import filter_rows
 from tgp.utils.ops.connectivity import connectivity_to_edge_index
 from tgp.utils.ops.reductions import reduce_groups
 
@@ -105,12 +106,14 @@ def contract_edge_attributes(
     inside = source >= 0 if so.covers_all else (source >= 0) & (target >= 0)
     if not bool((coarse[0] == coarse[1]).any()):
         inside = inside & (source != target)
-    chosen = inside.nonzero().squeeze(1)
     mask = so.out_mask
     size = max(so.num_supernodes if mask is None else mask.numel(), 1)
-    key = (source * size + target).index_select(0, chosen)
+    key = filter_rows(source * size + target, inside)
     merged, group = torch.unique(key, return_inverse=True)
     wanted = coarse[0] * size + coarse[1]
+    rows = filter_rows(edge_attr, inside)
+    if torch.equal(merged, wanted):  # most connectors return sorted edges
+        return reduce_groups(rows, group, merged.numel(), how)
     place = torch.searchsorted(merged, wanted)
     known = place < merged.numel()
     if merged.numel():
@@ -124,7 +127,7 @@ def contract_edge_attributes(
             field="edge_attr",
         )
     empty = merged.numel()
-    values = reduce_groups(edge_attr.index_select(0, chosen), group, empty + 1, how)
+    values = reduce_groups(rows, group, empty + 1, how)
     return values.index_select(0, torch.where(known, place, empty))
 
 

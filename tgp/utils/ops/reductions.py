@@ -30,7 +30,11 @@ GROUP_REDUCTIONS = ("sum", "mean", "max", "min", "mul", "majority", "any", "all"
 
 _SCATTER = {"max": "amax", "min": "amin", "mul": "prod"}
 _WIDE = 32
-"""Number of columns from which one operation on all columns is used. Below, an operation per column is faster (measured)."""
+"""Number of columns from which a maximum is computed on all columns at once. Below, an operation per column is faster
+(measured)."""
+
+_FEW = 8
+"""Number of columns from which a transposed copy is faster (measured)."""
 
 
 def check_reduction(how: str, values: Tensor, name: str) -> None:
@@ -86,7 +90,8 @@ def reduce_groups(
     if how == "sum" and not values.is_floating_point() and weight is None:
         return _add(values.long(), group, size)
     dtype = values.dtype if values.is_floating_point() else torch.float32
-    return (group_totals if how == "sum" else _mean)(values, group, size, weight).to(dtype)
+    count = None if how == "sum" else _positive_sizes(group, size, weight)
+    return group_totals(values, group, size, weight, divisor=count, dtype=dtype)
 
 
 def group_sizes(group: Tensor, size: int, weight: Tensor | None = None) -> Tensor:
@@ -119,7 +124,9 @@ def reduce_columns(values: Tensor, reduce: Callable[[Tensor], Tensor]) -> Tensor
     """
     if values.dim() == 1:
         return reduce(values)
-    columns = list(values.flatten(1).unbind(1))
+    flat = values.flatten(1)
+    # Strided columns of a wide matrix would read all of its memory once per column.
+    columns = list(flat.unbind(1) if flat.size(1) < _FEW else flat.t().contiguous().unbind(0))
     parts = [reduce(column) for column in columns or [values.new_zeros(values.size(0))]]
     found = torch.stack(parts, 1)[:, : len(columns)]
     return found.reshape(found.size(0), *values.shape[1:])
@@ -130,32 +137,50 @@ def _add(values: Tensor, group: Tensor, size: int) -> Tensor:
     return values.new_zeros(size, *values.shape[1:]).index_add(0, group, values)
 
 
-def group_totals(values: Tensor, group: Tensor, size: int, weight: Tensor | None = None) -> Tensor:
-    """Return the sums of the rows of each group in float64; see :func:`reduce_groups`."""
+def group_totals(
+    values: Tensor,
+    group: Tensor,
+    size: int,
+    weight: Tensor | None = None,
+    *,
+    divisor: Tensor | None = None,
+    dtype: torch.dtype | None = None,
+) -> Tensor:
+    """Return the sums of the rows of each group, computed in float64 column by column.
+
+    Args:
+        values: ``[R, ...]``.
+        group: ``[R]`` group of each row, from 0 to ``size - 1``.
+        size: Number of groups.
+        weight: ``[R]`` weights of the rows; by default ones.
+        divisor: ``[size]`` numbers by which the sums are divided; by default ones.
+        dtype: Type of the result; by default float64.
+    """
     wide = sum_type(values)
     factor = None if weight is None else weight.to(wide)
 
     def add(column: Tensor) -> Tensor:
-        column = column.to(wide)
-        if factor is not None:
-            column = column * factor.view(-1, *[1] * (column.dim() - 1))
-        return _add(column, group, size)
+        column = column.to(wide) if factor is None else column.to(wide) * factor
+        total = _add(column, group, size)
+        total = total if divisor is None else total / divisor
+        return total if dtype is None else total.to(dtype)
 
-    return add(values) if _is_wide(values) else reduce_columns(values, add)
+    return reduce_columns(values, add)
 
 
-def _mean(values: Tensor, group: Tensor, size: int, weight: Tensor | None) -> Tensor:
-    """Return the means in float64, and 0 for groups without weight."""
+def _positive_sizes(group: Tensor, size: int, weight: Tensor | None) -> Tensor:
+    """Return the sizes of the groups, and 1 for groups without weight."""
     count = group_sizes(group, size, weight)
-    count = torch.where(count == 0, torch.ones_like(count), count)
-    return group_totals(values, group, size, weight) / count.view(-1, *[1] * (values.dim() - 1))
+    return torch.where(count == 0, torch.ones_like(count), count)
 
 
 def _stats(values: Tensor, group: Tensor, size: int, weight: Tensor | None) -> Tensor:
     dtype = values.dtype if values.is_floating_point() else torch.float32
     rows = values.unsqueeze(1) if values.dim() == 1 else values
-    mean = _mean(rows, group, size, weight)
-    variance = _mean((rows.to(mean.dtype) - mean.index_select(0, group)).square(), group, size, weight)
+    count = _positive_sizes(group, size, weight)
+    mean = group_totals(rows, group, size, weight, divisor=count)
+    distance = rows.to(mean.dtype) - mean.index_select(0, group)
+    variance = group_totals(distance.square(), group, size, weight, divisor=count)
     # The gradient of a root at 0 is infinite.
     positive = variance > 0
     deviation = torch.where(positive, variance, torch.ones_like(variance)).sqrt() * positive
