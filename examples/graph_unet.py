@@ -66,8 +66,7 @@ def load(name: str, root: str | None):
     for key, low, high in (("train_mask", 0, 0.1), ("val_mask", 0.1, 0.2), ("test_mask", 0.2, 1)):
         data[key] = (part >= low) & (part < high)
     if data.edge_attr is None:
-        source, target = data.edge_index
-        data.edge_attr = (data.x[source] - data.x[target]).norm(dim=1)
+        data.edge_attr = (data.x[data.edge_index[0]] - data.x[data.edge_index[1]]).norm(dim=1)
     data.edge_attr = data.edge_attr.view(data.num_edges, -1).float()
     return data
 
@@ -77,7 +76,7 @@ def train(data, pooler: str, levels: int, epochs: int) -> float:
     torch.manual_seed(0)
     net = GraphUNet(pooler, data.num_features, data.edge_attr.size(1), int(data.y.max()) + 1, levels)
     optimizer = torch.optim.Adam(net.parameters(), lr=1e-2, weight_decay=5e-4)
-    best, accuracy = -1.0, 0.0
+    best = (-1.0, 0.0)
     for _ in range(epochs):
         net.train()
         logits, graphs = net(data)
@@ -91,9 +90,8 @@ def train(data, pooler: str, levels: int, epochs: int) -> float:
         optimizer.step()
         with torch.no_grad():
             right = (net.eval()(data)[0].argmax(-1) == data.y).float()
-        if (found := float(right[data.val_mask].mean())) > best:
-            best, accuracy = found, float(right[data.test_mask].mean())
-    return accuracy
+        best = max(best, tuple(float(right[mask].mean()) for mask in (data.val_mask, data.test_mask)))
+    return best[1]
 
 
 def main(argv: list[str] | None = None) -> dict[str, float]:

@@ -10,8 +10,8 @@ from torch import Tensor
 from tgp.errors import InputError
 from tgp.select.base_select import SelectOutput
 from tgp.utils.layout import DenseView, SegmentView
-from tgp.utils.ops.batching import GraphLayout
 from tgp.utils.ops.adjacency import filter_rows
+from tgp.utils.ops.batching import GraphLayout
 from tgp.utils.ops.connectivity import connectivity_to_edge_index
 from tgp.utils.ops.reductions import reduce_groups
 
