@@ -36,6 +36,7 @@ COLUMNS = {
     "hooks": "hooks layers_called",
     "overrides": "override_reduce override_connect override_select override_lift override_loss override_nothing "
     "attributes",
+    "edge attributes": "edge_attr edge_attr_shapes override_edge_attr",
     "func": "func_grad",
     "vmap": "vmap",
     "wrong calls": "refusals acceptance",

@@ -25,6 +25,11 @@ def _is_padded(case: Case) -> bool:
     return bool(case.options.get("batched"))
 
 
+def _merges_edges(case: Case) -> bool:
+    """Return True if pooled edges are merged input edges, so that their attributes can be pooled."""
+    return case.alias != "ndp"
+
+
 def _documents_syncs(case: Case) -> bool:
     """Return True if the number of host synchronizations is documented.
 
@@ -49,6 +54,8 @@ APPLIES: dict[str, Callable[[Case], bool]] = {
     "cache_learned_weights": _has_cache,
     "layers_called": _trait("trainable"),
     "override_loss": _trait("loss"),
+    "edge_attr": _merges_edges,
+    "override_edge_attr": _merges_edges,
     "half_large": _trait("trainable"),
     "vmap": lambda case: _is_padded(case) and case.entry.traits["trainable"],
     "fullgraph": _is_padded,

@@ -84,6 +84,7 @@ def test_an_unknown_dataset_is_an_error_that_says_so(name, load, tmp_path):
         ("classification", ["--dataset", "families:num_graphs=10", "--epochs", "1", "--seeds", "1"]),
         ("clustering", []),
         ("node_classification", ["--dataset", "regions:num_nodes=100"]),
+        ("graph_unet", ["--dataset", "regions:num_nodes=100"]),
         ("precoarsening", ["--dataset", "molecules:num_graphs=4"]),
         ("store_training", ["--dataset", "molecules:num_graphs=10"]),
         ("custom_pooler", ["--dataset", "molecules:num_graphs=4"]),
@@ -158,6 +159,14 @@ def test_node_classification(load, capsys):
     words = ["--dataset", "regions:num_nodes=400", "--levels", "2", "--epochs", "2"]
     found = load("node_classification").main([*words, "--pooler", "graclus,topk,mincut,eigen"])
     assert list(found) == ["commonest", "graclus", "topk", "mincut", "eigen", "nopool"]
+    assert "accuracy" in capsys.readouterr().out
+
+
+def test_graph_unet_trains(load, capsys):
+    words = ["--dataset", "regions:num_nodes=400:noise=80", "--levels", "2", "--epochs", "12"]
+    found = load("graph_unet").main([*words, "--pooler", "graclus,topk,mincut"])
+    assert list(found) == ["commonest", "graclus", "topk", "mincut", "nopool"]
+    assert found["graclus"] > found["commonest"], found
     assert "accuracy" in capsys.readouterr().out
 
 

@@ -59,7 +59,7 @@ def test_the_argument_order_of_pyg_is_refused(alias):
 
 
 @pytest.mark.parametrize(
-    ("name", "nearest"), [("edge_weights", "edge_weight"), ("edge_attr", "edge_weight"), ("batchs", "batch")]
+    ("name", "nearest"), [("edge_weights", "edge_weight"), ("edge_attrs", "edge_attr"), ("batchs", "batch")]
 )
 @pytest.mark.parametrize("alias", ALIASES)
 def test_unknown_keywords(alias, name, nearest):

@@ -206,6 +206,23 @@ class FixedLoss(MinCutPooling):
         return out
 
 
+class DropsEdgeAttributes(GraclusPooling):
+    """Attributes of edges are lost."""
+
+    def connect(self, edge_attr=None, **kwargs):
+        return *super().connect(**kwargs), None
+
+
+class SwapsEdgeAttributes(MinCutPooling):
+    """Attributes of edges belong to the edges of the other direction."""
+
+    def forward(self, x=None, adj=None, edge_weight=None, **kwargs):
+        out = super().forward(x, adj, edge_weight, **kwargs)
+        if getattr(out, "edge_attr", None) is not None and out.edge_attr.dim() == 4:
+            out.edge_attr = out.edge_attr.transpose(1, 2)
+        return out
+
+
 POOLERS = {
     WrongFlatLoss: "modes_agree",
     WrongNumbering: "numbering",
@@ -225,6 +242,8 @@ POOLERS = {
     StaleCache: "cache_notices",
     HalfSums: "half_losses",
     FixedLoss: "override_loss",
+    DropsEdgeAttributes: "edge_attr",
+    SwapsEdgeAttributes: "edge_attr",
 }
 """Check that must find the mistake of each pooler."""
 

@@ -7,17 +7,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tgp.connect.edge_attributes import check_edge_attributes, contract_edge_attributes
 from tgp.errors import InputError
 from tgp.select.base_select import SelectOutput
 from tgp.utils.engine_link import connect_by_engine
 from tgp.utils.operator import Operator
 from tgp.utils.ops.adjacency import (
-    coalesce_edges,
     filter_edges,
+    filter_rows,
     largest_weights,
+    mark_heavy_edges,
+    merge_parallel_edges,
     postprocess_adj_pool_sparse,
 )
-from tgp.utils.ops.connectivity import Container, connectivity_to_edge_index
+from tgp.utils.ops.connectivity import Container, connectivity_to_edge_index, real_weights
+from tgp.utils.ops.reductions import check_reduction, reduce_groups
 from tgp.utils.typing import ConnectionType
 
 __all__ = ["Connect", "SparseConnect", "sparse_connect"]
@@ -27,13 +31,21 @@ class _AssignmentError(InputError, RuntimeError):
     """The assignment cannot be used. Also a ``RuntimeError``, which tgp 1.0.2 raised."""
 
 
+Connected = tuple[Any, Tensor | None] | tuple[Any, Tensor | None, Tensor | None]
+"""Pooled connectivity and its weights, and edge attributes if they were given."""
+
+
 class Connect(Operator):
     """Base class of connectors, which compute the edges between supernodes."""
 
     def forward(
         self, edge_index: Any, so: SelectOutput, *, edge_weight: Tensor | None = None, **kwargs: Any
-    ) -> tuple[Any, Tensor | None]:
+    ) -> Connected:
         """Connect the supernodes. Subclasses implement this method.
+
+        A connector may have the arguments ``edge_attr`` and ``edge_attr_reduce``. If ``edge_attr`` is given, it then returns
+        three values: connectivity, weights, and edge attributes or ``None``. For other connectors the pooler computes the
+        edge attributes from the returned edges.
 
         Args:
             edge_index: connectivity of the nodes.
@@ -83,8 +95,10 @@ class SparseConnect(Connect):
         *,
         edge_weight: Tensor | None = None,
         batch_pooled: Tensor | None = None,
+        edge_attr: Tensor | None = None,
+        edge_attr_reduce: str = "mean",
         **kwargs: Any,
-    ) -> tuple[Any, Tensor | None]:
+    ) -> Connected:
         """Connect the supernodes of a sparse assignment.
 
         Args:
@@ -92,14 +106,21 @@ class SparseConnect(Connect):
             so: sparse assignment.
             edge_weight: ``[E]`` or ``[E, 1]`` weights of an edge list.
             batch_pooled: ``[K]`` graph ids for ``edge_weight_norm``; by default there is one graph.
+            edge_attr: ``[E]`` or ``[E, D]`` attributes of the edges.
+            edge_attr_reduce: reduction of the attributes of merged edges, see :func:`sparse_connect`.
             **kwargs: ignored.
 
         Returns:
-            The pooled connectivity, of the same type as ``edge_index``, and the weights of an edge list.
+            The pooled connectivity, of the same type as ``edge_index``, and the weights of an edge list. With
+            ``edge_attr`` also the attributes of the pooled edges.
         """
         pooled = connect_by_engine(self, so, edge_index, edge_weight)
         if pooled is not None:
-            return pooled
+            if edge_attr is None:
+                return pooled
+            check_reduction(edge_attr_reduce, edge_attr, "edge_attr")
+            attr = contract_edge_attributes(edge_index, so, pooled[0], edge_attr, edge_attr_reduce)
+            return *pooled, attr
         return sparse_connect(
             edge_index,
             edge_weight,
@@ -114,6 +135,8 @@ class SparseConnect(Connect):
             self.degree_norm,
             count_edges=self.count_edges,
             one_to_one=None if so._single is None else True,
+            edge_attr=edge_attr,
+            edge_attr_reduce=edge_attr_reduce,
         )
 
 
@@ -133,7 +156,9 @@ def sparse_connect(
     count_edges: bool = False,
     one_to_one: bool | None = None,
     dtype: torch.dtype | None = None,
-) -> tuple[Any, Tensor | None]:
+    edge_attr: Tensor | None = None,
+    edge_attr_reduce: str = "mean",
+) -> Connected:
     """Connect the supernodes of a sparse assignment; see :class:`SparseConnect`.
 
     Args:
@@ -149,12 +174,19 @@ def sparse_connect(
         one_to_one: True if every supernode is a single node and no node has two supernodes. By default this is read from
             the assignment.
         dtype: type of weights that replace missing ones; by default float32.
+        edge_attr: ``[E]`` or ``[E, D]`` attributes, one row per edge. The rows of a sparse matrix are its entries, row by
+            row.
+        edge_attr_reduce: reduction of the attributes of the edges that are merged: ``sum``, ``mean``, ``max``, ``min``,
+            ``mul``, ``majority``, ``any``, ``all``, ``first``, ``stats`` (mean, standard deviation and maximum) or
+            ``none``. Edge weights do not count.
 
     Returns:
-        The pooled connectivity, of the same type as ``edge_index``, and the weights of an edge list.
+        The pooled connectivity, of the same type as ``edge_index``, and the weights of an edge list. With ``edge_attr``
+        also the attributes of the pooled edges.
 
     Raises:
-        InputError: if the assignment is missing, does not cover the nodes, or is overlapping.
+        InputError: if the assignment is missing, does not cover the nodes, or is overlapping, or if ``edge_attr`` does not
+            have one row per edge.
 
     Examples:
         >>> path = torch.tensor([[0, 1, 2], [1, 2, 3]])
@@ -164,6 +196,9 @@ def sparse_connect(
     """
     container = Container.of(edge_index)
     index, weight = connectivity_to_edge_index(edge_index, edge_weight)
+    if edge_attr is not None:
+        check_edge_attributes(edge_attr, index.size(1), index.device)
+        check_reduction(edge_attr_reduce, edge_attr, "edge_attr")
     if weight is None and count_edges:
         weight = torch.ones(index.size(1), dtype=dtype or torch.float32, device=index.device)
     mapping, size, has_parallel_edges = _node_map(
@@ -176,14 +211,24 @@ def sparse_connect(
     if remove_self_loops:
         proper = coarse[0] != coarse[1]
         keep = proper if keep is None else keep & proper
+    attr = None if edge_attr_reduce == "none" else edge_attr
     if keep is not None:
+        attr = None if attr is None else filter_rows(attr, keep)
         coarse, weight = filter_edges(coarse, weight, keep)
-    if has_parallel_edges:
-        coarse, weight = coalesce_edges(coarse, weight, size, reduce_op)
+    group = None
+    # The entries of a matrix are sorted, so the attributes must follow the order of merged edges.
+    if has_parallel_edges or (attr is not None and container.kind != "edge_index"):
+        coarse, weight, group = merge_parallel_edges(coarse, weight, size, reduce_op, attr is not None)
+    if attr is not None:
+        group = torch.arange(coarse.size(1), device=coarse.device) if group is None else group
+        attr = reduce_groups(attr, group, coarse.size(1), edge_attr_reduce)
+        if weight is not None:
+            attr = filter_rows(attr, mark_heavy_edges(coarse, real_weights(weight, dtype), largest))
     coarse, weight = postprocess_adj_pool_sparse(
         coarse, weight, size, False, degree_norm, edge_weight_norm, batch_pooled, dtype=dtype, largest=largest
     )
-    return container.pack(coarse, weight, size)
+    packed = container.pack(coarse, weight, size)
+    return packed if edge_attr is None else (*packed, attr)
 
 
 def _node_map(

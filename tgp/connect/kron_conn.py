@@ -11,7 +11,7 @@ import torch
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
-from tgp.connect.base_conn import Connect
+from tgp.connect.base_conn import Connect, Connected
 from tgp.engine.kron_reduction import (
     ThresholdRule,
     check_rule,
@@ -67,8 +67,9 @@ class KronConnect(Connect):
         *,
         batch: Tensor | None = None,
         batch_size: int | None = None,
+        edge_attr: Tensor | None = None,
         **kwargs: Any,
-    ) -> tuple[Any, Tensor | None]:
+    ) -> Connected:
         """Connect the supernodes of a sparse assignment.
 
         Args:
@@ -79,19 +80,20 @@ class KronConnect(Connect):
             batch: ``[N]`` graph ids; by default ``so.batch``, or one graph. The result does not depend on them, because
                 no edge connects two graphs; they divide the computation.
             batch_size: number of graphs.
+            edge_attr: attributes of the edges. They cannot be pooled, because input edges do not belong to pooled edges.
             **kwargs: ignored.
 
         Returns:
             The pooled connectivity, of the same type as ``edge_index`` and always weighted, and the weights of an edge
-            list.
+            list. With ``edge_attr`` also ``None``, which means that the pooled edges have no attributes.
 
         Raises:
             InputError: if the node of a supernode is not known.
         """
         pooled = connect_by_engine(self, so, edge_index, edge_weight)
-        if pooled is not None:
-            return pooled
-        return self._reduce(edge_index, so, edge_weight, batch, batch_size)
+        if pooled is None:
+            pooled = self._reduce(edge_index, so, edge_weight, batch, batch_size)
+        return pooled if edge_attr is None else (*pooled, None)
 
     @opaque
     def _reduce(

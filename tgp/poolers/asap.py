@@ -38,7 +38,9 @@ class ASAPooling(ScoredPooling):
         \quad \mathbf{s} = \sigma(\mathrm{LEConv}(\mathbf{X}', \mathbf{A}))
 
     The kept nodes are connected as in the input graph. With ``soft_connect`` they are connected as in the paper, by
-    :math:`S^\top A S` of the attention clusters. ``so.attention`` holds :math:`\alpha` of every edge.
+    :math:`S^\top A S` of the attention clusters. ``so.attention`` holds :math:`\alpha` of every edge. Attributes of the edges
+    between kept nodes are kept. A self loop that ASAP adds has the attributes 0. With ``soft_connect`` there are no edge
+    attributes, because input edges do not belong to pooled edges.
 
     Good for:
         Supernodes that summarize the neighbourhood of a node by attention, with a chosen ratio, on graphs without hubs.
@@ -158,7 +160,9 @@ class ASAPExecution(SparseExecution):
         into = EdgeMatrix(edges[1], edges[0], None, x.size(0), checked=inputs.checked)
         self.x = into.with_weight(self.attention).times(x)
         self.into = into.with_weight(weight)
-        super().__init__(pooler, inputs._replace(x=self.x, adj=edges, edge_weight=weight))
+        attr = inputs.edge_attr
+        attr = None if attr is None else _attributes_with_loops(attr, index, x.size(0))
+        super().__init__(pooler, inputs._replace(x=self.x, adj=edges, edge_weight=weight, edge_attr=attr))
 
     def select(self) -> SelectOutput:
         """Return the neighbourhoods with the highest scores."""
@@ -171,10 +175,15 @@ class ASAPExecution(SparseExecution):
         """Return the edges between kept nodes, or with ``soft_connect`` between attention clusters."""
         if self.pooler.soft_connect:
             edges, weight = self._soft_edges(so)
-            self.inputs = self.inputs._replace(adj=edges, edge_weight=weight)
+            self.inputs = self.inputs._replace(adj=edges, edge_weight=weight, edge_attr=None)
             # The edges already connect supernodes.
             so = SelectOutput.hard(torch.arange(so.num_supernodes, device=edges.device), so.num_supernodes)
         index, values = super().connect(so, batch_pool)
+        if (
+            self.edge_attr is not None and self.container.kind != "edge_index"
+        ):  # the entries of a matrix are sorted
+            order = (index[0] * so.num_supernodes + index[1]).argsort()
+            self.edge_attr = self.edge_attr.index_select(0, order)
         return self.container.pack(index, values, so.num_supernodes)
 
     def _soft_edges(self, so: SelectOutput) -> tuple[Tensor, Tensor]:
@@ -195,3 +204,11 @@ class ASAPExecution(SparseExecution):
         a = torch.sparse_coo_tensor(edges, weight, (size, size), check_invariants=False)
         pooled = sparse_product(s.t(), sparse_product(a, s))
         return pooled.indices(), pooled.values()
+
+
+def _attributes_with_loops(edge_attr: Tensor, edge_index: Tensor, num_nodes: int) -> Tensor:
+    """Return the attributes of the edges of :func:`add_remaining_self_loops`: proper edges, then one loop per node."""
+    is_loop = edge_index[0] == edge_index[1]
+    loops = edge_attr.new_zeros((num_nodes, *edge_attr.shape[1:]))
+    loops = loops.index_copy(0, edge_index[0, is_loop], edge_attr[is_loop])
+    return torch.cat([edge_attr[~is_loop], loops])

@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
+from tgp.connect.edge_attributes import contract_edge_attributes
 from tgp.engine.contraction import ConnectParams
 from tgp.errors import InputError, ParameterError
 from tgp.reduce.base_reduce import BaseReduce, Reduce
@@ -34,7 +35,8 @@ class KMISPooling(LevelPooling):
         \mathbf{x}'_C = \sum_{i \in C} s_i \mathbf{x}_i .
 
     The edges of the pooled graph do not depend on the scores. Edges are used in both directions, in the selection and
-    in the pooled graph.
+    in the pooled graph. Edge attributes are pooled in the direction of the input edges: a pooled edge that stands for
+    reverse edges only has the attributes 0.
 
     The scorers ``degree``, ``random``, ``constant`` and ``canonical`` depend only on the graph. With them the levels can
     be computed before training. In a schedule the default scorer is ``degree``.
@@ -163,8 +165,14 @@ class KMISExecution(SparseExecution):
         """Return the pooled connectivity of the undirected graph."""
         inputs = self.inputs
         adj, weight = self.pooler._undirected(so, inputs.adj, inputs.edge_weight)
-        self.inputs = inputs._replace(adj=adj, edge_weight=weight)
-        return super().connect(so, batch_pool)
+        self.inputs = inputs._replace(adj=adj, edge_weight=weight, edge_attr=None)
+        pooled = super().connect(so, batch_pool)
+        if inputs.edge_attr is not None:  # reverse edges have no attributes
+            how = inputs.edge_attr_reduce or "mean"
+            self.edge_attr = contract_edge_attributes(
+                inputs.adj, so, pooled[0], inputs.edge_attr, how, allow_empty=True
+            )
+        return pooled
 
 
 class _MemberReduce(Reduce):

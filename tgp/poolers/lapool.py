@@ -97,7 +97,7 @@ class LaPooling(DenseSRCPooling):
         **kwargs: Any,
     ) -> PoolingOutput | Tensor:
         """Pool or lift; see :meth:`~tgp.src.DenseSRCPooling.forward`."""
-        if lifting and not self.batched and so is not None and x is not None and x.dim() == 2:
+        if lifting and not self.batched and so is not None and isinstance(x, Tensor) and x.dim() == 2:
             x, batch_pooled = _restore_padding(x, so), None
         return self._pool(
             lifting,

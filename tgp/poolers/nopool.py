@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tgp.connect.base_conn import SparseConnect
+from tgp.connect.base_conn import Connected, SparseConnect
 from tgp.lift.base_lift import BaseLift
 from tgp.reduce.base_reduce import BaseReduce
 from tgp.select.base_select import SelectOutput
@@ -17,6 +17,7 @@ from tgp.src.execution import SparseExecution
 from tgp.src.inputs import PoolInputs
 from tgp.src.output import PoolingOutput
 from tgp.src.precoarsening import BasePrecoarseningMixin, check_connectivity
+from tgp.utils.ops.reductions import reduce_groups
 from tgp.utils.signature import accepted
 
 __all__ = ["NoPool"]
@@ -90,10 +91,20 @@ class IdentityConnect(SparseConnect):
     """Connector that returns its input."""
 
     def forward(
-        self, edge_index: Any, so: SelectOutput, *, edge_weight: Tensor | None = None, **kwargs: Any
-    ) -> tuple[Any, Tensor | None]:
-        """Return ``(edge_index, edge_weight)``."""
-        return edge_index, edge_weight
+        self,
+        edge_index: Any,
+        so: SelectOutput,
+        *,
+        edge_weight: Tensor | None = None,
+        edge_attr: Tensor | None = None,
+        edge_attr_reduce: str = "mean",
+        **kwargs: Any,
+    ) -> Connected:
+        """Return ``(edge_index, edge_weight)``. With ``edge_attr`` also the attributes, reduced edge by edge."""
+        if edge_attr is None or edge_attr_reduce == "none":
+            return (edge_index, edge_weight) if edge_attr is None else (edge_index, edge_weight, None)
+        edge = torch.arange(edge_attr.size(0), device=edge_attr.device)
+        return edge_index, edge_weight, reduce_groups(edge_attr, edge, edge.numel(), edge_attr_reduce)
 
 
 class IdentityExecution(SparseExecution):

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
-from tgp.connect.base_conn import Connect
+from tgp.connect.base_conn import Connect, Connected
 from tgp.lift.base_lift import Lift
 from tgp.reduce.base_reduce import Reduce
 from tgp.select.base_select import Select, SelectOutput
 from tgp.src._cache import ResultCache, assignment_tensors
+from tgp.src.data_call import is_graph, lift_graph, pool_graph
 from tgp.src.execution import SparseExecution
 from tgp.src.inputs import PoolInputs, check_assignment, check_keywords, read_inputs
 from tgp.src.output import PoolingOutput
@@ -21,9 +22,6 @@ from tgp.src.precoarsening import Precoarsenable, require_stage
 from tgp.utils.signature import Signature, accepted, foo_signature
 
 __all__ = ["SRCPooling"]
-
-Connected = tuple[Any, Tensor | None]
-"""Pooled connectivity and its weights."""
 
 
 class SRCPooling(nn.Module):
@@ -100,20 +98,28 @@ class SRCPooling(nn.Module):
         return pooled
 
     def connect(self, **kwargs: Any) -> Connected:
-        """Run the connector, or return its cached result for the same graph and assignment."""
+        """Run the connector, or return its cached result for the same graph and assignment.
+
+        Returns:
+            The pooled connectivity and its weights. With the argument ``edge_attr`` also edge attributes, if the connector
+            returns them.
+        """
         connector = require_stage(self.connector, "connector")
         if not self.cached:
             connected: Connected = connector(**accepted(connector, **kwargs))
             return connected
         so = kwargs.get("so")
-        inputs = [kwargs.get(name) for name in ("edge_index", "edge_weight", "batch_pooled")]
+        inputs = [kwargs.get(name) for name in _CONNECT_INPUTS]
         inputs += [] if so is None else assignment_tensors(so)
         found: Connected | None = self._connect_cache.find(*inputs)
         if found is None:
             found = connector(**accepted(connector, **kwargs))
             self._connect_cache.keep(found, found, *inputs)
         # In inference mode, changes of tensors are not counted: the caller gets copies.
-        return (_clone(found[0]), _clone(found[1])) if torch.is_inference_mode_enabled() else found
+        if not torch.is_inference_mode_enabled():
+            return found
+        adj, *values = found
+        return _clone(adj), *map(_clone, values)  # type: ignore[return-value]  # as many values as before
 
     def lift(self, **kwargs: Any) -> Tensor:
         """Run the lifter."""
@@ -136,14 +142,18 @@ class SRCPooling(nn.Module):
         """Pool a graph or a batch of graphs, or lift pooled features.
 
         Args:
-            x: Node features ``[N, F]``; pooled features when lifting.
+            x: Node features ``[N, F]``; pooled features when lifting. Or a graph of PyG (``Data`` or ``Batch``): then the
+                result is a pooled graph with all attributes, see :func:`~tgp.src.data_call.pool_graph`. The argument
+                ``carry`` changes how they are reduced. When lifting, the pooled graph.
             adj: Edge list ``[2, E]``, sparse matrix or ``SparseTensor``.
             edge_weight: ``[E]`` or ``[E, 1]``.
             so: Assignment to lift with. Poolers that read only the topology also accept it for pooling.
             batch: Graph ids ``[N]``.
             lifting: Map ``x`` back to the nodes of ``so`` instead of pooling.
-            **kwargs: ``batch_size``, ``batch_pooled``, ``num_nodes``, ``validate`` (False skips the check of node
-                and graph ids), and further keywords of the selector.
+            **kwargs: ``edge_attr`` (``[E]`` or ``[E, D]`` attributes of the edges, returned pooled), ``edge_attr_reduce``
+                (their reduction, by default ``mean``; see :func:`~tgp.connect.sparse_connect`), ``batch_size``,
+                ``batch_pooled``, ``num_nodes``, ``validate`` (False skips the check of node and graph ids), and further
+                keywords of the selector.
 
         Returns:
             A :class:`PoolingOutput`, or the lifted features.
@@ -155,6 +165,12 @@ class SRCPooling(nn.Module):
 
     def _pool(self, lifting: bool = False, **arguments: Any) -> PoolingOutput | Tensor:
         """Run a forward pass. The ``forward`` methods of poolers only give names to the arguments."""
+        x = arguments.get("x")
+        if x is not None and not isinstance(x, Tensor) and is_graph(x):
+            if lifting:
+                return lift_graph(self, x)
+            pooled: Any = pool_graph(self, arguments.pop("x"), **arguments)
+            return cast(PoolingOutput, pooled)  # in fact a graph, because the argument is a graph
         if lifting:
             return self._run_lift(**arguments)
         return self._execution(read_inputs(self, arguments)).run()
@@ -266,6 +282,10 @@ class SRCPooling(nn.Module):
         }
         lines = "".join(f"\t{name}={value}\n" for name, value in stages.items())
         return f"{type(self).__name__}(\n{lines})"
+
+
+_CONNECT_INPUTS = ("edge_index", "edge_weight", "batch_pooled", "edge_attr", "edge_attr_reduce")
+"""Arguments on which a cached connectivity depends, beside the assignment."""
 
 
 def _clone(value: Any) -> Any:

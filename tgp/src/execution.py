@@ -16,11 +16,16 @@ only if it does not skip code of the user. A pooler with other steps defines a s
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor
 
+from tgp.connect.edge_attributes import (
+    attributes_of_edges,
+    contract_edge_attributes,
+    dense_edge_attributes,
+)
 from tgp.select.base_select import SelectOutput
 from tgp.src.inputs import PoolInputs
 from tgp.src.output import PoolingOutput
@@ -56,6 +61,7 @@ class SparseExecution:
     def __init__(self, pooler: SRCPooling, inputs: PoolInputs) -> None:
         self.pooler = pooler
         self.inputs = inputs
+        self.edge_attr: Tensor | None = None
 
     def run(self) -> PoolingOutput:
         """Return the pooled graph."""
@@ -64,7 +70,7 @@ class SparseExecution:
             so = self.select()
         x_pool, batch_pool = self.reduce(so)
         adj, weight = self.connect(so, batch_pool)
-        output = PoolingOutput(x_pool, adj, weight, batch_pool, so, self.loss(so))
+        output = PoolingOutput(x_pool, adj, weight, batch_pool, so, self.loss(so), self.edge_attr)
         return self.finish(output, so)
 
     def select(self) -> SelectOutput:
@@ -95,7 +101,19 @@ class SparseExecution:
         return None, None if reducer is None else reducer.reduce_batch(so, inputs.batch)
 
     def connect(self, so: SelectOutput, batch_pool: Tensor | None) -> Pooled:
-        """Return the pooled connectivity and its weights."""
+        """Return the pooled connectivity and its weights, and store the attributes of the pooled edges."""
+        inputs, attr = self.inputs, self.inputs.edge_attr
+        if attr is None:
+            return cast(Pooled, self._connect(so, batch_pool))
+        how = inputs.edge_attr_reduce or ("sum" if so.is_dense else "mean")
+        pooled = self._connect(so, batch_pool, edge_attr=attr, edge_attr_reduce=how)
+        if len(pooled) == 3:
+            *pooled, self.edge_attr = pooled
+        else:  # code of the user, or a connector without edge attributes
+            self.edge_attr = self._attributes_of(pooled[0], so, attr, how)
+        return tuple(pooled)
+
+    def _connect(self, so: SelectOutput, batch_pool: Tensor | None, **extra: Any) -> Any:
         inputs = self.inputs
         return self.pooler.connect(
             **accepted(
@@ -106,8 +124,19 @@ class SparseExecution:
                 batch=inputs.batch,
                 batch_pooled=batch_pool,
                 batch_size=inputs.batch_size,
+                **extra,
             )
         )
+
+    def _attributes_of(self, pooled: Any, so: SelectOutput, attr: Tensor, how: str) -> Tensor | None:
+        """Return the attributes of the edges of any connector."""
+        inputs = self.inputs
+        if so.is_sparse or how == "none":
+            return contract_edge_attributes(inputs.adj, so, pooled, attr, how)
+        index, weight = connectivity_to_edge_index(inputs.adj, inputs.edge_weight)
+        layout = GraphLayout(inputs.batch, so.s.size(0), inputs.batch_size)
+        values = dense_edge_attributes(so.s, index, weight, attr, how, layout=layout, checked=inputs.checked)
+        return attributes_of_edges(values, connectivity_to_edge_index(pooled)[0])
 
     def loss(self, so: SelectOutput) -> Losses:
         """Return the auxiliary losses of a pooler whose ``compute_loss`` is overridden."""
@@ -164,7 +193,32 @@ class FlatExecution(SparseExecution):
     def connect(self, so: SelectOutput, batch_pool: Tensor | None) -> Pooled:
         """Return the pooled connectivity; the connector may call :meth:`shared_product`."""
         so._memo = self
-        return super().connect(so, batch_pool)
+        return cast(Pooled, self._connect(so, batch_pool))
+
+    def _dense_attributes(self, so: SelectOutput) -> Tensor | None:
+        """Return the edge attributes ``[B, K, K, ...]`` of the supernodes, or ``None`` if there are none."""
+        inputs = self.inputs
+        if inputs.edge_attr is None:
+            return None
+        view = self.view(so)
+        if isinstance(view, SegmentView):
+            return self._channel_products(view.s, view.edge_index, view.edge_weight, view.layout)
+        return self._channel_products(so.s, inputs.adj, None, None)
+
+    def _channel_products(
+        self, s: Tensor, adj: Tensor, weight: Tensor | None, layout: GraphLayout | None
+    ) -> Tensor | None:
+        """Return the edge attributes of an edge list with a layout, or of a dense adjacency."""
+        inputs, pooler = self.inputs, self.pooler
+        how = inputs.edge_attr_reduce or "sum"
+        if inputs.edge_attr is None or how == "none":
+            return None
+        values = dense_edge_attributes(
+            s, adj, weight, inputs.edge_attr, how, layout=layout, mask=inputs.mask, checked=inputs.checked
+        )
+        # A dense result has the orientation of the pooler, which a dense adjacency already has.
+        flipped = layout is not None and pooler.adj_transpose and not pooler.sparse_output
+        return values.transpose(1, 2) if flipped else values
 
     def view(self, so: SelectOutput) -> LayoutView:
         """Return the view of the assignment and of the adjacency (sources in rows) that the losses use."""
@@ -253,6 +307,7 @@ class FlatExecution(SparseExecution):
                 output.edge_index, output.edge_weight = dense_to_block_diag(output.edge_index)
         elif pooler.adj_transpose and not is_dense_adj(self.inputs.adj):
             output.edge_index = output.edge_index.mT
+        output.edge_attr = _at_edges(self._dense_attributes(so), output.edge_index)
         return SparseExecution.finish(self, output, so)
 
 
@@ -295,14 +350,37 @@ class PaddedExecution(FlatExecution):
 
     def finish(self, output: PoolingOutput, so: SelectOutput) -> PoolingOutput:
         """Return the output without graph ids, or as one edge list for a sparse output."""
-        pooler = self.pooler
+        pooler, mask = self.pooler, None
         output.batch = None
         if pooler.sparse_output and output.x is not None:
+            mask = so.out_mask
             adj = output.edge_index.mT if pooler.adj_transpose else output.edge_index
             output.x, output.edge_index, output.edge_weight, output.batch = pooler._finalize_sparse_output(
                 output.x, adj, None, None, so
             )
+        output.edge_attr = _at_edges(self._dense_attributes(so), output.edge_index, mask)
         return SparseExecution.finish(self, output, so)
+
+    def _dense_attributes(self, so: SelectOutput) -> Tensor | None:
+        given, attr = self._given, self.inputs.edge_attr
+        if attr is None or is_dense_adj(given.adj):
+            values = super()._dense_attributes(so)
+            flipped = values is not None and self.pooler.adj_transpose and self.pooler.sparse_output
+            return values.transpose(1, 2) if flipped and values is not None else values
+        rows = so.to_nodes(so.s)
+        index, weight = connectivity_to_edge_index(given.adj, given.edge_weight)
+        layout = GraphLayout(given.batch, rows.size(0), self.inputs.adj.size(0))
+        return self._channel_products(rows, index, weight, layout)
+
+
+def _at_edges(values: Tensor | None, adj: Any, valid: Tensor | None = None) -> Tensor | None:
+    """Return dense edge attributes at the edges of ``adj``: one row per edge, or zeros beside the edges."""
+    if values is None:
+        return None
+    if not is_dense_adj(adj):
+        return attributes_of_edges(values, connectivity_to_edge_index(adj)[0], valid)
+    present: Tensor = (adj if adj.dim() == 3 else adj.unsqueeze(0)) != 0
+    return values * present.view(*present.shape, *[1] * (values.dim() - 3))
 
 
 def _call_by_names(method: Callable[..., Losses], names: tuple[str, ...], values: dict[str, Any]) -> Losses:

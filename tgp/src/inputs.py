@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tgp.connect.edge_attributes import DENSE_REDUCTIONS, check_edge_attributes
 from tgp.errors import InputError, UnknownNameError
 from tgp.imports import is_sparsetensor
 from tgp.select.base_select import SelectOutput
@@ -18,6 +19,7 @@ from tgp.utils.ops.connectivity import (
     is_dense_adj,
     real_weights,
 )
+from tgp.utils.ops.reductions import check_reduction
 from tgp.utils.signature import foo_signature
 from tgp.utils.tracing import on_host
 from tgp.utils.user_code import is_library_code
@@ -51,6 +53,8 @@ class PoolInputs(NamedTuple):
         batch_size: Number of graphs, if known.
         num_nodes: ``N``, if known.
         max_num_nodes: Size of the padding, if given.
+        edge_attr: Attributes of the edges ``[E]`` or ``[E, D]``, or of a dense adjacency ``[B, N, N]`` or ``[B, N, N, D]``.
+        edge_attr_reduce: Their reduction; ``None`` for the default of the pooler.
         extra: Further keywords, for the selector.
         checked: True if the node ids are known to be in range.
     """
@@ -64,6 +68,8 @@ class PoolInputs(NamedTuple):
     batch_size: int | None = None
     num_nodes: int | None = None
     max_num_nodes: int | None = None
+    edge_attr: Tensor | None = None
+    edge_attr_reduce: str | None = None
     extra: dict[str, Any] = {}
     checked: bool = False
 
@@ -159,6 +165,8 @@ def check_keywords(pooler: SRCPooling, arguments: dict[str, Any]) -> None:
 def _checked(pooler: SRCPooling, inputs: PoolInputs, validate: bool) -> PoolInputs:
     x, adj, batch, size = inputs.x, inputs.adj, inputs.batch, inputs.num_nodes
     _check_types(inputs)
+    if inputs.edge_attr is not None:
+        _check_edge_attr(inputs, pooler.is_dense)
     if is_dense_adj(adj):
         _check_dense(inputs)
         return inputs if batch is None else inputs._replace(batch=_check_batch(batch, inputs, None, validate))
@@ -200,6 +208,36 @@ def _check_types(inputs: PoolInputs) -> None:
             f"x must have shape [N, F] or [B, N, F] and real numbers: got {list(x.shape)} of {x.dtype}.",
             field="x",
         )
+
+
+def _check_edge_attr(inputs: PoolInputs, is_dense: bool) -> None:
+    """Check edge attributes against the connectivity, and their reduction."""
+    adj, attr, how = inputs.adj, inputs.edge_attr, inputs.edge_attr_reduce
+    if adj is None:
+        raise InputError("edge_attr needs a connectivity: expected edges, got adj=None.", field="edge_attr")
+    if is_dense_adj(adj) and isinstance(attr, Tensor) and attr.layout is torch.strided:
+        if attr.shape[: adj.dim()] != adj.shape or attr.dim() > adj.dim() + 1:
+            raise InputError(
+                f"edge_attr must have one row per entry of adj: expected {[*adj.shape]} or {[*adj.shape, 'D']}, got "
+                f"{list(attr.shape)}.",
+                field="edge_attr",
+            )
+        rows = attr.reshape(adj.numel(), -1)
+        check_edge_attributes(rows, adj.numel(), adj.device)
+    else:
+        if isinstance(adj, Tensor) and adj.layout is torch.sparse_coo and not adj.is_coalesced():
+            raise InputError(
+                "edge_attr needs sorted entries: expected a coalesced matrix, got one that is not. Call adj.coalesce().",
+                field="edge_attr",
+            )
+        ids, length = _node_ids(adj, None)
+        check_edge_attributes(attr, length, ids.device)
+    if how is None:
+        return
+    if is_dense and how not in DENSE_REDUCTIONS:
+        raise UnknownNameError("reduction of edge_attr for a dense assignment", str(how), DENSE_REDUCTIONS)
+    assert attr is not None
+    check_reduction(how, attr, "edge_attr")
 
 
 class _TypeInputError(InputError, TypeError, NotImplementedError):

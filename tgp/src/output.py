@@ -28,6 +28,8 @@ class PoolingOutput:
         batch: Graph ids of the supernodes.
         so: Assignment of nodes to supernodes.
         loss: Auxiliary losses by name.
+        edge_attr: Attributes of the pooled edges: ``[E', ...]``, or ``[B, K, K, ...]`` for a dense connectivity. ``None`` if
+            none were given, or if no input edges belong to the pooled edges (Kron reduction).
     """
 
     x: Tensor | None = None
@@ -36,6 +38,7 @@ class PoolingOutput:
     batch: Tensor | None = None
     so: SelectOutput | None = None
     loss: dict[str, Tensor] | None = None
+    edge_attr: Tensor | None = None
 
     _repr_html_ = repr_html
 
@@ -73,6 +76,7 @@ class PoolingOutput:
             "batch": self.batch,
             "mask": self.mask,
             "so": self.so,
+            "edge_attr": self.edge_attr,
         }
         data = Data(**{name: value for name, value in fields.items() if value is not None})
         data.num_nodes = self._num_nodes()
@@ -96,6 +100,7 @@ class PoolingOutput:
             "edge_weight": self.edge_weight,
             "batch": self.batch,
             "mask": self.mask,
+            **({} if self.edge_attr is None else {"edge_attr": self.edge_attr}),
         }
         shown = [f"so={so}", *(f"{name}={_shape(value)}" for name, value in fields.items())]
         loss = list(self.loss) if self.loss else None

@@ -106,6 +106,8 @@ class RowExecution(PaddedExecution):
         assert isinstance(connector, DenseConnect)
         return connector.postprocess(raw.mT if self.pooler.adj_transpose else raw), None
 
+    _dense_attributes = FlatExecution._dense_attributes
+
     def selected(self, so: SelectOutput) -> Mapping[str, Any]:
         """Return the further results of the selector for the flat rows, by name."""
         return self._extras

@@ -194,7 +194,24 @@ REFUSED: dict[str, CallMaker] = {
     ),
     "unknown keyword": lambda d: _call(
         (),
-        **d.kwargs(**{d.pick("edge_weights", "edge_attr", "batchs", "weights", "adjs", "Batch"): d.weight}),
+        **d.kwargs(**{d.pick("edge_weights", "edge_attrs", "batchs", "weights", "adjs", "Batch"): d.weight}),
+    ),
+    "edge_attr of wrong length": lambda d: _call(
+        "edge_attr",
+        **d.kwargs(edge_attr=torch.rand(d.pick((d.e - 1, 2), (d.e + 1,), (d.n, 3), (0, 2), (2, d.e)))),
+    ),
+    "edge_attr of wrong shape": lambda d: _call(
+        "edge_attr", **d.kwargs(edge_attr=d.pick(torch.rand(d.e, 2, 1), torch.rand(1, d.e), torch.rand(())))
+    ),
+    "edge_attr of wrong dtype": lambda d: _call(
+        "edge_attr", **d.kwargs(edge_attr=d.weight.to(d.pick(torch.complex64, torch.complex128)))
+    ),
+    "edge_attr of wrong type": lambda d: _call(
+        "edge_attr",
+        **d.kwargs(edge_attr=d.pick(d.weight.tolist(), d.weight.cpu().numpy(), "attr", 1.0, {"a": d.weight})),
+    ),
+    "edge_attr_reduce unknown": lambda d: _call(
+        "reduction", **d.kwargs(edge_attr=d.weight, edge_attr_reduce=d.pick("median", "auto", 3, "Mean", ""))
     ),
     "PyG's order of arguments": lambda d: Call(
         "",
@@ -232,6 +249,15 @@ ACCEPTED: dict[str, CallMaker] = {
     "[E, 1] weights": lambda d: _call((), **d.kwargs(edge_weight=d.weight[:, None])),
     "other weights": lambda d: _call(
         (), **d.kwargs(edge_weight=d.pick(None, (d.weight * 9).long(), d.weight.double(), d.weight > 0.5))
+    ),
+    "edge attributes": lambda d: _call(
+        (),
+        **d.kwargs(
+            edge_attr=d.pick(
+                d.weight, (d.weight * 9).long(), d.weight > 0.5, torch.rand(d.e, 0), torch.rand(d.e, 3)
+            ),
+            edge_attr_reduce=d.pick(None, "mean", "sum", "none"),
+        ),
     ),
     "no batch": lambda d: _call((), **d.kwargs(batch=None)),
     "int32 batch": lambda d: _call((), **d.kwargs(batch=d.batch.int())),

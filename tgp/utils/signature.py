@@ -56,7 +56,9 @@ def base_kwargs(base: type, arguments: dict[str, Any]) -> dict[str, Any]:
     return {name: arguments[name] for name in foo_signature(base).args if name in arguments}
 
 
-_NEW_KEYWORDS = frozenset({"batch_size", "keep_link", "level", "max_num_nodes"})
+_NEW_KEYWORDS = frozenset(
+    {"batch_size", "edge_attr", "edge_attr_reduce", "keep_link", "level", "max_num_nodes"}
+)
 """Keywords that tgp 1.0.2 did not pass to stages. Code of the user gets them only if it names them, because a method with
 ``**kwargs`` may pass them to a function that does not accept them."""
 

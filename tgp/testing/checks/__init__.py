@@ -16,11 +16,33 @@ from collections.abc import Callable
 
 from tgp.testing.batches import GraphBatch, mixed_batch
 from tgp.testing.cases import Case
-from tgp.testing.checks import basic, caches, compiled, contract, inputs, modes, precision, refusals, syncs
+from tgp.testing.checks import (
+    basic,
+    caches,
+    compiled,
+    contract,
+    edge_attributes,
+    inputs,
+    modes,
+    precision,
+    refusals,
+    syncs,
+)
 
 __all__ = ["CHECKS", "GraphBatch", "ONCE", "SLOW", "mixed_batch"]
 
-_MODULES = (basic, modes, precision, inputs, caches, contract, compiled, syncs, refusals)
+_MODULES = (
+    basic,
+    modes,
+    precision,
+    inputs,
+    caches,
+    contract,
+    edge_attributes,
+    compiled,
+    syncs,
+    refusals,
+)
 
 CHECKS: dict[str, Callable[[Case], None]] = {
     name.removeprefix("check_"): function

@@ -27,8 +27,11 @@ __all__ = [
     "delta_gcn_matrix",
     "dense_to_block_diag",
     "filter_edges",
+    "filter_rows",
     "inverse_sqrt_degree",
     "largest_weights",
+    "mark_heavy_edges",
+    "merge_parallel_edges",
     "postprocess_adj_pool_dense",
     "postprocess_adj_pool_sparse",
     "rank3_diag",
@@ -92,23 +95,52 @@ def coalesce_edges(
         num_nodes: ``N``.
         reduce_op: ``sum``, ``mean``, ``min``, ``max`` or ``mul`` of parallel weights.
     """
+    index, weight, _ = merge_parallel_edges(edge_index, edge_weight, num_nodes, reduce_op, False)
+    return index, weight
+
+
+def merge_parallel_edges(
+    edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int, reduce_op: str, with_groups: bool
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    """Merge parallel edges, see :func:`coalesce_edges`, and return the merged edge of each edge.
+
+    Args:
+        edge_index: ``[2, E]``.
+        edge_weight: ``[E]`` or ``None``.
+        num_nodes: ``N``.
+        reduce_op: Reduction of parallel weights.
+        with_groups: Return the merged edges also for a graph without weights, which takes longer.
+
+    Returns:
+        The merged edges, their weights, and ``[E]`` the position of the merged edge of each edge or ``None``.
+    """
     if reduce_op not in _REDUCE:
         raise InputError(
             f"reduce_op must be one of {', '.join(_REDUCE)}, got {reduce_op!r}", field="reduce_op"
         )
     size = max(num_nodes, 1)
     key = edge_index[0] * size + edge_index[1]
-    if edge_weight is None:
+    if edge_weight is None and not with_groups:
         merged = torch.unique(key)
-        return torch.stack([merged // size, merged % size]), None
+        return torch.stack([merged // size, merged % size]), None, None
     merged, inverse = torch.unique(key, return_inverse=True)
+    index = torch.stack([merged // size, merged % size])
+    if edge_weight is None:
+        return index, None, inverse
     wide = widen(edge_weight)
     weight = wide.new_zeros(merged.numel())
     if reduce_op in ("sum", "add"):
         weight = weight.index_add(0, inverse, wide)
     else:
         weight = weight.scatter_reduce(0, inverse, wide, _REDUCE[reduce_op], include_self=False)
-    return torch.stack([merged // size, merged % size]), weight.to(edge_weight.dtype)
+    return index, weight.to(edge_weight.dtype), inverse
+
+
+def filter_rows(values: Tensor, keep: Tensor) -> Tensor:
+    """Return the rows of ``values [E, ...]`` for which ``keep [E]`` is True, see :func:`filter_edges`."""
+    if on_host(keep) and bool(keep.all()):
+        return values
+    return values.index_select(0, keep.nonzero().squeeze(1))
 
 
 def filter_edges(
@@ -291,11 +323,8 @@ def postprocess_adj_pool_sparse(
         edge_index, edge_weight = filter_edges(edge_index, edge_weight, edge_index[0] != edge_index[1])
     if edge_weight is not None:
         edge_weight = real_weights(edge_weight, dtype)
-        tiny: Tensor | float = eps
-        if largest is not None:
-            limit = eps * largest.clamp(max=1.0)
-            tiny = limit if limit.dim() == 0 else limit[edge_index[0]]
-        edge_index, edge_weight = filter_edges(edge_index, edge_weight, edge_weight.abs() > tiny)
+        heavy = mark_heavy_edges(edge_index, edge_weight, largest)
+        edge_index, edge_weight = filter_edges(edge_index, edge_weight, heavy)
     elif degree_norm or edge_weight_norm:
         edge_weight = torch.ones(edge_index.size(1), dtype=dtype or torch.float32, device=edge_index.device)
     if edge_weight is None or edge_weight.numel() == 0:
@@ -307,6 +336,21 @@ def postprocess_adj_pool_sparse(
     if edge_weight_norm:
         wide = wide / _largest_of_graph(edge_index[0], wide, batch_pooled)
     return edge_index, wide.to(edge_weight.dtype)
+
+
+def mark_heavy_edges(edge_index: Tensor, edge_weight: Tensor, largest: Tensor | None) -> Tensor:
+    """Return ``[E]`` True for the edges that are not removed because of a tiny weight.
+
+    Args:
+        edge_index: ``[2, E]``.
+        edge_weight: ``[E]``.
+        largest: See :func:`postprocess_adj_pool_sparse`.
+    """
+    tiny: Tensor | float = eps
+    if largest is not None:
+        limit = eps * largest.clamp(max=1.0)
+        tiny = limit if limit.dim() == 0 else limit[edge_index[0]]
+    return edge_weight.abs() > tiny
 
 
 def largest_weights(
