@@ -171,6 +171,9 @@ def _single_graph_to_data(levels: Sequence[Level]) -> list[Data]:
         mapping: dict[str, Any] = {"edge_index": as_tensor(edge_list.edge_index)}
         if edge_list.edge_weight is not None:
             mapping["edge_weight"] = as_tensor(edge_list.edge_weight)
+        for name, field in level.fields.items():
+            is_text = field.form == "json"
+            mapping[name] = values_by_graph(field)[0] if is_text else as_tensor(field.values)
         mapping["batch"] = batch
         if so is not None and level.assignment.kind != "hard":
             mapping["mask"] = so.out_mask
@@ -187,6 +190,8 @@ def _level_to_data(level: Level) -> Iterable[Data]:
     columns: dict[str, Iterable[Any]] = {"edge_index": _split_rows(ends, edges, dim=1)}
     if edge_list.edge_weight is not None:
         columns["edge_weight"] = _split_rows(edge_list.edge_weight, edges)
+    for name, field in level.fields.items():
+        columns[name] = values_by_graph(field)
     columns["batch"] = _zeros(supers)
     so = _level_output(level, graph_ids(level.node_ptr), level.num_graphs)
     if so is not None and level.assignment.kind != "hard":

@@ -18,13 +18,13 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from tgp.data.attributes import as_tensor, graph_ids, select_output, shift_values, special_value
-from tgp.data.columns import is_joined_last
+from tgp.data.columns import is_joined_last, values_by_graph
 from tgp.data.convert import NODE_KEYS
 from tgp.data.fast_data import ONE_PER_GRAPH, Splits, clone_with
 from tgp.ragged import Assignment, Field, GraphTable, Level
 from tgp.select.base_select import SelectOutput
 from tgp.store.read.batch_plan import BatchArrays
-from tgp.store.read.layout import Layout
+from tgp.store.read.layout import FieldColumn, Layout
 
 __all__ = ["BatchTemplate", "FieldPlan", "LevelPlan", "describe_layout", "describe_table"]
 
@@ -77,6 +77,7 @@ class LevelPlan(NamedTuple):
         edge_index: Column of the edges.
         edge_weight: Column of the weights of the edges.
         assignment: Columns of the arrays of an :class:`~tgp.ragged.Assignment`, in the order of its arguments.
+        fields: Attributes of the supernodes and edges.
     """
 
     method: str
@@ -87,6 +88,7 @@ class LevelPlan(NamedTuple):
     edge_index: int
     edge_weight: int | None
     assignment: tuple[int | None, ...]
+    fields: tuple[FieldPlan, ...] = ()
 
 
 class BatchTemplate:
@@ -160,6 +162,9 @@ class BatchTemplate:
         mapping: dict[str, Any] = {"edge_index": as_tensor(columns[plan.edge_index])}
         if plan.edge_weight is not None:
             mapping["edge_weight"] = as_tensor(columns[plan.edge_weight])
+        for field in plan.fields:
+            value = columns[field.column]
+            mapping[field.name] = as_tensor(value) if field.is_plain else _texts(field, arrays)
         made[plan.batch] = mapping["batch"] = torch.from_numpy(columns[plan.batch])
         node_batch = made.get(plan.node_batch)
         if node_batch is None:  # the levels between this one and the one before were not read
@@ -191,6 +196,9 @@ class _LevelTemplate:
         self.incs: dict[str, int | None] = {"edge_index": supers}
         if plan.edge_weight is not None:
             self.slices["edge_weight"], self.incs["edge_weight"] = edges, None
+        for field in plan.fields:
+            self.slices[field.name] = field.rows if field.is_plain else ONE_PER_GRAPH
+            self.incs[field.name] = None
         self.slices["batch"], self.incs["batch"] = supers, ONE_PER_GRAPH
         self._has_assignment = cluster is not None or soft is not None
         if self._has_assignment and plan.kind != "hard":
@@ -227,6 +235,12 @@ class _LevelTemplate:
         return select_output(given, self.plan.method, arrays.ptrs[nodes], node_batch, graphs)
 
 
+def _texts(plan: FieldPlan, arrays: BatchArrays) -> list[Any]:
+    """Return an attribute of JSON texts: one value per graph."""
+    ptr = arrays.ptrs[plan.rows]
+    return values_by_graph(Field(plan.name, arrays.columns[plan.column], ptr, form=plan.form))
+
+
 def _form(plan: FieldPlan) -> str | None:
     """Return the form of an attribute that a batch stores in another form than a graph, or ``None``."""
     if plan.form in ("int", "float", "bool", "stacked"):
@@ -250,17 +264,21 @@ def describe_layout(layout: Layout) -> tuple[list[FieldPlan], list[LevelPlan], i
     Args:
         layout: Layout of the arrays, with node ids that count through the batch.
     """
-    fields = [
-        FieldPlan(info.name, column, rows, info.axis, info.form, info.shifted, 1 + len(info.tail))
-        for info, column, rows, _ in layout.field_columns
-    ]
+    fields = _field_plans(layout.field_columns)
     levels = []
     for (number, _), found in zip(layout.levels, layout.level_columns, strict=True):
         before, after = layout.index["batch", number], layout.index["batch", number + 1]
         info = found.info
-        arrays = (found.edge_index, found.edge_weight, found.assignment)
+        arrays = (found.edge_index, found.edge_weight, found.assignment, _field_plans(found.fields))
         levels.append(LevelPlan(info.method, info.kind, found.offsets, before, after, *arrays))
-    return fields, levels, layout.index["batch", 0]
+    return list(fields), levels, layout.index["batch", 0]
+
+
+def _field_plans(columns: Sequence[FieldColumn]) -> tuple[FieldPlan, ...]:
+    return tuple(
+        FieldPlan(info.name, column, rows, info.axis, info.form, info.shifted, 1 + len(info.tail))
+        for info, column, rows, _ in columns
+    )
 
 
 def describe_table(
@@ -283,11 +301,14 @@ def describe_table(
         ptrs.append(ptr)
         return len(ptrs) - 1
 
+    def plan_field(name: str, field: Field, values: Any) -> FieldPlan:
+        rows = add_offsets(field.ptr)
+        return FieldPlan(name, add(values), rows, field.axis, field.form, field.shifted, values.ndim)
+
     fields = []
     for name, field in table.fields.items():
         values = shift_values(field, table.node_ptr[:-1]) if field.shifted else field.values
-        rows = add_offsets(field.ptr)
-        fields.append(FieldPlan(name, add(values), rows, field.axis, field.form, field.shifted, values.ndim))
+        fields.append(plan_field(name, field, values))
     described = []
     nodes, node_batch = 0, 0
     for level in levels:
@@ -308,6 +329,7 @@ def describe_table(
                 add(edges.edge_index),
                 None if edges.edge_weight is None else add(edges.edge_weight),
                 tuple(None if part is None else add(part) for part in parts),
+                tuple(plan_field(name, field, field.values) for name, field in level.fields.items()),
             )
         )
         nodes, node_batch = supers, batch
