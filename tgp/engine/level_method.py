@@ -163,6 +163,8 @@ class LevelMethod:
             ``None`` if nothing better than ``cost`` and ``estimate`` is known; nothing depends on it.
         builds_levels: function ``params -> bool`` of a method that uses ``assign_levels`` with some parameters only; ``None`` if
             it always does.
+        contracts: True if every coarse edge stands for the edges between the members of its two supernodes. Levels of such
+            methods have edge attributes. False for other connections, such as the Kron reduction.
     """
 
     name: str
@@ -177,6 +179,7 @@ class LevelMethod:
     revision: int = 1
     bound: Callable[[GraphSizes, Params], LevelBound] | None = None
     builds_levels: Callable[[Params], bool] | None = None
+    contracts: bool = False
 
     def joint_levels(
         self, params: Params

@@ -6,7 +6,7 @@ from tgp.engine.level_method import LevelMethod
 from tgp.errors import PackageError, UnknownNameError
 from tgp.registry import Entry, LazyRegistry
 
-__all__ = ["METHODS", "register_method", "representative_name"]
+__all__ = ["METHODS", "contracts_edges", "register_method", "representative_name"]
 
 
 def _entry(alias: str, summary: str) -> Entry:
@@ -71,3 +71,23 @@ def representative_name(method: str | None) -> str | None:
         return METHODS[method].representative
     except (UnknownNameError, PackageError):
         return None
+
+
+def contracts_edges(method: str) -> bool:
+    """Return True if the coarse edges of a level stand for edges of the level before.
+
+    Args:
+        method: alias of a method, or several that are joined by ``+``, as a composed level names them. Methods that are
+            absent do not count.
+
+    Returns:
+        True if :attr:`LevelMethod.contracts <tgp.engine.level_method.LevelMethod>` is true for all of them.
+
+    Examples:
+        >>> contracts_edges("graclus+graclus"), contracts_edges("ndp")
+        (True, False)
+    """
+    try:
+        return all(METHODS[name].contracts for name in method.split("+"))
+    except (UnknownNameError, PackageError):
+        return False

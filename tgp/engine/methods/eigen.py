@@ -219,4 +219,5 @@ METHOD = LevelMethod(
     dense=True,
     bound=bound,
     revision=2,
+    contracts=True,
 )

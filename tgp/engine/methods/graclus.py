@@ -166,4 +166,5 @@ METHOD = LevelMethod(
     assign_levels,
     builds_levels=_matches_on_counts,
     bound=bound,
+    contracts=True,
 )

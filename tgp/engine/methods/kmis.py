@@ -330,4 +330,5 @@ METHOD = LevelMethod(
     estimate=LevelEstimate(0.4, 0.4),
     representative="mis",
     bound=bound,
+    contracts=True,
 )

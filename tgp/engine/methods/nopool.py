@@ -40,4 +40,6 @@ def bound(sizes: GraphSizes, params: NoPoolParams) -> LevelBound:
     return linear_bound(sizes, 10.0, 8.0)
 
 
-METHOD = LevelMethod("nopool", NoPoolParams, assign, connect, estimate=LevelEstimate(1.0, 1.0), bound=bound)
+METHOD = LevelMethod(
+    "nopool", NoPoolParams, assign, connect, estimate=LevelEstimate(1.0, 1.0), bound=bound, contracts=True
+)

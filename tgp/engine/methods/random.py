@@ -90,4 +90,6 @@ def bound(sizes: GraphSizes, params: RandomParams) -> LevelBound:
     return linear_bound(sizes, 80.0, 40.0, nodes=_count_parts(sizes.nodes, params.ratio))
 
 
-METHOD = LevelMethod("random", RandomParams, assign, connect, estimate=LevelEstimate(0.5, 0.9), bound=bound)
+METHOD = LevelMethod(
+    "random", RandomParams, assign, connect, estimate=LevelEstimate(0.5, 0.9), bound=bound, contracts=True
+)

@@ -367,4 +367,5 @@ METHOD = LevelMethod(
     cost,
     LevelEstimate(0.3, 0.3, weighted=True, scratch=450.0),
     bound=bound,
+    contracts=True,
 )
