@@ -7,7 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
-from tgp_cli._completion import complete_datasets, complete_profiles, complete_schedules
+from tgp_cli._completion import (
+    complete_datasets,
+    complete_profiles,
+    complete_reductions,
+    complete_schedules,
+)
 from tgp_cli._errors import ExitStatus
 from tgp_cli._options import DebugOpt, JsonOpt, QuietOpt, RootOpt, WorkersOpt, reject_url
 from tgp_cli._output import Output
@@ -23,6 +28,7 @@ _POOLER = (
     "Repeat the option for several hierarchies. Default: graclus*2."
 )
 _PROFILE = "fast (default, memory-mapped) or small (compressed)."
+_CARRY = "Attributes of the levels: auto, or rules such as pos=mean,y=majority or auto,x=none. Default: none."
 _DATASET = "Known name, path, module:callable or built-in dataset. Default: molecules."
 
 
@@ -53,6 +59,10 @@ Names = Annotated[
 Levels = Annotated[
     str | None,
     _option(metavar="2,4", help="Store only these levels. Level 1 is the first pooled graph."),
+]
+Carry = Annotated[
+    str | None,
+    _option(metavar="RULES", help=_CARRY, autocompletion=complete_reductions),
 ]
 Seed = Annotated[int | None, _option(metavar="N", help="Seed of all random choices. Default: 0.")]
 Scheduler = Annotated[
@@ -99,6 +109,7 @@ def command(
     out: Out = None,
     names: Names = None,
     only_levels: Levels = None,
+    carry: Carry = None,
     seed: Seed = None,
     workers: WorkersOpt = None,
     scheduler: Scheduler = None,

@@ -17,7 +17,7 @@ from tgp.store.format.manifest import Manifest, read_manifest
 from tgp.store.format.schema import FailureRecord, FieldInfo, HierarchyInfo, LevelInfo
 from tgp.store.io.files import LocalFiles, StoreFiles
 from tgp.store.read.batch_plan import BatchPlan, as_ids
-from tgp.store.read.contents import GraphsPart, HierarchyPart
+from tgp.store.read.contents import GraphsPart, HierarchyPart, level_field_path
 from tgp.store.read.layout import Layout, UnitParts
 from tgp.store.read.parts import DecodedCache, ManifestWatch, check_size, manifest_version
 from tgp.store.read.single import count_members, read_failures, read_metric, slice_graph, slice_level
@@ -227,6 +227,12 @@ class StoreReader:
         part = self._graphs_part(shard)
         return part.array(part.path(self.field_info(name).name))
 
+    def level_field_values(self, hierarchy: str, level: int, name: str) -> list[npt.NDArray[Any]]:
+        """Return the stored values of a field of a level (a position from 0) in each shard that contains it."""
+        path = level_field_path(level, name)
+        parts = [self._hierarchy_part(hierarchy, unit) for unit in range(self.num_shards)]
+        return [part.array(path) for part in parts if path in part.present]
+
     def _graphs_part(self, unit: int) -> GraphsPart:
         part = self._graphs.get(unit)
         if part is None:
@@ -346,11 +352,8 @@ class StoreReader:
         """Return one input graph. This needs no kernels, unlike :meth:`gather_graphs`.
 
         Args:
-            graph: Graph id.
+            graph: Graph id. ``InputError`` is raised if it is out of range.
             fields: Fields to read; all if ``None``.
-
-        Raises:
-            InputError: If the id is out of range.
         """
         infos = [self.field_info(name) for name in (self.fields if fields is None else fields)]
         unit, row = self._locate(graph)
@@ -362,13 +365,10 @@ class StoreReader:
         """Return all levels of one graph. This needs no kernels, unlike :meth:`gather_levels`.
 
         Args:
-            graph: Graph id.
+            graph: Graph id. ``InputError`` is raised if it is out of range.
             hierarchy: Name of the hierarchy.
             arrays: Optional arrays to read; all if ``None``.
             fields: Attributes of the levels to read; all if ``None``.
-
-        Raises:
-            InputError: If the id is out of range.
         """
         levels = [info.restricted_to(arrays, fields) for info in self.hierarchy(hierarchy).levels]
         unit, row = self._locate(graph)
