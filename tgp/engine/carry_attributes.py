@@ -62,19 +62,21 @@ def describe_attributes(table: GraphTable, texts: Iterable[str] = ()) -> dict[st
         texts: Attributes that may have one text per node or edge. Others that are no tensors belong to the graph.
     """
     edges = table.fields.get("edge_index")
-    ptrs = {"node": table.node_ptr} if edges is None else {"node": table.node_ptr, "edge": edges.ptr}
-    counts = {owner: np.diff(ptr) for owner, ptr in ptrs.items()}
+    counts: dict[Owner, npt.NDArray[np.int64]] = {"node": np.diff(table.node_ptr)}
+    if edges is not None:
+        counts["edge"] = np.diff(edges.ptr)
     chosen = set(texts)
     return {name: _describe(field, counts, name in chosen) for name, field in table.fields.items()}
 
 
-def _describe(field: Field, counts: dict[str, npt.NDArray[np.int64]], is_text: bool) -> Attribute:
+def _describe(field: Field, counts: dict[Owner, npt.NDArray[np.int64]], is_text: bool) -> Attribute:
     name = field.name
+    kind: ValueKind = "text"
     if field.form == "json" and is_text:
         found = split_texts(field)
         if found is None:
             return Attribute("graph", "text", rows="a value that is not a list of texts")
-        rows, kind = np.array([len(items) for items in found], np.int64), "text"
+        rows = np.array([len(items) for items in found], np.int64)
     elif field.form != "rows" or field.axis != 0:
         return Attribute("graph", "other", ids=field.shifted)
     else:

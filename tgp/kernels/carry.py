@@ -1,0 +1,126 @@
+"""Reductions of attributes over the members of supernodes and coarse edges.
+
+Members are given as a segment per row: the supernode of each node, or the coarse edge of each edge, -1 if it has none. Sums are
+computed in float64, row after row. The result of a segment does not depend on the other segments.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tgp.kernels._prims import kernel
+from tgp.kernels.array_types import FloatArray, IndexArray, MatrixArray, PtrArray
+
+__all__ = ["add_rows", "count_majority", "find_edges", "group_rows"]
+
+_U = np.uint64
+_ONE = np.uint64(1)
+
+
+@kernel
+def group_rows(segment: PtrArray, ptr: PtrArray, order: PtrArray) -> None:
+    """Write the rows of each segment in ascending order.
+
+    Args:
+        segment: ``[M]`` segment of each row; -1 leaves a row out.
+        ptr: ``[K + 1]`` zeros on entry, overwritten with the offsets of the segments in ``order``.
+        order: ``[M]`` or at least as long as the number of rows with a segment, overwritten with the rows.
+    """
+    num_segments = ptr.shape[0] - 1
+    for i in range(segment.shape[0]):
+        if segment[i] >= 0:
+            ptr[_U(segment[i]) + _ONE] += 1
+    for s in range(num_segments):
+        ptr[s + 1] += ptr[s]
+    # ptr[s] serves as the write position of segment s and ends as the start of segment s + 1.
+    for i in range(segment.shape[0]):
+        if segment[i] >= 0:
+            s = _U(segment[i])
+            at = _U(ptr[s])
+            order[at] = i
+            ptr[s] = at + _ONE
+    for s in range(num_segments, 0, -1):
+        ptr[s] = ptr[s - 1]
+    ptr[0] = 0
+
+
+@kernel
+def add_rows(
+    values: MatrixArray, segment: PtrArray, weight: FloatArray, weighted: bool, out: MatrixArray
+) -> None:
+    """Add the rows of each segment to ``out``.
+
+    Args:
+        values: ``[M, D]`` rows.
+        segment: ``[M]`` segment of each row; -1 leaves a row out.
+        weight: ``[M]`` factor of each row, or an empty array if ``weighted`` is false. A row of weight 0 is left out.
+        out: ``[K, D]`` sums so far.
+    """
+    num_columns = _U(values.shape[1])
+    for i in range(_U(values.shape[0])):
+        if segment[i] < 0 or (weighted and weight[i] == 0.0):
+            continue
+        s = _U(segment[i])
+        for d in range(num_columns):
+            out[s, d] += weight[i] * values[i, d] if weighted else values[i, d]
+
+
+@kernel
+def count_majority(
+    code: PtrArray, ptr: PtrArray, order: PtrArray, count: PtrArray, winner: PtrArray, votes: PtrArray
+) -> None:
+    """Write the most frequent code of each segment, the smallest one of equally frequent ones.
+
+    Args:
+        code: ``[M]`` code of each row, from 0 on.
+        ptr, order: rows of each segment, from :func:`group_rows`.
+        count: ``[C]`` zeros, one for each code; zeros again on return.
+        winner: ``[K]`` output, -1 for an empty segment.
+        votes: ``[K]`` output, number of rows with that code.
+    """
+    for s in range(ptr.shape[0] - 1):
+        best, most = np.int64(-1), np.int64(0)
+        for i in range(_U(ptr[s]), _U(ptr[s + 1])):
+            c = code[_U(order[i])]
+            count[_U(c)] += 1
+            if count[_U(c)] > most or (count[_U(c)] == most and c < best):
+                best, most = c, count[_U(c)]
+        for i in range(_U(ptr[s]), _U(ptr[s + 1])):
+            count[_U(code[_U(order[i])])] = 0
+        winner[s] = best
+        votes[s] = most
+
+
+@kernel
+def find_edges(
+    indptr: PtrArray, indices: IndexArray, cluster: PtrArray, member_ptr: PtrArray, members: PtrArray,
+    coarse_ptr: PtrArray, coarse: IndexArray, slot: IndexArray, out: PtrArray,
+) -> None:  # fmt: skip
+    """Write the coarse edge between the supernodes of the ends of each edge.
+
+    For each coarse row, the position of every column is written to ``slot``, then the edges of the members look it up. This
+    is linear in the number of edges. Entries of earlier rows need not be removed: a position is valid if its column is
+    the one that was looked up.
+
+    Args:
+        indptr, indices: rows of the edges, in any order inside a row.
+        cluster: ``[N]`` supernode of each node, -1 for a dropped node.
+        member_ptr, members: nodes of each supernode, from :func:`group_rows`.
+        coarse_ptr, coarse: rows of the coarse graphs. Every row is sorted and has no parallel entries.
+        slot: ``[K]`` zeros.
+        out: ``[nnz]`` filled with -1, overwritten with the position in ``coarse`` if there is one.
+    """
+    for c in range(coarse_ptr.shape[0] - 1):
+        first = _U(coarse_ptr[c])
+        length = _U(coarse_ptr[c + 1]) - first
+        for q in range(length):
+            slot[np.uint32(coarse[first + q])] = q
+        for m in range(_U(member_ptr[c]), _U(member_ptr[c + 1])):
+            u = _U(members[m])
+            for e in range(_U(indptr[u]), _U(indptr[u + _ONE])):
+                k = cluster[np.uint32(indices[e])]
+                if k < 0:
+                    continue
+                q = _U(slot[_U(k)])
+                if q < length and coarse[first + q] == k:
+                    out[e] = first + q
