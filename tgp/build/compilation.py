@@ -14,6 +14,7 @@ from typing import Any
 
 from tgp.build import workers
 from tgp.build.progress import Step
+from tgp.engine.carry import CarryStep
 from tgp.engine.schedule import Schedule
 
 __all__ = [
@@ -30,6 +31,16 @@ _COMMON = ("local_ids._fill_local_edges", "local_ids._fill_local_ids", "local_id
 
 _METRICS = ("quality.graph_figures",)
 _CONTRACTION = ("contract._collect_entries", "contract._merge_rows")
+
+_GROUPS = ("carry.group_rows",)
+_CARRY: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("sum", "mean", "stats"), ("carry.add_rows",)),
+    **dict.fromkeys(("max", "min", "any", "all"), _GROUPS),
+    **dict.fromkeys(("majority", "purity", "mixed"), (*_GROUPS, "carry.count_majority")),
+    "node": (),
+    "edge": (*_GROUPS, "carry.find_edges"),
+}
+"""Kernels that attributes of levels need, by reduction and by owner."""
 
 _METHODS: dict[str, tuple[str, ...]] = {
     "ndp": (
@@ -82,12 +93,15 @@ _latest: list[Compilation] = []
 """State of the compilation in this process; empty if nothing is compiled."""
 
 
-def kernels_of(schedules: Iterable[Schedule], *, metrics: bool) -> frozenset[str]:
+def kernels_of(
+    schedules: Iterable[Schedule], *, metrics: bool, steps: Iterable[CarryStep] = ()
+) -> frozenset[str]:
     """Return the kernels that a run calls, as ``"module.function"``.
 
     Args:
         schedules: Schedules of the run.
         metrics: True if the run computes quality figures.
+        steps: Attributes of the levels.
     """
     methods = {level.method for schedule in schedules for level in schedule}
     if not methods & _METHODS.keys():
@@ -95,6 +109,8 @@ def kernels_of(schedules: Iterable[Schedule], *, metrics: bool) -> frozenset[str
     found = {name for method in methods for name in _METHODS.get(method, ())}
     if metrics:
         found |= set(_METRICS)
+    for step in steps:
+        found |= set(_CARRY.get(step.reduction, ())) | set(_CARRY[step.owner])
     return frozenset(found.union(_COMMON))
 
 

@@ -246,7 +246,7 @@ def warm_up(header: Mapping[str, Any]) -> float:
 
     with _portable_errors(header):
         schedules = _accept(header)
-        kernels = kernels_of(schedules, metrics=header["metrics"])
+        kernels = kernels_of(schedules, metrics=header["metrics"], steps=_carry_steps(header))
         missing = find_missing(kernels)
         helpers = 0 if header["remote"] else usable_cores() - 1
         with (

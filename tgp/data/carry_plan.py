@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -38,10 +39,12 @@ def missing_steps(reader: StoreReader, info: HierarchyInfo, rules: CarryRules) -
         InputError: If a rule does not fit its attribute.
     """
     facts = _describe_store(reader, rules)
-    try:
-        stored = () if info.carry is None else resolve_attributes(CarryRules.parse(info.carry), facts)
-    except TgpError:  # rules of another version
-        stored = ()
+    stored: tuple[CarryStep, ...] = ()
+    with contextlib.suppress(TgpError):  # rules of another version
+        former = CarryRules.parse(info.carry)
+        texts = {name for name, _ in former.reductions if reader.field_info(name).is_text}
+        known = {name: Attribute("node", "text") for name in texts - {name for name, _ in rules.reductions}}
+        stored = resolve_attributes(former, facts | known)
     present = [field.name for level in info.levels for field in level.fields]
     kept = {step for step in stored if step.name in present}
     return tuple(step for step in resolve_attributes(rules, facts) if step not in kept)

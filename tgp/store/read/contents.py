@@ -192,14 +192,16 @@ class HierarchyPart(OpenPart):
         self.check_bytes(f"{base}/", self.record.bytes[number])
 
     def _check_field(self, number: int, info: FieldInfo) -> None:
-        """Check one field of a level. A shard without supernodes may lack it."""
+        """Check one field of a level. A shard without supernodes may lack it, or have it in another type."""
         path, nodes = level_field_path(number, info.name), self.record.nodes[number]
         total = nodes if info.ptr == "node" else self.record.edges[number]
         if info.ptr == "own":
             total = math.prod(self.info(path).shape)
             self.ptr(level_field_path(number, info.name, "ptr"), self.count, total)
-        elif not nodes and not total and path not in self.arrays:
-            return
+        elif not nodes and not total:
+            found, (shape, _, dtype) = self.arrays.get(path), _field_array(info, 0)
+            if found is None or (found.shape, found.attributes.get("dtype")) != (shape, dtype):
+                return
         _check_field_attributes(self, path, info)
         kind = self.info(path).attributes.get("ptr")
         valid = ("own",) if info.ptr == "own" else ("node", "edge")
