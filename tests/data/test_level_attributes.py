@@ -7,12 +7,13 @@ import pytest
 import torch
 from torch_geometric.loader import DataLoader
 
-from tests.store.test_level_fields import KINDS, add_fields
 from tgp.data import PoolDataLoader, PooledBatch, PooledDataset
 from tgp.errors import InputError, UnknownNameError
 from tgp.ragged.fields import take_ragged
 from tgp.store import HierarchySpec, MemoryWriter, StoreReader, StoreSpec, data_digest
-from tgp.testing.stores import random_hierarchy, random_table
+from tgp.testing.stores import random_hierarchy, random_level_fields, random_table
+
+KINDS = ("hard", "onehot", "soft")
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +23,7 @@ def stored():
     made = (random_hierarchy(table.node_ptr, KINDS, seed=seed) for seed in range(1000))
     # A dense level without supernodes, which a graph that failed has, cannot be joined with others.
     plain = next(h for h in made if all(np.diff(level.super_ptr).all() for level in h.levels))
-    levels = add_fields(plain)
+    levels = random_level_fields(plain)
     schedule = [{"method": level.method, "params": {}} for level in levels.levels]
     specs = (HierarchySpec("h", schedule, carry="auto"), HierarchySpec("plain", schedule))
     writer = MemoryWriter(StoreSpec({"name": "t"}, data_digest(table), 9, (0, 9), "fast", specs))

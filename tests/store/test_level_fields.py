@@ -11,7 +11,6 @@ from tests.reference.refusals import refused
 from tests.store.test_contents import replace_values
 from tgp.errors import InputError, StoreDamagedError, StoreError, StoreMismatchError
 from tgp.ragged import Field, GraphTable, Hierarchy
-from tgp.ragged.offsets import offsets
 from tgp.store import (
     FailureRecord,
     HierarchySpec,
@@ -24,41 +23,16 @@ from tgp.store import (
     verify_store,
 )
 from tgp.store.format.schema import FieldInfo, LevelInfo
-from tgp.testing.stores import forge_manifest, forge_shard, halving, random_hierarchy, random_table
+from tgp.testing.stores import (
+    forge_manifest,
+    forge_shard,
+    halving,
+    random_hierarchy,
+    random_level_fields,
+    random_table,
+)
 
 KINDS = ("hard", "onehot", "soft")
-
-
-def text_field(name, rows, seed=0):
-    """Return a JSON text per graph: a list of as many texts as the graph has rows."""
-    texts = [json.dumps([f"n{seed}-{i}" for i in range(n)], separators=(",", ":")).encode() for n in rows]
-    values = np.frombuffer(b"".join(texts), np.uint8)
-    return Field(name, values, offsets([len(text) for text in texts]), form="json")
-
-
-def add_fields(hierarchy, seed=0):
-    """Return a hierarchy whose levels have fields of all kinds of types."""
-    rng = np.random.default_rng(seed)
-    levels = []
-    for number, level in enumerate(hierarchy.levels):
-        nodes, edges = level.super_ptr, level.block.edge_ptr
-        count, links = int(nodes[-1]), int(edges[-1])
-        values = {
-            "pos": (rng.standard_normal((count, 3)).astype(np.float32), nodes),
-            "half": (rng.standard_normal((count, 2)).astype(np.float16), nodes),
-            "num_members": (rng.integers(1, 300, count), nodes),
-            "y": (rng.integers(-3, 100, count), nodes),
-            "short": (rng.integers(-3, 100, count).astype(np.int16), nodes),
-            "train_mask": (rng.random(count) < 0.5, nodes),
-            "z": ((rng.random(count) + 1j).astype(np.complex64), nodes),
-            "no_columns": (np.zeros((count, 0), np.float32), nodes),
-            "edge_attr": (rng.standard_normal((links, 2)), edges),
-            "a/b.c": (rng.random(links) < 0.5, edges),
-        }
-        fields = {name: Field(name, array, ptr) for name, (array, ptr) in values.items()}
-        fields["title"] = text_field("title", np.diff(nodes), number)
-        levels.append(dataclasses.replace(level, fields=fields))
-    return Hierarchy(hierarchy.node_ptr, tuple(levels))
 
 
 def write(path, hierarchy, table, bounds, profile="fast", carry="auto", failures=()):
@@ -132,7 +106,7 @@ def assert_same_fields(got, expected):
 @pytest.fixture(scope="module")
 def hierarchy():
     table = random_table(9, seed=3, min_nodes=0, max_nodes=9, features=2)
-    return table, add_fields(random_hierarchy(table.node_ptr, KINDS, seed=4))
+    return table, random_level_fields(random_hierarchy(table.node_ptr, KINDS, seed=4))
 
 
 @pytest.mark.parametrize("profile", ["fast", "small"])
@@ -223,7 +197,7 @@ def test_the_rules_are_part_of_the_identity(tmp_path, hierarchy):
 def test_units_may_lack_fields_if_they_have_no_supernodes(tmp_path):
     """A unit whose graphs all failed has levels without fields."""
     table = random_table(4, seed=1, min_nodes=4, max_nodes=6)
-    whole = add_fields(halving(table, 2))
+    whole = random_level_fields(halving(table, 2))
     none = take(whole, np.arange(0))
     spec = HierarchySpec("h", [{"method": "halve", "params": {}}] * 2, 0, 1, False, "auto")
     writer = StoreWriter.open(
