@@ -17,18 +17,20 @@ from torch_geometric.data.data import BaseData
 from torch_geometric.transforms import BaseTransform
 
 from tgp.data.attributes import levels_to_data
-from tgp.data.convert import check_data, graphs_to_table
+from tgp.data.convert import check_data
 from tgp.data.fast_data import paused_gc
+from tgp.data.level_attributes import CarryPlan, carry_to_data
 from tgp.data.level_items import LevelKey, format_level_key, level_key, parse_levels
 from tgp.data.pooled_data import attach_levels
 from tgp.data.pooler_method import seeded
+from tgp.engine.carry import CarryLike, CarryRules
 from tgp.engine.coarsening import coarsen
 from tgp.engine.methods import METHODS
 from tgp.engine.schedule import LevelSpec, Schedule
 from tgp.errors import InputError
 from tgp.poolers import get_pooler, pooler_map
 from tgp.poolers.nopool import NoPool
-from tgp.ragged import BlockCSR, Level
+from tgp.ragged import BlockCSR, GraphTable, Level
 from tgp.src.base import SRCPooling
 from tgp.src.level import LevelMixin
 from tgp.src.output import PoolingOutput
@@ -68,6 +70,8 @@ class PreCoarsening(BaseTransform):
         input_key: Attribute that holds the graph to coarsen; the graph itself if ``None``.
         output_key: Attribute for the list of levels. The input graph is level 0, so entry 0 is level 1.
         seed: Seed of all random choices, for levels that are not pooler objects.
+        carry: Attributes of the levels: ``"auto"``, ``"pos=mean,y=majority"``, ``"auto,pos=none"``, or a dictionary such as
+            ``{"pos": "mean"}``. ``None`` carries nothing. See the guide "Attributes on levels".
 
     Raises:
         InputError: If a pooler is trainable, or depends on more than the topology.
@@ -82,11 +86,18 @@ class PreCoarsening(BaseTransform):
     """
 
     def __init__(
-        self, poolers: Any, input_key: str | None = None, output_key: str = "pooled_data", *, seed: int = 0
+        self,
+        poolers: Any,
+        input_key: str | None = None,
+        output_key: str = "pooled_data",
+        *,
+        seed: int = 0,
+        carry: CarryLike = None,
     ) -> None:
         self.input_key = input_key
         self.output_key = output_key
         self.seed = seed
+        self.carry = CarryRules.parse(carry)
         configs = parse_levels(poolers)
         if not configs:
             raise InputError(
@@ -111,11 +122,12 @@ class PreCoarsening(BaseTransform):
         """Attach the levels to the graph. PyG passes a copy of it."""
         source = check_data(data if self.input_key is None else getattr(data, self.input_key), "the graph")
         steps = self._steps() if _is_plain(source) else None
+        plan = CarryPlan.make([source], self.carry) if self.carry else None
         if steps is not None:
             block = to_block(source.edge_index, source.get("edge_weight"), None, source.num_nodes)
-            levels = _engine_levels(steps, block.block, block.weight_dtype)[0]
+            levels = _engine_levels(steps, block.block, block.weight_dtype, plan)[0]
             return attach_levels(data, self.output_key, levels)
-        levels = []
+        levels, batch = [], source.get("batch")
         count = _num_graphs(source)
         for (pooler, length), (key, _) in zip(self.runs, self._key_runs(), strict=True):
             with seeded(self.seed, len(levels)) if key[0] == "config" else nullcontext():
@@ -127,6 +139,8 @@ class PreCoarsening(BaseTransform):
                 )
             levels += [output.as_data() for output in outputs]
             source = levels[-1]
+        if plan is not None:
+            carry_to_data(plan, batch, levels, [_engine_method(pooler) for pooler in self.poolers])
         return attach_levels(data, self.output_key, levels)
 
     @torch.no_grad()
@@ -145,7 +159,9 @@ class PreCoarsening(BaseTransform):
         steps = self._steps()
         if not items or steps is None or not all(_is_plain(data) for data in sources):
             return [self.forward(data) for data in items]
-        for data, levels in zip(items, _engine_levels(steps, *_joint_block(sources)), strict=True):
+        plan = CarryPlan.make(sources, self.carry)
+        rows = _engine_levels(steps, plan.table.to_block(), _weight_dtype(plan.table), plan)
+        for data, levels in zip(items, rows, strict=True):
             attach_levels(data, self.output_key, levels)
         return items
 
@@ -164,14 +180,20 @@ class PreCoarsening(BaseTransform):
             f"{format_level_key(key)}*{length}" if length > 1 else format_level_key(key)
             for key, length in self._key_runs()
         ]
-        return f"{type(self).__name__}([{', '.join(shown)}], seed={self.seed})"
+        carry = f", carry={str(self.carry)!r}" if self.carry else ""
+        return f"{type(self).__name__}([{', '.join(shown)}], seed={self.seed}{carry})"
 
     def _key_runs(self) -> list[tuple[LevelKey, int]]:
         return [(key, len(list(group))) for key, group in groupby(self._keys)]
 
 
 def precoarsen(
-    graphs: Data | Iterable[Data], poolers: Any, seed: int = 0, *, output_key: str = "pooled_data"
+    graphs: Data | Iterable[Data],
+    poolers: Any,
+    seed: int = 0,
+    *,
+    output_key: str = "pooled_data",
+    carry: CarryLike = None,
 ) -> list[Data]:
     """Return copies of many graphs with the levels that :class:`PreCoarsening` attaches, computed as one block.
 
@@ -180,13 +202,14 @@ def precoarsen(
         poolers: Levels, such as ``"graclus*3"``, see :class:`PreCoarsening`.
         seed: Seed of all random choices.
         output_key: Attribute for the list of levels.
+        carry: Attributes of the levels, see :class:`PreCoarsening`.
 
     Examples:
         >>> data = Data(edge_index=torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]]), num_nodes=4)
         >>> [level.num_nodes for level in precoarsen([data, data], "graclus*2")[1].pooled_data]
         [2, 1]
     """
-    return PreCoarsening(poolers, output_key=output_key, seed=seed).block(graphs)
+    return PreCoarsening(poolers, output_key=output_key, seed=seed, carry=carry).block(graphs)
 
 
 # -- poolers of the levels ----------------------------------------------------------------------
@@ -271,10 +294,19 @@ def _engine_step(pooler: SRCPooling) -> _Step | None:
     return None
 
 
+def _engine_method(pooler: SRCPooling) -> str:
+    """Return the method by which a pooler computes its levels, or an empty text if it runs code of the user."""
+    step = _engine_step(pooler)
+    return "" if step is None else step.spec.method
+
+
 def _engine_levels(
-    steps: Sequence[tuple[_Step, int]], block: BlockCSR, weight_dtype: type
+    steps: Sequence[tuple[_Step, int]],
+    block: BlockCSR,
+    weight_dtype: type,
+    plan: CarryPlan | None = None,
 ) -> list[list[Data]]:
-    """Return the levels of each graph, computed by the engine."""
+    """Return the levels of each graph, computed by the engine, with the attributes of a plan."""
     levels: list[Level] = []
     inverse: list[SinvType] = []
     for step, length in steps:
@@ -283,6 +315,8 @@ def _engine_levels(
         levels += hierarchy.levels
         inverse += [step.s_inv_op] * length
         block = levels[-1].block
+    if plan is not None:
+        levels = list(plan.apply(levels))
     rows = levels_to_data(levels)
     if any(op != "transpose" for op in inverse):
         for row in rows:
@@ -304,14 +338,10 @@ def _is_plain(data: Data) -> bool:
     return type(edges) is Tensor and edges.layout is torch.strided and edges.is_cpu and "batch" not in mapping
 
 
-def _joint_block(graphs: Sequence[Data]) -> tuple[BlockCSR, type]:
-    needed = {"edge_index", "edge_weight", "num_nodes"}
-    table = graphs_to_table(
-        graphs, exclude_keys={key for data in graphs for key in data._store._mapping} - needed
-    )
+def _weight_dtype(table: GraphTable) -> type:
     weight = table.fields.get("edge_weight")
     double = weight is not None and weight.values.dtype == np.float64
-    return table.to_block(), np.float64 if double else np.float32
+    return np.float64 if double else np.float32
 
 
 def _num_graphs(data: Data) -> int:

@@ -175,7 +175,7 @@ class InputEdges:
         dtype: Any = (
             np.int32 if field.values.dtype == np.int32 else np.int64
         )  # the types for which `to_block` compiles the kernel
-        sources, targets = (np.require(row, dtype, "CW") for row in field.values)
+        sources, targets = (np.require(row, dtype, ["C", "W"]) for row in field.values)
         indptr, indices = np.zeros(table.num_nodes + 1, np.int64), np.empty(len(targets), np.int32)
         if local_ids.join_rows(sources, targets, field.ptr, table.node_ptr, indptr, indices):
             return cls(indptr, indices)

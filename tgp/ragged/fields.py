@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -64,6 +64,17 @@ class Field:
     def num_graphs(self) -> int:
         """Number of graphs."""
         return len(self.ptr) - 1
+
+    @staticmethod
+    def concat(parts: Sequence[Field]) -> Field:
+        """Concatenate one attribute of consecutive blocks of graphs.
+
+        Args:
+            parts: Fields of the blocks, at least one.
+        """
+        values = np.concatenate([part.values for part in parts], axis=parts[0].axis)
+        ptr = offsets(np.concatenate([np.diff(part.ptr) for part in parts]))
+        return replace(parts[0], values=values, ptr=ptr)
 
     def take(self, ids: npt.NDArray[np.int64]) -> Field:
         """Return the field of some graphs.

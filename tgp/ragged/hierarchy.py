@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
@@ -206,14 +206,6 @@ def _stack(
     )
 
 
-def _concat_fields(parts: Sequence[Field]) -> Field:
-    """Concatenate one attribute of consecutive blocks of graphs."""
-    values = np.concatenate([part.values for part in parts], axis=parts[0].axis)
-    return replace(
-        parts[0], values=values, ptr=offsets(np.concatenate([np.diff(part.ptr) for part in parts]))
-    )
-
-
 class EdgeList(NamedTuple):
     """Edges of a block of graphs, in the order of the graphs.
 
@@ -309,7 +301,7 @@ class Level:
         )
         node_ptr = [part.node_ptr[1:] + start for part, start in zip(parts, nodes, strict=False)]
         assignment = Assignment.concat([part.assignment for part in parts])
-        fields = {name: _concat_fields([part.fields[name] for part in parts]) for name in first.fields}
+        fields = {name: Field.concat([part.fields[name] for part in parts]) for name in first.fields}
         return cls(
             first.method, np.concatenate([[0], *node_ptr]), assignment, edges, first.weight_dtype, fields
         )
