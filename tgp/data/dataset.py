@@ -13,7 +13,7 @@ from torch_geometric.data import Data, Dataset
 from torch_geometric.data.summary import Summary
 
 from tgp.data.batch import GatheredGraphs, PooledBatch
-from tgp.data.carry_plan import CarryPlan, missing_steps
+from tgp.data.carry_batch_plan import CarryBatchPlan, missing_steps
 from tgp.data.choices import as_index, chosen_fields, chosen_hierarchy, chosen_level_fields, chosen_levels
 from tgp.data.graph_hierarchy import GraphHierarchy
 from tgp.data.summary import schedule_text, summarize_dataset
@@ -53,7 +53,7 @@ class PooledDataset(DatasetDisplay, Dataset):
             Others are not read.
         carry: Rules by which attributes of the levels are computed if the store does not contain them, such as
             ``{"pos": "mean"}`` or ``"auto"``; see :class:`~tgp.engine.carry.CarryRules`. The values are those that
-            ``tgp coarsen --carry`` stores. They are computed anew for every batch, which also reads their input
+            ``tgp coarsen --carry`` stores. They are computed again for every batch, which also reads their input
             attributes and all levels up to the last one. Store them if you train for more than a few epochs.
 
     Raises:
@@ -88,7 +88,7 @@ class PooledDataset(DatasetDisplay, Dataset):
         self.carry = CarryRules.parse(carry)
         self.level_fields = chosen_level_fields(level_fields, reader, self.hierarchy)
         self._steps = self._missing_steps()
-        self._carry_plan: CarryPlan | None = None
+        self._carry_plan: CarryBatchPlan | None = None
         self._indices = self._complete_graphs(failed)
         if in_memory:
             self._plan().open_all()
@@ -186,12 +186,12 @@ class PooledDataset(DatasetDisplay, Dataset):
             ids = ids % count
         return GatheredGraphs(self._plan().gather(ids if self._indices is None else self._indices[ids]))
 
-    def _plan(self) -> BatchPlan | CarryPlan:
+    def _plan(self) -> BatchPlan | CarryBatchPlan:
         levels = [level - 1 for level in self.levels]
         if not self._steps:
             return self.reader.batch_plan(self.hierarchy, levels, self.fields, level_fields=self.level_fields)
         if self._carry_plan is None:
-            self._carry_plan = CarryPlan.open(
+            self._carry_plan = CarryBatchPlan.open(
                 self.reader, str(self.hierarchy), levels, self._names(), self.level_fields, self._steps
             )
         return self._carry_plan

@@ -242,6 +242,8 @@ def _to_pyg(reader: StoreReader, name: str, ids: Ints, files: FolderWriter) -> N
         tensors: dict[str, Any] = {
             key: torch.from_numpy(np.ascontiguousarray(values)) for key, values in arrays.items()
         }
+        # An empty array has the address of its neighbour in memory, which torch refuses to save in another type.
+        tensors |= {key: tensor.clone() for key, tensor in tensors.items() if not tensor.numel()}
         slices = {key: torch.from_numpy(np.ascontiguousarray(ptr)) for key, ptr in ptrs.items()}
         # PyG's own collate stores the numbers of nodes under these keys.
         sizes = {"num_nodes": int(counts.sum()), "_num_nodes": counts.tolist()}

@@ -23,7 +23,7 @@ from tgp.store.read.batch_plan import BatchArrays, BatchPlan
 from tgp.store.read.layout import FieldColumn
 from tgp.store.read.reader import StoreReader
 
-__all__ = ["CarryPlan", "missing_steps"]
+__all__ = ["CarryBatchPlan", "missing_steps"]
 
 
 def missing_steps(reader: StoreReader, info: HierarchyInfo, rules: CarryRules) -> tuple[CarryStep, ...]:
@@ -76,7 +76,7 @@ def _describe_field(info: FieldInfo) -> Attribute:
     return Attribute(owner, kind, ids, ambiguous, 1 + len(info.tail))
 
 
-class CarryPlan:
+class CarryBatchPlan:
     """Gather plan that computes attributes of the levels of each batch.
 
     The attributes are those that ``tgp coarsen --carry`` stores, bit for bit. They are computed again whenever graphs are
@@ -115,7 +115,7 @@ class CarryPlan:
         fields: Collection[str],
         level_fields: Collection[str] | None,
         steps: Sequence[CarryStep],
-    ) -> CarryPlan:
+    ) -> CarryBatchPlan:
         """Return the plan for some graphs and levels of a store.
 
         Args:
