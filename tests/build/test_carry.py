@@ -362,3 +362,17 @@ def test_rules_of_a_dataset_are_checked(plain):
         PooledDataset(plain, "a", carry="pso=mean")
     with pytest.raises(InputError, match="'target' cannot be carried"):
         PooledDataset(plain, "a", carry="target=mean")
+
+
+def test_remote_stores(built, tmp_path):
+    fsspec = pytest.importorskip("fsspec")
+    from tgp.store.io.remote import RemoteFiles
+
+    fsspec.filesystem("memory").put(str(built), "/carry/s", recursive=True)
+    try:
+        remote = PooledDataset(RemoteFiles("memory://carry/s", tmp_path), "b")
+        same_levels(
+            remote.get_batch([3, 20]).pooled_data, PooledDataset(built, "b").get_batch([3, 20]).pooled_data
+        )
+    finally:
+        fsspec.filesystem("memory").rm("/carry", recursive=True)

@@ -146,13 +146,13 @@ def read_input(reader: StoreReader, graph: int) -> LevelGraph:
 
 
 def _positions(fields: Mapping[str, Field], nodes: int) -> Floats | None:
-    """Return finite positions in two or three dimensions, or ``None`` if there are none."""
+    """Return positions in two or three dimensions, or ``None`` if there are none that can be drawn."""
     found = fields.get("pos")
     if found is None or found.form != "rows" or found.values.shape not in ((nodes, 2), (nodes, 3)):
         return None
-    if found.values.dtype.kind not in "iuf" or not np.isfinite(found.values).all():
-        return None
-    return found.values.astype(np.float64)
+    pos: Floats = found.values.astype(np.float64) if found.values.dtype.kind in "iuf" else np.full(1, np.nan)
+    # Squares of larger numbers would overflow.
+    return pos if (np.abs(pos) < 1e100).all() else None
 
 
 def read_levels(

@@ -69,7 +69,7 @@ def project(
     the second one upwards.
 
     Args:
-        pos: ``[N, 2]`` or ``[N, 3]`` finite positions that determine the projection.
+        pos: ``[N, 2]`` or ``[N, 3]`` positions that determine the projection. Numbers are at most 1e100.
         edge_index: ``[2, E]`` edges between them. A typical edge has length 1 in the drawing.
         others: positions to convert. Those with another number of dimensions become ``None``.
 
@@ -77,9 +77,13 @@ def project(
         ``[M, 2]`` places of each of ``others``.
     """
     centre = pos.mean(0) if len(pos) else np.zeros(pos.shape[1])
-    # Sizes near the limits of float64 would overflow in the squares below.
-    size = max(float(np.abs(pos - centre).max(initial=0.0)), 1e-300)
-    unit = (pos - centre) / size
+    size = max(float(np.abs(pos - centre).max(initial=0.0)), 1e-100)
+
+    def scaled(found: Points) -> Points:
+        # Positions of a damaged store may lie anywhere.
+        return np.clip((found - centre) / size, -1e3, 1e3)
+
+    unit = scaled(pos)
     axes = np.eye(pos.shape[1])
     if pos.shape[1] == 3:
         axes = np.linalg.eigh(unit.T @ unit)[1][:, ::-1]
@@ -89,7 +93,7 @@ def project(
     lengths = lengths[lengths > 1e-9]
     scale = 1.0 / float(np.median(lengths)) if len(lengths) else float(np.sqrt(len(pos)))
     return [
-        None if found is None or found.shape[1] != pos.shape[1] else scale * ((found - centre) / size) @ axes
+        None if found is None or found.shape[1] != pos.shape[1] else scale * scaled(found) @ axes
         for found in others
     ]
 
