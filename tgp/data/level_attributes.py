@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -77,7 +78,10 @@ class CarryPlan(NamedTuple):
             InputError: If a rule does not fit its attribute.
         """
         table = _attributes_table(graphs, rules)
-        return cls(table, resolve(rules, table))
+        # The table has no attributes with the rule ``none``, because they may be of any type.
+        names = {name for graph in graphs for name in graph._store._mapping}
+        kept = (rule for rule in rules.reductions if rule[1] != "none" or rule[0] not in names)
+        return cls(table, resolve(replace(rules, reductions=tuple(kept)), table))
 
     def apply(self, levels: Sequence[Level]) -> tuple[Level, ...]:
         """Return levels with attributes.
