@@ -168,7 +168,7 @@ def complete_profiles(incomplete: str) -> Iterable[Item]:
 @_quietly
 def complete_reductions(incomplete: str) -> Iterable[Item]:
     """Offer ``auto``, and after the name of an attribute and ``=`` its reductions."""
-    from tgp.engine.carry import REDUCTIONS
+    from tgp.build.settings import REDUCTIONS
 
     done, comma, rule = incomplete.rpartition(",")
     name, equals, _ = rule.partition("=")

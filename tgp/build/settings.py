@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tgp.engine.carry import CarryRules
+from tgp.engine.carry import REDUCTIONS, CarryRules
 from tgp.engine.schedule import Schedule
 from tgp.errors import InputError, ScheduleError
 
-__all__ = ["TEXT_PARSERS", "normalize_settings", "parse_levels", "parse_shard", "parse_size"]
+__all__ = ["REDUCTIONS", "TEXT_PARSERS", "normalize_settings", "parse_levels", "parse_shard", "parse_size"]
 
 
 def parse_levels(text: str) -> tuple[int, ...]:
