@@ -35,6 +35,7 @@ from torch_geometric.datasets import TUDataset
 from torch_geometric.loader import DataLoader
 
 from tgp.data import PoolDataLoader, PooledDataset, graphs_to_arrays, precoarsen
+from tgp.data.batch import PooledBatch
 from tgp.engine import coarsen, parse_schedule
 from tgp.engine.carry import CarryRules, resolve
 from tgp.engine.carry_fields import carry_fields
@@ -42,6 +43,8 @@ from tgp.engine.unit_plan import DEFAULT_SHARD_SIZE
 from tgp.ragged.offsets import offsets
 from tgp.store import HierarchySpec, StoreSpec, StoreWriter, data_digest
 from tgp.store.io.remote import RemoteFiles
+from tgp.store.read import batch_plan
+from tgp.store.read.batch_plan import load_kernels
 
 METHOD = "graclus"
 ROUNDS, WORKER_ROUNDS = 3, 2
@@ -336,10 +339,60 @@ def worker_times(path: Path) -> None:
                 count += 1
             if turn:
                 best[workers] = min(best.get(workers, 1e9), (time.perf_counter() - begin) / count)
-    print(
-        f"\ntransform of 1 ms per batch of 32: {best[0] * 1e6:.0f} us without workers, {best[2] * 1e6:.0f} us with two: "
-        f"{best[0] / best[2]:.2f} times faster"
-    )
+    print("\n| transform of 1 ms per batch of 32 | us per batch | times faster |\n|---|---|---|")
+    for workers, label in ((0, "no workers"), (2, "two workers")):
+        print(f"| {label} | {best[workers] * 1e6:.0f} | {best[0] / best[workers]:.2f} |", flush=True)
+
+
+def profile_batch(path: Path, size: int = 32) -> None:
+    """Print the processor time of the parts of a batch. Each part is the difference of two measurements."""
+    dataset = PooledDataset(path)
+    plan, loader = dataset._plan(), PoolDataLoader(dataset, size, shuffle=True, seed=0)
+    batches = [ids for ids in loader.pool_sampler or () if len(ids) == size]
+    kernel = [0.0]
+
+    def timed(function: Callable) -> Callable:
+        def call(*arguments: object) -> object:
+            begin = time.thread_time()
+            result = function(*arguments)
+            kernel[0] += time.thread_time() - begin
+            return result
+
+        return call
+
+    def fastest(work: Callable[[], Iterable]) -> float:
+        best = float("inf")
+        for _ in range(8):
+            begin = time.process_time()
+            for _ in work():
+                pass
+            best = min(best, time.process_time() - begin)
+        return best / len(batches) * 1e6
+
+    order = fastest(lambda: iter(loader.pool_sampler or ()))
+    gather = fastest(lambda: map(plan.gather, batches))
+    arrays = fastest(lambda: (PooledBatch.from_gathered(plan.gather(ids)) for ids in batches))
+    whole = fastest(lambda: iter(loader))
+    kernels = batch_plan._kernels()
+    inside = float("inf")
+    batch_plan._kernels = lambda: tuple(map(timed, kernels))  # type: ignore[assignment]
+    for _ in range(8):
+        kernel[0] = 0.0
+        for ids in batches:
+            plan.gather(ids)
+        inside = min(inside, kernel[0] / len(batches) * 1e6)
+    batch_plan._kernels = lambda: kernels  # type: ignore[assignment]
+    rows = {
+        "kernels: find and copy rows": inside,
+        "rest of gathering: ids, check of the files, views": gather - inside,
+        "tensors and PyG objects": arrays - gather,
+        "order of the epoch": order,
+        "torch's loader, dataset, collate function": whole - arrays - order,
+        "whole batch": whole,
+    }
+    print(f"\n| part of a batch of {size} | us | share |\n|---|---|---|")
+    for label, value in rows.items():
+        print(f"| {label} | {value:.0f} | {value / whole:.0%} |", flush=True)
 
 
 def evict(path: Path) -> int:
@@ -360,42 +413,99 @@ def bytes_read() -> int:
     return int(next(line for line in lines if line.startswith("read_bytes")).split()[1])
 
 
-def cold_reads(path: Path, most: int = 20_000) -> None:
-    """Print what one shuffled batch of a cold store reads, and the bandwidth of a cold epoch beside plain reading."""
-    total = evict(path)
-    begin = time.perf_counter()
+def read_plainly(path: Path) -> None:
+    """Read all shards of a store from the first to the last byte."""
     for file in path.glob("*.h5"):
         with file.open("rb", buffering=0) as raw:
             while raw.read(1 << 22):
                 pass
-    plain = total / (time.perf_counter() - begin)
+
+
+def first_reads(path: Path) -> None:
+    """Print what opening all shards and the first shuffled batch of a cold store read.
+
+    Opening reads and checks all offsets. The system reads ahead of them, so some rows of the batch may be in memory then.
+    """
+    total = evict(path)
+    print(
+        "\n| first batch of 32 of a cold store | MB read by opening | MB read by the batch | MB of the store |\n|---|---|---|---|"
+    )
     dataset = stream = None
-    for shuffle, is_random in ((True, False), (True, True), ("block", False)):
+    for seed, (label, shuffle, is_random) in enumerate(
+        (
+            ("shuffle=True, store fits in memory", True, False),
+            ("shuffle=True, larger store", True, True),
+            ('shuffle="block"', "block", False),
+        )
+    ):
         del dataset, stream  # mapped pages stay in the cache
         gc.collect()
         evict(path)
+        start = bytes_read()
         dataset = PooledDataset(path)
+        dataset._plan().open_all()
         if is_random:
             dataset._plan().expect_random_order()
         before = bytes_read()
-        stream = iter(PoolDataLoader(dataset, 32, shuffle=shuffle, seed=0))
+        stream = iter(
+            PoolDataLoader(dataset, 32, shuffle=shuffle, seed=seed)
+        )  # other graphs, not in the cache
         next(stream)
-        first = bytes_read() - before
-        print(
-            f"\nshuffle={shuffle!r}{', single pages' if is_random else ''}: first batch read {first / 1e6:.1f} of {total / 1e6:.0f} MB"
-        )
-        if is_random:
+        opened, read = (before - start) / 1e6, (bytes_read() - before) / 1e6
+        print(f"| {label} | {opened:.1f} | {read:.1f} | {total / 1e6:.0f} |", flush=True)
+
+
+def limited_group(limit: int) -> Path | None:
+    """Return a new group of processes whose memory is limited, below the group of this process; ``None`` if refused."""
+    own = [line.split(":", 2) for line in Path("/proc/self/cgroup").read_text().splitlines()]
+    for _, kinds, place in own:
+        group = Path(f"/sys/fs/cgroup/memory{place}") / f"tgp-bench-{os.getpid()}"
+        if "memory" in kinds.split(","):
+            try:
+                group.mkdir()
+                (group / "memory.limit_in_bytes").write_text(str(limit))
+            except OSError:
+                return None
+            return group
+    return None
+
+
+def limited_epochs(path: Path, size: int = 128) -> None:
+    """Print the bandwidth of an epoch in a third of the memory that the store needs, beside plain reading."""
+    total = sum(file.stat().st_size for file in path.glob("*.h5"))
+    group = limited_group(total // 3)
+    if group is None:
+        print("\nno memory-limited group of processes is possible here", flush=True)
+        return
+    load_kernels()
+
+    def epoch(name: str, results: multiprocessing.SimpleQueue) -> None:
+        (group / "cgroup.procs").write_text(str(os.getpid()))
+        before, begin, used = bytes_read(), time.perf_counter(), time.process_time()
+        if name == "plain":
+            read_plainly(path)
+        else:
+            for _ in PoolDataLoader(PooledDataset(path), size, shuffle="block", seed=0):
+                pass
+        results.put((time.perf_counter() - begin, time.process_time() - used, bytes_read() - before))
+
+    print(f"\n| memory of {total / 3e6:.0f} MB | s | processor s | MB read | MB/s of the store | share |")
+    print("|---|---|---|---|---|---|")
+    context, plain = multiprocessing.get_context("fork"), 0.0
+    for name, label in (("plain", "plain reading"), ("block", f'shuffle="block", batches of {size}')):
+        evict(path)
+        results = context.SimpleQueue()
+        process = context.Process(target=epoch, args=(name, results))
+        process.start()
+        process.join()
+        if results.empty():
+            print(f"| {label} | failed with exit code {process.exitcode} | | | | |", flush=True)
             continue
-        begin, count = time.perf_counter(), 1
-        for _ in stream:
-            count += 1
-            if count == most:
-                break
-        share = min(1.0, 32 * count / len(dataset))
-        speed = share * total / (time.perf_counter() - begin)
-        print(
-            f"{count} batches of a cold store: {speed / 1e6:.0f} MB/s; plain reading {plain / 1e6:.0f} MB/s"
-        )
+        seconds, used, read = results.get()
+        plain = plain or total / seconds
+        cells = f"{seconds:.1f} | {used:.1f} | {read / 1e6:.0f} | {total / seconds / 1e6:.0f}"
+        print(f"| {label} | {cells} | {total / seconds / plain:.0%} |", flush=True)
+    group.rmdir()
 
 
 def first_batch(path: Path) -> None:
@@ -403,8 +513,9 @@ def first_batch(path: Path) -> None:
     code = (
         "import sys, time; from tgp.data import PooledDataset, PoolDataLoader; begin = time.process_time(); "
         "next(iter(PoolDataLoader(PooledDataset(sys.argv[1]), 32, shuffle=True, seed=0))); "
-        "print(f'first batch after the imports: {time.process_time() - begin:.2f} s of processor time')"
+        "print(f'| 1 batch of 32 | {time.process_time() - begin:.2f} |')"
     )
+    print("\n| new process, after the imports | processor s |\n|---|---|", flush=True)
     subprocess.run([sys.executable, "-c", code, str(path)], check=True)
 
 
@@ -432,8 +543,10 @@ def remote_batch(path: Path) -> None:
             next(iter(PoolDataLoader(dataset, 32, shuffle=True, seed=0)))
             best[1] = min(best[1], time.perf_counter() - begin)
     process.kill()
+    print("\n| remote store | s | ratio |\n|---|---|---|")
     print(
-        f"\nremote: first batch {best[1]:.3f} s, plain download {best[0]:.3f} s: {best[1] / best[0]:.2f} times"
+        f"| plain download | {best[0]:.3f} | 1.00 |\n| first batch | {best[1]:.3f} | {best[1] / best[0]:.2f} |",
+        flush=True,
     )
 
 
@@ -449,11 +562,13 @@ def details(args: argparse.Namespace, scratch: Path) -> None:
     dataset = nci1(args.data, scratch / "raw") or Synthetic(4000)
     path = write(scratch / "nci1", dataset, 3, None)
     batch_times(path, args.batch_sizes)
+    profile_batch(path)
     worker_times(path)
     remote_batch(path)
     big = write(scratch / "big", Synthetic(args.graphs), 3, None)
     first_batch(big)
-    cold_reads(big)
+    first_reads(big)
+    limited_epochs(big)
 
 
 def main() -> int:

@@ -30,6 +30,7 @@ PARTS: dict[str, tuple[str, ...]] = {
     "store": ("bench_store.py",),
     "inspect": ("bench_inspect.py",),
     "loader": ("bench_loader.py", "--data", "{data}"),
+    "loader_details": ("bench_loader.py", "--details", "--graphs", "1000000", "--data", "{data}"),
     "training": ("bench_training.py", "--root", "{data}"),
     "large": ("bench_methods.py", "--large", "--data", "{data}", "--limit", "60"),
     "peers": ("bench_methods.py", "--peers", "--data", "{data}"),

@@ -279,7 +279,7 @@ def test_a_batch_arrives_in_one_buffer(store):
     assert open_descriptors() - before <= 4
     packer = Packer()
     packer.plan(held[0])
-    spans = [(tensor.data_ptr(), tensor.nbytes) for _, tensor in packer.tensors if tensor.numel()]
+    spans = [(tensor.data_ptr(), tensor.nbytes) for _, tensor, _ in packer.tensors if tensor.numel()]
     assert len(spans) > 15
     assert max(start + size for start, size in spans) - min(spans)[0] <= packer.size
 

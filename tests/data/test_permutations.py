@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tgp.data.permutations import BLOCK, WINDOW, BlockPermutation
+from tgp.data.permutations import BLOCK, WINDOW, BlockPermutation, KeyedPermutation
 from tgp.data.sampler import PoolBatchSampler
 from tgp.errors import InputError
 
@@ -85,3 +85,16 @@ def test_windows_are_announced_before_their_first_batch():
 def test_a_wrong_shuffle_is_refused():
     with pytest.raises(InputError, match="True, False or 'block', got 'blocks'"):
         PoolBatchSampler(5, 2, shuffle="blocks")
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(2, 20_000), st.integers(0, 2**64 - 1), st.integers(0, 50), st.data())
+def test_tables_of_rounds_give_the_computed_order(size, seed, epoch, data):
+    """Many positions are permuted with look-ups, single ones by computing every round."""
+    order = KeyedPermutation(size, seed, epoch)
+    found = order(np.arange(size))
+    assert order._tables is not None
+    for position in data.draw(st.lists(st.integers(0, size - 1), min_size=1, max_size=5)):
+        alone = KeyedPermutation(size, seed, epoch)
+        alone._round_tables = lambda count: None
+        assert alone([position]) == found[position]

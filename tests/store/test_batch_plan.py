@@ -174,6 +174,7 @@ def test_advice_covers_the_bytes_of_the_graphs_only(plan, monkeypatch):
     total = int(plan.bounds[-1])
     plan.read_ahead(3, total - 2)
     arrays = [array for kept in plan._arrays.values() for array in kept]
+    arrays += [ptr for kept in plan._ptrs.values() for ptr in kept if ptr is not None]
     spans = [(array.ctypes.data, array.ctypes.data + array.nbytes) for array in arrays]
     for address, size, advice in advised:
         assert advice == SOON

@@ -1,8 +1,10 @@
 """Remote stores on web servers that are broken or hostile: each one leads to an error of the store or to the right data."""
 
 import base64
+import dataclasses
 import random
 import socket
+import threading
 from urllib.parse import urlsplit
 
 import pytest
@@ -447,3 +449,45 @@ def test_redirects_to_other_hosts_stay_on_https(monkeypatch, before, after, allo
     else:
         with pytest.raises(StoreError, match="expected a redirect"):
             reader._redirected(urlsplit(before), after, before)
+
+
+def test_files_of_a_batch_are_downloaded_at_the_same_time(content, tmp_path):
+    """The server answers the requests for two files when both have arrived."""
+    both = threading.Barrier(2)
+
+    def wait_for_the_other(exchange):
+        both.wait(60)
+        exchange.honest()
+
+    with Server(content, wait_for_the_other, lambda e: e.path.endswith(".h5")) as server:
+        reader = StoreReader(RemoteFiles(server.url, tmp_path, limits=TransferLimits(**PATIENT)))
+        name = next(iter(reader.hierarchies))
+        found = reader.batch_plan(name, [0]).gather(range(40))
+        assert not both.broken and found.levels[0].num_graphs == 40
+
+
+def test_a_failed_download_stops_the_others(content, tmp_path):
+    """A missing file ends the download of a large one that arrives slowly."""
+    size, block = 1 << 30, bytes(1 << 20)
+    started = threading.Event()
+
+    def answer(exchange):
+        if exchange.path == SHARD:
+            started.wait(60)
+            exchange.reply(b"", "404 Not Found")
+            return
+        exchange.reply(b"", Content_Length=size)
+        for _ in range(size // len(block)):
+            exchange.send(block)
+            started.set()
+            if exchange.server.stopped.wait(0.02):
+                return
+
+    with Server(content, answer, lambda e: e.path in (SHARD, "large.h5")) as server:
+        files = RemoteFiles(server.url, tmp_path, limits=TransferLimits(**PATIENT))
+        record = StoreReader(files).manifest.shards[fmt.GRAPHS][0]
+        files.expect([record, dataclasses.replace(record, file="large.h5", size=size)])
+        with pytest.raises(StoreMissingError, match=SHARD):
+            files.fetch([SHARD, "large.h5"])
+        assert server.sent < size // 2
+    assert not [p for p in tmp_path.rglob("*") if p.is_file()]

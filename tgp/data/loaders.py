@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import torch
 from torch.utils.data import DataLoader, IterableDataset, Subset, get_worker_info
-from torch.utils.data.dataloader import _SingleProcessDataLoaderIter
+from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter, _SingleProcessDataLoaderIter
 from torch_geometric.data.data import BaseData
 from torch_geometric.loader.dataloader import Collater
 
@@ -125,7 +125,9 @@ class PoolDataLoader(DataLoader[Any]):
         rank: Number of this process in a distributed run, see :class:`~tgp.data.PoolBatchSampler`.
         world_size: Number of processes in a distributed run.
         batch_transform: Function that is called on every batch, in the worker process if there are any.
-        **kwargs: Arguments of :class:`torch.utils.data.DataLoader`. A ``sampler`` or ``batch_sampler`` determines the
+        **kwargs: Arguments of :class:`torch.utils.data.DataLoader`. There are no worker processes unless ``num_workers``
+            is given, because a batch of a store is gathered faster than another process can send it. Workers are faster
+            if transforms take about 0.5 ms per batch or more. A ``sampler`` or ``batch_sampler`` determines the
             order. There is no ``collate_fn``; use :class:`torch.utils.data.DataLoader` for your own.
 
     Raises:
@@ -263,7 +265,9 @@ def _plain_shuffle(shuffle: bool | str) -> bool:
 def _prepare_reading(dataset: PooledDataset, sampler: PoolBatchSampler) -> None:
     """Tell the system how the graphs will be read."""
     if sampler.shuffle == "block":
+        # Everything is announced. What the system dropped meanwhile is read by pages, not with megabytes around it.
         sampler.announce = functools.partial(_read_ahead, dataset)
+        dataset._plan().expect_random_order()
     elif sampler.shuffle and not _fits_in_memory(dataset):
         dataset._plan().expect_random_order()
 
@@ -296,12 +300,12 @@ def _read_ahead(dataset: PooledDataset, pieces: Sequence[tuple[int, int]]) -> No
 def _unprofiled(source: Iterator[Any]) -> Iterator[Any]:
     """Yield the batches of an iterator of torch without its record for the profiler, unless a profiler runs.
 
-    The record takes 10 to 15 us per batch. Only torch's own iterator without workers is read this way.
+    The record takes 10 to 15 us per batch. Only torch's own iterators are read this way.
     """
-    if type(source) is not _SingleProcessDataLoaderIter:
+    if type(source) not in (_SingleProcessDataLoaderIter, _MultiProcessingDataLoaderIter):
         yield from source
         return
-    read: Callable[[], Any] = source._next_data
+    read: Callable[[], Any] = source._next_data  # type: ignore[attr-defined]
     while True:
         try:
             is_profiled = torch._C._autograd._profiler_enabled()

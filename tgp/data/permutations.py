@@ -5,6 +5,8 @@ An order is a function of the seed and the epoch. Nothing is stored, so it can b
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -15,6 +17,7 @@ __all__ = ["BLOCK", "WINDOW", "BlockPermutation", "KeyedPermutation", "Order", "
 Ids = npt.NDArray[np.int64]
 
 _ROUNDS = 8
+_MAX_TABLE = 1 << 13
 _GOLDEN = 0x9E3779B97F4A7C15
 _MASK = (1 << 64) - 1
 
@@ -64,7 +67,8 @@ class KeyedPermutation:
         self.epoch = int(epoch)
         self._half = max(1, ((max(self.size, 2) - 1).bit_length() + 1) // 2)
         key = mix64(mix64(self.seed & _MASK) ^ (self.epoch & _MASK))
-        self._keys = [np.uint64(mix64(key + r)) for r in range(_ROUNDS)]
+        self._keys = np.array([mix64(key + r) for r in range(_ROUNDS)], np.uint64)
+        self._tables: Ids | None = None
 
     def __len__(self) -> int:
         return self.size
@@ -87,31 +91,41 @@ class KeyedPermutation:
                 f"positions are out of range: expected [0, {self.size}), got {chosen.min()}..{chosen.max()}",
                 field="positions",
             )
-        value = self._encrypt(chosen.astype(np.uint64))
-        limit = np.uint64(self.size)
-        outside = np.flatnonzero(value >= limit)
+        value = self._encrypt(chosen.astype(np.int64))
+        outside = np.flatnonzero(value >= self.size)
         while outside.size:
             walked = self._encrypt(value[outside])
             value[outside] = walked
-            outside = outside[walked >= limit]
-        return value.astype(np.int64)
+            outside = outside[walked >= self.size]
+        return value
 
-    def _encrypt(self, value: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-        half = np.uint64(self._half)
-        mask = np.uint64((1 << self._half) - 1)
-        left, right = value >> half, value & mask
-        for key in self._keys:
-            left, right = right, left ^ (_scramble(right, key) & mask)
-        result: npt.NDArray[np.uint64] = (left << half) | right
-        return result
+    def _encrypt(self, value: Ids) -> Ids:
+        mask = (1 << self._half) - 1
+        left, right = value >> self._half, value & mask
+        tables = self._round_tables(len(value))
+        for number, key in enumerate(self._keys):
+            mixed = _scramble(right, key) & mask if tables is None else tables[number].take(right)
+            left, right = right, left ^ mixed
+        return (left << self._half) | right
+
+    def _round_tables(self, count: int) -> Ids | None:
+        """Return the result of each round for every half of a value, or ``None`` if a few values do not need them.
+
+        A look-up replaces the seven operations of a round.
+        """
+        size = 1 << self._half
+        if self._tables is None and size <= min(count, _MAX_TABLE):
+            self._tables = _scramble(np.arange(size), self._keys[:, None]) & (size - 1)
+        return self._tables
 
 
-def _scramble(value: npt.NDArray[np.uint64], key: np.uint64) -> npt.NDArray[np.uint64]:
+def _scramble(value: Ids, key: Any) -> Ids:
     """Mix bits with two multiply-xorshift steps, which are enough for one Feistel round."""
-    mixed = (value ^ key) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (value.view(np.uint64) ^ key) * np.uint64(0xBF58476D1CE4E5B9)
     mixed ^= mixed >> np.uint64(29)
     mixed *= np.uint64(0x94D049BB133111EB)
-    result: npt.NDArray[np.uint64] = mixed ^ (mixed >> np.uint64(32))
+    mixed ^= mixed >> np.uint64(32)
+    result: Ids = mixed.view(np.int64)
     return result
 
 

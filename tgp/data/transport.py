@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch_geometric.data import Batch, Data
@@ -20,6 +21,8 @@ from tgp.data.fast_data import clone_with
 from tgp.select.base_select import SelectOutput
 
 __all__ = ["Packed", "Packer", "pack", "shared_bytes"]
+
+Array = npt.NDArray[Any]
 
 _ALIGN = 64
 """Alignment of arrays in bytes: the size of a cache line and a multiple of every item size."""
@@ -119,48 +122,57 @@ class Packer:
     def __init__(self) -> None:
         self.size = 0
         self.seen: dict[int, _View] = {}
-        self.tensors: list[tuple[_View, Tensor]] = []
+        self.tensors: list[tuple[_View, Tensor, Array | None]] = []
 
     def plan(self, value: Any) -> Any:
         """Assign positions to the tensors of a value, and return its description."""
-        if type(value) in _FLAT:
+        kind = type(value)
+        if kind in _FLAT:
             return value
-        if isinstance(value, Tensor):
+        if kind is dict:
+            return self._mapping(value)
+        if kind is Tensor or isinstance(value, Tensor):
             return self._tensor(value)
         if isinstance(value, SelectOutput):
-            state = value.__getstate__()
-            return _Select({name: self.plan(part) for name, part in state.items()})
+            return _Select(self._mapping(value.__getstate__()))
         if isinstance(value, Data):
             return self._graph(value)
         if isinstance(value, tuple) and hasattr(value, "_fields"):
-            return type(value)(*(self.plan(item) for item in value))
+            return kind(*(item if type(item) in _FLAT else self.plan(item) for item in value))
         if isinstance(value, (list, tuple)):
-            return value if _is_flat(value) else type(value)(self.plan(item) for item in value)
-        if type(value) is dict:
-            return value if _is_flat(value.values()) else {k: self.plan(item) for k, item in value.items()}
+            return value if _is_flat(value) else kind(self.plan(item) for item in value)
         return value
 
+    def _mapping(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        return {k: item if type(item) in _FLAT else self.plan(item) for k, item in values.items()}
+
     def _tensor(self, value: Tensor) -> Any:
+        view = self.seen.get(id(value))
+        if view is not None:
+            return view
+        array = _as_array(value)
+        if array is not None:
+            return self._place(value, array.shape, array.nbytes, array)
         if value.layout is torch.sparse_coo and value.device.type == "cpu":
             indices, values = self.plan(value._indices()), self.plan(value._values())
             return _Sparse(indices, values, tuple(value.shape), value.is_coalesced())
         if type(value) is not Tensor or value.layout is not torch.strided or value.device.type != "cpu":
             return value
-        view = self.seen.get(id(value))
-        if view is None:
-            view = _View(self.size, value.dtype, tuple(value.shape))
-            self.seen[id(value)] = view
-            self.tensors.append((view, value))  # keeps the tensor alive, so that its id stays unique
-            self.size += -(-value.numel() * value.element_size() // _ALIGN) * _ALIGN
+        return self._place(value, tuple(value.shape), value.numel() * value.element_size(), None)
+
+    def _place(self, value: Tensor, shape: tuple[int, ...], size: int, array: Array | None) -> _View:
+        """Assign the next position to a tensor."""
+        view = self.seen[id(value)] = _View(self.size, value.dtype, shape)
+        self.tensors.append((view, value, array))  # keeps the tensor alive, so that its id stays unique
+        self.size += -(-size // _ALIGN) * _ALIGN
         return view
 
     def _graph(self, value: Data) -> _Graph:
         store = value._store
-        private = {
-            name: self.plan(v) for name, v in store.__dict__.items() if name not in ("_mapping", "_parent")
-        }
+        private = self._mapping(store.__dict__ | {"_mapping": None, "_parent": None})
+        del private["_mapping"], private["_parent"]
         bases = type(value).__bases__ if isinstance(value, Batch) else (type(value),)
-        return _Graph(bases, {name: self.plan(v) for name, v in store._mapping.items()}, private)
+        return _Graph(bases, self._mapping(store._mapping), private)
 
     def write(self, shared: bool) -> Tensor:
         """Return a new buffer with all tensors."""
@@ -174,12 +186,11 @@ class Packer:
     def fill(self, buffer: Tensor) -> None:
         """Copy all tensors into a buffer of at least :attr:`size` bytes that is aligned for every type."""
         reader, memory = _Reader(buffer), buffer.numpy()
-        for view, tensor in self.tensors:
-            kind = _NUMPY.get(view.dtype)
-            if kind is None or tensor.requires_grad or tensor.is_conj() or tensor.is_neg():
+        for view, tensor, array in self.tensors:
+            if array is None:
                 reader.strided(view).copy_(tensor.detach())
             else:  # a copy in numpy takes a third of the time
-                np.ndarray(view.shape, kind, memory, view.offset)[...] = tensor.numpy()
+                np.ndarray(view.shape, array.dtype, memory, view.offset)[...] = array
 
 
 class _Reader:
@@ -222,6 +233,8 @@ class _Reader:
             return tree
         if kind is _View:
             return self._once(tree)
+        if kind is dict:
+            return self._mapping(tree)
         if kind is _Select:
             out = SelectOutput.__new__(SelectOutput)
             out.__dict__.update(self._mapping(tree.state))
@@ -236,10 +249,8 @@ class _Reader:
                 is_coalesced=tree.coalesced,
                 check_invariants=False,
             )
-        if kind is dict:
-            return self._mapping(tree)
         if isinstance(tree, tuple) and hasattr(tree, "_fields"):
-            return kind(*(self.read(item) for item in tree))
+            return kind(*(item if type(item) in _FLAT else self.read(item) for item in tree))
         if kind in (list, tuple):
             return tree if _is_flat(tree) else kind(self.read(item) for item in tree)
         return tree
@@ -253,7 +264,7 @@ class _Reader:
         return made
 
     def _mapping(self, tree: Mapping[str, Any]) -> dict[str, Any]:
-        return dict(tree) if _is_flat(tree.values()) else {k: self.read(item) for k, item in tree.items()}
+        return {k: item if type(item) in _FLAT else self.read(item) for k, item in tree.items()}
 
     def _graph(self, tree: _Graph) -> BaseData:
         prototype = _prototypes.get(tree.classes)
@@ -266,6 +277,19 @@ class _Reader:
 _prototypes: dict[tuple[type, ...], Data] = {}
 
 _FLAT = frozenset({int, float, bool, str, type(None)})
+
+
+def _as_array(value: Tensor) -> Array | None:
+    """Return an ordinary tensor as an array over the same memory, or ``None`` if torch has to copy the tensor."""
+    if type(value) is not Tensor or value.dtype not in _NUMPY:
+        return None
+    try:
+        return value.numpy()
+    except (
+        TypeError,
+        RuntimeError,
+    ):  # on another device, not strided, or with a gradient or a pending operation
+        return None
 
 
 def _is_flat(values: Iterable[Any]) -> bool:

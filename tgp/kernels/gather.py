@@ -62,12 +62,15 @@ def _by_type(builder: Any, code: Any, emit: Callable[[int, bool], None]) -> None
     builder.position_at_end(done)
 
 
-def _load_wide(builder: Any, address: Any, bits: int, signed: bool) -> Any:
-    """Emit the read of one integer at an address, converted to 64 bits."""
-    value = builder.load(_pointer(builder, address, bits), align=1)
-    if bits == 64:
-        return value
-    return (builder.sext if signed else builder.zext)(value, _INT64)
+def _widening(builder: Any, bits: int, signed: bool) -> Callable[[Any], Any]:
+    """Return a function that emits the conversion of an integer to 64 bits."""
+
+    def widen(value: Any) -> Any:
+        if bits == 64:
+            return value
+        return (builder.sext if signed else builder.zext)(value, _INT64)
+
+    return widen
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -77,8 +80,8 @@ def _read_number(typingctx: Any, address: Any, code: Any, place: Any) -> Any:
         found = cgutils.alloca_once(builder, _INT64)  # type: ignore[no-untyped-call]
 
         def emit(bits: int, signed: bool) -> None:
-            at = builder.add(address, builder.mul(place, _INT64(bits // 8)))
-            builder.store(_load_wide(builder, at, bits, signed), found)
+            number = builder.load(builder.gep(_pointer(builder, address, bits), [place]), align=1)
+            builder.store(_widening(builder, bits, signed)(number), found)
 
         _by_type(builder, code, emit)
         return builder.load(found)
@@ -94,32 +97,40 @@ def _widen_numbers(
         source, code, count, target, shift, low, high = args
         zero, minus_one = _INT64(0), _INT64(-1)
         drops = builder.icmp_signed("==", low, minus_one)
-        # Valid if there are no numbers.
-        smallest = cgutils.alloca_once_value(builder, high)  # type: ignore[no-untyped-call]
-        largest = cgutils.alloca_once_value(builder, low)  # type: ignore[no-untyped-call]
-
-        def keep_extreme(place: Any, relation: str, value: Any) -> None:
-            before = builder.load(place)
-            is_new = builder.icmp_signed(relation, value, before)
-            builder.store(builder.select(is_new, value, before), place)
+        smallest = cgutils.alloca_once(builder, _INT64)  # type: ignore[no-untyped-call]
+        largest = cgutils.alloca_once(builder, _INT64)  # type: ignore[no-untyped-call]
+        results = _pointer(builder, target, 64)
 
         def emit(bits: int, signed: bool) -> None:
+            # Pointers that are made before the loop and extremes of the stored type let LLVM use vector instructions.
+            numbers = _pointer(builder, source, bits)
+            kind = ir.IntType(bits)
+            widen = _widening(builder, bits, signed)
+            relate = builder.icmp_signed if signed else builder.icmp_unsigned
+            bottom, top = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
+            least = cgutils.alloca_once(builder, kind)  # type: ignore[no-untyped-call]
+            most = cgutils.alloca_once(builder, kind)  # type: ignore[no-untyped-call]
+            builder.store(kind(top), least)
+            builder.store(kind(bottom), most)
             with cgutils.for_range(builder, count) as loop:  # type: ignore[no-untyped-call]
-                at = builder.add(source, builder.mul(loop.index, _INT64(bits // 8)))
-                value = _load_wide(builder, at, bits, signed)
-                keep_extreme(smallest, "<", value)
-                keep_extreme(largest, ">", value)
+                number = builder.load(builder.gep(numbers, [loop.index]), align=1)
+                for place, relation in ((least, "<"), (most, ">")):
+                    before = builder.load(place)
+                    builder.store(builder.select(relate(relation, number, before), number, before), place)
+                value = widen(number)
                 is_dropped = builder.and_(drops, builder.icmp_signed("<", value, zero))
                 result = builder.select(is_dropped, minus_one, builder.add(value, shift))
-                place = builder.add(target, builder.mul(loop.index, _INT64(8)))
-                builder.store(result, _pointer(builder, place, 64), align=1)
+                builder.store(result, builder.gep(results, [loop.index]), align=1)
+            builder.store(widen(builder.load(least)), smallest)
+            builder.store(widen(builder.load(most)), largest)
 
         _by_type(builder, code, emit)
         least = builder.load(smallest)
         above = builder.icmp_signed(">=", least, low)
         below = builder.icmp_signed("<", builder.load(largest), high)
+        is_empty = builder.icmp_signed("==", count, zero)
         valid = builder.select(builder.icmp_signed("<", least, zero), _INT64(2), _INT64(1))
-        return builder.select(builder.and_(above, below), valid, zero)
+        return builder.select(builder.or_(is_empty, builder.and_(above, below)), valid, zero)
 
     return types.int64(*[types.int64] * 7), codegen
 
@@ -128,9 +139,9 @@ def _widen_numbers(
 def _store_numbers(typingctx: Any, target: Any, count: Any, value: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         target, count, value = args
+        results = _pointer(builder, target, 64)
         with cgutils.for_range(builder, count) as loop:  # type: ignore[no-untyped-call]
-            place = builder.add(target, builder.mul(loop.index, _INT64(8)))
-            builder.store(value, _pointer(builder, place, 64), align=1)
+            builder.store(value, builder.gep(results, [loop.index]), align=1)
         return context.get_dummy_value()
 
     return types.void(types.int64, types.int64, types.int64), codegen

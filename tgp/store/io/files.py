@@ -8,7 +8,7 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
@@ -76,6 +76,10 @@ class StoreFiles(Protocol):
 
     def path_of(self, name: str) -> str | None:
         """Return the path of a local file, or ``None`` if its content is held in memory."""
+        ...
+
+    def fetch(self, names: Sequence[str]) -> None:
+        """Prepare to read some files, which can be faster than opening them one after another."""
         ...
 
     def drop(self, name: str) -> None:
@@ -147,6 +151,9 @@ class LocalFiles:
 
     def path_of(self, name: str) -> str | None:
         return str(self.path / name)
+
+    def fetch(self, names: Sequence[str]) -> None:
+        """Do nothing: the files are here."""
 
     def drop(self, name: str) -> None:
         """Do nothing: a local file is not a copy."""

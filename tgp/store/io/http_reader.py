@@ -12,6 +12,7 @@ import contextlib
 import functools
 import http.client
 import io
+import itertools
 import os
 import socket
 import ssl
@@ -91,7 +92,7 @@ class HttpReader:
         Args:
             name: Name of the file below the URL.
             limit: Largest number of bytes.
-            write: Function that stores a block.
+            write: Function that stores a block. The block keeps its bytes until the call after the next one.
             fresh: Ask caches between the server and this computer for the current content.
 
         Returns:
@@ -112,8 +113,8 @@ class HttpReader:
             if announced is not None and announced > limit:
                 raise too_large(where, limit, announced)
             count = 0
-            block = memoryview(bytearray(min(_BLOCK, limit + 1)))
-            while True:
+            blocks = itertools.cycle([memoryview(bytearray(min(_BLOCK, limit + 1))) for _ in range(2)])
+            for block in blocks:
                 with _convert_errors(where):
                     found = response.readinto(block[: limit + 1 - count])
                 if not found:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
@@ -57,6 +57,9 @@ class MemoryFiles:
 
     def path_of(self, name: str) -> str | None:
         return None
+
+    def fetch(self, names: Sequence[str]) -> None:
+        """Do nothing: the files are here."""
 
     def drop(self, name: str) -> None:
         """Do nothing: there is no other copy."""

@@ -15,9 +15,10 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from pathlib import Path
+from threading import Event
 from typing import Any, BinaryIO, Protocol
 
 import numpy as np
@@ -42,6 +43,8 @@ from tgp.text import inert_text
 __all__ = ["RemoteFiles", "TransferLimits"]
 
 _BLOCK = 1 << 20
+_CONNECTIONS = 4
+"""Number of files of a store that are downloaded at the same time."""
 _HTTP = re.compile(r"https?:", re.IGNORECASE)
 _HTTP_OPTIONS = ("auth", "headers", "redirect_hosts")
 _USER = re.compile(r"(?<=://)[^/?#]*@")
@@ -141,6 +144,26 @@ class RemoteFiles:
     def path_of(self, name: str) -> str | None:
         return self._local_copy(name).path_of(name)
 
+    def fetch(self, names: Sequence[str]) -> None:
+        """Download the files that have no copy yet, several at a time. The first error stops the other downloads.
+
+        This is done over HTTP only. Connections of other file systems may not be shared by threads.
+        """
+        stop = Event()
+        folder = self._cache_folder()
+        missing = [name for name in names if not _has_size(folder / name, self._record(name)[0])]
+        if len(missing) < 2 or not isinstance(self._source, HttpReader):
+            return  # each file is downloaded when it is opened
+        with ThreadPoolExecutor(min(len(missing), _CONNECTIONS)) as pool:
+            try:
+                running = [pool.submit(self._local_copy, name, stop) for name in missing]
+                for download in as_completed(running):
+                    download.result()
+            except BaseException:
+                stop.set()
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+
     def drop(self, name: str) -> None:
         """Delete the copy of a file, so that it is downloaded again. The remote file may have changed meanwhile."""
         if self._version is not None:
@@ -168,15 +191,20 @@ class RemoteFiles:
         address = hashlib.sha256(f"{_CACHE_FORMAT} {self.url}".encode()).hexdigest()[:16]
         return self.cache / address / str(self._version)
 
-    def _local_copy(self, name: str) -> LocalFiles:
-        """Download a file if there is no copy of the recorded size, and return the directory of the copy."""
+    def _local_copy(self, name: str, stop: Event | None = None) -> LocalFiles:
+        """Download a file if there is no copy of the recorded size, and return the directory of the copy.
+
+        Args:
+            name: Name of the file.
+            stop: Event that ends the download with an error.
+        """
         record = self._record(name)
         folder = LocalFiles(self._cache_folder())
         if not _has_size(folder.path / name, record[0]):
-            self._download(name, record, folder)
+            self._download(name, record, folder, stop or Event())
         return folder
 
-    def _download(self, name: str, record: tuple[int, str], folder: LocalFiles) -> None:
+    def _download(self, name: str, record: tuple[int, str], folder: LocalFiles, stop: Event) -> None:
         """Copy a file into the cache. Repeat it once if the bytes are wrong, because a proxy may return an old file."""
         with _convert_cache_errors(folder.path):
             folder.path.mkdir(parents=True, exist_ok=True)
@@ -189,23 +217,28 @@ class RemoteFiles:
                     hint="free some space, or set TGP_CACHE to another directory",
                 )
         try:
-            repeat(self.limits, lambda: self._transfer(name, record, folder, fresh=False))
+            repeat(self.limits, lambda: self._transfer(name, record, folder, stop, fresh=False))
         except StoreDamagedError:
-            repeat(self.limits, lambda: self._transfer(name, record, folder, fresh=True))
+            repeat(self.limits, lambda: self._transfer(name, record, folder, stop, fresh=True))
 
-    def _transfer(self, name: str, record: tuple[int, str], folder: LocalFiles, *, fresh: bool) -> None:
+    def _transfer(
+        self, name: str, record: tuple[int, str], folder: LocalFiles, stop: Event, *, fresh: bool
+    ) -> None:
         """Copy a file once. It gets its final name when its size and its SHA-256 were compared with the manifest."""
         size, expected = record
         digest = hashlib.sha256()
+        hashed: Future[None] | None = None
 
         def write(block: memoryview) -> None:
-            # Hashing takes as long as writing, so a second thread does it meanwhile. The next block reuses the memory.
-            hashed = hasher.submit(digest.update, block)
-            try:
-                while block:
-                    block = block[os.write(temporary.descriptor, block) :]
-            finally:
+            # A second thread hashes this block while it is written and while the next one is received.
+            nonlocal hashed
+            if hashed is not None:
                 hashed.result()
+            if stop.is_set():
+                raise StoreError(f"the download of {self.location}/{name} was stopped")
+            hashed = hasher.submit(digest.update, block)
+            while block:
+                block = block[os.write(temporary.descriptor, block) :]
 
         with (
             ThreadPoolExecutor(1) as hasher,
@@ -213,6 +246,8 @@ class RemoteFiles:
             folder.temporary(name) as temporary,
         ):
             count = self._source.copy(name, size, write, fresh=fresh)
+            if hashed is not None:
+                hashed.result()
             if count != size or digest.hexdigest() != expected:
                 raise self._mismatch(name, size, count)
             try:

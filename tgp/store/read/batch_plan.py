@@ -7,7 +7,7 @@ batch then takes two kernel calls (find the rows, copy the rows), one allocation
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any
 
@@ -104,19 +104,25 @@ class BatchPlan:
     Args:
         layout: Arrays to gather.
         bounds: ``[U + 1]`` first graph of each shard.
-        open_unit: Function that opens the files of a shard.
+        open_units: Function that opens the files of some shards. They are opened together, because several files of a
+            remote store are downloaded at the same time.
         keep_arrays: Keep the arrays of a shard once it is open. Pass False if arrays are decoded on access: their
             memory is then bounded by the cache of the reader, and a batch is copied shard by shard.
     """
 
     def __init__(
-        self, layout: Layout, bounds: Ids, open_unit: Callable[[int], UnitParts], *, keep_arrays: bool = True
+        self,
+        layout: Layout,
+        bounds: Ids,
+        open_units: Callable[[Sequence[int]], Sequence[UnitParts]],
+        *,
+        keep_arrays: bool = True,
     ) -> None:
         units = len(bounds) - 1
         self.layout = layout
         self.bounds = np.ascontiguousarray(bounds, np.int64)
         self.keep_arrays = keep_arrays
-        self._open_unit = open_unit
+        self._open_units = open_units
         self._parts: dict[int, UnitParts] = {}
         # An address is valid as long as its array exists, so the offsets and arrays of each open shard are kept.
         self._ptrs: dict[int, list[Array | None]] = {}
@@ -142,11 +148,18 @@ class BatchPlan:
 
     def open_all(self) -> None:
         """Open all shards and record the addresses of their arrays."""
-        for unit in np.flatnonzero(~self._ready).tolist():
-            self._open(unit)
+        self._open_missing(range(len(self.bounds) - 1))
 
-    def _open(self, unit: int) -> None:
-        parts = self._parts[unit] = self._open_unit(unit)
+    def _open_missing(self, units: Iterable[int]) -> None:
+        """Open those of some shards that are not open."""
+        missing = [unit for unit in units if not self._ready[unit]]
+        if missing:
+            for unit, parts in zip(missing, self._open_units(missing), strict=True):
+                self._record_offsets(unit, parts)
+
+    def _record_offsets(self, unit: int, parts: UnitParts) -> None:
+        """Record the addresses of the offsets of a shard, and those of its columns if they are kept."""
+        self._parts[unit] = parts
         self._ptrs[unit] = [source.read_offsets(parts) for source in self.layout.offsets]
         for number, source in enumerate(self.layout.offsets):
             ptr = self._ptrs[unit][number]
@@ -192,9 +205,9 @@ class BatchPlan:
             high: Graph after the last one.
         """
         first = int(np.searchsorted(self.bounds, low, side="right")) - 1
-        for unit in range(first, int(np.searchsorted(self.bounds, high))):
-            if not self._ready[unit]:
-                self._open(unit)
+        units = range(first, int(np.searchsorted(self.bounds, high)))
+        self._open_missing(units)
+        for unit in units:
             start = int(self.bounds[unit])
             self._advise(unit, max(low - start, 0), min(high, int(self.bounds[unit + 1])) - start, SOON)
 
@@ -202,6 +215,9 @@ class BatchPlan:
         """Tell the system how the arrays of some graphs of an open shard will be read."""
         if not self.keep_arrays or low >= high:
             return
+        for ptr in self._ptrs[unit]:
+            if ptr is not None:
+                advise(ptr.ctypes.data + low * ptr.itemsize, (high + 1 - low) * ptr.itemsize, advice)
         for number, (mode, cut, _, outer, inner, size, _, _) in enumerate(self._kernel_rows.tolist()):
             address, code, rows = self._columns[:, unit, number].tolist()
             ptr = self._ptrs[unit][cut]
@@ -228,9 +244,8 @@ class BatchPlan:
         count, layout = len(wanted), self.layout
         units = self._find_units(wanted)
         touched = set(units.tolist())
+        self._open_missing(touched)
         for unit in touched:
-            if not self._ready[unit]:
-                self._open(unit)
             for part in self._parts[unit]:
                 if part is not None:
                     part.check_unchanged()
@@ -309,7 +324,7 @@ def _kernels() -> tuple[Callable[..., int], Callable[..., int]]:
 def load_kernels() -> None:
     """Compile the kernels or load them from their cache, so that forked processes need not do it."""
 
-    def no_shards(unit: int) -> UnitParts:
+    def no_shards(units: Sequence[int]) -> Sequence[UnitParts]:
         raise AssertionError("a store without shards has none to open")
 
     BatchPlan(Layout([], []), np.zeros(1, np.int64), no_shards).gather([])

@@ -294,15 +294,17 @@ class StoreReader:
             plan = self._plans[key] = BatchPlan(
                 layout,
                 self._bounds,
-                lambda unit: self._unit_parts(hierarchy if layout.levels else None, unit),
+                lambda units: self._open_units(hierarchy if layout.levels else None, units),
                 # Decoded arrays belong to the cache, which limits their memory.
                 keep_arrays=self.in_memory or self.manifest.spec.profile == "fast",
             )
         return plan
 
-    def _unit_parts(self, hierarchy: str | None, unit: int) -> UnitParts:
-        graphs = self._graphs_part(unit)
-        return UnitParts(graphs, None if hierarchy is None else self._hierarchy_part(hierarchy, unit))
+    def _open_units(self, name: str | None, units: Sequence[int]) -> list[UnitParts]:
+        parts = [self.manifest.shards[part] for part in (fmt.GRAPHS, name) if part is not None]
+        self.files.fetch([records[unit].file for unit in units for records in parts])
+        levels = [None if name is None else self._hierarchy_part(name, unit) for unit in units]
+        return [UnitParts(self._graphs_part(unit), part) for unit, part in zip(units, levels, strict=True)]
 
     def gather_graphs(self, ids: npt.ArrayLike, fields: Names = None) -> GraphTable:
         """Return input graphs in the order of ``ids``. Node ids are local to each graph.
