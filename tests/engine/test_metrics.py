@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.reference import quality
-from tgp.engine import coarsen
-from tgp.engine.metrics import hierarchy_metrics, level_metrics
+from tgp.engine import coarsen, metrics
+from tgp.engine.metrics import choose_kernels, hierarchy_metrics, level_metrics
+from tgp.kernels.quality import WORD
 from tgp.ragged import Assignment, BlockCSR, Level
 from tgp.testing.strategies import blocks
 
@@ -88,6 +89,38 @@ def test_graphs_around_the_size_of_a_word_equal_the_reference(weighted, directed
         found = level_metrics(fine, level)
         for name, values in expected.items():
             np.testing.assert_allclose(found[name], values, rtol=1e-5, atol=1e-5, err_msg=name)
+
+
+def test_kernels_are_chosen_by_the_sizes_of_graphs():
+    assert metrics.SMALL_NODES == WORD
+    assert choose_kernels(np.array([0, 63, 126]), False) == (True, False)
+    assert choose_kernels(np.array([0, 64, 126]), False) == (True, True)
+    assert choose_kernels(np.array([0, 64, 128]), False) == (False, True)
+    assert choose_kernels(np.array([0, 5]), True) == (False, True)
+    assert choose_kernels(np.array([0]), False) == (True, False)
+
+
+@pytest.mark.parametrize("schedule", ["graclus*3", "kmis*2", "nopool", "random"])
+def test_words_of_bits_change_no_bit_of_a_figure(monkeypatch, schedule):
+    """Trees and dense graphs of 0 to 70 nodes: with loops, with parallel edges, directed, and with several components."""
+    rng = np.random.default_rng(1)
+    parts, sizes = [], rng.permutation(np.repeat(np.arange(71), 3))
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    for number, (low, size) in enumerate(zip(starts, sizes, strict=False)):
+        ends = rng.integers(0, max(size, 1), (2, min(size, 1) * rng.integers(0, 12 * size + 1)))
+        if number % 5 == 1:  # a tree
+            ends = np.stack([np.arange(1, size), np.arange(1, size) // 2]) if size else ends
+        both = np.unique(np.concatenate([ends, ends[::-1]], axis=1), axis=1)
+        parts.append(low + (ends if number % 5 == 2 else np.repeat(both, 1 + (number % 5 == 3), axis=1)))
+    block = BlockCSR.from_edge_index(np.concatenate(parts, axis=1), node_ptr=starts)
+    hierarchy = coarsen(block, schedule)
+    found = []
+    for small in (True, False):
+        monkeypatch.setattr(metrics, "choose_kernels", lambda *args, chosen=small: (chosen, True))
+        found.append(hierarchy_metrics(block, hierarchy))
+    assert schedule != "nopool" or 0 < found[0]["0/symmetric"].sum() < len(sizes)
+    for name, values in found[1].items():
+        assert values.tobytes() == found[0][name].tobytes(), name
 
 
 @given(blocks(negative=False))

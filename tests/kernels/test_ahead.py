@@ -15,13 +15,13 @@ SHARED = ("local_ids.join_rows", "contract._collect_entries", "undirected._fill_
 
 
 def listed_kernels():
-    found = {*compilation._COMMON, *compilation._METRICS}
+    found = {*compilation._COMMON, *compilation._SMALL_METRICS, *compilation._LARGE_METRICS}
     return sorted(found.union(*compilation._METHODS.values()))
 
 
 def test_signatures_are_read_from_annotations():
     ptr, index, number = numba.int64[::1], numba.int32[::1], numba.float64[::1]
-    assert ahead.signature_of("local_ids.join_rows") == (index, index, ptr, ptr, ptr, index)
+    assert ahead.signature_of("local_ids.join_rows") == (index, index, ptr, ptr, ptr, index, numba.int64)
     assert ahead.signature_of("contract._fill_degree_norm") == (ptr, index, number, number, number)
 
 

@@ -84,7 +84,27 @@ def test_id_outside_its_graph_is_rejected(wrong):
         ([0, 2, 1], [1, 0, 0]),
     ],
 )
-def test_unsorted_or_invalid_rows_are_not_joined(rows, cols):
+@pytest.mark.parametrize("words", [1, 2])
+def test_unsorted_or_invalid_rows_are_not_joined(rows, cols, words):
+    assert not join(rows, cols, words)
+
+
+@pytest.mark.parametrize("words", [1, 2])
+def test_rows_of_both_types_are_joined(words):
+    assert join([0, 0, 1], [0, 1, 0], words)
+
+
+@pytest.mark.parametrize("wrong", [1 << 32, -(1 << 32)])
+def test_an_id_whose_lower_half_is_valid_is_not_joined(wrong):
+    assert not join([0, 0, 1], [0, 1, wrong], 2)
+    assert not join([0, 0, 1 + wrong], [0, 1, 0], 2)
+
+
+def join(rows, cols, words):
     node_ptr, edge_ptr = np.array([0, 2]), np.array([0, 3])
     indptr, indices = np.empty(3, np.int64), np.empty(3, np.int32)
-    assert not kernels.join_rows(np.array(rows), np.array(cols), edge_ptr, node_ptr, indptr, indices)
+    given = (np.array(ids, f"<i{4 * words}").view(np.int32) for ids in (rows, cols))
+    joined = kernels.join_rows(*given, edge_ptr, node_ptr, indptr, indices, words)
+    if joined:
+        assert indptr.tolist() == [0, rows.index(1), 3] and indices.tolist() == cols
+    return joined

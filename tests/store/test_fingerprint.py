@@ -9,6 +9,7 @@ from tgp.errors import InputError
 from tgp.ragged import GraphTable
 from tgp.ragged.offsets import offsets
 from tgp.store import DataDigest, HierarchySpec, StoreSpec, data_digest
+from tgp.store.format import data_digest as digests
 from tgp.testing.stores import halving_spec
 
 
@@ -75,6 +76,16 @@ def test_every_change_of_the_data_changes_the_digest(table):
         digest = DataDigest()
         digest.update(table)
         digest.update(GraphTable(table.node_ptr, {}))
+
+
+def test_the_digest_does_not_depend_on_threads(table, monkeypatch):
+    whole, odd = data_digest(table), data_digest(table.take([3, 5]))
+    monkeypatch.setattr(digests, "_THREADED_BYTES", 0)
+    assert (data_digest(table), data_digest(table.take([3, 5]))) == (whole, odd)
+    nodes_only = GraphTable(table.node_ptr, {})
+    threaded = data_digest(nodes_only)
+    monkeypatch.undo()
+    assert data_digest(nodes_only) == threaded
 
 
 def test_the_digest_does_not_depend_on_the_order_of_fields(table):

@@ -29,7 +29,9 @@ __all__ = [
 _COMMON = ("local_ids._fill_local_edges", "local_ids._fill_local_ids", "local_ids.join_rows")
 """Kernels that every run calls."""
 
+_SMALL_METRICS = ("quality.small_figures",)
 _METRICS = ("quality.graph_figures",)
+_LARGE_METRICS = (*_METRICS, "quality.count_components")
 _CONTRACTION = ("contract._collect_entries", "contract._merge_rows")
 
 _GROUPS = ("carry.group_rows",)
@@ -83,6 +85,9 @@ _METHODS: dict[str, tuple[str, ...]] = {
 }
 """Kernels that the levels of each method call with default parameters. Methods of other packages are not listed."""
 
+_UNWEIGHTED = frozenset({"graclus", "kmis", "nopool", "random", "sep"})
+"""Methods whose levels have no weights if their input has none."""
+
 METHODS_WITH_KERNELS = tuple(_METHODS)
 """Names of the methods that are listed."""
 
@@ -94,23 +99,33 @@ _latest: list[Compilation] = []
 
 
 def kernels_of(
-    schedules: Iterable[Schedule], *, metrics: bool, steps: Iterable[CarryStep] = ()
+    schedules: Iterable[Schedule],
+    *,
+    metrics: bool,
+    small: bool = True,
+    large: bool = False,
+    steps: Iterable[CarryStep] = (),
 ) -> frozenset[str]:
     """Return the kernels that a run calls, as ``"module.function"``.
 
     Args:
         schedules: Schedules of the run.
         metrics: True if the run computes quality figures.
+        small: True if figures of small graphs are computed, see :func:`tgp.engine.metrics.choose_kernels`.
+        large: True if figures of other graphs are computed.
         steps: Attributes of the levels.
     """
-    methods = {level.method for schedule in schedules for level in schedule}
+    used = [{level.method for level in schedule} for schedule in schedules]
+    methods = set().union(*used)
     if not methods & _METHODS.keys():
         return frozenset()
     found = {name for method in methods for name in _METHODS.get(method, ())}
     if metrics:
-        found |= set(_METRICS)
+        for names in used:
+            found.update(_SMALL_METRICS if small and names & _METHODS.keys() <= _UNWEIGHTED else _METRICS)
+        found.update(_LARGE_METRICS if large else ())
     for step in steps:
-        found |= set(_CARRY.get(step.reduction, ())) | set(_CARRY[step.owner])
+        found.update(_CARRY.get(step.reduction, ()), _CARRY[step.owner])
     return frozenset(found.union(_COMMON))
 
 

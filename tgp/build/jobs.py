@@ -43,6 +43,7 @@ from tgp.store.write.shard import load_kernels
 __all__ = [
     "PROTOCOL",
     "JobReport",
+    "figure_kernels",
     "job_header",
     "make_job",
     "make_thread_job",
@@ -171,7 +172,7 @@ def make_thread_job(header: Job, writer: PartWriter, unit: int, name: str, graph
 
 
 def topology(table: GraphTable, low: int, high: int, names: Iterable[str] = ()) -> GraphTable:
-    """Return the arrays of graphs ``low:high`` that coarsening needs: edges with 32-bit ids, weights, and attributes.
+    """Return views of the arrays of graphs ``low:high`` that coarsening needs: edges, weights and attributes.
 
     Args:
         table: All graphs.
@@ -179,12 +180,19 @@ def topology(table: GraphTable, low: int, high: int, names: Iterable[str] = ()) 
         high: End of the range.
         names: Attributes that are carried to the levels.
     """
-    part = slice_table(table, low, high, ("edge_index", "edge_weight", *names))
-    fields = dict(part.fields)
-    if "edge_index" in fields:
-        edges = fields["edge_index"]
-        fields["edge_index"] = dataclasses.replace(edges, values=edges.values.astype(np.int32))
-    return GraphTable(part.node_ptr, fields)
+    return slice_table(table, low, high, ("edge_index", "edge_weight", *names))
+
+
+def figure_kernels(table: GraphTable) -> dict[str, bool]:
+    """Return the keys of the argument of :func:`warm_up` that depend on the graphs.
+
+    Args:
+        table: All graphs.
+    """
+    from tgp.engine.metrics import choose_kernels
+
+    small, large = choose_kernels(table.node_ptr, "edge_weight" in table.fields)
+    return {"small": small, "large": large}
 
 
 # Worker -----------------------------------------------------------------------------------------
@@ -234,7 +242,7 @@ def warm_up(header: Mapping[str, Any]) -> float:
     in threads of this one.
 
     Args:
-        header: Result of :func:`job_header`.
+        header: Result of :func:`job_header`, and optionally of :func:`figure_kernels`.
 
     Returns:
         Seconds that were spent compiling; 0 if all kernels were in the cache.
@@ -246,7 +254,10 @@ def warm_up(header: Mapping[str, Any]) -> float:
 
     with _portable_errors(header):
         schedules = _accept(header)
-        kernels = kernels_of(schedules, metrics=header["metrics"], steps=_carry_steps(header))
+        small, large = header.get("small", True), header.get("large", False)
+        kernels = kernels_of(
+            schedules, metrics=header["metrics"], small=small, large=large, steps=_carry_steps(header)
+        )
         missing = find_missing(kernels)
         helpers = 0 if header["remote"] else usable_cores() - 1
         with (
@@ -263,7 +274,7 @@ def warm_up(header: Mapping[str, Any]) -> float:
             block = BlockCSR.from_local_edges(edges, [0, edges.shape[1]], node_ptr=[0, 24])
             for schedule in schedules:
                 hierarchy, _ = coarsen_with_failures(block, schedule)
-                if header["metrics"]:
+                if header["metrics"] and small:
                     from tgp.engine.metrics import hierarchy_metrics
 
                     hierarchy_metrics(block, hierarchy)

@@ -19,6 +19,7 @@ from tgp.build.findings import find_many_files, find_problems, warn_about
 from tgp.build.foreign import check_foreign_parts
 from tgp.build.jobs import (
     JobReport,
+    figure_kernels,
     job_header,
     make_job,
     make_thread_job,
@@ -233,7 +234,7 @@ def _start_workers(context: RunContext, pool: Pool, progress: Progress) -> float
     with JobQueue(pool, warm_up, _show_waiting(progress, stage), show_compilation) as queue:
         # All calls are submitted at once, because a pool starts a process for each call that finds no idle worker.
         for _ in range(pool.processes):
-            queue.submit(header)
+            queue.submit(header | figure_kernels(context.source.table))
         seconds = next(queue.drain())
     if pool.cluster is not None and not checked:  # there were no workers before
         pool.cluster.check_workers(context.config.path.resolve())

@@ -26,7 +26,7 @@ VISIBLE_TIMEOUT = 30.0
 def read_unit_graphs(writer: StoreWriter, unit: int, sha256: str, names: Collection[str] = ()) -> GraphTable:
     """Read the edges, weights and some attributes of the graphs of a unit, with 32-bit ids.
 
-    The result is the same as that of :func:`tgp.build.jobs.topology` for the graphs that the client has written.
+    The result contains the same graphs as :func:`tgp.build.jobs.topology`, which the client has written.
 
     Args:
         writer: Writer of the store.

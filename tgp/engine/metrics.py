@@ -34,15 +34,34 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.engine.threads import run_over_ranges
+from tgp.kernels.array_types import PtrArray
 from tgp.ragged import Assignment, BlockCSR, Hierarchy, Level
 
-__all__ = ["hierarchy_metrics", "level_metrics"]
+__all__ = ["choose_kernels", "hierarchy_metrics", "level_metrics"]
 
 Metrics = dict[str, npt.NDArray[Any]]
 Floats = npt.NDArray[np.float64]
 
+SMALL_NODES = 63
+"""Largest number of nodes of a graph whose rows are words of bits, see :data:`tgp.kernels.quality.WORD`."""
+
 ROW_SUM_TOLERANCE = 1e-5
 """Relative difference below which two row sums of ``S`` count as equal, because weights are stored in float32."""
+
+
+def choose_kernels(node_ptr: PtrArray, weighted: bool) -> tuple[bool, bool]:
+    """Choose the kernels that compute the figures of graphs. The figures do not depend on the choice.
+
+    Args:
+        node_ptr: ``[B + 1]`` offsets of the nodes of the graphs.
+        weighted: True if the graphs or their levels have weights.
+
+    Returns:
+        True if the kernel for small graphs is used, and True if the kernel for all other graphs is used.
+    """
+    sizes = np.diff(node_ptr)
+    small = not weighted and bool(sizes.sum() <= SMALL_NODES * len(sizes))
+    return small, not small or bool(sizes.max(initial=0) > SMALL_NODES)
 
 
 def hierarchy_metrics(block: BlockCSR, hierarchy: Hierarchy) -> Metrics:
@@ -81,16 +100,24 @@ def _figures_along(
     block: BlockCSR, levels: Sequence[Level]
 ) -> Iterator[tuple[BlockCSR, Level, Metrics, Metrics]]:
     """Yield each level with the block that it pools, and the figures of that block and of its coarse block."""
-    before = _block_figures(block, levels[0].assignment) if levels else None
+    weighted = any(given.weight is not None for given in (block, *(level.block for level in levels)))
+    small, _ = choose_kernels(block.node_ptr, weighted)
+    before = _block_figures(block, levels[0].assignment, small) if levels else None
     for level, following in zip(levels, [*levels[1:], None], strict=True):
         assert before is not None
-        after = _block_figures(level.block, None if following is None else following.assignment)
+        after = _block_figures(level.block, None if following is None else following.assignment, small)
         yield block, level, before, after
         block, before = level.block, after
 
 
-def _block_figures(block: BlockCSR, assignment: Assignment | None) -> Metrics:
-    """Return the figures of graphs, and those of their clusters if the assignment has clusters."""
+def _block_figures(block: BlockCSR, assignment: Assignment | None, small: bool) -> Metrics:
+    """Return the figures of graphs, and those of their clusters if the assignment has clusters.
+
+    Args:
+        block: the graphs.
+        assignment: their supernodes, or ``None``.
+        small: True to compute small graphs with words of bits.
+    """
     from tgp.kernels import quality
 
     graphs = block.num_graphs
@@ -99,16 +126,22 @@ def _block_figures(block: BlockCSR, assignment: Assignment | None) -> Metrics:
     else:
         cluster, super_ptr = np.ascontiguousarray(assignment.cluster, np.int32), assignment.super_ptr
     counts, flows = np.zeros((6, graphs), np.int32), np.zeros((5, graphs))
-    symmetric = np.empty(graphs, bool)
+    symmetric = np.zeros(graphs, bool)
     nodes, clusters = (int(np.diff(ptr).max(initial=0)) for ptr in (block.node_ptr, super_ptr))
     logs = _logarithms(quality.SMALL)
     weight = np.empty(0) if block.weight is None else block.weight
     arrays = block.indptr, block.indices, weight, block.node_ptr, cluster, super_ptr
 
     def compute(first: int, last: int) -> None:
+        out = counts, flows, symmetric
+        if small:
+            given = block.indptr, block.indices, block.node_ptr, cluster, super_ptr, logs
+            a, b, c, d = np.empty((4, quality.WORD + 1), np.uint64)  # scratch
+            if quality.small_figures(*given, first, last, a, b, c, d, *out):
+                return
         ids, words = np.empty(nodes, np.int64), np.empty(max(nodes, quality.WORD + 1), np.uint64)
         sums = np.empty((clusters, 3))
-        if quality.graph_figures(*arrays, logs, first, last, ids, words, sums, counts, flows, symmetric):
+        if quality.graph_figures(*arrays, logs, first, last, ids, words, sums, *out):
             return
         part = symmetric, first, last
         quality.count_components(block.indptr, block.indices, block.node_ptr, *part, ids, words, counts)

@@ -30,6 +30,7 @@ __all__ = [
     "MIN",
     "MUL",
     "SUM",
+    "count_bits",
     "fill_transpose",
     "grow_array",
     "grow_buffers",
@@ -166,6 +167,17 @@ def _trailing_zeros(typingctx: Any, word: Any) -> Any:
 
     return types.uint64(types.uint64), codegen
 
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _population_count(typingctx: Any, word: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.ctpop(args[0])
+
+    return types.uint64(types.uint64), codegen
+
+
+count_bits: Callable[[np.uint64], np.uint64] = cast(Any, _population_count)
+"""Return the number of bits that are set in a uint64."""
 
 lowest_bit: Callable[[np.uint64], np.uint64] = cast(Any, _trailing_zeros)
 """Return the position of the lowest bit that is set in a uint64 other than 0."""

@@ -115,23 +115,29 @@ def join_rows(
     node_ptr: PtrArray,
     indptr: PtrArray,
     indices: IndexArray,
+    words: int,
 ) -> bool:
     """Write the rows of a block from local edges; return True if the edges were sorted and their ids valid.
 
     Args:
-        rows, cols: ``[E]`` ids local to their graph.
+        rows, cols: ``[words * E]`` ids local to their graph. 64-bit ids are two words of 32 bits, the lower one first: one
+            kernel for both types is compiled once, and ids are not copied.
         edge_ptr: ``[B + 1]``, offsets of the edges of each graph.
         node_ptr: ``[B + 1]``, offsets of the nodes of each graph.
         indptr: ``[N + 1]`` output.
         indices: ``[E]`` output.
+        words: Number of words of an id, 1 or 2.
     """
-    node = 0
+    node, upper = 0, np.uint64(words - 1)
     for g in range(node_ptr.shape[0] - 1):
         first, last = node_ptr[g], node_ptr[g + 1]
         row, col = first, first
         for e in range(np.uint64(edge_ptr[g]), np.uint64(edge_ptr[g + 1])):
-            r, c = first + rows[e], first + cols[e]
+            at = e << upper
+            r, c = first + rows[at], first + cols[at]
             if (c < first) | (c >= last) | (r >= last) | (r < row) | ((r == row) & (c < col)):
+                return False
+            if upper and rows[at + upper] | cols[at + upper]:
                 return False
             row, col = r, c
             indices[e] = c

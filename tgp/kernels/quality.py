@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from tgp.kernels._prims import kernel, lowest_bit
+from tgp.kernels._prims import count_bits, kernel, lowest_bit
 from tgp.kernels.array_types import (
     BoolArray,
     FloatArray,
@@ -17,7 +17,7 @@ from tgp.kernels.array_types import (
     WordArray,
 )
 
-__all__ = ["SMALL", "WORD", "count_components", "graph_figures", "incoming_flows"]
+__all__ = ["SMALL", "WORD", "count_components", "graph_figures", "incoming_flows", "small_figures"]
 
 SMALL = 128
 """Length of the tables of logarithms. Degrees and volumes of small graphs are integers below this value."""
@@ -26,13 +26,138 @@ WORD = 63
 """Largest number of nodes of a graph whose neighbours are a word of bits. The last bit of the word is never a node."""
 
 
+@kernel(inline="always")
+def _count_small_components(masks: WordArray, nodes: int) -> int:
+    """Return the number of connected components of a symmetric graph with at most :data:`WORD` nodes.
+
+    Args:
+        masks: Neighbours of each node as bits, at least ``WORD + 1`` words. The last word is overwritten.
+        nodes: Number of nodes.
+    """
+    # Each round removes two nodes from the frontier and adds their neighbours. The last word belongs to no node.
+    one, top = np.uint64(1), np.uint64(WORD)
+    found, unseen = 0, (one << np.uint64(nodes)) - one
+    masks[top] = 0
+    while unseen != 0:
+        found += 1
+        frontier = unseen & (~unseen + one)
+        unseen ^= frontier
+        while frontier != 0:
+            rest = frontier & (frontier - one)
+            reached = (masks[lowest_bit(frontier)] | masks[lowest_bit(rest | one << top)]) & unseen
+            unseen ^= reached
+            frontier = rest & (rest - one) | reached
+    return found
+
+
+@kernel
+def small_figures(
+    indptr: PtrArray, indices: IndexArray, node_ptr: PtrArray, cluster: IndexArray, super_ptr: PtrArray, logs: MatrixArray,
+    first: int, last: int, masks: WordArray, mirror: WordArray, members: WordArray, volumes: WordArray,
+    counts: IndexMatrixArray, flows: MatrixArray, symmetric: BoolArray,
+) -> bool:  # fmt: skip
+    """Compute the figures of those graphs among ``first:last`` that are small, symmetric and without parallel edges.
+
+    Rows and clusters of such a graph are words of bits. There are no weights.
+
+    Args:
+        indptr, indices, node_ptr, cluster, super_ptr, logs, first, last, counts, flows: See :func:`graph_figures`.
+        masks, mirror, members, volumes: Scratch, at least ``WORD + 1`` words each.
+        symmetric: ``[B]`` output: True for graphs whose figures were computed.
+
+    Returns:
+        True if the figures of all graphs were computed.
+    """
+    one, top, half, complete = np.uint64(1), np.uint64(WORD), np.uint64(32), True
+    for g in range(first, last):
+        base, low = np.uint64(node_ptr[g]), super_ptr[g]
+        nodes, clusters = np.uint64(node_ptr[g + 1]) - base, super_ptr[g + 1] - low
+        symmetric[g] = False
+        if nodes > top or clusters > WORD:
+            complete = False
+            continue
+        for c in range(clusters):
+            members[c] = volumes[c] = 0
+        for node in range(nodes):
+            mirror[node] = 0
+        leaves, roots, dropped, lonely, same = 0.0, np.int64(0), 0, 0, True
+        stop, reached = np.uint64(indptr[base]), one
+        for node in range(nodes):
+            start, stop = stop, np.uint64(indptr[base + node + one])
+            mask, bit, degree = np.uint64(0), one << node, stop - start
+            if degree > 0:
+                # Most rows have at most four entries. Reading the last one again is cheaper than a wrong guess of the end.
+                for k in range(np.uint64(4)):
+                    e = start + k
+                    if e >= stop:
+                        e = stop - one
+                    at = np.uint64(indices[e]) - base
+                    mask |= one << at
+                    mirror[at] |= bit
+                for e in range(start + np.uint64(4), stop):
+                    at = np.uint64(indices[e]) - base
+                    mask |= one << at
+                    mirror[at] |= bit
+            masks[node] = mask
+            if mask & reached:
+                reached |= mask | bit
+            same &= count_bits(mask) == degree
+            lonely += mask & ~bit == 0
+            leaves += logs[0, degree & np.uint64(SMALL - 1)]
+            mine = cluster[base + node]
+            if mine >= 0:
+                # Edges inside a cluster are counted at their larger end. The upper half of the word is their number.
+                at = np.uint64(mine - low)
+                inside = (count_bits(mask & members[at]) << one) + (mask >> node & one)
+                volumes[at] += degree + (inside << half)
+                members[at] |= bit
+            else:
+                dropped += 1
+                roots += np.int64(degree)
+        for node in range(nodes):
+            same &= masks[node] == mirror[node]
+        if not same:
+            complete = False
+            continue
+        symmetric[g] = True
+        found = np.int64(nodes > 0)
+        if reached != (one << nodes) - one:
+            found = _count_small_components(masks, nodes)
+        total = np.int64(stop) - indptr[base]
+        within, expected, single, empty, largest = np.int64(0), np.int64(0), 0, 0, np.int64(0)
+        inner, entropy, scale = 0.0, 0.0, math.log2(float(total)) if total > 0 else 0.0
+        for c in range(clusters):
+            size = np.int64(count_bits(members[c]))
+            out, own = np.int64(volumes[c] & np.uint64(0xFFFFFFFF)), np.int64(volumes[c] >> half)
+            single += size == 1
+            empty += size == 0
+            if size > largest:
+                largest = size
+            within += own
+            expected += out * out
+            log = logs[1, out & (SMALL - 1)]
+            product = logs[0, out & (SMALL - 1)]
+            if out >= SMALL:
+                log = math.log2(float(out))
+                product = float(out) * log
+            entropy += product
+            inner += float(out - own) * (scale - log)
+        counts[0, g], counts[1, g], counts[2, g] = found, lonely, dropped
+        counts[3, g], counts[4, g], counts[5, g] = single, empty, largest
+        flows[0, g], flows[1, g], flows[2, g] = total, within, expected
+        if total > 0:
+            flows[3, g] = scale - leaves / total
+            flows[4, g] = (entropy + roots * scale - leaves + inner) / total
+    return complete
+
+
 @kernel
 def graph_figures(
     indptr: PtrArray, indices: IndexArray, weight: FloatArray, node_ptr: PtrArray, cluster: IndexArray,
     super_ptr: PtrArray, logs: MatrixArray, first: int, last: int, cursor: PtrArray, masks: WordArray, sums: MatrixArray,
     counts: IndexMatrixArray, flows: MatrixArray, symmetric: BoolArray,
 ) -> bool:  # fmt: skip
-    """Compute the figures of the graphs ``first:last``, as if all of them were small and symmetric.
+    """Compute the figures of the graphs ``first:last`` that are left, as if all of them were small and symmetric.
 
     Args:
         indptr: ``[N + 1]``.
@@ -50,10 +175,10 @@ def graph_figures(
             clusters, empty clusters, size of the largest cluster.
         flows: ``[5, B]`` output: total weight, weight inside clusters, its expected value (the sum of out * in), entropy
             without clusters, entropy with clusters.
-        symmetric: ``[B]`` output: mask of symmetric graphs.
+        symmetric: ``[B]`` mask of the graphs that :func:`small_figures` has computed, then of all symmetric graphs.
 
     Returns:
-        True if all graphs are symmetric and have at most :data:`WORD` nodes. Otherwise some values are wrong until
+        True if all these graphs are symmetric and have at most :data:`WORD` nodes. Otherwise some values are wrong until
         :func:`count_components` and :func:`incoming_flows` replace them.
     """
     end, usual, weighted = np.int64(indices.shape[0] - 1), True, weight.shape[0] > 0
@@ -61,6 +186,8 @@ def graph_figures(
     for g in range(first, last):
         base, stop_row, low = node_ptr[g], node_ptr[g + 1], super_ptr[g]
         clusters = super_ptr[g + 1] - low
+        if symmetric[g]:
+            continue
         for c in range(clusters):
             sums[c, 0] = sums[c, 1] = sums[c, 2] = 0.0
         for row in range(base, stop_row):
@@ -111,20 +238,7 @@ def graph_figures(
             same &= cursor[node] == indptr[base + node + 1]
         usual &= same and stop_row - base <= WORD
         symmetric[g] = same
-        # Each round removes two nodes from the frontier and adds their neighbours. The last word belongs to no node.
-        found, unseen = 0, np.uint64(0)
-        if stop_row - base <= WORD:
-            unseen = (one << np.uint64(stop_row - base)) - one
-            masks[top] = 0
-        while unseen != 0:
-            found += 1
-            frontier = unseen & (~unseen + one)
-            unseen ^= frontier
-            while frontier != 0:
-                rest = frontier & (frontier - one)
-                reached = (masks[lowest_bit(frontier)] | masks[lowest_bit(rest | one << top)]) & unseen
-                unseen ^= reached
-                frontier = rest & (rest - one) | reached
+        found = _count_small_components(masks, stop_row - base) if stop_row - base <= WORD else 0
         within, expected, inner, volumes = 0.0, 0.0, 0.0, 0.0
         single, empty, largest = 0, 0, 0.0
         scale = math.log2(total) if total > 0.0 else 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -134,13 +135,16 @@ class BlockCSR:
 
         given = _check_edge_list(edge_index)
         # The rows of a slice of a long edge list are contiguous, the slice is not: convert one row at a time.
-        dtype = np.int32 if given.dtype == np.int32 else np.int64
+        dtype = np.int32 if given.dtype == np.int32 or sys.byteorder == "big" else np.int64
         sources, targets = _writeable(given[0], dtype), _writeable(given[1], dtype)
         ptr = _make_node_ptr(node_ptr, None, given)
         edge_starts = _writeable(np.asarray(edge_ptr), np.int64)
         _check_offsets("edge_ptr", edge_starts, len(ptr), given.shape[1])
         indptr, indices = np.empty(ptr[-1] + 1, np.int64), np.empty(given.shape[1], np.int32)
-        if local.join_rows(sources, targets, edge_starts, ptr, indptr, indices):
+        words = sources.dtype.itemsize // 4
+        if local.join_rows(
+            sources.view(np.int32), targets.view(np.int32), edge_starts, ptr, indptr, indices, words
+        ):
             values = _check_weights(weight, given.shape[1])
             return cls(indptr, indices, None if values is None else values.copy(), ptr)
         counts, edges = np.diff(edge_starts), np.stack([sources, targets])

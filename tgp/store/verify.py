@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,7 +33,7 @@ from tgp.store.format.schema import FieldInfo, ShardRecord
 from tgp.store.io.files import LocalFiles, StoreFiles, file_digest
 from tgp.store.read.contents import GraphsPart, HierarchyPart, level_field_path
 from tgp.store.read.parts import DecodedCache, OpenPart, check_size
-from tgp.store.read.reader import StoreReader
+from tgp.store.read.single import read_failures, read_metric
 from tgp.store.read.values import first_outside, first_too_large, largest_number, value_check
 
 __all__ = ["Finding", "verify_store"]
@@ -87,21 +87,24 @@ def verify_store(path: str | os.PathLike[str] | StoreFiles, *, semantics: bool =
             Finding(fmt.MANIFEST, None, None, f"{fmt.MANIFEST} was edited: it is not in the canonical form")
         )
     findings += _check_records(files, manifest, is_later)
+    cache = DecodedCache(_CACHE_BYTES)
+    parts: dict[str, list[HierarchyPart]] = {name: [] for name in manifest.hierarchies}
     for unit in range(manifest.spec.num_units):
-        findings += _UnitVerifier(files, manifest, unit).verify(semantics)
+        findings += _UnitVerifier(files, manifest, unit, cache, parts).verify(semantics)
     if semantics and not findings:
-        findings += _check_figures(files)
+        findings += _check_figures(manifest, parts)
     return findings
 
 
-def _check_figures(files: StoreFiles) -> Iterator[Finding]:
-    """Check that the metrics and the failures of each hierarchy can be read."""
-    reader = StoreReader(files)
-    for name, info in reader.hierarchies.items():
+def _check_figures(manifest: Manifest, parts: Mapping[str, Sequence[HierarchyPart]]) -> Iterator[Finding]:
+    """Check that the metrics and the failures of each hierarchy can be read from its open files."""
+    for name, info in manifest.hierarchies.items():
         try:
-            for level in range(info.depth):
-                reader.metrics(name, level)
-            reader.failures(name)
+            for metric in info.metrics:
+                read_metric(parts[name], metric)
+            for part in parts[name]:
+                if part.record.failures:
+                    read_failures(part, part.record.failures)
         except StoreDamagedError as error:
             yield Finding(os.path.basename(error.path or ""), error.item, None, str(error))
 
@@ -146,14 +149,30 @@ def _check_records(files: StoreFiles, manifest: Manifest, is_later: bool) -> Ite
 
 
 class _UnitVerifier:
-    """Checks of the files of one unit."""
+    """Checks of the files of one unit.
 
-    def __init__(self, files: StoreFiles, manifest: Manifest, unit: int) -> None:
+    Args:
+        files: Files of the store.
+        manifest: Its manifest.
+        unit: Number of the unit.
+        cache: Cache for decoded arrays.
+        parts: Open files of each hierarchy. Those of this unit are added.
+    """
+
+    def __init__(
+        self,
+        files: StoreFiles,
+        manifest: Manifest,
+        unit: int,
+        cache: DecodedCache,
+        parts: Mapping[str, list[HierarchyPart]],
+    ) -> None:
         self.files = files
         self.manifest = manifest
         self.unit = unit
         self.first = manifest.spec.bounds[unit]
-        self.cache = DecodedCache(_CACHE_BYTES)
+        self.cache = cache
+        self.parts = parts
         self.findings: list[Finding] = []
 
     def report(self, shard: ShardRecord, field: str | None, message: str, row: int | None = None) -> None:
@@ -199,6 +218,7 @@ class _UnitVerifier:
                 continue
             with self.collect_damage(name, matches):
                 part = HierarchyPart(self.files, self.manifest, name, self.unit, self.cache, graphs.node_ptr)
+                self.parts[name].append(part)
                 if semantics:
                     self.check_hierarchy(name, part, edges)
         return self.findings
@@ -317,7 +337,7 @@ class _UnitVerifier:
         """Check that every supernode of a hard assignment has nodes, and that its representative is one of them."""
         supers = part.node_ptrs[number + 1].astype(np.int64)
         used = np.zeros(int(supers[-1]), bool)
-        used[cluster[cluster >= 0]] = True
+        used[cluster if cluster.min(initial=0) >= 0 else cluster[cluster >= 0]] = True
         if kind == "hard" and not used.all():
             row = int(np.searchsorted(supers, np.argmin(used), side="right")) - 1
             self.report(part.record, f"/levels/{number}/cluster", "leaves a supernode without nodes", row)

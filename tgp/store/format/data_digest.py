@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,9 @@ from tgp.ragged import Field, GraphTable
 from tgp.store.format.strict_json import canonical
 
 __all__ = ["DataDigest", "data_digest"]
+
+_THREADED_BYTES = 1 << 24
+"""Size of a table from which its fields are hashed in two threads."""
 
 _PIECE_BYTES = 1 << 20
 """Size of the buffer for arrays that are not in the order of the digest. It fits in the cache of a core."""
@@ -57,9 +61,17 @@ class DataDigest:
             )
         self._num_graphs += table.num_graphs
         _hash_counts(self._nodes, table.node_ptr)
-        for name, (_, counts, rows) in self._fields.items():
+        for name, (_, counts, _) in self._fields.items():
             _hash_counts(counts, table.fields[name].ptr)
-            _hash_rows(rows, table.fields[name])
+        jobs = [(rows, table.fields[name]) for name, (_, _, rows) in self._fields.items()]
+        # The fields have hashes of their own, and hashing releases the interpreter lock.
+        if sum(entry.values.nbytes for _, entry in jobs) < _THREADED_BYTES:
+            for job in jobs:
+                _hash_rows(*job)
+            return
+        jobs.sort(key=lambda job: job[1].values.nbytes, reverse=True)
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(_hash_rows, *zip(*jobs, strict=True)))
 
     def hexdigest(self) -> str:
         """Return the digest of all graphs so far."""

@@ -272,8 +272,7 @@ class StoreReader:
             hierarchy: Name of the hierarchy, or ``None`` if no levels are read.
             levels: Positions of the levels in the schedule, ascending.
             fields: Fields of the input graphs; all if ``None``.
-            arrays: Optional arrays of the levels (see :data:`tgp.store.format.constants.LEVEL_ARRAYS`); all if
-                ``None``.
+            arrays: Optional arrays of the levels, see :data:`tgp.store.format.constants.LEVEL_ARRAYS`; all if ``None``.
             level_fields: Attributes of the levels; all if ``None``. A level without one of them is read without it.
             local: Keep node ids of fields local to their graph, and do not compute the graph of each node.
 
@@ -287,9 +286,8 @@ class StoreReader:
         plan = self._plans.get(key)
         if plan is None:
             infos = [self.field_info(name) for name in names]
-            chosen = [
-                (level, self.level_info(str(hierarchy), level).restricted_to(*wanted)) for level in positions
-            ]
+            stored = [self.level_info(str(hierarchy), level) for level in positions]
+            chosen = [(n, level.restricted_to(*wanted)) for n, level in zip(positions, stored, strict=True)]
             layout = Layout(infos, chosen, local=local)
             plan = self._plans[key] = BatchPlan(
                 layout,

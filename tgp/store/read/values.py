@@ -98,6 +98,8 @@ def first_outside(ids: Array, ptr: Array, sizes: Array, low: int = 0, axis: int 
         return None
     flat = np.moveaxis(ids, axis, -1).reshape(-1, ids.shape[axis])
     filled = np.flatnonzero(ptr[1:] > ptr[:-1])
+    if low <= int(ids.min()) and int(ids.max()) < int(sizes[filled].min()):
+        return None  # this takes a tenth of the time of a maximum per graph
     starts = ptr[filled].astype(np.int64)
     largest = np.maximum.reduceat(flat, starts, axis=-1)
     bad = (largest.astype(np.int64) >= sizes[filled].astype(np.int64)).any(axis=0)
