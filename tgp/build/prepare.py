@@ -107,7 +107,9 @@ def prepare_run(config: CoarsenConfig, *, in_memory: bool = False) -> RunContext
         profile = config.profile or stored.profile
     description = {**source.description, "shard_size": config.shard_size or DEFAULT_SHARD_SIZE}
     hierarchies = tuple(
-        HierarchySpec(name, s.to_json(), config.seed, s.revision, config.metrics, config.carry)
+        HierarchySpec(
+            name, s.to_json(), config.seed, engine=s.revision, metrics=config.metrics, carry=config.carry
+        )
         for name, s in schedules.items()
     )
     return RunContext(
