@@ -26,6 +26,7 @@ __all__ = [
     "complete_hierarchies",
     "complete_poolers",
     "complete_profiles",
+    "complete_reductions",
     "complete_schedules",
     "complete_stores",
     "completed_words",
@@ -162,6 +163,18 @@ def complete_profiles(incomplete: str) -> Iterable[Item]:
     from tgp.store.format.constants import PROFILES
 
     return [(name, "") for name in PROFILES]
+
+
+@_quietly
+def complete_reductions(incomplete: str) -> Iterable[Item]:
+    """Offer ``auto``, and after the name of an attribute and ``=`` its reductions."""
+    from tgp.build.settings import REDUCTIONS
+
+    done, comma, rule = incomplete.rpartition(",")
+    name, equals, _ = rule.partition("=")
+    if equals:
+        return [(f"{done}{comma}{name}={reduction}", "") for reduction in REDUCTIONS]
+    return [(f"{done}{comma}auto", "choose by name and type")]
 
 
 @_quietly

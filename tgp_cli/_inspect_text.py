@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tgp.inspect.compare import Comparison, LevelComparison
     from tgp.inspect.overview import StoreView
 
-__all__ = ["level_rows", "show_comparison", "show_graph", "show_store", "show_stores"]
+__all__ = ["attributes_text", "level_rows", "show_comparison", "show_graph", "show_store", "show_stores"]
 
 
 def show_stores(out: Output, stores: list[dict[str, Any]]) -> None:
@@ -90,7 +90,8 @@ def _shown_figures(view: StoreView, all_figures: bool) -> list[Figure]:
     keys = [key for key, figure in FIGURES.items() if not figure.metric or key in stored]
     if not all_figures:
         shown = (*_COLUMNS, *SPECTRAL_FIGURES)
-        return [FIGURES[key] for key in keys if key in shown]
+        labels = [key for key in sorted(stored) if key.endswith(("_purity", "_mixed"))]
+        return [FIGURES[key] for key in keys if key in shown] + [figure_of(key) for key in labels]
     return [figure_of(key) for key in (*keys, *sorted(stored.keys() - FIGURES.keys()))]
 
 
@@ -151,6 +152,27 @@ def _show_header(out: Output, view: StoreView) -> None:
             f"seed {hierarchy.seed}, {bytes_text(hierarchy.bytes)}{failed}",
             indent=2,
         )
+        if hierarchy.carry is not None:
+            out.text(f"  attributes ({hierarchy.carry}): {attributes_text(hierarchy.levels)}", indent=4)
+
+
+def attributes_text(levels: list[LevelSummary]) -> str:
+    """List the attributes of levels with their types and shapes. Levels are named if only some have an attribute.
+
+    Args:
+        levels: levels of a hierarchy.
+    """
+    found: dict[str, list[int]] = {}
+    for level in levels:
+        for info in level.attributes:
+            owner = " per edge" if info["per"] == "edge" else ""
+            text = f"{info['name']} {info['dtype']}{info['shape'] or ''}{owner}"
+            found.setdefault(text, []).append(level.level)
+    parts = []
+    for text, numbers in found.items():
+        some = f" (only level {', '.join(map(str, numbers))})" if len(numbers) < len(levels) else ""
+        parts.append(text + some)
+    return ", ".join(parts) or "none"
 
 
 def _packages_text(schedule: list[dict[str, Any]]) -> str:

@@ -7,6 +7,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from tgp.inspect.numbers import bytes_text, count_text, counted
+from tgp_cli._inspect_text import attributes_text
 from tgp_cli._output import Output, ratio_text, seconds_text
 
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ def show_plan(out: Output, plan: RunPlan) -> None:
     out.line(f"Would coarsen {sizes} into {plan.path}")
     for entry in plan.hierarchies:
         out.line(f"  {entry['name']}: {counted(entry['levels'], 'level')}, seed {entry['seed']}")
+    if plan.carry:
+        carried = (f"{step['name']} ({step['reduction']})" for step in plan.carry)
+        out.text(f"attributes of the levels: {', '.join(carried)}", indent=2)
     out.line(
         f"{counted(plan.pending, 'file')} in {counted(plan.num_units, 'shard')}, "
         f"about {bytes_text(plan.estimated_bytes)} ({plan.profile})"
@@ -96,6 +100,8 @@ def _show_totals(out: Output, summary: Summary) -> None:
             f"{count_text(level.nodes)} ({ratio_text(level.ratio, 2)})" for level in hierarchy.levels
         )
         out.line(f"  {hierarchy.name}: nodes {chain}, {bytes_text(hierarchy.bytes)}")
+        if hierarchy.carry is not None:
+            out.text(f"    attributes: {attributes_text(hierarchy.levels)}", indent=6)
 
 
 def _show_next_steps(out: Output, summary: Summary) -> None:

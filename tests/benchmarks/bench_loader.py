@@ -37,6 +37,8 @@ from torch_geometric.loader import DataLoader
 from tgp.data import PoolDataLoader, PooledDataset, graphs_to_arrays, precoarsen
 from tgp.data.batch import PooledBatch
 from tgp.engine import coarsen, parse_schedule
+from tgp.engine.carry import CarryRules, resolve
+from tgp.engine.carry_fields import carry_fields
 from tgp.engine.unit_plan import DEFAULT_SHARD_SIZE
 from tgp.ragged.offsets import offsets
 from tgp.store import HierarchySpec, StoreSpec, StoreWriter, data_digest
@@ -93,9 +95,53 @@ def nci1(data: Path, scratch: Path) -> TUDataset | None:
     return TUDataset(str(scratch), "NCI1")
 
 
-def write(path: Path, dataset: InMemoryDataset, levels: int, shards: int | None) -> Path:
+def with_attributes(count: int) -> Synthetic:
+    """Return the synthetic set with positions, labels, a mask and edge features."""
+    dataset, rng = Synthetic(count), np.random.default_rng(1)
+    nodes, edges = dataset._data.x.size(0), dataset._data.edge_index.size(1)
+    added = {
+        "pos": (rng.normal(size=(nodes, 3)).astype(np.float32), "x"),
+        "label": (rng.integers(0, 5, nodes), "x"),
+        "train_mask": (rng.random(nodes) < 0.5, "x"),
+        "edge_attr": (rng.normal(size=(edges, 4)).astype(np.float32), "edge_index"),
+    }
+    for name, (values, owner) in added.items():
+        dataset._data[name] = torch.from_numpy(values)
+        dataset.slices[name] = dataset.slices[owner]
+    return dataset
+
+
+def carried(args: argparse.Namespace, scratch: Path) -> None:
+    """Print the table of ``--carry``: loaders of a store whose levels have attributes."""
+    dataset = with_attributes(args.graphs)
+    plain, path = (write(scratch / f"s{c}", dataset, 3, None, carry=c) for c in (None, "auto"))
+    options = {"shuffle": True, "seed": 0}
+    sources = {
+        "no attributes stored": PooledDataset(plain),
+        "stored, not read": PooledDataset(path, level_fields=()),
+        "stored, all read": PooledDataset(path),
+        "computed when read": PooledDataset(plain, carry="auto"),
+    }
+    names = [*sources, "PyG, no levels"]
+    print("| batch | " + " | ".join(names) + " | all read / PyG |\n" + "|---" * (len(names) + 2) + "|")
+    for size in args.batch_sizes:
+        loaders = {n: PoolDataLoader(d, batch_size=size, **options) for n, d in sources.items()}
+        loaders["PyG, no levels"] = DataLoader(dataset, batch_size=size, shuffle=True)
+        best = dict.fromkeys(names, 0.0)
+        for _ in range(ROUNDS):
+            for name, loader in loaders.items():
+                best[name] = max(best[name], speed(loader, args.seconds))
+        cells = [f"{best[name]:,.0f}" for name in names]
+        ratio = best["stored, all read"] / best["PyG, no levels"]
+        print(f"| {size} | " + " | ".join(cells) + f" | {ratio:.1f} |", flush=True)
+
+
+def write(
+    path: Path, dataset: InMemoryDataset, levels: int, shards: int | None, carry: str | None = None
+) -> Path:
     """Build a store of the dataset with one hierarchy."""
     table, block = graphs_to_arrays(dataset)
+    steps = resolve(CarryRules.parse(carry), table)
     if shards is None:
         shards = -(-sum(field.values.nbytes for field in table.fields.values()) // DEFAULT_SHARD_SIZE)
     plan = parse_schedule([METHOD] * levels)
@@ -106,13 +152,14 @@ def write(path: Path, dataset: InMemoryDataset, levels: int, shards: int | None)
         table.num_graphs,
         bounds,
         "fast",
-        (HierarchySpec("h", plan.to_json(), 0),),
+        (HierarchySpec("h", plan.to_json(), 0, carry=carry),),
     )
     writer = StoreWriter.open(path, spec)
     for unit in range(shards):
         ids = np.arange(bounds[unit], bounds[unit + 1])
-        writer.write_graphs(unit, table.take(ids))
-        writer.write_hierarchy(unit, "h", coarsen(block.take(ids), plan))
+        part = table.take(ids)
+        writer.write_graphs(unit, part)
+        writer.write_hierarchy(unit, "h", carry_fields(part, coarsen(block.take(ids), plan), steps))
     writer.publish()
     return path
 
@@ -539,12 +586,13 @@ def main() -> int:
     parser.add_argument(
         "--details", action="store_true", help="only time per batch, workers, cold reads, first batch, remote"
     )
+    parser.add_argument("--carry", action="store_true", help="only loaders of levels with attributes")
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
     torch.set_num_threads(1)
-    if args.details:
+    if args.details or args.carry:
         with tempfile.TemporaryDirectory() as folder:
-            details(args, Path(folder))
+            (details if args.details else carried)(args, Path(folder))
         return 0
     report = {"machine": platform.platform(), "python": sys.version.split()[0], "torch": torch.__version__}
     report["calibration"] = calibration()

@@ -2,7 +2,10 @@
 
 import numpy as np
 import pytest
+import torch
+from torch_geometric.data import Data
 
+import tgp
 from tgp.build import CoarsenConfig, coarsen_dataset, mismatch
 from tgp.errors import StoreMismatchError
 from tgp.ragged import Field, GraphTable
@@ -107,6 +110,20 @@ def test_other_types_and_attributes_are_named(mismatched):
     fewer = table()
     del fewer.fields["y"]
     assert "attribute 'y' is in the store, but not" in str(mismatched(fewer))
+
+
+def test_lists_of_texts_are_compared(tmp_path):
+    def graphs(names):
+        edges = torch.tensor([[0, 1], [1, 0]])
+        return [Data(edge_index=edges, names=names, x=torch.zeros(2, 1))]
+
+    tgp.coarsen(graphs(["a", "b"]), "graclus", out=tmp_path)
+    with pytest.raises(StoreMismatchError, match="attribute 'names' has another text"):
+        tgp.coarsen(graphs(["a", "c"]), "graclus", out=tmp_path)
+    with pytest.raises(
+        StoreMismatchError, match=r"attribute 'names': JSON in the store, int64 \[\*\] in this run"
+    ):
+        tgp.coarsen(graphs(torch.arange(2)), "graclus", out=tmp_path)
 
 
 def test_a_limit_is_named_and_the_common_graphs_are_compared(mismatched):

@@ -69,6 +69,8 @@ CASES = {
     "tgp coarsen -d molecules:num": ["num_graphs=500"],
     "tgp coarsen -d MUT": ["MUTAG"],
     "tgp coarsen --profile ": ["fast", "small"],
+    "tgp coarsen --carry a": ["auto"],
+    "tgp coarsen --carry auto,pos=m": ["max", "mean", "min", "majority"],
     "tgp export --to ": ["graphml", "npz", "pyg"],
     "tgp poolers minc": ["mincut"],
     "tgp poolers --dataset PROTEINS_": ["PROTEINS_full"],

@@ -3,12 +3,14 @@
 import networkx as nx
 import numpy as np
 import pytest
+import torch
 
 from tgp.errors import InputError, UnknownNameError
 from tgp.inspect import export_store
 from tgp.inspect.export import parse_graphs
 from tgp.sources import open_source
-from tgp.store import StoreReader, data_digest
+from tgp.store import HierarchySpec, MemoryWriter, StoreReader, StoreSpec, data_digest
+from tgp.testing.stores import halving, random_level_fields, random_table
 
 
 def test_npz_files_can_be_read_again(store, tmp_path):
@@ -71,3 +73,19 @@ def test_wrong_arguments_are_rejected(store, tmp_path):
         with pytest.raises(InputError):
             parse_graphs(text, 30)
     assert parse_graphs("28:", 30).tolist() == [28, 29]
+
+
+def test_attributes_without_columns_are_exported(tmp_path):
+    table = random_table(3, seed=1, features=2)
+    levels = random_level_fields(halving(table, 1))  # among them float32 [K, 0] beside other types
+    entry = HierarchySpec("h", [{"method": "halve", "params": {}}], carry="auto")
+    writer = MemoryWriter(StoreSpec({"name": "t"}, data_digest(table), 3, (0, 3), "fast", (entry,)))
+    writer.write_graphs(0, table)
+    writer.write_hierarchy(0, "h", levels)
+    writer.publish()
+    export_store(StoreReader(writer.files), "pyg", tmp_path)
+    tensors = torch.load(tmp_path / "level-1.pt", weights_only=False)[0]
+    assert tensors["no_columns"].shape == (levels.levels[0].block.num_nodes, 0)
+    assert torch.equal(
+        tensors["num_members"], torch.from_numpy(levels.levels[0].fields["num_members"].values)
+    )

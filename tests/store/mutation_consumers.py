@@ -95,6 +95,13 @@ def check_levels(oracle, levels, ids, hierarchy, *, local=False):
                     part = np.where(part < 0, -1, part - shift[place])
                 where = f"graph {graph}, level {number}, {name}"
                 expect(oracle, lambda v=values: v, part, where)
+            if set(level.fields) != set(oracle.level_names(hierarchy, number)):
+                raise Wrong(f"graph {graph}, level {number}: attributes {sorted(level.fields)}")
+            for name, field in level.fields.items():
+                part = field.item(place)
+                part = json.loads(part.tobytes()) if field.form == "json" else part
+                place_of = (graph, hierarchy, number, name)
+                expect(oracle, lambda p=place_of: oracle.level_field(*p), part, f"graph {graph}, {name}")
 
 
 def check_data(oracle, data, graph, hierarchy):
@@ -133,6 +140,9 @@ def check_data(oracle, data, graph, hierarchy):
                     level[name],
                     f"graph {graph}, level {number}, {name}",
                 )
+        for name in oracle.level_names(hierarchy, number):
+            place_of = (graph, hierarchy, number, name)
+            expect(oracle, lambda p=place_of: oracle.level_field(*p), level[name], f"graph {graph}, {name}")
 
 
 # Library ----------------------------------------------------------------------------------------------

@@ -109,7 +109,7 @@ class Oracle:
         self.manifest = json.loads((path / "manifest.json").read_bytes())
         self.bounds = self.manifest["bounds"]
         self.fields = {info["name"]: info for info in self.manifest["fields"]}
-        for name in ("array", "field", "level"):
+        for name in ("array", "field", "level", "level_field"):
             setattr(self, name, functools.cache(getattr(self, name)))  # freed together with the object
 
     def array(self, unit, part, name):
@@ -225,6 +225,34 @@ class Oracle:
             need(list(array[0].shape) == [cut[-1], *tail], f"{name} has a wrong shape")
             found[name] = converted(array[0][cut[row] : cut[row + 1]], dtype)
         return found, count
+
+    def level_field(self, graph, hierarchy, number, name):
+        """Return an attribute of a level of one graph: an array, or the value of a JSON text."""
+        entry = next(h for h in self.manifest["hierarchies"] if h["name"] == hierarchy)
+        info = next(f for f in entry["levels"][number]["fields"] if f["name"] == name)
+        unit, row = self.locate(graph)
+        base, link = f"levels/{number}", link_name(name)
+        kind = "own" if "encoding" in info else info["ptrs"][0]
+        where = {"node": "super_ptr", "edge": "edge_ptr", "own": f"ptr/{link}"}[kind]
+        stored = self.array(unit, hierarchy, f"{base}/fields/{link}")
+        ptr = self.offsets(unit, hierarchy, f"{base}/{where}")
+        if stored is None:
+            need(not self.offsets(unit, hierarchy, f"{base}/super_ptr")[-1] and not ptr[-1], "missing")
+            return np.zeros((0, *info["tail"]), info["dtype"])
+        complex_axis = [2] if info["dtype"].startswith("complex") else []
+        need(list(stored[0].shape) == [ptr[-1], *info["tail"], *complex_axis], f"{name} has a wrong shape")
+        values = converted(stored[0][ptr[row] : ptr[row + 1]], info["dtype"])
+        if "encoding" not in info:
+            return values
+        try:
+            return json_value(values.tobytes().decode(), len(values))
+        except UnicodeDecodeError as error:
+            raise NoData("text is not UTF-8") from error
+
+    def level_names(self, hierarchy, number):
+        """Return the names of the attributes of a level."""
+        entry = next(h for h in self.manifest["hierarchies"] if h["name"] == hierarchy)
+        return [info["name"] for info in entry["levels"][number].get("fields", [])]
 
     def metrics(self, hierarchy, number):
         """Return the metrics of a level."""

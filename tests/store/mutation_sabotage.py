@@ -60,6 +60,14 @@ def _declare_failures(self):
     self._declared |= {path for path in self.arrays if path.startswith("/failures")}
 
 
+def _declare_level_field(self, number, info):
+    for group in ("fields", "ptr"):
+        path = f"/levels/{number}/{group}/{info.name.replace('/', '%2F').replace('.', '%2E')}"
+        if path in self.arrays:
+            self._declared.add(path)
+            self.present.add(path)
+
+
 PARTS, CONTENTS = "tgp.store.read.parts", "tgp.store.read.contents"
 SABOTAGE = {
     "stored types": Sabotage(
@@ -86,6 +94,20 @@ SABOTAGE = {
         {"tgp.store.format.schema:FieldInfo.problem": _nothing},
         ("named/S7/edge_index-tail-empty", "field/edge_index/form=str"),
         ("read_single", "gather", "items", "inspect_graph"),
+    ),
+    "fields of levels": Sabotage(
+        {"tgp.store.format.schema:FieldInfo.level_problem": _nothing},
+        (
+            "named/level-field/name-so",
+            "named/level-field/manifest-axis--1",
+            "named/level-field/name-pooled_data",
+        ),
+        ("read_single", "gather", "items", "loader"),
+    ),
+    "arrays of fields of levels": Sabotage(
+        {f"{CONTENTS}:HierarchyPart._check_field": _declare_level_field},
+        ("named/level-field/pos-rows-1", "named/level-field/train_mask-as-u8", "named/level-field/pos-as-u4"),
+        ("read_single", "gather"),
     ),
     "finite numbers": Sabotage(
         {"tgp.store.format.strict_json:_parse_float": float},

@@ -20,7 +20,7 @@ from tgp.ragged import Field, GraphTable
 from tgp.ragged.offsets import offsets
 from tgp.store import FailureRecord, HierarchySpec, StoreSpec, StoreWriter, data_digest
 from tgp.store.format.strict_json import Document
-from tgp.testing.stores import random_hierarchy, random_table, write_store
+from tgp.testing.stores import halving, random_hierarchy, random_level_fields, random_table, write_store
 
 ESCAPES = "\x1b]0;pwn\x07\x1b[2J\x9b31m\u202eevil\u2066\x08\x7f\r\nFAKE line"
 """Control characters, terminal sequences, bidi marks, and a line break that starts a forged line."""
@@ -236,10 +236,11 @@ def build_base(name, path):
         "soft": lambda: _build_soft(path),
         "fields": lambda: _build_fields(path),
         "lean": lambda: _build_lean(path),
+        "carried": lambda: _build_carried(path),
     }[name]()
 
 
-BASES = ("cli", "small", "soft", "fields", "lean")
+BASES = ("cli", "small", "soft", "fields", "lean", "carried")
 
 
 def _run_coarsen(name, path):
@@ -320,6 +321,19 @@ def _build_lean(path):
     plain = random_table(6, seed=5, min_nodes=3, max_nodes=7)
     table = GraphTable(plain.node_ptr, {"y": plain.fields["y"]})
     write_store(StoreWriter.open(path, _spec(table, (0, 3, 6))), table)
+
+
+def _build_carried(path):
+    """Write a hierarchy whose levels have attributes of all types."""
+    table = random_table(6, seed=5, min_nodes=4, max_nodes=9, features=2)
+    schedule = [{"method": "halve", "params": {"connect_red_op": "sum", "remove_self_loops": True}}] * 2
+    entry = HierarchySpec("h", schedule, 0, 1, False, "auto")
+    writer = StoreWriter.open(path, _spec(table, (0, 3, 6), hierarchies=(entry,)))
+    for unit in range(2):
+        part = table.take(np.arange(3 * unit, 3 * unit + 3))
+        writer.write_graphs(unit, part)
+        writer.write_hierarchy(unit, "h", random_level_fields(halving(part, 2), seed=unit))
+    writer.publish()
 
 
 # Arrays ---------------------------------------------------------------------------------------------

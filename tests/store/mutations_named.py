@@ -976,6 +976,144 @@ def _no_hierarchies(forge):
     forge.manifest["hierarchies"] = []
 
 
+# Attributes of levels ---------------------------------------------------------------------------------------
+
+
+def _level_field(forge, name, level=0):
+    return next(info for info in forge.hierarchy["levels"][level]["fields"] if info["name"] == name)
+
+
+def _level_values(forge, name, edit, units=(0, 1)):
+    """Replace the values of an attribute of the first level."""
+    for unit, file in forge.each("h"):
+        if unit in units:
+            path = f"levels/0/fields/{name}"
+            replace_array(file, path, edit(file[path][()]))
+
+
+for _name, _stored in (
+    ("train_mask", "<u8"), ("train_mask", "<u2"), ("z", "<f2"), ("z", "<f8"), ("pos", "<f2"), ("pos", "<u4"),
+    ("half", "<f8"), ("short", "<i8"), ("y", "<f4"), ("title", "<u2"), ("num_members", "|i1"),
+):  # fmt: skip
+    mutation(f"level-field/{_name}-as-{_stored[1:]}", "carried", "S1", "S8")(
+        lambda forge, name=_name, stored=_stored: _level_values(forge, name, lambda v: v.astype(stored))
+    )
+for _name, _rows in (("pos", -1), ("pos", 1), ("edge_attr", 1), ("no_columns", 5), ("train_mask", -1)):
+    mutation(f"level-field/{_name}-rows-{_rows}", "carried", "S3")(
+        lambda forge, name=_name, rows=_rows: _level_values(
+            forge, name, lambda v: np.zeros((len(v) + rows, *v.shape[1:]), v.dtype)
+        )
+    )
+
+
+@mutation("level-field/bool-bytes-of-255", "carried", "S1", "S8", "unsound")
+def _level_flags(forge):
+    _level_values(forge, "train_mask", lambda v: np.full_like(v, 255))
+
+
+@mutation("level-field/numbers-above-int16", "carried", "S1", "unsound")
+def _level_numbers(forge):
+    _level_values(forge, "short", lambda v: np.full(v.shape, 2**15, "<u2"))
+
+
+@mutation("level-field/text-is-not-json", "carried", "S4", "unsound")
+def _level_text(forge):
+    _level_values(forge, "title", lambda v: np.full_like(v, ord("[")))
+
+
+@mutation("level-field/text-of-escapes", "carried", "S4")
+def _level_escapes(forge):
+    for _, file in forge.each("h"):
+        text = np.frombuffer(json.dumps([ESCAPES, MARKUP]).encode(), np.uint8)
+        graphs = len(file["levels/0/ptr/title"]) - 1
+        replace_array(file, "levels/0/fields/title", np.tile(text, graphs))
+        replace_array(file, "levels/0/ptr/title", (np.arange(graphs + 1) * len(text)).astype("<u2"))
+
+
+for _value in (0, 2**15, 2**62):
+
+    @mutation(f"level-field/text-offset-{_value}", "carried", "S2")
+    def _level_offsets(forge, value=_value):
+        for _, file in forge.each("h"):
+            ptr = file["levels/0/ptr/title"][()].astype("<u8")
+            ptr[1] = value
+            replace_array(file, "levels/0/ptr/title", ptr)
+
+
+@mutation("level-field/empty-rows", "carried", "S3")
+def _level_empty_rows(forge):
+    _level_field(forge, "pos")["tail"] = [2**20, 0]
+    _level_values(forge, "pos", lambda v: ((2**40, 2**20, 0), "<f4"))
+
+
+@mutation("level-field/large-rows", "carried", "S3")
+def _level_large_rows(forge):
+    _level_field(forge, "pos")["tail"] = [2**30]
+
+
+@mutation("level-field/missing-in-one-unit", "carried", "S8")
+def _level_missing(forge):
+    with forge.shard("h", 1) as file:
+        del file["levels/0/fields/pos"]
+
+
+@mutation("level-field/missing-in-the-manifest", "carried", "S8")
+def _level_hidden(forge):
+    forge.hierarchy["levels"][0]["fields"] = forge.hierarchy["levels"][0]["fields"][:3]
+
+
+for _key, _given in (
+    ("ptr", "edge"), ("ptr", "own"), ("ptr", "graph"), ("form", "str"), ("axis", -1), ("shifted", 1), ("dtype", "float64"),
+):  # fmt: skip
+
+    @mutation(f"level-field/attribute-{_key}-{_given}", "carried", "S7")
+    def _level_attribute(forge, key=_key, given=_given):
+        for _, file in forge.each("h"):
+            set_attribute(file["levels/0/fields/pos"], key, given)
+
+
+for _key, _given in (
+    ("ptrs", ["edge"]), ("ptrs", ["own"]), ("ptrs", []), ("form", "stacked"), ("axis", -1), ("shifted", True),
+    ("dtype", "object"), ("dtype", "bool"), ("encoding", "json"), ("tail", []), ("tail", [3] * 15), ("tail", "3"),
+):  # fmt: skip
+
+    @mutation(f"level-field/manifest-{_key}-{_given}", "carried", "S7")
+    def _level_entry(forge, key=_key, given=_given):
+        _level_field(forge, "pos")[key] = given
+
+
+@mutation("level-field/10000-fields", "carried", "S5")
+def _many_level_fields(forge):
+    info = _level_field(forge, "pos")
+    forge.hierarchy["levels"][0]["fields"] = [info | {"name": f"f{number}"} for number in range(10_000)]
+
+
+def _rename_level_field(forge, text):
+    from tests.store.mutation_oracle import link_name
+
+    for number in range(2):
+        _level_field(forge, "pos", number)["name"] = text
+        fields = forge.hierarchy["levels"][number]["fields"]
+        fields.sort(key=lambda info: info["name"].encode("utf-8", "surrogatepass"))
+    for _, file in forge.each("h"):
+        for number in range(2):
+            fields = file[f"levels/{number}/fields"]
+            if text and link_name(text) not in fields:
+                fields.move("pos", link_name(text))
+
+
+def _rename_rules(forge, text):
+    forge.hierarchy["carry"] = text
+
+
+for _key, _text in (TEXTS | {"so": "so", "mask": "mask", "index": "root_index", "y": "y"}).items():
+    mutation(f"level-field/name-{_key}", "carried", "S4", "S9")(
+        functools.partial(_rename_level_field, text=_text)
+    )
+    if _key in ("escapes", "markup", "formula", "newline", "bidi", "nul", "empty", "long"):
+        mutation(f"level-field/rules-{_key}", "carried", "S4")(functools.partial(_rename_rules, text=_text))
+
+
 def _random_bytes(seed, part, count, forge):
     """Change random bytes of a shard."""
     rng = np.random.default_rng(seed)

@@ -18,6 +18,8 @@ CRITICAL = (
     "named/S3/supernodes-in-one-shard-2^34",
     "named/S3/graph-level-fields-only-2^34",
     "named/S8/one-unit-without-level-weights",
+    "named/level-field/bool-bytes-of-255",
+    "named/level-field/name-so",
 )
 QUICK = ("verify", "read_single", "gather", "loader", "inspect", "status", "continue_writing")
 SAMPLE = 12

@@ -12,6 +12,7 @@ from tgp.build.findings import Finding, warn_about
 from tgp.build.progress import Step
 from tgp.build.progress_bar import open_progress
 from tgp.build.run import coarsen_dataset, coarsen_in_memory
+from tgp.engine.carry import CarryLike
 from tgp.engine.schedule import Schedule
 from tgp.errors import InputError
 from tgp.store import MemoryFiles
@@ -50,6 +51,7 @@ def coarsen(
     executor: Executor | None = None,
     root: PathLike | None = None,
     max_input: int | str | None = None,
+    carry: CarryLike = None,
 ) -> PooledDataset:
     """Compute hierarchies of graphs, store them, and return the dataset to train on.
 
@@ -86,6 +88,8 @@ def coarsen(
         executor: Any ``concurrent.futures.Executor`` whose workers see the same files.
         root: Directory of the datasets that are given by name; default ``$TGP_DATA`` or ``./data``.
         max_input: Limit of the memory that the content of input files may need, in bytes or as text.
+        carry: Rules by which attributes of the graphs are computed for the levels: ``"auto"``, text such as
+            ``"pos=mean,y=majority"``, or a mapping from attributes to reductions; see :class:`~tgp.engine.carry.CarryRules`.
 
     Returns:
         Dataset over the first hierarchy, for :class:`~tgp.data.PoolDataLoader`.
@@ -109,6 +113,7 @@ def coarsen(
         "profile": profile,
         "shard_size": shard_size,
         "max_input": max_input,
+        "carry": carry,
     }
     config = CoarsenConfig(
         graphs,

@@ -14,6 +14,7 @@ from typing import Any
 
 from tgp.build import workers
 from tgp.build.progress import Step
+from tgp.engine.carry import CarryStep
 from tgp.engine.schedule import Schedule
 
 __all__ = [
@@ -32,6 +33,16 @@ _SMALL_METRICS = ("quality.small_figures",)
 _METRICS = ("quality.graph_figures",)
 _LARGE_METRICS = (*_METRICS, "quality.count_components")
 _CONTRACTION = ("contract._collect_entries", "contract._merge_rows")
+
+_GROUPS = ("carry.group_rows",)
+_CARRY: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("sum", "mean", "stats"), ("carry.add_rows",)),
+    **dict.fromkeys(("max", "min", "any", "all"), _GROUPS),
+    **dict.fromkeys(("majority", "purity", "mixed"), (*_GROUPS, "carry.count_majority")),
+    "node": (),
+    "edge": (*_GROUPS, "carry.find_edges"),
+}
+"""Kernels that attributes of levels need, by reduction and by owner."""
 
 _METHODS: dict[str, tuple[str, ...]] = {
     "ndp": (
@@ -88,7 +99,12 @@ _latest: list[Compilation] = []
 
 
 def kernels_of(
-    schedules: Iterable[Schedule], *, metrics: bool, small: bool = True, large: bool = False
+    schedules: Iterable[Schedule],
+    *,
+    metrics: bool,
+    small: bool = True,
+    large: bool = False,
+    steps: Iterable[CarryStep] = (),
 ) -> frozenset[str]:
     """Return the kernels that a run calls, as ``"module.function"``.
 
@@ -97,6 +113,7 @@ def kernels_of(
         metrics: True if the run computes quality figures.
         small: True if figures of small graphs are computed, see :func:`tgp.engine.metrics.choose_kernels`.
         large: True if figures of other graphs are computed.
+        steps: Attributes of the levels.
     """
     used = [{level.method for level in schedule} for schedule in schedules]
     methods = set().union(*used)
@@ -107,6 +124,8 @@ def kernels_of(
         for names in used:
             found.update(_SMALL_METRICS if small and names & _METHODS.keys() <= _UNWEIGHTED else _METRICS)
         found.update(_LARGE_METRICS if large else ())
+    for step in steps:
+        found.update(_CARRY.get(step.reduction, ()), _CARRY[step.owner])
     return frozenset(found.union(_COMMON))
 
 

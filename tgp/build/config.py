@@ -33,7 +33,7 @@ class CoarsenConfig:
     """Settings of a run of ``tgp coarsen``.
 
     Short forms are accepted: text for a directory, a size (``"64MB"``) or level numbers (``"1,3"``), one text for a tuple
-    of texts, and a mapping from names to schedules for ``poolers``.
+    of texts, a mapping from names to schedules for ``poolers``, and a mapping from attributes to reductions for ``carry``.
 
     Args:
         dataset: A built-in set, a known name, a path or ``module:callable``, each with optional ``:key=value``; or graphs:
@@ -61,6 +61,8 @@ class CoarsenConfig:
         metrics: Store quality figures of each level.
         max_input: Limit in bytes of the memory that the content of the input files may need; default 4 GB or 100 times
             the size of the files, whichever is more, and at most the memory of the machine.
+        carry: Rules by which attributes of the graphs are computed for the levels, such as ``"auto"`` or
+            ``"pos=mean,y=majority"``; see :class:`~tgp.engine.carry.CarryRules`. The levels have no attributes if ``None``.
     """
 
     dataset: Any = "molecules"
@@ -84,6 +86,7 @@ class CoarsenConfig:
     retry_failed: bool = False
     metrics: bool = True
     max_input: int | None = None
+    carry: str | None = None
 
     def __post_init__(self) -> None:
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
@@ -276,7 +279,8 @@ def _read_toml(path: Path) -> dict[str, Any]:
         name = aliases.get(key, key.replace("-", "_"))
         if name not in hints:
             raise UnknownNameError(f"key in {path}", key, hints)
-        if name in TEXT_PARSERS and isinstance(value, str):
+        is_short = isinstance(value, str) if name in TEXT_PARSERS else name == "carry"
+        if is_short:
             values[name] = value
         else:
             values[name] = convert_value(value, hints[name], f"{path}: {name!r}", field=name)

@@ -26,6 +26,7 @@ from tgp.build.compilation import kernels_of, watch_compilation
 from tgp.build.remote import describe_worker
 from tgp.build.unit_graphs import read_unit_graphs
 from tgp.build.workers import usable_cores
+from tgp.engine.carry import CarryStep, input_names
 from tgp.engine.coarsening import coarsen_with_failures
 from tgp.engine.methods import METHODS
 from tgp.engine.revision import ENGINE_REVISION
@@ -52,8 +53,8 @@ __all__ = [
     "warm_up",
 ]
 
-PROTOCOL = 1
-"""Number that changes when the keys of a job or of its result change."""
+PROTOCOL = 2
+"""Number that changes when the keys of a job or of its result change. 2 adds the attributes of levels."""
 
 _ENGINE_LOCK = threading.Lock()
 """Lock around the engine. Two threads (of a Dask worker, for example) must not enter numba's thread pool at once."""
@@ -83,13 +84,20 @@ class JobReport:
 # Client -----------------------------------------------------------------------------------------
 
 
-def job_header(schedules: Iterable[Schedule], *, metrics: bool = True, remote: bool = False) -> Job:
+def job_header(
+    schedules: Iterable[Schedule],
+    *,
+    metrics: bool = True,
+    remote: bool = False,
+    steps: Iterable[CarryStep] = (),
+) -> Job:
     """Return the values that all jobs of a run share.
 
     Args:
         schedules: Schedules of the run. Their methods of other packages are named, so that workers can import them.
         metrics: True to compute quality figures.
         remote: True if the jobs run in other processes.
+        steps: Attributes of the levels.
     """
     schedules = list(schedules)
     aliases = sorted({level.method for schedule in schedules for level in schedule})
@@ -107,6 +115,7 @@ def job_header(schedules: Iterable[Schedule], *, metrics: bool = True, remote: b
         ],
         "metrics": metrics,
         "remote": remote,
+        "carry": [step.to_json() for step in steps],
     }
 
 
@@ -162,15 +171,16 @@ def make_thread_job(header: Job, writer: PartWriter, unit: int, name: str, graph
     return {**header, "writer": writer, "unit": unit, "name": name, "graphs": graphs}
 
 
-def topology(table: GraphTable, low: int, high: int) -> GraphTable:
-    """Return views of the arrays of graphs ``low:high`` that coarsening needs: edges and weights.
+def topology(table: GraphTable, low: int, high: int, names: Iterable[str] = ()) -> GraphTable:
+    """Return views of the arrays of graphs ``low:high`` that coarsening needs: edges, weights and attributes.
 
     Args:
         table: All graphs.
         low: First graph.
         high: End of the range.
+        names: Attributes that are carried to the levels.
     """
-    return slice_table(table, low, high, ("edge_index", "edge_weight"))
+    return slice_table(table, low, high, ("edge_index", "edge_weight", *names))
 
 
 def figure_kernels(table: GraphTable) -> dict[str, bool]:
@@ -205,6 +215,7 @@ def run_job(job: Mapping[str, Any]) -> dict[str, Any]:
         unit, name = job["unit"], job["name"]
         writer, graphs = _writer_and_graphs(job)
         block, dtype = graphs.to_block(), weight_type(graphs)
+        steps = _carry_steps(job)
         with _ENGINE_LOCK:
             seed = writer.spec.hierarchy(name).seed
             hierarchy, failed = coarsen_with_failures(block, schedule, seed, weight_dtype=dtype)
@@ -213,6 +224,10 @@ def run_job(job: Mapping[str, Any]) -> dict[str, Any]:
                 from tgp.engine.metrics import hierarchy_metrics
 
                 metrics = hierarchy_metrics(block, hierarchy)
+            if steps:
+                from tgp.engine.carry_fields import carry_fields
+
+                hierarchy = carry_fields(graphs, hierarchy, steps)
         first = writer.spec.bounds[unit]
         failures = [FailureRecord(first + f.graph, f.level, f.reason) for f in failed]
         record = writer.write_hierarchy(unit, name, hierarchy, metrics=metrics, failures=failures)
@@ -239,9 +254,9 @@ def warm_up(header: Mapping[str, Any]) -> float:
 
     with _portable_errors(header):
         schedules = _accept(header)
-        small = header.get("small", True)
+        small, large = header.get("small", True), header.get("large", False)
         kernels = kernels_of(
-            schedules, metrics=header["metrics"], small=small, large=header.get("large", False)
+            schedules, metrics=header["metrics"], small=small, large=large, steps=_carry_steps(header)
         )
         missing = find_missing(kernels)
         helpers = 0 if header["remote"] else usable_cores() - 1
@@ -310,7 +325,11 @@ def _writer_and_graphs(job: Mapping[str, Any]) -> tuple[PartWriter, GraphTable]:
     if "writer" in job:
         return job["writer"], job["graphs"]
     writer = _open_writer(job)
-    return writer, read_unit_graphs(writer, job["unit"], job["graphs"])
+    return writer, read_unit_graphs(writer, job["unit"], job["graphs"], input_names(_carry_steps(job)))
+
+
+def _carry_steps(job: Mapping[str, Any]) -> list[CarryStep]:
+    return [CarryStep(**step) for step in job["carry"]]
 
 
 def _open_writer(job: Mapping[str, Any]) -> StoreWriter:

@@ -141,7 +141,7 @@ def _describe_field(field: Field) -> str:
 def _describe(dtype: str, tail: tuple[int, ...], axis: int, form: str, shifted: bool) -> str:
     """Return type and shape of an attribute; ``*`` is the number of rows of a graph."""
     if form not in ("rows", "stacked"):
-        return {"str": "text", "int": "an int", "float": "a float", "bool": "a bool"}[form]
+        return {"str": "text", "json": "JSON", "int": "an int", "float": "a float", "bool": "a bool"}[form]
     sizes = [*map(str, tail)]
     shape = sizes if form == "stacked" else ["*", *sizes] if axis == 0 else [*sizes, "*"]
     return f"{dtype} [{', '.join(shape)}]{' of node ids' if shifted else ''}"
@@ -215,7 +215,7 @@ def _different(old: Array, new: Array) -> npt.NDArray[np.bool_]:
 def _value_text(stored: Field, asked: Field, graph: int) -> str:
     """Describe the first difference of an attribute of one graph."""
     name, old, new = stored.name, stored.item(graph), asked.item(graph)
-    if stored.form == "str":
+    if stored.form in ("str", "json"):
         return f"attribute {name!r} has another text"
     if old.shape != new.shape:
         return f"attribute {name!r} has shape {list(old.shape)} in the store, {list(new.shape)} in this run"

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from tgp.build.config import CoarsenConfig
 from tgp.build.workers import choose_workers
+from tgp.engine.carry import CarryRules, CarryStep, input_names, resolve
 from tgp.engine.level_method import GraphSizes
 from tgp.engine.methods import METHODS
 from tgp.engine.schedule import Schedule, parse_schedule
@@ -55,6 +56,7 @@ class RunContext:
         spec: Specification of the store. Its units are those of an existing store, if there is one.
         stored: Specification of an existing store; ``None`` if there is no store, or if it will be rebuilt.
         open_seconds: Time to open the dataset and to compute its digest.
+        steps: Attributes of the levels.
     """
 
     config: CoarsenConfig
@@ -64,6 +66,7 @@ class RunContext:
     spec: StoreSpec
     stored: StoreSpec | None
     open_seconds: float
+    steps: tuple[CarryStep, ...] = ()
 
 
 def prepare_run(config: CoarsenConfig, *, in_memory: bool = False) -> RunContext:
@@ -75,7 +78,9 @@ def prepare_run(config: CoarsenConfig, *, in_memory: bool = False) -> RunContext
 
     Raises:
         DatasetError: If the dataset cannot be opened.
-        InputError: If two hierarchies have the same name, or a level to store does not exist.
+        InputError: If two hierarchies have the same name, a level to store does not exist, or an attribute cannot be
+            carried.
+        UnknownNameError: If an attribute to carry does not exist.
     """
     started = time.perf_counter()
     full_schedules = tuple(parse_schedule(text) for text in config.poolers)
@@ -90,6 +95,7 @@ def prepare_run(config: CoarsenConfig, *, in_memory: bool = False) -> RunContext
         add_degree=config.add_degree,
         max_input=config.max_input,
     )
+    steps = resolve(CarryRules.parse(config.carry), source.table)
     digest = data_digest(source.table)
     stored = None if config.force or in_memory else read_spec(config.path)
     plan = _plan_units(config, source.table, full_schedules)
@@ -101,7 +107,9 @@ def prepare_run(config: CoarsenConfig, *, in_memory: bool = False) -> RunContext
         profile = config.profile or stored.profile
     description = {**source.description, "shard_size": config.shard_size or DEFAULT_SHARD_SIZE}
     hierarchies = tuple(
-        HierarchySpec(name, s.to_json(), config.seed, engine=s.revision, metrics=config.metrics)
+        HierarchySpec(
+            name, s.to_json(), config.seed, engine=s.revision, metrics=config.metrics, carry=config.carry
+        )
         for name, s in schedules.items()
     )
     return RunContext(
@@ -112,6 +120,7 @@ def prepare_run(config: CoarsenConfig, *, in_memory: bool = False) -> RunContext
         StoreSpec(description, digest, source.table.num_graphs, bounds, profile, hierarchies),
         stored,
         time.perf_counter() - started,
+        steps,
     )
 
 
@@ -245,7 +254,7 @@ def estimate_limits(context: RunContext, tasks: Sequence[Task], workers: int) ->
     """
     spec = context.spec
     bound = bound_work(_measure_graphs(context.source.table), list(context.schedules.values()))
-    held = bound.memory + attribute_bytes(context.source.table)
+    held = bound.memory + attribute_bytes(context.source.table) + _carried_bytes(context)
     ends = np.concatenate([[[0.0, 0.0]], np.cumsum([bound.seconds, held], axis=1).T])
     seconds, memory = np.diff(ends[list(spec.bounds)], axis=0).T
     pending = [task.unit for task in tasks if task.part != store_format.GRAPHS]
@@ -253,6 +262,18 @@ def estimate_limits(context: RunContext, tasks: Sequence[Task], workers: int) ->
     overhead = KERNEL_BYTES if workers == 1 else workers * WORKER_BYTES
     peak = _peak_resident_bytes() + overhead + np.sort(memory)[::-1][:parallel].sum()
     return float(seconds[pending].sum()) / max(len(spec.hierarchies), 1), int(peak), bound.certain
+
+
+def _carried_bytes(context: RunContext) -> npt.NDArray[np.int64]:
+    """Return the largest size in bytes of the attributes of all levels of each graph, and of what computes them."""
+    table = context.source.table
+    total = np.zeros(table.num_graphs, np.int64)
+    depth = max((len(schedule) for schedule in context.schedules.values()), default=0)
+    for name in input_names(context.steps):
+        entry = table.fields[name]
+        row = entry.values.size // max(entry.values.shape[entry.axis], 1)
+        total += 24 * row * np.diff(entry.ptr)  # `stats` makes three numbers of 8 bytes
+    return (1 + depth) * total
 
 
 def _measure_graphs(table: GraphTable) -> GraphSizes:

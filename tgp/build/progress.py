@@ -13,7 +13,7 @@ import numpy.typing as npt
 from tgp.store import StoreSpec, Task
 from tgp.store.format import constants as store_format
 
-__all__ = ["Meter", "Step", "duration_text", "order_tasks"]
+__all__ = ["Meter", "Step", "duration_text", "order_tasks", "tasks_of_job"]
 
 FEW_GRAPHS = 20
 """Number of graphs below which progress counts edges, because a single graph can take most of the time."""
@@ -164,3 +164,16 @@ def order_tasks(tasks: Sequence[Task], costs: Sequence[float]) -> list[Task]:
     top = max(heaviest.values(), default=0.0)
     steps = {unit: round(8 * cost / top) if top else 0 for unit, cost in heaviest.items()}
     return sorted(tasks, key=lambda task: -steps[task.unit])
+
+
+def tasks_of_job(tasks: list[Task], shard: tuple[int, int] | None) -> list[Task]:
+    """Return the tasks of one of several jobs that write a store together.
+
+    Args:
+        tasks: Files to write.
+        shard: ``(i, n)`` for job ``i`` of ``n`` (``--shard i/n``); all tasks if ``None``.
+    """
+    if shard is None:
+        return tasks
+    job, jobs = shard
+    return [task for task in tasks if task.unit % jobs == job]

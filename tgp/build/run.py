@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from typing import Any
@@ -38,9 +38,11 @@ from tgp.build.prepare import (
     number_of_workers,
     prepare_run,
 )
-from tgp.build.progress import Meter, Step, order_tasks
+from tgp.build.progress import Meter, Step, order_tasks, tasks_of_job
 from tgp.build.summary import RunPlan, Summary, describe_manifest
 from tgp.build.unit_graphs import VISIBLE_TIMEOUT
+from tgp.engine.carry import input_names
+from tgp.engine.schedule import Schedule
 from tgp.errors import InputError, StoreError, StoreMismatchError
 from tgp.sources.tables import slice_table
 from tgp.store import (
@@ -96,7 +98,7 @@ def coarsen_dataset(
         writer.discard_failed()
     if writer.is_complete:
         return _summarize(context, writer, "up to date", writer.read_manifest())
-    tasks = _tasks_of_job(writer.pending(), config.shard)
+    tasks = tasks_of_job(writer.pending(), config.shard)
     warn_about(find_many_files(len(tasks), context.spec.num_units))
     try:
         if executor is not None:
@@ -178,15 +180,8 @@ def plan_run(config: CoarsenConfig) -> RunPlan:
         up_to_date=up_to_date,
         findings=find_many_files(len(tasks), spec.num_units),
         at_most=certain,
+        carry=[step.to_json() for step in context.steps],
     )
-
-
-def _tasks_of_job(tasks: list[Task], shard: tuple[int, int] | None) -> list[Task]:
-    """Return the tasks of job ``i`` of ``n`` (``--shard i/n``), or all tasks."""
-    if shard is None:
-        return tasks
-    job, jobs = shard
-    return [task for task in tasks if task.unit % jobs == job]
 
 
 def _run(
@@ -234,7 +229,7 @@ def _start_workers(context: RunContext, pool: Pool, progress: Progress) -> float
         checked = pool.cluster.check_workers(context.config.path.resolve())
     stage = Step("loading kernels" if pool.processes == 1 else f"starting {pool.processes} workers")
     progress(stage)
-    header = job_header(schedules, metrics=context.config.metrics, remote=pool.kind != "threads")
+    header = _job_header(context, schedules, pool)
     show_compilation = CompilationDisplay(pool.compilation, progress)
     with JobQueue(pool, warm_up, _show_waiting(progress, stage), show_compilation) as queue:
         # All calls are submitted at once, because a pool starts a process for each call that finds no idle worker.
@@ -244,6 +239,11 @@ def _start_workers(context: RunContext, pool: Pool, progress: Progress) -> float
     if pool.cluster is not None and not checked:  # there were no workers before
         pool.cluster.check_workers(context.config.path.resolve())
     return seconds
+
+
+def _job_header(context: RunContext, schedules: Iterable[Schedule], pool: Pool) -> dict[str, Any]:
+    remote = pool.kind != "threads"
+    return job_header(schedules, metrics=context.config.metrics, remote=remote, steps=context.steps)
 
 
 def _show_waiting(progress: Progress, step: Step) -> Callable[[str, float], None]:
@@ -301,15 +301,13 @@ class _JobMaker:
 
     def __init__(self, context: RunContext, writer: PartWriter, tasks: Sequence[Task], pool: Pool) -> None:
         self._table = context.source.table
+        self._names = input_names(context.steps)
         self._writer = writer
         self._spec = spec_text(writer.spec)
         remote = pool.kind != "threads"
         # Workers may have another working directory.
         self._worker_writer = StoreWriter(context.config.path.resolve(), writer.spec) if remote else None
-        self._headers = {
-            name: job_header([schedule], metrics=context.config.metrics, remote=remote)
-            for name, schedule in context.schedules.items()
-        }
+        self._headers = {n: _job_header(context, [s], pool) for n, s in context.schedules.items()}
         self._digests: dict[int, str] | None = {} if remote else None
         """SHA-256 of the shard file with the graphs of each unit; ``None`` if jobs contain the graphs."""
         written = {task.unit for task in tasks if task.part == store_format.GRAPHS}
@@ -328,7 +326,7 @@ class _JobMaker:
         """Return the job of a task. The graphs of its unit are written already."""
         header = self._headers[task.part]
         if self._worker_writer is None or self._digests is None:
-            graphs = topology(self._table, *self._bounds(task.unit))
+            graphs = topology(self._table, *self._bounds(task.unit), self._names)
             return make_thread_job(header, self._writer, task.unit, task.part, graphs)
         digest = self._digests[task.unit]
         return make_job(header, self._worker_writer, self._spec, task.unit, task.part, digest)

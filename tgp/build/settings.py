@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from tgp.engine.carry import REDUCTIONS, CarryRules
 from tgp.engine.schedule import Schedule
 from tgp.errors import InputError, ScheduleError
 
-__all__ = ["TEXT_PARSERS", "normalize_settings", "parse_levels", "parse_shard", "parse_size"]
+__all__ = ["REDUCTIONS", "TEXT_PARSERS", "normalize_settings", "parse_levels", "parse_shard", "parse_size"]
 
 
 def parse_levels(text: str) -> tuple[int, ...]:
@@ -98,7 +99,7 @@ TEXT_PARSERS: dict[str, Callable[[str], Any]] = {
 
 
 def normalize_settings(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert the short forms of settings: text for a path or a number, one value for a tuple, a mapping for poolers.
+    """Convert the short forms of settings: text for a path or a number, one value for a tuple, a mapping for poolers or rules.
 
     Args:
         values: Fields of :class:`~tgp.build.config.CoarsenConfig`.
@@ -115,6 +116,9 @@ def normalize_settings(values: Mapping[str, Any]) -> dict[str, Any]:
             found[name] = parse(found[name])
     for name in ("root", "out"):
         found[name] = _as_path(found[name], name)
+    if found["carry"] is not None:
+        rules = CarryRules.parse(found["carry"])
+        found["carry"] = str(rules) if rules else None
     if isinstance(found["dataset"], os.PathLike):
         # A path that is written without a folder could also be a name.
         text = os.fspath(found["dataset"])

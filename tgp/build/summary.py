@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from tgp.build.findings import Finding
 from tgp.build.progress import FEW_GRAPHS
 from tgp.store import FailureRecord, Manifest
+from tgp.store.format.schema import FieldInfo
 
-__all__ = ["HierarchySummary", "LevelSummary", "RunPlan", "Summary", "describe_manifest"]
+__all__ = ["HierarchySummary", "LevelSummary", "RunPlan", "Summary", "describe_fields", "describe_manifest"]
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,7 @@ class LevelSummary:
         cluster_histogram: number of supernodes with 1, 2, ... nodes, in a sample of the graphs.
         metrics: quality figures. Counts are summed over graphs; other figures are means over graphs with a value.
         node_range: number of nodes of the smallest and of the largest graph, the limits of ``node_histogram``.
+        attributes: name, type, shape of a row, and ``"node"`` or ``"edge"`` of each attribute of the level.
     """
 
     level: int
@@ -51,9 +54,10 @@ class LevelSummary:
     cluster_histogram: list[int] = field(default_factory=list)
     metrics: dict[str, float | None] = field(default_factory=dict)
     node_range: tuple[int, int] | None = None
+    attributes: list[dict[str, Any]] = field(default_factory=list)
 
 
-_TOTALS = ("level", "method", "nodes", "edges", "bytes", "ratio")
+_TOTALS = ("level", "method", "nodes", "edges", "bytes", "ratio", "attributes")
 """Fields of a level that are known without reading a shard."""
 
 
@@ -68,6 +72,7 @@ class HierarchySummary:
         failures: number of graphs that could not be coarsened.
         bytes: size of its files.
         levels: its levels, without the input graphs.
+        carry: rules of the attributes of the levels; ``None`` if they have none.
     """
 
     name: str
@@ -76,6 +81,7 @@ class HierarchySummary:
     failures: int
     bytes: int
     levels: list[LevelSummary]
+    carry: str | None = None
 
     @property
     def methods(self) -> str:
@@ -167,6 +173,7 @@ class RunPlan:
         up_to_date: True if nothing has to be written.
         findings: Problems of the settings.
         at_most: True if time and memory are upper bounds. They are estimates if a method of another package has no bounds.
+        carry: Attributes of the levels, see :class:`tgp.engine.carry.CarryStep`.
     """
 
     path: str
@@ -185,10 +192,20 @@ class RunPlan:
     up_to_date: bool
     findings: list[Finding] = field(default_factory=list)
     at_most: bool = False
+    carry: list[dict[str, str]] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as JSON values."""
         return dataclasses.asdict(self)
+
+
+def describe_fields(fields: Iterable[FieldInfo]) -> list[dict[str, Any]]:
+    """Return the name, the type, the owner and the shape of a row of fields of the graphs or of a level.
+
+    Args:
+        fields: Schema of the fields.
+    """
+    return [{"name": f.name, "dtype": f.value_type, "per": f.ptr, "shape": list(f.tail)} for f in fields]
 
 
 def describe_manifest(manifest: Manifest) -> tuple[list[HierarchySummary], int]:
@@ -210,8 +227,13 @@ def describe_manifest(manifest: Manifest) -> tuple[list[HierarchySummary], int]:
             nodes = sum(s.nodes[position] for s in shards)
             edges, size = sum(s.edges[position] for s in shards), sum(s.bytes[position] for s in shards)
             ratio = nodes / before if before else None
-            levels.append(LevelSummary(position + 1, level.method, nodes, edges, size, ratio))
+            attributes = describe_fields(level.fields)
+            levels.append(
+                LevelSummary(position + 1, level.method, nodes, edges, size, ratio, attributes=attributes)
+            )
             before = nodes
         size = sum(s.size for s in shards)
-        found.append(HierarchySummary(name, list(info.schedule), info.seed, info.failures, size, levels))
+        found.append(
+            HierarchySummary(name, list(info.schedule), info.seed, info.failures, size, levels, info.carry)
+        )
     return found, sum(s.size for part in manifest.shards.values() for s in part)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 
 import numpy as np
 
@@ -21,11 +22,9 @@ __all__ = ["VISIBLE_TIMEOUT", "read_unit_graphs"]
 VISIBLE_TIMEOUT = 30.0
 """Seconds to wait for a file of another machine. Network file systems may show a new file late."""
 
-_NAMES = ("edge_index", "edge_weight")
 
-
-def read_unit_graphs(writer: StoreWriter, unit: int, sha256: str) -> GraphTable:
-    """Read the edges and weights of the graphs of a unit, with 32-bit ids.
+def read_unit_graphs(writer: StoreWriter, unit: int, sha256: str, names: Collection[str] = ()) -> GraphTable:
+    """Read the edges, weights and some attributes of the graphs of a unit, with 32-bit ids.
 
     The result contains the same graphs as :func:`tgp.build.jobs.topology`, which the client has written.
 
@@ -33,6 +32,7 @@ def read_unit_graphs(writer: StoreWriter, unit: int, sha256: str) -> GraphTable:
         writer: Writer of the store.
         unit: Number of the unit.
         sha256: SHA-256 of the shard file with the graphs.
+        names: Attributes to read.
 
     Raises:
         ClusterError: If this process does not see the file, or sees a file with another content.
@@ -44,7 +44,7 @@ def read_unit_graphs(writer: StoreWriter, unit: int, sha256: str) -> GraphTable:
     part = GraphsPart(writer.files, manifest, unit, DecodedCache(0), full=True)
     fields = {}
     for info in record.fields:
-        if info.name not in _NAMES:
+        if info.name not in ("edge_index", "edge_weight", *names):
             continue
         path = part.ptrs[info.name]
         ptr = np.arange(part.count + 1) if not path else part.array(path).astype(np.int64)

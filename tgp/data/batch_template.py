@@ -24,7 +24,7 @@ from tgp.data.fast_data import ONE_PER_GRAPH, Splits, clone_with
 from tgp.ragged import Assignment, Field, GraphTable, Level
 from tgp.select.base_select import SelectOutput
 from tgp.store.read.batch_plan import BatchArrays
-from tgp.store.read.layout import Layout
+from tgp.store.read.layout import FieldColumn, Layout
 
 __all__ = ["BatchTemplate", "FieldPlan", "LevelPlan", "describe_layout", "describe_table"]
 
@@ -264,17 +264,21 @@ def describe_layout(layout: Layout) -> tuple[list[FieldPlan], list[LevelPlan], i
     Args:
         layout: Layout of the arrays, with node ids that count through the batch.
     """
-    fields = [
-        FieldPlan(info.name, column, rows, info.axis, info.form, info.shifted, 1 + len(info.tail))
-        for info, column, rows, _ in layout.field_columns
-    ]
+    fields = _field_plans(layout.field_columns)
     levels = []
     for (number, _), found in zip(layout.levels, layout.level_columns, strict=True):
         before, after = layout.index["batch", number], layout.index["batch", number + 1]
         info = found.info
-        arrays = (found.edge_index, found.edge_weight, found.assignment)
+        arrays = (found.edge_index, found.edge_weight, found.assignment, _field_plans(found.fields))
         levels.append(LevelPlan(info.method, info.kind, found.offsets, before, after, *arrays))
-    return fields, levels, layout.index["batch", 0]
+    return list(fields), levels, layout.index["batch", 0]
+
+
+def _field_plans(columns: Sequence[FieldColumn]) -> tuple[FieldPlan, ...]:
+    return tuple(
+        FieldPlan(info.name, column, rows, info.axis, info.form, info.shifted, 1 + len(info.tail))
+        for info, column, rows, _ in columns
+    )
 
 
 def describe_table(

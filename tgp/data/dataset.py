@@ -9,14 +9,16 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from torch import Tensor
 from torch_geometric.data import Data, Dataset
 from torch_geometric.data.summary import Summary
 
 from tgp.data.batch import GatheredGraphs, PooledBatch
+from tgp.data.carry_batch_plan import CarryBatchPlan, missing_steps
+from tgp.data.choices import as_index, chosen_fields, chosen_hierarchy, chosen_level_fields, chosen_levels
 from tgp.data.graph_hierarchy import GraphHierarchy
 from tgp.data.summary import schedule_text, summarize_dataset
 from tgp.display import DatasetDisplay
+from tgp.engine.carry import CarryLike, CarryRules, CarryStep
 from tgp.errors import DatasetError, InputError
 from tgp.store.io.files import StoreFiles
 from tgp.store.locations import open_files
@@ -47,11 +49,18 @@ class PooledDataset(DatasetDisplay, Dataset):
         transform: Function that is called on every graph. Batches are then joined graph by graph. It must keep the
             numbers of nodes and edges, because the levels refer to them.
         failed: What to do if some graphs could not be coarsened: ``"error"`` or ``"skip"``.
+        level_fields: Attributes of the levels to read, such as ``["pos"]``; all that the store contains if ``None``.
+            Others are not read.
+        carry: Rules by which attributes of the levels are computed if the store does not contain them, such as
+            ``{"pos": "mean"}`` or ``"auto"``; see :class:`~tgp.engine.carry.CarryRules`. The values are those that
+            ``tgp coarsen --carry`` stores. They are computed again for every batch, which also reads their input
+            attributes and all levels up to the last one. Store them if you train for more than a few epochs.
 
     Raises:
         DatasetError: If graphs failed and ``failed="error"``, or if the store contains several hierarchies and
             ``hierarchy`` is ``None``.
-        InputError: If the hierarchy has no such level.
+        InputError: If the hierarchy has no such level, or if a rule does not fit its attribute.
+        UnknownNameError: If there is no such attribute.
     """
 
     def __init__(
@@ -64,16 +73,22 @@ class PooledDataset(DatasetDisplay, Dataset):
         transform: Callable[[Data], Any] | None = None,
         *,
         failed: Literal["error", "skip"] = "error",
+        level_fields: Collection[str] | None = None,
+        carry: CarryLike = None,
     ) -> None:
         super().__init__(None, transform)
         if isinstance(store, str):
             store = open_files(store)
         reader = store if isinstance(store, StoreReader) else StoreReader(store)
         self.reader = reader.load() if in_memory else reader
-        self.hierarchy = _chosen_hierarchy(reader, hierarchy)
+        self.hierarchy = chosen_hierarchy(reader, hierarchy)
         depth = 0 if self.hierarchy is None else reader.hierarchy(self.hierarchy).depth
-        self.levels = _chosen_levels(levels, depth, self.hierarchy)
-        self.fields = _chosen_fields(fields, reader)
+        self.levels = chosen_levels(levels, depth, self.hierarchy)
+        self.fields = chosen_fields(fields, reader)
+        self.carry = CarryRules.parse(carry)
+        self.level_fields = chosen_level_fields(level_fields, reader, self.hierarchy)
+        self._steps = self._missing_steps()
+        self._carry_plan: CarryBatchPlan | None = None
         self._indices = self._complete_graphs(failed)
         if in_memory:
             self._plan().open_all()
@@ -171,8 +186,25 @@ class PooledDataset(DatasetDisplay, Dataset):
             ids = ids % count
         return GatheredGraphs(self._plan().gather(ids if self._indices is None else self._indices[ids]))
 
-    def _plan(self) -> BatchPlan:
-        return self.reader.batch_plan(self.hierarchy, [level - 1 for level in self.levels], self.fields)
+    def _plan(self) -> BatchPlan | CarryBatchPlan:
+        levels = [level - 1 for level in self.levels]
+        if not self._steps:
+            return self.reader.batch_plan(self.hierarchy, levels, self.fields, level_fields=self.level_fields)
+        if self._carry_plan is None:
+            self._carry_plan = CarryBatchPlan.open(
+                self.reader, str(self.hierarchy), levels, self._names(), self.level_fields, self._steps
+            )
+        return self._carry_plan
+
+    def _missing_steps(self) -> tuple[CarryStep, ...]:
+        """Return the attributes of the levels that are computed when graphs are read."""
+        if not self.carry or self.hierarchy is None or not self.levels:
+            return ()
+        return missing_steps(self.reader, self.reader.hierarchy(self.hierarchy), self.carry)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A plan holds addresses of this process.
+        return {**self.__dict__, "_carry_plan": None}
 
     def as_hierarchy(self, idx: int = 0) -> GraphHierarchy:
         """Return one graph and its levels for models on nodes, such as a store of a single big graph.
@@ -211,7 +243,8 @@ class PooledDataset(DatasetDisplay, Dataset):
         """
         dataset = copy.copy(self)
         dataset.hierarchy = hierarchy
-        dataset.levels = _chosen_levels(levels, self.reader.hierarchy(hierarchy).depth, hierarchy)
+        dataset.levels = chosen_levels(levels, self.reader.hierarchy(hierarchy).depth, hierarchy)
+        dataset._steps = dataset._missing_steps()
         complete = dataset._complete_graphs(failed)
         if complete is not None:
             ids = self._ids()
@@ -234,7 +267,7 @@ class PooledDataset(DatasetDisplay, Dataset):
             start, stop = (round(b * len(self)) if isinstance(b, float) else b for b in (idx.start, idx.stop))
             chosen = chosen[start : stop : idx.step]
         else:
-            chosen = chosen[_as_index(idx)]
+            chosen = chosen[as_index(idx)]
         dataset = copy.copy(self)
         dataset._indices = chosen
         return dataset
@@ -337,57 +370,3 @@ GRAPH_KEYS = frozenset({"x", "y", "pos", "edge_index", "edge_attr", "edge_weight
 
 class _ReadOnlyError(InputError, AttributeError):
     """An attribute of the graphs was set on the dataset. Also an ``AttributeError``, which Python raises in such cases."""
-
-
-def _chosen_hierarchy(reader: StoreReader, name: str | None) -> str | None:
-    if name is not None:
-        reader.hierarchy(name)
-        return name
-    if len(reader.hierarchies) > 1:
-        raise DatasetError(
-            f"the hierarchy is ambiguous: expected one of {', '.join(reader.hierarchies)}, got None",
-            hint=f"PooledDataset(..., hierarchy={next(iter(reader.hierarchies))!r})",
-        )
-    return next(iter(reader.hierarchies), None)
-
-
-def _chosen_levels(levels: Sequence[int] | None, depth: int, hierarchy: str | None) -> tuple[int, ...]:
-    if levels is None:
-        return tuple(range(1, depth + 1))
-    chosen = tuple(int(level) for level in levels)
-    if 0 in chosen:
-        raise InputError(
-            f"levels must start at 1, got {list(chosen)}: level 0 is the input graph, which is always loaded",
-            field="levels",
-        )
-    for level in chosen:
-        if not 1 <= level <= depth:
-            raise InputError(
-                f"hierarchy {hierarchy!r} has no such level: expected levels in [1, {depth}], got {level}",
-                field="levels",
-            )
-    if sorted(set(chosen)) != list(chosen):
-        raise InputError(f"levels must be ascending, got {list(chosen)}", field="levels")
-    return chosen
-
-
-def _chosen_fields(fields: Collection[str] | None, reader: StoreReader) -> tuple[str, ...] | None:
-    if fields is None:
-        return None
-    if isinstance(fields, str):
-        raise InputError(f"fields must be a list of names, got the string {fields!r}", field="fields")
-    return tuple(reader.field_info(name).name for name in fields)
-
-
-def _as_index(idx: Any) -> npt.NDArray[Any]:
-    """Return a mask or a list of positions as an array."""
-    if isinstance(idx, Tensor):
-        idx = idx.cpu().numpy()
-    if isinstance(idx, str):
-        raise IndexError(f"the index is invalid: expected numbers, a slice or a mask, got {idx!r}")
-    index = np.asarray(idx).reshape(-1)
-    if index.size == 0:
-        return np.zeros(0, np.int64)
-    if index.dtype.kind not in "biu":
-        raise IndexError(f"the index is invalid: expected numbers, a slice or a mask, got {index.dtype}")
-    return index

@@ -6,6 +6,7 @@ import copy
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
+from functools import partial
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -106,8 +107,7 @@ class PreCoarsening(BaseTransform):
         self.output_key = output_key
         self.seed = seed
         self.carry = CarryRules.parse(carry)
-        self.relations = relations
-        self.type_graph = type_graph
+        self._hetero = partial(coarsen_hetero, carry=self.carry, relations=relations, type_graph=type_graph)
         configs = parse_levels(poolers)
         if not configs:
             raise InputError(
@@ -193,14 +193,7 @@ class PreCoarsening(BaseTransform):
                 field="poolers",
             )
         schedule = Schedule(tuple(step.spec for step, length in steps for _ in range(length)))
-        return coarsen_hetero(
-            data,
-            schedule,
-            steps[0][0].seed,
-            carry=self.carry,
-            relations=self.relations,
-            type_graph=self.type_graph,
-        )
+        return self._hetero(data, schedule, steps[0][0].seed)
 
     def _steps(self) -> list[tuple[_Step, int]] | None:
         """Return the runs in the form of the engine, or ``None`` if a pooler does not run on the engine."""

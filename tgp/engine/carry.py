@@ -7,7 +7,7 @@ attribute of the levels. :func:`tgp.engine.carry_fields.carry_fields` computes t
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -23,6 +23,7 @@ __all__ = [
     "CarryRules",
     "CarryStep",
     "Reduction",
+    "input_names",
     "is_label",
     "resolve",
     "resolve_attributes",
@@ -167,6 +168,24 @@ class CarryStep:
     def to_json(self) -> dict[str, str]:
         """Return the step as a JSON object. ``CarryStep(**value)`` reads it."""
         return {key: value for key, value in dataclasses.asdict(self).items() if value is not None}
+
+
+def input_names(steps: Iterable[CarryStep]) -> list[str]:
+    """Return the attributes of the input graphs that some steps need, without duplicates.
+
+    Args:
+        steps: Attributes of the levels.
+
+    Examples:
+        >>> input_names([CarryStep("num_members", "count"), CarryStep("y_purity", "purity", source="y")])
+        ['y']
+    """
+    steps = list(steps)
+    names = [step.input_name for step in steps if step.reduction != "count"]
+    names += [step.mask for step in steps if step.mask is not None]
+    if any(step.owner == "edge" for step in steps):
+        names.append("edge_index")
+    return list(dict.fromkeys(names))
 
 
 def is_label(name: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -182,12 +183,13 @@ class InputEdges:
         from tgp.kernels import local_ids
 
         field = table.fields["edge_index"]
-        dtype: Any = (
-            np.int32 if field.values.dtype == np.int32 else np.int64
-        )  # the types for which `to_block` compiles the kernel
+        # The kernel reads 64-bit ids as two words, the lower one first.
+        is_short = field.values.dtype == np.int32 or sys.byteorder == "big"
+        dtype: Any = np.int32 if is_short else np.int64
         sources, targets = (np.require(row, dtype, ["C", "W"]) for row in field.values)
         indptr, indices = np.zeros(table.num_nodes + 1, np.int64), np.empty(len(targets), np.int32)
-        if local_ids.join_rows(sources, targets, field.ptr, table.node_ptr, indptr, indices):
+        rows, columns, words = sources.view(np.int32), targets.view(np.int32), sources.itemsize // 4
+        if local_ids.join_rows(rows, columns, field.ptr, table.node_ptr, indptr, indices, words):
             return cls(indptr, indices)
         shift = np.repeat(table.node_ptr[:-1], np.diff(field.ptr))
         indptr[:], order = 0, np.empty(len(targets), np.int64)

@@ -171,7 +171,8 @@ def _compare(
         ids = np.arange(low, min(low + CHUNK, one.num_graphs))
         left, right = ComposedClusters(one, ids), ComposedClusters(two, ids)
         for position in range(min(depths)):
-            a, b = one.gather_level(ids, first, position), two.gather_level(ids, second, position)
+            pairs = ((one, first), (two, second))
+            a, b = (r.gather_levels(ids, name, (position,), fields=())[0] for r, name in pairs)
             left.add(a)
             right.add(b)
             found[position].append(

@@ -125,7 +125,7 @@ def export_store(
     return files.written
 
 
-def exported_names(fields: Iterable[str], to: str) -> dict[str, str]:
+def exported_names(fields: Iterable[str], to: str, used: Iterable[str] = ()) -> dict[str, str]:
     """Return the names that the fields of a store have in exported files.
 
     A name that would be a path outside of the archive, that contains control characters, or that has another meaning in
@@ -134,6 +134,7 @@ def exported_names(fields: Iterable[str], to: str) -> dict[str, str]:
     Args:
         fields: names of the fields.
         to: format, one of :data:`EXPORTS`.
+        used: names of other arrays of the same file.
 
     Returns:
         Name of a field -> its name in the files.
@@ -144,10 +145,10 @@ def exported_names(fields: Iterable[str], to: str) -> dict[str, str]:
     """
     names = [name for name in fields if name != "edge_index"]
     if to == "npz":
-        reserved = ("node_ptr", "edge_index", "edge_ptr")
+        reserved = ("node_ptr", "edge_index", "edge_ptr", *used)
         found = unique_names(names, _archive_name, reserved=reserved, suffixes=("", "_ptr"))
     else:
-        found = unique_names(names, _attribute_name, reserved=("edge_index", "num_nodes"))
+        found = unique_names(names, _attribute_name, reserved=("edge_index", "num_nodes", *used))
     return {name: found.get(name, name) for name in fields}
 
 
@@ -212,7 +213,14 @@ def _to_npz(reader: StoreReader, name: str, ids: Ints, files: FolderWriter) -> N
     for number, level in enumerate(reader.gather_levels(ids, name), start=1):
         arrays = {"node_ptr": level.node_ptr, "super_ptr": level.super_ptr, "edge_ptr": level.edge_ptr}
         arrays |= local_arrays(level)
+        for key, member in _level_names(level, arrays, "npz").items():
+            arrays[member], arrays[f"{member}_ptr"] = level.fields[key].values, level.fields[key].ptr
         _write_npz(files, f"level-{number}.npz", arrays)
+
+
+def _level_names(level: Level, arrays: Iterable[str], to: str) -> dict[str, str]:
+    """Return the names that the fields of a level have in a file with other arrays."""
+    return exported_names(level.fields, to, arrays)
 
 
 def _write_npz(files: FolderWriter, name: str, arrays: dict[str, npt.NDArray[Any]]) -> None:
@@ -234,6 +242,8 @@ def _to_pyg(reader: StoreReader, name: str, ids: Ints, files: FolderWriter) -> N
         tensors: dict[str, Any] = {
             key: torch.from_numpy(np.ascontiguousarray(values)) for key, values in arrays.items()
         }
+        # An empty array has the address of its neighbour in memory, which torch refuses to save in another type.
+        tensors |= {key: tensor.clone() for key, tensor in tensors.items() if not tensor.numel()}
         slices = {key: torch.from_numpy(np.ascontiguousarray(ptr)) for key, ptr in ptrs.items()}
         # PyG's own collate stores the numbers of nodes under these keys.
         sizes = {"num_nodes": int(counts.sum()), "_num_nodes": counts.tolist()}
@@ -254,6 +264,9 @@ def _to_pyg(reader: StoreReader, name: str, ids: Ints, files: FolderWriter) -> N
     for number, level in enumerate(reader.gather_levels(ids, name), start=1):
         arrays = local_arrays(level)
         ptrs = {key: level_ptr(level, key) for key in arrays}
+        for key, member in _level_names(level, arrays, "pyg").items():
+            if level.fields[key].form == "rows":
+                arrays[member], ptrs[member] = level.fields[key].values, level.fields[key].ptr
         save(f"level-{number}.pt", arrays, ptrs, np.diff(level.super_ptr))
 
 

@@ -194,7 +194,15 @@ def figure_of(key: str) -> Figure:
     Args:
         key: name of the metric in a store.
     """
-    return FIGURES.get(key) or Figure(key, key.replace("_", " "), "", 3, "mean")
+    if key in FIGURES:
+        return FIGURES[key]
+    name = key.replace("_", " ")
+    if key.endswith("_purity"):
+        meaning = f"mean share of the members of a supernode with its majority value of {name[:-7]}"
+        return Figure(key, name, meaning, 3, "mean", "more")
+    if key.endswith("_mixed"):
+        return Figure(key, name, f"supernodes whose training members differ in {name[:-6]}", better="less")
+    return Figure(key, name, "", 3, "mean")
 
 
 def _normalized(name: str) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.build.findings import Finding, find_problems, finite_values, keeps_most_nodes, sum_metric
-from tgp.build.summary import HierarchySummary, LevelSummary, describe_manifest
+from tgp.build.summary import HierarchySummary, LevelSummary, describe_fields, describe_manifest
 from tgp.errors import InputError, StoreError
 from tgp.inspect.figures import figure_of
 from tgp.inspect.places import shown_location
@@ -175,9 +175,7 @@ def inspect_store(
         for summary in summaries
         if summary.name in names
     ]
-    fields = [
-        {"name": f.name, "dtype": f.value_type, "per": f.ptr, "shape": list(f.tail)} for f in manifest.fields
-    ]
+    fields = describe_fields(manifest.fields)
     return StoreView(
         shown_location(path),
         dict(manifest.spec.dataset),
@@ -241,9 +239,23 @@ def _level_figures(reader: StoreReader, name: str, level: LevelSummary, extra: M
         else None,
         cluster_largest=int(finite_values(metrics["largest"]).max(initial=0)) if has_clusters else None,
         cluster_histogram=_cluster_histogram(reader, name, level.level - 1),
-        metrics={key: _aggregate(key, values) for key, values in sorted(metrics.items()) if key != "largest"},
+        metrics={key: _aggregate(key, values) for key, values in sorted(metrics.items()) if key != "largest"}
+        | _label_figures(reader, name, level),
         node_range=_range(nodes),
     )
+
+
+def _label_figures(reader: StoreReader, name: str, level: LevelSummary) -> dict[str, float | None]:
+    """Return the mean purity of the labels of supernodes, and the number of supernodes with mixed training labels."""
+    found: dict[str, float | None] = {}
+    for info in level.attributes:
+        key = info["name"]
+        is_purity = key.endswith("_purity") and info["dtype"].startswith("float")
+        if info["shape"] or not (is_purity or (key.endswith("_mixed") and info["dtype"] == "bool")):
+            continue
+        values = np.concatenate([np.zeros(0), *reader.level_field_values(name, level.level - 1, key)])
+        found[key] = _aggregate(key, values) if is_purity else float(np.count_nonzero(values))
+    return found
 
 
 def _input_metrics(reader: StoreReader) -> dict[str, float | None]:

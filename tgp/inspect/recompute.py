@@ -10,10 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.build.jobs import topology
+from tgp.engine.carry import CarryRules, CarryStep, input_names, resolve
+from tgp.engine.carry_fields import carry_fields
 from tgp.engine.coarsening import coarsen_with_failures
 from tgp.engine.schedule import Schedule
 from tgp.errors import InputError, StoreDamagedError, TgpError
-from tgp.ragged import Level
+from tgp.ragged import Field, Level
 from tgp.sources.tables import weight_type
 from tgp.store import Finding, StoreReader
 from tgp.store.format import constants as store_format
@@ -54,13 +56,13 @@ def verify_by_recompute(
     reader = open_store(path)
     count = reader.num_graphs if sample is None else min(sample, reader.num_graphs)
     ids = np.unique(np.linspace(0, reader.num_graphs - 1, count).round().astype(np.int64))
-    fields = [f for f in ("edge_index", "edge_weight") if f in reader.fields]
     found: list[Finding] = []
     total = len(ids) * len(reader.hierarchies)
     done = 0
     for name, info in reader.hierarchies.items():
         try:
             schedule = Schedule.from_json(info.schedule)
+            steps = _carry_steps(reader, info.carry)
         except TgpError as error:
             found.append(
                 Finding(store_format.MANIFEST, "schedule", None, f"{name} cannot be recomputed: {error}")
@@ -69,10 +71,11 @@ def verify_by_recompute(
         for low in range(0, len(ids), BATCH):
             batch = ids[low : low + BATCH]
             try:
-                graphs = reader.gather_graphs(batch, fields)
-                block = topology(graphs, 0, len(batch)).to_block()
-                dtype = weight_type(graphs)
+                names = {"edge_index", "edge_weight", *input_names(steps)} & reader.fields.keys()
+                graphs = topology(reader.gather_graphs(batch, sorted(names)), 0, len(batch), names)
+                block, dtype = graphs.to_block(), weight_type(graphs)
                 hierarchy, _ = coarsen_with_failures(block, schedule, info.seed, weight_dtype=dtype)
+                hierarchy = carry_fields(graphs, hierarchy, steps)
                 for position, level in enumerate(hierarchy.levels):
                     stored = reader.gather_level(batch, name, position)
                     found += _findings(reader, batch, name, position, level, stored)
@@ -82,6 +85,13 @@ def verify_by_recompute(
             if progress is not None:
                 progress("recomputing", done, total)
     return found
+
+
+def _carry_steps(reader: StoreReader, carry: str | None) -> tuple[CarryStep, ...]:
+    """Return the attributes of the levels that the rules of a store mean, from all of its graphs."""
+    if carry is None:
+        return ()
+    return resolve(CarryRules.parse(carry), reader.gather_graphs(np.arange(reader.num_graphs)))
 
 
 def _findings(
@@ -120,6 +130,24 @@ def _differences(level: Level, stored: Level) -> Iterator[tuple[str, npt.NDArray
         wrong = _rows_differ(old.get(field), new.get(field), ptrs.get(field, stored.node_ptr))
         if wrong.any():
             yield field, wrong
+    for name in sorted(stored.fields.keys() | level.fields.keys()):
+        wrong = _field_differs(stored.fields.get(name), level.fields.get(name), level.num_graphs)
+        if wrong.any():
+            yield f"fields/{name}", wrong
+
+
+def _field_differs(old: Field | None, new: Field | None, graphs: int) -> npt.NDArray[np.bool_]:
+    """Return ``[B]`` True for the graphs in which an attribute differs in any bit. NaN equals NaN."""
+    if old is None or new is None or (old.values.dtype, old.form) != (new.values.dtype, new.form):
+        return np.ones(graphs, bool)
+    return np.array(
+        [
+            old.item(graph).shape != new.item(graph).shape
+            or old.item(graph).tobytes() != new.item(graph).tobytes()
+            for graph in range(graphs)
+        ],
+        bool,
+    )
 
 
 def _rows_differ(

@@ -138,7 +138,7 @@ def _batches(reader: StoreReader, ids: Ints) -> Iterator[Ints]:
 def _read_levels(reader: StoreReader, ids: Ints, name: str) -> list[Level]:
     """Return all levels of a hierarchy, with the clusters and edges of the given graphs."""
     graphs = [
-        reader.read_levels(graph, name, arrays=("edge_weight", "cluster", "soft")) for graph in ids.tolist()
+        reader.read_levels(graph, name, ("edge_weight", "cluster", "soft"), ()) for graph in ids.tolist()
     ]
     return [Level.concat(levels) for levels in zip(*graphs, strict=True)]
 

@@ -31,8 +31,8 @@ from tgp.store.format.manifest import (
 )
 from tgp.store.format.schema import FieldInfo, ShardRecord
 from tgp.store.io.files import LocalFiles, StoreFiles, file_digest
-from tgp.store.read.contents import GraphsPart, HierarchyPart
-from tgp.store.read.parts import DecodedCache, check_size
+from tgp.store.read.contents import GraphsPart, HierarchyPart, level_field_path
+from tgp.store.read.parts import DecodedCache, OpenPart, check_size
 from tgp.store.read.single import read_failures, read_metric
 from tgp.store.read.values import first_outside, first_too_large, largest_number, value_check
 
@@ -243,7 +243,7 @@ class _UnitVerifier:
             path, where = part.path(info.name), part.ptrs[info.name]
             ptr = part.array(where) if where else np.arange(part.count + 1)
             if not info.shifted:
-                self.check_values(part, info, ptr)
+                self.check_values(part, path, info, ptr)
                 continue
             row = first_outside(part.array(path), ptr, sizes, 0, info.axis)
             if row is not None:
@@ -262,10 +262,9 @@ class _UnitVerifier:
             weight = part.array(part.path("edge_weight")).reshape(-1)
         return unit_edges(part.array(part.path("edge_index")), weight, part.edge_ptr, part.node_ptr)
 
-    def check_values(self, part: GraphsPart, info: FieldInfo, ptr: npt.NDArray[Any]) -> None:
+    def check_values(self, part: OpenPart, path: str, info: FieldInfo, ptr: npt.NDArray[Any]) -> None:
         """Check that the values of a field are values of its original type."""
-        path, check = part.path(info.name), value_check(info)
-        stored = part.array(path)
+        check, stored = value_check(info), part.array(path)
         if first_too_large(stored, largest_number(info.dtype)) is not None:
             self.report(part.record, path, f"holds a number above {largest_number(info.dtype)}")
         row = None if check is None else check(restore(stored, info.dtype), ptr.astype(np.int64))
@@ -283,6 +282,13 @@ class _UnitVerifier:
                 path = f"{base}/{array}"
                 if path in part.present and not np.isfinite(part.array(path)).all():
                     self.report(part.record, path, "holds numbers that are not finite")
+            for field in level.fields:
+                path = level_field_path(number, field.name)
+                ptr = part.node_ptrs[number + 1] if field.ptr == "node" else part.edge_ptrs[number]
+                if field.ptr == "own":
+                    ptr = part.array(level_field_path(number, field.name, "ptr"))
+                if path in part.present:
+                    self.check_values(part, path, field, ptr)
             cluster = None
             if f"{base}/cluster" in part.present:
                 cluster = unit_ids(

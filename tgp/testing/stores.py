@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ __all__ = [
     "halving",
     "halving_spec",
     "random_hierarchy",
+    "random_level_fields",
     "random_table",
     "readmit_shard",
     "store_spec",
@@ -154,6 +156,38 @@ def random_hierarchy(node_ptr: npt.NDArray[np.int64], kinds: Sequence[str], seed
         levels.append(Level(f"any-{kind}", before, assignment, _random_block(rng, assignment.super_ptr)))
         before = assignment.super_ptr
     return Hierarchy(node_ptr, tuple(levels))
+
+
+def random_level_fields(hierarchy: Hierarchy, seed: int = 0) -> Hierarchy:
+    """Return a hierarchy whose levels have random attributes of many types, and texts.
+
+    Args:
+        hierarchy: Levels.
+        seed: Seed of the random number generator.
+    """
+    rng = np.random.default_rng(seed)
+    levels = []
+    for number, level in enumerate(hierarchy.levels):
+        nodes, edges = level.super_ptr, level.edge_ptr
+        count, links = int(nodes[-1]), int(edges[-1])
+        values: dict[str, tuple[npt.NDArray[Any], npt.NDArray[np.int64]]] = {
+            "pos": (rng.standard_normal((count, 3), dtype=np.float32), nodes),
+            "half": (rng.standard_normal((count, 2)).astype(np.float16), nodes),
+            "num_members": (rng.integers(1, 300, count), nodes),
+            "y": (rng.integers(-3, 100, count), nodes),
+            "short": (rng.integers(-3, 100, count).astype(np.int16), nodes),
+            "train_mask": (rng.random(count) < 0.5, nodes),
+            "z": ((rng.random(count) + 1j).astype(np.complex64), nodes),
+            "no_columns": (np.zeros((count, 0), np.float32), nodes),
+            "edge_attr": (rng.standard_normal((links, 2)), edges),
+            "a/b.c": (rng.random(links) < 0.5, edges),
+        }
+        fields = {name: Field(name, array, ptr) for name, (array, ptr) in values.items()}
+        texts = [json.dumps([f"n{number}-{i}" for i in range(n)]).encode() for n in np.diff(nodes).tolist()]
+        joined = np.frombuffer(b"".join(texts), np.uint8)
+        fields["title"] = Field("title", joined, offsets([len(text) for text in texts]), form="json")
+        levels.append(replace(level, fields=fields))
+    return Hierarchy(hierarchy.node_ptr, tuple(levels))
 
 
 def _random_assignment(rng: np.random.Generator, node_ptr: npt.NDArray[np.int64], kind: str) -> Assignment:

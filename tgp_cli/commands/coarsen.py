@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tgp_cli._completion import complete_datasets, complete_profiles, complete_schedules
+from tgp_cli import _completion as values
 from tgp_cli._errors import ExitStatus
 from tgp_cli._options import DebugOpt, JsonOpt, QuietOpt, RootOpt, WorkersOpt, reject_url
 from tgp_cli._output import Output
@@ -23,19 +23,21 @@ _POOLER = (
     "Repeat the option for several hierarchies. Default: graclus*2."
 )
 _PROFILE = "fast (default, memory-mapped) or small (compressed)."
+_CARRY = "Attributes of the levels: auto, or rules such as pos=mean,y=majority or auto,x=none. Default: none."
 _DATASET = "Known name, path, module:callable or built-in dataset. Default: molecules."
 
 
-def _option(*names: str, **values: Any) -> Any:
-    return typer.Option(*names, show_default=False, **values)
+def _option(*names: str, **options: Any) -> Any:
+    return typer.Option(*names, show_default=False, **options)
 
 
 Poolers = Annotated[
     list[str] | None,
-    _option("--pooler", "-p", metavar="SCHEDULE", help=_POOLER, autocompletion=complete_schedules),
+    _option("--pooler", "-p", metavar="SCHEDULE", help=_POOLER, autocompletion=values.complete_schedules),
 ]
 Dataset = Annotated[
-    str | None, _option("--dataset", "-d", metavar="NAME", help=_DATASET, autocompletion=complete_datasets)
+    str | None,
+    _option("--dataset", "-d", metavar="NAME", help=_DATASET, autocompletion=values.complete_datasets),
 ]
 Out = Annotated[
     Path | None,
@@ -54,14 +56,16 @@ Levels = Annotated[
     str | None,
     _option(metavar="2,4", help="Store only these levels. Level 1 is the first pooled graph."),
 ]
+Carry = Annotated[
+    str | None, _option(metavar="RULES", help=_CARRY, autocompletion=values.complete_reductions)
+]
 Seed = Annotated[int | None, _option(metavar="N", help="Seed of all random choices. Default: 0.")]
 Scheduler = Annotated[
     str | None, _option(metavar="ADDRESS", help="Dask scheduler: its address or its scheduler file.")
 ]
 Shard = Annotated[str | None, _option(metavar="I/N", help="Do job I of N, with I from 0 to N-1.")]
 Profile = Annotated[
-    str | None,
-    _option(metavar="PROFILE", help=_PROFILE, autocompletion=complete_profiles),
+    str | None, _option(metavar="PROFILE", help=_PROFILE, autocompletion=values.complete_profiles)
 ]
 ShardSize = Annotated[
     str | None, _option(metavar="SIZE", help="Size of a shard file, with a unit. Default: 64MB.")
@@ -99,6 +103,7 @@ def command(
     out: Out = None,
     names: Names = None,
     only_levels: Levels = None,
+    carry: Carry = None,
     seed: Seed = None,
     workers: WorkersOpt = None,
     scheduler: Scheduler = None,

@@ -1,7 +1,11 @@
 """Places, colours and edges of graphs at all levels."""
 
 import numpy as np
+import pytest
+import torch
+from torch_geometric.data import Data
 
+import tgp
 from tgp.inspect.report.level_graphs import LevelGraph, choose_neighbourhood, largest_owners, simple_edges
 from tgp.inspect.report.palette import COLOURS, LOOKS
 from tgp.inspect.report.scene import graph_scenes, node_radius, pooled_pictures
@@ -184,3 +188,48 @@ def test_crowded_nodes_are_smaller():
     assert node_radius(grid, 20.0, 1.0, 8.0) == 6.0
     assert node_radius(grid / 4, 20.0, 1.0, 8.0) == 0.55 * 5
     assert node_radius(grid / 100, 20.0, 1.0, 8.0) == 1.0
+
+
+@pytest.mark.parametrize("columns", [2, 3])
+def test_levels_with_positions_are_drawn_there(columns):
+    rng = np.random.default_rng(1)
+    graph = Data(
+        edge_index=torch.tensor([[0, 1, 2, 3, 4, 5, 1, 2, 3, 4, 5, 0], [1, 2, 3, 4, 5, 0, 0, 1, 2, 3, 4, 5]]),
+        pos=torch.from_numpy(rng.standard_normal((6, columns)) * ([1.0, 1.0, 1e-3][:columns])),
+    )
+    plain = tgp.coarsen([graph], "graclus*2", names="h")
+    reader = tgp.coarsen([graph], {"h": "graclus*2", "g": "graclus"}, carry="pos=mean").reader
+    (scene, other) = graph_scenes(reader, 0, ["h", "g"])
+    levels = reader.read_levels(0, "h")
+    pos = [graph.pos.numpy(), *(level.fields["pos"].values for level in levels)]
+    np.testing.assert_array_equal(other.pictures[0].places, scene.pictures[0].places)
+    for picture, given in zip(scene.pictures, pos, strict=True):
+        if columns == 2:  # the same map for all levels: one scale, y upwards, and a shift
+            scale = np.ptp(scene.pictures[0].places, axis=0) / np.ptp(pos[0], axis=0)
+            assert scale[0] == pytest.approx(scale[1])
+            wanted = (given - pos[0].mean(0)) * scale[0] * (1, -1)
+            np.testing.assert_allclose(picture.places, wanted, atol=1e-12)
+        else:  # the third extent is small, so distances are those of the first two coordinates
+            whole = np.linalg.norm(given[:, None, :2] - given[None, :, :2], axis=2)
+            drawn = np.linalg.norm(picture.places[:, None] - picture.places[None], axis=2)
+            first = np.linalg.norm(scene.pictures[0].places[0] - scene.pictures[0].places[1])
+            scale = first / np.linalg.norm(pos[0][0, :2] - pos[0][1, :2])
+            np.testing.assert_allclose(drawn, scale * whole, rtol=1e-2, atol=1e-2 * scale)
+    np.testing.assert_allclose(
+        scene.pictures[0].centres[0], scene.pictures[1].places[levels[0].assignment.cluster[0]]
+    )
+    edges = graph.edge_index.numpy()
+    lengths = np.linalg.norm(np.diff(scene.pictures[0].places[edges], axis=0)[0], axis=1)
+    assert np.median(lengths) == pytest.approx(1.0)
+    moved = graph_scenes(plain.reader, 0)[0].pictures[0].places
+    assert not np.allclose(moved, scene.pictures[0].places), "positions are used only if levels have some"
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e308, 0.0])
+def test_positions_that_cannot_be_drawn(value):
+    graph = Data(
+        edge_index=torch.tensor([[0, 1], [1, 0]]), pos=torch.full((3, 2), value, dtype=torch.float64)
+    )
+    reader = tgp.coarsen([graph], "graclus", carry="pos=max").reader
+    for picture in graph_scenes(reader, 0)[0].pictures:
+        assert np.isfinite(picture.places).all()

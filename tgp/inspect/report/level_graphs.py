@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import coo_array
 
+from tgp.ragged import Field
 from tgp.store import StoreReader
 
 __all__ = [
@@ -45,6 +47,7 @@ class LevelGraph:
         weight: ``[E]`` weights, or ``None``.
         owner: ``[N]`` supernode of each node at the next level, -1 if it is dropped; ``None`` at the last level.
         share: ``[N]`` share of the node that belongs to its owner; ``None`` at the last level.
+        pos: ``[N, d]`` positions of the nodes in two or three dimensions; ``None`` if there are none.
     """
 
     method: str
@@ -53,6 +56,7 @@ class LevelGraph:
     weight: npt.NDArray[Any] | None
     owner: Ints | None = None
     share: Floats | None = None
+    pos: Floats | None = None
 
     @property
     def num_nodes(self) -> int:
@@ -127,13 +131,28 @@ def largest_owners(s: npt.NDArray[Any]) -> tuple[Ints, Floats]:
 
 
 def read_input(reader: StoreReader, graph: int) -> LevelGraph:
-    """Read an input graph."""
-    table = reader.read_graph(graph, [f for f in ("edge_index", "edge_weight") if f in reader.fields])
+    """Read an input graph. Its positions are read if levels of the store have positions, too."""
+    names = ["edge_index", "edge_weight"]
+    levels = [level for info in reader.hierarchies.values() for level in info.levels]
+    if any(field.name == "pos" for level in levels for field in level.fields):
+        names.append("pos")
+    table = reader.read_graph(graph, [name for name in names if name in reader.fields])
     ends = table.fields["edge_index"].values if "edge_index" in table.fields else np.zeros((2, 0), np.int64)
     weight = table.fields["edge_weight"].values if "edge_weight" in table.fields else None
     if weight is not None:
         weight = weight.reshape(-1) if weight.size == ends.shape[1] else None
-    return LevelGraph("input", np.ones(int(table.node_ptr[-1]), np.int64), ends, weight)
+    nodes = int(table.node_ptr[-1])
+    return LevelGraph("input", np.ones(nodes, np.int64), ends, weight, pos=_positions(table.fields, nodes))
+
+
+def _positions(fields: Mapping[str, Field], nodes: int) -> Floats | None:
+    """Return positions in two or three dimensions, or ``None`` if there are none that can be drawn."""
+    found = fields.get("pos")
+    if found is None or found.form != "rows" or found.values.shape not in ((nodes, 2), (nodes, 3)):
+        return None
+    pos: Floats = found.values.astype(np.float64) if found.values.dtype.kind in "iuf" else np.full(1, np.nan)
+    # Squares of larger numbers would overflow.
+    return pos if (np.abs(pos) < 1e100).all() else None
 
 
 def read_levels(
@@ -153,7 +172,7 @@ def read_levels(
     """
     chain, before = [], first
     methods = [level.method for level in reader.hierarchies[name].levels]
-    levels = reader.read_levels(graph, name, arrays=("edge_weight", "cluster", "soft"))
+    levels = reader.read_levels(graph, name, ("edge_weight", "cluster", "soft"), ("pos",))
     for level, method in zip(levels, methods, strict=True):
         count = int(level.super_ptr[-1])
         given = level.assignment
@@ -168,7 +187,8 @@ def read_levels(
         kept = owner >= 0
         members = np.bincount(owner[kept], before.members[kept], minlength=count).astype(np.int64)
         weight = None if level.edge_weight is None else level.edge_weight.reshape(-1)
-        before = LevelGraph(method, members, level.edge_index, weight)
+        pos = _positions(level.fields, count)
+        before = LevelGraph(method, members, level.edge_index, weight, pos=pos)
     chain.append(before)
     failed = next((i for i, g in enumerate(chain) if i and not g.num_nodes), None)
     if failed is None or not first.num_nodes:

@@ -5,6 +5,7 @@ All arrays are dense, so this is meant for graphs of at most some hundred nodes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from scipy.spatial import cKDTree
 
 from tgp.inspect.report.level_graphs import simple_edges
 
-__all__ = ["backbone", "layout", "separate"]
+__all__ = ["backbone", "layout", "project", "separate"]
 
 Points = npt.NDArray[np.float64]
 _STEPS, _FEWER_STEPS, _MANY = 80, 30, 400
@@ -57,6 +58,44 @@ def layout(edge_index: npt.NDArray[Any], num_nodes: int, strength: npt.NDArray[A
         hops = shortest_path(graph[nodes][:, nodes], directed=False, unweighted=True)
         boxes.append((nodes, _rotate(_stress(hops))))
     return _pack(boxes, num_nodes)
+
+
+def project(
+    pos: Points, edge_index: npt.NDArray[Any], others: Sequence[Points | None]
+) -> list[Points | None]:
+    """Convert positions of nodes to places of a drawing.
+
+    Positions in three dimensions are projected onto the plane of their largest extents. The first axis points to the right,
+    the second one upwards.
+
+    Args:
+        pos: ``[N, 2]`` or ``[N, 3]`` positions that determine the projection. Numbers are at most 1e100.
+        edge_index: ``[2, E]`` edges between them. A typical edge has length 1 in the drawing.
+        others: positions to convert. Those with another number of dimensions become ``None``.
+
+    Returns:
+        ``[M, 2]`` places of each of ``others``.
+    """
+    centre = pos.mean(0) if len(pos) else np.zeros(pos.shape[1])
+    size = max(float(np.abs(pos - centre).max(initial=0.0)), 1e-100)
+
+    def scaled(found: Points) -> Points:
+        # Positions of a damaged store may lie anywhere.
+        return np.clip((found - centre) / size, -1e3, 1e3)
+
+    unit = scaled(pos)
+    axes = np.eye(pos.shape[1])
+    if pos.shape[1] == 3:
+        axes = np.linalg.eigh(unit.T @ unit)[1][:, ::-1]
+        axes = axes * np.where(axes[np.abs(axes).argmax(0), np.arange(3)] < 0, -1.0, 1.0)
+    axes = axes[:, :2] * (1.0, -1.0)  # drawings have their origin in the upper left corner
+    lengths = np.linalg.norm((unit[edge_index[0]] - unit[edge_index[1]]) @ axes, axis=1)
+    lengths = lengths[lengths > 1e-9]
+    scale = 1.0 / float(np.median(lengths)) if len(lengths) else float(np.sqrt(len(pos)))
+    return [
+        None if found is None or found.shape[1] != pos.shape[1] else scale * scaled(found) @ axes
+        for found in others
+    ]
 
 
 def backbone(

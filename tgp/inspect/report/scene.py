@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from tgp.inspect.report.level_graphs import (
 )
 from tgp.inspect.report.looks import choose_looks
 from tgp.inspect.report.palette import COLOURS, LOOKS
-from tgp.inspect.report.placement import backbone, layout, separate
+from tgp.inspect.report.placement import backbone, layout, project, separate
 from tgp.store import StoreReader
 
 __all__ = [
@@ -175,6 +175,7 @@ def graph_scenes(
     scenes = []
     for name in names:
         chain, reason = read_levels(reader, graph, name, first)
+        chain = _at_positions(chain)
         sizes = tuple(level.num_nodes for level in chain)
         start = _first_drawn(sizes, max_nodes)
         if first.num_nodes > max_nodes and part is None:
@@ -182,7 +183,7 @@ def graph_scenes(
             part = choose_neighbourhood(chain, name, deepest, max(int(_PART * max_nodes), 1))
         if places is None:
             shown = np.arange(first.num_nodes) if part is None else part.nodes
-            places = layout(*_sides(first, shown))
+            places = _places(chain[0], shown)
         if part is None:
             pictures = _pictures(chain, 0, np.arange(first.num_nodes), places)
             scenes.append(Scene(graph, name, sizes, pictures, reason=reason))
@@ -190,9 +191,7 @@ def graph_scenes(
         whole: tuple[Picture, ...] = ()
         if start is not None:
             everything = np.arange(sizes[start])
-            whole = _pictures(
-                chain, start, everything, layout(*_sides(chain[start], everything)), part.centre
-            )
+            whole = _pictures(chain, start, everything, _places(chain[start], everything), part.centre)
         scenes.append(
             Scene(
                 graph, name, sizes, whole, _pictures(chain, 0, part.nodes, places, part.centre), part, reason
@@ -207,6 +206,20 @@ def _first_drawn(sizes: Sequence[int], max_nodes: int) -> int | None:
     if small is None and len(sizes) > 1 and sizes[-1] <= _CROWD * max_nodes:
         return len(sizes) - 1
     return small
+
+
+def _at_positions(chain: list[LevelGraph]) -> list[LevelGraph]:
+    """Replace positions by places of a drawing. Levels have positions only if the input graph has."""
+    first = chain[0]
+    if first.pos is None:
+        return [replace(graph, pos=None) for graph in chain]
+    found = project(first.pos, first.ends, [graph.pos for graph in chain])
+    return [replace(graph, pos=places) for graph, places in zip(chain, found, strict=True)]
+
+
+def _places(graph: LevelGraph, nodes: Ints) -> Floats:
+    """Return the places of some nodes: their positions, or those of a layout if they have none."""
+    return layout(*_sides(graph, nodes)) if graph.pos is None else graph.pos[nodes]
 
 
 def _sides(graph: LevelGraph, nodes: Ints) -> tuple[Ints, int, Floats]:
@@ -278,7 +291,7 @@ def member_radius(picture: Picture, base: float) -> Floats:
 def _pictures(
     chain: list[LevelGraph], start: int, nodes: Ints, places: Floats, centre: int = -1
 ) -> tuple[Picture, ...]:
-    """Make the pictures from level ``start`` on. A supernode lies at the mean place of its members.
+    """Make the pictures from level ``start`` on. A supernode lies at its own position or at the mean place of its members.
 
     Args:
         chain: graphs of all levels.
@@ -303,8 +316,12 @@ def _pictures(
         else:
             target, share = graph.owner[nodes], graph.share[nodes]
             heads, position = _positions(target)
-            mean = _mean_places(position, places, share * graph.members[nodes], len(heads))
-            mean = separate(mean, 0.028 * extent)
+            above = chain[level + 1].pos
+            if above is None:
+                mean = _mean_places(position, places, share * graph.members[nodes], len(heads))
+                mean = separate(mean, 0.028 * extent)
+            else:
+                mean = above[heads]
             joined = restrict(chain[level + 1], heads)[0]
         # The colours of many nodes that join nothing would have no meaning.
         alone = last and not found and len(heads) > LOOKS

@@ -19,6 +19,7 @@ __all__ = [
     "VERSION",
     "check_hierarchy_name",
     "encode_name",
+    "is_level_field",
     "is_part_file",
     "max_decoded",
     "max_rows",
@@ -30,9 +31,9 @@ __all__ = [
 
 FORMAT = "tgp-store"
 VERSION = 1
-MINOR = 2
+MINOR = 3
 """Minor version: 1 adds the revision of the engine and the choice of quality figures to hierarchies, 2 adds fields of JSON
-texts."""
+texts, 3 adds fields of levels."""
 
 MANIFEST = "manifest.json"
 RECORDS = "records"
@@ -132,6 +133,11 @@ PTRS = ("node", "edge", "graph", "own")
 LEVEL_ARRAYS = ("edge_weight", "cluster", "weight", "soft", "theta", "representative")
 """Optional arrays of a level. ``super_ptr``, ``edge_ptr`` and ``edge_index`` are always present."""
 
+LEVEL_KEYS = frozenset(
+    ["edge_index", "edge_weight", "batch", "ptr", "mask", "so", "num_nodes", "pooled_data"]
+)
+"""Attributes of a pooled graph that do not come from a field of its level."""
+
 _HIERARCHY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_+=-]{0,79}")
 _PART_FILE = re.compile(r"shard-[0-9]{5,9}\.[A-Za-z0-9][A-Za-z0-9_+=-]{0,79}\.h5")
 _OWN_FILE = re.compile(r"(?:shard-[0-9]{5,9}|spec)\.([A-Za-z0-9][A-Za-z0-9_+=-]{0,79})\.(?:h5|json)")
@@ -178,6 +184,18 @@ def max_decoded(file_size: int) -> int:
         file_size: Size of the file in bytes.
     """
     return min(MAX_DECODED_BYTES, max(MAX_DECODED_BYTES // 4, 64 * file_size))
+
+
+def is_level_field(name: str) -> bool:
+    """Return True if a field of a level may have this name.
+
+    Other names belong to parts of a pooled graph, or PyG would count their values through a batch.
+
+    Examples:
+        >>> is_level_field("pos"), is_level_field("so"), is_level_field("root_index")
+        (True, False, False)
+    """
+    return name not in LEVEL_KEYS and name != "face" and not ("index" in name or "batch" in name)
 
 
 def part_file(unit: int, part: str) -> str:

@@ -98,6 +98,9 @@ def _hierarchy_differences(stored: HierarchySpec, asked: HierarchySpec) -> list[
             f"{name}: {words[stored.metrics]} quality figures in the store, {words[asked.metrics]} asked for"
         )
         found.append(Difference("metrics", text, stored.metrics, asked.metrics, asked.name))
+    if stored.carry != asked.carry:
+        text = _change(f"{name}: carry", stored.carry, asked.carry)
+        found.append(Difference("carry", text, stored.carry, asked.carry, asked.name))
     if len(stored.schedule) != len(asked.schedule):
         text = f"{name}: {len(stored.schedule)} levels in the store, {len(asked.schedule)} asked for"
         found.append(Difference("levels", text, len(stored.schedule), len(asked.schedule), asked.name))

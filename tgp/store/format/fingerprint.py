@@ -26,6 +26,8 @@ class HierarchySpec:
         engine: Revision of the engine that computes the hierarchy. ``None`` in stores of format 1.0, which revision 1
             wrote.
         metrics: True if quality figures are stored. ``None`` in stores of format 1.0, which do not say so.
+        carry: Rules by which attributes of the input graphs are computed for the levels, as canonical text. ``None`` if
+            the levels have no attributes.
     """
 
     name: str
@@ -33,6 +35,7 @@ class HierarchySpec:
     seed: int = 0
     engine: int | None = None
     metrics: bool | None = None
+    carry: str | None = None
 
     def __post_init__(self) -> None:
         fmt.check_hierarchy_name(self.name)
@@ -42,10 +45,16 @@ class HierarchySpec:
                 field="schedule",
             )
         _check_json(self.schedule, "schedule")
+        if self.carry is not None and not 0 < len(self.carry) <= fmt.MAX_NAME:
+            raise InputError(
+                f"hierarchy {self.name!r}: expected carry rules of 1 to {fmt.MAX_NAME} characters, got "
+                f"{len(self.carry)}",
+                field="carry",
+            )
 
     def to_json(self) -> dict[str, Any]:
         """Return the content of the specification file."""
-        added = {"engine": self.engine, "with_metrics": self.metrics}
+        added = {"engine": self.engine, "with_metrics": self.metrics, "carry": self.carry}
         return {
             "name": self.name,
             "schedule": self.schedule,
@@ -66,12 +75,15 @@ class HierarchySpec:
             raise document.fail("schedule", "a list of levels")
         if len(schedule) > fmt.MAX_LEVELS:
             raise document.fail("schedule", f"a list of at most {fmt.MAX_LEVELS} levels")
+        if "carry" in document.values and not document.text("carry"):
+            raise document.fail("carry", "rules")
         return cls(
             name,
             schedule,
             document.integer("seed", low=-(2**63), high=2**64),
             document.integer("engine", low=1) if "engine" in document.values else None,
             document.boolean("with_metrics") if "with_metrics" in document.values else None,
+            document.text("carry") if "carry" in document.values else None,
         )
 
 

@@ -179,6 +179,9 @@ class Manifest:
     @property
     def minor(self) -> int:
         """Minor format version: the first one that has everything that the store contains."""
+        levels = [level for info in self.hierarchies.values() for level in info.levels]
+        if any(h.carry is not None for h in self.spec.hierarchies) or any(level.fields for level in levels):
+            return 3
         if any(info.form == "json" for info in self.fields):
             return 2
         is_new = any(h.engine is not None or h.metrics is not None for h in self.spec.hierarchies)
@@ -245,6 +248,7 @@ class Manifest:
                 LevelInfo.merge([(r.levels, r.shard.nodes) for r in found]),
                 tuple(m for m in found[0].metrics if all(m in r.metrics for r in found)),
                 sum(r.shard.failures for r in found),
+                wanted.carry,
             )
         fields = FieldInfo.merge([r.fields for r in records[fmt.GRAPHS]])
         return cls(
@@ -284,6 +288,7 @@ class Manifest:
                 levels,
                 parse_metrics(entry, len(levels)),
                 failures,
+                wanted.carry,
             )
         fields = parse_fields(document)
         # A later minor version may add keys on which the fingerprint depends.

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from tgp.errors import InputError, StoreDamagedError
 from tgp.ragged import Assignment, EdgeList, Field, Level
 from tgp.store.io.portable import RANDOM, SOON, advise
-from tgp.store.read.layout import IDS, Layout, Source, UnitParts
+from tgp.store.read.layout import IDS, FieldColumn, Layout, Source, UnitParts
 
 __all__ = ["BatchArrays", "BatchPlan", "as_ids", "load_kernels"]
 
@@ -66,11 +66,14 @@ class BatchArrays:
     def fields(self) -> dict[str, Field]:
         """Fields of the input graphs, by name. Node ids count through the batch, unless the layout is local."""
         assert self.layout is not None, "the arrays of a store have a layout"
+        return self._named(self.layout.field_columns)
+
+    def _named(self, fields: Sequence[FieldColumn]) -> dict[str, Field]:
         return {
             info.name: Field(
                 info.name, self.columns[column], self.ptrs[rows], info.axis, info.form, info.shifted
             )
-            for info, column, rows, _ in self.layout.field_columns
+            for info, column, rows, _ in fields
         }
 
     @property
@@ -78,12 +81,14 @@ class BatchArrays:
         """Pooled levels. Ids count through the batch."""
         assert self.layout is not None, "the arrays of a store have a layout"
         found = []
-        for info, (nodes, supers, edge_rows), edge_index, edge_weight, columns in self.layout.level_columns:
+        for level in self.layout.level_columns:
+            info, (nodes, supers, edge_rows), edge_index, edge_weight, columns, fields = level
             weight = None if edge_weight is None else self.columns[edge_weight]
             edges = EdgeList(self.ptrs[edge_rows], self.columns[edge_index], weight)
             arrays = [None if column is None else self.columns[column] for column in columns]
             assignment = Assignment(info.kind, self.ptrs[supers], *arrays)
-            found.append(Level(info.method, self.ptrs[nodes], assignment, edges))
+            named = self._named(fields)
+            found.append(Level(info.method, self.ptrs[nodes], assignment, edges, fields=named))
         return found
 
     @property
@@ -136,7 +141,8 @@ class BatchPlan:
         # Labels that a caller keeps must not keep the whole batch in memory.
         self._copied = [
             (column, np.dtype(info.dtype))
-            for info, column, _, is_converted in layout.field_columns
+            for fields in (layout.field_columns, *(level.fields for level in layout.level_columns))
+            for info, column, _, is_converted in fields
             if is_converted or info.ptr == "graph"
         ]
 

@@ -8,8 +8,9 @@ gathered, and all of them by :mod:`tgp.store.verify`.
 
 from __future__ import annotations
 
+import math
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +22,7 @@ from tgp.store.format.schema import FieldInfo, LevelInfo
 from tgp.store.io.files import StoreFiles
 from tgp.store.read.parts import DecodedCache, OpenPart
 
-__all__ = ["GraphsPart", "HierarchyPart", "level_paths", "metric_path"]
+__all__ = ["GraphsPart", "HierarchyPart", "level_field_path", "level_paths", "metric_path"]
 
 Ids = npt.NDArray[np.int64]
 
@@ -71,11 +72,7 @@ class GraphsPart(OpenPart):
     def _check_field(self, info: FieldInfo) -> str:
         """Check one field, and return the path of its offsets or ``""`` for one row per graph."""
         path = self.path(info.name)
-        self.check_attributes(
-            path,
-            self.info(path).attributes,
-            {"axis": info.axis, **info.stored_form, "shifted": int(info.shifted)},
-        )
+        _check_field_attributes(self, path, info)
         kind = str(self.info(path).attributes.get("ptr"))
         if kind not in fmt.PTRS or (kind == "edge" and self.edge_ptr is None):
             raise self.damaged(f"{path}@ptr", f"must name offsets that the file contains, got {kind!r}")
@@ -87,9 +84,7 @@ class GraphsPart(OpenPart):
             if info.row_bytes == 0:
                 self.check_rows(path, total)
             self.ptr(own, self.count, total)
-        shape = (total, *info.tail) if info.axis == 0 else (*info.tail, total)
-        complex_axis = (2,) if info.dtype.startswith("complex") else ()
-        self.check_array(path, shape + complex_axis, stored_types(info.dtype), info.dtype)
+        self.check_array(path, *_field_array(info, total))
         where = {"node": "/node_ptr", "edge": "/edge_ptr", "graph": ""}.get(kind, own)
         if info.ptr not in ("own", kind):
             self._check_same_offsets(path, where, info)
@@ -192,7 +187,30 @@ class HierarchyPart(OpenPart):
             if found is not None or array not in ("edge_weight", "weight"):
                 self.check_array(path, shape, types, dtype)
                 self.present.add(path)
+        for info in level.fields:
+            self._check_field(number, info)
         self.check_bytes(f"{base}/", self.record.bytes[number])
+
+    def _check_field(self, number: int, info: FieldInfo) -> None:
+        """Check one field of a level. A shard without supernodes may lack it, or have it in another type."""
+        path, nodes = level_field_path(number, info.name), self.record.nodes[number]
+        total = nodes if info.ptr == "node" else self.record.edges[number]
+        if info.ptr == "own":
+            total = math.prod(self.info(path).shape)
+            self.ptr(level_field_path(number, info.name, "ptr"), self.count, total)
+        elif not nodes and not total:
+            found, (shape, _, dtype) = self.arrays.get(path), _field_array(info, 0)
+            if found is None or (found.shape, found.attributes.get("dtype")) != (shape, dtype):
+                return
+        _check_field_attributes(self, path, info)
+        kind = self.info(path).attributes.get("ptr")
+        valid = ("own",) if info.ptr == "own" else ("node", "edge")
+        if kind not in valid:
+            raise self.damaged(f"{path}@ptr", f"must be {' or '.join(map(repr, valid))}, got {kind!r}")
+        self.check_array(path, *_field_array(info, total))
+        if kind != info.ptr and not np.array_equal(self.node_ptrs[-1], self.edge_ptrs[-1]):
+            raise self.damaged(f"{path}@ptr", f"must be offsets that equal those of kind {info.ptr!r}")
+        self.present.add(path)
 
     def _check_supernodes(self, path: str, level: LevelInfo) -> None:
         """Check the number of supernodes of each graph."""
@@ -227,6 +245,25 @@ class HierarchyPart(OpenPart):
         length = self.info("/failures/reason").shape
         self.check_array("/failures/reason", length[:1], stored_types("uint8"), "uint8")
         self.ptr("/failures/reason_ptr", count, length[0] if length else 0)
+
+
+def _check_field_attributes(part: OpenPart, path: str, info: FieldInfo) -> None:
+    """Check the attributes of the values of a field, except the kind of its offsets."""
+    expected: dict[str, str | int] = {"axis": info.axis, **info.stored_form, "shifted": int(info.shifted)}
+    part.check_attributes(path, part.info(path).attributes, expected)
+
+
+def _field_array(info: FieldInfo, rows: int) -> tuple[tuple[int, ...], frozenset[str], str]:
+    """Return the shape, the valid stored types and the original type of the values of a field."""
+    shape = (rows, *info.tail) if info.axis == 0 else (*info.tail, rows)
+    complex_axis = (2,) if info.dtype.startswith("complex") else ()
+    return shape + complex_axis, stored_types(info.dtype), info.dtype
+
+
+@cache
+def level_field_path(number: int, field: str, group: Literal["fields", "ptr"] = "fields") -> str:
+    """Return the path of the values of a field of a level, or of its own offsets."""
+    return f"/levels/{number}/{group}/{fmt.encode_name(field)}"
 
 
 def metric_path(metric: str) -> str:

@@ -12,11 +12,11 @@ import numpy.typing as npt
 from tgp.errors import StoreDamagedError
 from tgp.store.format import constants as fmt
 from tgp.store.format.schema import FieldInfo, LevelInfo
-from tgp.store.read.contents import GraphsPart, HierarchyPart, level_paths
+from tgp.store.read.contents import GraphsPart, HierarchyPart, level_field_path, level_paths
 from tgp.store.read.parts import OpenPart
 from tgp.store.read.values import first_too_large, largest_number, value_check
 
-__all__ = ["Column", "Layout", "Source", "UnitParts"]
+__all__ = ["Column", "FieldColumn", "Layout", "LevelColumns", "Source", "UnitParts"]
 
 Array = npt.NDArray[Any]
 Ids = npt.NDArray[np.int64]
@@ -141,6 +141,10 @@ class Column(NamedTuple):
         return self.source.owner(parts).damaged(self.source.path, why)
 
 
+FieldColumn = tuple[FieldInfo, int, int, bool]
+"""Field, its column, its offsets, and True if the kernel's result has another type than the field."""
+
+
 class LevelColumns(NamedTuple):
     """Positions of the arrays of one level in a batch. ``None`` stands for an array that is not read.
 
@@ -150,6 +154,7 @@ class LevelColumns(NamedTuple):
         edge_index: Column of the edges.
         edge_weight: Column of the weights of the edges.
         assignment: Columns of the arrays of an :class:`~tgp.ragged.Assignment`, in the order of its arguments.
+        fields: Attributes of the supernodes and edges, in the form of :attr:`Layout.field_columns`.
     """
 
     info: LevelInfo
@@ -157,6 +162,7 @@ class LevelColumns(NamedTuple):
     edge_index: int
     edge_weight: int | None
     assignment: tuple[int | None, ...]
+    fields: tuple[FieldColumn, ...] = ()
 
 
 class Layout:
@@ -178,8 +184,7 @@ class Layout:
         self.columns: list[Column] = []
         self.index: dict[Key, int] = {}
         self.steps: dict[int, int] = {}
-        self.field_columns: list[tuple[FieldInfo, int, int, bool]] = []
-        """Field, its column, its offsets, and True if the kernel's result has another type than the field."""
+        self.field_columns: list[FieldColumn] = []
         self.checked_columns: list[tuple[int, int, Callable[[Array, Ids], int | None]]] = []
         """Column, its offsets, and function that returns the first graph with an invalid value or ``None``."""
         self.level_columns: list[LevelColumns] = []
@@ -250,12 +255,22 @@ class Layout:
             high=_LARGEST if info.shifted else largest_number(info.dtype),
             joined=not self.local,
         )
-        number = self.index["field", info.name]
-        is_converted = self.columns[number].dtype != np.dtype(info.dtype)
-        self.field_columns.append((info, number, rows, is_converted))
+        self.field_columns.append(self._checked(info, self.index["field", info.name], rows))
+
+    def _add_level_field(self, number: int, info: FieldInfo, shared: dict[str, int]) -> FieldColumn:
+        rows = shared.get(info.ptr)
+        if rows is None:
+            rows = self._add_offsets("hierarchy", level_field_path(number, info.name, "ptr"))
+        key, source = (number, "field", info.name), Source("hierarchy", level_field_path(number, info.name))
+        self._add(key, source, rows, info.dtype, info.tail, high=largest_number(info.dtype))
+        return self._checked(info, self.index[key], rows)
+
+    def _checked(self, info: FieldInfo, column: int, rows: int) -> FieldColumn:
+        """Add the check of the values of a field, and return its description."""
         check = value_check(info)
         if check is not None:
-            self.checked_columns.append((number, rows, check))
+            self.checked_columns.append((column, rows, check))
+        return info, column, rows, self.columns[column].dtype != np.dtype(info.dtype)
 
     def _add_level(self, number: int, level: LevelInfo) -> None:
         nodes, supers = self._add_step(number), self._add_step(number + 1)
@@ -284,6 +299,10 @@ class Layout:
                 self.index[number, "edge_index"],
                 self.index.get((number, "edge_weight")),
                 tuple(self.index.get((number, name)) for name in names),
+                tuple(
+                    self._add_level_field(number, info, {"node": supers, "edge": edges})
+                    for info in level.fields
+                ),
             )
         )
 

@@ -17,7 +17,7 @@ from tgp.store.format.manifest import Manifest, read_manifest
 from tgp.store.format.schema import FailureRecord, FieldInfo, HierarchyInfo, LevelInfo
 from tgp.store.io.files import LocalFiles, StoreFiles
 from tgp.store.read.batch_plan import BatchPlan, as_ids
-from tgp.store.read.contents import GraphsPart, HierarchyPart
+from tgp.store.read.contents import GraphsPart, HierarchyPart, level_field_path
 from tgp.store.read.layout import Layout, UnitParts
 from tgp.store.read.parts import DecodedCache, ManifestWatch, check_size, manifest_version
 from tgp.store.read.single import count_members, read_failures, read_metric, slice_graph, slice_level
@@ -28,6 +28,9 @@ _CACHE_BYTES = 512 << 20
 
 Sizes = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 """Number of nodes and of edges of every graph."""
+
+Names = Collection[str] | None
+"""Names of arrays or fields to read; all if ``None``."""
 
 
 class StoreReader:
@@ -101,8 +104,6 @@ class StoreReader:
     def __repr__(self) -> str:
         names = ", ".join(self.hierarchies) or "none"
         return f"StoreReader({self.files.location!r}, graphs={self.num_graphs}, hierarchies: {names})"
-
-    # Content ------------------------------------------------------------------------------------
 
     @property
     def num_graphs(self) -> int:
@@ -201,7 +202,7 @@ class StoreReader:
         return nodes, edges
 
     def metrics(
-        self, hierarchy: str, level: int, names: Collection[str] | None = None, shard: int | None = None
+        self, hierarchy: str, level: int, names: Names = None, shard: int | None = None
     ) -> dict[str, npt.NDArray[Any]]:
         """Return the metrics of a level (a position from 0), or some of them: one value per graph, or one per shard."""
         self.level_info(hierarchy, level)
@@ -226,7 +227,11 @@ class StoreReader:
         part = self._graphs_part(shard)
         return part.array(part.path(self.field_info(name).name))
 
-    # Shards -------------------------------------------------------------------------------------
+    def level_field_values(self, hierarchy: str, level: int, name: str) -> list[npt.NDArray[Any]]:
+        """Return the stored values of a field of a level (a position from 0) in each shard that contains it."""
+        path = level_field_path(level, name)
+        parts = [self._hierarchy_part(hierarchy, unit) for unit in range(self.num_shards)]
+        return [part.array(path) for part in parts if path in part.present]
 
     def _graphs_part(self, unit: int) -> GraphsPart:
         part = self._graphs.get(unit)
@@ -251,15 +256,14 @@ class StoreReader:
             part.check_unchanged()
         return part
 
-    # Batches ------------------------------------------------------------------------------------
-
     def batch_plan(
         self,
         hierarchy: str | None,
         levels: Sequence[int],
-        fields: Collection[str] | None = None,
+        fields: Names = None,
         *,
-        arrays: Collection[str] | None = None,
+        arrays: Names = None,
+        level_fields: Names = None,
         local: bool = False,
     ) -> BatchPlan:
         """Return a compiled gather plan for a fixed set of fields and levels. Plans are cached.
@@ -268,22 +272,22 @@ class StoreReader:
             hierarchy: Name of the hierarchy, or ``None`` if no levels are read.
             levels: Positions of the levels in the schedule, ascending.
             fields: Fields of the input graphs; all if ``None``.
-            arrays: Optional arrays of the levels (see :data:`tgp.store.format.constants.LEVEL_ARRAYS`); all if
-                ``None``.
+            arrays: Optional arrays of the levels, see :data:`tgp.store.format.constants.LEVEL_ARRAYS`; all if ``None``.
+            level_fields: Attributes of the levels; all if ``None``. A level without one of them is read without it.
             local: Keep node ids of fields local to their graph, and do not compute the graph of each node.
 
         Raises:
             UnknownNameError: If the store does not contain the hierarchy or a field.
         """
         names = tuple(self.fields if fields is None else fields)
-        wanted = None if arrays is None else tuple(arrays)
-        key = (hierarchy, tuple(levels), names, wanted, local)
+        positions = tuple(levels)
+        wanted = [None if some is None else tuple(some) for some in (arrays, level_fields)]
+        key = (hierarchy, positions, names, *wanted, local)
         plan = self._plans.get(key)
         if plan is None:
             infos = [self.field_info(name) for name in names]
-            chosen = [
-                (level, self.level_info(str(hierarchy), level).restricted_to(wanted)) for level in key[1]
-            ]
+            stored = [self.level_info(str(hierarchy), level) for level in positions]
+            chosen = [(n, level.restricted_to(*wanted)) for n, level in zip(positions, stored, strict=True)]
             layout = Layout(infos, chosen, local=local)
             plan = self._plans[key] = BatchPlan(
                 layout,
@@ -300,7 +304,7 @@ class StoreReader:
         levels = [None if name is None else self._hierarchy_part(name, unit) for unit in units]
         return [UnitParts(self._graphs_part(unit), part) for unit, part in zip(units, levels, strict=True)]
 
-    def gather_graphs(self, ids: npt.ArrayLike, fields: Collection[str] | None = None) -> GraphTable:
+    def gather_graphs(self, ids: npt.ArrayLike, fields: Names = None) -> GraphTable:
         """Return input graphs in the order of ``ids``. Node ids are local to each graph.
 
         Args:
@@ -315,10 +319,8 @@ class StoreReader:
         found = self.batch_plan(None, (), fields, local=True).gather(ids)
         return GraphTable(found.node_ptr, found.fields)
 
-    def gather_level(
-        self, ids: npt.ArrayLike, hierarchy: str, level: int, arrays: Collection[str] | None = None
-    ) -> Level:
-        """Return one level of the given graphs; see :meth:`gather_levels`."""
+    def gather_level(self, ids: npt.ArrayLike, hierarchy: str, level: int, arrays: Names = None) -> Level:
+        """Return one level of the given graphs with all of its attributes; see :meth:`gather_levels`."""
         return self.gather_levels(ids, hierarchy, (level,), arrays)[0]
 
     def gather_levels(
@@ -326,7 +328,8 @@ class StoreReader:
         ids: npt.ArrayLike,
         hierarchy: str,
         levels: Sequence[int] | None = None,
-        arrays: Collection[str] | None = None,
+        arrays: Names = None,
+        fields: Names = None,
     ) -> list[Level]:
         """Return levels of the given graphs, in the order of ``ids``. Ids count through the batch.
 
@@ -335,42 +338,39 @@ class StoreReader:
             hierarchy: Name of the hierarchy.
             levels: Positions in the schedule, from 0; all if ``None``.
             arrays: Optional arrays to read (see :data:`tgp.store.format.constants.LEVEL_ARRAYS`); all if ``None``.
+            fields: Attributes of the levels to read; all if ``None``.
 
         Raises:
             InputError: If an id or a level is out of range.
             StoreDamagedError: If a shard is damaged.
         """
         numbers = range(self.hierarchy(hierarchy).depth) if levels is None else levels
-        return self.batch_plan(hierarchy, numbers, (), arrays=arrays, local=True).gather(ids).levels
+        plan = self.batch_plan(hierarchy, numbers, (), arrays=arrays, level_fields=fields, local=True)
+        return plan.gather(ids).levels
 
-    # Single graphs, without numba ---------------------------------------------------------------
-
-    def read_graph(self, graph: int, fields: Collection[str] | None = None) -> GraphTable:
+    def read_graph(self, graph: int, fields: Names = None) -> GraphTable:
         """Return one input graph. This needs no kernels, unlike :meth:`gather_graphs`.
 
         Args:
-            graph: Graph id.
+            graph: Graph id. ``InputError`` is raised if it is out of range.
             fields: Fields to read; all if ``None``.
-
-        Raises:
-            InputError: If the id is out of range.
         """
         infos = [self.field_info(name) for name in (self.fields if fields is None else fields)]
         unit, row = self._locate(graph)
         return slice_graph(self._graphs_part(unit), infos, row)
 
-    def read_levels(self, graph: int, hierarchy: str, arrays: Collection[str] | None = None) -> list[Level]:
+    def read_levels(
+        self, graph: int, hierarchy: str, arrays: Names = None, fields: Names = None
+    ) -> list[Level]:
         """Return all levels of one graph. This needs no kernels, unlike :meth:`gather_levels`.
 
         Args:
-            graph: Graph id.
+            graph: Graph id. ``InputError`` is raised if it is out of range.
             hierarchy: Name of the hierarchy.
             arrays: Optional arrays to read; all if ``None``.
-
-        Raises:
-            InputError: If the id is out of range.
+            fields: Attributes of the levels to read; all if ``None``.
         """
-        levels = [info.restricted_to(arrays) for info in self.hierarchy(hierarchy).levels]
+        levels = [info.restricted_to(arrays, fields) for info in self.hierarchy(hierarchy).levels]
         unit, row = self._locate(graph)
         part = self._hierarchy_part(hierarchy, unit)
         return [slice_level(part, n, info, row) for n, info in enumerate(levels)]

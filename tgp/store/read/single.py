@@ -17,7 +17,7 @@ from tgp.ragged.fields import take_ragged
 from tgp.store.format import constants as fmt
 from tgp.store.format.codec import restore
 from tgp.store.format.schema import FailureRecord, FieldInfo, LevelInfo
-from tgp.store.read.contents import GraphsPart, HierarchyPart, level_paths, metric_path
+from tgp.store.read.contents import GraphsPart, HierarchyPart, level_field_path, level_paths, metric_path
 from tgp.store.read.parts import OpenPart
 from tgp.store.read.values import first_outside, first_too_large, largest_number, value_check
 
@@ -41,21 +41,26 @@ def slice_graph(part: GraphsPart, fields: Sequence[FieldInfo], row: int) -> Grap
         path = part.path(info.name)
         ptr_path = part.ptrs[info.name]
         rows, ptr = _span(part.pin(ptr_path) if ptr_path else None, row)
-        stored = part.array(path)
-        if info.axis == 0:
-            values = stored[rows]
-        else:  # complex numbers are stored with one more axis at the end
-            values = stored[..., rows, :] if info.dtype.startswith("complex") else stored[..., rows]
-        if info.shifted:
-            _check_ids(part, path, values, 0, int(node_ptr[1]))
-        elif first_too_large(values, largest_number(info.dtype)) is not None:
-            raise part.damaged(path, f"holds a number above {largest_number(info.dtype)}")
-        values = restore(np.array(values, order="C"), info.dtype)
-        check = value_check(info)
-        if check is not None and check(values, ptr) is not None:
-            raise part.damaged(path, "holds a value that is not valid")
-        found[info.name] = Field(info.name, values, ptr, info.axis, info.form, info.shifted)
+        found[info.name] = _slice_field(part, path, info, rows, ptr, int(node_ptr[1]))
     return GraphTable(node_ptr, found)
+
+
+def _slice_field(part: OpenPart, path: str, info: FieldInfo, rows: slice, ptr: Ids, nodes: int) -> Field:
+    """Return a field of one graph with the given rows and offsets. ``nodes`` limits node ids."""
+    stored = part.array(path)
+    if info.axis == 0:
+        values = stored[rows]
+    else:  # complex numbers are stored with one more axis at the end
+        values = stored[..., rows, :] if info.dtype.startswith("complex") else stored[..., rows]
+    if info.shifted:
+        _check_ids(part, path, values, 0, nodes)
+    elif first_too_large(values, largest_number(info.dtype)) is not None:
+        raise part.damaged(path, f"holds a number above {largest_number(info.dtype)}")
+    values = restore(np.array(values, order="C"), info.dtype)
+    check = value_check(info)
+    if check is not None and check(values, ptr) is not None:
+        raise part.damaged(path, "holds a value that is not valid")
+    return Field(info.name, values, ptr, info.axis, info.form, info.shifted)
 
 
 def slice_level(part: HierarchyPart, number: int, info: LevelInfo, row: int) -> Level:
@@ -100,7 +105,19 @@ def slice_level(part: HierarchyPart, number: int, info: LevelInfo, row: int) -> 
         reals("theta", nodes, np.float32, np.zeros(info.modes or 0)),
         ids("representative", supers, node_ptr[1]),
     )
-    return Level(info.method, node_ptr, assignment, EdgeList(edge_ptr, edge_index, edge_weight))
+    fields = {}
+    for field in info.fields:
+        path = level_field_path(number, field.name)
+        rows, ptr = (supers, super_ptr) if field.ptr == "node" else (edges, edge_ptr)
+        if field.ptr == "own":
+            rows, ptr = _span(part.pin(level_field_path(number, field.name, "ptr")), row)
+        if path in part.present:
+            fields[field.name] = _slice_field(part, path, field, rows, ptr, 0)
+        else:
+            fields[field.name] = Field(field.name, np.zeros((0, *field.tail), field.dtype), ptr)
+    return Level(
+        info.method, node_ptr, assignment, EdgeList(edge_ptr, edge_index, edge_weight), fields=fields
+    )
 
 
 def count_members(part: HierarchyPart, number: int, rows: Ids) -> Ids:

@@ -15,18 +15,19 @@ from tgp.store.format.schema import FieldInfo
 __all__ = ["check_decoded_size", "check_field", "check_level", "check_metric", "check_rows"]
 
 
-def check_field(info: FieldInfo) -> None:
+def check_field(info: FieldInfo, *, of_level: bool = False) -> None:
     """Check that the type, shape and form of a field fit together.
 
     Args:
         info: Schema of the field.
+        of_level: True for a field of a level.
 
     Raises:
         InputError: If they do not.
     """
     if info.dtype not in fmt.ORIGINAL_DTYPES:
         return  # refused when the array is written
-    problem = info.problem()
+    problem = info.level_problem() if of_level else info.problem()
     if problem is not None:
         key, expected = problem
         raise InputError(

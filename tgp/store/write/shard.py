@@ -11,13 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.errors import InputError
-from tgp.ragged import BlockCSR, Field, GraphTable, Hierarchy, Level
+from tgp.ragged import BlockCSR, GraphTable, Hierarchy, Level
 from tgp.ragged.offsets import offsets
 from tgp.store.format import constants as fmt
 from tgp.store.format.codec import narrow, set_attributes, write_array
-from tgp.store.format.schema import FailureRecord, FieldInfo, LevelInfo, PtrKind, ShardRecord
+from tgp.store.format.schema import FailureRecord, FieldInfo, LevelInfo, ShardRecord
 from tgp.store.io.sink import Sink
-from tgp.store.write.limits import check_field, check_level, check_metric, check_rows
+from tgp.store.write.field_infos import graph_field_info, level_field_info
+from tgp.store.write.limits import check_level, check_metric, check_rows
 
 __all__ = [
     "PartSummary",
@@ -88,6 +89,16 @@ class _ShardFile:
         kind = {"dtype": dtype or values.dtype.newbyteorder("=").name}
         return write_array(group, name, narrow(values, name), self.profile, {**kind, **(attributes or {})})
 
+    def field(self, group: h5py.Group, info: FieldInfo, values: npt.NDArray[Any]) -> int:
+        """Write the values of a field with its description as attributes; return their bytes."""
+        described: Attributes = {
+            "axis": info.axis,
+            **info.stored_form,
+            "shifted": int(info.shifted),
+            "ptr": info.ptr,
+        }
+        return self.array(group, fmt.encode_name(info.name), values, described)
+
     def __enter__(self) -> _ShardFile:
         return self
 
@@ -95,38 +106,6 @@ class _ShardFile:
         # Also after an error: the garbage collector would close the file later and write to a descriptor that may
         # belong to another file by then.
         self.file.close()
-
-
-def _field_info(table: GraphTable, entry: Field) -> FieldInfo:
-    values = entry.values
-    if values.ndim == 0 or entry.axis not in (0, -1):
-        raise InputError(
-            f"{entry.name}: expected an array with the graphs along axis 0 or -1, got shape {values.shape} and "
-            f"axis {entry.axis}",
-            field=entry.name,
-        )
-    tail = values.shape[1:] if entry.axis == 0 else values.shape[:-1]
-    edges = table.fields.get("edge_index")
-    fits: dict[str, bool] = {
-        "node": np.array_equal(entry.ptr, table.node_ptr),
-        "edge": edges is not None and (entry is edges or np.array_equal(entry.ptr, edges.ptr)),
-        "graph": np.array_equal(entry.ptr, np.arange(len(table.node_ptr))),
-        "own": True,
-    }
-    ptrs = tuple(p for p in _preferred_ptrs(entry) if fits[p])
-    dtype = values.dtype.newbyteorder("=").name
-    info = FieldInfo(entry.name, dtype, tuple(tail), entry.axis, entry.form, entry.shifted, ptrs)
-    check_field(info)
-    return info
-
-
-def _preferred_ptrs(entry: Field) -> tuple[PtrKind, ...]:
-    """Return the kinds of offsets in the order of preference if several of them fit a field."""
-    if "edge" in entry.name:
-        return ("edge", "node", "graph", "own")
-    if entry.form != "rows":
-        return ("graph", "node", "edge", "own")
-    return ("node", "edge", "graph", "own")
 
 
 def write_graphs_file(sink: Sink, table: GraphTable, profile: str, unit: int, first: int) -> PartSummary:
@@ -143,7 +122,7 @@ def write_graphs_file(sink: Sink, table: GraphTable, profile: str, unit: int, fi
         Totals and fields of the file.
     """
     table.validate()
-    infos = tuple(_field_info(table, table.fields[name]) for name in sorted(table.fields))
+    infos = tuple(graph_field_info(table, table.fields[name]) for name in sorted(table.fields))
     header: Attributes = {
         "part": fmt.GRAPHS,
         "unit": unit,
@@ -158,16 +137,9 @@ def write_graphs_file(sink: Sink, table: GraphTable, profile: str, unit: int, fi
         fields, ptrs = out.group("fields"), out.group("ptr")
         for info in infos:
             entry = table.fields[info.name]
-            link = fmt.encode_name(info.name)
-            described: Attributes = {
-                "axis": info.axis,
-                **info.stored_form,
-                "shifted": int(info.shifted),
-                "ptr": info.ptr,
-            }
-            size += out.array(fields, link, entry.values, described)
+            size += out.field(fields, info, entry.values)
             if info.ptr == "own":
-                size += out.array(ptrs, link, entry.ptr)
+                size += out.array(ptrs, fmt.encode_name(info.name), entry.ptr)
     check_rows("nodes", table.num_nodes, size)
     count = 0 if edges is None else int(edges.ptr[-1])
     return PartSummary([table.num_nodes], [count], [size], fields=infos)
@@ -204,12 +176,20 @@ def write_hierarchy_file(
         for number, level in enumerate(hierarchy.levels):
             arrays = _level_arrays(level, node_ptr, number)
             group = out.group(f"levels/{number}", {"method": level.method, "kind": level.assignment.kind})
-            summary.bytes.append(
-                sum(out.array(group, name, values, dtype=_IDS.get(name)) for name, values in arrays.items())
+            size = sum(
+                out.array(group, name, values, dtype=_IDS.get(name)) for name, values in arrays.items()
             )
+            fields = tuple(level_field_info(level, name, number) for name in sorted(level.fields))
+            for info in fields:  # levels without fields have no such groups
+                entry = level.fields[info.name]
+                size += out.field(out.group(f"levels/{number}/fields"), info, entry.values)
+                if info.ptr == "own":
+                    into = out.group(f"levels/{number}/ptr")
+                    size += out.array(into, fmt.encode_name(info.name), entry.ptr)
+            summary.bytes.append(size)
             summary.nodes.append(level.block.num_nodes)
             summary.edges.append(level.block.num_edges)
-            infos.append(_level_info(level, arrays))
+            infos.append(_level_info(level, arrays, fields))
             node_ptr = level.block.node_ptr
         for number, level in enumerate(hierarchy.levels):
             if level.assignment.kind != "hard":
@@ -221,7 +201,9 @@ def write_hierarchy_file(
     return summary
 
 
-def _level_info(level: Level, arrays: Mapping[str, npt.NDArray[Any]]) -> LevelInfo:
+def _level_info(
+    level: Level, arrays: Mapping[str, npt.NDArray[Any]], fields: tuple[FieldInfo, ...]
+) -> LevelInfo:
     theta = level.assignment.theta
     return LevelInfo(
         level.method,
@@ -230,6 +212,7 @@ def _level_info(level: Level, arrays: Mapping[str, npt.NDArray[Any]]) -> LevelIn
         None if theta is None else int(theta.shape[1]),
         arrays["edge_weight"].dtype.name if "edge_weight" in arrays else None,
         tuple(name for name in fmt.LEVEL_ARRAYS if name in arrays),
+        fields,
     )
 
 
