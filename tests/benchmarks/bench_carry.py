@@ -72,12 +72,11 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     found = {kind: measure(kind, given.nodes, given.edges, given.rounds) for kind in ("random", "local")}
-    print(f"{'graph':<8}{'coarsen':>9}{'pos':>8}{'edge_attr':>11}{'both':>8}{'total / coarsen':>17}")
+    print("| graph | coarsening, s | + pos, s | + edge_attr, s | + both, s | total / coarsening |")
+    print("|---|---|---|---|---|---|")
     for kind, best in found.items():
-        ratio = 1 + best["both"] / best["coarsen"]
-        print(
-            f"{kind:<8}{best['coarsen']:9.2f}{best['pos']:8.2f}{best['edge_attr']:11.2f}{best['both']:8.2f}{ratio:17.2f}"
-        )
+        shown = " | ".join(f"{best[name]:.2f}" for name in ("coarsen", "pos", "edge_attr", "both"))
+        print(f"| {kind} | {shown} | {1 + best['both'] / best['coarsen']:.1f} |")
     if given.json is not None:
         given.json.write_text(json.dumps(found, indent=2))
 

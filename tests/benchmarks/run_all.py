@@ -26,6 +26,7 @@ PARTS: dict[str, tuple[str, ...]] = {
     "small": ("bench_methods.py", "--small", "--data", "{data}"),
     "transform": ("bench_transform.py", "--data", "{data}", "--peer-python", "{peer}"),
     "engine": ("bench_engine.py",),
+    "carry": ("bench_carry.py",),
     "first_run": ("bench_first_run.py",),
     "store": ("bench_store.py",),
     "inspect": ("bench_inspect.py",),

@@ -142,6 +142,9 @@ class _Reducer:
         if step.reduction == "count":
             return self._count()
         given = self._input(step.input_name)
+        quick = self._add_quickly(given, step.reduction)
+        if quick is not None:
+            return quick
         if step.reduction in ("majority", "purity", "mixed"):
             return self._label(step, given)
         if step.reduction == "first":
@@ -157,6 +160,14 @@ class _Reducer:
             largest = step.reduction in ("any", "max")
             found = self._shaped(given, self._fold(np.maximum if largest else np.minimum, values))
         return found
+
+    def _add_quickly(self, given: _Input, reduction: str) -> Array | None:
+        """Return sums or means by the function of the groups, or ``None`` if it does not apply."""
+        values = given.flat
+        if self.groups.add is None or reduction not in ("sum", "mean") or values.dtype.char not in "fd":
+            return None
+        values = np.require(values, None, ["C", "W"])  # the kernel is not compiled again for read-only arrays
+        return self._shaped(given, self.groups.add(values, reduction == "mean"))
 
     def _input(self, name: str) -> _Input:
         if name not in self.inputs:

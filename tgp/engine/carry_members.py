@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,6 +17,9 @@ from tgp.ragged.block import FloatArray, IndexArray, PtrArray
 __all__ = ["Groups", "InputEdges", "SoftColumns", "compose_members"]
 
 Array = npt.NDArray[Any]
+
+EdgeRows = tuple[PtrArray, IndexArray, IndexArray, IndexArray, PtrArray, PtrArray, PtrArray, IndexArray]
+"""First arguments of the kernels for edges: see :func:`tgp.kernels.carry.find_edges`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,22 +49,29 @@ class Groups:
     """Rows of the input graphs that belong to each supernode or coarse edge.
 
     Args:
-        segment: ``[M]`` int64, supernode or coarse edge of each row, -1 if it has none. For a soft assignment it is the
-            supernode with the largest entry.
+        find: ``[M]`` int64, supernode or coarse edge of each row, or a function that returns them. They are -1 for a row that
+            belongs to none. For a soft assignment it is the supernode with the largest entry.
         size: Number of supernodes or coarse edges.
         ptr: ``[B + 1]`` first supernode or coarse edge of each graph.
         soft: Entries of a soft assignment; ``None`` for other assignments.
         chosen: ``[size]`` row that represents each supernode; ``None`` for the first row.
         twin: ``[size]`` coarse edge that has the rows of each coarse edge: the last one of parallel coarse edges. ``None`` if
             there are no parallel ones.
+        add: Function ``(values, mean) -> sums or means`` that is faster than adding by segment; ``None`` if there is none.
     """
 
-    segment: PtrArray
+    find: PtrArray | Callable[[], PtrArray]
     size: int
     ptr: PtrArray
     soft: SoftColumns | None = None
     chosen: PtrArray | None = None
     twin: PtrArray | None = None
+    add: Callable[[Array, bool], Array] | None = None
+
+    @cached_property
+    def segment(self) -> PtrArray:
+        """``[M]`` supernode or coarse edge of each row, -1 if it has none."""
+        return self.find() if callable(self.find) else self.find
 
     @cached_property
     def rows(self) -> tuple[PtrArray, PtrArray]:
@@ -186,6 +196,11 @@ class InputEdges:
         kernels.group_rows(sources + shift, indptr, order)
         return cls(indptr, (targets + shift)[order].astype(np.int32), order)
 
+    @cached_property
+    def _columns(self) -> IndexArray:
+        """Buffer of the kernels."""
+        return np.empty(len(self.indices), np.int32)
+
     def groups(self, nodes: Groups, level: Level) -> Groups:
         """Return the input edges of the coarse edges of a level.
 
@@ -193,24 +208,52 @@ class InputEdges:
             nodes: Input nodes of the supernodes of the level.
             level: The level.
         """
-        from tgp.kernels import carry as kernels
-
         block = level.block
-        found = np.full(len(self.indices), -1, np.int64)
-        slot = np.zeros(nodes.size, np.int32)
-        kernels.find_edges(
-            self.indptr, self.indices, nodes.segment, *nodes.rows, block.indptr, block.indices, slot, found
-        )
+        cluster = nodes.segment.astype(np.int32)
+        edges = self.indptr, self.indices, cluster, self._columns
+        given = (*edges, *nodes.rows, block.indptr, block.indices)
+        # The edge list of a level of rows is not needed here.
+        rank, edge_ptr = None, block.edge_ptr
         twin = _parallel_edges(block)
         if isinstance(level.coarse, EdgeList):  # it need not be sorted
+            edge_ptr = level.edge_ptr
             rank = np.lexsort(level.edge_index[::-1])
-            found = _take(rank, found, -1)
             if twin is not None:
                 twin[rank] = rank[twin]
+
+        def find() -> PtrArray:
+            return self._find(given, nodes.size, rank)
+
+        def add(values: Array, mean: bool) -> Array:
+            return _add_edges(given, nodes.size, values, mean)
+
+        is_quick = self.order is None and rank is None
+        return Groups(find, block.num_edges, edge_ptr, twin=twin, add=add if is_quick else None)
+
+    def _find(self, given: EdgeRows, size: int, rank: PtrArray | None) -> PtrArray:
+        """Return the coarse edge of each input edge, in the order of the table."""
+        from tgp.kernels import carry as kernels
+
+        found = np.full(len(self.indices), -1, np.int64)
+        kernels.find_edges(*given, np.zeros(size, np.int32), found)
+        if rank is not None:
+            found = _take(rank, found, -1)
         if self.order is not None:
             sorted_found, found = found, np.empty_like(found)
             found[self.order] = sorted_found
-        return Groups(found, block.num_edges, level.edge_ptr, twin=twin)
+        return found
+
+
+def _add_edges(given: EdgeRows, size: int, values: Array, mean: bool) -> Array:
+    """Return the sums or means of the edges of each coarse edge, ``[coarse edges, D]``."""
+    from tgp.kernels import carry as kernels
+
+    coarse_ptr, coarse = given[-2:]
+    longest = int(np.diff(coarse_ptr).max(initial=0))
+    out = np.empty((len(coarse), values.shape[1]), values.dtype)
+    total, count = np.empty(longest * values.shape[1]), np.empty(longest, np.int64)
+    kernels.sum_edges(*given, np.zeros(size, np.int32), values, mean, total, count, out)
+    return out
 
 
 def _parallel_edges(block: BlockCSR) -> PtrArray | None:
