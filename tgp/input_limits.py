@@ -20,7 +20,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextvars import ContextVar
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, cast
 
 from tgp.errors import DatasetError
@@ -276,15 +276,42 @@ def describe(error: BaseException) -> str:
     return line if " " in line else f"{type(error).__name__} {line}".strip()
 
 
-@functools.lru_cache(maxsize=1)
 def physical_memory() -> int:
-    """Return the memory of the machine or of the container in bytes; a very large number if it is unknown."""
+    """Return the memory that this process may use in bytes; a very large number if it is unknown.
+
+    This is the memory of the machine, or the smallest limit of the control groups (cgroups) of the process.
+    """
+    groups = ""
+    with contextlib.suppress(OSError):
+        groups = Path("/proc/self/cgroup").read_text()
+    return _memory_of(groups, Path("/sys/fs/cgroup"))
+
+
+@functools.lru_cache(maxsize=1)  # a process that moves to other groups has another text
+def _memory_of(groups: str, root: Path) -> int:
+    """Return the memory of a process in some control groups.
+
+    Args:
+        groups: Content of ``/proc/self/cgroup``.
+        root: Folder where the groups are mounted.
+    """
     found = [1 << 62]
     with contextlib.suppress(AttributeError, ValueError, OSError):
         found.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    for name in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+    files = [root / "memory.max", root / "memory" / "memory.limit_in_bytes"]
+    for line in groups.splitlines():
+        kinds, _, place = line.partition(":")[2].partition(":")
+        if ".." in place.split("/"):  # the group is outside of what this process can see
+            continue
+        inner = PurePosixPath(place.lstrip("/"))
+        for group in (inner, *inner.parents):
+            if not kinds:  # version 2
+                files.append(root / group / "memory.max")
+            elif "memory" in kinds.split(","):
+                files.append(root / "memory" / group / "memory.limit_in_bytes")
+    for file in files:
         with contextlib.suppress(ValueError, OSError):
-            found.append(int(Path(name).read_text()))
+            found.append(int(file.read_text()))
     return min(size for size in found if size > 0)
 
 

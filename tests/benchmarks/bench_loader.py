@@ -470,41 +470,61 @@ def limited_group(limit: int) -> Path | None:
     return None
 
 
+def thread_times() -> np.ndarray:
+    """Return the seconds that the main thread has run, and that it was ready but other processes had the processor."""
+    return np.array(Path("/proc/self/schedstat").read_text().split()[:2], float) / 1e9
+
+
 def limited_epochs(path: Path, size: int = 128) -> None:
-    """Print the bandwidth of an epoch in a third of the memory that the store needs, beside plain reading."""
+    """Print the bandwidth of an epoch in a third of the memory that the store needs, beside plain reading.
+
+    The last row has the same epoch without the limit, after all bytes were read. The bandwidth is that of the seconds
+    without the time in which other processes had the processor, so it depends less on the load.
+    """
     total = sum(file.stat().st_size for file in path.glob("*.h5"))
     group = limited_group(total // 3)
     if group is None:
         print("\nno memory-limited group of processes is possible here", flush=True)
         return
     load_kernels()
+    gc.collect()  # mapped pages of earlier datasets stay in the cache
 
     def epoch(name: str, results: multiprocessing.SimpleQueue) -> None:
-        (group / "cgroup.procs").write_text(str(os.getpid()))
-        before, begin, used = bytes_read(), time.perf_counter(), time.process_time()
+        if name == "memory":
+            read_plainly(path)
+        else:
+            (group / "cgroup.procs").write_text(str(os.getpid()))
+        before, begin, used = bytes_read(), time.perf_counter(), thread_times()
         if name == "plain":
             read_plainly(path)
         else:
             for _ in PoolDataLoader(PooledDataset(path), size, shuffle="block", seed=0):
                 pass
-        results.put((time.perf_counter() - begin, time.process_time() - used, bytes_read() - before))
+        seconds, (running, ready) = time.perf_counter() - begin, thread_times() - used
+        results.put((seconds, running, ready, bytes_read() - before))
 
-    print(f"\n| memory of {total / 3e6:.0f} MB | s | processor s | MB read | MB/s of the store | share |")
-    print("|---|---|---|---|---|---|")
+    print(f"\nload {os.getloadavg()[0]:.0f} on {os.cpu_count()} processors\n")
+    print(
+        f"| memory of {total / 3e6:.0f} MB | s | of it running | ready | blocked | MB read | MB/s | share |"
+    )
+    print("|---|---|---|---|---|---|---|---|")
     context, plain = multiprocessing.get_context("fork"), 0.0
-    for name, label in (("plain", "plain reading"), ("block", f'shuffle="block", batches of {size}')):
+    block = f'shuffle="block", batches of {size}'
+    for name, label in (("plain", "plain reading"), ("block", block), ("memory", f"{block}, in memory")):
         evict(path)
         results = context.SimpleQueue()
         process = context.Process(target=epoch, args=(name, results))
         process.start()
         process.join()
         if results.empty():
-            print(f"| {label} | failed with exit code {process.exitcode} | | | | |", flush=True)
+            print(f"| {label} | failed with exit code {process.exitcode} | | | | | | |", flush=True)
             continue
-        seconds, used, read = results.get()
-        plain = plain or total / seconds
-        cells = f"{seconds:.1f} | {used:.1f} | {read / 1e6:.0f} | {total / seconds / 1e6:.0f}"
-        print(f"| {label} | {cells} | {total / seconds / plain:.0%} |", flush=True)
+        seconds, running, ready, read = results.get()
+        bandwidth = total / (seconds - ready)
+        plain = plain or bandwidth
+        cells = [f"{value:.1f}" for value in (seconds, running, ready, seconds - ready - running)]
+        cells += [f"{read / 1e6:.0f}", f"{bandwidth / 1e6:.0f}", f"{bandwidth / plain:.0%}"]
+        print(f"| {label} | {' | '.join(cells)} |", flush=True)
     group.rmdir()
 
 

@@ -35,6 +35,37 @@ def test_memory_of_this_machine():
     assert 10**8 < physical_memory() <= 1 << 62
 
 
+def test_memory_of_control_groups(tmp_path):
+    """The smallest limit of the groups of the process and of the groups above them counts, in both versions."""
+    limits = {
+        "memory.max": "max",
+        "a/memory.max": "7000",
+        "a/b/memory.max": "9000",
+        "other/memory.max": "1",
+        "memory/memory.limit_in_bytes": str(2**63 - 4096),
+        "memory/c/d/memory.limit_in_bytes": "6000",
+    }
+    for name, limit in limits.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"{limit}\n")
+    found = {
+        text: input_limits._memory_of(text, tmp_path)
+        for text in (
+            "",
+            "0::/",
+            "0::/a/b",
+            "0::/a/missing",
+            "3:cpu,memory:/c/d",
+            "2:cpu:/c/d",
+            "0::/../other",
+        )
+    }
+    assert found.pop("0::/a/b") == found.pop("0::/a/missing") == 7000
+    assert found.pop("3:cpu,memory:/c/d") == 6000
+    assert min(found.values()) > 10**8
+    assert input_limits._memory_of("0::/a\n4:memory:/c/d\n", tmp_path) == 6000
+
+
 def test_charges_add_up():
     budget = InputBudget(100)
     budget.charge(60, "f", "one")
