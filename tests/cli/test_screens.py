@@ -45,10 +45,9 @@ def cases():
     for name, wanted in SCREENS.items():
         for columns in WIDTHS:
             # One width of the quick commands is enough for every change.
-            slow = wanted.slow or columns != 80
-            yield pytest.param(
-                name, columns, marks=[pytest.mark.slow] if slow else [], id=f"{name}-{columns}"
-            )
+            marks = [pytest.mark.slow] if wanted.slow or columns != 80 else []
+            marks += [pytest.mark.full] if wanted.slow and columns != 80 else []
+            yield pytest.param(name, columns, marks=marks, id=f"{name}-{columns}")
 
 
 @pytest.mark.parametrize(("name", "columns"), list(cases()))

@@ -90,7 +90,10 @@ def test_gradients(how, shape):
     values, group = rows(torch.float64, shape)
     values = (values + torch.rand(values.shape, generator=torch.Generator().manual_seed(1)) / 8)[:12]
     assert torch.autograd.gradcheck(
-        lambda v: reduce_groups(v, group[:12], SIZE, how), (values.requires_grad_(),), atol=1e-6
+        lambda v: reduce_groups(v, group[:12], SIZE, how),
+        (values.requires_grad_(),),
+        atol=1e-6,
+        fast_mode=shape == (33,),
     )
 
 
