@@ -1,7 +1,7 @@
 """Bond types on the levels of molecules: carried edge attributes, compared with levels without them.
 
 python examples/bond_features.py --levels 'graclus*2'
-python examples/bond_features.py --levels 'graclus*3' --graphs 800 --epochs 20
+python examples/bond_features.py --levels 'graclus*3' --graphs 400
 
 Bond types are generated for the built-in molecules. The data was made for bond types: atoms and edges are independent of the
 label. Label 0: double bonds are spread over the molecule. Label 1: as many double bonds are gathered in one part of it.

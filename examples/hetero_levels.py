@@ -1,7 +1,7 @@
 """Levels of a heterogeneous graph: pool and lift per type, compared with the same network without levels.
 
 python examples/hetero_levels.py --levels 'graclus*2'
-python examples/hetero_levels.py --levels 'graclus*3' --films 1000 --labels 0.1
+python examples/hetero_levels.py --levels 'graclus*3' --films 960 --labels 0.1
 
 Films, actors and directors belong to hidden communities, and most of their relations stay inside. The label of a film is its
 community. Few films have a known label, and features are noisy. The data was made for levels: supernodes average the noise
@@ -27,7 +27,7 @@ HIDDEN, CLASSES, NOISE, INSIDE = 16, 4, 1.5, 0.8
 def make_graph(num_films: int, labels: float, seed: int) -> HeteroData:
     """Return films with three actors and one director each; `labels` is the share of films with a known label."""
     draw = torch.Generator().manual_seed(seed)
-    data, num_films = HeteroData(), num_films // 16 * 16
+    data, num_films = HeteroData(), num_films // 16 * 16  # as many of each community
     for name, share in (("film", 1), ("actor", 1), ("director", 4)):
         centre = torch.eye(CLASSES).repeat(num_films // share // CLASSES, 1)  # the community: index % CLASSES
         data[name].x = centre + NOISE * torch.randn(centre.shape, generator=draw)

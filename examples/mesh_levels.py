@@ -1,7 +1,7 @@
 """Levels of meshes: a V-cycle network with carried positions and edge lengths, compared with the input mesh only.
 
 python examples/mesh_levels.py --levels 'graclus*3'
-python examples/mesh_levels.py --levels 'graclus*4' --nodes 100 --seeds 3
+python examples/mesh_levels.py --levels 'graclus*4' --nodes 100
 
 Random points in a square are triangulated. The target is the solution of a screened Poisson problem for random sources.
 The data was made for levels: a source acts on a large part of the mesh, and a convolution reaches one edge. The baseline is
