@@ -11,11 +11,15 @@ import numpy as np
 import pytest
 import torch
 
+from tgp.data import PreCoarsening
+from tgp.datasets import load_graphs
 from tgp.errors import DatasetError, TgpError
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.py"))
-DATASET = [name for name in NAMES if name != "demo"]
+GENERATED = ["bond_features", "hetero_levels", "mesh_levels"]
+"""Examples that make their data themselves."""
+DATASET = [name for name in NAMES if name != "demo" and name not in GENERATED]
 """Examples that take a dataset; the demo shows the built-in one."""
 GRAPHS = ["classification", "custom_pooler", "precoarsening", "store_training"]
 """Examples that want graphs with one class each."""
@@ -168,6 +172,79 @@ def test_graph_unet_trains(load, capsys):
     assert list(found) == ["commonest", "graclus", "topk", "mincut", "nopool"]
     assert found["graclus"] > found["commonest"], found
     assert "accuracy" in capsys.readouterr().out
+
+
+@pytest.fixture
+def one_thread():
+    """Sums are added in the same order on every machine; the fixture ``threads`` restores the number."""
+    torch.set_num_threads(1)
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_mesh_levels_trains(load, capsys):
+    words = ["--meshes", "40", "--nodes", "60", "--epochs", "10", "--seeds", "1"]
+    found = load("mesh_levels").main([*words, "--levels", "graclus*2"])
+    assert list(found) == ["zero", "graclus*2", "no levels"]
+    assert found["graclus*2"] < 0.9 * found["zero"], found
+    assert "60 -> 60 -> 60 nodes" in capsys.readouterr().out  # the baseline has as many levels
+
+
+def test_mesh_levels_uses_carried_positions_and_lengths(load):
+    """Other values on a level give another result."""
+    example = load("mesh_levels")
+    mesh = example.make_mesh(40, 0)
+    graph = PreCoarsening("graclus", carry="pos=mean,edge_attr=mean")(mesh)
+    torch.manual_seed(0)
+    net, level = example.VCycle(1), graph.pooled_data[0]
+    before = net(graph)
+    level.pos = level.pos.flip(0)
+    moved = net(graph)
+    level.edge_attr = 2 * level.edge_attr
+    assert not torch.allclose(before, moved) and not torch.allclose(moved, net(graph))
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_bond_features_are_learned_from_levels_alone(load, capsys):
+    found = load("bond_features").main(["--graphs", "240", "--epochs", "12", "--levels", "graclus"])
+    assert list(found) == ["nowhere", "input graph", "levels", "both"]
+    assert found["levels"] > 0.65 and found["both"] > 0.65, found
+    assert "60 molecules" in capsys.readouterr().out
+
+
+def test_bond_types_have_the_same_share_in_both_classes(load):
+    """Labels must not be visible in the number of double bonds."""
+    example = load("bond_features")
+    plain = load_graphs("molecules:num_graphs=2")[0]
+    spread, gathered = (example.add_bonds(plain, seed) for seed in (0, 1))
+    assert [int(one.y) for one in (spread, gathered)] == [0, 1]
+    assert spread.edge_attr.sum(0).tolist() == gathered.edge_attr.sum(0).tolist()
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_hetero_levels_trains(load, capsys):
+    found = load("hetero_levels").main(
+        ["--films", "480", "--labels", "0.2", "--epochs", "25", "--seeds", "1"]
+    )
+    assert list(found) == ["guess", "graclus*2", "no levels"]
+    assert found["graclus*2"] > found["guess"] + 0.15, found
+    assert "directors: 120 " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("mesh_levels", ["--nodes", "5"]),
+        ("bond_features", ["--graphs", "2"]),
+        ("hetero_levels", ["--labels", "0"]),
+        *((name, ["--levels", "graclos"]) for name in GENERATED),
+    ],
+)
+def test_generated_examples_end_without_traceback(name, words, monkeypatch):
+    small = {"mesh_levels": ["--meshes", "4"], "bond_features": ["--graphs", "8"], "hetero_levels": []}[name]
+    monkeypatch.setattr(sys, "argv", [name, *small, *words])
+    with pytest.raises(SystemExit) as stopped:
+        runpy.run_path(str(FOLDER / f"{name}.py"), run_name="__main__")
+    assert str(stopped.value.code).startswith("Error: ")
 
 
 @pytest.mark.slow
