@@ -131,7 +131,7 @@ class PoolDataLoader(DataLoader[Any]):
         batch_transform: Function that is called on every batch, in the worker process if there are any.
         **kwargs: Arguments of :class:`torch.utils.data.DataLoader`. There are no worker processes unless ``num_workers``
             is given, because a batch of a store is gathered faster than another process can send it. Workers are faster
-            if transforms take about 0.5 ms per batch or more. A ``sampler`` or ``batch_sampler`` determines the
+            if transforms take about 1 ms per batch or more. A ``sampler`` or ``batch_sampler`` determines the
             order. There is no ``collate_fn``; use :class:`torch.utils.data.DataLoader` for your own.
 
     Raises:
