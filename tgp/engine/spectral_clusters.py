@@ -1,4 +1,7 @@
-"""Spectral clusters of the nodes of each graph: k-means of the lowest eigenvectors of the normalised Laplacian."""
+"""Spectral clusters of the nodes of each graph: k-means of the lowest eigenvectors of the normalised Laplacian.
+
+Also the eigenvectors of the subgraph of each cluster.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,31 @@ import heapq
 import numpy as np
 import numpy.typing as npt
 
-from tgp.engine.laplacian_eigs import CLUSTERING, DENSE_SIZE, EXACT, Rows, graph_modes, row_sums
+from tgp.engine.laplacian_eigs import (
+    CLUSTERING,
+    DENSE_SIZE,
+    EXACT,
+    LARGE_CLUSTER,
+    Effort,
+    Rows,
+    graph_modes,
+    row_sums,
+    sum_by_index,
+)
 from tgp.engine.level_method import RandomKey
 from tgp.engine.threads import run_over_ranges
+from tgp.ragged import BlockCSR
 from tgp.ragged.block import FloatArray, IndexArray, PtrArray
 from tgp.ragged.offsets import offsets
 
-__all__ = ["LARGE_GRAPH", "dense_work", "filter_rows", "spectral_labels"]
+__all__ = [
+    "LARGE_GRAPH",
+    "affinity_rows",
+    "cluster_modes",
+    "dense_work",
+    "filter_rows",
+    "spectral_labels",
+]
 
 LARGE_GRAPH = 2000
 """Number of nodes above which eigenvectors are computed less accurately, and k-means starts with a sample."""
@@ -35,6 +56,24 @@ def filter_rows(
         keep: ``[nnz]``.
     """
     return offsets(keep)[indptr], indices[keep], weight[keep]
+
+
+def affinity_rows(block: BlockCSR) -> Rows:
+    """Return the rows of ``max((A + A^T) / 2, 0)`` without zeros. Parallel edges are added up.
+
+    Args:
+        block: the graphs.
+    """
+    from tgp.kernels import csr
+
+    indptr, indices, weight = csr.symmetrise(
+        block.indptr, block.indices, block.weights_or_ones(), True, csr.SUM
+    )
+    row = np.repeat(np.arange(block.num_nodes, dtype=np.int32), np.diff(indptr))
+    weight = np.where(row == indices, weight, 0.5 * weight)
+    return (
+        (indptr, indices, weight) if (weight > 0).all() else filter_rows(indptr, indices, weight, weight > 0)
+    )
 
 
 def dense_work(sizes: npt.NDArray[np.int64]) -> PtrArray:
@@ -207,3 +246,74 @@ def _cluster_components(
         )
         count += int(own[c])
     return number_by_first(label, k)
+
+
+def cluster_modes(
+    rows: Rows,
+    cluster: IndexArray,
+    num_clusters: int,
+    num_modes: int,
+    normalized: bool,
+    effort: Effort = LARGE_CLUSTER,
+) -> FloatArray:
+    """Return the first eigenvectors of the Laplacian of each cluster.
+
+    Args:
+        rows: symmetric rows of non-negative affinities.
+        cluster: ``[N]`` cluster of each node.
+        num_clusters: number of clusters.
+        num_modes: number of eigenvectors per cluster.
+        normalized: use the symmetric normalised Laplacian instead of ``D - A``.
+        effort: rules that end the iteration on a cluster of more than 2,000 nodes.
+
+    Returns:
+        ``[N, num_modes]`` values. A cluster has zeros after its last mode.
+    """
+    from tgp.kernels import spectral_basis
+
+    theta = np.zeros((len(cluster), int(num_modes)))
+    members = np.argsort(cluster, kind="stable")
+    sizes = np.bincount(cluster, minlength=num_clusters)
+    member_ptr = offsets(sizes)
+    position = np.empty(len(cluster), np.int64)  # of each node in its cluster
+    position[members] = np.arange(len(cluster)) - np.repeat(member_ptr[:-1], sizes)
+    large = sizes > max(DENSE_SIZE, 5 * num_modes)
+    small = np.flatnonzero((sizes > 0) & ~large)
+
+    def run(first: int, last: int) -> None:
+        some = small[first:last]
+        spectral_basis.cluster_modes(*rows, members, member_ptr, cluster, position, some, normalized, theta)
+
+    run_over_ranges(run, dense_work(sizes[small]))
+    for c in np.flatnonzero(large):
+        nodes = members[member_ptr[c] : member_ptr[c + 1]]
+        theta[nodes] = _large_cluster_modes(rows, nodes, cluster, position, num_modes, normalized, effort)
+    return theta
+
+
+def _large_cluster_modes(
+    rows: Rows,
+    nodes: npt.NDArray[np.int64],
+    cluster: IndexArray,
+    position: npt.NDArray[np.int64],
+    num_modes: int,
+    normalized: bool,
+    effort: Effort,
+) -> FloatArray:
+    """Return the modes ``[n, num_modes]`` of one large cluster."""
+    from tgp.kernels.spectral_basis import NOISE
+
+    indptr, indices, weight = rows
+    counts = indptr[nodes + 1] - indptr[nodes]
+    ptr = offsets(counts)
+    entries = np.arange(ptr[-1]) + np.repeat(indptr[nodes] - ptr[:-1], counts)
+    inside = cluster[indices[entries]] == cluster[nodes[0]]
+    row = np.repeat(np.arange(len(nodes), dtype=np.int32), counts)
+    column = position[indices[entries]].astype(np.int32)
+    value = weight[entries]
+    mass = sum_by_index(row[inside], value[inside], len(nodes)) if normalized else np.ones(len(nodes))
+    inner = filter_rows(ptr, column, value, inside & (row != column))
+    out = np.zeros((len(nodes), num_modes))
+    modes = graph_modes(inner, mass, num_modes, effort if len(nodes) > LARGE_GRAPH else EXACT)
+    out[:, : len(modes)] = np.where(np.abs(modes) > NOISE, modes, 0.0).T
+    return out

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from tgp.engine.laplacian_eigs import Rows
-from tgp.engine.methods.eigen import cluster_modes
+from tgp.engine.spectral_clusters import cluster_modes
 from tgp.errors import InputError
 from tgp.ragged.offsets import offsets
 from tgp.select.base_select import Select as Select

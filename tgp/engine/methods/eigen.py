@@ -16,16 +16,13 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.engine.contraction import ContractOptions, contract
-from tgp.engine.laplacian_eigs import DENSE_SIZE, EXACT, LARGE_CLUSTER, Rows, graph_modes, sum_by_index
+from tgp.engine.laplacian_eigs import DENSE_SIZE
 from tgp.engine.level_method import ADDED, GraphSizes, LevelBound, LevelEstimate, LevelMethod, RandomKey
-from tgp.engine.spectral_clusters import LARGE_GRAPH, dense_work, filter_rows, spectral_labels
-from tgp.engine.threads import run_over_ranges
+from tgp.engine.spectral_clusters import LARGE_GRAPH, affinity_rows, cluster_modes, spectral_labels
 from tgp.errors import ParameterError
 from tgp.ragged import Assignment, BlockCSR
-from tgp.ragged.block import FloatArray, IndexArray
-from tgp.ragged.offsets import offsets
 
-__all__ = ["METHOD", "EigenParams", "cluster_modes"]
+__all__ = ["METHOD", "EigenParams"]
 
 
 @dataclass(frozen=True)
@@ -90,93 +87,14 @@ def assign(block: BlockCSR, params: EigenParams, key: RandomKey) -> Assignment:
     Returns:
         A one-hot assignment with ``k`` columns and ``theta``.
     """
-    rows = _affinity(block)
+    rows = affinity_rows(block)
     label = spectral_labels(
         rows, block.node_ptr, params.k, params.restarts, key, split_components=params.split_components
     )
     super_ptr = np.arange(block.num_graphs + 1, dtype=np.int64) * int(params.k)
     cluster = label + np.repeat(super_ptr[:-1], np.diff(block.node_ptr)).astype(np.int32)
     theta = cluster_modes(rows, cluster, int(super_ptr[-1]), params.num_modes, params.normalized)
-    return Assignment("onehot", super_ptr, cluster, theta=theta)
-
-
-def _affinity(block: BlockCSR) -> Rows:
-    """Return the rows of ``max((A + A^T) / 2, 0)`` without zeros."""
-    from tgp.kernels import csr
-
-    indptr, indices, weight = csr.symmetrise(
-        block.indptr, block.indices, block.weights_or_ones(), True, csr.SUM
-    )
-    row = np.repeat(np.arange(block.num_nodes, dtype=np.int32), np.diff(indptr))
-    weight = np.where(row == indices, weight, 0.5 * weight)
-    return (
-        (indptr, indices, weight) if (weight > 0).all() else filter_rows(indptr, indices, weight, weight > 0)
-    )
-
-
-def cluster_modes(
-    rows: Rows, cluster: IndexArray, num_clusters: int, num_modes: int, normalized: bool
-) -> npt.NDArray[np.float32]:
-    """Return the first eigenvectors of the Laplacian of each cluster.
-
-    Args:
-        rows: symmetric rows of non-negative affinities.
-        cluster: ``[N]`` cluster of each node.
-        num_clusters: number of clusters.
-        num_modes: number of eigenvectors per cluster.
-        normalized: use the symmetric normalised Laplacian instead of ``D - A``.
-
-    Returns:
-        ``[N, num_modes]`` float32 values. A cluster has zeros after its last mode.
-    """
-    from tgp.kernels import spectral_basis
-
-    theta = np.zeros((len(cluster), int(num_modes)))
-    members = np.argsort(cluster, kind="stable")
-    sizes = np.bincount(cluster, minlength=num_clusters)
-    member_ptr = offsets(sizes)
-    position = np.empty(len(cluster), np.int64)  # of each node in its cluster
-    position[members] = np.arange(len(cluster)) - np.repeat(member_ptr[:-1], sizes)
-    large = sizes > max(DENSE_SIZE, 5 * num_modes)
-    small = np.flatnonzero((sizes > 0) & ~large)
-
-    def run(first: int, last: int) -> None:
-        some = small[first:last]
-        spectral_basis.cluster_modes(*rows, members, member_ptr, cluster, position, some, normalized, theta)
-
-    run_over_ranges(run, dense_work(sizes[small]))
-    for c in np.flatnonzero(large):
-        nodes = members[member_ptr[c] : member_ptr[c + 1]]
-        theta[nodes] = _large_cluster_modes(rows, nodes, cluster, position, num_modes, normalized)
-    return theta.astype(np.float32)
-
-
-def _large_cluster_modes(
-    rows: Rows,
-    nodes: npt.NDArray[np.int64],
-    cluster: IndexArray,
-    position: npt.NDArray[np.int64],
-    num_modes: int,
-    normalized: bool,
-) -> FloatArray:
-    """Return the modes ``[n, num_modes]`` of one large cluster."""
-    from tgp.kernels.spectral_basis import NOISE
-
-    indptr, indices, weight = rows
-    counts = indptr[nodes + 1] - indptr[nodes]
-    ptr = offsets(counts)
-    entries = np.arange(ptr[-1]) + np.repeat(indptr[nodes] - ptr[:-1], counts)
-    inside = cluster[indices[entries]] == cluster[nodes[0]]
-    row = np.repeat(np.arange(len(nodes), dtype=np.int32), counts)
-    column = position[indices[entries]].astype(np.int32)
-    value = weight[entries]
-    mass = sum_by_index(row[inside], value[inside], len(nodes)) if normalized else np.ones(len(nodes))
-    inner = filter_rows(ptr, column, value, inside & (row != column))
-    out = np.zeros((len(nodes), num_modes))
-    effort = LARGE_CLUSTER if len(nodes) > LARGE_GRAPH else EXACT
-    modes = graph_modes(inner, mass, num_modes, effort)
-    out[:, : len(modes)] = np.where(np.abs(modes) > NOISE, modes, 0.0).T
-    return out
+    return Assignment("onehot", super_ptr, cluster, theta=theta.astype(np.float32))
 
 
 def connect(block: BlockCSR, assignment: Assignment, params: EigenParams) -> BlockCSR:
