@@ -75,9 +75,11 @@ def format_value(value: object) -> str:
     """Return the text from which :func:`convert_value` reads ``value`` again.
 
     Examples:
-        >>> [format_value(value) for value in (True, None, 0.5, "degree")]
-        ['true', 'none', '0.5', 'degree']
+        >>> [format_value(value) for value in (True, None, 0.5, "degree", (0.5, 0.25))]
+        ['true', 'none', '0.5', 'degree', '0.5/0.25']
     """
+    if isinstance(value, tuple):
+        return "/".join(map(format_value, value)) if value else "none"
     if value is None or isinstance(value, bool):
         return str(value).lower()
     return value if isinstance(value, str) else repr(value)
@@ -89,7 +91,7 @@ def convert_value(
     """Check a value against a type annotation and convert it.
 
     An int is accepted for a float, text for a :class:`~pathlib.Path`, and a list (or a single text) for a
-    ``tuple[X, ...]``. No other type is converted.
+    ``tuple[X, ...]``. No other type is converted. The text of a tuple separates its items by ``/``.
 
     Args:
         value: The value, or its text.
@@ -106,32 +108,48 @@ def convert_value(
         0.5
         >>> convert_value(["graclus"], tuple[str, ...], "poolers")
         ('graclus',)
+        >>> convert_value("0.5/0.25", tuple[float, ...], "hem:ratios", from_text=True)
+        (0.5, 0.25)
     """
     choices = _flatten_hint(hint)
     for kind in choices:
         accepted, converted = _try_convert(value, kind, from_text)
         if accepted:
             return converted
-    expected = " or ".join(kind.__name__ if type(kind) is type else repr(kind) for kind in choices)
+    expected = " or ".join(_describe(kind, from_text) for kind in choices)
     got = repr(value) if from_text else f"{value!r} ({type(value).__name__})"
     raise ParameterError(f"{label} must be {expected.replace('NoneType', 'none')}, got {got}", field=field)
 
 
+def _is_tuple(kind: Any) -> bool:
+    return typing.get_origin(kind) is tuple
+
+
+def _describe(kind: Any, from_text: bool) -> str:
+    """Return the name of a type or a literal value for an error message."""
+    if from_text and _is_tuple(kind):
+        return f"a list of {typing.get_args(kind)[0].__name__} separated by /"
+    return kind.__name__ if type(kind) is type else repr(kind)
+
+
 def _flatten_hint(hint: Any) -> list[Any]:
-    """Return the types and literal values of a hint. ``str`` is last, so that ``none`` is not read as a word."""
+    """Return the types and literal values of a hint.
+
+    ``str`` is last, so that ``none`` is not read as a word. Tuples are before it, so that ``none`` is not read as empty.
+    """
     origin = typing.get_origin(hint)
     if origin is Literal:
         return list(typing.get_args(hint))
     if origin in (Union, types.UnionType):
         flat = [kind for part in typing.get_args(hint) for kind in _flatten_hint(part)]
-        return sorted(flat, key=lambda kind: kind is str)
+        return sorted(flat, key=lambda kind: 2 if kind is str else _is_tuple(kind))
     return [hint]
 
 
 def _try_convert(value: object, kind: Any, from_text: bool) -> tuple[bool, Any]:
     """Return True and the converted value, or False and ``None`` if ``value`` is not of ``kind``."""
-    if typing.get_origin(kind) is tuple:
-        return _try_convert_items(value, kind)
+    if _is_tuple(kind):
+        return _try_convert_items(value, kind, from_text)
     if not isinstance(kind, type):
         if from_text and not isinstance(kind, str):
             return value == format_value(kind), kind
@@ -145,12 +163,15 @@ def _try_convert(value: object, kind: Any, from_text: bool) -> tuple[bool, Any]:
     return type(value) is kind, value
 
 
-def _try_convert_items(value: object, kind: Any) -> tuple[bool, Any]:
+def _try_convert_items(value: object, kind: Any, from_text: bool) -> tuple[bool, Any]:
     item, *rest = typing.get_args(kind)
     items = [value] if isinstance(value, str) else value
+    if from_text:
+        text = str(value)
+        items = [] if text.lower() == "none" else [part.strip() for part in text.split("/")]
     if rest != [...] or not isinstance(items, list | tuple):
         return False, None
-    converted = [_try_convert(entry, item, False) for entry in items]
+    converted = [_try_convert(entry, item, from_text) for entry in items]
     return all(accepted for accepted, _ in converted), tuple(result for _, result in converted)
 
 

@@ -49,10 +49,12 @@ def parse_levels(poolers: Any) -> list[Level]:
 
 
 def _parse_item(item: Any) -> list[Level]:
-    """Return the levels of one item. Only text can hold several."""
+    """Return the levels of one item. Only text and the parameter ``ratios`` can hold several."""
     if isinstance(item, str) and not (item and set(",:*").isdisjoint(item)):
         return _schedule_levels(parse_schedule(item))
-    return [_parse_level(item)]
+    name, params = level = _parse_level(item)
+    nested = isinstance(name, str) and isinstance(params.get("ratios"), (list, tuple))
+    return [level] * (len(params["ratios"]) or 1 if nested else 1)
 
 
 def _schedule_levels(schedule: Schedule) -> list[Level]:

@@ -176,9 +176,10 @@ def _check_seed(seed: int) -> None:
 def _run_levels(
     block: BlockCSR, spec: LevelSpec, length: int, key: RandomKey, weight_dtype: npt.DTypeLike
 ) -> list[Step]:
-    """Return ``length`` equal levels. They form one tree if the method builds trees."""
+    """Return ``length`` equal levels. They are computed together if the method builds trees, or if they are nested."""
     steps: list[Step] = []
-    joint_levels = spec.level_method.joint_levels(spec.params) if length > 1 else None
+    is_joint = length > 1 or spec.num_nested
+    joint_levels = spec.level_method.joint_levels(spec.params) if is_joint else None
     if joint_levels is not None:
         for assignment in joint_levels(block, spec.params, key, length):
             block = connect_level(block, assignment, spec, weight_dtype)

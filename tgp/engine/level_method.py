@@ -150,7 +150,8 @@ class LevelMethod:
         assign: function ``(block, params, key) -> Assignment``.
         connect: function ``(block, assignment, params) -> BlockCSR`` that returns the coarse graphs.
         assign_levels: function ``(block, params, key, num_levels) -> list[Assignment]`` of a method that builds one
-            tree for a run of equal levels (SEP); ``None`` for other methods.
+            tree for a run of equal levels (SEP); ``None`` for other methods. A method with the parameter ``ratios`` needs
+            it: level ``i`` has the share ``ratios[i]`` of the nodes of ``block``, and does not depend on ``ratios[i + 1:]``.
         cost: function ``(nodes, edges, params) -> work`` that estimates the typical work of each graph. A core does a work
             of about 5e7 in a second. Dividing graphs among shards depends on it: another function makes other shards.
         estimate: expected size of a level, for the same purpose.

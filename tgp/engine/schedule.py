@@ -4,26 +4,28 @@ The text form of a schedule separates levels by commas, adds parameters with col
 
     ndp,eigen:k=8:num_modes=3,graclus*3
 
+A method with the parameter ``ratios`` makes several nested levels, one for each size::
+
+    hem:ratios=0.5/0.3/0.1
+
 Reading is strict. An unknown method, an unknown parameter or a value of the wrong type is an error that names the closest
 valid name. Reading a schedule imports the methods that it names, but no compiled code.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
 import typing
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 from typing import Any
 
-from tgp.engine.level_method import LevelMethod, parameter_fields
+from tgp.engine.level_spec import JsonLevel, LevelSpec, build_level
 from tgp.engine.methods import METHODS
-from tgp.errors import InputError, ParameterError, ScheduleError, UnknownNameError
-from tgp.registry import Entry
-from tgp.values import convert_value, format_value, parse_call
+from tgp.errors import InputError, ParameterError, ScheduleError
+from tgp.values import parse_call
 
 __all__ = ["LevelSpec", "Schedule", "ScheduleLike", "parse_schedule"]
 
@@ -31,71 +33,6 @@ MAX_LEVELS = 64
 """Largest number of levels. Each level is meant to halve the graph, so a larger number is a typing error."""
 
 _LEVEL = re.compile(r"(?P<call>[^:*=]+(?::[^:*]*)*)(?:\*(?P<times>[^:*]*))?")
-
-JsonLevel = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class LevelSpec:
-    """Method and parameters of one level.
-
-    A pickled level carries its entry of the method table, so that a worker process also finds methods that were
-    registered at run time.
-
-    Args:
-        method: alias of the method.
-        params: instance of the method's parameter class.
-    """
-
-    method: str
-    params: Any
-
-    @classmethod
-    def of(cls, method: str, params: Mapping[str, Any] | None = None) -> LevelSpec:
-        """Return a level with the given parameters and the defaults of the others.
-
-        Args:
-            method: alias of the method.
-            params: values of parameters, of the types that the method declares.
-
-        Raises:
-            UnknownNameError: if the method or a parameter does not exist.
-            ParameterError: if a value is missing or not allowed.
-        """
-        return _build_level(method, dict(params or {}), from_text=False)
-
-    @property
-    def level_method(self) -> LevelMethod:
-        """Method of the level, imported on first access."""
-        return METHODS[self.method]
-
-    def to_json(self) -> JsonLevel:
-        """Return the level as a JSON value with all parameters, except added ones that have their default value.
-
-        Stores from before a parameter was added thus keep their fingerprint, see :data:`tgp.engine.level_method.ADDED`.
-        The level of a method of another package also has the name and version of the package.
-        """
-        fields, changed = parameter_fields(type(self.params)), self.changed()
-        stored = [f.name for f in fields if f.name in changed or not f.metadata.get("added")]
-        params = {name: getattr(self.params, name) for name in stored}
-        level, entry = {"method": self.method, "params": params}, METHODS.entry(self.method)
-        package = {"package": {"name": entry.package, "version": entry.version}}
-        return level if entry.package is None else level | package
-
-    def _values(self) -> dict[str, Any]:
-        return {field.name: getattr(self.params, field.name) for field in parameter_fields(type(self.params))}
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # A parameter class that was made at run time cannot be pickled. The method table can make it again.
-        return _restore_level, (METHODS.entry(self.method), self._values())
-
-    def changed(self) -> dict[str, Any]:
-        """Return the parameters that differ from their defaults."""
-        fields = parameter_fields(type(self.params))
-        return {f.name: value for f in fields if (value := getattr(self.params, f.name)) != f.default}
-
-    def __str__(self) -> str:
-        return self.method + "".join(f":{name}={format_value(v)}" for name, v in self.changed().items())
 
 
 @dataclass(frozen=True)
@@ -125,6 +62,11 @@ class Schedule:
                 f"steps do not fit the schedule: expected positive numbers whose sum is {len(self.levels)}, "
                 f"got {list(self.steps)}"
             )
+        for spec, found in ((spec, len(list(equal))) for spec, equal in groupby(self.levels)):
+            if found % (spec.num_nested or 1):
+                raise ScheduleError(
+                    f"the nested levels of {spec} are incomplete: expected {spec.num_nested} equal levels, got {found}"
+                )
 
     def __len__(self) -> int:
         return len(self.levels)
@@ -141,14 +83,22 @@ class Schedule:
         return max(spec.level_method.revision for spec in self.levels)
 
     def runs(self) -> list[tuple[LevelSpec, int]]:
-        """Return the runs of equal consecutive levels as (level, length)."""
-        return [(spec, len(list(equal))) for spec, equal in groupby(self.levels)]
+        """Return the runs of equal consecutive levels as (level, length).
+
+        Nested levels that the parameters of one level describe are a run of their own.
+        """
+        runs = []
+        for spec, equal in groupby(self.levels):
+            found, nested = len(list(equal)), spec.num_nested
+            runs += [(spec, nested)] * (found // nested) if nested else [(spec, found)]
+        return runs
 
     def keep(self, positions: Sequence[int]) -> Schedule:
         """Return the schedule whose hierarchy has the given levels only.
 
         A level of that hierarchy composes all levels since the previous one: ``graclus*4`` with positions 1 and 3 has
-        two levels, each the composition of two matchings. Levels after the last position are removed.
+        two levels, each the composition of two matchings. Levels after the last position are removed, and so are the
+        sizes of nested levels (``ratios``).
 
         Args:
             positions: ascending positions of levels, from 0 on.
@@ -168,12 +118,22 @@ class Schedule:
                 field="only_levels",
             )
         starts = [0, *(position + 1 for position in kept)]
-        schedule = Schedule(self.levels[: starts[-1]], tuple(end - start for start, end in pairwise(starts)))
+        schedule = Schedule(self._first(starts[-1]), tuple(end - start for start, end in pairwise(starts)))
         for start, group in zip(starts, schedule._groups(), strict=False):
             check_composable(
                 [spec.method for spec in group], [spec.level_method.dense for spec in group], start
             )
         return schedule
+
+    def _first(self, count: int) -> tuple[LevelSpec, ...]:
+        """Return the first levels. Nested levels are described again if some of them are removed."""
+        levels: list[LevelSpec] = []
+        for spec, length in self.runs():
+            kept = min(length, count - len(levels))
+            if 0 < kept < length and spec.num_nested:
+                spec = replace(spec, params=replace(spec.params, ratios=spec.params.ratios[:kept]))
+            levels += [spec] * kept
+        return tuple(levels)
 
     def _groups(self) -> list[tuple[LevelSpec, ...]]:
         """Return, for each stored level, the consecutive steps of the schedule that it combines."""
@@ -219,7 +179,9 @@ class Schedule:
         return cls(levels, tuple(map(len, groups)) if len(levels) > len(groups) else None)
 
     def __str__(self) -> str:
-        return ",".join(f"{spec}*{times}" if times > 1 else str(spec) for spec, times in self.runs())
+        return ",".join(
+            f"{spec}*{times}" if times > max(spec.num_nested, 1) else str(spec) for spec, times in self.runs()
+        )
 
 
 LevelLike = str | LevelSpec | Mapping[str, Any] | tuple[str, Mapping[str, Any] | None]
@@ -269,12 +231,17 @@ def parse_schedule(value: ScheduleLike) -> Schedule:
     if isinstance(value, Schedule):
         return value
     if isinstance(value, (str, LevelSpec, Mapping)) or _is_pair(value):
-        return Schedule(tuple(_read_item(value)))
+        value = [typing.cast("LevelLike", value)]
     if not isinstance(value, Sequence):
         raise ScheduleError(
             f"a schedule has the wrong type: expected text or a sequence of levels, got {type(value).__name__}"
         )
-    return Schedule(tuple(spec for item in value for spec in _read_item(item)))
+    levels: list[LevelSpec] = []
+    for spec, equal in groupby(spec for item in value for spec in _read_item(item)):
+        found = list(equal)
+        # A single object stands for all of its nested levels. Several objects are the levels of another schedule.
+        levels += found * max(spec.num_nested, 1) if len(found) == 1 else found
+    return Schedule(tuple(levels))
 
 
 def _is_pair(value: object) -> bool:
@@ -293,10 +260,12 @@ def _read_item(item: object) -> list[LevelSpec]:
     if isinstance(item, LevelSpec):
         return [item]
     if isinstance(item, Mapping):
-        return [_from_mapping(item)]
+        spec = _from_mapping(item)
+        return [spec] * max(spec.num_nested, 1)
     if _is_pair(item):
         name, params = typing.cast("tuple[str, Mapping[str, Any] | None]", item)
-        return [LevelSpec.of(name, params)]
+        spec = LevelSpec.of(name, params)
+        return [spec] * max(spec.num_nested, 1)
     raise ScheduleError(
         f"a level has the wrong type: expected text, a (name, parameters) pair or a mapping, "
         f"got {type(item).__name__}: {item!r}"
@@ -349,8 +318,14 @@ def _from_text(text: str) -> list[LevelSpec]:
                 f"level {number} of {text!r} cannot be read: expected name, name:parameter=value or "
                 f"name:parameter=value*times, got {item!r}"
             )
-        spec = _build_level(*_parse_level(found["call"], item), from_text=True)
-        levels.extend([spec] * _parse_times(found["times"], item))
+        spec = build_level(*_parse_level(found["call"], item), from_text=True)
+        if spec.num_nested and found["times"] is not None:
+            raise ScheduleError(
+                f"level {item!r} cannot be repeated: expected its {spec.num_nested} nested levels once, "
+                f"got *{found['times']}",
+                hint=f"write it several times: {spec},{spec}",
+            )
+        levels.extend([spec] * max(spec.num_nested, 1) * _parse_times(found["times"], item))
     return levels
 
 
@@ -373,28 +348,3 @@ def _parse_level(call: str, item: str) -> tuple[str, dict[str, str]]:
         if not value:
             raise ScheduleError(f"level {item!r} cannot be read: expected name=value, got '{key}='")
     return name, params
-
-
-def _build_level(method: str, given: Mapping[str, Any], *, from_text: bool) -> LevelSpec:
-    alias = method.strip().lower()
-    cls = METHODS[alias].params
-    fields = {field.name: field for field in parameter_fields(cls)}
-    hints = typing.get_type_hints(cls)
-    for name in given:
-        if name not in fields:
-            raise UnknownNameError(f"parameter of {alias}", str(name), fields or ["(none)"])
-    for name, field in fields.items():
-        no_default = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-        if no_default and name not in given:
-            raise ParameterError(f"{alias} needs parameter {name!r}: write {alias}:{name}=...", field=name)
-    values = {
-        name: convert_value(value, hints[name], f"{alias}:{name}", field=name, from_text=from_text)
-        for name, value in given.items()
-    }
-    return LevelSpec(alias, cls(**values))
-
-
-def _restore_level(entry: Entry, values: dict[str, Any]) -> LevelSpec:
-    """Rebuild a pickled level. Registers its method if this process does not have the same one."""
-    METHODS.add_missing(entry)
-    return LevelSpec(entry.alias, METHODS[entry.alias].params(**values))
