@@ -93,6 +93,7 @@ def test_an_unknown_dataset_is_an_error_that_says_so(name, load, tmp_path):
         ("store_training", ["--dataset", "molecules:num_graphs=10"]),
         ("custom_pooler", ["--dataset", "molecules:num_graphs=4"]),
         ("big_graph", ["--dataset", "regions:num_nodes=100"]),
+        ("train_on_reduced", ["--dataset", "regions:num_nodes=100"]),
     ],
 )
 def test_an_unknown_pooler_is_an_error_that_says_so(name, words, load):
@@ -254,9 +255,20 @@ def test_node_classification_profits_from_coarse_levels(load):
     assert found["graclus"] > found["commonest"] + 0.2, found
 
 
-def test_node_classification_needs_labels(load):
+@pytest.mark.parametrize("name", ["node_classification", "train_on_reduced"])
+def test_classification_of_nodes_needs_labels(name, load):
     with pytest.raises(TgpError, match="label for every node"):
-        load("node_classification").main(["--dataset", "grid"])
+        load(name).main(["--dataset", "grid"])
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_a_network_learns_on_a_reduced_graph(load, capsys):
+    words = ["--dataset", "regions:num_nodes=900:parts=4:noise=20", "--pooler", "graclus*2", "--epochs", "60"]
+    found = load("train_on_reduced").main(words)
+    assert list(found) == ["original", "reduced", "expanded"]
+    assert found["reduced"] > 0.8 and found["expanded"] > 0.7, found  # four classes
+    rows = {line.split()[0]: line.split() for line in capsys.readouterr().out.splitlines()[1:3]}
+    assert int(rows["reduced"][1]) < 0.5 * int(rows["original"][1])
 
 
 def test_precoarsening_equals_online_pooling(load, capsys):

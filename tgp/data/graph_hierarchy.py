@@ -1,4 +1,4 @@
-"""One graph with its levels, for models on nodes: pool features up and lift them down."""
+"""One graph with its levels, for models on nodes: pool features up, lift them down, train on a level."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from tgp.data.level_links import compose_links
 from tgp.data.views import LevelViews
 from tgp.display import repr_html
 from tgp.errors import InputError
@@ -128,6 +129,95 @@ class GraphHierarchy(LevelViews):
         self._check(stop, level)
         return lift_to_nodes(x, self.levels[stop:level], self.lifter)
 
+    def expand(self, values: Tensor, level: int, fill: float = 0) -> Tensor:
+        """Copy a value of each supernode, such as a predicted class, to its nodes of the input graph.
+
+        Unlike :meth:`lift`, it takes values of any type and shape and ignores the values of the assignment.
+
+        Args:
+            values: ``[K, ...]`` one row for each supernode of ``level``.
+            level: Level of ``values``; 0 is the input graph.
+            fill: Value of the nodes that a level dropped.
+
+        Returns:
+            ``[N, ...]``. A node of a soft assignment gets the value of its strongest supernode.
+
+        Raises:
+            InputError: If there is no such level, or ``values`` has not one row per supernode.
+        """
+        self._check(0, level)
+        if values.dim() == 0 or values.size(0) != self[level].num_nodes:
+            raise InputError(
+                f"values must have one row for each supernode of level {level}: expected {self[level].num_nodes}, got "
+                f"{tuple(values.shape)}",
+                field="values",
+            )
+        cluster = compose_links(self._hierarchy(), level)
+        kept = cluster >= 0
+        result = values.new_full((len(cluster), *values.shape[1:]), fill)
+        result[kept] = values[cluster[kept]]
+        return result
+
+    def reduced(self, level: int) -> Data:
+        """Return a level as a plain graph on which any model can be trained.
+
+        The labels come from the training and validation members of the supernodes. Labels of other nodes are never used.
+
+        - ``train_mask``: supernodes with training members that all have the same label.
+        - ``val_mask``: the same for validation members. A supernode that is also in ``train_mask`` must have that label.
+        - ``y``: this label; -1 for supernodes outside of both masks. A ``y`` of floats is the mean of the training
+          members, else of the validation members, and NaN without any.
+
+        Args:
+            level: Level from 1 on. It needs carried attributes, see the guide "Attributes on levels".
+
+        Returns:
+            A graph with ``edge_index``, ``edge_weight`` if the level has weights, ``num_members`` and the carried attributes
+            of nodes and edges, such as ``x``. Carried labels and masks are left out, because they depend on all nodes. ``y``
+            and the masks exist if the input graph has ``y`` and ``train_mask`` with one row per node.
+
+        Raises:
+            InputError: If there is no such level, if nothing was carried to it, or if a mask has several splits.
+
+        Examples:
+            >>> import torch, tgp
+            >>> from torch_geometric.data import Data
+            >>> edges = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
+            >>> data = Data(x=torch.eye(4), edge_index=edges, y=torch.tensor([0, 1, 1, 1]))
+            >>> data.train_mask = torch.tensor([True, False, False, False])
+            >>> hierarchy = tgp.coarsen(data, "graclus:order=index", carry="auto").as_hierarchy()
+            >>> small = hierarchy.reduced(1)
+            >>> small.y.tolist(), small.train_mask.tolist(), hierarchy.expand(small.y, 1).tolist()
+            ([0, -1], [True, False], [0, 0, -1, -1])
+        """
+        self._check(1, level)
+        graph = self[level]
+        if "num_members" not in graph:
+            raise InputError(
+                f"level {level} has no attributes to train on: expected attributes that were carried from the input graph, "
+                "got none",
+                field="level",
+                hint="use `tgp coarsen --carry auto`, tgp.coarsen(..., carry='auto') or PooledDataset(store, carry='auto')",
+            )
+        result = Data(edge_index=graph.edge_index, num_nodes=graph.num_nodes)
+        for name, value in graph.items():
+            is_copied = name not in ("edge_index", "batch", "mask") and not _depends_on_all_labels(
+                name, graph
+            )
+            if (
+                is_copied
+                and isinstance(value, Tensor)
+                and (graph.is_node_attr(name) or graph.is_edge_attr(name))
+            ):
+                result[name] = value
+        if (
+            self.data.get("train_mask") is not None
+            and self.data.get("y") is not None
+            and self.data.is_node_attr("y")
+        ):
+            _set_labels(result, self.data, compose_links(self._hierarchy(), level))
+        return result
+
     def _check(self, low: int, high: int) -> None:
         if not 0 <= low <= high <= len(self):
             raise InputError(
@@ -156,3 +246,58 @@ class GraphHierarchy(LevelViews):
     def __repr__(self) -> str:
         sizes = " -> ".join(str(graph.num_nodes) for graph in self)
         return f"GraphHierarchy({sizes} nodes)"
+
+
+def _depends_on_all_labels(name: str, level: Data) -> bool:
+    """Return True for carried masks and for carried labels with their companions, such as ``y_purity``."""
+    label = name
+    for ending in ("_purity", "_train", "_mixed"):
+        label = label.removesuffix(ending)
+    return label == "y" or f"{label}_purity" in level or name.endswith("_mask")
+
+
+def _set_labels(reduced: Data, data: Data, cluster: Tensor) -> None:
+    """Set ``y``, ``train_mask`` and ``val_mask`` from the members of the supernodes."""
+    size, y = int(reduced.num_nodes or 0), data.y
+    summarize = _mean_values if y.is_floating_point() else _common_labels
+    reduced.y, reduced.train_mask = summarize(y, _members(data, "train_mask", cluster), cluster, size)
+    if data.get("val_mask") is not None:
+        labels, known = summarize(y, _members(data, "val_mask", cluster), cluster, size)
+        if not y.is_floating_point():  # a mean of other nodes is no contradiction
+            known &= ~reduced.train_mask | (reduced.y == labels)
+        only = known & ~reduced.train_mask
+        reduced.y[only] = labels[only]
+        reduced.val_mask = known
+
+
+def _members(data: Data, name: str, cluster: Tensor) -> Tensor:
+    """Return the nodes in a mask that no level dropped."""
+    mask: Tensor = data[name]
+    if mask.dtype != torch.bool or mask.shape != cluster.shape:
+        raise InputError(
+            f"{name} does not fit: expected one boolean per node, [{len(cluster)}], got {mask.dtype} of shape "
+            f"{list(mask.shape)}. Choose one split: data.{name} = data.{name}[:, 0]",
+            field=name,
+        )
+    return (mask & (cluster >= 0)).nonzero().flatten()
+
+
+def _common_labels(y: Tensor, members: Tensor, cluster: Tensor, size: int) -> tuple[Tensor, Tensor]:
+    """Return the label of the supernodes whose members have one label, -1 for others, and the mask of these supernodes."""
+    if y.dim() != 1:
+        raise InputError(f"y does not fit: expected one label per node, got shape {list(y.shape)}", field="y")
+    supernode, label = torch.stack([cluster[members], y[members].long()]).unique(dim=1)
+    known = torch.bincount(supernode, minlength=size) == 1
+    labels = torch.full_like(known, -1, dtype=torch.long)
+    labels[supernode] = label
+    return torch.where(known, labels, -1), known
+
+
+def _mean_values(y: Tensor, members: Tensor, cluster: Tensor, size: int) -> tuple[Tensor, Tensor]:
+    """Return the mean of the members of each supernode, NaN without any, and the mask of supernodes with members."""
+    count = torch.bincount(cluster[members], minlength=size)
+    total = y.new_zeros(size, *y.shape[1:], dtype=torch.float64).index_add_(
+        0, cluster[members], y[members].double()
+    )
+    mean = total / count.view(-1, *(1,) * (y.dim() - 1))
+    return mean.to(y.dtype), count > 0
