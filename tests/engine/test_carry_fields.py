@@ -304,3 +304,32 @@ def test_fields_of_levels_are_concatenated():
     for name, field in joined.fields.items():
         np.testing.assert_array_equal(field.ptr, joined.edge_ptr if "edge" in name else joined.super_ptr)
         np.testing.assert_array_equal(field.values, np.tile(level.fields[name].values, 2))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("width", [0, 1, 3, 4, 7, 12])
+def test_edge_sums_of_a_large_graph_equal_sums_in_the_order_of_the_edges(width, dtype):
+    rng = np.random.default_rng(width)
+    pairs = np.stack([rng.integers(0, 300, 3000), rng.integers(0, 300, 3000)])
+    pairs[0, :1500] = 7  # a long row
+    block = BlockCSR.from_edge_index(np.concatenate([pairs, pairs[::-1]], axis=1), num_nodes=300)
+    edges = block.edge_index()
+    values = (rng.standard_normal((block.num_edges, width)) * 10.0 ** rng.integers(-8, 8, width)).astype(
+        dtype
+    )
+    table = make_table(block, edges, {"edge_attr": (values, "edge")})
+    hierarchy = coarsen(block, "graclus*3")
+    cluster = np.arange(300)
+    means, sums = (carried(table, hierarchy, f"edge_attr={how}") for how in ("mean", "sum"))
+    for level, mean, total in zip(hierarchy.levels, means, sums, strict=True):
+        cluster = level.assignment.cluster[cluster]
+        place = {pair: row for row, pair in enumerate(zip(*level.edge_index.tolist(), strict=True))}
+        found = [place.get(pair, -1) for pair in zip(*cluster[edges].tolist(), strict=True)]
+        expected, count = np.zeros((len(place), width)), np.zeros((len(place), 1))
+        for row, value in zip(found, values.astype(np.float64), strict=True):
+            if row >= 0:
+                expected[row] += value
+                count[row] += 1
+        assert count.max() > 1
+        assert total.fields["edge_attr"].values.tobytes() == expected.astype(dtype).tobytes()
+        assert mean.fields["edge_attr"].values.tobytes() == (expected / count).astype(dtype).tobytes()

@@ -6,7 +6,14 @@ computed in float64, row after row. The result of a segment does not depend on t
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, cast
+
 import numpy as np
+import numpy.typing as npt
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
 
 from tgp.kernels._prims import kernel
 from tgp.kernels.array_types import FloatArray, IndexArray, MatrixArray, PtrArray
@@ -14,7 +21,33 @@ from tgp.kernels.array_types import FloatArray, IndexArray, MatrixArray, PtrArra
 __all__ = ["add_rows", "count_majority", "find_edges", "group_rows", "sum_edges"]
 
 _U = np.uint64
-_ONE = np.uint64(1)
+_ONE, _TWO, _THREE, _FOUR = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
+
+_AHEAD = np.uint64(8)
+"""Number of nodes between the one whose edges are read and the one whose edges are requested from memory."""
+
+_LINE, _MAX_BYTES = 64, 4096
+"""Size of a line of the cache, and the largest part of a row that is requested."""
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _request_memory(typingctx: Any, array: Any, position: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        flag, byte = ir.IntType(32), ir.IntType(8).as_pointer()
+        shape = ir.FunctionType(ir.VoidType(), [byte, flag, flag, flag])
+        prefetch = builder.module.declare_intrinsic("llvm.prefetch", [byte], shape)
+        # The flags mean: for reading, keep it in all caches, data.
+        builder.call(
+            prefetch, [builder.bitcast(builder.gep(data, [args[1]]), byte), flag(0), flag(3), flag(1)]
+        )
+        return context.get_dummy_value()
+
+    return types.void(array, types.uint64), codegen
+
+
+_prefetch: Callable[[npt.NDArray[Any], np.uint64], None] = cast(Any, _request_memory)
+"""Request the line of the cache with an element of an array. The position may lie outside of the array."""
 
 
 @kernel
@@ -98,6 +131,37 @@ def _gather_columns(indices: IndexArray, cluster: IndexArray, columns: IndexArra
         columns[e] = cluster[np.uint32(indices[e])]
 
 
+@kernel(inner=True)
+def _prefetch_member(
+    indptr: PtrArray,
+    columns: IndexArray,
+    members: PtrArray,
+    m: np.uint64,
+    rows: npt.NDArray[Any],
+    width: np.uint64,
+) -> None:
+    """Request the edges of a later node from memory. Nodes of a supernode lie far apart, and waiting for them is most of the time.
+
+    Args:
+        indptr, columns, members: as in :func:`find_edges`.
+        m: position in ``members`` of the node that is read now.
+        rows: ``[E * width]`` values of the edges.
+        width: number of values of an edge.
+    """
+    if m + _AHEAD + _AHEAD >= _U(members.shape[0]):
+        return
+    _prefetch(indptr, _U(members[m + _AHEAD + _AHEAD]))
+    u = _U(members[m + _AHEAD])
+    low, high = _U(indptr[u]), _U(indptr[u + _ONE])
+    _prefetch(columns, low)
+    _prefetch(columns, high)
+    low, high = low * width, high * width
+    high = min(high, low + _U(_MAX_BYTES // rows.itemsize))
+    while low < high:
+        _prefetch(rows, low)
+        low += _U(_LINE // rows.itemsize)
+
+
 @kernel
 def find_edges(
     indptr: PtrArray, indices: IndexArray, cluster: IndexArray, columns: IndexArray, member_ptr: PtrArray, members: PtrArray,
@@ -127,12 +191,31 @@ def find_edges(
             slot[np.uint32(coarse[first + q])] = q
         for m in range(_U(member_ptr[c]), _U(member_ptr[c + 1])):
             u = _U(members[m])
+            _prefetch_member(indptr, columns, members, _U(m), out, _ONE)
             for e in range(_U(indptr[u]), _U(indptr[u + _ONE])):
                 if columns[e] < 0:
                     continue
                 q = _U(slot[np.uint32(columns[e])])
                 if q < length and coarse[first + q] == columns[e]:
                     out[e] = first + q
+
+
+@kernel(inner=True)
+def _add_row(
+    rows: npt.NDArray[Any], low: np.uint64, total: FloatArray, at: np.uint64, width: np.uint64
+) -> None:
+    """Add ``rows[low : low + width]`` to ``total[at : at + width]``, four columns at a time."""
+    end = low + width
+    while low + _THREE < end:
+        a, b = total[at] + rows[low], total[at + _ONE] + rows[low + _ONE]
+        c, d = total[at + _TWO] + rows[low + _TWO], total[at + _THREE] + rows[low + _THREE]
+        total[at], total[at + _ONE], total[at + _TWO], total[at + _THREE] = a, b, c, d
+        low += _FOUR
+        at += _FOUR
+    while low < end:
+        total[at] += rows[low]
+        low += _ONE
+        at += _ONE
 
 
 @kernel
@@ -156,6 +239,7 @@ def sum_edges(
     """
     _gather_columns(indices, cluster, columns)
     width = _U(values.shape[1])
+    rows, result = values.reshape(values.size), out.reshape(out.size)
     for c in range(coarse_ptr.shape[0] - 1):
         first = _U(coarse_ptr[c])
         length = _U(coarse_ptr[c + 1]) - first
@@ -166,15 +250,18 @@ def sum_edges(
             total[i] = 0.0
         for m in range(_U(member_ptr[c]), _U(member_ptr[c + 1])):
             u = _U(members[m])
+            _prefetch_member(indptr, columns, members, _U(m), rows, width)
             for e in range(_U(indptr[u]), _U(indptr[u + _ONE])):
                 if columns[e] < 0:
                     continue
                 q = _U(slot[np.uint32(columns[e])])
                 if q < length and coarse[first + q] == columns[e]:
                     count[q] += 1
-                    for d in range(width):
-                        total[q * width + d] += values[e, d]
-        for q in range(length):
-            divisor = float(count[q]) if mean and count[q] > 0 else 1.0
-            for d in range(width):
-                out[first + q, d] = total[q * width + d] / divisor
+                    _add_row(rows, e * width, total, q * width, width)
+        if mean:
+            for q in range(length):
+                if count[q] > 1:
+                    for i in range(q * width, (q + _ONE) * width):
+                        total[i] /= float(count[q])
+        for i in range(length * width):
+            result[first * width + i] = total[i]
