@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
+from scipy.sparse import csr_matrix
 from torch import Tensor
 from torch.nn import ELU, BatchNorm1d, Dropout, Linear, ModuleList, ReLU, Sequential
 from torch.nn.functional import elu, relu
@@ -12,6 +15,27 @@ from tgp.poolers import get_pooler
 from tgp.reduce import GlobalReduce
 
 HIDDEN = 32
+
+
+class Constant:
+    """Constant sparse matrix for products with dense matrices. Its transpose is computed only once."""
+
+    def __init__(self, matrix: csr_matrix) -> None:
+        self.rows, self.columns = matrix, matrix.T.tocsr()
+
+    def __matmul__(self, dense: Tensor) -> Tensor:
+        return _Product.apply(dense, self.rows, self.columns)
+
+
+class _Product(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, dense: Tensor, rows: csr_matrix, columns: csr_matrix) -> Tensor:
+        ctx.columns = columns
+        return torch.from_numpy(rows @ dense.detach().numpy())
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        return torch.from_numpy(ctx.columns @ grad.numpy()), None, None
 
 
 class WeightedGINConv(torch.nn.Module):

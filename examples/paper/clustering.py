@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from _harness import Cell, Experiment, load, parse, parser
+from _nets import Constant
 from _tables import comparison
 from scipy.sparse import csr_matrix
 from torch import Tensor
@@ -49,27 +50,6 @@ ABOUT = {
     "settings": "two ARMA layers of 32 channels, Adam with rate 0.0005, rate / 10 after 100 epochs without a lower loss, "
     "stop after 500, features as loaded; all graphs in unbatched mode, whose losses equal those of the padded mode",
 }
-
-
-class Constant:
-    """Constant sparse matrix for products with dense matrices. Its transpose is computed only once."""
-
-    def __init__(self, matrix: csr_matrix) -> None:
-        self.rows, self.columns = matrix, matrix.T.tocsr()
-
-    def __matmul__(self, dense: Tensor) -> Tensor:
-        return _Product.apply(dense, self.rows, self.columns)
-
-
-class _Product(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, dense: Tensor, rows: csr_matrix, columns: csr_matrix) -> Tensor:
-        ctx.columns = columns
-        return torch.from_numpy(rows @ dense.detach().numpy())
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        return torch.from_numpy(ctx.columns @ grad.numpy()), None, None
 
 
 class SparseARMA(ARMAConv):
