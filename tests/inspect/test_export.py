@@ -75,7 +75,9 @@ def test_wrong_arguments_are_rejected(store, tmp_path):
     assert parse_graphs("28:", 30).tolist() == [28, 29]
 
 
-def test_attributes_without_columns_are_exported(tmp_path):
+@pytest.fixture
+def carried():
+    """A store in memory whose level has attributes of many types, and the levels in it."""
     table = random_table(3, seed=1, features=2)
     levels = random_level_fields(halving(table, 1))  # among them float32 [K, 0] beside other types
     entry = HierarchySpec("h", [{"method": "halve", "params": {}}], carry="auto")
@@ -83,9 +85,37 @@ def test_attributes_without_columns_are_exported(tmp_path):
     writer.write_graphs(0, table)
     writer.write_hierarchy(0, "h", levels)
     writer.publish()
-    export_store(StoreReader(writer.files), "pyg", tmp_path)
+    return StoreReader(writer.files), levels
+
+
+def test_attributes_without_columns_are_exported(carried, tmp_path):
+    reader, levels = carried
+    export_store(reader, "pyg", tmp_path)
     tensors = torch.load(tmp_path / "level-1.pt", weights_only=False)[0]
     assert tensors["no_columns"].shape == (levels.levels[0].block.num_nodes, 0)
     assert torch.equal(
         tensors["num_members"], torch.from_numpy(levels.levels[0].fields["num_members"].values)
     )
+
+
+def test_graphml_files_have_the_attributes_of_levels(carried, tmp_path):
+    reader, levels = carried
+    export_store(reader, "graphml", tmp_path, graphs="1")
+    found = nx.read_graphml(tmp_path / "graph-00001.level-1.graphml", force_multigraph=True)
+    level = levels.levels[0]
+    fields = {name: field.item(1) for name, field in level.fields.items() if field.form == "rows"}
+    nodes = [found.nodes[f"n{i}"] for i in range(found.number_of_nodes())]
+    for column in range(3):
+        assert [node[f"pos_{column}"] for node in nodes] == fields["pos"][:, column].tolist()
+    for name in ("num_members", "y", "short", "train_mask"):
+        assert [node[name] for node in nodes] == fields[name].tolist()
+    edges = (level.edge_index[:, level.edge_ptr[1] : level.edge_ptr[2]] - level.super_ptr[1]).T.tolist()
+    expected = sorted(
+        (f"n{a}", f"n{b}", *values, flag)
+        for (a, b), values, flag in zip(
+            edges, fields["edge_attr"].tolist(), fields["a/b.c"].tolist(), strict=True
+        )
+    )
+    stored = [(a, b, d["edge_attr_0"], d["edge_attr_1"], d["a/b.c"]) for a, b, d in found.edges(data=True)]
+    assert len(stored) > 2 and sorted(stored) == expected
+    assert {"title", "z", "no_columns"}.isdisjoint(nodes[0])

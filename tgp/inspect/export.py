@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from xml.sax.saxutils import quoteattr
 
 import numpy as np
@@ -15,7 +15,7 @@ from tgp.errors import InputError, StoreError, UnknownNameError
 from tgp.inspect.output_file import FolderWriter
 from tgp.inspect.places import shown_location
 from tgp.ragged import Level
-from tgp.store import StoreReader
+from tgp.store import FieldInfo, StoreReader
 from tgp.store.locations import Location, open_store
 from tgp.text import file_name, inert_text, unique_names
 
@@ -271,7 +271,7 @@ def _to_pyg(reader: StoreReader, name: str, ids: Ints, files: FolderWriter) -> N
 
 
 def _to_graphml(reader: StoreReader, name: str, ids: Ints, files: FolderWriter) -> None:
-    """Write ``graph-i.graphml`` and ``graph-i.level-j.graphml``. Nodes carry the id of their supernode."""
+    """Write ``graph-i.graphml`` and ``graph-i.level-j.graphml``. Nodes carry the id of their supernode, levels their attributes."""
     check_edges(reader)
     levels = reader.gather_levels(ids, name)
     if len(ids) * (1 + len(levels)) > MAX_FILES:
@@ -290,42 +290,96 @@ def _to_graphml(reader: StoreReader, name: str, ids: Ints, files: FolderWriter) 
         ptr = level_ptr(levels[number - 1], key)
         return arrays[number - 1][key][..., int(ptr[graph]) : int(ptr[graph + 1])]
 
+    infos = [info.fields for info in reader.hierarchy(name).levels]
     for i, graph in enumerate(ids):
         weight = table.fields.get("edge_weight")
-        text = _graphml(
-            int(np.diff(table.node_ptr)[i]),
-            table.fields["edge_index"].item(i),
-            None if weight is None else weight.item(i).reshape(-1),
-            rows(1, "cluster", i),
-        )
+        columns = _own_columns(rows(1, "cluster", i), None if weight is None else weight.item(i).reshape(-1))
+        text = _graphml(int(np.diff(table.node_ptr)[i]), table.fields["edge_index"].item(i), columns)
         with files.create(f"graph-{graph:05d}.graphml") as file:
             file.write(text.encode())
         for number, level in enumerate(levels, start=1):
             nodes = int(level.super_ptr[i + 1] - level.super_ptr[i])
             edges = rows(number, "edge_index", i)
             assert edges is not None, "every level has edges"
-            text = _graphml(nodes, edges, rows(number, "edge_weight", i), rows(number + 1, "cluster", i))
+            columns = _own_columns(rows(number + 1, "cluster", i), rows(number, "edge_weight", i))
+            columns += _field_columns(level, infos[number - 1], i)
+            text = _graphml(nodes, edges, columns)
             with files.create(f"graph-{graph:05d}.level-{number}.graphml") as file:
                 file.write(text.encode())
 
 
-def _graphml(
-    count: int, edges: npt.NDArray[Any], weight: npt.NDArray[Any] | None, cluster: npt.NDArray[Any] | None
-) -> str:
+class _Column(NamedTuple):
+    """Attribute of the nodes or of the edges of a GraphML file.
+
+    Args:
+        key: id of the attribute in the file.
+        owner: ``node`` or ``edge``.
+        name: name of the attribute.
+        type: GraphML type of the values.
+        values: value of each node or edge as text.
+    """
+
+    key: str
+    owner: str
+    name: str
+    type: str
+    values: list[str]
+
+
+def _own_columns(cluster: npt.NDArray[Any] | None, weight: npt.NDArray[Any] | None) -> list[_Column]:
+    """Return the ids of supernodes and the weights of edges, if there are any."""
+    found = []
+    if cluster is not None:
+        found.append(_Column("c", "node", "cluster", "long", [str(int(value)) for value in cluster]))
+    if weight is not None:
+        found.append(_Column("w", "edge", "weight", "double", [repr(float(value)) for value in weight]))
+    return found
+
+
+def _field_columns(level: Level, infos: Sequence[FieldInfo], graph: int) -> list[_Column]:
+    """Return the real and boolean attributes of a level for one graph. A column of several has the name ``pos_0``."""
+    usable = [info for info in infos if info.form == "rows" and np.dtype(info.dtype).kind in "biuf"]
+    widths = [int(np.prod(info.tail, dtype=np.int64)) for info in usable]
+    suffixes = ("", *(f"_{column}" for column in range(max(widths, default=0))))
+    names = unique_names(
+        [info.name for info in usable], inert_text, reserved=("cluster", "weight"), suffixes=suffixes
+    )
+    found: list[_Column] = []
+    for info, width in zip(usable, widths, strict=True):
+        is_edge = "edge" in info.ptrs and ("node" not in info.ptrs or "edge" in info.name)
+        values = level.fields[info.name].item(graph)
+        kind = values.dtype.kind
+        for column, numbers in enumerate(values.reshape(len(values), width).T.tolist()):
+            texts = [str(number).lower() if kind == "b" else repr(number) for number in numbers]
+            found.append(
+                _Column(
+                    f"a{len(found)}",
+                    "edge" if is_edge else "node",
+                    f"{names[info.name]}_{column}" if info.tail else names[info.name],
+                    {"b": "boolean", "f": "double"}.get(kind, "long"),
+                    texts,
+                )
+            )
+    return found
+
+
+def _graphml(count: int, edges: npt.NDArray[Any], columns: list[_Column]) -> str:
     lines = [
         '<?xml version="1.0" encoding="UTF-8"?>',
         '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">',
     ]
-    if cluster is not None:
-        lines.append('<key id="c" for="node" attr.name="cluster" attr.type="long"/>')
-    if weight is not None:
-        lines.append('<key id="w" for="edge" attr.name="weight" attr.type="double"/>')
+    for column in columns:
+        name = quoteattr(column.name)
+        lines.append(
+            f'<key id="{column.key}" for="{column.owner}" attr.name={name} attr.type="{column.type}"/>'
+        )
     lines.append('<graph edgedefault="directed">')
+    of_nodes, of_edges = ([c for c in columns if c.owner == owner] for owner in ("node", "edge"))
     for node in range(count):
-        data = "" if cluster is None else f'<data key="c">{int(cluster[node])}</data>'
+        data = "".join(f'<data key="{column.key}">{column.values[node]}</data>' for column in of_nodes)
         lines.append(f"<node id={quoteattr(f'n{node}')}>{data}</node>")
     for number, (a, b) in enumerate(edges.T.tolist()):
-        data = "" if weight is None else f'<data key="w">{float(weight[number])!r}</data>'
+        data = "".join(f'<data key="{column.key}">{column.values[number]}</data>' for column in of_edges)
         lines.append(f'<edge source="n{a}" target="n{b}">{data}</edge>')
     return "\n".join([*lines, "</graph>", "</graphml>", ""])
 
