@@ -283,6 +283,9 @@ def show_comparison(out: Output, found: list[Comparison]) -> None:
             "for example",
         )
         out.table(columns, [_comparison_row(level) for level in comparison.levels], right=(1, 2, 3, 4))
+        for level in comparison.levels:
+            for name, graphs in level.attributes.items():
+                out.line(f"level {level.level}: attribute {name} differs in {counted(graphs, 'graph')}")
         out.line("equal" if comparison.equal else "different")
 
 

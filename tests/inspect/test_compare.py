@@ -2,11 +2,14 @@
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch_geometric.data import Data
 
 from tests.inspect.conftest import build as build_store
 from tests.reference import partition_similarity as reference
+from tgp import coarsen
 from tgp.build import CoarsenConfig, coarsen_dataset
 from tgp.errors import InputError, UnknownNameError
 from tgp.inspect import compare_stores
@@ -178,3 +181,30 @@ def test_stores_that_cannot_be_compared(store, tmp_path):
         compare_stores(store, build_store(tmp_path / "a", "random"))
     with pytest.raises(InputError, match="different graphs"):
         compare_stores(store, build_store(tmp_path / "b", "graclus*2", limit=5))
+
+
+def test_attributes_of_levels_are_compared(tmp_path):
+    graphs = toy_graphs_with_positions(6)
+    stores = {}
+    for name, rules in (("mean", "pos=mean"), ("again", "pos=mean"), ("max", "pos=max"), ("none", None)):
+        coarsen(graphs, "graclus*2", out=tmp_path / name, carry=rules)
+        stores[name] = tmp_path / name
+    changes = {
+        other: [level.attributes for level in compare_stores(stores["mean"], stores[other])[0].levels]
+        for other in ("again", "max", "none")
+    }
+    assert changes["again"] == [{}, {}] and compare_stores(stores["mean"], stores["again"])[0].equal
+    # Graph 0 has equal positions, so that its mean is its maximum. Graph 1 has NaN in all rows.
+    assert changes["max"] == [{"pos": 4}, {"pos": 4}]
+    assert changes["none"] == [{"num_members": 6, "pos": 6}] * 2
+    (found,) = compare_stores(stores["mean"], stores["max"])
+    assert not found.equal and [level.different for level in found.levels] == [0, 0]
+
+
+def toy_graphs_with_positions(count):
+    """Return cycles with random positions, of which the first are all equal and the second NaN."""
+    node = torch.arange(8)
+    edges = torch.stack([torch.cat([node, (node + 1) % 8]), torch.cat([(node + 1) % 8, node])])
+    pos = torch.rand(count, 8, 2, generator=torch.Generator().manual_seed(0))
+    pos[0], pos[1] = 1.0, float("nan")
+    return [Data(edge_index=edges, pos=rows, num_nodes=8) for rows in pos]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -56,6 +56,8 @@ class LevelComparison:
         nmi: mean normalised mutual information of the same clusters, normalised by the mean of the two entropies.
         edges: number of coarse edges in the first and in the second hierarchy.
         edge_changes: differences between the edges.
+        attributes: attribute -> number of graphs in which it differs, of the graphs whose arrays are equal. An attribute that only
+            one hierarchy has differs in all of them. Equal attributes are left out.
     """
 
     level: int
@@ -65,6 +67,7 @@ class LevelComparison:
     nmi: float | None
     edges: tuple[int, int]
     edge_changes: EdgeChanges
+    attributes: dict[str, int]
 
 
 @dataclass(frozen=True)
@@ -91,7 +94,11 @@ class Comparison:
     def equal(self) -> bool:
         """True if nothing differs."""
         same_depth = self.depths[0] == self.depths[1]
-        return self.same_graphs and same_depth and not any(level.different for level in self.levels)
+        return (
+            self.same_graphs
+            and same_depth
+            and not any(level.different or level.attributes for level in self.levels)
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return the comparison as plain values."""
@@ -172,15 +179,17 @@ def _compare(
         left, right = ComposedClusters(one, ids), ComposedClusters(two, ids)
         for position in range(min(depths)):
             pairs = ((one, first), (two, second))
-            a, b = (r.gather_levels(ids, name, (position,), fields=())[0] for r, name in pairs)
+            a, b = (r.gather_levels(ids, name, (position,))[0] for r, name in pairs)
             left.add(a)
             right.add(b)
+            different = _differs(a, b)
             found[position].append(
                 _ChunkComparison(
-                    ids[_differs(a, b)],
+                    ids[different],
                     partition_similarity(left, right),
                     (a.edge_index.shape[1], b.edge_index.shape[1]),
                     _edge_changes(a, b),
+                    _attribute_changes(a, b, ~different),
                 )
             )
     levels = [_join_chunks(number, chunks) for number, chunks in enumerate(found, start=1)]
@@ -195,6 +204,7 @@ class _ChunkComparison:
     similarity: tuple[Floats, Floats]
     edges: tuple[int, int]
     changes: EdgeChanges
+    attributes: Counter[str]
 
 
 def _join_chunks(number: int, chunks: list[_ChunkComparison]) -> LevelComparison:
@@ -215,6 +225,7 @@ def _join_chunks(number: int, chunks: list[_ChunkComparison]) -> LevelComparison
             sum(c.reweighted for c in changes),
             max(c.largest for c in changes),
         ),
+        dict(sum((chunk.attributes for chunk in chunks), Counter())),
     )
 
 
@@ -231,22 +242,35 @@ def _differs(a: Level, b: Level) -> npt.NDArray[np.bool_]:
     if a.assignment.kind != b.assignment.kind or first.keys() != second.keys():
         return np.ones_like(wrong)
     for name in first:
-        wrong = wrong | _rows_differ(name, a, first, b, second)
+        wrong = wrong | _arrays_differ(name, a, first[name], b, second[name])
     return wrong
 
 
-def _rows_differ(
-    name: str,
-    a: Level,
-    first: Mapping[str, npt.NDArray[Any]],
-    b: Level,
-    second: Mapping[str, npt.NDArray[Any]],
+def _arrays_differ(
+    name: str, a: Level, x: npt.NDArray[Any], b: Level, y: npt.NDArray[Any]
 ) -> npt.NDArray[np.bool_]:
-    """Return ``[B]`` True for the graphs whose rows of one array differ."""
-    x, y = first[name], second[name]
+    """Return ``[B]`` True for the graphs whose rows of one array of the levels differ."""
     if name == "edge_index":
         x, y = x.T, y.T
-    x_ptr, y_ptr = level_ptr(a, name), level_ptr(b, name)
+    return _rows_differ(x, level_ptr(a, name), y, level_ptr(b, name))
+
+
+def _attribute_changes(a: Level, b: Level, use: npt.NDArray[np.bool_]) -> Counter[str]:
+    """Return the number of graphs in which each attribute differs, among some graphs. NaN is equal to NaN."""
+    found: Counter[str] = Counter()
+    for name in sorted(a.fields.keys() | b.fields.keys()):
+        wrong = use
+        if name in a.fields and name in b.fields:
+            one, two = a.fields[name], b.fields[name]
+            if (one.form, one.values.dtype) == (two.form, two.values.dtype):
+                wrong = use & _rows_differ(one.values, one.ptr, two.values, two.ptr)
+        if wrong.any():
+            found[name] = int(wrong.sum())
+    return found
+
+
+def _rows_differ(x: npt.NDArray[Any], x_ptr: Ints, y: npt.NDArray[Any], y_ptr: Ints) -> npt.NDArray[np.bool_]:
+    """Return ``[B]`` True for the graphs whose rows differ."""
     wrong: npt.NDArray[np.bool_] = np.diff(x_ptr) != np.diff(y_ptr)
     if x.shape[1:] != y.shape[1:]:
         return np.ones_like(wrong)
@@ -254,8 +278,9 @@ def _rows_differ(
     counts = np.diff(x_ptr)[same]
     owner = np.repeat(same, counts)
     inner = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    unequal = x[x_ptr[owner] + inner] != y[y_ptr[owner] + inner]
-    wrong[owner[unequal.any(axis=1) if unequal.ndim > 1 else unequal]] = True
+    x, y = x[x_ptr[owner] + inner], y[y_ptr[owner] + inner]
+    unequal = (x != y) & ((x == x) | (y == y))
+    wrong[owner[unequal.reshape(len(owner), int(np.prod(x.shape[1:]))).any(axis=1)]] = True
     return wrong
 
 
@@ -281,7 +306,7 @@ def _same_supernodes(a: Level, b: Level) -> npt.NDArray[np.bool_]:
         return np.zeros_like(same)
     if a.assignment.cluster is None:
         return same
-    return same & ~_rows_differ("cluster", a, local_arrays(a), b, local_arrays(b))
+    return same & ~_arrays_differ("cluster", a, local_arrays(a)["cluster"], b, local_arrays(b)["cluster"])
 
 
 def _edge_keys(level: Level, use: npt.NDArray[np.bool_]) -> tuple[Ints, Floats]:
