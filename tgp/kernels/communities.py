@@ -1,0 +1,175 @@
+"""Communities of high modularity: moves of single nodes (Louvain) and refinement of communities (Leiden).
+
+A pass works on undirected rows without self loops. The edges inside a node of a later pass are part of its degree. All
+sums are float64 in a fixed order: entries as stored, nodes as visited. A graph is computed alone, so its result does not
+depend on the other graphs of the block.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tgp.kernels._prims import kernel, uf_find, uf_union
+from tgp.kernels.array_types import BoolArray, FloatArray, IndexArray, PtrArray
+
+__all__ = ["join_components", "move_nodes", "number_labels", "refine_communities"]
+
+_MARGIN = 1e-10
+"""Gain, as a share of the degree of a node, below which a move is rounding noise."""
+
+_U = np.uint64
+
+
+@kernel
+def move_nodes(
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, weighted: bool, node_ptr: PtrArray, active: BoolArray,
+    first: int, last: int, degree: FloatArray, size: PtrArray, factor: FloatArray, max_size: int, effort: int,
+    queue: IndexArray, waiting: BoolArray, link: FloatArray, seen: IndexArray, label: IndexArray,
+    volume: FloatArray, members: PtrArray,
+) -> None:  # fmt: skip
+    for g in range(first, last):
+        lo, hi = node_ptr[g], node_ptr[g + 1]
+        if not active[g]:
+            continue
+        nodes = hi - lo
+        budget = effort * (nodes + indptr[hi] - indptr[lo])
+        head, count = lo, nodes
+        empty = np.int64(-1)
+        for v in range(lo, hi):
+            waiting[v] = True
+        while count > 0 and budget > 0:
+            v = queue[head]
+            head += 1
+            if head == hi:
+                head = lo
+            count -= 1
+            waiting[v] = False
+            start, stop = _U(indptr[v]), _U(indptr[v + 1])
+            budget -= np.int64(stop - start) + 1
+            own = label[v]
+            found = _U(0)
+            for e in range(start, stop):
+                c = label[np.uint32(indices[e])]
+                old = link[np.uint32(c)]
+                seen[found] = c
+                found += _U(old == 0.0)
+                link[np.uint32(c)] = old + (weight[e] if weighted else 1.0)
+            k = degree[v]
+            pull = factor[g] * k
+            room = max_size - size[v]
+            stay = link[own] - pull * (volume[own] - k)
+            link[own] = 0.0
+            best, target = stay + _MARGIN * k, own
+            for i in range(found):
+                c = seen[i]
+                gain = link[np.uint32(c)] - pull * volume[np.uint32(c)]
+                link[np.uint32(c)] = 0.0
+                if gain > best and c != own and members[c] <= room:
+                    best, target = gain, c
+            if target == own and best < 0.0 and members[own] > size[v]:
+                # Alone is better. A community with two nodes or more leaves a label that no node has.
+                while empty < 0 or members[empty] > 0:
+                    empty = empty + 1 if empty >= lo else lo
+                    if empty == hi:
+                        empty = lo
+                target = np.int32(empty)
+            if target == own:
+                continue
+            label[v] = target
+            volume[target] += k
+            volume[own] -= k
+            members[target] += size[v]
+            members[own] -= size[v]
+            if members[own] == 0:
+                volume[own] = 0.0
+            for e in range(start, stop):
+                u = indices[e]
+                if not waiting[np.uint32(u)] and label[np.uint32(u)] != target:
+                    waiting[u] = True
+                    tail = head + count
+                    if tail >= hi:
+                        tail -= nodes
+                    queue[tail] = u
+                    count += 1
+
+
+@kernel
+def refine_communities(
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, weighted: bool, node_ptr: PtrArray, active: BoolArray,
+    first: int, last: int, degree: FloatArray, factor: FloatArray, visit: IndexArray, label: IndexArray,
+    volume: FloatArray, link: FloatArray, seen: IndexArray, part: IndexArray, part_volume: FloatArray,
+    cut: FloatArray,
+) -> None:  # fmt: skip
+    for g in range(first, last):
+        lo, hi = node_ptr[g], node_ptr[g + 1]
+        for v in range(lo, hi):
+            part[v] = v
+        if not active[g]:
+            continue
+        scale = factor[g]
+        for v in range(lo, hi):
+            inside = 0.0
+            own = label[v]
+            for e in range(_U(indptr[v]), _U(indptr[v + 1])):
+                if label[np.uint32(indices[e])] == own:
+                    inside += weight[e] if weighted else 1.0
+            cut[v] = inside
+            part_volume[v] = degree[v]
+        merged = False
+        for i in range(lo, hi):
+            v = visit[i]
+            own, k = label[v], degree[v]
+            # A node moves only while it is alone, so a part never loses a node that connects it.
+            if part[v] != v or part_volume[v] != k or cut[v] < scale * k * (volume[own] - k):
+                continue
+            pull = scale * k
+            found = _U(0)
+            start, stop = _U(indptr[v]), _U(indptr[v + 1])
+            for e in range(start, stop):
+                u = np.uint32(indices[e])
+                if label[u] == own:
+                    c = part[u]
+                    old = link[np.uint32(c)]
+                    seen[found] = c
+                    found += _U(old == 0.0)
+                    link[np.uint32(c)] = old + (weight[e] if weighted else 1.0)
+            best, target = 0.0, v
+            for j in range(found):
+                c = seen[j]
+                inner = part_volume[c]
+                gain = link[c] - pull * inner
+                if gain > best and cut[c] >= scale * inner * (volume[own] - inner):
+                    best, target = gain, c
+            if target != v:
+                part[v] = target
+                part_volume[target] += k
+                cut[target] += cut[v] - 2.0 * link[target]
+                merged = True
+            for j in range(found):
+                link[seen[j]] = 0.0
+
+
+@kernel
+def join_components(indptr: PtrArray, indices: IndexArray, label: IndexArray, first: int, last: int, part: IndexArray) -> None:
+    for v in range(first, last):
+        part[v] = v
+    for v in range(first, last):
+        for e in range(indptr[v], indptr[v + 1]):
+            if indices[e] < v and label[indices[e]] == label[v]:
+                uf_union(part, v, indices[e])
+    for v in range(first, last):
+        part[v] = uf_find(part, v)
+
+
+@kernel
+def number_labels(label: IndexArray, node_ptr: PtrArray, name: IndexArray, cluster: IndexArray, super_ptr: PtrArray) -> None:
+    count = np.int32(0)
+    super_ptr[0] = 0
+    for g in range(node_ptr.shape[0] - 1):
+        for v in range(node_ptr[g], node_ptr[g + 1]):
+            at = np.uint32(label[v])
+            if name[at] < 0:
+                name[at] = count
+                count += np.int32(1)
+            cluster[v] = name[at]
+        super_ptr[g + 1] = count
