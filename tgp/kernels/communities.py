@@ -1,23 +1,46 @@
 """Communities of high modularity: moves of single nodes (Louvain) and refinement of communities (Leiden).
 
-A pass works on undirected rows without self loops. The edges inside a node of a later pass are part of its degree. All
-sums are float64 in a fixed order: entries as stored, nodes as visited. A graph is computed alone, so its result does not
-depend on the other graphs of the block.
+A pass works on undirected rows without self loops. Edges inside a node of a later pass are part of its degree. All sums are
+float64 in a fixed order: entries as stored, nodes as visited. A graph is computed alone, so its result does not depend on
+the other graphs of the block.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from tgp.kernels._prims import kernel, uf_find, uf_union
+from tgp.kernels._prims import hash_u64, kernel, uf_find, uf_union
 from tgp.kernels.array_types import BoolArray, FloatArray, IndexArray, PtrArray
 
-__all__ = ["join_components", "move_nodes", "number_labels", "refine_communities"]
+__all__ = ["MARGIN", "WINDOW", "connected_parts", "move_nodes", "number_labels", "refine_communities", "visiting_order"]
 
-_MARGIN = 1e-10
+MARGIN = 1e-10
 """Gain, as a share of the degree of a node, below which a move is rounding noise."""
 
+WINDOW = 4096
+"""Number of consecutive nodes that are shuffled together. The rows of a window stay in the processor cache."""
+
 _U = np.uint64
+_S32 = np.uint64(32)
+
+
+@kernel
+def visiting_order(node_ptr: PtrArray, seed: int, level: int, draw: int, visit: IndexArray) -> None:
+    """Write the nodes of each graph in a random order: windows of ``WINDOW`` nodes, each shuffled by hashes.
+
+    Args:
+        node_ptr: ``[graphs + 1]`` offsets of the graphs.
+        seed, level, draw: Key of the hashes, with the index of a node inside its graph.
+        visit: Output ``[N]``.
+    """
+    for g in range(node_ptr.shape[0] - 1):
+        lo, hi = node_ptr[g], node_ptr[g + 1]
+        for start in range(lo, hi, WINDOW):
+            for i in range(start, min(start + WINDOW, hi)):
+                bits = hash_u64(seed, level, i - lo, draw) >> _S32
+                at = start + np.int64((bits * _U(i - start + 1)) >> _S32)
+                visit[i] = visit[at]
+                visit[at] = i
 
 
 @kernel
@@ -27,6 +50,30 @@ def move_nodes(
     queue: IndexArray, waiting: BoolArray, link: FloatArray, seen: IndexArray, label: IndexArray,
     volume: FloatArray, members: PtrArray,
 ) -> None:  # fmt: skip
+    """Move nodes to the neighbouring community of the largest gain, until no node wants to move.
+
+    The nodes are taken from a queue. When a node moves, its neighbours in other communities are added to the end of the
+    queue. Equal gains are decided by the first neighbour in the row. A node moves only if the gain exceeds that of staying
+    by ``MARGIN``. A node that gains more alone than in any community becomes a community of its own.
+
+    Args:
+        indptr, indices: Undirected rows without self loops.
+        weight: ``[nnz]`` positive weights, or an empty array if ``weighted`` is false.
+        weighted: Use the weights; otherwise every weight is 1.
+        node_ptr: ``[graphs + 1]`` offsets of the graphs.
+        active: ``[graphs]``, graphs to compute.
+        first, last: Range of graphs.
+        degree: ``[N]`` degree of each node, with the edges inside it.
+        size: ``[N]`` number of input nodes of each node.
+        factor: ``[graphs]`` resolution divided by the sum of all degrees.
+        max_size: Largest number of input nodes of a community.
+        effort: Limit of the work: visited nodes and entries, as a multiple of those of the graph.
+        queue: ``[N]`` nodes in the order of their first visit; overwritten.
+        waiting, link: Scratch ``[N]``; ``link`` is zero on entry and on return.
+        seen: Scratch, longer than any row.
+        label: ``[N]`` community of each node, a node of the same graph; changed.
+        volume, members: ``[N]`` sum of degrees and number of input nodes of each community; changed.
+    """
     for g in range(first, last):
         lo, hi = node_ptr[g], node_ptr[g + 1]
         if not active[g]:
@@ -66,7 +113,7 @@ def move_nodes(
                 link[np.uint32(c)] = 0.0
                 if gain > best and c != own and members[c] <= room:
                     best, target = gain, c
-            if target == own and best < 0.0 and members[own] > size[v]:
+            if best < 0.0 and members[own] > size[v]:
                 # Alone is better. A community with two nodes or more leaves a label that no node has.
                 while empty < 0 or members[empty] > 0:
                     empty = empty + 1 if empty >= lo else lo
@@ -97,9 +144,24 @@ def move_nodes(
 def refine_communities(
     indptr: PtrArray, indices: IndexArray, weight: FloatArray, weighted: bool, node_ptr: PtrArray, active: BoolArray,
     first: int, last: int, degree: FloatArray, factor: FloatArray, visit: IndexArray, label: IndexArray,
-    volume: FloatArray, link: FloatArray, seen: IndexArray, part: IndexArray, part_volume: FloatArray,
-    cut: FloatArray,
+    volume: FloatArray, link: FloatArray, seen: IndexArray, alone: BoolArray, part: IndexArray,
+    part_volume: FloatArray, cut: FloatArray,
 ) -> None:  # fmt: skip
+    """Divide each community into connected parts that are well connected to the rest of the community.
+
+    Every node starts as a part. Nodes are visited once. A node that is still alone joins the part of its community with the
+    largest positive gain; equal gains are decided by the first neighbour in the row. The node and the part must be well
+    connected: the weight of their edges to the rest of the community is at least the expected weight.
+
+    Args:
+        indptr, indices, weight, weighted, node_ptr, active, first, last, degree, factor: See :func:`move_nodes`.
+        visit: ``[N]`` nodes in the order of their visit.
+        label, volume: Communities, as :func:`move_nodes` leaves them.
+        link: Scratch ``[N]``, zero on entry and on return.
+        seen: Scratch, longer than any row.
+        alone, part_volume, cut: Scratch ``[N]``.
+        part: Output ``[N]``, part of each node. A part is named after one of its nodes.
+    """
     for g in range(first, last):
         lo, hi = node_ptr[g], node_ptr[g + 1]
         for v in range(lo, hi):
@@ -115,12 +177,12 @@ def refine_communities(
                     inside += weight[e] if weighted else 1.0
             cut[v] = inside
             part_volume[v] = degree[v]
-        merged = False
+            alone[v] = True
         for i in range(lo, hi):
             v = visit[i]
             own, k = label[v], degree[v]
             # A node moves only while it is alone, so a part never loses a node that connects it.
-            if part[v] != v or part_volume[v] != k or cut[v] < scale * k * (volume[own] - k):
+            if not alone[v] or cut[v] < scale * k * (volume[own] - k):
                 continue
             pull = scale * k
             found = _U(0)
@@ -144,25 +206,46 @@ def refine_communities(
                 part[v] = target
                 part_volume[target] += k
                 cut[target] += cut[v] - 2.0 * link[target]
-                merged = True
+                alone[v] = alone[target] = False
             for j in range(found):
                 link[seen[j]] = 0.0
 
 
 @kernel
-def join_components(indptr: PtrArray, indices: IndexArray, label: IndexArray, first: int, last: int, part: IndexArray) -> None:
-    for v in range(first, last):
+def connected_parts(
+    indptr: PtrArray, indices: IndexArray, node_ptr: PtrArray, label: IndexArray, first: int, last: int,
+    part: IndexArray,
+) -> None:  # fmt: skip
+    """Divide each community into its connected components.
+
+    Args:
+        indptr, indices, node_ptr, first, last: See :func:`move_nodes`.
+        label: ``[N]`` community of each node.
+        part: Output ``[N]``, the smallest node of the component of each node.
+    """
+    for v in range(node_ptr[first], node_ptr[last]):
         part[v] = v
-    for v in range(first, last):
+    for v in range(node_ptr[first], node_ptr[last]):
         for e in range(indptr[v], indptr[v + 1]):
             if indices[e] < v and label[indices[e]] == label[v]:
                 uf_union(part, v, indices[e])
-    for v in range(first, last):
+    for v in range(node_ptr[first], node_ptr[last]):
         part[v] = uf_find(part, v)
 
 
 @kernel
-def number_labels(label: IndexArray, node_ptr: PtrArray, name: IndexArray, cluster: IndexArray, super_ptr: PtrArray) -> None:
+def number_labels(
+    label: IndexArray, node_ptr: PtrArray, name: IndexArray, cluster: IndexArray, super_ptr: PtrArray
+) -> None:
+    """Number the labels of all graphs in the order of their first node.
+
+    Args:
+        label: ``[N]`` label of each node, a node of the same graph.
+        node_ptr: ``[graphs + 1]`` offsets of the graphs.
+        name: Scratch ``[N]``, -1 on entry.
+        cluster: Output ``[N]``, number of each label.
+        super_ptr: Output ``[graphs + 1]``, offsets of the numbers of each graph.
+    """
     count = np.int32(0)
     super_ptr[0] = 0
     for g in range(node_ptr.shape[0] - 1):

@@ -23,6 +23,8 @@ METHODS: LazyRegistry[LevelMethod] = LazyRegistry(
         _entry("sep", "Structural-entropy coding tree, one tree for a run of levels"),
         _entry("nmf", "Non-negative matrix factorisation: soft clusters"),
         _entry("eigen", "Spectral clusters with eigenvector features (EigenPool)"),
+        _entry("leiden", "Connected communities of high modularity (Leiden), all levels of one run"),
+        _entry("louvain", "Communities of high modularity (Louvain), all levels of one run"),
         _entry("nopool", "Identity: every node is its own supernode"),
         _entry("random", "Random partition at a chosen ratio: a baseline"),
     ),

@@ -1,0 +1,79 @@
+r"""Leiden: connected communities of high modularity.
+
+From `"From Louvain to Leiden: guaranteeing well-connected communities" <https://arxiv.org/abs/1810.08473>`_ (Scientific
+Reports 2019). A run maximises the modularity at resolution :math:`\gamma`,
+
+.. math::
+    Q = \frac{1}{W} \sum_{ij} \Big( \mathbf{A}_{ij} - \gamma \frac{d_i d_j}{W} \Big) \, \delta(c_i, c_j) ,
+
+where :math:`d_i` is the degree of node :math:`i` and :math:`W` the sum of all degrees. Each pass moves single nodes to the
+neighbouring community of the largest gain, divides every community into connected parts, and merges every part to one
+node. The next pass starts from the communities.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tgp.engine.communities import CommunityParams, bound, connect, cost, find_levels
+from tgp.engine.level_method import LevelEstimate, LevelMethod, RandomKey
+from tgp.ragged import Assignment, BlockCSR
+
+__all__ = ["METHOD", "LeidenParams"]
+
+
+@dataclass(frozen=True)
+class LeidenParams(CommunityParams):
+    """Parameters of the communities and the coarse graph, see :class:`~tgp.engine.communities.CommunityParams`."""
+
+
+def assign(block: BlockCSR, params: LeidenParams, key: RandomKey) -> Assignment:
+    """Assign the nodes to the final communities of a run. Every community is connected.
+
+    A directed graph is replaced by ``A + A^T``. An unweighted graph has an edge of weight 1 wherever there is an edge in
+    either direction. A self loop adds its weight to the degree of its node. Nodes are visited in an order given by hashes,
+    and equal gains are decided by the first neighbour. The refinement is greedy: a node joins the part of the largest gain,
+    not a random one. If the refinement merges less than one node in twenty, the pass uses the connected components of the
+    communities instead.
+
+    Args:
+        block: the graphs.
+        params: parameters of the method.
+        key: key of the visiting orders.
+
+    Returns:
+        A hard assignment. Supernodes are numbered by their first node.
+
+    Raises:
+        GraphError: if a weight is negative, or the sum of the weights overflows.
+    """
+    return assign_levels(block, params, key, 1)[0]
+
+
+def assign_levels(block: BlockCSR, params: LeidenParams, key: RandomKey, num_levels: int) -> list[Assignment]:
+    """Return several levels of one run. The supernodes of every level are connected.
+
+    Level ``i`` is the ``i``-th aggregation of the run: the parts of the refinement. The last level merges all further
+    aggregations, so its supernodes are the final communities. If the run of a graph has fewer aggregations, the remaining
+    levels are the identity.
+
+    Args:
+        block: the graphs.
+        params: parameters of the method.
+        key: key of the visiting orders.
+        num_levels: number of levels.
+    """
+    return find_levels(block, params, key, num_levels, name="leiden", refine=True)
+
+
+METHOD = LevelMethod(
+    "leiden",
+    LeidenParams,
+    assign,
+    connect,
+    assign_levels,
+    cost,
+    LevelEstimate(0.2, 0.2, scratch=150.0),
+    bound=bound,
+    contracts=True,
+)
