@@ -44,6 +44,16 @@ _CARRY: dict[str, tuple[str, ...]] = {
 }
 """Kernels that attributes of levels need, by reduction and by owner."""
 
+_COMMUNITIES = (
+    *_CONTRACTION,
+    "_prims.fill_transpose",
+    "communities.move_nodes",
+    "communities.number_labels",
+    "communities.visiting_order",
+    "csr.row_ids",
+    "undirected._fill_undirected",
+)
+
 _METHODS: dict[str, tuple[str, ...]] = {
     "ndp": (
         "_prims.fill_transpose",
@@ -80,12 +90,14 @@ _METHODS: dict[str, tuple[str, ...]] = {
         "kmeans._cluster",
         "spectral_basis._solve_parts",
     ),
+    "leiden": (*_COMMUNITIES, "communities.connected_parts", "communities.refine_communities"),
+    "louvain": _COMMUNITIES,
     "nopool": (),
     "random": (*_CONTRACTION, "matching._random_partition"),
 }
 """Kernels that the levels of each method call with default parameters. Methods of other packages are not listed."""
 
-_UNWEIGHTED = frozenset({"graclus", "kmis", "nopool", "random", "sep"})
+_UNWEIGHTED = frozenset({"graclus", "kmis", "leiden", "louvain", "nopool", "random", "sep"})
 """Methods whose levels have no weights if their input has none."""
 
 METHODS_WITH_KERNELS = tuple(_METHODS)

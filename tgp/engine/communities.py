@@ -36,7 +36,10 @@ _SLOW = 0.95
 """Share of the nodes above which the parts of a refinement count as too many."""
 
 _EFFORT = 50
-"""Limit of the work of a pass, as a multiple of the nodes and entries of the graph. Usual passes need less than 10."""
+"""Limit of the work of the moves of a pass, as a multiple of the nodes and entries of the graph. Usual passes need less than 10."""
+
+_START_EFFORT = 4
+"""The same limit for the passes that find the communities from which ``leiden`` starts."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +104,8 @@ def find_levels(
         key: key of the visiting orders.
         num_levels: number of levels.
         name: name of the method, for errors.
-        refine: aggregate the connected parts of the communities (Leiden) instead of the communities (Louvain).
+        refine: aggregate the connected parts of the communities (Leiden) instead of the communities (Louvain). The run
+            then starts from the communities of a short run without it.
 
     Returns:
         Hard assignments. Supernodes are numbered by their first node.
@@ -111,13 +115,24 @@ def find_levels(
     """
     graph = _make_undirected(block, name)
     factor = _expected_factors(graph, params.resolution, name)
-    active = factor > 0.0
     label = np.arange(block.num_nodes, dtype=np.int32)
+    if refine:
+        (first,) = _run_passes(graph, label, factor, params, key, 1, False, _START_EFFORT)
+        label = _first_members(first)
+    return _run_passes(graph, label, factor, params, key, num_levels, refine)
+
+
+def _run_passes(
+    graph: _Graph, label: IndexArray, factor: FloatArray, params: CommunityParams, key: RandomKey,
+    num_levels: int, refine: bool, effort: int = _EFFORT,
+) -> list[Assignment]:  # fmt: skip
+    """Return the levels of passes that start from the communities ``label``, which is changed."""
+    active = factor > 0.0
     levels: list[Assignment] = []
     for number in range(_MAX_PASSES):
         if not active.any():
             break
-        part, label = _run_pass(graph, label, factor, active, params, key, number, refine)
+        part, label = _run_pass(graph, label, factor, active, params, key, number, refine, effort)
         found = _number_parts(part, graph.node_ptr)
         active = np.diff(found.super_ptr) < np.diff(graph.node_ptr)
         if not active.any():
@@ -125,8 +140,7 @@ def find_levels(
         if len(levels) < num_levels:
             levels.append(found)
         else:
-            before = levels.pop()
-            levels.append(Assignment("hard", found.super_ptr, found.cluster[before.cluster]))
+            levels.append(_compose(levels.pop(), found))
         graph, label = _aggregate(graph, found, label)
         if not refine:
             label = np.arange(len(label), dtype=np.int32)
@@ -153,7 +167,9 @@ def _make_undirected(block: BlockCSR, name: str) -> _Graph:
     indptr, indices, weight, _ = undirected_sum(*given[:3], *csr.transpose(*given), weighted)
     nodes = block.num_nodes
     if weighted:
-        degree = np.bincount(csr.row_ids(indptr), weight, nodes)
+        degree = np.bincount(csr.row_ids(indptr), weight, nodes).astype(
+            np.float64
+        )  # int64 if there are no entries
     else:
         degree = np.diff(indptr).astype(np.float64)
     loops = np.flatnonzero(rows == block.indices)
@@ -183,7 +199,7 @@ def _expected_factors(graph: _Graph, resolution: float, name: str) -> FloatArray
 
 def _run_pass(
     graph: _Graph, label: IndexArray, factor: FloatArray, active: BoolArray, params: CommunityParams,
-    key: RandomKey, number: int, refine: bool,
+    key: RandomKey, number: int, refine: bool, effort: int,
 ) -> tuple[IndexArray, IndexArray]:  # fmt: skip
     """Run one pass. Return the parts to aggregate and the communities from which the next pass starts.
 
@@ -193,17 +209,18 @@ def _run_pass(
 
     rows = (graph.indptr, graph.indices, graph.weight, graph.weighted, graph.node_ptr, active)
     nodes = len(label)
-    volume = np.bincount(label, graph.degree, nodes)
+    volume = np.bincount(label, graph.degree, nodes).astype(np.float64)
     members = np.bincount(label, graph.size, nodes).astype(np.int64)
     visit, part = np.empty(nodes, np.int32), label
     kernels.visiting_order(graph.node_ptr, key.seed, key.level, number, visit)
+    queue = visit.copy()
     link, waiting = np.zeros(nodes), np.empty(nodes, np.bool_)
     longest = int(np.diff(graph.indptr).max(initial=0))
     max_size = params.max_size or np.iinfo(np.int64).max
 
     def move(first: int, last: int) -> None:
         kernels.move_nodes(
-            *rows, first, last, graph.degree, graph.size, factor, max_size, _EFFORT, visit.copy(), waiting, link,
+            *rows, first, last, graph.degree, graph.size, factor, max_size, effort, queue, waiting, link,
             np.empty(longest + 1, np.int32), label, volume, members,
         )  # fmt: skip
 
@@ -245,6 +262,19 @@ def _replace_slow_parts(
     return np.where(of_node, component, part), np.where(of_node, component, label)
 
 
+def _compose(first: Assignment, second: Assignment) -> Assignment:
+    assert first.cluster is not None and second.cluster is not None
+    return Assignment("hard", second.super_ptr, second.cluster[first.cluster])
+
+
+def _first_members(found: Assignment) -> IndexArray:
+    """Return the first node of the cluster of each node."""
+    assert found.cluster is not None
+    first = np.empty(found.num_supernodes, np.int32)
+    first[found.cluster[::-1]] = np.arange(len(found.cluster), dtype=np.int32)[::-1]
+    return first[found.cluster]
+
+
 def _number_parts(part: IndexArray, node_ptr: PtrArray) -> Assignment:
     from tgp.kernels import communities as kernels
 
@@ -259,16 +289,18 @@ def _aggregate(graph: _Graph, found: Assignment, label: IndexArray) -> tuple[_Gr
     from tgp.kernels._prims import SUM
 
     cluster, parts = found.cluster, found.num_supernodes
+    assert cluster is not None
     indptr, indices, weight = kernels.contract(
         graph.indptr, graph.indices, graph.weight, True, cluster, parts, SUM, True, -1.0
     )
-    degree = np.bincount(cluster, graph.degree, parts)
+    degree = np.bincount(cluster, graph.degree, parts).astype(np.float64)
     size = np.bincount(cluster, graph.size, parts).astype(np.int64)
     community = np.empty(parts, np.int32)
     community[cluster] = label
     first = np.empty(len(label), np.int32)
     first[community[::-1]] = np.arange(parts, dtype=np.int32)[::-1]
-    return _Graph(indptr, indices, weight, True, found.super_ptr, degree, size), first[community]
+    coarse = _Graph(indptr, indices, weight, True, found.super_ptr, degree, size)
+    return coarse, first[community]
 
 
 def connect(block: BlockCSR, assignment: Assignment, params: CommunityParams) -> BlockCSR:

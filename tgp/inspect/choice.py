@@ -66,6 +66,8 @@ FACTS: dict[str, Facts] = {
     "graclus": Facts("half", True, True, False, 10**8, 1),
     "kmis": Facts("graph", True, True, False, 10**8, 1),
     "sep": Facts("graph", True, True, True, 10**6, 18),
+    "leiden": Facts("graph", True, True, True, 10**7, 8),
+    "louvain": Facts("graph", True, True, True, 10**7, 6),
     "ndp": Facts("half", False, False, False, 10**6, 38),
     "eigen": Facts("k", True, True, True, 10**6, 70),
     "nmf": Facts("k", True, True, True, 10**6, 140),

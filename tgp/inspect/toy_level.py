@@ -41,6 +41,8 @@ LEVELS: dict[str, ToyLevel] = {
     "sep": ToyLevel("sep", "AABBAABBB", ("A-B",)),
     "nmf": ToyLevel("nmf:k=3", "BCCACBCAC", ("A-B", "A-C", "B-C")),
     "eigen": ToyLevel("eigen:k=3", "AABBACCCB", ("A-C", "B-C")),
+    "leiden": ToyLevel("leiden", "AABBAABBB", ("A-B",)),
+    "louvain": ToyLevel("louvain", "AABBAABBB", ("A-B",)),
     "nopool": ToyLevel(
         "nopool", "ABCDEFGHI", ("A-B", "A-E", "B-F", "C-D", "C-H", "D-I", "E-F", "F-G", "G-H", "H-I")
     ),

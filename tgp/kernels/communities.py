@@ -12,7 +12,15 @@ import numpy as np
 from tgp.kernels._prims import hash_u64, kernel, uf_find, uf_union
 from tgp.kernels.array_types import BoolArray, FloatArray, IndexArray, PtrArray
 
-__all__ = ["MARGIN", "WINDOW", "connected_parts", "move_nodes", "number_labels", "refine_communities", "visiting_order"]
+__all__ = [
+    "MARGIN",
+    "WINDOW",
+    "connected_parts",
+    "move_nodes",
+    "number_labels",
+    "refine_communities",
+    "visiting_order",
+]
 
 MARGIN = 1e-10
 """Gain, as a share of the degree of a node, below which a move is rounding noise."""
@@ -106,7 +114,7 @@ def move_nodes(
             room = max_size - size[v]
             stay = link[own] - pull * (volume[own] - k)
             link[own] = 0.0
-            best, target = stay + _MARGIN * k, own
+            best, target = stay + MARGIN * k, own
             for i in range(found):
                 c = seen[i]
                 gain = link[np.uint32(c)] - pull * volume[np.uint32(c)]
