@@ -9,6 +9,15 @@ Reports 2019). A run maximises the modularity at resolution :math:`\gamma`,
 where :math:`d_i` is the degree of node :math:`i` and :math:`W` the sum of all degrees. Each pass moves single nodes to the
 neighbouring community of the largest gain, divides every community into connected parts, and merges every part to one
 node. The next pass starts from the communities.
+
+Good for:
+    Connected communities of large graphs, also with hubs, at several levels. ``resolution`` and ``max_size`` control their sizes.
+
+Avoid when:
+    All supernodes must have similar sizes, or a ratio is given.
+
+Complexity:
+    About ``O(N + E)`` time per pass, with usually less than ten passes on quickly shrinking graphs; ``O(N + E)`` memory.
 """
 
 from __future__ import annotations
@@ -33,7 +42,7 @@ def assign(block: BlockCSR, params: LeidenParams, key: RandomKey) -> Assignment:
     A directed graph is replaced by ``A + A^T``. An unweighted graph has an edge of weight 1 wherever there is an edge in
     either direction. A self loop adds its weight to the degree of its node. Nodes are visited in an order given by hashes,
     and equal gains are decided by the first neighbour. The refinement is greedy: a node joins the part of the largest gain,
-    not a random one. If the refinement merges less than one node in twenty, the pass uses the connected components of the
+    not a random one. The run starts from the communities of a short run of Louvain. If the refinement merges less than one node in twenty, the pass uses the connected components of the
     communities instead.
 
     Args:
