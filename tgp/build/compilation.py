@@ -34,6 +34,17 @@ _METRICS = ("quality.graph_figures",)
 _LARGE_METRICS = (*_METRICS, "quality.count_components")
 _CONTRACTION = ("contract._collect_entries", "contract._merge_rows")
 
+_PAIRS = (
+    "local_matching.fill_codes",
+    "local_matching.find_anchors",
+    "local_matching.fingerprint",
+    "local_matching.pair_relatives",
+    "local_matching.point",
+    "local_matching.take_mutual",
+    "matching.number_pairs",
+)
+"""Kernels of :mod:`tgp.engine.pair_matching`."""
+
 _GROUPS = ("carry.group_rows",)
 _CARRY: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("sum", "mean", "stats"), ("carry.add_rows",)),
@@ -64,6 +75,7 @@ _METHODS: dict[str, tuple[str, ...]] = {
         "undirected._fill_undirected",
     ),
     "graclus": (*_CONTRACTION, "matching.match", "matching.number_pairs"),
+    "hem": (*_CONTRACTION, *_PAIRS, "local_matching.divide_by_degree", "local_matching.weighted_degree"),
     "kmis": (*_CONTRACTION, "mis.check_symmetry", "mis.cover_by_score", "mis.number_clusters"),
     "sep": (
         *_CONTRACTION,

@@ -1,0 +1,153 @@
+r"""Heavy-edge matching that reaches any size.
+
+The edges are ordered by the share of the weight in the degrees of their two nodes,
+
+.. math::
+    s_{ij} = \frac{\mathbf{A}_{ij}}{\max(d_i, d_j)} ,
+
+and by a hash of the edge where this is equal. Edges are taken in this order, each if both of its nodes are free. The two nodes
+become a supernode. Nodes that stay alone are merged in pairs that have the same strongest neighbour :math:`\mathrm{argmax}_j s_{ij}`,
+if the matching merges few nodes. To reach a ratio, this is repeated on the coarse graph. The last round merges only as many pairs as
+needed.
+
+Good for:
+    Any ratio or number of supernodes, exactly: ``hem:ratio=0.1``. Graphs with hubs. Large graphs: all threads work on one graph.
+
+Avoid when:
+    Supernodes should be connected in every case: the leaves of a hub are merged with each other.
+
+Complexity:
+    ``O(N + E)`` time and memory for one level, and about three times as much for a small ratio.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+
+from tgp.engine.contraction import contract
+from tgp.engine.level_method import (
+    GraphSizes,
+    LevelBound,
+    LevelEstimate,
+    LevelMethod,
+    RandomKey,
+    linear_bound,
+)
+from tgp.engine.pair_matching import Score, match_once, match_to_sizes
+from tgp.engine.target_size import SizeParams
+from tgp.engine.threads import run_over_ranges
+from tgp.errors import ParameterError
+from tgp.ragged import Assignment, BlockCSR
+from tgp.ragged.block import FloatArray, IndexArray
+
+__all__ = ["METHOD", "HEMParams"]
+
+EdgeScore = Literal["share", "weight"]
+
+
+@dataclass(frozen=True)
+class HEMParams(SizeParams):
+    """Parameters of the matching. Sizes and the coarse graph have those of :class:`~tgp.engine.target_size.SizeParams`.
+
+    Args:
+        score: what makes an edge heavy: its ``share``, which is the weight divided by the larger degree of its two nodes, or its
+            ``weight``.
+        two_hop: merge nodes that stay alone with each other, if they have the same strongest neighbour and the matching removes
+            less than 30 % of the nodes. With a size and ``two_hop=False``, this is done where it removes less than 5 %.
+    """
+
+    score: EdgeScore = "share"
+    two_hop: bool = True
+
+    def __post_init__(self) -> None:
+        if self.score not in get_args(EdgeScore):
+            raise ParameterError(
+                f"score is unknown: expected share or weight, got {self.score!r}", field="score"
+            )
+        super().__post_init__()
+
+
+def assign(block: BlockCSR, params: HEMParams, key: RandomKey) -> Assignment:
+    """Merge pairs of nodes, once or until the size is reached.
+
+    Edges count in both directions: the weight between two nodes is half of the sum of all stored ones. An unweighted edge counts
+    1, and in further rounds the edges between two supernodes are counted. Edges of weight 0 or less are taken last. Self loops
+    have no effect. With ``ratios`` the result is the first level.
+
+    Args:
+        block: the graphs.
+        params: parameters of the method.
+        key: key of the random numbers.
+
+    Returns:
+        A hard assignment. Supernodes are numbered by their smallest node.
+    """
+    if params.has_size:
+        return assign_levels(block, params, key, 1)[0]
+    return match_once(block, key, _score_function(params), two_hop=params.two_hop)
+
+
+def assign_levels(block: BlockCSR, params: HEMParams, key: RandomKey, num_levels: int) -> list[Assignment]:
+    """Return the nested levels of the ratios.
+
+    Args:
+        block: the graphs.
+        params: parameters of the method.
+        key: key of the random numbers.
+        num_levels: number of levels.
+    """
+    return match_to_sizes(block, params, key, _score_function(params), num_levels, two_hop=params.two_hop)
+
+
+def _score_function(params: HEMParams) -> Score:
+    return _score_by_share if params.score == "share" else _score_by_weight
+
+
+def _score_by_weight(graphs: BlockCSR, cluster: IndexArray | None) -> FloatArray | None:
+    return graphs.weight
+
+
+def _score_by_share(graphs: BlockCSR, cluster: IndexArray | None) -> FloatArray:
+    from tgp.kernels import local_matching as kernels
+
+    arrays, degree, score = graphs.arrays(), np.empty(graphs.num_nodes), np.empty(graphs.num_edges)
+
+    def add_weights(first: int, last: int) -> None:
+        kernels.weighted_degree(*arrays, first, last, degree)
+
+    def divide(first: int, last: int) -> None:
+        kernels.divide_by_degree(*arrays, degree, first, last, score)
+
+    run_over_ranges(add_weights, graphs.indptr)
+    run_over_ranges(divide, graphs.indptr)
+    return score
+
+
+def connect(block: BlockCSR, assignment: Assignment, params: HEMParams) -> BlockCSR:
+    """Return the graphs with the supernodes contracted."""
+    return contract(block, assignment, params.contract_options())
+
+
+def bound(sizes: GraphSizes, params: HEMParams) -> LevelBound:
+    """Bound time and memory. A graph without edges keeps all nodes, so the number of nodes has no better bound."""
+    return linear_bound(sizes, 100.0, 40.0)
+
+
+def _has_ratios(params: HEMParams) -> bool:
+    return bool(params.ratios)
+
+
+METHOD = LevelMethod(
+    "hem",
+    HEMParams,
+    assign,
+    connect,
+    assign_levels,
+    builds_levels=_has_ratios,
+    estimate=LevelEstimate(0.55, 0.6),
+    bound=bound,
+    contracts=True,
+)

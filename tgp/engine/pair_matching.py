@@ -1,0 +1,350 @@
+"""Merge pairs of nodes by the scores of their edges, once or until every component has a given size.
+
+The matching is the greedy one in the order of the scores, see :mod:`tgp.kernels.local_matching`. Nodes that it leaves alone can be
+merged in pairs through a common neighbour. The result of a component does not depend on threads or on other components.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+import numpy.typing as npt
+
+from tgp.engine.level_method import RandomKey
+from tgp.engine.target_size import Counts, SizeParams, component_targets
+from tgp.engine.threads import run_over_ranges
+from tgp.errors import GraphError, ParameterError
+from tgp.kernels.array_types import BoolArray, WordArray
+from tgp.ragged import Assignment, BlockCSR
+from tgp.ragged.block import FloatArray, IndexArray, PtrArray
+from tgp.ragged.fields import take_ragged
+
+__all__ = ["Score", "make_undirected", "match_once", "match_to_sizes"]
+
+Score = Callable[[BlockCSR, IndexArray | None], FloatArray | None]
+"""Function ``(graphs, cluster) -> score`` that scores the edges before each round of matching.
+
+``graphs`` are undirected, see :func:`make_undirected`. ``cluster`` is the node of ``graphs`` to which each node of the graphs of the
+round before belongs, and ``None`` in the first round. A method with node values carries them along by it. The result has one
+number per stored entry, the same for both directions of an edge, or is ``None`` if all edges are equal. The largest score is
+matched first. Numbers must not be NaN.
+"""
+
+_FEW_PAIRS = 0.3
+"""Number of pairs per node. If a matching has fewer pairs, nodes that are alone are merged through common neighbours."""
+
+_HARDLY_ANY_PAIRS = 0.05
+"""The same limit if such pairs are not wanted, so that a star does not need as many rounds as it has nodes."""
+
+_MAX_ROUNDS = 24
+"""Largest number of rounds of a matching. The edges that remain are sorted, which gives the same pairs."""
+
+_DRAWS_PER_LEVEL = 1 << 16
+"""Distance of the random draws of two levels of one run. A level has fewer rounds, because each removes a node."""
+
+
+@dataclass(frozen=True)
+class _Pairs:
+    """Partner of each node (or the node itself), and the scores and codes from which the order of the pairs follows.
+
+    Args:
+        mate: ``[N]`` partner of each node.
+        top: ``[N]`` score of the edge to the partner; empty if all edges are equal.
+        code: ``[N]`` random numbers of the nodes.
+        is_distant: ``[N]`` True for nodes whose partner is not a neighbour.
+    """
+
+    mate: IndexArray
+    top: FloatArray
+    code: WordArray
+    is_distant: BoolArray
+
+
+def make_undirected(block: BlockCSR) -> BlockCSR:
+    """Return undirected graphs for matching, without parallel edges and negative weights.
+
+    The weight of an edge is half of the sum of all weights that are stored between its two nodes, in either direction. An
+    unweighted edge counts 1. Sums below 0 become 0. An edge of weight 0 is still an edge. The block itself is returned if all
+    of its edges are stored once in each direction with the same weight.
+
+    Args:
+        block: the graphs.
+    """
+    from tgp.kernels import csr
+
+    if _is_undirected(block):
+        return block
+    weight = block.weights_or_ones()
+    merged = csr.coalesce(block.indptr, block.indices, weight, True, csr.SUM)
+    # Halves, so that the sums of large weights stay finite.
+    indptr, indices, both = csr.symmetrise(merged[0], merged[1], 0.5 * merged[2], True, csr.SUM)
+    return BlockCSR(indptr, indices, np.maximum(both, 0.0), block.node_ptr)
+
+
+def _is_undirected(block: BlockCSR) -> bool:
+    """Return True if every edge is stored once in each direction, with the same weight, and no weight is negative."""
+    from tgp.kernels import local_matching as kernels
+
+    indptr, indices, weight, weighted = block.arrays()
+    bits, sums = weight.view(np.uint64), list[int]()
+    run_over_ranges(
+        lambda *rows: sums.append(int(kernels.fingerprint(indptr, indices, bits, weighted, *rows))), indptr
+    )
+    return sum(sums) % 2**64 == 0
+
+
+def match_once(block: BlockCSR, key: RandomKey, score: Score, *, two_hop: bool) -> Assignment:
+    """Merge the pairs of one maximal matching.
+
+    Args:
+        block: the graphs.
+        key: key of the random numbers.
+        score: function that scores the edges.
+        two_hop: merge nodes that are alone through common neighbours in graphs where the matching removes less than 30 % of the
+            nodes.
+
+    Returns:
+        A hard assignment. Supernodes are numbered by their smallest node.
+    """
+    graphs = make_undirected(block)
+    values = score(graphs, None)
+    pairs = _match(graphs, values, key, 0, None)
+    if two_hop:
+        label, nodes = graphs.graph_of_node(), np.diff(graphs.node_ptr)
+        few = _count_pairs(pairs.mate, label, len(nodes)) < _FEW_PAIRS * nodes
+        _pair_alone(graphs, values, pairs, few[label])
+    return _number(pairs.mate, graphs.node_ptr)
+
+
+def match_to_sizes(
+    block: BlockCSR,
+    params: SizeParams,
+    key: RandomKey,
+    score: Score,
+    num_levels: int = 1,
+    *,
+    two_hop: bool = True,
+) -> list[Assignment]:
+    """Merge pairs round by round, until every connected component has exactly the size that is asked for.
+
+    A round matches the graphs that the rounds before left, whose weights are sums. Nodes that are alone are merged through common
+    neighbours where a matching removes few nodes. The last round of a component merges only as many pairs
+    as needed, those of the highest scores.
+
+    Args:
+        block: the graphs.
+        params: the sizes. With ``ratios`` the levels are nested.
+        key: key of the random numbers.
+        score: function that scores the edges.
+        num_levels: number of levels, at most that of ``params.ratios`` and otherwise 1.
+        two_hop: merge nodes that are alone in components where a matching removes less than 30 % of the nodes; if false, less
+            than 5 %.
+
+    Returns:
+        Hard assignments, one per level. Supernodes are numbered by their smallest node.
+
+    Raises:
+        ParameterError: if ``params.ratios`` has fewer values than there are levels.
+        GraphError: if scores are not symmetric or not numbers, so that no pair can be found.
+    """
+    from tgp.kernels import csr
+
+    if num_levels > max(len(params.ratios), 1):
+        raise ParameterError(
+            f"ratios has too few values: expected {num_levels}, one for each level, got {len(params.ratios)}",
+            field="ratios",
+        )
+    graphs = make_undirected(block)
+    label, component_ptr = csr.components(graphs.indptr, graphs.indices, graphs.node_ptr)
+    sizes = np.bincount(label, minlength=component_ptr[-1])
+    state = _Run(graphs, label, score, _FEW_PAIRS if two_hop else _HARDLY_ANY_PAIRS)
+    for level in range(num_levels):
+        targets = component_targets(sizes, component_ptr, params, level)
+        state.reach(targets, key, level * _DRAWS_PER_LEVEL)
+    return state.levels
+
+
+class _Run:
+    """State of :func:`match_to_sizes`: the current graphs and the component of each of their nodes."""
+
+    def __init__(self, graphs: BlockCSR, label: IndexArray, score: Score, few_pairs: float) -> None:
+        self.graphs, self.label, self.score, self.few_pairs = graphs, label, score, few_pairs
+        self.values = score(graphs, None)
+        self.levels: list[Assignment] = []
+
+    def reach(self, targets: Counts, key: RandomKey, draw: int) -> None:
+        """Merge pairs until the components have the target sizes, and append the assignment."""
+        maps = [np.arange(self.graphs.num_nodes, dtype=np.int32)]
+        while (excess := np.bincount(self.label, minlength=len(targets)) - targets).any():
+            pairs = _match(self.graphs, self.values, key, draw, excess[self.label] > 0)
+            assignment = _number(self._choose(pairs, excess, targets), self.graphs.node_ptr)
+            assert assignment.cluster is not None
+            self._contract(assignment.cluster, assignment.super_ptr)
+            maps.append(assignment.cluster)
+            draw += 1
+        # From the last map to the first: all but one step gather from few nodes.
+        cluster = reduce(lambda last, earlier: last[earlier], reversed(maps))
+        self.levels.append(Assignment("hard", self.graphs.node_ptr, cluster))
+
+    def _choose(self, pairs: _Pairs, excess: Counts, targets: Counts) -> IndexArray:
+        """Return the partners after pairs of nodes that are alone were added, and pairs that are too many removed."""
+        label, mate = self.label, pairs.mate
+        found = _count_pairs(mate, label, len(excess))
+        if ((found == 0) & (excess > 0)).any():
+            component = int(np.argmax((found == 0) & (excess > 0)))
+            node = int(np.argmax(label == component))
+            raise GraphError(
+                "a component cannot be merged further: expected a score for every edge that is a number and the same for "
+                "both directions, got others",
+                graph=int(np.searchsorted(self.graphs.node_ptr, node, side="right")) - 1,
+            )
+        few = (found < excess) & (found < self.few_pairs * (excess + targets))
+        if few.any():
+            _pair_alone(self.graphs, self.values, pairs, few[label])
+            found = _count_pairs(mate, label, len(excess))
+        if (found > excess).any():
+            _remove_excess(pairs, label, excess, found > excess)
+        return mate
+
+    def _contract(self, cluster: IndexArray, super_ptr: PtrArray) -> None:
+        from tgp.kernels import contract
+        from tgp.kernels._prims import SUM
+
+        graphs = self.graphs
+        # Edges of weight 0 stay, so that components stay connected.
+        indptr, indices, weight = contract.contract(
+            graphs.indptr, graphs.indices, graphs.weights_or_ones(), True, cluster, int(super_ptr[-1]),
+            SUM, True, -1.0,
+        )  # fmt: skip
+        self.graphs = BlockCSR(indptr, indices, weight, super_ptr)
+        label = np.empty(int(super_ptr[-1]), self.label.dtype)
+        label[cluster] = self.label
+        self.label = label
+        self.values = self.score(self.graphs, cluster)
+
+
+def _number(mate: IndexArray, node_ptr: PtrArray) -> Assignment:
+    from tgp.kernels import matching
+
+    cluster, super_ptr = np.empty(len(mate), np.int32), np.empty(len(node_ptr), np.int64)
+    matching.number_pairs(mate, node_ptr, cluster, super_ptr)
+    return Assignment("hard", super_ptr, cluster)
+
+
+def _count_pairs(mate: IndexArray, label: npt.NDArray[np.integer], parts: int) -> Counts:
+    """Return the number of pairs of each component or graph."""
+    return np.bincount(label[mate > np.arange(len(mate))], minlength=parts)
+
+
+def _match(
+    graphs: BlockCSR, score: FloatArray | None, key: RandomKey, draw: int, free: BoolArray | None
+) -> _Pairs:
+    """Return the greedy matching of the nodes that are free."""
+    from tgp.kernels import local_matching as kernels
+
+    indptr, indices, size = graphs.indptr, graphs.indices, graphs.num_nodes
+    values = np.empty(0) if score is None else score
+    code, positions = np.empty(size, np.uint64), np.arange(size + 1)
+
+    def fill_codes(first: int, last: int) -> None:
+        kernels.fill_codes(graphs.node_ptr, key.seed, key.level, draw, first, last, code)
+
+    run_over_ranges(fill_codes, positions)
+    active = np.arange(size, dtype=np.int32)
+    mate, pointer = active.copy(), np.full(size, -1, np.int32)
+    pairs = _Pairs(mate, np.empty(0 if score is None else size), code.copy(), np.zeros(size, np.bool_))
+    cost = indptr
+    if free is not None and not free.all():
+        code[~free] = 0
+        active = active[free]
+        cost = positions[: len(active) + 1]
+    for _ in range(_MAX_ROUNDS):
+        if not len(active):
+            return pairs
+
+        def point(first: int, last: int, nodes: IndexArray = active) -> None:
+            kernels.point(
+                indptr, indices, values, score is not None, code, nodes, first, last, pointer, pairs.top
+            )
+
+        run_over_ranges(point, cost)
+        active = _take_mutual(active, pointer, mate, code)
+        cost = positions[: len(active) + 1]
+    _match_sorted(graphs, values, active, code, pairs)
+    return pairs
+
+
+def _take_mutual(active: IndexArray, pointer: IndexArray, mate: IndexArray, code: WordArray) -> IndexArray:
+    """Match nodes that point to each other; return the nodes that can still find a partner."""
+    from tgp.kernels import local_matching as kernels
+
+    remaining = np.empty(len(active), np.int32)
+    counts: list[tuple[int, int]] = []
+
+    def take(first: int, last: int) -> None:
+        counts.append((first, kernels.take_mutual(active, first, last, pointer, mate, code, remaining)))
+
+    run_over_ranges(take, np.arange(len(active) + 1))
+    return np.concatenate([remaining[first : first + count] for first, count in sorted(counts)])
+
+
+def _match_sorted(
+    graphs: BlockCSR, score: FloatArray, active: IndexArray, code: WordArray, pairs: _Pairs
+) -> None:
+    """Match the active nodes by sorting the edges between them. This gives the same pairs as further rounds.
+
+    A path whose weights ascend has one pair per round.
+    """
+    from tgp.kernels import local_matching as kernels
+
+    row_ptr, entry = take_ragged(graphs.indptr, active.astype(np.int64))
+    rows, cols = np.repeat(active, np.diff(row_ptr)), graphs.indices[entry]
+    between = (rows < cols) & (code[cols] != 0)
+    rows, cols, entry = rows[between], cols[between], entry[between]
+    keys = [cols, rows, ~kernels.edge_hash(code, rows, cols)]
+    order = np.lexsort([*keys, -score[entry]] if len(score) else keys)
+    rows, cols, entry = rows[order], cols[order], entry[order]
+    kernels.match_in_order(rows, cols, pairs.mate, code)
+    if len(score):
+        taken = pairs.mate[rows] == cols
+        pairs.top[rows[taken]] = score[entry[taken]]
+
+
+def _pair_alone(graphs: BlockCSR, score: FloatArray | None, pairs: _Pairs, chosen: BoolArray) -> None:
+    """Match the chosen nodes that are alone and have the same strongest neighbour, nodes of equal neighbours first."""
+    from tgp.kernels import local_matching as kernels
+
+    alone = np.flatnonzero(chosen & (pairs.mate == np.arange(graphs.num_nodes))).astype(np.int32)
+    anchor, signature = np.empty(len(alone), np.int32), np.empty(len(alone), np.uint64)
+    values = np.empty(0) if score is None else score
+
+    def find(first: int, last: int) -> None:
+        kernels.find_anchors(
+            graphs.indptr, graphs.indices, values, score is not None, pairs.code, alone, first, last, anchor, signature
+        )  # fmt: skip
+
+    run_over_ranges(find, np.arange(len(alone) + 1))
+    order = np.lexsort((signature, anchor))
+    nodes = alone[order]
+    kernels.pair_relatives(nodes, anchor[order], signature[order], pairs.mate)
+    pairs.is_distant[alone] = pairs.mate[alone] != alone
+
+
+def _remove_excess(pairs: _Pairs, label: IndexArray, excess: Counts, too_many: BoolArray) -> None:
+    """Separate the pairs of the lowest scores in components that have too many, those of distant nodes first."""
+    from tgp.kernels import local_matching as kernels
+
+    mate = pairs.mate
+    nodes = np.flatnonzero((mate > np.arange(len(mate))) & too_many[label]).astype(np.int32)
+    hashes, part = ~kernels.edge_hash(pairs.code, nodes, mate[nodes]), label[nodes]
+    distant = pairs.is_distant[nodes]
+    score = np.where(distant, 0.0, -pairs.top[nodes]) if len(pairs.top) else np.zeros(len(nodes))
+    order = np.lexsort((nodes, hashes, score, distant, part))
+    part, nodes = part[order], nodes[order]
+    rank = np.arange(len(nodes)) - np.searchsorted(part, part)
+    wrong = nodes[rank >= excess[part]]
+    others = mate[wrong]
+    mate[wrong], mate[others] = wrong, others
