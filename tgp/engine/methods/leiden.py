@@ -42,8 +42,8 @@ def assign(block: BlockCSR, params: LeidenParams, key: RandomKey) -> Assignment:
     A directed graph is replaced by ``A + A^T``. An unweighted graph has an edge of weight 1 wherever there is an edge in
     either direction. A self loop adds its weight to the degree of its node. Nodes are visited in an order given by hashes,
     and equal gains are decided by the first neighbour. The refinement is greedy: a node joins the part of the largest gain,
-    not a random one. The run starts from the communities of a short run of Louvain. If the refinement merges less than one node in twenty, the pass uses the connected components of the
-    communities instead.
+    not a random one. The run starts from the communities of a short run of Louvain. If the refinement merges less than one
+    node in twenty, the pass uses the connected components of the communities instead.
 
     Args:
         block: the graphs.
