@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.engine.methods import METHODS
-from tgp.engine.schedule import LevelSpec, Schedule
+from tgp.engine.schedule import STALL, LevelSpec, Schedule
 from tgp.errors import TgpError
 
 __all__ = [
@@ -26,9 +26,6 @@ __all__ = [
     "verb",
     "whole_metrics",
 ]
-
-STALL = 0.95
-"""A level, or a graph, that keeps more than this share of its nodes hardly shrinks."""
 
 FEW_GRAPHS = 0.01
 """Share of the graphs below which torn, joined and incomplete graphs are not reported."""

@@ -10,7 +10,16 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.engine.level_method import RandomKey
-from tgp.engine.schedule import LevelSpec, Schedule, ScheduleLike, check_composable, parse_schedule
+from tgp.engine.limited_levels import join_unchanged
+from tgp.engine.schedule import (
+    MAX_LEVELS,
+    STALL,
+    LevelSpec,
+    Schedule,
+    ScheduleLike,
+    check_composable,
+    parse_schedule,
+)
 from tgp.errors import GraphError, InputError
 from tgp.ragged import Assignment, BlockCSR, Hierarchy, Level
 from tgp.ragged.offsets import offsets
@@ -21,6 +30,7 @@ __all__ = [
     "coarsen",
     "coarsen_with_failures",
     "connect_level",
+    "count_levels",
     "independent_runs",
 ]
 
@@ -79,6 +89,8 @@ def coarsen(
     """
     plan = parse_schedule(schedule)
     _check_seed(seed)
+    if plan.open_ended:
+        plan = plan.close(count_levels(block, plan, seed, weight_dtype=weight_dtype))
     steps: list[Step] = []
     current = block
     for spec, length in plan.runs():
@@ -110,6 +122,8 @@ def coarsen_with_failures(
     """
     plan = parse_schedule(schedule)
     _check_seed(seed)
+    if plan.open_ended:
+        plan = plan.close(count_levels(block, plan, seed, weight_dtype=weight_dtype))
     steps: list[Step] = []
     failures: list[GraphFailure] = []
     current = block
@@ -121,6 +135,47 @@ def coarsen_with_failures(
         current = steps[-1][1]
     failures.sort(key=lambda failure: failure.graph)
     return _make_hierarchy(block, plan, steps, weight_dtype), failures
+
+
+def count_levels(
+    block: BlockCSR, schedule: Schedule, seed: int = 0, *, weight_dtype: npt.DTypeLike = np.float32
+) -> int:
+    """Return how often the last level of an open-ended schedule is repeated for the graphs of a block.
+
+    A graph is finished if it has at most ``until`` nodes, if it failed, or at its first level that keeps more than
+    :data:`~tgp.engine.schedule.STALL` of its nodes. That level is not counted. The number of a dataset is the largest number of
+    its graphs, so it does not depend on how the graphs are divided into blocks.
+
+    Args:
+        block: the input graphs.
+        schedule: an open-ended schedule.
+        seed: a number in ``[0, 2**63)``.
+        weight_dtype: type to which coarse weights are rounded, see :func:`coarsen`.
+
+    Returns:
+        A number of at least 1, and at most the number of levels that the schedule may still have.
+    """
+    plan, ignored = schedule.close(MAX_LEVELS), list[GraphFailure]()
+    first = len(schedule) - 1
+    level = 0
+    current = block
+    for spec, length in independent_runs(plan):
+        if level >= first:
+            active = np.flatnonzero(np.diff(current.node_ptr) > (spec.until or 0))
+            if not active.size:
+                break
+            current = current if active.size == current.num_graphs else current.take(active)
+        key = RandomKey(seed, level)
+        coarse = _run_levels_safely(current, spec, length, key, weight_dtype, 0, ignored)[-1][1]
+        if level >= first:
+            before, after = np.diff(current.node_ptr), np.diff(coarse.node_ptr)
+            shrinks = np.flatnonzero(after <= STALL * before)
+            if not shrinks.size:
+                break
+            coarse = coarse if shrinks.size == coarse.num_graphs else coarse.take(shrinks)
+        current = coarse
+        level += length
+    return max(level - first, 1)
 
 
 def assign_level(block: BlockCSR, spec: LevelSpec, key: RandomKey) -> Assignment:
@@ -178,6 +233,11 @@ def _run_levels(
 ) -> list[Step]:
     """Return ``length`` equal levels. They are computed together if the method builds trees, or if they are nested."""
     steps: list[Step] = []
+    if spec.until is not None:
+        for level in range(key.level, key.level + length):
+            steps.append(_run_limited_level(block, spec, RandomKey(key.seed, level), weight_dtype))
+            block = steps[-1][1]
+        return steps
     is_joint = length > 1 or spec.num_nested
     joint_levels = spec.level_method.joint_levels(spec.params) if is_joint else None
     if joint_levels is not None:
@@ -191,6 +251,29 @@ def _run_levels(
         block = connect_level(block, assignment, spec, weight_dtype)
         steps.append((assignment, block))
     return steps
+
+
+def _run_limited_level(
+    block: BlockCSR, spec: LevelSpec, key: RandomKey, weight_dtype: npt.DTypeLike
+) -> Step:
+    """Return a level with a size limit: graphs of at most ``until`` nodes stay as they are."""
+    sizes = np.diff(block.node_ptr)
+    done = sizes <= (spec.until or 0)
+    if not done.any():
+        assignment = assign_level(block, spec, key)
+        return assignment, connect_level(block, assignment, spec, weight_dtype)
+    some = block.take(np.flatnonzero(~done))
+    if some.num_graphs:
+        assignment = assign_level(some, spec, key)
+        coarse = connect_level(some, assignment, spec, weight_dtype)
+    else:
+        assignment, coarse = _assign_empty(spec), some
+    if assignment.kind != "hard":
+        raise InputError(
+            f"{spec.method} cannot have a size limit: expected a hard assignment, got {assignment.kind}",
+            field="until",
+        )
+    return join_unchanged(block, done, assignment, coarse)
 
 
 def _run_levels_safely(
@@ -272,10 +355,7 @@ def _empty_levels(block: BlockCSR, spec: LevelSpec, length: int) -> list[Step]:
     The assignments have the kind and the arrays of the method, so that they can be joined with those of other graphs.
     """
     empty = BlockCSR.concat([])
-    try:
-        model = assign_level(empty, spec, RandomKey())
-    except _GRAPH_ERRORS:
-        model = Assignment("hard", np.zeros(1, np.int64), np.zeros(0, np.int32))
+    model = _assign_empty(spec)
     no_nodes = BlockCSR(empty.indptr, empty.indices, None, np.zeros(2, np.int64))
     steps = []
     for nodes in [block.num_nodes] + [0] * (length - 1):
@@ -289,6 +369,14 @@ def _empty_levels(block: BlockCSR, spec: LevelSpec, length: int) -> list[Step]:
         )
         steps.append((assignment, no_nodes))
     return steps
+
+
+def _assign_empty(spec: LevelSpec) -> Assignment:
+    """Return the assignment of no graphs, with the arrays that the method makes."""
+    try:
+        return assign_level(BlockCSR.concat([]), spec, RandomKey())
+    except _GRAPH_ERRORS:
+        return Assignment("hard", np.zeros(1, np.int64), np.zeros(0, np.int32))
 
 
 def _make_hierarchy(

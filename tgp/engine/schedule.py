@@ -8,6 +8,11 @@ A method with the parameter ``ratios`` makes several nested levels, one for each
 
     hem:ratios=0.5/0.3/0.1
 
+A last level with ``*`` and no number is repeated until every graph is small, and ``until`` sets the size. The number of
+levels then depends on the graphs, see :func:`tgp.engine.coarsening.count_levels`::
+
+    ndp,graclus:until=10*
+
 Reading is strict. An unknown method, an unknown parameter or a value of the wrong type is an error that names the closest
 valid name. Reading a schedule imports the methods that it names, but no compiled code.
 """
@@ -22,8 +27,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 from typing import Any
 
-from tgp.engine.level_spec import JsonLevel, LevelSpec, build_level
-from tgp.engine.methods import METHODS
+from tgp.engine.level_spec import JsonLevel, LevelSpec, build_level, check_until, read_mapping
 from tgp.errors import InputError, ParameterError, ScheduleError
 from tgp.values import parse_call
 
@@ -31,6 +35,12 @@ __all__ = ["LevelSpec", "Schedule", "ScheduleLike", "parse_schedule"]
 
 MAX_LEVELS = 64
 """Largest number of levels. Each level is meant to halve the graph, so a larger number is a typing error."""
+
+STALL = 0.95
+"""A level, or a graph, that keeps more than this share of its nodes hardly shrinks."""
+
+DEFAULT_UNTIL = 1
+"""Size limit of a level that is repeated without a number, if none is given: as far as the method can."""
 
 _LEVEL = re.compile(r"(?P<call>[^:*=]+(?::[^:*]*)*)(?:\*(?P<times>[^:*]*))?")
 
@@ -43,6 +53,7 @@ class Schedule:
         levels: methods and parameters of the levels.
         steps: numbers of consecutive levels that form one level of the hierarchy, see :meth:`keep`; ``None`` if every
             level is kept.
+        open_ended: True if the last level is repeated and the number of repetitions is not known yet, see :meth:`close`.
 
     Raises:
         ScheduleError: if there is no level, or there are too many.
@@ -50,6 +61,7 @@ class Schedule:
 
     levels: tuple[LevelSpec, ...]
     steps: tuple[int, ...] | None = None
+    open_ended: bool = False
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.levels) <= MAX_LEVELS:
@@ -92,6 +104,34 @@ class Schedule:
             found, nested = len(list(equal)), spec.num_nested
             runs += [(spec, nested)] * (found // nested) if nested else [(spec, found)]
         return runs
+
+    def with_until(self, until: int) -> Schedule:
+        """Return the open-ended schedule with a size limit.
+
+        Args:
+            until: number of nodes below or at which a graph is not coarsened further.
+
+        Raises:
+            ScheduleError: if the schedule is not open-ended, or has a limit already.
+            ParameterError: if the limit is not positive.
+        """
+        last = self.levels[-1]
+        if not self.open_ended or last.until is not None:
+            expected = "no until in its text" if self.open_ended else f"a last level with *, such as {last}*"
+            raise ScheduleError(f"until cannot be used with the schedule {self}: expected {expected}, got {until}")
+        last = replace(last, until=until)
+        check_until(last)
+        return replace(self, levels=(*self.levels[:-1], last))
+
+    def close(self, times: int) -> Schedule:
+        """Return the schedule with a number of repetitions of its open-ended level.
+
+        Args:
+            times: number of repetitions, at least 1. There are at most :data:`MAX_LEVELS` levels in total.
+        """
+        *first, last = self.levels
+        limited = last if last.until is not None else replace(last, until=DEFAULT_UNTIL)
+        return Schedule((*first, *[limited] * times)[:MAX_LEVELS])
 
     def keep(self, positions: Sequence[int]) -> Schedule:
         """Return the schedule whose hierarchy has the given levels only.
@@ -147,7 +187,15 @@ class Schedule:
         """Return the schedule as JSON values, one for each level of the hierarchy.
 
         A level that composes several has the form ``{"method": "graclus+graclus", "levels": [...]}``.
+
+        Raises:
+            ScheduleError: if the number of levels is not known.
         """
+        if self.open_ended:
+            raise ScheduleError(
+                f"the schedule {self} has no fixed number of levels: expected a number after *, got none",
+                hint="tgp coarsen, tgp.coarsen and precoarsen determine the number from all graphs",
+            )
         stored: list[JsonLevel] = []
         for group in self._groups():
             levels = [spec.to_json() for spec in group]
@@ -175,10 +223,12 @@ class Schedule:
         if isinstance(value, (str, Mapping)) or not isinstance(value, Sequence):
             raise ScheduleError(f"a schedule has the wrong type: expected a list, got {type(value).__name__}")
         groups = [item.get("levels", [item]) if isinstance(item, Mapping) else [item] for item in value]
-        levels = tuple(_from_mapping(item) for group in groups for item in group)
+        levels = tuple(read_mapping(item) for group in groups for item in group)
         return cls(levels, tuple(map(len, groups)) if len(levels) > len(groups) else None)
 
     def __str__(self) -> str:
+        if self.open_ended:
+            return ",".join([*([str(Schedule(self.levels[:-1]))] if len(self) > 1 else []), f"{self.levels[-1]}*"])
         return ",".join(
             f"{spec}*{times}" if times > max(spec.num_nested, 1) else str(spec) for spec, times in self.runs()
         )
@@ -236,12 +286,23 @@ def parse_schedule(value: ScheduleLike) -> Schedule:
         raise ScheduleError(
             f"a schedule has the wrong type: expected text or a sequence of levels, got {type(value).__name__}"
         )
+    value, open_ended = _split_open_end(value)
     levels: list[LevelSpec] = []
     for spec, equal in groupby(spec for item in value for spec in _read_item(item)):
         found = list(equal)
         # A single object stands for all of its nested levels. Several objects are the levels of another schedule.
         levels += found * max(spec.num_nested, 1) if len(found) == 1 else found
-    return Schedule(tuple(levels))
+    if open_ended:
+        check_until(levels[-1])
+    return Schedule(tuple(levels), open_ended=open_ended)
+
+
+def _split_open_end(value: Sequence[Any]) -> tuple[Sequence[Any], bool]:
+    """Remove the ``*`` without a number from the last item. Returns the items, and True if there was one."""
+    last = value[-1] if value else None
+    if not isinstance(last, str) or not last.rstrip().endswith("*"):
+        return value, False
+    return [*value[:-1], last.rstrip().removesuffix("*")], True
 
 
 def _is_pair(value: object) -> bool:
@@ -260,7 +321,7 @@ def _read_item(item: object) -> list[LevelSpec]:
     if isinstance(item, LevelSpec):
         return [item]
     if isinstance(item, Mapping):
-        spec = _from_mapping(item)
+        spec = read_mapping(item)
         return [spec] * max(spec.num_nested, 1)
     if _is_pair(item):
         name, params = typing.cast("tuple[str, Mapping[str, Any] | None]", item)
@@ -270,38 +331,6 @@ def _read_item(item: object) -> list[LevelSpec]:
         f"a level has the wrong type: expected text, a (name, parameters) pair or a mapping, "
         f"got {type(item).__name__}: {item!r}"
     )
-
-
-def _from_mapping(item: object) -> LevelSpec:
-    if not isinstance(item, Mapping):
-        raise ScheduleError(
-            f"a level has the wrong type: expected a mapping, got {type(item).__name__}: {item!r}"
-        )
-    rest = dict(item)
-    named = [key for key in ("method", "pooler", "name") if key in rest]
-    if len(named) != 1:
-        raise ScheduleError(
-            f"a level has no method: expected one of 'method', 'pooler' or 'name', got keys {sorted(map(str, rest))}"
-        )
-    name = rest.pop(named[0])
-    if not isinstance(name, str):
-        raise ScheduleError(f"the name of a level must be text, got {type(name).__name__}: {name!r}")
-    nested = rest.pop("params", None)
-    if nested is not None and not isinstance(nested, Mapping):
-        raise ScheduleError(f"'params' of level {name!r} must be a mapping, got {type(nested).__name__}")
-    if nested is not None and "package" in rest:
-        _check_package(name, rest.pop("package"))
-    return LevelSpec.of(name, {**rest, **(nested or {})})
-
-
-def _check_package(name: str, expected: object) -> None:
-    """Check that a level has the package and version that its JSON form names."""
-    entry = METHODS.find(name.strip().lower())
-    if entry is not None and {"name": entry.package, "version": entry.version} == expected:
-        return
-    wanted = " ".join(map(str, expected.values())) if isinstance(expected, Mapping) else repr(expected)
-    found = "it is not installed" if entry is None else f"got {entry.origin or 'tgp or the running program'}"
-    raise ScheduleError(f"level {name!r} has the wrong package: expected {wanted}, {found}")
 
 
 def _from_text(text: str) -> list[LevelSpec]:
@@ -332,6 +361,11 @@ def _from_text(text: str) -> list[LevelSpec]:
 def _parse_times(text: str | None, item: str) -> int:
     if text is None:
         return 1
+    if not text.strip():
+        raise ScheduleError(
+            f"{item!r} has no number after *: expected one for every level but the last of a schedule",
+            hint=f"write {item}2, or move {item} to the end",
+        )
     if not re.fullmatch(r"\s*[0-9]+\s*", text) or not 1 <= int(text) <= MAX_LEVELS:
         raise ScheduleError(
             f"the number after * in {item!r} is wrong: expected 1 to {MAX_LEVELS}, got {text.strip()!r}"
