@@ -84,6 +84,7 @@ def _complete_level(level: str) -> Iterator[Item]:
     start, star, _ = level.rpartition("*")
     if star:
         yield from ((f"{start}*{times}", f"{times} levels") for times in _TIMES)
+        yield f"{start}*", "repeat up to the size of --until"
     elif colon:
         given, last_colon, _ = rest.rpartition(":")
         taken = {pair.partition("=")[0] for pair in given.split(":")}

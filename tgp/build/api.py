@@ -52,6 +52,7 @@ def coarsen(
     root: PathLike | None = None,
     max_input: int | str | None = None,
     carry: CarryLike = None,
+    until: int | None = None,
 ) -> PooledDataset:
     """Compute hierarchies of graphs, store them, and return the dataset to train on.
 
@@ -90,6 +91,8 @@ def coarsen(
         max_input: Limit of the memory that the content of input files may need, in bytes or as text.
         carry: Rules by which attributes of the graphs are computed for the levels: ``"auto"``, text such as
             ``"pos=mean,y=majority"``, or a mapping from attributes to reductions; see :class:`~tgp.engine.carry.CarryRules`.
+        until: Size limit of a schedule that ends with ``*``, such as ``"graclus*"``: the last level is repeated until every graph
+            has at most this number of nodes, or hardly shrinks. The default is 1.
 
     Returns:
         Dataset over the first hierarchy, for :class:`~tgp.data.PoolDataLoader`.
@@ -127,6 +130,7 @@ def coarsen(
         force=force,
         retry_failed=retry_failed,
         metrics=metrics,
+        until=until,
         **settings,  # short forms
     )
     store, findings = _run(config, progress, executor)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tgp.build.settings import TEXT_PARSERS, normalize_settings
-from tgp.engine.schedule import parse_schedule
+from tgp.engine.schedule import Schedule, parse_schedule
 from tgp.errors import DatasetError, InputError, ParameterError, UnknownNameError
 from tgp.input_limits import InputBudget
 from tgp.sources.names import FILE_SUFFIXES, is_callable, resolve
@@ -41,6 +41,8 @@ class CoarsenConfig:
         root: Directory of the datasets; default ``$TGP_DATA`` or ``./data``.
         out: Directory of the store; default ``pooled/<dataset>``. Graphs that are Python objects need it.
         poolers: One schedule per hierarchy.
+        until: Size limit of schedules whose last level has ``*`` and no number, such as ``graclus*``: the level is repeated until
+            every graph has at most this number of nodes, or hardly shrinks. The default is 1.
         names: One name per hierarchy; by default the name is made from the schedule.
         only_levels: Numbers of the levels to store, counted from 1 (the input graph is level 0). The assignment of a
             stored level then refers to the previous stored level.
@@ -87,6 +89,7 @@ class CoarsenConfig:
     metrics: bool = True
     max_input: int | None = None
     carry: str | None = None
+    until: int | None = None
 
     def __post_init__(self) -> None:
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
@@ -101,7 +104,14 @@ class CoarsenConfig:
             )
         if self.profile not in (None, "fast", "small"):
             raise UnknownNameError("profile", str(self.profile), ("fast", "small"))
-        for name, least in (("workers", 1), ("limit", 1), ("shard_size", 1), ("max_input", 1), ("seed", 0)):
+        for name, least in (
+            ("workers", 1),
+            ("limit", 1),
+            ("shard_size", 1),
+            ("max_input", 1),
+            ("until", 1),
+            ("seed", 0),
+        ):
             value = getattr(self, name)
             if value is not None and value < least:
                 raise ParameterError(f"{name!r} must be at least {least}, got {value}", field=name)
@@ -128,10 +138,24 @@ class CoarsenConfig:
         return None if self.only_levels is None else tuple(level - 1 for level in self.only_levels)
 
     @property
+    def schedules(self) -> tuple[Schedule, ...]:
+        """Schedule of each hierarchy, with the size limit of open-ended ones."""
+        schedules = tuple(map(parse_schedule, self.poolers))
+        if self.until is None:
+            return schedules
+        if not any(schedule.open_ended for schedule in schedules):
+            raise InputError(
+                f"until has no effect: expected a schedule whose last level has * and no number, got {', '.join(self.poolers)}",
+                field="until",
+                hint="repeat the last level up to a size: graclus*",
+            )
+        return tuple(s.with_until(self.until) if s.open_ended else s for s in schedules)
+
+    @property
     def hierarchy_names(self) -> tuple[str, ...]:
         """Name of each hierarchy."""
         kept = self.kept_positions
-        return self.names or tuple(hierarchy_name(parse_schedule(text), kept) for text in self.poolers)
+        return self.names or tuple(hierarchy_name(schedule, kept) for schedule in self.schedules)
 
     @property
     def path(self) -> Path:
@@ -189,8 +213,10 @@ def hierarchy_name(schedule: object, kept_positions: tuple[int, ...] | None = No
     Examples:
         >>> hierarchy_name("ndp,eigen:k=4*2")
         'ndp-eigen+k=4-x2'
+        >>> hierarchy_name("graclus:until=10*")
+        'graclus+until=10-xn'
     """
-    text = str(schedule).replace("*", "-x").replace(",", "-").replace(":", "+")
+    text = re.sub(r"\*$", "*n", str(schedule)).replace("*", "-x").replace(",", "-").replace(":", "+")
     text = re.sub(r"[^A-Za-z0-9_+=-]+", "_", text)
     kept = "" if kept_positions is None else "-only=" + "+".join(map(str, kept_positions))
     return text[: 80 - len(kept)] + kept

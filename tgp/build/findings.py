@@ -194,7 +194,7 @@ class _Hierarchy:
             level = self._level(position)
             if not level.alive.any():
                 break
-            if level.done[level.alive].mean() > STALL:
+            if level.until is None and level.done[level.alive].mean() > STALL:
                 found.append(self._collapsed(level))
                 break  # all further levels repeat this one
             found += [

@@ -124,15 +124,22 @@ class LevelFigures:
     schedule: tuple[dict[str, Any], ...] = ()
 
     @property
+    def until(self) -> int | None:
+        """Number of nodes at or below which the level leaves a graph as it is; ``None`` if there is no such limit."""
+        stored = self.schedule[self.number - 1] if self.number <= len(self.schedule) else {}
+        limit = stored.get("levels", [stored])[0].get("until")
+        return limit if isinstance(limit, int) else None
+
+    @property
     def alive(self) -> Flags:
         """True for each graph that has nodes on this level. A graph that failed has none."""
         return self.nodes > 0
 
     @property
     def done(self) -> Flags:
-        """True for each graph that had nothing left to pool: one node, or one node per connected component."""
+        """True for each graph that had nothing left to pool: one node, one node per component, or the size limit."""
         floor = self.metrics.get("components_before", np.ones_like(self.before))
-        return self.alive & (self.before <= np.maximum(floor, 1))
+        return self.alive & (self.before <= np.maximum(floor, self.until or 1))
 
     @property
     def active(self) -> Flags:
@@ -159,7 +166,8 @@ def check_level(level: LevelFigures) -> list[Problem]:
 
 def _find_stalled(level: LevelFigures) -> Iterator[Problem]:
     active = level.active
-    nodes, before = int(level.nodes[level.alive].sum()), int(level.before[level.alive].sum())
+    counted = level.alive if level.until is None else active
+    nodes, before = int(level.nodes[counted].sum()), int(level.before[counted].sum())
     stalled = int((active & keeps_most_nodes(level.nodes, level.before)).sum())
     graphs = share_text(stalled, int(active.sum()), "graph")
     if level.method == "nopool":  # keeps every node on purpose

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
 from tgp.build.config import CoarsenConfig
+from tgp.build.progress import Step
 from tgp.build.workers import choose_workers
 from tgp.engine.carry import CarryRules, CarryStep, input_names, resolve
 from tgp.engine.level_method import GraphSizes
 from tgp.engine.methods import METHODS
-from tgp.engine.schedule import Schedule, parse_schedule
+from tgp.engine.schedule import Schedule
 from tgp.engine.unit_plan import COST_PER_SECOND, DEFAULT_SHARD_SIZE, UnitPlan, bound_work, plan_units
 from tgp.errors import InputError
 from tgp.ragged import GraphTable
 from tgp.sources.source import Source, open_source
+from tgp.sources.tables import slice_table, weight_type
 from tgp.store import HierarchySpec, StoreSpec, Task, data_digest, read_spec
 from tgp.store.format import constants as store_format
 
@@ -42,6 +45,9 @@ KERNEL_BYTES = 110 * 10**6
 
 WORKER_BYTES = 170 * 10**6
 """Memory of a worker process before its first unit."""
+
+COUNTED_AT_ONCE = 2 * 10**6
+"""Number of nodes and edges that are coarsened at once to count the levels of an open-ended schedule."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,12 +75,21 @@ class RunContext:
     steps: tuple[CarryStep, ...] = ()
 
 
-def prepare_run(config: CoarsenConfig, *, in_memory: bool = False) -> RunContext:
+def _ignore(step: Step) -> None:
+    pass
+
+
+def prepare_run(
+    config: CoarsenConfig, *, in_memory: bool = False, progress: Callable[[Step], None] = _ignore
+) -> RunContext:
     """Open the dataset of a configuration and plan the run.
+
+    The graphs are coarsened once if a schedule is open-ended (``graclus*``), to find its number of levels.
 
     Args:
         config: Settings of the run.
         in_memory: True if the store is kept in memory. There is no earlier store then.
+        progress: Function that is called while levels are counted.
 
     Raises:
         DatasetError: If the dataset cannot be opened.
@@ -83,8 +98,10 @@ def prepare_run(config: CoarsenConfig, *, in_memory: bool = False) -> RunContext
         UnknownNameError: If an attribute to carry does not exist.
     """
     started = time.perf_counter()
-    full_schedules = tuple(parse_schedule(text) for text in config.poolers)
-    schedules = _name_schedules(config, full_schedules)
+    open_schedules = config.schedules
+    names = _check_names(config)
+    if not any(schedule.open_ended for schedule in open_schedules):
+        _keep_levels(config, open_schedules)  # report wrong levels before the dataset is read
     source = open_source(
         config.dataset,
         config.root,
@@ -98,6 +115,18 @@ def prepare_run(config: CoarsenConfig, *, in_memory: bool = False) -> RunContext
     steps = resolve(CarryRules.parse(config.carry), source.table)
     digest = data_digest(source.table)
     stored = None if config.force or in_memory else read_spec(config.path)
+    full_schedules = tuple(
+        _close(
+            schedule,
+            name,
+            config,
+            source.table,
+            stored if stored and stored.data_digest == digest else None,
+            progress,
+        )
+        for name, schedule in zip(names, open_schedules, strict=True)
+    )
+    schedules = dict(zip(names, _keep_levels(config, full_schedules), strict=True))
     plan = _plan_units(config, source.table, full_schedules)
     bounds, profile = plan.bounds, config.profile or "fast"
     if stored is not None and stored.data_digest == digest:
@@ -124,8 +153,8 @@ def prepare_run(config: CoarsenConfig, *, in_memory: bool = False) -> RunContext
     )
 
 
-def _name_schedules(config: CoarsenConfig, schedules: Sequence[Schedule]) -> dict[str, Schedule]:
-    """Return the schedule of each hierarchy, with the levels that the configuration stores."""
+def _check_names(config: CoarsenConfig) -> tuple[str, ...]:
+    """Return the names of the hierarchies, after checking that they differ."""
     names = config.hierarchy_names
     if len({n.lower() for n in names}) != len(names):
         raise InputError(
@@ -134,9 +163,49 @@ def _name_schedules(config: CoarsenConfig, schedules: Sequence[Schedule]) -> dic
             hint="the same schedule was given twice: write the levels of one hierarchy as one text (graclus,graclus), or "
             "give names (--name)",
         )
+    return names
+
+
+def _keep_levels(config: CoarsenConfig, schedules: Sequence[Schedule]) -> list[Schedule]:
+    """Return the schedules with the levels that the configuration stores."""
     kept = config.kept_positions
-    stored = [schedule if kept is None else schedule.keep(kept) for schedule in schedules]
-    return dict(zip(names, stored, strict=True))
+    return [schedule if kept is None else schedule.keep(kept) for schedule in schedules]
+
+
+def _close(
+    schedule: Schedule,
+    name: str,
+    config: CoarsenConfig,
+    table: GraphTable,
+    stored: StoreSpec | None,
+    progress: Callable[[Step], None],
+) -> Schedule:
+    """Return the schedule with its number of levels. A store of the same graphs has it, else the levels are counted."""
+    if not schedule.open_ended:
+        return schedule
+    for entry in stored.hierarchies if stored is not None else ():
+        times = len(entry.schedule) - len(schedule) + 1
+        if entry.name != name or entry.seed != config.seed or times < 1:
+            continue
+        known = schedule.close(times)
+        if known.to_json() == list(entry.schedule) and known.revision == entry.engine:
+            return known
+    return schedule.close(_count_levels(schedule, config.seed, table, progress))
+
+
+def _count_levels(schedule: Schedule, seed: int, table: GraphTable, progress: Callable[[Step], None]) -> int:
+    """Return the number of repetitions that the graphs need. They are coarsened in parts, and nothing is kept."""
+    from tgp.engine.coarsening import count_levels
+
+    work = np.cumsum(np.diff(table.node_ptr) + np.diff(table.fields["edge_index"].ptr))
+    starts = np.flatnonzero(np.diff(work // COUNTED_AT_ONCE)) + 1
+    times = 1
+    for low, high in pairwise([0, *starts.tolist(), table.num_graphs]):
+        progress(Step(f"counting the levels of {schedule}", low, table.num_graphs))
+        graphs = slice_table(table, low, high, ("edge_index", "edge_weight"))
+        found = count_levels(graphs.to_block(), schedule, seed, weight_dtype=weight_type(graphs))
+        times = max(times, found)
+    return times
 
 
 def _plan_units(config: CoarsenConfig, table: GraphTable, schedules: Sequence[Schedule]) -> UnitPlan:

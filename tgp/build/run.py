@@ -92,7 +92,7 @@ def coarsen_dataset(
         LostFilesError: If files that workers reported as written are not in the store.
     """
     progress(Step("opening the dataset"))
-    context = prepare_run(config)
+    context = prepare_run(config, progress=progress)
     writer = _open_writer(context)
     if config.retry_failed:
         writer.discard_failed()
@@ -127,7 +127,7 @@ def coarsen_in_memory(config: CoarsenConfig, *, progress: Progress = _ignore) ->
         DatasetError: If the dataset cannot be opened.
     """
     progress(Step("opening the dataset"))
-    context = prepare_run(config, in_memory=True)
+    context = prepare_run(config, in_memory=True, progress=progress)
     writer = MemoryWriter(context.spec)
     with open_executor(None, 1) as pool:
         return _run(context, writer, writer.pending(), pool, progress), writer.files

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
 
 from tgp.engine.level_method import RandomKey
-from tgp.engine.limited_levels import join_unchanged
+from tgp.engine.level_steps import Step, compose, join_unchanged, remove_graphs
 from tgp.engine.schedule import (
     MAX_LEVELS,
     STALL,
@@ -22,7 +22,6 @@ from tgp.engine.schedule import (
 )
 from tgp.errors import GraphError, InputError
 from tgp.ragged import Assignment, BlockCSR, Hierarchy, Level
-from tgp.ragged.offsets import offsets
 
 __all__ = [
     "GraphFailure",
@@ -36,8 +35,6 @@ __all__ = [
 
 _GRAPH_ERRORS = (GraphError, np.linalg.LinAlgError, ArithmeticError, MemoryError)
 """Errors that a single graph can cause. Any other error is a wrong call or a defect of the code."""
-
-Step = tuple[Assignment, BlockCSR]
 
 
 @dataclass(frozen=True)
@@ -131,7 +128,7 @@ def coarsen_with_failures(
         failed = np.array([failure.graph for failure in failures], np.int64)
         key = RandomKey(seed, len(steps))
         run = _run_levels_safely(current, spec, length, key, weight_dtype, 0, failures)
-        steps += [_remove_graphs(step, failed) for step in run] if failed.size else run
+        steps += [remove_graphs(step, failed) for step in run] if failed.size else run
         current = steps[-1][1]
     failures.sort(key=lambda failure: failure.graph)
     return _make_hierarchy(block, plan, steps, weight_dtype), failures
@@ -253,9 +250,7 @@ def _run_levels(
     return steps
 
 
-def _run_limited_level(
-    block: BlockCSR, spec: LevelSpec, key: RandomKey, weight_dtype: npt.DTypeLike
-) -> Step:
+def _run_limited_level(block: BlockCSR, spec: LevelSpec, key: RandomKey, weight_dtype: npt.DTypeLike) -> Step:
     """Return a level with a size limit: graphs of at most ``until`` nodes stay as they are."""
     sizes = np.diff(block.node_ptr)
     done = sizes <= (spec.until or 0)
@@ -321,34 +316,6 @@ def independent_runs(plan: Schedule) -> Iterator[tuple[LevelSpec, int]]:
             yield spec, length
 
 
-def _remove_graphs(step: Step, failed: npt.NDArray[np.int64]) -> Step:
-    """Remove the supernodes of graphs that failed at an earlier level.
-
-    Such a graph has no nodes, but a dense method has the same number of supernodes in every graph.
-    """
-    assignment, block = step
-    counts = np.diff(assignment.super_ptr)
-    if not counts[failed].any():
-        return step
-    alive = np.ones(assignment.num_graphs, bool)
-    alive[failed] = False
-    kept = np.repeat(alive, counts)
-    super_ptr = offsets(counts * alive)
-    new_id = np.append(np.cumsum(kept) - 1, -1).astype(np.int32)  # the last entry is the id of dropped nodes
-    cluster, representative = assignment.cluster, assignment.representative
-    assignment = replace(
-        assignment,
-        super_ptr=super_ptr,
-        cluster=None if cluster is None else new_id[cluster],
-        representative=None if representative is None else representative[kept],
-    )
-    row_sizes = np.diff(block.indptr)
-    entries = np.repeat(kept, row_sizes)
-    weight = None if block.weight is None else block.weight[entries]
-    coarse = BlockCSR(offsets(row_sizes[kept]), new_id[block.indices[entries]], weight, super_ptr)
-    return assignment, coarse
-
-
 def _empty_levels(block: BlockCSR, spec: LevelSpec, length: int) -> list[Step]:
     """Return the levels of a failed graph: every node is dropped, and there are no supernodes.
 
@@ -393,25 +360,8 @@ def _make_hierarchy(
             parts = [part for part, _ in steps[start : start + length]]
             # ``Schedule.keep`` has checked methods that declare a dense assignment. Others may have one, too.
             check_composable(methods, [part.kind != "hard" for part in parts], start)
-            assignment = reduce(_compose, parts)
+            assignment = reduce(compose, parts)
         levels.append(Level("+".join(methods), node_ptr, assignment, coarse, weight_dtype))
         node_ptr = coarse.node_ptr
         start += length
     return Hierarchy(block.node_ptr, tuple(levels))
-
-
-def _compose(first: Assignment, second: Assignment) -> Assignment:
-    """Return ``S1 S2`` of hard assignments: a node belongs to the supernode of its supernode."""
-    assert first.cluster is not None and second.cluster is not None
-    inside = first.cluster >= 0
-    cluster = np.full(len(first.cluster), -1, np.int32)
-    cluster[inside] = second.cluster[first.cluster[inside]]
-    weight = None
-    if first.weight is not None or second.weight is not None:
-        weight = np.ones(len(cluster), np.float32) if first.weight is None else first.weight.copy()
-        if second.weight is not None:
-            weight[inside] *= second.weight[first.cluster[inside]]
-    representative = None
-    if first.representative is not None and second.representative is not None:
-        representative = first.representative[second.representative]
-    return Assignment("hard", second.super_ptr, cluster, weight, representative=representative)

@@ -118,7 +118,9 @@ class Schedule:
         last = self.levels[-1]
         if not self.open_ended or last.until is not None:
             expected = "no until in its text" if self.open_ended else f"a last level with *, such as {last}*"
-            raise ScheduleError(f"until cannot be used with the schedule {self}: expected {expected}, got {until}")
+            raise ScheduleError(
+                f"until cannot be used with the schedule {self}: expected {expected}, got {until}"
+            )
         last = replace(last, until=until)
         check_until(last)
         return replace(self, levels=(*self.levels[:-1], last))
@@ -228,7 +230,9 @@ class Schedule:
 
     def __str__(self) -> str:
         if self.open_ended:
-            return ",".join([*([str(Schedule(self.levels[:-1]))] if len(self) > 1 else []), f"{self.levels[-1]}*"])
+            return ",".join(
+                [*([str(Schedule(self.levels[:-1]))] if len(self) > 1 else []), f"{self.levels[-1]}*"]
+            )
         return ",".join(
             f"{spec}*{times}" if times > max(spec.num_nested, 1) else str(spec) for spec, times in self.runs()
         )

@@ -20,7 +20,7 @@ EPILOG = (
 SETTINGS = {"allow_extra_args": True}  # an extra argument gets a message with the right option
 _POOLER = (
     "Poolers of the levels, finest level first, for example ndp,eigen:k=8,graclus*3. "
-    "Repeat the option for several hierarchies. Default: graclus*2."
+    "graclus* repeats the last level up to --until. Repeat the option for several hierarchies. Default: graclus*2."
 )
 _PROFILE = "fast (default, memory-mapped) or small (compressed)."
 _CARRY = "Attributes of the levels: auto, or rules such as pos=mean,y=majority or auto,x=none. Default: none."
@@ -55,6 +55,10 @@ Names = Annotated[
 Levels = Annotated[
     str | None,
     _option(metavar="2,4", help="Store only these levels. Level 1 is the first pooled graph."),
+]
+Until = Annotated[
+    int | None,
+    _option(metavar="N", help="Repeat a last level with * until graphs have at most N nodes. Default: 1."),
 ]
 Carry = Annotated[
     str | None, _option(metavar="RULES", help=_CARRY, autocompletion=values.complete_reductions)
@@ -103,6 +107,7 @@ def command(
     out: Out = None,
     names: Names = None,
     only_levels: Levels = None,
+    until: Until = None,
     carry: Carry = None,
     seed: Seed = None,
     workers: WorkersOpt = None,

@@ -1,0 +1,132 @@
+"""Operations on computed levels: join unchanged graphs, remove failed graphs, compose assignments."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from tgp.ragged import Assignment, BlockCSR
+from tgp.ragged.offsets import offsets
+
+__all__ = ["Step", "compose", "join_unchanged", "remove_graphs"]
+
+Step = tuple[Assignment, BlockCSR]
+"""Assignment and coarse graphs of one level."""
+
+Ints = npt.NDArray[np.int64]
+
+
+def join_unchanged(
+    block: BlockCSR, done: npt.NDArray[np.bool_], assignment: Assignment, coarse: BlockCSR
+) -> Step:
+    """Return a level in which some graphs are coarse and the others are unchanged.
+
+    Args:
+        block: all graphs.
+        done: ``[B]`` True for each graph that stays as it is. Each of its nodes is its own supernode.
+        assignment: hard assignment of the other graphs, in the same order.
+        coarse: their coarse graphs.
+
+    Returns:
+        Assignment and coarse graphs of all graphs, in the order of ``block``.
+    """
+    active, finished = np.flatnonzero(~done), np.flatnonzero(done)
+    rest = block.take(finished)
+    sizes = np.diff(block.node_ptr)
+    counts = sizes.copy()
+    counts[active] = np.diff(assignment.super_ptr)
+    super_ptr, active_ptr = offsets(counts), offsets(sizes[active])
+    cluster = _join_ids(assignment.cluster, sizes, done, super_ptr, assignment.super_ptr, sizes)
+    weight = representative = None
+    if assignment.weight is not None:
+        weight = np.ones(block.num_nodes, np.float32)
+        weight[np.repeat(~done, sizes)] = assignment.weight
+    if assignment.representative is not None:
+        representative = _join_ids(assignment.representative, counts, done, block.node_ptr, active_ptr, sizes)
+    order = np.argsort(np.concatenate([active, finished]))
+    joined = BlockCSR.concat([coarse, rest]).take(order)
+    return Assignment("hard", super_ptr, cluster, weight, representative=representative), joined
+
+
+def remove_graphs(step: Step, failed: npt.NDArray[np.int64]) -> Step:
+    """Remove the supernodes of graphs that failed at an earlier level.
+
+    Such a graph has no nodes, but a dense method has the same number of supernodes in every graph.
+
+    Args:
+        step: assignment and coarse graphs of a level.
+        failed: indices of the graphs.
+    """
+    assignment, block = step
+    counts = np.diff(assignment.super_ptr)
+    if not counts[failed].any():
+        return step
+    alive = np.ones(assignment.num_graphs, bool)
+    alive[failed] = False
+    kept = np.repeat(alive, counts)
+    super_ptr = offsets(counts * alive)
+    new_id = np.append(np.cumsum(kept) - 1, -1).astype(np.int32)  # the last entry is the id of dropped nodes
+    cluster, representative = assignment.cluster, assignment.representative
+    assignment = replace(
+        assignment,
+        super_ptr=super_ptr,
+        cluster=None if cluster is None else new_id[cluster],
+        representative=None if representative is None else representative[kept],
+    )
+    row_sizes = np.diff(block.indptr)
+    entries = np.repeat(kept, row_sizes)
+    weight = None if block.weight is None else block.weight[entries]
+    coarse = BlockCSR(offsets(row_sizes[kept]), new_id[block.indices[entries]], weight, super_ptr)
+    return assignment, coarse
+
+
+def compose(first: Assignment, second: Assignment) -> Assignment:
+    """Return ``S1 S2`` of hard assignments: a node belongs to the supernode of its supernode.
+
+    Args:
+        first: assignment of the finer level.
+        second: assignment of its supernodes.
+    """
+    assert first.cluster is not None and second.cluster is not None
+    inside = first.cluster >= 0
+    cluster = np.full(len(first.cluster), -1, np.int32)
+    cluster[inside] = second.cluster[first.cluster[inside]]
+    weight = None
+    if first.weight is not None or second.weight is not None:
+        weight = np.ones(len(cluster), np.float32) if first.weight is None else first.weight.copy()
+        if second.weight is not None:
+            weight[inside] *= second.weight[first.cluster[inside]]
+    representative = None
+    if first.representative is not None and second.representative is not None:
+        representative = first.representative[second.representative]
+    return Assignment("hard", second.super_ptr, cluster, weight, representative=representative)
+
+
+def _join_ids(
+    ids: npt.NDArray[np.int32] | None,
+    counts: Ints,
+    done: npt.NDArray[np.bool_],
+    new_ptr: Ints,
+    old_ptr: Ints,
+    sizes: Ints,
+) -> npt.NDArray[np.int32]:
+    """Return ids of all graphs: those of active graphs with a new offset, and ``0, 1, ...`` for each unchanged graph.
+
+    Args:
+        ids: ids of the active graphs, ``-1`` for a dropped node.
+        counts: ``[B]`` number of entries of each graph.
+        done: ``[B]`` True for each unchanged graph.
+        new_ptr: ``[B + 1]`` offsets of the result's ids.
+        old_ptr: offsets of ``ids``, for the active graphs.
+        sizes: ``[B]`` number of nodes of each graph.
+    """
+    assert ids is not None
+    joined = np.empty(int(counts.sum()), np.int32)
+    of_active = np.repeat(~done, counts)
+    shift = np.repeat(new_ptr[:-1][~done] - old_ptr[:-1], counts[~done])
+    joined[of_active] = np.where(ids < 0, -1, ids + shift)
+    start = new_ptr[:-1][done] - offsets(sizes[done])[:-1]
+    joined[~of_active] = np.arange(int(sizes[done].sum())) + np.repeat(start, sizes[done])
+    return joined
