@@ -60,7 +60,15 @@ def _parse_item(item: Any) -> list[Level]:
 def _schedule_levels(schedule: Schedule) -> list[Level]:
     if schedule.steps is not None:
         raise InputError("a schedule that omits levels cannot be used here", field="poolers")
-    return [(spec.method, spec.changed()) for spec in schedule]
+    if schedule.open_ended:
+        raise InputError(
+            f"the schedule {schedule} has no fixed number of levels: expected a number after *, because a transform sees one "
+            "graph at a time, got none",
+            field="poolers",
+            hint=f"use precoarsen(graphs, {str(schedule)!r}) or tgp.coarsen, which know all graphs",
+        )
+    limits = [{} if spec.until is None else {"until": spec.until} for spec in schedule]
+    return [(spec.method, spec.changed() | limit) for spec, limit in zip(schedule, limits, strict=True)]
 
 
 def _is_pair(value: Any) -> bool:

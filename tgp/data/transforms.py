@@ -27,9 +27,9 @@ from tgp.data.pooled_data import attach_levels
 from tgp.data.pooler_method import seeded
 from tgp.data.relations import Relation
 from tgp.engine.carry import CarryLike, CarryRules
-from tgp.engine.coarsening import coarsen
+from tgp.engine.coarsening import coarsen, count_levels
 from tgp.engine.methods import METHODS
-from tgp.engine.schedule import LevelSpec, Schedule
+from tgp.engine.schedule import LevelSpec, Schedule, parse_schedule
 from tgp.engine.type_graph import TypeGraph
 from tgp.errors import InputError
 from tgp.poolers import get_pooler, pooler_map
@@ -116,9 +116,12 @@ class PreCoarsening(BaseTransform):
             )
         self._keys = [level_key(name, params) for name, params in configs]
         made: dict[LevelKey, SRCPooling] = {}
+        limits: dict[LevelKey, int | None] = {}
         for key, (name, params) in zip(self._keys, configs, strict=True):
             if key not in made:
-                made[key] = _make_pooler(name, params, seed)
+                limits[key] = params.get("until")
+                given = {name: value for name, value in params.items() if name != "until"}
+                made[key] = _make_pooler(name, given, seed)
         self.poolers: tuple[SRCPooling, ...] = tuple(made[key] for key in self._keys)
 
         grouped = (
@@ -126,6 +129,7 @@ class PreCoarsening(BaseTransform):
             for _, group in groupby(zip(self._keys, self.poolers, strict=True), lambda pair: pair[0])
         )
         self.runs: list[tuple[SRCPooling, int]] = [(group[0][1], len(group)) for group in grouped]
+        self._limits = [limits[key] for key, _ in self._key_runs()]
 
     def forward(self, data: Data) -> Data:
         """Attach the levels to the graph. PyG passes a copy of it."""
@@ -144,6 +148,12 @@ class PreCoarsening(BaseTransform):
     @torch.no_grad()
     def _pooler_levels(self, source: Data, plan: CarryPlan | None) -> list[Data]:
         """Return the levels of a graph, computed by the poolers, with the attributes of a plan."""
+        if any(limit is not None for limit in self._limits):
+            raise InputError(
+                "a size limit (until) needs methods of the engine and a single graph with an edge list on the CPU, got a pooler "
+                "with its own code, a batch or another layout",
+                field="poolers",
+            )
         levels: list[Data] = []
         batch = source.get("batch")
         count = _num_graphs(source)
@@ -198,10 +208,14 @@ class PreCoarsening(BaseTransform):
     def _steps(self) -> list[tuple[_Step, int]] | None:
         """Return the runs in the form of the engine, or ``None`` if a pooler does not run on the engine."""
         steps = []
-        for pooler, length in self.runs:
+        for (pooler, length), until in zip(self.runs, self._limits, strict=True):
             step = _engine_step(pooler)
             if step is None:
                 return None
+            if until is not None:
+                step = step._replace(
+                    spec=LevelSpec.of(step.spec.method, {**step.spec.changed(), "until": until})
+                )
             steps.append((step, length))
         return steps
 
@@ -229,7 +243,8 @@ def precoarsen(
 
     Args:
         graphs: Graphs to coarsen: a list, a dataset, or any iterable. One graph counts as a list of one.
-        poolers: Levels, such as ``"graclus*3"``, see :class:`PreCoarsening`.
+        poolers: Levels, such as ``"graclus*3"``, see :class:`PreCoarsening`. The text may also be open-ended: ``"graclus:until=10*"``
+            repeats the last level until every graph has at most 10 nodes, or hardly shrinks.
         seed: Seed of all random choices.
         output_key: Attribute for the list of levels.
         carry: Attributes of the levels, see :class:`PreCoarsening`.
@@ -239,6 +254,13 @@ def precoarsen(
         >>> [level.num_nodes for level in precoarsen([data, data], "graclus*2")[1].pooled_data]
         [2, 1]
     """
+    if isinstance(poolers, str | Schedule) and str(poolers).rstrip().endswith("*"):
+        graphs = list(_check_graphs(graphs))
+        schedule = parse_schedule(poolers)
+        table = CarryPlan.make(graphs, CarryRules.parse(None)).table
+        poolers = schedule.close(
+            count_levels(table.to_block(), schedule, seed, weight_dtype=_weight_dtype(table))
+        )
     return PreCoarsening(poolers, output_key=output_key, seed=seed, carry=carry).block(graphs)
 
 

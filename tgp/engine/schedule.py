@@ -306,6 +306,9 @@ def _split_open_end(value: Sequence[Any]) -> tuple[Sequence[Any], bool]:
     last = value[-1] if value else None
     if not isinstance(last, str) or not last.rstrip().endswith("*"):
         return value, False
+    item = last.rpartition(",")[2].strip()
+    if item.count("*") > 1:
+        raise ScheduleError(f"level {item!r} cannot be read: expected one *, got {item.count('*')}")
     return [*value[:-1], last.rstrip().removesuffix("*")], True
 
 
