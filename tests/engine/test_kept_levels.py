@@ -7,8 +7,8 @@ import pytest
 
 from tgp.build import CoarsenConfig, coarsen_dataset
 from tgp.engine import Schedule, coarsen, parse_schedule
-from tgp.engine.coarsening import _compose
 from tgp.engine.level_method import LevelMethod
+from tgp.engine.level_steps import compose
 from tgp.engine.methods import METHODS
 from tgp.errors import InputError, ScheduleError
 from tgp.inspect import verify_by_recompute
@@ -112,7 +112,7 @@ def test_composition():
     second = Assignment(
         "hard", np.array([0, 1]), np.array([0, -1, 0], np.int32), representative=np.array([2], np.int32)
     )
-    composed = _compose(first, second).validate(np.array([0, 5]))
+    composed = compose(first, second).validate(np.array([0, 5]))
     assert composed.cluster.tolist() == [0, 0, -1, -1, 0]
     assert composed.weight.tolist() == [1, 2, 3, 4, 5]
     assert composed.representative.tolist() == [4]
