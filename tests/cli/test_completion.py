@@ -55,7 +55,7 @@ CASES = {
     "tgp coarsen --pooler gr": ["graclus"],
     "tgp coarsen -p ndp,eig": ["ndp,eigen"],
     "tgp coarsen -p ndp*2,k": ["ndp*2,kmis"],
-    "tgp coarsen -p graclus*": ["graclus*2", "graclus*3", "graclus*4", "graclus*5"],
+    "tgp coarsen -p graclus*": ["graclus*", "graclus*2", "graclus*3", "graclus*4", "graclus*5"],
     "tgp coarsen -p graclus:ord": ["order=random", "order=degree", "order=index"],
     "tgp coarsen -p graclus:order=d": ["degree"],
     "tgp coarsen -p ndp,kmis:order_k=2:force": ["force_undirected=true", "force_undirected=false"],

@@ -62,7 +62,7 @@ def test_forms_of_a_schedule(value, canonical):
         (",graclus", ScheduleError, "level 1"),
         ("graclus,,nopool", ScheduleError, "comma too many"),
         ("graclus*0", ScheduleError, "1 to 64, got '0'"),
-        ("graclus*", ScheduleError, "1 to 64"),
+        ("graclus*,ndp", ScheduleError, "no number after"),
         ("graclus*-1", ScheduleError, "'-1'"),
         ("graclus*1.5", ScheduleError, "'1.5'"),
         ("graclus*65", ScheduleError, "64"),

@@ -134,9 +134,8 @@ def coarsen(
         **settings,  # short forms
     )
     store, findings = _run(config, progress, executor)
-    warn_about(
-        f for f in findings if f.kind != "failed" or failed == "skip"
-    )  # else the dataset raises an error
+    # Without "skip", the dataset raises an error about failed graphs.
+    warn_about(f for f in findings if f.kind != "failed" or failed == "skip")
     from tgp.data.dataset import PooledDataset
 
     return PooledDataset(store, config.hierarchy_names[0], failed=failed)
