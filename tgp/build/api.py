@@ -134,8 +134,7 @@ def coarsen(
         **settings,  # short forms
     )
     store, findings = _run(config, progress, executor)
-    # Without "skip", the dataset raises an error about failed graphs.
-    warn_about(f for f in findings if f.kind != "failed" or failed == "skip")
+    warn_about(f for f in findings if f.kind != "failed" or failed == "skip")  # else an error follows
     from tgp.data.dataset import PooledDataset
 
     return PooledDataset(store, config.hierarchy_names[0], failed=failed)

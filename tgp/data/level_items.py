@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from tgp.engine.methods import METHODS
 from tgp.engine.schedule import Schedule, parse_schedule
 from tgp.errors import InputError
+from tgp.poolers import get_pooler, pooler_map
 from tgp.src.base import SRCPooling
+from tgp.src.precoarsening import Precoarsenable
+from tgp.utils.signature import foo_signature
 
-__all__ = ["LevelKey", "format_level_key", "level_key", "parse_levels"]
+__all__ = ["LevelKey", "format_level_key", "level_key", "make_pooler", "parse_levels"]
+
+_LEVEL_METHODS = ("multi_level_precoarsening", "precoarsening")
+"""Methods that compute levels of a pooler. One of them is enough."""
 
 Level = tuple[Any, dict[str, Any]]
 """Alias or pooler object, and parameters."""
@@ -136,3 +144,57 @@ def format_level_key(key: LevelKey) -> str:
         return f"{key[2]}()"
     shown = ", ".join(f"{name}={value}" for name, value in key[2])
     return f"{key[1]}({shown})" if shown else str(key[1])
+
+
+def make_pooler(name: Any, params: dict[str, Any], seed: int) -> SRCPooling:
+    """Return the pooler of a level, after checking that it can precompute levels.
+
+    Args:
+        name: Alias or pooler object.
+        params: Parameters of the pooler.
+        seed: Seed of random choices, if the level is not a pooler object.
+
+    Raises:
+        InputError: If the pooler is trainable, or depends on more than the topology.
+    """
+    pooler: SRCPooling = (
+        get_pooler(name, **_with_defaults(name, params, seed)) if isinstance(name, str) else name
+    )
+    title = f"{name!r} ({type(pooler).__name__})" if isinstance(name, str) else type(pooler).__name__
+    if pooler.is_trainable:
+        raise InputError(f"The pooler must not be trainable, got {title}", field="poolers")
+    if not (pooler.is_precoarsenable or _defines_levels(pooler)):
+        raise InputError(
+            f"{title} cannot pre-coarsen: its pooled graph depends on more than the topology", field="poolers"
+        )
+    return pooler
+
+
+def _defines_levels(pooler: SRCPooling) -> bool:
+    """Return True if a class of the user defines levels without deriving from ``Precoarsenable``."""
+    return not isinstance(pooler, Precoarsenable) and any(hasattr(pooler, name) for name in _LEVEL_METHODS)
+
+
+def _with_defaults(name: str, params: dict[str, Any], seed: int) -> dict[str, Any]:
+    """Return the parameters with the seed, if the pooler has one, and with the defaults of its method.
+
+    The defaults of a layer can differ from those of its method: a k-MIS layer learns its scores, which is impossible
+    before training.
+    """
+    alias = name if name in pooler_map.entries else name.lower().removesuffix("_u")
+    if alias not in pooler_map:
+        return {"seed": seed, **params}
+    if alias not in METHODS and not any(hasattr(pooler_map[alias], method) for method in _LEVEL_METHODS):
+        raise InputError(
+            f"The pooler must not be trainable or read features, got {alias!r}; "
+            f"use one of {', '.join(METHODS)}",
+            field="poolers",
+        )
+    known = set(foo_signature(pooler_map[alias]).args)
+    defaults: dict[str, Any] = {"seed": seed}
+    if alias in METHODS:
+        fields = dataclasses.fields(METHODS[alias].params)
+        defaults |= {
+            field.name: field.default for field in fields if field.default is not dataclasses.MISSING
+        }
+    return {key: value for key, value in defaults.items() if key in known} | params

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from functools import partial
@@ -22,33 +21,27 @@ from tgp.data.convert import check_data
 from tgp.data.fast_data import paused_gc
 from tgp.data.hetero import coarsen_hetero
 from tgp.data.level_attributes import CarryPlan, carry_to_data
-from tgp.data.level_items import LevelKey, format_level_key, level_key, parse_levels
+from tgp.data.level_items import LevelKey, format_level_key, level_key, make_pooler, parse_levels
 from tgp.data.pooled_data import attach_levels
 from tgp.data.pooler_method import seeded
 from tgp.data.relations import Relation
 from tgp.engine.carry import CarryLike, CarryRules
 from tgp.engine.coarsening import coarsen, count_levels
-from tgp.engine.methods import METHODS
 from tgp.engine.schedule import LevelSpec, Schedule, parse_schedule
 from tgp.engine.type_graph import TypeGraph
 from tgp.errors import InputError
-from tgp.poolers import get_pooler, pooler_map
 from tgp.poolers.nopool import NoPool
 from tgp.ragged import BlockCSR, GraphTable, Level
 from tgp.src.base import SRCPooling
 from tgp.src.level import LevelMixin
 from tgp.src.output import PoolingOutput
-from tgp.src.precoarsening import Precoarsenable, run_levels
+from tgp.src.precoarsening import run_levels
 from tgp.utils.blocks import to_block
-from tgp.utils.signature import foo_signature
 from tgp.utils.transforms import NormalizeAdj, SortNodes
 from tgp.utils.typing import SinvType
 from tgp.utils.user_code import has_user_code
 
 __all__ = ["NormalizeAdj", "PreCoarsening", "SortNodes", "precoarsen"]
-
-_LEVEL_METHODS = ("multi_level_precoarsening", "precoarsening")
-"""Methods that compute levels of a pooler. One of them is enough."""
 
 
 class PreCoarsening(BaseTransform):
@@ -121,7 +114,7 @@ class PreCoarsening(BaseTransform):
             if key not in made:
                 limits[key] = params.get("until")
                 given = {name: value for name, value in params.items() if name != "until"}
-                made[key] = _make_pooler(name, given, seed)
+                made[key] = make_pooler(name, given, seed)
         self.poolers: tuple[SRCPooling, ...] = tuple(made[key] for key in self._keys)
 
         grouped = (
@@ -262,54 +255,6 @@ def precoarsen(
             count_levels(table.to_block(), schedule, seed, weight_dtype=_weight_dtype(table))
         )
     return PreCoarsening(poolers, output_key=output_key, seed=seed, carry=carry).block(graphs)
-
-
-# -- poolers of the levels ----------------------------------------------------------------------
-
-
-def _make_pooler(name: Any, params: dict[str, Any], seed: int) -> SRCPooling:
-    """Return the pooler of a level, after checking that it can precompute levels."""
-    pooler: SRCPooling = (
-        get_pooler(name, **_with_defaults(name, params, seed)) if isinstance(name, str) else name
-    )
-    title = f"{name!r} ({type(pooler).__name__})" if isinstance(name, str) else type(pooler).__name__
-    if pooler.is_trainable:
-        raise InputError(f"The pooler must not be trainable, got {title}", field="poolers")
-    if not (pooler.is_precoarsenable or _defines_levels(pooler)):
-        raise InputError(
-            f"{title} cannot pre-coarsen: its pooled graph depends on more than the topology", field="poolers"
-        )
-    return pooler
-
-
-def _defines_levels(pooler: SRCPooling) -> bool:
-    """Return True if a class of the user defines levels without deriving from ``Precoarsenable``."""
-    return not isinstance(pooler, Precoarsenable) and any(hasattr(pooler, name) for name in _LEVEL_METHODS)
-
-
-def _with_defaults(name: str, params: dict[str, Any], seed: int) -> dict[str, Any]:
-    """Return the parameters with the seed, if the pooler has one, and with the defaults of its method.
-
-    The defaults of a layer can differ from those of its method: a k-MIS layer learns its scores, which is impossible
-    before training.
-    """
-    alias = name if name in pooler_map.entries else name.lower().removesuffix("_u")
-    if alias not in pooler_map:
-        return {"seed": seed, **params}
-    if alias not in METHODS and not any(hasattr(pooler_map[alias], method) for method in _LEVEL_METHODS):
-        raise InputError(
-            f"The pooler must not be trainable or read features, got {alias!r}; "
-            f"use one of {', '.join(METHODS)}",
-            field="poolers",
-        )
-    known = set(foo_signature(pooler_map[alias]).args)
-    defaults: dict[str, Any] = {"seed": seed}
-    if alias in METHODS:
-        fields = dataclasses.fields(METHODS[alias].params)
-        defaults |= {
-            field.name: field.default for field in fields if field.default is not dataclasses.MISSING
-        }
-    return {key: value for key, value in defaults.items() if key in known} | params
 
 
 # -- computing the levels -------------------------------------------------------------------------
