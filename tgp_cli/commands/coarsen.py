@@ -24,6 +24,7 @@ _POOLER = (
 )
 _PROFILE = "fast (default, memory-mapped) or small (compressed)."
 _CARRY = "Attributes of the levels: auto, or rules such as pos=mean,y=majority or auto,x=none. Default: none."
+_MAX_INPUT = "Memory that the input files may need. Default: 4GB or 100 times their size, up to the memory."
 _DATASET = "Known name, path, module:callable or built-in dataset. Default: molecules."
 
 
@@ -86,13 +87,7 @@ Retry = Annotated[bool, _option("--retry-failed", help="Retry graphs that failed
 Force = Annotated[
     bool, _option("--force", "-f", help="Replace a store that was made from other data or settings.")
 ]
-MaxInput = Annotated[
-    str | None,
-    _option(
-        metavar="SIZE",
-        help="Memory that the input files may need. Default: 4GB or 100 times their size, up to the memory.",
-    ),
-]
+MaxInput = Annotated[str | None, _option(metavar="SIZE", help=_MAX_INPUT)]
 DryRun = Annotated[bool, _option("--dry-run", "-n", help="Show the plan and estimates, write nothing.")]
 Config = Annotated[
     Path | None, _option("--config", "-c", metavar="FILE", help="TOML file with values for these options.")
