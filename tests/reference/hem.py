@@ -96,7 +96,8 @@ def number(size, pairs):
 def match_once(rows, seed, level, by="share", two_hop=True):
     """Return the clusters of one matching."""
     size = len(rows)
-    score, code = scores(undirected(rows), by), codes(size, seed, level, 0)
+    near = undirected(rows)
+    score, code = by(near) if callable(by) else scores(near, by), codes(size, seed, level, 0)
     pairs = greedy(score, code, range(size))
     if two_hop and len(pairs) < 0.3 * size:
         pairs += relatives(score, code, _alone(range(size), pairs))
@@ -130,6 +131,8 @@ def kept(size, ratio):
 def match_to_ratios(rows, seed, level, ratios, by="share", few=0.3):
     """Return the clusters of each level: ``ceil(ratio * n)`` supernodes for each component of ``n`` nodes."""
     near = undirected(rows)
+    score_edges = by if callable(by) else lambda graph, owner=None: scores(graph, by)
+    score = score_edges(near)
     parts = components(near)
     first_sizes = [len(part) for part in parts]
     levels = []
@@ -138,7 +141,7 @@ def match_to_ratios(rows, seed, level, ratios, by="share", few=0.3):
         draw = step * DRAWS_PER_LEVEL
         targets = [kept(size, ratio) for size in first_sizes]
         while any(len(part) > target for part, target in zip(parts, targets, strict=True)):
-            score, code = scores(near, by), codes(len(near), seed, level, draw)
+            code = codes(len(near), seed, level, draw)
             pairs = []
             for part, target in zip(parts, targets, strict=True):
                 excess = len(part) - target
@@ -149,6 +152,7 @@ def match_to_ratios(rows, seed, level, ratios, by="share", few=0.3):
                 pairs += chosen[:excess]
             owner = number(len(near), pairs)
             near = contract(near, owner)
+            score = score_edges(near, owner)
             parts = [{owner[u] for u in part} for part in parts]
             cluster = {u: owner[c] for u, c in cluster.items()}
             draw += 1

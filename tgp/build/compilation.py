@@ -76,6 +76,16 @@ _METHODS: dict[str, tuple[str, ...]] = {
     ),
     "graclus": (*_CONTRACTION, "matching.match", "matching.number_pairs"),
     "hem": (*_CONTRACTION, *_PAIRS, "local_matching.divide_by_degree", "local_matching.weighted_degree"),
+    "lv": (
+        *_CONTRACTION,
+        "csr._label_components",
+        "local_matching.point",
+        "local_matching.take_mutual",
+        "local_variation.edge_costs",
+        "local_variation.orthonormalize",
+        "matching.number_pairs",
+        "spectral_basis._solve_parts",
+    ),
     "kmis": (*_CONTRACTION, "mis.check_symmetry", "mis.cover_by_score", "mis.number_clusters"),
     "sep": (
         *_CONTRACTION,

@@ -20,6 +20,7 @@ METHODS: LazyRegistry[LevelMethod] = LazyRegistry(
         _entry("ndp", "Node decimation: keep one side of a spectral max-cut, Kron reduction"),
         _entry("graclus", "Greedy heavy-edge matching: merge pairs of nodes"),
         _entry("kmis", "k-hop maximal independent set and its clusters"),
+        _entry("lv", "Local variation: merge pairs that change the lowest eigenvectors least"),
         _entry("sep", "Structural-entropy coding tree, one tree for a run of levels"),
         _entry("nmf", "Non-negative matrix factorisation: soft clusters"),
         _entry("eigen", "Spectral clusters with eigenvector features (EigenPool)"),
