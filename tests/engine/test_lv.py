@@ -91,7 +91,7 @@ def test_a_bridge_is_contracted_last():
 
 
 def test_edges_without_weight_are_taken_last():
-    graph = from_pairs(4, [(0, 1), (1, 2), (2, 3)], [1.0, 0.0, 1.0])
+    graph = from_pairs(4, [(0, 1), (0, 2), (2, 3)], [1.0, 0.0, 1.0])  # nodes 0 and 2 have equal modes
     assert METHOD.assign(graph, LVParams(nodes=2), RandomKey()).cluster.tolist() == [0, 0, 1, 1]
     assert METHOD.assign(graph, LVParams(nodes=1), RandomKey()).cluster.tolist() == [0, 0, 0, 0]
 

@@ -10,6 +10,7 @@ from tests.reference.eigen import affinity, components
 from tgp.kernels import csr
 from tgp.kernels import local_variation as kernels
 from tgp.ragged.offsets import offsets
+from tgp.testing.graphs import path
 from tgp.testing.strategies import blocks
 
 graphs = blocks(min_graphs=1, max_graphs=1, max_nodes=12, negative=False)
@@ -40,6 +41,13 @@ def test_orthonormal_bases_have_the_distances_of_the_reference(block, columns, s
             for j in nodes:
                 mine, theirs = (np.sum((b[i] - b[j]) ** 2) for b in (basis, expected))
                 assert mine == pytest.approx(theirs, rel=1e-5, abs=1e-7)
+
+
+def test_columns_without_variation_are_left_out():
+    rows, _, members, ptr, basis = problem(path(6), 2, 0)
+    basis[:, 1] = 1.0 + 1e-7 * basis[:, 0] ** 2
+    kernels.orthonormalize(*rows, members, ptr, 0, 1, 1e-9, basis)
+    assert basis[:, 0].any() and not basis[:, 1].any()
 
 
 @given(graphs, st.integers(0, 99))
