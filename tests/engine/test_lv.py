@@ -60,7 +60,9 @@ def test_nested_levels_equal_the_reference(block, modes, two_hop, seed):
     ratios = (0.6, 0.35, 0.1)
     params = LVParams(num_modes=modes, two_hop=two_hop, ratios=ratios)
     found = METHOD.assign_levels(block, params, RandomKey(seed, 2), 3)
-    expected = hem.match_to_ratios(rows_of(block), seed, 2, ratios, lv.Scores(modes), 0.3 if two_hop else 0.05)
+    expected = hem.match_to_ratios(
+        rows_of(block), seed, 2, ratios, lv.Scores(modes), 0.3 if two_hop else 0.05
+    )
     assert [level.cluster.tolist() for level in found] == expected
 
 
@@ -108,7 +110,9 @@ def test_threads_and_position_have_no_effect(monkeypatch):
     levels = []
     for count in (1, 3):
         monkeypatch.setattr(threads, "num_threads", lambda count=count: count)
-        levels.append([a.cluster for a in METHOD.assign_levels(block, LVParams(ratios=(0.5, 0.2)), RandomKey(), 2)])
+        levels.append(
+            [a.cluster for a in METHOD.assign_levels(block, LVParams(ratios=(0.5, 0.2)), RandomKey(), 2)]
+        )
     for first, second in zip(*levels, strict=True):
         assert first.tobytes() == second.tobytes()
     alone = METHOD.assign_levels(graph, LVParams(ratios=(0.5, 0.2)), RandomKey(), 2)[0].cluster
@@ -127,7 +131,9 @@ def test_modest_eigenvectors_give_nearly_the_costs_of_exact_ones():
     assert np.abs(fast - exact).sum() < -0.2 * exact.sum()
 
 
-@pytest.mark.parametrize("params", [{"num_modes": 1}, {"num_modes": True}, {"ratio": 0.0}, {"ratio": 0.5, "nodes": 3}])
+@pytest.mark.parametrize(
+    "params", [{"num_modes": 1}, {"num_modes": True}, {"ratio": 0.0}, {"ratio": 0.5, "nodes": 3}]
+)
 def test_wrong_parameters(params):
     with pytest.raises(ParameterError, match="expected"):
         LVParams(**params)

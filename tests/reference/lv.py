@@ -76,5 +76,6 @@ class Scores:
             basis, smallest = np.array([self.basis[group].mean(0) for group in groups]), LOST
         self.basis = orthonormal(matrix, basis, smallest)
         return {
-            u: {v: -pair_cost(matrix, self.basis, u, v) if near[u][v] > 0 else -np.inf for v in near[u]} for u in near
+            u: {v: -pair_cost(matrix, self.basis, u, v) if near[u][v] > 0 else -np.inf for v in near[u]}
+            for u in near
         }

@@ -118,12 +118,12 @@ class _NegativeCosts:
             kernels.orthonormalize(*rows, members, member_ptr, first, last, smallest, self.basis)
 
         run_over_ranges(orthonormalize, offsets(np.diff(rows[0])[members])[member_ptr] + member_ptr)
-        score = np.empty(graphs.num_edges)
-        degree = _degrees(rows)
-        run_over_ranges(
-            lambda *some: kernels.edge_costs(graphs.indptr, graphs.indices, degree, self.basis, *some, score),
-            graphs.indptr,
-        )
+        score, degree = np.empty(graphs.num_edges), _degrees(rows)
+
+        def write_costs(first: int, last: int) -> None:
+            kernels.edge_costs(graphs.indptr, graphs.indices, degree, self.basis, first, last, score)
+
+        run_over_ranges(write_costs, graphs.indptr)
         np.negative(score, out=score)
         score[~positive] = -np.inf
         return score
@@ -134,7 +134,11 @@ def _degrees(rows: Rows) -> FloatArray:
     from tgp.kernels import local_matching
 
     degree = np.empty(len(rows[0]) - 1)
-    run_over_ranges(lambda *some: local_matching.weighted_degree(*rows, True, *some, degree), rows[0])
+
+    def add(first: int, last: int) -> None:
+        local_matching.weighted_degree(*rows, True, first, last, degree)
+
+    run_over_ranges(add, rows[0])
     return degree
 
 
