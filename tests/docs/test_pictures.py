@@ -61,7 +61,9 @@ def numbers(text):
     return [float(number) for number in re.findall(r"-?\d+(?:\.\d+)?", re.sub("#[0-9a-f]{6}", "", text))]
 
 
-@pytest.mark.parametrize("name", ["eigen", "graclus", "hem", "kmis", "lv", "ndp", "nmf", "nopool", "random", "sep"])
+@pytest.mark.parametrize(
+    "name", ["eigen", "graclus", "hem", "kmis", "lv", "ndp", "nmf", "nopool", "random", "sep"]
+)
 def test_pictures_of_deterministic_poolers_are_up_to_date(name, pictures):
     drawn = pictures.before_after(name, pictures.pool(name, pictures.PLACES, pictures.example_graph()))
     kept = (DOCS / f"img/poolers/{name}.svg").read_text()
