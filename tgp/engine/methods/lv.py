@@ -6,7 +6,7 @@ connected component without the constant one, :math:`\mathbf{\Lambda}` their eig
 :math:`\mathbf{B} = \mathbf{U} \mathbf{\Lambda}^{-1/2}`. The cost of an edge is
 
 .. math::
-    c_{ij} = \frac{d_i + d_j}{2} \, \lVert \mathbf{B}_i - \mathbf{B}_j \rVert^2 .
+    c_{ij} = \frac{d_i + d_j}{2} \, \sum_k (\mathbf{B}_{ik} - \mathbf{B}_{jk})^2 .
 
 Pairs are matched in the order of ascending costs. In further rounds the rows of :math:`\mathbf{B}` are averaged over each pair and
 orthonormalised again, :math:`\mathbf{B}^\top \mathbf{L} \mathbf{B} = \mathbf{I}`, without a new eigenvalue problem.
