@@ -4,12 +4,13 @@
 
 ``FOLDER`` receives the output of each part as a text file. ``--tree`` runs the same parts with the package of another work tree:
 parts then take turns, so that both versions see the same machine. ``--page`` replaces the tables of the page by those with the same
-header in the output. ``TGP_BENCH_LIBRARIES`` names a folder with libraries to compare with (pyamg, pymetis, networkit). A calibration (a sort of a million numbers) is measured before and after each part.
+header in the output. ``--compare`` runs nothing: it prints the figures of both versions from the files in ``FOLDER``, side by side. ``TGP_BENCH_LIBRARIES`` names a folder with libraries to compare with (pyamg, pymetis, networkit). A calibration (a sort of a million numbers) is measured before and after each part.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import re
 import subprocess
@@ -96,6 +97,83 @@ def replace_tables(page: str, output: str) -> tuple[str, int]:
     return page, replaced
 
 
+COMPARED: dict[str, tuple[str, ...]] = {
+    "small": ("graphs/s", "graphs/s (wall)"),
+    "loader": ("store (disk)",),
+    "ndp": ("s", "wall s", "seconds"),
+    "sep": ("s", "wall s", "cpu s"),
+    "spectral": ("s", "cpu s", "wall s"),
+    "large": ("cpu s",),
+    "peers": ("M edges/s",),
+    "training": ("s per epoch", "seconds per epoch"),
+    "inspect": ("s", "wall s"),
+    "poolers": ("tgp ms", "ms"),
+    "pyg": ("tgp ms", "ms"),
+}  # fmt: skip
+"""Columns that :func:`compare_tables` reads, by part. Several names of a column are alternatives."""
+
+
+def compare_tables(before: str, after: str, columns: tuple[str, ...]) -> list[tuple[str, float, float]]:
+    """Return (row, figure before, figure after) for the rows that the tables of two versions share.
+
+    The name of a row is made of the cells before its first figure.
+
+    Args:
+        before: Output of a part with the other version.
+        after: Output of the part with this version.
+        columns: Names of the column to read; the first one that a table has is used.
+    """
+    old = dict(_figures(before, columns))
+    return [(name, old[name], value) for name, value in _figures(after, columns) if name in old]
+
+
+def _figures(text: str, columns: tuple[str, ...]) -> list[tuple[str, float]]:
+    found = []
+    for table in _tables(text):
+        header = _cells(table)
+        column = next((header.index(name) for name in columns if name in header), None)
+        if column is None:
+            continue
+        for line in table.splitlines()[2:]:
+            cells = [cell.strip().replace("`", "") for cell in line.strip().strip("|").split("|")]
+            names = list(itertools.takewhile(lambda cell: _number(cell) is None, cells))
+            value = _number(cells[column]) if column < len(cells) else None
+            if value is not None:
+                found.append((", ".join([*names, *_settings(cells, header, len(names), column)]), value))
+    return found
+
+
+def _settings(cells: list[str], header: list[str], start: int, stop: int) -> list[str]:
+    """Return the numbers of a row that are settings and not figures, with their headers."""
+    kept = ("levels", "batch", "workers", "edges", "nodes", "k")
+    return [f"{header[i]} {cells[i]}" for i in range(start, stop) if header[i] in kept]
+
+
+def _number(cell: str) -> float | None:
+    try:
+        return float(cell.replace(",", "").rstrip("%"))
+    except ValueError:
+        return None
+
+
+def print_comparison(folder: Path, parts: list[str]) -> None:
+    """Print the figures of two versions side by side, from the output files of an earlier run.
+
+    Args:
+        folder: Folder with ``PART.before.txt`` and ``PART.after.txt``.
+        parts: Parts to compare.
+    """
+    for part in parts:
+        texts = [folder / f"{part}.{version}.txt" for version in ("before", "after")]
+        if part not in COMPARED or not all(text.exists() for text in texts):
+            continue
+        rows = compare_tables(*(text.read_text() for text in texts), COMPARED[part])
+        if rows:
+            print(f"\n| {part}: {COMPARED[part][0]} | before | after | after / before |\n|---|---|---|---|")
+        for name, old, new in rows:
+            print(f"| {name} | {old:,g} | {new:,g} | {new / old if old else float('nan'):.2f} |")
+
+
 def _tables(text: str) -> list[str]:
     return re.findall(r"(?:^\|.*\n?)+", text, flags=re.M)
 
@@ -117,7 +195,11 @@ def main() -> None:
     parser.add_argument("--tree", type=Path, help="work tree of another version, measured in turns")
     parser.add_argument("--parts", default=",".join(PARTS), help="parts, separated by commas")
     parser.add_argument("--page", action="store_true", help="write the tables into docs/performance.md")
+    parser.add_argument("--compare", action="store_true", help="print the figures of both versions, run nothing")
     options = parser.parse_args()
+    if options.compare:
+        print_comparison(options.out, options.parts.split(","))
+        return
     options.out.mkdir(parents=True, exist_ok=True)
     trees = {"before": options.tree, "after": HERE.parents[1]} if options.tree else {"after": HERE.parents[1]}
     print(
