@@ -10,7 +10,6 @@ header in the output. ``--compare`` runs nothing: it prints the figures of both 
 from __future__ import annotations
 
 import argparse
-import itertools
 import os
 import re
 import subprocess
@@ -116,7 +115,7 @@ COMPARED: dict[str, tuple[str, ...]] = {
 def compare_tables(before: str, after: str, columns: tuple[str, ...]) -> list[tuple[str, float, float]]:
     """Return (row, figure before, figure after) for the rows that the tables of two versions share.
 
-    The name of a row is made of the cells before its first figure.
+    The name of a row is made of the texts and settings before the column.
 
     Args:
         before: Output of a part with the other version.
@@ -136,17 +135,17 @@ def _figures(text: str, columns: tuple[str, ...]) -> list[tuple[str, float]]:
             continue
         for line in table.splitlines()[2:]:
             cells = [cell.strip().replace("`", "") for cell in line.strip().strip("|").split("|")]
-            names = list(itertools.takewhile(lambda cell: _number(cell) is None, cells))
             value = _number(cells[column]) if column < len(cells) else None
             if value is not None:
-                found.append((", ".join([*names, *_settings(cells, header, len(names), column)]), value))
+                found.append((_row_name(cells[:column], header), value))
     return found
 
 
-def _settings(cells: list[str], header: list[str], start: int, stop: int) -> list[str]:
-    """Return the numbers of a row that are settings and not figures, with their headers."""
-    kept = ("levels", "batch", "workers", "edges", "nodes", "k")
-    return [f"{header[i]} {cells[i]}" for i in range(start, stop) if header[i] in kept]
+def _row_name(cells: list[str], header: list[str]) -> str:
+    """Return the texts of a row, and its numbers that are settings and not figures, with their headers."""
+    settings = ("levels", "batch", "workers", "nodes", "k")
+    named = [f"{h} {cell}" if h in settings else cell for cell, h in zip(cells, header, strict=False)]
+    return ", ".join(cell for cell in named if cell and _number(cell) is None)
 
 
 def _number(cell: str) -> float | None:

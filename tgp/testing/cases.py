@@ -38,7 +38,6 @@ MODES = ("batched", "sparse_output")
 EXCEPTIONS: dict[tuple[str, str], str] = {
     ("ec", "permutation"): "among equal scores, the smaller node id wins",
     ("graclus", "permutation"): "the visiting order depends on node ids",
-    ("lv", "permutation"): "edges of equal cost are ordered by a hash of node ids",
     ("nmf", "permutation"): "the starting point depends on node ids",
     ("eigen", "permutation"): "the starting points of k-means depend on node ids",
     ("maxcut", "permutation"): "nodes without edges are assigned at random",
