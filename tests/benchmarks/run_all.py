@@ -194,7 +194,9 @@ def main() -> None:
     parser.add_argument("--tree", type=Path, help="work tree of another version, measured in turns")
     parser.add_argument("--parts", default=",".join(PARTS), help="parts, separated by commas")
     parser.add_argument("--page", action="store_true", help="write the tables into docs/performance.md")
-    parser.add_argument("--compare", action="store_true", help="print the figures of both versions, run nothing")
+    parser.add_argument(
+        "--compare", action="store_true", help="print the figures of both versions, run nothing"
+    )
     options = parser.parse_args()
     if options.compare:
         print_comparison(options.out, options.parts.split(","))
