@@ -235,7 +235,7 @@ class InputEdges:
         from tgp.kernels import carry as kernels
 
         found = np.full(len(self.indices), -1, np.int64)
-        kernels.find_edges(*given, np.zeros(size, np.int32), found)
+        kernels.find_edges(*given, _make_slots(given, size), found)
         if rank is not None:
             found = _take(rank, found, -1)
         if self.order is not None:
@@ -249,11 +249,16 @@ def _add_edges(given: EdgeRows, size: int, values: Array, mean: bool) -> Array:
     from tgp.kernels import carry as kernels
 
     coarse_ptr, coarse = given[-2:]
-    longest = int(np.diff(coarse_ptr).max(initial=0))
+    longest = int(np.diff(coarse_ptr).max(initial=0)) + 1
     out = np.empty((len(coarse), values.shape[1]), values.dtype)
     total, count = np.empty(longest * values.shape[1]), np.empty(longest, np.int64)
-    kernels.sum_edges(*given, np.zeros(size, np.int32), values, mean, total, count, out)
+    kernels.sum_edges(*given, _make_slots(given, size), values, mean, total, count, out)
     return out
+
+
+def _make_slots(given: EdgeRows, size: int) -> PtrArray | IndexArray:
+    """Return a buffer of the kernels: -1 for each supernode, in the smallest type that holds the number of coarse edges."""
+    return np.full(size, -1, np.int32 if len(given[-1]) <= np.iinfo(np.int32).max else np.int64)
 
 
 def _parallel_edges(block: BlockCSR) -> PtrArray | None:
