@@ -142,7 +142,7 @@ def _prefetch_member(
 @kernel
 def find_edges(
     indptr: PtrArray, indices: IndexArray, cluster: IndexArray, columns: IndexArray, member_ptr: PtrArray, members: PtrArray,
-    coarse_ptr: PtrArray, coarse: IndexArray, slot: PtrArray, out: PtrArray,
+    coarse_ptr: PtrArray, coarse: IndexArray, slot: IndexArray, out: PtrArray,
 ) -> None:  # fmt: skip
     """Write the coarse edge between the supernodes of the ends of each edge.
 
@@ -220,7 +220,7 @@ def _store_row(
 @kernel
 def sum_edges(
     indptr: PtrArray, indices: IndexArray, cluster: IndexArray, columns: IndexArray, member_ptr: PtrArray, members: PtrArray,
-    coarse_ptr: PtrArray, coarse: IndexArray, slot: PtrArray,
+    coarse_ptr: PtrArray, coarse: IndexArray, slot: IndexArray,
     values: MatrixArray, mean: bool, total: FloatArray, count: PtrArray, out: MatrixArray,
 ) -> None:  # fmt: skip
     """Write the sum or the mean of the edges of each coarse edge.
