@@ -287,7 +287,7 @@ def _add_edges(given: EdgeRows, size: int, values: Array, mean: bool) -> Array:
     return out
 
 
-def _make_slots(given: EdgeRows, size: int) -> PtrArray | IndexArray:
+def _make_slots(given: EdgeRows, size: int) -> Array:
     """Return a buffer of the kernels: -1 for each supernode, in the smallest type that holds the number of coarse edges."""
     return np.full(size, -1, np.int32 if len(given[-1]) <= np.iinfo(np.int32).max else np.int64)
 

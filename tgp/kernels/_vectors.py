@@ -28,7 +28,9 @@ def _address(context: Any, builder: Any, array_type: Any, array: Any, position: 
     return builder.gep(data, [position])
 
 
-def _vector_address(context: Any, builder: Any, array_type: Any, array: Any, position: Any) -> tuple[Any, int]:
+def _vector_address(
+    context: Any, builder: Any, array_type: Any, array: Any, position: Any
+) -> tuple[Any, int]:
     """Return the address of four elements, and the number of bytes to which it is aligned."""
     pointer = _address(context, builder, array_type, array, position)
     vector = ir.VectorType(context.get_data_type(array_type.dtype), _FOUR)

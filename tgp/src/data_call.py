@@ -115,9 +115,9 @@ def pool_graph(pooler: SRCPooling, data: Data, carry: Any = "auto", **arguments:
     pooled = {step.name: members.reduce(step, given) for step in nodes}
     rest = {name: data[name] for name, fact in facts.items() if fact.owner == "graph" and not fact.ids}
     result = _assemble(data, out, pooled, fields, rest)
-    if wants_map and edges is not None and out.so.is_sparse and out.so.cluster is not None:
-        if not isinstance(pooler.connector, KronConnect):  # its edges are not merged input edges
-            result.edge_map = edge_map(edges, out.so, result.edge_index)
+    merges = out.so.is_sparse and out.so.cluster is not None and not isinstance(pooler.connector, KronConnect)
+    if wants_map and merges and edges is not None:
+        result.edge_map = edge_map(edges, out.so, result.edge_index)
     return result
 
 
