@@ -8,7 +8,7 @@ from torch_geometric.utils import scatter
 
 import tgp
 from tgp.connect.edge_attributes import edge_map
-from tgp.data import PooledBatch, PooledDataset, PoolDataLoader, PreCoarsening, precoarsen
+from tgp.data import PoolDataLoader, PooledBatch, PooledDataset, PreCoarsening, precoarsen
 from tgp.errors import InputError, StoreDamagedError
 from tgp.poolers import get_pooler
 from tgp.select import SelectOutput
@@ -173,6 +173,11 @@ def edit_map(store, edit, path="levels/0/fields/edge_map"):
     forge_shard(store, change, "graclus-x2")
 
 
+def find_wrong_values(store):
+    """Return the findings about values. The records of the run no longer fit the shard, which is reported, too."""
+    return [finding for finding in verify_store(store) if finding.field]
+
+
 def read_all(store):
     dataset = PooledDataset(store)
     return dataset.get_batch(range(5)), [dataset[place] for place in range(5)]
@@ -186,7 +191,7 @@ def test_ids_outside_of_the_graph(store, value):
         dataset.get_batch(range(5))
     with pytest.raises(StoreDamagedError, match="edge_map"):
         StoreReader(store).read_levels(0, "graclus-x2")
-    (finding,) = verify_store(store)
+    (finding,) = find_wrong_values(store)
     assert finding.field == "/levels/0/fields/edge_map" and finding.graph == 0
 
 
@@ -198,7 +203,7 @@ def test_verify_finds_wrong_maps(store, level, to_none):
         values[place] = -1 if to_none else values[place] - 1
 
     edit_map(store, edit, f"levels/{level}/fields/edge_map")
-    (finding,) = verify_store(store)
+    (finding,) = find_wrong_values(store)
     assert finding.field == f"/levels/{level}/fields/edge_map" and "map of the finer edges" in finding.message
     read_all(store)  # no id is out of range
 
@@ -206,7 +211,7 @@ def test_verify_finds_wrong_maps(store, level, to_none):
 @pytest.mark.parametrize("level", [0, 1])
 def test_maps_with_other_offsets(store, level):
     edit_map(store, lambda ptr: ptr.__setitem__(1, ptr[1] - 1), f"levels/{level}/ptr/edge_map")
-    assert verify_store(store)
+    assert find_wrong_values(store)
     if level:  # the edges of the input graphs are in another file
         with pytest.raises(StoreDamagedError, match="one row for each edge of level 1"):
             read_all(store)
