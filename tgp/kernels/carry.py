@@ -178,6 +178,9 @@ def _add_row(
     rows: npt.NDArray[Any], low: np.uint64, total: FloatArray, at: np.uint64, width: np.uint64
 ) -> None:
     """Add ``rows[low : low + width]`` to ``total[at : at + width]``."""
+    if width == _FOUR:  # without the loops
+        add_four(rows, low, total, at)
+        return
     end = low + width
     while low + _FOUR <= end:
         add_four(rows, low, total, at)
@@ -192,6 +195,9 @@ def _add_row(
 @kernel(inner=True)
 def _clear_row(total: FloatArray, at: np.uint64, width: np.uint64) -> None:
     """Set ``total[at : at + width]`` to zero."""
+    if width == _FOUR:
+        clear_four(total, at)
+        return
     end = at + width
     while at + _FOUR <= end:
         clear_four(total, at)
@@ -206,6 +212,9 @@ def _store_row(
     total: FloatArray, at: np.uint64, out: npt.NDArray[Any], low: np.uint64, width: np.uint64
 ) -> None:
     """Copy ``total[at : at + width]`` to ``out[low : low + width]``."""
+    if width == _FOUR:
+        store_four(total, at, out, low)
+        return
     end = at + width
     while at + _FOUR <= end:
         store_four(total, at, out, low)
