@@ -174,7 +174,8 @@ def complete_reductions(incomplete: str) -> Iterable[Item]:
     done, comma, rule = incomplete.rpartition(",")
     name, equals, _ = rule.partition("=")
     if equals:
-        return [(f"{done}{comma}{name}={reduction}", "") for reduction in REDUCTIONS]
+        fitting = ("map",) if name == "edge_index" else REDUCTIONS
+        return [(f"{done}{comma}{name}={reduction}", "") for reduction in fitting]
     return [(f"{done}{comma}auto", "choose by name and type")]
 
 

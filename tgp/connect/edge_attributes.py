@@ -21,6 +21,7 @@ __all__ = [
     "check_edge_attributes",
     "contract_edge_attributes",
     "dense_edge_attributes",
+    "edge_map",
 ]
 
 
@@ -129,6 +130,49 @@ def contract_edge_attributes(
     empty = merged.numel()
     values = reduce_groups(rows, group, empty + 1, how)
     return values.index_select(0, torch.where(known, place, empty))
+
+
+def edge_map(edge_index: Any, so: SelectOutput, pooled: Any) -> Tensor:
+    """Return the pooled edge to which each input edge belongs.
+
+    With it, any attribute of the edges is pooled by one segment reduction, such as :func:`torch_geometric.utils.scatter`.
+
+    Args:
+        edge_index: Connectivity of the nodes.
+        so: Assignment of the nodes to the supernodes of ``pooled``.
+        pooled: Connectivity of the supernodes, made by a connector that merges edges.
+
+    Returns:
+        ``[E]``: position of the pooled edge from the supernode of the source to the supernode of the target, the last one of
+        parallel pooled edges; -1 if there is none.
+
+    Raises:
+        InputError: If a node has several supernodes.
+
+    Examples:
+        >>> so = SelectOutput(cluster_index=torch.tensor([0, 0, 1]), num_supernodes=2)
+        >>> edge_map(torch.tensor([[0, 1, 2], [1, 2, 0]]), so, torch.tensor([[0, 1], [1, 0]])).tolist()
+        [-1, 0, 1]
+    """
+    cluster = so.cluster
+    if cluster is None:
+        raise InputError(
+            "edges have no map: expected an assignment with one supernode per node, got one with several.",
+            field="edge_map",
+        )
+    index, _ = connectivity_to_edge_index(edge_index)
+    coarse, _ = connectivity_to_edge_index(pooled)
+    source, target = cluster.index_select(0, index.reshape(-1)).view(2, -1)
+    size = int(max(cluster.max(), coarse.max())) + 1 if index.numel() and coarse.numel() else 1
+    pairs, order = torch.sort(coarse[0] * size + coarse[1], stable=True)
+    inside = (source >= 0) & (target >= 0)
+    key = torch.where(inside, source * size + target, -1)
+    place = torch.searchsorted(pairs, key, right=True) - 1
+    found = torch.full_like(key, -1)
+    known = (place >= 0).nonzero().squeeze(1)
+    known = known[pairs[place[known]] == key[known]]
+    found[known] = order[place[known]]
+    return found
 
 
 def dense_edge_attributes(

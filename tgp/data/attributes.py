@@ -65,14 +65,17 @@ def special_value(field: Field) -> tuple[Any, Tensor | None, list[Any] | None]:
     return torch.from_numpy(shift_values(field, start)), torch.from_numpy(start), None
 
 
-def shift_values(field: Field, start: PtrArray) -> Array:
+def shift_values(field: Field, start: PtrArray, *, keep_negative: bool = False) -> Array:
     """Return the values of a field plus a number per graph.
 
     Args:
         field: Field of integers.
         start: ``[B]`` number to add to the values of each graph.
+        keep_negative: Leave negative values as they are, in a field of one axis. They stand for "none".
     """
     shift = np.repeat(start, np.diff(field.ptr)).astype(field.values.dtype)
+    if keep_negative:
+        shift[field.values < 0] = 0
     if field.axis == 0 and field.values.ndim > 1:
         shift = shift.reshape(-1, *[1] * (field.values.ndim - 1))
     shifted: Array = field.values + shift

@@ -18,6 +18,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from tgp.data.attributes import as_tensor, graph_ids, select_output, shift_values, special_value
+from tgp.data.collate import IDS_OR_NONE
 from tgp.data.columns import is_joined_last, values_by_graph
 from tgp.data.convert import NODE_KEYS
 from tgp.data.fast_data import ONE_PER_GRAPH, Splits, clone_with
@@ -40,7 +41,7 @@ class FieldPlan(NamedTuple):
         rows: Row of the offsets that delimit it.
         axis: Axis along which graphs are concatenated.
         form: Form of the value of one graph, see :data:`tgp.ragged.FieldForm`.
-        shifted: True if the values are node ids.
+        shifted: True if the values are node ids, or ids of edges of a level.
         ndim: Number of axes of the values.
     """
 
@@ -178,7 +179,8 @@ class BatchTemplate:
         mapping["num_nodes"] = arrays.totals[supers]
         mapping["ptr"] = torch.from_numpy(arrays.ptrs[supers])
         splits = Splits(ptrs, level.slices, level.incs, supers, plan.rows[:2])
-        return clone_with(self._prototype, mapping, {"_num_graphs": graphs, "_splits": splits})
+        private = {"_forms": level.forms, "_num_graphs": graphs, "_splits": splits}
+        return clone_with(self._prototype, mapping, private)
 
 
 class _LevelTemplate:
@@ -198,7 +200,8 @@ class _LevelTemplate:
             self.slices["edge_weight"], self.incs["edge_weight"] = edges, None
         for field in plan.fields:
             self.slices[field.name] = field.rows if field.is_plain else ONE_PER_GRAPH
-            self.incs[field.name] = None
+            self.incs[field.name] = edges if field.shifted else None
+        self.forms = {field.name: IDS_OR_NONE for field in plan.fields if field.shifted}
         self.slices["batch"], self.incs["batch"] = supers, ONE_PER_GRAPH
         self._has_assignment = cluster is not None or soft is not None
         if self._has_assignment and plan.kind != "hard":
@@ -281,6 +284,11 @@ def _field_plans(columns: Sequence[FieldColumn]) -> tuple[FieldPlan, ...]:
     )
 
 
+def _level_values(field: Field, edge_ptr: Array) -> Array:
+    """Return the values of an attribute of a level in a batch."""
+    return shift_values(field, edge_ptr[:-1], keep_negative=True) if field.shifted else field.values
+
+
 def describe_table(
     table: GraphTable, levels: Sequence[Level]
 ) -> tuple[BatchArrays, tuple[list[FieldPlan], list[LevelPlan], int]]:
@@ -329,7 +337,10 @@ def describe_table(
                 add(edges.edge_index),
                 None if edges.edge_weight is None else add(edges.edge_weight),
                 tuple(None if part is None else add(part) for part in parts),
-                tuple(plan_field(name, field, field.values) for name, field in level.fields.items()),
+                tuple(
+                    plan_field(name, field, _level_values(field, edges.edge_ptr))
+                    for name, field in level.fields.items()
+                ),
             )
         )
         nodes, node_batch = supers, batch

@@ -144,12 +144,14 @@ class CarryBatchPlan:
             described: list[FieldColumn] = []
             for name, field in found.items():
                 owner = next(step.owner for step in self.steps if step.name == name)
-                rows = supers if owner == "node" else edges
-                if field.form != "rows":
+                rows, values = supers if owner == "node" else edges, field.values
+                if field.form != "rows" or field.shifted:
                     rows = sum(map(len, ptrs))
                     ptrs.append(field.ptr[None])
+                if field.shifted:
+                    values = shift_values(field, arrays.ptrs[edges][:-1], keep_negative=True)
                 described.append((_field_info(field, "node"), len(columns), rows, False))
-                columns.append(np.ascontiguousarray(field.values))
+                columns.append(np.ascontiguousarray(values))
             added.append(tuple(described))
         if not self._is_complete:
             self._complete(added)
@@ -186,5 +188,6 @@ class CarryBatchPlan:
 
 
 def _field_info(field: Field, ptr: PtrKind) -> FieldInfo:
-    ptrs: tuple[PtrKind, ...] = (ptr,) if field.form == "rows" else ("own",)
-    return FieldInfo(field.name, field.values.dtype.name, field.values.shape[1:], 0, field.form, False, ptrs)
+    ptrs: tuple[PtrKind, ...] = (ptr,) if field.form == "rows" and not field.shifted else ("own",)
+    dtype, tail = field.values.dtype.name, field.values.shape[1:]
+    return FieldInfo(field.name, dtype, tail, 0, field.form, field.shifted, ptrs)

@@ -18,6 +18,7 @@ from tgp.select import concat as assignments
 from tgp.select.base_select import SelectOutput
 
 __all__ = [
+    "IDS_OR_NONE",
     "LevelCountError",
     "collate",
     "join_nested",
@@ -26,6 +27,12 @@ __all__ = [
     "separate",
     "value_forms",
 ]
+
+
+IDS_OR_NONE = "ids"
+"""Form of an attribute of ids in which -1 stands for none, and is the same in a batch."""
+
+_EDGE_MAP = "edge_map"
 
 
 class LevelCountError(InputError, RuntimeError):
@@ -63,13 +70,14 @@ def collate(
     nested = nested_keys(first) - excluded
     # 'batch' is computed below, because PyG fails on the one of an empty graph.
     computed = {"batch"} if add_batch and isinstance(first, Data) and not isinstance(first, Batch) else set()
+    maps = {_EDGE_MAP} - excluded if _is_level_with_map(first) else set()
     out, slices, incs = pyg_collate(
         cls,
         data_list,
         increment,
         add_batch,
         follow_batch=list(follow_batch or ()),
-        exclude_keys=sorted(excluded | nested | computed),
+        exclude_keys=sorted(excluded | nested | computed | maps),
     )
     if computed & set(first.keys()) and "ptr" in out:
         slices["batch"], incs["batch"] = out.ptr, torch.arange(len(data_list))
@@ -77,7 +85,29 @@ def collate(
         out._store._mapping[key] = join_nested([data[key] for data in data_list], key)
     if isinstance(first, Data):
         out._store._forms = value_forms(first)
+    for key in maps:
+        out._store._mapping[key], slices[key], incs[key] = _join_maps(data_list)
+        out._store._forms[key] = IDS_OR_NONE
     return out, slices, incs
+
+
+def _is_level_with_map(data: BaseData) -> bool:
+    if not isinstance(data, Data):
+        return False
+    mapping = data._store._mapping
+    return _EDGE_MAP in mapping and isinstance(mapping.get("so"), SelectOutput)
+
+
+def _join_maps(levels: Sequence[Any]) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the edge maps of a level of several graphs as one, its offsets, and the numbers that were added."""
+    counts = torch.tensor([0] + [level.edge_index.size(1) for level in levels])
+    sizes = torch.tensor([0] + [level[_EDGE_MAP].numel() for level in levels])
+    starts = counts.cumsum(0)[:-1]
+    shifted = [
+        torch.where(level[_EDGE_MAP] < 0, level[_EDGE_MAP], level[_EDGE_MAP] + start)
+        for level, start in zip(levels, starts.tolist(), strict=True)
+    ]
+    return torch.cat(shifted), sizes.cumsum(0), starts
 
 
 def separate(
@@ -102,7 +132,7 @@ def separate(
         decrement: Subtract these numbers.
     """
     forms = getattr(getattr(batch, "_store", None), "_forms", {})
-    columns = {key for key, form in forms.items() if form == "columns"}
+    columns = {key for key, form in forms.items() if form in ("columns", IDS_OR_NONE)}
     exact = getattr(getattr(batch, "_store", None), "_by_graph", {})
     ours = columns | nested_keys(batch) | set(exact)
     slices = {key: value for key, value in slice_dict.items() if key not in ours}
@@ -114,7 +144,8 @@ def separate(
         low, high = int(slice_dict[key][idx]), int(slice_dict[key][idx + 1])
         shift = None if inc_dict is None or not decrement else inc_dict.get(key)
         value = store._mapping[key][..., low:high]
-        mapping[key] = value if shift is None else value - shift[idx]
+        moved = value if shift is None else value - shift[idx]
+        mapping[key] = torch.where(value < 0, value, moved) if forms[key] == IDS_OR_NONE else moved
     for key, form in forms.items():
         if key not in columns and isinstance(mapping.get(key), Tensor):
             mapping[key] = mapping[key][0] if form == "stacked" else mapping[key].item()

@@ -11,7 +11,7 @@ from tgp._lazy import lazy_package
 
 if TYPE_CHECKING:
     from tgp.engine.coarsening import GraphFailure, coarsen, coarsen_with_failures
-    from tgp.engine.contraction import ConnectParams, ContractOptions, contract
+    from tgp.engine.contraction import ConnectParams, ContractOptions, contract, edge_map
     from tgp.engine.level_method import LevelEstimate, LevelMethod, RandomKey
     from tgp.engine.methods import METHODS, register_method
     from tgp.engine.schedule import LevelSpec, Schedule, parse_schedule
@@ -29,6 +29,7 @@ __all__ = [
     "coarsen",
     "coarsen_with_failures",
     "contract",
+    "edge_map",
     "parse_schedule",
     "register_method",
 ]

@@ -18,6 +18,7 @@ from tgp.errors import InputError, ParameterError, UnknownNameError
 from tgp.ragged import GraphTable
 
 __all__ = [
+    "MAP",
     "REDUCTIONS",
     "CarryLike",
     "CarryRules",
@@ -45,7 +46,12 @@ _FITTING: dict[str, tuple[str, ...]] = {
 }
 """Reductions of each kind of values."""
 
-_OWN = frozenset({"edge_index", "edge_weight", "batch", "ptr", "mask", "so", "num_nodes", "num_members"})
+MAP = "map"
+"""Rule of ``edge_index`` that gives levels the attribute ``edge_map``."""
+
+_OWN = frozenset(
+    {"edge_index", "edge_map", "edge_weight", "batch", "ptr", "mask", "so", "num_nodes", "num_members"}
+)
 """Attributes that levels have by themselves."""
 
 
@@ -73,7 +79,8 @@ class CarryRules:
 
         Args:
             value: ``None``; text such as ``"auto"``, ``"pos=mean,y=majority"``, ``"auto,pos=none"`` or ``"none"``; a
-                mapping from attributes to reductions, in which ``{"*": "auto"}`` stands for ``auto``; or rules.
+                mapping from attributes to reductions, in which ``{"*": "auto"}`` stands for ``auto``; or rules. The rule
+                ``edge_index=map`` gives levels the coarse edge of each edge of the graph before, as ``edge_map``.
 
         Raises:
             UnknownNameError: If a reduction does not exist.
@@ -135,7 +142,7 @@ def _check_pair(name: object, reduction: object) -> tuple[str, str]:
             f"carry has a wrong attribute: expected a name without commas, equals signs and outer blanks, got {name!r}",
             field="carry",
         )
-    valid = ("auto",) if name == _EVERY else REDUCTIONS
+    valid = ("auto",) if name == _EVERY else (*REDUCTIONS, *([MAP] if name == "edge_index" else []))
     if not isinstance(reduction, str) or reduction not in valid:
         raise UnknownNameError("reduction", str(reduction), valid)
     return name, reduction
@@ -148,7 +155,8 @@ class CarryStep:
     Args:
         name: Name of the attribute.
         reduction: A :data:`Reduction` other than ``none``, or ``count`` (members), ``purity`` (share of the members with
-            the majority value) or ``mixed`` (True if the members have several values).
+            the majority value), ``mixed`` (True if the members have several values) or ``map`` (coarse edge of each edge of
+            the graph before).
         owner: ``node`` or ``edge``.
         source: Attribute of the input graphs that is reduced; the same name if ``None``.
         mask: Boolean attribute of the nodes that selects the members that count; all if ``None``.
@@ -245,12 +253,15 @@ def resolve_attributes(rules: CarryRules, attributes: Mapping[str, Attribute]) -
     for name, reduction in chosen.items():
         if name not in attributes:
             raise UnknownNameError("attribute", name, attributes)
-        if reduction != "none":
+        if reduction not in ("none", MAP):
             _check_rule(name, reduction, attributes[name])
     steps = [CarryStep("num_members", "count")]
     for name, attribute in attributes.items():
         reduction = chosen.get(name) or (_choose(name, attribute) if rules.auto else "none")
         if reduction == "none":
+            continue
+        if reduction == MAP:
+            steps.append(CarryStep("edge_map", MAP, "edge", name))
             continue
         steps.append(CarryStep(name, reduction, attribute.owner))
         if reduction == "majority" and is_label(name):

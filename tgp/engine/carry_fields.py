@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tgp.engine.carry import CarryStep
+from tgp.engine.carry import MAP, CarryStep
 from tgp.engine.carry_attributes import split_texts
 from tgp.engine.carry_members import Groups, InputEdges, compose_members
 from tgp.engine.methods import contracts_edges
@@ -32,7 +32,8 @@ _NO_WEIGHT: FloatArray = np.empty(0)
 def carry_fields(table: GraphTable, hierarchy: Hierarchy, steps: Sequence[CarryStep]) -> Hierarchy:
     """Return the hierarchy with attributes on its levels.
 
-    Every level is reduced from the input graphs. The result of a graph does not depend on the other graphs. A supernode or
+    Every level is reduced from the input graphs, except ``edge_map``: it has a row for each edge of the graph before, which is the
+    level before or the input graph. The result of a graph does not depend on the other graphs. A supernode or
     coarse edge without members has the value 0, False or an empty text. The majority of signed integers is -1 for it.
 
     Args:
@@ -57,9 +58,12 @@ def carry_fields(table: GraphTable, hierarchy: Hierarchy, steps: Sequence[CarryS
     if not steps:
         return hierarchy
     inputs: dict[str, _Input] = {}
-    edges = None
+    edges = fine = None
     if any(step.owner == "edge" for step in steps):
-        edges = InputEdges.from_table(table)
+        edges = fine = InputEdges.from_table(table)
+        fine_ptr = table.fields["edge_index"].ptr
+    maps = [step for step in steps if step.reduction == MAP]
+    steps = [step for step in steps if step.reduction != MAP]
     nodes: Groups | None = None
     levels = []
     for level in hierarchy.levels:
@@ -71,6 +75,11 @@ def carry_fields(table: GraphTable, hierarchy: Hierarchy, steps: Sequence[CarryS
             edges = None  # the edges of later levels are not those of the input graphs either
         reducers = {owner: _Reducer(table, found, inputs) for owner, found in groups.items()}
         fields = {step.name: reducers[step.owner].field(step) for step in steps if step.owner in reducers}
+        if maps and fine is not None:
+            if level.assignment.soft is None and contracts_edges(level.method):
+                (step,) = maps
+                fields[step.name] = Field(step.name, fine.map_to(level), fine_ptr, shifted=True)
+            fine, fine_ptr = InputEdges.from_level(level), level.edge_ptr
         levels.append(replace(level, fields=fields))
     return Hierarchy(hierarchy.node_ptr, tuple(levels))
 

@@ -196,6 +196,28 @@ class InputEdges:
         kernels.group_rows(sources + shift, indptr, order)
         return cls(indptr, (targets + shift)[order].astype(np.int32), order)
 
+    @classmethod
+    def from_level(cls, level: Level) -> InputEdges:
+        """Return the edges of the coarse graphs of a level.
+
+        Args:
+            level: The level.
+        """
+        is_list = isinstance(level.coarse, EdgeList)  # it need not be sorted
+        order = np.lexsort(level.edge_index[::-1]) if is_list else None
+        return cls(level.block.indptr, level.block.indices, order)
+
+    def map_to(self, level: Level) -> PtrArray:
+        """Return the coarse edge of each edge, in the order of the table. Coarse edges count inside each graph.
+
+        Args:
+            level: Level that pools the graphs of these edges.
+        """
+        nodes = compose_members(None, level)
+        found = self.groups(nodes, level).segment
+        graph = np.searchsorted(level.edge_ptr, found, side="right") - 1
+        return np.where(found < 0, -1, found - level.edge_ptr[graph])
+
     @cached_property
     def _columns(self) -> IndexArray:
         """Buffer of the kernels."""
@@ -209,9 +231,6 @@ class InputEdges:
             level: The level.
         """
         block = level.block
-        cluster = nodes.segment.astype(np.int32)
-        edges = self.indptr, self.indices, cluster, self._columns
-        given = (*edges, *nodes.rows, block.indptr, block.indices)
         # The edge list of a level of rows is not needed here.
         rank, edge_ptr = None, block.edge_ptr
         twin = _parallel_edges(block)
@@ -222,20 +241,32 @@ class InputEdges:
                 twin[rank] = rank[twin]
 
         def find() -> PtrArray:
-            return self._find(given, nodes.size, rank)
+            return self.find(nodes, block, rank)
 
         def add(values: Array, mean: bool) -> Array:
-            return _add_edges(given, nodes.size, values, mean)
+            return _add_edges(self._rows(nodes, block), nodes.size, values, mean)
 
         is_quick = self.order is None and rank is None
         return Groups(find, block.num_edges, edge_ptr, twin=twin, add=add if is_quick else None)
 
-    def _find(self, given: EdgeRows, size: int, rank: PtrArray | None) -> PtrArray:
-        """Return the coarse edge of each input edge, in the order of the table."""
+    def _rows(self, nodes: Groups, block: BlockCSR) -> EdgeRows:
+        cluster = nodes.segment.astype(np.int32)
+        edges = self.indptr, self.indices, cluster, self._columns
+        return (*edges, *nodes.rows, block.indptr, block.indices)
+
+    def find(self, nodes: Groups, block: BlockCSR, rank: PtrArray | None = None) -> PtrArray:
+        """Return the coarse edge of each input edge, in the order of the table, or -1.
+
+        Args:
+            nodes: Input nodes of the supernodes.
+            block: Coarse graphs.
+            rank: Number of each coarse edge; its position if ``None``.
+        """
         from tgp.kernels import carry as kernels
 
+        given, size = self._rows(nodes, block), nodes.size
         found = np.full(len(self.indices), -1, np.int64)
-        kernels.find_edges(*given, np.zeros(size, np.int32), found)
+        kernels.find_edges(*given, _make_slots(given, size), found)
         if rank is not None:
             found = _take(rank, found, -1)
         if self.order is not None:
@@ -249,11 +280,16 @@ def _add_edges(given: EdgeRows, size: int, values: Array, mean: bool) -> Array:
     from tgp.kernels import carry as kernels
 
     coarse_ptr, coarse = given[-2:]
-    longest = int(np.diff(coarse_ptr).max(initial=0))
+    longest = int(np.diff(coarse_ptr).max(initial=0)) + 1
     out = np.empty((len(coarse), values.shape[1]), values.dtype)
     total, count = np.empty(longest * values.shape[1]), np.empty(longest, np.int64)
-    kernels.sum_edges(*given, np.zeros(size, np.int32), values, mean, total, count, out)
+    kernels.sum_edges(*given, _make_slots(given, size), values, mean, total, count, out)
     return out
+
+
+def _make_slots(given: EdgeRows, size: int) -> Array:
+    """Return a buffer of the kernels: -1 for each supernode, in the smallest type that holds the number of coarse edges."""
+    return np.full(size, -1, np.int32 if len(given[-1]) <= np.iinfo(np.int32).max else np.int64)
 
 
 def _parallel_edges(block: BlockCSR) -> PtrArray | None:

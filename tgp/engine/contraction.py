@@ -10,11 +10,20 @@ import numpy as np
 import numpy.typing as npt
 
 import tgp
+from tgp.engine.carry_members import Groups, InputEdges
 from tgp.errors import InputError, ParameterError
 from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.offsets import offsets
 
-__all__ = ["ConnectParams", "ContractOptions", "ReduceOp", "contract", "largest_weights", "postprocess"]
+__all__ = [
+    "ConnectParams",
+    "ContractOptions",
+    "ReduceOp",
+    "contract",
+    "edge_map",
+    "largest_weights",
+    "postprocess",
+]
 
 ReduceOp = Literal["sum", "mean", "min", "max", "mul"]
 _CODES = {name: code for code, name in enumerate(get_args(ReduceOp))}
@@ -141,6 +150,50 @@ def contract(block: BlockCSR, assignment: Assignment, options: ContractOptions |
     )
     coarse = BlockCSR(indptr, indices, None if block.weight is None else weight, assignment.super_ptr)
     return _normalise(_without_tiny(coarse, by_graph), options)
+
+
+def edge_map(block: BlockCSR, assignment: Assignment, coarse: BlockCSR) -> npt.NDArray[np.int64]:
+    """Return the coarse edge to which each edge of a contraction belongs.
+
+    An edge ``u -> v`` belongs to the coarse edge from the supernode of ``u`` to the supernode of ``v``. With it, attributes of the edges
+    are pooled by one segment reduction.
+
+    Args:
+        block: the graphs.
+        assignment: hard or one-hot assignment of their nodes.
+        coarse: their contraction, such as the result of :func:`contract`. Its rows may lack edges. The last one of parallel
+            coarse edges is found.
+
+    Returns:
+        ``[E]`` int64: position of the coarse edge in ``coarse.indices``, -1 if there is none. That is so for edges inside a supernode
+        (if they are removed), edges of dropped nodes, and edges whose coarse weight vanished.
+
+    Raises:
+        InputError: if the assignment is soft, or if it belongs to other blocks.
+
+    Examples:
+        >>> from tgp.testing.graphs import path
+        >>> pairs = Assignment("hard", np.array([0, 2]), np.array([0, 0, 1, 1], np.int32))
+        >>> block = path(4)
+        >>> block.edge_index().tolist()
+        [[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]]
+        >>> edge_map(block, pairs, contract(block, pairs)).tolist()
+        [-1, -1, 0, 1, -1, -1]
+    """
+    cluster = assignment.cluster
+    if cluster is None:
+        raise InputError(
+            "edges of a soft assignment have no map: expected one supernode per node, got a matrix",
+            field="assignment",
+        )
+    if len(cluster) != block.num_nodes or assignment.num_supernodes != coarse.num_nodes:
+        raise InputError(
+            f"assignment belongs to other blocks: expected {block.num_nodes} nodes and {coarse.num_nodes} supernodes, got "
+            f"{len(cluster)} and {assignment.num_supernodes}",
+            field="assignment",
+        )
+    nodes = Groups(cluster.astype(np.int64), coarse.num_nodes, assignment.super_ptr)
+    return InputEdges(block.indptr, block.indices).find(nodes, coarse)
 
 
 def _contract_soft(

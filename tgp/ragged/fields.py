@@ -50,7 +50,8 @@ class Field:
         ptr: ``[B + 1]`` offsets along ``axis``; ``arange(B + 1)`` for forms other than ``rows``, ``str`` and ``json``.
         axis: axis along which graphs are concatenated: 0, or -1 for arrays such as ``edge_index``.
         form: form of the value of one graph, see :data:`FieldForm`.
-        shifted: True if the values are node ids. They count inside each graph here, and through all graphs in a batch.
+        shifted: True if the values are node ids. They count inside each graph here, and through all graphs in a batch. For an
+            attribute of a level, they are ids of its edges, or -1.
     """
 
     name: str

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from tgp.connect.edge_attributes import DENSE_REDUCTIONS, attributes_of_edges, contract_edge_attributes
-from tgp.engine.carry import CarryRules, CarryStep, resolve_attributes
+from tgp.connect.edge_attributes import (
+    DENSE_REDUCTIONS,
+    attributes_of_edges,
+    contract_edge_attributes,
+    edge_map,
+)
+from tgp.connect.kron_conn import KronConnect
+from tgp.engine.carry import MAP, CarryRules, CarryStep, resolve_attributes
 from tgp.engine.carry_attributes import Attribute, Owner, ValueKind
 from tgp.errors import InputError
 from tgp.select.base_select import SelectOutput
@@ -78,6 +85,8 @@ def pool_graph(pooler: SRCPooling, data: Data, carry: Any = "auto", **arguments:
             "carry has a rule for 'x': the reducer of the pooler makes the features. Pass another reducer to the pooler.",
             field="carry",
         )
+    wants_map = dict(rules.reductions).get("edge_index") == MAP
+    rules = replace(rules, reductions=tuple(rule for rule in rules.reductions if rule != ("edge_index", MAP)))
     steps = resolve_attributes(rules, facts)
     attributes = {name: data[name] for name, fact in facts.items() if isinstance(data[name], Tensor)}
     request = _EdgeRequest([step for step in steps if step.owner == "edge"], attributes, pooler.is_dense)
@@ -105,7 +114,11 @@ def pool_graph(pooler: SRCPooling, data: Data, carry: Any = "auto", **arguments:
     given = {**attributes, **({"num_members": data.num_members} if "num_members" in data else {})}
     pooled = {step.name: members.reduce(step, given) for step in nodes}
     rest = {name: data[name] for name, fact in facts.items() if fact.owner == "graph" and not fact.ids}
-    return _assemble(data, out, pooled, fields, rest)
+    result = _assemble(data, out, pooled, fields, rest)
+    merges = out.so.is_sparse and out.so.cluster is not None and not isinstance(pooler.connector, KronConnect)
+    if wants_map and merges and edges is not None:
+        result.edge_map = edge_map(edges, out.so, result.edge_index)
+    return result
 
 
 def lift_graph(pooler: SRCPooling, data: Data) -> Tensor:

@@ -155,6 +155,29 @@ def first_wrong_contraction(
     return None
 
 
+def first_wrong_map(
+    finer: Edges, coarse: Edges, cluster: npt.NDArray[np.int64], found: npt.NDArray[np.int64]
+) -> int | None:
+    """Return the first graph with an edge that is not mapped to the coarse edge between its supernodes, or ``None``.
+
+    Args:
+        finer: Edges of the finer level.
+        coarse: Edges of the coarse level.
+        cluster: Supernode of each node of the finer level, counted through the unit, -1 if it was dropped.
+        found: Coarse edge of each finer edge, counted through the unit, or -1.
+    """
+    source, target = (cluster[unit_ids(row, finer.ptr, finer.nodes)] for row in finer.index)
+    first, last = (unit_ids(row, coarse.ptr, coarse.nodes) for row in coarse.index)
+    size = int(coarse.nodes[-1])
+    pair = np.where((source < 0) | (target < 0), -1, source * size + target)
+    pooled = first * size + last
+    mapped = found >= 0
+    wrong = np.zeros(len(found), bool)
+    wrong[mapped] = pooled[found[mapped]] != pair[mapped]
+    wrong[~mapped] = np.isin(pair[~mapped], pooled)
+    return int(np.searchsorted(finer.ptr, np.argmax(wrong), side="right")) - 1 if wrong.any() else None
+
+
 def _first_wrong(
     finer: _BlockEdges,
     coarse: _BlockEdges,

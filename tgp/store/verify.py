@@ -18,7 +18,14 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.errors import StoreDamagedError, StoreError, StoreMissingError
-from tgp.store.contraction import Edges, first_wrong_contraction, is_plain_sum, unit_edges, unit_ids
+from tgp.store.contraction import (
+    Edges,
+    first_wrong_contraction,
+    first_wrong_map,
+    is_plain_sum,
+    unit_edges,
+    unit_ids,
+)
 from tgp.store.format import constants as fmt
 from tgp.store.format.codec import restore
 from tgp.store.format.manifest import (
@@ -287,7 +294,7 @@ class _UnitVerifier:
                 ptr = part.node_ptrs[number + 1] if field.ptr == "node" else part.edge_ptrs[number]
                 if field.ptr == "own":
                     ptr = part.array(level_field_path(number, field.name, "ptr"))
-                if path in part.present:
+                if path in part.present and not field.shifted:
                     self.check_values(part, path, field, ptr)
             cluster = None
             if f"{base}/cluster" in part.present:
@@ -303,6 +310,8 @@ class _UnitVerifier:
             coarse = unit_edges(
                 part.array(f"{base}/edge_index"), weight, part.edge_ptrs[number], part.node_ptrs[number + 1]
             )
+            if f"{base}/fields/{fmt.EDGE_MAP}" in part.present:
+                self.check_edge_map(part, number, finer, coarse, cluster)
             if finer is not None and cluster is not None and is_plain_sum(info.schedule[number]):
                 options = info.schedule[number]["params"]
                 local = part.array(f"{base}/cluster")
@@ -312,6 +321,29 @@ class _UnitVerifier:
                         part.record, f"{base}/edge_index", "is not the contraction of the finer edges", row
                     )
             finer = coarse
+
+    def check_edge_map(
+        self,
+        part: HierarchyPart,
+        number: int,
+        finer: Edges | None,
+        coarse: Edges,
+        cluster: npt.NDArray[np.int64] | None,
+    ) -> None:
+        """Check that each edge is mapped to the coarse edge between the supernodes of its ends."""
+        path = level_field_path(number, fmt.EDGE_MAP)
+        ptr = part.array(level_field_path(number, fmt.EDGE_MAP, "ptr"))
+        row = first_outside(part.array(path), ptr, np.diff(part.edge_ptrs[number].astype(np.int64)), -1)
+        if row is not None:
+            self.report(part.record, path, "holds an id of an edge outside its graph", row)
+        elif finer is not None and cluster is not None:
+            if not np.array_equal(ptr, finer.ptr):
+                self.report(part.record, path, "must have one row for each edge of the graph before")
+                return
+            found = unit_ids(part.array(path), ptr, part.edge_ptrs[number])
+            row = first_wrong_map(finer, coarse, cluster, found)
+            if row is not None:
+                self.report(part.record, path, "is not the map of the finer edges", row)
 
     def check_level_ids(self, part: HierarchyPart, number: int) -> bool:
         """Check that all ids of one level belong to their own graph, and return True if they do."""

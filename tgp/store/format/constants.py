@@ -31,9 +31,9 @@ __all__ = [
 
 FORMAT = "tgp-store"
 VERSION = 1
-MINOR = 3
+MINOR = 4
 """Minor version: 1 adds the revision of the engine and the choice of quality figures to hierarchies, 2 adds fields of JSON
-texts, 3 adds fields of levels."""
+texts, 3 adds fields of levels, 4 adds edge maps of levels."""
 
 MANIFEST = "manifest.json"
 RECORDS = "records"
@@ -184,6 +184,10 @@ def max_decoded(file_size: int) -> int:
         file_size: Size of the file in bytes.
     """
     return min(MAX_DECODED_BYTES, max(MAX_DECODED_BYTES // 4, 64 * file_size))
+
+
+EDGE_MAP = "edge_map"
+"""Field of a level with the coarse edge of each edge of the graph before."""
 
 
 def is_level_field(name: str) -> bool:

@@ -35,9 +35,10 @@ class FieldInfo:
         tail: Lengths of the other axes.
         axis: Axis along which the graphs are concatenated, 0 or -1.
         form: Form of the value of one graph, see :data:`tgp.ragged.fields.FieldForm`.
-        shifted: True if the values are node ids, which are local to their graph.
+        shifted: True if the values are node ids, which are local to their graph. For a field of a level, they are ids of
+            coarse edges, or -1.
         ptrs: All kinds of offsets that cut the field correctly, in order of preference. ``"own"`` is last. A field of a
-            level has the kinds ``"node"`` (supernodes) and ``"edge"`` (coarse edges), or ``"own"`` if it is JSON text.
+            level has the kinds ``"node"`` (supernodes) and ``"edge"`` (coarse edges), or ``"own"`` if it is JSON text or the edge map.
     """
 
     name: str
@@ -153,13 +154,22 @@ class FieldInfo:
                 (self.form == "rows" or self.dtype == "uint8", "dtype", "uint8 for text"),
                 (self.form == "rows" or not self.tail, "tail", "[] for text"),
                 (self.axis == 0, "axis", "0 for a field of a level"),
-                (not self.shifted, "shifted", "false for a field of a level"),
+                (
+                    not self.shifted or (self.name, self.form) == (fmt.EDGE_MAP, "rows"),
+                    "shifted",
+                    "false for a field of a level that is not the edge map",
+                ),
+                (
+                    not self.shifted or (self.dtype, self.tail) == ("int64", ()),
+                    "dtype",
+                    "int64 for the edge map, with no other axes",
+                ),
                 (
                     self.ptrs == ("own",)
-                    if self.form == "json"
+                    if self.form == "json" or self.shifted
                     else len(self.ptrs) > 0 and set(self.ptrs) <= {"node", "edge"},
                     "ptrs",
-                    "a list of 'node' or 'edge' for a field of a level, and ['own'] for text",
+                    "a list of 'node' or 'edge' for a field of a level, and ['own'] for text and the edge map",
                 ),
             ]
         )

@@ -180,6 +180,8 @@ class Manifest:
     def minor(self) -> int:
         """Minor format version: the first one that has everything that the store contains."""
         levels = [level for info in self.hierarchies.values() for level in info.levels]
+        if any(field.shifted for level in levels for field in level.fields):
+            return 4
         if any(h.carry is not None for h in self.spec.hierarchies) or any(level.fields for level in levels):
             return 3
         if any(info.form == "json" for info in self.fields):

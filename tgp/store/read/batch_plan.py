@@ -8,6 +8,7 @@ batch then takes two kernel calls (find the rows, copy the rows), one allocation
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -78,7 +79,7 @@ class BatchArrays:
 
     @property
     def levels(self) -> list[Level]:
-        """Pooled levels. Ids count through the batch."""
+        """Pooled levels. Ids count through the batch, except those of fields, which are local to their graph."""
         assert self.layout is not None, "the arrays of a store have a layout"
         found = []
         for level in self.layout.level_columns:
@@ -88,6 +89,11 @@ class BatchArrays:
             arrays = [None if column is None else self.columns[column] for column in columns]
             assignment = Assignment(info.kind, self.ptrs[supers], *arrays)
             named = self._named(fields)
+            for name, field in named.items():
+                if field.shifted and not self.layout.local:
+                    start = np.repeat(edges.edge_ptr[:-1], np.diff(field.ptr))
+                    values = np.where(field.values < 0, -1, field.values - start)
+                    named[name] = replace(field, values=values)
             found.append(Level(info.method, self.ptrs[nodes], assignment, edges, fields=named))
         return found
 

@@ -197,7 +197,9 @@ class HierarchyPart(OpenPart):
         total = nodes if info.ptr == "node" else self.record.edges[number]
         if info.ptr == "own":
             total = math.prod(self.info(path).shape)
-            self.ptr(level_field_path(number, info.name, "ptr"), self.count, total)
+            ptr = self.ptr(level_field_path(number, info.name, "ptr"), self.count, total)
+            if info.shifted and number and not np.array_equal(ptr, self.edge_ptrs[number - 1]):
+                raise self.damaged(path, f"must have one row for each edge of level {number}")
         elif not nodes and not total:
             found, (shape, _, dtype) = self.arrays.get(path), _field_array(info, 0)
             if found is None or (found.shape, found.attributes.get("dtype")) != (shape, dtype):

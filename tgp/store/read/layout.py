@@ -262,7 +262,12 @@ class Layout:
         if rows is None:
             rows = self._add_offsets("hierarchy", level_field_path(number, info.name, "ptr"))
         key, source = (number, "field", info.name), Source("hierarchy", level_field_path(number, info.name))
-        self._add(key, source, rows, info.dtype, info.tail, high=largest_number(info.dtype))
+        if info.shifted:  # ids of edges of the level, or -1
+            self._add(
+                key, source, rows, np.int64, target=shared["edge"], low=-1, fill=-1, joined=not self.local
+            )
+        else:
+            self._add(key, source, rows, info.dtype, info.tail, high=largest_number(info.dtype))
         return self._checked(info, self.index[key], rows)
 
     def _checked(self, info: FieldInfo, column: int, rows: int) -> FieldColumn:

@@ -45,15 +45,17 @@ def slice_graph(part: GraphsPart, fields: Sequence[FieldInfo], row: int) -> Grap
     return GraphTable(node_ptr, found)
 
 
-def _slice_field(part: OpenPart, path: str, info: FieldInfo, rows: slice, ptr: Ids, nodes: int) -> Field:
-    """Return a field of one graph with the given rows and offsets. ``nodes`` limits node ids."""
+def _slice_field(
+    part: OpenPart, path: str, info: FieldInfo, rows: slice, ptr: Ids, size: int, low: int = 0
+) -> Field:
+    """Return a field of one graph with the given rows and offsets. Ids are at least ``low`` and less than ``size``."""
     stored = part.array(path)
     if info.axis == 0:
         values = stored[rows]
     else:  # complex numbers are stored with one more axis at the end
         values = stored[..., rows, :] if info.dtype.startswith("complex") else stored[..., rows]
     if info.shifted:
-        _check_ids(part, path, values, 0, nodes)
+        _check_ids(part, path, values, low, size)
     elif first_too_large(values, largest_number(info.dtype)) is not None:
         raise part.damaged(path, f"holds a number above {largest_number(info.dtype)}")
     values = restore(np.array(values, order="C"), info.dtype)
@@ -112,7 +114,7 @@ def slice_level(part: HierarchyPart, number: int, info: LevelInfo, row: int) -> 
         if field.ptr == "own":
             rows, ptr = _span(part.pin(level_field_path(number, field.name, "ptr")), row)
         if path in part.present:
-            fields[field.name] = _slice_field(part, path, field, rows, ptr, 0)
+            fields[field.name] = _slice_field(part, path, field, rows, ptr, int(edge_ptr[1]), -1)
         else:
             fields[field.name] = Field(field.name, np.zeros((0, *field.tail), field.dtype), ptr)
     return Level(

@@ -49,11 +49,11 @@ def level_field_info(level: Level, name: str, number: int) -> FieldInfo:
         InputError: If it does not belong to the supernodes or to the edges, or cannot be stored.
     """
     entry = level.fields[name]
-    is_text = entry.form == "json"
+    has_own = entry.form == "json" or entry.shifted
     fits = {
-        "node": not is_text and np.array_equal(entry.ptr, level.super_ptr),
-        "edge": not is_text and np.array_equal(entry.ptr, level.block.edge_ptr),
-        "own": is_text and len(entry.ptr) == len(level.super_ptr),
+        "node": not has_own and np.array_equal(entry.ptr, level.super_ptr),
+        "edge": not has_own and np.array_equal(entry.ptr, level.block.edge_ptr),
+        "own": has_own and len(entry.ptr) == len(level.super_ptr),
     }
     if not any(fits.values()) or entry.values.shape[:1] != (entry.ptr[-1],):
         raise InputError(
