@@ -205,7 +205,9 @@ def _count_levels(schedule: Schedule, seed: int, table: GraphTable, progress: Ca
     for low, high in pairwise([0, *starts.tolist(), table.num_graphs]):
         progress(Step(f"counting the levels of {schedule}", low, table.num_graphs))
         graphs = slice_table(table, low, high, ("edge_index", "edge_weight", *schedule.needs))
-        found = count_levels(graphs.to_block(schedule.needs), schedule, seed, weight_dtype=weight_type(graphs))
+        found = count_levels(
+            graphs.to_block(schedule.needs), schedule, seed, weight_dtype=weight_type(graphs)
+        )
         times = max(times, found)
     return times
 

@@ -70,7 +70,10 @@ def compute_level(alias: str) -> ToyLevel:
     indptr = np.concatenate([[0], np.bincount(source, minlength=len(_NODES)).cumsum()])
     block = BlockCSR(indptr, target[order].astype(np.int32), None, np.array([0, len(_NODES)]))
     schedule = _SCHEDULES.get(alias, alias)
-    level = coarsen(block, schedule).levels[0]
+    # Positions are those of the picture, and features say how close a node is to each of the four corners.
+    pos = np.array([(col / 16, 1 - row / 2) for row, col in _NODES])
+    x = np.stack([pos[:, 0], 1 - pos[:, 0], pos[:, 1], 1 - pos[:, 1]], axis=1)
+    level = coarsen(block.with_values(x=x, pos=pos), schedule).levels[0]
     assignment = level.assignment
     cluster = assignment.cluster if assignment.soft is None else assignment.soft.argmax(axis=1)
     assert cluster is not None  # an assignment has clusters or weights

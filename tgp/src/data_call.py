@@ -89,6 +89,7 @@ def pool_graph(pooler: SRCPooling, data: Data, carry: Any = "auto", **arguments:
         num_nodes=data.num_nodes,
         **({"batch_size": data.num_graphs} if _is_batch(data) else {}),
         **request.arguments(),
+        **_needed(pooler, data, arguments),
         **{name: value for name, value in arguments.items() if value is not None},
     )
     if not isinstance(out, PoolingOutput) or out.so is None:
@@ -106,6 +107,12 @@ def pool_graph(pooler: SRCPooling, data: Data, carry: Any = "auto", **arguments:
     pooled = {step.name: members.reduce(step, given) for step in nodes}
     rest = {name: data[name] for name, fact in facts.items() if fact.owner == "graph" and not fact.ids}
     return _assemble(data, out, pooled, fields, rest)
+
+
+def _needed(pooler: SRCPooling, data: Data, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return the attributes of the graph that the selector needs beside the features, unless they are given."""
+    names = getattr(pooler.selector, "needs", ())
+    return {name: data[name] for name in names if name != "x" and name in data and name not in arguments}
 
 
 def lift_graph(pooler: SRCPooling, data: Data) -> Tensor:
