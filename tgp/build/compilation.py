@@ -45,6 +45,9 @@ _PAIRS = (
 )
 """Kernels of :mod:`tgp.engine.pair_matching`."""
 
+_NEEDS = ("carry.add_rows",)
+"""Kernels that reduce the attributes that a method needs."""
+
 _GROUPS = ("carry.group_rows",)
 _CARRY: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("sum", "mean", "stats"), ("carry.add_rows",)),
@@ -113,6 +116,15 @@ _METHODS: dict[str, tuple[str, ...]] = {
     ),
     "leiden": (*_COMMUNITIES, "communities.connected_parts", "communities.refine_communities"),
     "louvain": _COMMUNITIES,
+    "simmatch": (
+        *_CONTRACTION,
+        *_PAIRS,
+        *_NEEDS,
+        "local_matching.weighted_degree",
+        "similarity.edge_cosines",
+        "similarity.row_norms",
+        "similarity.smooth_rows",
+    ),
     "nopool": (),
     "random": (*_CONTRACTION, "matching._random_partition"),
 }

@@ -67,6 +67,7 @@ FACTS: dict[str, Facts] = {
     "kmis": Facts("graph", True, True, False, 10**8, 1),
     "hem": Facts("half", True, True, True, 10**8, 2),
     "lv": Facts("half", True, True, True, 10**6, 30),
+    "simmatch": Facts("half", True, True, True, 10**6, 20),
     "sep": Facts("graph", True, True, True, 10**6, 18),
     "leiden": Facts("graph", True, True, True, 10**7, 8),
     "louvain": Facts("graph", True, True, True, 10**7, 6),
