@@ -100,7 +100,10 @@ def test_wide_features_are_smoothed_in_parts():
 
 def test_zero_features_and_threads(monkeypatch):
     block = grid2d(30, 30)
-    assert coarsen(with_features(block, np.zeros((900, 2))), "simmatch:ratio=0.25").levels[0].block.num_nodes == 225
+    assert (
+        coarsen(with_features(block, np.zeros((900, 2))), "simmatch:ratio=0.25").levels[0].block.num_nodes
+        == 225
+    )
     block = with_attributes(block)
     one = METHOD.assign(block, SimMatchParams(ratio=0.2), RandomKey()).cluster
     monkeypatch.setattr(threads, "_MIN_WORK", 1)

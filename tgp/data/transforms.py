@@ -126,7 +126,9 @@ class PreCoarsening(BaseTransform):
         self._needs: dict[str, str] = {}  # attributes of nodes, each with the first method that needs it
         for pooler in self.poolers:
             if isinstance(pooler, LevelMixin):
-                self._needs |= {name: pooler._spec.method for name in _needs_of(pooler) if name not in self._needs}
+                self._needs |= {
+                    name: pooler._spec.method for name in _needs_of(pooler) if name not in self._needs
+                }
 
     def forward(self, data: Data) -> Data:
         """Attach the levels to the graph. PyG passes a copy of it."""

@@ -45,6 +45,7 @@ LEVELS: dict[str, ToyLevel] = {
     "eigen": ToyLevel("eigen:k=3", "AABBACCCB", ("A-C", "B-C")),
     "leiden": ToyLevel("leiden", "AABBAABBB", ("A-B",)),
     "louvain": ToyLevel("louvain", "AABBAABBB", ("A-B",)),
+    "simmatch": ToyLevel("simmatch", "AABBCCDEE", ("A-C", "B-E", "C-D", "D-E")),
     "nopool": ToyLevel(
         "nopool", "ABCDEFGHI", ("A-B", "A-E", "B-F", "C-D", "C-H", "D-I", "E-F", "F-G", "G-H", "H-I")
     ),

@@ -31,7 +31,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.engine.contraction import contract
-from tgp.engine.level_method import GraphSizes, LevelBound, LevelEstimate, LevelMethod, RandomKey
+from tgp.engine.level_method import LevelEstimate, LevelMethod, RandomKey
 from tgp.engine.pair_matching import match_once, match_to_sizes
 from tgp.engine.target_size import SizeParams
 from tgp.engine.threads import run_over_ranges
