@@ -3,10 +3,15 @@ r"""Matching of neighbours with similar features, to any size.
 Features are smoothed over the edges of the graph as in a graph convolution, :math:`p = 2` times by default,
 
 .. math::
-    \mathbf{H} = \left( \tilde{\mathbf{D}}^{-1/2} (\mathbf{A} + \mathbf{I}) \tilde{\mathbf{D}}^{-1/2} \right)^p \mathbf{X} , \qquad
-    s_{ij} = \frac{\mathbf{h}_i^\top \mathbf{h}_j}{\lVert \mathbf{h}_i \rVert \, \lVert \mathbf{h}_j \rVert} ,
+    \mathbf{H} = \left( \mathbf{D}^{-1/2} (\mathbf{A} + \mathbf{I}) \mathbf{D}^{-1/2} \right)^p \mathbf{X} ,
 
-where :math:`\tilde{\mathbf{D}}` are the degrees with the self loops. Edges are ordered by the cosine :math:`s_{ij}`, and by a hash of
+where :math:`\mathbf{D}` are the degrees with the self loops :math:`\mathbf{I}`. The similarity of two neighbours is the cosine of their
+rows :math:`\mathbf{h}_i` and :math:`\mathbf{h}_j`,
+
+.. math::
+    s_{ij} = \frac{\mathbf{h}_i^\top \mathbf{h}_j}{\|\mathbf{h}_i\| \|\mathbf{h}_j\|} .
+
+Edges are ordered by the cosine :math:`s_{ij}`, and by a hash of
 the edge where this is equal. Edges are taken in this order, each if both of its nodes are free. The two nodes become a supernode.
 Nodes that stay alone are merged in pairs that have the same most similar neighbour, if the matching merges few nodes. To reach a
 ratio, this is repeated on the coarse graph, where the smoothed features of the members of a supernode are added up.
