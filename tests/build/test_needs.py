@@ -93,7 +93,9 @@ def test_wrong_features_are_found_before_anything_is_written(tmp_path, change, m
 
 def test_missing_features_are_found_before_anything_is_written(tmp_path):
     graphs = [Data(edge_index=graph.edge_index, num_nodes=graph.num_nodes) for graph in make_graphs()]
-    with pytest.raises(InputError, match=r"simmatch needs the node attribute 'x'.*got graphs with edge_index"):
+    with pytest.raises(
+        InputError, match=r"simmatch needs the node attribute 'x'.*got graphs with edge_index"
+    ):
         tgp.coarsen(graphs, ["graclus", "graclus,simmatch"], out=tmp_path / "store")
     assert not (tmp_path / "store").exists()
     with pytest.raises(InputError, match="simmatch needs the node attribute 'x'"):

@@ -28,6 +28,8 @@ METHODS: LazyRegistry[LevelMethod] = LazyRegistry(
         _entry("louvain", "Communities of high modularity (Louvain), all levels of one run"),
         _entry("hem", "Heavy-edge matching to any ratio or number of supernodes"),
         _entry("simmatch", "Matching by the cosine of smoothed features, to any ratio; needs x"),
+        _entry("voxel", "Cells of a regular grid in space; needs pos"),
+        _entry("fps", "Farthest-point sampling, other nodes to the nearest center; needs pos"),
         _entry("nopool", "Identity: every node is its own supernode"),
         _entry("random", "Random partition at a chosen ratio: a baseline"),
     ),

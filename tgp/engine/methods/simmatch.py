@@ -40,10 +40,11 @@ from tgp.engine.level_method import LevelEstimate, LevelMethod, RandomKey
 from tgp.engine.pair_matching import match_once, match_to_sizes
 from tgp.engine.target_size import SizeParams
 from tgp.engine.threads import run_over_ranges
+from tgp.engine.value_scale import unit_scales
 from tgp.errors import ParameterError
 from tgp.kernels.array_types import Float32MatrixArray
 from tgp.ragged import Assignment, BlockCSR
-from tgp.ragged.block import FloatArray, IndexArray, PtrArray
+from tgp.ragged.block import FloatArray, IndexArray
 from tgp.ragged.node_attributes import RowArray
 
 __all__ = ["METHOD", "SimMatchParams"]
@@ -131,7 +132,7 @@ def _smooth(graphs: BlockCSR, x: RowArray, hops: int) -> Float32MatrixArray:
     degree = np.empty(nodes)
     run_over_ranges(lambda *rows: local_matching.weighted_degree(*arrays, *rows, degree), graphs.indptr)
     scale = 1.0 / np.sqrt(1.0 + degree)
-    unit = _scales(x, graphs.node_ptr)
+    unit = unit_scales(x, graphs.node_ptr)
     smoothed = np.empty(x.shape, np.float32)
     for low in range(0, x.shape[1], _COLUMNS):
         columns = slice(low, low + _COLUMNS)
@@ -146,18 +147,6 @@ def _smooth(graphs: BlockCSR, x: RowArray, hops: int) -> Float32MatrixArray:
             values, out = out, values
         smoothed[:, columns] = values
     return smoothed
-
-
-def _scales(x: RowArray, node_ptr: PtrArray) -> FloatArray:
-    """Return, for each node, the power of two that makes the largest feature of its graph about 1. Cosines do not change."""
-    largest = np.zeros(len(node_ptr) - 1)
-    filled = np.flatnonzero(np.diff(node_ptr))
-    if len(filled):
-        of_node = np.maximum(x.max(axis=1), -x.min(axis=1)).astype(np.float64)
-        largest[filled] = np.maximum.reduceat(of_node, node_ptr[filled])
-    exponent = np.where(largest > 0.0, np.frexp(largest)[1], 0)
-    unit = np.ldexp(1.0, np.clip(-exponent, -1022, 1022))  # denormal numbers stay finite
-    return np.repeat(unit, np.diff(node_ptr))
 
 
 def _add_rows(rows: Float32MatrixArray, cluster: IndexArray, size: int) -> Float32MatrixArray:
