@@ -125,12 +125,14 @@ _METHODS: dict[str, tuple[str, ...]] = {
         "similarity.row_norms",
         "similarity.smooth_rows",
     ),
+    "voxel": (*_CONTRACTION, *_NEEDS, "points.number_cells"),
+    "fps": (*_CONTRACTION, *_NEEDS, "points.sample_farthest"),
     "nopool": (),
     "random": (*_CONTRACTION, "matching._random_partition"),
 }
 """Kernels that the levels of each method call with default parameters. Methods of other packages are not listed."""
 
-_UNWEIGHTED = frozenset({"graclus", "kmis", "leiden", "louvain", "nopool", "random", "sep"})
+_UNWEIGHTED = frozenset({"fps", "graclus", "kmis", "leiden", "louvain", "nopool", "random", "sep", "voxel"})
 """Methods whose levels have no weights if their input has none."""
 
 METHODS_WITH_KERNELS = tuple(_METHODS)

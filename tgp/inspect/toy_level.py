@@ -46,6 +46,8 @@ LEVELS: dict[str, ToyLevel] = {
     "leiden": ToyLevel("leiden", "AABBAABBB", ("A-B",)),
     "louvain": ToyLevel("louvain", "AABBAABBB", ("A-B",)),
     "simmatch": ToyLevel("simmatch", "AABBCCDEE", ("A-C", "B-E", "C-D", "D-E")),
+    "voxel": ToyLevel("voxel:size=0.3", "AABCDDEFG", ("A-D", "B-C", "B-F", "C-G", "D-E", "E-F", "F-G")),
+    "fps": ToyLevel("fps", "AABBACCCC", ("A-C", "B-C")),
     "nopool": ToyLevel(
         "nopool", "ABCDEFGHI", ("A-B", "A-E", "B-F", "C-D", "C-H", "D-I", "E-F", "F-G", "G-H", "H-I")
     ),
@@ -53,7 +55,7 @@ LEVELS: dict[str, ToyLevel] = {
 }
 """Level of each method, computed by :func:`compute_level`."""
 
-_SCHEDULES = {"eigen": "eigen:k=3", "nmf": "nmf:k=3", "random": "random:ratio=0.4"}
+_SCHEDULES = {"voxel": "voxel:size=0.3", "eigen": "eigen:k=3", "nmf": "nmf:k=3", "random": "random:ratio=0.4"}
 
 
 def compute_level(alias: str) -> ToyLevel:
