@@ -4,7 +4,7 @@ The first center is the node that is farthest from the mean of all positions of 
 farthest from all centers so far,
 
 .. math::
-    i_{m+1} = \mathrm{argmax}_i \, \min_{j \in \{i_1, \dots, i_m\}} \|\mathbf{p}_i - \mathbf{p}_j\| ,
+    c_{m+1} = \mathrm{argmax}_i \, \mathrm{min}_{j = 1 .. m} \|\mathbf{p}_i - \mathbf{p}_{c_j}\| ,
 
 until the share of the nodes that was asked for is reached. Every other node belongs to the supernode of its nearest center. The edges
 between two supernodes are contracted to one edge. Edges have no effect on the supernodes.

@@ -130,7 +130,11 @@ def _smooth(graphs: BlockCSR, x: RowArray, hops: int) -> Float32MatrixArray:
 
     arrays, nodes = graphs.arrays(), graphs.num_nodes
     degree = np.empty(nodes)
-    run_over_ranges(lambda *rows: local_matching.weighted_degree(*arrays, *rows, degree), graphs.indptr)
+
+    def add_weights(first: int, last: int) -> None:
+        local_matching.weighted_degree(*arrays, first, last, degree)
+
+    run_over_ranges(add_weights, graphs.indptr)
     scale = 1.0 / np.sqrt(1.0 + degree)
     unit = unit_scales(x, graphs.node_ptr)
     smoothed = np.empty(x.shape, np.float32)

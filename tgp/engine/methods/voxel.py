@@ -3,7 +3,7 @@ r"""Cells of a regular grid in space: all nodes of a cell become one supernode.
 A node at position :math:`\mathbf{p}_i` belongs to the cell with the coordinates
 
 .. math::
-    \mathbf{c}_i = \lfloor \mathbf{p}_i / s \rfloor
+    \mathbf{c}_i = \mathrm{floor}(\mathbf{p}_i / s)
 
 for the edge length :math:`s` of the cells. The edges between two cells are contracted to one edge. Edges have no effect on the supernodes.
 
