@@ -230,7 +230,7 @@ class BlockCSR:
             InputError: if an attribute has a wrong type, shape or value.
         """
         rows = {name: check_node_values(name, value, self.node_ptr) for name, value in values.items()}
-        return replace(self, attributes=NodeAttributes(rows))
+        return replace(self, attributes=NodeAttributes(rows) if rows else None)
 
     def graph_of_node(self) -> PtrArray:
         """Return the graph of each node, ``[N]`` int64."""

@@ -309,7 +309,7 @@ def refusal_problem(pooler: Any, call: Call, refused: bool) -> str | None:
         refused: True if the pooler must refuse the call, False if it must accept it.
     """
     try:
-        x = call.kwargs.get("x")
+        x = call.kwargs.get("x", call.args[0] if call.args else None)
         needed = needed_arguments(pooler, x if isinstance(x, Tensor) and x.dim() > 1 else None)
         pooler(*call.args, **{**needed, **call.kwargs})
     except (ValueError, TypeError, TgpError) as error:

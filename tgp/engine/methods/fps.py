@@ -128,5 +128,6 @@ METHOD = LevelMethod(
     estimate=LevelEstimate(0.25, 0.4, scratch=120.0),
     representative="centers",
     contracts=True,
+    revision=3,
     needs=("pos",),
 )

@@ -234,5 +234,6 @@ METHOD = LevelMethod(
     builds_levels=_has_ratios,
     estimate=LevelEstimate(0.55, 0.6, scratch=60.0 + 12.0 * _TYPICAL_WIDTH),
     contracts=True,
+    revision=3,
     needs=("x",),
 )

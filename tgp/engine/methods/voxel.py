@@ -120,5 +120,6 @@ METHOD = LevelMethod(
     estimate=LevelEstimate(0.5, 0.6, scratch=80.0),
     bound=bound,
     contracts=True,
+    revision=3,
     needs=("pos",),
 )
