@@ -40,7 +40,7 @@ PAIRS = (
 )  # fmt: skip
 """Edges of the example graph."""
 
-OPTIONS = {"k": 4, "ratio": 0.5, "scorer": "degree"}
+OPTIONS = {"k": 4, "ratio": 0.5, "scorer": "degree", "size": 0.6}
 """Arguments for the poolers that take them."""
 
 OWN_OPTIONS = {"hosc": {"mu": 0.5}}

@@ -191,6 +191,8 @@ def _example(entry: Entry, info: PoolerInfo) -> str:
     loss = (
         "loss = sum(out.get_loss_value())  # add it to the loss of the task\n" if entry.traits["loss"] else ""
     )
+    needs = METHODS[entry.alias].needs if entry.alias in METHODS else ()
+    pos = "pos = torch.rand(6, 2)  # positions\n" if "pos" in needs else ""
     text = (
         "\n## Example\n\n"
         "```python\nimport torch\n\nfrom tgp.poolers import get_pooler\n\n"
@@ -198,8 +200,8 @@ def _example(entry: Entry, info: PoolerInfo) -> str:
         "edge_index = torch.tensor(\n    [\n"
         "        [0, 1, 2, 3, 4, 5, 1, 2, 3, 4, 5, 0],\n        [1, 2, 3, 4, 5, 0, 0, 1, 2, 3, 4, 5],\n"
         "    ]\n)\n"
-        f"pooler = get_pooler({_arguments(entry, info)})\n"
-        f"out = pooler(x=x, adj=edge_index)\n{loss}"
+        f"{pos}pooler = get_pooler({_arguments(entry, info)})\n"
+        f"out = pooler(x=x, adj=edge_index{', pos=pos' if pos else ''})\n{loss}"
         "print(out.x.shape, out.so)\n```\n"
     )
     if not entry.traits["precoarsenable"]:

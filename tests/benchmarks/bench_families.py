@@ -34,10 +34,11 @@ from scipy.spatial import cKDTree
 
 from tests.benchmarks import bench_kmis_sep
 from tests.benchmarks.bench_kmis_sep import added_memory, undirected, weighted_star
-from tgp.engine import coarsen
+from tgp.engine import coarsen, parse_schedule
 from tgp.ragged import BlockCSR
+from tgp.testing.graphs import with_attributes
 
-SCHEDULES = ("graclus", "kmis", "hem", "lv", "ndp", "sep", "nmf:k=8", "eigen:k=8")
+SCHEDULES = ("graclus", "kmis", "hem", "lv", "simmatch", "voxel", "fps", "ndp", "sep", "nmf:k=8", "eigen:k=8")
 """Schedules that are measured by default."""
 
 CALIBRATION = "A x"
@@ -240,7 +241,9 @@ def _task(block: BlockCSR, text: str) -> Callable[[], object]:
         )
         vector = np.ones(block.num_nodes)
         return lambda: matrix @ vector
-    return lambda: coarsen(BlockCSR(block.indptr, block.indices, block.weight, block.node_ptr), text)
+    values = with_attributes(block).attributes if parse_schedule(text).needs else None
+    arrays = block.indptr, block.indices, block.weight, block.node_ptr, values
+    return lambda: coarsen(BlockCSR(*arrays), text)
 
 
 def _measure(task: Callable[[], object]) -> tuple[float, float]:

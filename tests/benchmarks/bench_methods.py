@@ -34,7 +34,7 @@ from tgp.engine.contraction import ContractOptions, contract
 from tgp.engine.level_method import RandomKey
 from tgp.engine.methods.graclus import METHOD as GRACLUS
 from tgp.ragged import BlockCSR
-from tgp.testing.graphs import barabasi_albert, grid2d
+from tgp.testing.graphs import barabasi_albert, grid2d, with_attributes
 
 SCHEDULES = {
     "graclus": "graclus*3",
@@ -110,14 +110,14 @@ def small(data: Path | None) -> None:
     for name in ("MUTAG", "NCI1"):
         if data is None:
             continue
-        block = common.tu_dataset(data / "TUDataset" / name)
+        block = with_attributes(common.tu_dataset(data / "TUDataset" / name))
         for alias in METHODS.entries:
             text, goal = schedule_of(alias), goal_text(GOALS.get(alias))
             schedule = parse_schedule(text)
             wall, _ = common.best(lambda b=block, s=schedule: coarsen(b, s), 4.0)
             print(f"| {name} | `{text}` | {block.num_graphs / wall:,.0f} | {goal} |", flush=True)
     if data is not None:
-        per_graph(common.tu_dataset(data / "TUDataset" / "MUTAG"))
+        per_graph(with_attributes(common.tu_dataset(data / "TUDataset" / "MUTAG")))
 
 
 def per_graph(block: BlockCSR) -> None:
@@ -128,7 +128,12 @@ def per_graph(block: BlockCSR) -> None:
     from tgp.data import PreCoarsening
 
     items = [
-        Data(edge_index=torch.from_numpy(one.edge_index()), num_nodes=one.num_nodes) for one in block.split()
+        Data(
+            edge_index=torch.from_numpy(one.edge_index()),
+            x=torch.from_numpy(one.node_values("x")),
+            pos=torch.from_numpy(one.node_values("pos")),
+        )
+        for one in block.split()
     ]
     print("\n| PreCoarsening per graph, MUTAG | graphs/s (wall) | goal |\n|---|---|---|")
     for alias in METHODS.entries:
@@ -140,9 +145,9 @@ def per_graph(block: BlockCSR) -> None:
 
 def _one(name: str, text: str, data: Path | None, queue: Any) -> None:
     """Measure one level of one method in a separate process, after a warm-up on small graphs."""
-    coarsen(grid2d(12, 12), text)
-    coarsen(barabasi_albert(300, 5, seed=0), text)
-    block = graphs(name, data)
+    coarsen(with_attributes(grid2d(12, 12)), text)
+    coarsen(with_attributes(barabasi_albert(300, 5, seed=0)), text)
+    block = with_attributes(graphs(name, data))
     start, used = time.perf_counter(), time.process_time()
     memory = common.added_memory(lambda: coarsen(block, text))
     queue.put((block.num_edges // 2, time.perf_counter() - start, time.process_time() - used, memory))

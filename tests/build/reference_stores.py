@@ -44,10 +44,18 @@ If it is intended:
 3. State in a change fragment that stores have to be built again."""
 
 
-def schedules():
-    """Return the schedule of every hierarchy, by its name."""
+ATTRIBUTED = "attributed"
+"""Dataset whose graphs have features and positions. Methods that need them have a reference store of this dataset only."""
+
+
+def schedules(dataset=None):
+    """Return the schedule of every hierarchy of a dataset, by its name; those of all datasets if it is ``None``."""
     own = [name for name in METHODS if METHODS.entry(name).target.startswith("tgp.engine.methods.")]
-    return {**{name: f"{name}*3" for name in own}, **VARIANTS}
+    needing = {name: f"{name}*3" for name in own if METHODS[name].needs}
+    others = {**{name: f"{name}*3" for name in own if name not in needing}, **VARIANTS}
+    if dataset == ATTRIBUTED:
+        return needing
+    return others if dataset is not None else {**others, **needing}
 
 
 def join_graphs(graphs, *, weighted):
@@ -97,9 +105,14 @@ def special_datasets():
         (24, both_ways(ring(10) + ring(14, 10))),
         (1, []),
     ]
+    attributed = join_graphs(weighted, weighted=True)
+    node = np.arange(attributed["node_ptr"][-1])
+    attributed["x"] = ((node[:, None] * [7, 11, 13]) % 17 - 6).astype(np.float32) / 8
+    attributed["pos"] = ((node[:, None] * [5, 3]) % 23).astype(np.float64) / 64
     return {
         "tiny": join_graphs(tiny, weighted=False),
         "weighted": join_graphs(weighted, weighted=True),
+        ATTRIBUTED: attributed,
     }
 
 
@@ -140,9 +153,11 @@ def build_digests(folder, only=None):
     for name, arrays in special_datasets().items():
         np.savez(folder / f"{name}.npz", **arrays)
         datasets[name] = str(folder / f"{name}.npz")
-    chosen = {name: text for name, text in schedules().items() if only is None or name in only}
     found = {}
     for dataset, source in datasets.items():
+        chosen = {name: text for name, text in schedules(dataset).items() if only is None or name in only}
+        if not chosen:
+            continue
         out = folder / dataset
         config = CoarsenConfig(
             dataset=source, poolers=tuple(chosen.values()), names=tuple(chosen), out=out, seed=7, workers=1

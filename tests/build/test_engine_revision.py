@@ -46,7 +46,7 @@ def test_every_method_and_dataset_has_reference_stores():
     methods = {name for name in METHODS if METHODS.entry(name).target.startswith("tgp.engine.methods.")}
     assert methods <= set(schedules())
     datasets = {name.split("/")[0] for name in known}
-    assert set(known) == {f"{data}/{part}" for data in datasets for part in ("graphs", *schedules())}
+    assert set(known) == {f"{data}/{part}" for data in datasets for part in ("graphs", *schedules(data))}
     assert len({digests[CONTENT] for digests in known.values()}) == len(known)  # no file is compared twice
 
 

@@ -25,6 +25,7 @@ def build_graphs(count, seed=0, *, weighted=True, rich=True, smallest=1):
             edge_index=torch.from_numpy(np.ascontiguousarray(edges)),
             y=torch.tensor([int(rng.integers(0, 3))]),
         )
+        data.pos = data.x[:, :2].abs()
         if weighted:
             weight = rng.random(pairs.shape[1]).astype(np.float32) + np.float32(0.1)
             data.edge_weight = torch.from_numpy(np.concatenate([weight, weight]))
@@ -42,7 +43,7 @@ def build_graphs(count, seed=0, *, weighted=True, rich=True, smallest=1):
 
 def write_store(path, graphs, schedules, *, seed=0, units=1, profile="fast", failed=()):
     """Write a store of the given graphs. ``schedules`` maps names of hierarchies to schedules."""
-    table, block = graphs_to_arrays(graphs)
+    table, _ = graphs_to_arrays(graphs)
     bounds = tuple(int(b) for b in np.linspace(0, len(graphs), units + 1).astype(int))
     plans = {name: parse_schedule(schedule) for name, schedule in schedules.items()}
     specs = tuple(HierarchySpec(name, plan.to_json(), seed) for name, plan in plans.items())
@@ -52,7 +53,8 @@ def write_store(path, graphs, schedules, *, seed=0, units=1, profile="fast", fai
         ids = np.arange(bounds[unit], bounds[unit + 1])
         writer.write_graphs(unit, table.take(ids))
         for name, plan in plans.items():
-            hierarchy, failures = coarsen_with_failures(block.take(ids), plan, seed)
+            block = table.take(ids).to_block(plan.needs)
+            hierarchy, failures = coarsen_with_failures(block, plan, seed)
             records = [FailureRecord(f.graph + bounds[unit], f.level, f.reason) for f in failures]
             records += [FailureRecord(g, 0, "made to fail") for g in failed if g in ids]
             writer.write_hierarchy(unit, name, hierarchy, failures=records)

@@ -158,7 +158,8 @@ def test_transform_equals_layer_and_engine(make_graphs, same):
 @pytest.mark.parametrize("alias", METHODS)
 def test_an_alias_has_the_same_defaults_as_in_a_schedule(alias, make_graphs, same):
     graphs = make_graphs(3, seed=4, smallest=1)
-    table, block = graphs_to_arrays(graphs)
+    table, _ = graphs_to_arrays(graphs)
+    block = table.to_block(parse_schedule(alias).needs)
     batch = PooledBatch.from_arrays(table, coarsen(block, alias, 0).levels)
     same(batch, PooledBatch.from_data_list(precoarsen(graphs, alias)))
 

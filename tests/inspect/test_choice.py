@@ -10,11 +10,12 @@ import scipy.sparse.csgraph
 from typer.testing import CliRunner
 
 from tgp.engine.coarsening import coarsen
+from tgp.engine.methods import METHODS
 from tgp.errors import InputError
 from tgp.inspect.catalog import list_poolers
 from tgp.inspect.choice import FACTS, RULES, Needs, choose_poolers, supernodes_text
 from tgp.poolers import get_pooler
-from tgp.testing.graphs import cycle, erdos_renyi, grid2d, karate
+from tgp.testing.graphs import cycle, erdos_renyi, grid2d, karate, with_attributes
 from tgp_cli.main import build_app
 
 BASELINES = {"nopool", "random"}
@@ -40,12 +41,14 @@ def parts(block):
     return scipy.sparse.csgraph.connected_components(scipy.sparse.csr_array(entries, shape=shape))[0]
 
 
-@pytest.mark.parametrize("alias", ["graclus", "kmis", "hem", "lv", "sep", "ndp", "eigen", "nmf"])
+@pytest.mark.parametrize(
+    "alias", ["graclus", "kmis", "hem", "lv", "sep", "ndp", "eigen", "nmf", "simmatch", "voxel", "fps"]
+)
 def test_facts_hold(alias):
     facts = FACTS[alias]
     for graph in GRAPHS:
         schedule = f"{alias}:k=5" if facts.supernodes == "k" else alias
-        level = coarsen(graph, schedule).levels[0]
+        level = coarsen(with_attributes(graph), schedule).levels[0]
         cluster = level.assignment.cluster
         if facts.supernodes == "k":
             assert level.block.num_nodes == 5
@@ -54,6 +57,15 @@ def test_facts_hold(alias):
         if facts.connected and parts(graph) == 1:
             assert parts(level.block) == 1
         assert facts.all_nodes == (cluster is None or bool((np.asarray(cluster) >= 0).all()))
+
+
+def test_methods_that_need_attributes_are_chosen_only_if_graphs_have_them():
+    needing = {alias for alias, facts in FACTS.items() if facts.attributes}
+    assert needing == {name for name in METHODS if METHODS[name].needs}
+    assert all(FACTS[alias].attributes == METHODS[alias].needs for alias in needing)
+    assert not needing & {choice.alias for choice in choose_poolers(Needs())}
+    assert {"voxel", "fps"} <= {choice.alias for choice in choose_poolers(Needs(attributes=("pos",)))}
+    assert "supernodes by pos" in Needs(attributes=("pos",)).text
 
 
 def test_hubs_shrink_badly_as_the_facts_say():

@@ -312,6 +312,11 @@ def in_place(block, assignment, params):
     return merged(block, assignment, params)
 
 
+def ignores_features(block, params, draw):
+    """The method declares that it needs features, and does not read them."""
+    return pairs(block, params, draw)
+
+
 def no_empty_graph(block, params, draw):
     """A graph without nodes raises an error."""
     if (np.diff(block.node_ptr) == 0).any():
@@ -338,6 +343,7 @@ METHODS = {
     LevelMethod("wrong_numbers", Params, wrong_numbers, merged): "sizes",
     LevelMethod("no_weights", Params, pairs, no_weights): "weights",
     LevelMethod("in_place", Params, pairs, in_place): "inputs_unchanged",
+    LevelMethod("ignores_features", Params, ignores_features, merged, needs=("x",)): "needs",
     LevelMethod("no_empty_graph", Params, no_empty_graph, merged): "tiny",
     LevelMethod("remembers", Params, remembers, merged): "seeds",
     LevelMethod("undeclared", Params, pairs, merged, estimate=LevelEstimate(weighted=True)): "weights",

@@ -45,6 +45,9 @@ _PAIRS = (
 )
 """Kernels of :mod:`tgp.engine.pair_matching`."""
 
+_NEEDS = ("carry.add_rows",)
+"""Kernels that reduce the attributes that a method needs."""
+
 _GROUPS = ("carry.group_rows",)
 _CARRY: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("sum", "mean", "stats"), ("carry.add_rows",)),
@@ -113,12 +116,23 @@ _METHODS: dict[str, tuple[str, ...]] = {
     ),
     "leiden": (*_COMMUNITIES, "communities.connected_parts", "communities.refine_communities"),
     "louvain": _COMMUNITIES,
+    "simmatch": (
+        *_CONTRACTION,
+        *_PAIRS,
+        *_NEEDS,
+        "local_matching.weighted_degree",
+        "similarity.edge_cosines",
+        "similarity.row_norms",
+        "similarity.smooth_rows",
+    ),
+    "voxel": (*_CONTRACTION, *_NEEDS, "points.number_cells"),
+    "fps": (*_CONTRACTION, *_NEEDS, "points.sample_farthest"),
     "nopool": (),
     "random": (*_CONTRACTION, "matching._random_partition"),
 }
 """Kernels that the levels of each method call with default parameters. Methods of other packages are not listed."""
 
-_UNWEIGHTED = frozenset({"graclus", "kmis", "leiden", "louvain", "nopool", "random", "sep"})
+_UNWEIGHTED = frozenset({"fps", "graclus", "kmis", "leiden", "louvain", "nopool", "random", "sep", "voxel"})
 """Methods whose levels have no weights if their input has none."""
 
 METHODS_WITH_KERNELS = tuple(_METHODS)

@@ -214,7 +214,7 @@ def run_job(job: Mapping[str, Any]) -> dict[str, Any]:
         (schedule,) = _accept(job)
         unit, name = job["unit"], job["name"]
         writer, graphs = _writer_and_graphs(job)
-        block, dtype = graphs.to_block(), weight_type(graphs)
+        block, dtype = graphs.to_block(schedule.needs), weight_type(graphs)
         steps = _carry_steps(job)
         with _ENGINE_LOCK:
             seed = writer.spec.hierarchy(name).seed
@@ -274,7 +274,9 @@ def warm_up(header: Mapping[str, Any]) -> float:
             # Two graphs, because methods can have other kernels for a single one.
             block = BlockCSR.from_local_edges(np.tile(edges, 2), [0, 48, 96], node_ptr=[0, 24, 48])
             for schedule in schedules:
-                hierarchy, _ = coarsen_with_failures(block, schedule)
+                values = np.linspace(0.0, 1.0, 48)[:, None] * [1.0, 0.5, 0.25]
+                graphs = block.with_values(**dict.fromkeys(schedule.needs, values))
+                hierarchy, _ = coarsen_with_failures(graphs, schedule)
                 if header["metrics"] and small:
                     from tgp.engine.metrics import hierarchy_metrics
 
@@ -325,7 +327,9 @@ def _writer_and_graphs(job: Mapping[str, Any]) -> tuple[PartWriter, GraphTable]:
     if "writer" in job:
         return job["writer"], job["graphs"]
     writer = _open_writer(job)
-    return writer, read_unit_graphs(writer, job["unit"], job["graphs"], input_names(_carry_steps(job)))
+    (schedule,) = (Schedule.from_json(value) for value in job["schedules"])
+    names = [*input_names(_carry_steps(job)), *schedule.needs]
+    return writer, read_unit_graphs(writer, job["unit"], job["graphs"], names)
 
 
 def _carry_steps(job: Mapping[str, Any]) -> list[CarryStep]:

@@ -93,8 +93,8 @@ def prepare_run(
 
     Raises:
         DatasetError: If the dataset cannot be opened.
-        InputError: If two hierarchies have the same name, a level to store does not exist, or an attribute cannot be
-            carried.
+        InputError: If two hierarchies have the same name, a level to store does not exist, an attribute cannot be carried, or
+            an attribute that a method needs is missing or not valid.
         UnknownNameError: If an attribute to carry does not exist.
     """
     started = time.perf_counter()
@@ -113,6 +113,8 @@ def prepare_run(
         max_input=config.max_input,
     )
     steps = resolve(CarryRules.parse(config.carry), source.table)
+    for schedule in open_schedules:
+        source.table.node_attributes(schedule.needs)  # report wrong attributes before anything is written
     digest = data_digest(source.table)
     stored = None if config.force or in_memory else read_spec(config.path)
     full_schedules = tuple(
@@ -202,8 +204,10 @@ def _count_levels(schedule: Schedule, seed: int, table: GraphTable, progress: Ca
     times = 1
     for low, high in pairwise([0, *starts.tolist(), table.num_graphs]):
         progress(Step(f"counting the levels of {schedule}", low, table.num_graphs))
-        graphs = slice_table(table, low, high, ("edge_index", "edge_weight"))
-        found = count_levels(graphs.to_block(), schedule, seed, weight_dtype=weight_type(graphs))
+        graphs = slice_table(table, low, high, ("edge_index", "edge_weight", *schedule.needs))
+        found = count_levels(
+            graphs.to_block(schedule.needs), schedule, seed, weight_dtype=weight_type(graphs)
+        )
         times = max(times, found)
     return times
 
@@ -338,7 +342,8 @@ def _carried_bytes(context: RunContext) -> npt.NDArray[np.int64]:
     table = context.source.table
     total = np.zeros(table.num_graphs, np.int64)
     depth = max((len(schedule) for schedule in context.schedules.values()), default=0)
-    for name in input_names(context.steps):
+    needs = [name for schedule in context.schedules.values() for name in schedule.needs]
+    for name in dict.fromkeys([*input_names(context.steps), *needs]):
         entry = table.fields[name]
         row = entry.values.size // max(entry.values.shape[entry.axis], 1)
         total += 24 * row * np.diff(entry.ptr)  # `stats` makes three numbers of 8 bytes

@@ -301,7 +301,8 @@ class _JobMaker:
 
     def __init__(self, context: RunContext, writer: PartWriter, tasks: Sequence[Task], pool: Pool) -> None:
         self._table = context.source.table
-        self._names = input_names(context.steps)
+        needs = [name for schedule in context.schedules.values() for name in schedule.needs]
+        self._names = [*input_names(context.steps), *needs]
         self._writer = writer
         self._spec = spec_text(writer.spec)
         remote = pool.kind != "threads"

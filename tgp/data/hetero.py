@@ -20,10 +20,12 @@ from tgp.engine.carry_fields import carry_fields
 from tgp.engine.coarsening import coarsen, independent_runs
 from tgp.engine.contraction import ConnectParams, ContractOptions, contract
 from tgp.engine.methods import METHODS
+from tgp.engine.pool_attributes import pool_values
 from tgp.engine.schedule import LevelSpec, Schedule
 from tgp.engine.type_graph import TypeGraph, connect_types
 from tgp.errors import InputError, UnknownNameError
 from tgp.ragged import Assignment, BlockCSR, Field, GraphTable, Hierarchy, Level
+from tgp.ragged.node_attributes import NodeAttributes, check_node_values
 from tgp.select.base_select import SelectOutput
 
 __all__ = ["coarsen_hetero", "join_hetero"]
@@ -67,7 +69,8 @@ def coarsen_hetero(
     union = UnionGraph.of(data)
     chosen = parse_relations(relations, union.relations)
     _check_rules(carry, data)
-    steps = _run_schedule(union, chosen, schedule, seed, type_graph)
+    attributes = _union_attributes(data, union, schedule)
+    steps = _run_schedule(union, chosen, schedule, seed, type_graph, attributes)
     assignments = Hierarchy(np.array([0, union.num_nodes]), tuple(step.level for step in steps))
     types = [union.node_type, *(step.node_type for step in steps)]
     levels = [HeteroData() for _ in steps]
@@ -143,7 +146,12 @@ class _Step(NamedTuple):
 
 
 def _run_schedule(
-    union: UnionGraph, chosen: Sequence[Relation], schedule: Schedule, seed: int, type_graph: TypeGraph
+    union: UnionGraph,
+    chosen: Sequence[Relation],
+    schedule: Schedule,
+    seed: int,
+    type_graph: TypeGraph,
+    attributes: NodeAttributes | None,
 ) -> list[_Step]:
     """Compute the assignments and the coarse edges of all levels."""
     steps: list[_Step] = []
@@ -152,15 +160,41 @@ def _run_schedule(
         guide = connect_types(
             _join([blocks[relation] for relation in chosen], len(node_type)), node_type, type_graph
         )
-        part = coarsen(guide, Schedule((spec,) * length), seed, first_level=len(steps))
+        part = coarsen(
+            replace(guide, attributes=attributes), Schedule((spec,) * length), seed, first_level=len(steps)
+        )
         for level, types in _split_types(part, node_type):
             blocks = {
                 relation: contract(block, level.assignment, _contract_options(spec))
                 for relation, block in blocks.items()
             }
             steps.append(_Step(level, types, blocks))
+            if attributes is not None:
+                attributes = pool_values(attributes, level.node_ptr, level.assignment)
         node_type = steps[-1].node_type
     return steps
+
+
+def _union_attributes(data: HeteroData, union: UnionGraph, schedule: Schedule) -> NodeAttributes | None:
+    """Return the attributes that methods need for the nodes of all types. Types with fewer columns get columns of zeros."""
+    found = {}
+    for name, method in schedule.needs.items():
+        parts = []
+        for kind, size in zip(union.types, np.diff(union.first).tolist(), strict=True):
+            value = data[kind].get(name)
+            if not isinstance(value, Tensor):
+                raise InputError(
+                    f"{method} needs the node attribute {name!r}: expected a tensor on every node type, got none on {kind!r}",
+                    field=name,
+                )
+            array = value.detach().cpu().numpy()
+            try:
+                parts.append(check_node_values(name, array, np.array([0, size]), method))
+            except InputError as error:
+                raise InputError(f"node type {kind!r}: {error}", field=name) from error
+        width = max((part.shape[1] for part in parts), default=1)
+        found[name] = np.concatenate([np.pad(part, ((0, 0), (0, width - part.shape[1]))) for part in parts])
+    return NodeAttributes(found) if found else None
 
 
 def _contract_options(spec: LevelSpec) -> ContractOptions:

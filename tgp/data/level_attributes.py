@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any, NamedTuple
@@ -27,12 +27,12 @@ _NEEDED = {"edge_index", "edge_weight", "num_nodes"}
 """Attributes from which levels are computed."""
 
 
-def _attributes_table(graphs: Sequence[Data], rules: CarryRules) -> GraphTable:
+def _attributes_table(graphs: Sequence[Data], rules: CarryRules, needs: Iterable[str]) -> GraphTable:
     """Return the attributes of graphs that levels need. With ``auto``, these are all dense tensors."""
     mappings = [graph._store._mapping for graph in graphs]
     names = {name for mapping in mappings for name in mapping}
     chosen = dict(rules.reductions)
-    kept = {name for name, reduction in chosen.items() if reduction != "none"} | _NEEDED
+    kept = {name for name, reduction in chosen.items() if reduction != "none"} | _NEEDED | set(needs)
     if rules.auto:
         for name in sorted(names - kept - chosen.keys()):
             values = [mapping[name] for mapping in mappings if name in mapping]
@@ -66,18 +66,19 @@ class CarryPlan(NamedTuple):
     steps: tuple[CarryStep, ...]
 
     @classmethod
-    def make(cls, graphs: Sequence[Data], rules: CarryRules) -> CarryPlan:
+    def make(cls, graphs: Sequence[Data], rules: CarryRules, needs: Iterable[str] = ()) -> CarryPlan:
         """Return the plan for some graphs. Errors in the rules are found here, before levels are computed.
 
         Args:
             graphs: Graphs.
             rules: Rules.
+            needs: Attributes of nodes that methods need.
 
         Raises:
             UnknownNameError: If an attribute does not exist.
             InputError: If a rule does not fit its attribute.
         """
-        table = _attributes_table(graphs, rules)
+        table = _attributes_table(graphs, rules, needs)
         # The table has no attributes with the rule ``none``, because they may be of any type.
         names = {name for graph in graphs for name in graph._store._mapping}
         kept = (rule for rule in rules.reductions if rule[1] != "none" or rule[0] not in names)

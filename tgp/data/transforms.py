@@ -74,7 +74,7 @@ class PreCoarsening(BaseTransform):
         type_graph: For ``HeteroData``: edges that methods see, ``"auto"``, ``"same"`` or ``"project"``.
 
     Raises:
-        InputError: If a pooler is trainable, or depends on more than the topology.
+        InputError: If a pooler is trainable, or depends on more than the topology and the attributes that its method needs.
         UnknownNameError: If a pooler or a parameter does not exist.
         ScheduleError: If a text cannot be read.
 
@@ -123,6 +123,12 @@ class PreCoarsening(BaseTransform):
         )
         self.runs: list[tuple[SRCPooling, int]] = [(group[0][1], len(group)) for group in grouped]
         self._limits = [limits[key] for key, _ in self._key_runs()]
+        self._needs: dict[str, str] = {}  # attributes of nodes, each with the first method that needs it
+        for pooler in self.poolers:
+            if isinstance(pooler, LevelMixin):
+                self._needs |= {
+                    name: pooler._spec.method for name in _needs_of(pooler) if name not in self._needs
+                }
 
     def forward(self, data: Data) -> Data:
         """Attach the levels to the graph. PyG passes a copy of it."""
@@ -134,6 +140,11 @@ class PreCoarsening(BaseTransform):
         plan = CarryPlan.make([source], self.carry) if self.carry else None
         if steps is None:
             return attach_levels(data, self.output_key, self._pooler_levels(source, plan))
+        needs = self._needs
+        if needs:  # the table checks attributes, and names the graph in errors
+            table = CarryPlan.make([source], CarryRules.parse(None), needs).table
+            levels = _engine_levels(steps, table.to_block(needs), _weight_dtype(table), plan)[0]
+            return attach_levels(data, self.output_key, levels)
         block = to_block(source.edge_index, source.get("edge_weight"), None, source.num_nodes)
         levels = _engine_levels(steps, block.block, block.weight_dtype, plan)[0]
         return attach_levels(data, self.output_key, levels)
@@ -151,6 +162,13 @@ class PreCoarsening(BaseTransform):
         batch = source.get("batch")
         count = _num_graphs(source)
         for (pooler, length), (key, _) in zip(self.runs, self._key_runs(), strict=True):
+            if _needs_of(pooler) and levels:
+                raise InputError(
+                    f"{key[1] if key[0] == 'config' else type(pooler).__name__} needs {', '.join(_needs_of(pooler))} on a later "
+                    "level: expected methods of the engine and single graphs with an edge list on the CPU, got a pooler with its "
+                    "own code, a batch or another layout. Coarsen graphs before they are joined.",
+                    field="poolers",
+                )
             with seeded(self.seed, len(levels)) if key[0] == "config" else nullcontext():
                 outputs = _run(pooler, length, source, len(levels), count)
             if len(outputs) != length:
@@ -180,8 +198,8 @@ class PreCoarsening(BaseTransform):
         steps = self._steps()
         if not items or steps is None or not all(map(_is_plain, sources)):
             return [self.forward(data) for data in items]
-        plan = CarryPlan.make(sources, self.carry)
-        rows = _engine_levels(steps, plan.table.to_block(), _weight_dtype(plan.table), plan)
+        plan = CarryPlan.make(sources, self.carry, self._needs)
+        rows = _engine_levels(steps, plan.table.to_block(self._needs), _weight_dtype(plan.table), plan)
         for data, levels in zip(items, rows, strict=True):
             attach_levels(data, self.output_key, levels)
         return items
@@ -250,9 +268,9 @@ def precoarsen(
     if isinstance(poolers, str | Schedule) and str(poolers).rstrip().endswith("*"):
         graphs = list(_check_graphs(graphs))
         schedule = parse_schedule(poolers)
-        table = CarryPlan.make(graphs, CarryRules.parse(None)).table
+        table = CarryPlan.make(graphs, CarryRules.parse(None), schedule.needs).table
         poolers = schedule.close(
-            count_levels(table.to_block(), schedule, seed, weight_dtype=_weight_dtype(table))
+            count_levels(table.to_block(schedule.needs), schedule, seed, weight_dtype=_weight_dtype(table))
         )
     return PreCoarsening(poolers, output_key=output_key, seed=seed, carry=carry).block(graphs)
 
@@ -289,6 +307,11 @@ def _engine_step(pooler: SRCPooling) -> _Step | None:
     if type(pooler) is NoPool and not has_user_code(pooler, methods=_STEPS):
         return _Step(LevelSpec.of("nopool"), 0, "transpose")
     return None
+
+
+def _needs_of(pooler: SRCPooling) -> tuple[str, ...]:
+    """Return the attributes of nodes that a pooler reads."""
+    return pooler._spec.level_method.needs if isinstance(pooler, LevelMixin) else ()
 
 
 def _engine_method(pooler: SRCPooling) -> str:
@@ -362,4 +385,5 @@ def _run(pooler: SRCPooling, length: int, data: Data, level: int, num_graphs: in
         num_nodes=data.num_nodes,
         level=level,
         **given,
+        **{name: data.get(name) for name in _needs_of(pooler)},
     )

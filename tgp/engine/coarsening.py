@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from tgp.engine.level_method import RandomKey
 from tgp.engine.level_steps import Step, compose, join_unchanged, remove_graphs
+from tgp.engine.pool_attributes import check_needs, pool_attributes
 from tgp.engine.schedule import (
     MAX_LEVELS,
     STALL,
@@ -66,7 +67,8 @@ def coarsen(
     the graph in the block or on the other graphs.
 
     Args:
-        block: the input graphs.
+        block: the input graphs, with the attributes that methods need (:attr:`Schedule.needs
+            <tgp.engine.schedule.Schedule>`).
         schedule: a schedule, or any value that :func:`~tgp.engine.parse_schedule` reads.
         seed: a number in ``[0, 2**63)``.
         weight_dtype: type to which coarse weights are rounded (they are kept as float64), so that the next level reads
@@ -86,6 +88,7 @@ def coarsen(
     """
     plan = parse_schedule(schedule)
     _check_seed(seed)
+    check_needs(block, plan.needs)
     if plan.open_ended:
         plan = plan.close(count_levels(block, plan, seed, weight_dtype=weight_dtype))
     steps: list[Step] = []
@@ -109,7 +112,8 @@ def coarsen_with_failures(
     From the level on where it fails, a graph has no supernodes and no edges, and all of its nodes are dropped.
 
     Args:
-        block: the input graphs.
+        block: the input graphs, with the attributes that methods need (:attr:`Schedule.needs
+            <tgp.engine.schedule.Schedule>`).
         schedule: a schedule, or any value that :func:`~tgp.engine.parse_schedule` reads.
         seed: a number in ``[0, 2**63)``.
         weight_dtype: type to which coarse weights are rounded, see :func:`coarsen`.
@@ -119,6 +123,7 @@ def coarsen_with_failures(
     """
     plan = parse_schedule(schedule)
     _check_seed(seed)
+    check_needs(block, plan.needs)
     if plan.open_ended:
         plan = plan.close(count_levels(block, plan, seed, weight_dtype=weight_dtype))
     steps: list[Step] = []
@@ -153,6 +158,7 @@ def count_levels(
         A number of at least 1, and at most the number of levels that the schedule may still have.
     """
     plan, ignored = schedule.close(MAX_LEVELS), list[GraphFailure]()
+    check_needs(block, plan.needs)
     first = len(schedule) - 1
     level = 0
     current = block
@@ -189,7 +195,7 @@ def assign_level(block: BlockCSR, spec: LevelSpec, key: RandomKey) -> Assignment
 def connect_level(
     block: BlockCSR, assignment: Assignment, spec: LevelSpec, weight_dtype: npt.DTypeLike = np.float32
 ) -> BlockCSR:
-    """Return the coarse graphs of one level.
+    """Return the coarse graphs of one level, with the attributes of the graphs.
 
     Args:
         block: the graphs.
@@ -200,7 +206,7 @@ def connect_level(
     Raises:
         GraphError: if a coarse weight is not a finite number of that type.
     """
-    coarse = spec.level_method.connect(block, assignment, spec.params)
+    coarse = pool_attributes(block, assignment, spec.level_method.connect(block, assignment, spec.params))
     if coarse.weight is None:
         return coarse
     with np.errstate(over="ignore"):
@@ -215,7 +221,7 @@ def connect_level(
             graph=graph,
             hint="scale the edge weights of this graph down",
         )
-    return BlockCSR(coarse.indptr, coarse.indices, weight, coarse.node_ptr)
+    return replace(coarse, weight=weight)
 
 
 def _check_seed(seed: int) -> None:

@@ -166,6 +166,9 @@ class LevelMethod:
             it always does.
         contracts: True if every coarse edge stands for the edges between the members of its two supernodes. Levels of such
             methods have edge attributes. False for other connections, such as the Kron reduction.
+        needs: Attributes of nodes that ``assign`` reads by :meth:`BlockCSR.node_values <tgp.ragged.BlockCSR>`, such as
+            ``("x",)`` or ``("pos",)``. On the first level these are the attributes of the graphs, and on later levels the means
+            of the input nodes that belong to each supernode. Graphs without them are an error before anything is computed.
     """
 
     name: str
@@ -181,6 +184,7 @@ class LevelMethod:
     bound: Callable[[GraphSizes, Params], LevelBound] | None = None
     builds_levels: Callable[[Params], bool] | None = None
     contracts: bool = False
+    needs: tuple[str, ...] = ()
 
     def joint_levels(
         self, params: Params

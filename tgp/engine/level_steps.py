@@ -78,7 +78,9 @@ def remove_graphs(step: Step, failed: npt.NDArray[np.int64]) -> Step:
     row_sizes = np.diff(block.indptr)
     entries = np.repeat(kept, row_sizes)
     weight = None if block.weight is None else block.weight[entries]
-    coarse = BlockCSR(offsets(row_sizes[kept]), new_id[block.indices[entries]], weight, super_ptr)
+    attributes = None if block.attributes is None else block.attributes.take(np.flatnonzero(kept))
+    indices = new_id[block.indices[entries]]
+    coarse = BlockCSR(offsets(row_sizes[kept]), indices, weight, super_ptr, attributes)
     return assignment, coarse
 
 

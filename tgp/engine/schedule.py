@@ -94,6 +94,12 @@ class Schedule:
         """Largest revision of the methods."""
         return max(spec.level_method.revision for spec in self.levels)
 
+    @property
+    def needs(self) -> dict[str, str]:
+        """Attributes of nodes that the levels need, each with the first method that needs it."""
+        pairs = [(name, spec.method) for spec in self.levels for name in spec.level_method.needs]
+        return dict(reversed(pairs))
+
     def runs(self) -> list[tuple[LevelSpec, int]]:
         """Return the runs of equal consecutive levels as (level, length).
 

@@ -52,6 +52,7 @@ class Facts(NamedTuple):
         hubs: True if the pooler works well on graphs with hubs.
         max_nodes: nodes of the largest graph.
         cost: time relative to ``graclus`` or ``topk``.
+        attributes: attributes of nodes without which the pooler cannot run.
     """
 
     supernodes: Supernodes
@@ -60,6 +61,7 @@ class Facts(NamedTuple):
     hubs: bool
     max_nodes: int
     cost: float
+    attributes: tuple[str, ...] = ()
 
 
 FACTS: dict[str, Facts] = {
@@ -67,6 +69,9 @@ FACTS: dict[str, Facts] = {
     "kmis": Facts("graph", True, True, False, 10**8, 1),
     "hem": Facts("half", True, True, True, 10**8, 2),
     "lv": Facts("half", True, True, True, 10**6, 30),
+    "simmatch": Facts("half", True, True, True, 10**6, 20, ("x",)),
+    "voxel": Facts("graph", True, True, True, 10**8, 1, ("pos",)),
+    "fps": Facts("ratio", True, True, True, 10**7, 20, ("pos",)),
     "sep": Facts("graph", True, True, True, 10**6, 18),
     "leiden": Facts("graph", True, True, True, 10**7, 8),
     "louvain": Facts("graph", True, True, True, 10**7, 6),
@@ -103,6 +108,7 @@ class Needs:
         hubs: True if the graphs have hubs, as social networks do.
         fast: True if speed matters more than anything else.
         dataset: dataset of the command; the built-in molecules if ``None``.
+        attributes: attributes of nodes that the graphs have and that decide about supernodes, such as ``("pos",)``.
     """
 
     train: bool = False
@@ -112,6 +118,7 @@ class Needs:
     hubs: bool = False
     fast: bool = False
     dataset: str | None = None
+    attributes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name, least in (("nodes", 1), ("exact_k", 1)):
@@ -131,6 +138,7 @@ class Needs:
             *(["connected graphs stay connected"] if self.connected else []),
             *(["graphs with hubs"] if self.hubs else []),
             *(["speed first"] if self.fast else []),
+            *([f"supernodes by {' and '.join(self.attributes)}"] if self.attributes else []),
         ]
         return ", ".join(parts)
 
@@ -174,6 +182,13 @@ RULES: tuple[Rule, ...] = (
         True,
         "",
         "too slow for graphs of this size",
+    ),
+    Rule(
+        lambda n: not n.train,
+        lambda f, n: set(f.attributes) <= set(n.attributes),
+        True,
+        "",
+        "needs features or positions of the nodes",
     ),
     Rule(
         lambda n: n.hubs,

@@ -71,9 +71,14 @@ def verify_by_recompute(
         for low in range(0, len(ids), BATCH):
             batch = ids[low : low + BATCH]
             try:
-                names = {"edge_index", "edge_weight", *input_names(steps)} & reader.fields.keys()
+                names = {
+                    "edge_index",
+                    "edge_weight",
+                    *input_names(steps),
+                    *schedule.needs,
+                } & reader.fields.keys()
                 graphs = topology(reader.gather_graphs(batch, sorted(names)), 0, len(batch), names)
-                block, dtype = graphs.to_block(), weight_type(graphs)
+                block, dtype = graphs.to_block(schedule.needs), weight_type(graphs)
                 hierarchy, _ = coarsen_with_failures(block, schedule, info.seed, weight_dtype=dtype)
                 hierarchy = carry_fields(graphs, hierarchy, steps)
                 for position, level in enumerate(hierarchy.levels):

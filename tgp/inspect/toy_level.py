@@ -45,6 +45,9 @@ LEVELS: dict[str, ToyLevel] = {
     "eigen": ToyLevel("eigen:k=3", "AABBACCCB", ("A-C", "B-C")),
     "leiden": ToyLevel("leiden", "AABBAABBB", ("A-B",)),
     "louvain": ToyLevel("louvain", "AABBAABBB", ("A-B",)),
+    "simmatch": ToyLevel("simmatch", "AABBCCDEE", ("A-C", "B-E", "C-D", "D-E")),
+    "voxel": ToyLevel("voxel:size=0.3", "AABCDDEFG", ("A-D", "B-C", "B-F", "C-G", "D-E", "E-F", "F-G")),
+    "fps": ToyLevel("fps", "AABBACCCC", ("A-C", "B-C")),
     "nopool": ToyLevel(
         "nopool", "ABCDEFGHI", ("A-B", "A-E", "B-F", "C-D", "C-H", "D-I", "E-F", "F-G", "G-H", "H-I")
     ),
@@ -52,7 +55,7 @@ LEVELS: dict[str, ToyLevel] = {
 }
 """Level of each method, computed by :func:`compute_level`."""
 
-_SCHEDULES = {"eigen": "eigen:k=3", "nmf": "nmf:k=3", "random": "random:ratio=0.4"}
+_SCHEDULES = {"voxel": "voxel:size=0.3", "eigen": "eigen:k=3", "nmf": "nmf:k=3", "random": "random:ratio=0.4"}
 
 
 def compute_level(alias: str) -> ToyLevel:
@@ -71,7 +74,10 @@ def compute_level(alias: str) -> ToyLevel:
     indptr = np.concatenate([[0], np.bincount(source, minlength=len(_NODES)).cumsum()])
     block = BlockCSR(indptr, target[order].astype(np.int32), None, np.array([0, len(_NODES)]))
     schedule = _SCHEDULES.get(alias, alias)
-    level = coarsen(block, schedule).levels[0]
+    # Positions are those of the picture, and features say how close a node is to each of the four corners.
+    pos = np.array([(col / 16, 1 - row / 2) for row, col in _NODES])
+    x = np.stack([pos[:, 0], 1 - pos[:, 0], pos[:, 1], 1 - pos[:, 1]], axis=1)
+    level = coarsen(block.with_values(x=x, pos=pos), schedule).levels[0]
     assignment = level.assignment
     cluster = assignment.cluster if assignment.soft is None else assignment.soft.argmax(axis=1)
     assert cluster is not None  # an assignment has clusters or weights

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,12 +13,18 @@ import numpy.typing as npt
 
 from tgp.errors import InputError
 from tgp.kernels.array_types import FloatArray, IndexArray, PtrArray
+from tgp.ragged.block_checks import (
+    check_edge_list,
+    check_edges,
+    check_offsets,
+    check_weights,
+    make_node_ptr,
+    make_writeable,
+)
+from tgp.ragged.node_attributes import NodeAttributes, RowArray, check_node_values
 from tgp.ragged.offsets import offsets
 
 __all__ = ["BlockCSR", "FloatArray", "IndexArray", "PtrArray"]
-
-MAX_NODES = 2**31 - 1
-"""Largest number of nodes of a block. Node ids have 32 bits, which halves the memory traffic of the kernels."""
 
 _DTYPES = {"indptr": "int64", "indices": "int32", "weight": "float64", "node_ptr": "int64"}
 
@@ -40,6 +46,8 @@ class BlockCSR:
         weight: ``[nnz]`` float64, or ``None`` for an unweighted block. An unweighted block stays unweighted when it is
             contracted.
         node_ptr: ``[B + 1]`` int64, offsets of the graphs.
+        attributes: Attributes of the nodes that level methods read; ``None`` if there are none. Kernels and contractions do
+            not use them.
 
     Examples:
         >>> BlockCSR.from_edge_index([[0, 1, 2, 3], [1, 0, 3, 2]], node_ptr=[0, 2, 4])
@@ -50,6 +58,7 @@ class BlockCSR:
     indices: IndexArray
     weight: FloatArray | None
     node_ptr: PtrArray
+    attributes: NodeAttributes | None = None
 
     @property
     def num_nodes(self) -> int:
@@ -104,10 +113,10 @@ class BlockCSR:
         Raises:
             InputError: if an array has the wrong type, shape or values, or an edge connects two graphs.
         """
-        edges = _writeable(_check_edge_list(edge_index), np.int64)
-        values = _check_weights(weight, edges.shape[1])
-        ptr = _make_node_ptr(node_ptr, num_nodes, edges)
-        _check_edges(edges, ptr)
+        edges = make_writeable(check_edge_list(edge_index), np.int64)
+        values = check_weights(weight, edges.shape[1])
+        ptr = make_node_ptr(node_ptr, num_nodes, edges)
+        check_edges(edges, ptr)
         return cls._sorted(edges, values, ptr)
 
     @classmethod
@@ -133,19 +142,19 @@ class BlockCSR:
         """
         from tgp.kernels import local_ids as local
 
-        given = _check_edge_list(edge_index)
+        given = check_edge_list(edge_index)
         # The rows of a slice of a long edge list are contiguous, the slice is not: convert one row at a time.
         dtype = np.int32 if given.dtype == np.int32 or sys.byteorder == "big" else np.int64
-        sources, targets = _writeable(given[0], dtype), _writeable(given[1], dtype)
-        ptr = _make_node_ptr(node_ptr, None, given)
-        edge_starts = _writeable(np.asarray(edge_ptr), np.int64)
-        _check_offsets("edge_ptr", edge_starts, len(ptr), given.shape[1])
+        sources, targets = make_writeable(given[0], dtype), make_writeable(given[1], dtype)
+        ptr = make_node_ptr(node_ptr, None, given)
+        edge_starts = make_writeable(np.asarray(edge_ptr), np.int64)
+        check_offsets("edge_ptr", edge_starts, len(ptr), given.shape[1])
         indptr, indices = np.empty(ptr[-1] + 1, np.int64), np.empty(given.shape[1], np.int32)
         words = sources.dtype.itemsize // 4
         if local.join_rows(
             sources.view(np.int32), targets.view(np.int32), edge_starts, ptr, indptr, indices, words
         ):
-            values = _check_weights(weight, given.shape[1])
+            values = check_weights(weight, given.shape[1])
             return cls(indptr, indices, None if values is None else values.copy(), ptr)
         counts, edges = np.diff(edge_starts), np.stack([sources, targets])
         block = cls.from_edge_index(edges + np.repeat(ptr[:-1], counts), weight, node_ptr=ptr)
@@ -189,6 +198,40 @@ class BlockCSR:
             return self.indptr, self.indices, _NO_WEIGHT, False
         return self.indptr, self.indices, self.weight, True
 
+    def node_values(self, name: str) -> RowArray:
+        """Return an attribute of the nodes, ``[N, D]`` float32 or float64.
+
+        Args:
+            name: name of the attribute, which the method declares in :attr:`LevelMethod.needs
+                <tgp.engine.level_method.LevelMethod>`.
+
+        Raises:
+            InputError: if the block has nodes and no such attribute.
+        """
+        values = {} if self.attributes is None else self.attributes.values
+        if name in values:
+            return values[name]
+        if not self.num_nodes:
+            return np.empty((0, 1))
+        raise InputError(
+            f"the graphs have no node attribute {name!r}: expected one row for each of {self.num_nodes} nodes, got "
+            f"{', '.join(values) or 'no attributes'}",
+            field=name,
+            hint="give the attribute to the graphs, or use a method that does not need it",
+        )
+
+    def with_values(self, **values: npt.ArrayLike) -> BlockCSR:
+        """Return the block with attributes of its nodes.
+
+        Args:
+            **values: ``[N]`` or ``[N, D]`` finite numbers by name.
+
+        Raises:
+            InputError: if an attribute has a wrong type, shape or value.
+        """
+        rows = {name: check_node_values(name, value, self.node_ptr) for name, value in values.items()}
+        return replace(self, attributes=NodeAttributes(rows) if rows else None)
+
     def graph_of_node(self) -> PtrArray:
         """Return the graph of each node, ``[N]`` int64."""
         return np.repeat(np.arange(self.num_graphs, dtype=np.int64), np.diff(self.node_ptr))
@@ -212,7 +255,11 @@ class BlockCSR:
                 field="graphs",
             )
         indptr, indices, weight, node_ptr = csr.take_graphs(*self.arrays(), self.node_ptr, ids)
-        return BlockCSR(indptr, indices, None if self.weight is None else weight, node_ptr)
+        attributes = self.attributes
+        if attributes is not None:
+            starts = np.repeat(self.node_ptr[ids] - node_ptr[:-1], np.diff(node_ptr))
+            attributes = attributes.take(np.arange(node_ptr[-1]) + starts)
+        return BlockCSR(indptr, indices, None if self.weight is None else weight, node_ptr, attributes)
 
     def split(self) -> list[BlockCSR]:
         """Return one block per graph."""
@@ -236,6 +283,7 @@ class BlockCSR:
             np.concatenate(indices).astype(np.int32),
             np.concatenate([block.weights_or_ones() for block in blocks]) if weighted else None,
             _join_offsets([block.node_ptr for block in blocks], node_start),
+            NodeAttributes.concat([b.attributes for b in blocks], [b.num_nodes for b in blocks]),
         )
 
     def validate(self) -> BlockCSR:
@@ -254,11 +302,11 @@ class BlockCSR:
                     f"{name} has the wrong type: expected a vector of {dtype}, got {array.ndim}-d {array.dtype}",
                     field=name,
                 )
-        _check_offsets("indptr", self.indptr, len(self.indptr), len(self.indices))
-        _check_offsets("node_ptr", self.node_ptr, len(self.node_ptr), self.num_nodes)
-        _check_weights(self.weight, self.num_edges)
+        check_offsets("indptr", self.indptr, len(self.indptr), len(self.indices))
+        check_offsets("node_ptr", self.node_ptr, len(self.node_ptr), self.num_nodes)
+        check_weights(self.weight, self.num_edges)
         edges = self.edge_index()
-        _check_edges(edges, self.node_ptr)
+        check_edges(edges, self.node_ptr)
         keys = edges[0] * max(self.num_nodes, 1) + edges[1]
         if (np.diff(keys) < 0).any():
             position = int(np.argmax(np.diff(keys) < 0)) + 1
@@ -272,114 +320,3 @@ class BlockCSR:
 def _join_offsets(parts: Sequence[PtrArray], starts: PtrArray) -> PtrArray:
     shifted = [part[1:] + start for part, start in zip(parts, starts, strict=False)]
     return np.concatenate([[0], *shifted]).astype(np.int64)
-
-
-def _check_offsets(name: str, ptr: PtrArray, length: int, end: int) -> None:
-    if len(ptr) != length or ptr[0] != 0 or ptr[-1] != end or (np.diff(ptr) < 0).any():
-        raise InputError(
-            f"{name} is wrong: expected {length} offsets that start at 0, never decrease and end at {end}, "
-            f"got {len(ptr)} from {ptr[:1]} to {ptr[-1:]}",
-            field=name,
-        )
-
-
-def _check_edge_list(edge_index: npt.ArrayLike) -> npt.NDArray[np.integer[Any]]:
-    """Return an edge list as a ``[2, E]`` array of integers."""
-    edges = np.asarray(edge_index)
-    if edges.ndim != 2 or edges.shape[0] != 2:
-        raise InputError(
-            f"edge_index has the wrong shape: expected [2, E], got {list(edges.shape)}", field="edge_index"
-        )
-    if edges.dtype.kind not in "iu" and edges.size:
-        raise InputError(
-            f"edge_index has the wrong type: expected integers, got {edges.dtype}", field="edge_index"
-        )
-    return edges
-
-
-def _writeable(array: npt.NDArray[Any], dtype: type[np.generic]) -> npt.NDArray[Any]:
-    """Return a C-contiguous and writeable array. For read-only arrays numba would compile the kernels again."""
-    out = np.ascontiguousarray(array, dtype=dtype)
-    return out if out.flags.writeable else out.copy()
-
-
-def _check_weights(weight: npt.ArrayLike | None, num_edges: int) -> FloatArray | None:
-    """Return the weights as a vector of float64."""
-    if weight is None:
-        return None
-    values = np.asarray(weight)
-    if values.ndim == 2 and values.shape[1] == 1:
-        values = values[:, 0]
-    if values.shape != (num_edges,):
-        raise InputError(
-            f"edge_weight has the wrong shape: expected [{num_edges}], got {list(values.shape)}",
-            field="edge_weight",
-        )
-    if values.dtype.kind not in "fiub":
-        raise InputError(
-            f"edge_weight has the wrong type: expected numbers, got {values.dtype}", field="edge_weight"
-        )
-    values = _writeable(values, np.float64)
-    if not np.isfinite(values).all():
-        bad = int(np.flatnonzero(~np.isfinite(values))[0])
-        raise InputError(
-            f"edge_weight is not finite: expected finite numbers, got {values[bad]} at edge {bad}",
-            field="edge_weight",
-        )
-    return values
-
-
-def _make_node_ptr(
-    node_ptr: npt.ArrayLike | None, num_nodes: int | None, edges: npt.NDArray[np.integer[Any]]
-) -> PtrArray:
-    """Return the offsets of the graphs. Without ``node_ptr`` there is one graph."""
-    if node_ptr is None:
-        if num_nodes is None:
-            num_nodes = int(edges.max()) + 1 if edges.size else 0
-        count = int(num_nodes)
-        if count < 0:
-            raise InputError(
-                f"num_nodes is out of range: expected a number >= 0, got {count}", field="num_nodes"
-            )
-        ptr = np.array([0, count], dtype=np.int64)
-    else:
-        given = np.asarray(node_ptr)
-        if given.size and given.dtype.kind not in "iu":
-            raise InputError(
-                f"node_ptr has the wrong type: expected integers, got {given.dtype}", field="node_ptr"
-            )
-        ptr = given.astype(np.int64)
-        if ptr.ndim != 1 or len(ptr) == 0 or ptr[0] != 0 or (np.diff(ptr) < 0).any():
-            raise InputError(
-                f"node_ptr is wrong: expected a vector that starts at 0 and never decreases, got {given}",
-                field="node_ptr",
-            )
-    if ptr[-1] > MAX_NODES:
-        raise InputError(
-            f"the block is too large: expected at most {MAX_NODES} nodes, got {ptr[-1]}",
-            field="node_ptr",
-            hint="split it into several blocks",
-        )
-    return ptr
-
-
-def _check_edges(edges: npt.NDArray[np.int64], node_ptr: PtrArray) -> None:
-    """Check that all ids are valid and that no edge connects two graphs."""
-    from tgp.kernels import csr
-
-    finding, position = csr.check_edges(edges[0], edges[1], node_ptr)
-    if finding == 0:
-        return
-    s, t = int(edges[0, position]), int(edges[1, position])
-    if finding == csr.CROSSING:
-        g, h = np.searchsorted(node_ptr, [s, t], side="right") - 1
-        raise InputError(
-            f"an edge connects two graphs: expected both ends in one graph, got {s} -> {t} between graphs {g} and {h} "
-            f"(edge {position})",
-            field="edge_index",
-        )
-    bad = s if finding == csr.BAD_ROW else t
-    raise InputError(
-        f"edge_index has a wrong id: expected ids in [0, {node_ptr[-1]}), got {bad} at edge {position}",
-        field="edge_index",
-    )

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from tgp.errors import DatasetError, InputError
 from tgp.ragged.block import BlockCSR, PtrArray
+from tgp.ragged.node_attributes import NodeAttributes, check_node_values
 from tgp.ragged.offsets import offsets
 
 __all__ = ["Field", "FieldForm", "GraphTable", "take_ragged"]
@@ -140,14 +141,56 @@ class GraphTable:
         node_ptr = offsets(np.diff(self.node_ptr)[chosen])
         return GraphTable(node_ptr, {name: f.take(chosen) for name, f in self.fields.items()})
 
-    def to_block(self) -> BlockCSR:
+    def to_block(self, needs: Mapping[str, str] | None = None) -> BlockCSR:
         """Return the adjacency of all graphs as one block.
 
         Weights are taken from ``edge_weight``, never from ``edge_attr``.
 
+        Args:
+            needs: Attributes of nodes that the block has, each with the method that needs it; see
+                :attr:`Schedule.needs <tgp.engine.schedule.Schedule>`.
+
         Raises:
             DatasetError: If there are no edges, or if ids or weights are invalid.
+            InputError: If an attribute is missing or not valid, see :meth:`node_attributes`.
         """
+        attributes = self.node_attributes(needs or {})
+        block = self._adjacency()
+        return block if attributes is None else replace(block, attributes=attributes)
+
+    def node_attributes(self, needs: Mapping[str, str]) -> NodeAttributes | None:
+        """Return the attributes of nodes that methods need, without copying arrays of float32 or float64 numbers.
+
+        Args:
+            needs: Names, each with the method that needs it.
+
+        Raises:
+            InputError: If an attribute is missing, has not one row for each node, or is not a finite real number everywhere.
+        """
+        values = {}
+        for name, method in needs.items():
+            entry = self.fields.get(name)
+            if entry is None:
+                raise InputError(
+                    f"{method} needs the node attribute {name!r}: expected it on every graph, got graphs with "
+                    f"{', '.join(sorted(self.fields)) or 'no attributes'}",
+                    field=name,
+                    hint=f"add {name!r} to the graphs, or use a method that does not need it",
+                )
+            rows = np.diff(entry.ptr)
+            if entry.form != "rows" or entry.axis != 0 or not np.array_equal(rows, np.diff(self.node_ptr)):
+                wrong = len(rows) == self.num_graphs and entry.form == "rows" and entry.axis == 0
+                graph = int(np.argmax(rows != np.diff(self.node_ptr))) if wrong else 0
+                got = f"{rows[graph]} for {np.diff(self.node_ptr)[graph]} nodes" if wrong else "another form"
+                raise InputError(
+                    f"{name!r} (needed by {method}) has the wrong shape: expected one row for each node, got {got} in graph "
+                    f"{graph}",
+                    field=name,
+                )
+            values[name] = check_node_values(name, entry.values, self.node_ptr, method)
+        return NodeAttributes(values) if values else None
+
+    def _adjacency(self) -> BlockCSR:
         edges = self.fields.get("edge_index")
         if edges is None:
             raise DatasetError(

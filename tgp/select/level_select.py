@@ -23,7 +23,7 @@ from tgp.utils.signature import foo_signature
 from tgp.utils.tracing import opaque
 from tgp.utils.typing import SinvType
 
-__all__ = ["FixedKSelect", "LevelSelect", "MethodParameter", "to_select_output"]
+__all__ = ["FixedKSelect", "LevelSelect", "MethodParameter", "needed_attributes", "to_select_output"]
 
 
 class NoTopologyError(InputError, NotImplementedError):
@@ -36,6 +36,30 @@ def check_topology(edge_index: Any) -> None:
         raise NoTopologyError(
             "edge_index cannot be None: this selection depends on the topology", field="edge_index"
         )
+
+
+def needed_attributes(spec: LevelSpec, x: Tensor | None, given: Mapping[str, Any]) -> dict[str, Tensor]:
+    """Return the attributes of nodes that a method needs.
+
+    Args:
+        spec: method and parameters.
+        x: features.
+        given: further arguments of a call by name.
+
+    Raises:
+        InputError: if an attribute is missing or not a tensor.
+    """
+    found = {}
+    for name in spec.level_method.needs:
+        value = x if name == "x" else given.get(name)
+        if not isinstance(value, Tensor):
+            raise InputError(
+                f"{spec.method} needs the node attribute {name!r}: expected a tensor with one row for each node, got "
+                f"{'None' if value is None else type(value).__name__}. Pass {name}=... to the pooler.",
+                field=name,
+            )
+        found[name] = value
+    return found
 
 
 class MethodParameter:
@@ -104,6 +128,11 @@ class LevelSelect(Select):
         """Name of the extra with the node that represents each supernode; ``None`` if the method has no such nodes."""
         return self.spec.level_method.representative
 
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Attributes of nodes that the method reads, such as ``("x",)`` or ``("pos",)``. They are arguments of a call."""
+        return self.spec.level_method.needs
+
     @opaque
     def forward(
         self,
@@ -129,16 +158,19 @@ class LevelSelect(Select):
             batch_size: number of graphs.
             level: position of this level in a schedule. Different levels use different random numbers.
             keep_link: store the arrays of the engine in the result, for the connector.
-            **kwargs: ignored.
+            **kwargs: attributes in :attr:`needs`, such as ``pos``. Others are ignored.
 
         Raises:
-            InputError: if there is no connectivity.
+            InputError: if there is no connectivity, or an attribute that the method needs is missing or not valid.
         """
         check_topology(edge_index)
         if num_nodes is None and batch is None and x is not None:
             num_nodes = x.size(0)
         dtype = None if x is None else x.dtype
-        source = to_block(edge_index, edge_weight, batch, num_nodes, batch_size, dtype=dtype)
+        needed = needed_attributes(self.spec, x, kwargs)
+        source = to_block(
+            edge_index, edge_weight, batch, num_nodes, batch_size, dtype=dtype, attributes=needed
+        )
         assignment = assign_level(source.block, self.spec, RandomKey(self.seed, level))
         so = to_select_output(assignment, source, self.s_inv_op, batch, batch_size, self.representative)
         if keep_link:

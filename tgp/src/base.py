@@ -81,7 +81,8 @@ class SRCPooling(nn.Module):
         if not self.cached:
             so: SelectOutput = selector(**accepted(selector, **kwargs))
             return so
-        inputs = [kwargs.get(name) for name in ("edge_index", "edge_weight", "batch", "num_nodes", "level")]
+        names = ("edge_index", "edge_weight", "batch", "num_nodes", "level", *getattr(selector, "needs", ()))
+        inputs = [kwargs.get(name) for name in names]
         found: SelectOutput | None = self._select_cache.find(*inputs)
         if found is None:
             found = selector(**accepted(selector, **kwargs))

@@ -98,6 +98,7 @@ def pool_graph(pooler: SRCPooling, data: Data, carry: Any = "auto", **arguments:
         num_nodes=data.num_nodes,
         **({"batch_size": data.num_graphs} if _is_batch(data) else {}),
         **request.arguments(),
+        **_needed(pooler, data, arguments),
         **{name: value for name, value in arguments.items() if value is not None},
     )
     if not isinstance(out, PoolingOutput) or out.so is None:
@@ -119,6 +120,12 @@ def pool_graph(pooler: SRCPooling, data: Data, carry: Any = "auto", **arguments:
     if wants_map and merges and edges is not None:
         result.edge_map = edge_map(edges, out.so, result.edge_index)
     return result
+
+
+def _needed(pooler: SRCPooling, data: Data, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return the attributes of the graph that the selector needs beside the features, unless they are given."""
+    names = getattr(pooler.selector, "needs", ())
+    return {name: data[name] for name in names if name != "x" and name in data and name not in arguments}
 
 
 def lift_graph(pooler: SRCPooling, data: Data) -> Tensor:

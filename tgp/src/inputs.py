@@ -157,6 +157,7 @@ def check_keywords(pooler: SRCPooling, arguments: dict[str, Any]) -> None:
         if signature.has_kwargs and not is_library_code(function):
             return  # code of the user, which may accept any keyword
         valid.update(signature.args)
+    valid.update(getattr(pooler.selector, "needs", ()))
     for name in unknown:
         if name not in valid:
             raise UnknownArgumentError(f"argument of {type(pooler).__name__}", name, valid)

@@ -12,11 +12,11 @@ from tgp.connect.base_conn import Connect, SparseConnect
 from tgp.connect.dense_conn import DenseConnect
 from tgp.engine.coarsening import coarsen
 from tgp.engine.schedule import LevelSpec, Schedule
-from tgp.errors import ParameterError
+from tgp.errors import InputError, ParameterError
 from tgp.lift.base_lift import BaseLift, Lift
 from tgp.reduce.base_reduce import BaseReduce, Reduce
 from tgp.select.base_select import SelectOutput
-from tgp.select.level_select import LevelSelect, to_select_output
+from tgp.select.level_select import LevelSelect, needed_attributes, to_select_output
 from tgp.src.base import SRCPooling
 from tgp.src.dense import DenseSRCPooling
 from tgp.src.output import PoolingOutput
@@ -154,7 +154,8 @@ class LevelMixin(BasePrecoarseningMixin):
             batch: Graph ids ``[N]``, in any order; one graph if ``None``.
             num_nodes: ``N``.
             level: Position of the first level in a longer schedule.
-            **kwargs: ``batch_size``, and further keywords for stages that replace those of the library.
+            **kwargs: ``batch_size``, attributes of nodes that the method needs (``x``, ``pos``), and further keywords for
+                stages that replace those of the library.
 
         Returns:
             One output per level.
@@ -163,6 +164,13 @@ class LevelMixin(BasePrecoarseningMixin):
         check_connectivity(edge_index)
         kwargs.update(batch=batch, num_nodes=num_nodes, level=level)
         if not self._runs_by_engine(edge_weight):
+            names = self._spec.level_method.needs
+            if names and levels > 1:
+                raise InputError(
+                    f"{self._spec.method} needs {', '.join(names)} on every level: expected the stages of the library, which "
+                    "reduce them, got others. Compute the levels one by one.",
+                    field="levels",
+                )
             return super().multi_level_precoarsening(levels, edge_index, edge_weight, **kwargs)
         self.clear_cache()
         return self._engine_levels(levels, edge_index, edge_weight, **kwargs)
@@ -181,7 +189,8 @@ class LevelMixin(BasePrecoarseningMixin):
         **kwargs: Any,
     ) -> list[PoolingOutput]:
         selector = self._level_select()
-        source = to_block(edge_index, edge_weight, batch, num_nodes, batch_size)
+        needed = needed_attributes(self._spec, kwargs.get("x"), kwargs)
+        source = to_block(edge_index, edge_weight, batch, num_nodes, batch_size, attributes=needed)
         hierarchy = coarsen(
             source.block,
             Schedule((self._spec,) * levels),

@@ -27,6 +27,7 @@ __all__ = [
     "graph_ids",
     "is_dense_output",
     "mixed_batch",
+    "needed_arguments",
     "normal",
     "objective",
     "ring_batch",
@@ -41,6 +42,17 @@ class FeatureOutput(PoolingOutput):
 
     x: Tensor
     so: SelectOutput
+
+
+def needed_arguments(pooler: Any, x: Tensor | None) -> dict[str, Tensor]:
+    """Return the arguments beside ``x`` that a pooler needs, such as ``pos``: the first two features of each node.
+
+    Args:
+        pooler: Pooler to call.
+        x: Features.
+    """
+    names = getattr(getattr(pooler, "selector", None), "needs", ())
+    return {} if x is None else {name: x.detach()[..., :2] for name in names if name != "x"}
 
 
 @dataclass(frozen=True)
@@ -60,9 +72,10 @@ class GraphBatch:
             **changes: Arguments that replace those of the batch.
         """
         arguments = {"x": self.x, "adj": self.adj, "edge_weight": self.edge_weight, "batch": self.batch}
+        arguments |= changes
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(11)
-            out: FeatureOutput = pooler(**{**arguments, **changes})
+            out: FeatureOutput = pooler(**{**needed_arguments(pooler, arguments["x"]), **arguments})
         return out
 
     @property

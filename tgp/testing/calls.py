@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from tgp.errors import TgpError
-from tgp.testing.batches import normal
+from tgp.testing.batches import needed_arguments, normal
 from tgp.testing.cases import IN_CHANNELS, Case
 
 __all__ = ["ACCEPTED", "Call", "REFUSED", "accepted_calls", "refused_calls", "refusal_problem"]
@@ -309,7 +309,9 @@ def refusal_problem(pooler: Any, call: Call, refused: bool) -> str | None:
         refused: True if the pooler must refuse the call, False if it must accept it.
     """
     try:
-        pooler(*call.args, **call.kwargs)
+        x = call.kwargs.get("x", call.args[0] if call.args else None)
+        needed = needed_arguments(pooler, x if isinstance(x, Tensor) and x.dim() > 1 else None)
+        pooler(*call.args, **{**needed, **call.kwargs})
     except (ValueError, TypeError, TgpError) as error:
         if not refused:
             return f"refused: {type(error).__name__}: {error}"

@@ -36,6 +36,7 @@ __all__ = [
     "star",
     "toy_block",
     "weighted",
+    "with_attributes",
 ]
 
 Pairs = Sequence[tuple[int, int]] | npt.NDArray[np.integer]
@@ -66,6 +67,19 @@ def from_pairs(
         edges = np.concatenate([edges, edges[proper][:, ::-1]])
         values = None if values is None else np.concatenate([values, values[proper]])
     return BlockCSR.from_edge_index(edges.T, values, num_nodes=num_nodes)
+
+
+def with_attributes(block: BlockCSR, salt: int = 0) -> BlockCSR:
+    """Return the block with features ``x`` ``[N, 4]`` and positions ``pos`` ``[N, 2]`` in the unit square.
+
+    Args:
+        block: The graphs.
+        salt: Number that changes the values. They depend on it and on the index of a node inside its graph.
+    """
+    node = np.arange(block.num_nodes) - np.repeat(block.node_ptr[:-1], np.diff(block.node_ptr))
+    words = (node[:, None] * 2654435761 + np.arange(6) * 40503 + salt * 977 + 12345) % 2**31
+    values = (words * 48271 % 2147483647) / 2147483647
+    return block.with_values(x=(values[:, :4] - 0.25).astype(np.float32), pos=values[:, 4:])
 
 
 def empty() -> BlockCSR:

@@ -59,7 +59,10 @@ class MethodCase:
         return Schedule((LevelSpec.of(self.alias, self.params),) * (1 if self.method.dense else LEVELS))
 
     def coarsen(self, block: BlockCSR, seed: int = 5) -> Hierarchy:
-        """Return the hierarchy of ``block``."""
+        """Return the hierarchy of ``block``. If the method needs attributes that it does not have, it gets some."""
+        known = () if block.attributes is None else block.attributes.values
+        if set(self.method.needs) - set(known):
+            block = graphs.with_attributes(block)
         return coarsen(block, self.schedule, seed)
 
     def __str__(self) -> str:
@@ -197,6 +200,24 @@ def check_inputs_unchanged(case: MethodCase) -> None:
         assert np.array_equal(getattr(block, name), array), f"the method changed {name} in place"
 
 
+def check_needs(case: MethodCase) -> None:
+    """Check that the result depends on the attributes that the method declares, and that they are required."""
+    from tgp.errors import InputError
+
+    block = sample_block()
+    for name in case.method.needs:
+        bare = graphs.with_attributes(block)
+        others = {key: bare.node_values(key) for key in ("x", "pos") if key != name}
+        try:
+            coarsen(block.with_values(**others), case.schedule)
+        except InputError as error:
+            assert name in str(error), f"the error does not name {name!r}: {error}"
+        else:
+            raise AssertionError(f"graphs without {name!r} are accepted")
+        moved = block.with_values(**others, **{name: graphs.with_attributes(block, 5).node_values(name)})
+        assert _bytes(case.coarsen(moved)) != _bytes(case.coarsen(bare)), f"the result ignores {name!r}"
+
+
 def check_schedule(case: MethodCase) -> None:
     """Check that a schedule can be written as text and JSON and read back, with hashable parameters."""
     schedule = case.schedule
@@ -241,7 +262,10 @@ def check_layer_transform_store(case: MethodCase) -> None:
             _assert_same_level(stored.pooled_data[0], joined.pooled_data[0], "store and transform")
     x, batch = joined.x, joined.batch
     layer = get_pooler(case.alias, seed=3, sparse_output=True, **case.params)
-    out = layer(x=x, adj=joined.edge_index, edge_weight=joined.edge_weight, batch=batch, batch_size=len(data))
+    given = {name: joined[name] for name in case.method.needs if name != "x"}
+    out = layer(
+        x=x, adj=joined.edge_index, edge_weight=joined.edge_weight, batch=batch, batch_size=len(data), **given
+    )
     _assert_same_level(joined.pooled_data[0], out.as_data(), "transform and layer")
     assert torch.equal(out.batch, joined.pooled_data[0].batch), "graph ids of transform and layer"
 
@@ -253,7 +277,7 @@ def check_store(case: MethodCase) -> None:
     data = _data_list()
     with tempfile.TemporaryDirectory() as folder:
         path = _write_store(Path(folder) / "store", data, case.schedule, seed=5)
-        expected = case.coarsen(_arrays(data)[1])
+        expected = case.coarsen(_arrays(data, case.schedule)[1])
         found = StoreReader(path).gather_levels(np.arange(len(data)), "h")
         for number, (level, stored) in enumerate(zip(expected.levels, found, strict=True), start=1):
             arrays = _assignment_arrays(level.assignment)
@@ -274,21 +298,24 @@ def _data_list() -> list[Any]:
     for number, one in enumerate(sample_block().split()):
         index = torch.from_numpy(one.edge_index().astype(np.int64))
         weight = torch.from_numpy(one.weights_or_ones().astype(np.float32))
-        x = torch.randn(one.num_nodes, 2, generator=torch.Generator().manual_seed(number))
-        found.append(Data(x=x, edge_index=index, edge_weight=weight))
+        generator = torch.Generator().manual_seed(number)
+        x = torch.randn(one.num_nodes, 2, generator=generator)
+        pos = torch.rand(one.num_nodes, 2, generator=generator, dtype=torch.float64)
+        found.append(Data(x=x, edge_index=index, edge_weight=weight, pos=pos))
     return found
 
 
-def _arrays(data: list[Any]) -> tuple[Any, BlockCSR]:
+def _arrays(data: list[Any], schedule: Schedule) -> tuple[Any, BlockCSR]:
     from tgp.data import graphs_to_arrays
 
-    return graphs_to_arrays(data)
+    table, _ = graphs_to_arrays(data)
+    return table, table.to_block(schedule.needs)
 
 
 def _write_store(path: Path, data: list[Any], schedule: Schedule, seed: int) -> Path:
     from tgp.store import HierarchySpec, StoreSpec, StoreWriter, data_digest
 
-    table, block = _arrays(data)
+    table, block = _arrays(data, schedule)
     spec = HierarchySpec("h", schedule.to_json(), seed)
     bounds = (0, len(data) // 2, len(data))
     writer = StoreWriter.open(

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from tgp.engine import METHODS
 from tgp.engine.schedule import LevelSpec, Schedule
 from tgp.ragged import BlockCSR
+from tgp.testing.graphs import with_attributes
 
 __all__ = ["NUMBERS", "blocks", "graphs", "levels", "schedules"]
 
@@ -76,7 +77,7 @@ def blocks(
     directed: bool | None = None,
     **options: Any,
 ) -> BlockCSR:
-    """Draw several graphs as one block.
+    """Draw several graphs as one block, with the attributes of :func:`~tgp.testing.graphs.with_attributes`.
 
     Args:
         min_graphs: Smallest number of graphs.
@@ -89,7 +90,7 @@ def blocks(
     one_way = draw(st.booleans()) if directed is None else directed
     one = graphs(weighted=has_weight, directed=one_way, **options)
     parts = draw(st.lists(one, min_size=min_graphs, max_size=max_graphs))
-    return BlockCSR.concat(parts)
+    return with_attributes(BlockCSR.concat(parts))
 
 
 @st.composite

@@ -6,7 +6,7 @@ so that a graph needs one copy to main memory and a result one copy back. Both c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -89,6 +89,7 @@ def to_block(
     *,
     dtype: torch.dtype | None = None,
     node_values: Tensor | None = None,
+    attributes: Mapping[str, Tensor] | None = None,
 ) -> TorchBlock:
     """Convert any sparse connectivity to a block.
 
@@ -100,6 +101,7 @@ def to_block(
         batch_size: Number of graphs; default is the largest id + 1.
         dtype: Type of the features. If it is float64, results are float64 instead of float32.
         node_values: ``[N]`` one number per node that the method needs, copied together with the graph.
+        attributes: ``[N]`` or ``[N, D]`` attributes of the nodes that the method needs, by name.
 
     Returns:
         The graphs as arrays.
@@ -131,7 +133,9 @@ def to_block(
             raise InputError(
                 f"batch is missing: expected a batch vector for {batch_size} graphs, got None.", field="batch"
             )
-        block = BlockCSR.from_edge_index(edges, values, num_nodes=num_nodes)
+        block = _with_attributes(
+            BlockCSR.from_edge_index(edges, values, num_nodes=num_nodes), attributes, None
+        )
         return TorchBlock(block, None, None, container, device, weight_dtype, dtype, numbers)
     node_ptr, order = _group(read_array(batch), num_nodes, batch_size)
     rank = None
@@ -141,8 +145,24 @@ def to_block(
         check_array_ids(edges, len(order), "edge_index")
         edges = rank[edges]
         numbers = None if numbers is None else numbers[order]
-    block = BlockCSR.from_edge_index(edges, values, node_ptr=node_ptr)
+    block = _with_attributes(BlockCSR.from_edge_index(edges, values, node_ptr=node_ptr), attributes, order)
     return TorchBlock(block, order, rank, container, device, weight_dtype, dtype, numbers)
+
+
+def _with_attributes(
+    block: BlockCSR, attributes: Mapping[str, Tensor] | None, order: npt.NDArray[np.int64] | None
+) -> BlockCSR:
+    """Return the block with attributes of its nodes, in the order of the block."""
+    if not attributes:
+        return block
+    rows = {}
+    for name, tensor in attributes.items():
+        values = tensor.detach()
+        is_known = values.dtype in (torch.float32, torch.float64) or not values.is_floating_point()
+        array = read_array(to_host(values if is_known else values.float())[0])
+        # A wrong number of rows is reported by the block.
+        rows[name] = array if order is None or len(array) != len(order) else array[order]
+    return block.with_values(**rows)
 
 
 def _weights(weight: Tensor) -> npt.NDArray[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -55,7 +55,8 @@ class EngineLink:
     @opaque
     def connect(self, sparse: bool) -> tuple[Any, Tensor | None]:
         """Return the coarse graphs in the container of the input, or as a dense ``[B, K, K]`` tensor."""
-        coarse = connect_level(self.source.block, self.assignment, self.spec, self.source.weight_dtype)
+        block = replace(self.source.block, attributes=None)  # the model reduces features
+        coarse = connect_level(block, self.assignment, self.spec, self.source.weight_dtype)
         if sparse:
             return to_adjacency(coarse, self.source)
         return self.source.tensor(_dense_blocks(coarse, self.source.weight_dtype)), None

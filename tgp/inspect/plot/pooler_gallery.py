@@ -150,6 +150,8 @@ def pooled_matrices(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         pooler = get_pooler(name, **options)
+        # Positions are the first two features.
+        inputs |= {key: x[:, :2] for key in getattr(pooler.selector, "needs", ()) if key != "x"}
         if steps and name in pooler_map and pooler_map.entry(name).traits.get("loss"):
             _train(pooler, inputs, steps)
         with torch.no_grad():

@@ -22,6 +22,7 @@ from tgp.testing.batches import (
     graph_ids,
     is_dense_output,
     mixed_batch,
+    needed_arguments,
     normal,
     objective,
     ring_batch,
@@ -311,9 +312,10 @@ def check_corners(case: Case) -> None:
     for num_nodes, edges in ((1, []), (5, []), (6, [(0, 1), (1, 0), (1, 2), (2, 1)])):
         x = normal((num_nodes, IN_CHANNELS), num_nodes)
         adj = torch.tensor(edges, dtype=torch.long).view(-1, 2).t()
-        out = pooler(x=x, adj=adj, batch=torch.zeros(num_nodes, dtype=torch.long))
+        needed = needed_arguments(pooler, x)
+        out = pooler(x=x, adj=adj, batch=torch.zeros(num_nodes, dtype=torch.long), **needed)
         assert torch.isfinite(out.x).all()
         assert out.so.num_nodes == num_nodes
-        out = pooler(x=x, adj=adj)
+        out = pooler(x=x, adj=adj, **needed)
         assert out.so.num_nodes == num_nodes
         assert all(torch.isfinite(value) for value in (out.loss or {}).values())

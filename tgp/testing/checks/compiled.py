@@ -8,7 +8,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tgp.testing.batches import assert_same_output, close, mixed_batch, normal, objective, ring_batch
+from tgp.testing.batches import (
+    assert_same_output,
+    close,
+    mixed_batch,
+    needed_arguments,
+    normal,
+    objective,
+    ring_batch,
+)
 from tgp.testing.cases import IN_CHANNELS, Case, Skip
 
 ONCE = frozenset({"compile_eager", "compile_aot", "recompiles", "fullgraph", "export", "func_grad", "vmap"})
@@ -127,6 +135,7 @@ def check_func_grad(case: Case) -> None:
 
     def value(parameters: dict[str, Tensor], x: Tensor) -> Tensor:
         arguments = {"x": x, "adj": data.adj, "edge_weight": data.edge_weight, "batch": data.batch}
+        arguments |= needed_arguments(pooler, data.x)
         torch.manual_seed(11)
         return objective(torch.func.functional_call(pooler, parameters, (), arguments))
 

@@ -16,6 +16,7 @@ from tgp.testing.batches import (
     by_graph,
     close,
     mixed_batch,
+    needed_arguments,
     ring_batch,
 )
 from tgp.testing.cases import IN_CHANNELS, Case, Skip
@@ -95,7 +96,7 @@ def check_zero_nodes(case: Case) -> None:
     pooler = case.build()
     x, adj = torch.randn(0, IN_CHANNELS), torch.zeros(2, 0, dtype=torch.long)
     for batch in (None, torch.zeros(0, dtype=torch.long)):
-        out = pooler(x=x, adj=adj, batch=batch)
+        out = pooler(x=x, adj=adj, batch=batch, **needed_arguments(pooler, x))
         assert out.so.num_nodes == 0
         assert torch.isfinite(out.x).all(), "x is not finite"
         for name, value in (out.loss or {}).items():

@@ -12,6 +12,7 @@ from tgp.testing.batches import (
     close,
     complete_batch,
     mixed_batch,
+    needed_arguments,
     ring_batch,
 )
 from tgp.testing.cases import Case, Skip
@@ -52,17 +53,16 @@ def check_precoarsening(case: Case) -> None:
     pooler, data = case.build(), mixed_batch()
     if not pooler.is_precoarsenable:
         raise Skip("the pooler reads features or has parameters")
-    level = pooler.precoarsening(
-        edge_index=data.adj, edge_weight=data.edge_weight, batch=data.batch, num_nodes=data.x.size(0)
-    )
+    given = {"batch": data.batch, "num_nodes": data.x.size(0), **needed_arguments(pooler, data.x)}
+    if "x" in getattr(pooler.selector, "needs", ()):
+        given["x"] = data.x
+    level = pooler.precoarsening(edge_index=data.adj, edge_weight=data.edge_weight, **given)
     out = data(case.build(sparse_output=True))
     close(level.so.s.to_dense(), out.so.s.to_dense(), "assignment")
     assert torch.equal(level.edge_index, out.edge_index), "coarse edges"
     assert (level.edge_weight is None) == (out.edge_weight is None), "coarse weights"
     if out.edge_weight is not None:
         close(level.edge_weight, out.edge_weight, "coarse weights")
-    two = pooler.multi_level_precoarsening(
-        2, data.adj, data.edge_weight, batch=data.batch, num_nodes=data.x.size(0)
-    )
+    two = pooler.multi_level_precoarsening(2, data.adj, data.edge_weight, **given)
     assert len(two) == 2
     assert two[1].so.num_nodes == two[0].batch.numel()
