@@ -23,7 +23,7 @@ import numpy as np
 from tgp.kernels._prims import MEAN, SUM, kernel, lowest_bit, merge_weights
 from tgp.kernels.array_types import FloatArray, IndexArray, PtrArray, WordArray
 
-__all__ = ["contract", "degree_norm", "filter_entries", "max_norm"]
+__all__ = ["contract", "degree_norm", "filter_entries", "max_norm", "merge_columns"]
 
 
 _U = np.uint64
@@ -250,6 +250,22 @@ def _merge_rows(
         out_ptr[c + 1] = slot
     num_entries: int = np.int64(slot)
     return num_entries
+
+
+def merge_columns(
+    start: PtrArray, stop: PtrArray, cols: IndexArray, num_columns: int
+) -> tuple[PtrArray, IndexArray]:
+    """Sort the columns of each row and remove repetitions; return ``(indptr, indices)``.
+
+    Args:
+        start, stop: ``[rows]``, ranges of the rows in ``cols``, ascending.
+        cols: Columns of all rows, overwritten.
+        num_columns: Number of columns.
+    """
+    out_ptr, empty = np.zeros(len(start) + 1, np.int64), np.empty(0)
+    bits, words, pages = (np.zeros((num_columns >> shift) + 1, np.uint64) for shift in (6, 12, 18))
+    total = _merge_rows(start, stop, cols, empty, False, SUM, -1.0, bits, words, pages, empty, out_ptr)
+    return out_ptr, cols[:total]
 
 
 def filter_entries(
