@@ -111,6 +111,14 @@ _METHODS: dict[str, tuple[str, ...]] = {
         "kmeans._cluster",
         "spectral_basis._solve_parts",
     ),
+    "bistride": (
+        "bistride.collect_links",
+        "bistride.count_links",
+        "bistride.keep_fronts",
+        "bistride.list_kept_neighbours",
+        "contract._merge_rows",
+        "mis.check_symmetry",
+    ),
     "leiden": (*_COMMUNITIES, "communities.connected_parts", "communities.refine_communities"),
     "louvain": _COMMUNITIES,
     "nopool": (),
@@ -118,7 +126,7 @@ _METHODS: dict[str, tuple[str, ...]] = {
 }
 """Kernels that the levels of each method call with default parameters. Methods of other packages are not listed."""
 
-_UNWEIGHTED = frozenset({"graclus", "kmis", "leiden", "louvain", "nopool", "random", "sep"})
+_UNWEIGHTED = frozenset({"bistride", "graclus", "kmis", "leiden", "louvain", "nopool", "random", "sep"})
 """Methods whose levels have no weights if their input has none."""
 
 METHODS_WITH_KERNELS = tuple(_METHODS)

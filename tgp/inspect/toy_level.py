@@ -42,6 +42,7 @@ LEVELS: dict[str, ToyLevel] = {
     "sep": ToyLevel("sep", "AABBAABBB", ("A-B",)),
     "nmf": ToyLevel("nmf:k=3", "BCCACBCAC", ("A-B", "A-C", "B-C")),
     "eigen": ToyLevel("eigen:k=3", "AABBACCCB", ("A-C", "B-C")),
+    "bistride": ToyLevel("bistride", "A..B.C.D.", ("A-C", "B-D", "C-D")),
     "leiden": ToyLevel("leiden", "AABBAABBB", ("A-B",)),
     "louvain": ToyLevel("louvain", "AABBAABBB", ("A-B",)),
     "nopool": ToyLevel(
