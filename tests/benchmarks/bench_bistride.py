@@ -53,7 +53,9 @@ def pieces(count: int) -> BlockCSR:
 
 def main() -> None:
     """Print both tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--edges", type=int, default=2_000_000)
     parser.add_argument("--repeat", type=int, default=5)
     options = parser.parse_args()
@@ -64,9 +66,13 @@ def main() -> None:
         "BA, m = 5": barabasi_albert(max(options.edges // 5, 10), 5),
     }
     run_level(graphs["grid"])
-    print("| graph | edges | seconds | edges/s | A x | nodes kept | edges kept |\n|---|---|---|---|---|---|---|")
+    print(
+        "| graph | edges | seconds | edges/s | A x | nodes kept | edges kept |\n|---|---|---|---|---|---|---|"
+    )
     for name, block in graphs.items():
-        matrix = sp.csr_array((block.weights_or_ones(), block.indices, block.indptr), shape=(block.num_nodes,) * 2)
+        matrix = sp.csr_array(
+            (block.weights_or_ones(), block.indices, block.indptr), shape=(block.num_nodes,) * 2
+        )
         ones, coarse = np.ones(block.num_nodes), run_level(block)
         seconds = processor_seconds(lambda block=block: run_level(block), options.repeat)
         product = processor_seconds(lambda matrix=matrix, ones=ones: matrix @ ones, options.repeat)

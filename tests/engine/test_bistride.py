@@ -86,7 +86,9 @@ def test_links_of_small_graphs_are_the_pattern_of_the_square():
 
 
 def test_a_path_keeps_every_second_node():
-    level = coarsen(path(7), "bistride").levels[0]  # the seed is node 6, and nodes 1, 3, 5 are fewer than 0, 2, 4, 6
+    level = coarsen(path(7), "bistride").levels[
+        0
+    ]  # the seed is node 6, and nodes 1, 3, 5 are fewer than 0, 2, 4, 6
     assert level.assignment.representative.tolist() == [1, 3, 5]
     assert pairs_of(level.block) == [(0, 1), (1, 0), (1, 2), (2, 1)]
 
@@ -116,13 +118,17 @@ def test_components_stay_connected_and_lose_half(block):
 @given(blocks(max_graphs=4), st.integers(0, 3))
 def test_weights_seeds_and_directions_have_no_effect(block, seed):
     expected = coarsen(block, "bistride*2", seed=seed)
-    bare = BlockCSR(*csr.symmetrise(*block.arrays()[:2], np.empty(0), False, csr.MAX)[:2], None, block.node_ptr)
+    bare = BlockCSR(
+        *csr.symmetrise(*block.arrays()[:2], np.empty(0), False, csr.MAX)[:2], None, block.node_ptr
+    )
     for old, new in zip(expected.levels, coarsen(bare, "bistride*2").levels, strict=True):
         assert old.assignment.cluster.tolist() == new.assignment.cluster.tolist()
         assert old.block.indices.tolist() == new.block.indices.tolist()
 
 
-@pytest.mark.parametrize("make", [lambda: grid2d(200, 300), lambda: barabasi_albert(20000, 4)], ids=["grid", "ba"])
+@pytest.mark.parametrize(
+    "make", [lambda: grid2d(200, 300), lambda: barabasi_albert(20000, 4)], ids=["grid", "ba"]
+)
 def test_any_number_of_threads_gives_the_same_levels(make, monkeypatch):
     block = BlockCSR.concat([make(), toy_block(), make()])
     found = []

@@ -147,7 +147,7 @@ def collect_links(
         previous = np.int32(-1)
         for e in range(_U(indptr[node]), _U(indptr[node + 1])):
             middle = indices[e]
-            if middle == previous or middle == node:
+            if middle in (previous, node):
                 continue
             previous = middle
             begin, size = indptr[_U(middle)], np.int64(count[_U(middle)])

@@ -2,13 +2,14 @@ r"""Bi-stride: keep every second front of a breadth-first search and link nodes 
 
 From `"Efficient Learning of Mesh-Based Physical Simulation with Bi-Stride Multi-Scale Graph Neural Network"
 <https://arxiv.org/abs/2210.02573>`_ (ICML 2023). A breadth-first search from a seed :math:`s` divides a connected component by the
-parity of the distance, and the smaller part is kept:
+parity of the distance,
 
 .. math::
-    V' = \mathrm{argmin}_{P \in \{P_0, P_1\}} |P| , \qquad P_r = \{ i : d(s, i) \bmod 2 = r \} .
+    p_i = d(s, i) \; \mathrm{mod} \; 2 .
 
-Two kept nodes are linked if they have a common neighbour, :math:`(\mathbf{A}^2)_{ij} > 0`. The kept nodes of a connected component are
-therefore connected again. The seed is an end of the component: the node that is farthest from its first node.
+The nodes of the parity that has fewer nodes are kept. Two kept nodes are linked if they have a common neighbour,
+:math:`(\mathbf{A}^2)_{ij} > 0`, so that a connected component stays connected. The seed is an end of the component: the node that is farthest
+from its first node.
 
 Good for:
     Levels of meshes, grids and other graphs of bounded degree, as in mesh-based simulation. Half of the nodes or fewer remain, evenly
