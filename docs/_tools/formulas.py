@@ -10,7 +10,7 @@ from html import escape
 
 _TOKEN = re.compile(r"\\[A-Za-z]+|\\.|\s+|.", flags=re.S)
 _LETTERS = {
-    "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ϵ", "eta": "η", "theta": "θ", "lambda": "λ",
+    "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ϵ", "eta": "η", "theta": "θ", "lambda": "λ", "Lambda": "Λ",
     "mu": "μ", "pi": "π", "rho": "ρ", "sigma": "σ", "omega": "ω", "Gamma": "Γ", "Theta": "Θ",
 }  # fmt: skip
 _OPERATORS = {

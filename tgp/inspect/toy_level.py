@@ -38,6 +38,7 @@ LEVELS: dict[str, ToyLevel] = {
     "ndp": ToyLevel("ndp", "A..B.C.D.", ("A-C", "B-D", "C-D")),
     "graclus": ToyLevel("graclus", "AABBCCDDE", ("A-C", "B-D", "B-E", "C-D", "D-E")),
     "kmis": ToyLevel("kmis", "ACDBCCCDD", ("A-C", "B-D", "C-D")),
+    "hem": ToyLevel("hem", "ABCDABECD", ("A-B", "B-E", "C-D", "C-E")),
     "lv": ToyLevel("lv", "ABCDABECD", ("A-B", "B-E", "C-D", "C-E")),
     "sep": ToyLevel("sep", "AABBAABBB", ("A-B",)),
     "nmf": ToyLevel("nmf:k=3", "BCCACBCAC", ("A-B", "A-C", "B-C")),

@@ -131,7 +131,7 @@ def schedules(draw: st.DrawFn, /, methods: Sequence[str] | None = None, max_leve
 
 NUMBERS: dict[str, list[Any]] = {
     "k": [1, 2, 3, 5],
-    "num_modes": [1, 2, 3],
+    "num_modes": [2, 3],
     "order_k": [1, 2, 3],
     "ratio": [0.1, 0.5, 1.0],
     "restarts": [1, 2],

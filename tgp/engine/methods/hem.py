@@ -1,5 +1,8 @@
 r"""Heavy-edge matching that reaches any size.
 
+From `"A Fast and High Quality Multilevel Scheme for Partitioning Irregular Graphs" <https://doi.org/10.1137/S1064827595287997>`_
+(SIAM J. Sci. Comput. 1998), computed in rounds by the local maxima of
+`"Efficient Parallel and External Matching" <https://arxiv.org/abs/1302.4587>`_ (Euro-Par 2013).
 The edges are ordered by the share of the weight in the degrees of their two nodes,
 
 .. math::

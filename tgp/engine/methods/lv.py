@@ -2,8 +2,8 @@ r"""Local variation: merge the pairs of neighbours that change the lowest eigenv
 
 From `"Graph Reduction with Spectral and Cut Guarantees" <https://arxiv.org/abs/1808.10650>`_ (JMLR 2019), the variant that
 contracts edges. Let :math:`\mathbf{U}` be the first :math:`K` eigenvectors of :math:`\mathbf{L} = \mathbf{D} - \mathbf{A}` of a
-connected component without the constant one, :math:`\mathbf{\Lambda}` their eigenvalues, and
-:math:`\mathbf{B} = \mathbf{U} \mathbf{\Lambda}^{-1/2}`. The cost of an edge is
+connected component without the constant one, :math:`\Lambda` their eigenvalues, and
+:math:`\mathbf{B} = \mathbf{U} \Lambda^{-1/2}`. The cost of an edge is
 
 .. math::
     c_{ij} = \frac{d_i + d_j}{2} \, \sum_k (\mathbf{B}_{ik} - \mathbf{B}_{jk})^2 .
