@@ -15,6 +15,7 @@ from tgp.engine.methods import bistride
 from tgp.engine.methods.bistride import METHOD, BistrideParams
 from tgp.errors import InputError, ParameterError
 from tgp.kernels import csr
+from tgp.kernels.mis import BALANCED
 from tgp.ragged import Assignment, BlockCSR
 from tgp.testing.graphs import barabasi_albert, grid2d, isolated, path, star, toy_block
 from tgp.testing.strategies import blocks
@@ -49,11 +50,18 @@ def test_links_equal_pairs_with_a_common_neighbour(block, keep_edges, span, chun
         patch.setattr(bistride, "_CHUNK", chunk)
         assignment = METHOD.assign(block, params, RandomKey())
         coarse = METHOD.connect(block, assignment, params).validate()
-    assert coarse.weight is None
+    assert (coarse.weight is None) == (block.weight is None)
     for g, one in enumerate(coarse.split()):
         rows = rows_of(block, g)
-        expected = reference.links(rows, reference.kept_nodes(rows), keep_edges, span)
-        assert pairs_of(one) == sorted(expected)
+        kept = reference.kept_nodes(rows)
+        pairs = sorted(reference.links(rows, kept, keep_edges, span))
+        assert pairs_of(one) == pairs
+        if one.weight is not None:
+            expected = reference.link_weights(rows, kept, pairs, keep_edges, span)
+            assert one.weight == pytest.approx([expected[pair] for pair in pairs])
+            assert (one.symmetry == BALANCED).all()
+            back = {pair: w for pair, w in zip(pairs, one.weight, strict=True)}
+            assert all(back[u, v] == back[v, u] for u, v in pairs)
 
 
 @given(st.integers(3, 40), st.integers(1, 6))
@@ -101,6 +109,14 @@ def test_the_seed_is_kept_if_both_parities_have_the_same_number_of_nodes():
     assert kept_of(path(6)) == [[1, 3, 5]]
 
 
+def test_weights_of_many_levels_stay_in_range():
+    block = path(600)
+    for factor in (1e-25, 1e25):
+        heavy = BlockCSR(block.indptr, block.indices, np.full(block.num_edges, factor), block.node_ptr)
+        for level in coarsen(heavy, "bistride*6").levels:
+            assert ((level.block.weight > 1e-4 * factor) & (level.block.weight < 1e4 * factor)).all()
+
+
 # Properties --------------------------------------------------------------------------------------------------------
 
 
@@ -116,7 +132,7 @@ def test_components_stay_connected_and_lose_half(block):
 
 
 @given(blocks(max_graphs=4), st.integers(0, 3))
-def test_weights_seeds_and_directions_have_no_effect(block, seed):
+def test_weights_seeds_and_directions_do_not_change_the_pattern(block, seed):
     expected = coarsen(block, "bistride*2", seed=seed)
     bare = BlockCSR(
         *csr.symmetrise(*block.arrays()[:2], np.empty(0), False, csr.MAX)[:2], None, block.node_ptr

@@ -1,5 +1,7 @@
 """Reference of bi-stride levels of one graph: sets, dictionaries, and searches front by front."""
 
+from tests.reference.hem import undirected
+
 
 def neighbours(rows):
     """Return ``{node: set of neighbours}`` of rows of (neighbour, weight), in both directions, without self loops."""
@@ -51,3 +53,21 @@ def links(rows, kept, keep_edges=False, span=32):
     if keep_edges:
         pairs |= {(number[u], number[v]) for u in kept for v in near[u] if v in number}
     return pairs
+
+
+def link_weights(rows, kept, pairs, keep_edges=False, span=32):
+    """Return ``{pair: weight}`` of the linked pairs: sums of ``a * b / d`` over the nodes between them."""
+    near, number = undirected(rows), {node: i for i, node in enumerate(kept)}
+    out = dict.fromkeys(pairs, 0.0)
+    for middle in near:
+        degree, ring = sum(near[middle].values()), sorted(set(near[middle]) & set(kept))
+        for a in range(len(ring)):
+            for b in range(len(ring)):
+                apart = min((a - b) % len(ring), (b - a) % len(ring))
+                if a != b and apart <= span and degree > 0:
+                    product = near[middle][ring[a]] * near[middle][ring[b]]
+                    out[number[ring[a]], number[ring[b]]] += product / degree
+    if keep_edges:
+        for u, v in pairs:
+            out[u, v] += near[kept[u]].get(kept[v], 0.0)
+    return out

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from tgp.kernels._prims import kernel
-from tgp.kernels.array_types import ByteArray, IndexArray, PtrArray
+from tgp.kernels.array_types import ByteArray, FloatArray, IndexArray, PtrArray
 
 __all__ = ["EVEN", "ODD", "collect_links", "count_links", "keep_fronts", "list_kept_neighbours"]
 
@@ -84,13 +84,15 @@ def keep_fronts(
 
 @kernel
 def list_kept_neighbours(
-    indptr: PtrArray, indices: IndexArray, cluster: IndexArray, first: int, last: int, near: IndexArray, count: IndexArray,
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, weighted: bool, cluster: IndexArray, first: int, last: int,
+    near: IndexArray, near_weight: FloatArray, count: IndexArray,
 ) -> None:  # fmt: skip
     """List the supernodes of the kept neighbours of nodes ``first .. last - 1``, in ascending order of the neighbours.
 
     Args:
         cluster: ``[N]`` supernode of each kept node, -1 for the others.
         near: ``[nnz]`` output; the list of node ``i`` starts at ``indptr[i]``.
+        near_weight: ``[nnz]`` output, weights of the edges; not accessed if ``weighted`` is false.
         count: ``[N]`` output, lengths of the lists.
     """
     for i in range(first, last):
@@ -100,6 +102,8 @@ def list_kept_neighbours(
             other = indices[e]
             found = cluster[_U(other)]
             near[slot] = found
+            if weighted:
+                near_weight[slot] = weight[e]
             slot += _U((found >= 0) & (other != previous) & (other != i))
             previous = other
         count[i] = slot - begin
@@ -120,10 +124,18 @@ def count_links(
         links[c] = total
 
 
+@kernel(inline="always")
+def _walk_weight(a: float, b: float, degree: float) -> float:
+    """Return ``a * b / degree``, and 0 if the degree is 0. No step overflows, because no weight is above the degree."""
+    low, high = (a, b) if a < b else (b, a)
+    return low * (high / degree) if degree > 0.0 else 0.0
+
+
 @kernel
 def collect_links(
-    indptr: PtrArray, indices: IndexArray, nodes: IndexArray, near: IndexArray, count: IndexArray, span: int, direct: bool,
-    first: int, last: int, start: PtrArray, stop: PtrArray, cols: IndexArray,
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, weighted: bool, nodes: IndexArray, near: IndexArray,
+    near_weight: FloatArray, count: IndexArray, degree: FloatArray, span: int, direct: bool, first: int, last: int,
+    start: PtrArray, stop: PtrArray, cols: IndexArray, values: FloatArray,
 ) -> None:  # fmt: skip
     """Write the supernodes that are linked with supernodes ``first .. last - 1``, unsorted and with repetitions.
 
@@ -131,10 +143,13 @@ def collect_links(
 
     Args:
         nodes: ``[K]``, the kept nodes.
-        near, count: Result of :func:`list_kept_neighbours`.
+        near, near_weight, count: Result of :func:`list_kept_neighbours`.
+        degree: ``[N]``, sum of the weights of each node.
         direct: Link kept nodes that are neighbours, too.
         start, stop: ``[last - first]`` output: ranges of the rows in ``cols``.
         cols: Output, at least as long as the sum of :func:`count_links`.
+        values: Output, weights ``a b / d`` of walks over a node of degree ``d``. ``weight``, ``near_weight``, ``degree`` and
+            ``values`` are not accessed if ``weighted`` is false.
     """
     slot = _U(0)
     for c in range(first, last):
@@ -143,6 +158,8 @@ def collect_links(
         if direct:
             for i in range(_U(indptr[node]), _U(indptr[node] + count[node])):
                 cols[slot] = near[i]
+                if weighted:
+                    values[slot] = near_weight[i]
                 slot += _U(1)
         previous = np.int32(-1)
         for e in range(_U(indptr[node]), _U(indptr[node + 1])):
@@ -154,6 +171,8 @@ def collect_links(
             if size <= 2 * span + 1:
                 for i in range(_U(begin), _U(begin + size)):
                     cols[slot] = near[i]
+                    if weighted:
+                        values[slot] = _walk_weight(weight[e], near_weight[i], degree[_U(middle)])
                     slot += _U(near[i] != own)
                 continue
             low, high = begin, begin + size
@@ -171,5 +190,7 @@ def collect_links(
                     elif at >= size:
                         at -= size
                     cols[slot] = near[begin + at]
+                    if weighted:
+                        values[slot] = _walk_weight(weight[e], near_weight[begin + at], degree[_U(middle)])
                     slot += _U(1)
         stop[c - first] = slot

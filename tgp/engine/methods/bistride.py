@@ -7,17 +7,17 @@ parity of the distance,
 .. math::
     p_i = d(s, i) \; \mathrm{mod} \; 2 .
 
-The nodes of the parity that has fewer nodes are kept. Two kept nodes are linked if they have a common neighbour,
-:math:`(\mathbf{A}^2)_{ij} > 0`, so that a connected component stays connected. The seed is an end of the component: the node that is farthest
-from its first node.
+The nodes of the parity that has fewer nodes are kept. Two kept nodes are linked if they have a common neighbour, so that a connected
+component stays connected. The links of a weighted graph have the weights :math:`\mathbf{A} \mathbf{D}^{-1} \mathbf{A}`, those of an unweighted
+graph have none. The seed is an end of the component: the node that is farthest from its first node.
 
 Good for:
     Levels of meshes, grids and other graphs of bounded degree, as in mesh-based simulation. Half of the nodes or fewer remain, evenly
     spread, and no geometry is needed.
 
 Avoid when:
-    All nodes should belong to a supernode: nodes are dropped. The weights matter: the method does not use them, and the coarse graph
-    has none. The graph has hubs: links between two hops make it denser.
+    All nodes should belong to a supernode: nodes are dropped. The graph has hubs: links over two hops make it denser. The selection should
+    follow the weights: only the coarse weights depend on them.
 
 Complexity:
     ``O(N + E)`` time and memory on graphs of bounded degree. With hubs, time and coarse edges are at most ``2 span`` times as many as
@@ -32,10 +32,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from tgp.engine.level_method import GraphSizes, LevelBound, LevelEstimate, LevelMethod, RandomKey
+from tgp.engine.pair_matching import make_undirected
 from tgp.engine.threads import run_over_ranges
 from tgp.errors import InputError, ParameterError
 from tgp.ragged import Assignment, BlockCSR
-from tgp.ragged.block import IndexArray, PtrArray
+from tgp.ragged.block import FloatArray, IndexArray, PtrArray
 from tgp.ragged.offsets import offsets
 
 __all__ = ["METHOD", "BistrideParams"]
@@ -71,7 +72,7 @@ def assign(block: BlockCSR, params: BistrideParams, key: RandomKey) -> Assignmen
 
     The seed of a component is found by a search from its node of the smallest index: the node of the smallest index at the largest
     distance. If both parities have the same number of nodes, the one of the seed is kept. An isolated node is kept. Edges count in
-    both directions; weights and self loops have no effect.
+    both directions; weights and self loops have no effect here.
 
     Args:
         block: the graphs.
@@ -103,7 +104,11 @@ def assign(block: BlockCSR, params: BistrideParams, key: RandomKey) -> Assignmen
 
 
 def connect(block: BlockCSR, assignment: Assignment, params: BistrideParams) -> BlockCSR:
-    """Return the graphs of the kept nodes with links between those that have a common neighbour, without weights.
+    """Return the graphs of the kept nodes with links between those that have a common neighbour.
+
+    The links of an unweighted graph have no weights. Otherwise the weight of a link is the sum of ``a b / d`` over the common neighbours, where
+    ``a`` and ``b`` are the weights of the two edges, and ``d`` the sum of the weights of the neighbour. The weight between two nodes of
+    the graph is half of the sum of all stored ones, and negative ones count as 0.
 
     Args:
         block: the graphs.
@@ -113,51 +118,88 @@ def connect(block: BlockCSR, assignment: Assignment, params: BistrideParams) -> 
     Raises:
         InputError: if the assignment does not keep single nodes in ascending order.
     """
-    from tgp.kernels import bistride as kernels
-    from tgp.kernels.contract import merge_columns
-
-    graphs, span, direct = _with_both_directions(block), int(params.span), params.keep_edges
-    indptr, indices = graphs.indptr, graphs.indices
-    cluster, nodes = _kept_nodes(assignment, graphs.num_nodes)
-    near, count = np.empty(len(indices), np.int32), np.empty(graphs.num_nodes, np.int32)
-    links = np.empty(len(nodes), np.int64)
-
-    def list_neighbours(first: int, last: int) -> None:
-        kernels.list_kept_neighbours(indptr, indices, cluster, first, last, near, count)
-
-    def count_links(first: int, last: int) -> None:
-        kernels.count_links(indptr, indices, nodes, count, span, direct, first, last, links)
-
-    run_over_ranges(list_neighbours, indptr)
-    run_over_ranges(count_links, np.arange(len(nodes) + 1))
-    link_ptr, pieces = offsets(links), dict[int, tuple[PtrArray, IndexArray]]()
+    graphs, links = _with_both_directions(block), _Links(int(params.span), params.keep_edges)
+    links.prepare(graphs, assignment)
+    link_ptr, pieces = links.count(), dict[int, tuple[PtrArray, IndexArray, FloatArray]]()
 
     def collect(first: int, last: int) -> None:
-        for begin, end in _divide(link_ptr, first, last, max(_CHUNK, len(nodes))):
-            start, stop = np.empty(end - begin, np.int64), np.empty(end - begin, np.int64)
-            cols = np.empty(int(link_ptr[end] - link_ptr[begin]), np.int32)
-            kernels.collect_links(
-                indptr, indices, nodes, near, count, span, direct, begin, end, start, stop, cols
-            )
-            row_ptr, merged = merge_columns(start, stop, cols, len(nodes))
-            pieces[begin] = row_ptr, merged.copy()  # releases the rest of the buffer
+        for begin, end in _divide(link_ptr, first, last, max(_CHUNK, links.num_nodes)):
+            pieces[begin] = links.collect(begin, end, int(link_ptr[end] - link_ptr[begin]))
 
     run_over_ranges(collect, link_ptr + np.arange(len(link_ptr)))
     found = [pieces[begin] for begin in sorted(pieces)]
-    counts = [np.diff(row_ptr) for row_ptr, _ in found]
-    rows = [merged for _, merged in found]
-    return BlockCSR(
-        offsets(np.concatenate([*counts, np.empty(0, np.int64)])),
-        np.concatenate([*rows, np.empty(0, np.int32)]),
-        None,
-        assignment.super_ptr,
-    )
+    counts = [np.diff(row_ptr) for row_ptr, _, _ in found]
+    indptr = offsets(np.concatenate([*counts, np.empty(0, np.int64)]))
+    indices = np.concatenate([*(cols for _, cols, _ in found), np.empty(0, np.int32)])
+    weight = np.concatenate([*(values for _, _, values in found), np.empty(0)])
+    return BlockCSR(indptr, indices, None if graphs.weight is None else weight, assignment.super_ptr)
+
+
+class _Links:
+    """Links of kept nodes over a common neighbour.
+
+    Args:
+        span: see :class:`BistrideParams`.
+        direct: link kept nodes that are neighbours, too.
+    """
+
+    def __init__(self, span: int, direct: bool) -> None:
+        self.span, self.direct = span, direct
+
+    def prepare(self, graphs: BlockCSR, assignment: Assignment) -> None:
+        """List the kept neighbours of each node of undirected graphs."""
+        from tgp.kernels import bistride as kernels
+        from tgp.kernels import local_matching
+
+        self.arrays = indptr, indices, weight, weighted = graphs.arrays()
+        cluster, self.nodes = _kept_nodes(assignment, graphs.num_nodes)
+        self.num_nodes = len(self.nodes)
+        self.near, self.near_weight = np.empty(len(indices), np.int32), np.empty(len(weight))
+        self.size = np.empty(graphs.num_nodes, np.int32)
+        self.degree = np.empty(graphs.num_nodes if weighted else 0)
+
+        def run(first: int, last: int) -> None:
+            kernels.list_kept_neighbours(
+                *self.arrays, cluster, first, last, self.near, self.near_weight, self.size
+            )
+            if weighted:
+                local_matching.weighted_degree(*self.arrays, first, last, self.degree)
+
+        run_over_ranges(run, indptr)
+
+    def count(self) -> PtrArray:
+        """Return the offsets of the rows of links, with room for repetitions."""
+        from tgp.kernels import bistride as kernels
+
+        links = np.empty(self.num_nodes, np.int64)
+        rows = (*self.arrays[:2], self.nodes, self.size, self.span, self.direct)
+        run_over_ranges(
+            lambda first, last: kernels.count_links(*rows, first, last, links), np.arange(len(links) + 1)
+        )
+        return offsets(links)
+
+    def collect(self, first: int, last: int, room: int) -> tuple[PtrArray, IndexArray, FloatArray]:
+        """Return row pointers, columns and weights of the links of supernodes ``first .. last - 1``."""
+        from tgp.kernels import bistride as kernels
+        from tgp.kernels.contract import merge_columns
+
+        weighted = self.arrays[3]
+        start, stop = np.empty(last - first, np.int64), np.empty(last - first, np.int64)
+        cols, values = np.empty(room, np.int32), np.empty(room if weighted else 0)
+        kernels.collect_links(
+            *self.arrays, self.nodes, self.near, self.near_weight, self.size, self.degree, self.span, self.direct,
+            first, last, start, stop, cols, values,
+        )  # fmt: skip
+        row_ptr, cols, values = merge_columns(start, stop, cols, values, weighted, self.num_nodes)
+        return row_ptr, cols.copy(), values.copy()  # copies release the rest of the buffers
 
 
 def _with_both_directions(block: BlockCSR) -> BlockCSR:
-    """Return the unweighted block with the reverse of every edge."""
+    """Return the block with the reverse of every edge, with the weights of :func:`make_undirected`."""
     from tgp.kernels import csr, mis
 
+    if block.weight is not None:
+        return make_undirected(block)
     if not (block.symmetry == mis.ASYMMETRIC).any():
         return block
     indptr, indices, _ = csr.symmetrise(block.indptr, block.indices, np.empty(0), False, csr.MAX)
@@ -200,7 +242,7 @@ def bound(sizes: GraphSizes, params: BistrideParams) -> LevelBound:
     links = np.minimum(2.0 * edges * each, nodes * nodes)
     return LevelBound(
         1e-9 * (100.0 * (nodes + edges) + 20.0 * links),
-        40.0 * (nodes + edges) + 4.0 * links,
+        60.0 * (nodes + edges) + 12.0 * links,
         sizes.nodes,
         np.minimum(links, 2.0**62).astype(np.int64),
     )
