@@ -37,7 +37,7 @@ from tests.benchmarks.bench_kmis_sep import added_memory, undirected, weighted_s
 from tgp.engine import coarsen
 from tgp.ragged import BlockCSR
 
-SCHEDULES = ("graclus", "kmis", "hem", "bistride", "lv", "ndp", "sep", "nmf:k=8", "eigen:k=8")
+SCHEDULES = ("graclus", "kmis", "hem", "affinity", "bistride", "lv", "ndp", "sep", "nmf:k=8", "eigen:k=8")
 """Schedules that are measured by default."""
 
 CALIBRATION = "A x"

@@ -18,11 +18,16 @@ BATCH = torch.tensor([0, 0, 0, 0, 0, 1, 1, 1])
 def call(pooler, weight, order):
     """Pool the graphs with nodes in another order."""
     return pooler(
-        x=torch.arange(8.0)[:, None][order], adj=torch.argsort(order)[EDGES], edge_weight=weight, batch=BATCH[order]
+        x=torch.arange(8.0)[:, None][order],
+        adj=torch.argsort(order)[EDGES],
+        edge_weight=weight,
+        batch=BATCH[order],
     )
 
 
-@pytest.mark.parametrize("order", [torch.arange(8), torch.tensor([5, 0, 3, 6, 1, 4, 7, 2])], ids=["sorted", "mixed"])
+@pytest.mark.parametrize(
+    "order", [torch.arange(8), torch.tensor([5, 0, 3, 6, 1, 4, 7, 2])], ids=["sorted", "mixed"]
+)
 @pytest.mark.parametrize("keep_edges", [False, True])
 def test_weights_with_gradients_give_the_same_graph(order, keep_edges):
     weight = torch.linspace(0.5, 2.0, 8).repeat(2)

@@ -103,7 +103,9 @@ def test_graphs_do_not_depend_on_their_batch(block, seed):
     assert together[0].cluster[: len(first)].tolist() == first.tolist()
 
 
-@pytest.mark.parametrize("make", [lambda: grid2d(150, 200), lambda: barabasi_albert(10000, 4)], ids=["grid", "ba"])
+@pytest.mark.parametrize(
+    "make", [lambda: grid2d(150, 200), lambda: barabasi_albert(10000, 4)], ids=["grid", "ba"]
+)
 def test_any_number_of_threads_gives_the_same_levels(make, monkeypatch):
     block = BlockCSR.concat([make(), toy_block(), make()])
     found = []

@@ -26,9 +26,7 @@ def step(near, values):
         sums = [0.0] * len(values[u])
         for v in sorted(near[u]):
             sums = [total + near[u][v] * x for total, x in zip(sums, values[v], strict=True)]
-        out.append(
-            [0.5 * x + (0.5 / degree) * total for x, total in zip(values[u], sums, strict=True)]
-        )
+        out.append([0.5 * x + (0.5 / degree) * total for x, total in zip(values[u], sums, strict=True)])
     return out
 
 

@@ -111,6 +111,13 @@ _METHODS: dict[str, tuple[str, ...]] = {
         "kmeans._cluster",
         "spectral_basis._solve_parts",
     ),
+    "affinity": (
+        *_CONTRACTION,
+        *_PAIRS,
+        "algebraic_distance.edge_distances",
+        "algebraic_distance.random_vectors",
+        "algebraic_distance.relax",
+    ),
     "bistride": (
         "bistride.collect_links",
         "bistride.count_links",

@@ -64,7 +64,9 @@ class LevelConnect(Connect):
         """
         pooled = connect_by_engine(self, so, edge_index, edge_weight)
         if pooled is None:
-            pooled = self._connect(edge_index, so, edge_weight, so.batch if batch is None else batch, batch_size)
+            pooled = self._connect(
+                edge_index, so, edge_weight, so.batch if batch is None else batch, batch_size
+            )
         return pooled if edge_attr is None else (*pooled, None)
 
     @opaque

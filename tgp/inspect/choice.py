@@ -66,6 +66,7 @@ FACTS: dict[str, Facts] = {
     "graclus": Facts("half", True, True, False, 10**8, 1),
     "kmis": Facts("graph", True, True, False, 10**8, 1),
     "hem": Facts("half", True, True, True, 10**8, 2),
+    "affinity": Facts("half", True, True, True, 10**7, 10),
     "lv": Facts("half", True, True, True, 10**6, 30),
     "sep": Facts("graph", True, True, True, 10**6, 18),
     "leiden": Facts("graph", True, True, True, 10**7, 8),

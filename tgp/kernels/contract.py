@@ -264,7 +264,10 @@ def merge_columns(
         weighted: Use the values.
         num_columns: Number of columns.
     """
-    out_ptr, sums = np.zeros(len(start) + 1, np.int64), np.empty(max(num_columns, _WORD_BITS) if weighted else 0)
+    out_ptr, sums = (
+        np.zeros(len(start) + 1, np.int64),
+        np.empty(max(num_columns, _WORD_BITS) if weighted else 0),
+    )
     bits, words, pages = (np.zeros((num_columns >> shift) + 1, np.uint64) for shift in (6, 12, 18))
     total = _merge_rows(start, stop, cols, values, weighted, SUM, -1.0, bits, words, pages, sums, out_ptr)
     return out_ptr, cols[:total], values[:total]

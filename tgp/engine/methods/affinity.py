@@ -19,7 +19,7 @@ Good for:
     of supernodes, exactly: ``affinity:ratio=0.1``.
 
 Avoid when:
-    Time is short: ``hem`` needs a tenth of the time. The result should be the same after nodes are renumbered: the vectors are random.
+    Time is short: ``hem`` needs a quarter to a tenth of the time. The result should be the same after nodes are renumbered: the vectors are random.
 
 Complexity:
     ``O(K T E)`` time for ``K`` vectors and ``T`` steps, and ``O(K N + E)`` memory; about twice the time for a small ratio.
