@@ -60,7 +60,7 @@ def test_links_equal_pairs_with_a_common_neighbour(block, keep_edges, span, chun
             expected = reference.link_weights(rows, kept, pairs, keep_edges, span)
             assert one.weight == pytest.approx([expected[pair] for pair in pairs])
             assert (one.symmetry == BALANCED).all()
-            back = {pair: w for pair, w in zip(pairs, one.weight, strict=True)}
+            back = dict(zip(pairs, one.weight, strict=True))
             assert all(back[u, v] == back[v, u] for u, v in pairs)
 
 

@@ -4,7 +4,7 @@ From `"Relaxation-Based Coarsening and Multiscale Graph Organization" <https://a
 2011). Random test vectors :math:`\mathbf{X}` are smoothed by a few steps of the damped Jacobi iteration,
 
 .. math::
-    \mathbf{X} \leftarrow \frac{1}{2} \left( \mathbf{X} + \mathbf{D}^{-1} \mathbf{A} \mathbf{X} \right) .
+    \mathbf{X}' = \frac{1}{2} \left( \mathbf{X} + \mathbf{D}^{-1} \mathbf{A} \mathbf{X} \right) .
 
 The distance of two neighbours is the difference of their values after the last step,
 
