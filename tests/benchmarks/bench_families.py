@@ -38,7 +38,21 @@ from tgp.engine import coarsen, parse_schedule
 from tgp.ragged import BlockCSR
 from tgp.testing.graphs import with_attributes
 
-SCHEDULES = ("graclus", "kmis", "hem", "lv", "simmatch", "voxel", "fps", "ndp", "sep", "nmf:k=8", "eigen:k=8")
+SCHEDULES = (
+    "graclus",
+    "kmis",
+    "hem",
+    "lv",
+    "simmatch",
+    "voxel",
+    "fps",
+    "ndp",
+    "sep",
+    "nmf:k=8",
+    "eigen:k=8",
+    "affinity",
+    "bistride",
+)
 """Schedules that are measured by default."""
 
 CALIBRATION = "A x"

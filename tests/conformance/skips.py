@@ -27,7 +27,7 @@ def _is_padded(case: Case) -> bool:
 
 def _merges_edges(case: Case) -> bool:
     """Return True if pooled edges are merged input edges, so that their attributes can be pooled."""
-    return case.alias != "ndp"
+    return case.alias not in ("bistride", "ndp")
 
 
 def _documents_syncs(case: Case) -> bool:

@@ -64,6 +64,8 @@ def numbers(text):
 @pytest.mark.parametrize(
     "name",
     [
+        "affinity",
+        "bistride",
         "eigen",
         "graclus",
         "hem",

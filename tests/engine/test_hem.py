@@ -94,6 +94,15 @@ def test_a_path_with_ascending_weights_has_the_heaviest_edges():
     assert found.cluster.tolist() == (np.arange(size) // 2).tolist()
 
 
+@pytest.mark.parametrize("copies", [1, 2, 3, 4])
+@pytest.mark.parametrize("source", [0, 1])
+def test_parallel_edges_of_one_direction_are_edges(source, copies):
+    """Two copies of an edge from the larger to the smaller node cancelled out in the test for undirected graphs."""
+    edges = np.array([[source] * copies, [1 - source] * copies])
+    block = BlockCSR.from_edge_index(edges, num_nodes=2)
+    assert METHOD.assign(block, HEMParams(), RandomKey()).cluster.tolist() == [0, 0]
+
+
 # Exact sizes -------------------------------------------------------------------------------------------------------
 
 

@@ -42,7 +42,22 @@ def parts(block):
 
 
 @pytest.mark.parametrize(
-    "alias", ["graclus", "kmis", "hem", "lv", "sep", "ndp", "eigen", "nmf", "simmatch", "voxel", "fps"]
+    "alias",
+    [
+        "graclus",
+        "kmis",
+        "hem",
+        "lv",
+        "sep",
+        "ndp",
+        "eigen",
+        "nmf",
+        "simmatch",
+        "voxel",
+        "fps",
+        "affinity",
+        "bistride",
+    ],
 )
 def test_facts_hold(alias):
     facts = FACTS[alias]

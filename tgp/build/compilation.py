@@ -114,6 +114,21 @@ _METHODS: dict[str, tuple[str, ...]] = {
         "kmeans._cluster",
         "spectral_basis._solve_parts",
     ),
+    "affinity": (
+        *_CONTRACTION,
+        *_PAIRS,
+        "algebraic_distance.edge_distances",
+        "algebraic_distance.random_vectors",
+        "algebraic_distance.relax",
+    ),
+    "bistride": (
+        "bistride.collect_links",
+        "bistride.count_links",
+        "bistride.keep_fronts",
+        "bistride.list_kept_neighbours",
+        "contract._merge_rows",
+        "mis.check_symmetry",
+    ),
     "leiden": (*_COMMUNITIES, "communities.connected_parts", "communities.refine_communities"),
     "louvain": _COMMUNITIES,
     "simmatch": (
@@ -132,7 +147,9 @@ _METHODS: dict[str, tuple[str, ...]] = {
 }
 """Kernels that the levels of each method call with default parameters. Methods of other packages are not listed."""
 
-_UNWEIGHTED = frozenset({"fps", "graclus", "kmis", "leiden", "louvain", "nopool", "random", "sep", "voxel"})
+_UNWEIGHTED = frozenset(
+    {"fps", "graclus", "kmis", "leiden", "louvain", "nopool", "random", "sep", "voxel", "bistride"}
+)
 """Methods whose levels have no weights if their input has none."""
 
 METHODS_WITH_KERNELS = tuple(_METHODS)

@@ -43,6 +43,8 @@ LEVELS: dict[str, ToyLevel] = {
     "sep": ToyLevel("sep", "AABBAABBB", ("A-B",)),
     "nmf": ToyLevel("nmf:k=3", "BCCACBCAC", ("A-B", "A-C", "B-C")),
     "eigen": ToyLevel("eigen:k=3", "AABBACCCB", ("A-C", "B-C")),
+    "affinity": ToyLevel("affinity", "ABCCABDEE", ("A-B", "B-D", "C-E", "D-E")),
+    "bistride": ToyLevel("bistride", "A..B.C.D.", ("A-C", "B-D", "C-D")),
     "leiden": ToyLevel("leiden", "AABBAABBB", ("A-B",)),
     "louvain": ToyLevel("louvain", "AABBAABBB", ("A-B",)),
     "simmatch": ToyLevel("simmatch", "AABBCCDEE", ("A-C", "B-E", "C-D", "D-E")),

@@ -23,7 +23,7 @@ import numpy as np
 from tgp.kernels._prims import MEAN, SUM, kernel, lowest_bit, merge_weights
 from tgp.kernels.array_types import FloatArray, IndexArray, PtrArray, WordArray
 
-__all__ = ["contract", "degree_norm", "filter_entries", "max_norm"]
+__all__ = ["contract", "degree_norm", "filter_entries", "max_norm", "merge_columns"]
 
 
 _U = np.uint64
@@ -250,6 +250,27 @@ def _merge_rows(
         out_ptr[c + 1] = slot
     num_entries: int = np.int64(slot)
     return num_entries
+
+
+def merge_columns(
+    start: PtrArray, stop: PtrArray, cols: IndexArray, values: FloatArray, weighted: bool, num_columns: int
+) -> tuple[PtrArray, IndexArray, FloatArray]:
+    """Sort the columns of each row and add up the values of equal ones; return ``(indptr, indices, values)``.
+
+    Args:
+        start, stop: ``[rows]``, ranges of the rows in ``cols``, ascending.
+        cols: Columns of all rows, overwritten.
+        values: Values of the entries, overwritten, or an empty array if ``weighted`` is false.
+        weighted: Use the values.
+        num_columns: Number of columns.
+    """
+    out_ptr, sums = (
+        np.zeros(len(start) + 1, np.int64),
+        np.empty(max(num_columns, _WORD_BITS) if weighted else 0),
+    )
+    bits, words, pages = (np.zeros((num_columns >> shift) + 1, np.uint64) for shift in (6, 12, 18))
+    total = _merge_rows(start, stop, cols, values, weighted, SUM, -1.0, bits, words, pages, sums, out_ptr)
+    return out_ptr, cols[:total], values[:total]
 
 
 def filter_entries(

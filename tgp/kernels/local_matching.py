@@ -69,7 +69,7 @@ def fingerprint(
             j = np.int64(indices[e])
             low, high = (i, j) if i < j else (j, i)
             z = (_U(low) << _S32) | _U(high)
-            adds = (i < j) | (j == before)
+            adds = i < j
             if weighted:
                 z ^= bits[e] * _MIX
                 adds |= (bits[e] >> _S63) != 0
@@ -77,7 +77,10 @@ def fingerprint(
             z = (z ^ (z >> _S32)) * _MIX
             z ^= z >> _S29
             if i != j:
-                total += z if adds else _U(0) - z
+                if j == before:  # twice, so that two parallel entries of one direction do not cancel out
+                    total += z + z
+                else:
+                    total += z if adds else _U(0) - z
             before = j
     result: int = total
     return result

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from tgp.connect.base_conn import Connect, SparseConnect
 from tgp.connect.dense_conn import DenseConnect
+from tgp.connect.level_conn import LevelConnect
 from tgp.engine.coarsening import coarsen
 from tgp.engine.schedule import LevelSpec, Schedule
 from tgp.errors import InputError, ParameterError
@@ -276,6 +277,8 @@ class LevelPooling(LevelMixin, SRCPooling):
 
 def _default_connector(spec: LevelSpec) -> Connect:
     """Return the connector module with the options of ``spec``."""
+    if not (spec.level_method.contracts or spec.level_method.dense):
+        return LevelConnect(spec)
     connector: type[Connect] = DenseConnect if spec.level_method.dense else SparseConnect
     names = {name: name for name in foo_signature(connector).args} | {"reduce_op": "connect_red_op"}
     given = {key: getattr(spec.params, name) for key, name in names.items() if hasattr(spec.params, name)}

@@ -26,6 +26,8 @@ METHODS: LazyRegistry[LevelMethod] = LazyRegistry(
         _entry("eigen", "Spectral clusters with eigenvector features (EigenPool)"),
         _entry("leiden", "Connected communities of high modularity (Leiden), all levels of one run"),
         _entry("louvain", "Communities of high modularity (Louvain), all levels of one run"),
+        _entry("affinity", "Matching by algebraic distance, to any ratio or number of supernodes"),
+        _entry("bistride", "Every second front of a breadth-first search, links over two hops"),
         _entry("hem", "Heavy-edge matching to any ratio or number of supernodes"),
         _entry("simmatch", "Matching by the cosine of smoothed features, to any ratio; needs x"),
         _entry("voxel", "Cells of a regular grid in space; needs pos"),
