@@ -20,7 +20,7 @@ from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.block import FloatArray, IndexArray, PtrArray
 from tgp.ragged.offsets import offsets
 
-__all__ = ["SizeLimits", "prepare_graphs", "refine_clusters", "split_recursively"]
+__all__ = ["SizeLimits", "prepare_graphs", "split_recursively"]
 
 Counts = npt.NDArray[np.int64]
 Sides = npt.NDArray[np.int8]
@@ -39,9 +39,6 @@ _DRAWS = 64
 
 _EXACT_BITS = 51
 """Number of bits of the sum of all weights of a graph. Sums of float64 numbers of 53 bits are exact."""
-
-_PASSES = 8
-"""Largest number of visits of each node when nodes move between clusters."""
 
 
 class SizeLimits(NamedTuple):
@@ -89,20 +86,21 @@ def prepare_graphs(block: BlockCSR) -> BlockCSR:
     return BlockCSR(graphs.indptr, graphs.indices, weight, graphs.node_ptr)
 
 
-def split_recursively(graphs: BlockCSR, k: Counts, imbalance: float, key: RandomKey) -> IndexArray:
+def split_recursively(
+    graphs: BlockCSR, k: Counts, limits: SizeLimits, key: RandomKey, repeats: int = 1
+) -> IndexArray:
     """Divide each graph into exactly ``k`` clusters.
 
     Args:
         graphs: graphs of :func:`prepare_graphs`.
         k: ``[B]`` number of clusters of each graph, at least 1 and at most its number of nodes.
-        imbalance: see :meth:`SizeLimits.of`.
+        limits: limits of the numbers of nodes, see :meth:`SizeLimits.of`.
         key: key of the random numbers.
+        repeats: number of bisections of each part with different random numbers; the one of the smallest cut is used.
 
     Returns:
-        ``[N]`` label of each node: the first node of its cluster. Sizes are within :class:`SizeLimits`.
+        ``[N]`` label of each node: the first node of its cluster. All clusters are within the limits.
     """
-    nodes = np.diff(graphs.node_ptr)
-    limits = SizeLimits.of(nodes, np.maximum(k, 1), imbalance)
     label = np.empty(graphs.num_nodes, np.int32)
     parts = _Parts(graphs, np.arange(graphs.num_nodes, dtype=np.int32), k, limits)
     depth = 0
@@ -110,8 +108,7 @@ def split_recursively(graphs: BlockCSR, k: Counts, imbalance: float, key: Random
         parts = _finish(parts, label)
         if not len(parts.k):
             return label
-        side = _bisect(parts, key, depth * 2 * _DRAWS)
-        parts = _divide(parts, side)
+        parts = _divide(parts, _bisect_best(parts, key, depth * repeats, repeats))
         depth += 1
 
 
@@ -138,8 +135,8 @@ def _finish(parts: _Parts, label: IndexArray) -> _Parts:
     if not done.any():
         return parts
     of_node = np.repeat(done, nodes)
-    first = parts.origin[np.minimum(graphs.node_ptr[:-1], max(graphs.num_nodes - 1, 0))] if len(parts.origin) else parts.origin[:0]
-    label[parts.origin[of_node]] = np.repeat(first, nodes[: len(first)])[of_node]
+    first = np.repeat(graphs.node_ptr[:-1], nodes)
+    label[parts.origin[of_node]] = parts.origin[first[of_node]]
     rest = np.flatnonzero(~done)
     limits = SizeLimits(parts.limits.least[rest], parts.limits.most[rest])
     return _Parts(graphs.take(rest), parts.origin[~of_node], parts.k[rest], limits)
@@ -171,6 +168,33 @@ def _side_sizes(parts: _Parts) -> _Sizes:
         return np.minimum(np.minimum(wanted, mine * most), total - other * least)
 
     return _Sizes(target, limit(k0, k1), limit(k1, k0))
+
+
+def _bisect_best(parts: _Parts, key: RandomKey, number: int, repeats: int) -> Sides:
+    """Return the best of some bisections of each part, the first one of equal cuts."""
+    side = _bisect(parts, key, 2 * _DRAWS * number)
+    if repeats == 1:
+        return side
+    cut, nodes = _cut_weights(parts.graphs, side), np.diff(parts.graphs.node_ptr)
+    for repeat in range(1, repeats):
+        other = _bisect(parts, key, 2 * _DRAWS * (number + repeat))
+        other_cut = _cut_weights(parts.graphs, other)
+        better = other_cut < cut
+        side = np.where(np.repeat(better, nodes), other, side)
+        cut = np.where(better, other_cut, cut)
+    return side
+
+
+def _cut_weights(graphs: BlockCSR, side: Sides) -> FloatArray:
+    """Return twice the cut of each graph."""
+    from tgp.kernels import bisection as kernels
+
+    assert graphs.weight is not None
+    arrays, cut = (graphs.indptr, graphs.indices, graphs.weight, graphs.node_ptr), np.empty(graphs.num_graphs)
+    run_over_ranges(
+        lambda first, last: kernels.cut_weights(*arrays, first, last, side, cut), graphs.edge_ptr
+    )
+    return cut
 
 
 def _bisect(parts: _Parts, key: RandomKey, draw: int) -> Sides:
@@ -219,9 +243,8 @@ def _contract(graphs: BlockCSR, size: Counts, found: Assignment) -> tuple[BlockC
     cluster, count = found.cluster, found.num_supernodes
     assert cluster is not None and graphs.weight is not None
     rows = kernels.contract(graphs.indptr, graphs.indices, graphs.weight, True, cluster, count, SUM, True, -1.0)
-    merged = np.zeros(count, np.int64)
-    np.add.at(merged, cluster, size)
-    return BlockCSR(*rows, found.super_ptr), merged
+    # Sums of whole numbers below 2^53 are exact.
+    return BlockCSR(*rows, found.super_ptr), np.bincount(cluster, size, count).astype(np.int64)
 
 
 class _Scratch(NamedTuple):
@@ -296,26 +319,3 @@ def _divide(parts: _Parts, side: Sides) -> _Parts:
     k = np.stack([(parts.k + 1) // 2, parts.k // 2], axis=1).ravel()
     limits = SizeLimits(*(np.repeat(values_, 2) for values_ in parts.limits))
     return _Parts(BlockCSR(out_ptr, out, values, node_ptr), parts.origin[order], k, limits)
-
-
-def refine_clusters(graphs: BlockCSR, found: Assignment, limits: SizeLimits) -> Assignment:
-    """Move single nodes between clusters while the cut becomes smaller.
-
-    Args:
-        graphs: graphs of :func:`prepare_graphs`.
-        found: clusters within the limits.
-        limits: limits of the numbers of nodes.
-    """
-    from tgp.kernels import partition as kernels
-
-    assert found.cluster is not None and graphs.weight is not None
-    cluster = found.cluster.copy()
-    size = np.bincount(cluster, minlength=found.num_supernodes).astype(np.int64)
-    link, seen = np.zeros(found.num_supernodes), np.empty(graphs.num_nodes, np.int32)
-    arrays = graphs.indptr, graphs.indices, graphs.weight, graphs.node_ptr
-
-    def move(first: int, last: int) -> None:
-        kernels.move_between(*arrays, first, last, *limits, _PASSES, link, seen, cluster, size)
-
-    run_over_ranges(move, graphs.node_ptr + graphs.edge_ptr)
-    return Assignment("hard", found.super_ptr, cluster)

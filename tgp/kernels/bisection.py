@@ -12,7 +12,7 @@ import numpy as np
 from tgp.kernels._prims import hash_u64, kernel
 from tgp.kernels.array_types import ByteArray, FloatArray, IndexArray, PtrArray
 
-__all__ = ["grow_sides", "measure_gains", "refine_sides"]
+__all__ = ["cut_weights", "grow_sides", "measure_gains", "refine_sides"]
 
 _U = np.uint64
 _FREE, _DONE = np.int32(-1), np.int32(-2)
@@ -126,6 +126,21 @@ def measure_gains(
         gain[v] = total
         foreign[v] = count
     return cut
+
+
+@kernel
+def cut_weights(
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, node_ptr: PtrArray, first: int, last: int,
+    side: ByteArray, cut: FloatArray,
+) -> None:  # fmt: skip
+    """Write twice the cut of the graphs ``first..last`` to ``cut`` ``[graphs]``."""
+    for g in range(first, last):
+        total = 0.0
+        for v in range(node_ptr[g], node_ptr[g + 1]):
+            for e in range(_U(indptr[v]), _U(indptr[v + 1])):
+                if side[np.uint32(indices[e])] != side[v]:
+                    total += weight[e]
+        cut[g] = total
 
 
 @kernel(inner=True)

@@ -7,7 +7,7 @@ import numpy as np
 from tgp.kernels._prims import kernel
 from tgp.kernels.array_types import FloatArray, IndexArray, PtrArray
 
-__all__ = ["count_inside", "fill_inside", "move_between", "rate_edges"]
+__all__ = ["balance_clusters", "count_inside", "fill_inside", "move_between", "rate_edges"]
 
 _U = np.uint64
 
@@ -139,3 +139,51 @@ def move_between(
                     moves += 1
             if moves == 0:
                 break
+
+
+@kernel
+def balance_clusters(
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, node_ptr: PtrArray, super_ptr: PtrArray, first: int,
+    last: int, least: PtrArray, most: PtrArray, link: FloatArray, cluster: IndexArray, size: PtrArray,
+) -> None:  # fmt: skip
+    """Move nodes until every cluster has a number of nodes within the limits.
+
+    First nodes leave clusters that are too large, then they join clusters that are too small. A node joins the cluster with room to
+    which it has the largest weight. In the last two of the four passes a node without such a cluster joins the first one with
+    room.
+
+    Args:
+        indptr, indices, weight, node_ptr, first, last, least, most: See :func:`move_between`.
+        super_ptr: ``[graphs + 1]`` offsets of the clusters of each graph.
+        link: Scratch, one number per cluster, zero on entry and on return.
+        cluster: ``[N]`` cluster of each node; changed.
+        size: Number of nodes of each cluster, 0 for an empty one; changed.
+    """
+    for g in range(first, last):
+        # Passes 0 and 2 move nodes out of large clusters, 1 and 3 into small ones. Passes 0 and 1 stay at the boundary.
+        for step in (0, 2, 1, 3):
+            into_small = step % 2 == 1
+            limit = least[g] if into_small else most[g]
+            next_cluster = super_ptr[g]
+            for v in range(node_ptr[g], node_ptr[g + 1]):
+                own = cluster[v]
+                if size[own] <= limit:
+                    continue
+                best, target = -1.0, np.int64(-1)
+                for e in range(_U(indptr[v]), _U(indptr[v + 1])):
+                    c = cluster[np.uint32(indices[e])]
+                    link[c] += weight[e]
+                    if link[c] > best and c != own and size[c] < limit:
+                        best, target = link[c], np.int64(c)
+                for e in range(_U(indptr[v]), _U(indptr[v + 1])):
+                    link[cluster[np.uint32(indices[e])]] = 0.0
+                if target < 0 and step >= 2:
+                    while next_cluster < super_ptr[g + 1] and size[next_cluster] >= limit:
+                        next_cluster += 1
+                    if next_cluster == super_ptr[g + 1]:
+                        break
+                    target = next_cluster
+                if target >= 0:
+                    cluster[v] = target
+                    size[own] -= 1
+                    size[target] += 1
