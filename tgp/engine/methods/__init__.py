@@ -27,6 +27,7 @@ METHODS: LazyRegistry[LevelMethod] = LazyRegistry(
         _entry("leiden", "Connected communities of high modularity (Leiden), all levels of one run"),
         _entry("louvain", "Communities of high modularity (Louvain), all levels of one run"),
         _entry("hem", "Heavy-edge matching to any ratio or number of supernodes"),
+        _entry("partition", "Exactly k balanced clusters of a small cut, by recursive bisection"),
         _entry("nopool", "Identity: every node is its own supernode"),
         _entry("random", "Random partition at a chosen ratio: a baseline"),
     ),
