@@ -31,7 +31,7 @@ def _rise(
 ) -> None:
     """Move the node at position ``at`` of a heap up to its place. Position ``i`` is stored at ``start + step * i``.
 
-    The largest gain comes first, and among equal gains the node that changed last.
+    The largest gain comes first, and among equal gains the node that changed last. Stamps are unique.
     """
     v = heap[start + step * at]
     while at > 0:
@@ -148,8 +148,8 @@ def _move(
     indptr: PtrArray, indices: IndexArray, weight: FloatArray, v: int, side: ByteArray, gain: FloatArray,
     foreign: IndexArray, heap: IndexArray, place: IndexArray, stamp: PtrArray, lo: int, hi: int, clock: int,
     count0: int, count1: int, insert: bool,
-) -> tuple[int, int]:  # fmt: skip
-    """Move a node to the other side and update its neighbours. Return the sizes of both heaps.
+) -> tuple[int, int, int]:  # fmt: skip
+    """Move a node to the other side and update its neighbours. Return the sizes of both heaps and the clock.
 
     Neighbours that are in a heap get their new position. If ``insert`` is true, neighbours at the boundary that are in no heap
     are added.
@@ -170,6 +170,7 @@ def _move(
             foreign[u] += np.int32(1)
             others += np.int32(1)
         start, step = (lo, 1) if side[u] == 0 else (hi - 1, -1)
+        clock += 1
         if place[u] >= 0:
             stamp[u] = clock
             _rise(heap, place, gain, stamp, start, step, place[u])
@@ -181,7 +182,7 @@ def _move(
             else:
                 count1 = _push(heap, place, gain, stamp, start, step, count1, u)
     foreign[v] = others
-    return count0, count1
+    return count0, count1, clock
 
 
 @kernel(inner=True)
@@ -212,7 +213,7 @@ def _refine_graph(
         count0, count1, clock = 0, 0, np.int64(0)
         for v in range(lo, hi):
             place[v] = _FREE
-            stamp[v] = 0
+            stamp[v] = v - hi
         for v in range(lo, hi):
             if foreign[v] > 0:
                 if side[v] == 0:
@@ -259,8 +260,7 @@ def _refine_graph(
             size0 -= moved_size
             size1 += moved_size
             cut -= gain[v]
-            clock += 1
-            count0, count1 = _move(
+            count0, count1, clock = _move(
                 indptr, indices, weight, v, side, gain, foreign, heap, place, stamp, lo, hi, clock, count0, count1, True
             )  # fmt: skip
             moved[lo + count] = v
@@ -330,7 +330,7 @@ def _grow_side(
     for v in range(lo, hi):
         side[v] = 1
         place[v] = _FREE
-        stamp[v] = 0
+        stamp[v] = v - hi
     measure_gains(indptr, indices, weight, lo, hi, side, gain, foreign)
     size0, count, clock, seed = np.int64(0), 0, np.int64(0), start
     while size0 < target:
@@ -348,8 +348,7 @@ def _grow_side(
         if size0 + size[v] - target > target - size0:
             continue
         size0 += size[v]
-        clock += 1
-        _, count = _move(
+        _, count, clock = _move(
             indptr, indices, weight, v, side, gain, foreign, heap, place, stamp, lo, hi, clock, 0, count, True
         )  # fmt: skip
 
@@ -368,7 +367,7 @@ def grow_sides(
     Args:
         indptr, indices, weight, node_ptr, first, last, size, target, limit0, limit1: See :func:`refine_sides`.
         seed, level, draw: Key of the hashes.
-        trials: Number of start nodes.
+        trials: Largest number of start nodes. It is at most half of the nodes.
         best: Output ``[N]``, side of each node.
         side, gain, foreign, heap, place, stamp, moved: Scratch ``[N]``.
     """
@@ -376,7 +375,7 @@ def grow_sides(
         lo, hi = node_ptr[g], node_ptr[g + 1]
         nodes = hi - lo
         best_over, best_cut, best_off = np.int64(-1), 0.0, np.int64(0)
-        for trial in range(min(trials, nodes)):
+        for trial in range(min(trials, (nodes + 1) // 2)):
             start = lo + np.int64(hash_u64(seed, level, 0, draw + trial) % _U(nodes))
             _grow_side(
                 indptr, indices, weight, lo, hi, size, target[g], start, side, gain, foreign, heap, place, stamp

@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 _U = np.uint64
-_ONE = np.uint64(1)
+_ONE, _THREE = np.uint64(1), np.uint64(3)
 _S29, _S32, _S63 = np.uint64(29), np.uint64(32), np.uint64(63)
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _MIX2 = np.uint64(0xBF58476D1CE4E5B9)
@@ -70,6 +70,7 @@ def fingerprint(
             low, high = (i, j) if i < j else (j, i)
             z = (_U(low) << _S32) | _U(high)
             adds = (i < j) | (j == before)
+            factor = _THREE if j == before else _ONE  # two parallel entries must not cancel each other
             if weighted:
                 z ^= bits[e] * _MIX
                 adds |= (bits[e] >> _S63) != 0
@@ -77,7 +78,7 @@ def fingerprint(
             z = (z ^ (z >> _S32)) * _MIX
             z ^= z >> _S29
             if i != j:
-                total += z if adds else _U(0) - z
+                total += factor * z if adds else _U(0) - z
             before = j
     result: int = total
     return result
