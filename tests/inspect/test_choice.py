@@ -40,7 +40,7 @@ def parts(block):
     return scipy.sparse.csgraph.connected_components(scipy.sparse.csr_array(entries, shape=shape))[0]
 
 
-@pytest.mark.parametrize("alias", ["graclus", "kmis", "hem", "lv", "sep", "ndp", "eigen", "nmf"])
+@pytest.mark.parametrize("alias", ["graclus", "kmis", "hem", "partition", "lv", "sep", "ndp", "eigen", "nmf"])
 def test_facts_hold(alias):
     facts = FACTS[alias]
     for graph in GRAPHS:

@@ -58,9 +58,7 @@ def test_gains_and_cut(case):
         rows, mine = rows_of(graphs, g), side[lo:hi].tolist()
         assert twice == cut[g] == 2 * reference.cut(rows, mine)
         assert gain[lo:hi].tolist() == [reference.gain(rows, mine, v) for v in range(hi - lo)]
-        assert foreign[lo:hi].tolist() == [
-            sum(mine[u] != mine[v] for u in row) for v, row in enumerate(rows)
-        ]
+        assert foreign[lo:hi].tolist() == [sum(mine[u] != mine[v] for u in row) for v, row in enumerate(rows)]
 
 
 @settings(deadline=None)
@@ -68,9 +66,7 @@ def test_gains_and_cut(case):
 def test_refinement_equals_the_plain_one(case):
     graphs, size, side, target, limit0, limit1 = case
     found, work = side.copy(), scratch(graphs.num_nodes)
-    bisection.refine_sides(
-        *arrays(graphs), 0, graphs.num_graphs, size, target, limit0, limit1, found, *work
-    )
+    bisection.refine_sides(*arrays(graphs), 0, graphs.num_graphs, size, target, limit0, limit1, found, *work)
     for g in range(graphs.num_graphs):
         lo, hi = graphs.node_ptr[g : g + 2]
         if lo == hi:
@@ -140,9 +136,7 @@ def test_any_clusters_can_be_balanced(case):
     graphs, super_ptr, cluster, limits = case
     size = np.bincount(cluster, minlength=super_ptr[-1])
     given_sizes, given_clusters, link = size.copy(), cluster.copy(), np.zeros(len(size))
-    partition.balance_clusters(
-        *arrays(graphs), super_ptr, 0, graphs.num_graphs, *limits, link, cluster, size
-    )
+    partition.balance_clusters(*arrays(graphs), super_ptr, 0, graphs.num_graphs, *limits, link, cluster, size)
     assert (link == 0.0).all()
     assert size.tolist() == np.bincount(cluster, minlength=super_ptr[-1]).tolist()
     for g in range(graphs.num_graphs):
@@ -160,9 +154,7 @@ def test_moves_between_clusters_equal_the_plain_ones(case):
     graphs, super_ptr, cluster, limits = case
     link = np.zeros(super_ptr[-1])
     size = np.bincount(cluster, minlength=super_ptr[-1])
-    partition.balance_clusters(
-        *arrays(graphs), super_ptr, 0, graphs.num_graphs, *limits, link, cluster, size
-    )
+    partition.balance_clusters(*arrays(graphs), super_ptr, 0, graphs.num_graphs, *limits, link, cluster, size)
     found = cluster.copy()
     partition.move_between(
         *arrays(graphs), 0, graphs.num_graphs, *limits, 4, link, np.empty(len(found), np.int32), found, size

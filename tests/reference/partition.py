@@ -118,7 +118,9 @@ def _choose(state, soft, slack, target):
             state.known |= {v for v in range(len(state.rows)) if state.side[v] == origin}
         return state.best(origin)
     tops = state.best(0), state.best(1)
-    fits = [v is not None and state.size[v] + weights[1 - s] <= soft[1 - s] + slack for s, v in enumerate(tops)]
+    fits = [
+        v is not None and state.size[v] + weights[1 - s] <= soft[1 - s] + slack for s, v in enumerate(tops)
+    ]
     if all(fits):
         gains = [gain(state.rows, state.side, v) for v in tops]
         return tops[0] if gains[0] > gains[1] or (gains[0] == gains[1] and weights[0] >= target) else tops[1]
@@ -133,7 +135,9 @@ def grow(rows, size, target, start):
     state, weight, seed = Sides(rows, size, side), 0, start
     while weight < target:
         if state.best(1) is None:
-            free = [(seed + i) % nodes for i in range(nodes) if (seed + i) % nodes not in state.known | state.done]
+            free = [
+                (seed + i) % nodes for i in range(nodes) if (seed + i) % nodes not in state.known | state.done
+            ]
             if not free:
                 break
             seed = free[0]

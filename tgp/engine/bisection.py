@@ -8,7 +8,7 @@ graphs. The result of a graph does not depend on threads or on the other graphs.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,7 @@ from tgp.engine.level_method import RandomKey
 from tgp.engine.pair_matching import make_undirected, match_free
 from tgp.engine.threads import run_over_ranges
 from tgp.ragged import Assignment, BlockCSR
-from tgp.ragged.block import FloatArray, IndexArray, PtrArray
+from tgp.ragged.block import FloatArray, IndexArray
 from tgp.ragged.offsets import offsets
 
 __all__ = ["SizeLimits", "prepare_graphs", "split_recursively"]
@@ -191,9 +191,7 @@ def _cut_weights(graphs: BlockCSR, side: Sides) -> FloatArray:
 
     assert graphs.weight is not None
     arrays, cut = (graphs.indptr, graphs.indices, graphs.weight, graphs.node_ptr), np.empty(graphs.num_graphs)
-    run_over_ranges(
-        lambda first, last: kernels.cut_weights(*arrays, first, last, side, cut), graphs.edge_ptr
-    )
+    run_over_ranges(lambda first, last: kernels.cut_weights(*arrays, first, last, side, cut), graphs.edge_ptr)
     return cut
 
 
@@ -213,7 +211,7 @@ def _bisect(parts: _Parts, key: RandomKey, draw: int) -> Sides:
         graphs, size = _contract(graphs, size, found)
         merged = np.diff(graphs.node_ptr)
         active &= (merged > _COARSE_NODES) & (merged < _SLOW * nodes)
-    scratch = _Scratch.of(parts.graphs.num_nodes)
+    scratch = _make_scratch(parts.graphs.num_nodes)
     side = _grow(graphs, size, sizes, key, draw + _DRAWS, scratch)
     while levels:
         graphs, size, cluster = levels.pop()
@@ -222,14 +220,18 @@ def _bisect(parts: _Parts, key: RandomKey, draw: int) -> Sides:
     return side
 
 
-def _merge(graphs: BlockCSR, size: Counts, active: npt.NDArray[np.bool_], largest: Counts, key: RandomKey, draw: int) -> Assignment:
+def _merge(
+    graphs: BlockCSR, size: Counts, active: npt.NDArray[np.bool_], largest: Counts, key: RandomKey, draw: int
+) -> Assignment:
     """Return pairs of nodes of the active graphs. Nodes larger than ``largest`` are not merged."""
     from tgp.kernels import partition as kernels
 
     score = np.empty(graphs.num_edges)
     assert graphs.weight is not None
     indptr, indices, weight = graphs.indptr, graphs.indices, graphs.weight
-    run_over_ranges(lambda first, last: kernels.rate_edges(indptr, indices, weight, size, first, last, score), indptr)
+    run_over_ranges(
+        lambda first, last: kernels.rate_edges(indptr, indices, weight, size, first, last, score), indptr
+    )
     nodes = np.diff(graphs.node_ptr)
     free = np.repeat(active, nodes) & (size <= np.repeat(largest, nodes))
     return match_free(graphs, score, key, draw, free, two_hop=True)
@@ -242,29 +244,25 @@ def _contract(graphs: BlockCSR, size: Counts, found: Assignment) -> tuple[BlockC
 
     cluster, count = found.cluster, found.num_supernodes
     assert cluster is not None and graphs.weight is not None
-    rows = kernels.contract(graphs.indptr, graphs.indices, graphs.weight, True, cluster, count, SUM, True, -1.0)
+    rows = kernels.contract(
+        graphs.indptr, graphs.indices, graphs.weight, True, cluster, count, SUM, True, -1.0
+    )
     # Sums of whole numbers below 2^53 are exact.
     return BlockCSR(*rows, found.super_ptr), np.bincount(cluster, size, count).astype(np.int64)
 
 
-class _Scratch(NamedTuple):
-    """Arrays that the kernels of bisections work on, with room for the largest graphs."""
-
-    gain: FloatArray
-    foreign: IndexArray
-    heap: IndexArray
-    place: IndexArray
-    stamp: PtrArray
-    moved: IndexArray
-
-    @staticmethod
-    def of(nodes: int) -> _Scratch:
-        """Return arrays for a number of nodes."""
-        heap, place, moved, foreign = (np.empty(nodes, np.int32) for _ in range(4))
-        return _Scratch(np.empty(nodes), foreign, heap, place, np.empty(nodes, np.int64), moved)
+_Scratch = tuple[npt.NDArray[Any], ...]
+"""Arrays ``gain``, ``foreign``, ``heap``, ``place``, ``stamp`` and ``moved`` of the kernels of bisections."""
 
 
-def _grow(graphs: BlockCSR, size: Counts, sizes: _Sizes, key: RandomKey, draw: int, scratch: _Scratch) -> Sides:
+def _make_scratch(nodes: int) -> _Scratch:
+    foreign, heap, place, moved = (np.empty(nodes, np.int32) for _ in range(4))
+    return np.empty(nodes), foreign, heap, place, np.empty(nodes, np.int64), moved
+
+
+def _grow(
+    graphs: BlockCSR, size: Counts, sizes: _Sizes, key: RandomKey, draw: int, scratch: _Scratch
+) -> Sides:
     from tgp.kernels import bisection as kernels
 
     assert graphs.weight is not None
@@ -273,7 +271,20 @@ def _grow(graphs: BlockCSR, size: Counts, sizes: _Sizes, key: RandomKey, draw: i
 
     def grow(first: int, last: int) -> None:
         kernels.grow_sides(
-            *arrays, first, last, size, *sizes, key.seed, key.level, draw, _TRIALS, side, trial, *scratch
+            *arrays,
+            first,
+            last,
+            size,
+            sizes.target,
+            sizes.limit0,
+            sizes.limit1,
+            key.seed,
+            key.level,
+            draw,
+            _TRIALS,
+            side,
+            trial,
+            *scratch,
         )
 
     run_over_ranges(grow, _TRIALS * (graphs.node_ptr + graphs.edge_ptr))
@@ -287,7 +298,9 @@ def _refine(graphs: BlockCSR, size: Counts, sizes: _Sizes, side: Sides, scratch:
     arrays = graphs.indptr, graphs.indices, graphs.weight, graphs.node_ptr
 
     def refine(first: int, last: int) -> None:
-        kernels.refine_sides(*arrays, first, last, size, *sizes, side, *scratch)
+        kernels.refine_sides(
+            *arrays, first, last, size, sizes.target, sizes.limit0, sizes.limit1, side, *scratch
+        )
 
     run_over_ranges(refine, graphs.node_ptr + graphs.edge_ptr)
 
@@ -305,7 +318,8 @@ def _divide(parts: _Parts, side: Sides) -> _Parts:
     indptr, indices, weight = graphs.indptr, graphs.indices, graphs.weight
     counts = np.empty(len(label), np.int64)
     run_over_ranges(
-        lambda first, last: kernels.count_inside(indptr, indices, label, position, first, last, counts), indptr
+        lambda first, last: kernels.count_inside(indptr, indices, label, position, first, last, counts),
+        indptr,
     )
     out_ptr = offsets(counts)
     out, values = np.empty(out_ptr[-1], np.int32), np.empty(out_ptr[-1])

@@ -10,6 +10,7 @@ import importlib
 import os
 import tempfile
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -122,9 +123,7 @@ def _run_kaminpar(
         pairs = np.char.add(np.char.add((indices + 1).astype(str), " "), weight.astype(str)).tolist()
         with open(path, "w", encoding="ascii") as file:
             file.write(f"{len(indptr) - 1} {len(indices) // 2} 1\n")
-            file.writelines(
-                " ".join(pairs[a:b]) + "\n" for a, b in zip(indptr[:-1], indptr[1:], strict=True)
-            )
+            file.writelines(" ".join(pairs[a:b]) + "\n" for a, b in pairwise(indptr))
         graph = kaminpar.load_graph(path, kaminpar.GraphFileFormat.METIS)
         solver = kaminpar.KaMinPar(1, kaminpar.default_context())
         return np.asarray(solver.compute_partition(graph, k, max(imbalance, 1e-3)), np.int32)

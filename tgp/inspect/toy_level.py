@@ -44,6 +44,7 @@ LEVELS: dict[str, ToyLevel] = {
     "eigen": ToyLevel("eigen:k=3", "AABBACCCB", ("A-C", "B-C")),
     "leiden": ToyLevel("leiden", "AABBAABBB", ("A-B",)),
     "louvain": ToyLevel("louvain", "AABBAABBB", ("A-B",)),
+    "partition": ToyLevel("partition:k=3", "AABBACCCB", ("A-C", "B-C")),
     "nopool": ToyLevel(
         "nopool", "ABCDEFGHI", ("A-B", "A-E", "B-F", "C-D", "C-H", "D-I", "E-F", "F-G", "G-H", "H-I")
     ),
@@ -51,7 +52,12 @@ LEVELS: dict[str, ToyLevel] = {
 }
 """Level of each method, computed by :func:`compute_level`."""
 
-_SCHEDULES = {"eigen": "eigen:k=3", "nmf": "nmf:k=3", "random": "random:ratio=0.4"}
+_SCHEDULES = {
+    "eigen": "eigen:k=3",
+    "nmf": "nmf:k=3",
+    "partition": "partition:k=3",
+    "random": "random:ratio=0.4",
+}
 
 
 def compute_level(alias: str) -> ToyLevel:
