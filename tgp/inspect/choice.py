@@ -70,7 +70,7 @@ FACTS: dict[str, Facts] = {
     "sep": Facts("graph", True, True, True, 10**6, 18),
     "leiden": Facts("graph", True, True, True, 10**7, 8),
     "louvain": Facts("graph", True, True, True, 10**7, 6),
-    "partition": Facts("k", True, True, True, 10**7, 8),
+    "partition": Facts("k", True, True, True, 3 * 10**7, 16),
     "ndp": Facts("half", False, False, False, 10**6, 38),
     "eigen": Facts("k", True, True, True, 10**6, 70),
     "nmf": Facts("k", True, True, True, 10**6, 140),
