@@ -43,8 +43,9 @@ PAIRS = (
 OPTIONS = {"k": 4, "ratio": 0.5, "scorer": "degree", "size": 0.6}
 """Arguments for the poolers that take them."""
 
-OWN_OPTIONS = {"hosc": {"mu": 0.5}}
-"""Arguments of single poolers. The default of ``hosc`` puts all nodes of so small a graph into one cluster."""
+OWN_OPTIONS = {"hosc": {"mu": 0.5}, "partition": {"ratio": None}}
+"""Arguments of single poolers. The default of ``hosc`` puts all nodes of so small a graph into one cluster.
+``partition`` takes either number."""
 
 STEPS = 300
 """Training steps of the poolers that have a loss of their own."""

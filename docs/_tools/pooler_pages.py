@@ -25,7 +25,7 @@ EXAMPLE = {"in_channels": "8", "k": "2"}
 EXAMPLE_TYPES = {"int": "2", "float": "1.0", "bool": "True"}
 """Values of other required parameters, by type."""
 
-EXTRA = {"kmis": 'scorer="degree"'}
+EXTRA = {"partition": "k=2", "kmis": 'scorer="degree"'}
 """Arguments that an example needs although they have a default."""
 
 
@@ -156,7 +156,11 @@ def _caption(entry: Entry, info: PoolerInfo) -> str:
         raise SystemExit(f"{picture.name} is missing. Run: python docs/_tools/pictures.py")
     title = re.search(r"<title>\S+ (.*)</title>", picture.read_text())
     taken = {p.name for p in info.layer_parameters or []}
-    options = {k: v for k, v in {**OPTIONS, **OWN_OPTIONS.get(entry.alias, {})}.items() if k in taken}
+    options = {
+        k: v
+        for k, v in {**OPTIONS, **OWN_OPTIONS.get(entry.alias, {})}.items()
+        if k in taken and v is not None
+    }
     shown = ", ".join(f"`{name}={value!r}`" for name, value in options.items())
     texts = [f"{title[1]}." if title else ""]
     if shown:

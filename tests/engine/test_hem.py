@@ -173,6 +173,13 @@ def test_directed_edges_count_in_both_directions():
     assert found[0] == found[1]
 
 
+@pytest.mark.parametrize("edges", [[[1, 1], [0, 0]], [[0, 0], [1, 1]], [[0, 0, 1, 1], [1, 1, 0, 0]]])
+def test_parallel_edges_are_merged(edges):
+    graphs = pair_matching.make_undirected(BlockCSR.from_edge_index(edges, num_nodes=2))
+    assert graphs.edge_index().tolist() == [[0, 1], [1, 0]]
+    assert graphs.weight.tolist() == [len(edges[0]) / 2] * 2
+
+
 # Independence ------------------------------------------------------------------------------------------------------
 
 

@@ -57,6 +57,7 @@ def parts(block):
         "fps",
         "affinity",
         "bistride",
+        "partition",
     ],
 )
 def test_facts_hold(alias):
@@ -131,6 +132,7 @@ def test_speed_first():
 
 def test_a_large_graph_with_exact_k_is_made_small_first():
     assert [c.command for c in choose_poolers(Needs(nodes=10**7, exact_k=4, dataset="my file.npz"))] == [
+        "tgp coarsen --pooler partition:k=4 --dataset 'my file.npz'",
         "tgp coarsen --pooler 'graclus*5,eigen:k=4' --dataset 'my file.npz'",
         "tgp coarsen --pooler 'graclus*5,nmf:k=4' --dataset 'my file.npz'",
     ]

@@ -79,6 +79,15 @@ _METHODS: dict[str, tuple[str, ...]] = {
     ),
     "graclus": (*_CONTRACTION, "matching.match", "matching.number_pairs"),
     "hem": (*_CONTRACTION, *_PAIRS, "local_matching.divide_by_degree", "local_matching.weighted_degree"),
+    "partition": (
+        *_CONTRACTION,
+        "bisection.grow_sides",
+        "communities.number_labels",
+        "local_matching.fingerprint",
+        "partition.count_inside",
+        "partition.fill_inside",
+        "partition.move_between",
+    ),
     "lv": (
         *_CONTRACTION,
         *_PAIRS,

@@ -22,7 +22,7 @@ from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.block import FloatArray, IndexArray, PtrArray
 from tgp.ragged.fields import take_ragged
 
-__all__ = ["Score", "make_undirected", "match_once", "match_to_sizes"]
+__all__ = ["Score", "make_undirected", "match_free", "match_once", "match_to_sizes"]
 
 Score = Callable[[BlockCSR, IndexArray | None], FloatArray | None]
 """Function ``(graphs, cluster) -> score`` that scores the edges before each round of matching.
@@ -110,12 +110,30 @@ def match_once(block: BlockCSR, key: RandomKey, score: Score, *, two_hop: bool) 
         A hard assignment. Supernodes are numbered by their smallest node.
     """
     graphs = make_undirected(block)
-    values = score(graphs, None)
-    pairs = _match(graphs, values, key, 0, None)
+    return match_free(graphs, score(graphs, None), key, 0, None, two_hop=two_hop)
+
+
+def match_free(
+    graphs: BlockCSR, values: FloatArray | None, key: RandomKey, draw: int, free: BoolArray | None, *, two_hop: bool
+) -> Assignment:  # fmt: skip
+    """Merge the pairs of a maximal matching of some nodes.
+
+    Args:
+        graphs: undirected graphs, see :func:`make_undirected`.
+        values: scores of the edges, see :data:`Score`.
+        key: key of the random numbers.
+        draw: number of the draw of random numbers.
+        free: ``[N]`` nodes that may be merged; ``None`` for all nodes.
+        two_hop: see :func:`match_once`.
+
+    Returns:
+        A hard assignment. Supernodes are numbered by their smallest node.
+    """
+    pairs = _match(graphs, values, key, draw, free)
     if two_hop:
         label, nodes = graphs.graph_of_node(), np.diff(graphs.node_ptr)
-        few = _count_pairs(pairs.mate, label, len(nodes)) < _FEW_PAIRS * nodes
-        _pair_alone(graphs, values, pairs, few[label])
+        chosen = (_count_pairs(pairs.mate, label, len(nodes)) < _FEW_PAIRS * nodes)[label]
+        _pair_alone(graphs, values, pairs, chosen if free is None else chosen & free)
     return _number(pairs.mate, graphs.node_ptr)
 
 

@@ -77,6 +77,7 @@ FACTS: dict[str, Facts] = {
     "leiden": Facts("graph", True, True, True, 10**7, 8),
     "louvain": Facts("graph", True, True, True, 10**7, 6),
     "bistride": Facts("half", True, False, False, 10**8, 2),
+    "partition": Facts("k", True, True, True, 3 * 10**7, 16),
     "ndp": Facts("half", False, False, False, 10**6, 38),
     "eigen": Facts("k", True, True, True, 10**6, 70),
     "nmf": Facts("k", True, True, True, 10**6, 140),
@@ -250,7 +251,7 @@ def choose_poolers(needs: Needs) -> list[Choice]:
 
     Examples:
         >>> [choice.alias for choice in choose_poolers(Needs(exact_k=8))]
-        ['eigen', 'nmf']
+        ['partition', 'eigen', 'nmf']
         >>> choose_poolers(Needs(fast=True))[0].command
         "tgp coarsen --pooler 'graclus*2'"
     """

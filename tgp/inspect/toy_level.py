@@ -50,6 +50,7 @@ LEVELS: dict[str, ToyLevel] = {
     "simmatch": ToyLevel("simmatch", "AABBCCDEE", ("A-C", "B-E", "C-D", "D-E")),
     "voxel": ToyLevel("voxel:size=0.3", "AABCDDEFG", ("A-D", "B-C", "B-F", "C-G", "D-E", "E-F", "F-G")),
     "fps": ToyLevel("fps", "AABBACCCC", ("A-C", "B-C")),
+    "partition": ToyLevel("partition:k=3", "AABBACCCB", ("A-C", "B-C")),
     "nopool": ToyLevel(
         "nopool", "ABCDEFGHI", ("A-B", "A-E", "B-F", "C-D", "C-H", "D-I", "E-F", "F-G", "G-H", "H-I")
     ),
@@ -57,7 +58,13 @@ LEVELS: dict[str, ToyLevel] = {
 }
 """Level of each method, computed by :func:`compute_level`."""
 
-_SCHEDULES = {"voxel": "voxel:size=0.3", "eigen": "eigen:k=3", "nmf": "nmf:k=3", "random": "random:ratio=0.4"}
+_SCHEDULES = {
+    "eigen": "eigen:k=3",
+    "nmf": "nmf:k=3",
+    "partition": "partition:k=3",
+    "random": "random:ratio=0.4",
+    "voxel": "voxel:size=0.3",
+}
 
 
 def compute_level(alias: str) -> ToyLevel:

@@ -131,10 +131,13 @@ def schedules(draw: st.DrawFn, /, methods: Sequence[str] | None = None, max_leve
 
 
 NUMBERS: dict[str, list[Any]] = {
+    "backend": ["tgp"],
+    "imbalance": [0.0, 0.03, 0.5],
     "k": [1, 2, 3, 5],
     "num_modes": [2, 3],
     "order_k": [1, 2, 3],
     "ratio": [0.1, 0.5, 1.0],
+    "repeats": [1, 2],
     "restarts": [1, 2],
     "sparse_threshold": [0.0, 0.01, 0.1],
     "tol": [0.01, 0.001],

@@ -32,6 +32,7 @@ METHODS: LazyRegistry[LevelMethod] = LazyRegistry(
         _entry("simmatch", "Matching by the cosine of smoothed features, to any ratio; needs x"),
         _entry("voxel", "Cells of a regular grid in space; needs pos"),
         _entry("fps", "Farthest-point sampling, other nodes to the nearest center; needs pos"),
+        _entry("partition", "Exactly k balanced clusters of a small cut, by recursive bisection"),
         _entry("nopool", "Identity: every node is its own supernode"),
         _entry("random", "Random partition at a chosen ratio: a baseline"),
     ),

@@ -1,0 +1,167 @@
+r"""Balanced clusters of a small cut by recursive multilevel bisection.
+
+A graph with ``n`` nodes is divided into exactly ``k`` clusters of similar size, so that the sum of the weights between clusters,
+
+.. math::
+    \mathrm{cut} = \sum_{i < j} \mathbf{A}_{ij} \, [c_i \neq c_j] ,
+
+is small. The graph is divided into two parts, and the parts in the same way, as described in `"A Fast and High Quality Multilevel
+Scheme for Partitioning Irregular Graphs" <https://doi.org/10.1137/S1064827595287997>`_ (SIAM J. Sci. Comput. 1998). A bisection
+merges pairs of nodes until about 100 nodes remain, grows one side of this small graph from a node, and improves the sides on
+each of the larger graphs by the moves of `Fiduccia and Mattheyses <https://doi.org/10.1145/800263.809204>`_. At the end single nodes
+move between clusters while the cut becomes smaller.
+
+Good for:
+    Clusters of equal size on meshes, grids, road networks and other sparse graphs. Mini-batches of one large graph.
+
+Avoid when:
+    The sizes of the clusters should follow the graph (``leiden``). The graph has many hubs: every balanced cut is large.
+
+Complexity:
+    ``O((N + E) log k)`` time and ``O(N + E)`` memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from tgp.engine.balanced_clusters import number_clusters, refine_clusters
+from tgp.engine.bisection import SizeLimits, prepare_graphs, split_recursively
+from tgp.engine.contraction import ConnectParams, contract
+from tgp.engine.level_method import (
+    GraphSizes,
+    LevelBound,
+    LevelEstimate,
+    LevelMethod,
+    RandomKey,
+)
+from tgp.engine.partition_backends import check_backend, run_backend
+from tgp.engine.target_size import count_kept
+from tgp.errors import ParameterError
+from tgp.ragged import Assignment, BlockCSR
+
+__all__ = ["METHOD", "PartitionParams"]
+
+Backend = Literal["tgp", "metis", "kaminpar"]
+Counts = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class PartitionParams(ConnectParams):
+    """Parameters of the partition. The coarse graph has those of :class:`~tgp.engine.contraction.ConnectParams`.
+
+    Args:
+        k: number of clusters of each graph. A graph with at most ``k`` nodes stays as it is: each node is a cluster.
+        ratio: clusters / nodes, in (0, 1]. If it is given, a graph with ``n`` nodes gets exactly ``ceil(ratio * n)`` clusters, and
+            ``k`` has no effect.
+        imbalance: share of the average size ``n / k`` by which clusters may be larger or smaller, in [0, 1). A cluster has at
+            most ``max(ceil(n / k), floor((1 + imbalance) * n / k))`` and at least
+            ``min(floor(n / k), ceil((1 - imbalance) * n / k))`` nodes.
+        repeats: number of bisections of each part with different random numbers, of which the one with the smallest cut is used.
+        backend: program that finds the clusters: ``tgp``; ``metis``, which needs ``pip install 'tgp-coarsen[metis]'``; or
+            ``kaminpar``, which needs ``pip install 'tgp-coarsen[kaminpar]'``.
+
+    Raises:
+        ParameterError: if a value is out of range.
+    """
+
+    k: int = 8
+    ratio: float | None = None
+    imbalance: float = 0.03
+    repeats: int = 1
+    backend: Backend = "tgp"
+
+    def __post_init__(self) -> None:
+        for name in ("k", "repeats"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+                raise ParameterError(
+                    f"{name} is out of range: expected a whole number >= 1, got {value!r}", field=name
+                )
+        if self.ratio is not None and not 0.0 < self.ratio <= 1.0:
+            raise ParameterError(
+                f"ratio is out of range: expected a number in (0, 1], got {self.ratio}", field="ratio"
+            )
+        if not 0.0 <= self.imbalance < 1.0:
+            raise ParameterError(
+                f"imbalance is out of range: expected a number in [0, 1), got {self.imbalance}",
+                field="imbalance",
+            )
+        if self.backend not in get_args(Backend):
+            raise ParameterError(
+                f"backend is unknown: expected tgp, metis or kaminpar, got {self.backend!r}", field="backend"
+            )
+        super().__post_init__()
+
+
+def assign(block: BlockCSR, params: PartitionParams, key: RandomKey) -> Assignment:
+    """Divide each graph into balanced clusters.
+
+    Edges count in both directions: the weight between two nodes is half of the sum of all stored ones. An unweighted edge counts
+    1, and negative sums count 0. Self loops have no effect. Weights are rounded to 51 bits of the sum of a graph, so that all
+    gains are exact. Every node counts 1 in the sizes. Clusters of a disconnected graph can be disconnected.
+
+    The clusters of ``metis`` and ``kaminpar`` depend on the version of the package. If they are outside of the limits,
+    nodes are moved until they are inside.
+
+    Args:
+        block: the graphs.
+        params: parameters of the method.
+        key: key of the random numbers.
+
+    Returns:
+        A hard assignment. Supernodes are numbered by their smallest node.
+
+    Raises:
+        MissingPackageError: if the package of the backend is not installed.
+    """
+    if params.backend != "tgp":
+        check_backend(params.backend)
+    graphs, nodes = prepare_graphs(block), np.diff(block.node_ptr)
+    k = _count_clusters(nodes, params)
+    limits = SizeLimits.of(nodes, np.maximum(k, 1), params.imbalance)
+    if params.backend != "tgp":
+        return run_backend(params.backend, graphs, k, limits, params.imbalance, key)
+    found = number_clusters(split_recursively(graphs, k, limits, key, params.repeats), graphs.node_ptr)
+    return refine_clusters(graphs, found, limits)
+
+
+def connect(block: BlockCSR, assignment: Assignment, params: PartitionParams) -> BlockCSR:
+    """Return the graphs with the clusters contracted."""
+    return contract(block, assignment, params.contract_options())
+
+
+def _count_clusters(nodes: Counts, params: PartitionParams) -> Counts:
+    """Return the number of clusters of graphs with the given numbers of nodes."""
+    if params.ratio is not None:
+        return np.minimum(count_kept(nodes, params.ratio), nodes)
+    return np.minimum(nodes, params.k)
+
+
+def cost(nodes: Counts, edges: Counts, params: PartitionParams) -> npt.NDArray[np.float64]:
+    """Estimate the work: each of the bisections visits all nodes and edges several times."""
+    depth = np.frexp(np.maximum(_count_clusters(nodes, params), 1).astype(np.float64))[1]
+    return (8.0 * params.repeats * depth) * (nodes + edges)
+
+
+def bound(sizes: GraphSizes, params: PartitionParams) -> LevelBound:
+    """Bound time and memory. The number of supernodes is exact."""
+    work = (sizes.nodes + sizes.edges).astype(np.float64)
+    seconds = 4e-8 * cost(sizes.nodes, sizes.edges, params) + 1e-5
+    return LevelBound(seconds, 160.0 * work, _count_clusters(sizes.nodes, params), sizes.edges)
+
+
+METHOD = LevelMethod(
+    "partition",
+    PartitionParams,
+    assign,
+    connect,
+    cost=cost,
+    estimate=LevelEstimate(0.1, 0.1, scratch=250.0),
+    bound=bound,
+    contracts=True,
+)
