@@ -139,7 +139,7 @@ def coarsen(source: Source, method: str, ratio: float) -> Coarsened:
     A method with the parameter ``ratio`` makes one level. Of other methods, such as ``graclus*8``, the level whose total size
     is nearest to the ratio is used.
     """
-    schedule = f"{method}{':' if ':' not in method else ','}ratio={ratio}" if has_ratio(method) else method
+    schedule = f"{method}:ratio={ratio}" if has_ratio(method) else method
     needs = getattr(METHODS[method.split(":")[0].split("*")[0]], "needs", ())
     graphs = []
     for nodes in source.big:

@@ -41,7 +41,7 @@ from tgp.errors import TgpError
 
 FOLDER = Path(__file__).resolve().parent / "results"
 DATASETS = ("Cora", "CiteSeer", "DBLP", "Photo", "Computers", "CS", "Physics")
-LEVELS = ("graclus*8", "graclus:two_hop=true*8", "kmis*4", "sep")
+LEVELS = ("graclus*8", "graclus:two_hop=true*8", "kmis*4", "leiden*6", "louvain*6", "sep")
 MODELS = ("GCN", "APPNP")
 
 
