@@ -46,7 +46,7 @@ def test_metrics_are_means_over_graphs(store):
                 scaled.append(reference.scaled_error(fine, coarse))
             assert np.isclose(level.metrics["eigenvalue_error"], np.nanmean(plain))
             assert np.isclose(level.metrics["eigenvalue_error_scaled"], np.nanmean(scaled))
-    assert view.spectral == {"sample": 100, "modes": 5, "seed": 0}
+    assert view.spectral == {"sample": 100, "modes": 5, "seed": 0, "signals": "x"}
 
 
 def test_restricted_error_is_the_error_of_the_contracted_input(store):
