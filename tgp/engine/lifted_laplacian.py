@@ -23,6 +23,9 @@ __all__ = ["Clusters", "hyperbolic_errors", "reconstruction_errors", "restricted
 COLUMNS_AT_ONCE = 64
 """Number of columns of the signals that are processed together."""
 
+ROUNDING = 1e-12
+"""Share of a sum below which a difference of it is only a rounding error."""
+
 TIE = 1e-8
 """Relative difference below which two eigenvalues count as equal."""
 
@@ -108,15 +111,16 @@ def reconstruction_errors(
     norm, trace = _squares(coarse, _row_sums(coarse), scale, coarse_owner, graphs)
     undefined = clusters.undefined(node_ptr)
     error = np.where(undefined, np.nan, np.maximum(fine_norm - norm, 0.0))
-    return error, _distance(error, sizes.astype(np.float64), fine_trace, trace)
+    return error, _distance(error, sizes.astype(np.float64), fine_trace, trace, fine_trace)
 
 
-def _distance(difference: FloatArray, norm: FloatArray, fine: FloatArray, lifted: FloatArray) -> FloatArray:
-    """Return ``arccosh(1 + difference * norm / (2 fine lifted))``, NaN where a denominator is 0."""
-    product = fine * lifted
-    usable = product > 0
-    with np.errstate(over="ignore", invalid="ignore"):
-        inner = 1.0 + difference * norm / np.where(usable, 2.0 * product, 1.0)
+def _distance(
+    difference: FloatArray, norm: FloatArray, fine: FloatArray, lifted: FloatArray, scale: FloatArray
+) -> FloatArray:
+    """Return ``arccosh(1 + difference * norm / (2 fine lifted))``, NaN where a trace is 0 except for rounding errors."""
+    usable = (fine > ROUNDING * scale) & (lifted > ROUNDING * scale)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        inner = 1.0 + difference / fine * (norm / lifted) / 2.0
         return np.where(usable & np.isfinite(inner), np.arccosh(np.maximum(inner, 1.0)), np.nan)
 
 
@@ -150,19 +154,20 @@ def hyperbolic_errors(
         return np.bincount(owner, values.sum(axis=1), graphs)
 
     sums = np.zeros((len(clusters), 2, graphs))
-    norm, fine = np.zeros(graphs), np.zeros(graphs)
+    norm, fine, scale = np.zeros(graphs), np.zeros(graphs), np.zeros(graphs)
     with np.errstate(over="ignore", invalid="ignore"):
         for first in range(0, signals.shape[1], COLUMNS_AT_ONCE):
             x = np.asarray(signals[:, first : first + COLUMNS_AT_ONCE], np.float64)
             image = apply(x)
             norm += total(x**2)
             fine += total(x * image)
+            scale += total(degree * x**2)
             for number, partition in enumerate(clusters):
                 mean = partition.project(x)
                 smooth = apply(mean)
                 sums[number, 0] += total((image - partition.project(smooth)) ** 2)
                 sums[number, 1] += total(mean * smooth)
-        found = [_distance(difference, norm, fine, lifted) for difference, lifted in sums]
+        found = [_distance(difference, norm, fine, lifted, scale) for difference, lifted in sums]
     return [
         np.where(partition.undefined(node_ptr), np.nan, values)
         for partition, values in zip(clusters, found, strict=True)
