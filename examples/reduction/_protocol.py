@@ -26,6 +26,7 @@ from torch_geometric.nn.inits import glorot
 import tgp
 from tgp.data.level_links import compose_links
 from tgp.engine.methods import METHODS
+from tgp.errors import PackageError
 from tgp.inspect.spectral_errors import measure_graphs
 
 SMALL = 10
@@ -131,6 +132,15 @@ def propagation(adjacency: csr_matrix) -> csr_matrix:
 def has_ratio(method: str) -> bool:
     """Return True if a level method has the parameter ``ratio``."""
     return "ratio" in METHODS[method.split(":")[0].split("*")[0]].params.__dataclass_fields__
+
+
+def is_usable(name: str) -> bool:
+    """Return True if a level method is installed, has the parameter ``ratio``, and needs nothing but edges and features."""
+    try:
+        needs = getattr(METHODS[name], "needs", ())
+    except PackageError:
+        return False
+    return has_ratio(name) and set(needs) <= {"x"}
 
 
 def coarsen(source: Source, method: str, ratio: float) -> Coarsened:
