@@ -73,4 +73,5 @@ def sortable_bits(values: FloatArray) -> npt.NDArray[np.uint32]:
     with np.errstate(over="ignore", under="ignore"):
         single = values.astype(np.float32) + np.float32(0.0)  # -0.0 becomes 0.0
     bits = single.view(np.uint32)
-    return np.where(bits >> np.uint32(31), ~bits, bits | np.uint32(1 << 31))
+    sortable: npt.NDArray[np.uint32] = np.where(bits >> np.uint32(31), ~bits, bits | np.uint32(1 << 31))
+    return sortable

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tgp.engine.laplacian_eigs import sum_by_index
 from tgp.engine.spectrum import Components, Spectrum, dense_laplacians
 from tgp.ragged.block import FloatArray, PtrArray
 
@@ -79,8 +80,8 @@ def _squares(
     diagonal = entries.row == entries.col
     trace_terms = (degree - adjacency.diagonal()) * scale**2
     inner = np.where(diagonal, 0.0, entries.data * scale[entries.row] * scale[entries.col])
-    norm = np.bincount(owner[entries.row], inner**2, graphs) + np.bincount(owner, trace_terms**2, graphs)
-    return norm, np.bincount(owner, trace_terms, graphs)
+    norm = sum_by_index(owner[entries.row], inner**2, graphs) + sum_by_index(owner, trace_terms**2, graphs)
+    return norm, sum_by_index(owner, trace_terms, graphs)
 
 
 def _row_sums(matrix: Any) -> FloatArray:
@@ -151,7 +152,7 @@ def hyperbolic_errors(
         return product
 
     def total(values: FloatArray) -> FloatArray:
-        return np.bincount(owner, values.sum(axis=1), graphs)
+        return sum_by_index(owner, values.sum(axis=1), graphs)
 
     sums = np.zeros((len(clusters), 2, graphs))
     norm, fine, scale = np.zeros(graphs), np.zeros(graphs), np.zeros(graphs)

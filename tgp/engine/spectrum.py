@@ -222,7 +222,7 @@ def highest_error(fine: Spectrum, coarse: Spectrum) -> FloatArray:
     assert fine.highest is not None and coarse.highest is not None
     ratio = coarse.highest / fine.highest
     both = np.isfinite(ratio)
-    return _mean(np.abs(ratio - 1.0), both, both.any(axis=1))
+    return _mean(np.abs(ratio - 1.0), both, both.sum(axis=1) >= 1)
 
 
 def undirected(edge_index: npt.NDArray[Any], weight: npt.NDArray[Any] | None, n: int) -> Any:
