@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tgp.inspect.figures import FIGURES, SPECTRAL_FIGURES, Figure, figure_of, level_value
+from tgp.inspect.figures import (
+    CONVENTION_FIGURES,
+    FIGURES,
+    SPECTRAL_FIGURES,
+    Figure,
+    figure_of,
+    level_value,
+)
 from tgp.inspect.numbers import bytes_text, count_text, counted
 from tgp_cli._output import Output, count_or_dash, ratio_text, sparkline
 
@@ -80,7 +87,56 @@ def show_store(out: Output, view: StoreView, *, all_figures: bool = False) -> No
             f"Eigenvalue errors compare the first {counted(view.spectral['modes'], 'eigenvalue')} with those of the "
             f"input graphs, for {counted(measured, 'graph')}."
         )
+        _show_conventions(out, view)
     _show_findings(out, view)
+
+
+_CONVENTIONS = (
+    "combinatorial_error",
+    "combinatorial_error_highest",
+    "eigenvalue_error",
+    "eigenvalue_error_highest",
+    "size_weighted_error",
+    "size_weighted_error_highest",
+    "hyperbolic_error",
+    "reconstruction_error",
+    "restricted_approximation",
+    "cut",
+    "modularity",
+)
+"""Figures of the table of conventions. Purities of labels follow, if the store has them."""
+
+
+def _show_conventions(out: Output, view: StoreView) -> None:
+    """Print the figures that papers about graph reduction report, with their definitions in words."""
+    levels = [(hierarchy.name, level) for hierarchy in view.hierarchies for level in hierarchy.levels]
+    stored = {key for _, level in levels for key in level.metrics}
+    purities = sorted(key for key in stored if key.endswith("_purity"))
+    figures = [figure_of(key) for key in (*_CONVENTIONS, *purities) if key in stored]
+    if not figures:
+        return
+    labels = ["normalised REE" if f.key == "eigenvalue_error" else f.label for f in figures]
+    rows = [
+        [name, str(level.level), *(f.text(level_value(level, f)) for f in figures)] for name, level in levels
+    ]
+    out.line()
+    out.line("Conventions of the literature on graph reduction:")
+    out.table(["hierarchy", "level", *labels], rows, right=range(2, 2 + len(labels)), keys=2)
+    longest = max(map(len, labels))
+    for label, figure in zip(labels, figures, strict=True):
+        if figure.key in CONVENTION_FIGURES:
+            out.text(f"{label.ljust(longest)}  {figure.meaning}", indent=longest + 2)
+    uses_features = view.spectral is not None and view.spectral["signals"] == "x"
+    signals = (
+        "the features x of the nodes"
+        if uses_features
+        else "the identity matrix, because no features are stored"
+    )
+    out.text(
+        f"The hyperbolic error uses {signals}. In components with more than 600 nodes, the smallest eigenvalues are "
+        "computed by multigrid and the largest ones by Lanczos with a tolerance of 0.1 %; a dash means that a figure is not "
+        "defined, or that Lanczos did not converge."
+    )
 
 
 def _shown_figures(view: StoreView, all_figures: bool) -> list[Figure]:
@@ -88,6 +144,7 @@ def _shown_figures(view: StoreView, all_figures: bool) -> list[Figure]:
     levels = [view.input, *(level for hierarchy in view.hierarchies for level in hierarchy.levels)]
     stored = dict.fromkeys(key for level in levels for key in level.metrics)
     keys = [key for key, figure in FIGURES.items() if not figure.metric or key in stored]
+    keys = [key for key in keys if key not in CONVENTION_FIGURES]  # these have a table of their own
     if not all_figures:
         shown = (*_COLUMNS, *SPECTRAL_FIGURES)
         labels = [key for key in sorted(stored) if key.endswith(("_purity", "_mixed"))]

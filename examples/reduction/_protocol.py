@@ -26,6 +26,7 @@ from torch_geometric.nn.inits import glorot
 import tgp
 from tgp.data.level_links import compose_links
 from tgp.engine.methods import METHODS
+from tgp.errors import PackageError
 from tgp.inspect.spectral_errors import measure_graphs
 
 SMALL = 10
@@ -133,13 +134,22 @@ def has_ratio(method: str) -> bool:
     return "ratio" in METHODS[method.split(":")[0].split("*")[0]].params.__dataclass_fields__
 
 
+def is_usable(name: str) -> bool:
+    """Return True if a level method is installed, has the parameter ``ratio``, and needs nothing but edges and features."""
+    try:
+        needs = getattr(METHODS[name], "needs", ())
+    except PackageError:
+        return False
+    return has_ratio(name) and set(needs) <= {"x"}
+
+
 def coarsen(source: Source, method: str, ratio: float) -> Coarsened:
     """Coarsen the big components, each on its own.
 
     A method with the parameter ``ratio`` makes one level. Of other methods, such as ``graclus*8``, the level whose total size
     is nearest to the ratio is used.
     """
-    schedule = f"{method}{':' if ':' not in method else ','}ratio={ratio}" if has_ratio(method) else method
+    schedule = f"{method}:ratio={ratio}" if has_ratio(method) else method
     needs = getattr(METHODS[method.split(":")[0].split("*")[0]], "needs", ())
     graphs = []
     for nodes in source.big:

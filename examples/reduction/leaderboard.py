@@ -29,7 +29,7 @@ from _protocol import (
     accuracy,
     coarsen,
     fit,
-    has_ratio,
+    is_usable,
     original,
     reduced,
     settings_of,
@@ -41,13 +41,29 @@ from tgp.errors import TgpError
 
 FOLDER = Path(__file__).resolve().parent / "results"
 DATASETS = ("Cora", "CiteSeer", "DBLP", "Photo", "Computers", "CS", "Physics")
-LEVELS = ("graclus*8", "graclus:two_hop=true*8", "kmis*4", "sep")
+VARIANTS = (
+    "hem:balanced=true",
+    "lv:balanced=true",
+)
+"""Methods with a ratio and other options than the default ones, one line each."""
+LEVELS = (
+    "graclus*8",
+    "graclus:two_hop=true*8",
+    "kmis*4",
+    "leiden*6",
+    "louvain*6",
+    "sep",
+)
+"""Schedules of methods without a ratio, one line each."""
 MODELS = ("GCN", "APPNP")
 
 
 def default_methods() -> list[str]:
-    """Return the methods with exact ratios, and schedules of methods without."""
-    return [name for name in METHODS if has_ratio(name)] + list(LEVELS)
+    """Return all methods of the registry with a ratio, variants of them, and schedules of methods without.
+
+    Methods that need more than edges and features, such as positions, and methods whose package is not installed are left out.
+    """
+    return [name for name in METHODS if is_usable(name)] + [*VARIANTS, *LEVELS]
 
 
 def make_cells(options: Any) -> list[Cell]:

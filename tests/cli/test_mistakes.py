@@ -107,6 +107,16 @@ def test_json_and_csv_contain_the_same_levels(store):
     assert {"eigenvalue_error", "cut"} <= set(card["levels"][0]["metrics"])
     shown = tgp("inspect", store, "--spectral").stdout
     assert "scaled eigenvalue error" in shown and "first 8 eigenvalues" in shown
+    conventions = shown.partition("Conventions of the literature")[2]
+    for label in (
+        "highest combinatorial REE",
+        "normalised REE",
+        "size-weighted REE",
+        "restricted approximation",
+        "cut",
+    ):
+        assert label in conventions.splitlines()[1]
+    assert "Lanczos" in conventions and "Conventions" not in tgp("inspect", store).stdout
 
 
 def test_spectral_thresholds_set_the_status(store):

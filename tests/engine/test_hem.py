@@ -59,13 +59,15 @@ def test_one_matching_equals_the_greedy_one(block, seed, score, two_hop):
     assert local_clusters(block, found) == expected
 
 
-@given(blocks(max_graphs=3), st.integers(0, 5), SCORES, st.booleans())
-def test_nested_levels_equal_the_greedy_ones(block, seed, score, two_hop):
-    params = HEMParams(ratios=RATIOS, score=score, two_hop=two_hop)
+@given(blocks(max_graphs=3), st.integers(0, 5), SCORES, st.booleans(), st.booleans())
+def test_nested_levels_equal_the_greedy_ones(block, seed, score, two_hop, balanced):
+    params = HEMParams(ratios=RATIOS, score=score, two_hop=two_hop, balanced=balanced)
     found = METHOD.assign_levels(block, params, RandomKey(seed), len(RATIOS))
     few = 0.3 if two_hop else 0.05
     expected = [
-        reference.match_to_ratios(rows_of(block, g), seed, 0, RATIOS, score, few)
+        reference.match_to_ratios(
+            rows_of(block, g), seed, 0, RATIOS, reference.Balanced(score) if balanced else score, few
+        )
         for g in range(block.num_graphs)
     ]
     below = block

@@ -53,16 +53,15 @@ def test_one_matching_equals_the_reference(block, modes, two_hop, seed):
     assert found.validate(block.node_ptr).cluster.tolist() == expected
 
 
-@given(weighted_graphs(), st.sampled_from([2, 3, 10]), st.booleans(), st.integers(0, 5))
-def test_nested_levels_equal_the_reference(block, modes, two_hop, seed):
+@given(weighted_graphs(), st.sampled_from([2, 3, 10]), st.booleans(), st.booleans(), st.integers(0, 5))
+def test_nested_levels_equal_the_reference(block, modes, two_hop, balanced, seed):
     if not has_gaps(block, modes):
         return
     ratios = (0.6, 0.35, 0.1)
-    params = LVParams(num_modes=modes, two_hop=two_hop, ratios=ratios)
+    params = LVParams(num_modes=modes, two_hop=two_hop, ratios=ratios, balanced=balanced)
     found = METHOD.assign_levels(block, params, RandomKey(seed, 2), 3)
-    expected = hem.match_to_ratios(
-        rows_of(block), seed, 2, ratios, lv.Scores(modes), 0.3 if two_hop else 0.05
-    )
+    scores = hem.Balanced(lv.Scores(modes)) if balanced else lv.Scores(modes)
+    expected = hem.match_to_ratios(rows_of(block), seed, 2, ratios, scores, 0.3 if two_hop else 0.05)
     assert [level.cluster.tolist() for level in found] == expected
 
 

@@ -2,6 +2,7 @@
 
 import importlib
 import json
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -78,6 +79,25 @@ def test_the_nearest_level_of_a_method_without_ratio(modules, data):
     found = [protocol.coarsen(source, "graclus*3", ratio).facts for ratio in (0.9, 0.3, 0.01)]
     assert [fact["level"] for fact in found] == [1, 2, 3]
     assert found[0]["kept"] > found[1]["kept"] > found[2]["kept"]
+
+
+def test_default_methods_come_from_the_registry(modules, data, monkeypatch):
+    board, protocol = modules[2], modules[0]
+    methods = board.default_methods()
+    assert {"hem", "lv", "random", "hem:balanced=true", "leiden*6", "louvain*6", "graclus*8"} <= set(methods)
+    assert len(set(methods)) == len(methods) and "nopool" not in methods
+    source = protocol.Source.of(data)
+    assert (
+        protocol.coarsen(source, "hem:balanced=true", 0.3).facts["kept"] == 12 / 40
+    )  # options before the ratio
+
+    @dataclass
+    class Positions:
+        params: type = protocol.METHODS["hem"].params
+        needs: tuple[str, ...] = ("pos",)
+
+    monkeypatch.setattr(protocol, "METHODS", {"voxel": Positions(), "ugc": Positions(needs=("x",))})
+    assert protocol.is_usable("ugc") and not protocol.is_usable("voxel")  # graphs of papers have no positions
 
 
 @pytest.mark.parametrize("kind", ["GCN", "APPNP"])

@@ -2,17 +2,21 @@
 
 import numpy as np
 import pytest
+import torch
+from torch_geometric.data import Data
+from torch_geometric.utils import erdos_renyi_graph, to_undirected
 
+import tgp
+from tests.reference import lifted
 from tests.reference import spectral as reference
 from tgp.build import CoarsenConfig, coarsen_dataset
 from tgp.errors import InputError
-from tgp.inspect import inspect_store
+from tgp.inspect import inspect_store, spectral_errors
+from tgp.inspect.figures import CONVENTION_FIGURES, SPECTRAL_FIGURES
 from tgp.inspect.overview import SpectralOptions, inspect_graph
 from tgp.inspect.spectral_errors import sample_graphs
 from tgp.inspect.thresholds import check_thresholds
 from tgp.store import StoreReader
-
-FIGURES = ("eigenvalue_error", "eigenvalue_error_scaled", "eigenvalue_error_restricted")
 
 
 @pytest.fixture(scope="module")
@@ -23,6 +27,22 @@ def store(tmp_path_factory):
     )
     coarsen_dataset(config)
     return out
+
+
+def make_store(folder, features):
+    """Write a store of three connected graphs, with random features or none."""
+    torch.manual_seed(1)
+    graphs = []
+    for n in (14, 9, 17):
+        path = torch.stack([torch.arange(n - 1), torch.arange(1, n)])
+        graph = Data(
+            edge_index=to_undirected(torch.cat([path, erdos_renyi_graph(n, 0.15)], dim=1)), num_nodes=n
+        )
+        if features:
+            graph.x = torch.randn(n, features)
+        graphs.append(graph)
+    tgp.coarsen(graphs, "graclus*2", out=folder)
+    return folder
 
 
 def local(reader, graph, hierarchy=None, level=None):
@@ -46,7 +66,7 @@ def test_metrics_are_means_over_graphs(store):
                 scaled.append(reference.scaled_error(fine, coarse))
             assert np.isclose(level.metrics["eigenvalue_error"], np.nanmean(plain))
             assert np.isclose(level.metrics["eigenvalue_error_scaled"], np.nanmean(scaled))
-    assert view.spectral == {"sample": 100, "modes": 5, "seed": 0}
+    assert view.spectral == {"sample": 100, "modes": 5, "seed": 0, "signals": "x"}
 
 
 def test_restricted_error_is_the_error_of_the_contracted_input(store):
@@ -64,11 +84,78 @@ def test_restricted_error_is_the_error_of_the_contracted_input(store):
         assert np.isclose(row["metrics"]["eigenvalue_error_restricted"], reference.error(fine, coarse))
 
 
+@pytest.mark.parametrize("graph", range(3))
+def test_conventions_of_the_literature_equal_dense_matrices(tmp_path, graph):
+    """Both levels of a hierarchy: stored graphs, and the clusters of the input nodes."""
+    store = make_store(tmp_path / "s", 4)
+    reader = StoreReader(store)
+    edges, _, n = local(reader, graph)
+    matrix, cluster = lifted.laplacian(edges, None, n), np.arange(n)
+    zeros = lifted.num_components(matrix)
+    x = reader.gather_graphs([graph]).fields["x"].values.astype(float)
+    for row in inspect_graph(store, graph, hierarchy="graclus-x2", modes=6)["levels"]:
+        level = reader.gather_level([graph], "graclus-x2", row["level"] - 1)
+        cluster = level.assignment.cluster[cluster]
+        count = int(level.super_ptr[-1])
+        c = lifted.scaled_indicator(cluster, count)
+        stored = lifted.laplacian(level.edge_index, level.edge_weight, count)
+        fine = lifted.lowest(matrix, zeros, 6)
+        expected = {
+            "combinatorial_error": reference.error(fine, lifted.lowest(stored, zeros, 6)),
+            "combinatorial_error_highest": lifted.highest_error(matrix, stored, 6, (zeros, zeros)),
+            "size_weighted_error": reference.error(fine, lifted.lowest(c.T @ matrix @ c, zeros, 6)),
+            "size_weighted_error_highest": lifted.highest_error(matrix, c.T @ matrix @ c, 6, (zeros, zeros)),
+            "hyperbolic_error": lifted.hyperbolic(matrix, cluster, count, x),
+            "reconstruction_error": lifted.reconstruction(matrix, cluster, count),
+            "restricted_approximation": lifted.approximation(matrix, cluster, count, 6),
+            "eigenvalue_error_highest": _normalized_highest(matrix, stored, zeros),
+        }
+        assert expected.keys() == set(CONVENTION_FIGURES)
+        for name, value in expected.items():
+            assert np.isclose(row["metrics"][name], value, rtol=1e-6, equal_nan=True), name
+
+
+def _normalized_highest(*args):
+    *matrices, zeros = args
+    scaled = []
+    for matrix in matrices:
+        degree = np.diag(matrix)
+        root = 1 / np.sqrt(np.where(degree > 0, degree, 1))
+        scaled.append(root[:, None] * matrix * root)
+    return lifted.highest_error(*scaled, 6, (zeros, zeros))
+
+
+def test_the_hyperbolic_error_uses_some_columns_of_wide_features(tmp_path, monkeypatch):
+    reader, ids = StoreReader(make_store(tmp_path / "s", 7)), np.arange(3)
+    whole = spectral_errors._read_signals(reader, ids)
+    assert whole.shape == (40, 7)
+    monkeypatch.setattr(spectral_errors, "MAX_SIGNAL_ENTRIES", 140)
+    assert np.array_equal(spectral_errors._read_signals(reader, ids), whole[:, ::2])
+
+
+def test_without_features_the_hyperbolic_error_uses_the_identity(tmp_path):
+    store = make_store(tmp_path / "s", 0)
+    view = inspect_store(store, spectral=SpectralOptions())
+    assert view.spectral["signals"] == "identity"
+    reader, expected = StoreReader(store), []
+    for graph in range(3):
+        edges, _, n = local(reader, graph)
+        cluster = reader.gather_level([graph], "graclus-x2", 0).assignment.cluster
+        matrix = lifted.laplacian(edges, None, n)
+        expected.append(lifted.hyperbolic(matrix, cluster, cluster.max() + 1, np.eye(n)))
+    assert np.isclose(view.hierarchies[0].levels[0].metrics["hyperbolic_error"], np.mean(expected))
+
+
 def test_metrics_of_different_methods(store):
     view = inspect_store(store, spectral=SpectralOptions())
     figures = {h.name: h.levels[0].metrics for h in view.hierarchies}
-    for name in FIGURES:
-        assert figures["nopool"][name] == 0.0
+    for name in set(SPECTRAL_FIGURES) - {"hyperbolic_error"}:
+        assert figures["nopool"][name] == pytest.approx(0.0, abs=1e-6)
+    assert figures["nopool"]["hyperbolic_error"] is None  # the features of these graphs are constant
+    for name in ("combinatorial_error", "combinatorial_error_highest", "eigenvalue_error_highest"):
+        assert figures["ndp"][name] > 0 and figures["nmf+k=4"][name] > 0
+    for name in spectral_errors.CLUSTER_METRICS:
+        assert figures["ndp"][name] is None and figures["nmf+k=4"][name] is None
     # The restricted error is not defined for dropped nodes and soft clusters.
     assert figures["ndp"]["eigenvalue_error_restricted"] is None
     assert figures["nmf+k=4"]["eigenvalue_error_restricted"] is None
@@ -90,5 +177,10 @@ def test_thresholds_on_spectral_metrics(store):
     view = inspect_store(store, spectral=SpectralOptions())
     missed = list(check_thresholds(view, ["eigenvalue_error>0.01"]))
     assert len(missed) == 4 and missed[0].startswith("graclus-x2, level 1: eigenvalue error = ")
-    with pytest.raises(InputError, match="on request"):
-        check_thresholds(inspect_store(store), ["eigenvalue_error>0.01"])
+    for figure in ("eigenvalue_error", "hyperbolic error", "RSA"):
+        with pytest.raises(InputError, match="on request"):
+            check_thresholds(inspect_store(store), [f"{figure}>0.01"])
+    for name in set(CONVENTION_FIGURES) - {"hyperbolic_error"}:
+        missed = list(check_thresholds(view, [f"{name}>=0"]))
+        assert {"graclus-x2, level 1", "nopool, level 1"} <= {text.split(":")[0] for text in missed}, name
+    assert len(list(check_thresholds(view, ["size-weighted REE > 0.1"]))) == 2

@@ -1,7 +1,9 @@
 """Reference of heavy-edge matching of one graph, in plain Python: edges in sorted order, dictionaries, fractions."""
 
 from fractions import Fraction
-from math import ceil
+from math import ceil, inf
+
+from numpy import float32
 
 from tests.reference.graclus import MASK, hash_u64
 
@@ -30,6 +32,31 @@ def scores(near, by):
         return near[u][v] / most if most > 0 else 0.0
 
     return near if by == "weight" else {u: {v: share(u, v) for v in near[u]} for u in near}
+
+
+class Balanced:
+    """Scores ``(-members of both nodes, score in single precision)``, which are compared one after the other."""
+
+    def __init__(self, by):
+        self.by = by
+
+    def __call__(self, near, owner=None):
+        inner = self.by(near, owner) if callable(self.by) else scores(near, self.by)
+        if owner is None:
+            self.members = dict.fromkeys(near, 1)
+        else:
+            old, self.members = self.members, dict.fromkeys(near, 0)
+            for u, c in owner.items():
+                self.members[c] += old[u]
+
+        def key(u, v):
+            if inner[u][v] == -inf:
+                return -inf
+            return -float(self.members[u] + self.members[v]) * 2**40 + rank[float32(inner[u][v])]
+
+        values = sorted({float32(inner[u][v]) for u in near for v in near[u]})
+        rank = {value: position for position, value in enumerate(values)}
+        return {u: {v: key(u, v) for v in near[u]} for u in near}
 
 
 def priority(score, code, u, v):

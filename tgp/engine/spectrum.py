@@ -1,13 +1,15 @@
-r"""Lowest eigenvalues of graphs, and their errors in coarse graphs. Needs no torch, and no numba for small graphs.
+r"""Lowest and highest eigenvalues of graphs, and their errors in coarse graphs. Needs no torch, and no numba for small graphs.
 
-The eigenvalues are those of the normalised Laplacian :math:`I - D^{-1/2} A D^{-1/2}` of the undirected graph
-``max((A + A^T) / 2, 0)`` with parallel edges added up. Self loops count in ``A`` and ``D``. A node without edges has
+The eigenvalues are those of :math:`(D - A) u = \lambda M u` for the undirected graph ``max((A + A^T) / 2, 0)`` with parallel
+edges added up. By default :math:`M = D`, which gives the normalised Laplacian :math:`I - D^{-1/2} A D^{-1/2}`; self loops count
+in ``A`` and ``D``. :math:`M = I` gives the combinatorial Laplacian, in which self loops cancel. A node without edges has
 eigenvalue 0, so the number of zeros of a graph is its number of connected components. The zeros are counted, not computed.
 The other eigenvalues in ascending order are called modes, :math:`\lambda_1 \le \lambda_2 \le \dots`
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,13 +19,29 @@ import numpy.typing as npt
 from tgp.errors import InputError
 from tgp.ragged.block import FloatArray, PtrArray
 
-__all__ = ["MAX_DENSE_SIZE", "Spectrum", "eigenvalue_errors", "graph_spectrum"]
+__all__ = [
+    "MAX_DENSE_SIZE",
+    "Components",
+    "LargeModes",
+    "Spectrum",
+    "dense_laplacians",
+    "eigenvalue_errors",
+    "graph_spectrum",
+    "highest_error",
+    "undirected",
+]
 
 MAX_DENSE_SIZE = 600
 """Largest component for which LAPACK is used. Larger ones are solved by :mod:`tgp.engine.laplacian_eigs`."""
 
 BATCH_ENTRIES = 1 << 22
 """Number of matrix entries that are passed to LAPACK in one call."""
+
+LANCZOS_TOLERANCE = 1e-3
+"""Relative accuracy of the highest eigenvalues of components with more than :data:`MAX_DENSE_SIZE` nodes."""
+
+LANCZOS_RESTARTS = 300
+"""Largest number of restarts of the Lanczos iteration. The highest modes are NaN if it does not converge."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,10 +51,64 @@ class Spectrum:
     Args:
         zeros: ``[B]`` number of connected components.
         values: ``[B, modes]`` modes in ascending order, filled up with NaN if a graph has fewer.
+        highest: ``[B, modes]`` modes in descending order, filled up with NaN; ``None`` if they were not computed.
+        large: lowest solutions of the components with more than :data:`MAX_DENSE_SIZE` nodes.
     """
 
     zeros: npt.NDArray[np.int64]
     values: FloatArray
+    highest: FloatArray | None = None
+    large: tuple[LargeModes, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class LargeModes:
+    """Lowest solutions of one large component.
+
+    Args:
+        nodes: ``[n]`` nodes of the component, ascending.
+        values: ``[k]`` modes, ascending.
+        vectors: ``[n, k]`` eigenvectors, orthonormal in ``M``.
+    """
+
+    nodes: npt.NDArray[np.int64]
+    values: FloatArray
+    vectors: FloatArray
+
+
+class Components:
+    """Connected components of a block of graphs.
+
+    Args:
+        adjacency: symmetric sparse matrix of the block.
+        node_ptr: ``[B + 1]`` offsets of the graphs.
+
+    Attributes:
+        of_node: ``[N]`` component of each node.
+        size: ``[C]`` number of nodes of each component.
+        graph: ``[C]`` graph of each component.
+    """
+
+    def __init__(self, adjacency: Any, node_ptr: PtrArray) -> None:
+        from scipy.sparse.csgraph import connected_components
+
+        count, self.of_node = connected_components(adjacency, directed=False)
+        self.graph = np.zeros(count, np.int64)
+        self.graph[self.of_node] = np.repeat(np.arange(len(node_ptr) - 1), np.diff(node_ptr))
+        self.size = np.bincount(self.of_node, minlength=count)
+        self._order = np.argsort(self.of_node, kind="stable")
+        self._start = np.cumsum(self.size) - self.size
+
+    def stacks(self) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
+        """Yield groups of small components of equal size: their numbers ``[c]`` and their nodes ``[c, n]``."""
+        for n in np.unique(self.size[(self.size > 1) & (self.size <= MAX_DENSE_SIZE)]).tolist():
+            for some in _batches(np.flatnonzero(self.size == n), n):
+                yield some, self._order[self._start[some][:, None] + np.arange(n)]
+
+    def large(self) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
+        """Yield the number and the nodes of every component with more than :data:`MAX_DENSE_SIZE` nodes."""
+        for c in np.flatnonzero(self.size > MAX_DENSE_SIZE).tolist():
+            yield c, self._order[self._start[c] : self._start[c] + self.size[c]]
 
 
 def graph_spectrum(
@@ -44,50 +116,67 @@ def graph_spectrum(
     weight: npt.NDArray[Any] | None,
     node_ptr: PtrArray,
     modes: int,
+    *,
+    mass: FloatArray | None = None,
+    highest: bool = False,
 ) -> Spectrum:
-    """Return the number of components and the lowest modes of every graph of a block.
+    """Return the number of components, the lowest and on request the highest modes of every graph of a block.
 
     The spectrum of a graph is the union of the spectra of its components, so each component is solved separately. Small
-    components of equal size are solved together by LAPACK. Large ones are solved by an iterative method with linear
-    memory.
+    components of equal size are solved together by LAPACK. Large ones are solved by iterative methods with linear
+    memory: the lowest modes by multigrid, the highest ones by Lanczos.
 
     Args:
         edge_index: ``[2, E]`` edges; ids count through the block.
         weight: ``[E]`` weights, or ``None`` for ones.
         node_ptr: ``[B + 1]`` offsets of the graphs.
         modes: number of modes per graph.
+        mass: ``[N]`` positive diagonal of ``M``; ``None`` for the degrees.
+        highest: also compute the highest modes.
 
     Raises:
         InputError: if a weight is not finite, or sums of weights are too large.
     """
-    from scipy.sparse.csgraph import connected_components
-
-    with np.errstate(over="ignore", invalid="ignore"):
-        adjacency = _undirected(edge_index, weight, int(node_ptr[-1]))
-    if not np.isfinite(adjacency.data).all():
-        raise InputError(
-            "no spectrum: expected finite edge weights, got NaN, infinity or an overflow", field="weight"
-        )
-    count, component = connected_components(adjacency, directed=False)
+    adjacency = undirected(edge_index, weight, int(node_ptr[-1]))
+    if mass is None:
+        mass = np.asarray(adjacency.sum(axis=1), np.float64).reshape(-1)
+    parts = Components(adjacency, node_ptr)
+    lowest, top = _Collector(), _Collector()
+    large: list[LargeModes] = []
+    for some, nodes in parts.stacks():
+        found = _dense_modes(adjacency, nodes, mass)
+        lowest.add(parts.graph[some], found[:, :modes])
+        top.add(parts.graph[some], -found[:, ::-1][:, :modes])
+    for c, nodes in parts.large():
+        inner = adjacency[nodes][:, nodes].tocsr()
+        large.append(_iterative_modes(inner, nodes, mass[nodes], modes))
+        lowest.add(parts.graph[[c]], large[-1].values[None])
+        if highest:
+            top.add(parts.graph[[c]], -_lanczos_modes(inner, mass[nodes], modes)[None])
     graphs = len(node_ptr) - 1
-    graph_of = np.zeros(count, np.int64)
-    graph_of[component] = np.repeat(np.arange(graphs), np.diff(node_ptr))
-    size = np.bincount(component, minlength=count)
-    order = np.argsort(component, kind="stable")
-    start = np.cumsum(size) - size
-    owners: list[npt.NDArray[np.int64]] = [np.zeros(0, np.int64)]
-    values: list[FloatArray] = [np.zeros(0)]
-    for n in np.unique(size[(size > 1) & (size <= MAX_DENSE_SIZE)]).tolist():
-        for some in _batches(np.flatnonzero(size == n), n):
-            found = _dense_modes(adjacency, order[start[some][:, None] + np.arange(n)])[:, :modes]
-            values.append(found.ravel())
-            owners.append(np.repeat(graph_of[some], found.shape[1]))
-    for c in np.flatnonzero(size > MAX_DENSE_SIZE).tolist():
-        found = _iterative_modes(adjacency, order[start[c] : start[c] + size[c]], modes)
-        values.append(found)
-        owners.append(np.full(len(found), graph_of[c]))
-    zeros = np.bincount(graph_of, minlength=graphs)
-    return Spectrum(zeros, _lowest_values(np.concatenate(owners), np.concatenate(values), graphs, modes))
+    return Spectrum(
+        np.bincount(parts.graph, minlength=graphs),
+        lowest.smallest(graphs, modes),
+        -top.smallest(graphs, modes) if highest else None,
+        tuple(large),
+    )
+
+
+class _Collector:
+    """Values of the graphs of a block, in any order."""
+
+    def __init__(self) -> None:
+        self.owners: list[npt.NDArray[np.int64]] = [np.zeros(0, np.int64)]
+        self.values: list[FloatArray] = [np.zeros(0)]
+
+    def add(self, graphs: npt.NDArray[np.int64], values: FloatArray) -> None:
+        """Add the rows of ``values``, one for each of ``graphs``."""
+        self.owners.append(np.repeat(graphs, values.shape[1]))
+        self.values.append(values.ravel())
+
+    def smallest(self, graphs: int, count: int) -> FloatArray:
+        """Return the smallest values ``[graphs, count]``."""
+        return _lowest_values(np.concatenate(self.owners), np.concatenate(self.values), graphs, count)
 
 
 def eigenvalue_errors(fine: Spectrum, coarse: Spectrum) -> dict[str, FloatArray]:
@@ -120,7 +209,43 @@ def eigenvalue_errors(fine: Spectrum, coarse: Spectrum) -> dict[str, FloatArray]
     }
 
 
-def _undirected(edge_index: npt.NDArray[Any], weight: npt.NDArray[Any] | None, n: int) -> Any:
+def highest_error(fine: Spectrum, coarse: Spectrum) -> FloatArray:
+    r"""Return the mean of :math:`|\lambda'_i - \lambda_i| / \lambda_i` over the highest modes, one value per graph.
+
+    The highest mode of the coarse graph is compared with the highest one of the fine graph, and so on. A value is NaN if
+    no mode can be compared.
+
+    Args:
+        fine: spectra of the fine graphs, with their highest modes.
+        coarse: spectra of the coarse graphs, in the same order.
+    """
+    assert fine.highest is not None and coarse.highest is not None
+    ratio = coarse.highest / fine.highest
+    both = np.isfinite(ratio)
+    return _mean(np.abs(ratio - 1.0), both, both.sum(axis=1) >= 1)
+
+
+def undirected(edge_index: npt.NDArray[Any], weight: npt.NDArray[Any] | None, n: int) -> Any:
+    """Return the sparse matrix ``max((A + A^T) / 2, 0)`` of a block with ``n`` nodes.
+
+    Args:
+        edge_index: ``[2, E]`` edges.
+        weight: ``[E]`` weights, or ``None`` for ones.
+        n: number of nodes.
+
+    Raises:
+        InputError: if a weight is not finite, or sums of weights are too large.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        matrix = _add_edges(edge_index, weight, n)
+    if not np.isfinite(matrix.data).all():
+        raise InputError(
+            "no spectrum: expected finite edge weights, got NaN, infinity or an overflow", field="weight"
+        )
+    return matrix
+
+
+def _add_edges(edge_index: npt.NDArray[Any], weight: npt.NDArray[Any] | None, n: int) -> Any:
     from scipy.sparse import coo_array
 
     given = np.ones(edge_index.shape[1]) if weight is None else np.asarray(weight, np.float64).reshape(-1)
@@ -137,34 +262,62 @@ def _batches(ids: npt.NDArray[np.int64], n: int) -> list[npt.NDArray[np.int64]]:
     return [ids[low : low + step] for low in range(0, len(ids), step)]
 
 
-def _dense_modes(adjacency: Any, nodes: npt.NDArray[np.int64]) -> FloatArray:
-    """Return the modes ``[c, n - 1]`` of components, whose nodes are the rows of ``nodes``."""
+def dense_laplacians(adjacency: Any, nodes: npt.NDArray[np.int64]) -> FloatArray:
+    """Return the matrices ``D - A``, ``[c, n, n]``, of components whose nodes are the rows of ``nodes``."""
     count, n = nodes.shape
     flat = nodes.ravel()
     rows = adjacency[flat].tocoo()
     position = np.full(adjacency.shape[0], -1)
     position[flat] = np.arange(len(flat)) % n
     stack = np.zeros((count, n, n))
-    stack[rows.row // n, rows.row % n, position[rows.col]] = rows.data
-    root = 1.0 / np.sqrt(stack.sum(axis=2))
-    laplacian = np.eye(n) - root[:, :, None] * stack * root[:, None, :]
+    stack[rows.row // n, rows.row % n, position[rows.col]] = -rows.data
+    stack[:, np.arange(n), np.arange(n)] -= stack.sum(axis=2)
+    return stack
+
+
+def _dense_modes(adjacency: Any, nodes: npt.NDArray[np.int64], mass: FloatArray) -> FloatArray:
+    """Return the modes ``[c, n - 1]`` of components, whose nodes are the rows of ``nodes``."""
+    root = 1.0 / np.sqrt(mass[nodes])
+    laplacian = root[:, :, None] * dense_laplacians(adjacency, nodes) * root[:, None, :]
     # A connected component has positive modes. Rounding can make a tiny one negative.
     values: FloatArray = np.maximum(np.linalg.eigvalsh(laplacian)[:, 1:], np.finfo(np.float64).tiny)
     return values
 
 
-def _iterative_modes(adjacency: Any, nodes: npt.NDArray[np.int64], modes: int) -> FloatArray:
-    """Return the lowest modes of one large component."""
+def _iterative_modes(inner: Any, nodes: npt.NDArray[np.int64], mass: FloatArray, modes: int) -> LargeModes:
+    """Return the lowest modes of one large component with the adjacency matrix ``inner``."""
     from tgp.engine.laplacian_eigs import lowest_modes
 
-    inner = adjacency[nodes][:, nodes].tocsr()
-    mass = np.asarray(inner.sum(axis=1)).reshape(-1)
+    inner = inner.copy()
     inner.setdiag(0.0)
     inner.eliminate_zeros()
     inner.sort_indices()
     rows = (inner.indptr.astype(np.int64), inner.indices.astype(np.int32), inner.data)
     null = np.full((len(mass), 1), 1.0 / np.sqrt(mass.sum()))
-    return lowest_modes(rows, mass, null, min(modes, len(nodes) - 1))[0][:modes]
+    values, vectors = lowest_modes(rows, mass, null, min(modes, len(nodes) - 1))
+    return LargeModes(nodes, values[:modes], vectors[:, :modes])
+
+
+def _lanczos_modes(inner: Any, mass: FloatArray, modes: int) -> FloatArray:
+    """Return the highest modes of one large component, NaN if the iteration does not converge."""
+    from scipy.sparse import diags_array
+    from scipy.sparse.linalg import ArpackNoConvergence, eigsh
+
+    n, root = len(mass), 1.0 / np.sqrt(mass)
+    scale = diags_array(root)
+    degree = np.asarray(inner.sum(axis=1)).reshape(-1)
+    matrix = (diags_array(degree / mass) - scale @ inner @ scale).tocsr()
+    start = np.cos(np.arange(n) ** 2 % 1009.0) * root  # any vector without symmetry
+    count = min(modes, n - 1)
+    try:
+        found = eigsh(
+            matrix, count, which="LA", v0=start, tol=LANCZOS_TOLERANCE, maxiter=LANCZOS_RESTARTS,
+            return_eigenvectors=False,
+        )  # fmt: skip
+    except ArpackNoConvergence:
+        return np.full(count, np.nan)
+    values: FloatArray = np.sort(found)[::-1]
+    return values
 
 
 def _lowest_values(owner: npt.NDArray[np.int64], values: FloatArray, graphs: int, modes: int) -> FloatArray:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tgp.build.summary import LevelSummary
 
 __all__ = [
+    "CONVENTION_FIGURES",
     "FIGURES",
     "SPECTRAL_FIGURES",
     "Figure",
@@ -72,6 +73,60 @@ class Figure:
             return bytes_text(value)
         return f"{value:,.{self.digits}f}" if self.digits else count_text(value)
 
+
+_CONVENTIONS: tuple[tuple[str, str, str, int, tuple[str, ...]], ...] = (
+    (
+        "combinatorial_error",
+        "combinatorial REE",
+        "relative eigenvalue error: mean for the smallest eigenvalues of D - A of the stored graph",
+        3,
+        ("ree_combinatorial",),
+    ),
+    (
+        "combinatorial_error_highest",
+        "highest combinatorial REE",
+        "the same for the largest eigenvalues of D - A",
+        3,
+        ("ree_combinatorial_highest",),
+    ),
+    (
+        "eigenvalue_error_highest",
+        "highest normalised REE",
+        "mean relative error of the largest eigenvalues of the normalised Laplacian of the stored graph",
+        3,
+        ("ree_normalized_highest",),
+    ),
+    (
+        "size_weighted_error",
+        "size-weighted REE",
+        "mean relative error of the smallest eigenvalues of C'(D - A)C, where C has columns of norm 1, one per cluster",
+        3,
+        ("ree_size_weighted",),
+    ),
+    (
+        "size_weighted_error_highest",
+        "highest size-weighted REE",
+        "the same for the largest eigenvalues of C'(D - A)C",
+        3,
+        ("ree_size_weighted_highest",),
+    ),
+    ("hyperbolic_error", "hyperbolic error", "hyperbolic error of the lifted Laplacian", 3, ("he",)),
+    (
+        "reconstruction_error",
+        "reconstruction error",
+        "squared Frobenius norm of the difference to the lifted Laplacian",
+        1,
+        ("rce",),
+    ),
+    (
+        "restricted_approximation",
+        "restricted approximation",
+        "constant of the restricted spectral approximation of the lowest eigenvectors of D - A",
+        3,
+        ("rsa", "restricted spectral approximation"),
+    ),
+)
+"""Figures of the literature on graph reduction: key, label, meaning, digits and aliases."""
 
 _TABLE = (
     Figure("nodes", "nodes", "number of nodes of all graphs", metric=False),
@@ -160,6 +215,10 @@ _TABLE = (
         "less",
         aliases=("restr.",),
     ),
+    *(
+        Figure(key, label, f"{meaning}; less is better", digits, "mean", "less", aliases=aliases)
+        for key, label, meaning, digits, aliases in _CONVENTIONS
+    ),
     Figure(
         "stalled",
         "stalled",
@@ -184,7 +243,15 @@ _TABLE = (
 FIGURES: Mapping[str, Figure] = {figure.key: figure for figure in _TABLE}
 """Figures by key, in the order in which they are shown."""
 
-SPECTRAL_FIGURES = ("eigenvalue_error", "eigenvalue_error_scaled", "eigenvalue_error_restricted")
+CONVENTION_FIGURES = tuple(key for key, *_ in _CONVENTIONS)
+"""Keys of the figures in the conventions of the literature on graph reduction. They are computed only on request."""
+
+SPECTRAL_FIGURES = (
+    "eigenvalue_error",
+    "eigenvalue_error_scaled",
+    "eigenvalue_error_restricted",
+    *CONVENTION_FIGURES,
+)
 """Keys of the figures that are computed only on request."""
 
 

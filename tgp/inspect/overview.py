@@ -71,7 +71,8 @@ class StoreView:
         bytes: size of all files.
         input: totals of the input graphs (level 0).
         hierarchies: hierarchies with the figures of their levels.
-        spectral: sample, modes and seed of the spectral metrics; ``None`` if they were not computed.
+        spectral: sample, modes and seed of the spectral metrics, and the signals of the hyperbolic error (``"x"`` or
+            ``"identity"``); ``None`` if they were not computed.
         findings: problems of the chosen hierarchies and levels.
     """
 
@@ -85,7 +86,7 @@ class StoreView:
     bytes: int
     input: LevelSummary
     hierarchies: list[HierarchySummary]
-    spectral: dict[str, int] | None = None
+    spectral: dict[str, Any] | None = None
     findings: list[Finding] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
@@ -166,10 +167,12 @@ def inspect_store(
     )
     summaries, size = describe_manifest(manifest)
     extra: dict[str, list[dict[str, npt.NDArray[np.float64]]]] = {}
+    facts: dict[str, Any] | None = None
     if spectral is not None:
-        from tgp.inspect.spectral_errors import spectral_metrics
+        from tgp.inspect.spectral_errors import signals_of, spectral_metrics
 
         extra = spectral_metrics(reader, names, spectral)
+        facts = asdict(spectral) | {"signals": signals_of(reader)}
     hierarchies = [
         _add_figures(reader, summary, level, extra.get(summary.name))
         for summary in summaries
@@ -187,7 +190,7 @@ def inspect_store(
         size,
         input_graphs,
         hierarchies,
-        None if spectral is None else asdict(spectral),
+        facts,
         [finding for finding in find_problems(reader, names) if level in (None, finding.level)],
     )
 

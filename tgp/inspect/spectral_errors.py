@@ -8,7 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tgp.engine.spectrum import Spectrum, eigenvalue_errors, graph_spectrum
+from tgp.engine.lifted_laplacian import (
+    Clusters,
+    hyperbolic_errors,
+    reconstruction_errors,
+    restricted_approximations,
+)
+from tgp.engine.spectrum import eigenvalue_errors, graph_spectrum, highest_error, undirected
 from tgp.inspect.export import check_edges
 from tgp.inspect.figures import SPECTRAL_FIGURES
 from tgp.inspect.overview import SpectralOptions
@@ -22,8 +28,21 @@ __all__ = ["measure_graphs", "sample_graphs", "spectral_metrics"]
 NODES_AT_ONCE = 200_000
 """Number of nodes of the graphs that are solved together."""
 
+MAX_SIGNAL_ENTRIES = 1 << 26
+"""Number of entries of the features that the hyperbolic error uses at most. Beyond it, columns at equal distances are used."""
+
 Metrics = dict[str, Floats]
 """Name of a metric -> one value per graph."""
+
+CLUSTER_METRICS = (
+    "eigenvalue_error_restricted",
+    "size_weighted_error",
+    "size_weighted_error_highest",
+    "hyperbolic_error",
+    "reconstruction_error",
+    "restricted_approximation",
+)
+"""Metrics of the clusters alone. They need hard clusters and no dropped nodes."""
 
 
 def sample_graphs(count: int, options: SpectralOptions) -> Ints:
@@ -58,16 +77,25 @@ def spectral_metrics(
 
 
 def measure_graphs(reader: StoreReader, ids: Ints, names: list[str], modes: int) -> dict[str, list[Metrics]]:
-    """Compute the spectral metrics of some graphs, see :func:`tgp.engine.spectrum.eigenvalue_errors`.
+    r"""Compute the spectral metrics of some graphs.
 
-    Every level is compared with the input graphs, so its error includes the losses of the levels before it.
+    Every level is compared with the input graphs, so its error includes the losses of the levels before it. The first group uses
+    the coarse graph that is stored:
 
-    - ``eigenvalue_error`` and ``eigenvalue_error_scaled`` use the coarse graph that is stored.
-    - ``eigenvalue_error_restricted`` (Loukas, 2019) uses the input graph contracted by the clusters of all levels
-      so far, with the weights inside clusters kept as self-loops. Its modes are those of the input graph restricted to
-      signals that are constant on clusters, so they are never below the true ones. It measures the clusters,
-      independently of how the coarse graph was connected. It is NaN for soft assignments and for graphs with dropped
-      nodes.
+    - ``eigenvalue_error``, ``eigenvalue_error_scaled``, ``eigenvalue_error_highest``: relative error of the lowest modes of the normalised
+      Laplacian, the same after the best common factor, and that of the highest modes, see
+      :func:`tgp.engine.spectrum.eigenvalue_errors`.
+    - ``combinatorial_error``, ``combinatorial_error_highest``: relative error of the modes of ``D - A``.
+
+    The second group uses the input graph contracted by the clusters of all levels so far. It measures the clusters,
+    independently of how the coarse graph was connected. It is NaN for soft assignments and for graphs with dropped nodes:
+
+    - ``eigenvalue_error_restricted`` (Loukas, 2019): lowest modes of the normalised Laplacian restricted to signals that are constant
+      on clusters. They are never below the true ones.
+    - ``size_weighted_error``, ``size_weighted_error_highest``: modes of ``D - A`` restricted in the same way, with the sizes of the
+      clusters as masses.
+    - ``hyperbolic_error``, ``reconstruction_error``, ``restricted_approximation``: see :mod:`tgp.engine.lifted_laplacian`. The hyperbolic
+      error uses the features ``x`` of the nodes, and the identity matrix if the store has none.
 
     Args:
         reader: store.
@@ -88,16 +116,10 @@ def measure_graphs(reader: StoreReader, ids: Ints, names: list[str], modes: int)
         name: [[] for _ in range(reader.hierarchies[name].depth)] for name in names
     }
     for batch in _batches(reader, ids):
-        edges, weight, node_ptr = _input_graphs(reader, batch)
-        fine = graph_spectrum(edges, weight, node_ptr, modes)
+        measured = _measure_batch(reader, batch, names, modes)
         for name in names:
-            composed = ComposedClusters(reader, batch)
-            levels = _read_levels(reader, batch, name)
-            for pieces, level in zip(found[name], levels, strict=True):
-                coarse = graph_spectrum(level.edge_index, level.edge_weight, level.super_ptr, modes)
-                composed.add(level)
-                restricted = _restricted_error(fine, composed, edges, weight, level.super_ptr)
-                pieces.append(eigenvalue_errors(fine, coarse) | {"eigenvalue_error_restricted": restricted})
+            for pieces, metrics in zip(found[name], measured[name], strict=True):
+                pieces.append(metrics)
     return {
         name: [
             {key: np.concatenate([piece[key] for piece in pieces]) for key in SPECTRAL_FIGURES}
@@ -107,24 +129,100 @@ def measure_graphs(reader: StoreReader, ids: Ints, names: list[str], modes: int)
     }
 
 
-def _restricted_error(
-    fine: Spectrum,
-    composed: ComposedClusters,
-    edges: Ints,
-    weight: npt.NDArray[Any] | None,
-    super_ptr: Ints,
-) -> Floats:
-    """Compare the input graphs with the input graphs contracted by the composed clusters."""
-    graphs = len(fine.zeros)
-    if composed.cluster is None:
-        return np.full(graphs, np.nan)
-    owner = np.repeat(np.arange(graphs), np.diff(composed.ptr))
-    complete = np.bincount(owner[composed.cluster < 0], minlength=graphs) == 0
-    ends = composed.cluster[edges]
-    kept = (ends >= 0).all(axis=0)
-    modes = fine.values.shape[1]
-    contracted = graph_spectrum(ends[:, kept], None if weight is None else weight[kept], super_ptr, modes)
-    return np.where(complete, eigenvalue_errors(fine, contracted)["eigenvalue_error"], np.nan)
+def _measure_batch(
+    reader: StoreReader, batch: Ints, names: list[str], modes: int
+) -> dict[str, list[Metrics]]:
+    """Return the metrics of all levels of some graphs that are solved together."""
+    edges, weight, node_ptr = _input_graphs(reader, batch)
+    fine = InputGraphs(edges, weight, node_ptr, modes)
+    found: dict[str, list[Metrics]] = {name: [] for name in names}
+    defined: list[tuple[Metrics, Clusters]] = []
+    for name in names:
+        composed = ComposedClusters(reader, batch)
+        for level in _read_levels(reader, batch, name):
+            composed.add(level)
+            metrics = fine.compare_stored(level)
+            metrics |= {key: np.full(len(batch), np.nan) for key in CLUSTER_METRICS}
+            if composed.cluster is not None:
+                clusters = Clusters(composed.cluster, int(level.super_ptr[-1]))
+                metrics |= fine.compare_clusters(clusters, level.super_ptr)
+                defined.append((metrics, clusters))
+            found[name].append(metrics)
+    partitions = [clusters for _, clusters in defined]
+    approximations = restricted_approximations(fine.adjacency, node_ptr, partitions, fine.combinatorial)
+    for (metrics, _), values in zip(defined, approximations, strict=True):
+        metrics["restricted_approximation"] = values
+    signals = _read_signals(reader, batch)
+    if signals is not None and defined:
+        distances = hyperbolic_errors(fine.adjacency, node_ptr, partitions, signals)
+        for (metrics, _), values in zip(defined, distances, strict=True):
+            metrics["hyperbolic_error"] = values
+    return found
+
+
+class InputGraphs:
+    """Input graphs with their spectra, to compare levels with.
+
+    Args:
+        edges: ``[2, E]`` edges.
+        weight: ``[E]`` weights, or ``None`` for ones.
+        node_ptr: ``[B + 1]`` offsets of the graphs.
+        modes: number of eigenvalues to compare.
+    """
+
+    def __init__(self, edges: Ints, weight: npt.NDArray[Any] | None, node_ptr: Ints, modes: int) -> None:
+        self.edges, self.weight, self.node_ptr, self.modes = edges, weight, node_ptr, modes
+        self.adjacency = undirected(edges, weight, int(node_ptr[-1]))
+        self.normalized = graph_spectrum(edges, weight, node_ptr, modes, highest=True)
+        ones = np.ones(int(node_ptr[-1]))
+        self.combinatorial = graph_spectrum(edges, weight, node_ptr, modes, mass=ones, highest=True)
+
+    def compare_stored(self, level: Level) -> Metrics:
+        """Compare the graphs with the coarse graphs that are stored."""
+        graphs = level.edge_index, level.edge_weight, level.super_ptr, self.modes
+        coarse = graph_spectrum(*graphs, highest=True)
+        plain = graph_spectrum(*graphs, mass=np.ones(int(level.super_ptr[-1])), highest=True)
+        return eigenvalue_errors(self.normalized, coarse) | {
+            "eigenvalue_error_highest": highest_error(self.normalized, coarse),
+            "combinatorial_error": eigenvalue_errors(self.combinatorial, plain)["eigenvalue_error"],
+            "combinatorial_error_highest": highest_error(self.combinatorial, plain),
+        }
+
+    def compare_clusters(self, clusters: Clusters, super_ptr: Ints) -> Metrics:
+        """Compare the graphs with the graphs contracted by clusters."""
+        ends = clusters.cluster[self.edges]
+        kept = (ends >= 0).all(axis=0)
+        graphs = ends[:, kept], None if self.weight is None else self.weight[kept], super_ptr, self.modes
+        restricted = graph_spectrum(*graphs)
+        sized = graph_spectrum(*graphs, mass=clusters.sizes(), highest=True)
+        reconstruction, hyperbolic = reconstruction_errors(self.adjacency, self.node_ptr, clusters)
+        found = {
+            "eigenvalue_error_restricted": eigenvalue_errors(self.normalized, restricted)["eigenvalue_error"],
+            "size_weighted_error": eigenvalue_errors(self.combinatorial, sized)["eigenvalue_error"],
+            "size_weighted_error_highest": highest_error(self.combinatorial, sized),
+            "hyperbolic_error": hyperbolic,
+            "reconstruction_error": reconstruction,
+        }
+        undefined = clusters.undefined(self.node_ptr)
+        return {key: np.where(undefined, np.nan, values) for key, values in found.items()}
+
+
+def signals_of(reader: StoreReader) -> str:
+    """Return ``"x"`` if the hyperbolic error uses the features of the nodes, else ``"identity"``."""
+    info = reader.fields.get("x")
+    if info is None or info.form != "rows" or info.axis != 0 or "node" not in info.ptrs:
+        return "identity"
+    return "x" if np.dtype(info.dtype).kind in "fiub" else "identity"
+
+
+def _read_signals(reader: StoreReader, ids: Ints) -> npt.NDArray[Any] | None:
+    """Return the features ``[N, F]`` of some graphs, ``None`` if the store has none."""
+    if signals_of(reader) == "identity":
+        return None
+    rows = [reader.read_graph(graph, ["x"]).fields["x"].values for graph in ids.tolist()]
+    columns = int(np.prod(rows[0].shape[1:]))
+    step = max(1, -(-sum(map(len, rows)) * columns // MAX_SIGNAL_ENTRIES))
+    return np.concatenate([part.reshape(len(part), columns)[:, ::step] for part in rows])
 
 
 def _batches(reader: StoreReader, ids: Ints) -> Iterator[Ints]:

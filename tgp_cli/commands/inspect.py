@@ -19,7 +19,9 @@ EPILOG = (
 Opt = typer.Option
 _SPECTRAL = (
     "Also compare the smallest eigenvalues of the normalised Laplacian of coarse and input graphs: the mean of "
-    "|coarse - input| / input; the same after the best common factor; and the error of the clusters alone."
+    "|coarse - input| / input; the same after the best common factor; and the error of the clusters alone. A second table "
+    "has the figures of papers about graph reduction: errors of the lowest and highest eigenvalues of several Laplacians, "
+    "hyperbolic and reconstruction error, restricted spectral approximation."
 )
 
 
@@ -45,7 +47,7 @@ FailIf = Annotated[
 ]
 Sample = Annotated[int, Opt(min=1, metavar="N", help="Number of graphs that --spectral measures.")]
 Modes = Annotated[
-    int, Opt(min=1, metavar="N", help="Number of nonzero eigenvalues that --spectral compares.")
+    int, Opt(min=1, metavar="N", help="Number of nonzero eigenvalues that --spectral compares, at each end.")
 ]
 Diff = Annotated[
     tuple[str, str] | None,

@@ -15,6 +15,7 @@ needed.
 
 Good for:
     Any ratio or number of supernodes, exactly: ``hem:ratio=0.1``. Graphs with hubs. Large graphs: all threads work on one graph.
+    Training on a small coarse graph: ``hem:ratio=0.1:balanced=true``.
 
 Avoid when:
     Supernodes should be connected in every case: the leaves of a hub are merged with each other.
@@ -30,6 +31,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from tgp.engine.balanced_matching import BalancedScore
 from tgp.engine.contraction import contract
 from tgp.engine.level_method import (
     GraphSizes,
@@ -60,10 +62,13 @@ class HEMParams(SizeParams):
             ``weight``.
         two_hop: merge nodes that stay alone with each other, if they have the same strongest neighbour and the matching removes
             less than 30 % of the nodes. With a size and ``two_hop=False``, this is done where it removes less than 5 %.
+        balanced: take edges whose two nodes have the fewest members first, and only then by the score, so that supernodes have
+            similar sizes. It has no effect in the first round.
     """
 
     score: EdgeScore = "share"
     two_hop: bool = True
+    balanced: bool = False
 
     def __post_init__(self) -> None:
         if self.score not in get_args(EdgeScore):
@@ -106,7 +111,8 @@ def assign_levels(block: BlockCSR, params: HEMParams, key: RandomKey, num_levels
 
 
 def _score_function(params: HEMParams) -> Score:
-    return _score_by_share if params.score == "share" else _score_by_weight
+    score = _score_by_share if params.score == "share" else _score_by_weight
+    return BalancedScore(score) if params.balanced else score
 
 
 def _score_by_weight(graphs: BlockCSR, cluster: IndexArray | None) -> FloatArray | None:

@@ -30,10 +30,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from tgp.engine.balanced_matching import BalancedScore
 from tgp.engine.contraction import contract
 from tgp.engine.laplacian_eigs import DENSE_SIZE, Effort, Rows
 from tgp.engine.level_method import GraphSizes, LevelBound, LevelEstimate, LevelMethod, RandomKey
-from tgp.engine.pair_matching import match_once, match_to_sizes
+from tgp.engine.pair_matching import Score, match_once, match_to_sizes
 from tgp.engine.spectral_clusters import cluster_modes, filter_rows
 from tgp.engine.target_size import SizeParams
 from tgp.engine.threads import run_over_ranges
@@ -63,10 +64,13 @@ class LVParams(SizeParams):
         num_modes: number of eigenvectors of each component, with the constant one.
         two_hop: merge nodes that stay alone with each other, if their cheapest edges lead to the same neighbour and the matching
             removes less than 30 % of the nodes. With a size and ``two_hop=False``, this is done where it removes less than 5 %.
+        balanced: take edges whose two nodes have the fewest members first, and only then by cost, so that supernodes have
+            similar sizes. It has no effect in the first round.
     """
 
     num_modes: int = 10
     two_hop: bool = True
+    balanced: bool = False
 
     def __post_init__(self) -> None:
         value = self.num_modes
@@ -166,7 +170,7 @@ def assign(block: BlockCSR, params: LVParams, key: RandomKey) -> Assignment:
     """
     if params.has_size:
         return assign_levels(block, params, key, 1)[0]
-    return match_once(block, key, _NegativeCosts(int(params.num_modes)), two_hop=params.two_hop)
+    return match_once(block, key, _score_function(params), two_hop=params.two_hop)
 
 
 def assign_levels(block: BlockCSR, params: LVParams, key: RandomKey, num_levels: int) -> list[Assignment]:
@@ -178,8 +182,12 @@ def assign_levels(block: BlockCSR, params: LVParams, key: RandomKey, num_levels:
         key: key of the random numbers.
         num_levels: number of levels.
     """
-    score = _NegativeCosts(int(params.num_modes))
-    return match_to_sizes(block, params, key, score, num_levels, two_hop=params.two_hop)
+    return match_to_sizes(block, params, key, _score_function(params), num_levels, two_hop=params.two_hop)
+
+
+def _score_function(params: LVParams) -> Score:
+    costs = _NegativeCosts(int(params.num_modes))
+    return BalancedScore(costs) if params.balanced else costs
 
 
 def connect(block: BlockCSR, assignment: Assignment, params: LVParams) -> BlockCSR:
