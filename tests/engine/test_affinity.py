@@ -12,9 +12,11 @@ from tests.reference import hem
 from tgp.engine import coarsen, threads
 from tgp.engine.level_method import RandomKey
 from tgp.engine.methods.affinity import METHOD, AffinityParams
+from tgp.engine.pair_matching import make_undirected
 from tgp.errors import ParameterError
+from tgp.kernels import algebraic_distance
 from tgp.ragged import BlockCSR
-from tgp.testing.graphs import barabasi_albert, grid2d, star, toy_block
+from tgp.testing.graphs import barabasi_albert, from_pairs, grid2d, star, toy_block
 from tgp.testing.strategies import blocks
 
 RATIOS = (0.6, 0.35, 0.1)
@@ -45,6 +47,26 @@ def test_nested_levels_equal_the_reference(block, seed, vectors, steps, two_hop)
     for number, assignment in enumerate(found):
         assert local_clusters(below, assignment) == [levels[number] for levels in expected]
         below = BlockCSR(np.zeros(assignment.num_supernodes + 1, np.int64), np.zeros(0, np.int32), None, assignment.super_ptr)  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_edges_of_weight_zero_are_taken_last(seed):
+    rng = np.random.default_rng(seed)
+    source, target = np.nonzero(np.triu(rng.random((12, 12)) < 0.4, 1))
+    weight = rng.integers(0, 2, len(source)).astype(float)
+    block = from_pairs(12, list(zip(source.tolist(), target.tolist(), strict=True)), weight.tolist())
+    found = METHOD.assign(block, AffinityParams(num_steps=2, two_hop=False), RandomKey(seed, 1))
+    score = reference.Scores(8, 2, seed, 1)
+    assert found.cluster.tolist() == hem.match_once(rows_of(block, 0), seed, 1, score, two_hop=False)
+
+
+@given(blocks(min_graphs=1, max_graphs=1, negative=False), VECTORS, st.integers(0, 99))
+def test_one_step_equals_the_reference(block, vectors, seed):
+    block = make_undirected(block)
+    values = np.random.default_rng(seed).normal(size=(block.num_nodes, vectors))
+    out = np.full_like(values, np.nan)
+    algebraic_distance.relax(*block.arrays(), values, 0, block.num_nodes, out)
+    assert out.tolist() == reference.step(hem.undirected(rows_of(block, 0)), values.tolist())
 
 
 # Exact sizes -------------------------------------------------------------------------------------------------------
