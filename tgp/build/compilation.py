@@ -32,7 +32,7 @@ _COMMON = ("local_ids._fill_local_edges", "local_ids._fill_local_ids", "local_id
 _SMALL_METRICS = ("quality.small_figures",)
 _METRICS = ("quality.graph_figures",)
 _LARGE_METRICS = (*_METRICS, "quality.count_components")
-_CONTRACTION = ("contract._collect_entries", "contract._merge_rows")
+_CONTRACTION = ("contract._collect_entries", "contract.merge_rows")
 
 _PAIRS = (
     "local_matching.fill_codes",
