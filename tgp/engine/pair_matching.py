@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.engine.level_method import RandomKey
+from tgp.engine.range_contraction import contract_rows
 from tgp.engine.target_size import Counts, SizeParams, component_targets
 from tgp.engine.threads import run_over_ranges
 from tgp.errors import GraphError, ParameterError
@@ -210,12 +211,11 @@ class _Run:
         return mate
 
     def _contract(self, cluster: IndexArray, super_ptr: PtrArray) -> None:
-        from tgp.kernels import contract
         from tgp.kernels._prims import SUM
 
         graphs = self.graphs
         # Edges of weight 0 stay, so that components stay connected.
-        indptr, indices, weight = contract.contract(
+        indptr, indices, weight = contract_rows(
             graphs.indptr, graphs.indices, graphs.weights_or_ones(), True, cluster, int(super_ptr[-1]),
             SUM, True, -1.0,
         )  # fmt: skip

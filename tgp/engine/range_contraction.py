@@ -7,6 +7,7 @@ so the working memory is small compared to the output. The bytes are those of :f
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import Future
 from queue import SimpleQueue
 
@@ -23,11 +24,17 @@ Rows = tuple[PtrArray, IndexArray, FloatArray]
 _MIN_ENTRIES = 1 << 19
 """Number of stored entries from which a graph is contracted by ranges."""
 
-_RANGE_ENTRIES = 1 << 19
-"""Number of entries of a range whose buffer fits into the cache of a core. Ranges of large graphs are larger."""
+_LARGE = 1 << 23
+"""Number of stored entries from which a buffer holds at most a quarter of the entries of a thread, to save memory."""
 
 _RANGES_PER_THREAD = 8
-"""Largest number of ranges per thread. Every range reads the supernodes of all nodes, and its buffer has this share of the entries."""
+"""Largest number of ranges per thread."""
+
+_RANGE_ENTRIES = 1 << 16
+"""Least number of entries of a range."""
+
+_MIN_NODES, _MAX_PARTS = 1 << 12, 1 << 10
+"""Least number of nodes of a part, and largest number of parts, for which :class:`_Members` knows the range of supernodes."""
 
 
 def contract_rows(
@@ -54,9 +61,27 @@ def contract_rows(
         return contract.contract(
             indptr, indices, weight, weighted, cluster, num_supernodes, op, drop_loops, tiny
         )
-    ranges = min(max(len(indices) // _RANGE_ENTRIES, threads), threads * _RANGES_PER_THREAD)
     job = _Contraction(indptr, indices, weight, weighted, cluster, num_supernodes, op, drop_loops, tiny)
-    return job.run(ranges, threads)
+    return job.run(threads, _choose_ranges(len(indices), threads, job.members.count_visits(num_supernodes)))
+
+
+def _choose_ranges(entries: int, threads: int, visits: float) -> int:
+    """Return the number of ranges of supernodes.
+
+    Buffers of short ranges fit into the cache and need little memory. But if nodes are numbered at random, every range reads the
+    supernodes of all nodes. The number is chosen such that these reads are a quarter of the work.
+
+    Args:
+        entries: number of stored entries.
+        threads: number of threads.
+        visits: number of nodes that one range reads.
+    """
+    least = threads if entries < _LARGE else 4 * threads
+    return int(
+        np.clip(
+            min(entries / (4.0 * visits + 1.0), entries / _RANGE_ENTRIES), least, threads * _RANGES_PER_THREAD
+        )
+    )
 
 
 class _Contraction:
@@ -77,8 +102,9 @@ class _Contraction:
         self.indptr, self.indices, self.weight, self.weighted = indptr, indices, weight, weighted
         self.cluster, self.num_supernodes = cluster, num_supernodes
         self.op, self.drop_loops, self.tiny = op, drop_loops, tiny
+        self.members = _Members(cluster)
 
-    def run(self, ranges: int, threads: int) -> Rows:
+    def run(self, threads: int, ranges: int) -> Rows:
         """Contract ``ranges`` ranges of supernodes on ``threads`` threads."""
         self.entry_ptr = offsets(self._count_entries(threads))
         bounds = cut_ranges(self.entry_ptr, ranges)
@@ -105,9 +131,8 @@ class _Contraction:
         count = np.zeros(self.num_supernodes, np.int64)
 
         def add(low: int, high: int) -> None:
-            kernels.count_entries(
-                self.indptr, self.cluster, 0, len(self.cluster), low, high, count[low:high]
-            )
+            for first, last in self.members.find(low, high):
+                kernels.count_entries(self.indptr, self.cluster, first, last, low, high, count[low:high])
 
         run_ranges(add, cut_ranges(np.arange(self.num_supernodes + 1), threads), threads)
         return count
@@ -120,24 +145,51 @@ class _Contraction:
         try:
             start = self.entry_ptr[low:high] - self.entry_ptr[low]
             stop, out_ptr = start.copy(), np.zeros(high - low + 1, np.int64)
-            kernels.collect_range(
-                self.indptr, self.indices, self.weight, self.weighted, self.cluster, self.drop_loops, 0,
-                len(self.cluster), low, high, stop, buffers.cols, buffers.values,
-            )  # fmt: skip
+            for first, last in self.members.find(low, high):
+                kernels.collect_range(
+                    self.indptr, self.indices, self.weight, self.weighted, self.cluster, self.drop_loops, first,
+                    last, low, high, stop, buffers.cols, buffers.values,
+                )  # fmt: skip
             total = contract.merge_rows(
                 start, stop, buffers.cols, buffers.values, self.weighted, self.op, self.tiny, buffers.bits,
                 buffers.words, buffers.pages, buffers.sums, out_ptr,
             )  # fmt: skip
-            first = self.ends[low].result()  # the range before this one was started earlier
-            self.ends[high].set_result(first + total)
+            begin = self.ends[low].result()  # the range before this one was started earlier
+            self.ends[high].set_result(begin + total)
         except BaseException as error:
             self.ends[high].set_exception(error)
             raise
-        self.out_ptr[low + 1 : high + 1] = out_ptr[1:] + first
-        self.cols[first : first + total] = buffers.cols[:total]
+        np.add(out_ptr[1:], begin, out=self.out_ptr[low + 1 : high + 1])
+        self.cols[begin : begin + total] = buffers.cols[:total]
         if self.weighted:
-            self.values[first : first + total] = buffers.values[:total]
+            self.values[begin : begin + total] = buffers.values[:total]
         self.buffers.put(buffers)
+
+
+class _Members:
+    """Smallest and largest supernode of parts of the nodes, by which ranges of rows without members are skipped."""
+
+    def __init__(self, cluster: IndexArray) -> None:
+        self.num_nodes = len(cluster)
+        self.length = max(_MIN_NODES, -(-self.num_nodes // _MAX_PARTS))
+        whole = self.num_nodes // self.length
+        parts = cluster[: whole * self.length].reshape(whole, self.length)
+        self.least, self.most = parts.min(axis=1), parts.max(axis=1)
+        if whole * self.length < self.num_nodes:
+            rest = cluster[whole * self.length :]
+            self.least, self.most = np.append(self.least, rest.min()), np.append(self.most, rest.max())
+
+    def count_visits(self, num_supernodes: int) -> float:
+        """Return the number of nodes that a short range of supernodes reads: all nodes if they are numbered at random."""
+        span = np.clip((self.most - self.least) / max(num_supernodes, 1), 0.0, 1.0)
+        return float(span.mean() * self.num_nodes) if span.size else 0.0
+
+    def find(self, low: int, high: int) -> Iterator[tuple[int, int]]:
+        """Yield ascending ranges of rows that contain all members of the supernodes ``low..high``."""
+        inside = (self.most >= low) & (self.least < high)
+        edges = np.flatnonzero(np.diff(inside, prepend=False, append=False))
+        for first, last in edges.reshape(-1, 2).tolist():
+            yield first * self.length, min(last * self.length, self.num_nodes)
 
 
 class _Buffers:

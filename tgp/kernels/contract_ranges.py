@@ -34,10 +34,11 @@ def count_entries(
         low, high: Range of supernodes; others are ignored.
         count: ``[high - low]`` numbers of entries, changed in place. The first one belongs to supernode ``low``.
     """
+    span = _U(high - low)
     for u in range(first, last):
-        c = cluster[u]
-        if low <= c < high:
-            count[_U(c - low)] += indptr[u + 1] - indptr[u]
+        at = _U(np.int64(cluster[u]) - low)
+        if at < span:
+            count[at] += indptr[u + 1] - indptr[u]
 
 
 @kernel
@@ -59,11 +60,13 @@ def collect_range(
         cols: Output, supernodes at the ends of the entries.
         values: Output, weights; not accessed if ``weighted`` is false.
     """
+    span = _U(high - low)
     for u in range(first, last):
         c = cluster[u]
-        if c < low or c >= high:
+        at = _U(np.int64(c) - low)
+        if at >= span:
             continue
-        slot = _U(stop[_U(c - low)])
+        slot = _U(stop[at])
         skip = c if drop_loops else np.int32(-1)
         for e in range(_U(indptr[u]), _U(indptr[u + 1])):
             # Write each entry and advance only if it is valid. This avoids a branch that is often mispredicted.
@@ -72,4 +75,4 @@ def collect_range(
             if weighted:
                 values[slot] = weight[e]
             slot += _U((d >= 0) & (d != skip))
-        stop[_U(c - low)] = slot
+        stop[at] = slot
