@@ -103,7 +103,7 @@ def run_ranges(kernel: Callable[[int, int], object], bounds: npt.NDArray[np.int6
                 first, last = pending.popleft()
                 try:
                     kernel(first, last)
-                except BaseException as error:  # passed on to the caller
+                except BaseException as error:  # noqa: BLE001 - passed on to the caller
                     errors.append(error)
                     pending.clear()
 
