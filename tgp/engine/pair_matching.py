@@ -23,15 +23,27 @@ from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.block import FloatArray, IndexArray, PtrArray
 from tgp.ragged.fields import take_ragged
 
-__all__ = ["Score", "make_undirected", "match_once", "match_to_sizes"]
+__all__ = ["Score", "Share", "make_undirected", "match_once", "match_to_sizes"]
 
-Score = Callable[[BlockCSR, IndexArray | None], FloatArray | None]
+
+@dataclass(frozen=True)
+class Share:
+    """Scores ``w_ij / max(d_i, d_j)`` that are computed from degrees when they are needed; 0 if that is not positive.
+
+    Args:
+        degree: ``[N]`` degree of each node.
+    """
+
+    degree: FloatArray
+
+
+Score = Callable[[BlockCSR, IndexArray | None], FloatArray | Share | None]
 """Function ``(graphs, cluster) -> score`` that scores the edges before each round of matching.
 
 ``graphs`` are undirected, see :func:`make_undirected`. ``cluster`` is the node of ``graphs`` to which each node of the graphs of the
 round before belongs, and ``None`` in the first round. A method with node values carries them along by it. The result has one
-number per stored entry, the same for both directions of an edge, or is ``None`` if all edges are equal. The largest score is
-matched first. Numbers must not be NaN.
+number per stored entry, the same for both directions of an edge, or is ``None`` if all edges are equal. Scores that are the weights
+divided by degrees need no array: see :class:`Share`. The largest score is matched first. Numbers must not be NaN.
 """
 
 _FEW_PAIRS = 0.3
@@ -40,8 +52,11 @@ _FEW_PAIRS = 0.3
 _HARDLY_ANY_PAIRS = 0.05
 """The same limit if such pairs are not wanted, so that a star does not need as many rounds as it has nodes."""
 
-_MAX_ROUNDS = 24
+_MAX_ROUNDS = 256
 """Largest number of rounds of a matching. The edges that remain are sorted, which gives the same pairs."""
+
+_MIN_ROUNDS, _MIN_SHARE = 24, 0.005
+"""Number of rounds after which each round must match or remove this share of the nodes. Otherwise edges are sorted."""
 
 _DRAWS_PER_LEVEL = 1 << 16
 """Distance of the random draws of two levels of one run. A level has fewer rounds, because each removes a node."""
@@ -239,14 +254,48 @@ def _count_pairs(mate: IndexArray, label: npt.NDArray[np.integer], parts: int) -
     return np.bincount(label[mate > np.arange(len(mate))], minlength=parts)
 
 
+@dataclass(frozen=True)
+class _Scores:
+    """Scores of edges as arguments of kernels, see :func:`tgp.kernels.local_matching.point`."""
+
+    values: FloatArray
+    degree: FloatArray
+    kind: int
+
+    def select(self, rows: IndexArray, cols: IndexArray, entries: npt.NDArray[np.int64]) -> FloatArray | None:
+        """Return the scores of some entries, or ``None`` if all edges are equal."""
+        from tgp.kernels import local_matching as kernels
+
+        if self.kind == kernels.EQUAL:
+            return None
+        if self.kind == kernels.GIVEN:
+            return self.values[entries]
+        most = np.maximum(self.degree[rows], self.degree[cols])
+        amount = self.values[entries] if self.kind == kernels.SHARE else 1.0
+        return np.maximum(np.divide(amount, most, out=np.zeros(len(most)), where=most > 0.0), 0.0)
+
+
+def _prepare_scores(graphs: BlockCSR, score: FloatArray | Share | None) -> _Scores:
+    from tgp.kernels import local_matching as kernels
+
+    none = np.empty(0)
+    if score is None:
+        return _Scores(none, none, kernels.EQUAL)
+    if not isinstance(score, Share):
+        return _Scores(score, none, kernels.GIVEN)
+    if graphs.weight is None:
+        return _Scores(none, score.degree, kernels.UNIT_SHARE)
+    return _Scores(graphs.weight, score.degree, kernels.SHARE)
+
+
 def _match(
-    graphs: BlockCSR, score: FloatArray | None, key: RandomKey, draw: int, free: BoolArray | None
+    graphs: BlockCSR, score: FloatArray | Share | None, key: RandomKey, draw: int, free: BoolArray | None
 ) -> _Pairs:
     """Return the greedy matching of the nodes that are free."""
     from tgp.kernels import local_matching as kernels
 
     indptr, indices, size = graphs.indptr, graphs.indices, graphs.num_nodes
-    values = np.empty(0) if score is None else score
+    scores = _prepare_scores(graphs, score)
     code, positions = np.empty(size, np.uint64), np.arange(size + 1)
 
     def fill_codes(first: int, last: int) -> None:
@@ -261,23 +310,29 @@ def _match(
         code[~free] = 0
         active = active[free]
         cost = positions[: len(active) + 1]
-    for _ in range(_MAX_ROUNDS):
+    for number in range(_MAX_ROUNDS):
         if not len(active):
             return pairs
 
         def point(first: int, last: int, nodes: IndexArray = active) -> None:
             kernels.point(
-                indptr, indices, values, score is not None, code, nodes, first, last, pointer, pairs.top
-            )
+                indptr, indices, scores.values, scores.degree, scores.kind, code, nodes, first, last, pointer,
+                pairs.top,
+            )  # fmt: skip
 
         run_over_ranges(point, cost)
-        active = _take_mutual(active, pointer, mate, code)
+        before = len(active)
+        active = _take_mutual(active, positions[: before + 1], pointer, mate, code)
         cost = positions[: len(active) + 1]
-    _match_sorted(graphs, values, active, code, pairs)
+        if number >= _MIN_ROUNDS and before - len(active) < _MIN_SHARE * before:
+            break
+    _match_sorted(graphs, scores, active, code, pairs)
     return pairs
 
 
-def _take_mutual(active: IndexArray, pointer: IndexArray, mate: IndexArray, code: WordArray) -> IndexArray:
+def _take_mutual(
+    active: IndexArray, positions: PtrArray, pointer: IndexArray, mate: IndexArray, code: WordArray
+) -> IndexArray:
     """Match nodes that point to each other; return the nodes that can still find a partner."""
     from tgp.kernels import local_matching as kernels
 
@@ -287,12 +342,12 @@ def _take_mutual(active: IndexArray, pointer: IndexArray, mate: IndexArray, code
     def take(first: int, last: int) -> None:
         counts.append((first, kernels.take_mutual(active, first, last, pointer, mate, code, remaining)))
 
-    run_over_ranges(take, np.arange(len(active) + 1))
+    run_over_ranges(take, positions)
     return np.concatenate([remaining[first : first + count] for first, count in sorted(counts)])
 
 
 def _match_sorted(
-    graphs: BlockCSR, score: FloatArray, active: IndexArray, code: WordArray, pairs: _Pairs
+    graphs: BlockCSR, scores: _Scores, active: IndexArray, code: WordArray, pairs: _Pairs
 ) -> None:
     """Match the active nodes by sorting the edges between them. This gives the same pairs as further rounds.
 
@@ -305,25 +360,27 @@ def _match_sorted(
     between = (rows < cols) & (code[cols] != 0)
     rows, cols, entry = rows[between], cols[between], entry[between]
     keys = [cols, rows, ~kernels.edge_hash(code, rows, cols)]
-    order = np.lexsort([*keys, -score[entry]] if len(score) else keys)
-    rows, cols, entry = rows[order], cols[order], entry[order]
+    score = scores.select(rows, cols, entry)
+    order = np.lexsort(keys if score is None else [*keys, -score])
+    rows, cols = rows[order], cols[order]
     kernels.match_in_order(rows, cols, pairs.mate, code)
-    if len(score):
+    if score is not None:
         taken = pairs.mate[rows] == cols
-        pairs.top[rows[taken]] = score[entry[taken]]
+        pairs.top[rows[taken]] = score[order][taken]
 
 
-def _pair_alone(graphs: BlockCSR, score: FloatArray | None, pairs: _Pairs, chosen: BoolArray) -> None:
+def _pair_alone(graphs: BlockCSR, score: FloatArray | Share | None, pairs: _Pairs, chosen: BoolArray) -> None:
     """Match the chosen nodes that are alone and have the same strongest neighbour, nodes of equal neighbours first."""
     from tgp.kernels import local_matching as kernels
 
     alone = np.flatnonzero(chosen & (pairs.mate == np.arange(graphs.num_nodes))).astype(np.int32)
     anchor, signature = np.empty(len(alone), np.int32), np.empty(len(alone), np.uint64)
-    values = np.empty(0) if score is None else score
+    scores = _prepare_scores(graphs, score)
 
     def find(first: int, last: int) -> None:
         kernels.find_anchors(
-            graphs.indptr, graphs.indices, values, score is not None, pairs.code, alone, first, last, anchor, signature
+            graphs.indptr, graphs.indices, scores.values, scores.degree, scores.kind, pairs.code, alone, first, last,
+            anchor, signature,
         )  # fmt: skip
 
     run_over_ranges(find, np.arange(len(alone) + 1))

@@ -17,7 +17,10 @@ from tgp.kernels._prims import hash_u64, kernel
 from tgp.kernels.array_types import FloatArray, IndexArray, PtrArray, WordArray
 
 __all__ = [
-    "divide_by_degree",
+    "EQUAL",
+    "GIVEN",
+    "SHARE",
+    "UNIT_SHARE",
     "edge_hash",
     "fill_codes",
     "find_anchors",
@@ -34,6 +37,11 @@ _ONE = np.uint64(1)
 _S29, _S32, _S63 = np.uint64(29), np.uint64(32), np.uint64(63)
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _MIX2 = np.uint64(0xBF58476D1CE4E5B9)
+
+
+EQUAL, GIVEN, SHARE, UNIT_SHARE = 0, 1, 2, 3
+"""Kinds of scores of edges. All edges are equal; the score of each entry is given; the score is the weight of the entry, or 1, divided by
+the larger degree of its two nodes. Such a score is computed where it is needed, because an array would be larger than the rows."""
 
 
 def edge_hash(code: WordArray, nodes: IndexArray, others: IndexArray) -> WordArray:
@@ -97,19 +105,18 @@ def weighted_degree(
         degree[i] = total
 
 
-@kernel
-def divide_by_degree(
-    indptr: PtrArray, indices: IndexArray, weight: FloatArray, weighted: bool, degree: FloatArray, first: int,
-    last: int, score: FloatArray,
-) -> None:  # fmt: skip
-    """Write ``w_ij / max(d_i, d_j)`` to ``score`` ``[nnz]`` for the rows ``first..last``; 0 if that is not a number."""
-    for i in range(first, last):
-        mine = degree[i]
-        for e in range(_U(indptr[i]), _U(indptr[i + 1])):
-            other = degree[np.uint32(indices[e])]
-            most = mine if mine > other else other
-            share = (weight[e] if weighted else 1.0) / most if most > 0.0 else 0.0
-            score[e] = share if share > 0.0 else 0.0
+@kernel(inline="always")
+def _score_edge(
+    score: FloatArray, degree: FloatArray, kind: int, e: np.uint64, mine: float, other: np.uint32
+) -> float:
+    """Return the score of entry ``e`` between a node of degree ``mine`` and the node ``other``."""
+    if kind == EQUAL:
+        return 0.0
+    if kind == GIVEN:
+        return score[e]
+    most = max(mine, degree[other])
+    share = (score[e] if kind == SHARE else 1.0) / most if most > 0.0 else 0.0
+    return share if share > 0.0 else 0.0
 
 
 @kernel
@@ -128,8 +135,8 @@ def fill_codes(
 
 @kernel
 def point(
-    indptr: PtrArray, indices: IndexArray, score: FloatArray, scored: bool, code: WordArray, active: IndexArray,
-    first: int, last: int, pointer: IndexArray, top: FloatArray,
+    indptr: PtrArray, indices: IndexArray, score: FloatArray, degree: FloatArray, kind: int, code: WordArray,
+    active: IndexArray, first: int, last: int, pointer: IndexArray, top: FloatArray,
 ) -> None:  # fmt: skip
     """Write the best free neighbour of the nodes ``active[first:last]``.
 
@@ -137,13 +144,14 @@ def point(
 
     Args:
         indptr, indices: Rows.
-        score: ``[nnz]`` symmetric scores, no NaN, or an empty array if ``scored`` is false.
-        scored: Use the scores. If false, all edges are equal.
+        score: ``[nnz]`` symmetric scores or weights, no NaN, or an empty array if ``kind`` does not need it.
+        degree: ``[N]`` degrees, or an empty array if ``kind`` does not need it.
+        kind: Kind of the scores, see :data:`EQUAL`.
         code: ``[N]`` codes of free nodes, 0 for other nodes.
         active: Free nodes.
         first, last: Range of ``active``.
         pointer: ``[N]`` output, -1 if a node has no free neighbour. It is -1 on entry of the first round.
-        top: ``[N]`` output, the score of the edge; not accessed if ``scored`` is false.
+        top: ``[N]`` output, the score of the edge; not accessed if all edges are equal.
     """
     for a in range(first, last):
         u = np.uint32(active[a])
@@ -151,20 +159,21 @@ def point(
         if old >= 0 and code[np.uint32(old)] != 0:
             continue
         mine = code[u]
+        volume = degree[u] if kind >= SHARE else 0.0
         best, best_hash, found = -np.inf, _U(0), np.int32(-1)
         for e in range(_U(indptr[u]), _U(indptr[u + _ONE])):
             v = indices[e]
             other = code[np.uint32(v)]
             if other == 0 or v == u:
                 continue
-            value = score[e] if scored else 0.0
+            value = _score_edge(score, degree, kind, e, volume, np.uint32(v))
             if value < best:
                 continue
             hashed = (mine ^ other) * _MIX
             if value > best or hashed > best_hash:
                 best, best_hash, found = value, hashed, v
         pointer[u] = found
-        if scored:
+        if kind != EQUAL:
             top[u] = best
 
 
@@ -210,15 +219,15 @@ def match_in_order(nodes: IndexArray, others: IndexArray, mate: IndexArray, code
 
 @kernel
 def find_anchors(
-    indptr: PtrArray, indices: IndexArray, score: FloatArray, scored: bool, code: WordArray, nodes: IndexArray,
-    first: int, last: int, anchor: IndexArray, signature: WordArray,
+    indptr: PtrArray, indices: IndexArray, score: FloatArray, degree: FloatArray, kind: int, code: WordArray,
+    nodes: IndexArray, first: int, last: int, anchor: IndexArray, signature: WordArray,
 ) -> None:  # fmt: skip
     """Write the strongest neighbour of ``nodes[first:last]`` and a hash of all neighbours.
 
     Nodes with the same neighbours and scores have the same anchor: ties are resolved by the code of the neighbour.
 
     Args:
-        indptr, indices, score, scored: See :func:`point`.
+        indptr, indices, score, degree, kind: See :func:`point`.
         code: ``[N]`` codes of all nodes, free or not.
         nodes: Nodes.
         first, last: Range of ``nodes``.
@@ -227,12 +236,13 @@ def find_anchors(
     """
     for a in range(first, last):
         u = np.uint32(nodes[a])
+        volume = degree[u] if kind >= SHARE else 0.0
         best, best_code, found, total = -np.inf, _U(0), np.int32(-1), _U(0)
         for e in range(_U(indptr[u]), _U(indptr[u + _ONE])):
             v = indices[e]
             if v == u:
                 continue
-            value = score[e] if scored else 0.0
+            value = _score_edge(score, degree, kind, e, volume, np.uint32(v))
             other = code[np.uint32(v)]
             total += other * _MIX2
             if value > best or (value == best and other > best_code):

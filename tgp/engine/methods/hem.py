@@ -36,7 +36,7 @@ from tgp.engine.level_method import (
     RandomKey,
     linear_bound,
 )
-from tgp.engine.pair_matching import Score, match_once, match_to_sizes
+from tgp.engine.pair_matching import Score, Share, match_once, match_to_sizes
 from tgp.engine.target_size import SizeParams
 from tgp.engine.threads import run_over_ranges
 from tgp.errors import ParameterError
@@ -110,20 +110,16 @@ def _score_by_weight(graphs: BlockCSR, cluster: IndexArray | None) -> FloatArray
     return graphs.weight
 
 
-def _score_by_share(graphs: BlockCSR, cluster: IndexArray | None) -> FloatArray:
+def _score_by_share(graphs: BlockCSR, cluster: IndexArray | None) -> Share:
     from tgp.kernels import local_matching as kernels
 
-    arrays, degree, score = graphs.arrays(), np.empty(graphs.num_nodes), np.empty(graphs.num_edges)
+    arrays, degree = graphs.arrays(), np.empty(graphs.num_nodes)
 
     def add_weights(first: int, last: int) -> None:
         kernels.weighted_degree(*arrays, first, last, degree)
 
-    def divide(first: int, last: int) -> None:
-        kernels.divide_by_degree(*arrays, degree, first, last, score)
-
     run_over_ranges(add_weights, graphs.indptr)
-    run_over_ranges(divide, graphs.indptr)
-    return score
+    return Share(degree)
 
 
 def connect(block: BlockCSR, assignment: Assignment, params: HEMParams) -> BlockCSR:
