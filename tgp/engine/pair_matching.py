@@ -13,6 +13,7 @@ from functools import reduce
 import numpy as np
 import numpy.typing as npt
 
+from tgp.engine.edge_scores import EdgeScores, Share, prepare_scores
 from tgp.engine.level_method import RandomKey
 from tgp.engine.range_contraction import contract_rows
 from tgp.engine.target_size import Counts, SizeParams, component_targets
@@ -23,18 +24,7 @@ from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.block import FloatArray, IndexArray, PtrArray
 from tgp.ragged.fields import take_ragged
 
-__all__ = ["Score", "Share", "make_undirected", "match_once", "match_to_sizes"]
-
-
-@dataclass(frozen=True)
-class Share:
-    """Scores ``w_ij / max(d_i, d_j)`` that are computed from degrees when they are needed; 0 if that is not positive.
-
-    Args:
-        degree: ``[N]`` degree of each node.
-    """
-
-    degree: FloatArray
+__all__ = ["Score", "make_undirected", "match_once", "match_to_sizes"]
 
 
 Score = Callable[[BlockCSR, IndexArray | None], FloatArray | Share | None]
@@ -43,7 +33,7 @@ Score = Callable[[BlockCSR, IndexArray | None], FloatArray | Share | None]
 ``graphs`` are undirected, see :func:`make_undirected`. ``cluster`` is the node of ``graphs`` to which each node of the graphs of the
 round before belongs, and ``None`` in the first round. A method with node values carries them along by it. The result has one
 number per stored entry, the same for both directions of an edge, or is ``None`` if all edges are equal. Scores that are the weights
-divided by degrees need no array: see :class:`Share`. The largest score is matched first. Numbers must not be NaN.
+divided by degrees need no array: see :class:`~tgp.engine.edge_scores.Share`. The largest score is matched first. Numbers must not be NaN.
 """
 
 _FEW_PAIRS = 0.3
@@ -254,40 +244,6 @@ def _count_pairs(mate: IndexArray, label: npt.NDArray[np.integer], parts: int) -
     return np.bincount(label[mate > np.arange(len(mate))], minlength=parts)
 
 
-@dataclass(frozen=True)
-class _Scores:
-    """Scores of edges as arguments of kernels, see :func:`tgp.kernels.local_matching.point`."""
-
-    values: FloatArray
-    degree: FloatArray
-    kind: int
-
-    def select(self, rows: IndexArray, cols: IndexArray, entries: npt.NDArray[np.int64]) -> FloatArray | None:
-        """Return the scores of some entries, or ``None`` if all edges are equal."""
-        from tgp.kernels import local_matching as kernels
-
-        if self.kind == kernels.EQUAL:
-            return None
-        if self.kind == kernels.GIVEN:
-            return self.values[entries]
-        most = np.maximum(self.degree[rows], self.degree[cols])
-        amount = self.values[entries] if self.kind == kernels.SHARE else 1.0
-        return np.maximum(np.divide(amount, most, out=np.zeros(len(most)), where=most > 0.0), 0.0)
-
-
-def _prepare_scores(graphs: BlockCSR, score: FloatArray | Share | None) -> _Scores:
-    from tgp.kernels import local_matching as kernels
-
-    none = np.empty(0)
-    if score is None:
-        return _Scores(none, none, kernels.EQUAL)
-    if not isinstance(score, Share):
-        return _Scores(score, none, kernels.GIVEN)
-    if graphs.weight is None:
-        return _Scores(none, score.degree, kernels.UNIT_SHARE)
-    return _Scores(graphs.weight, score.degree, kernels.SHARE)
-
-
 def _match(
     graphs: BlockCSR, score: FloatArray | Share | None, key: RandomKey, draw: int, free: BoolArray | None
 ) -> _Pairs:
@@ -295,7 +251,7 @@ def _match(
     from tgp.kernels import local_matching as kernels
 
     indptr, indices, size = graphs.indptr, graphs.indices, graphs.num_nodes
-    scores = _prepare_scores(graphs, score)
+    scores = prepare_scores(graphs, score)
     code, positions = np.empty(size, np.uint64), np.arange(size + 1)
 
     def fill_codes(first: int, last: int) -> None:
@@ -347,7 +303,7 @@ def _take_mutual(
 
 
 def _match_sorted(
-    graphs: BlockCSR, scores: _Scores, active: IndexArray, code: WordArray, pairs: _Pairs
+    graphs: BlockCSR, scores: EdgeScores, active: IndexArray, code: WordArray, pairs: _Pairs
 ) -> None:
     """Match the active nodes by sorting the edges between them. This gives the same pairs as further rounds.
 
@@ -375,7 +331,7 @@ def _pair_alone(graphs: BlockCSR, score: FloatArray | Share | None, pairs: _Pair
 
     alone = np.flatnonzero(chosen & (pairs.mate == np.arange(graphs.num_nodes))).astype(np.int32)
     anchor, signature = np.empty(len(alone), np.int32), np.empty(len(alone), np.uint64)
-    scores = _prepare_scores(graphs, score)
+    scores = prepare_scores(graphs, score)
 
     def find(first: int, last: int) -> None:
         kernels.find_anchors(

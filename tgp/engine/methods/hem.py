@@ -28,6 +28,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from tgp.engine.contraction import contract
+from tgp.engine.edge_scores import Share
 from tgp.engine.level_method import (
     GraphSizes,
     LevelBound,
@@ -36,7 +37,7 @@ from tgp.engine.level_method import (
     RandomKey,
     linear_bound,
 )
-from tgp.engine.pair_matching import Score, Share, match_once, match_to_sizes
+from tgp.engine.pair_matching import Score, match_once, match_to_sizes
 from tgp.engine.target_size import SizeParams
 from tgp.engine.threads import run_over_ranges
 from tgp.errors import ParameterError
