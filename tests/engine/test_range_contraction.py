@@ -1,5 +1,7 @@
 """Contraction by ranges gives the bytes of the sequential contraction, for any cut and any number of threads."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -79,7 +81,7 @@ def test_kernels_accept_any_range_of_rows(seed, cuts, data):
     bounds = [0, *sorted(cuts), 40]
     count, whole = np.zeros(high - low, np.int64), np.zeros(high - low, np.int64)
     contract_ranges.count_entries(block.indptr, cluster, 0, 40, low, high, whole)
-    for first, last in zip(bounds[:-1], bounds[1:], strict=True):
+    for first, last in itertools.pairwise(bounds):
         contract_ranges.count_entries(block.indptr, cluster, first, last, low, high, count)
     np.testing.assert_array_equal(count, whole)
     expected = np.bincount(cluster[cluster >= 0], np.diff(block.indptr)[cluster >= 0], minlength=12)
@@ -88,7 +90,7 @@ def test_kernels_accept_any_range_of_rows(seed, cuts, data):
     for parts in ([0, 40], bounds):
         stop = offsets(count)[:-1].copy()
         cols, values = np.full(count.sum(), -7, np.int32), np.full(count.sum(), -7.0)
-        for first, last in zip(parts[:-1], parts[1:], strict=True):
+        for first, last in itertools.pairwise(parts):
             contract_ranges.collect_range(
                 block.indptr, block.indices, block.weight, True, cluster, True, first, last, low, high, stop, cols,
                 values,

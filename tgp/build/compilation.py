@@ -75,7 +75,7 @@ _METHODS: dict[str, tuple[str, ...]] = {
         "undirected._fill_undirected",
     ),
     "graclus": (*_CONTRACTION, "matching.match", "matching.number_pairs"),
-    "hem": (*_CONTRACTION, *_PAIRS, "local_matching.weighted_degree"),
+    "hem": (*_CONTRACTION, *_PAIRS, "local_matching.divide_by_degree", "local_matching.weighted_degree"),
     "lv": (
         *_CONTRACTION,
         *_PAIRS,

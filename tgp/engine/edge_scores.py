@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from tgp.kernels.array_types import WordArray
 from tgp.ragged import BlockCSR
-from tgp.ragged.block import FloatArray, IndexArray
+from tgp.ragged.block import FloatArray, IndexArray, PtrArray
 
 __all__ = ["EdgeScores", "Share", "prepare_scores"]
 
@@ -37,6 +38,31 @@ class EdgeScores:
     values: FloatArray
     degree: FloatArray
     kind: int
+
+    def point(
+        self,
+        indptr: PtrArray,
+        indices: IndexArray,
+        code: WordArray,
+        active: IndexArray,
+        first: int,
+        last: int,
+        pointer: IndexArray,
+        top: FloatArray,
+    ) -> None:
+        """Write the best free neighbour of the nodes ``active[first:last]``.
+
+        Args:
+            indptr, indices, code, active, first, last, pointer, top: see :func:`tgp.kernels.local_matching.point`.
+        """
+        from tgp.kernels import local_matching as kernels
+
+        rest = code, active, first, last, pointer, top
+        if self.kind in (kernels.EQUAL, kernels.GIVEN):
+            kernels.point(indptr, indices, self.values, self.kind == kernels.GIVEN, *rest)
+        else:
+            weighted = self.kind == kernels.SHARE
+            kernels.point_by_share(indptr, indices, self.values, weighted, self.degree, *rest)
 
     def select(self, rows: IndexArray, cols: IndexArray, entries: npt.NDArray[np.int64]) -> FloatArray | None:
         """Return the scores of some entries, or ``None`` if all edges are equal.

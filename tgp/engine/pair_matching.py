@@ -271,10 +271,7 @@ def _match(
             return pairs
 
         def point(first: int, last: int, nodes: IndexArray = active) -> None:
-            kernels.point(
-                indptr, indices, scores.values, scores.degree, scores.kind, code, nodes, first, last, pointer,
-                pairs.top,
-            )  # fmt: skip
+            scores.point(indptr, indices, code, nodes, first, last, pointer, pairs.top)
 
         run_over_ranges(point, cost)
         before = len(active)

@@ -21,6 +21,7 @@ __all__ = [
     "GIVEN",
     "SHARE",
     "UNIT_SHARE",
+    "divide_by_degree",
     "edge_hash",
     "fill_codes",
     "find_anchors",
@@ -28,6 +29,7 @@ __all__ = [
     "match_in_order",
     "pair_relatives",
     "point",
+    "point_by_share",
     "take_mutual",
     "weighted_degree",
 ]
@@ -41,7 +43,7 @@ _MIX2 = np.uint64(0xBF58476D1CE4E5B9)
 
 EQUAL, GIVEN, SHARE, UNIT_SHARE = 0, 1, 2, 3
 """Kinds of scores of edges. All edges are equal; the score of each entry is given; the score is the weight of the entry, or 1, divided by
-the larger degree of its two nodes. Such a score is computed where it is needed, because an array would be larger than the rows."""
+the larger degree of its two nodes. The last two are computed where they are needed, without an array of scores."""
 
 
 def edge_hash(code: WordArray, nodes: IndexArray, others: IndexArray) -> WordArray:
@@ -105,6 +107,21 @@ def weighted_degree(
         degree[i] = total
 
 
+@kernel
+def divide_by_degree(
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, weighted: bool, degree: FloatArray, first: int,
+    last: int, score: FloatArray,
+) -> None:  # fmt: skip
+    """Write ``w_ij / max(d_i, d_j)`` to ``score`` ``[nnz]`` for the rows ``first..last``; 0 if that is not a number."""
+    for i in range(first, last):
+        mine = degree[i]
+        for e in range(_U(indptr[i]), _U(indptr[i + 1])):
+            other = degree[np.uint32(indices[e])]
+            most = mine if mine > other else other
+            share = (weight[e] if weighted else 1.0) / most if most > 0.0 else 0.0
+            score[e] = share if share > 0.0 else 0.0
+
+
 @kernel(inline="always")
 def _score_edge(
     score: FloatArray, degree: FloatArray, kind: int, e: np.uint64, mine: float, other: np.uint32
@@ -135,8 +152,8 @@ def fill_codes(
 
 @kernel
 def point(
-    indptr: PtrArray, indices: IndexArray, score: FloatArray, degree: FloatArray, kind: int, code: WordArray,
-    active: IndexArray, first: int, last: int, pointer: IndexArray, top: FloatArray,
+    indptr: PtrArray, indices: IndexArray, score: FloatArray, scored: bool, code: WordArray, active: IndexArray,
+    first: int, last: int, pointer: IndexArray, top: FloatArray,
 ) -> None:  # fmt: skip
     """Write the best free neighbour of the nodes ``active[first:last]``.
 
@@ -144,14 +161,13 @@ def point(
 
     Args:
         indptr, indices: Rows.
-        score: ``[nnz]`` symmetric scores or weights, no NaN, or an empty array if ``kind`` does not need it.
-        degree: ``[N]`` degrees, or an empty array if ``kind`` does not need it.
-        kind: Kind of the scores, see :data:`EQUAL`.
+        score: ``[nnz]`` symmetric scores, no NaN, or an empty array if ``scored`` is false.
+        scored: Use the scores. If false, all edges are equal.
         code: ``[N]`` codes of free nodes, 0 for other nodes.
         active: Free nodes.
         first, last: Range of ``active``.
         pointer: ``[N]`` output, -1 if a node has no free neighbour. It is -1 on entry of the first round.
-        top: ``[N]`` output, the score of the edge; not accessed if all edges are equal.
+        top: ``[N]`` output, the score of the edge; not accessed if ``scored`` is false.
     """
     for a in range(first, last):
         u = np.uint32(active[a])
@@ -159,22 +175,58 @@ def point(
         if old >= 0 and code[np.uint32(old)] != 0:
             continue
         mine = code[u]
-        volume = degree[u] if kind >= SHARE else 0.0
         best, best_hash, found = -np.inf, _U(0), np.int32(-1)
         for e in range(_U(indptr[u]), _U(indptr[u + _ONE])):
             v = indices[e]
             other = code[np.uint32(v)]
             if other == 0 or v == u:
                 continue
-            value = _score_edge(score, degree, kind, e, volume, np.uint32(v))
+            value = score[e] if scored else 0.0
             if value < best:
                 continue
             hashed = (mine ^ other) * _MIX
             if value > best or hashed > best_hash:
                 best, best_hash, found = value, hashed, v
         pointer[u] = found
-        if kind != EQUAL:
+        if scored:
             top[u] = best
+
+
+@kernel
+def point_by_share(
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, weighted: bool, degree: FloatArray, code: WordArray,
+    active: IndexArray, first: int, last: int, pointer: IndexArray, top: FloatArray,
+) -> None:  # fmt: skip
+    """Do the same as :func:`point` for the scores of :func:`divide_by_degree`, without an array of scores.
+
+    Args:
+        indptr, indices, code, active, first, last, pointer, top: See :func:`point`.
+        weight: ``[nnz]`` symmetric weights, or an empty array if ``weighted`` is false.
+        weighted: Use the weights. If false, every edge has weight 1.
+        degree: ``[N]`` degrees.
+    """
+    for a in range(first, last):
+        u = np.uint32(active[a])
+        old = pointer[u]
+        if old >= 0 and code[np.uint32(old)] != 0:
+            continue
+        mine, volume = code[u], degree[u]
+        best, best_hash, found = -np.inf, _U(0), np.int32(-1)
+        for e in range(_U(indptr[u]), _U(indptr[u + _ONE])):
+            v = indices[e]
+            other = code[np.uint32(v)]
+            if other == 0 or v == u:
+                continue
+            most = max(volume, degree[np.uint32(v)])
+            value = (weight[e] if weighted else 1.0) / most if most > 0.0 else 0.0
+            value = value if value > 0.0 else 0.0
+            if value < best:
+                continue
+            hashed = (mine ^ other) * _MIX
+            if value > best or hashed > best_hash:
+                best, best_hash, found = value, hashed, v
+        pointer[u] = found
+        top[u] = best
 
 
 @kernel
@@ -227,7 +279,10 @@ def find_anchors(
     Nodes with the same neighbours and scores have the same anchor: ties are resolved by the code of the neighbour.
 
     Args:
-        indptr, indices, score, degree, kind: See :func:`point`.
+        indptr, indices: Rows.
+        score: ``[nnz]`` symmetric scores or weights, or an empty array if ``kind`` does not need it.
+        degree: ``[N]`` degrees, or an empty array if ``kind`` does not need it.
+        kind: Kind of the scores, see :data:`EQUAL`.
         code: ``[N]`` codes of all nodes, free or not.
         nodes: Nodes.
         first, last: Range of ``nodes``.

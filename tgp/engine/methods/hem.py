@@ -48,6 +48,10 @@ __all__ = ["METHOD", "HEMParams"]
 
 EdgeScore = Literal["share", "weight"]
 
+_LARGE = 1 << 25
+"""Number of stored entries from which scores are computed where they are needed. This takes up to twice the time, but an array of scores
+takes 8 bytes per entry."""
+
 
 @dataclass(frozen=True)
 class HEMParams(SizeParams):
@@ -111,7 +115,7 @@ def _score_by_weight(graphs: BlockCSR, cluster: IndexArray | None) -> FloatArray
     return graphs.weight
 
 
-def _score_by_share(graphs: BlockCSR, cluster: IndexArray | None) -> Share:
+def _score_by_share(graphs: BlockCSR, cluster: IndexArray | None) -> FloatArray | Share:
     from tgp.kernels import local_matching as kernels
 
     arrays, degree = graphs.arrays(), np.empty(graphs.num_nodes)
@@ -120,7 +124,15 @@ def _score_by_share(graphs: BlockCSR, cluster: IndexArray | None) -> Share:
         kernels.weighted_degree(*arrays, first, last, degree)
 
     run_over_ranges(add_weights, graphs.indptr)
-    return Share(degree)
+    if graphs.num_edges >= _LARGE:
+        return Share(degree)
+    score = np.empty(graphs.num_edges)
+
+    def divide(first: int, last: int) -> None:
+        kernels.divide_by_degree(*arrays, degree, first, last, score)
+
+    run_over_ranges(divide, graphs.indptr)
+    return score
 
 
 def connect(block: BlockCSR, assignment: Assignment, params: HEMParams) -> BlockCSR:
