@@ -41,6 +41,7 @@ from tgp.build.prepare import (
 from tgp.build.progress import Meter, Step, order_tasks, tasks_of_job
 from tgp.build.summary import RunPlan, Summary, describe_manifest
 from tgp.build.unit_graphs import VISIBLE_TIMEOUT
+from tgp.build.workers import choose_threads
 from tgp.engine.carry import input_names
 from tgp.engine.schedule import Schedule
 from tgp.errors import InputError, StoreError, StoreMismatchError
@@ -103,7 +104,8 @@ def coarsen_dataset(
     try:
         if executor is not None:
             return _run(context, writer, tasks, wrap_executor(executor), progress)
-        with open_executor(config.scheduler, number_of_workers(context, tasks)) as pool:
+        workers = number_of_workers(context, tasks)
+        with open_executor(config.scheduler, workers, choose_threads(config.threads, workers)) as pool:
             return _run(context, writer, tasks, pool, progress)
     except BaseException:
         with contextlib.suppress(StoreError, OSError):
@@ -243,7 +245,13 @@ def _start_workers(context: RunContext, pool: Pool, progress: Progress) -> float
 
 def _job_header(context: RunContext, schedules: Iterable[Schedule], pool: Pool) -> dict[str, Any]:
     remote = pool.kind != "threads"
-    return job_header(schedules, metrics=context.config.metrics, remote=remote, steps=context.steps)
+    # Threads of remote workers are limited by their own environment, unless the user asks for a number.
+    threads = context.config.threads
+    if pool.kind != "remote":
+        threads = choose_threads(threads, pool.processes)
+    return job_header(
+        schedules, metrics=context.config.metrics, remote=remote, steps=context.steps, threads=threads
+    )
 
 
 def _show_waiting(progress: Progress, step: Step) -> Callable[[str, float], None]:
