@@ -179,13 +179,13 @@ def open_executor(scheduler: str | None, workers: int, threads: int = 1) -> Iter
     else:
         # Jobs run in threads so that the main thread can handle signals while kernels run. There are two threads so
         # that one computes while the other writes; a lock keeps two kernels from running at the same time.
-        threads = ThreadPoolExecutor(2, thread_name_prefix=UNIT_THREAD)
+        local = ThreadPoolExecutor(2, thread_name_prefix=UNIT_THREAD)
         try:
-            yield Pool(threads, lambda: 3, compilation=read_compilation)
+            yield Pool(local, lambda: 3, compilation=read_compilation)
         except BaseException:
-            threads.shutdown(wait=False, cancel_futures=True)
+            local.shutdown(wait=False, cancel_futures=True)
             raise
-        threads.shutdown()
+        local.shutdown()
 
 
 def wrap_executor(executor: Executor) -> Pool:

@@ -104,8 +104,8 @@ def coarsen_dataset(
     try:
         if executor is not None:
             return _run(context, writer, tasks, wrap_executor(executor), progress)
-        workers = number_of_workers(context, tasks)
-        with open_executor(config.scheduler, workers, choose_threads(config.threads, workers)) as pool:
+        count = number_of_workers(context, tasks)
+        with open_executor(config.scheduler, count, choose_threads(config.threads, count)) as pool:
             return _run(context, writer, tasks, pool, progress)
     except BaseException:
         with contextlib.suppress(StoreError, OSError):
@@ -244,14 +244,10 @@ def _start_workers(context: RunContext, pool: Pool, progress: Progress) -> float
 
 
 def _job_header(context: RunContext, schedules: Iterable[Schedule], pool: Pool) -> dict[str, Any]:
-    remote = pool.kind != "threads"
-    # Threads of remote workers are limited by their own environment, unless the user asks for a number.
-    threads = context.config.threads
-    if pool.kind != "remote":
-        threads = choose_threads(threads, pool.processes)
-    return job_header(
-        schedules, metrics=context.config.metrics, remote=remote, steps=context.steps, threads=threads
-    )
+    config, remote = context.config, pool.kind != "threads"
+    # The environment of remote workers limits their threads, unless the user asks for a number.
+    threads = config.threads if pool.kind == "remote" else choose_threads(config.threads, pool.processes)
+    return job_header(schedules, metrics=config.metrics, remote=remote, steps=context.steps, threads=threads)
 
 
 def _show_waiting(progress: Progress, step: Step) -> Callable[[str, float], None]:

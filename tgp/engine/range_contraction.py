@@ -55,9 +55,10 @@ def contract_rows(
             :func:`tgp.kernels.contract.contract`.
     """
     from tgp.kernels import contract
+    from tgp.kernels._prims import MEAN
 
     threads = num_threads()
-    if threads < 2 or len(indices) < _MIN_ENTRIES or (op == contract.MEAN and weighted):
+    if threads < 2 or len(indices) < _MIN_ENTRIES or (op == MEAN and weighted):
         return contract.contract(
             indptr, indices, weight, weighted, cluster, num_supernodes, op, drop_loops, tiny
         )

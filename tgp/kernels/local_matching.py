@@ -124,16 +124,18 @@ def divide_by_degree(
 
 @kernel(inline="always")
 def _score_edge(
-    score: FloatArray, degree: FloatArray, kind: int, e: np.uint64, mine: float, other: np.uint32
+    score: FloatArray, degree: FloatArray, kind: int, e: int, mine: float, other: np.uint32
 ) -> float:
     """Return the score of entry ``e`` between a node of degree ``mine`` and the node ``other``."""
     if kind == EQUAL:
         return 0.0
-    if kind == GIVEN:
-        return score[e]
-    most = max(mine, degree[other])
-    share = (score[e] if kind == SHARE else 1.0) / most if most > 0.0 else 0.0
-    return share if share > 0.0 else 0.0
+    value = 1.0 if kind == UNIT_SHARE else score[e]
+    if kind != GIVEN:
+        most = max(mine, degree[other])
+        value = value / most if most > 0.0 else 0.0
+        value = value if value > 0.0 else 0.0
+    result: float = value
+    return result
 
 
 @kernel
