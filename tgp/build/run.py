@@ -140,8 +140,8 @@ def _open_writer(context: RunContext) -> StoreWriter:
     try:
         return StoreWriter.open(config.path, context.spec, force=config.force)
     except StoreMismatchError as error:
-        array_job = config.shard is not None
-        raise explain_mismatch(error, context.spec, context.source.table, array_job=array_job) from None
+        is_part = config.shard is not None
+        raise explain_mismatch(error, context.spec, context.source.table, array_job=is_part) from None
 
 
 def plan_run(config: CoarsenConfig) -> RunPlan:
@@ -200,8 +200,8 @@ def _run(
         check_foreign_parts(writer)
     manifest = None if missing else writer.publish()
     seconds = time.perf_counter() - started
-    num_graphs = sum(report.num_graphs for report in reports)
-    edge_ptr, bounds = context.source.table.fields["edge_index"].ptr, context.spec.bounds
+    num_graphs, bounds = sum(report.num_graphs for report in reports), context.spec.bounds
+    edge_ptr = context.source.table.fields["edge_index"].ptr
     num_edges = sum(int(edge_ptr[bounds[r.unit + 1]] - edge_ptr[bounds[r.unit]]) for r in reports)
     return replace(
         _summarize(context, writer, "incomplete" if missing else "complete", manifest),
@@ -244,10 +244,12 @@ def _start_workers(context: RunContext, pool: Pool, progress: Progress) -> float
 
 
 def _job_header(context: RunContext, schedules: Iterable[Schedule], pool: Pool) -> dict[str, Any]:
-    config, remote = context.config, pool.kind != "threads"
-    # The environment of remote workers limits their threads, unless the user asks for a number.
-    threads = config.threads if pool.kind == "remote" else choose_threads(config.threads, pool.processes)
-    return job_header(schedules, metrics=config.metrics, remote=remote, steps=context.steps, threads=threads)
+    config, kind, threads = context.config, pool.kind, context.config.threads
+    if kind != "remote":  # the environment of remote workers limits their threads
+        threads = choose_threads(threads, pool.processes)
+    return job_header(
+        schedules, metrics=config.metrics, remote=kind != "threads", steps=context.steps, threads=threads
+    )
 
 
 def _show_waiting(progress: Progress, step: Step) -> Callable[[str, float], None]:
