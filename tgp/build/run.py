@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from typing import Any
@@ -20,7 +20,6 @@ from tgp.build.foreign import check_foreign_parts
 from tgp.build.jobs import (
     JobReport,
     figure_kernels,
-    job_header,
     make_job,
     make_thread_job,
     run_job,
@@ -35,6 +34,7 @@ from tgp.build.prepare import (
     estimate_costs,
     estimate_limits,
     local_methods,
+    make_header,
     number_of_workers,
     prepare_run,
 )
@@ -43,7 +43,6 @@ from tgp.build.summary import RunPlan, Summary, describe_manifest
 from tgp.build.unit_graphs import VISIBLE_TIMEOUT
 from tgp.build.workers import choose_threads
 from tgp.engine.carry import input_names
-from tgp.engine.schedule import Schedule
 from tgp.errors import InputError, StoreError, StoreMismatchError
 from tgp.sources.tables import slice_table
 from tgp.store import (
@@ -231,7 +230,7 @@ def _start_workers(context: RunContext, pool: Pool, progress: Progress) -> float
         checked = pool.cluster.check_workers(context.config.path.resolve())
     stage = Step("loading kernels" if pool.processes == 1 else f"starting {pool.processes} workers")
     progress(stage)
-    header = _job_header(context, schedules, pool)
+    header = make_header(context, schedules, pool)
     show_compilation = CompilationDisplay(pool.compilation, progress)
     with JobQueue(pool, warm_up, _show_waiting(progress, stage), show_compilation) as queue:
         # All calls are submitted at once, because a pool starts a process for each call that finds no idle worker.
@@ -241,15 +240,6 @@ def _start_workers(context: RunContext, pool: Pool, progress: Progress) -> float
     if pool.cluster is not None and not checked:  # there were no workers before
         pool.cluster.check_workers(context.config.path.resolve())
     return seconds
-
-
-def _job_header(context: RunContext, schedules: Iterable[Schedule], pool: Pool) -> dict[str, Any]:
-    config, kind, threads = context.config, pool.kind, context.config.threads
-    if kind != "remote":  # the environment of remote workers limits their threads
-        threads = choose_threads(threads, pool.processes)
-    return job_header(
-        schedules, metrics=config.metrics, remote=kind != "threads", steps=context.steps, threads=threads
-    )
 
 
 def _show_waiting(progress: Progress, step: Step) -> Callable[[str, float], None]:
@@ -313,7 +303,7 @@ class _JobMaker:
         remote = pool.kind != "threads"
         # Workers may have another working directory.
         self._worker_writer = StoreWriter(context.config.path.resolve(), writer.spec) if remote else None
-        self._headers = {n: _job_header(context, [s], pool) for n, s in context.schedules.items()}
+        self._headers = {n: make_header(context, [s], pool) for n, s in context.schedules.items()}
         self._digests: dict[int, str] | None = {} if remote else None
         """SHA-256 of the shard file with the graphs of each unit; ``None`` if jobs contain the graphs."""
         written = {task.unit for task in tasks if task.part == store_format.GRAPHS}
