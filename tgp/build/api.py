@@ -120,21 +120,19 @@ def coarsen(
         "shard_size": shard_size,
         "max_input": max_input,
         "carry": carry,
+        **{"limit": limit, "until": until, "threads": threads},
     }
     config = CoarsenConfig(
         graphs,
         seed=seed,
         workers=workers,
-        threads=threads,
         scheduler=scheduler,
-        limit=limit,
         undirected=undirected,
         largest_component=largest_component,
         add_degree=add_degree,
         force=force,
         retry_failed=retry_failed,
         metrics=metrics,
-        until=until,
         **settings,  # short forms
     )
     store, findings = _run(config, progress, executor)
