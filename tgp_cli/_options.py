@@ -18,6 +18,7 @@ __all__ = [
     "QuietOpt",
     "RootOpt",
     "StoreArg",
+    "ThreadsOpt",
     "WorkersOpt",
     "hierarchy_option",
     "reject_url",
@@ -75,6 +76,16 @@ def hierarchy_option(text: str) -> Any:
     return typer.Option("--hierarchy", metavar="NAME", help=text, autocompletion=complete_hierarchies)
 
 
+ThreadsOpt = Annotated[
+    int | None,
+    typer.Option(
+        "--threads",
+        min=1,
+        metavar="N",
+        show_default=False,
+        help="Largest number of threads for one large graph. By default all usable cores, and one in worker processes.",
+    ),
+]
 WorkersOpt = Annotated[
     int | None,
     typer.Option(

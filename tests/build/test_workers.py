@@ -6,12 +6,14 @@ import sys
 import textwrap
 from concurrent.futures import ThreadPoolExecutor
 
+import numba
 import pytest
 
-from tgp.build import CoarsenConfig, cluster, coarsen_dataset, executors, plan_run, workers
+from tgp.build import CoarsenConfig, cluster, coarsen_dataset, executors, jobs, plan_run, workers
 from tgp.build import run as run_module
-from tgp.build.workers import choose_workers, usable_cores
+from tgp.build.workers import choose_threads, choose_workers, usable_cores
 from tgp.engine.methods import METHODS
+from tgp.engine.threads import num_threads
 from tgp.registry import Entry
 
 
@@ -59,13 +61,34 @@ def test_choose_workers(monkeypatch):
     assert choose_workers(num_units=0, seconds=0) == 1
 
 
+def test_threads_and_processes_do_not_exceed_the_cores(monkeypatch):
+    monkeypatch.setattr(workers, "usable_cores", lambda: 8)
+    assert [choose_threads(None, count) for count in (1, 2, 8)] == [8, 1, 1]
+    assert [choose_threads(3, count) for count in (1, 2, 4, 8, 20)] == [3, 3, 2, 1, 1]
+    assert choose_threads(100, 1) == 8
+
+
+@pytest.mark.parametrize("threads", [None, 1, 2])
+def test_the_engine_uses_the_threads_of_the_configuration(monkeypatch, tmp_path, threads):
+    """Threads of one process are limited while jobs run, and not afterwards."""
+    seen = []
+    monkeypatch.setattr(workers, "usable_cores", lambda: 3)
+    monkeypatch.setattr(numba.config, "NUMBA_NUM_THREADS", 5)
+    compute = jobs.coarsen_with_failures
+    monkeypatch.setattr(
+        jobs, "coarsen_with_failures", lambda *a, **k: seen.append(num_threads()) or compute(*a, **k)
+    )
+    coarsen_dataset(CoarsenConfig("molecules:num_graphs=5", out=tmp_path / "s", workers=1, threads=threads))
+    assert seen[-1] == (threads or 3) and num_threads() == 5
+
+
 def chosen(monkeypatch, tmp_path, **values):
     """Return the number of workers of a run, without running it."""
 
     class Stop(Exception):
         pass
 
-    def note(scheduler, count):
+    def note(scheduler, count, threads):
         raise Stop(count)
 
     monkeypatch.setattr(run_module, "open_executor", note)

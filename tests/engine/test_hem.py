@@ -11,6 +11,7 @@ from tests.benchmarks.bench_families import FAMILIES
 from tests.reference import hem as reference
 from tgp.engine import coarsen, pair_matching, threads
 from tgp.engine.level_method import RandomKey
+from tgp.engine.methods import hem
 from tgp.engine.methods.hem import METHOD, HEMParams
 from tgp.engine.target_size import SizeParams, component_targets, count_kept
 from tgp.errors import GraphError, ParameterError
@@ -83,6 +84,18 @@ def test_sorting_gives_the_pairs_of_further_rounds(block, seed):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pair_matching, "_MAX_ROUNDS", 1)
         found = METHOD.assign(block, HEMParams(), RandomKey(seed)).cluster
+    assert found.tolist() == expected.tolist()
+
+
+@given(blocks(), st.integers(0, 3), st.booleans(), st.sampled_from([1, 3, 1000]))
+def test_shares_without_an_array_give_the_same_pairs(block, seed, sized, rounds):
+    """Scores of large graphs are computed where they are needed."""
+    params = HEMParams(ratio=0.3) if sized else HEMParams()
+    expected = METHOD.assign(block, params, RandomKey(seed)).cluster
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(hem, "_LARGE", 0)
+        patch.setattr(pair_matching, "_MAX_ROUNDS", rounds)
+        found = METHOD.assign(block, params, RandomKey(seed)).cluster
     assert found.tolist() == expected.tolist()
 
 

@@ -77,7 +77,7 @@ def test_sort_is_stable(n, values):
     expected = np.argsort(keys, kind="stable")
     order, other_keys, other = np.arange(n, dtype=np.int32), np.empty_like(keys), np.empty(n, np.int32)
     counts = np.empty(8 * 256, np.int64)
-    swapped = mis._sort_by_keys(keys, order, n, other_keys, other, counts)
+    swapped = mis.sort_by_keys(keys, order, n, other_keys, other, counts)
     assert (other if swapped else order).tolist() == expected.tolist()
 
 
@@ -86,12 +86,12 @@ def test_rank_keys_order_nan_first_then_descending_scores():
     score = np.array([1.0, -0.0, nan, -3.0, inf, 0.0, 1e-300, -inf, -1e-300, -nan, 5.0])
     key = np.empty(len(score))
     bits = key.view(np.uint64)
-    mis._write_rank_keys(score, np.empty(0), 0, len(score), False, key, bits)
+    mis.write_rank_keys(score, np.empty(0), 0, len(score), False, key, bits)
     order = np.argsort(bits, kind="stable")
     assert order.tolist() == [2, 9, 4, 10, 0, 6, 1, 5, 8, 3, 7]
     # 0/0 is NaN and 1/0 is infinite. Both are ordered without an exception.
     key = np.empty(3)
-    mis._write_rank_keys(
+    mis.write_rank_keys(
         np.array([0.0, 1.0, 1.0]), np.array([0.0, 0.0, 1.0]), 0, 3, True, key, key.view(np.uint64)
     )
     assert np.argsort(key.view(np.uint64)).tolist() == [0, 1, 2]

@@ -53,6 +53,7 @@ def coarsen(
     max_input: int | str | None = None,
     carry: CarryLike = None,
     until: int | None = None,
+    threads: int | None = None,
 ) -> PooledDataset:
     """Compute hierarchies of graphs, store them, and return the dataset to train on.
 
@@ -93,6 +94,8 @@ def coarsen(
             ``"pos=mean,y=majority"``, or a mapping from attributes to reductions; see :class:`~tgp.engine.carry.CarryRules`.
         until: Size limit of a schedule that ends with ``*``, such as ``"graclus*"``: the last level is repeated until every graph
             has at most this number of nodes, or hardly shrinks. The default is 1.
+        threads: Largest number of threads that work on one large graph; by default all usable cores, and 1 in worker processes.
+            ``tgp.engine.threads.limit_threads`` and ``NUMBA_NUM_THREADS`` limit the threads of all calls.
 
     Returns:
         Dataset over the first hierarchy, for :class:`~tgp.data.PoolDataLoader`.
@@ -117,20 +120,21 @@ def coarsen(
         "shard_size": shard_size,
         "max_input": max_input,
         "carry": carry,
+        "limit": limit,
+        "until": until,
+        "threads": threads,
     }
     config = CoarsenConfig(
         graphs,
         seed=seed,
         workers=workers,
         scheduler=scheduler,
-        limit=limit,
         undirected=undirected,
         largest_component=largest_component,
         add_degree=add_degree,
         force=force,
         retry_failed=retry_failed,
         metrics=metrics,
-        until=until,
         **settings,  # short forms
     )
     store, findings = _run(config, progress, executor)

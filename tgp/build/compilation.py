@@ -32,7 +32,7 @@ _COMMON = ("local_ids._fill_local_edges", "local_ids._fill_local_ids", "local_id
 _SMALL_METRICS = ("quality.small_figures",)
 _METRICS = ("quality.graph_figures",)
 _LARGE_METRICS = (*_METRICS, "quality.count_components")
-_CONTRACTION = ("contract._collect_entries", "contract._merge_rows")
+_CONTRACTION = ("contract._collect_entries", "contract.merge_rows")
 
 _PAIRS = (
     "local_matching.fill_codes",
@@ -135,7 +135,7 @@ _METHODS: dict[str, tuple[str, ...]] = {
         "bistride.count_links",
         "bistride.keep_fronts",
         "bistride.list_kept_neighbours",
-        "contract._merge_rows",
+        "contract.merge_rows",
         "mis.check_symmetry",
     ),
     "leiden": (*_COMMUNITIES, "communities.connected_parts", "communities.refine_communities"),

@@ -50,6 +50,9 @@ class CoarsenConfig:
         workers: Number of worker processes. The default depends on the usable cores, the number of units and the
             estimated work; a small run stays in this process.
         scheduler: Address of a Dask scheduler, or its scheduler file.
+        threads: Largest number of threads that work on one graph. The default is the number of usable cores if the run stays in one
+            process, and 1 in worker processes. All processes together never use more threads than there are cores. Bytes do not
+            depend on it.
         shard: ``(i, n)`` to write only the units ``i, i + n, i + 2n, ...``.
         profile: ``"fast"`` or ``"small"``; default is that of an existing store, else ``"fast"``.
         shard_size: Target size of a shard in bytes; default is that of an existing store, else 64 MB.
@@ -90,6 +93,7 @@ class CoarsenConfig:
     max_input: int | None = None
     carry: str | None = None
     until: int | None = None
+    threads: int | None = None
 
     def __post_init__(self) -> None:
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
@@ -106,6 +110,7 @@ class CoarsenConfig:
             raise UnknownNameError("profile", str(self.profile), ("fast", "small"))
         for name, least in (
             ("workers", 1),
+            ("threads", 1),
             ("limit", 1),
             ("shard_size", 1),
             ("max_input", 1),

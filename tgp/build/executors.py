@@ -155,7 +155,7 @@ def _explain_dead_worker() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def open_executor(scheduler: str | None, workers: int) -> Iterator[Pool]:
+def open_executor(scheduler: str | None, workers: int, threads: int = 1) -> Iterator[Pool]:
     """Open the executor of a run and close it at the end of the block.
 
     If the block ends with an error or an interrupt, running jobs are abandoned. The next run writes their files.
@@ -163,6 +163,7 @@ def open_executor(scheduler: str | None, workers: int) -> Iterator[Pool]:
     Args:
         scheduler: Address or scheduler file of a Dask scheduler; ``None`` to run on this machine.
         workers: Number of worker processes. With 1, jobs run in threads of this process.
+        threads: Number of threads of the engine in each worker process.
 
     Raises:
         InputError: If no Dask scheduler answers.
@@ -172,19 +173,19 @@ def open_executor(scheduler: str | None, workers: int) -> Iterator[Pool]:
         with connect(scheduler) as (executor, cluster):
             yield _cluster_pool(executor, cluster)
     elif workers > 1:
-        with _open_processes(workers) as (processes, connection):
+        with _open_processes(workers, threads) as (processes, connection):
             compilation = functools.partial(read_compilation, connection)
             yield Pool(processes, lambda: 2 * workers, workers, "processes", compilation=compilation)
     else:
         # Jobs run in threads so that the main thread can handle signals while kernels run. There are two threads so
         # that one computes while the other writes; a lock keeps two kernels from running at the same time.
-        threads = ThreadPoolExecutor(2, thread_name_prefix=UNIT_THREAD)
+        local = ThreadPoolExecutor(2, thread_name_prefix=UNIT_THREAD)
         try:
-            yield Pool(threads, lambda: 3, compilation=read_compilation)
+            yield Pool(local, lambda: 3, compilation=read_compilation)
         except BaseException:
-            threads.shutdown(wait=False, cancel_futures=True)
+            local.shutdown(wait=False, cancel_futures=True)
             raise
-        threads.shutdown()
+        local.shutdown()
 
 
 def wrap_executor(executor: Executor) -> Pool:
@@ -248,14 +249,16 @@ def _hide_main_module() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _open_processes(workers: int) -> Iterator[tuple[Executor, Connection]]:
+def _open_processes(workers: int, threads: int) -> Iterator[tuple[Executor, Connection]]:
     """Start worker processes. Yield the executor and the pipe on which they send the state of their compilation."""
     before = set(multiprocessing.active_children())
     # Spawned, not forked: torch, numba and HDF5 do not survive a fork of a busy process.
     spawn = multiprocessing.get_context("spawn")
     incoming, outgoing = spawn.Pipe(duplex=False)
     with _block_signals():  # also for the resource tracker of multiprocessing, which starts here
-        pool = _SpawnedProcesses(workers, mp_context=spawn, initializer=start_worker, initargs=(outgoing,))
+        pool = _SpawnedProcesses(
+            workers, mp_context=spawn, initializer=start_worker, initargs=(outgoing, threads)
+        )
     # All results have arrived when the block ends, so workers may be killed.
     closing = threading.Thread(target=pool.shutdown, kwargs={"cancel_futures": True}, daemon=True)
     try:

@@ -31,6 +31,7 @@ from tgp.engine.coarsening import coarsen_with_failures
 from tgp.engine.methods import METHODS
 from tgp.engine.revision import ENGINE_REVISION
 from tgp.engine.schedule import Schedule
+from tgp.engine.threads import limit_threads
 from tgp.errors import TgpError
 from tgp.ragged import BlockCSR, GraphTable
 from tgp.registry import Entry
@@ -53,8 +54,8 @@ __all__ = [
     "warm_up",
 ]
 
-PROTOCOL = 2
-"""Number that changes when the keys of a job or of its result change. 2 adds the attributes of levels."""
+PROTOCOL = 3
+"""Number that changes when the keys of a job or of its result change. 2 adds the attributes of levels, 3 the number of threads."""
 
 _ENGINE_LOCK = threading.Lock()
 """Lock around the engine. Two threads (of a Dask worker, for example) must not enter numba's thread pool at once."""
@@ -90,6 +91,7 @@ def job_header(
     metrics: bool = True,
     remote: bool = False,
     steps: Iterable[CarryStep] = (),
+    threads: int | None = None,
 ) -> Job:
     """Return the values that all jobs of a run share.
 
@@ -98,6 +100,7 @@ def job_header(
         metrics: True to compute quality figures.
         remote: True if the jobs run in other processes.
         steps: Attributes of the levels.
+        threads: Largest number of threads of the engine; ``None`` if only the environment of the worker limits them.
     """
     schedules = list(schedules)
     aliases = sorted({level.method for schedule in schedules for level in schedule})
@@ -116,6 +119,7 @@ def job_header(
         "metrics": metrics,
         "remote": remote,
         "carry": [step.to_json() for step in steps],
+        "threads": threads,
     }
 
 
@@ -216,7 +220,7 @@ def run_job(job: Mapping[str, Any]) -> dict[str, Any]:
         writer, graphs = _writer_and_graphs(job)
         block, dtype = graphs.to_block(schedule.needs), weight_type(graphs)
         steps = _carry_steps(job)
-        with _ENGINE_LOCK:
+        with _ENGINE_LOCK, limit_threads(job["threads"]):
             seed = writer.spec.hierarchy(name).seed
             hierarchy, failed = coarsen_with_failures(block, schedule, seed, weight_dtype=dtype)
             metrics = None

@@ -7,13 +7,16 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tgp.build.config import CoarsenConfig
+from tgp.build.executors import Pool
+from tgp.build.jobs import job_header
 from tgp.build.progress import Step
-from tgp.build.workers import choose_workers
+from tgp.build.workers import choose_threads, choose_workers
 from tgp.engine.carry import CarryRules, CarryStep, input_names, resolve
 from tgp.engine.level_method import GraphSizes
 from tgp.engine.methods import METHODS
@@ -32,6 +35,7 @@ __all__ = [
     "estimate_costs",
     "estimate_limits",
     "local_methods",
+    "make_header",
     "number_of_workers",
     "prepare_run",
 ]
@@ -240,6 +244,21 @@ def number_of_workers(context: RunContext, tasks: Sequence[Task]) -> int:
         return context.config.workers or 1
     costs = [cost for cost in estimate_costs(context, tasks) if cost]
     return choose_workers(len(costs), sum(costs) / COST_PER_SECOND)
+
+
+def make_header(context: RunContext, schedules: Iterable[Schedule], pool: Pool) -> dict[str, Any]:
+    """Return the values that all jobs of some schedules share.
+
+    Args:
+        context: Prepared run.
+        schedules: Schedules of the jobs.
+        pool: Pool that runs them. The environment of remote workers limits their threads, unless the user asks for a number.
+    """
+    config, threads = context.config, context.config.threads
+    if pool.kind != "remote":
+        threads = choose_threads(threads, pool.processes)
+    remote = pool.kind != "threads"
+    return job_header(schedules, metrics=config.metrics, remote=remote, steps=context.steps, threads=threads)
 
 
 def local_methods(schedules: Iterable[Schedule]) -> list[str]:

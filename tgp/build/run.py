@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from typing import Any
@@ -20,7 +20,6 @@ from tgp.build.foreign import check_foreign_parts
 from tgp.build.jobs import (
     JobReport,
     figure_kernels,
-    job_header,
     make_job,
     make_thread_job,
     run_job,
@@ -35,14 +34,15 @@ from tgp.build.prepare import (
     estimate_costs,
     estimate_limits,
     local_methods,
+    make_header,
     number_of_workers,
     prepare_run,
 )
 from tgp.build.progress import Meter, Step, order_tasks, tasks_of_job
 from tgp.build.summary import RunPlan, Summary, describe_manifest
 from tgp.build.unit_graphs import VISIBLE_TIMEOUT
+from tgp.build.workers import choose_threads
 from tgp.engine.carry import input_names
-from tgp.engine.schedule import Schedule
 from tgp.errors import InputError, StoreError, StoreMismatchError
 from tgp.sources.tables import slice_table
 from tgp.store import (
@@ -103,7 +103,8 @@ def coarsen_dataset(
     try:
         if executor is not None:
             return _run(context, writer, tasks, wrap_executor(executor), progress)
-        with open_executor(config.scheduler, number_of_workers(context, tasks)) as pool:
+        count = number_of_workers(context, tasks)
+        with open_executor(config.scheduler, count, choose_threads(config.threads, count)) as pool:
             return _run(context, writer, tasks, pool, progress)
     except BaseException:
         with contextlib.suppress(StoreError, OSError):
@@ -138,8 +139,8 @@ def _open_writer(context: RunContext) -> StoreWriter:
     try:
         return StoreWriter.open(config.path, context.spec, force=config.force)
     except StoreMismatchError as error:
-        array_job = config.shard is not None
-        raise explain_mismatch(error, context.spec, context.source.table, array_job=array_job) from None
+        is_part = config.shard is not None
+        raise explain_mismatch(error, context.spec, context.source.table, array_job=is_part) from None
 
 
 def plan_run(config: CoarsenConfig) -> RunPlan:
@@ -198,8 +199,8 @@ def _run(
         check_foreign_parts(writer)
     manifest = None if missing else writer.publish()
     seconds = time.perf_counter() - started
-    num_graphs = sum(report.num_graphs for report in reports)
-    edge_ptr, bounds = context.source.table.fields["edge_index"].ptr, context.spec.bounds
+    num_graphs, bounds = sum(report.num_graphs for report in reports), context.spec.bounds
+    edge_ptr = context.source.table.fields["edge_index"].ptr
     num_edges = sum(int(edge_ptr[bounds[r.unit + 1]] - edge_ptr[bounds[r.unit]]) for r in reports)
     return replace(
         _summarize(context, writer, "incomplete" if missing else "complete", manifest),
@@ -229,7 +230,7 @@ def _start_workers(context: RunContext, pool: Pool, progress: Progress) -> float
         checked = pool.cluster.check_workers(context.config.path.resolve())
     stage = Step("loading kernels" if pool.processes == 1 else f"starting {pool.processes} workers")
     progress(stage)
-    header = _job_header(context, schedules, pool)
+    header = make_header(context, schedules, pool)
     show_compilation = CompilationDisplay(pool.compilation, progress)
     with JobQueue(pool, warm_up, _show_waiting(progress, stage), show_compilation) as queue:
         # All calls are submitted at once, because a pool starts a process for each call that finds no idle worker.
@@ -239,11 +240,6 @@ def _start_workers(context: RunContext, pool: Pool, progress: Progress) -> float
     if pool.cluster is not None and not checked:  # there were no workers before
         pool.cluster.check_workers(context.config.path.resolve())
     return seconds
-
-
-def _job_header(context: RunContext, schedules: Iterable[Schedule], pool: Pool) -> dict[str, Any]:
-    remote = pool.kind != "threads"
-    return job_header(schedules, metrics=context.config.metrics, remote=remote, steps=context.steps)
 
 
 def _show_waiting(progress: Progress, step: Step) -> Callable[[str, float], None]:
@@ -308,7 +304,7 @@ class _JobMaker:
         remote = pool.kind != "threads"
         # Workers may have another working directory.
         self._worker_writer = StoreWriter(context.config.path.resolve(), writer.spec) if remote else None
-        self._headers = {n: _job_header(context, [s], pool) for n, s in context.schedules.items()}
+        self._headers = {n: make_header(context, [s], pool) for n, s in context.schedules.items()}
         self._digests: dict[int, str] | None = {} if remote else None
         """SHA-256 of the shard file with the graphs of each unit; ``None`` if jobs contain the graphs."""
         written = {task.unit for task in tasks if task.part == store_format.GRAPHS}

@@ -12,7 +12,15 @@ import threading
 from pathlib import Path
 from typing import Any
 
-__all__ = ["THREAD_LIMITS", "UNIT_THREAD", "choose_workers", "connections", "start_worker", "usable_cores"]
+__all__ = [
+    "THREAD_LIMITS",
+    "UNIT_THREAD",
+    "choose_threads",
+    "choose_workers",
+    "connections",
+    "start_worker",
+    "usable_cores",
+]
 
 UNIT_THREAD = "tgp-unit"
 """Name prefix of the threads that coarsen if there are no worker processes."""
@@ -46,6 +54,19 @@ def choose_workers(num_units: int, seconds: float) -> int:
         1 if the work should run in the current process.
     """
     return max(1, min(usable_cores(), num_units, int(seconds / SECONDS_PER_WORKER)))
+
+
+def choose_threads(requested: int | None, processes: int) -> int:
+    """Return the number of threads of each process, such that all of them together use no more than the usable cores.
+
+    Args:
+        requested: Number of threads that the user asked for; ``None`` for all cores in one process, and one thread in several.
+        processes: Number of processes that compute at the same time.
+    """
+    cores = usable_cores()
+    if requested is None:
+        requested = cores if processes == 1 else 1
+    return max(1, min(requested, cores // processes))
 
 
 def usable_cores() -> int:
@@ -97,18 +118,19 @@ connections: list[Any] = []
 """Pipe to the parent process, in a worker process. It carries the state of the compilation."""
 
 
-def start_worker(connection: Any = None) -> None:
+def start_worker(connection: Any = None, threads: int = 1) -> None:
     """Configure a worker process.
 
-    Limits it to one compute thread, ignores SIGINT and SIGHUP (the parent handles them), and ends the process when the
+    Limits its compute threads, ignores SIGINT and SIGHUP (the parent handles them), and ends the process when the
     parent ends.
 
     Args:
         connection: Pipe to the parent process, or ``None``.
+        threads: Number of threads of the engine. Other numeric libraries use one.
     """
     connections[:] = [] if connection is None else [connection]
     for name in THREAD_LIMITS:
-        os.environ[name] = "1"
+        os.environ[name] = str(threads) if name == "NUMBA_NUM_THREADS" else "1"
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if hasattr(signal, "SIGHUP"):  # not on Windows
         signal.signal(signal.SIGHUP, signal.SIG_IGN)

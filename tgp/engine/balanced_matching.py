@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from tgp.engine.edge_scores import prepare_scores
 from tgp.engine.pair_matching import Score
 from tgp.engine.threads import run_over_ranges
 from tgp.ragged import BlockCSR
@@ -43,16 +44,17 @@ class BalancedScore:
             count = np.zeros(graphs.num_nodes, np.int64)
             np.add.at(count, cluster, self.members)
             self.members = count
-        other = self.score(graphs, cluster)
+        scores = prepare_scores(graphs, self.score(graphs, cluster))
         out = np.empty(graphs.num_edges)
 
         def write(first: int, last: int) -> None:
             entries = slice(graphs.indptr[first], graphs.indptr[last])
-            mine = np.repeat(self.members[first:last], np.diff(graphs.indptr[first : last + 1]))
-            both = np.minimum(mine + self.members[graphs.indices[entries]], MAX_MEMBERS)
+            rows = np.repeat(np.arange(first, last, dtype=np.int32), np.diff(graphs.indptr[first : last + 1]))
+            cols = graphs.indices[entries]
+            both = np.minimum(self.members[rows] + self.members[cols], MAX_MEMBERS)
             out[entries] = -(both << 32)
-            if other is not None:
-                values = other[entries]
+            values = scores.select(rows, cols, np.arange(entries.start, entries.stop))
+            if values is not None:
                 out[entries] += sortable_bits(values)
                 out[entries][values == -np.inf] = -np.inf
 

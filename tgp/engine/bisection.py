@@ -166,7 +166,8 @@ def _side_sizes(parts: _Parts) -> _Sizes:
     def limit(mine: Counts, other: Counts) -> Counts:
         wanted = np.maximum(np.floor(factor * total * mine / k).astype(np.int64), -(-total * mine // k))
         possible: Counts = np.minimum(mine * most, total - other * least)
-        return np.minimum(wanted, possible)
+        allowed: Counts = np.minimum(wanted, possible)
+        return allowed
 
     return _Sizes(target, limit(k0, k1), limit(k1, k0))
 

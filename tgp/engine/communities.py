@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from tgp.engine.contraction import ConnectParams, contract
 from tgp.engine.level_method import GraphSizes, LevelBound, RandomKey, linear_bound
+from tgp.engine.range_contraction import contract_rows
 from tgp.engine.threads import run_over_ranges
 from tgp.errors import GraphError, ParameterError
 from tgp.kernels.array_types import BoolArray
@@ -285,12 +286,11 @@ def _number_parts(part: IndexArray, node_ptr: PtrArray) -> Assignment:
 
 def _aggregate(graph: _Graph, found: Assignment, label: IndexArray) -> tuple[_Graph, IndexArray]:
     """Return the graphs with merged nodes, and the community of each new node: the first new node of the community."""
-    from tgp.kernels import contract as kernels
     from tgp.kernels._prims import SUM
 
     cluster, parts = found.cluster, found.num_supernodes
     assert cluster is not None
-    indptr, indices, weight = kernels.contract(
+    indptr, indices, weight = contract_rows(
         graph.indptr, graph.indices, graph.weight, True, cluster, parts, SUM, True, -1.0
     )
     degree = np.bincount(cluster, graph.degree, parts).astype(np.float64)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 import tgp
 from tgp.engine.carry_members import Groups, InputEdges
+from tgp.engine.range_contraction import contract_rows
 from tgp.errors import InputError, ParameterError
 from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.offsets import offsets
@@ -136,11 +137,9 @@ def contract(block: BlockCSR, assignment: Assignment, options: ContractOptions |
             f"got {0 if cluster is None else len(cluster)}",
             field="assignment",
         )
-    from tgp.kernels import contract as kernels
-
     block = _with_counts(block, options)
     tiny, by_graph = _tiny_weights(block)
-    indptr, indices, weight = kernels.contract(
+    indptr, indices, weight = contract_rows(
         *block.arrays(),
         cluster,
         assignment.num_supernodes,

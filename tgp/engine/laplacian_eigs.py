@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tgp.engine.range_contraction import contract_rows
 from tgp.ragged.block import FloatArray, IndexArray, PtrArray
 
 __all__ = [
@@ -185,10 +186,10 @@ def _pseudo_inverse(rows: Rows, degree: FloatArray) -> FloatArray:
 
 
 def _aggregate_pairs(rows: Rows, degree: FloatArray) -> tuple[IndexArray, int, Rows]:
-    from tgp.kernels import contract, csr, multigrid
+    from tgp.kernels import csr, multigrid
 
     aggregate, count = multigrid.aggregate_pairs(*rows, degree)
-    return aggregate, count, contract.contract(*rows, True, aggregate, count, csr.SUM, True, -1.0)
+    return aggregate, count, contract_rows(*rows, True, aggregate, count, csr.SUM, True, -1.0)
 
 
 def _build_grids(rows: Rows, mass: FloatArray) -> list[Grid]:

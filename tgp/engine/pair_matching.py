@@ -13,7 +13,9 @@ from functools import reduce
 import numpy as np
 import numpy.typing as npt
 
+from tgp.engine.edge_scores import EdgeScores, Share, prepare_scores
 from tgp.engine.level_method import RandomKey
+from tgp.engine.range_contraction import contract_rows
 from tgp.engine.target_size import Counts, SizeParams, component_targets
 from tgp.engine.threads import run_over_ranges
 from tgp.errors import GraphError, ParameterError
@@ -24,13 +26,14 @@ from tgp.ragged.fields import take_ragged
 
 __all__ = ["Score", "make_undirected", "match_free", "match_once", "match_to_sizes"]
 
-Score = Callable[[BlockCSR, IndexArray | None], FloatArray | None]
+
+Score = Callable[[BlockCSR, IndexArray | None], FloatArray | Share | None]
 """Function ``(graphs, cluster) -> score`` that scores the edges before each round of matching.
 
 ``graphs`` are undirected, see :func:`make_undirected`. ``cluster`` is the node of ``graphs`` to which each node of the graphs of the
 round before belongs, and ``None`` in the first round. A method with node values carries them along by it. The result has one
-number per stored entry, the same for both directions of an edge, or is ``None`` if all edges are equal. The largest score is
-matched first. Numbers must not be NaN.
+number per stored entry, the same for both directions of an edge, or is ``None`` if all edges are equal. Scores that are the weights
+divided by degrees need no array: see :class:`~tgp.engine.edge_scores.Share`. The largest score is matched first. Numbers must not be NaN.
 """
 
 _FEW_PAIRS = 0.3
@@ -39,8 +42,11 @@ _FEW_PAIRS = 0.3
 _HARDLY_ANY_PAIRS = 0.05
 """The same limit if such pairs are not wanted, so that a star does not need as many rounds as it has nodes."""
 
-_MAX_ROUNDS = 24
+_MAX_ROUNDS = 256
 """Largest number of rounds of a matching. The edges that remain are sorted, which gives the same pairs."""
+
+_MIN_ROUNDS, _MIN_SHARE = 24, 0.005
+"""Number of rounds after which each round must match or remove this share of the nodes. Otherwise edges are sorted."""
 
 _DRAWS_PER_LEVEL = 1 << 16
 """Distance of the random draws of two levels of one run. A level has fewer rounds, because each removes a node."""
@@ -114,7 +120,8 @@ def match_once(block: BlockCSR, key: RandomKey, score: Score, *, two_hop: bool) 
 
 
 def match_free(
-    graphs: BlockCSR, values: FloatArray | None, key: RandomKey, draw: int, free: BoolArray | None, *, two_hop: bool
+    graphs: BlockCSR, values: FloatArray | Share | None, key: RandomKey, draw: int, free: BoolArray | None,
+    *, two_hop: bool,
 ) -> Assignment:  # fmt: skip
     """Merge the pairs of a maximal matching of some nodes.
 
@@ -228,12 +235,11 @@ class _Run:
         return mate
 
     def _contract(self, cluster: IndexArray, super_ptr: PtrArray) -> None:
-        from tgp.kernels import contract
         from tgp.kernels._prims import SUM
 
         graphs = self.graphs
         # Edges of weight 0 stay, so that components stay connected.
-        indptr, indices, weight = contract.contract(
+        indptr, indices, weight = contract_rows(
             graphs.indptr, graphs.indices, graphs.weights_or_ones(), True, cluster, int(super_ptr[-1]),
             SUM, True, -1.0,
         )  # fmt: skip
@@ -258,13 +264,13 @@ def _count_pairs(mate: IndexArray, label: npt.NDArray[np.integer], parts: int) -
 
 
 def _match(
-    graphs: BlockCSR, score: FloatArray | None, key: RandomKey, draw: int, free: BoolArray | None
+    graphs: BlockCSR, score: FloatArray | Share | None, key: RandomKey, draw: int, free: BoolArray | None
 ) -> _Pairs:
     """Return the greedy matching of the nodes that are free."""
     from tgp.kernels import local_matching as kernels
 
     indptr, indices, size = graphs.indptr, graphs.indices, graphs.num_nodes
-    values = np.empty(0) if score is None else score
+    scores = prepare_scores(graphs, score)
     code, positions = np.empty(size, np.uint64), np.arange(size + 1)
 
     def fill_codes(first: int, last: int) -> None:
@@ -279,23 +285,26 @@ def _match(
         code[~free] = 0
         active = active[free]
         cost = positions[: len(active) + 1]
-    for _ in range(_MAX_ROUNDS):
+    for number in range(_MAX_ROUNDS):
         if not len(active):
             return pairs
 
         def point(first: int, last: int, nodes: IndexArray = active) -> None:
-            kernels.point(
-                indptr, indices, values, score is not None, code, nodes, first, last, pointer, pairs.top
-            )
+            scores.point(indptr, indices, code, nodes, first, last, pointer, pairs.top)
 
         run_over_ranges(point, cost)
-        active = _take_mutual(active, pointer, mate, code)
+        before = len(active)
+        active = _take_mutual(active, positions[: before + 1], pointer, mate, code)
         cost = positions[: len(active) + 1]
-    _match_sorted(graphs, values, active, code, pairs)
+        if number >= _MIN_ROUNDS and before - len(active) < _MIN_SHARE * before:
+            break
+    _match_sorted(graphs, scores, active, code, pairs)
     return pairs
 
 
-def _take_mutual(active: IndexArray, pointer: IndexArray, mate: IndexArray, code: WordArray) -> IndexArray:
+def _take_mutual(
+    active: IndexArray, positions: PtrArray, pointer: IndexArray, mate: IndexArray, code: WordArray
+) -> IndexArray:
     """Match nodes that point to each other; return the nodes that can still find a partner."""
     from tgp.kernels import local_matching as kernels
 
@@ -305,12 +314,12 @@ def _take_mutual(active: IndexArray, pointer: IndexArray, mate: IndexArray, code
     def take(first: int, last: int) -> None:
         counts.append((first, kernels.take_mutual(active, first, last, pointer, mate, code, remaining)))
 
-    run_over_ranges(take, np.arange(len(active) + 1))
+    run_over_ranges(take, positions)
     return np.concatenate([remaining[first : first + count] for first, count in sorted(counts)])
 
 
 def _match_sorted(
-    graphs: BlockCSR, score: FloatArray, active: IndexArray, code: WordArray, pairs: _Pairs
+    graphs: BlockCSR, scores: EdgeScores, active: IndexArray, code: WordArray, pairs: _Pairs
 ) -> None:
     """Match the active nodes by sorting the edges between them. This gives the same pairs as further rounds.
 
@@ -323,25 +332,27 @@ def _match_sorted(
     between = (rows < cols) & (code[cols] != 0)
     rows, cols, entry = rows[between], cols[between], entry[between]
     keys = [cols, rows, ~kernels.edge_hash(code, rows, cols)]
-    order = np.lexsort([*keys, -score[entry]] if len(score) else keys)
-    rows, cols, entry = rows[order], cols[order], entry[order]
+    score = scores.select(rows, cols, entry)
+    order = np.lexsort(keys if score is None else [*keys, -score])
+    rows, cols = rows[order], cols[order]
     kernels.match_in_order(rows, cols, pairs.mate, code)
-    if len(score):
+    if score is not None:
         taken = pairs.mate[rows] == cols
-        pairs.top[rows[taken]] = score[entry[taken]]
+        pairs.top[rows[taken]] = score[order][taken]
 
 
-def _pair_alone(graphs: BlockCSR, score: FloatArray | None, pairs: _Pairs, chosen: BoolArray) -> None:
+def _pair_alone(graphs: BlockCSR, score: FloatArray | Share | None, pairs: _Pairs, chosen: BoolArray) -> None:
     """Match the chosen nodes that are alone and have the same strongest neighbour, nodes of equal neighbours first."""
     from tgp.kernels import local_matching as kernels
 
     alone = np.flatnonzero(chosen & (pairs.mate == np.arange(graphs.num_nodes))).astype(np.int32)
     anchor, signature = np.empty(len(alone), np.int32), np.empty(len(alone), np.uint64)
-    values = np.empty(0) if score is None else score
+    scores = prepare_scores(graphs, score)
 
     def find(first: int, last: int) -> None:
         kernels.find_anchors(
-            graphs.indptr, graphs.indices, values, score is not None, pairs.code, alone, first, last, anchor, signature
+            graphs.indptr, graphs.indices, scores.values, scores.degree, scores.kind, pairs.code, alone, first, last,
+            anchor, signature,
         )  # fmt: skip
 
     run_over_ranges(find, np.arange(len(alone) + 1))

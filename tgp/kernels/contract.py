@@ -23,7 +23,7 @@ import numpy as np
 from tgp.kernels._prims import MEAN, SUM, kernel, lowest_bit, merge_weights
 from tgp.kernels.array_types import FloatArray, IndexArray, PtrArray, WordArray
 
-__all__ = ["contract", "degree_norm", "filter_entries", "max_norm", "merge_columns"]
+__all__ = ["contract", "degree_norm", "filter_entries", "max_norm", "merge_columns", "merge_rows"]
 
 
 _U = np.uint64
@@ -76,7 +76,7 @@ def contract(
     bits = np.zeros((num_supernodes >> 6) + 1, np.uint64)
     words = np.zeros((num_supernodes >> 12) + 1, np.uint64)
     pages = np.zeros((num_supernodes >> 18) + 1, np.uint64)
-    total = _merge_rows(start, stop, cols, values, weighted, op, tiny, bits, words, pages, sums, out_ptr)
+    total = merge_rows(start, stop, cols, values, weighted, op, tiny, bits, words, pages, sums, out_ptr)
     # Release the unused end without a copy.
     cols.resize(total, refcheck=False)
     values.resize(total if weighted else 0, refcheck=False)
@@ -139,7 +139,7 @@ def _collect_entries(
 
 
 @kernel
-def _merge_rows(
+def merge_rows(
     start: PtrArray, stop: PtrArray, cols: IndexArray, values: FloatArray, weighted: bool, op: int, tiny: float,
     bits: WordArray, words: WordArray, pages: WordArray, sums: FloatArray, out_ptr: PtrArray,
 ) -> int:  # fmt: skip
@@ -269,7 +269,7 @@ def merge_columns(
         np.empty(max(num_columns, _WORD_BITS) if weighted else 0),
     )
     bits, words, pages = (np.zeros((num_columns >> shift) + 1, np.uint64) for shift in (6, 12, 18))
-    total = _merge_rows(start, stop, cols, values, weighted, SUM, -1.0, bits, words, pages, sums, out_ptr)
+    total = merge_rows(start, stop, cols, values, weighted, SUM, -1.0, bits, words, pages, sums, out_ptr)
     return out_ptr, cols[:total], values[:total]
 
 

@@ -17,6 +17,10 @@ from tgp.kernels._prims import hash_u64, kernel
 from tgp.kernels.array_types import FloatArray, IndexArray, PtrArray, WordArray
 
 __all__ = [
+    "EQUAL",
+    "GIVEN",
+    "SHARE",
+    "UNIT_SHARE",
     "divide_by_degree",
     "edge_hash",
     "fill_codes",
@@ -25,6 +29,7 @@ __all__ = [
     "match_in_order",
     "pair_relatives",
     "point",
+    "point_by_share",
     "take_mutual",
     "weighted_degree",
 ]
@@ -34,6 +39,11 @@ _ONE = np.uint64(1)
 _S29, _S32, _S63 = np.uint64(29), np.uint64(32), np.uint64(63)
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _MIX2 = np.uint64(0xBF58476D1CE4E5B9)
+
+
+EQUAL, GIVEN, SHARE, UNIT_SHARE = 0, 1, 2, 3
+"""Kinds of scores of edges. All edges are equal; the score of each entry is given; the score is the weight of the entry, or 1, divided by
+the larger degree of its two nodes. The last two are computed where they are needed, without an array of scores."""
 
 
 def edge_hash(code: WordArray, nodes: IndexArray, others: IndexArray) -> WordArray:
@@ -115,6 +125,22 @@ def divide_by_degree(
             score[e] = share if share > 0.0 else 0.0
 
 
+@kernel(inline="always")
+def _score_edge(
+    score: FloatArray, degree: FloatArray, kind: int, e: int, mine: float, other: np.uint32
+) -> float:
+    """Return the score of entry ``e`` between a node of degree ``mine`` and the node ``other``."""
+    if kind == EQUAL:
+        return 0.0
+    value = 1.0 if kind == UNIT_SHARE else score[e]
+    if kind != GIVEN:
+        most = max(mine, degree[other])
+        value = value / most if most > 0.0 else 0.0
+        value = value if value > 0.0 else 0.0
+    result: float = value
+    return result
+
+
 @kernel
 def fill_codes(
     node_ptr: PtrArray, seed: int, level: int, draw: int, first: int, last: int, code: WordArray
@@ -172,6 +198,43 @@ def point(
 
 
 @kernel
+def point_by_share(
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, weighted: bool, degree: FloatArray, code: WordArray,
+    active: IndexArray, first: int, last: int, pointer: IndexArray, top: FloatArray,
+) -> None:  # fmt: skip
+    """Do the same as :func:`point` for the scores of :func:`divide_by_degree`, without an array of scores.
+
+    Args:
+        indptr, indices, code, active, first, last, pointer, top: See :func:`point`.
+        weight: ``[nnz]`` symmetric weights, or an empty array if ``weighted`` is false.
+        weighted: Use the weights. If false, every edge has weight 1.
+        degree: ``[N]`` degrees.
+    """
+    for a in range(first, last):
+        u = np.uint32(active[a])
+        old = pointer[u]
+        if old >= 0 and code[np.uint32(old)] != 0:
+            continue
+        mine, volume = code[u], degree[u]
+        best, best_hash, found = -np.inf, _U(0), np.int32(-1)
+        for e in range(_U(indptr[u]), _U(indptr[u + _ONE])):
+            v = indices[e]
+            other = code[np.uint32(v)]
+            if other == 0 or v == u:
+                continue
+            most = max(volume, degree[np.uint32(v)])
+            value = (weight[e] if weighted else 1.0) / most if most > 0.0 else 0.0
+            value = value if value > 0.0 else 0.0
+            if value < best:
+                continue
+            hashed = (mine ^ other) * _MIX
+            if value > best or hashed > best_hash:
+                best, best_hash, found = value, hashed, v
+        pointer[u] = found
+        top[u] = best
+
+
+@kernel
 def take_mutual(
     active: IndexArray, first: int, last: int, pointer: IndexArray, mate: IndexArray, code: WordArray,
     remaining: IndexArray,
@@ -213,15 +276,18 @@ def match_in_order(nodes: IndexArray, others: IndexArray, mate: IndexArray, code
 
 @kernel
 def find_anchors(
-    indptr: PtrArray, indices: IndexArray, score: FloatArray, scored: bool, code: WordArray, nodes: IndexArray,
-    first: int, last: int, anchor: IndexArray, signature: WordArray,
+    indptr: PtrArray, indices: IndexArray, score: FloatArray, degree: FloatArray, kind: int, code: WordArray,
+    nodes: IndexArray, first: int, last: int, anchor: IndexArray, signature: WordArray,
 ) -> None:  # fmt: skip
     """Write the strongest neighbour of ``nodes[first:last]`` and a hash of all neighbours.
 
     Nodes with the same neighbours and scores have the same anchor: ties are resolved by the code of the neighbour.
 
     Args:
-        indptr, indices, score, scored: See :func:`point`.
+        indptr, indices: Rows.
+        score: ``[nnz]`` symmetric scores or weights, or an empty array if ``kind`` does not need it.
+        degree: ``[N]`` degrees, or an empty array if ``kind`` does not need it.
+        kind: Kind of the scores, see :data:`EQUAL`.
         code: ``[N]`` codes of all nodes, free or not.
         nodes: Nodes.
         first, last: Range of ``nodes``.
@@ -230,12 +296,13 @@ def find_anchors(
     """
     for a in range(first, last):
         u = np.uint32(nodes[a])
+        volume = degree[u] if kind >= SHARE else 0.0
         best, best_code, found, total = -np.inf, _U(0), np.int32(-1), _U(0)
         for e in range(_U(indptr[u]), _U(indptr[u + _ONE])):
             v = indices[e]
             if v == u:
                 continue
-            value = score[e] if scored else 0.0
+            value = _score_edge(score, degree, kind, e, volume, np.uint32(v))
             other = code[np.uint32(v)]
             total += other * _MIX2
             if value > best or (value == best and other > best_code):

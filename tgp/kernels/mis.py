@@ -23,6 +23,8 @@ __all__ = [
     "cover_by_score",
     "number_clusters",
     "random_scores",
+    "sort_by_keys",
+    "write_rank_keys",
 ]
 
 BALANCED, UNBALANCED, ASYMMETRIC = 0, 1, 2
@@ -149,7 +151,7 @@ def random_scores(node_ptr: PtrArray, seed: int, level: int, score: FloatArray) 
 
 
 @kernel(inner=True)
-def _sort_by_keys(
+def sort_by_keys(
     keys: WordArray,
     order: IndexArray,
     n: int,
@@ -200,7 +202,7 @@ def _sort_by_keys(
 
 
 @kernel(inner=True, error_model="numpy")
-def _write_rank_keys(
+def write_rank_keys(
     score: FloatArray, divisor: FloatArray, lo: int, n: int, divide: bool, key: FloatArray, bits: WordArray
 ) -> None:
     """Write one integer per node to ``bits``. Sorted ascending, they rank NaN first, then the largest ``score / divisor``.
@@ -282,11 +284,11 @@ def cover_by_score(
     """
     for g in range(first, last):
         lo, hi = node_ptr[g], node_ptr[g + 1]
-        _write_rank_keys(score, divisor, lo, hi - lo, divide, key, bits)
+        write_rank_keys(score, divisor, lo, hi - lo, divide, key, bits)
         for i in range(hi - lo):
             order[i] = i
         result = order
-        if _sort_by_keys(bits, order, hi - lo, other_bits, other_order, counts):
+        if sort_by_keys(bits, order, hi - lo, other_bits, other_order, counts):
             result = other_order
         _cover(indptr, indices, lo, hi, lo, result, k, owner, budget, queue)
 

@@ -9,7 +9,7 @@ import typer
 
 from tgp_cli import _completion as values
 from tgp_cli._errors import ExitStatus
-from tgp_cli._options import DebugOpt, JsonOpt, QuietOpt, RootOpt, WorkersOpt, reject_url
+from tgp_cli._options import DebugOpt, JsonOpt, QuietOpt, RootOpt, ThreadsOpt, WorkersOpt, reject_url
 from tgp_cli._output import Output
 from tgp_cli._progress import Progress
 
@@ -106,6 +106,7 @@ def command(
     carry: Carry = None,
     seed: Seed = None,
     workers: WorkersOpt = None,
+    threads: ThreadsOpt = None,
     scheduler: Scheduler = None,
     shard: Shard = None,
     profile: Profile = None,

@@ -33,6 +33,7 @@ import numpy as np
 
 from tgp.engine.balanced_matching import BalancedScore
 from tgp.engine.contraction import contract
+from tgp.engine.edge_scores import Share
 from tgp.engine.level_method import (
     GraphSizes,
     LevelBound,
@@ -51,6 +52,10 @@ from tgp.ragged.block import FloatArray, IndexArray
 __all__ = ["METHOD", "HEMParams"]
 
 EdgeScore = Literal["share", "weight"]
+
+_LARGE = 1 << 25
+"""Number of stored entries from which scores are computed where they are needed. This takes up to twice the time, but an array of scores
+takes 8 bytes per entry."""
 
 
 @dataclass(frozen=True)
@@ -119,18 +124,22 @@ def _score_by_weight(graphs: BlockCSR, cluster: IndexArray | None) -> FloatArray
     return graphs.weight
 
 
-def _score_by_share(graphs: BlockCSR, cluster: IndexArray | None) -> FloatArray:
+def _score_by_share(graphs: BlockCSR, cluster: IndexArray | None) -> FloatArray | Share:
     from tgp.kernels import local_matching as kernels
 
-    arrays, degree, score = graphs.arrays(), np.empty(graphs.num_nodes), np.empty(graphs.num_edges)
+    arrays, degree = graphs.arrays(), np.empty(graphs.num_nodes)
 
     def add_weights(first: int, last: int) -> None:
         kernels.weighted_degree(*arrays, first, last, degree)
 
+    run_over_ranges(add_weights, graphs.indptr)
+    if graphs.num_edges >= _LARGE:
+        return Share(degree)
+    score = np.empty(graphs.num_edges)
+
     def divide(first: int, last: int) -> None:
         kernels.divide_by_degree(*arrays, degree, first, last, score)
 
-    run_over_ranges(add_weights, graphs.indptr)
     run_over_ranges(divide, graphs.indptr)
     return score
 

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.engine.contraction import ConnectParams, contract
+from tgp.engine.large_ranking import find_symmetry, is_large, number_members, rank_nodes
 from tgp.engine.level_method import ADDED, GraphSizes, LevelBound, LevelEstimate, LevelMethod, RandomKey
 from tgp.engine.threads import run_over_ranges
 from tgp.errors import InputError, ParameterError
@@ -143,7 +144,7 @@ def assign_by_order(block: BlockCSR, order: npt.ArrayLike | None = None, order_k
     block, _ = with_reverse_edges(block)
     owner, budget, queue = (np.empty(max(size, 1), np.int32) for _ in range(3))
     mis.cover_by_order(block.indptr, block.indices, nodes.astype(np.int32), order_k, budget, queue, owner)
-    cluster, super_ptr, members = _number_clusters(owner[:size], block.node_ptr)
+    cluster, super_ptr, members = _number_clusters(owner[:size], block)
     return Assignment("hard", super_ptr, cluster, representative=members)
 
 
@@ -164,7 +165,7 @@ def with_reverse_edges(block: BlockCSR) -> tuple[BlockCSR, npt.NDArray[np.int8]]
     """
     from tgp.kernels import csr, mis
 
-    symmetry = block.symmetry
+    symmetry = find_symmetry(block)
     if not (symmetry == mis.ASYMMETRIC).any():
         return block, symmetry
     indptr, indices, weight, weighted = block.arrays()
@@ -175,7 +176,7 @@ def with_reverse_edges(block: BlockCSR) -> tuple[BlockCSR, npt.NDArray[np.int8]]
 
 
 def _assign(block: BlockCSR, params: KMISParams, score: FloatArray | None, key: RandomKey) -> Assignment:
-    from tgp.kernels import csr, mis
+    from tgp.kernels import csr
 
     if params.force_undirected:
         indptr, indices, weight = csr.symmetrise(*block.arrays(), csr.MAX)
@@ -185,8 +186,25 @@ def _assign(block: BlockCSR, params: KMISParams, score: FloatArray | None, key: 
         score = _compute_scores(block, params.scorer, symmetry, key)
     divisor = _compute_divisors(block, params, symmetry, score)
     divides = params.score_heuristic is not None
-    k, node_ptr = params.order_k, block.node_ptr
-    owner = np.empty(block.num_nodes, np.int32)
+    owner = _cover(block, params.order_k, score, divisor, divides)
+    cluster, super_ptr, members = _number_clusters(owner, block)
+    if params.max_size is not None:
+        cluster, super_ptr, members = _divide_clusters(cluster, members, block.node_ptr, params.max_size)
+    return Assignment("hard", super_ptr, cluster, weight=score.astype(np.float32), representative=members)
+
+
+def _cover(
+    block: BlockCSR, k: int, score: FloatArray, divisor: FloatArray, divides: bool
+) -> npt.NDArray[np.int32]:
+    """Return the member whose cluster each node joins."""
+    from tgp.kernels import mis
+
+    node_ptr, owner = block.node_ptr, np.empty(block.num_nodes, np.int32)
+    if is_large(block):
+        order = rank_nodes(score, divisor, divides)
+        budget, queue = (np.empty(size, np.int32) for size in (len(order), len(order) if k > 1 else 1))
+        mis.cover_by_order(block.indptr, block.indices, order, k, budget, queue, owner)
+        return owner
 
     def run(first: int, last: int) -> None:
         most = int(np.diff(node_ptr[first : last + 1]).max(initial=0))
@@ -199,10 +217,7 @@ def _assign(block: BlockCSR, params: KMISParams, score: FloatArray | None, key: 
         )  # fmt: skip
 
     run_over_ranges(run, node_ptr + block.edge_ptr)
-    cluster, super_ptr, members = _number_clusters(owner, node_ptr)
-    if params.max_size is not None:
-        cluster, super_ptr, members = _divide_clusters(cluster, members, node_ptr, params.max_size)
-    return Assignment("hard", super_ptr, cluster, weight=score.astype(np.float32), representative=members)
+    return owner
 
 
 def _compute_scores(
@@ -265,11 +280,14 @@ def _add_incoming(
 
 
 def _number_clusters(
-    owner: npt.NDArray[np.int32], node_ptr: PtrArray
+    owner: npt.NDArray[np.int32], block: BlockCSR
 ) -> tuple[npt.NDArray[np.int32], PtrArray, npt.NDArray[np.int32]]:
     """Return the cluster of each node, the offsets of the clusters, and the selected node of each cluster."""
     from tgp.kernels import mis
 
+    node_ptr = block.node_ptr
+    if is_large(block):
+        return number_members(owner, node_ptr)
     cluster, super_ptr = np.empty(len(owner), np.int32), np.empty(len(node_ptr), np.int64)
     mis.number_clusters(owner, node_ptr, cluster, super_ptr)
     nodes = np.arange(len(owner), dtype=np.int32)

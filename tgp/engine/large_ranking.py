@@ -1,0 +1,132 @@
+"""Steps of independent sets on one large graph, on several threads: symmetry, ranks and numbers of clusters.
+
+The results are those of the kernels for blocks of graphs (:mod:`tgp.kernels.mis`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from tgp.engine import threads
+from tgp.engine.threads import cut_ranges, run_over_ranges, run_ranges
+from tgp.kernels.array_types import WordArray
+from tgp.ragged import BlockCSR
+from tgp.ragged.block import FloatArray, IndexArray, PtrArray
+
+__all__ = ["find_symmetry", "is_large", "number_members", "rank_nodes"]
+
+_MIN_NODES = 1 << 17
+"""Number of nodes from which the nodes of one graph are ranked on several threads."""
+
+_MIN_ENTRIES = 1 << 20
+"""Number of stored entries from which hashes are compared before entries."""
+
+_SAMPLE = 1 << 10
+"""Number of keys per thread from which the parts of a sort are chosen."""
+
+
+def is_large(block: BlockCSR) -> bool:
+    """Return True if the block is one graph whose nodes should be ranked on several threads.
+
+    Args:
+        block: the graphs.
+    """
+    return block.num_graphs == 1 and block.num_nodes >= _MIN_NODES and threads.num_threads() > 1
+
+
+def find_symmetry(block: BlockCSR) -> npt.NDArray[np.int8]:
+    """Return :attr:`BlockCSR.symmetry <tgp.ragged.BlockCSR.symmetry>`, by a sum of hashes if the block is one large graph.
+
+    Hashes are read front to back. Comparing the two directions of each edge takes 20 times as long if nodes are numbered at random.
+    If the hashes differ, or edges are stored more than once, the edges are compared.
+
+    Args:
+        block: the graphs.
+    """
+    from tgp.kernels import local_matching, mis
+
+    if "symmetry" in vars(block) or block.num_graphs != 1 or block.num_edges < _MIN_ENTRIES:
+        return block.symmetry
+    none, sums = np.empty(0, np.uint64), list[int]()
+
+    def add(first: int, last: int) -> None:
+        sums.append(int(local_matching.fingerprint(block.indptr, block.indices, none, False, first, last)))
+
+    run_over_ranges(add, block.indptr)
+    if sum(sums) % 2**64 == 0:
+        vars(block)["symmetry"] = np.array([mis.BALANCED], np.int8)
+    return block.symmetry
+
+
+def rank_nodes(score: FloatArray, divisor: FloatArray, divides: bool) -> IndexArray:
+    """Return the nodes of one graph by descending ``score / divisor``; equal ones by index, NaN first.
+
+    Args:
+        score: ``[N]`` scores.
+        divisor: ``[N]`` divisors.
+        divides: use the divisors.
+    """
+    from tgp.kernels import rank_ranges as kernels
+
+    size, count = len(score), threads.num_threads()
+    key = np.empty(size)
+    bits = key.view(np.uint64)
+
+    def write(first: int, last: int) -> None:
+        kernels.rank_keys(score, divisor, divides, first, last, key, bits)
+
+    run_over_ranges(write, np.arange(size + 1))
+    bounds = _choose_bounds(bits, count)
+    parts: dict[int, IndexArray] = {}
+
+    def sort(first: int, last: int) -> None:
+        least, most = bounds[first], bounds[last]
+        keys, nodes = np.empty(size, np.uint64), np.empty(size, np.int32)
+        taken = kernels.take_part(bits, *least, *most, keys, nodes)
+        keys, nodes = keys[:taken], nodes[:taken]
+        others, scratch = np.empty(taken, np.int32), np.empty(8 * 256, np.int64)
+        swapped = kernels.sort_part(keys, nodes, np.empty(taken, np.uint64), others, scratch)
+        parts[first] = others if swapped else nodes
+
+    run_ranges(sort, np.arange(len(bounds)), count)
+    return np.concatenate([parts[first] for first in sorted(parts)])
+
+
+def _choose_bounds(bits: WordArray, parts: int) -> list[tuple[np.uint64, int]]:
+    """Return ``parts + 1`` pairs of key and node that divide the nodes into about equal parts. The result does not depend on them."""
+    step = max(len(bits) // (parts * _SAMPLE), 1)
+    nodes = np.arange(0, len(bits), step)
+    nodes = nodes[np.argsort(bits[nodes], kind="stable")]
+    inner = nodes[np.linspace(0, len(nodes), parts + 1).astype(np.int64)[1:-1]]
+    between = [(bits[node], int(node)) for node in inner]
+    return [(np.uint64(0), 0), *between, (np.uint64(2**64 - 1), len(bits))]
+
+
+def number_members(owner: IndexArray, node_ptr: PtrArray) -> tuple[IndexArray, PtrArray, IndexArray]:
+    """Return the cluster of each node, the offsets of the clusters, and the selected node of each cluster.
+
+    Args:
+        owner: ``[N]`` selected node of each node.
+        node_ptr: ``[2]`` offsets of the graph.
+    """
+    from tgp.kernels import rank_ranges as kernels
+
+    size = len(owner)
+    found, counts = np.empty(size, np.int32), dict[int, int]()
+    positions = np.arange(size + 1)
+
+    def take(first: int, last: int) -> None:
+        counts[first] = kernels.take_members(owner, first, last, found[first:last])
+
+    bounds = cut_ranges(positions, threads.num_threads())
+    run_ranges(take, bounds, threads.num_threads())
+    members = np.concatenate([found[first : first + count] for first, count in sorted(counts.items())])
+    name, cluster = np.empty(size, np.int32), np.empty(size, np.int32)
+    name[members] = np.arange(len(members), dtype=np.int32)
+
+    def write(first: int, last: int) -> None:
+        kernels.name_clusters(owner, name, first, last, cluster)
+
+    run_over_ranges(write, positions)
+    return cluster, np.array([0, len(members)], np.int64), members
