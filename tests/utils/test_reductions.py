@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from tgp.errors import InputError, ParameterError, UnknownNameError
-from tgp.utils.ops import reductions
 from tgp.utils.ops.reductions import GROUP_REDUCTIONS, check_reduction, reduce_groups
 
 SIZE = 5
@@ -123,34 +122,3 @@ def test_wrong_reductions_are_refused():
         check_reduction("median", torch.ones(2), "edge_attr")
     with pytest.raises(InputError, match="NaN"):
         reduce_groups(torch.tensor([1.0, math.nan]), torch.tensor([0, 0]), 1, "majority")
-
-
-@pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize(("count", "size"), [(5000, 7), (5000, 4000), (3, 9), (0, 2)])
-def test_blocks_of_columns_have_the_bits_of_single_columns(monkeypatch, threads, weighted, count, size):
-    draw = torch.Generator().manual_seed(count)
-    values = torch.randn(count, 37, generator=draw) * 10.0 ** torch.randint(
-        -4, 5, (count, 37), generator=draw
-    )
-    group = torch.randint(0, size, (count,), generator=draw)
-    weight = torch.rand(count, generator=draw) if weighted else None
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
-        blocks = reduce_groups(values, group, size, "mean", weight=weight)
-    finally:
-        torch.set_num_threads(before)
-    monkeypatch.setattr(reductions, "_BLOCK", 100)
-    assert torch.equal(blocks, reduce_groups(values, group, size, "mean", weight=weight))
-
-
-def test_gradients_of_blocks_of_columns():
-    draw = torch.Generator().manual_seed(0)
-    values = torch.randn(6, 2, 9, generator=draw, dtype=torch.float64, requires_grad=True)
-    group = torch.tensor([0, 2, 2, 0, 3, 2])
-    weight = torch.rand(6, generator=draw, dtype=torch.float64, requires_grad=True)
-    for how in ("sum", "mean"):
-        assert torch.autograd.gradcheck(
-            lambda v, w, how=how: reduce_groups(v, group, 5, how, weight=w), (values, weight)
-        )

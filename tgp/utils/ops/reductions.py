@@ -33,9 +33,6 @@ _WIDE = 32
 """Number of columns from which a maximum is computed on all columns at once. Below, an operation per column is faster
 (measured)."""
 
-_BLOCK = 16
-"""Number of columns that are summed at once if there are at least as many. Below, a sum per column is faster (measured)."""
-
 _FEW = 8
 """Number of columns from which a transposed copy is faster (measured)."""
 
@@ -168,17 +165,6 @@ def group_totals(
         total = total if divisor is None else total / divisor
         return total if dtype is None else total.to(dtype)
 
-    def add_block(block: Tensor) -> Tensor:
-        block = block.to(wide) if factor is None else block.to(wide) * factor.unsqueeze(1)
-        # PyTorch sorts the rows by group and keeps their order, so the sums have the bits of those by column.
-        zero = block.new_zeros(1, 1).expand(size, block.size(1))
-        total = zero.scatter_add(0, group.unsqueeze(1).expand_as(block), block)
-        total = total if divisor is None else total / divisor.unsqueeze(1)
-        return total if dtype is None else total.to(dtype)
-
-    if values.dim() > 1 and size and values[0:1].numel() >= _BLOCK and on_host(values):
-        parts = [add_block(block) for block in values.flatten(1).split(_BLOCK, 1)]
-        return torch.cat(parts, 1).reshape(size, *values.shape[1:])
     return reduce_columns(values, add)
 
 
