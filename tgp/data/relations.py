@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,48 +9,14 @@ import numpy.typing as npt
 from torch import Tensor
 from torch_geometric.data import HeteroData
 
-from tgp.errors import DatasetError, InputError, UnknownNameError
+from tgp.errors import DatasetError
 from tgp.ragged import BlockCSR
 from tgp.ragged.offsets import offsets
+from tgp.ragged.types import Relation, parse_relations
 
 __all__ = ["Relation", "UnionGraph", "parse_relations"]
 
-Relation = tuple[str, str, str]
 Ids = npt.NDArray[np.int64]
-
-
-def parse_relations(
-    relations: Iterable[str | Relation] | str | None, known: Sequence[Relation]
-) -> tuple[Relation, ...]:
-    """Return relations of a heterogeneous graph.
-
-    Args:
-        relations: Relations as triples, as text ``"author-writes-paper"``, or by their middle name if only one has it. A text may
-            hold several, separated by commas. ``None`` stands for all.
-        known: Relations of the graph.
-
-    Raises:
-        UnknownNameError: If the graph has no such relation.
-        InputError: If several relations have the name.
-    """
-    if relations is None:
-        return tuple(known)
-    items = [item.strip() for item in relations.split(",")] if isinstance(relations, str) else list(relations)
-    return tuple(dict.fromkeys(_find_relation(item, known) for item in items))
-
-
-def _find_relation(item: str | Relation, known: Sequence[Relation]) -> Relation:
-    names = {"-".join(relation): relation for relation in known}
-    text = item if isinstance(item, str) else "-".join(item)
-    found = [names[text]] if text in names else [relation for relation in known if relation[1] == text]
-    if not found:
-        raise UnknownNameError("relation", text, names)
-    if len(found) > 1:
-        raise InputError(
-            f"several relations are called {text!r}: expected one of {', '.join(map('-'.join, found))}",
-            field="relations",
-        )
-    return found[0]
 
 
 class UnionGraph(NamedTuple):
