@@ -53,6 +53,8 @@ def coarsen(
     max_input: int | str | None = None,
     carry: CarryLike = None,
     until: int | None = None,
+    relations: Iterable[str | tuple[str, str, str]] | str | None = None,
+    type_graph: Literal["auto", "same", "project"] | None = None,
 ) -> PooledDataset:
     """Compute hierarchies of graphs, store them, and return the dataset to train on.
 
@@ -60,7 +62,7 @@ def coarsen(
     the complete store. An interrupted call continues where it stopped. A store of other data or settings is an error.
 
     Args:
-        graphs: A PyG dataset, one ``Data`` or any iterable of them, networkx graphs, scipy matrices, or the text that
+        graphs: A PyG dataset, one ``Data`` or ``HeteroData`` or any iterable of them, networkx graphs, scipy matrices, or the text that
             ``--dataset`` accepts: a known name, a path or ``module:callable``.
         poolers: Schedule of the levels, finest first, such as ``"graclus*3"`` or ``"ndp,eigen:k=8"``. A list of schedules
             makes several hierarchies, a mapping also names them. The returned dataset reads the first of them;
@@ -93,6 +95,9 @@ def coarsen(
             ``"pos=mean,y=majority"``, or a mapping from attributes to reductions; see :class:`~tgp.engine.carry.CarryRules`.
         until: Size limit of a schedule that ends with ``*``, such as ``"graclus*"``: the last level is repeated until every graph
             has at most this number of nodes, or hardly shrinks. The default is 1.
+        relations: For ``HeteroData``: relations on which the supernodes depend, such as ``"cites"`` or
+            ``("author", "writes", "paper")``; all if ``None``. All relations are contracted.
+        type_graph: For ``HeteroData``: edges that methods see, ``"auto"``, ``"same"`` or ``"project"``.
 
     Returns:
         Dataset over the first hierarchy, for :class:`~tgp.data.PoolDataLoader`.
@@ -117,6 +122,8 @@ def coarsen(
         "shard_size": shard_size,
         "max_input": max_input,
         "carry": carry,
+        "relations": relations,
+        "type_graph": type_graph,
     }
     config = CoarsenConfig(
         graphs,

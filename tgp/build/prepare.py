@@ -13,11 +13,13 @@ import numpy.typing as npt
 
 from tgp.build.config import CoarsenConfig
 from tgp.build.progress import Step
+from tgp.build.typed_settings import typed_settings
 from tgp.build.workers import choose_workers
 from tgp.engine.carry import CarryRules, CarryStep, input_names, resolve
 from tgp.engine.level_method import GraphSizes
 from tgp.engine.methods import METHODS
 from tgp.engine.schedule import Schedule
+from tgp.engine.typed_table import resolve_types
 from tgp.engine.unit_plan import COST_PER_SECOND, DEFAULT_SHARD_SIZE, UnitPlan, bound_work, plan_units
 from tgp.errors import InputError
 from tgp.ragged import GraphTable
@@ -112,7 +114,9 @@ def prepare_run(
         add_degree=config.add_degree,
         max_input=config.max_input,
     )
-    steps = resolve(CarryRules.parse(config.carry), source.table)
+    types, rules = source.table.types, CarryRules.parse(config.carry)
+    relations, type_graph = typed_settings(config, types, open_schedules)
+    steps = resolve(rules, source.table) if types is None else resolve_types(rules, source.table, types)
     digest = data_digest(source.table)
     stored = None if config.force or in_memory else read_spec(config.path)
     full_schedules = tuple(
@@ -137,7 +141,14 @@ def prepare_run(
     description = {**source.description, "shard_size": config.shard_size or DEFAULT_SHARD_SIZE}
     hierarchies = tuple(
         HierarchySpec(
-            name, s.to_json(), config.seed, engine=s.revision, metrics=config.metrics, carry=config.carry
+            name,
+            s.to_json(),
+            config.seed,
+            engine=s.revision,
+            metrics=config.metrics,
+            carry=config.carry,
+            relations=relations,
+            type_graph=type_graph,
         )
         for name, s in schedules.items()
     )
@@ -146,7 +157,7 @@ def prepare_run(
         source,
         schedules,
         plan,
-        StoreSpec(description, digest, source.table.num_graphs, bounds, profile, hierarchies),
+        StoreSpec(description, digest, source.table.num_graphs, bounds, profile, hierarchies, types),
         stored,
         time.perf_counter() - started,
         steps,
@@ -330,7 +341,9 @@ def estimate_limits(context: RunContext, tasks: Sequence[Task], workers: int) ->
     parallel = 2 if workers == 1 else workers
     overhead = KERNEL_BYTES if workers == 1 else workers * WORKER_BYTES
     peak = _peak_resident_bytes() + overhead + np.sort(memory)[::-1][:parallel].sum()
-    return float(seconds[pending].sum()) / max(len(spec.hierarchies), 1), int(peak), bound.certain
+    # The graph on which methods run for several types of nodes can have more edges than the input.
+    certain = bound.certain and spec.types is None
+    return float(seconds[pending].sum()) / max(len(spec.hierarchies), 1), int(peak), certain
 
 
 def _carried_bytes(context: RunContext) -> npt.NDArray[np.int64]:

@@ -23,6 +23,7 @@ from tgp.build.jobs import (
     job_header,
     make_job,
     make_thread_job,
+    needed_fields,
     run_job,
     spec_text,
     topology,
@@ -41,7 +42,6 @@ from tgp.build.prepare import (
 from tgp.build.progress import Meter, Step, order_tasks, tasks_of_job
 from tgp.build.summary import RunPlan, Summary, describe_manifest
 from tgp.build.unit_graphs import VISIBLE_TIMEOUT
-from tgp.engine.carry import input_names
 from tgp.engine.schedule import Schedule
 from tgp.errors import InputError, StoreError, StoreMismatchError
 from tgp.sources.tables import slice_table
@@ -301,7 +301,7 @@ class _JobMaker:
 
     def __init__(self, context: RunContext, writer: PartWriter, tasks: Sequence[Task], pool: Pool) -> None:
         self._table = context.source.table
-        self._names = input_names(context.steps)
+        self._names = needed_fields(context.steps, context.spec.types)
         self._writer = writer
         self._spec = spec_text(writer.spec)
         remote = pool.kind != "threads"

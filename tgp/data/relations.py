@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,11 +38,15 @@ class UnionGraph(NamedTuple):
     weights: dict[Relation, Any]
 
     @classmethod
-    def of(cls, data: HeteroData) -> UnionGraph:
+    def of(
+        cls, data: HeteroData, types: Sequence[str] | None = None, relations: Sequence[Relation] | None = None
+    ) -> UnionGraph:
         """Read the nodes and edges of a heterogeneous graph.
 
         Args:
             data: Graph, not a batch.
+            types: Order of the types of nodes; that of the graph if ``None``.
+            relations: Order of the relations; that of the graph if ``None``.
 
         Raises:
             DatasetError: If the graph is a batch, or if nodes or edges are missing or wrong.
@@ -51,7 +56,8 @@ class UnionGraph(NamedTuple):
                 "the graph is a batch: expected one heterogeneous graph",
                 hint="coarsen graphs before they are joined",
             )
-        types = list(data.node_types)
+        types = list(data.node_types if types is None else types)
+        relations = list(data.edge_types if relations is None else relations)
         sizes = []
         for name in types:
             size = data[name].num_nodes
@@ -62,7 +68,7 @@ class UnionGraph(NamedTuple):
             sizes.append(int(size))
         first = offsets(sizes)
         edges, weights = {}, {}
-        for relation in data.edge_types:
+        for relation in relations:
             index = data[relation].get("edge_index")
             if not isinstance(index, Tensor) or index.dim() != 2 or index.size(0) != 2:
                 raise DatasetError(
@@ -84,7 +90,7 @@ class UnionGraph(NamedTuple):
             edges[relation] = ends
             weight = data[relation].get("edge_weight")
             weights[relation] = None if weight is None else weight.detach().cpu().flatten().numpy()
-        return cls(types, list(data.edge_types), first, edges, weights)
+        return cls(types, relations, first, edges, weights)
 
     @property
     def num_nodes(self) -> int:
