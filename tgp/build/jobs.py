@@ -14,9 +14,9 @@ import dataclasses
 import json
 import pickle
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -25,19 +25,17 @@ from tgp.build.cluster import ClusterError, worker_name
 from tgp.build.compilation import kernels_of, watch_compilation
 from tgp.build.remote import describe_worker
 from tgp.build.unit_graphs import read_unit_graphs
+from tgp.build.unit_levels import coarsen_unit, needed_fields
 from tgp.build.workers import usable_cores
-from tgp.engine.carry import CarryStep, input_names
-from tgp.engine.coarsening import GraphFailure, coarsen_with_failures
+from tgp.engine.carry import CarryStep
+from tgp.engine.coarsening import coarsen_with_failures
 from tgp.engine.methods import METHODS
 from tgp.engine.revision import ENGINE_REVISION
 from tgp.engine.schedule import Schedule
-from tgp.engine.type_graph import TypeGraph
-from tgp.engine.typed_table import TypedResult, coarsen_table, typed_inputs
 from tgp.errors import TgpError
-from tgp.ragged import BlockCSR, GraphTable, Hierarchy
-from tgp.ragged.types import TypeTable
+from tgp.ragged import BlockCSR, GraphTable
 from tgp.registry import Entry
-from tgp.sources.tables import slice_table, weight_type
+from tgp.sources.tables import slice_table
 from tgp.store import FailureRecord, HierarchySpec, PartWriter, StoreSpec, StoreWriter
 from tgp.store.format.codec import HDF5_VERSION
 from tgp.store.format.strict_json import Document
@@ -46,12 +44,10 @@ from tgp.store.write.shard import load_kernels
 __all__ = [
     "PROTOCOL",
     "JobReport",
-    "coarsen_typed",
     "figure_kernels",
     "job_header",
     "make_job",
     "make_thread_job",
-    "needed_fields",
     "run_job",
     "spec_text",
     "topology",
@@ -220,72 +216,14 @@ def run_job(job: Mapping[str, Any]) -> dict[str, Any]:
         unit, name = job["unit"], job["name"]
         writer, graphs = _writer_and_graphs(job)
         with _ENGINE_LOCK:
-            hierarchy, failed, metrics = _coarsen_unit(job, writer.spec, schedule, graphs)
+            hierarchy, failed, metrics = coarsen_unit(
+                graphs, schedule, writer.spec, name, steps=_carry_steps(job), metrics=job["metrics"]
+            )
         first = writer.spec.bounds[unit]
         failures = [FailureRecord(first + f.graph, f.level, f.reason) for f in failed]
         record = writer.write_hierarchy(unit, name, hierarchy, metrics=metrics, failures=failures)
         report = JobReport(unit, name, graphs.num_graphs, record.shard.size, record.shard.sha256)
         return dataclasses.asdict(report)
-
-
-def _coarsen_unit(
-    job: Mapping[str, Any], spec: StoreSpec, schedule: Schedule, graphs: GraphTable
-) -> tuple[Hierarchy, list[GraphFailure], dict[str, Any] | None]:
-    """Return the levels of the graphs of a unit, the graphs that failed, and the quality figures."""
-    wanted, steps = spec.hierarchy(job["name"]), _carry_steps(job)
-    if spec.types is not None:
-        hierarchy, failed, block, figures = coarsen_typed(graphs, spec.types, schedule, wanted, steps)
-    else:
-        block, dtype = graphs.to_block(), weight_type(graphs)
-        hierarchy, failed = coarsen_with_failures(block, schedule, wanted.seed, weight_dtype=dtype)
-        figures = hierarchy
-    metrics = None
-    if job["metrics"]:
-        from tgp.engine.metrics import hierarchy_metrics
-
-        metrics = hierarchy_metrics(block, figures)
-    if steps and spec.types is None:
-        from tgp.engine.carry_fields import carry_fields
-
-        hierarchy = carry_fields(graphs, hierarchy, steps)
-    return hierarchy, failed, metrics
-
-
-def coarsen_typed(
-    graphs: GraphTable,
-    types: TypeTable,
-    schedule: Schedule,
-    wanted: HierarchySpec,
-    steps: Sequence[CarryStep],
-) -> TypedResult:
-    """Coarsen heterogeneous graphs as the specification of a hierarchy says.
-
-    Args:
-        graphs: Graphs.
-        types: Names of the types and relations.
-        schedule: Levels.
-        wanted: Specification of the hierarchy.
-        steps: Attributes of the levels.
-    """
-    return coarsen_table(
-        graphs,
-        types,
-        schedule,
-        wanted.seed,
-        relations=wanted.relations or (),
-        type_graph=cast(TypeGraph, wanted.type_graph),
-        steps=steps,
-    )
-
-
-def needed_fields(steps: Sequence[CarryStep], types: TypeTable | None) -> list[str]:
-    """Return the attributes of the graphs that a job needs beside edges and weights.
-
-    Args:
-        steps: Attributes of the levels.
-        types: Types and relations of heterogeneous graphs, or ``None``.
-    """
-    return input_names(steps) if types is None else typed_inputs(types, steps)
 
 
 def warm_up(header: Mapping[str, Any]) -> float:

@@ -23,7 +23,6 @@ from tgp.build.jobs import (
     job_header,
     make_job,
     make_thread_job,
-    needed_fields,
     run_job,
     spec_text,
     topology,
@@ -42,6 +41,7 @@ from tgp.build.prepare import (
 from tgp.build.progress import Meter, Step, order_tasks, tasks_of_job
 from tgp.build.summary import RunPlan, Summary, describe_manifest
 from tgp.build.unit_graphs import VISIBLE_TIMEOUT
+from tgp.build.unit_levels import needed_fields
 from tgp.engine.schedule import Schedule
 from tgp.errors import InputError, StoreError, StoreMismatchError
 from tgp.sources.tables import slice_table

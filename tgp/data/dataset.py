@@ -14,18 +14,11 @@ from torch_geometric.data.summary import Summary
 
 from tgp.data.batch import GatheredGraphs, PooledBatch
 from tgp.data.carry_batch_plan import CarryBatchPlan, missing_steps
-from tgp.data.choices import (
-    as_index,
-    chosen_fields,
-    chosen_hierarchy,
-    chosen_level_fields,
-    chosen_levels,
-    stored_level_fields,
-)
+from tgp.data.choices import as_index, chosen_fields, chosen_hierarchy, chosen_level_fields, chosen_levels
 from tgp.data.graph_hierarchy import GraphHierarchy
 from tgp.data.hetero import join_hetero
 from tgp.data.summary import schedule_text, summarize_dataset
-from tgp.data.typed_graphs import TypedGraphs, choose_typed_fields
+from tgp.data.typed_graphs import TypedGraphs, choose_typed
 from tgp.display import DatasetDisplay
 from tgp.engine.carry import CarryLike, CarryRules, CarryStep
 from tgp.errors import DatasetError, InputError
@@ -99,29 +92,14 @@ class PooledDataset(DatasetDisplay, Dataset):
             self.fields = chosen_fields(fields, reader)
             self.level_fields = chosen_level_fields(level_fields, reader, self.hierarchy)
         else:
-            self.fields, self.level_fields = self._typed_fields(fields, level_fields)
+            self.fields, self.level_fields = choose_typed(
+                reader, self.hierarchy, fields, level_fields, self.carry
+            )
         self._steps = self._missing_steps()
         self._carry_plan: CarryBatchPlan | None = None
         self._indices = self._complete_graphs(failed)
         if in_memory:
             self._plan().open_all()
-
-    def _typed_fields(
-        self, fields: Collection[str] | None, level_fields: Collection[str] | None
-    ) -> tuple[tuple[str, ...] | None, tuple[str, ...] | None]:
-        """Return the fields of heterogeneous graphs and of their levels to read."""
-        assert self.types is not None
-        if self.carry:
-            raise InputError(
-                "carry is not possible for a store of heterogeneous graphs: expected None",
-                field="carry",
-                hint="store the attributes of the levels: tgp.coarsen(..., carry=...)",
-            )
-        of_levels = stored_level_fields(self.reader, self.hierarchy)
-        return (
-            choose_typed_fields(fields, self.reader.fields, self.types, ("num_nodes",)),
-            choose_typed_fields(level_fields, of_levels, self.types, ("edge_weight",)),
-        )
 
     def _complete_graphs(self, failed: str) -> npt.NDArray[np.int64] | None:
         """Return the ids of the graphs that have all levels, or ``None`` if all graphs have."""

@@ -13,8 +13,10 @@ from torch import Tensor
 from torch_geometric.data import Batch, HeteroData
 
 from tgp.data.attributes import as_tensor, graph_ids, special_value
+from tgp.data.choices import stored_level_fields
 from tgp.data.columns import values_by_graph
 from tgp.data.convert import NODE_KEYS
+from tgp.engine.carry import CarryRules
 from tgp.errors import InputError, StoreDamagedError, UnknownNameError
 from tgp.ragged import Field, Level
 from tgp.ragged.types import (
@@ -28,13 +30,49 @@ from tgp.ragged.types import (
 )
 from tgp.select.base_select import SelectOutput
 from tgp.store.read.batch_plan import BatchArrays
+from tgp.store.read.reader import StoreReader
 
-__all__ = ["TypedGraphs", "choose_typed_fields"]
+__all__ = ["TypedGraphs", "choose_typed", "choose_typed_fields"]
 
 Ids = npt.NDArray[np.int64]
 Owner = tuple[str, int]
 
 NEEDED = ("edge_index", NODE_TYPE, EDGE_TYPE)
+
+
+def choose_typed(
+    reader: StoreReader,
+    hierarchy: str | None,
+    fields: Collection[str] | None,
+    level_fields: Collection[str] | None,
+    carry: CarryRules,
+) -> tuple[tuple[str, ...] | None, tuple[str, ...] | None]:
+    """Return the fields of heterogeneous graphs and of their levels to read.
+
+    Args:
+        reader: Store of heterogeneous graphs.
+        hierarchy: Name of the hierarchy, or ``None``.
+        fields: Attributes of the graphs; ``None`` for all.
+        level_fields: Attributes of the levels; ``None`` for all.
+        carry: Rules for attributes that are computed when graphs are read.
+
+    Raises:
+        InputError: If there are rules.
+        UnknownNameError: If there is no such attribute.
+    """
+    types = reader.manifest.spec.types
+    assert types is not None
+    if carry:
+        raise InputError(
+            "carry is not possible for a store of heterogeneous graphs: expected None",
+            field="carry",
+            hint="store the attributes of the levels: tgp.coarsen(..., carry=...)",
+        )
+    of_levels = stored_level_fields(reader, hierarchy)
+    return (
+        choose_typed_fields(fields, reader.fields, types, ("num_nodes",)),
+        choose_typed_fields(level_fields, of_levels, types, ("edge_weight",)),
+    )
 
 
 def choose_typed_fields(
@@ -72,7 +110,7 @@ class _Part:
         nodes: Nodes.
         edges: Edges.
         fields: Attributes of each type, of each relation, and of the graphs (``("graph", 0)``).
-        so: Supernode of each node of a type and number of supernodes of this type, by type. Empty for input graphs.
+        clusters: Supernode among those of the same type of each node of a type, by type. Empty for input graphs.
     """
 
     nodes: TypedNodes

@@ -102,7 +102,9 @@ class TypeTable:
     @cached_property
     def ends(self) -> npt.NDArray[np.int64]:
         """``[R, 2]`` numbers of the types of the sources and targets of each relation."""
-        found = [[self.nodes.index(relation[0]), self.nodes.index(relation[2])] for relation in self.relations]
+        found = [
+            [self.nodes.index(relation[0]), self.nodes.index(relation[2])] for relation in self.relations
+        ]
         return np.array(found, np.int64).reshape(-1, 2)
 
     def node_field(self, number: int, name: str) -> str:

@@ -108,7 +108,10 @@ def _hierarchy_differences(stored: HierarchySpec, asked: HierarchySpec) -> list[
     for key in ("relations", "type_graph"):
         old, new = getattr(stored, key), getattr(asked, key)
         if old != new:
-            shown = ["not set" if v is None else v if isinstance(v, str) else _relations_text(v) for v in (old, new)]
+            shown = [
+                "not set" if v is None else v if isinstance(v, str) else _relations_text(v)
+                for v in (old, new)
+            ]
             found.append(Difference(key, _change(f"{name}: {key}", *shown), *shown, asked.name))
     if len(stored.schedule) != len(asked.schedule):
         text = f"{name}: {len(stored.schedule)} levels in the store, {len(asked.schedule)} asked for"

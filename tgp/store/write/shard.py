@@ -181,7 +181,9 @@ def write_hierarchy_file(
             size = sum(
                 out.array(group, name, values, dtype=_IDS.get(name)) for name, values in arrays.items()
             )
-            fields = tuple(level_field_info(level, name, number, typed=typed) for name in sorted(level.fields))
+            fields = tuple(
+                level_field_info(level, name, number, typed=typed) for name in sorted(level.fields)
+            )
             for info in fields:  # levels without fields have no such groups
                 entry = level.fields[info.name]
                 size += out.field(out.group(f"levels/{number}/fields"), info, entry.values)
