@@ -87,16 +87,19 @@ def _common_types(graphs: Sequence[Any]) -> TypeTable:
             ("relations", types.relations, graph.edge_types),
         ):
             if set(expected) != set(got):
-                odd = sorted(set(expected) ^ set(got))[0]
-                name = odd if isinstance(odd, str) else "-".join(odd)
+                odd = sorted(map(_name, set(expected) ^ set(got)))
                 raise DatasetError(
-                    f"graph {number} has other {kind} than graph 0: {name!r} is not in both. All graphs need the same metadata",
+                    f"graph {number} has other {kind} than graph 0: {odd[0]!r} is not in both. All graphs need the same metadata",
                     hint="add the missing type without nodes (num_nodes = 0) or the missing relation without edges",
                 )
     problem = types.problem() if types.relations else "expected at least one relation, got none"
     if problem is not None:
         raise DatasetError(f"the types of nodes and relations cannot be stored: {problem}")
     return types
+
+
+def _name(value: Any) -> str:
+    return value if isinstance(value, str) else "-".join(value)
 
 
 def _repeat_numbers(counts: Any) -> Any:

@@ -107,9 +107,9 @@ class _Graphs:
         found = {}
         for name, field in self.table.fields.items():
             typed = self.types.parse(name)
-            if typed is not None and (typed.owner, typed.number) == (owner, number):
-                if field.form == "rows" and np.array_equal(field.ptr, ptr):
-                    found[typed.name] = replace(field, name=typed.name, ptr=ptr)
+            is_own = typed is not None and (typed.owner, typed.number) == (owner, number)
+            if typed is not None and is_own and field.form == "rows" and np.array_equal(field.ptr, ptr):
+                found[typed.name] = replace(field, name=typed.name, ptr=ptr)
         return found
 
 

@@ -122,9 +122,13 @@ class TypeTable:
 
     @cached_property
     def _prefixes(self) -> dict[tuple[str, ...], int]:
-        found = {(_NODES, _encode(name)): number for number, name in enumerate(self.nodes)}
-        edges = {(_EDGES, *map(_encode, names)): number for number, names in enumerate(self.relations)}
-        return {**found, **edges}
+        found: dict[tuple[str, ...], int] = {}
+        for number, name in enumerate(self.nodes):
+            found[_NODES, _encode(name)] = number
+        for number, names in enumerate(self.relations):
+            key = (_EDGES, *map(_encode, names))
+            found[key] = number
+        return found
 
     def parse(self, field: str) -> TypedField | None:
         """Return the owner and the name of an attribute; ``None`` if a field belongs to the graph.

@@ -108,11 +108,9 @@ def _hierarchy_differences(stored: HierarchySpec, asked: HierarchySpec) -> list[
     for key in ("relations", "type_graph"):
         old, new = getattr(stored, key), getattr(asked, key)
         if old != new:
-            shown = [
-                "not set" if v is None else v if isinstance(v, str) else _relations_text(v)
-                for v in (old, new)
-            ]
-            found.append(Difference(key, _change(f"{name}: {key}", *shown), *shown, asked.name))
+            before_text, after_text = (v if v is None or isinstance(v, str) else _relations_text(v) for v in (old, new))
+            text = _change(f"{name}: {key}", before_text, after_text)
+            found.append(Difference(key, text, before_text, after_text, asked.name))
     if len(stored.schedule) != len(asked.schedule):
         text = f"{name}: {len(stored.schedule)} levels in the store, {len(asked.schedule)} asked for"
         found.append(Difference("levels", text, len(stored.schedule), len(asked.schedule), asked.name))

@@ -69,7 +69,9 @@ class TypedUnit:
         self.fields, self.index = fields, index
         self.nodes = TypedNodes(fields[NODE_TYPE].values, node_ptr, len(self.types.nodes))
         edge_type = fields[EDGE_TYPE].values
-        shift = np.repeat(node_ptr[:-1].astype(np.int64), np.diff(edge_ptr.astype(np.int64)))
+        starts: Ids = node_ptr[:-1].astype(np.int64)
+        ends: Ids = edge_ptr.astype(np.int64)
+        shift = np.repeat(starts, np.diff(ends))
         self.edges = TypedEdges(index.astype(np.int64) + shift, edge_type, edge_ptr, self.nodes, self.types)
         check_typed_rows(fields, self.types, self.nodes, self.edges, of_level=of_level)
 
