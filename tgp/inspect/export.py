@@ -114,10 +114,9 @@ def export_store(
         hierarchy = next(iter(reader.hierarchies))
     name = reader.hierarchy(hierarchy).name
     if reader.manifest.spec.types is not None and to != "npz":
+        hint = "use --to npz, or read HeteroData with tgp.data.PooledDataset and save it with torch.save"
         raise InputError(
-            f"a store of heterogeneous graphs cannot be exported to {to}: expected npz",
-            field="to",
-            hint="use --to npz, or read HeteroData with tgp.data.PooledDataset and save it with torch.save",
+            f"heterogeneous graphs cannot be exported to {to}: expected npz", field="to", hint=hint
         )
     ids = parse_graphs(graphs, reader.num_graphs)
     files = FolderWriter(out, overwrite=force)

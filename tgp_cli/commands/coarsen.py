@@ -68,7 +68,8 @@ Carry = Annotated[
 ]
 Relations = Annotated[str | None, _option(metavar="NAMES", help=_RELATIONS)]
 TypeGraphs = Annotated[
-    str | None, _option("--type-graph", metavar="MODE", help=_TYPE_GRAPH, autocompletion=values.complete_type_graphs)
+    str | None,
+    _option("--type-graph", metavar="MODE", help=_TYPE_GRAPH, autocompletion=values.complete_type_graphs),
 ]
 Seed = Annotated[int | None, _option(metavar="N", help="Seed of all random choices. Default: 0.")]
 Scheduler = Annotated[

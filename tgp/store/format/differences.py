@@ -108,7 +108,9 @@ def _hierarchy_differences(stored: HierarchySpec, asked: HierarchySpec) -> list[
     for key in ("relations", "type_graph"):
         old, new = getattr(stored, key), getattr(asked, key)
         if old != new:
-            before_text, after_text = (v if v is None or isinstance(v, str) else _relations_text(v) for v in (old, new))
+            before_text, after_text = (
+                v if v is None or isinstance(v, str) else _relations_text(v) for v in (old, new)
+            )
             text = _change(f"{name}: {key}", before_text, after_text)
             found.append(Difference(key, text, before_text, after_text, asked.name))
     if len(stored.schedule) != len(asked.schedule):
