@@ -123,7 +123,6 @@ def coarsen(
         "max_input": max_input,
         "carry": carry,
         "relations": relations,
-        "type_graph": type_graph,
     }
     config = CoarsenConfig(
         graphs,
@@ -138,8 +137,19 @@ def coarsen(
         retry_failed=retry_failed,
         metrics=metrics,
         until=until,
+        type_graph=type_graph,
         **settings,  # short forms
     )
+    return _open_result(config, progress, executor, failed)
+
+
+def _open_result(
+    config: CoarsenConfig,
+    progress: bool | Callable[[Step], None] | None,
+    executor: Executor | None,
+    failed: Literal["error", "skip"],
+) -> PooledDataset:
+    """Compute the hierarchies, warn about problems, and return the dataset of the first hierarchy."""
     store, findings = _run(config, progress, executor)
     warn_about(f for f in findings if f.kind != "failed" or failed == "skip")  # else an error follows
     from tgp.data.dataset import PooledDataset

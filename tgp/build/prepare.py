@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -139,18 +140,14 @@ def prepare_run(
             bounds = stored.bounds
         profile = config.profile or stored.profile
     description = {**source.description, "shard_size": config.shard_size or DEFAULT_SHARD_SIZE}
+    added: dict[str, Any] = {
+        "metrics": config.metrics,
+        "carry": config.carry,
+        "relations": relations,
+        "type_graph": type_graph,
+    }
     hierarchies = tuple(
-        HierarchySpec(
-            name,
-            s.to_json(),
-            config.seed,
-            engine=s.revision,
-            metrics=config.metrics,
-            carry=config.carry,
-            relations=relations,
-            type_graph=type_graph,
-        )
-        for name, s in schedules.items()
+        HierarchySpec(name, s.to_json(), config.seed, s.revision, **added) for name, s in schedules.items()
     )
     return RunContext(
         config,

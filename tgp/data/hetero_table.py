@@ -94,7 +94,10 @@ def _common_types(graphs: Sequence[Any]) -> TypeTable:
                 )
     problem = types.problem() if types.relations else "expected at least one relation, got none"
     if problem is not None:
-        raise DatasetError(f"the types of nodes and relations cannot be stored: {problem}")
+        raise DatasetError(
+            f"the types of nodes and relations of HeteroData cannot be stored: {problem}",
+            hint="add a relation, or store graphs with one type of nodes: data = data.to_homogeneous()",
+        )
     return types
 
 
