@@ -120,15 +120,9 @@ def prepare_run(
     steps = resolve(rules, source.table) if types is None else resolve_types(rules, source.table, types)
     digest = data_digest(source.table)
     stored = None if config.force or in_memory else read_spec(config.path)
+    same = stored if stored and stored.data_digest == digest else None
     full_schedules = tuple(
-        _close(
-            schedule,
-            name,
-            config,
-            source.table,
-            stored if stored and stored.data_digest == digest else None,
-            progress,
-        )
+        _close(schedule, name, config, source.table, same, progress)
         for name, schedule in zip(names, open_schedules, strict=True)
     )
     schedules = dict(zip(names, _keep_levels(config, full_schedules), strict=True))
