@@ -24,6 +24,8 @@ _POOLER = (
 )
 _PROFILE = "fast (default, memory-mapped) or small (compressed)."
 _CARRY = "Attributes of the levels: auto, or rules such as pos=mean,y=majority or auto,x=none. Default: none."
+_RELATIONS = "HeteroData: relations on which supernodes depend, separated by commas. Default: all."
+_TYPE_GRAPH = "HeteroData: edges that poolers see: auto (default), same or project."
 _MAX_INPUT = "Memory that the input files may need. Default: 4GB or 100 times their size, up to the memory."
 _DATASET = "Known name, path, module:callable or built-in dataset. Default: molecules."
 
@@ -63,6 +65,11 @@ Until = Annotated[
 ]
 Carry = Annotated[
     str | None, _option(metavar="RULES", help=_CARRY, autocompletion=values.complete_reductions)
+]
+Relations = Annotated[str | None, _option(metavar="NAMES", help=_RELATIONS)]
+TypeGraphs = Annotated[
+    str | None,
+    _option("--type-graph", metavar="MODE", help=_TYPE_GRAPH, autocompletion=values.complete_type_graphs),
 ]
 Seed = Annotated[int | None, _option(metavar="N", help="Seed of all random choices. Default: 0.")]
 Scheduler = Annotated[
@@ -104,6 +111,8 @@ def command(
     only_levels: Levels = None,
     until: Until = None,
     carry: Carry = None,
+    relations: Relations = None,
+    type_graph: TypeGraphs = None,
     seed: Seed = None,
     workers: WorkersOpt = None,
     threads: ThreadsOpt = None,
