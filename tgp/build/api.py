@@ -125,12 +125,9 @@ def coarsen(
         "shard_size": shard_size,
         "max_input": max_input,
         "carry": carry,
-        "limit": limit,
-        "until": until,
-        "threads": threads,
-        "relations": relations,
-        "type_graph": type_graph,
     }
+    settings |= {"limit": limit, "until": until, "threads": threads}
+    settings |= {"relations": relations, "type_graph": type_graph}
     config = CoarsenConfig(
         graphs,
         seed=seed,
