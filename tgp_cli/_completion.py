@@ -29,6 +29,7 @@ __all__ = [
     "complete_reductions",
     "complete_schedules",
     "complete_stores",
+    "complete_type_graphs",
     "completed_words",
     "strip_bash_words",
 ]
@@ -164,6 +165,14 @@ def complete_profiles(incomplete: str) -> Iterable[Item]:
     from tgp.store.format.constants import PROFILES
 
     return [(name, "") for name in PROFILES]
+
+
+@_quietly
+def complete_type_graphs(incomplete: str) -> Iterable[Item]:
+    """Offer the edges of heterogeneous graphs that poolers see."""
+    from tgp.store.format.constants import TYPE_GRAPHS
+
+    return [(name, "") for name in TYPE_GRAPHS]
 
 
 @_quietly

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numba
 import pytest
 
-from tgp.build import CoarsenConfig, cluster, coarsen_dataset, executors, jobs, plan_run, workers
+from tgp.build import CoarsenConfig, cluster, coarsen_dataset, executors, plan_run, unit_levels, workers
 from tgp.build import run as run_module
 from tgp.build.workers import choose_threads, choose_workers, usable_cores
 from tgp.engine.methods import METHODS
@@ -74,9 +74,9 @@ def test_the_engine_uses_the_threads_of_the_configuration(monkeypatch, tmp_path,
     seen = []
     monkeypatch.setattr(workers, "usable_cores", lambda: 3)
     monkeypatch.setattr(numba.config, "NUMBA_NUM_THREADS", 5)
-    compute = jobs.coarsen_with_failures
+    compute = unit_levels.coarsen_with_failures
     monkeypatch.setattr(
-        jobs, "coarsen_with_failures", lambda *a, **k: seen.append(num_threads()) or compute(*a, **k)
+        unit_levels, "coarsen_with_failures", lambda *a, **k: seen.append(num_threads()) or compute(*a, **k)
     )
     coarsen_dataset(CoarsenConfig("molecules:num_graphs=5", out=tmp_path / "s", workers=1, threads=threads))
     assert seen[-1] == (threads or 3) and num_threads() == 5

@@ -54,6 +54,8 @@ def coarsen(
     carry: CarryLike = None,
     until: int | None = None,
     threads: int | None = None,
+    relations: Iterable[str | tuple[str, str, str]] | str | None = None,
+    type_graph: Literal["auto", "same", "project"] | None = None,
 ) -> PooledDataset:
     """Compute hierarchies of graphs, store them, and return the dataset to train on.
 
@@ -61,7 +63,7 @@ def coarsen(
     the complete store. An interrupted call continues where it stopped. A store of other data or settings is an error.
 
     Args:
-        graphs: A PyG dataset, one ``Data`` or any iterable of them, networkx graphs, scipy matrices, or the text that
+        graphs: A PyG dataset, one ``Data`` or ``HeteroData`` or any iterable of them, networkx graphs, scipy matrices, or the text that
             ``--dataset`` accepts: a known name, a path or ``module:callable``.
         poolers: Schedule of the levels, finest first, such as ``"graclus*3"`` or ``"ndp,eigen:k=8"``. A list of schedules
             makes several hierarchies, a mapping also names them. The returned dataset reads the first of them;
@@ -96,6 +98,9 @@ def coarsen(
             has at most this number of nodes, or hardly shrinks. The default is 1.
         threads: Largest number of threads that work on one large graph; by default all usable cores, and 1 in worker processes.
             ``tgp.engine.threads.limit_threads`` and ``NUMBA_NUM_THREADS`` limit the threads of all calls.
+        relations: For ``HeteroData``: relations on which the supernodes depend, such as ``"cites"`` or
+            ``("author", "writes", "paper")``; all if ``None``. All relations are contracted.
+        type_graph: For ``HeteroData``: edges that methods see, ``"auto"``, ``"same"`` or ``"project"``.
 
     Returns:
         Dataset over the first hierarchy, for :class:`~tgp.data.PoolDataLoader`.
@@ -120,10 +125,9 @@ def coarsen(
         "shard_size": shard_size,
         "max_input": max_input,
         "carry": carry,
-        "limit": limit,
-        "until": until,
-        "threads": threads,
     }
+    settings |= {"limit": limit, "until": until, "threads": threads}
+    settings |= {"relations": relations, "type_graph": type_graph}
     config = CoarsenConfig(
         graphs,
         seed=seed,
@@ -137,6 +141,16 @@ def coarsen(
         metrics=metrics,
         **settings,  # short forms
     )
+    return _open_result(config, progress, executor, failed)
+
+
+def _open_result(
+    config: CoarsenConfig,
+    progress: bool | Callable[[Step], None] | None,
+    executor: Executor | None,
+    failed: Literal["error", "skip"],
+) -> PooledDataset:
+    """Compute the hierarchies, warn about problems, and return the dataset of the first hierarchy."""
     store, findings = _run(config, progress, executor)
     warn_about(f for f in findings if f.kind != "failed" or failed == "skip")  # else an error follows
     from tgp.data.dataset import PooledDataset

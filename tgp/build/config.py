@@ -17,6 +17,7 @@ from tgp.engine.schedule import Schedule, parse_schedule
 from tgp.errors import DatasetError, InputError, ParameterError, UnknownNameError
 from tgp.input_limits import InputBudget
 from tgp.sources.names import FILE_SUFFIXES, is_callable, resolve
+from tgp.store.format.constants import TYPE_GRAPHS
 from tgp.values import convert_value
 
 __all__ = [
@@ -68,6 +69,10 @@ class CoarsenConfig:
             the size of the files, whichever is more, and at most the memory of the machine.
         carry: Rules by which attributes of the graphs are computed for the levels, such as ``"auto"`` or
             ``"pos=mean,y=majority"``; see :class:`~tgp.engine.carry.CarryRules`. The levels have no attributes if ``None``.
+        relations: Relations of heterogeneous graphs on which the supernodes depend, such as ``"cites"`` or
+            ``"author-writes-paper"``; all if there are none. All relations are contracted.
+        type_graph: Edges of heterogeneous graphs that methods see, ``"auto"``, ``"same"`` or ``"project"``; see
+            :data:`~tgp.engine.type_graph.TypeGraph`. The default is ``"auto"``.
     """
 
     dataset: Any = "molecules"
@@ -94,6 +99,8 @@ class CoarsenConfig:
     carry: str | None = None
     until: int | None = None
     threads: int | None = None
+    relations: tuple[str, ...] = ()
+    type_graph: str | None = None
 
     def __post_init__(self) -> None:
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
@@ -108,6 +115,8 @@ class CoarsenConfig:
             )
         if self.profile not in (None, "fast", "small"):
             raise UnknownNameError("profile", str(self.profile), ("fast", "small"))
+        if self.type_graph not in (None, *TYPE_GRAPHS):
+            raise UnknownNameError("type graph", str(self.type_graph), TYPE_GRAPHS)
         for name, least in (
             ("workers", 1),
             ("threads", 1),
@@ -310,7 +319,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
         name = aliases.get(key, key.replace("-", "_"))
         if name not in hints:
             raise UnknownNameError(f"key in {path}", key, hints)
-        is_short = isinstance(value, str) if name in TEXT_PARSERS else name == "carry"
+        is_short = isinstance(value, str) if name in (*TEXT_PARSERS, "relations") else name == "carry"
         if is_short:
             values[name] = value
         else:

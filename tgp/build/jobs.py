@@ -25,8 +25,9 @@ from tgp.build.cluster import ClusterError, worker_name
 from tgp.build.compilation import kernels_of, watch_compilation
 from tgp.build.remote import describe_worker
 from tgp.build.unit_graphs import read_unit_graphs
+from tgp.build.unit_levels import coarsen_unit, needed_fields
 from tgp.build.workers import usable_cores
-from tgp.engine.carry import CarryStep, input_names
+from tgp.engine.carry import CarryStep
 from tgp.engine.coarsening import coarsen_with_failures
 from tgp.engine.methods import METHODS
 from tgp.engine.revision import ENGINE_REVISION
@@ -35,7 +36,7 @@ from tgp.engine.threads import limit_threads
 from tgp.errors import TgpError
 from tgp.ragged import BlockCSR, GraphTable
 from tgp.registry import Entry
-from tgp.sources.tables import slice_table, weight_type
+from tgp.sources.tables import slice_table
 from tgp.store import FailureRecord, HierarchySpec, PartWriter, StoreSpec, StoreWriter
 from tgp.store.format.codec import HDF5_VERSION
 from tgp.store.format.strict_json import Document
@@ -218,24 +219,14 @@ def run_job(job: Mapping[str, Any]) -> dict[str, Any]:
         (schedule,) = _accept(job)
         unit, name = job["unit"], job["name"]
         writer, graphs = _writer_and_graphs(job)
-        block, dtype = graphs.to_block(schedule.needs), weight_type(graphs)
-        steps = _carry_steps(job)
         with _ENGINE_LOCK, limit_threads(job["threads"]):
-            seed = writer.spec.hierarchy(name).seed
-            hierarchy, failed = coarsen_with_failures(block, schedule, seed, weight_dtype=dtype)
-            metrics = None
-            if job["metrics"]:
-                from tgp.engine.metrics import hierarchy_metrics
-
-                metrics = hierarchy_metrics(block, hierarchy)
-            if steps:
-                from tgp.engine.carry_fields import carry_fields
-
-                hierarchy = carry_fields(graphs, hierarchy, steps)
+            hierarchy, failed, metrics = coarsen_unit(
+                graphs, schedule, writer.spec, name, steps=_carry_steps(job), metrics=job["metrics"]
+            )
         first = writer.spec.bounds[unit]
         failures = [FailureRecord(first + f.graph, f.level, f.reason) for f in failed]
         record = writer.write_hierarchy(unit, name, hierarchy, metrics=metrics, failures=failures)
-        report = JobReport(unit, name, block.num_graphs, record.shard.size, record.shard.sha256)
+        report = JobReport(unit, name, graphs.num_graphs, record.shard.size, record.shard.sha256)
         return dataclasses.asdict(report)
 
 
@@ -332,7 +323,7 @@ def _writer_and_graphs(job: Mapping[str, Any]) -> tuple[PartWriter, GraphTable]:
         return job["writer"], job["graphs"]
     writer = _open_writer(job)
     (schedule,) = (Schedule.from_json(value) for value in job["schedules"])
-    names = [*input_names(_carry_steps(job)), *schedule.needs]
+    names = needed_fields(_carry_steps(job), writer.spec.types, schedule.needs)
     return writer, read_unit_graphs(writer, job["unit"], job["graphs"], names)
 
 

@@ -16,11 +16,14 @@ from tgp.build.config import CoarsenConfig
 from tgp.build.executors import Pool
 from tgp.build.jobs import job_header
 from tgp.build.progress import Step
+from tgp.build.typed_settings import typed_settings
+from tgp.build.unit_levels import check_inputs, needed_fields
 from tgp.build.workers import choose_threads, choose_workers
-from tgp.engine.carry import CarryRules, CarryStep, input_names, resolve
+from tgp.engine.carry import CarryRules, CarryStep, resolve
 from tgp.engine.level_method import GraphSizes
 from tgp.engine.methods import METHODS
 from tgp.engine.schedule import Schedule
+from tgp.engine.typed_table import resolve_types
 from tgp.engine.unit_plan import COST_PER_SECOND, DEFAULT_SHARD_SIZE, UnitPlan, bound_work, plan_units
 from tgp.errors import InputError
 from tgp.ragged import GraphTable
@@ -116,20 +119,15 @@ def prepare_run(
         add_degree=config.add_degree,
         max_input=config.max_input,
     )
-    steps = resolve(CarryRules.parse(config.carry), source.table)
-    for schedule in open_schedules:
-        source.table.node_attributes(schedule.needs)  # report wrong attributes before anything is written
+    types, rules = source.table.types, CarryRules.parse(config.carry)
+    relations, type_graph = typed_settings(config, types, open_schedules)
+    steps = resolve(rules, source.table) if types is None else resolve_types(rules, source.table, types)
+    check_inputs(source.table, open_schedules)  # before anything is written
     digest = data_digest(source.table)
     stored = None if config.force or in_memory else read_spec(config.path)
+    same = stored if stored and stored.data_digest == digest else None
     full_schedules = tuple(
-        _close(
-            schedule,
-            name,
-            config,
-            source.table,
-            stored if stored and stored.data_digest == digest else None,
-            progress,
-        )
+        _close(schedule, name, config, source.table, same, progress)
         for name, schedule in zip(names, open_schedules, strict=True)
     )
     schedules = dict(zip(names, _keep_levels(config, full_schedules), strict=True))
@@ -141,18 +139,21 @@ def prepare_run(
             bounds = stored.bounds
         profile = config.profile or stored.profile
     description = {**source.description, "shard_size": config.shard_size or DEFAULT_SHARD_SIZE}
+    added: dict[str, Any] = {
+        "metrics": config.metrics,
+        "carry": config.carry,
+        "relations": relations,
+        "type_graph": type_graph,
+    }
     hierarchies = tuple(
-        HierarchySpec(
-            name, s.to_json(), config.seed, engine=s.revision, metrics=config.metrics, carry=config.carry
-        )
-        for name, s in schedules.items()
+        HierarchySpec(name, s.to_json(), config.seed, s.revision, **added) for name, s in schedules.items()
     )
     return RunContext(
         config,
         source,
         schedules,
         plan,
-        StoreSpec(description, digest, source.table.num_graphs, bounds, profile, hierarchies),
+        StoreSpec(description, digest, source.table.num_graphs, bounds, profile, hierarchies, types),
         stored,
         time.perf_counter() - started,
         steps,
@@ -353,7 +354,9 @@ def estimate_limits(context: RunContext, tasks: Sequence[Task], workers: int) ->
     parallel = 2 if workers == 1 else workers
     overhead = KERNEL_BYTES if workers == 1 else workers * WORKER_BYTES
     peak = _peak_resident_bytes() + overhead + np.sort(memory)[::-1][:parallel].sum()
-    return float(seconds[pending].sum()) / max(len(spec.hierarchies), 1), int(peak), bound.certain
+    # The graph on which methods run for several types of nodes can have more edges than the input.
+    certain = bound.certain and spec.types is None
+    return float(seconds[pending].sum()) / max(len(spec.hierarchies), 1), int(peak), certain
 
 
 def _carried_bytes(context: RunContext) -> npt.NDArray[np.int64]:
@@ -362,7 +365,9 @@ def _carried_bytes(context: RunContext) -> npt.NDArray[np.int64]:
     total = np.zeros(table.num_graphs, np.int64)
     depth = max((len(schedule) for schedule in context.schedules.values()), default=0)
     needs = [name for schedule in context.schedules.values() for name in schedule.needs]
-    for name in dict.fromkeys([*input_names(context.steps), *needs]):
+    for name in needed_fields(context.steps, table.types, needs):
+        if name not in table.fields:  # weights of a relation that has none
+            continue
         entry = table.fields[name]
         row = entry.values.size // max(entry.values.shape[entry.axis], 1)
         total += 24 * row * np.diff(entry.ptr)  # `stats` makes three numbers of 8 bytes

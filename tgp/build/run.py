@@ -41,8 +41,8 @@ from tgp.build.prepare import (
 from tgp.build.progress import Meter, Step, order_tasks, tasks_of_job
 from tgp.build.summary import RunPlan, Summary, describe_manifest
 from tgp.build.unit_graphs import VISIBLE_TIMEOUT
+from tgp.build.unit_levels import needed_fields
 from tgp.build.workers import choose_threads
-from tgp.engine.carry import input_names
 from tgp.errors import InputError, StoreError, StoreMismatchError
 from tgp.sources.tables import slice_table
 from tgp.store import (
@@ -298,7 +298,7 @@ class _JobMaker:
     def __init__(self, context: RunContext, writer: PartWriter, tasks: Sequence[Task], pool: Pool) -> None:
         self._table = context.source.table
         needs = [name for schedule in context.schedules.values() for name in schedule.needs]
-        self._names = [*input_names(context.steps), *needs]
+        self._names = needed_fields(context.steps, context.spec.types, needs)
         self._writer = writer
         self._spec = spec_text(writer.spec)
         remote = pool.kind != "threads"

@@ -131,7 +131,8 @@ def normalize_settings(values: Mapping[str, Any]) -> dict[str, Any]:
             )
         found["names"], found["poolers"] = tuple(found["poolers"]), tuple(found["poolers"].values())
     found["poolers"] = tuple(map(_schedule_text, _as_tuple(found["poolers"], "poolers")))
-    for name in ("names", "exclude"):
+    found["relations"] = _relation_texts(found["relations"])
+    for name in ("names", "exclude", "relations"):
         found[name] = _as_tuple(found[name], name)
         for item in found[name]:
             if not isinstance(item, str):
@@ -141,6 +142,16 @@ def normalize_settings(values: Mapping[str, Any]) -> dict[str, Any]:
     elif found["only_levels"] is not None:
         found["only_levels"] = _as_tuple(found["only_levels"], "only_levels")
     return found
+
+
+def _relation_texts(value: Any) -> Any:
+    """Return relations as texts. A text can hold several, separated by commas; a triple is joined by dashes."""
+    if value is None:
+        return ()
+    if isinstance(value, str):
+        return tuple(item.strip() for item in value.split(",") if item.strip())
+    triples = [isinstance(i, tuple) and len(i) == 3 and all(isinstance(n, str) for n in i) for i in value]
+    return tuple("-".join(i) if joined else i for i, joined in zip(value, triples, strict=True))
 
 
 def _as_path(value: Any, name: str) -> Path | None:

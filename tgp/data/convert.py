@@ -27,6 +27,7 @@ from tgp.data.columns import (
     values_by_graph,
 )
 from tgp.data.fast_data import make_data, paused_gc
+from tgp.data.hetero_table import hetero_to_table
 from tgp.errors import DatasetError
 from tgp.ragged import BlockCSR, Field, GraphTable
 from tgp.ragged.block import PtrArray
@@ -66,6 +67,8 @@ def graphs_to_table(graphs: Any, *, exclude_keys: Iterable[str] = ()) -> GraphTa
         indices = graphs._indices
         return table if indices is None else table.take(np.asarray(indices, dtype=np.int64))
     items = list(graphs)
+    if items and isinstance(items[0], HeteroData):
+        return hetero_to_table(items, excluded)
     _check_graphs(items)
     return _finish(_fields_from_graphs(items, excluded), len(items), excluded)
 
@@ -117,7 +120,7 @@ def check_data(graph: Any, name: str) -> Data:
         return graph
     hint = "tgp.coarsen also takes networkx graphs, scipy matrices, names and paths"
     if isinstance(graph, HeteroData):
-        hint = "PreCoarsening and precoarsen take it; a store needs one type of nodes: data = data.to_homogeneous()"
+        hint = "all graphs must be of one type: HeteroData is accepted if all graphs are HeteroData"
     raise DatasetError(
         f"{name} must be homogeneous (torch_geometric.data.Data), got {type(graph).__name__}", hint=hint
     )

@@ -16,7 +16,9 @@ from tgp.data.batch import GatheredGraphs, PooledBatch
 from tgp.data.carry_batch_plan import CarryBatchPlan, missing_steps
 from tgp.data.choices import as_index, chosen_fields, chosen_hierarchy, chosen_level_fields, chosen_levels
 from tgp.data.graph_hierarchy import GraphHierarchy
+from tgp.data.hetero import join_hetero
 from tgp.data.summary import schedule_text, summarize_dataset
+from tgp.data.typed_graphs import TypedGraphs, choose_typed
 from tgp.display import DatasetDisplay
 from tgp.engine.carry import CarryLike, CarryRules, CarryStep
 from tgp.errors import DatasetError, InputError
@@ -84,9 +86,15 @@ class PooledDataset(DatasetDisplay, Dataset):
         self.hierarchy = chosen_hierarchy(reader, hierarchy)
         depth = 0 if self.hierarchy is None else reader.hierarchy(self.hierarchy).depth
         self.levels = chosen_levels(levels, depth, self.hierarchy)
-        self.fields = chosen_fields(fields, reader)
         self.carry = CarryRules.parse(carry)
-        self.level_fields = chosen_level_fields(level_fields, reader, self.hierarchy)
+        self.types = reader.manifest.spec.types
+        if self.types is None:
+            self.fields = chosen_fields(fields, reader)
+            self.level_fields = chosen_level_fields(level_fields, reader, self.hierarchy)
+        else:
+            self.fields, self.level_fields = choose_typed(
+                reader, self.hierarchy, fields, level_fields, self.carry
+            )
         self._steps = self._missing_steps()
         self._carry_plan: CarryBatchPlan | None = None
         self._indices = self._complete_graphs(failed)
@@ -118,8 +126,16 @@ class PooledDataset(DatasetDisplay, Dataset):
 
     def get(self, idx: int) -> Data:
         """Return the graph with the given id in the store."""
-        graph: Data = GatheredGraphs(self._plan().gather([idx]))[0]
+        graph: Data = self._gather([idx])[0]
         return graph
+
+    def _gather(self, ids: Any) -> GatheredGraphs | TypedGraphs:
+        """Return some graphs of the store, which are read together."""
+        arrays = self._plan().gather(ids)
+        if self.types is None:
+            return GatheredGraphs(arrays)
+        location = self.reader.files.location
+        return TypedGraphs(arrays, self.types, [level - 1 for level in self.levels], location)
 
     def __getitem__(self, idx: Any) -> Any:
         """Return the graph at a position, after the transform, or a subset for any other index.
@@ -165,9 +181,11 @@ class PooledDataset(DatasetDisplay, Dataset):
             IndexError: If an index is out of range.
         """
         graphs = self.__getitems__(indices)
-        return graphs.to_batch() if isinstance(graphs, GatheredGraphs) else PooledBatch.from_data_list(graphs)
+        if isinstance(graphs, (GatheredGraphs, TypedGraphs)):
+            return graphs.to_batch()
+        return PooledBatch.from_data_list(graphs) if self.types is None else join_hetero(graphs)
 
-    def __getitems__(self, indices: Sequence[int]) -> GatheredGraphs | list[Any]:
+    def __getitems__(self, indices: Sequence[int]) -> GatheredGraphs | TypedGraphs | list[Any]:
         """Return some graphs, which are read together. The loader of torch calls this.
 
         Raises:
@@ -184,10 +202,12 @@ class PooledDataset(DatasetDisplay, Dataset):
                     f"{ids.min()} to {ids.max()}"
                 )
             ids = ids % count
-        return GatheredGraphs(self._plan().gather(ids if self._indices is None else self._indices[ids]))
+        return self._gather(ids if self._indices is None else self._indices[ids])
 
     def _plan(self) -> BatchPlan | CarryBatchPlan:
         levels = [level - 1 for level in self.levels]
+        if self.types is not None:  # the types of all finer levels are needed
+            levels = list(range(max(self.levels, default=0)))
         if not self._steps:
             return self.reader.batch_plan(self.hierarchy, levels, self.fields, level_fields=self.level_fields)
         if self._carry_plan is None:
@@ -215,6 +235,10 @@ class PooledDataset(DatasetDisplay, Dataset):
         Raises:
             InputError: If the dataset does not read all levels up to its last one.
         """
+        if self.types is not None:
+            raise InputError(
+                "a hierarchy of one graph needs one type of nodes: expected Data, got HeteroData. Use dataset[i].pooled_data"
+            )
         if self.levels != tuple(range(1, len(self.levels) + 1)):
             raise InputError(
                 f"a hierarchy needs levels without gaps: expected {list(range(1, len(self.levels) + 1))}, "
@@ -307,8 +331,10 @@ class PooledDataset(DatasetDisplay, Dataset):
         return {name: schedule_text(info) for name, info in self.reader.hierarchies.items()}
 
     @property
-    def num_node_features(self) -> int:
-        """Number of columns of ``x`` after the transform; 0 if there are no features."""
+    def num_node_features(self) -> Any:
+        """Number of columns of ``x`` after the transform; 0 if there are no features. A dictionary for ``HeteroData``."""
+        if self.types is not None:
+            return dict(self[0].num_node_features) if len(self) else {}
         return self._num_columns("x") if self.transform is None else int(super().num_node_features)
 
     @property

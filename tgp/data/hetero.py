@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch_geometric.data import Batch, HeteroData
@@ -17,20 +16,16 @@ from tgp.data.collate import LevelCountError
 from tgp.data.relations import Relation, UnionGraph, parse_relations
 from tgp.engine.carry import CarryRules, resolve
 from tgp.engine.carry_fields import carry_fields
-from tgp.engine.coarsening import coarsen, independent_runs
-from tgp.engine.contraction import ConnectParams, ContractOptions, contract
-from tgp.engine.methods import METHODS
-from tgp.engine.pool_attributes import pool_values
-from tgp.engine.schedule import LevelSpec, Schedule
-from tgp.engine.type_graph import TypeGraph, connect_types
+from tgp.engine.schedule import Schedule
+from tgp.engine.type_graph import TypeGraph
+from tgp.engine.typed_levels import TypedStep, check_methods, relation_hierarchy, restrict_type, run_types
+from tgp.engine.typed_needs import join_values
 from tgp.errors import InputError, UnknownNameError
-from tgp.ragged import Assignment, BlockCSR, Field, GraphTable, Hierarchy, Level
-from tgp.ragged.node_attributes import NodeAttributes, check_node_values
+from tgp.ragged import Assignment, Field, GraphTable, Hierarchy, Level
+from tgp.ragged.node_attributes import NodeAttributes
 from tgp.select.base_select import SelectOutput
 
 __all__ = ["coarsen_hetero", "join_hetero"]
-
-Ids = npt.NDArray[np.int64]
 
 
 def coarsen_hetero(
@@ -65,17 +60,26 @@ def coarsen_hetero(
         DatasetError: If the graph is not valid.
         InputError: If a method cannot be used.
     """
-    _check_methods(schedule)
+    check_methods(schedule)
     union = UnionGraph.of(data)
     chosen = parse_relations(relations, union.relations)
     _check_rules(carry, data)
-    attributes = _union_attributes(data, union, schedule)
-    steps = _run_schedule(union, chosen, schedule, seed, type_graph, attributes)
-    assignments = Hierarchy(np.array([0, union.num_nodes]), tuple(step.level for step in steps))
+    blocks = union.blocks()
+    node_ptr = np.array([0, union.num_nodes])
+    steps = run_types(
+        list(blocks.values()),
+        node_ptr,
+        union.node_type,
+        [union.relations.index(relation) for relation in chosen],
+        schedule,
+        seed,
+        type_graph,
+        attributes=_union_attributes(data, union, schedule),
+    )
     types = [union.node_type, *(step.node_type for step in steps)]
     levels = [HeteroData() for _ in steps]
     for number, name in enumerate(union.types):
-        own = _restrict(assignments, types, number)
+        own = restrict_type(steps, node_ptr, union.node_type, number)
         table = GraphTable(own.node_ptr, _fields(data[name], int(own.node_ptr[-1]), skip=("num_nodes",)))
         for level, found in zip(levels, _carry(table, own, carry).levels, strict=True):
             _set_fields(level[name], found)
@@ -131,140 +135,29 @@ def join_hetero(
     return batch
 
 
-class _Step(NamedTuple):
-    """One level of all types.
-
-    Args:
-        level: Assignment of all nodes. Its coarse graph is not used.
-        node_type: ``[K]`` type of each supernode.
-        blocks: Coarse edges of each relation.
-    """
-
-    level: Level
-    node_type: Ids
-    blocks: dict[Relation, BlockCSR]
-
-
-def _run_schedule(
-    union: UnionGraph,
-    chosen: Sequence[Relation],
-    schedule: Schedule,
-    seed: int,
-    type_graph: TypeGraph,
-    attributes: NodeAttributes | None,
-) -> list[_Step]:
-    """Compute the assignments and the coarse edges of all levels."""
-    steps: list[_Step] = []
-    blocks, node_type = union.blocks(), union.node_type
-    for spec, length in independent_runs(schedule):
-        guide = connect_types(
-            _join([blocks[relation] for relation in chosen], len(node_type)), node_type, type_graph
-        )
-        part = coarsen(
-            replace(guide, attributes=attributes), Schedule((spec,) * length), seed, first_level=len(steps)
-        )
-        for level, types in _split_types(part, node_type):
-            blocks = {
-                relation: contract(block, level.assignment, _contract_options(spec))
-                for relation, block in blocks.items()
-            }
-            steps.append(_Step(level, types, blocks))
-            if attributes is not None:
-                attributes = pool_values(attributes, level.node_ptr, level.assignment)
-        node_type = steps[-1].node_type
-    return steps
-
-
 def _union_attributes(data: HeteroData, union: UnionGraph, schedule: Schedule) -> NodeAttributes | None:
     """Return the attributes that methods need for the nodes of all types. Types with fewer columns get columns of zeros."""
     found = {}
     for name, method in schedule.needs.items():
         parts = []
-        for kind, size in zip(union.types, np.diff(union.first).tolist(), strict=True):
+        for kind in union.types:
             value = data[kind].get(name)
             if not isinstance(value, Tensor):
                 raise InputError(
                     f"{method} needs the node attribute {name!r}: expected a tensor on every node type, got none on {kind!r}",
                     field=name,
                 )
-            array = value.detach().cpu().numpy()
-            try:
-                parts.append(check_node_values(name, array, np.array([0, size]), method))
-            except InputError as error:
-                raise InputError(f"node type {kind!r}: {error}", field=name) from error
-        width = max((part.shape[1] for part in parts), default=1)
-        found[name] = np.concatenate([np.pad(part, ((0, 0), (0, width - part.shape[1]))) for part in parts])
+            parts.append(value.detach().cpu().numpy())
+        ptrs = [np.array([0, size]) for size in np.diff(union.first).tolist()]
+        found[name] = join_values(name, parts, ptrs, union.types, union.node_type, method)
     return NodeAttributes(found) if found else None
-
-
-def _contract_options(spec: LevelSpec) -> ContractOptions:
-    """Return the options of a method without its normalizations, which need one type of nodes."""
-    params = spec.params
-    if not isinstance(params, ConnectParams):
-        return ContractOptions()
-    return replace(params.contract_options(), degree_norm=False, edge_weight_norm=False)
-
-
-def _join(blocks: Sequence[BlockCSR], num_nodes: int) -> BlockCSR:
-    """Return the edges of several relations. It is weighted if one of them is weighted."""
-    ends = np.concatenate([block.edge_index() for block in blocks] or [np.zeros((2, 0), np.int64)], axis=1)
-    weight = None
-    if any(block.weight is not None for block in blocks):
-        weight = np.concatenate([block.weights_or_ones() for block in blocks])
-    return BlockCSR.from_edge_index(ends, weight, num_nodes=num_nodes)
-
-
-def _check_methods(schedule: Schedule) -> None:
-    for spec in schedule:
-        method = spec.level_method
-        if method.dense or not method.contracts:
-            usable = [name for name in METHODS if METHODS[name].contracts and not METHODS[name].dense]
-            raise InputError(
-                f"{spec.method} cannot coarsen graphs with several types of nodes: expected a method that assigns each node to "
-                f"one supernode and contracts edges: {', '.join(usable)}",
-                field="poolers",
-            )
-
-
-def _split_types(hierarchy: Hierarchy, node_type: Ids) -> Iterator[tuple[Level, Ids]]:
-    """Yield each level with a supernode for each pair of a given supernode and a type, and the types of its supernodes."""
-    old = np.arange(len(node_type))  # the given node of each node
-    for level in hierarchy.levels:
-        cluster = level.assignment.cluster
-        assert cluster is not None, "only hard assignments reach this point"
-        given = cluster.astype(np.int64)[old]
-        width = int(node_type.max(initial=0)) + 1
-        keys, new = np.unique(np.where(given < 0, -1, given * width + node_type), return_inverse=True)
-        dropped = int(len(keys) > 0 and keys[0] < 0)
-        kept = keys[dropped:]
-        assignment = Assignment(
-            "hard", np.array([0, len(kept)]), (new.reshape(-1) - dropped).astype(np.int32)
-        )
-        node_ptr = np.array([0, len(old)])
-        old, node_type = kept // width, kept % width
-        yield Level(level.method, node_ptr, assignment, level.coarse), node_type
-
-
-def _restrict(hierarchy: Hierarchy, types: Sequence[Ids], number: int) -> Hierarchy:
-    """Return the assignments of the nodes of one type, without edges."""
-    levels = []
-    for level, before, after in zip(hierarchy.levels, types, types[1:], strict=False):
-        cluster = level.assignment.cluster
-        assert cluster is not None
-        place = np.append(np.cumsum(after == number) - 1, -1)  # the last entry is the id of dropped nodes
-        own = place[cluster[before == number]].astype(np.int32)
-        super_ptr = np.array([0, int((after == number).sum())])
-        empty = BlockCSR.from_edge_index(np.zeros((2, 0), np.int64), num_nodes=int(super_ptr[1]))
-        given = Assignment("hard", super_ptr, own)
-        levels.append(Level(level.method, np.array([0, len(own)]), given, empty))
-    return Hierarchy(np.array([0, int((types[0] == number).sum())]), tuple(levels))
 
 
 def _relation_levels(
     data: HeteroData,
     relation: Relation,
     union: UnionGraph,
-    steps: Sequence[_Step],
+    steps: Sequence[TypedStep],
     carry: CarryRules | None,
 ) -> tuple[Level, ...]:
     """Return the coarse edges of one relation with their attributes on all levels. Ids count through all types."""
@@ -272,8 +165,8 @@ def _relation_levels(
     fields = _fields(data[relation], int(edges.shape[1]), skip=("edge_index", "edge_weight"))
     fields["edge_index"] = Field("edge_index", edges, np.array([0, edges.shape[1]]), -1, shifted=True)
     table = GraphTable(np.array([0, union.num_nodes]), fields)
-    levels = [replace(step.level, coarse=step.blocks[relation], weight_dtype=dtype) for step in steps]
-    found = _carry(table, Hierarchy(table.node_ptr, tuple(levels)), carry).levels
+    own = relation_hierarchy(steps, table.node_ptr, union.relations.index(relation), dtype)
+    found = _carry(table, own, carry).levels
     return tuple(
         replace(level, fields={name: f for name, f in level.fields.items() if name != "num_members"})
         for level in found

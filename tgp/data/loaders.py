@@ -21,6 +21,7 @@ from tgp.data.hetero import join_hetero
 from tgp.data.sampler import PoolBatchSampler, size_table
 from tgp.data.shared_buffers import SharedBatch, SharedBuffers, release_buffers
 from tgp.data.transport import Packed
+from tgp.data.typed_graphs import TypedGraphs
 from tgp.errors import InputError
 from tgp.input_limits import physical_memory
 from tgp.store.format.constants import GRAPHS
@@ -63,6 +64,8 @@ class PoolCollater(Collater):
                 if key in batch:
                     del batch[key]
             return batch.follow(self.follow_batch or ())
+        if isinstance(batch, TypedGraphs) and not (self.follow_batch or self.exclude_keys):
+            return batch.to_batch()
         if isinstance(batch, BaseData):  # automatic batching is off
             return batch
         if isinstance(batch[0], HeteroData):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,48 +10,14 @@ import numpy.typing as npt
 from torch import Tensor
 from torch_geometric.data import HeteroData
 
-from tgp.errors import DatasetError, InputError, UnknownNameError
+from tgp.errors import DatasetError
 from tgp.ragged import BlockCSR
 from tgp.ragged.offsets import offsets
+from tgp.ragged.types import Relation, parse_relations
 
 __all__ = ["Relation", "UnionGraph", "parse_relations"]
 
-Relation = tuple[str, str, str]
 Ids = npt.NDArray[np.int64]
-
-
-def parse_relations(
-    relations: Iterable[str | Relation] | str | None, known: Sequence[Relation]
-) -> tuple[Relation, ...]:
-    """Return relations of a heterogeneous graph.
-
-    Args:
-        relations: Relations as triples, as text ``"author-writes-paper"``, or by their middle name if only one has it. A text may
-            hold several, separated by commas. ``None`` stands for all.
-        known: Relations of the graph.
-
-    Raises:
-        UnknownNameError: If the graph has no such relation.
-        InputError: If several relations have the name.
-    """
-    if relations is None:
-        return tuple(known)
-    items = [item.strip() for item in relations.split(",")] if isinstance(relations, str) else list(relations)
-    return tuple(dict.fromkeys(_find_relation(item, known) for item in items))
-
-
-def _find_relation(item: str | Relation, known: Sequence[Relation]) -> Relation:
-    names = {"-".join(relation): relation for relation in known}
-    text = item if isinstance(item, str) else "-".join(item)
-    found = [names[text]] if text in names else [relation for relation in known if relation[1] == text]
-    if not found:
-        raise UnknownNameError("relation", text, names)
-    if len(found) > 1:
-        raise InputError(
-            f"several relations are called {text!r}: expected one of {', '.join(map('-'.join, found))}",
-            field="relations",
-        )
-    return found[0]
 
 
 class UnionGraph(NamedTuple):
@@ -72,11 +38,15 @@ class UnionGraph(NamedTuple):
     weights: dict[Relation, Any]
 
     @classmethod
-    def of(cls, data: HeteroData) -> UnionGraph:
+    def of(
+        cls, data: HeteroData, types: Sequence[str] | None = None, relations: Sequence[Relation] | None = None
+    ) -> UnionGraph:
         """Read the nodes and edges of a heterogeneous graph.
 
         Args:
             data: Graph, not a batch.
+            types: Order of the types of nodes; that of the graph if ``None``.
+            relations: Order of the relations; that of the graph if ``None``.
 
         Raises:
             DatasetError: If the graph is a batch, or if nodes or edges are missing or wrong.
@@ -86,7 +56,8 @@ class UnionGraph(NamedTuple):
                 "the graph is a batch: expected one heterogeneous graph",
                 hint="coarsen graphs before they are joined",
             )
-        types = list(data.node_types)
+        types = list(data.node_types if types is None else types)
+        relations = list(data.edge_types if relations is None else relations)
         sizes = []
         for name in types:
             size = data[name].num_nodes
@@ -97,7 +68,7 @@ class UnionGraph(NamedTuple):
             sizes.append(int(size))
         first = offsets(sizes)
         edges, weights = {}, {}
-        for relation in data.edge_types:
+        for relation in relations:
             index = data[relation].get("edge_index")
             if not isinstance(index, Tensor) or index.dim() != 2 or index.size(0) != 2:
                 raise DatasetError(
@@ -119,7 +90,7 @@ class UnionGraph(NamedTuple):
             edges[relation] = ends
             weight = data[relation].get("edge_weight")
             weights[relation] = None if weight is None else weight.detach().cpu().flatten().numpy()
-        return cls(types, list(data.edge_types), first, edges, weights)
+        return cls(types, relations, first, edges, weights)
 
     @property
     def num_nodes(self) -> int:

@@ -106,6 +106,7 @@ def coarsen_with_failures(
     seed: int = 0,
     *,
     weight_dtype: npt.DTypeLike = np.float32,
+    first_level: int = 0,
 ) -> tuple[Hierarchy, list[GraphFailure]]:
     """Coarsen every graph of a block and record the graphs that fail instead of raising an error.
 
@@ -117,6 +118,7 @@ def coarsen_with_failures(
         schedule: a schedule, or any value that :func:`~tgp.engine.parse_schedule` reads.
         seed: a number in ``[0, 2**63)``.
         weight_dtype: type to which coarse weights are rounded, see :func:`coarsen`.
+        first_level: number of the first level, see :func:`coarsen`. Failures count from the first level of the longer schedule.
 
     Returns:
         The hierarchy, and the failures in the order of the graphs.
@@ -131,7 +133,7 @@ def coarsen_with_failures(
     current = block
     for spec, length in independent_runs(plan):
         failed = np.array([failure.graph for failure in failures], np.int64)
-        key = RandomKey(seed, len(steps))
+        key = RandomKey(seed, first_level + len(steps))
         run = _run_levels_safely(current, spec, length, key, weight_dtype, 0, failures)
         steps += [remove_graphs(step, failed) for step in run] if failed.size else run
         current = steps[-1][1]

@@ -29,7 +29,8 @@ def connect_types(block: BlockCSR, node_type: Ids, mode: TypeGraph = "auto") -> 
 
     A node with ``d`` neighbours of another type connects all pairs of them with weight ``1 / (d - 1)``, in both directions. If it
     has more than 16, only neighbours that follow each other in the order of the nodes are connected, so that the number of edges
-    stays linear. Directions of edges are not used for this. Edges inside a type have their own weights, or 1.
+    stays linear. Directions of edges are not used for this. Edges inside a type have their own weights, or 1. Parallel edges are
+    added, unless the mode is ``same``.
 
     Args:
         block: Graphs with nodes of several types.
@@ -64,8 +65,7 @@ def connect_types(block: BlockCSR, node_type: Ids, mode: TypeGraph = "auto") -> 
         group = graph * (int(node_type.max(initial=0)) + 1) + node_type
         chosen = ~np.isin(group, group[same_rows])
     first, second, weight = _common_neighbours(rows[~inside], cols[~inside], node_type, chosen)
-    if not len(first):
-        return connect_types(block, node_type, "same")
+    # Also without any pair, so that the result of a graph does not depend on the other graphs.
     ones = np.ones(len(same_rows)) if same_weight is None else same_weight
     edges = np.stack([np.concatenate([same_rows, first]), np.concatenate([same_cols, second])])
     joined = BlockCSR.from_edge_index(edges, np.concatenate([ones, weight]), node_ptr=block.node_ptr)

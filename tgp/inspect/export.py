@@ -113,6 +113,11 @@ def export_store(
             )
         hierarchy = next(iter(reader.hierarchies))
     name = reader.hierarchy(hierarchy).name
+    if reader.manifest.spec.types is not None and to != "npz":
+        hint = "use --to npz, or read HeteroData with tgp.data.PooledDataset and save it with torch.save"
+        raise InputError(
+            f"heterogeneous graphs cannot be exported to {to}: expected npz", field="to", hint=hint
+        )
     ids = parse_graphs(graphs, reader.num_graphs)
     files = FolderWriter(out, overwrite=force)
     try:
@@ -145,7 +150,7 @@ def exported_names(fields: Iterable[str], to: str, used: Iterable[str] = ()) -> 
     """
     names = [name for name in fields if name != "edge_index"]
     if to == "npz":
-        reserved = ("node_ptr", "edge_index", "edge_ptr", *used)
+        reserved = ("node_ptr", "edge_index", "edge_ptr", "node_type_names", "relation_names", *used)
         found = unique_names(names, _archive_name, reserved=reserved, suffixes=("", "_ptr"))
     else:
         found = unique_names(names, _attribute_name, reserved=("edge_index", "num_nodes", *used))
@@ -209,6 +214,9 @@ def _to_npz(reader: StoreReader, name: str, ids: Ints, files: FolderWriter) -> N
         field = table.fields[key]
         arrays[member] = field.values
         arrays[f"{member}_ptr" if key != "edge_index" else "edge_ptr"] = field.ptr
+    if reader.manifest.spec.types is not None:
+        arrays["node_type_names"] = np.array(reader.manifest.spec.types.nodes, np.str_)
+        arrays["relation_names"] = np.array(reader.manifest.spec.types.relations, np.str_)
     _write_npz(files, "graphs.npz", arrays)
     for number, level in enumerate(reader.gather_levels(ids, name), start=1):
         arrays = {"node_ptr": level.node_ptr, "super_ptr": level.super_ptr, "edge_ptr": level.edge_ptr}

@@ -10,13 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.build.jobs import topology
-from tgp.engine.carry import CarryRules, CarryStep, input_names, resolve
-from tgp.engine.carry_fields import carry_fields
-from tgp.engine.coarsening import coarsen_with_failures
+from tgp.build.unit_levels import coarsen_unit, needed_fields
+from tgp.engine.carry import CarryRules, CarryStep, resolve
 from tgp.engine.schedule import Schedule
+from tgp.engine.typed_table import resolve_types
 from tgp.errors import InputError, StoreDamagedError, TgpError
 from tgp.ragged import Field, Level
-from tgp.sources.tables import weight_type
 from tgp.store import Finding, StoreReader
 from tgp.store.format import constants as store_format
 from tgp.store.locations import Location, open_store
@@ -57,12 +56,15 @@ def verify_by_recompute(
     count = reader.num_graphs if sample is None else min(sample, reader.num_graphs)
     ids = np.unique(np.linspace(0, reader.num_graphs - 1, count).round().astype(np.int64))
     found: list[Finding] = []
+    spec = reader.manifest.spec
     total = len(ids) * len(reader.hierarchies)
     done = 0
     for name, info in reader.hierarchies.items():
         try:
             schedule = Schedule.from_json(info.schedule)
             steps = _carry_steps(reader, info.carry)
+            needed = needed_fields(steps, spec.types, schedule.needs)
+            names = {"edge_index", "edge_weight", *needed} & reader.fields.keys()
         except TgpError as error:
             found.append(
                 Finding(store_format.MANIFEST, "schedule", None, f"{name} cannot be recomputed: {error}")
@@ -71,20 +73,14 @@ def verify_by_recompute(
         for low in range(0, len(ids), BATCH):
             batch = ids[low : low + BATCH]
             try:
-                names = {
-                    "edge_index",
-                    "edge_weight",
-                    *input_names(steps),
-                    *schedule.needs,
-                } & reader.fields.keys()
                 graphs = topology(reader.gather_graphs(batch, sorted(names)), 0, len(batch), names)
-                block, dtype = graphs.to_block(schedule.needs), weight_type(graphs)
-                hierarchy, _ = coarsen_with_failures(block, schedule, info.seed, weight_dtype=dtype)
-                hierarchy = carry_fields(graphs, hierarchy, steps)
+                hierarchy, _, _ = coarsen_unit(graphs, schedule, spec, name, steps=steps)
                 for position, level in enumerate(hierarchy.levels):
                     stored = reader.gather_level(batch, name, position)
                     found += _findings(reader, batch, name, position, level, stored)
-            except StoreDamagedError as error:
+            except (StoreDamagedError, InputError) as error:
+                if isinstance(error, InputError):  # types that do not fit together
+                    error = StoreDamagedError(str(error), item=error.field)
                 found.append(Finding(PurePath(error.path or name).name, error.item, None, str(error)))
             done += len(batch)
             if progress is not None:
@@ -96,7 +92,9 @@ def _carry_steps(reader: StoreReader, carry: str | None) -> tuple[CarryStep, ...
     """Return the attributes of the levels that the rules of a store mean, from all of its graphs."""
     if carry is None:
         return ()
-    return resolve(CarryRules.parse(carry), reader.gather_graphs(np.arange(reader.num_graphs)))
+    rules, graphs = CarryRules.parse(carry), reader.gather_graphs(np.arange(reader.num_graphs))
+    types = reader.manifest.spec.types
+    return resolve(rules, graphs) if types is None else resolve_types(rules, graphs, types)
 
 
 def _findings(

@@ -13,6 +13,7 @@ from tgp.errors import DatasetError, InputError
 from tgp.ragged.block import BlockCSR, PtrArray
 from tgp.ragged.node_attributes import NodeAttributes, check_node_values
 from tgp.ragged.offsets import offsets
+from tgp.ragged.types import TypeTable
 
 __all__ = ["Field", "FieldForm", "GraphTable", "take_ragged"]
 
@@ -107,10 +108,12 @@ class GraphTable:
     Args:
         node_ptr: ``[B + 1]`` offsets of the nodes of the graphs.
         fields: name -> attribute.
+        types: types of the nodes and edges of heterogeneous graphs, see :mod:`tgp.ragged.types`; ``None`` for others.
     """
 
     node_ptr: PtrArray
     fields: Mapping[str, Field] = field(default_factory=dict)
+    types: TypeTable | None = None
 
     @property
     def num_graphs(self) -> int:
@@ -139,7 +142,7 @@ class GraphTable:
                 field="ids",
             )
         node_ptr = offsets(np.diff(self.node_ptr)[chosen])
-        return GraphTable(node_ptr, {name: f.take(chosen) for name, f in self.fields.items()})
+        return GraphTable(node_ptr, {name: f.take(chosen) for name, f in self.fields.items()}, self.types)
 
     def to_block(self, needs: Mapping[str, str] | None = None) -> BlockCSR:
         """Return the adjacency of all graphs as one block.

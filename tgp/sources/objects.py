@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FORMS", "collect_graphs", "object_name", "objects_to_table"]
 
-FORMS = "a PyG dataset, Data objects, networkx graphs or scipy matrices (one, a list or a generator)"
+FORMS = "a PyG dataset, Data or HeteroData objects, networkx graphs or scipy matrices (one, a list or a generator)"
 """Description of the supported objects for error messages."""
 
 

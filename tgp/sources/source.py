@@ -110,6 +110,11 @@ def open_source(
         ("add_degree", add_degree, table_transforms.add_degree),
     ):
         if wanted:
+            if table.types is not None:
+                raise DatasetError(
+                    f"{name} is not possible for heterogeneous graphs: expected graphs with one type of nodes, got HeteroData",
+                    hint="transform the graphs before: torch_geometric.transforms.ToUndirected()(data)",
+                )
             table = transform(table)
             description[name] = True
     return Source(table, description)

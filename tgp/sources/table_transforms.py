@@ -30,7 +30,7 @@ def exclude(table: GraphTable, names: Collection[str]) -> GraphTable:
         if name not in table.fields or name == "edge_index":
             have = ", ".join(n for n in table.fields if n != "edge_index")
             raise DatasetError(f"cannot exclude {name!r}: expected one of {have or 'no attributes'}")
-    return GraphTable(table.node_ptr, {n: f for n, f in table.fields.items() if n not in names})
+    return GraphTable(table.node_ptr, {n: f for n, f in table.fields.items() if n not in names}, table.types)
 
 
 def make_undirected(table: GraphTable) -> GraphTable:

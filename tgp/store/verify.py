@@ -41,6 +41,7 @@ from tgp.store.io.files import LocalFiles, StoreFiles, file_digest
 from tgp.store.read.contents import GraphsPart, HierarchyPart, level_field_path
 from tgp.store.read.parts import DecodedCache, OpenPart, check_size
 from tgp.store.read.single import read_failures, read_metric
+from tgp.store.read.typed_unit import TypedUnit
 from tgp.store.read.values import first_outside, first_too_large, largest_number, value_check
 
 __all__ = ["Finding", "verify_store"]
@@ -180,6 +181,7 @@ class _UnitVerifier:
         self.first = manifest.spec.bounds[unit]
         self.cache = cache
         self.parts = parts
+        self.types: TypedUnit | None = None
         self.findings: list[Finding] = []
 
     def report(self, shard: ShardRecord, field: str | None, message: str, row: int | None = None) -> None:
@@ -218,12 +220,17 @@ class _UnitVerifier:
         with self.collect_damage(fmt.GRAPHS, matches):
             graphs = GraphsPart(self.files, self.manifest, self.unit, self.cache)
             edges = self.check_graphs(graphs) if semantics else None
+            if edges is not None and self.manifest.spec.types is not None:
+                TypedUnit(graphs, self.manifest)
         if graphs is None or not matches[fmt.GRAPHS]:  # levels can only be checked against the right graphs
             return self.findings
         for name in self.manifest.hierarchies:
             if not readable[name]:
                 continue
+            self.types = None
             with self.collect_damage(name, matches):
+                if semantics and self.manifest.spec.types is not None:
+                    self.types = TypedUnit(graphs, self.manifest)
                 part = HierarchyPart(self.files, self.manifest, name, self.unit, self.cache, graphs.node_ptr)
                 self.parts[name].append(part)
                 if semantics:
@@ -312,7 +319,10 @@ class _UnitVerifier:
             )
             if f"{base}/fields/{fmt.EDGE_MAP}" in part.present:
                 self.check_edge_map(part, number, finer, coarse, cluster)
-            if finer is not None and cluster is not None and is_plain_sum(info.schedule[number]):
+            if self.types is not None:
+                with self.collect_damage(name, {name: True}):
+                    self.types.check_level(part, number, level, info.schedule[number])
+            elif finer is not None and cluster is not None and is_plain_sum(info.schedule[number]):
                 options = info.schedule[number]["params"]
                 local = part.array(f"{base}/cluster")
                 row = first_wrong_contraction(finer, coarse, local, options, level.weight_dtype)

@@ -9,6 +9,7 @@ import typer
 
 from tgp_cli import _completion as values
 from tgp_cli._errors import ExitStatus
+from tgp_cli._level_options import CarryOpt, ProfileOpt, RelationsOpt, TypeGraphOpt
 from tgp_cli._options import DebugOpt, JsonOpt, QuietOpt, RootOpt, ThreadsOpt, WorkersOpt, reject_url
 from tgp_cli._output import Output
 from tgp_cli._progress import Progress
@@ -22,8 +23,6 @@ _POOLER = (
     "Poolers of the levels, finest level first, for example ndp,eigen:k=8,graclus*3. "
     "graclus* repeats the last level up to --until. Repeat the option for several hierarchies. Default: graclus*2."
 )
-_PROFILE = "fast (default, memory-mapped) or small (compressed)."
-_CARRY = "Attributes of the levels: auto, or rules such as pos=mean,y=majority or auto,x=none. Default: none."
 _MAX_INPUT = "Memory that the input files may need. Default: 4GB or 100 times their size, up to the memory."
 _DATASET = "Known name, path, module:callable or built-in dataset. Default: molecules."
 
@@ -61,17 +60,11 @@ Until = Annotated[
     int | None,
     _option(metavar="N", help="Repeat a last level with * until graphs have at most N nodes. Default: 1."),
 ]
-Carry = Annotated[
-    str | None, _option(metavar="RULES", help=_CARRY, autocompletion=values.complete_reductions)
-]
 Seed = Annotated[int | None, _option(metavar="N", help="Seed of all random choices. Default: 0.")]
 Scheduler = Annotated[
     str | None, _option(metavar="ADDRESS", help="Dask scheduler: its address or its scheduler file.")
 ]
 Shard = Annotated[str | None, _option(metavar="I/N", help="Do job I of N, with I from 0 to N-1.")]
-Profile = Annotated[
-    str | None, _option(metavar="PROFILE", help=_PROFILE, autocompletion=values.complete_profiles)
-]
 ShardSize = Annotated[
     str | None, _option(metavar="SIZE", help="Size of a shard file, with a unit. Default: 64MB.")
 ]
@@ -103,13 +96,15 @@ def command(
     names: Names = None,
     only_levels: Levels = None,
     until: Until = None,
-    carry: Carry = None,
+    carry: CarryOpt = None,
+    relations: RelationsOpt = None,
+    type_graph: TypeGraphOpt = None,
     seed: Seed = None,
     workers: WorkersOpt = None,
     threads: ThreadsOpt = None,
     scheduler: Scheduler = None,
     shard: Shard = None,
-    profile: Profile = None,
+    profile: ProfileOpt = None,
     shard_size: ShardSize = None,
     limit: Limit = None,
     exclude: Exclude = None,

@@ -33,7 +33,7 @@ FORMAT = "tgp-store"
 VERSION = 1
 MINOR = 4
 """Minor version: 1 adds the revision of the engine and the choice of quality figures to hierarchies, 2 adds fields of JSON
-texts, 3 adds fields of levels, 4 adds edge maps of levels."""
+texts, 3 adds fields of levels, 4 adds edge maps of levels, and types of nodes and relations."""
 
 MANIFEST = "manifest.json"
 RECORDS = "records"
@@ -125,6 +125,9 @@ FORMS = ("rows", "stacked", "int", "float", "bool", "str")
 ENCODINGS = ("json",)
 MAX_JSON_TEXT = 1 << 20
 """Largest size in bytes of the JSON text of one graph in a field."""
+
+TYPE_GRAPHS = ("auto", "same", "project")
+"""Edges of heterogeneous graphs that methods see."""
 
 KINDS = ("hard", "onehot", "soft")
 PTRS = ("node", "edge", "graph", "own")

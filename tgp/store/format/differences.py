@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from tgp.errors import Difference
+from tgp.ragged.types import Relation
 from tgp.store.format.fingerprint import HierarchySpec, StoreSpec
 from tgp.store.format.strict_json import canonical
 
@@ -38,6 +39,9 @@ def spec_differences(stored: StoreSpec, asked: StoreSpec) -> list[Difference]:
     if stored.profile != asked.profile:
         text = f"profile: {stored.profile!r} in the store, {asked.profile!r} asked for"
         found.append(Difference("profile", text, stored.profile, asked.profile))
+    if stored.types != asked.types:
+        old, new = (None if t is None else t.to_json() for t in (stored.types, asked.types))
+        found.append(Difference("types", _change("types of nodes and relations", old, new), old, new))
     known = {h.name: h for h in stored.hierarchies}
     for wanted in asked.hierarchies:
         if wanted.name in known:
@@ -101,12 +105,24 @@ def _hierarchy_differences(stored: HierarchySpec, asked: HierarchySpec) -> list[
     if stored.carry != asked.carry:
         text = _change(f"{name}: carry", stored.carry, asked.carry)
         found.append(Difference("carry", text, stored.carry, asked.carry, asked.name))
+    for key in ("relations", "type_graph"):
+        old, new = getattr(stored, key), getattr(asked, key)
+        if old != new:
+            before_text, after_text = (
+                v if v is None or isinstance(v, str) else _relations_text(v) for v in (old, new)
+            )
+            text = _change(f"{name}: {key}", before_text, after_text)
+            found.append(Difference(key, text, before_text, after_text, asked.name))
     if len(stored.schedule) != len(asked.schedule):
         text = f"{name}: {len(stored.schedule)} levels in the store, {len(asked.schedule)} asked for"
         found.append(Difference("levels", text, len(stored.schedule), len(asked.schedule), asked.name))
     for number, levels in enumerate(zip(stored.schedule, asked.schedule, strict=False), 1):
         found += _level_differences(asked.name, number, *levels)
     return found
+
+
+def _relations_text(relations: Iterable[Relation]) -> str:
+    return ",".join("-".join(relation) for relation in relations)
 
 
 def _level_differences(

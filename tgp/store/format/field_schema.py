@@ -11,6 +11,7 @@ import numpy as np
 
 from tgp.errors import StoreError
 from tgp.ragged.fields import FieldForm
+from tgp.ragged.types import is_typed_name
 from tgp.store.format import constants as fmt
 from tgp.store.format.strict_json import Document
 
@@ -38,7 +39,8 @@ class FieldInfo:
         shifted: True if the values are node ids, which are local to their graph. For a field of a level, they are ids of
             coarse edges, or -1.
         ptrs: All kinds of offsets that cut the field correctly, in order of preference. ``"own"`` is last. A field of a
-            level has the kinds ``"node"`` (supernodes) and ``"edge"`` (coarse edges), or ``"own"`` if it is JSON text or the edge map.
+            level has the kinds ``"node"`` (supernodes) and ``"edge"`` (coarse edges), or ``"own"`` if it is JSON text or the edge map, or
+            belongs to a type of nodes or to a relation.
     """
 
     name: str
@@ -149,7 +151,11 @@ class FieldInfo:
         return _first_broken(
             [
                 *self._shared_rules(),
-                (fmt.is_level_field(self.name), "name", "a name that is not used for other parts of a level"),
+                (
+                    fmt.is_level_field(self.name) or is_typed_name(self.name),
+                    "name",
+                    "a name that is not used for other parts of a level",
+                ),
                 (self.form in ("rows", "json"), "form", "'rows' or JSON text for a field of a level"),
                 (self.form == "rows" or self.dtype == "uint8", "dtype", "uint8 for text"),
                 (self.form == "rows" or not self.tail, "tail", "[] for text"),
@@ -166,10 +172,12 @@ class FieldInfo:
                 ),
                 (
                     self.ptrs == ("own",)
-                    if self.form == "json" or self.shifted
+                    if self.form == "json"
+                    or self.shifted
+                    or (is_typed_name(self.name) and "own" in self.ptrs)
                     else len(self.ptrs) > 0 and set(self.ptrs) <= {"node", "edge"},
                     "ptrs",
-                    "a list of 'node' or 'edge' for a field of a level, and ['own'] for text and the edge map",
+                    "a list of 'node' or 'edge' for a field of a level, and ['own'] for text, the edge map and types",
                 ),
             ]
         )

@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tgp.errors import InputError
+from tgp.ragged.types import Relation, TypeTable
 from tgp.store.format import constants as fmt
 from tgp.store.format.strict_json import Document, canonical, check_depth
+from tgp.store.format.type_names import check_type_names, parse_relation_names, parse_types
 
 __all__ = ["HierarchySpec", "StoreSpec"]
 
@@ -28,6 +30,8 @@ class HierarchySpec:
         metrics: True if quality figures are stored. ``None`` in stores of format 1.0, which do not say so.
         carry: Rules by which attributes of the input graphs are computed for the levels, as canonical text. ``None`` if
             the levels have no attributes.
+        relations: Relations of heterogeneous graphs on which the supernodes depend. ``None`` for other graphs.
+        type_graph: Edges of heterogeneous graphs that methods see. ``None`` for other graphs.
     """
 
     name: str
@@ -36,6 +40,8 @@ class HierarchySpec:
     engine: int | None = None
     metrics: bool | None = None
     carry: str | None = None
+    relations: tuple[Relation, ...] | None = None
+    type_graph: str | None = None
 
     def __post_init__(self) -> None:
         fmt.check_hierarchy_name(self.name)
@@ -54,7 +60,13 @@ class HierarchySpec:
 
     def to_json(self) -> dict[str, Any]:
         """Return the content of the specification file."""
-        added = {"engine": self.engine, "with_metrics": self.metrics, "carry": self.carry}
+        added = {
+            "engine": self.engine,
+            "with_metrics": self.metrics,
+            "carry": self.carry,
+            "relations": None if self.relations is None else [list(names) for names in self.relations],
+            "type_graph": self.type_graph,
+        }
         return {
             "name": self.name,
             "schedule": self.schedule,
@@ -84,6 +96,8 @@ class HierarchySpec:
             document.integer("engine", low=1) if "engine" in document.values else None,
             document.boolean("with_metrics") if "with_metrics" in document.values else None,
             document.text("carry") if "carry" in document.values else None,
+            parse_relation_names(document, "relations") if "relations" in document.values else None,
+            document.choice("type_graph", fmt.TYPE_GRAPHS) if "type_graph" in document.values else None,
         )
 
 
@@ -99,6 +113,7 @@ class StoreSpec:
         bounds: Unit ``i`` holds graphs ``bounds[i]:bounds[i + 1]``.
         profile: ``"fast"`` or ``"small"``.
         hierarchies: Hierarchies over the graphs.
+        types: Types and relations of heterogeneous graphs; ``None`` for other graphs.
     """
 
     dataset: Mapping[str, Any]
@@ -107,6 +122,7 @@ class StoreSpec:
     bounds: tuple[int, ...]
     profile: str = "fast"
     hierarchies: tuple[HierarchySpec, ...] = field(default=())
+    types: TypeTable | None = None
 
     def __post_init__(self) -> None:
         if len(self.bounds) > fmt.MAX_UNITS + 1:
@@ -140,6 +156,7 @@ class StoreSpec:
                 field="hierarchies",
             )
         _check_json(dict(self.dataset), "dataset")
+        check_type_names(self.types, self.hierarchies)
 
     @property
     def num_units(self) -> int:
@@ -156,6 +173,7 @@ class StoreSpec:
             "num_graphs": self.num_graphs,
             "bounds": list(self.bounds),
             "profile": self.profile,
+            **({} if self.types is None else {"types": self.types.to_json()}),
         }
 
     @classmethod
@@ -180,6 +198,7 @@ class StoreSpec:
                 bounds=document.integers("bounds"),
                 profile=document.choice("profile", fmt.PROFILES),
                 hierarchies=hierarchies,
+                types=parse_types(document),
             )
         except InputError as error:
             raise document.fail(error.field or "spec", f"valid ({error})") from error

@@ -15,6 +15,7 @@ from tgp.store.format.entries import parse_fields, parse_levels, parse_metrics, 
 from tgp.store.format.fingerprint import HierarchySpec, StoreSpec
 from tgp.store.format.schema import FieldInfo, HierarchyInfo, LevelInfo, ShardRecord
 from tgp.store.format.strict_json import Document, canonical, parse
+from tgp.store.format.type_names import check_typed_fields
 from tgp.store.io.files import LocalFiles, StoreFiles
 
 __all__ = [
@@ -179,6 +180,8 @@ class Manifest:
     @property
     def minor(self) -> int:
         """Minor format version: the first one that has everything that the store contains."""
+        if self.spec.types is not None:
+            return 4
         levels = [level for info in self.hierarchies.values() for level in info.levels]
         if any(field.shifted for level in levels for field in level.fields):
             return 4
@@ -293,6 +296,7 @@ class Manifest:
                 wanted.carry,
             )
         fields = parse_fields(document)
+        check_typed_fields(document, spec.types, fields, hierarchies)
         # A later minor version may add keys on which the fingerprint depends.
         if document.digest("fingerprint") != spec.fingerprint and not is_later_minor(document):
             raise document.fail("fingerprint", f"the fingerprint of its content, {spec.fingerprint}")

@@ -196,7 +196,10 @@ class HierarchyPart(OpenPart):
         path, nodes = level_field_path(number, info.name), self.record.nodes[number]
         total = nodes if info.ptr == "node" else self.record.edges[number]
         if info.ptr == "own":
-            total = math.prod(self.info(path).shape)
+            shape = self.info(path).shape
+            total = math.prod(shape) if info.is_text else shape[0] if shape else 0
+            if info.row_bytes == 0:
+                self.check_rows(path, total)
             ptr = self.ptr(level_field_path(number, info.name, "ptr"), self.count, total)
             if info.shifted and number and not np.array_equal(ptr, self.edge_ptrs[number - 1]):
                 raise self.damaged(path, f"must have one row for each edge of level {number}")

@@ -9,6 +9,7 @@ import numpy as np
 
 from tgp.errors import InputError
 from tgp.ragged import Field, GraphTable, Level
+from tgp.ragged.types import EDGE_TYPE, NODE_TYPE, is_typed_name
 from tgp.store.format.schema import FieldInfo, PtrKind
 from tgp.store.write.limits import check_field
 
@@ -37,24 +38,27 @@ def graph_field_info(table: GraphTable, entry: Field) -> FieldInfo:
     return info
 
 
-def level_field_info(level: Level, name: str, number: int) -> FieldInfo:
+def level_field_info(level: Level, name: str, number: int, *, typed: bool = False) -> FieldInfo:
     """Return the schema of a field of a level.
 
     Args:
         level: Level of a unit.
         name: Name of one of its fields.
         number: Position of the level, from 0.
+        typed: True for heterogeneous graphs. Attributes of types and relations have own offsets.
 
     Raises:
         InputError: If it does not belong to the supernodes or to the edges, or cannot be stored.
     """
     entry = level.fields[name]
-    has_own = entry.form == "json" or entry.shifted
+    has_own = entry.form == "json" or entry.shifted or (typed and is_typed_name(name))
     fits = {
         "node": not has_own and np.array_equal(entry.ptr, level.super_ptr),
         "edge": not has_own and np.array_equal(entry.ptr, level.block.edge_ptr),
         "own": has_own and len(entry.ptr) == len(level.super_ptr),
     }
+    if typed and name in (NODE_TYPE, EDGE_TYPE):  # every graph can have as many edges as supernodes
+        fits["edge" if name == NODE_TYPE else "node"] = False
     if not any(fits.values()) or entry.values.shape[:1] != (entry.ptr[-1],):
         raise InputError(
             f"level {number + 1}: {name} must have one row for each supernode or for each edge, got "

@@ -150,6 +150,7 @@ class PartWriter(ABC):
                 header,
                 metrics=metrics,
                 failures=failures,
+                typed=self.spec.types is not None,
             )
 
         return self._write(unit, name, fill)

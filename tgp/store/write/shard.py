@@ -153,6 +153,7 @@ def write_hierarchy_file(
     *,
     metrics: Mapping[str, npt.NDArray[Any]] | None = None,
     failures: Sequence[FailureRecord] = (),
+    typed: bool = False,
 ) -> PartSummary:
     """Write one hierarchy over the graphs of one unit.
 
@@ -164,6 +165,7 @@ def write_hierarchy_file(
         metrics: Values per ``"<position>/<name>"``, where ``position`` counts the levels from 0. A value is one number,
             or has one row per graph.
         failures: Graphs that could not be coarsened.
+        typed: True for heterogeneous graphs.
 
     Returns:
         Totals and levels of the file.
@@ -179,7 +181,9 @@ def write_hierarchy_file(
             size = sum(
                 out.array(group, name, values, dtype=_IDS.get(name)) for name, values in arrays.items()
             )
-            fields = tuple(level_field_info(level, name, number) for name in sorted(level.fields))
+            fields = tuple(
+                level_field_info(level, name, number, typed=typed) for name in sorted(level.fields)
+            )
             for info in fields:  # levels without fields have no such groups
                 entry = level.fields[info.name]
                 size += out.field(out.group(f"levels/{number}/fields"), info, entry.values)
