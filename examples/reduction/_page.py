@@ -42,7 +42,9 @@ Methods without a ratio, such as `graclus*8`, show the level nearest to c, with 
 is chosen by validation accuracy** among graphs of at most 1.1 c of the nodes. The test accuracy of that method is shown, even if another
 one is higher. "Used for training" is the number of supernodes whose training nodes have one label. Seconds are processor time of one core, without
 compilation, and for a schedule those of all its levels. MB is the memory beyond that of the input. The errors compare the 100 lowest eigenvalues of the normalized
-Laplacian of the largest component; "restricted" ignores how the coarse graph is connected.
+Laplacian of the largest component, or the 10 lowest if it has more than 5,000 nodes; "restricted" ignores how the coarse graph is connected. "REE high" is the relative error of
+as many highest eigenvalues of D - A, and RSA the constant of the restricted spectral approximation. `tgp inspect --spectral` prints these and further figures,
+see [Inspecting and verifying](guide/command-line.md#inspecting-and-verifying). A dash means that a figure was not computed when the cell was.
 """
 PUBLISHED: dict[str, dict[str, list[str]]] = {
     "Cora": {
@@ -100,6 +102,13 @@ LABELS = {
     "GEC": "not checked",
     "full": "none",
 }
+SPECTRAL = {
+    "eigenvalue_error": "eigenvalue error",
+    "eigenvalue_error_restricted": "restricted",
+    "combinatorial_error_highest": "REE high",
+    "restricted_approximation": "RSA",
+}
+"""Figures of the largest component and their columns."""
 DIFFERENCES = """\
 Differences: published values are runs of the authors of STPGC. Their c counts all nodes; ours counts those of the coarsened
 components, as SCAL does. Their code splits DBLP 70/10/20 instead of 20 + 30 nodes per class, so DBLP cannot be compared.
@@ -197,8 +206,6 @@ def _costs(here: Mapping[Any, Mapping[str, Any]], methods: list[str], ratios: li
             result = next((here[k] for k in here if k[:2] == (method, ratio)), None)
             if result is None:
                 continue
-            error = result.get("eigenvalue_error")
-            restricted = result.get("eigenvalue_error_restricted")
             rows.append(
                 [
                     _show(method),
@@ -207,9 +214,13 @@ def _costs(here: Mapping[Any, Mapping[str, Any]], methods: list[str], ratios: li
                     f"{statistics.fmean(result['train_supernodes']):.0f}",
                     f"{result['coarsen_seconds']:.3f}",
                     f"{result['coarsen_mb']:.1f}" if "coarsen_mb" in result else "-",
-                    "-" if error is None else f"{error:.3f}",
-                    "-" if restricted is None else f"{restricted:.3f}",
+                    *(_figure(result, key) for key in SPECTRAL),
                 ]
             )
-    head = ["method", "c", "supernodes", "used for training", "s", "MB", "eigenvalue error", "restricted"]
+    head = ["method", "c", "supernodes", "used for training", "s", "MB", *SPECTRAL.values()]
     return markdown(head, rows)
+
+
+def _figure(result: Mapping[str, Any], key: str) -> str:
+    value = result.get(key)
+    return "-" if value is None else f"{value:.3f}"

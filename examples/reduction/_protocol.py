@@ -31,6 +31,8 @@ from tgp.inspect.spectral_errors import measure_graphs
 
 SMALL = 10
 """Components of at most this many nodes are not coarsened."""
+MANY_MODES, FEW_MODES, LARGE = 100, 10, 5000
+"""Eigenvalues that are compared in the largest component: the first number, or the second if it has more nodes than the third."""
 QUICK = "regions:num_nodes=300:parts=3"
 """Generated graph for a quick run."""
 SETTINGS: dict[str, Any] = {
@@ -178,7 +180,9 @@ def coarsen(source: Source, method: str, ratio: float) -> Coarsened:
     facts |= {"kept": round(first / total, 4), "level": level}
     largest = np.array([int(np.argmax([len(nodes) for nodes in source.big]))])
     reader = dataset.reader
-    metrics = measure_graphs(reader, largest, list(reader.hierarchies)[:1], 100)
+    modes = FEW_MODES if len(source.big[largest[0]]) > LARGE else MANY_MODES
+    metrics = measure_graphs(reader, largest, list(reader.hierarchies)[:1], modes)
+    facts["modes"] = modes
     for name, values in next(iter(metrics.values()))[level - 1].items():
         value = float(values[0])
         facts[name] = round(value, 4) if math.isfinite(value) else None
