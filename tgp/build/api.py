@@ -120,7 +120,9 @@ def coarsen(
         "shard_size": shard_size,
         "max_input": max_input,
         "carry": carry,
-        **{"limit": limit, "until": until, "threads": threads},
+        "limit": limit,
+        "until": until,
+        "threads": threads,
     }
     config = CoarsenConfig(
         graphs,
