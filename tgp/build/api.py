@@ -120,10 +120,8 @@ def coarsen(
         "shard_size": shard_size,
         "max_input": max_input,
         "carry": carry,
-        "limit": limit,
-        "until": until,
-        "threads": threads,
     }
+    settings |= {"limit": limit, "until": until, "threads": threads}
     config = CoarsenConfig(
         graphs,
         seed=seed,
