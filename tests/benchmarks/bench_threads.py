@@ -2,7 +2,8 @@
 
 Wall time and processor time of the fastest of several runs after a warm-up, for the contraction, the assignment of ``kmis`` and that of
 ``hem``. One thread and several alternate in one run. ``ratio`` is wall time against wall time. On a machine that does other work it
-says little. ``overhead`` is the processor time of several threads against one: the ratio on idle cores is at most the number of threads
+says little. ``estimate`` is the processor time of one thread against that of the calling thread if there are several: the ratio on idle cores if
+the work is divided evenly. ``overhead`` is the processor time of several threads against one: the ratio on idle cores is at most the number of threads
 divided by it. ``memory`` is what a run adds at its peak beyond its input and output, in bytes per stored entry.
 
 The graphs are a grid, an RMAT graph (edge factor 16, nodes numbered at random), and a graph like a road network: a grid with 35 % of the
@@ -75,19 +76,21 @@ def make_graphs(quick: bool) -> Iterator[tuple[str, BlockCSR]]:
 
 def measure(
     function: Callable[[], object], counts: tuple[int, ...], runs: int
-) -> dict[int, tuple[float, float]]:
-    """Return the least wall and processor seconds for each number of threads. The numbers alternate."""
+) -> dict[int, tuple[float, float, float]]:
+    """Return the least wall and processor seconds, and the mean ones of the calling thread, for each number of threads. The numbers alternate."""
     wall: dict[int, list[float]] = {count: [] for count in counts}
     cpu: dict[int, list[float]] = {count: [] for count in counts}
+    own: dict[int, list[float]] = {count: [] for count in counts}
     for run in range(runs + 1):
         for count in counts:
             with limit_threads(count):
-                start, used = time.perf_counter(), time.process_time()
+                start, used, mine = time.perf_counter(), time.process_time(), time.thread_time()
                 function()
                 if run:
                     wall[count].append(time.perf_counter() - start)
                     cpu[count].append(time.process_time() - used)
-    return {count: (min(wall[count]), min(cpu[count])) for count in counts}
+                    own[count].append(time.thread_time() - mine)
+    return {count: (min(wall[count]), min(cpu[count]), float(np.mean(own[count]))) for count in counts}
 
 
 def bytes_of(*arrays: Any) -> int:
@@ -118,7 +121,7 @@ def main() -> None:
                 return given[0].assign(fresh, given[1], RandomKey())
 
             found = measure(run, (1, options.threads), 2 if options.quick else 5)
-            (wall, cpu), (wall_many, cpu_many) = found[1], found[options.threads]
+            (wall, cpu, _), (wall_many, cpu_many, own) = found[1], found[options.threads]
             result = run()
             kept = (
                 [result.indptr, result.indices] if part == "contraction" else [result.cluster, result.weight]
@@ -134,6 +137,7 @@ def main() -> None:
                 "cpu ms, 1 thread": round(1e3 * cpu, 1),
                 f"cpu ms, {options.threads} threads": round(1e3 * cpu_many, 1),
                 "ratio": round(wall / wall_many, 2),
+                "estimate": round(cpu / own, 2),
                 "overhead": round(cpu_many / cpu, 2),
                 "memory": round(extra / block.num_edges, 1),
             }
