@@ -11,7 +11,7 @@ from html import escape
 _TOKEN = re.compile(r"\\[A-Za-z]+|\\.|\s+|.", flags=re.S)
 _LETTERS = {
     "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ϵ", "eta": "η", "theta": "θ", "lambda": "λ", "Lambda": "Λ",
-    "mu": "μ", "pi": "π", "rho": "ρ", "sigma": "σ", "omega": "ω", "Gamma": "Γ", "Theta": "Θ",
+    "mu": "μ", "pi": "π", "Pi": "Π", "rho": "ρ", "sigma": "σ", "omega": "ω", "Gamma": "Γ", "Theta": "Θ",
 }  # fmt: skip
 _OPERATORS = {
     "top": "⊤", "odot": "⊙", "in": "∈", "cup": "∪", "approx": "≈", "neq": "≠", "ne": "≠", "le": "≤", "ge": "≥", "iff": "⟺", "arg": "arg",

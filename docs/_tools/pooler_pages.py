@@ -214,8 +214,8 @@ def _example(entry: Entry, info: PoolerInfo) -> str:
     schedule = f"{entry.alias}:k=8,{entry.alias}:k=4" if sizes else f"{entry.alias}*2"
     return text + (
         "\nComputed once, before training, on the command line or in Python:\n\n"
-        f"```bash\ntgp coarsen --pooler '{schedule}' --out pooled/{entry.alias}\n```\n\n"
-        f'```python\nimport tgp\n\ndataset = tgp.coarsen("molecules", "{schedule}", out="pooled/{entry.alias}")\n'
+        f"```bash\ntgp coarsen --pooler '{schedule}'{' --dataset points' if pos else ''} --out pooled/{entry.alias}\n```\n\n"
+        f'```python\nimport tgp\n\ndataset = tgp.coarsen("{"points" if pos else "molecules"}", "{schedule}", out="pooled/{entry.alias}")\n'
         "print(dataset[0].pooled_data)  # level 1, level 2\n```\n"
     )
 

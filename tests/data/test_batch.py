@@ -12,13 +12,13 @@ from tgp.data.attributes import levels_to_data
 from tgp.data.collate import LevelCountError, collate, separate
 from tgp.data.convert import table_to_data
 from tgp.data.transport import pack
-from tgp.engine import coarsen
+from tgp.engine import coarsen, parse_schedule
 
 
 def coarsened(graphs, schedule="graclus*2,nopool"):
     """Return the graphs and levels as arrays, and as a list of ``Data`` with levels."""
-    table, block = graphs_to_arrays(graphs)
-    levels = coarsen(block, schedule).levels
+    table, _ = graphs_to_arrays(graphs)
+    levels = coarsen(table.to_block(parse_schedule(schedule).needs), schedule).levels
     items = table_to_data(table)
     for data, row in zip(items, levels_to_data(levels), strict=True):
         data.pooled_data = row

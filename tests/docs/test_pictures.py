@@ -79,9 +79,8 @@ def numbers(text):
         "simmatch",
         "voxel",
         "fps",
+        "partition",
     ],
-    "name",
-    ["eigen", "graclus", "hem", "kmis", "lv", "ndp", "nmf", "nopool", "partition", "random", "sep"],
 )
 def test_pictures_of_deterministic_poolers_are_up_to_date(name, pictures):
     drawn = pictures.before_after(name, pictures.pool(name, pictures.PLACES, pictures.example_graph()))

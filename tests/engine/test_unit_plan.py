@@ -15,6 +15,7 @@ from tgp.engine.methods import METHODS
 from tgp.engine.unit_plan import ENOUGH_UNITS, MAX_UNIT_COST, MIN_UNIT_COST, bound_work, plan_units
 from tgp.errors import InputError
 from tgp.ragged import BlockCSR
+from tgp.testing.graphs import with_attributes
 
 SCHEDULE = parse_schedule("graclus*3")
 sizes = st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 5000)), max_size=60)
@@ -155,7 +156,7 @@ BOUNDED = [alias for alias, entry in METHODS.items() if entry.bound is not None]
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("alias", BOUNDED)
 def test_coarse_graphs_are_within_their_bounds(alias, family):
-    block = FAMILIES[family](400)
+    block = with_attributes(FAMILIES[family](400))
     if alias in REFUSES_NEGATIVE and block.weight is not None:
         block = replace(block, weight=np.abs(block.weight))
     spec = parse_schedule(f"{alias}:k=4" if METHODS[alias].dense else alias)[0]

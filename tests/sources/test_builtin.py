@@ -102,6 +102,19 @@ def test_degrees_and_labels_of_random_graphs():
         assert inside.mean() > 0.75
 
 
+def test_points_are_joined_to_their_nearest_neighbours():
+    table, _ = make_builtin("points:num_graphs=4:num_nodes=40:neighbors=3")
+    assert sorted(table.fields["y"].values) == [0, 0, 1, 1]
+    for index in range(4):
+        pos, edges = table.fields["pos"].item(index), table.fields["edge_index"].item(index)
+        assert pos.dtype == np.float32 and pos.min() >= 0 and pos.max() < 1
+        distance = np.linalg.norm(pos[:, None] - pos[None], axis=2)
+        near = np.argsort(distance, axis=1)[:, 1:4]
+        joined = {(a, b) for a, row in enumerate(near.tolist()) for b in row}
+        assert set(zip(*edges.tolist(), strict=True)) == joined | {(b, a) for a, b in joined}
+    assert make_builtin("points:num_nodes=1")[0].fields["edge_index"].values.shape == (2, 0)
+
+
 def test_neighbourhoods_of_regions_show_the_label():
     table, _ = make_builtin("regions:num_graphs=2:num_nodes=900:noise=80")
     y, x = table.fields["y"], table.fields["x"].values

@@ -131,8 +131,8 @@ def hyperbolic_errors(
     r"""Return the hyperbolic error of each partition, one value per graph.
 
     .. math::
-        \operatorname{arccosh}\left(1 + \frac{\|(L - L_\Pi) X\|_F^2 \, \|X\|_F^2}
-        {2 \operatorname{tr}(X^\top L X) \operatorname{tr}(X^\top L_\Pi X)}\right)
+        \mathrm{arccosh}\left(1 + \frac{\|(L - L_\Pi) X\|_F^2 \, \|X\|_F^2}
+        {2 \mathrm{tr}(X^\top L X) \mathrm{tr}(X^\top L_\Pi X)}\right)
 
     It is NaN for graphs with dropped nodes, and where a trace is 0, such as for constant signals. Columns are processed in groups, so
     the memory is linear.

@@ -16,12 +16,11 @@ import numpy.typing as npt
 from tgp.errors import ParameterError, UnknownNameError
 from tgp.ragged import Field, GraphTable
 from tgp.ragged.offsets import offsets
+from tgp.sources.hashed_draws import Ints, draw_below, draw_hashes, segment_positions
 from tgp.values import convert_value, parse_call
 
 __all__ = ["BUILTIN", "BuiltinSet", "DEFAULT_DATASET", "make_builtin"]
 
-Ints = npt.NDArray[np.int64]
-Hashes = npt.NDArray[np.uint64]
 
 DEFAULT_DATASET = "molecules"
 ATOMS = 4
@@ -87,37 +86,6 @@ def _parse_integer(name: str, key: str, text: str) -> int:
     return value
 
 
-# Random numbers: the splitmix64 hash of (seed, stream, a, b). Each number can be computed without the others.
-
-
-def _mix(z: Hashes) -> Hashes:
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    mixed: Hashes = z ^ (z >> np.uint64(31))
-    return mixed
-
-
-def _hash(seed: int, stream: int, a: npt.ArrayLike, b: npt.ArrayLike = 0) -> Hashes:
-    golden = np.uint64(0x9E3779B97F4A7C15)
-    z = _mix(np.atleast_1d(np.uint64(seed) + golden))
-    for part in (stream, a, b):
-        z = _mix(z ^ (np.asarray(part).astype(np.uint64) + golden))
-    return z
-
-
-def _below(bound: npt.ArrayLike, seed: int, stream: int, a: npt.ArrayLike, b: npt.ArrayLike = 0) -> Ints:
-    """Return random integers in ``[0, bound)``, one for each pair of ``a`` and ``b``."""
-    uniform = (_hash(seed, stream, a, b) >> np.uint64(11)).astype(np.float64) * 2.0**-53
-    limit = np.asarray(bound, np.int64)
-    drawn: Ints = np.minimum((uniform * limit).astype(np.int64), limit - 1)
-    return drawn
-
-
-def _positions(ptr: Ints) -> Ints:
-    """Return the position of each element inside its segment."""
-    return np.arange(ptr[-1]) - np.repeat(ptr[:-1], np.diff(ptr))
-
-
 def _make_table(
     node_ptr: Ints, edges: Ints, y: Ints | None, x: npt.NDArray[np.float32] | None = None
 ) -> GraphTable:
@@ -157,17 +125,17 @@ def molecules(num_graphs: int, seed: int, units: int) -> GraphTable:
     if units < 4:
         raise ParameterError(f"'units' of molecules must be at least 4, got {units}", field="units")
     g = np.arange(num_graphs)
-    label = (_below(2, seed, 0, g // 2) + g) % 2  # each pair of graphs has both labels
-    parts = units - 1 + _below(3, seed, 1, g)
+    label = (draw_below(2, seed, 0, g // 2) + g) % 2  # each pair of graphs has both labels
+    parts = units - 1 + draw_below(3, seed, 1, g)
     part_ptr = offsets(parts)
-    graph, position = np.repeat(g, parts), _positions(part_ptr)
-    ring = 5 + _below(2, seed, 2, graph, position)
+    graph, position = np.repeat(g, parts), segment_positions(part_ptr)
+    ring = 5 + draw_below(2, seed, 2, graph, position)
     atom_ptr = offsets(
-        ring + _below(3, seed, 3, graph, position)
+        ring + draw_below(3, seed, 3, graph, position)
     )  # atoms of the ring, then of its side chain
     node_ptr = atom_ptr[part_ptr]
 
-    rank = _below(2**50, seed, 4, graph, position)
+    rank = draw_below(2**50, seed, 4, graph, position)
     rank = np.where(label[graph] == 1, rank, position)
     rank = np.where(position == 0, -1, np.where(position == parts[graph] - 1, 2**50, rank))
     second = np.lexsort((rank, graph))  # rings in the order of the second chain
@@ -185,7 +153,7 @@ def molecules(num_graphs: int, seed: int, units: int) -> GraphTable:
 
 def _ring_bonds(ring: Ints, atom_ptr: Ints) -> Ints:
     """Return the bonds along the atoms of each part, and the bond that closes its ring."""
-    inner = np.flatnonzero(_positions(atom_ptr) > 0)
+    inner = np.flatnonzero(segment_positions(atom_ptr) > 0)
     closing = np.stack([atom_ptr[:-1], atom_ptr[:-1] + ring - 1])
     return np.concatenate([np.stack([inner - 1, inner]), closing], axis=1)
 
@@ -193,7 +161,7 @@ def _ring_bonds(ring: Ints, atom_ptr: Ints) -> Ints:
 def _shuffle_nodes(seed: int, node_ptr: Ints) -> Ints:
     """Return a new id for each node: a random order inside each graph, so that ids carry no information."""
     graph = np.repeat(np.arange(len(node_ptr) - 1), np.diff(node_ptr))
-    order = np.lexsort((_hash(seed, 5, graph, _positions(node_ptr)), graph))
+    order = np.lexsort((draw_hashes(seed, 5, graph, segment_positions(node_ptr)), graph))
     new = np.empty(len(order), np.int64)
     new[order] = np.arange(len(order))
     return new
@@ -201,7 +169,7 @@ def _shuffle_nodes(seed: int, node_ptr: Ints) -> Ints:
 
 def _atom_features(seed: int, node_ptr: Ints) -> npt.NDArray[np.float32]:
     graph = np.repeat(np.arange(len(node_ptr) - 1), np.diff(node_ptr))
-    draw = _below(10_000, seed, 6, graph, _positions(node_ptr))
+    draw = draw_below(10_000, seed, 6, graph, segment_positions(node_ptr))
     kind = np.searchsorted(np.cumsum(_ATOM_SHARE[:-1]) * 10_000, draw, side="right")
     return np.eye(ATOMS, dtype=np.float32)[kind]
 
@@ -212,13 +180,13 @@ def _atom_features(seed: int, node_ptr: Ints) -> npt.NDArray[np.float32]:
 def grid(num_graphs: int, seed: int, num_nodes: int) -> GraphTable:
     """Make rectangular grids (label 0) and tori (label 1) of about ``num_nodes`` nodes."""
     g = np.arange(num_graphs)
-    label = (_below(2, seed, 0, g // 2) + g) % 2
+    label = (draw_below(2, seed, 0, g // 2) + g) % 2
     side = max(3, round(num_nodes**0.5))
-    width = np.maximum(3, side - _below(1 + side // 4, seed, 1, g))
+    width = np.maximum(3, side - draw_below(1 + side // 4, seed, 1, g))
     height = np.maximum(3, num_nodes // width)
     node_ptr = offsets(width * height)
     graph = np.repeat(g, width * height)
-    position, base = _positions(node_ptr), node_ptr[graph]
+    position, base = segment_positions(node_ptr), node_ptr[graph]
     w, h, wraps = width[graph], height[graph], label[graph] == 1
     row, col = position // w, position % w
     node = np.arange(node_ptr[-1])
@@ -234,7 +202,7 @@ def erdos_renyi(num_graphs: int, seed: int, num_nodes: int, degree: int) -> Grap
     node_ptr = np.arange(num_graphs + 1) * num_nodes
     draws = num_nodes * degree // 2
     graph, draw = np.divmod(np.arange(num_graphs * draws), max(draws, 1))
-    ends = [node_ptr[graph] + _below(num_nodes, seed, 1 + i, graph, draw) for i in range(2)]
+    ends = [node_ptr[graph] + draw_below(num_nodes, seed, 1 + i, graph, draw) for i in range(2)]
     return _make_table(node_ptr, np.stack(ends), None)
 
 
@@ -245,7 +213,7 @@ def barabasi_albert(num_graphs: int, seed: int, num_nodes: int, edges: int) -> G
     source = draw // max(edges, 1)
     # The target of an edge is a random end of the edges of earlier nodes. An even number selects the source of such an
     # edge; an odd number selects its target, which is itself a selection: follow it until all numbers are even.
-    pick = np.where(source == 0, 0, _below(np.maximum(2 * source * edges, 1), seed, 1, graph, draw))
+    pick = np.where(source == 0, 0, draw_below(np.maximum(2 * source * edges, 1), seed, 1, graph, draw))
     pending = pick % 2 == 1
     while pending.any():
         at = graph[pending] * per_graph + pick[pending] // 2
@@ -262,21 +230,46 @@ def blocks(num_graphs: int, seed: int, num_nodes: int, inside: int, outside: int
     A node has about ``inside`` neighbours in its community and about ``outside`` neighbours anywhere.
     """
     g = np.arange(num_graphs)
-    label = _below(3, seed, 0, g)
+    label = draw_below(3, seed, 0, g)
     count = label + 2
     node_ptr = np.arange(num_graphs + 1) * num_nodes
     edges = []
     for stream, per_node in ((1, inside), (3, outside)):
         draws = num_nodes * per_node // 2
         graph, draw = np.divmod(np.arange(num_graphs * draws), max(draws, 1))
-        one = _below(num_nodes, seed, stream, graph, draw)
+        one = draw_below(num_nodes, seed, stream, graph, draw)
         if stream == 1:  # nodes of a community have the same remainder modulo the number of communities
             members = (num_nodes - one % count[graph] - 1) // count[graph] + 1
-            other = one % count[graph] + count[graph] * _below(members, seed, stream + 1, graph, draw)
+            other = one % count[graph] + count[graph] * draw_below(members, seed, stream + 1, graph, draw)
         else:
-            other = _below(num_nodes, seed, stream + 1, graph, draw)
+            other = draw_below(num_nodes, seed, stream + 1, graph, draw)
         edges.append(node_ptr[graph] + np.stack([one, other]))
     return _make_table(node_ptr, np.concatenate(edges, axis=1), label)
+
+
+def points(num_graphs: int, seed: int, num_nodes: int, neighbors: int) -> GraphTable:
+    """Make random points in the unit square, joined to their nearest neighbours, with positions in ``pos``.
+
+    Points of label 0 are uniform. Points of label 1 are denser towards the left side.
+    """
+    from scipy.spatial import cKDTree
+
+    g = np.arange(num_graphs)
+    label = (draw_below(2, seed, 0, g // 2) + g) % 2
+    node_ptr = np.arange(num_graphs + 1) * num_nodes
+    graph, place = np.divmod(np.arange(num_graphs * num_nodes), max(num_nodes, 1))
+    pos = np.stack([draw_below(2**20, seed, 1 + axis, graph, place) for axis in range(2)], axis=1) * 2.0**-20
+    pos[:, 0] = np.where(label[graph] == 1, pos[:, 0] ** 2, pos[:, 0])
+    near = max(min(neighbors, num_nodes - 1), 0)
+    ends = np.zeros((2, 0), np.int64)
+    if near:
+        rows = [
+            cKDTree(pos[a : a + num_nodes]).query(pos[a : a + num_nodes], near + 1)[1][:, 1:] + a
+            for a in node_ptr[:-1]
+        ]
+        ends = np.stack([np.repeat(np.arange(len(pos)), near), np.concatenate(rows).ravel()])
+    fields = _make_table(node_ptr, ends, label).fields
+    return GraphTable(node_ptr, {**fields, "pos": Field("pos", pos.astype(np.float32), node_ptr)})
 
 
 def families(num_graphs: int, seed: int, num_nodes: int, noise: int) -> GraphTable:
@@ -294,18 +287,20 @@ def families(num_graphs: int, seed: int, num_nodes: int, noise: int) -> GraphTab
             field="num_nodes" if num_nodes < 8 else "noise",
         )
     g = np.arange(num_graphs)
-    label = (_below(3, seed, 0, g // 3) + g) % 3  # three consecutive graphs have all labels
-    sizes = num_nodes // 2 + _below(num_nodes + 1, seed, 1, g)
-    per_node = 2 + _below(2, seed, 2, g)
+    label = (draw_below(3, seed, 0, g // 3) + g) % 3  # three consecutive graphs have all labels
+    sizes = num_nodes // 2 + draw_below(num_nodes + 1, seed, 1, g)
+    per_node = 2 + draw_below(2, seed, 2, g)
     node_ptr, edge_ptr = offsets(sizes), offsets(sizes * per_node)
-    graph, draw = np.repeat(g, np.diff(edge_ptr)), _positions(edge_ptr)
+    graph, draw = np.repeat(g, np.diff(edge_ptr)), segment_positions(edge_ptr)
     source, step = np.divmod(draw, per_node[graph])
     # Preferential attachment as in `barabasi_albert`.
-    pick = np.where(source == 0, 0, _below(np.maximum(2 * source * per_node[graph], 1), seed, 3, graph, draw))
+    pick = np.where(
+        source == 0, 0, draw_below(np.maximum(2 * source * per_node[graph], 1), seed, 3, graph, draw)
+    )
     while (pending := pick % 2 == 1).any():
         pick[pending] = pick[edge_ptr[graph[pending]] + pick[pending] // 2]
-    uniform = [_below(sizes[graph], seed, 4 + i, graph, draw) for i in range(2)]
-    kind = np.where(_below(100, seed, 6, graph, draw) < noise, 0, label[graph])
+    uniform = [draw_below(sizes[graph], seed, 4 + i, graph, draw) for i in range(2)]
+    kind = np.where(draw_below(100, seed, 6, graph, draw) < noise, 0, label[graph])
     near = (source + 1 + step) % sizes[graph]
     target = np.choose(kind, [uniform[0], pick // 2 // per_node[graph], near])
     ends = np.stack([np.where(kind == 0, uniform[1], source), target])
@@ -336,12 +331,12 @@ def regions(num_graphs: int, seed: int, num_nodes: int, parts: int, labels: int,
     nearest = np.full(len(position), np.iinfo(np.int64).max)
     y = np.zeros(len(position), np.int64)
     for part in range(parts):
-        at = [_below(size, seed, 1 + axis, graph, part) for axis, size in enumerate((height, width))]
+        at = [draw_below(size, seed, 1 + axis, graph, part) for axis, size in enumerate((height, width))]
         distance = (row - at[0]) ** 2 + (col - at[1]) ** 2
         y[distance < nearest] = part % labels
         nearest = np.minimum(nearest, distance)
-    drawn = _below(labels, seed, 4, graph, position)
-    seen = np.where(_below(100, seed, 3, graph, position) < noise, drawn, y)
+    drawn = draw_below(labels, seed, 4, graph, position)
+    seen = np.where(draw_below(100, seed, 3, graph, position) < noise, drawn, y)
     node = np.arange(len(position))
     edges = [
         np.stack([node, node + step])[:, inside]
@@ -380,6 +375,12 @@ BUILTIN: dict[str, BuiltinSet] = {
             "Stochastic block models; the label is the number of communities",
             {"num_graphs": 200, "seed": 0, "num_nodes": 64, "inside": 6, "outside": 1},
             blocks,
+        ),
+        BuiltinSet(
+            "points",
+            "Random points joined to their nearest neighbours, with positions",
+            {"num_graphs": 200, "seed": 0, "num_nodes": 64, "neighbors": 4},
+            points,
         ),
         BuiltinSet(
             "families",

@@ -356,9 +356,7 @@ def _assemble(
     nodes = {**({} if out.x is None else {"x": out.x}), **nodes}
     if out.edge_weight is not None:
         edges = {"edge_weight": out.edge_weight, **edges}
-    is_batch, batch = _is_batch(data), out.batch
-    if data.batch is None:
-        batch = None
+    is_batch, batch = _is_batch(data), None if data.batch is None else out.batch
     pooled = Batch(_base_cls=Data) if is_batch else Data()
     index, ptr = out.edge_index, None
     if batch is not None:

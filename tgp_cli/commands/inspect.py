@@ -24,7 +24,6 @@ _SPECTRAL = (
     "hyperbolic and reconstruction error, restricted spectral approximation."
 )
 
-
 Store = Annotated[
     str | None,
     typer.Argument(
@@ -122,8 +121,7 @@ def _list(output: Output) -> ExitStatus:
     from tgp.inspect.overview import find_stores
     from tgp_cli import _inspect_text
 
-    stores = find_stores(Path("pooled"))
-    output.result(stores, lambda: _inspect_text.show_stores(output, stores))
+    output.result(stores := find_stores(Path("pooled")), lambda: _inspect_text.show_stores(output, stores))
     return ExitStatus.OK
 
 

@@ -6,7 +6,8 @@ farthest from all centers so far,
 .. math::
     c_{m+1} = \mathrm{argmax}_i \, \mathrm{min}_{j = 1 .. m} \|\mathbf{p}_i - \mathbf{p}_{c_j}\| ,
 
-until the share of the nodes that was asked for is reached. Every other node belongs to the supernode of its nearest center. The edges
+until the share of the nodes that was asked for is reached, as in
+`"PointNet++: Deep Hierarchical Feature Learning on Point Sets in a Metric Space" <https://arxiv.org/abs/1706.02413>`_ (NeurIPS 2017). Every other node belongs to the supernode of its nearest center. The edges
 between two supernodes are contracted to one edge. Edges have no effect on the supernodes.
 
 Good for:

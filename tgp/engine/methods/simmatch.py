@@ -1,6 +1,7 @@
 r"""Matching of neighbours with similar features, to any size.
 
-Features are smoothed over the edges of the graph as in a graph convolution, :math:`p = 2` times by default,
+Features are smoothed over the edges of the graph as in
+`"Simplifying Graph Convolutional Networks" <https://arxiv.org/abs/1902.07153>`_ (ICML 2019), :math:`p = 2` times by default,
 
 .. math::
     \mathbf{H} = \left( \mathbf{D}^{-1/2} (\mathbf{A} + \mathbf{I}) \mathbf{D}^{-1/2} \right)^p \mathbf{X} ,

@@ -5,7 +5,8 @@ A node at position :math:`\mathbf{p}_i` belongs to the cell with the coordinates
 .. math::
     \mathbf{c}_i = \mathrm{floor}(\mathbf{p}_i / s)
 
-for the edge length :math:`s` of the cells. The edges between two cells are contracted to one edge. Edges have no effect on the supernodes.
+for the edge length :math:`s` of the cells, as in
+`"Dynamic Edge-Conditioned Filters in Convolutional Neural Networks on Graphs" <https://arxiv.org/abs/1704.02901>`_ (CVPR 2017). The edges between two cells are contracted to one edge. Edges have no effect on the supernodes.
 
 Good for:
     Point clouds, meshes and maps whose nodes have positions of even importance: ``voxel:size=0.1``. The size of the supernodes in

@@ -1,0 +1,43 @@
+"""Random numbers as hashes: each depends only on the seed and on where it is used, and not on the version of numpy.
+
+They are the splitmix64 hash of (seed, stream, a, b). Each number can be computed without the others.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Hashes", "Ints", "draw_below", "draw_hashes", "segment_positions"]
+
+Ints = npt.NDArray[np.int64]
+Hashes = npt.NDArray[np.uint64]
+
+
+def _mix(z: Hashes) -> Hashes:
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    mixed: Hashes = z ^ (z >> np.uint64(31))
+    return mixed
+
+
+def draw_hashes(seed: int, stream: int, a: npt.ArrayLike, b: npt.ArrayLike = 0) -> Hashes:
+    """Return a random word of 64 bits for each pair of ``a`` and ``b``."""
+    golden = np.uint64(0x9E3779B97F4A7C15)
+    z = _mix(np.atleast_1d(np.uint64(seed) + golden))
+    for part in (stream, a, b):
+        z = _mix(z ^ (np.asarray(part).astype(np.uint64) + golden))
+    return z
+
+
+def draw_below(bound: npt.ArrayLike, seed: int, stream: int, a: npt.ArrayLike, b: npt.ArrayLike = 0) -> Ints:
+    """Return random integers in ``[0, bound)``, one for each pair of ``a`` and ``b``."""
+    uniform = (draw_hashes(seed, stream, a, b) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    limit = np.asarray(bound, np.int64)
+    drawn: Ints = np.minimum((uniform * limit).astype(np.int64), limit - 1)
+    return drawn
+
+
+def segment_positions(ptr: Ints) -> Ints:
+    """Return the position of each element inside its segment."""
+    return np.arange(ptr[-1]) - np.repeat(ptr[:-1], np.diff(ptr))
