@@ -99,7 +99,8 @@ def check_typed_fields(
 def _plain_problem(level: LevelInfo) -> str | None:
     """Return what a level of graphs with one type of nodes must have, or ``None``."""
     for info in level.fields:
-        if not fmt.is_level_field(info.name) or (info.form == "rows" and "own" in info.ptrs):
+        own_offsets = info.form == "rows" and "own" in info.ptrs
+        if not fmt.is_level_field(info.name) or (own_offsets and info.name != fmt.EDGE_MAP):
             return "fields of supernodes or edges"
     return None
 
