@@ -63,3 +63,42 @@ def test_costs_of_edges_are_those_of_pairs(block, seed):
 @given(st.floats(0, 1e12) | st.floats(0, 1e-6))
 def test_costs_are_rounded_to_twenty_bits(value):
     assert kernels._round_cost(value) == reference.rounded(value)
+
+
+def score(rows, matrix, basis, free, needs_centre=False, members=None):
+    """Return the number of nodes and the key of each neighbourhood."""
+    nodes = np.arange(len(matrix))
+    once = (
+        np.repeat(nodes, np.diff(rows[0])) < rows[1]
+    )  # in any order, because the kernels only need each edge once
+    once_ptr = offsets(np.bincount(np.repeat(nodes, np.diff(rows[0]))[once], minlength=len(matrix)))
+    count, key = np.zeros(len(matrix), np.int64), np.full(len(matrix), np.nan)
+    members = np.empty(0) if members is None else members
+    kernels.score_neighborhoods(
+        rows[0], rows[1], once_ptr, rows[1][once], rows[2][once], matrix.sum(1), basis, members, free, needs_centre,
+        0, len(matrix), count, key,
+    )  # fmt: skip
+    return count, key
+
+
+@given(graphs, st.integers(0, 99), st.booleans())
+def test_costs_of_neighborhoods_are_those_of_sets(block, seed, needs_centre):
+    rows, matrix, _, _, basis = problem(block, 3, seed)
+    free = np.random.default_rng(seed).random(len(matrix)) < 0.8
+    count, key = score(rows, matrix, basis, free, needs_centre)
+    for u in range(len(matrix)):
+        nodes = [v for v in sorted({u, *np.flatnonzero(matrix[u]).tolist()}) if free[v]]
+        if needs_centre and not free[u]:
+            nodes = []
+        assert count[u] == len(nodes)
+        if len(nodes) > 1:
+            assert key[u] == pytest.approx(reference.set_cost(matrix, basis, nodes), rel=3e-6)
+
+
+def test_the_mean_number_of_members_comes_before_the_cost():
+    rows, matrix, _, _, basis = problem(path(5), 2, 0)
+    free = np.ones(5, np.bool_)
+    cost = score(rows, matrix, basis, free)[1]
+    key = score(rows, matrix, basis, free, members=np.array([3.0, 1.0, 1.0, 1.0, 1e9]))[1]
+    assert key.astype(int).tolist() == [32, 27, 16, 2**20 - 1, 2**20 - 1]
+    assert key[2] == 16 + cost[2] / (1 + cost[2])

@@ -32,8 +32,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from tgp.engine.level_method import GraphSizes, LevelBound, LevelEstimate, LevelMethod, RandomKey
-from tgp.engine.pair_matching import make_undirected
 from tgp.engine.threads import run_over_ranges
+from tgp.engine.undirected import make_undirected
 from tgp.errors import InputError, ParameterError
 from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.block import FloatArray, IndexArray, PtrArray

@@ -138,4 +138,5 @@ METHOD = LevelMethod(
     bound=bound,
     revision=2,
     contracts=True,
+    one_core="the spectral clusters",
 )

@@ -167,4 +167,5 @@ METHOD = LevelMethod(
     builds_levels=_matches_on_counts,
     bound=bound,
     contracts=True,
+    one_core="the matching",
 )

@@ -83,4 +83,5 @@ METHOD = LevelMethod(
     LevelEstimate(0.2, 0.2, scratch=150.0),
     bound=bound,
     contracts=True,
+    one_core="the moves of nodes",
 )

@@ -224,4 +224,5 @@ METHOD = LevelMethod(
     bound=bound,
     estimate=LevelEstimate(0.5, 0.75, weighted=True, scratch=500.0),
     revision=3,
+    one_core="the cut",
 )

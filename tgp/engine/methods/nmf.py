@@ -211,4 +211,5 @@ METHOD = LevelMethod(
     dense=True,
     bound=bound,
     revision=2,
+    one_core="the factorization",
 )

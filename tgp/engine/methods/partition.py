@@ -164,4 +164,5 @@ METHOD = LevelMethod(
     estimate=LevelEstimate(0.1, 0.1, scratch=250.0),
     bound=bound,
     contracts=True,
+    one_core="the bisections",
 )

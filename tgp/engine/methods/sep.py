@@ -393,4 +393,5 @@ METHOD = LevelMethod(
     LevelEstimate(0.3, 0.3, weighted=True, scratch=450.0),
     bound=bound,
     contracts=True,
+    one_core="the coding tree",
 )
