@@ -5,34 +5,35 @@ Coarsening gets edges, and features if the method needs them. It never gets labe
 
 from __future__ import annotations
 
-import copy
 import math
 import time
 import warnings
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from _nets import Constant
-from scipy.sparse import csr_matrix, diags, identity
+from _training import Problem, propagation
+from scipy.sparse import csr_matrix, diags
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor
-from torch.nn.functional import cross_entropy, dropout
 from torch_geometric.data import Data
-from torch_geometric.nn.inits import glorot
 
 import tgp
 from tgp.data.level_links import compose_links
 from tgp.engine.methods import METHODS
-from tgp.errors import PackageError
+from tgp.engine.schedule import parse_schedule
+from tgp.errors import InputError, PackageError
 from tgp.inspect.spectral_errors import measure_graphs
 
 SMALL = 10
 """Components of at most this many nodes are not coarsened."""
 MANY_MODES, FEW_MODES, LARGE = 100, 10, 5000
 """Eigenvalues that are compared in the largest component: the first number, or the second if it has more nodes than the third."""
+WARM_UP = 2000
+"""Nodes of the graph that is coarsened first, to compile the kernels."""
 QUICK = "regions:num_nodes=300:parts=3"
 """Generated graph for a quick run."""
 SETTINGS: dict[str, Any] = {
@@ -73,7 +74,16 @@ class Source:
 
     @classmethod
     def of(cls, data: Data) -> Source:
-        """Read a graph. Edges become undirected and lose weights and self-loops, rows of ``x`` get the sum 1."""
+        """Read a graph. Edges become undirected and lose weights and self-loops, rows of ``x`` get the sum 1.
+
+        Raises:
+            InputError: if nodes have no features, or not one label each.
+        """
+        has = {name: tuple(data[name].shape) for name in ("x", "y") if data.get(name) is not None}
+        if "x" not in has or has.get("y") != (data.num_nodes,):
+            raise InputError(
+                f"the dataset cannot be used: expected features and one label per node, got {has}"
+            )
         n = int(data.num_nodes or 0)
         row, col = data.edge_index.numpy()
         adjacency = pattern(csr_matrix((np.ones(len(row), np.float32), (row, col)), (n, n)))
@@ -101,14 +111,6 @@ class Source:
         return part == 0, part == 1, part == 2
 
 
-@dataclass
-class Coarsened:
-    """Supernode of every node of the big components (-1 elsewhere), and what the coarsening cost."""
-
-    cluster: np.ndarray
-    facts: dict[str, Any]
-
-
 def pattern(matrix: csr_matrix) -> csr_matrix:
     """Return the undirected pattern of a matrix without its diagonal."""
     matrix = (matrix + matrix.T).tocsr()
@@ -124,69 +126,109 @@ def normalize_rows(matrix: csr_matrix) -> csr_matrix:
     return (diags(1 / np.where(total > 0, total, 1)) @ matrix).tocsr().astype(np.float32)
 
 
-def propagation(adjacency: csr_matrix) -> csr_matrix:
-    """Return the matrix of a GCN: the adjacency with self-loops, normalized by the degrees of both ends."""
-    looped = adjacency + identity(adjacency.shape[0], dtype=np.float32, format="csr")
-    scale = diags(1 / np.sqrt(np.asarray(looped.sum(1)).ravel()))
-    return (scale @ looped @ scale).tocsr().astype(np.float32)
-
-
 def has_ratio(method: str) -> bool:
-    """Return True if a level method has the parameter ``ratio``."""
-    return "ratio" in METHODS[method.split(":")[0].split("*")[0]].params.__dataclass_fields__
+    """Return True if a level method has the parameter ``ratio``. Schedules of several levels count as methods without."""
+    return (
+        not set(method) & set("*,") and "ratio" in METHODS[method.split(":")[0]].params.__dataclass_fields__
+    )
+
+
+def needs(method: str) -> set[str]:
+    """Return the attributes of nodes that the methods of a schedule use."""
+    return {
+        name for spec in parse_schedule(method).levels for name in getattr(spec.level_method, "needs", ())
+    }
 
 
 def is_usable(name: str) -> bool:
     """Return True if a level method is installed, has the parameter ``ratio``, and needs nothing but edges and features."""
     try:
-        needs = getattr(METHODS[name], "needs", ())
+        return METHODS[name].is_installed and has_ratio(name) and needs(name) <= {"x"}
     except PackageError:
         return False
-    return has_ratio(name) and set(needs) <= {"x"}
+
+
+@dataclass
+class Coarsened:
+    """Levels of the big components by one method.
+
+    Attributes:
+        source: graph that was coarsened.
+        dataset: levels of its big components.
+        cost: processor seconds of coarsening, and memory in MB.
+    """
+
+    source: Source
+    dataset: tgp.PooledDataset
+    cost: dict[str, float]
+
+    @cached_property
+    def items(self) -> list[list[Data]]:
+        """Every component and its levels."""
+        return [[graph, *graph.pooled_data] for graph in self.dataset]
+
+    @property
+    def total(self) -> int:
+        """Number of nodes of the big components."""
+        return sum(map(len, self.source.big))
+
+    def level(self, ratio: float) -> int:
+        """Return the level whose total size is nearest to a ratio."""
+        sizes = np.sum([[level.num_nodes for level in item[1:]] for item in self.items], axis=0)
+        return int(np.abs(sizes / self.total - ratio).argmin()) + 1
+
+    def cluster(self, level: int) -> np.ndarray:
+        """Return the supernode of every node of the graph, -1 for nodes of small components."""
+        cluster, first = np.full(len(self.source.labels), -1), 0
+        for nodes, item in zip(self.source.big, self.items, strict=True):
+            cluster[nodes] = first + compose_links(item, level).numpy()
+            first += int(item[level].num_nodes)
+        return cluster
+
+    @cached_property
+    def spectra(self) -> tuple[int, list[dict[str, np.ndarray]]]:
+        """Number of compared eigenvalues, and the figures of the levels of the largest component."""
+        sizes = [len(nodes) for nodes in self.source.big]
+        modes = FEW_MODES if max(sizes) > LARGE else MANY_MODES
+        reader = self.dataset.reader
+        found = measure_graphs(reader, np.array([int(np.argmax(sizes))]), list(reader.hierarchies)[:1], modes)
+        return modes, next(iter(found.values()))
+
+    def facts(self, level: int) -> dict[str, Any]:
+        """Return the cost of coarsening and the spectral figures of a level."""
+        modes, levels = self.spectra
+        values = {name: float(value[0]) for name, value in levels[level - 1].items()}
+        figures = {name: round(value, 4) if math.isfinite(value) else None for name, value in values.items()}
+        return self.cost | {"modes": modes} | figures
 
 
 def coarsen(source: Source, method: str, ratio: float) -> Coarsened:
     """Coarsen the big components, each on its own.
 
-    A method with the parameter ``ratio`` makes one level. Of other methods, such as ``graclus*8``, the level whose total size
-    is nearest to the ratio is used.
+    A method with the parameter ``ratio`` makes one level, others such as ``graclus*8`` all levels of the schedule.
     """
     schedule = f"{method}:ratio={ratio}" if has_ratio(method) else method
-    needs = getattr(METHODS[method.split(":")[0].split("*")[0]], "needs", ())
-    graphs = []
-    for nodes in source.big:
-        row, col = source.adjacency[nodes][:, nodes].nonzero()
-        graph = Data(edge_index=torch.from_numpy(np.stack([row, col]).astype(np.int64)), num_nodes=len(nodes))
-        if "x" in needs:
-            graph.x = torch.from_numpy(source.features[nodes].toarray())
-        graphs.append(graph)
+    graphs = [_component(source, nodes, "x" in needs(method)) for nodes in source.big]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # findings about the levels, which the table shows in figures
-        tgp.coarsen(graphs, schedule)  # compiles the kernels
+        sample = max(source.big, key=len)[:WARM_UP]
+        tgp.coarsen([_component(source, sample, "x" in needs(method))], schedule)  # compiles the kernels
         before = reset_peak()
         began = time.process_time()
         dataset = tgp.coarsen(graphs, schedule)
-    facts: dict[str, Any] = {"coarsen_seconds": round(time.process_time() - began, 4)}
+    cost = {"coarsen_seconds": round(time.process_time() - began, 4)}
     if before is not None:
-        facts["coarsen_mb"] = round((memory("VmHWM") - before) / 1024, 1)
-    total = sum(map(len, source.big))
-    items = [[graph, *graph.pooled_data] for graph in dataset]
-    sizes = np.sum([[level.num_nodes for level in item[1:]] for item in items], axis=0)
-    level = int(np.abs(sizes / total - ratio).argmin()) + 1
-    cluster, first = np.full(len(source.labels), -1), 0
-    for nodes, item in zip(source.big, items, strict=True):
-        cluster[nodes] = first + compose_links(item, level).numpy()
-        first += int(item[level].num_nodes)
-    facts |= {"kept": round(first / total, 4), "level": level}
-    largest = np.array([int(np.argmax([len(nodes) for nodes in source.big]))])
-    reader = dataset.reader
-    modes = FEW_MODES if len(source.big[largest[0]]) > LARGE else MANY_MODES
-    metrics = measure_graphs(reader, largest, list(reader.hierarchies)[:1], modes)
-    facts["modes"] = modes
-    for name, values in next(iter(metrics.values()))[level - 1].items():
-        value = float(values[0])
-        facts[name] = round(value, 4) if math.isfinite(value) else None
-    return Coarsened(cluster, facts)
+        cost["coarsen_mb"] = round((memory("VmHWM") - before) / 1024, 1)
+    return Coarsened(source, dataset, cost)
+
+
+def _component(source: Source, nodes: np.ndarray, features: bool) -> Data:
+    """Return the graph of some nodes, without labels."""
+    row, col = source.adjacency[nodes][:, nodes].nonzero()
+    graph = Data(edge_index=torch.from_numpy(np.stack([row, col]).astype(np.int64)), num_nodes=len(nodes))
+    if features:
+        graph.x = torch.from_numpy(source.features[nodes].toarray())
+    return graph
 
 
 def memory(name: str) -> int:
@@ -204,38 +246,28 @@ def reset_peak() -> int | None:
         return None
 
 
-class Problem:
-    """Graph to train on: its matrices, and nodes with labels for training and validation."""
-
-    def __init__(self, adjacency: csr_matrix, features: csr_matrix) -> None:
-        self.prop, self.x = Constant(propagation(adjacency)), Constant(features)
-        self.train: tuple[Tensor, Tensor]
-        self.val: tuple[Tensor, Tensor]
-
-
 def original(source: Source, masks: tuple[Tensor, ...]) -> Problem:
     """Return the problem of the full graph."""
-    made = Problem(source.adjacency, source.features)
-    made.train, made.val = ((mask.nonzero().flatten(), source.labels[mask]) for mask in masks[:2])
-    return made
+    train, val = ((mask.nonzero().flatten(), source.labels[mask]) for mask in masks[:2])
+    return Problem(propagation(source.adjacency), source.features, train, val)
 
 
-def reduced(source: Source, coarsened: Coarsened, masks: tuple[Tensor, ...]) -> tuple[Problem, int]:
-    """Return the problem of the coarse graph and its number of supernodes.
+def reduced(source: Source, cluster: np.ndarray, masks: tuple[Tensor, ...]) -> Problem:
+    """Return the problem of the coarse graph.
 
     Components that were not coarsened are kept whole if they have a node for training or validation, else left out. A supernode is
     used for training if all its training nodes have the same label. The same holds for validation.
     """
-    cluster = coarsened.cluster.copy()
+    cluster = cluster.copy()
     used = np.zeros(int(source.component.max()) + 1, bool)
     used[source.component[(masks[0] | masks[1]).numpy()]] = True
     whole = np.flatnonzero((cluster < 0) & used[source.component])
     cluster[whole] = cluster.max() + 1 + np.arange(len(whole))
     nodes, size = np.flatnonzero(cluster >= 0), int(cluster.max()) + 1
     members = csr_matrix((np.ones(len(nodes), np.float32), (cluster[nodes], nodes)), (size, len(cluster)))
-    made = Problem(pattern(members @ source.adjacency @ members.T), normalize_rows(members @ source.features))
-    made.train, made.val = (_pure(torch.from_numpy(cluster), source.labels, mask) for mask in masks[:2])
-    return made, size
+    train, val = (_pure(torch.from_numpy(cluster), source.labels, mask) for mask in masks[:2])
+    adjacency = pattern(members @ source.adjacency @ members.T)
+    return Problem(propagation(adjacency), normalize_rows(members @ source.features), train, val)
 
 
 def _pure(cluster: Tensor, labels: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
@@ -244,58 +276,3 @@ def _pure(cluster: Tensor, labels: Tensor, mask: Tensor) -> tuple[Tensor, Tensor
     supernode, place, count = pairs[0].unique(return_inverse=True, return_counts=True)
     alone = count[place] == 1
     return supernode[count == 1], pairs[1][alone]
-
-
-class Net(torch.nn.Module):
-    """GCN or APPNP with two weight matrices. Products with the sparse features come first, which is the same and faster."""
-
-    def __init__(self, kind: str, features: int, classes: int, settings: dict[str, Any]) -> None:
-        super().__init__()
-        self.kind, self.settings = kind, settings
-        self.weights = torch.nn.ParameterList(
-            [torch.empty(features, settings["hidden"]), torch.empty(settings["hidden"], classes)]
-        )
-        self.biases = torch.nn.ParameterList([torch.zeros(settings["hidden"]), torch.zeros(classes)])
-        for weight in self.weights:
-            glorot(weight)
-
-    def forward(self, problem: Problem) -> Tensor:
-        """Return the scores of the classes for every node."""
-        is_gcn = self.kind == "GCN"
-        hidden = problem.x @ self.weights[0]
-        hidden = ((problem.prop @ hidden if is_gcn else hidden) + self.biases[0]).relu()
-        out = dropout(hidden, self.settings["dropout"], self.training) @ self.weights[1]
-        if is_gcn:
-            return problem.prop @ out + self.biases[1]
-        first = out = out + self.biases[1]
-        alpha = self.settings["appnp"]["alpha"]
-        for _ in range(self.settings["appnp"]["steps"]):
-            out = (1 - alpha) * (problem.prop @ out) + alpha * first
-        return out
-
-
-def fit(net: Net, problem: Problem, settings: dict[str, Any]) -> None:
-    """Train; keep the weights of the lowest validation loss in the second half of the epochs."""
-    optimizer = torch.optim.Adam(net.parameters(), lr=settings["lr"], weight_decay=settings["decay"])
-    best, kept, history = math.inf, copy.deepcopy(net.state_dict()), []
-    half, patience = settings["epochs"] // 2, settings["patience"]
-    for epoch in range(settings["epochs"]):
-        optimizer.zero_grad()
-        cross_entropy(net.train()(problem)[problem.train[0]], problem.train[1]).backward()
-        optimizer.step()
-        with torch.no_grad():
-            loss = float(cross_entropy(net.eval()(problem)[problem.val[0]], problem.val[1]))
-        if epoch >= half and loss < best:
-            best, kept = loss, copy.deepcopy(net.state_dict())
-        if epoch > half and loss > float(np.mean(history[-patience:])):
-            break
-        history.append(loss)
-    net.load_state_dict(kept)
-    net.eval()
-
-
-@torch.no_grad()
-def accuracy(net: Net, problem: Problem, labels: Tensor, *masks: Tensor) -> list[float]:
-    """Return the accuracy in percent on the nodes of each mask."""
-    right = (net(problem).argmax(1) == labels).float()
-    return [round(100 * float(right[mask].mean()), 3) for mask in masks]

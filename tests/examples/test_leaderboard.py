@@ -2,7 +2,6 @@
 
 import importlib
 import json
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -12,17 +11,19 @@ from torch_geometric.data import Data
 from torch_geometric.nn import APPNP, GCNConv
 from torch_geometric.utils import erdos_renyi_graph, to_undirected
 
+from tgp.errors import TgpError
+
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = [ROOT / "examples" / "paper", ROOT / "examples" / "reduction"]
 
 
 @pytest.fixture(scope="module")
 def modules():
-    """The scripts ``_protocol``, ``_page`` and ``leaderboard``."""
+    """The scripts ``_protocol``, ``_page``, ``leaderboard`` and ``_training``."""
     with pytest.MonkeyPatch.context() as patch:
         for folder in FOLDERS:
             patch.syspath_prepend(str(folder))
-        yield [importlib.import_module(name) for name in ("_protocol", "_page", "leaderboard")]
+        yield [importlib.import_module(name) for name in ("_protocol", "_page", "leaderboard", "_training")]
 
 
 @pytest.fixture
@@ -42,11 +43,12 @@ def test_coarse_graph_of_the_protocol(modules, data):
     protocol = modules[0]
     source = protocol.Source.of(data)
     coarsened = protocol.coarsen(source, "random", 0.3)
-    assert coarsened.facts["kept"] == 12 / 40 and (coarsened.cluster[40:] == -1).all()
+    cluster = coarsened.cluster(1)
+    assert cluster.max() + 1 == 12 and (cluster[40:] == -1).all()
     masks = source.split(0)
-    problem, size = protocol.reduced(source, coarsened, masks)
+    problem = protocol.reduced(source, cluster, masks)
+    size = problem.prop.shape[0]
     assert size == 12 + 3  # the pair is left out
-    cluster = coarsened.cluster.copy()
     cluster[40:43] = [12, 13, 14]
     groups = [np.flatnonzero(cluster == index) for index in range(size)]
     for mask, (nodes, labels) in zip(masks, (problem.train, problem.val), strict=False):
@@ -56,13 +58,13 @@ def test_coarse_graph_of_the_protocol(modules, data):
     x = data.x / data.x.sum(1, keepdim=True)
     means = torch.stack([x[group].mean(0) for group in groups])
     expected_x = means / means.sum(1, keepdim=True)
-    torch.testing.assert_close(torch.from_numpy(problem.x.rows.toarray()), expected_x)
+    torch.testing.assert_close(torch.from_numpy(problem.x.toarray()), expected_x)
     joined = {(int(cluster[a]), int(cluster[b])) for a, b in data.edge_index.T.tolist() if cluster[a] >= 0}
     coarse = {(a, b) for a, b in joined if a != b}
-    row, col = problem.prop.rows.nonzero()
+    row, col = problem.prop.nonzero()
     assert {(a, b) for a, b in zip(row.tolist(), col.tolist(), strict=True) if a != b} == coarse
     degree = np.bincount([a for a, _ in coarse], minlength=size) + 1
-    np.testing.assert_allclose(problem.prop.rows.diagonal(), 1 / degree, rtol=1e-5)  # no weights
+    np.testing.assert_allclose(problem.prop.diagonal(), 1 / degree, rtol=1e-5)  # no weights
 
 
 def test_coarsening_gets_no_labels(modules, data, monkeypatch):
@@ -76,36 +78,32 @@ def test_coarsening_gets_no_labels(modules, data, monkeypatch):
 def test_the_nearest_level_of_a_method_without_ratio(modules, data):
     protocol = modules[0]
     source = protocol.Source.of(data)
-    found = [protocol.coarsen(source, "graclus*3", ratio).facts for ratio in (0.9, 0.3, 0.01)]
-    assert [fact["level"] for fact in found] == [1, 2, 3]
-    assert found[0]["kept"] > found[1]["kept"] > found[2]["kept"]
+    coarsened = protocol.coarsen(source, "graclus*3", 0.5)
+    assert [coarsened.level(ratio) for ratio in (0.9, 0.3, 0.01)] == [1, 2, 3]
+    sizes = [coarsened.cluster(level).max() + 1 for level in (1, 2, 3)]
+    assert sizes[0] > sizes[1] > sizes[2]
+    errors = [coarsened.facts(level)["eigenvalue_error"] for level in (1, 2, 3)]
+    assert errors[0] < errors[1] < errors[2]
 
 
-def test_default_methods_come_from_the_registry(modules, data, monkeypatch):
+def test_default_methods_come_from_the_registry(modules, data):
     board, protocol = modules[2], modules[0]
     methods = board.default_methods()
     assert {"hem", "lv", "random", "hem:balanced=true", "leiden*6", "louvain*6", "graclus*8"} <= set(methods)
     assert len(set(methods)) == len(methods) and "nopool" not in methods
     source = protocol.Source.of(data)
-    assert (
-        protocol.coarsen(source, "hem:balanced=true", 0.3).facts["kept"] == 12 / 40
-    )  # options before the ratio
-
-    @dataclass
-    class Positions:
-        params: type = protocol.METHODS["hem"].params
-        needs: tuple[str, ...] = ("pos",)
-
-    monkeypatch.setattr(protocol, "METHODS", {"voxel": Positions(), "ugc": Positions(needs=("x",))})
-    assert protocol.is_usable("ugc") and not protocol.is_usable("voxel")  # graphs of papers have no positions
+    coarsened = protocol.coarsen(source, "hem:balanced=true", 0.3)  # options before the ratio
+    assert coarsened.cluster(1).max() + 1 == 12
+    assert protocol.is_usable("ugc") and not protocol.is_usable("fps")  # graphs of papers have no positions
 
 
 @pytest.mark.parametrize("kind", ["GCN", "APPNP"])
 def test_networks_equal_those_of_pyg(modules, data, kind):
-    protocol = modules[0]
+    protocol, training = modules[0], modules[3]
     source = protocol.Source.of(data)
-    problem = protocol.original(source, source.split(0))
-    net = protocol.Net(kind, 6, 3, protocol.SETTINGS).eval()
+    settings = protocol.SETTINGS | {"model": kind}
+    view = training.complete(protocol.original(source, source.split(0)), settings)
+    net = training.Net(6, 3, settings)
     for bias in net.biases:
         torch.nn.init.normal_(bias)
     x, edges = torch.from_numpy(source.features.toarray()), data.edge_index
@@ -117,13 +115,50 @@ def test_networks_equal_those_of_pyg(modules, data, kind):
     else:
         hidden = (x @ net.weights[0] + net.biases[0]).relu()
         expected = APPNP(10, 0.1)(hidden @ net.weights[1] + net.biases[1], edges)
-    torch.testing.assert_close(net(problem), expected)
-    net(problem).square().sum().backward()
+    torch.testing.assert_close(net(view), expected)
+    net(view).square().sum().backward()
     found = net.weights[0].grad.clone()
     net.zero_grad()
     expected.square().sum().backward()
     other = layers[0].lin.weight.grad.T if kind == "GCN" else net.weights[0].grad
     torch.testing.assert_close(found, other)
+
+
+@pytest.mark.parametrize("kind", ["GCN", "APPNP"])
+@pytest.mark.parametrize("dense", [0.0, 0.9])  # features and steps as dense matrices, or as sparse ones
+def test_rows_with_labels_are_those_of_the_complete_view(modules, data, kind, dense, monkeypatch):
+    protocol, training = modules[0], modules[3]
+    monkeypatch.setattr(training, "DENSE", dense)
+    monkeypatch.setattr(training, "CALL", 0 if dense else 1e9)
+    monkeypatch.setattr(training, "ENTRY", 0)
+    data.x = data.x * (data.x > 0.5)
+    source = protocol.Source.of(data)
+    part = torch.arange(45) % 9  # few labels: most of the path is out of reach
+    masks = part == 0, part == 4, part > 4
+    problem, settings = protocol.original(source, masks), protocol.SETTINGS | {"model": kind}
+    net, found = training.Net(6, 3, settings), []
+    nodes = torch.cat([problem.train[0], problem.val[0]])
+    for view, rows in (
+        (training.complete(problem, settings), nodes),
+        (training.labelled(problem, settings), ...),
+    ):
+        net.zero_grad()
+        scores = net(view)[rows]
+        scores.square().sum().backward()
+        found.append([scores.detach(), *(value.grad.clone() for value in net.parameters())])
+    torch.testing.assert_close(*found)
+
+
+def test_dropout_of_random_bits(modules):
+    drop, values = modules[3].drop, torch.ones(1000, 31)
+    torch.manual_seed(1)
+    found = drop(values, 0.5)
+    assert set(found.unique().tolist()) == {0.0, 2.0} and found.mean() == pytest.approx(1, abs=0.02)
+    columns = found.mean(0)
+    assert columns.min() > 0.8 and columns.max() < 1.2 and not torch.equal(found, drop(values, 0.5))
+    torch.manual_seed(1)
+    assert torch.equal(found, drop(values, 0.5))
+    assert drop(values, 0.25).max() == pytest.approx(4 / 3)
 
 
 def test_splits_per_class(modules, data):
@@ -138,36 +173,113 @@ def test_splits_per_class(modules, data):
     assert not torch.equal(train, source.split(1)[0]) and torch.equal(train, source.split(0)[0])
 
 
+QUICK = ["--quick", "--methods", "random", "--ratios", "0.3", "--models", "facts", "GCN"]
+
+
 def test_a_finished_cell_is_not_computed_again(modules, tmp_path, capsys):
     board = modules[2]
-    words = ["--quick", "--out", str(tmp_path), "--methods", "random", "--ratios", "0.3", "--models", "GCN"]
+    words = [*QUICK, "--out", str(tmp_path)]
     page = board.main([*words, "--runs", "2"])
-    assert "2 of 2 cells" in capsys.readouterr().err
+    assert "3 of 3 cells" in capsys.readouterr().err
     text, results = page.read_text(), json.loads((tmp_path / "leaderboard.json").read_text())
     board.main([*words, "--runs", "2"])
-    assert "0 of 2 cells" in capsys.readouterr().err and page.read_text() == text
-    board.main([*words, "--runs", "1"])  # another protocol
-    assert "2 of 2 cells" in capsys.readouterr().err
-    cell = next(c for c in results["cells"].values() if c["settings"]["method"] == "random")
-    assert len(cell["test"]) == 2 and cell["kept"] == pytest.approx(0.3, abs=0.01)
-    assert "`random`" in text and "full graph" in text
+    assert "0 of 3 cells" in capsys.readouterr().err and page.read_text() == text
+    board.main([*words, "--runs", "1"])  # another protocol; the facts are the same
+    assert "2 of 3 cells" in capsys.readouterr().err
+    cells = {
+        cell["cell"].split("@")[-1]: cell for cell in results["cells"].values() if "random" in cell["cell"]
+    }
+    assert len(cells["GCN/0"]["test"]) == 2 and cells["GCN/0"]["kept"] == pytest.approx(0.3, abs=0.01)
+    assert cells["facts/0"]["restricted_approximation"] > 0 and cells["facts/0"]["coarsen_seconds"] > 0
+    assert "`random`" in text and "full graph" in text and (tmp_path / "img" / "leaderboard.svg").exists()
+
+
+def test_an_interrupted_command_continues(modules, tmp_path, capsys, monkeypatch):
+    board, real = modules[2], modules[2].accuracy
+    words, calls = [*QUICK, "--out", str(tmp_path), "--runs", "1"], []
+
+    def interrupted(*args):
+        calls.append(args)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return real(*args)
+
+    monkeypatch.setattr(board, "accuracy", interrupted)
+    board.main(words)
+    assert "the same command continues" in capsys.readouterr().err
+    board.main(words)
+    assert "1 of 3 cells" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words, expected",
+    [
+        (["--methods", "hemm"], "hem"),
+        (["--methods", "hem:scores=2"], "score"),
+        (["--methods", "fps"], "'fps' needs pos"),
+        (["--methods", "nopool"], "'nopool' does not make a graph smaller"),
+        (["--methods", "hem:ratio=0.5"], "'hem:ratio=0.5' has a size"),
+        (["--ratios", "30"], "--ratios is invalid: expected numbers between 0 and 1, got 30"),
+        (["--ratios", "nan"], "got nan"),
+        (["--datasets", "er:num_graphs=1"], "expected features and one label per node, got {'x': "),
+        (["--runs", "0"], "--runs is invalid: expected at least 1, got 0"),
+    ],
+)
+def test_wrong_words_are_found_before_anything_is_computed(modules, tmp_path, words, expected):
+    with pytest.raises(TgpError) as caught:
+        modules[2].main(["--quick", "--out", str(tmp_path), *words])
+    assert expected in f"{caught.value} {caught.value.hint}" and not list(tmp_path.iterdir())
+
+
+def result(modules, method, val, test, kept=0.3, ratio=0.3, **more):
+    settings = modules[0].settings_of("Cora") | {
+        "method": method,
+        "ratio": ratio,
+        "model": "GCN",
+        "revision": 1,
+    }
+    facts = {"supernodes": [3], "train_supernodes": [2], "kept": kept}
+    return {"cell": "Cora/m/0", "settings": settings, "val": val, "test": test, **facts, **more}
 
 
 def test_the_best_method_is_chosen_by_validation(modules):
-    def result(method, val, test, kept=0.3):
-        settings = {"method": method, "ratio": 0.3, "model": "GCN", "revision": 1}
-        settings |= modules[0].settings_of("Cora")
-        facts = {"supernodes": [3], "train_supernodes": [2], "kept": kept, "coarsen_seconds": 0.1}
-        return {"cell": "Cora/m/0", "settings": settings, "val": [val], "test": [test], **facts}
-
-    rows = [result("a", 80.0, 70.0), result("b", 75.0, 90.0), result("c", 99.0, 99.0, kept=0.6)]
-    text = modules[1].render(dict(zip("abc", rows, strict=True)))
-    stale = {key: row | {"settings": row["settings"] | {"lr": 1}} for key, row in enumerate(rows)}
-    assert "best by validation" not in modules[1].render(stale)  # of another protocol
-    best = next(line for line in text.splitlines() if "best by validation" in line)
+    render = modules[1].render
+    rows = [
+        result(modules, "a", [80.0], [70.0]),
+        result(modules, "b", [75.0], [90.0]),
+        result(modules, "c", [99.0], [99.0], kept=0.6),
+    ]
+    text = render(dict(zip("abc", rows, strict=True)))
+    best = next(line for line in text.splitlines() if "**best by validation**" in line)
     assert "70.0 ± 0.0 `a`" in best  # c is too large, b is better on test nodes only
+    assert "| Cora | 0.3 | - | **70.0 ± 0.0** `a` |" in text
+    assert (
+        "0 of 1 are reached" in text
+        and "Cora at c = 0.3 (70.0 instead of 81; methods that reach it on the test nodes: 1)" in text
+    )
+    stale = {key: row | {"settings": row["settings"] | {"lr": 1}} for key, row in enumerate(rows)}
+    assert "best by validation" not in render(stale).split("## Protocol")[1]  # of another protocol
+    longer = result(modules, "b", [85.0, 20.0, 20.0], [90.0, 90.0, 90.0])  # compared by the first run only
+    assert "**90.0 ± 0.0** `b`" in render({"a": rows[0], "b": longer})
+
+
+def test_figures_come_from_cells_of_facts_first(modules):
+    old = result(modules, "a", [80.0, 80.0], [70.0, 72.0], coarsen_seconds=0.25, eigenvalue_error=1.5)
+    few = result(modules, "b", [80.0], [60.0])
+    text = modules[1].render({"a": old, "b": few})
+    assert "| 0.250 | - | 1.50 | - |" in text and "60.0 ± 0.0 [1]" in text
+    settings = {"facts": 1, "method": "a", "ratio": 0.3, "revision": 1}
+    facts = {
+        "cell": "Cora/a/0",
+        "settings": settings,
+        "coarsen_seconds": 0.125,
+        "restricted_approximation": 2.0,
+    }
+    assert "| 0.125 | - | - | - | - | 2.00 |" in modules[1].render({"a": old, "b": few, "f": facts})
 
 
 def test_the_page_is_up_to_date(modules):
     results = json.loads((FOLDERS[1] / "results" / "leaderboard.json").read_text(encoding="utf-8"))
-    assert modules[1].PAGE.read_text(encoding="utf-8") == modules[1].render(results["cells"])
+    page = modules[1].PAGE
+    assert page.read_text(encoding="utf-8") == modules[1].render(results["cells"])
+    assert (page.parent / "img" / "leaderboard.svg").read_text() == modules[2].draw(results["cells"])
