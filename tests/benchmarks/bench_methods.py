@@ -1,10 +1,10 @@
-"""All level methods on the same graphs, compared with libraries that do the same step.
+"""All level methods on the same graphs. ``bench_reduction.py`` compares them with other libraries.
 
-python tests/benchmarks/bench_methods.py [--data ../shared/data] [--small] [--large] [--peers] [--cuts] [--limit SECONDS]
+python tests/benchmarks/bench_methods.py [--data ../shared/data] [--small] [--large] [--cuts] [--limit SECONDS]
 
 Everything runs on one core. *Small*: graphs per second of the engine, and of ``PreCoarsening`` with one graph at a time.
 *Large*: time, added memory and their growth for one level of each method on single graphs; each measurement runs in a
-separate process. *Peers*: one step of networkit, pyamg, pymetis and scipy on the same graphs. *Cuts*: share of cut edges of
+separate process. *Cuts*: share of cut edges of
 ``graclus`` with and without counted edges. The first line is a calibration of the machine.
 """
 
@@ -16,7 +16,6 @@ import multiprocessing as mp
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +29,6 @@ import scipy.sparse as sp
 from tests.benchmarks import bench_kmis_sep as common
 from tests.benchmarks.bench_families import FAMILIES
 from tgp.engine import METHODS, coarsen, parse_schedule
-from tgp.engine.contraction import ContractOptions, contract
-from tgp.engine.level_method import RandomKey
-from tgp.engine.methods.graclus import METHOD as GRACLUS
 from tgp.ragged import BlockCSR
 from tgp.testing.graphs import barabasi_albert, grid2d, with_attributes
 
@@ -193,85 +189,6 @@ def large(data: Path | None, limit: float) -> None:
             print(f"| {kind} | {text} | {growth[0]:.2f} | {growth[1]:.2f} |")
 
 
-def peers_of(block: BlockCSR) -> Iterator[tuple[str, str, Callable[[], object]]]:
-    """Yield step, library and function for every installed library."""
-    params, draw = GRACLUS.params(), RandomKey()
-    matrix = sp.csr_matrix(
-        (block.weights_or_ones(), block.indices, block.indptr), shape=(block.num_nodes,) * 2
-    )
-    assignment = GRACLUS.assign(block, params, draw)
-    s = sp.csr_matrix(
-        (np.ones(block.num_nodes), (np.arange(block.num_nodes), assignment.cluster)),
-        shape=(block.num_nodes, assignment.num_supernodes),
-    )
-    weighted = BlockCSR(block.indptr, block.indices, block.weights_or_ones(), block.node_ptr)
-    options = ContractOptions(remove_self_loops=False)
-    yield "contraction", "tgp", lambda: contract(weighted, assignment, options)
-    yield "contraction", "scipy SᵀAS", lambda: s.T @ matrix @ s
-    yield "match + contract", "tgp graclus", lambda: coarsen(block, "graclus")
-    yield "independent set + contract", "tgp kmis", lambda: coarsen(block, "kmis")
-    try:
-        import pyamg
-
-        yield (
-            "aggregation (labels only)",
-            "pyamg standard",
-            lambda: pyamg.aggregation.standard_aggregation(matrix),
-        )
-        yield (
-            "independent set (labels only)",
-            "pyamg MIS",
-            lambda: pyamg.graph.maximal_independent_set(matrix),
-        )
-    except ImportError:
-        print("| pyamg not installed |")
-    try:
-        import pymetis
-
-        def metis_step() -> object:
-            adjacency = pymetis.CSRAdjacency(block.indptr.astype(np.int32), block.indices)
-            return pymetis.part_graph(
-                max(block.num_nodes // 2, 2) if block.num_nodes < 20_000 else 5_000, adjacency
-            )
-
-        yield "k-way partition (labels only)", "pymetis", metis_step
-    except ImportError:
-        print("| pymetis not installed |")
-    # Last: this peer has been seen to end the process on some graphs.
-    try:
-        import networkit as nk
-
-        nk.setNumberOfThreads(1)
-        upper = sp.triu(matrix, 1).tocoo()
-        ends = (upper.row.astype(np.uint64), upper.col.astype(np.uint64))
-        g = nk.GraphFromCoo((upper.data, ends), n=block.num_nodes, weighted=True, directed=False)
-
-        def nk_step() -> object:
-            matcher = nk.matching.PathGrowingMatcher(g)
-            matcher.run()
-            coarsening = nk.coarsening.MatchingCoarsening(g, matcher.getMatching(), True)
-            coarsening.run()
-            return coarsening.getCoarseGraph()
-
-        yield "match + contract", "networkit", nk_step
-    except ImportError:
-        print("| networkit not installed |")
-
-
-def peers(data: Path | None) -> None:
-    """Print the speed of the same steps in other libraries."""
-    print("\n| graph | step | library | M edges/s |\n|---|---|---|---|")
-    for name in ("grid 1000000", "BA 100000", "NY") if data else ("grid 1000000", "BA 100000"):
-        block = graphs(name, data)
-        for step, who, call in peers_of(block):
-            try:
-                wall, _ = common.best(call, 2.0)
-            except (RuntimeError, ValueError, AttributeError, TypeError) as error:
-                print(f"| {name} | {step} | {who} | failed: {error} |")
-                continue
-            print(f"| {name} | {step} | {who} | {block.num_edges / 2e6 / wall:.1f} |", flush=True)
-
-
 CUTS = (
     "graclus",
     "graclus:match_on=counts",
@@ -316,16 +233,14 @@ def main() -> None:
     )
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--limit", type=float, default=120.0, help="seconds for one method on one graph")
-    for part in ("small", "large", "peers", "cuts"):
+    for part in ("small", "large", "cuts"):
         parser.add_argument(f"--{part}", action="store_true")
     args = parser.parse_args()
     data = args.data if args.data.is_dir() else None
-    every = not (args.small or args.large or args.peers or args.cuts)
+    every = not (args.small or args.large or args.cuts)
     print(calibration())
     if args.small or every:
         small(data)
-    if args.peers or every:
-        peers(data)
     if args.cuts or every:
         cuts(data)
     if args.large or every:

@@ -4,7 +4,7 @@
 
 ``FOLDER`` receives the output of each part as a text file. ``--tree`` runs the same parts with the package of another work tree:
 parts then take turns, so that both versions see the same machine. ``--page`` replaces the tables of the page by those with the same
-header in the output. ``--compare`` runs nothing: it prints the figures of both versions from the files in ``FOLDER``, side by side. ``TGP_BENCH_LIBRARIES`` names a folder with libraries to compare with (pyamg, pymetis, networkit). A calibration (a sort of a million numbers) is measured before and after each part.
+header in the output. ``--compare`` runs nothing: it prints the figures of both versions from the files in ``FOLDER``, side by side. ``TGP_BENCH_LIBRARIES`` names a folder with libraries to compare with (pyamg, pymetis, networkit, scikit-network, igraph). A calibration (a sort of a million numbers) is measured before and after each part.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ PARTS: dict[str, tuple[str, ...]] = {
     "loader_details": ("bench_loader.py", "--details", "--graphs", "1000000", "--data", "{data}"),
     "training": ("bench_training.py", "--root", "{data}"),
     "large": ("bench_methods.py", "--large", "--data", "{data}", "--limit", "60"),
-    "peers": ("bench_methods.py", "--peers", "--data", "{data}"),
+    "reduction": ("bench_reduction.py", "--data", "{data}"),
     "workers": ("bench_workers.py",),
     "ndp": ("bench_ndp.py", "--data", "{data}"),
     "sep": ("bench_kmis_sep.py", "--data", "{data}"),
@@ -103,7 +103,7 @@ COMPARED: dict[str, tuple[str, ...]] = {
     "sep": ("s", "wall s", "cpu s"),
     "spectral": ("s", "cpu s", "wall s"),
     "large": ("cpu s",),
-    "peers": ("M edges/s",),
+    "reduction": ("M edges/s",),
     "training": ("s per epoch", "seconds per epoch"),
     "inspect": ("s", "wall s"),
     "poolers": ("tgp ms", "ms"),
