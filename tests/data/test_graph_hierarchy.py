@@ -79,8 +79,13 @@ def test_a_batch_is_lifted_graph_by_graph(make_graphs):
 def test_invalid_arguments_are_refused(hierarchy, make_store):
     with pytest.raises(InputError, match="one row"):
         lift_to_nodes(torch.zeros(3, 1), hierarchy.levels)
-    with pytest.raises(InputError, match="levels must lie"):
-        hierarchy.pool(hierarchy.data.x, 4)
+    for level in (-1, 4, "1", 1.5, None, True):
+        with pytest.raises(
+            InputError, match=r"level is out of range: expected a whole number from 0 to \d, got"
+        ):
+            hierarchy.pool(hierarchy.data.x, level)
+    with pytest.raises(InputError, match="finer level first, got 2 and 1"):
+        hierarchy.pool(hierarchy.data.x, 1, start=2)
     with pytest.raises(InputError, match="levels"):
         GraphHierarchy(grid(3))
     with pytest.raises(InputError, match="gaps"):

@@ -259,6 +259,35 @@ def hierarchy(path, work):
         found.lift(top, len(found))
 
 
+def level_store(path, work):
+    """Read the arrays of each level from mapped files, and sample neighbourhoods."""
+    from tgp.data import LevelStore
+
+    dataset, oracle = _dataset(path), _oracle(path)
+    for place, graph in enumerate(dataset._ids()[:8].tolist()):
+        for level in (0, *dataset.levels):
+            store = LevelStore(dataset, level, place)
+            where = f"graph {graph}, level {level}"
+            edges = torch.stack(store.coo()[:2])
+            wanted = functools.partial(_mapped, oracle, graph, dataset.hierarchy, level)
+            expect(oracle, lambda w=wanted: w("edge_index"), edges, f"{where}, edge_index")
+            names = dict.fromkeys(store._rows(store.graph.nodes), store.node_values)
+            names |= dict.fromkeys(store._rows(store.graph.edges), store.edge_values)
+            for name, read in names.items():
+                expect(oracle, lambda w=wanted, n=name: w(n), read(name), f"{where}, {name}")
+            for batch in store.neighbor_loader([2], batch_size=4) if store.num_nodes else ():
+                if not torch.equal(batch.n_id[batch.edge_index], edges[:, batch.e_id]):
+                    raise Wrong(f"{where}: other edges in a batch")
+
+
+def _mapped(oracle, graph, hierarchy, level, name):
+    """Return an array of the input graph or of a level."""
+    if not level:
+        return oracle.field(graph, name)
+    arrays, _ = oracle.level(graph, hierarchy, level - 1, name)  # other arrays are not read
+    return arrays[name] if name in arrays else oracle.level_field(graph, hierarchy, level - 1, name)
+
+
 def budget(path, work):
     """Read attributes of all graphs, and batches with limits on their numbers of nodes and edges."""
     from tgp.data import PoolDataLoader
@@ -504,7 +533,7 @@ def coarsen_again(path, work):
 CONSUMERS = {
     function.__name__: function
     for function in (
-        verify, read_single, gather, gather_in_memory, loader, loader_in_memory, items, budget, hierarchy, inspect,
+        verify, read_single, gather, gather_in_memory, loader, loader_in_memory, items, budget, hierarchy, level_store, inspect,
         inspect_terminal, inspect_json, inspect_graph, inspect_csv, inspect_spectral, inspect_diff, verify_command,
         verify_deep, verify_terminal, report, view, export_npz, export_pyg, export_graphml, plot, status, merge, merge_again,
         continue_writing, coarsen, coarsen_again,

@@ -114,7 +114,34 @@ class Oracle:
 
     def array(self, unit, part, name):
         """Return an array as it is stored and its attributes, or ``None`` if there is none."""
-        with h5py.File(self.path / f"shard-{unit:05d}.{part}.h5", "r") as file:
+        found = self._array(f"shard-{unit:05d}.{part}.h5", name)
+        owner = self.manifest
+        if part != "graphs":
+            owner = next(h for h in owner["hierarchies"] if h["name"] == part)
+        pieces = [
+            (piece, self._array(piece["file"], name)) for piece in owner["shards"][unit].get("pieces", ())
+        ]
+        pieces = [(piece, array) for piece, array in pieces if array is not None]
+        if not pieces:
+            return found
+        need(found is None, f"{name} is in several places")
+        is_edges = name.endswith("edge_index")
+        for piece, (values, attributes) in pieces:
+            need(values.dtype == pieces[0][1][0].dtype and attributes == pieces[0][1][1], "pieces differ")
+            rows = values.shape[-1 if is_edges else 0] if values.ndim else -1
+            need(
+                any(rows == piece[key][1] - piece[key][0] for key in ("rows", "edges", "nodes")),
+                "rows differ",
+            )
+        need(
+            len({values.shape[:1] if is_edges else values.shape[1:] for _, (values, _) in pieces}) == 1,
+            "axes differ",
+        )
+        joined = np.concatenate([values for _, (values, _) in pieces], axis=-1 if is_edges else 0)
+        return joined, pieces[0][1][1]
+
+    def _array(self, file, name):
+        with h5py.File(self.path / file, "r") as file:
             if name not in file:
                 return None
             found = file[name]
@@ -188,8 +215,8 @@ class Oracle:
         ptr = self.offsets(unit, "graphs", "node_ptr")
         return ptr[row + 1] - ptr[row]
 
-    def level(self, graph, hierarchy, number):
-        """Return the arrays of one level of one graph, with local ids, and its number of supernodes."""
+    def level(self, graph, hierarchy, number, only=None):
+        """Return the arrays of one level of one graph, or one of them beside the edges, and the number of supernodes."""
         entry = next(h for h in self.manifest["hierarchies"] if h["name"] == hierarchy)
         info = entry["levels"][number]
         unit, row = self.locate(graph)
@@ -207,6 +234,8 @@ class Oracle:
         tails = {"soft": [info["width"]], "theta": [info["modes"]]}
         found = {"edge_index": _ids(stored(f"{base}/edge_index"), edges, row, 0, count, [2])}
         for name in info["arrays"]:
+            if only not in (None, name):
+                continue
             cut = {"edge_weight": edges, "representative": supers}.get(name, nodes)
             array = stored(f"{base}/{name}")
             if name in ("cluster", "representative"):

@@ -16,6 +16,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 
+from tests.store.divided_stores import halved, open_writer, sorted_table
 from tgp.ragged import Field, GraphTable
 from tgp.ragged.offsets import offsets
 from tgp.store import FailureRecord, HierarchySpec, StoreSpec, StoreWriter, data_digest
@@ -137,20 +138,29 @@ class Forge:
             self._update_records(spec)
 
     def _update_digests(self, part, unit):
-        file = self.path / f"shard-{unit:05d}.{part}.h5"
         with contextlib.suppress(Exception):  # the mutation removed or replaced the entry
             entry, old = self.owner(part)["shards"][unit], self._entry_before(part, unit)
-            data = file.read_bytes()
-            found = {
-                "size": len(data),
-                "sha256": hashlib.sha256(data).hexdigest(),
-                "ends": hashlib.sha256(data[:4096] + data[-4096:]).hexdigest(),
-            }
-            if data != self._bytes_before[file.name]:
-                found["bytes"] = _array_bytes(file, part, len(old["bytes"]))
-            for key, value in found.items():
-                if value is not None and entry.get(key) == old[key]:
-                    entry[key] = value
+            pieces = old.get("pieces", [])
+            names = [f"shard-{unit:05d}.{part}.h5", *(piece["file"] for piece in pieces)]
+            found = {}
+            if any((self.path / name).read_bytes() != self._bytes_before[name] for name in names):
+                sizes = [_array_bytes(self.path / name, part, len(old["bytes"])) for name in names]
+                found["bytes"] = [sum(level) for level in zip(*sizes, strict=True)] if all(sizes) else None
+            self._update_entry(entry, old, self.path / names[0], found)
+            for new, piece in zip(entry.get("pieces", []), pieces, strict=False):
+                with contextlib.suppress(Exception):
+                    self._update_entry(new, piece, self.path / piece["file"], {})
+
+    def _update_entry(self, entry, old, file, found):
+        data = file.read_bytes()
+        found |= {
+            "size": len(data),
+            "sha256": hashlib.sha256(data).hexdigest(),
+            "ends": hashlib.sha256(data[:4096] + data[-4096:]).hexdigest(),
+        }
+        for key, value in found.items():
+            if value is not None and entry.get(key) == old[key]:
+                entry[key] = value
 
     def _entry_before(self, part, unit):
         owner = self._before
@@ -187,6 +197,11 @@ class Forge:
 
     def _update_record(self, values, spec):
         part = values["part"]
+        if "piece" in values:
+            owner = self.owner(part) if part == "graphs" else self._renamed(part)
+            values["piece"] = owner["shards"][values["unit"]]["pieces"][values["number"]]
+            values["fingerprint"] = spec.part_fingerprint("graphs" if part == "graphs" else owner["name"])
+            return
         owner = self.manifest if part == "graphs" else self._renamed(part)
         before = self._before if part == "graphs" else self._before["hierarchies"][0]
         values["shard"] = owner["shards"][values["unit"]]
@@ -237,10 +252,11 @@ def build_base(name, path):
         "fields": lambda: _build_fields(path),
         "lean": lambda: _build_lean(path),
         "carried": lambda: _build_carried(path),
+        "divided": lambda: _build_divided(path),
     }[name]()
 
 
-BASES = ("cli", "small", "soft", "fields", "lean", "carried")
+BASES = ("cli", "small", "soft", "fields", "lean", "carried", "divided")
 
 
 def _run_coarsen(name, path):
@@ -333,6 +349,16 @@ def _build_carried(path):
         part = table.take(np.arange(3 * unit, 3 * unit + 3))
         writer.write_graphs(unit, part)
         writer.write_hierarchy(unit, "h", random_level_fields(halving(part, 2), seed=unit))
+    writer.publish()
+
+
+def _build_divided(path):
+    """Write one graph and its levels in several files."""
+    table = sorted_table(5, 24, features=2)
+    spec, hierarchy = halved(table, 2)
+    writer = open_writer(path, table, spec, 20)
+    writer.write_graphs(0, table)
+    writer.write_hierarchy(0, "h", hierarchy)
     writer.publish()
 
 

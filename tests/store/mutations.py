@@ -158,6 +158,15 @@ ARRAYS = [
     ("soft", "h", 0, "metrics/2/pairs", (*TYPES, *SHAPES, "transposed")),
     ("soft", "h", 0, "metrics/2/total", ("wider", "kind", "more-axes", "missing")),
     ("lean", "graphs", 0, "node_ptr", ("wider", "kind", "short", "huge", "all-in-the-first", "missing")),
+    ("divided", "graphs.r0001", 0, "fields/edge_index", (*TYPES, *SHAPES, *IDS, *LAYOUT, *GONE, "flat", "transposed", "reversed")),
+    ("divided", "graphs.r0000", 0, "fields/x", (*TYPES, *SHAPES, *REALS, *LAYOUT, *GONE, "flat", "transposed")),
+    ("divided", "graphs.r0001", 0, "fields/train_mask", ("first-max", "wider", "missing", "short")),
+    ("divided", "h", 0, "levels/0/edge_ptr", ("kind", "short", *IDS, "plus-one", "not-to-the-end", "missing")),
+    ("divided", "h.r0000", 0, "levels/0/edge_index", (*TYPES, *SHAPES, *IDS, *LAYOUT, *GONE, "transposed", "plus-one")),
+    ("divided", "h.r0001", 0, "levels/0/cluster", (*TYPES, *SHAPES, *IDS, *LAYOUT, *GONE, "reversed")),
+    ("divided", "h.r0001", 0, "levels/0/representative", ("wider", "short", *IDS, "missing", "reversed")),
+    ("divided", "h.r0001", 0, "levels/0/fields/pos", (*TYPES, *SHAPES, *REALS, "missing")),
+    ("divided", "h.r0000", 0, "levels/0/fields/edge_attr", ("wider", "short", "long", "missing")),
 ]  # fmt: skip
 FIELD_OPS = ("wider", "narrow", "kind", "sign", "more-axes", "short", "first-max", "negative")
 
@@ -218,6 +227,15 @@ ATTRIBUTES = [
     ("soft", "h", "failures/reason", "dtype"),
     ("soft", "h", "metrics/1/flags", "dtype"),
 ]
+PIECE_ATTRIBUTES = [
+    *(
+        ("graphs.r0000", "/", key)
+        for key in ("format", "profile", "part", "unit", "piece", "level", "rows_low", "edges_high")
+    ),
+    *(("graphs.r0001", "fields/x", key) for key in ("dtype", "axis", "ptr")),
+    *(("h.r0001", "levels/0/cluster", "dtype"), ("h.r0001", "/", "nodes_low")),
+]
+"""File, object and attribute of the base store ``divided``."""
 
 
 def _array_attribute(target, key):
@@ -271,6 +289,11 @@ def _change_attribute(name, part, path, key, forge):
             ATTRIBUTE_OPS[name](file[path], key)
 
 
+def _change_piece_attribute(name, part, path, key, forge):
+    with forge.shard(part) as file:
+        ATTRIBUTE_OPS[name](file[path], key)
+
+
 def _declare(value, part, path, forge):
     for _, file in forge.each(part):
         set_attribute(file[path], "dtype", value)
@@ -282,6 +305,11 @@ def _attribute_mutations():
             tags = ("S4",) if name == "escapes" else ()
             apply = functools.partial(_change_attribute, name, part, path, key)
             yield Mutation(f"attribute/{base}/{part}/{path.strip('/')}@{key}/{name}", base, apply, tags)
+    for part, path, key in PIECE_ATTRIBUTES:
+        for name in ATTRIBUTE_OPS:
+            tags = ("S4",) if name == "escapes" else ()
+            apply = functools.partial(_change_piece_attribute, name, part, path, key)
+            yield Mutation(f"attribute/divided/{part}/{path.strip('/')}@{key}/{name}", "divided", apply, tags)
     for base, path in (("cli", "metrics/0/cut"), ("soft", "metrics/1/flags"), ("soft", "metrics/2/total")):
         for value in DTYPES:
             tags = ("S5",) if value.startswith("S1") else ("S7",)
@@ -363,6 +391,7 @@ def _manifest_mutations(bases):
     for base, skipped in (
         ("cli", ("count_edges", "degree_norm", "score_heuristic", "order_k")),
         ("soft", ("fields", "schedule", "shards", "bounds", "dataset")),
+        ("divided", ("fields", "schedule", "dataset", "levels", "hierarchies")),
     ):
         manifest = json.loads((bases / base / "manifest.json").read_bytes())
         for path, value in _paths(manifest):
@@ -375,10 +404,11 @@ def _manifest_mutations(bases):
 
 
 def _record_mutations(bases):
-    files = ("spec.json", "spec.h.json", "shard-00000.graphs.json", "shard-00001.h.json")
+    names = ("spec.json", "spec.h.json", "shard-00000.graphs.json", "shard-00001.h.json")
+    files = [*(("cli", name) for name in names), ("divided", "shard-00000.h.r0001.json")]
     kept = ("missing", "2^63", "1e400", "surrogate", "escapes", "object", "long", "deep")
-    for file in files:
-        values = json.loads((bases / "cli" / "records" / file).read_bytes())
+    for base, file in files:
+        values = json.loads((bases / base / "records" / file).read_bytes())
         for path, value in _paths(values):
             if len(path) > 3 or "metrics" in path[:-1] or "params" in path[:-1]:
                 continue
@@ -387,7 +417,7 @@ def _record_mutations(bases):
                     where = ".".join(str(key) for key in path)
                     apply = functools.partial(_change_record, file, path, new, file.startswith("spec"))
                     tags = _json_tags(name)
-                    yield Mutation(f"record/{file.removesuffix('.json')}/{where}/{name}", "cli", apply, tags)
+                    yield Mutation(f"record/{file.removesuffix('.json')}/{where}/{name}", base, apply, tags)
 
 
 # Fields: form, type, tail, axis, shifted and offsets against each other ---------------------------------------

@@ -1130,3 +1130,132 @@ for _seed in range(12):
             mutation(f"files/random-bytes-{_part}-{_base}-{_seed}", _base)(
                 functools.partial(_random_bytes, _seed, _part, 1 + 5 * (_seed % 4))
             )
+
+
+# Divided graphs: pieces that are swapped, missing, foreign, or overlap --------------------------------------------
+
+
+def _pieces(forge, part="graphs"):
+    return forge.owner(part)["shards"][0]["pieces"]
+
+
+def _file(forge, part, number):
+    return forge.path / f"shard-00000.{part}.r{number:04d}.h5"
+
+
+@mutation("divided/swapped-files", "divided", "unsound")
+def _swapped_files(forge):
+    first, second = (_file(forge, "graphs", number) for number in (0, 1))
+    data = first.read_bytes()
+    first.write_bytes(second.read_bytes())
+    second.write_bytes(data)
+
+
+@mutation("divided/swapped-ranges", "divided", "unsound")
+def _swapped_ranges(forge):
+    first, second = _pieces(forge)[:2]
+    for key in ("rows", "edges"):
+        first[key], second[key] = second[key], first[key]
+
+
+@mutation("divided/overlap", "divided", "unsound")
+def _overlap(forge):
+    _pieces(forge)[1]["edges"][0] -= 1
+    _pieces(forge)[1]["rows"][0] -= 1
+
+
+@mutation("divided/gap", "divided", "unsound")
+def _gap(forge):
+    _pieces(forge)[0]["edges"][1] -= 1
+
+
+@mutation("divided/last-piece-missing", "divided", "unsound")
+def _last_missing(forge):
+    _pieces(forge).pop()
+
+
+@mutation("divided/first-piece-missing", "divided", "unsound")
+def _first_missing(forge):
+    _pieces(forge, "h").pop(0)
+
+
+@mutation("divided/no-pieces", "divided", "unsound")
+def _no_pieces(forge):
+    del forge.manifest["shards"][0]["pieces"]
+
+
+@mutation("divided/no-shard-edges", "divided", "unsound")
+def _no_shard_edges(forge):
+    del forge.manifest["shard_edges"]
+
+
+@mutation("divided/piece-listed-twice", "divided", "unsound")
+def _twice(forge):
+    _pieces(forge).append(dict(_pieces(forge)[-1]))
+
+
+@mutation("divided/piece-of-another-level", "divided", "unsound")
+def _other_level(forge):
+    _pieces(forge, "h")[-1]["level"] += 1
+
+
+@mutation("divided/file-missing", "divided", "unsound")
+def _file_missing(forge):
+    return _file(forge, "h", 1).unlink
+
+
+@mutation("divided/extra-file", "divided", "unsound")
+def _extra_file(forge):
+    number = len(_pieces(forge))
+    _file(forge, "graphs", number).write_bytes(_file(forge, "graphs", 0).read_bytes())
+
+
+@mutation("divided/array-also-in-the-part", "divided", "unsound")
+def _also_in_part(forge):
+    with forge.shard("graphs") as file, forge.shard("graphs.r0000") as piece:
+        piece.copy("fields/x", file["fields"])
+
+
+@mutation("divided/more-arrays-in-one-piece", "divided", "unsound")
+def _more_arrays(forge):
+    with forge.shard("graphs.r0001") as piece:
+        piece["fields/other"] = np.zeros(3)
+
+
+@mutation("divided/offsets-in-pieces", "divided", "unsound")
+def _offsets_in_pieces(forge):
+    for number in range(len(_pieces(forge))):
+        with forge.shard(f"graphs.r{number:04d}") as piece:
+            piece["node_ptr"] = np.zeros(3, np.uint8)
+
+
+@mutation("divided/a-million-pieces", "divided", "unsound")
+def _million(forge):
+    entry = forge.manifest["shards"][0]
+    entry["pieces"] = [entry["pieces"][0]] * 100_000
+
+
+@mutation("divided/edges-of-another-piece", "divided", "unsound")
+def _edges_of_another_piece(forge):
+    """Move the sources of a piece to rows of the next one; all ids exist."""
+    high = _pieces(forge)[0]["rows"][1]
+    with forge.shard("graphs.r0000") as piece:
+        piece["fields/edge_index"][0, -1] = high
+
+
+@mutation("divided/wrong-supernode", "divided", "unsound")
+def _wrong_supernode(forge):
+    with forge.shard("h.r0001") as piece:
+        piece["levels/0/cluster"][0] = 0
+
+
+@mutation("divided/wrong-coarse-edge", "divided", "unsound")
+def _wrong_coarse_edge(forge):
+    with forge.shard("h.r0000") as piece:
+        index = piece["levels/0/edge_index"]
+        free = (
+            set(range(int(index[1].max()) + 1))
+            - set(index[1][index[0] == index[0, -1]])
+            - {int(index[0, -1])}
+        )
+        index[1, -1] = max(free)

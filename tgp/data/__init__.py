@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tgp.data.convert import graphs_to_arrays
     from tgp.data.dataset import PooledDataset
     from tgp.data.graph_hierarchy import GraphHierarchy, lift_to_nodes
+    from tgp.data.level_store import LevelStore
     from tgp.data.loaders import PoolCollater, PoolDataLoader
     from tgp.data.pooled_data import PooledData
     from tgp.data.sampler import KeyedPermutation, PoolBatchSampler
@@ -29,6 +30,7 @@ __all__ = [
     "SortNodes",
     "PooledDataset",
     "GraphHierarchy",
+    "LevelStore",
     "lift_to_nodes",
     "precoarsen",
     "KeyedPermutation",

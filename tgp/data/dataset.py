@@ -17,6 +17,7 @@ from tgp.data.carry_batch_plan import CarryBatchPlan, missing_steps
 from tgp.data.choices import as_index, chosen_fields, chosen_hierarchy, chosen_level_fields, chosen_levels
 from tgp.data.graph_hierarchy import GraphHierarchy
 from tgp.data.hetero import join_hetero
+from tgp.data.stored_hierarchy import open_hierarchy
 from tgp.data.summary import schedule_text, summarize_dataset
 from tgp.data.typed_graphs import TypedGraphs, choose_typed
 from tgp.display import DatasetDisplay
@@ -229,6 +230,8 @@ class PooledDataset(DatasetDisplay, Dataset):
     def as_hierarchy(self, idx: int = 0) -> GraphHierarchy:
         """Return one graph and its levels for models on nodes, such as a store of a single big graph.
 
+        A level of a graph in several files (``tgp coarsen --shard-edges``) is read on first use, without a transform and ``carry=``.
+
         Args:
             idx: Position of the graph in the dataset.
 
@@ -241,11 +244,10 @@ class PooledDataset(DatasetDisplay, Dataset):
             )
         if self.levels != tuple(range(1, len(self.levels) + 1)):
             raise InputError(
-                f"a hierarchy needs levels without gaps: expected {list(range(1, len(self.levels) + 1))}, "
-                f"got {list(self.levels)}",
+                f"a hierarchy needs levels without gaps: expected {list(range(1, len(self.levels) + 1))}, got {list(self.levels)}",
                 field="levels",
             )
-        return GraphHierarchy(self[idx])
+        return open_hierarchy(self, idx)
 
     def with_hierarchy(
         self,

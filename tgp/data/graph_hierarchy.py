@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
 import torch
@@ -17,7 +18,7 @@ from tgp.errors import InputError
 from tgp.lift.base_lift import BaseLift, Lift
 from tgp.reduce.base_reduce import BaseReduce, Reduce
 
-__all__ = ["GraphHierarchy", "lift_to_nodes"]
+__all__ = ["GraphHierarchy", "depends_on_all_labels", "lift_to_nodes", "set_labels"]
 
 
 def lift_to_nodes(x: Tensor, levels: Sequence[Data], lifter: Lift | None = None) -> Tensor:
@@ -83,7 +84,7 @@ class GraphHierarchy(LevelViews):
         if not levels:
             raise InputError(f"the graph has no levels: expected a list of levels in {key!r}", field=key)
         self.data = data
-        self.levels: list[Data] = list(levels)
+        self.levels: Sequence[Data] = list(levels)
         self.reducer = BaseReduce() if reducer is None else reducer
         self.lifter = BaseLift() if lifter is None else lifter
         self._on: dict[torch.device, GraphHierarchy] = {}
@@ -92,6 +93,10 @@ class GraphHierarchy(LevelViews):
 
     def _hierarchy(self) -> list[Data]:
         return [self.data, *self.levels]
+
+    def _links(self, level: int) -> Tensor:
+        """Return the supernode at a level of each node of the input graph, -1 for dropped nodes."""
+        return compose_links(self._hierarchy(), level)
 
     def __len__(self) -> int:
         """Number of pooled levels."""
@@ -152,7 +157,7 @@ class GraphHierarchy(LevelViews):
                 f"{tuple(values.shape)}",
                 field="values",
             )
-        cluster = compose_links(self._hierarchy(), level)
+        cluster = self._links(level)
         kept = cluster >= 0
         result = values.new_full((len(cluster), *values.shape[1:]), fill)
         result[kept] = values[cluster[kept]]
@@ -190,7 +195,7 @@ class GraphHierarchy(LevelViews):
             >>> small.y.tolist(), small.train_mask.tolist(), hierarchy.expand(small.y, 1).tolist()
             ([0, -1], [True, False], [0, 0, -1, -1])
         """
-        self._check(1, level)
+        self._check(level, level, smallest=1)
         graph = self[level]
         if "num_members" not in graph:
             raise InputError(
@@ -201,9 +206,7 @@ class GraphHierarchy(LevelViews):
             )
         result = Data(edge_index=graph.edge_index, num_nodes=graph.num_nodes)
         for name, value in graph.items():
-            is_copied = name not in ("edge_index", "batch", "mask") and not _depends_on_all_labels(
-                name, graph
-            )
+            is_copied = name not in ("edge_index", "batch", "mask") and not depends_on_all_labels(name, graph)
             if (
                 is_copied
                 and isinstance(value, Tensor)
@@ -215,13 +218,22 @@ class GraphHierarchy(LevelViews):
             and self.data.get("y") is not None
             and self.data.is_node_attr("y")
         ):
-            _set_labels(result, self.data, compose_links(self._hierarchy(), level))
+            set_labels(result, self.data, self._links(level))
         return result
 
-    def _check(self, low: int, high: int) -> None:
-        if not 0 <= low <= high <= len(self):
+    def _check(self, low: int, high: int, smallest: int = 0) -> None:
+        """Check that two levels exist and are in ascending order."""
+        for level in (low, high):
+            is_number = isinstance(level, Integral) and not isinstance(level, bool)
+            if not is_number or not smallest <= level <= len(self):
+                raise InputError(
+                    f"level is out of range: expected a whole number from {smallest} to {len(self)}, got {level!r}",
+                    field="level",
+                )
+        if low > high:
             raise InputError(
-                f"levels must lie in [0, {len(self)}] in ascending order, got {low} and {high}", field="level"
+                f"levels are in the wrong order: expected the finer level first, got {low} and {high}",
+                field="level",
             )
 
     def to(self, device: Any) -> GraphHierarchy:
@@ -248,7 +260,7 @@ class GraphHierarchy(LevelViews):
         return f"GraphHierarchy({sizes} nodes)"
 
 
-def _depends_on_all_labels(name: str, level: Data) -> bool:
+def depends_on_all_labels(name: str, level: Data | Mapping[str, Any]) -> bool:
     """Return True for carried masks and for carried labels with their companions, such as ``y_purity``."""
     label = name
     for ending in ("_purity", "_train", "_mixed"):
@@ -256,7 +268,7 @@ def _depends_on_all_labels(name: str, level: Data) -> bool:
     return label == "y" or f"{label}_purity" in level or name.endswith("_mask")
 
 
-def _set_labels(reduced: Data, data: Data, cluster: Tensor) -> None:
+def set_labels(reduced: Data, data: Data, cluster: Tensor) -> None:
     """Set ``y``, ``train_mask`` and ``val_mask`` from the members of the supernodes."""
     size, y = int(reduced.num_nodes or 0), data.y
     summarize = _mean_values if y.is_floating_point() else _common_labels

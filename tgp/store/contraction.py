@@ -5,10 +5,13 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from tgp.store.read.piece_array import StoredArray
 
 __all__ = ["Edges", "first_wrong_contraction", "is_plain_sum", "unit_edges", "unit_ids"]
 
@@ -34,8 +37,8 @@ class Edges:
         nodes: ``[B + 1]`` offsets of the nodes of each graph.
     """
 
-    index: npt.NDArray[Any]
-    weight: npt.NDArray[Any] | None
+    index: StoredArray
+    weight: StoredArray | None
     ptr: npt.NDArray[np.int64]
     nodes: npt.NDArray[np.int64]
 
@@ -70,7 +73,7 @@ def unit_ids(
 
 
 def unit_edges(
-    index: npt.NDArray[Any], weight: npt.NDArray[Any] | None, ptr: npt.NDArray[Any], nodes: npt.NDArray[Any]
+    index: StoredArray, weight: StoredArray | None, ptr: npt.NDArray[Any], nodes: npt.NDArray[Any]
 ) -> Edges:
     """Return the edges of all graphs of a unit from the arrays of a file."""
     return Edges(index, weight, ptr.astype(np.int64), nodes.astype(np.int64))

@@ -11,13 +11,12 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tgp.errors import StoreDamagedError, StoreError, StoreMissingError
+from tgp.errors import StoreDamagedError, StoreError
 from tgp.store.contraction import (
     Edges,
     first_wrong_contraction,
@@ -30,40 +29,40 @@ from tgp.store.format import constants as fmt
 from tgp.store.format.codec import restore
 from tgp.store.format.manifest import (
     Manifest,
-    PartRecord,
     canonical_bytes,
     is_later_minor,
     read_manifest_bytes,
     unseal,
 )
-from tgp.store.format.schema import FieldInfo, ShardRecord
+from tgp.store.format.pieces import FileRecord
+from tgp.store.format.schema import FieldInfo
 from tgp.store.io.files import LocalFiles, StoreFiles, file_digest
+from tgp.store.large_contraction import (
+    first_disordered_piece,
+    is_divided,
+    is_wrong_contraction,
+    loaded_edges,
+)
 from tgp.store.read.contents import GraphsPart, HierarchyPart, level_field_path
-from tgp.store.read.parts import DecodedCache, OpenPart, check_size
+from tgp.store.read.divided_part import DividedPart
+from tgp.store.read.parts import DecodedCache, check_size
+from tgp.store.read.piece_array import iter_blocks
 from tgp.store.read.single import read_failures, read_metric
 from tgp.store.read.typed_unit import TypedUnit
-from tgp.store.read.values import first_outside, first_too_large, largest_number, value_check
+from tgp.store.read.values import (
+    all_finite,
+    first_outside,
+    first_outside_stored,
+    first_too_large,
+    flat_rows,
+    largest_number,
+    value_check,
+)
+from tgp.store.verify_records import Finding, check_records, check_unlisted
 
 __all__ = ["Finding", "verify_store"]
 
 _CACHE_BYTES = 256 << 20
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing that is wrong in a store.
-
-    Args:
-        shard: Name of the file.
-        field: Array or key in the file, if known.
-        graph: Id of the graph in the whole store, if known.
-        message: Description for people.
-    """
-
-    shard: str
-    field: str | None
-    graph: int | None
-    message: str
 
 
 def verify_store(path: str | os.PathLike[str] | StoreFiles, *, semantics: bool = True) -> list[Finding]:
@@ -86,7 +85,7 @@ def verify_store(path: str | os.PathLike[str] | StoreFiles, *, semantics: bool =
         manifest = Manifest.from_bytes(data)
     except StoreDamagedError as error:
         return [Finding(fmt.MANIFEST, error.item, None, str(error))]
-    files.expect(record for records in manifest.shards.values() for record in records)
+    files.expect(manifest.files)
     findings = []
     document = unseal(data, fmt.MANIFEST)
     is_later = is_later_minor(document)
@@ -94,7 +93,8 @@ def verify_store(path: str | os.PathLike[str] | StoreFiles, *, semantics: bool =
         findings.append(
             Finding(fmt.MANIFEST, None, None, f"{fmt.MANIFEST} was edited: it is not in the canonical form")
         )
-    findings += _check_records(files, manifest, is_later)
+    findings += check_records(files, manifest, is_later)
+    findings += check_unlisted(files, manifest)
     cache = DecodedCache(_CACHE_BYTES)
     parts: dict[str, list[HierarchyPart]] = {name: [] for name in manifest.hierarchies}
     for unit in range(manifest.spec.num_units):
@@ -115,45 +115,6 @@ def _check_figures(manifest: Manifest, parts: Mapping[str, Sequence[HierarchyPar
                     read_failures(part, part.record.failures)
         except StoreDamagedError as error:
             yield Finding(os.path.basename(error.path or ""), error.item, None, str(error))
-
-
-def _check_records(files: StoreFiles, manifest: Manifest, is_later: bool) -> Iterator[Finding]:
-    """Check that the completion records and specifications agree with the manifest. They may be missing.
-
-    Args:
-        files: Files of the store.
-        manifest: Its manifest.
-        is_later: True if the manifest has a later minor version. Its fingerprints cannot be computed then.
-    """
-    for part, shards in manifest.shards.items():
-        fingerprint = manifest.spec.part_fingerprint(part)
-        for unit, shard in enumerate(shards):
-            name = f"{fmt.RECORDS}/{fmt.record_file(unit, part)}"
-            try:
-                data = files.read(name, fmt.MAX_MANIFEST_BYTES)
-                record = PartRecord.from_bytes(data, unit, part)
-            except StoreMissingError:
-                continue
-            except StoreError as error:
-                yield Finding(name, None, None, str(error))
-                continue
-            same = record.shard == shard
-            if not is_later:
-                same = same and record.fingerprint == fingerprint and record.to_bytes() == data
-            if not same:
-                yield Finding(name, None, None, f"{name} does not agree with the manifest")
-    for hierarchy in (None, *manifest.hierarchies):
-        name = f"{fmt.RECORDS}/{fmt.spec_file(hierarchy)}"
-        try:
-            data = files.read(name, fmt.MAX_MANIFEST_BYTES)
-            document = unseal(data, name)
-        except StoreMissingError:
-            continue
-        except StoreError as error:
-            yield Finding(name, None, None, str(error))
-            continue
-        if canonical_bytes(document) != data:
-            yield Finding(name, None, None, f"{name} was edited: it is not in the canonical form")
 
 
 class _UnitVerifier:
@@ -184,7 +145,7 @@ class _UnitVerifier:
         self.types: TypedUnit | None = None
         self.findings: list[Finding] = []
 
-    def report(self, shard: ShardRecord, field: str | None, message: str, row: int | None = None) -> None:
+    def report(self, shard: FileRecord, field: str | None, message: str, row: int | None = None) -> None:
         """Add a finding. ``row`` is the position of the graph in the unit."""
         graph = None if row is None else self.first + row
         where = "" if graph is None else f" (graph {graph})"
@@ -192,22 +153,26 @@ class _UnitVerifier:
         self.findings.append(Finding(shard.file, field, graph, text))
 
     def check_digest(self, part: str) -> bool | None:
-        """Check the size and the digest of a file.
+        """Check the sizes and the digests of the files of a part.
 
         Returns:
-            True if both are right, ``None`` if only the size is right, False if the file is missing or incomplete.
+            True if all are right, ``None`` if only the sizes are right, False if a file is missing or incomplete.
         """
-        shard = self.manifest.shards[part][self.unit]
+        found = [self.check_file(file) for file in self.manifest.shards[part][self.unit].files]
+        return False if False in found else None if None in found else True
+
+    def check_file(self, record: FileRecord) -> bool | None:
+        """Check the size and the digest of one file, see :meth:`check_digest`."""
         try:
-            check_size(self.files, shard)
-            with self.files.open(shard.file) as file:
-                if file_digest(file) == shard.sha256:
+            check_size(self.files, record)
+            with self.files.open(record.file) as file:
+                if file_digest(file) == record.sha256:
                     return True
-            self.report(shard, None, "was altered: its bytes do not match the digest of the manifest")
-            self.files.drop(shard.file)
+            self.report(record, None, "was altered: its bytes do not match the digest of the manifest")
+            self.files.drop(record.file)
             return None
         except StoreError as error:
-            self.findings.append(Finding(shard.file, None, None, str(error)))
+            self.findings.append(Finding(record.file, None, None, str(error)))
         return False
 
     def verify(self, semantics: bool) -> list[Finding]:
@@ -259,7 +224,7 @@ class _UnitVerifier:
             if not info.shifted:
                 self.check_values(part, path, info, ptr)
                 continue
-            row = first_outside(part.array(path), ptr, sizes, 0, info.axis)
+            row = first_outside_stored(part.stored(path), ptr, sizes, 0, info.axis)
             if row is not None:
                 self.report(part.record, path, "holds a node id outside its graph", row)
                 valid = False
@@ -273,17 +238,28 @@ class _UnitVerifier:
             and "edge" in given.ptrs
             and "complex" not in given.dtype
         ):
-            weight = part.array(part.path("edge_weight")).reshape(-1)
-        return unit_edges(part.array(part.path("edge_index")), weight, part.edge_ptr, part.node_ptr)
+            weight = flat_rows(part.stored(part.path("edge_weight")))
+        if not self.check_ranges(part, 0, part.path("edge_index")):
+            return None
+        return unit_edges(part.stored(part.path("edge_index")), weight, part.edge_ptr, part.node_ptr)
 
-    def check_values(self, part: OpenPart, path: str, info: FieldInfo, ptr: npt.NDArray[Any]) -> None:
+    def check_ranges(self, part: DividedPart, level: int, path: str) -> bool:
+        """Check that the edges of each piece start in its rows, in ascending order."""
+        pieces = [piece for piece in part.record.pieces if piece.level == level]
+        number = first_disordered_piece(part.stored(path), [piece.rows for piece in pieces])
+        if number is not None:
+            self.report(pieces[number], path, "must hold the edges of its rows, sorted by source", 0)
+        return number is None
+
+    def check_values(self, part: DividedPart, path: str, info: FieldInfo, ptr: npt.NDArray[Any]) -> None:
         """Check that the values of a field are values of its original type."""
-        check, stored = value_check(info), part.array(path)
-        if first_too_large(stored, largest_number(info.dtype)) is not None:
-            self.report(part.record, path, f"holds a number above {largest_number(info.dtype)}")
-        row = None if check is None else check(restore(stored, info.dtype), ptr.astype(np.int64))
-        if row is not None:
-            self.report(part.record, path, "holds a value that is not valid", row)
+        check, high = value_check(info), largest_number(info.dtype)
+        for _, block in iter_blocks(part.stored(path)):
+            if first_too_large(block, high) is not None:
+                self.report(part.record, path, f"holds a number above {high}")
+            row = None if check is None else check(restore(block, info.dtype), ptr.astype(np.int64))
+            if row is not None:
+                self.report(part.record, path, "holds a value that is not valid", row)
 
     def check_hierarchy(self, name: str, part: HierarchyPart, finer: Edges | None) -> None:
         """Check the values of all levels. ``finer`` are the input edges, if they are valid."""
@@ -294,7 +270,7 @@ class _UnitVerifier:
                 return
             for array in ("edge_weight", "weight", "soft", "theta"):
                 path = f"{base}/{array}"
-                if path in part.present and not np.isfinite(part.array(path)).all():
+                if path in part.present and not all_finite(part.stored(path)):
                     self.report(part.record, path, "holds numbers that are not finite")
             for field in level.fields:
                 path = level_field_path(number, field.name)
@@ -311,12 +287,13 @@ class _UnitVerifier:
                 self.check_clusters(part, number, cluster, level.kind)
             weight = None
             if f"{base}/edge_weight" in part.present:
-                weight = part.array(f"{base}/edge_weight")
+                weight = part.stored(f"{base}/edge_weight")
             elif level.weight_dtype is not None:  # readers use ones
-                weight = np.ones(part.record.edges[number])
-            coarse = unit_edges(
-                part.array(f"{base}/edge_index"), weight, part.edge_ptrs[number], part.node_ptrs[number + 1]
-            )
+                weight = np.broadcast_to(np.float64(1), part.record.edges[number])
+            index = part.stored(f"{base}/edge_index")
+            if not self.check_ranges(part, number, f"{base}/edge_index"):
+                return
+            coarse = unit_edges(index, weight, part.edge_ptrs[number], part.node_ptrs[number + 1])
             if f"{base}/fields/{fmt.EDGE_MAP}" in part.present:
                 self.check_edge_map(part, number, finer, coarse, cluster)
             if self.types is not None:
@@ -325,7 +302,11 @@ class _UnitVerifier:
             elif finer is not None and cluster is not None and is_plain_sum(info.schedule[number]):
                 options = info.schedule[number]["params"]
                 local = part.array(f"{base}/cluster")
-                row = first_wrong_contraction(finer, coarse, local, options, level.weight_dtype)
+                if is_divided(finer) or is_divided(coarse):
+                    wrong = is_wrong_contraction(finer, coarse, local, options, level.weight_dtype)
+                    row = 0 if wrong else None
+                else:
+                    row = first_wrong_contraction(finer, coarse, local, options, level.weight_dtype)
                 if row is not None:
                     self.report(
                         part.record, f"{base}/edge_index", "is not the contraction of the finer edges", row
@@ -351,7 +332,7 @@ class _UnitVerifier:
                 self.report(part.record, path, "must have one row for each edge of the graph before")
                 return
             found = unit_ids(part.array(path), ptr, part.edge_ptrs[number])
-            row = first_wrong_map(finer, coarse, cluster, found)
+            row = first_wrong_map(loaded_edges(finer), loaded_edges(coarse), cluster, found)
             if row is not None:
                 self.report(part.record, path, "is not the map of the finer edges", row)
 
@@ -367,7 +348,8 @@ class _UnitVerifier:
         for array, (ptr, target, low) in targets.items():
             path = f"/levels/{number}/{array}"
             if path in part.present:
-                row = first_outside(part.array(path), ptr, np.diff(target.astype(np.int64)), low)
+                sizes = np.diff(target.astype(np.int64))
+                row = first_outside_stored(part.stored(path), ptr, sizes, low)
                 if row is not None:
                     self.report(part.record, path, "holds an id outside its graph", row)
                     valid = False

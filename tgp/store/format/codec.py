@@ -13,7 +13,16 @@ import numpy.typing as npt
 from tgp.errors import InputError
 from tgp.store.format import constants as fmt
 
-__all__ = ["HDF5_VERSION", "narrow", "restore", "set_attributes", "stored_types", "write_array"]
+__all__ = [
+    "HDF5_VERSION",
+    "create_array",
+    "integer_type",
+    "narrow",
+    "restore",
+    "set_attributes",
+    "stored_types",
+    "write_array",
+]
 
 HDF5_VERSION = str(h5py.version.hdf5_version)
 """Version of the HDF5 library. Other versions may write the same arrays with other bytes around them."""
@@ -56,11 +65,17 @@ def narrow(values: npt.NDArray[Any], name: str = "array") -> npt.NDArray[Any]:
         return plain.view(f"<f{dtype.itemsize // 2}").reshape(*values.shape, 2)
     if dtype.kind == "f":
         return np.ascontiguousarray(values, dtype=dtype.newbyteorder("<"))
-    return np.ascontiguousarray(values, dtype=_integer_type(values))
-
-
-def _integer_type(values: npt.NDArray[Any]) -> np.dtype[Any]:
     low, high = (int(values.min()), int(values.max())) if values.size else (0, 0)
+    return np.ascontiguousarray(values, dtype=integer_type(low, high))
+
+
+def integer_type(low: int, high: int) -> np.dtype[Any]:
+    """Return the smallest type of integers for numbers between two limits, unsigned if none is negative.
+
+    Args:
+        low: Smallest number.
+        high: Largest number.
+    """
     for code in _UNSIGNED if low >= 0 else _SIGNED:
         info = np.iinfo(code)
         if info.min <= low and high <= info.max:
@@ -136,6 +151,33 @@ def write_array(
         dataset.write(h5py.h5s.ALL, h5py.h5s.ALL, stored)
     set_attributes(h5py.Dataset(dataset), attributes)
     return int(stored.nbytes)
+
+
+def create_array(
+    group: h5py.Group,
+    name: str,
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    attributes: Mapping[str, str | int],
+) -> h5py.Dataset:
+    """Create a contiguous dataset without values, in the same bytes as :func:`write_array` in the fast profile.
+
+    Args:
+        group: Group of the new dataset.
+        name: Its name.
+        shape: Its shape.
+        dtype: Stored type.
+        attributes: Attributes of the dataset.
+    """
+    properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    properties.set_obj_track_times(False)
+    properties.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+    properties.set_layout(h5py.h5d.CONTIGUOUS)
+    properties.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
+    space, kind = h5py.h5s.create_simple(shape), h5py.h5t.py_create(dtype)
+    dataset = h5py.Dataset(h5py.h5d.create(group.id, name.encode("ascii"), kind, space, properties))
+    set_attributes(dataset, attributes)
+    return dataset
 
 
 def _compress(properties: Any, stored: npt.NDArray[Any], name: str) -> None:

@@ -21,19 +21,22 @@ __all__ = [
     "encode_name",
     "is_level_field",
     "is_part_file",
+    "is_piece_file",
     "max_decoded",
     "max_rows",
     "part_file",
     "part_of_file",
+    "piece_file",
     "record_file",
     "spec_file",
 ]
 
 FORMAT = "tgp-store"
 VERSION = 1
-MINOR = 4
+MINOR = 5
 """Minor version: 1 adds the revision of the engine and the choice of quality figures to hierarchies, 2 adds fields of JSON
-texts, 3 adds fields of levels, 4 adds edge maps of levels, and types of nodes and relations."""
+texts, 3 adds fields of levels, 4 adds edge maps of levels, and types of nodes and relations, 5 adds graphs that are divided
+over several files."""
 
 MANIFEST = "manifest.json"
 RECORDS = "records"
@@ -60,6 +63,9 @@ MAX_JSON_VALUES = 2_000_000
 """Largest number of values in one JSON file. The manifest of 50,000 units with one hierarchy of three levels has fewer."""
 
 MAX_UNITS = 100_000
+MAX_PIECES = 10_000
+"""Largest number of files over which one part of one unit is divided."""
+
 MAX_LEVELS = 1000
 MAX_METRICS = 10_000
 MAX_NAME = 1024
@@ -142,8 +148,9 @@ LEVEL_KEYS = frozenset(
 """Attributes of a pooled graph that do not come from a field of its level."""
 
 _HIERARCHY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_+=-]{0,79}")
-_PART_FILE = re.compile(r"shard-[0-9]{5,9}\.[A-Za-z0-9][A-Za-z0-9_+=-]{0,79}\.h5")
-_OWN_FILE = re.compile(r"(?:shard-[0-9]{5,9}|spec)\.([A-Za-z0-9][A-Za-z0-9_+=-]{0,79})\.(?:h5|json)")
+_PART = r"[A-Za-z0-9][A-Za-z0-9_+=-]{0,79}"
+_PART_FILE = re.compile(rf"shard-[0-9]{{5,9}}\.{_PART}(?:\.r[0-9]{{4}})?\.h5")
+_OWN_FILE = re.compile(rf"(?:shard-[0-9]{{5,9}}\.({_PART})(?:\.r[0-9]{{4}})?|spec\.({_PART}))\.(?:h5|json)")
 _RESERVED = frozenset({GRAPHS, "spec", "con", "prn", "aux", "nul"})
 
 
@@ -215,22 +222,38 @@ def part_file(unit: int, part: str) -> str:
     return f"shard-{unit:05d}.{part}.h5"
 
 
+def piece_file(unit: int, part: str, number: int) -> str:
+    """Return the file name of one piece of a divided part.
+
+    Examples:
+        >>> piece_file(0, "hem", 1)
+        'shard-00000.hem.r0001.h5'
+    """
+    return f"shard-{unit:05d}.{part}.r{number:04d}.h5"
+
+
 def is_part_file(name: str) -> bool:
-    """Return True if ``name`` is the file name of a shard, without any directory."""
+    """Return True if ``name`` is the file name of a shard or of a piece of one, without any directory."""
     return _PART_FILE.fullmatch(name) is not None
 
 
+def is_piece_file(name: str) -> bool:
+    """Return True if ``name`` is the file name of a piece of a divided part, without any directory."""
+    return is_part_file(name) and name.count(".") == 3
+
+
 def part_of_file(name: str) -> str | None:
-    """Return the part to which a shard, completion record or specification belongs, ``None`` for any other file."""
+    """Return the part to which a shard, a piece, a completion record or a specification belongs, ``None`` for other files."""
     if name == spec_file(None):
         return GRAPHS
     found = _OWN_FILE.fullmatch(name)
-    return None if found is None else found[1]
+    return None if found is None else found[1] or found[2]
 
 
-def record_file(unit: int, part: str) -> str:
-    """Return the name of a completion record inside :data:`RECORDS`."""
-    return f"shard-{unit:05d}.{part}.json"
+def record_file(unit: int, part: str, piece: int | None = None) -> str:
+    """Return the name of the completion record of a part, or of one of its pieces, inside :data:`RECORDS`."""
+    file = part_file(unit, part) if piece is None else piece_file(unit, part, piece)
+    return file.removesuffix("h5") + "json"
 
 
 def spec_file(hierarchy: str | None) -> str:

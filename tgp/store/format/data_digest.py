@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -52,6 +53,35 @@ class DataDigest:
         Raises:
             InputError: If the fields differ.
         """
+        self._add_counts(table)
+        assert self._fields is not None
+        jobs = [(rows, table.fields[name]) for name, (_, _, rows) in self._fields.items()]
+        # The fields have hashes of their own, and hashing releases the interpreter lock.
+        if sum(entry.values.nbytes for _, entry in jobs) < _THREADED_BYTES:
+            for job in jobs:
+                _hash_rows(*job)
+            return
+        jobs.sort(key=lambda job: job[1].values.nbytes, reverse=True)
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(_hash_rows, *zip(*jobs, strict=True)))
+
+    def update_in_pieces(self, model: GraphTable, pieces: Mapping[str, Iterable[npt.NDArray[Any]]]) -> None:
+        """Add the next graphs, whose values do not fit in memory.
+
+        Args:
+            model: Graphs with the right offsets, types and shapes. The values are not read, so a field can be an array that
+                ``numpy.broadcast_to`` makes.
+            pieces: Rows of each field. The rows of an array with ``axis=-1`` are its columns.
+        """
+        self._add_counts(model)
+        assert self._fields is not None
+        for name, (_, _, rows) in self._fields.items():
+            dtype = model.fields[name].values.dtype.newbyteorder("<")
+            for piece in pieces[name]:
+                rows.update(np.ascontiguousarray(piece, dtype=dtype).reshape(-1).view(np.uint8))
+
+    def _add_counts(self, table: GraphTable) -> None:
+        """Add the schema and the number of rows of each graph."""
         headers = {name: _header(entry) for name, entry in table.fields.items()}
         if self._fields is None:
             self._fields = {n: (h, hashlib.sha256(), hashlib.sha256()) for n, h in headers.items()}
@@ -63,15 +93,6 @@ class DataDigest:
         _hash_counts(self._nodes, table.node_ptr)
         for name, (_, counts, _) in self._fields.items():
             _hash_counts(counts, table.fields[name].ptr)
-        jobs = [(rows, table.fields[name]) for name, (_, _, rows) in self._fields.items()]
-        # The fields have hashes of their own, and hashing releases the interpreter lock.
-        if sum(entry.values.nbytes for _, entry in jobs) < _THREADED_BYTES:
-            for job in jobs:
-                _hash_rows(*job)
-            return
-        jobs.sort(key=lambda job: job[1].values.nbytes, reverse=True)
-        with ThreadPoolExecutor(2) as pool:
-            list(pool.map(_hash_rows, *zip(*jobs, strict=True)))
 
     def hexdigest(self) -> str:
         """Return the digest of all graphs so far."""

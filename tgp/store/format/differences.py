@@ -39,6 +39,9 @@ def spec_differences(stored: StoreSpec, asked: StoreSpec) -> list[Difference]:
     if stored.profile != asked.profile:
         text = f"profile: {stored.profile!r} in the store, {asked.profile!r} asked for"
         found.append(Difference("profile", text, stored.profile, asked.profile))
+    if stored.shard_edges != asked.shard_edges:
+        text = _change("edges of a file (shard_edges)", stored.shard_edges, asked.shard_edges)
+        found.append(Difference("shard_edges", text, stored.shard_edges, asked.shard_edges))
     if stored.types != asked.types:
         old, new = (None if t is None else t.to_json() for t in (stored.types, asked.types))
         found.append(Difference("types", _change("types of nodes and relations", old, new), old, new))

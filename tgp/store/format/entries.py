@@ -42,6 +42,20 @@ def parse_metrics(document: Document, num_levels: int) -> tuple[str, ...]:
     return names
 
 
+def check_divided(
+    document: Document, record: ShardRecord, spec: StoreSpec, part: str, num_graphs: int
+) -> None:
+    """Check that a shard may be divided: only a unit of one graph, if the specification says so."""
+    if not record.pieces:
+        return
+    if spec.shard_edges is None or num_graphs != 1:
+        raise document.fail(
+            "pieces", "absent: only a unit of one graph of a store with 'shard_edges' is divided"
+        )
+    if part == fmt.GRAPHS and any(piece.nodes != (0, 0) for piece in record.pieces):
+        raise document.fail("pieces", "a list of pieces of an input graph, without 'nodes'")
+
+
 def parse_shards(document: Document, spec: StoreSpec, part: str, levels: int) -> tuple[ShardRecord, ...]:
     """Parse the records of all files of a part and check their totals.
 
@@ -57,7 +71,9 @@ def parse_shards(document: Document, spec: StoreSpec, part: str, levels: int) ->
     records = tuple(
         ShardRecord.from_json(d, fmt.part_file(unit, part), levels) for unit, d in enumerate(entries)
     )
-    for key in ("size", "failures"):
+    for unit, record in enumerate(records):
+        check_divided(entries[unit], record, spec, part, spec.bounds[unit + 1] - spec.bounds[unit])
+    for key in ("total_size", "failures"):
         if sum(getattr(record, key) for record in records) > fmt.MAX_COUNT:
             raise document.fail("shards", f"a list in which the sum of {key!r} is at most {fmt.MAX_COUNT}")
     for key in ("nodes", "edges", "bytes"):

@@ -114,6 +114,8 @@ class StoreSpec:
         profile: ``"fast"`` or ``"small"``.
         hierarchies: Hierarchies over the graphs.
         types: Types and relations of heterogeneous graphs; ``None`` for other graphs.
+        shard_edges: Number of edges after which a graph that is alone in its unit, or a level of it, is continued in another file;
+            ``None`` if graphs are not divided.
     """
 
     dataset: Mapping[str, Any]
@@ -123,6 +125,7 @@ class StoreSpec:
     profile: str = "fast"
     hierarchies: tuple[HierarchySpec, ...] = field(default=())
     types: TypeTable | None = None
+    shard_edges: int | None = None
 
     def __post_init__(self) -> None:
         if len(self.bounds) > fmt.MAX_UNITS + 1:
@@ -155,6 +158,12 @@ class StoreSpec:
                 f"got {[h.name for h in self.hierarchies]}",
                 field="hierarchies",
             )
+        if self.shard_edges is not None and (self.profile != "fast" or self.types is not None):
+            raise InputError(
+                "shard_edges divides graphs with one type of nodes in the fast profile: expected such a store, got "
+                f"the {self.profile} profile{' and several types' if self.types is not None else ''}",
+                field="shard_edges",
+            )
         _check_json(dict(self.dataset), "dataset")
         check_type_names(self.types, self.hierarchies)
 
@@ -162,6 +171,11 @@ class StoreSpec:
     def num_units(self) -> int:
         """Number of units."""
         return len(self.bounds) - 1
+
+    @property
+    def is_mapped(self) -> bool:
+        """True if every array is mapped from one file."""
+        return self.profile == "fast" and self.shard_edges is None
 
     def base_json(self) -> dict[str, Any]:
         """Return the part of the specification that describes the graphs."""
@@ -174,6 +188,7 @@ class StoreSpec:
             "bounds": list(self.bounds),
             "profile": self.profile,
             **({} if self.types is None else {"types": self.types.to_json()}),
+            **({} if self.shard_edges is None else {"shard_edges": self.shard_edges}),
         }
 
     @classmethod
@@ -199,6 +214,9 @@ class StoreSpec:
                 profile=document.choice("profile", fmt.PROFILES),
                 hierarchies=hierarchies,
                 types=parse_types(document),
+                shard_edges=document.integer("shard_edges", low=1)
+                if "shard_edges" in document.values
+                else None,
             )
         except InputError as error:
             raise document.fail(error.field or "spec", f"valid ({error})") from error

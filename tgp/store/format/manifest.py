@@ -13,6 +13,7 @@ from tgp.errors import StoreDamagedError, StoreMissingError, StoreVersionError
 from tgp.store.format import constants as fmt
 from tgp.store.format.entries import parse_fields, parse_levels, parse_metrics, parse_shards
 from tgp.store.format.fingerprint import HierarchySpec, StoreSpec
+from tgp.store.format.pieces import FileRecord
 from tgp.store.format.schema import FieldInfo, HierarchyInfo, LevelInfo, ShardRecord
 from tgp.store.format.strict_json import Document, canonical, parse
 from tgp.store.format.type_names import check_typed_fields
@@ -180,6 +181,8 @@ class Manifest:
     @property
     def minor(self) -> int:
         """Minor format version: the first one that has everything that the store contains."""
+        if self.spec.shard_edges is not None:
+            return 5
         if self.spec.types is not None:
             return 4
         levels = [level for info in self.hierarchies.values() for level in info.levels]
@@ -191,6 +194,11 @@ class Manifest:
             return 2
         is_new = any(h.engine is not None or h.metrics is not None for h in self.spec.hierarchies)
         return 1 if is_new else 0
+
+    @property
+    def files(self) -> tuple[FileRecord, ...]:
+        """All files with arrays."""
+        return tuple(file for records in self.shards.values() for record in records for file in record.files)
 
     def record(self, unit: int, part: str) -> PartRecord:
         """Return the completion record that a part had when the manifest was written."""
@@ -318,7 +326,7 @@ def read_manifest(files: StoreFiles) -> Manifest:
         StoreVersionError: If the store has another format version.
     """
     manifest = Manifest.from_bytes(read_manifest_bytes(files), f"{files.location}/{fmt.MANIFEST}")
-    files.expect(record for records in manifest.shards.values() for record in records)
+    files.expect(manifest.files)
     return manifest
 
 

@@ -10,6 +10,7 @@ from tgp.errors import StoreError
 from tgp.ragged.hierarchy import AssignmentKind
 from tgp.store.format import constants as fmt
 from tgp.store.format.field_schema import FieldInfo, PtrKind
+from tgp.store.format.pieces import FileRecord, PieceRecord, parse_pieces
 from tgp.store.format.strict_json import Document
 
 __all__ = ["FailureRecord", "FieldInfo", "HierarchyInfo", "LevelInfo", "PtrKind", "ShardRecord"]
@@ -167,8 +168,8 @@ def _parse_level_fields(document: Document) -> tuple[FieldInfo, ...]:
 
 
 @dataclass(frozen=True)
-class ShardRecord:
-    """Digests and totals of one file.
+class ShardRecord(FileRecord):
+    """Digests and totals of one file and of its pieces.
 
     Args:
         file: Name of the file in the store.
@@ -179,20 +180,29 @@ class ShardRecord:
         edges: Number of edges per level.
         bytes: Size of the arrays per level, before compression.
         failures: Number of graphs that could not be coarsened.
+        pieces: Files with the arrays of levels that are divided by row ranges.
     """
 
-    file: str
-    size: int
-    sha256: str
-    ends: str
     nodes: tuple[int, ...]
     edges: tuple[int, ...]
     bytes: tuple[int, ...]
     failures: int = 0
+    pieces: tuple[PieceRecord, ...] = ()
+
+    @property
+    def files(self) -> tuple[FileRecord, ...]:
+        """The file itself, and its pieces."""
+        return (self, *self.pieces)
+
+    @property
+    def total_size(self) -> int:
+        """Size of all files in bytes."""
+        return sum(file.size for file in self.files)
 
     def to_json(self) -> dict[str, Any]:
         """Return the entry of the manifest."""
         return {
+            **({"pieces": [piece.to_json() for piece in self.pieces]} if self.pieces else {}),
             "file": self.file,
             "size": self.size,
             "sha256": self.sha256,
@@ -222,6 +232,7 @@ class ShardRecord:
             totals[1],
             totals[2],
             document.integer("failures"),
+            parse_pieces(document, file, totals[0], totals[1]),
         )
 
 

@@ -109,7 +109,7 @@ class Directory:
                     item=name,
                 )
             with open(descriptor, "rb", closefd=False) as file:
-                return file.read(limit)
+                return file.read(size)  # the limit would be allocated
         finally:
             os.close(descriptor)
 

@@ -24,7 +24,7 @@ from tgp.store.io.locks import LOCK, OnWait, clear_stale_holder, hold_lock, warn
 from tgp.store.io.sink import Sink
 
 if TYPE_CHECKING:
-    from tgp.store.format.schema import ShardRecord
+    from tgp.store.format.pieces import FileRecord
 
 __all__ = ["LocalFiles", "StoreFiles", "ends_digest", "file_digest", "is_full"]
 
@@ -44,7 +44,7 @@ class StoreFiles(Protocol):
         """Path or URL of the store, for messages."""
         ...
 
-    def expect(self, records: Iterable[ShardRecord]) -> None:
+    def expect(self, records: Iterable[FileRecord]) -> None:
         """Announce the sizes and checksums of all files that the manifest records, before one of them is read."""
         ...
 
@@ -101,7 +101,7 @@ class LocalFiles:
     def location(self) -> str:
         return str(self.path)
 
-    def expect(self, records: Iterable[ShardRecord]) -> None:
+    def expect(self, records: Iterable[FileRecord]) -> None:
         """Do nothing: a local file is not downloaded."""
 
     def size(self, name: str) -> int:

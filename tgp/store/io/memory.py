@@ -12,7 +12,7 @@ import numpy.typing as npt
 from tgp.errors import StoreDamagedError, StoreMissingError
 
 if TYPE_CHECKING:
-    from tgp.store.format.schema import ShardRecord
+    from tgp.store.format.pieces import FileRecord
 
 __all__ = ["MemoryFiles"]
 
@@ -33,7 +33,7 @@ class MemoryFiles:
     def location(self) -> str:
         return "memory"
 
-    def expect(self, records: Iterable[ShardRecord]) -> None:
+    def expect(self, records: Iterable[FileRecord]) -> None:
         """Do nothing: nothing is downloaded."""
 
     def size(self, name: str) -> int:

@@ -34,7 +34,7 @@ from tgp.errors import (
     TgpError,
 )
 from tgp.store.format import constants as fmt
-from tgp.store.format.schema import ShardRecord
+from tgp.store.format.pieces import FileRecord
 from tgp.store.io.files import LocalFiles, is_full
 from tgp.store.io.http_reader import HttpReader
 from tgp.store.io.transfer import ADVICE, InterruptedTransferError, Meter, TransferLimits, repeat, too_large
@@ -114,7 +114,7 @@ class RemoteFiles:
         """URL of the store without user name, password and query."""
         return self._source.location
 
-    def expect(self, records: Iterable[ShardRecord]) -> None:
+    def expect(self, records: Iterable[FileRecord]) -> None:
         """Set the sizes and checksums that the manifest records. They replace those of an earlier call."""
         self._expected = {record.file: (record.size, record.sha256) for record in records}
 
@@ -179,7 +179,7 @@ class RemoteFiles:
             from tgp.store.format.manifest import read_manifest
 
             manifest = read_manifest(self)
-            self.expect(record for records in manifest.shards.values() for record in records)
+            self.expect(manifest.files)
         try:
             return self._expected[name]
         except KeyError:

@@ -20,6 +20,7 @@ from tgp.store.format.codec import stored_types
 from tgp.store.format.manifest import Manifest
 from tgp.store.format.schema import FieldInfo, LevelInfo
 from tgp.store.io.files import StoreFiles
+from tgp.store.read.divided_part import DividedPart
 from tgp.store.read.parts import DecodedCache, OpenPart
 
 __all__ = ["GraphsPart", "HierarchyPart", "level_field_path", "level_paths", "metric_path"]
@@ -30,7 +31,7 @@ _UNSIGNED = stored_types("uint64")
 _INTEGERS = stored_types("int64")
 
 
-class GraphsPart(OpenPart):
+class GraphsPart(DividedPart):
     """File with the input graphs of a shard.
 
     Attributes:
@@ -109,7 +110,7 @@ class GraphsPart(OpenPart):
         return f"/fields/{fmt.encode_name(field)}"
 
 
-class HierarchyPart(OpenPart):
+class HierarchyPart(DividedPart):
     """File with one hierarchy over the graphs of a shard.
 
     Attributes:

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from tgp.errors import StoreDamagedError, StoreMissingError
 from tgp.store.format import constants as fmt
 from tgp.store.format.manifest import Manifest, read_manifest
-from tgp.store.format.schema import ShardRecord
+from tgp.store.format.pieces import FileRecord
 from tgp.store.io.chunks import decode_array
 from tgp.store.io.files import LocalFiles, StoreFiles, ends_digest, file_digest
 from tgp.store.io.guard import ArrayInfo, check_ptr, inspect_file
@@ -61,7 +61,7 @@ class DecodedCache:
         return sum(array.nbytes for array in list(self._arrays.values()))
 
 
-def check_size(files: StoreFiles, record: ShardRecord) -> None:
+def check_size(files: StoreFiles, record: FileRecord) -> None:
     """Check that a file has the size that the manifest records, and raise ``StoreDamagedError`` if not."""
     size = files.size(record.file)
     if size != record.size:
@@ -145,7 +145,7 @@ class OpenPart:
     def __init__(
         self,
         files: StoreFiles,
-        record: ShardRecord,
+        record: FileRecord,
         cache: DecodedCache,
         *,
         full: bool = False,

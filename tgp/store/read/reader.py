@@ -20,6 +20,7 @@ from tgp.store.read.batch_plan import BatchPlan, as_ids
 from tgp.store.read.contents import GraphsPart, HierarchyPart, level_field_path
 from tgp.store.read.layout import Layout, UnitParts
 from tgp.store.read.parts import DecodedCache, ManifestWatch, check_size, manifest_version
+from tgp.store.read.piece_array import StoredArray
 from tgp.store.read.single import count_members, read_failures, read_metric, slice_graph, slice_level
 
 __all__ = ["StoreReader"]
@@ -70,9 +71,8 @@ class StoreReader:
         self.in_memory = in_memory
         version = manifest_version(self.files)
         self.manifest: Manifest = read_manifest(self.files)
-        for records in self.manifest.shards.values():
-            for record in records:
-                check_size(self.files, record)
+        for record in self.manifest.files:
+            check_size(self.files, record)
         self._reset(version)
 
     def _reset(self, version: tuple[int, int, int] | None = None) -> None:
@@ -164,7 +164,7 @@ class StoreReader:
     def file_bytes(self, part: str = fmt.GRAPHS) -> int:
         """Return the number of bytes on disk of the input graphs or of one hierarchy."""
         self.num_bytes(part)  # checks the name
-        return sum(s.size for s in self.manifest.shards[part])
+        return sum(s.total_size for s in self.manifest.shards[part])
 
     def sizes(self, hierarchy: str | None = None, level: int = 0) -> Sizes:
         """Return the number of nodes and of edges of every graph at a level.
@@ -222,10 +222,10 @@ class StoreReader:
                 found += read_failures(self._hierarchy_part(hierarchy, unit), record.failures)
         return found[:most]
 
-    def field_values(self, name: str, shard: int) -> npt.NDArray[Any]:
+    def field_values(self, name: str, shard: int) -> StoredArray:
         """Return the stored values of a field of all graphs of a shard. The type may be narrower than the original."""
         part = self._graphs_part(shard)
-        return part.array(part.path(self.field_info(name).name))
+        return part.stored(part.path(self.field_info(name).name))
 
     def level_field_values(self, hierarchy: str, level: int, name: str) -> list[npt.NDArray[Any]]:
         """Return the stored values of a field of a level (a position from 0) in each shard that contains it."""
@@ -293,14 +293,14 @@ class StoreReader:
                 layout,
                 self._bounds,
                 lambda units: self._open_units(hierarchy if layout.levels else None, units),
-                # Decoded arrays belong to the cache, which limits their memory.
-                keep_arrays=self.in_memory or self.manifest.spec.profile == "fast",
+                # Decoded arrays belong to the cache, which limits their memory. Arrays of several files are copied.
+                keep_arrays=self.in_memory or self.manifest.spec.is_mapped,
             )
         return plan
 
     def _open_units(self, name: str | None, units: Sequence[int]) -> list[UnitParts]:
         parts = [self.manifest.shards[part] for part in (fmt.GRAPHS, name) if part is not None]
-        self.files.fetch([records[unit].file for unit in units for records in parts])
+        self.files.fetch([file.file for unit in units for records in parts for file in records[unit].files])
         levels = [None if name is None else self._hierarchy_part(name, unit) for unit in units]
         return [UnitParts(self._graphs_part(unit), part) for unit, part in zip(units, levels, strict=True)]
 

@@ -18,10 +18,15 @@ from tgp.store.format import constants as fmt
 from tgp.store.format.codec import restore
 from tgp.store.format.schema import FailureRecord, FieldInfo, LevelInfo
 from tgp.store.read.contents import GraphsPart, HierarchyPart, level_field_path, level_paths, metric_path
+from tgp.store.read.divided_part import DividedPart
 from tgp.store.read.parts import OpenPart
+from tgp.store.read.piece_array import PieceArray
 from tgp.store.read.values import first_outside, first_too_large, largest_number, value_check
 
 __all__ = ["count_members", "read_failures", "read_metric", "slice_graph", "slice_level"]
+
+_BLOCK = 1 << 20
+"""Number of rows of a divided array that are in memory at a time."""
 
 Array = npt.NDArray[Any]
 Ids = npt.NDArray[np.int64]
@@ -46,14 +51,14 @@ def slice_graph(part: GraphsPart, fields: Sequence[FieldInfo], row: int) -> Grap
 
 
 def _slice_field(
-    part: OpenPart, path: str, info: FieldInfo, rows: slice, ptr: Ids, size: int, low: int = 0
+    part: DividedPart, path: str, info: FieldInfo, rows: slice, ptr: Ids, size: int, low: int = 0
 ) -> Field:
     """Return a field of one graph with the given rows and offsets. Ids are at least ``low`` and less than ``size``."""
-    stored = part.array(path)
+    stored = part.stored(path)
     if info.axis == 0:
-        values = stored[rows]
+        values = np.asarray(stored[rows])
     else:  # complex numbers are stored with one more axis at the end
-        values = stored[..., rows, :] if info.dtype.startswith("complex") else stored[..., rows]
+        values = np.asarray(stored[..., rows, :] if info.dtype.startswith("complex") else stored[..., rows])
     if info.shifted:
         _check_ids(part, path, values, low, size)
     elif first_too_large(values, largest_number(info.dtype)) is not None:
@@ -135,8 +140,11 @@ def count_members(part: HierarchyPart, number: int, rows: Ids) -> Ids:
     super_ptr, _ = take_ragged(supers, rows)
     if path not in part.present:
         return np.zeros(int(super_ptr[-1]), np.int64)
+    whole = part.stored(path)
+    if isinstance(whole, PieceArray):  # the only graph of the shard
+        return _count_blocks(part, path, whole, int(super_ptr[-1]))
     ptr, positions = take_ragged(nodes, rows)
-    stored = part.array(path)[positions]
+    stored = whole[positions]
     sizes = np.diff(super_ptr)
     graph = first_outside(stored, ptr, sizes, -1)
     if graph is not None:
@@ -145,6 +153,15 @@ def count_members(part: HierarchyPart, number: int, rows: Ids) -> Ids:
     kept = local >= 0
     cluster = local[kept] + np.repeat(super_ptr[:-1], np.diff(ptr))[kept]
     return np.bincount(cluster, minlength=int(super_ptr[-1]))
+
+
+def _count_blocks(part: HierarchyPart, path: str, cluster: PieceArray, size: int) -> Ids:
+    """Return the number of nodes of every supernode of a divided graph."""
+    sizes = np.zeros(size, np.int64)
+    for _, block in cluster.blocks(_BLOCK):
+        _check_ids(part, path, block, -1, size)
+        np.add.at(sizes, block[block >= 0], 1)
+    return sizes
 
 
 def read_failures(part: HierarchyPart, count: int) -> list[FailureRecord]:

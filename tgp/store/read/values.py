@@ -10,8 +10,17 @@ import numpy.typing as npt
 
 from tgp.store.format.schema import FieldInfo
 from tgp.store.format.strict_json import load_value
+from tgp.store.read.piece_array import PieceArray, StoredArray, iter_blocks
 
-__all__ = ["first_outside", "first_too_large", "largest_number", "value_check"]
+__all__ = [
+    "all_finite",
+    "first_outside",
+    "first_outside_stored",
+    "first_too_large",
+    "flat_rows",
+    "largest_number",
+    "value_check",
+]
 
 Array = npt.NDArray[Any]
 Ids = npt.NDArray[np.int64]
@@ -108,3 +117,31 @@ def first_outside(ids: Array, ptr: Array, sizes: Array, low: int = 0, axis: int 
     if ids.dtype.kind == "i":
         bad |= (np.minimum.reduceat(flat, starts, axis=-1) < low).any(axis=0)
     return int(filled[np.argmax(bad)]) if bad.any() else None
+
+
+def first_outside_stored(
+    ids: StoredArray, ptr: Array, sizes: Array, low: int = 0, axis: int = -1
+) -> int | None:
+    """Return the same as :func:`first_outside`, without reading a divided array into memory.
+
+    Args:
+        ids: Ids that are local to their graphs. Divided ones belong to one graph.
+        ptr: ``[B + 1]`` offsets of the ids of each graph.
+        sizes: ``[B]`` number of nodes of each graph.
+        low: Smallest valid id.
+        axis: Axis along which the graphs are concatenated.
+    """
+    if not isinstance(ids, PieceArray):
+        return first_outside(ids, ptr, sizes, low, axis)
+    outside = (int(block.min()) < low or int(block.max()) >= int(sizes[0]) for _, block in ids.blocks())
+    return 0 if any(outside) else None
+
+
+def all_finite(array: StoredArray) -> bool:
+    """Return True if no number is infinite or NaN."""
+    return all(bool(np.isfinite(block).all()) for _, block in iter_blocks(array))
+
+
+def flat_rows(array: StoredArray) -> StoredArray:
+    """Return weights with one number per row as a vector. Divided ones are returned as they are stored."""
+    return array if isinstance(array, PieceArray) else array.reshape(-1)

@@ -16,13 +16,14 @@ from tgp.errors import StoreDamagedError, StoreError, StoreMissingError, StoreVe
 from tgp.store.format import constants as fmt
 from tgp.store.format.fingerprint import StoreSpec
 from tgp.store.format.manifest import PartRecord, seal, unseal
+from tgp.store.format.piece_completion import PieceCompletion
 from tgp.store.format.strict_json import parse
 from tgp.store.io.failpoint import failpoint
 from tgp.store.io.files import LocalFiles
 
 __all__ = ["check_manifest_is_own", "discard_parts"]
 
-_UNIT_FILE = re.compile(r"shard-([0-9]{5,9})\.([^.]+)\.(h5|json)")
+_UNIT_FILE = re.compile(r"shard-([0-9]{5,9})\.([^.]+)(?:\.r([0-9]{4}))?\.(h5|json)")
 
 
 @dataclass
@@ -89,22 +90,26 @@ def _find_own_files(
     files: LocalFiles, specs: tuple[StoreSpec, ...], parts: Collection[str] | None
 ) -> _OwnFiles:
     own, units = _OwnFiles(), _named_units(specs)
-    recorded: set[tuple[int, str]] = set()
+    is_divided = any(spec.shard_edges is not None for spec in specs)
+    recorded: set[tuple[int, str, int | None]] = set()
     for name in files.names(fmt.RECORDS):
         path, part = f"{fmt.RECORDS}/{name}", fmt.part_of_file(name)
         if part is None or (parts is not None and part not in parts) or not name.endswith(".json"):
             continue
-        unit = _unit_of(name)
+        unit, piece = _unit_of(name)
         if unit is None:
             own.specs.append(path)
-        elif unit < units.get(part, 0) or _is_record(files, path, unit, part):
+        elif (unit < units.get(part, 0) and (is_divided or piece is None)) or _is_record(
+            files, path, unit, part, piece
+        ):
             own.records.append(path)
-            recorded.add((unit, part))
+            recorded.add((unit, part, piece))
     for name in files.names():
-        unit, part = _unit_of(name), fmt.part_of_file(name)
+        (unit, piece), part = _unit_of(name), fmt.part_of_file(name)
         if unit is None or part is None or not name.endswith(".h5"):
             continue
-        named = unit < units.get(part, 0) or (unit, part) in recorded
+        named = unit < units.get(part, 0) and (is_divided or piece is None)
+        named |= (unit, part, piece) in recorded
         if named and (parts is None or part in parts):
             own.shards.append(name)
     is_store = bool(specs) or _has_sealed_record(files)
@@ -122,19 +127,24 @@ def _named_units(specs: tuple[StoreSpec, ...]) -> dict[str, int]:
     return units
 
 
-def _unit_of(name: str) -> int | None:
-    """Return the unit of a shard or completion record, ``None`` for any other name."""
+def _unit_of(name: str) -> tuple[int | None, int | None]:
+    """Return the unit of a shard or completion record, and the number of its piece; ``None`` for any other name."""
     found = _UNIT_FILE.fullmatch(name)
     if found is None:
-        return None
-    unit, part = int(found[1]), found[2]
-    return unit if name in (fmt.part_file(unit, part), fmt.record_file(unit, part)) else None
+        return None, None
+    unit, part, piece = int(found[1]), found[2], None if found[3] is None else int(found[3])
+    file = fmt.part_file(unit, part) if piece is None else fmt.piece_file(unit, part, piece)
+    return (unit, piece) if name in (file, fmt.record_file(unit, part, piece)) else (None, None)
 
 
-def _is_record(files: LocalFiles, path: str, unit: int, part: str) -> bool:
+def _is_record(files: LocalFiles, path: str, unit: int, part: str, piece: int | None) -> bool:
     """Return True if a file is a completion record, also one that the specification does not name."""
     try:
-        PartRecord.from_bytes(files.read(path, fmt.MAX_MANIFEST_BYTES), unit, part)
+        data = files.read(path, fmt.MAX_MANIFEST_BYTES)
+        if piece is None:
+            PartRecord.from_bytes(data, unit, part)
+        else:
+            PieceCompletion.from_bytes(data, unit, part, piece)
     except StoreError:
         return False
     return True

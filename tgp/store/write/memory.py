@@ -11,7 +11,7 @@ from tgp.store.format.manifest import Manifest, PartRecord
 from tgp.store.io.memory import MemoryFiles
 from tgp.store.io.sink import MemorySink, Sink
 from tgp.store.write import shard
-from tgp.store.write.part_writer import PartWriter
+from tgp.store.write.part_writer import Describe, PartWriter, _Record
 from tgp.store.write.records import Records, complete_manifest
 
 __all__ = ["MemoryWriter"]
@@ -37,14 +37,20 @@ class MemoryWriter(PartWriter):
         self.files.contents[fmt.MANIFEST] = manifest.to_bytes()
         return manifest
 
-    def _write(self, unit: int, part: str, fill: Callable[[Sink], shard.PartSummary]) -> PartRecord:
+    def find_piece(self, unit: int, part: str, number: int) -> None:
+        """Return ``None``: a store in memory is not continued."""
+
+    def _write_file(
+        self, name: str, part: str, fill: Callable[[Sink], shard.PartSummary], describe: Describe[_Record]
+    ) -> _Record:
         sink = MemorySink()
         try:
             summary = fill(sink)
         finally:
             sink.raise_error()
         content = bytes(sink.content)
-        record = self._make_record(unit, part, summary, io.BytesIO(content))
-        self.files.contents[record.shard.file] = content
-        self._records[part][unit] = record
+        record = describe(summary, io.BytesIO(content))
+        self.files.contents[name] = content
+        if isinstance(record, PartRecord):
+            self._records[part][record.unit] = record
         return record

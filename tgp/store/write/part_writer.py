@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, BinaryIO
+from dataclasses import dataclass, replace
+from typing import Any, BinaryIO, Protocol, TypeVar
 
 import numpy.typing as npt
 
@@ -15,14 +15,30 @@ from tgp.ragged import GraphTable, Hierarchy
 from tgp.store.format import constants as fmt
 from tgp.store.format.fingerprint import StoreSpec
 from tgp.store.format.manifest import Manifest, PartRecord
+from tgp.store.format.piece_completion import PieceCompletion
+from tgp.store.format.pieces import PieceRecord
 from tgp.store.format.schema import FailureRecord
 from tgp.store.io.files import StoreFiles, ends_digest, file_digest
 from tgp.store.io.sink import Sink
 from tgp.store.write import shard
+from tgp.store.write.divided_arrays import divide_graphs, divide_hierarchy
 from tgp.store.write.limits import check_decoded_size
 from tgp.store.write.records import Records
 
 __all__ = ["PartWriter", "Task"]
+
+
+class Completion(Protocol):
+    """Completion record of a file."""
+
+    def to_bytes(self) -> bytes:
+        """Return the content of the record file."""
+        ...
+
+
+_Record = TypeVar("_Record", bound=Completion)
+Describe = Callable[[shard.PartSummary, BinaryIO], _Record]
+"""Function that makes the completion record of a file from the summary of its content and the written file."""
 
 
 @dataclass(frozen=True, order=True)
@@ -57,8 +73,68 @@ class PartWriter(ABC):
         """Write the manifest of the complete store and return it."""
 
     @abstractmethod
-    def _write(self, unit: int, part: str, fill: Callable[[Sink], shard.PartSummary]) -> PartRecord:
-        """Write a shard file and its completion record. ``fill`` writes the content of the file."""
+    def _write_file(
+        self, name: str, part: str, fill: Callable[[Sink], shard.PartSummary], describe: Describe[_Record]
+    ) -> _Record:
+        """Write a file of a part and its completion record. ``fill`` writes the content of the file."""
+
+    @abstractmethod
+    def find_piece(self, unit: int, part: str, number: int) -> PieceRecord | None:
+        """Return the record of a piece that is written already, or ``None``.
+
+        Args:
+            unit: Number of the unit.
+            part: ``"graphs"`` or the name of a hierarchy.
+            number: Number of the piece.
+        """
+
+    def write_part(self, unit: int, part: str, fill: Callable[[Sink], shard.PartSummary]) -> PartRecord:
+        """Write a shard file whose content a function makes, see :mod:`tgp.store.write.streamed`.
+
+        Args:
+            unit: Number of the unit.
+            part: ``"graphs"`` or the name of a hierarchy.
+            fill: Function that writes the content to a file and returns its totals and schema.
+
+        Returns:
+            The completion record of the file.
+        """
+
+        def describe(summary: shard.PartSummary, file: BinaryIO) -> PartRecord:
+            return self._make_record(unit, part, summary, file)
+
+        return self._write_file(fmt.part_file(unit, part), part, fill, describe)
+
+    def write_piece(
+        self,
+        unit: int,
+        part: str,
+        number: int,
+        ranges: PieceRecord,
+        fill: Callable[[Sink], shard.PartSummary],
+    ) -> PieceRecord:
+        """Write one piece of a divided part. Pieces can be written in any order, before the file of the part.
+
+        Args:
+            unit: Number of the unit.
+            part: ``"graphs"`` or the name of a hierarchy.
+            number: Number of the piece.
+            ranges: Record with the level and the ranges of the piece.
+            fill: Function that writes the content to a file.
+
+        Returns:
+            The record with the name, size and digests of the file.
+        """
+        name = fmt.piece_file(unit, part, number)
+
+        def describe(_: shard.PartSummary, file: BinaryIO) -> PieceCompletion:
+            size = file.seek(0, os.SEEK_END)
+            record = replace(
+                ranges, file=name, size=size, sha256=file_digest(file), ends=ends_digest(file, size)
+            )
+            return PieceCompletion(unit, part, number, self.spec.part_fingerprint(part), record)
+
+        return self._write_file(name, part, fill, describe).piece
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -98,10 +174,16 @@ class PartWriter(ABC):
         """
         first = self._first_graph(unit, table.num_graphs)
 
-        def fill(sink: Sink) -> shard.PartSummary:
-            return shard.write_graphs_file(sink, table, self.spec.profile, unit, first)
+        divided = divide_graphs(self, unit, table)
 
-        return self._write(unit, fmt.GRAPHS, fill)
+        def fill(sink: Sink) -> shard.PartSummary:
+            summary = shard.write_graphs_file(
+                sink, table, self.spec.profile, unit, first, left_out=divided.paths
+            )
+            summary.pieces = divided.pieces
+            return summary
+
+        return self.write_part(unit, fmt.GRAPHS, fill)
 
     def write_hierarchy(
         self,
@@ -142,8 +224,10 @@ class PartWriter(ABC):
             )
         header: dict[str, str | int] = {"part": name, "unit": unit, "first_graph": first}
 
+        divided = divide_hierarchy(self, unit, name, hierarchy)
+
         def fill(sink: Sink) -> shard.PartSummary:
-            return shard.write_hierarchy_file(
+            summary = shard.write_hierarchy_file(
                 sink,
                 hierarchy,
                 self.spec.profile,
@@ -151,9 +235,12 @@ class PartWriter(ABC):
                 metrics=metrics,
                 failures=failures,
                 typed=self.spec.types is not None,
+                left_out=divided.paths,
             )
+            summary.pieces = divided.pieces
+            return summary
 
-        return self._write(unit, name, fill)
+        return self.write_part(unit, name, fill)
 
     def _make_record(self, unit: int, part: str, summary: shard.PartSummary, file: BinaryIO) -> PartRecord:
         """Return the completion record of a shard file after checking its size."""

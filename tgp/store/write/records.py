@@ -16,7 +16,7 @@ from tgp.store.format import constants as fmt
 from tgp.store.format.differences import spec_differences
 from tgp.store.format.fingerprint import HierarchySpec, StoreSpec
 from tgp.store.format.manifest import Manifest, PartRecord, read_recorded_spec
-from tgp.store.format.schema import ShardRecord
+from tgp.store.format.pieces import FileRecord
 from tgp.store.io.directory import Directory, open_directory
 from tgp.store.io.files import LocalFiles, ends_digest, file_digest
 
@@ -71,7 +71,7 @@ def read_records(files: LocalFiles, spec: StoreSpec, manifest: Manifest | None) 
                 valid = (
                     record is not None
                     and record.fingerprint == fingerprint
-                    and sizes.get(record.shard.file) == record.shard.size
+                    and all(sizes.get(file.file) == file.size for file in record.shard.files)
                 )
                 records.append(record if valid else None)
             found[part] = records
@@ -232,14 +232,17 @@ def check_shards(
     Raises:
         StoreError: If another process has replaced a file.
     """
-    torn = []
+    torn: list[FileRecord] = []
     for part, records in manifest.shards.items():
         known = () if published is None else published.shards.get(part, ())
         for unit, record in enumerate(records):
             is_known = unit < len(known) and known[unit] == record
-            if not is_known and not _matches(files, record, full):
-                torn.append(record)
+            wrong = [] if is_known else [file for file in record.files if not _matches(files, file, full)]
+            if wrong:
+                torn += wrong
                 files.remove(f"{fmt.RECORDS}/{fmt.record_file(unit, part)}")
+            for file in wrong:
+                files.remove(f"{fmt.RECORDS}/{file.file.removesuffix('h5')}json")
     if torn:
         raise StoreError(
             f"{len(torn)} files of {files.location} do not match their completion records, the first one is "
@@ -249,7 +252,7 @@ def check_shards(
         )
 
 
-def _matches(files: LocalFiles, record: ShardRecord, full: bool) -> bool:
+def _matches(files: LocalFiles, record: FileRecord, full: bool) -> bool:
     try:
         with files.open(record.file) as file:
             size = file.seek(0, 2)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,13 +15,17 @@ from tgp.ragged import BlockCSR, GraphTable, Hierarchy, Level
 from tgp.ragged.offsets import offsets
 from tgp.store.format import constants as fmt
 from tgp.store.format.codec import narrow, set_attributes, write_array
+from tgp.store.format.pieces import PieceRecord
 from tgp.store.format.schema import FailureRecord, FieldInfo, LevelInfo, ShardRecord
 from tgp.store.io.sink import Sink
 from tgp.store.write.field_infos import graph_field_info, level_field_info
 from tgp.store.write.limits import check_level, check_metric, check_rows
 
 __all__ = [
+    "IDS",
     "PartSummary",
+    "ShardFile",
+    "level_arrays",
     "load_kernels",
     "local_edges",
     "local_ids",
@@ -29,7 +33,7 @@ __all__ = [
     "write_hierarchy_file",
 ]
 
-_IDS = dict.fromkeys(("edge_index", "cluster", "representative"), "int64")
+IDS = dict.fromkeys(("edge_index", "cluster", "representative"), "int64")
 """Type in which readers return an array of ids, if it differs from the type of the array that is written."""
 
 Ids = npt.NDArray[np.integer[Any]]
@@ -48,18 +52,29 @@ class PartSummary:
     levels: tuple[LevelInfo, ...] = ()
     metrics: tuple[str, ...] = ()
     failures: int = 0
+    pieces: tuple[PieceRecord, ...] = ()
 
     def shard_record(self, file: str, size: int, sha256: str, ends: str) -> ShardRecord:
         """Return the record of the file from these totals, its name, size and digests."""
         totals = tuple(self.nodes), tuple(self.edges), tuple(self.bytes)
-        return ShardRecord(file, size, sha256, ends, *totals, self.failures)
+        return ShardRecord(file, size, sha256, ends, *totals, self.failures, self.pieces)
 
 
-class _ShardFile:
-    """HDF5 file that is being written to a sink."""
+class ShardFile:
+    """HDF5 file that is being written to a sink.
 
-    def __init__(self, sink: Sink, profile: str, attributes: Attributes) -> None:
+    Args:
+        sink: File to write to.
+        profile: ``"fast"`` or ``"small"``.
+        attributes: Attributes of the root group.
+        left_out: Paths of arrays, without ``/`` at the start, that are in pieces instead.
+    """
+
+    def __init__(
+        self, sink: Sink, profile: str, attributes: Attributes, left_out: Collection[str] = ()
+    ) -> None:
         self.profile = profile
+        self.left_out = left_out
         self.file = h5py.File(
             sink,
             "w",
@@ -86,20 +101,21 @@ class _ShardFile:
         dtype: str | None = None,
     ) -> int:
         """Write one narrowed array with its original type (``dtype`` if given) as an attribute; return its bytes."""
-        kind = {"dtype": dtype or values.dtype.newbyteorder("=").name}
-        return write_array(group, name, narrow(values, name), self.profile, {**kind, **(attributes or {})})
+        kind, stored = {"dtype": dtype or values.dtype.newbyteorder("=").name}, narrow(values, name)
+        if f"{group.name}/{name}".lstrip("/") in self.left_out:
+            return int(stored.nbytes)
+        return write_array(group, name, stored, self.profile, {**kind, **(attributes or {})})
 
     def field(self, group: h5py.Group, info: FieldInfo, values: npt.NDArray[Any]) -> int:
         """Write the values of a field with its description as attributes; return their bytes."""
-        described: Attributes = {
-            "axis": info.axis,
-            **info.stored_form,
-            "shifted": int(info.shifted),
-            "ptr": info.ptr,
-        }
-        return self.array(group, fmt.encode_name(info.name), values, described)
+        return self.array(group, fmt.encode_name(info.name), values, self.describe(info))
 
-    def __enter__(self) -> _ShardFile:
+    @staticmethod
+    def describe(info: FieldInfo) -> Attributes:
+        """Return the attributes that describe a field."""
+        return {"axis": info.axis, **info.stored_form, "shifted": int(info.shifted), "ptr": info.ptr}
+
+    def __enter__(self) -> ShardFile:
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -108,7 +124,15 @@ class _ShardFile:
         self.file.close()
 
 
-def write_graphs_file(sink: Sink, table: GraphTable, profile: str, unit: int, first: int) -> PartSummary:
+def write_graphs_file(
+    sink: Sink,
+    table: GraphTable,
+    profile: str,
+    unit: int,
+    first: int,
+    *,
+    left_out: Collection[str] = (),
+) -> PartSummary:
     """Write the input graphs of one unit.
 
     Args:
@@ -117,6 +141,7 @@ def write_graphs_file(sink: Sink, table: GraphTable, profile: str, unit: int, fi
         profile: ``"fast"`` or ``"small"``.
         unit: Number of the unit.
         first: Id of its first graph in the whole store.
+        left_out: Arrays that are in pieces, see :class:`ShardFile`.
 
     Returns:
         Totals and fields of the file.
@@ -130,7 +155,7 @@ def write_graphs_file(sink: Sink, table: GraphTable, profile: str, unit: int, fi
         "num_graphs": table.num_graphs,
     }
     edges = table.fields.get("edge_index")
-    with _ShardFile(sink, profile, header) as out:
+    with ShardFile(sink, profile, header, left_out) as out:
         size = out.array(out.file["/"], "node_ptr", table.node_ptr)
         if edges is not None:
             size += out.array(out.file["/"], "edge_ptr", edges.ptr)
@@ -154,6 +179,7 @@ def write_hierarchy_file(
     metrics: Mapping[str, npt.NDArray[Any]] | None = None,
     failures: Sequence[FailureRecord] = (),
     typed: bool = False,
+    left_out: Collection[str] = (),
 ) -> PartSummary:
     """Write one hierarchy over the graphs of one unit.
 
@@ -166,6 +192,7 @@ def write_hierarchy_file(
             or has one row per graph.
         failures: Graphs that could not be coarsened.
         typed: True for heterogeneous graphs.
+        left_out: Arrays that are in pieces, see :class:`ShardFile`.
 
     Returns:
         Totals and levels of the file.
@@ -173,14 +200,12 @@ def write_hierarchy_file(
     summary = PartSummary(failures=len(failures))
     infos, node_ptr = [], hierarchy.node_ptr
     attributes = {**header, "num_graphs": hierarchy.num_graphs, "num_levels": hierarchy.depth}
-    with _ShardFile(sink, profile, attributes) as out:
+    with ShardFile(sink, profile, attributes, left_out) as out:
         out.array(out.file["/"], "node_ptr", hierarchy.node_ptr)
         for number, level in enumerate(hierarchy.levels):
-            arrays = _level_arrays(level, node_ptr, number)
+            arrays = level_arrays(level, node_ptr, number)
             group = out.group(f"levels/{number}", {"method": level.method, "kind": level.assignment.kind})
-            size = sum(
-                out.array(group, name, values, dtype=_IDS.get(name)) for name, values in arrays.items()
-            )
+            size = sum(out.array(group, name, values, dtype=IDS.get(name)) for name, values in arrays.items())
             fields = tuple(
                 level_field_info(level, name, number, typed=typed) for name in sorted(level.fields)
             )
@@ -220,8 +245,17 @@ def _level_info(
     )
 
 
-def _level_arrays(level: Level, node_ptr: npt.NDArray[np.int64], number: int) -> dict[str, npt.NDArray[Any]]:
-    """Return every array of a level by name, with ids that are local to their graph."""
+def level_arrays(level: Level, node_ptr: npt.NDArray[np.int64], number: int) -> dict[str, npt.NDArray[Any]]:
+    """Return every array of a level by name, with ids that are local to their graph.
+
+    Args:
+        level: Level of a unit.
+        node_ptr: Offsets of the nodes of the finer graphs.
+        number: Position of the level, from 0.
+
+    Raises:
+        InputError: If the arrays do not fit together.
+    """
     given, block = level.assignment, level.block
     if not np.array_equal(block.node_ptr, given.super_ptr) or len(given.super_ptr) != len(node_ptr):
         raise InputError(
@@ -330,7 +364,7 @@ def _split_metric(name: str) -> tuple[int, str]:
 
 
 def _write_metrics(
-    out: _ShardFile, metrics: Mapping[str, npt.NDArray[Any]], hierarchy: Hierarchy
+    out: ShardFile, metrics: Mapping[str, npt.NDArray[Any]], hierarchy: Hierarchy
 ) -> tuple[str, ...]:
     groups: dict[int, h5py.Group] = {}
     for key in sorted(metrics):
@@ -348,7 +382,7 @@ def _write_metrics(
     return tuple(sorted(metrics))
 
 
-def _write_failures(out: _ShardFile, failures: Sequence[FailureRecord]) -> None:
+def _write_failures(out: ShardFile, failures: Sequence[FailureRecord]) -> None:
     """Write the failed graphs: their ids in the whole store, levels, and reasons as UTF-8."""
     if not failures:
         return

@@ -20,13 +20,15 @@ from tgp.errors import StoreDamagedError, StoreMismatchError, StoreMissingError
 from tgp.store.format import constants as fmt
 from tgp.store.format.differences import spec_differences
 from tgp.store.format.fingerprint import StoreSpec
-from tgp.store.format.manifest import Manifest, PartRecord, read_manifest, read_recorded_spec, seal
+from tgp.store.format.manifest import Manifest, read_manifest, read_recorded_spec, seal
+from tgp.store.format.piece_completion import PieceCompletion
+from tgp.store.format.pieces import PieceRecord
 from tgp.store.io.failpoint import failpoint
 from tgp.store.io.files import LocalFiles
 from tgp.store.io.sink import Sink
 from tgp.store.write import shard
 from tgp.store.write.discard import check_manifest_is_own, discard_parts
-from tgp.store.write.part_writer import PartWriter, Task
+from tgp.store.write.part_writer import Describe, PartWriter, Task, _Record
 from tgp.store.write.records import (
     Records,
     adopt,
@@ -200,13 +202,14 @@ class StoreWriter(PartWriter):
         if any(manifest.spec.part_fingerprint(p) != self.spec.part_fingerprint(p) for p in self.parts):
             return False
         sizes = self.files.sizes()
-        return all(sizes.get(s.file) == s.size for part in self.parts for s in manifest.shards[part])
+        records = (record for part in self.parts for record in manifest.shards[part])
+        return all(sizes.get(file.file) == file.size for record in records for file in record.files)
 
     # Writing ------------------------------------------------------------------------------------
 
-    def _write(self, unit: int, part: str, fill: Callable[[Sink], shard.PartSummary]) -> PartRecord:
-        """Write a shard file and its completion record. ``fill`` writes the content of the file."""
-        name = fmt.part_file(unit, part)
+    def _write_file(
+        self, name: str, part: str, fill: Callable[[Sink], shard.PartSummary], describe: Describe[_Record]
+    ) -> _Record:
         with self.files.writing(name), self.files.temporary(name) as temp:
             failpoint("shard:created")
             sink = Sink(temp.descriptor)
@@ -218,7 +221,7 @@ class StoreWriter(PartWriter):
             os.fsync(temp.descriptor)
             failpoint("shard:synced")
             with temp.reopen() as file:
-                record = self._make_record(unit, part, summary, file)
+                record = describe(summary, file)
             failpoint("shard:digested")
             with self.files.lock(shared=True):
                 self._check_spec((fmt.GRAPHS,) if part == fmt.GRAPHS else (fmt.GRAPHS, part))
@@ -226,9 +229,20 @@ class StoreWriter(PartWriter):
                 failpoint("shard:renamed")
                 temp.sync()
                 failpoint("shard:durable")
-                self.files.write(f"{fmt.RECORDS}/{fmt.record_file(unit, part)}", record.to_bytes())
+                self.files.write(f"{fmt.RECORDS}/{name.removesuffix('h5')}json", record.to_bytes())
         failpoint("shard:recorded")
         return record
+
+    def find_piece(self, unit: int, part: str, number: int) -> PieceRecord | None:
+        try:
+            data = self.files.read(
+                f"{fmt.RECORDS}/{fmt.record_file(unit, part, number)}", fmt.MAX_MANIFEST_BYTES
+            )
+            found = PieceCompletion.from_bytes(data, unit, part, number)
+            is_valid = found.fingerprint == self.spec.part_fingerprint(part)
+            return found.piece if is_valid and self.files.size(found.piece.file) == found.piece.size else None
+        except (StoreMissingError, StoreDamagedError):
+            return None
 
     def discard_failed(self) -> list[Task]:
         """Delete the completion records of units with failed graphs, so that they are written again.
