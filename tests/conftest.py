@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 # Before numpy, torch and numba read them.
@@ -32,6 +33,17 @@ def pytest_addoption(parser):
 def pytest_runtest_setup(item):
     if item.get_closest_marker("linux") and sys.platform != "linux":
         pytest.skip("needs Linux")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    """Skip tests over all level methods if the package of ``amg`` is not installed."""
+    try:
+        return (yield)
+    except ImportError as error:
+        if "needs the package 'pyamg'" in str(error) and find_spec("pyamg") is None:
+            pytest.skip("pyamg is not installed")
+        raise
 
 
 def pytest_collection_modifyitems(config, items):

@@ -109,13 +109,14 @@ class UnknownNameError(TgpError, ValueError):
         kind: kind of the name in the message, such as ``"pooler"``.
         name: name that was given.
         valid: names that exist. The most similar one is stored as ``nearest``.
+        suggest: suggest the most similar name in the message; otherwise ``nearest`` is ``None``.
     """
 
-    def __init__(self, kind: str, name: str, valid: Iterable[str]) -> None:
+    def __init__(self, kind: str, name: str, valid: Iterable[str], *, suggest: bool = True) -> None:
         self.kind = kind
         self.name = name
         self.valid = sorted(str(v) for v in valid)
-        self.nearest = nearest(str(name), self.valid)
+        self.nearest = nearest(str(name), self.valid) if suggest else None
         guess = f" Did you mean {self.nearest!r}?" if self.nearest else ""
         super().__init__(f"Unknown {kind} {name!r}.{guess} Valid: {', '.join(self.valid)}.")
 

@@ -32,6 +32,7 @@ __all__ = [
     "READ_ERRORS",
     "InputBudget",
     "check_regular",
+    "decompress",
     "describe",
     "input_budget",
     "open_decompressed",
@@ -209,13 +210,24 @@ def open_decompressed(path: Path, budget: InputBudget) -> io.TextIOWrapper:
         DatasetError: If the file is not a regular file. Reading raises it if the text is longer than the limit.
     """
     file = budget.open(path)
-    suffix = path.suffix.lower()
-    if suffix not in (".gz", ".xz"):
+    inner = decompress(file, path.suffix)
+    if inner is file:
         return io.TextIOWrapper(file, encoding="utf-8")
-    inner: Any = (
-        gzip.GzipFile(fileobj=file) if suffix == ".gz" else io.BufferedReader(_XzReader(file), _CHUNK)
-    )
     return io.TextIOWrapper(io.BufferedReader(_Bounded(inner, file, path, budget), _CHUNK), encoding="utf-8")
+
+
+def decompress(file: BinaryIO, suffix: str) -> BinaryIO:
+    """Return a stream of the decompressed bytes of a file. Its length is not limited.
+
+    Args:
+        file: Open file.
+        suffix: Suffix of its name. The file itself is returned if this is not ``.gz`` or ``.xz``.
+    """
+    if suffix.lower() == ".gz":
+        return cast(BinaryIO, gzip.GzipFile(fileobj=file))
+    if suffix.lower() == ".xz":
+        return cast(BinaryIO, io.BufferedReader(_XzReader(file), _CHUNK))
+    return file
 
 
 class _Bounded(io.RawIOBase):

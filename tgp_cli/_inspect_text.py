@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import TYPE_CHECKING, Any
 
 from tgp.inspect.figures import (
@@ -87,7 +88,7 @@ def show_store(out: Output, view: StoreView, *, all_figures: bool = False) -> No
             f"Eigenvalue errors compare the first {counted(view.spectral['modes'], 'eigenvalue')} with those of the "
             f"input graphs, for {counted(measured, 'graph')}."
         )
-        _show_conventions(out, view)
+        _show_conventions(out, view, {figure.label for figure in figures})
     _show_findings(out, view)
 
 
@@ -107,8 +108,14 @@ _CONVENTIONS = (
 """Figures of the table of conventions. Purities of labels follow, if the store has them."""
 
 
-def _show_conventions(out: Output, view: StoreView) -> None:
-    """Print the figures that papers about graph reduction report, with their definitions in words."""
+def _show_conventions(out: Output, view: StoreView, shown: Container[str]) -> None:
+    """Print the figures that papers about graph reduction report, with their definitions in words.
+
+    Args:
+        out: Output.
+        view: Contents of the store.
+        shown: Labels that the table of levels has explained.
+    """
     levels = [(hierarchy.name, level) for hierarchy in view.hierarchies for level in hierarchy.levels]
     stored = {key for _, level in levels for key in level.metrics}
     purities = sorted(key for key in stored if key.endswith("_purity"))
@@ -124,7 +131,7 @@ def _show_conventions(out: Output, view: StoreView) -> None:
     out.table(["hierarchy", "level", *labels], rows, right=range(2, 2 + len(labels)), keys=2)
     longest = max(map(len, labels))
     for label, figure in zip(labels, figures, strict=True):
-        if figure.key in CONVENTION_FIGURES:
+        if figure.key in CONVENTION_FIGURES or label not in shown:
             out.text(f"{label.ljust(longest)}  {figure.meaning}", indent=longest + 2)
     uses_features = view.spectral is not None and view.spectral["signals"] == "x"
     signals = (

@@ -8,10 +8,11 @@ import typer
 
 from tgp_cli import _completion as values
 
-__all__ = ["CarryOpt", "ProfileOpt", "RelationsOpt", "TypeGraphOpt"]
+__all__ = ["CarryOpt", "ProfileOpt", "RelationsOpt", "ShardEdgesOpt", "TypeGraphOpt"]
 
 _PROFILE = "fast (default, memory-mapped) or small (compressed)."
 _CARRY = "Attributes of the levels: auto, or rules such as pos=mean,y=majority or auto,x=none. Default: none."
+_SHARD_EDGES = "Divide a single large graph: edges after which it continues in another file. Default: none."
 _RELATIONS = "HeteroData: relations on which supernodes depend, separated by commas. Default: all."
 _TYPE_GRAPH = "HeteroData: edges that poolers see: auto (default), same or project."
 
@@ -35,4 +36,8 @@ ProfileOpt = Annotated[
     typer.Option(
         metavar="PROFILE", help=_PROFILE, autocompletion=values.complete_profiles, show_default=False
     ),
+]
+ShardEdgesOpt = Annotated[
+    int | None,
+    typer.Option("--shard-edges", min=1, metavar="N", help=_SHARD_EDGES, show_default=False),
 ]

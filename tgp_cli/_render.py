@@ -31,7 +31,8 @@ def show_plan(out: Output, plan: RunPlan) -> None:
         counted(count, noun)
         for count, noun in ((plan.num_graphs, "graph"), (plan.num_nodes, "node"), (plan.num_edges, "edge"))
     )
-    out.line(f"Would coarsen {sizes} into {plan.path}")
+    note = f" ({plan.sizes})" if plan.sizes else ""
+    out.line(f"Would coarsen {sizes}{note} into {plan.path}")
     for entry in plan.hierarchies:
         out.line(f"  {entry['name']}: {counted(entry['levels'], 'level')}, seed {entry['seed']}")
     if plan.carry:
@@ -46,6 +47,8 @@ def show_plan(out: Output, plan: RunPlan) -> None:
         f"{'at most' if plan.at_most else 'about'} {seconds_text(plan.estimated_seconds)} of work, {where}, "
         f"and {bytes_text(plan.peak_memory)} of memory"
     )
+    if plan.scratch_bytes:
+        out.line(f"about {bytes_text(plan.scratch_bytes)} of temporary files beside the store")
     for finding in plan.findings:
         out.warn(finding.text)
         out.hint(finding.hint)

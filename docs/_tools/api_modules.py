@@ -71,6 +71,7 @@ API: dict[str, tuple[str, str, list[str]]] = {
             "tgp.data.pooled_data",
             "tgp.data.sampler",
             "tgp.data.graph_hierarchy",
+            "tgp.data.level_store",
             "tgp.data.views",
             "tgp.data.transforms",
             "tgp.data.convert",

@@ -15,9 +15,9 @@ _LETTERS = {
 }  # fmt: skip
 _OPERATORS = {
     "top": "⊤", "odot": "⊙", "in": "∈", "cup": "∪", "approx": "≈", "neq": "≠", "ne": "≠", "le": "≤", "ge": "≥", "iff": "⟺", "arg": "arg",
-    "pm": "±", "dots": "…", "|": "‖",
+    "cap": "∩", "subseteq": "⊆", "pm": "±", "dots": "…", "|": "‖",
 }  # fmt: skip
-_LARGE = {"sum": "∑", "prod": "∏", "max": "max"}  # limits are shown below and above
+_LARGE = {"sum": "∑", "prod": "∏", "max": "max", "min": "min"}  # limits are shown below and above
 _SPACES = {",": 0.17, ";": 0.28, "quad": 1.0, "qquad": 2.0}
 _SCRIPT = {"L": "ℒ"}
 _FENCES = {"left", "right", "big", "Big"}

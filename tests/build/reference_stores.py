@@ -156,6 +156,9 @@ def build_digests(folder, only=None):
     found = {}
     for dataset, source in datasets.items():
         chosen = {name: text for name, text in schedules(dataset).items() if only is None or name in only}
+        chosen = {
+            name: text for name, text in chosen.items() if name not in METHODS or METHODS[name].is_installed
+        }
         if not chosen:
             continue
         out = folder / dataset

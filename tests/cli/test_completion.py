@@ -58,6 +58,7 @@ CASES = {
     "tgp coarsen -p graclus*": ["graclus*", "graclus*2", "graclus*3", "graclus*4", "graclus*5"],
     "tgp coarsen -p graclus:ord": ["order=random", "order=degree", "order=index"],
     "tgp coarsen -p graclus:order=d": ["degree"],
+    "tgp coarsen -p lv:sets=n": ["neighborhoods"],
     "tgp coarsen -p ndp,kmis:order_k=2:force": ["force_undirected=true", "force_undirected=false"],
     "tgp coarsen --pooler=gra": ["graclus"],
     "tgp coarsen --pooler=graclus:order=i": ["index"],

@@ -116,6 +116,8 @@ def test_json_and_csv_contain_the_same_levels(store):
         "cut",
     ):
         assert label in conventions.splitlines()[1]
+        explained = [line for line in shown.splitlines() if line.startswith(label + "  ")]
+        assert len(explained) == 1  # in the words below one of the two tables
     assert "Lanczos" in conventions and "Conventions" not in tgp("inspect", store).stdout
 
 

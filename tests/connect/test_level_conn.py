@@ -28,10 +28,14 @@ def call(pooler, weight, order):
 @pytest.mark.parametrize(
     "order", [torch.arange(8), torch.tensor([5, 0, 3, 6, 1, 4, 7, 2])], ids=["sorted", "mixed"]
 )
-@pytest.mark.parametrize("keep_edges", [False, True])
-def test_weights_with_gradients_give_the_same_graph(order, keep_edges):
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("bistride", {}), ("bistride", {"keep_edges": True}), ("amg", {}), ("amg", {"kind": "sa"})],
+)
+def test_weights_with_gradients_give_the_same_graph(order, name, options):
+    """The connector gets no arrays of the engine then. The representatives of ``amg`` come from the assignment."""
     weight = torch.linspace(0.5, 2.0, 8).repeat(2)
-    pooler = get_pooler("bistride", keep_edges=keep_edges)
+    pooler = get_pooler(name, **options)
     assert isinstance(pooler.connector, LevelConnect) and not isinstance(pooler.connector, SparseConnect)
     expected = call(pooler, weight, order)
     found = call(pooler, weight.clone().requires_grad_(), order)
@@ -51,3 +55,11 @@ def test_assignments_that_do_not_fit_are_refused():
         connector(EDGES, SelectOutput(cluster_index=torch.tensor([0, 0, 1, 1, 1, 2, 2, 2])))
     with pytest.raises(InputError, match="the assignment is dense"):
         connector(EDGES, SelectOutput(s=torch.eye(8)))
+
+
+def test_representatives_out_of_range_are_refused():
+    pytest.importorskip("pyamg")
+    so = get_pooler("amg")(x=torch.ones(8, 1), adj=EDGES, batch=BATCH).so
+    so.centers = so.centers + 8
+    with pytest.raises(InputError, match=r"so\.centers is out of range"):
+        LevelConnect(LevelSpec.of("amg", None))(EDGES, so, batch=BATCH)

@@ -42,7 +42,12 @@ def test_colours_are_readable_on_light_and_dark_pages(tool):
 
 
 FILES = sorted(
-    [*(DOCS / "img/poolers").iterdir(), *(DOCS / "img/charts").iterdir(), *(DOCS / "img").glob("*y.svg")]
+    [
+        *(DOCS / "img/poolers").iterdir(),
+        *(DOCS / "img/charts").iterdir(),
+        *(DOCS / "img").glob("*y.svg"),
+        DOCS / "img" / "leaderboard.svg",
+    ]
 )
 
 
@@ -76,7 +81,10 @@ def numbers(text):
         "nopool",
         "random",
         "sep",
+        "collapse",
+        "amg",
         "simmatch",
+        "ugc",
         "voxel",
         "fps",
         "partition",

@@ -12,7 +12,7 @@ from tests.reference import hem
 from tgp.engine import coarsen, threads
 from tgp.engine.level_method import RandomKey
 from tgp.engine.methods.affinity import METHOD, AffinityParams
-from tgp.engine.pair_matching import make_undirected
+from tgp.engine.undirected import make_undirected
 from tgp.errors import ParameterError
 from tgp.kernels import algebraic_distance
 from tgp.ragged import BlockCSR

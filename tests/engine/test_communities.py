@@ -4,11 +4,11 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.reference import communities as reference
-from tgp.engine import METHODS, coarsen
+from tgp.engine import METHODS, coarsen, parse_schedule
 from tgp.engine.level_method import RandomKey
 from tgp.errors import GraphError, ParameterError
 from tgp.kernels import communities as kernels
@@ -172,6 +172,36 @@ def test_threads_do_not_change_the_result(name, monkeypatch):
     monkeypatch.setattr(threads, "num_threads", lambda: 3)
     monkeypatch.setattr(threads, "_MIN_WORK", 1)
     assert levels_of(name, block) == one and calls
+
+
+@given(blocks(), st.integers(0, 99), st.integers(2, 3))
+@example(barabasi_albert(150, 3, seed=0), 0, 2)  # the second iteration changes the communities
+def test_further_iterations_equal_the_reference(block, seed, iterations):
+    block = rounded(block)
+    found = levels_of("leiden", block, 1, seed, iterations=iterations)[0][0]
+    for g, graph in enumerate(block.split()):
+        expected = list(range(graph.num_nodes))
+        for level in reference.levels(
+            graph.num_nodes, edges_of(graph), seed=seed, leiden=True, iterations=iterations
+        ):
+            expected = [level[c] for c in expected]
+        own = found[block.node_ptr[g] : block.node_ptr[g + 1]]
+        assert len(set(own)) == len(set(expected)) == len(set(zip(own, expected, strict=True)))
+
+
+def test_a_second_iteration_raises_the_modularity():
+    block = barabasi_albert(2000, 5, seed=0)
+    once, twice = (
+        reference.modularity(2000, edges_of(block), levels_of("leiden", block, 1, iterations=n)[0][0])
+        for n in (1, 2)
+    )
+    assert twice > 1.002 * once
+    assert (
+        "iterations" not in parse_schedule("leiden").to_json()[0]["params"]
+    )  # stores keep their fingerprint
+    for value in (0, 101, True, 1.5):
+        with pytest.raises(ParameterError, match="iterations is out of range"):
+            METHODS["leiden"].params(iterations=value)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -14,6 +14,7 @@ from tgp.engine.level_method import RandomKey
 from tgp.engine.methods import hem
 from tgp.engine.methods.hem import METHOD, HEMParams
 from tgp.engine.target_size import SizeParams, component_targets, count_kept
+from tgp.engine.undirected import make_undirected
 from tgp.errors import GraphError, ParameterError
 from tgp.kernels import csr
 from tgp.ragged import BlockCSR
@@ -190,7 +191,7 @@ def test_directed_edges_count_in_both_directions():
 
 @pytest.mark.parametrize("edges", [[[1, 1], [0, 0]], [[0, 0], [1, 1]], [[0, 0, 1, 1], [1, 1, 0, 0]]])
 def test_parallel_edges_are_merged(edges):
-    graphs = pair_matching.make_undirected(BlockCSR.from_edge_index(edges, num_nodes=2))
+    graphs = make_undirected(BlockCSR.from_edge_index(edges, num_nodes=2))
     assert graphs.edge_index().tolist() == [[0, 1], [1, 0]]
     assert graphs.weight.tolist() == [len(edges[0]) / 2] * 2
 

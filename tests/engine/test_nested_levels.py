@@ -13,7 +13,7 @@ from tgp.engine import METHODS, LevelSpec, Schedule, coarsen, parse_schedule
 from tgp.engine.coarsening import coarsen_with_failures
 from tgp.engine.contraction import ConnectParams, contract
 from tgp.engine.level_method import LevelMethod
-from tgp.errors import GraphError, InputError, ParameterError, ScheduleError
+from tgp.errors import GraphError, InputError, ParameterError, ScheduleError, UnknownNameError
 from tgp.ragged import Assignment, BlockCSR
 from tgp.registry import Entry
 from tgp.testing.graphs import path
@@ -131,6 +131,7 @@ def test_runs_of_nested_levels(text, runs):
             r"cannot be repeated: expected its 2 nested levels once, got \*2",
         ),
         ("slices:ratios=0.5*2", ScheduleError, "cannot be repeated"),
+        ("slices:ratios=0.5/0.3*", ParameterError, "expected one size, got nested levels"),
         ("slices:ratios=0.5/half", ParameterError, "a list of float separated by /, got '0.5/half'"),
         ("slices:ratios=0.5/", ParameterError, "separated by /"),
         (("slices", {"ratios": [0.5, "0.3"]}), ParameterError, r"must be tuple\[float, \.\.\.\]"),
@@ -140,6 +141,15 @@ def test_runs_of_nested_levels(text, runs):
 def test_wrong_nested_levels_raise(value, error, words):
     with pytest.raises(error, match=words):
         parse_schedule(value)
+
+
+def test_a_comma_between_ratios_is_explained():
+    with pytest.raises(UnknownNameError) as error:
+        parse_schedule("slices:ratios=0.5,0.3")
+    assert "separated by /" in error.value.hint
+    with pytest.raises(UnknownNameError) as error:
+        parse_schedule("slice")
+    assert not error.value.hint
 
 
 def test_incomplete_runs_raise():

@@ -76,6 +76,23 @@ def test_unknown_parameter_names_the_methods_that_have_it():
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "nearest"),
+    [
+        ("leiden:ratio=0.5", None),  # not resolution
+        ("kmis:nodes=5", None),  # not order_k
+        ("partition:ratios=0.5/0.3", "ratio"),
+        ("kmis:score=degree", "scorer"),
+        ("hem:rato=0.5", "ratio"),
+    ],
+)
+def test_parameters_of_other_methods_are_not_typing_errors(text, nearest):
+    with pytest.raises(UnknownNameError) as error:
+        parse_schedule(text)
+    assert error.value.nearest == nearest
+    assert ("Did you mean" in str(error.value)) == (nearest is not None)
+
+
 @given(
     st.lists(st.integers(0, 30), min_size=1, max_size=6),
     st.integers(1, 8),

@@ -17,6 +17,7 @@ SHARED = {
     "docs",
     "examples",
     "meta",
+    "release",
     "reliability",
     "benchmarks",
     "cli",

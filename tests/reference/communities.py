@@ -120,7 +120,7 @@ def components(rows, label):
     return root
 
 
-def levels(num_nodes, edges, *, leiden=False, **options):
+def levels(num_nodes, edges, *, leiden=False, iterations=1, **options):
     """Return the aggregations of a run: for each of them, the cluster of each node of the level before."""
     rows, degree = undirected(num_nodes, edges)
     label = list(range(num_nodes))
@@ -128,6 +128,11 @@ def levels(num_nodes, edges, *, leiden=False, **options):
         for cluster in passes(rows, degree, list(label), False, 4, **options):
             label = [cluster[c] for c in label]
         label = [label.index(c) for c in label]
+    for _ in range(iterations - 1):
+        found = list(range(num_nodes))
+        for cluster in passes(rows, degree, list(label), leiden, 50, **options):
+            found = [cluster[c] for c in found]
+        label = [found.index(c) for c in found]
     return passes(rows, degree, label, leiden, 50, **options)
 
 

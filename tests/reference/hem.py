@@ -112,12 +112,13 @@ def contract(near, owner):
 
 
 def number(size, pairs):
-    """Return the supernode of each node, numbered by smallest member."""
-    leader = {u: u for u in range(size)} | {max(pair): min(pair) for pair in pairs}
-    names = {}
-    for u in range(size):
-        names.setdefault(leader[u], len(names))
-    return {u: names[leader[u]] for u in range(size)}
+    """Return the supernode of each node, numbered by smallest member. The pairs form trees."""
+    near = {u: set() for u in range(size)}
+    for u, v in pairs:
+        near[u].add(v)
+        near[v].add(u)
+    cluster = {u: c for c, part in enumerate(components(near)) for u in part}
+    return {u: cluster[u] for u in range(size)}
 
 
 def match_once(rows, seed, level, by="share", two_hop=True):
@@ -155,12 +156,24 @@ def kept(size, ratio):
     return ceil(Fraction(repr(ratio)) * size)
 
 
-def match_to_ratios(rows, seed, level, ratios, by="share", few=0.3):
-    """Return the clusters of each level: ``ceil(ratio * n)`` supernodes for each component of ``n`` nodes."""
+def match_to_ratios(rows, seed, level, ratios, by="share", few=0.3, merge_first=None, match_merged=True):
+    """Return the clusters of each level: ``ceil(ratio * n)`` supernodes for each component of ``n`` nodes.
+
+    ``merge_first(near, code, part, excess)`` returns pairs of a component that are merged before each matching. With
+    ``match_merged=False`` a component is matched only if there are none.
+    """
     near = undirected(rows)
     score_edges = by if callable(by) else lambda graph, owner=None: scores(graph, by)
     score = score_edges(near)
     parts = components(near)
+
+    def match(near, code, part, excess):
+        chosen = greedy(score, code, part)
+        if len(chosen) < excess and len(chosen) < few * len(part):
+            more = relatives(score, code, _alone(part, chosen))
+            chosen += sorted(more, key=lambda pair: priority(0.0, code, *pair))
+        return chosen[:excess]
+
     first_sizes = [len(part) for part in parts]
     levels = []
     for step, ratio in enumerate(ratios):
@@ -169,19 +182,20 @@ def match_to_ratios(rows, seed, level, ratios, by="share", few=0.3):
         targets = [kept(size, ratio) for size in first_sizes]
         while any(len(part) > target for part, target in zip(parts, targets, strict=True)):
             code = codes(len(near), seed, level, draw)
-            pairs = []
-            for part, target in zip(parts, targets, strict=True):
-                excess = len(part) - target
-                chosen = greedy(score, code, part) if excess else []
-                if len(chosen) < excess and len(chosen) < few * len(part):
-                    more = relatives(score, code, _alone(part, chosen))
-                    chosen += sorted(more, key=lambda pair: priority(0.0, code, *pair))
-                pairs += chosen[:excess]
-            owner = number(len(near), pairs)
-            near = contract(near, owner)
-            score = score_edges(near, owner)
-            parts = [{owner[u] for u in part} for part in parts]
-            cluster = {u: owner[c] for u, c in cluster.items()}
+            done = [False] * len(parts)
+            for merge in (merge_first, match) if merge_first else (match,):
+                pairs = []
+                for number_of_part, (part, target) in enumerate(zip(parts, targets, strict=True)):
+                    if len(part) > target and not done[number_of_part]:
+                        found = merge(near, code, part, len(part) - target)
+                        done[number_of_part] = bool(found) and not match_merged
+                        pairs += found
+                owner = number(len(near), pairs)
+                near = contract(near, owner)
+                score = score_edges(near, owner)
+                parts = [{owner[u] for u in part} for part in parts]
+                cluster = {u: owner[c] for u, c in cluster.items()}
+                code = codes(len(near), seed, level, draw)
             draw += 1
         levels.append([cluster[u] for u in sorted(cluster)])
     return levels

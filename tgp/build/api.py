@@ -45,6 +45,7 @@ def coarsen(
     metrics: bool = True,
     profile: Literal["fast", "small"] | None = None,
     shard_size: int | str | None = None,
+    shard_edges: int | None = None,
     force: bool = False,
     retry_failed: bool = False,
     scheduler: str | None = None,
@@ -56,6 +57,7 @@ def coarsen(
     threads: int | None = None,
     relations: Iterable[str | tuple[str, str, str]] | str | None = None,
     type_graph: Literal["auto", "same", "project"] | None = None,
+    memory: int | str | None = None,
 ) -> PooledDataset:
     """Compute hierarchies of graphs, store them, and return the dataset to train on.
 
@@ -86,6 +88,7 @@ def coarsen(
         metrics: Store quality figures of each level.
         profile: ``"fast"`` (memory-mapped) or ``"small"`` (compressed).
         shard_size: Target size of a shard, in bytes or as text such as ``"64MB"``.
+        shard_edges: Number of edges after which a graph that is alone in its shard, or a level of it, is continued in another file.
         force: Rebuild a store that was built from other data or settings.
         retry_failed: Coarsen graphs again that failed in an earlier run.
         scheduler: Address of a Dask scheduler, or its scheduler file.
@@ -101,6 +104,9 @@ def coarsen(
         relations: For ``HeteroData``: relations on which the supernodes depend, such as ``"cites"`` or
             ``("author", "writes", "paper")``; all if ``None``. All relations are contracted.
         type_graph: For ``HeteroData``: edges that methods see, ``"auto"``, ``"same"`` or ``"project"``.
+        memory: Largest memory of the run, in bytes or as text such as ``"4GB"``, for one graph in a file of edges that may be larger
+            than memory; ``"auto"`` is four fifths of the memory of the machine or cgroup. The levels are computed from temporary files
+            beside ``out``. Only `hem` can do this.
 
     Returns:
         Dataset over the first hierarchy, for :class:`~tgp.data.PoolDataLoader`.
@@ -124,10 +130,9 @@ def coarsen(
         "profile": profile,
         "shard_size": shard_size,
         "max_input": max_input,
-        "carry": carry,
     }
-    settings |= {"limit": limit, "until": until, "threads": threads}
-    settings |= {"relations": relations, "type_graph": type_graph}
+    settings |= {"carry": carry, "limit": limit, "until": until, "threads": threads, "memory": memory}
+    settings |= {"relations": relations, "type_graph": type_graph, "shard_edges": shard_edges}
     config = CoarsenConfig(
         graphs,
         seed=seed,
@@ -165,14 +170,17 @@ def _run(
     with open_progress(progress) as show:
         if config.out is not None:
             return config.path, coarsen_dataset(config, progress=show, executor=executor).findings
-        _refuse_other_processes(config.workers, config.scheduler, executor)
+        _refuse_files(config.workers, config.scheduler, executor, config.memory)
         summary, files = coarsen_in_memory(config, progress=show)
         return files, summary.findings
 
 
-def _refuse_other_processes(workers: int | None, scheduler: str | None, executor: Executor | None) -> None:
-    """Refuse settings of worker processes for a store in memory: they exchange files."""
-    given = {"workers": workers if workers != 1 else None, "scheduler": scheduler, "executor": executor}
+def _refuse_files(
+    workers: int | None, scheduler: str | None, executor: Executor | None, memory: int | None
+) -> None:
+    """Refuse settings that need files for a store in memory."""
+    workers = workers if workers != 1 else None
+    given = {"workers": workers, "scheduler": scheduler, "executor": executor, "memory": memory}
     for name, value in given.items():
         if value is not None:
             raise InputError(

@@ -18,6 +18,7 @@ from tgp.engine.carry import CarryStep
 from tgp.engine.schedule import Schedule
 
 __all__ = [
+    "EXTERNAL_KERNELS",
     "METHODS_WITH_KERNELS",
     "Compilation",
     "CompilationDisplay",
@@ -83,6 +84,7 @@ _METHODS: dict[str, tuple[str, ...]] = {
         *_CONTRACTION,
         "bisection.grow_sides",
         "communities.number_labels",
+        "csr.take_graphs",
         "local_matching.fingerprint",
         "partition.count_inside",
         "partition.fill_inside",
@@ -149,12 +151,65 @@ _METHODS: dict[str, tuple[str, ...]] = {
         "similarity.row_norms",
         "similarity.smooth_rows",
     ),
+    "ugc": (
+        *_CONTRACTION,
+        *_NEEDS,
+        "local_matching.fill_codes",
+        "local_matching.fingerprint",
+        "local_matching.point",
+        "local_matching.take_mutual",
+        "matching.number_pairs",
+        "projection.list_costs",
+        "projection.mix_neighbours",
+        "projection.project_rows",
+        "projection.random_direction",
+    ),
+    "collapse": (
+        *_CONTRACTION,
+        "communities.number_labels",
+        "domination.collapse_parts",
+        "domination.find_dominators",
+        "domination.share_neighbours",
+        "local_matching.fill_codes",
+        "local_matching.fingerprint",
+        "local_matching.point",
+        "local_matching.take_mutual",
+        "local_matching.weighted_degree",
+        "matching.number_pairs",
+    ),
+    "amg": ("csr.row_ids", "local_matching.fingerprint"),
     "voxel": (*_CONTRACTION, *_NEEDS, "points.number_cells"),
     "fps": (*_CONTRACTION, *_NEEDS, "points.sample_farthest"),
     "nopool": (),
     "random": (*_CONTRACTION, "matching._random_partition"),
 }
 """Kernels that the levels of each method call with default parameters. Methods of other packages are not listed."""
+
+EXTERNAL_KERNELS = (
+    "contract.merge_rows",
+    "edge_input.count_entries",
+    "edge_input.mark_ids",
+    "edge_input.mirror_edges",
+    "edge_input.parse_edges",
+    "edge_input.rank_ids",
+    "edge_input.symmetry_sum",
+    "external.add_row_sizes",
+    "external.contract_rows",
+    "external.count_buckets",
+    "external.fill_row_ids",
+    "external.find_row_anchors",
+    "external.find_stale",
+    "external.group_keys",
+    "external.point_rows",
+    "external.scatter_to_buckets",
+    "external.take_mutual_rows",
+    "local_matching.fill_codes",
+    "local_matching.fingerprint",
+    "local_matching.pair_relatives",
+    "local_matching.weighted_degree",
+    "matching.number_pairs",
+)
+"""Kernels of a run on a graph larger than memory, see :mod:`tgp.build.external`. Weights of type float64 may need one more."""
 
 _UNWEIGHTED = frozenset(
     {"fps", "graclus", "kmis", "leiden", "louvain", "nopool", "random", "sep", "voxel", "bistride"}

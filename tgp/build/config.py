@@ -57,6 +57,8 @@ class CoarsenConfig:
         shard: ``(i, n)`` to write only the units ``i, i + n, i + 2n, ...``.
         profile: ``"fast"`` or ``"small"``; default is that of an existing store, else ``"fast"``.
         shard_size: Target size of a shard in bytes; default is that of an existing store, else 64 MB.
+        shard_edges: Number of edges after which a graph that is alone in its shard, or a level of it, is continued in another file;
+            default is that of an existing store, else graphs are not divided.
         limit: Number of graphs to keep, from the first.
         undirected: Add the missing reverse edges.
         largest_component: Keep the largest connected component of each graph.
@@ -73,6 +75,9 @@ class CoarsenConfig:
             ``"author-writes-paper"``; all if there are none. All relations are contracted.
         type_graph: Edges of heterogeneous graphs that methods see, ``"auto"``, ``"same"`` or ``"project"``; see
             :data:`~tgp.engine.type_graph.TypeGraph`. The default is ``"auto"``.
+        memory: Largest memory of the run in bytes, for one graph in a file of edges that may be larger than memory; ``"auto"`` is four
+            fifths of the memory of the machine or cgroup. The levels are computed from temporary files beside the store. Only `hem` can
+            do this, and there are no quality figures.
     """
 
     dataset: Any = "molecules"
@@ -101,6 +106,8 @@ class CoarsenConfig:
     threads: int | None = None
     relations: tuple[str, ...] = ()
     type_graph: str | None = None
+    memory: int | None = None
+    shard_edges: int | None = None
 
     def __post_init__(self) -> None:
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
@@ -122,7 +129,9 @@ class CoarsenConfig:
             ("threads", 1),
             ("limit", 1),
             ("shard_size", 1),
+            ("shard_edges", 1),
             ("max_input", 1),
+            ("memory", 1),
             ("until", 1),
             ("seed", 0),
         ):

@@ -76,6 +76,8 @@ class RemoteExecutor(Executor):
 def _label(function: Callable[..., Any], arguments: tuple[Any, ...]) -> str:
     """Return the name of a call in messages and on the dashboard of Dask."""
     job = arguments[0] if arguments and isinstance(arguments[0], Mapping) else {}
+    if "label" in job:
+        return str(job["label"])
     return f"{job['name']} of unit {job['unit']}" if "unit" in job else function.__name__
 
 

@@ -29,6 +29,7 @@ from tgp.errors import warn_user
 from tgp.store import StoreReader
 from tgp.store.format.schema import HierarchyInfo
 from tgp.store.locations import Location, open_store
+from tgp.store.read.piece_array import iter_blocks
 
 __all__ = [
     "STALL",
@@ -58,7 +59,7 @@ class Finding:
 
     Args:
         kind: Kind of problem: ``"failed"``, ``"weights"``, ``"stalled"``, ``"collapsed"``, ``"empty"``, ``"torn"``,
-            ``"joined"``, ``"dropped"``, ``"singletons"`` or ``"files"``.
+            ``"joined"``, ``"dropped"``, ``"singletons"``, ``"files"`` or ``"core"``.
         hierarchy: Name of the hierarchy; ``None`` for a problem of the input graphs.
         level: Number of the level, from 1; ``None`` for a problem of the whole hierarchy or of the input graphs.
         text: Sentence that says what is wrong and how much of the data it concerns.
@@ -142,17 +143,20 @@ def _find_weights(reader: StoreReader) -> Iterator[Finding]:
     for shard, (low, high) in enumerate(pairwise(reader.manifest.spec.bounds)):
         if checked >= MOST_WEIGHTS:
             break
-        values = reader.field_values("edge_weight", shard).reshape(-1)
-        checked += len(values)
-        bad = values < 0
-        negative += int(bad.sum())
-        if values.dtype.kind == "f":
-            not_finite = ~np.isfinite(values)
-            invalid += int(not_finite.sum())
-            bad |= not_finite
-        ends = np.cumsum(edges[low:high])
-        if len(values) == (ends[-1] if len(ends) else 0):
-            graphs[low + np.searchsorted(ends, np.flatnonzero(bad), side="right")] = True
+        ends, stored = np.cumsum(edges[low:high]), reader.field_values("edge_weight", shard)
+        for first, block in iter_blocks(stored):  # several blocks if a graph is divided
+            values = block.reshape(-1)
+            checked += len(values)
+            bad = values < 0
+            negative += int(bad.sum())
+            if values.dtype.kind == "f":
+                not_finite = ~np.isfinite(values)
+                invalid += int(not_finite.sum())
+                bad |= not_finite
+            if stored.shape[0] == (ends[-1] if len(ends) else 0) and len(values) == len(block):
+                graphs[low + np.searchsorted(ends, first + np.flatnonzero(bad), side="right")] = True
+            if checked >= MOST_WEIGHTS:
+                break
     among = share_text(int(graphs.sum()), reader.num_graphs, "graph")
     if negative:
         yield Finding(

@@ -43,12 +43,15 @@ from tgp.store.format.strict_json import Document
 from tgp.store.write.shard import load_kernels
 
 __all__ = [
+    "ENGINE_LOCK",
     "PROTOCOL",
     "JobReport",
+    "accept_job",
     "figure_kernels",
     "job_header",
     "make_job",
     "make_thread_job",
+    "portable_errors",
     "run_job",
     "spec_text",
     "topology",
@@ -58,7 +61,7 @@ __all__ = [
 PROTOCOL = 3
 """Number that changes when the keys of a job or of its result change. 2 adds the attributes of levels, 3 the number of threads."""
 
-_ENGINE_LOCK = threading.Lock()
+ENGINE_LOCK = threading.Lock()
 """Lock around the engine. Two threads (of a Dask worker, for example) must not enter numba's thread pool at once."""
 
 Job = dict[str, Any]
@@ -215,11 +218,11 @@ def run_job(job: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         ClusterError: If this process has another revision of the engine, misses a package, or sees another store.
     """
-    with _portable_errors(job):
-        (schedule,) = _accept(job)
+    with portable_errors(job):
+        (schedule,) = accept_job(job)
         unit, name = job["unit"], job["name"]
         writer, graphs = _writer_and_graphs(job)
-        with _ENGINE_LOCK, limit_threads(job["threads"]):
+        with ENGINE_LOCK, limit_threads(job["threads"]):
             hierarchy, failed, metrics = coarsen_unit(
                 graphs, schedule, writer.spec, name, steps=_carry_steps(job), metrics=job["metrics"]
             )
@@ -247,8 +250,8 @@ def warm_up(header: Mapping[str, Any]) -> float:
     """
     from tgp.kernels.ahead import compile_ahead, find_missing, start_helpers
 
-    with _portable_errors(header):
-        schedules = _accept(header)
+    with portable_errors(header):
+        schedules = accept_job(header)
         small, large = header.get("small", True), header.get("large", False)
         kernels = kernels_of(
             schedules, metrics=header["metrics"], small=small, large=large, steps=_carry_steps(header)
@@ -256,7 +259,7 @@ def warm_up(header: Mapping[str, Any]) -> float:
         missing = find_missing(kernels)
         helpers = 0 if header["remote"] else usable_cores() - 1
         with (
-            _ENGINE_LOCK,
+            ENGINE_LOCK,
             watch_compilation(kernels) as compile_seconds,
             start_helpers(missing, helpers),
         ):
@@ -280,8 +283,15 @@ def warm_up(header: Mapping[str, Any]) -> float:
             return compile_seconds()
 
 
-def _accept(job: Mapping[str, Any]) -> list[Schedule]:
-    """Check that this process computes the same bytes as the client, and return the schedules of a job."""
+def accept_job(job: Mapping[str, Any]) -> list[Schedule]:
+    """Check that this process computes the same bytes as the client, and return the schedules of a job.
+
+    Args:
+        job: Job with the values of :func:`job_header`.
+
+    Raises:
+        ClusterError: If this process has another revision of the engine, or misses a package.
+    """
     if job.get("protocol") != PROTOCOL or job.get("engine") != ENGINE_REVISION:
         raise ClusterError(
             f"{worker_name(describe_worker())} has tgp {__version__} with engine revision {ENGINE_REVISION} and job "
@@ -346,8 +356,12 @@ def _open_writer(job: Mapping[str, Any]) -> StoreWriter:
 
 
 @contextlib.contextmanager
-def _portable_errors(job: Mapping[str, Any]) -> Iterator[None]:
-    """Replace an error that cannot be pickled, if it has to be sent to another process. A pool would break otherwise."""
+def portable_errors(job: Mapping[str, Any]) -> Iterator[None]:
+    """Replace an error that cannot be pickled, if it has to be sent to another process. A pool would break otherwise.
+
+    Args:
+        job: Job with the values of :func:`job_header`.
+    """
     try:
         yield
     except Exception as error:

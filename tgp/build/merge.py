@@ -9,6 +9,7 @@ from typing import Any
 
 from tgp.build.findings import find_problems
 from tgp.build.foreign import check_foreign_parts, foreign_parts
+from tgp.build.scratch import Leftover, find_leftover
 from tgp.build.summary import Summary, describe_manifest
 from tgp.errors import InputError, StoreMissingError
 from tgp.store import StoreWriter, read_spec
@@ -32,6 +33,7 @@ class StoreStatus:
         failures: Name of a hierarchy -> number of graphs that could not be coarsened, in the units that are written.
         foreign: Name of a part -> numbers of its missing units that have a file of another engine or other settings, see
             :func:`tgp.build.foreign.foreign_parts`.
+        scratch: Temporary files of an unfinished run with ``--memory``; ``None`` if there are none.
     """
 
     path: str
@@ -44,6 +46,7 @@ class StoreStatus:
     array: str
     failures: dict[str, int]
     foreign: dict[str, list[int]] = field(default_factory=dict)
+    scratch: Leftover | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as JSON values."""
@@ -103,6 +106,7 @@ def store_status(path: Path, jobs: int | None = None) -> StoreStatus:
         array_expression(todo),
         {part: count for part, count in failures.items() if count},
         foreign_parts(writer) if missing else {},
+        find_leftover(path),
     )
 
 
@@ -138,9 +142,12 @@ def merge_store(path: Path) -> Summary:
 def _open_writer(path: Path) -> StoreWriter:
     spec = read_spec(path)
     if spec is None:
+        left = find_leftover(path)
         raise StoreMissingError(
             f"there is no store at {path}, not even an unfinished one",
             path=path,
-            hint="'tgp coarsen' builds a store",
+            hint="'tgp coarsen' builds a store"
+            if left is None
+            else f"an unfinished run has temporary files in {left.path}: run the same 'tgp coarsen' command again to continue",
         )
     return StoreWriter(path, spec)

@@ -62,8 +62,8 @@ def explain_mismatch(
     kinds = {difference.what for difference in error.differences}
     if "graphs" not in kinds:
         hint = rebuild
-        if kinds <= {"bounds", "profile"}:
-            hint = f"Leave out --shard-size and --profile to use those of the store. {rebuild}"
+        if kinds <= {"bounds", "profile", "shard_edges"}:
+            hint = f"Leave out --shard-size, --shard-edges and --profile to use those of the store. {rebuild}"
         elif all(difference.hierarchy for difference in error.differences):
             hint = f"Add it to the store as another hierarchy with --name OTHER. {rebuild}"
         return _replace(error, list(error.differences), hint)

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from tgp.build.config import CoarsenConfig
 from tgp.build.executors import Pool
+from tgp.build.external_plan import check_fits
 from tgp.build.jobs import job_header
 from tgp.build.progress import Step
 from tgp.build.typed_settings import typed_settings
@@ -82,12 +83,8 @@ class RunContext:
     steps: tuple[CarryStep, ...] = ()
 
 
-def _ignore(step: Step) -> None:
-    pass
-
-
 def prepare_run(
-    config: CoarsenConfig, *, in_memory: bool = False, progress: Callable[[Step], None] = _ignore
+    config: CoarsenConfig, *, in_memory: bool = False, progress: Callable[[Step], None] = lambda step: None
 ) -> RunContext:
     """Open the dataset of a configuration and plan the run.
 
@@ -109,6 +106,7 @@ def prepare_run(
     names = _check_names(config)
     if not any(schedule.open_ended for schedule in open_schedules):
         _keep_levels(config, open_schedules)  # report wrong levels before the dataset is read
+    check_fits(config)
     source = open_source(
         config.dataset,
         config.root,
@@ -132,12 +130,12 @@ def prepare_run(
     )
     schedules = dict(zip(names, _keep_levels(config, full_schedules), strict=True))
     plan = _plan_units(config, source.table, full_schedules)
-    bounds, profile = plan.bounds, config.profile or "fast"
+    bounds, profile, shard_edges = plan.bounds, config.profile or "fast", config.shard_edges
     if stored is not None and stored.data_digest == digest:
         # New hierarchies use the units and the profile of the store, unless the configuration asks for others.
         if config.shard_size in (None, stored.dataset.get("shard_size")):
             bounds = stored.bounds
-        profile = config.profile or stored.profile
+        profile, shard_edges = config.profile or stored.profile, config.shard_edges or stored.shard_edges
     description = {**source.description, "shard_size": config.shard_size or DEFAULT_SHARD_SIZE}
     added: dict[str, Any] = {
         "metrics": config.metrics,
@@ -153,7 +151,9 @@ def prepare_run(
         source,
         schedules,
         plan,
-        StoreSpec(description, digest, source.table.num_graphs, bounds, profile, hierarchies, types),
+        StoreSpec(
+            description, digest, source.table.num_graphs, bounds, profile, hierarchies, types, shard_edges
+        ),
         stored,
         time.perf_counter() - started,
         steps,

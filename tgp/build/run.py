@@ -14,8 +14,11 @@ import numpy as np
 from tgp.build.cluster import LostFilesError
 from tgp.build.compilation import CompilationDisplay
 from tgp.build.config import CoarsenConfig
+from tgp.build.early_findings import find_early
 from tgp.build.executors import JobQueue, Pool, open_executor, wrap_executor
-from tgp.build.findings import find_many_files, find_problems, warn_about
+from tgp.build.external import coarsen_external
+from tgp.build.external_plan import plan_external
+from tgp.build.findings import find_problems, warn_about
 from tgp.build.foreign import check_foreign_parts
 from tgp.build.jobs import (
     JobReport,
@@ -49,7 +52,6 @@ from tgp.store import (
     Manifest,
     MemoryFiles,
     MemoryWriter,
-    PartRecord,
     PartWriter,
     StoreReader,
     StoreWriter,
@@ -91,6 +93,8 @@ def coarsen_dataset(
         ClusterError: If a cluster failed, or if its workers have another engine or see another directory.
         LostFilesError: If files that workers reported as written are not in the store.
     """
+    if config.memory is not None:
+        return coarsen_external(config, progress=progress, executor=executor)
     progress(Step("opening the dataset"))
     context = prepare_run(config, progress=progress)
     writer = _open_writer(context)
@@ -99,7 +103,7 @@ def coarsen_dataset(
     if writer.is_complete:
         return _summarize(context, writer, "up to date", writer.read_manifest())
     tasks = tasks_of_job(writer.pending(), config.shard)
-    warn_about(find_many_files(len(tasks), context.spec.num_units))
+    warn_about(find_early(context, len(tasks)))
     try:
         if executor is not None:
             return _run(context, writer, tasks, wrap_executor(executor), progress)
@@ -153,6 +157,8 @@ def plan_run(config: CoarsenConfig) -> RunPlan:
         StoreMismatchError: If the store was built from other data or settings.
         DatasetError: If the dataset cannot be opened.
     """
+    if config.memory is not None:
+        return plan_external(config)
     context = prepare_run(config)
     table, spec = context.source.table, context.spec
     if context.stored is not None:
@@ -179,7 +185,7 @@ def plan_run(config: CoarsenConfig) -> RunPlan:
         peak_memory=memory,
         profile=spec.profile,
         up_to_date=up_to_date,
-        findings=find_many_files(len(tasks), spec.num_units),
+        findings=find_early(context, len(tasks)),
         at_most=certain,
         carry=[step.to_json() for step in context.steps],
     )
@@ -345,7 +351,8 @@ def _check_written(
     while True:
         records = writer.records()
         missing = [task for task in _all_tasks(writer) if records[task.part][task.unit] is None]
-        lost = [task for task in tasks if not _is_written(records[task.part][task.unit], digests.get(task))]
+        found = [(task, records[task.part][task.unit]) for task in tasks]
+        lost = [t for t, r in found if r is None or digests.get(t) not in (None, r.shard.sha256)]
         waited = time.monotonic() - started
         if not lost:
             return missing
@@ -360,10 +367,6 @@ def _check_written(
         hint="the workers write to another directory of the same name, or another process deletes or replaces files; "
         "run the same command again when this is fixed: it writes the missing files",
     )
-
-
-def _is_written(record: PartRecord | None, sha256: str | None) -> bool:
-    return record is not None and sha256 in (None, record.shard.sha256)
 
 
 def _all_tasks(writer: PartWriter) -> list[Task]:

@@ -12,6 +12,7 @@ from typing import Any
 from tgp.engine.carry import REDUCTIONS, CarryRules
 from tgp.engine.schedule import Schedule
 from tgp.errors import InputError, ScheduleError
+from tgp.input_limits import physical_memory
 
 __all__ = ["REDUCTIONS", "TEXT_PARSERS", "normalize_settings", "parse_levels", "parse_shard", "parse_size"]
 
@@ -89,10 +90,28 @@ def parse_size(text: str, field: str = "shard_size") -> int:
     return size
 
 
+def parse_memory(text: str) -> int:
+    """Return the number of bytes of ``"4GB"``, or four fifths of the memory of the machine or cgroup for ``"auto"``.
+
+    Args:
+        text: Size with a unit, or ``auto``.
+
+    Raises:
+        InputError: If the text is neither, or the memory is not known.
+    """
+    if text.strip().lower() == "auto":
+        found = physical_memory()
+        if found >= 1 << 62:
+            raise InputError("the memory of this machine is not known: expected a size", field="memory")
+        return found // 5 * 4
+    return parse_size(text, field="memory")
+
+
 TEXT_PARSERS: dict[str, Callable[[str], Any]] = {
     "shard": parse_shard,
     "shard_size": parse_size,
     "max_input": functools.partial(parse_size, field="max_input"),
+    "memory": parse_memory,
     "only_levels": parse_levels,
 }
 """Settings that may be given as text, although they are not text."""

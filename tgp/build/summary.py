@@ -174,6 +174,8 @@ class RunPlan:
         findings: Problems of the settings.
         at_most: True if time and memory are upper bounds. They are estimates if a method of another package has no bounds.
         carry: Attributes of the levels, see :class:`tgp.engine.carry.CarryStep`.
+        scratch_bytes: Estimated size of temporary files; 0 if the graphs are coarsened in memory.
+        sizes: Remark on the numbers of nodes and edges if they are not exact.
     """
 
     path: str
@@ -193,6 +195,8 @@ class RunPlan:
     findings: list[Finding] = field(default_factory=list)
     at_most: bool = False
     carry: list[dict[str, str]] = field(default_factory=list)
+    scratch_bytes: int = 0
+    sizes: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as JSON values."""
@@ -232,8 +236,8 @@ def describe_manifest(manifest: Manifest) -> tuple[list[HierarchySummary], int]:
                 LevelSummary(position + 1, level.method, nodes, edges, size, ratio, attributes=attributes)
             )
             before = nodes
-        size = sum(s.size for s in shards)
+        size = sum(s.total_size for s in shards)
         found.append(
             HierarchySummary(name, list(info.schedule), info.seed, info.failures, size, levels, info.carry)
         )
-    return found, sum(s.size for part in manifest.shards.values() for s in part)
+    return found, sum(s.total_size for part in manifest.shards.values() for s in part)

@@ -11,6 +11,7 @@ from tgp.build.compilation import METHODS_WITH_KERNELS, CompilationDisplay, watc
 from tgp.build.executors import JobQueue, open_executor
 from tgp.build.jobs import job_header, warm_up
 from tgp.build.progress import Step
+from tgp.engine.methods import METHODS
 from tgp.engine.schedule import parse_schedule
 
 __all__ = ["CompiledKernels", "compile_kernels"]
@@ -45,7 +46,7 @@ def compile_kernels(
     """Compile the kernels of some poolers, of the quality figures and of the loader, and keep them on disk.
 
     Args:
-        poolers: Schedules, for example ``"graclus*2"``. Default: all methods of the package.
+        poolers: Schedules, for example ``"graclus*2"``. Default: all methods of the package that are installed with the packages that they need.
         progress: Function that is called with a :class:`~tgp.build.progress.Step` for each kernel.
 
     Returns:
@@ -54,7 +55,7 @@ def compile_kernels(
     Raises:
         InputError: If a schedule is invalid.
     """
-    names = tuple(poolers) or METHODS_WITH_KERNELS
+    names = tuple(poolers) or tuple(name for name in METHODS_WITH_KERNELS if METHODS[name].is_installed)
     header = job_header([parse_schedule(name) for name in names], metrics=True)
     with open_executor(None, 1) as pool:
         display = CompilationDisplay(pool.compilation, progress)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from torch import Tensor
 
 from tgp.connect.base_conn import Connect, Connected
@@ -13,7 +14,7 @@ from tgp.engine.schedule import LevelSpec
 from tgp.errors import InputError
 from tgp.ragged import Assignment
 from tgp.select.base_select import SelectOutput
-from tgp.utils.blocks import to_adjacency, to_block
+from tgp.utils.blocks import TorchBlock, to_adjacency, to_block
 from tgp.utils.engine_link import connect_by_engine
 from tgp.utils.tracing import opaque
 
@@ -91,5 +92,19 @@ class LevelConnect(Connect):
         graph = np.zeros(so.num_supernodes, np.int64)
         graph[cluster[cluster >= 0]] = block.graph_of_node()[cluster >= 0]
         super_ptr = np.searchsorted(graph, np.arange(block.num_graphs + 1)).astype(np.int64)
-        assignment = Assignment("hard", super_ptr, cluster).validate(block.node_ptr)
+        chosen = self._find_representatives(so, source)
+        assignment = Assignment("hard", super_ptr, cluster, representative=chosen).validate(block.node_ptr)
         return to_adjacency(connect_level(block, assignment, self.spec, source.weight_dtype), source)
+
+    def _find_representatives(self, so: SelectOutput, source: TorchBlock) -> npt.NDArray[Any] | None:
+        """Return the node of the block that represents each supernode, or ``None`` if the assignment does not name it."""
+        name = self.spec.level_method.representative
+        nodes = None if name is None else getattr(so, name, None)
+        if not isinstance(nodes, Tensor):
+            return None
+        if nodes.numel() and not 0 <= int(nodes.min()) <= int(nodes.max()) < source.block.num_nodes:
+            raise InputError(
+                f"so.{name} is out of range: expected nodes in [0, {source.block.num_nodes})", field="so"
+            )
+        chosen = nodes.cpu().numpy()
+        return chosen if source.rank is None else source.rank[chosen]

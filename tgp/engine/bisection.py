@@ -14,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.engine.level_method import RandomKey
-from tgp.engine.pair_matching import make_undirected, match_free
+from tgp.engine.pair_matching import match_free
 from tgp.engine.threads import run_over_ranges
+from tgp.engine.undirected import make_undirected
 from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.block import FloatArray, IndexArray
 from tgp.ragged.offsets import offsets

@@ -69,6 +69,11 @@ class CommunityParams(ConnectParams):
             )
         super().__post_init__()
 
+    @property
+    def num_runs(self) -> int:
+        """Number of runs, each of which starts from the communities of the one before."""
+        return 1
+
 
 class _Graph(NamedTuple):
     """Graphs of one pass.
@@ -120,6 +125,9 @@ def find_levels(
     if refine:
         (first,) = _run_passes(graph, label, factor, params, key, 1, False, _START_EFFORT)
         label = _first_members(first)
+    for _ in range(params.num_runs - 1):
+        (found,) = _run_passes(graph, label, factor, params, key, 1, refine)
+        label = _first_members(found)
     return _run_passes(graph, label, factor, params, key, num_levels, refine)
 
 
@@ -312,9 +320,9 @@ def cost(
     nodes: npt.NDArray[np.int64], edges: npt.NDArray[np.int64], params: CommunityParams
 ) -> npt.NDArray[np.float64]:
     """Estimate the work: a run visits each node and edge about ten times."""
-    return 10.0 * (nodes + edges).astype(np.float64)
+    return 10.0 * params.num_runs * (nodes + edges).astype(np.float64)
 
 
 def bound(sizes: GraphSizes, params: CommunityParams) -> LevelBound:
     """Bound time and memory."""
-    return linear_bound(sizes, 2000.0, 80.0)
+    return linear_bound(sizes, 2000.0 * params.num_runs, 80.0)

@@ -17,6 +17,7 @@ from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.offsets import offsets
 
 __all__ = [
+    "REDUCE_CODES",
     "ConnectParams",
     "ContractOptions",
     "ReduceOp",
@@ -27,7 +28,8 @@ __all__ = [
 ]
 
 ReduceOp = Literal["sum", "mean", "min", "max", "mul"]
-_CODES = {name: code for code, name in enumerate(get_args(ReduceOp))}
+REDUCE_CODES = {name: code for code, name in enumerate(get_args(ReduceOp))}
+"""Codes of the operations in the kernels."""
 
 
 @dataclass(frozen=True)
@@ -52,9 +54,9 @@ class ContractOptions:
     count_edges: bool = False
 
     def __post_init__(self) -> None:
-        if self.reduce_op not in _CODES:
+        if self.reduce_op not in REDUCE_CODES:
             raise ParameterError(
-                f"reduce_op is unknown: expected one of {', '.join(_CODES)}, got {self.reduce_op!r}",
+                f"reduce_op is unknown: expected one of {', '.join(REDUCE_CODES)}, got {self.reduce_op!r}",
                 field="reduce_op",
             )
 
@@ -143,7 +145,7 @@ def contract(block: BlockCSR, assignment: Assignment, options: ContractOptions |
         *block.arrays(),
         cluster,
         assignment.num_supernodes,
-        _CODES[options.reduce_op],
+        REDUCE_CODES[options.reduce_op],
         options.remove_self_loops,
         tiny,
     )

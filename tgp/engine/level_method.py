@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -169,6 +170,8 @@ class LevelMethod:
         needs: Attributes of nodes that ``assign`` reads by :meth:`BlockCSR.node_values <tgp.ragged.BlockCSR>`, such as
             ``("x",)`` or ``("pos",)``. On the first level these are the attributes of the graphs, and on later levels the means
             of the input nodes that belong to each supernode. Graphs without them are an error before anything is computed.
+        optional_package: import name of a package that ``assign`` needs and that an extra installs; ``None`` if there is none. Without it
+            ``assign`` raises ``MissingPackageError``, and commands that run on all methods leave this one out.
     """
 
     name: str
@@ -185,6 +188,13 @@ class LevelMethod:
     builds_levels: Callable[[Params], bool] | None = None
     contracts: bool = False
     needs: tuple[str, ...] = ()
+    one_core: str = ""
+    optional_package: str | None = None
+
+    @property
+    def is_installed(self) -> bool:
+        """True if the method can run here: it needs no optional package, or the package is installed."""
+        return self.optional_package is None or importlib.util.find_spec(self.optional_package) is not None
 
     def joint_levels(
         self, params: Params

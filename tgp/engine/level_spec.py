@@ -110,7 +110,12 @@ def build_level(method: str, given: Mapping[str, Any], *, from_text: bool) -> Le
         ParameterError: if a value is missing or not allowed.
     """
     alias = method.strip().lower()
-    cls = METHODS[alias].params
+    try:
+        cls = METHODS[alias].params
+    except UnknownNameError as error:
+        if alias[:1] in tuple("0123456789."):
+            error.hint = "commas separate levels; values of one parameter are separated by /, such as hem:ratios=0.5/0.3"
+        raise
     fields = {field.name: field for field in parameter_fields(cls)}
     hints = typing.get_type_hints(cls)
     until = None
@@ -145,13 +150,20 @@ def check_until(spec: LevelSpec) -> None:
         spec: level with a size limit, or level that is repeated without a number.
 
     Raises:
-        ParameterError: if the limit is not positive, the assignment is dense, or equal levels are computed together.
+        ParameterError: if the limit is not positive, the assignment is dense, equal levels are computed together, or the level
+            stands for nested ones.
     """
     method = spec.level_method
     if spec.until is not None and spec.until < 1:
         raise ParameterError(
             f"the size limit of {spec.method} is out of range: expected until of at least 1, got {spec.until}",
             field="until",
+        )
+    if spec.num_nested:
+        raise ParameterError(
+            f"{spec} cannot be repeated up to a size: expected one size, got nested levels of fixed sizes",
+            field="until",
+            hint=f"repeat a single level, such as {spec.method}*, or leave out *",
         )
     reason = "has the same number of supernodes in every graph" if method.dense else None
     if method.joint_levels(spec.params) is not None:
@@ -167,8 +179,11 @@ def check_until(spec: LevelSpec) -> None:
 
 def _unknown_parameter(alias: str, name: str, valid: Mapping[str, Any]) -> UnknownNameError:
     """Return the error about a parameter that a method does not have. It names the methods that have it."""
-    error = UnknownNameError(f"parameter of {alias}", name, valid or ["(none)"])
     others = [other for other in METHODS if other != alias and name in _parameter_names(other)]
+    # The parameter of another method is hardly a typing error: ratio does not mean resolution, but ratios means ratio.
+    similar = [own for own in valid if own.startswith(name) or name.startswith(own)]
+    suggest = bool(similar) or not others
+    error = UnknownNameError(f"parameter of {alias}", name, valid or ["(none)"], suggest=suggest)
     if others:
         error.hint = f"{alias} has no parameter {name}; methods that have it: {', '.join(sorted(others))}"
     return error

@@ -18,25 +18,33 @@ from tgp.engine.level_method import RandomKey
 from tgp.engine.range_contraction import contract_rows
 from tgp.engine.target_size import Counts, SizeParams, component_targets
 from tgp.engine.threads import run_over_ranges
+from tgp.engine.undirected import make_undirected
 from tgp.errors import GraphError, ParameterError
 from tgp.kernels.array_types import BoolArray, WordArray
 from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.block import FloatArray, IndexArray, PtrArray
 from tgp.ragged.fields import take_ragged
 
-__all__ = ["Score", "make_undirected", "match_free", "match_once", "match_to_sizes"]
+__all__ = ["FEW_PAIRS", "MergeFirst", "Score", "draw_codes", "match_free", "match_once", "match_to_sizes"]
 
 
 Score = Callable[[BlockCSR, IndexArray | None], FloatArray | Share | None]
 """Function ``(graphs, cluster) -> score`` that scores the edges before each round of matching.
 
-``graphs`` are undirected, see :func:`make_undirected`. ``cluster`` is the node of ``graphs`` to which each node of the graphs of the
+``graphs`` are undirected, see :func:`~tgp.engine.undirected.make_undirected`. ``cluster`` is the node of ``graphs`` to which each node of the graphs of the
 round before belongs, and ``None`` in the first round. A method with node values carries them along by it. The result has one
 number per stored entry, the same for both directions of an edge, or is ``None`` if all edges are equal. Scores that are the weights
 divided by degrees need no array: see :class:`~tgp.engine.edge_scores.Share`. The largest score is matched first. Numbers must not be NaN.
 """
 
-_FEW_PAIRS = 0.3
+MergeFirst = Callable[[BlockCSR, FloatArray, IndexArray, Counts, WordArray], Assignment | None]
+"""Function ``(graphs, scores, label, excess, code) -> assignment`` that merges nodes before each matching, or returns ``None``.
+
+``label`` ``[N]`` is the component of each node, ``excess`` ``[C]`` the largest number of nodes by which each component may shrink, and
+``code`` the result of :func:`draw_codes`.
+"""
+
+FEW_PAIRS = 0.3
 """Number of pairs per node. If a matching has fewer pairs, nodes that are alone are merged through common neighbours."""
 
 _HARDLY_ANY_PAIRS = 0.05
@@ -69,39 +77,6 @@ class _Pairs:
     is_distant: BoolArray
 
 
-def make_undirected(block: BlockCSR) -> BlockCSR:
-    """Return undirected graphs for matching, without parallel edges and negative weights.
-
-    The weight of an edge is half of the sum of all weights that are stored between its two nodes, in either direction. An
-    unweighted edge counts 1. Sums below 0 become 0. An edge of weight 0 is still an edge. The block itself is returned if all
-    of its edges are stored once in each direction with the same weight.
-
-    Args:
-        block: the graphs.
-    """
-    from tgp.kernels import csr
-
-    if _is_undirected(block):
-        return block
-    weight = block.weights_or_ones()
-    merged = csr.coalesce(block.indptr, block.indices, weight, True, csr.SUM)
-    # Halves, so that the sums of large weights stay finite.
-    indptr, indices, both = csr.symmetrise(merged[0], merged[1], 0.5 * merged[2], True, csr.SUM)
-    return BlockCSR(indptr, indices, np.maximum(both, 0.0), block.node_ptr)
-
-
-def _is_undirected(block: BlockCSR) -> bool:
-    """Return True if every edge is stored once in each direction, with the same weight, and no weight is negative."""
-    from tgp.kernels import local_matching as kernels
-
-    indptr, indices, weight, weighted = block.arrays()
-    bits, sums = weight.view(np.uint64), list[int]()
-    run_over_ranges(
-        lambda *rows: sums.append(int(kernels.fingerprint(indptr, indices, bits, weighted, *rows))), indptr
-    )
-    return sum(sums) % 2**64 == 0
-
-
 def match_once(block: BlockCSR, key: RandomKey, score: Score, *, two_hop: bool) -> Assignment:
     """Merge the pairs of one maximal matching.
 
@@ -126,7 +101,7 @@ def match_free(
     """Merge the pairs of a maximal matching of some nodes.
 
     Args:
-        graphs: undirected graphs, see :func:`make_undirected`.
+        graphs: undirected graphs, see :func:`~tgp.engine.undirected.make_undirected`.
         values: scores of the edges, see :data:`Score`.
         key: key of the random numbers.
         draw: number of the draw of random numbers.
@@ -139,7 +114,7 @@ def match_free(
     pairs = _match(graphs, values, key, draw, free)
     if two_hop:
         label, nodes = graphs.graph_of_node(), np.diff(graphs.node_ptr)
-        chosen = (_count_pairs(pairs.mate, label, len(nodes)) < _FEW_PAIRS * nodes)[label]
+        chosen = (_count_pairs(pairs.mate, label, len(nodes)) < FEW_PAIRS * nodes)[label]
         _pair_alone(graphs, values, pairs, chosen if free is None else chosen & free)
     return _number(pairs.mate, graphs.node_ptr)
 
@@ -152,6 +127,8 @@ def match_to_sizes(
     num_levels: int = 1,
     *,
     two_hop: bool = True,
+    merge_first: MergeFirst | None = None,
+    match_merged: bool = True,
 ) -> list[Assignment]:
     """Merge pairs round by round, until every connected component has exactly the size that is asked for.
 
@@ -167,6 +144,8 @@ def match_to_sizes(
         num_levels: number of levels, at most that of ``params.ratios`` and otherwise 1.
         two_hop: merge nodes that are alone in components where a matching removes less than 30 % of the nodes; if false, less
             than 5 %.
+        merge_first: function that merges nodes before each matching.
+        match_merged: match all components, not only those in which ``merge_first`` has merged no nodes.
 
     Returns:
         Hard assignments, one per level. Supernodes are numbered by their smallest node.
@@ -185,7 +164,7 @@ def match_to_sizes(
     graphs = make_undirected(block)
     label, component_ptr = csr.components(graphs.indptr, graphs.indices, graphs.node_ptr)
     sizes = np.bincount(label, minlength=component_ptr[-1])
-    state = _Run(graphs, label, score, _FEW_PAIRS if two_hop else _HARDLY_ANY_PAIRS)
+    state = _Run(graphs, label, score, FEW_PAIRS if two_hop else _HARDLY_ANY_PAIRS, merge_first, match_merged)
     for level in range(num_levels):
         targets = component_targets(sizes, component_ptr, params, level)
         state.reach(targets, key, level * _DRAWS_PER_LEVEL)
@@ -195,24 +174,51 @@ def match_to_sizes(
 class _Run:
     """State of :func:`match_to_sizes`: the current graphs and the component of each of their nodes."""
 
-    def __init__(self, graphs: BlockCSR, label: IndexArray, score: Score, few_pairs: float) -> None:
+    def __init__(
+        self,
+        graphs: BlockCSR,
+        label: IndexArray,
+        score: Score,
+        few_pairs: float,
+        merge_first: MergeFirst | None,
+        match_merged: bool,
+    ) -> None:
         self.graphs, self.label, self.score, self.few_pairs = graphs, label, score, few_pairs
+        self.merge_first, self.match_merged = merge_first, match_merged
         self.values = score(graphs, None)
+        self.unscored: IndexArray | None = None
         self.levels: list[Assignment] = []
 
     def reach(self, targets: Counts, key: RandomKey, draw: int) -> None:
         """Merge pairs until the components have the target sizes, and append the assignment."""
         maps = [np.arange(self.graphs.num_nodes, dtype=np.int32)]
-        while (excess := np.bincount(self.label, minlength=len(targets)) - targets).any():
-            pairs = _match(self.graphs, self.values, key, draw, excess[self.label] > 0)
-            assignment = _number(self._choose(pairs, excess, targets), self.graphs.node_ptr)
-            assert assignment.cluster is not None
-            self._contract(assignment.cluster, assignment.super_ptr)
-            maps.append(assignment.cluster)
+        while (excess := self._count_excess(targets)).any():
+            if self.merge_first is not None:
+                values, code = self._score_edges(), draw_codes(self.graphs, key, draw)
+                assert isinstance(values, np.ndarray)
+                found = self.merge_first(self.graphs, values, self.label, excess, code)
+                if found is not None:
+                    maps.append(self._contract(found))
+                    left = self._count_excess(targets)
+                    excess = left if self.match_merged else np.where(left < excess, 0, left)
+            if excess.any():
+                pairs = _match(self.graphs, self._score_edges(), key, draw, excess[self.label] > 0)
+                maps.append(
+                    self._contract(_number(self._choose(pairs, excess, targets), self.graphs.node_ptr))
+                )
             draw += 1
         # From the last map to the first: all but one step gather from few nodes.
         cluster = reduce(lambda last, earlier: last[earlier], reversed(maps))
         self.levels.append(Assignment("hard", self.graphs.node_ptr, cluster))
+
+    def _count_excess(self, targets: Counts) -> Counts:
+        return np.bincount(self.label, minlength=len(targets)) - targets
+
+    def _score_edges(self) -> FloatArray | Share | None:
+        """Return the scores of the current graphs. They are computed when they are first needed."""
+        if self.unscored is not None:
+            self.values, self.unscored = self.score(self.graphs, self.unscored), None
+        return self.values
 
     def _choose(self, pairs: _Pairs, excess: Counts, targets: Counts) -> IndexArray:
         """Return the partners after pairs of nodes that are alone were added, and pairs that are too many removed."""
@@ -228,16 +234,18 @@ class _Run:
             )
         few = (found < excess) & (found < self.few_pairs * (excess + targets))
         if few.any():
-            _pair_alone(self.graphs, self.values, pairs, few[label])
+            _pair_alone(self.graphs, self._score_edges(), pairs, few[label])
             found = _count_pairs(mate, label, len(excess))
         if (found > excess).any():
             _remove_excess(pairs, label, excess, found > excess)
         return mate
 
-    def _contract(self, cluster: IndexArray, super_ptr: PtrArray) -> None:
+    def _contract(self, found: Assignment) -> IndexArray:
+        """Contract the graphs and return the supernode of each node."""
         from tgp.kernels._prims import SUM
 
-        graphs = self.graphs
+        graphs, cluster, super_ptr = self.graphs, found.cluster, found.super_ptr
+        assert cluster is not None
         # Edges of weight 0 stay, so that components stay connected.
         indptr, indices, weight = contract_rows(
             graphs.indptr, graphs.indices, graphs.weights_or_ones(), True, cluster, int(super_ptr[-1]),
@@ -246,8 +254,9 @@ class _Run:
         self.graphs = BlockCSR(indptr, indices, weight, super_ptr)
         label = np.empty(int(super_ptr[-1]), self.label.dtype)
         label[cluster] = self.label
-        self.label = label
-        self.values = self.score(self.graphs, cluster)
+        self.label, self.values = label, None
+        self.unscored = cluster if self.unscored is None else cluster[self.unscored]
+        return cluster
 
 
 def _number(mate: IndexArray, node_ptr: PtrArray) -> Assignment:
@@ -263,20 +272,32 @@ def _count_pairs(mate: IndexArray, label: npt.NDArray[np.integer], parts: int) -
     return np.bincount(label[mate > np.arange(len(mate))], minlength=parts)
 
 
-def _match(
-    graphs: BlockCSR, score: FloatArray | Share | None, key: RandomKey, draw: int, free: BoolArray | None
-) -> _Pairs:
-    """Return the greedy matching of the nodes that are free."""
+def draw_codes(graphs: BlockCSR, key: RandomKey, draw: int) -> WordArray:
+    """Return the random numbers of the nodes from which the hashes of edges are made, see :mod:`tgp.kernels.local_matching`.
+
+    Args:
+        graphs: the graphs.
+        key: key of the random numbers.
+        draw: number of the draw.
+    """
     from tgp.kernels import local_matching as kernels
 
-    indptr, indices, size = graphs.indptr, graphs.indices, graphs.num_nodes
-    scores = prepare_scores(graphs, score)
-    code, positions = np.empty(size, np.uint64), np.arange(size + 1)
+    code = np.empty(graphs.num_nodes, np.uint64)
 
     def fill_codes(first: int, last: int) -> None:
         kernels.fill_codes(graphs.node_ptr, key.seed, key.level, draw, first, last, code)
 
-    run_over_ranges(fill_codes, positions)
+    run_over_ranges(fill_codes, np.arange(graphs.num_nodes + 1))
+    return code
+
+
+def _match(
+    graphs: BlockCSR, score: FloatArray | Share | None, key: RandomKey, draw: int, free: BoolArray | None
+) -> _Pairs:
+    """Return the greedy matching of the nodes that are free."""
+    indptr, indices, size = graphs.indptr, graphs.indices, graphs.num_nodes
+    scores = prepare_scores(graphs, score)
+    code, positions = draw_codes(graphs, key, draw), np.arange(size + 1)
     active = np.arange(size, dtype=np.int32)
     mate, pointer = active.copy(), np.full(size, -1, np.int32)
     pairs = _Pairs(mate, np.empty(0 if score is None else size), code.copy(), np.zeros(size, np.bool_))

@@ -19,6 +19,7 @@ from importlib import metadata
 from pathlib import Path
 
 from tgp._version import __version__
+from tgp.build.scratch import SCRATCH_SUFFIX, find_leftover
 from tgp.build.workers import THREAD_LIMITS, usable_cores
 from tgp.input_limits import physical_memory
 from tgp.inspect.numbers import bytes_text, counted
@@ -192,6 +193,17 @@ def _folders(root: Path) -> Iterator[Check]:
     yield _folder("downloads", Path(os.environ.get("TGP_CACHE") or Path.home() / ".cache" / "tgp"), "empty")
     yield _folder("temporary files", Path(tempfile.gettempdir()), "missing")
     yield _folder("current directory", Path("."), "missing")
+    yield from _unfinished_runs(Path("pooled"))
+
+
+def _unfinished_runs(stores: Path) -> Iterator[Check]:
+    """Describe the temporary files of interrupted runs with ``--memory`` in the default folder of stores."""
+    for folder in sorted(stores.glob(f"*{SCRATCH_SUFFIX}")):
+        left = find_leftover(folder.with_suffix(""))
+        if left is not None:
+            advice = "run the same 'tgp coarsen' command again to continue, or delete the folder"
+            value = f"{short_path(left.path)} ({bytes_text(left.bytes)})"
+            yield Check("folders", "unfinished run", value, advice=advice)
 
 
 def _kernel_cache() -> Check:

@@ -345,13 +345,10 @@ def inspect_graph(
                 spectral = {key: v[0].item() for key, v in extra[name][position].items()} if extra else {}
                 row = _graph_row(reader, graph, name, position, spectral)
                 rows.append(row | {"failure": failed.get(graph)})
-    table = reader.read_graph(graph)
+    shapes = _field_shapes(reader, graph, int(nodes[graph]), int(edges[graph]))
     fields = {
-        name: {
-            "dtype": reader.fields[name].value_type,
-            "shape": [] if reader.fields[name].is_text else list(f.values.shape),
-        }
-        for name, f in table.fields.items()
+        name: {"dtype": info.value_type, "shape": [] if info.is_text else shapes[name]}
+        for name, info in reader.fields.items()
     }
     return {
         "graph": graph,
@@ -360,6 +357,18 @@ def inspect_graph(
         "fields": fields,
         "levels": rows,
     }
+
+
+def _field_shapes(reader: StoreReader, graph: int, nodes: int, edges: int) -> dict[str, list[int]]:
+    """Return the shapes of the attributes of a graph. Attributes of the nodes and edges of a divided graph are not read."""
+    found, unread = {}, []
+    for name, info in reader.fields.items():
+        rows = {"node": nodes, "edge": edges}.get(info.ptr)
+        if rows is None or reader.manifest.spec.shard_edges is None:
+            unread.append(name)
+        else:
+            found[name] = [rows, *info.tail] if info.axis == 0 else [*info.tail, rows]
+    return found | {n: list(f.values.shape) for n, f in reader.read_graph(graph, unread).fields.items()}
 
 
 def _graph_row(

@@ -15,6 +15,7 @@ from tgp.engine.lifted_laplacian import (
     restricted_approximations,
 )
 from tgp.engine.spectrum import eigenvalue_errors, graph_spectrum, highest_error, undirected
+from tgp.errors import InputError
 from tgp.inspect.export import check_edges
 from tgp.inspect.figures import SPECTRAL_FIGURES
 from tgp.inspect.overview import SpectralOptions
@@ -24,6 +25,9 @@ from tgp.ragged.offsets import offsets
 from tgp.store import StoreReader
 
 __all__ = ["measure_graphs", "sample_graphs", "spectral_metrics"]
+
+MOST_EDGES = 20_000_000
+"""Largest number of edges of a graph that is measured."""
 
 NODES_AT_ONCE = 200_000
 """Number of nodes of the graphs that are solved together."""
@@ -107,11 +111,18 @@ def measure_graphs(reader: StoreReader, ids: Ints, names: list[str], modes: int)
         For each hierarchy a list with the metrics of each level, one value per graph.
 
     Raises:
-        InputError: if the store has no edges, or not one real weight per edge.
+        InputError: if the store has no edges, or not one real weight per edge, or if a graph has more than :data:`MOST_EDGES` edges.
     """
     if not names:
         return {}
     check_edges(reader)
+    edges = reader.sizes()[1][ids]
+    if edges.max(initial=0) > MOST_EDGES:
+        raise InputError(
+            f"graph {ids[edges.argmax()]} is too large for spectral figures: expected at most {MOST_EDGES:,} edges, got "
+            f"{edges.max():,}",
+            field="graph",
+        )
     found: dict[str, list[list[Metrics]]] = {
         name: [[] for _ in range(reader.hierarchies[name].depth)] for name in names
     }

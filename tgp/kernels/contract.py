@@ -253,9 +253,16 @@ def merge_rows(
 
 
 def merge_columns(
-    start: PtrArray, stop: PtrArray, cols: IndexArray, values: FloatArray, weighted: bool, num_columns: int
+    start: PtrArray,
+    stop: PtrArray,
+    cols: IndexArray,
+    values: FloatArray,
+    weighted: bool,
+    num_columns: int,
+    op: int = SUM,
+    tiny: float = -1.0,
 ) -> tuple[PtrArray, IndexArray, FloatArray]:
-    """Sort the columns of each row and add up the values of equal ones; return ``(indptr, indices, values)``.
+    """Sort the columns of each row and merge the values of equal ones; return ``(indptr, indices, values)``.
 
     Args:
         start, stop: ``[rows]``, ranges of the rows in ``cols``, ascending.
@@ -263,13 +270,15 @@ def merge_columns(
         values: Values of the entries, overwritten, or an empty array if ``weighted`` is false.
         weighted: Use the values.
         num_columns: Number of columns.
+        op: Code of the operation that merges values, by default the sum. It is not ``MEAN``.
+        tiny: Remove entries with ``|w| <= tiny``. A negative value keeps all entries.
     """
     out_ptr, sums = (
         np.zeros(len(start) + 1, np.int64),
         np.empty(max(num_columns, _WORD_BITS) if weighted else 0),
     )
     bits, words, pages = (np.zeros((num_columns >> shift) + 1, np.uint64) for shift in (6, 12, 18))
-    total = merge_rows(start, stop, cols, values, weighted, SUM, -1.0, bits, words, pages, sums, out_ptr)
+    total = merge_rows(start, stop, cols, values, weighted, op, tiny, bits, words, pages, sums, out_ptr)
     return out_ptr, cols[:total], values[:total]
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from array import array
+import os
 from collections.abc import Callable, Iterator
-from io import StringIO
 from pathlib import Path
 from typing import IO, Any
 
@@ -16,6 +14,10 @@ from tgp.errors import DatasetError
 from tgp.input_limits import LIMIT_HINT, READ_ERRORS, InputBudget, describe, input_budget, open_decompressed
 from tgp.ragged import GraphTable
 from tgp.sources.arrays import read_npz
+from tgp.sources.edge_files import open_edges
+from tgp.sources.edge_folders import find_raw_edges
+from tgp.sources.edge_reader import EdgeReader
+from tgp.sources.edge_text import parse_edge_text
 from tgp.sources.graphml import read_graphml
 from tgp.sources.names import EDGE_LIST_SUFFIXES
 from tgp.sources.tables import join_tables, table_from_arrays
@@ -23,6 +25,10 @@ from tgp.sources.tables import join_tables, table_from_arrays
 __all__ = ["FORMATS", "is_processed_file", "open_local"]
 
 _COMPRESSED = (".gz", ".xz")
+_EDGE_ARRAYS = (".npy", ".parquet")
+"""Suffixes of files that hold nothing but edges. In a folder of graphs they are left out."""
+
+_PIECE = 1 << 20
 _MAX_ID = np.iinfo(np.int64).max
 _MAX_LINE = 10_000
 """Largest number of characters in a line of an edge list."""
@@ -31,9 +37,8 @@ _EDGE_BYTES = 96
 """Memory that a line of an edge list needs while ids are sorted and reverse edges are added."""
 
 _CHUNK = 1 << 18
-_INTEGERS = re.compile(r"[0-9, \t\n]*")
 FORMATS = (
-    f"a .npz, .h5 or .graphml file, an edge list ({', '.join(EDGE_LIST_SUFFIXES)}, also .gz or .xz), a .pt file, "
+    f"a .npz, .h5 or .graphml file, an edge list ({', '.join(EDGE_LIST_SUFFIXES)}, also .gz or .xz; .npy, .parquet), a .pt file, "
     "a store, or a folder of such files"
 )
 """Description of the supported files for error messages."""
@@ -66,8 +71,12 @@ def open_local(path: Path, params: dict[str, str] | None = None) -> GraphTable:
     directed = options.pop("directed", "false").lower() in ("true", "1", "yes")
     if options:
         raise DatasetError(f"{path} takes the parameter 'directed', got {', '.join(options)}")
+    if path.is_dir() and (path / "manifest.json").is_file():
+        return _read_store(path)
+    if path.suffix.lower() in _EDGE_ARRAYS or (path.is_dir() and find_raw_edges(path) is not None):
+        return _read_edge_arrays(open_edges(path), directed)
     if path.is_dir():
-        return _read_store(path) if (path / "manifest.json").is_file() else _read_folder(path, directed)
+        return _read_folder(path, directed)
     reader = _choose_reader(path, directed)
     if reader is None:
         raise DatasetError(f"{path} is not a file of graphs", hint=f"expected {FORMATS}")
@@ -193,6 +202,50 @@ def _read_edge_list(path: Path, directed: bool) -> GraphTable:
     return table_from_arrays({"edge_index": edges, **arrays}, str(path))
 
 
+def _read_edge_arrays(reader: EdgeReader, directed: bool) -> GraphTable:
+    """Read the edges of one graph from arrays. Both directions are added, unless the file has them already."""
+    from tgp.kernels.edge_input import symmetry_sum
+
+    path = reader.path
+    with input_budget() as budget:
+        for file in reader.files:
+            budget.open(file).close()
+        budget.check(_EDGE_BYTES * reader.estimate_edges()[0], path, "the list of edges")
+        pieces = []
+        for piece in reader.read(_PIECE):
+            budget.charge(_EDGE_BYTES * len(piece.edges), path, "the list of edges")
+            pieces.append(piece)
+    if not sum(len(piece.edges) for piece in pieces):
+        raise DatasetError(f"{path} holds no edges")
+    edges = np.concatenate([piece.edges for piece in pieces])
+    found = [piece.weight for piece in pieces if piece.weight is not None]
+    weight = np.concatenate(found) if found else None
+    if edges.min() < 0:
+        raise DatasetError(f"{path} has a wrong id: expected ids from 0 on, got {edges.min()}")
+    arrays: dict[str, npt.NDArray[Any]] = {}
+    if reader.has_holes:
+        ids, index = np.unique(edges, return_inverse=True)
+        edges = np.ascontiguousarray(index.reshape(-1, 2), np.int64)
+        arrays["num_nodes"] = np.array([len(ids)])
+        if len(ids) > 1 and int(ids[-1]) >= len(ids):
+            arrays["node_id"] = ids
+    else:
+        largest = int(edges.max()) + 1
+        arrays["num_nodes"] = np.array([largest if reader.num_nodes is None else reader.num_nodes])
+    salt = int.from_bytes(os.urandom(7), "little")
+    bits = np.empty(0, np.uint64) if weight is None else weight.view(np.uint64)
+    once = directed or (
+        reader.keeps_symmetric and symmetry_sum(edges.ravel(), bits, weight is not None, salt) == 0
+    )
+    if not once:
+        loop = edges[:, 0] == edges[:, 1]
+        edges = np.concatenate([edges, edges[~loop, ::-1]])
+        weight = None if weight is None else np.concatenate([weight, weight[~loop]])
+    if weight is not None:
+        arrays["edge_weight"] = weight.astype(reader.weight_dtype)
+    return table_from_arrays({"edge_index": np.ascontiguousarray(edges.T), **arrays}, str(path))
+
+
 def _parse_edges(
     path: Path, file: IO[str], budget: InputBudget
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32] | None]:
@@ -201,9 +254,7 @@ def _parse_edges(
     weights: list[npt.NDArray[np.float64]] = []
     number = 0
     for text in _read_lines(path, file):
-        found = _parse_integers(text)
-        if found is None:
-            found = _parse_lines(path, number, text)
+        found = parse_edge_text(path, text, number)
         number += text.count("\n")
         budget.charge(_EDGE_BYTES * len(found[0]) // 2, path, "the list of edges")
         ids.append(found[0])
@@ -230,60 +281,3 @@ def _read_lines(path: Path, file: IO[str]) -> Iterator[str]:
             raise DatasetError(f"{path} has a line that is too long: expected at most {_MAX_LINE} characters")
         yield text[:end]
     yield rest
-
-
-def _parse_integers(text: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]] | None:
-    """Return ids and weights of lines of two or three whole numbers; ``None`` for all other text."""
-    if not text.strip() or not _INTEGERS.fullmatch(text):
-        return None
-    try:
-        table = np.loadtxt(StringIO(text.replace(",", " ")), np.int64, comments=None, ndmin=2)
-    except ValueError:
-        return None
-    if table.shape[1] not in (2, 3):
-        return None
-    return np.ascontiguousarray(table[:, :2]).ravel(), table[:, 2:].ravel().astype(np.float64)
-
-
-def _parse_lines(path: Path, before: int, text: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    """Return ids and weights of lines of any kind. ``before`` is the number of lines before them."""
-    ids, weights = array("q"), array("d")
-    for number, line in enumerate(text.split("\n"), before + 1):
-        if _is_edge(line):
-            u, v, *weight = _parse_edge(path, number, line)
-            ids.extend((u, v))
-            weights.extend(weight)
-    return np.array(ids, np.int64), np.array(weights, np.float64)
-
-
-def _is_edge(line: str) -> bool:
-    """Return False for comments, headings, and the lines 'p' and 'c' of DIMACS files."""
-    text = line.lstrip()
-    word = text[:1]
-    return word.isdigit() or (word in ("a", "e") and text[1:2] == " ") or _starts_with_number(text)
-
-
-def _starts_with_number(text: str) -> bool:
-    """Return True if the first word is a number that is not a node id, such as -1 or nan."""
-    words = text[:64].replace(",", " ").split(maxsplit=1)
-    try:
-        float(words[0])
-    except (ValueError, IndexError):
-        return False
-    return True
-
-
-def _parse_edge(path: Path, number: int, line: str) -> tuple[Any, ...]:
-    words = line.replace(",", " ").split()
-    if words[0] in ("a", "e"):
-        words = words[1:]
-    try:
-        u, v = int(words[0]), int(words[1])
-        if len(words) not in (2, 3) or not (0 <= u <= _MAX_ID and 0 <= v <= _MAX_ID):
-            raise ValueError
-        return (u, v, *(float(w) for w in words[2:]))
-    except (ValueError, IndexError):
-        raise DatasetError(
-            f"{path}, line {number}: expected 'u v' or 'u v weight' with ids from 0 to 2^63 - 1, "
-            f"got {line.strip()[:80]!r}"
-        ) from None

@@ -28,7 +28,18 @@ __all__ = [
 ]
 
 EDGE_LIST_SUFFIXES = (".edgelist", ".edges", ".txt", ".csv", ".tsv", ".gr", ".el")
-FILE_SUFFIXES = (".npz", ".h5", ".hdf5", ".pt", ".graphml", *EDGE_LIST_SUFFIXES, ".gz", ".xz")
+FILE_SUFFIXES = (
+    ".npy",
+    ".npz",
+    ".parquet",
+    ".h5",
+    ".hdf5",
+    ".pt",
+    ".graphml",
+    *EDGE_LIST_SUFFIXES,
+    ".gz",
+    ".xz",
+)
 """Suffixes of the files that :mod:`tgp.sources.local_files` reads."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_+.-]*")

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from tgp.engine import METHODS
 from tgp.engine.schedule import LevelSpec, Schedule
+from tgp.errors import ParameterError
 from tgp.ragged import BlockCSR
 from tgp.testing.graphs import with_attributes
 
@@ -111,7 +112,11 @@ def levels(draw: st.DrawFn, /, method: str) -> LevelSpec:
         is_drawn = draw(st.booleans()) if values else False
         if is_drawn:
             given[field.name] = draw(st.sampled_from(values))
-    return LevelSpec.of(method, given)
+    while True:
+        try:
+            return LevelSpec.of(method, given)
+        except ParameterError as error:  # values that are valid alone, but not together
+            del given[str(error.field)]
 
 
 @st.composite

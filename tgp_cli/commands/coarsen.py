@@ -9,7 +9,7 @@ import typer
 
 from tgp_cli import _completion as values
 from tgp_cli._errors import ExitStatus
-from tgp_cli._level_options import CarryOpt, ProfileOpt, RelationsOpt, TypeGraphOpt
+from tgp_cli._level_options import CarryOpt, ProfileOpt, RelationsOpt, ShardEdgesOpt, TypeGraphOpt
 from tgp_cli._options import DebugOpt, JsonOpt, QuietOpt, RootOpt, ThreadsOpt, WorkersOpt, reject_url
 from tgp_cli._output import Output
 from tgp_cli._progress import Progress
@@ -24,6 +24,7 @@ _POOLER = (
     "graclus* repeats the last level up to --until. Repeat the option for several hierarchies. Default: graclus*2."
 )
 _MAX_INPUT = "Memory that the input files may need. Default: 4GB or 100 times their size, up to the memory."
+_MEMORY = "Coarsen one file of edges from disk in this memory (SIZE or auto): hem only, no metrics."
 _DATASET = "Known name, path, module:callable or built-in dataset. Default: molecules."
 
 
@@ -81,6 +82,7 @@ Force = Annotated[
     bool, _option("--force", "-f", help="Replace a store that was made from other data or settings.")
 ]
 MaxInput = Annotated[str | None, _option(metavar="SIZE", help=_MAX_INPUT)]
+Memory = Annotated[str | None, _option(metavar="SIZE", help=_MEMORY)]
 DryRun = Annotated[bool, _option("--dry-run", "-n", help="Show the plan and estimates, write nothing.")]
 Config = Annotated[
     Path | None, _option("--config", "-c", metavar="FILE", help="TOML file with values for these options.")
@@ -106,6 +108,7 @@ def command(
     shard: Shard = None,
     profile: ProfileOpt = None,
     shard_size: ShardSize = None,
+    shard_edges: ShardEdgesOpt = None,
     limit: Limit = None,
     exclude: Exclude = None,
     undirected: Undirected = False,
@@ -115,6 +118,7 @@ def command(
     retry_failed: Retry = False,
     force: Force = False,
     max_input: MaxInput = None,
+    memory: Memory = None,
     dry_run: DryRun = False,
     config: Config = None,
     json: JsonOpt = False,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tgp.inspect.numbers import count_text, counted
+from tgp.inspect.numbers import bytes_text, count_text, counted
 from tgp_cli._errors import ExitStatus
 from tgp_cli._options import DebugOpt, JsonOpt, QuietOpt, StoreArg
 from tgp_cli._output import Output
@@ -75,6 +75,10 @@ def _show(out: Output, status: StoreStatus) -> None:
             f"{part}: files of units {array_expression(units)} were written by another engine revision or with "
             "other settings. They count as missing."
         )
+    if status.scratch is not None:
+        size = bytes_text(status.scratch.bytes)
+        out.warn(f"an unfinished run has temporary files: {status.scratch.path} ({size}).")
+        out.hint("run the same 'tgp coarsen' command again to continue; or delete the folder.")
     if status.missing:
         out.line(f"Jobs with work to do: {status.array}")
     elif not status.complete:

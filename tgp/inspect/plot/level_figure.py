@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tgp.errors import InputError
 from tgp.inspect.numbers import counted
 from tgp.inspect.plot.canvas import INK, SOFT, draw_picture, height_for, new_figure
-from tgp.inspect.report.scene import Picture, Scene, graph_scenes
+from tgp.inspect.report.scene import MOST_EDGES, Picture, Scene, graph_scenes
 from tgp.store.locations import Location, open_store
 from tgp.text import inert_text
 
@@ -45,7 +45,12 @@ def hierarchy(store: Location, graph: int, hierarchy: str | None = None) -> Figu
         raise InputError(f"the store holds graphs 0 to {reader.num_graphs - 1}, got {graph}", field="graph")
     new_figure(1, 1)  # fails early if matplotlib is not installed
     # The whole graph where a level is small enough, else a part of it.
-    rows = [(scene, scene.pictures or scene.part) for scene in graph_scenes(reader, graph, hierarchy)]
+    scenes = graph_scenes(reader, graph, hierarchy)
+    if any(scene.is_too_large for scene in scenes):
+        raise InputError(
+            f"graph {graph} is too large to draw: expected at most {MOST_EDGES:,} edges", field="graph"
+        )
+    rows = [(scene, scene.pictures or scene.part) for scene in scenes]
     rows = [(scene, pictures) for scene, pictures in rows if pictures]
     if not rows:
         raise InputError(f"graph {graph} has no nodes to draw", field="graph")

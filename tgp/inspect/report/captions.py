@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tgp.inspect.numbers import count_text, counted
-from tgp.inspect.report.scene import Picture, Scene
+from tgp.inspect.report.scene import MOST_EDGES, Picture, Scene
 
 __all__ = ["facts", "note", "part_title", "sizes_text", "whole_title"]
 
@@ -38,6 +38,8 @@ def part_title(scene: Scene) -> str:
 
 def note(scene: Scene) -> str | None:
     """Explain why the whole graph is not drawn."""
+    if scene.is_too_large:
+        return f"Not drawn: a graph with more than {counted(MOST_EDGES, 'edge')} is not read for a drawing."
     if not scene.pictures and not scene.part:
         return "Nothing to draw: the graph has no nodes."
     if not scene.pictures:

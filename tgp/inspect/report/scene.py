@@ -28,6 +28,7 @@ from tgp.store import StoreReader
 
 __all__ = [
     "MAX_NODES",
+    "MOST_EDGES",
     "Floats",
     "Ints",
     "Picture",
@@ -41,6 +42,9 @@ __all__ = [
 
 MAX_NODES = 400
 """Largest number of nodes of a drawing. A larger graph is drawn whole from the first level that is small enough."""
+
+MOST_EDGES = 20_000_000
+"""Largest number of edges of a graph that is read for a drawing."""
 
 _CROWD = 3
 """If no level is small enough, the last level is drawn if it has at most this many times more nodes."""
@@ -134,6 +138,7 @@ class Scene:
         part: a neighbourhood of a large input graph at all levels, finest first; empty if the input graph is drawn.
         neighbourhood: nodes of that neighbourhood; ``None`` if the input graph is drawn.
         reason: reason why the graph could not be coarsened; ``None`` if it was coarsened.
+        is_too_large: True if the graph was not read, because it has more than :data:`MOST_EDGES` edges.
     """
 
     graph: int
@@ -143,6 +148,13 @@ class Scene:
     part: tuple[Picture, ...] = ()
     neighbourhood: Neighbourhood | None = None
     reason: str | None = None
+    is_too_large: bool = False
+
+
+def _sizes(reader: StoreReader, graph: int, name: str) -> tuple[int, ...]:
+    return tuple(
+        int(reader.sizes(name, level)[0][graph]) for level in range(reader.hierarchy(name).depth + 1)
+    )
 
 
 def graph_scenes(
@@ -169,6 +181,8 @@ def graph_scenes(
     if isinstance(hierarchies, str):
         hierarchies = [hierarchies]
     names = [*reader.hierarchies] if hierarchies is None else [reader.hierarchy(h).name for h in hierarchies]
+    if int(reader.sizes()[1][graph]) > MOST_EDGES:
+        return [Scene(graph, name, _sizes(reader, graph, name), (), is_too_large=True) for name in names]
     first = read_input(reader, graph)
     part: Neighbourhood | None = None
     places: Floats | None = None

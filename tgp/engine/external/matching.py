@@ -1,0 +1,361 @@
+"""Heavy-edge matching of mapped rows: the pairs of :func:`tgp.engine.pair_matching.match_once`, with node arrays only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from tgp.engine.external.ranges import LOCAL, Array, Job, RangeMap, row_jobs
+from tgp.engine.external.row_files import MappedRows, RowFiles
+from tgp.engine.level_method import RandomKey
+from tgp.engine.pair_matching import FEW_PAIRS
+from tgp.engine.threads import run_over_ranges
+from tgp.kernels.array_types import WordArray
+from tgp.ragged.block import FloatArray, IndexArray
+from tgp.ragged.fields import take_ragged
+
+__all__ = [
+    "BYTES_PER_NODE",
+    "RANGE_FUNCTIONS",
+    "is_undirected",
+    "match_rows",
+    "over_rows",
+]
+
+BYTES_PER_NODE = 20
+"""Memory of a matching: code (8), degree (8) and partner (4). Nodes that are merged through a common neighbour need
+:data:`BYTES_PER_LONE_NODE` more."""
+
+BYTES_PER_LONE_NODE = 40
+"""Memory of a node that is merged through a common neighbour: its index, that of the neighbour, a hash, and their order."""
+
+MAX_ROUNDS = 24
+"""Number of rounds after which the remaining edges are sorted if they fit in memory."""
+
+
+# Functions of ranges ------------------------------------------------------------------------------
+
+
+def over_rows(
+    job: Job, kernel: Callable[[MappedRows], Callable[[int, int], object]], nodes: IndexArray | None = None
+) -> None:
+    """Map the rows of a job and call a function for parts of its range, on several threads for each piece.
+
+    Args:
+        job: Result of :func:`tgp.engine.external.ranges.row_jobs`.
+        kernel: Function of the rows. It returns the function of a range of rows, or of a range of ``nodes``.
+        nodes: Nodes of the range, ascending; ``None`` for all.
+    """
+    with RowFiles.from_plain(job["rows"]).open() as rows:
+        call = kernel(rows)
+        for first, last in rows.row_ranges(job["piece"], job["first"], job["last"]):
+            low, costs = first, rows.indptr[first : last + 1]
+            if nodes is not None:
+                # Limits of the same type: otherwise numpy converts all nodes.
+                low, high = np.searchsorted(nodes, np.array([first, last], nodes.dtype)).tolist()
+                if low == high:
+                    continue
+                costs = np.append(rows.indptr[nodes[low:high]], rows.indptr[last])
+
+            def run(start: int, stop: int, low: int = low) -> object:
+                return call(low + start, low + stop)
+
+            run_over_ranges(run, costs)
+
+
+def add_fingerprints(job: Job, arrays: Mapping[str, Array]) -> dict[str, Any]:
+    """Return a sum of hashes of the entries. The sum over all rows is 0 if the graph is undirected."""
+    from tgp.kernels import local_matching as kernels
+
+    sums: list[int] = []
+
+    def kernel(rows: MappedRows) -> Callable[[int, int], object]:
+        indptr, indices, weight, weighted = rows.arrays()
+        bits = weight.view(np.uint64)
+        return lambda low, high: sums.append(
+            int(kernels.fingerprint(indptr, indices, bits, weighted, low, high))
+        )
+
+    over_rows(job, kernel)
+    return {"sum": sum(sums)}
+
+
+def sum_degrees(job: Job, arrays: Mapping[str, Array]) -> dict[str, Any]:
+    """Return the weighted degrees of the rows of a job."""
+    from tgp.kernels import local_matching as kernels
+
+    degree = np.empty(job["rows"]["num_nodes"])  # pages that are not written take no memory
+
+    def kernel(rows: MappedRows) -> Callable[[int, int], object]:
+        arrays = rows.arrays()
+        return lambda low, high: kernels.weighted_degree(*arrays, low, high, degree)
+
+    over_rows(job, kernel)
+    return {"degree": degree[job["first"] : job["last"]]}
+
+
+def point_nodes(job: Job, arrays: Mapping[str, Array]) -> dict[str, Any]:
+    """Return the best free neighbour of some free nodes."""
+    from tgp.kernels import external as kernels
+
+    nodes, code = arrays["nodes"][job["low"] : job["high"]], _read_codes(job, arrays)
+    found = np.empty(len(nodes), np.int32)
+
+    def kernel(rows: MappedRows) -> Callable[[int, int], object]:
+        fixed = (*rows.arrays(), arrays["degree"], job["score"], code, nodes)
+        return lambda low, high: kernels.point_rows(*fixed, low, high, found)
+
+    over_rows(job, kernel, nodes)
+    return {"found": found}
+
+
+def find_anchors(job: Job, arrays: Mapping[str, Array]) -> dict[str, Any]:
+    """Return the strongest neighbour of some nodes, and a hash of all their neighbours."""
+    from tgp.kernels import external as kernels
+
+    nodes, code = arrays["nodes"][job["low"] : job["high"]], _read_codes(job, arrays)
+    anchor, signature = np.empty(len(nodes), np.int32), np.empty(len(nodes), np.uint64)
+
+    def kernel(rows: MappedRows) -> Callable[[int, int], object]:
+        fixed = (*rows.arrays(), arrays["degree"], job["score"], code, nodes)
+        return lambda low, high: kernels.find_row_anchors(*fixed, low, high, anchor, signature)
+
+    over_rows(job, kernel, nodes)
+    return {"anchor": anchor, "signature": signature}
+
+
+RANGE_FUNCTIONS = (add_fingerprints, sum_degrees, point_nodes, find_anchors)
+"""Range functions of this module."""
+
+
+def _make_codes(num_nodes: int, key: RandomKey) -> WordArray:
+    """Return the random numbers of the nodes."""
+    from tgp.kernels import local_matching as kernels
+
+    code, node_ptr = np.empty(num_nodes, np.uint64), np.array([0, num_nodes], np.int64)
+    kernels.fill_codes(node_ptr, key.seed, key.level, 0, 0, num_nodes, code)
+    return code
+
+
+def _read_codes(job: Job, arrays: Mapping[str, Array]) -> WordArray:
+    """Return the random numbers of free nodes, and 0 for other nodes. Only one bit for each node travels through files."""
+    if "code" in arrays:
+        return arrays["code"]
+    num_nodes = job["rows"]["num_nodes"]
+    code = _make_codes(num_nodes, RandomKey(*job["key"]))
+    code *= np.unpackbits(arrays["free"], count=num_nodes)
+    return code
+
+
+# Rounds ---------------------------------------------------------------------------------------------
+
+
+def is_undirected(rows: MappedRows, piece: int, ranges: RangeMap = LOCAL) -> bool:
+    """Return True if every edge is stored once in each direction, with the same weight, and no weight is negative.
+
+    Args:
+        rows: The graph.
+        piece: Number of entries to read at once.
+        ranges: Strategy that calls the functions of ranges.
+    """
+    chosen = ranges.choose(rows.num_entries, 0)
+    results = chosen.run(add_fingerprints, row_jobs(rows, chosen.num_ranges, piece))
+    return sum(int(result["sum"]) for result in results) % 2**64 == 0
+
+
+def match_rows(
+    rows: MappedRows, key: RandomKey, *, by_share: bool, two_hop: bool, piece: int, ranges: RangeMap = LOCAL
+) -> tuple[IndexArray, int]:
+    """Merge the pairs of one maximal matching.
+
+    Args:
+        rows: An undirected graph without parallel edges and negative weights.
+        key: key of the random numbers.
+        by_share: order edges by the share of their weight in the larger degree, otherwise by their weight.
+        two_hop: merge nodes that are alone through common neighbours if the matching removes less than 30 % of the nodes.
+        piece: Number of entries to read at once.
+        ranges: Strategy that calls the functions of ranges. The result does not depend on it.
+
+    Returns:
+        Supernode of each node, numbered by their smallest node, and the number of supernodes.
+    """
+    from tgp.kernels import matching
+
+    node_ptr = np.array([0, rows.num_nodes], np.int64)
+    run = _Matching(rows, key, by_share, piece, ranges)
+    num_pairs = run.match()
+    mate = run.pair_alone() if two_hop and num_pairs < FEW_PAIRS * rows.num_nodes else run.partners()
+    run.published.remove()
+    del run
+    cluster, super_ptr = np.empty(rows.num_nodes, np.int32), np.empty(2, np.int64)
+    matching.number_pairs(mate, node_ptr, cluster, super_ptr)
+    return cluster, int(super_ptr[1])
+
+
+class _Matching:
+    """State of :func:`match_rows`: codes, degrees and pointers of the nodes."""
+
+    def __init__(
+        self, rows: MappedRows, key: RandomKey, by_share: bool, piece: int, ranges: RangeMap
+    ) -> None:
+        from tgp.kernels import external as kernels
+
+        self.rows, self.key, self.piece, self.ranges = rows, key, piece, ranges
+        self.score = kernels.BY_WEIGHT if rows.weighted else kernels.ALL_EQUAL
+        self.degree: FloatArray = np.empty(0)
+        if by_share:
+            self.score, self.degree = kernels.BY_SHARE, np.empty(rows.num_nodes)
+            self._fill_degrees()
+        self.published = ranges.publish(self.degree)
+        self.code = _make_codes(rows.num_nodes, key)
+        self.pointer: IndexArray = np.full(rows.num_nodes, kernels.UNKNOWN, np.int32)
+
+    def _fill_degrees(self) -> None:
+        chosen = self.ranges.choose(self.rows.num_entries, 0)
+        jobs = row_jobs(self.rows, chosen.num_ranges, self.piece)
+        for job, result in zip(jobs, chosen.run(sum_degrees, jobs), strict=True):
+            self.degree[job["first"] : job["last"]] = result["degree"]
+
+    def match(self) -> int:
+        """Match nodes until no free node has a free neighbour; return the number of pairs."""
+        from tgp.kernels import external as kernels
+
+        active = np.arange(self.rows.num_nodes, dtype=np.int32)
+        num_matched, num_rounds, remaining = 0, 0, len(active)
+        while remaining:
+            self._point(active[:remaining])
+            matched, remaining = kernels.take_mutual_rows(self.pointer, self.code, active, remaining)
+            num_matched, num_rounds = num_matched + matched, num_rounds + 1
+            if num_rounds >= MAX_ROUNDS:
+                found = self._match_sorted(active[:remaining])
+                if found is not None:
+                    return num_matched // 2 + found
+        return num_matched // 2
+
+    def _point(self, active: IndexArray) -> None:
+        """Let nodes point to their best free neighbours. Only nodes whose partner is not free any more are visited."""
+        from tgp.kernels import external as kernels
+
+        stale = np.empty_like(active)
+        stale = stale[: kernels.find_stale(self.pointer, self.code, active, stale)]
+        for nodes, result in self._over_nodes(point_nodes, stale):
+            self.pointer[nodes] = result["found"]
+
+    def _over_nodes(
+        self, function: Callable[[Job, Mapping[str, Array]], dict[str, Any]], nodes: IndexArray
+    ) -> Iterator[tuple[IndexArray, dict[str, Any]]]:
+        """Call a range function for some nodes; yield parts of the nodes and the results."""
+        if not len(nodes):
+            return
+        chosen = self.ranges
+        if chosen.is_remote:
+            chosen = chosen.choose(self._count_entries(nodes), self.rows.num_nodes)
+        jobs = []
+        for job in row_jobs(self.rows, chosen.num_ranges, self.piece):
+            low, high = np.searchsorted(nodes, np.array([job["first"], job["last"]], nodes.dtype)).tolist()
+            key = [self.key.seed, self.key.level]
+            if high > low:
+                jobs.append({**job, "low": low, "high": high, "score": self.score, "key": key})
+        free = np.packbits(self.code != 0) if chosen.is_remote else self.code
+        arrays = {
+            "degree": self.published,
+            "nodes": chosen.publish(nodes),
+            "free" if chosen.is_remote else "code": chosen.publish(free),
+        }
+        try:
+            for job, result in zip(jobs, chosen.run(function, jobs, arrays), strict=True):
+                yield nodes[job["low"] : job["high"]], result
+        finally:
+            for name, published in arrays.items():
+                if name != "degree":
+                    published.remove()
+
+    def _count_entries(self, nodes: IndexArray) -> int:
+        """Return the number of entries of some rows."""
+        if len(nodes) == self.rows.num_nodes:
+            return self.rows.num_entries
+        bounds = range(0, len(nodes), self.piece)
+        parts = (nodes[low : low + self.piece] for low in bounds)
+        return sum(int((self.rows.indptr[part + 1] - self.rows.indptr[part]).sum()) for part in parts)
+
+    def _match_sorted(self, active: IndexArray) -> int | None:
+        """Match the remaining nodes by sorting the edges between them, which gives the same pairs as further rounds.
+
+        A path whose weights ascend has one pair per round.
+
+        Args:
+            active: Free nodes that have a free neighbour, ascending.
+
+        Returns:
+            Number of pairs, or ``None`` if the edges do not fit in memory. Nothing has changed then.
+        """
+        from tgp.kernels import local_matching as kernels
+
+        code, indptr = self.code, self.rows.indptr
+        if len(active) > self.piece or int((indptr[active + 1] - indptr[active]).sum()) > self.piece:
+            return None
+        rows, cols, weight = self._free_edges(active)
+        keys: tuple[NDArray[Any], ...] = (cols, rows, ~kernels.edge_hash(code, rows, cols))
+        scores = self._scores(rows, cols, weight)
+        order = np.lexsort(keys if scores is None else (*keys, -scores))
+        before = np.count_nonzero(code)
+        kernels.match_in_order(rows[order], cols[order], self.pointer, code)
+        return int(before - np.count_nonzero(code)) // 2
+
+    def _free_edges(self, active: IndexArray) -> tuple[IndexArray, IndexArray, FloatArray]:
+        """Return sources, targets and weights of the edges between some nodes, each edge once.
+
+        The file is read in ranges whose pages are released: scattered reads would map nearly all of it.
+        """
+        parts: list[tuple[IndexArray, IndexArray, FloatArray]] = []
+        for first, last in self.rows.row_ranges(self.piece):
+            low, high = np.searchsorted(active, np.array([first, last], active.dtype)).tolist()
+            if low == high:
+                continue
+            some = active[low:high]
+            row_ptr, entry = take_ragged(self.rows.indptr, some.astype(np.int64))
+            rows, cols = np.repeat(some, np.diff(row_ptr)), self.rows.indices[entry]
+            between = (rows < cols) & (self.code[cols] != 0)
+            entry = entry[between]
+            weight = self.rows.weight[entry] if self.rows.weighted else np.ones(len(entry))
+            parts.append((rows[between], cols[between], weight))
+        sources, targets, weights = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+        return sources, targets, weights
+
+    def _scores(self, rows: IndexArray, cols: IndexArray, weight: FloatArray) -> FloatArray | None:
+        """Return the scores of some edges, or ``None`` if all are equal."""
+        from tgp.kernels import external as kernels
+
+        if self.score == kernels.ALL_EQUAL:
+            return None
+        if self.score == kernels.BY_WEIGHT:
+            return weight
+        most = np.maximum(self.degree[rows], self.degree[cols])
+        shares = np.divide(weight, most, out=np.zeros(len(weight)), where=most > 0.0)
+        return np.where(shares > 0.0, shares, 0.0)
+
+    def partners(self) -> IndexArray:
+        """Return the partner of each node, or the node itself."""
+        alone = np.flatnonzero(self.code)
+        self.pointer[alone] = alone
+        return self.pointer
+
+    def pair_alone(self) -> IndexArray:
+        """Match nodes that are alone and have the same strongest neighbour; return the partner of each node."""
+        from tgp.kernels import local_matching
+
+        mate = self.partners()
+        alone = np.flatnonzero(self.code).astype(np.int32)
+        self.code = _make_codes(self.rows.num_nodes, self.key)
+        alone = alone[self.rows.indptr[alone + 1] > self.rows.indptr[alone]]
+        anchor, signature = np.empty(len(alone), np.int32), np.empty(len(alone), np.uint64)
+        done = 0
+        for nodes, result in self._over_nodes(find_anchors, alone):
+            some = slice(done, done + len(nodes))
+            anchor[some], signature[some] = result["anchor"], result["signature"]
+            done += len(nodes)
+        order = np.lexsort((signature, anchor))
+        local_matching.pair_relatives(alone[order], anchor[order], signature[order], mate)
+        return mate

@@ -1,0 +1,317 @@
+"""Matching and contraction of graphs whose edges are memory-mapped files.
+
+The kernels read the rows of a range front to back and keep no array with an entry per edge: scores are computed when they are
+needed, by the formulas of :mod:`tgp.kernels.local_matching`. The results are the same as those of the kernels for graphs in
+memory.
+
+An entry of a matrix in a bucket is a key, ``row << 32 | column``, and a weight. Keys of one row keep their order, so that sums are
+computed in the order of :mod:`tgp.kernels.contract`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tgp.kernels._prims import kernel
+from tgp.kernels.array_types import FloatArray, IndexArray, PtrArray, WordArray
+
+__all__ = [
+    "ALL_EQUAL",
+    "BY_SHARE",
+    "BY_WEIGHT",
+    "NO_PARTNER",
+    "UNKNOWN",
+    "add_row_sizes",
+    "contract_rows",
+    "count_buckets",
+    "fill_row_ids",
+    "find_row_anchors",
+    "find_stale",
+    "group_keys",
+    "mirror_rows",
+    "point_rows",
+    "scatter_to_buckets",
+    "take_mutual_rows",
+]
+
+ALL_EQUAL, BY_WEIGHT, BY_SHARE = 0, 1, 2
+"""Codes of the scores of edges."""
+
+UNKNOWN, NO_PARTNER = -2, -1
+"""Pointers of a node that was not visited yet, and of a node without a free neighbour."""
+
+_U = np.uint64
+_ONE = np.uint64(1)
+_S32 = np.uint64(32)
+_LOW = np.uint64(0xFFFFFFFF)
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+_MIX2 = np.uint64(0xBF58476D1CE4E5B9)
+
+
+@kernel(inline="always")
+def _edge_score(
+    weight: FloatArray,
+    weighted: bool,
+    degree: FloatArray,
+    score: int,
+    mine: float,
+    e: int,
+    v: np.uint32,
+) -> float:
+    """Return the score of entry ``e`` to node ``v``. ``mine`` is the degree of the row, which is not read for other scores."""
+    if score == ALL_EQUAL:
+        return 0.0
+    w = weight[e] if weighted else 1.0
+    if score == BY_WEIGHT:
+        return w
+    other = degree[v]
+    most = mine if mine > other else other
+    share = w / most if most > 0.0 else 0.0
+    return share if share > 0.0 else 0.0
+
+
+@kernel
+def find_stale(pointer: IndexArray, code: WordArray, nodes: IndexArray, out: IndexArray) -> int:
+    """Write the free nodes whose pointer is not known, or leads to a node that is not free any more; return their number.
+
+    Args:
+        pointer: ``[N]`` best free neighbours, :data:`UNKNOWN` or :data:`NO_PARTNER`.
+        code: ``[N]`` random numbers of free nodes, 0 for other nodes.
+        nodes: Nodes, ascending.
+        out: Output with room for all of them.
+    """
+    count = 0
+    for a in range(nodes.shape[0]):
+        u = nodes[a]
+        v = pointer[np.uint32(u)]
+        out[count] = u
+        gone = v == UNKNOWN or (v >= 0 and code[np.uint32(v)] == 0)
+        count += (code[np.uint32(u)] != 0) & gone
+    return count
+
+
+@kernel
+def point_rows(
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, weighted: bool, degree: FloatArray, score: int,
+    code: WordArray, nodes: IndexArray, first: int, last: int, found: IndexArray,
+) -> None:  # fmt: skip
+    """Write the best free neighbour of the free nodes ``nodes[first:last]``.
+
+    Args:
+        indptr, indices, weight, weighted: Rows of an undirected graph without parallel edges.
+        degree: ``[N]`` weighted degrees; not accessed unless ``score`` is :data:`BY_SHARE`.
+        score: Code of the score of an edge.
+        code: ``[N]`` random numbers of free nodes, 0 for other nodes.
+        nodes: Nodes, ascending.
+        first, last: Range of ``nodes``.
+        found: Output, the best free neighbour of each of ``nodes``, or :data:`NO_PARTNER`.
+    """
+    for a in range(first, last):
+        i = np.uint32(nodes[a])
+        mine = code[i]
+        my_degree = degree[i] if score == BY_SHARE else 0.0
+        best, best_hash, partner = -np.inf, _U(0), np.int32(NO_PARTNER)
+        for e in range(_U(indptr[i]), _U(indptr[i + 1])):
+            v = indices[e]
+            other = code[np.uint32(v)]
+            if other == 0 or v == i:
+                continue
+            value = _edge_score(weight, weighted, degree, score, my_degree, e, np.uint32(v))
+            if value < best:
+                continue
+            hashed = (mine ^ other) * _MIX
+            if value > best or hashed > best_hash:
+                best, best_hash, partner = value, hashed, v
+        found[a] = partner
+
+
+@kernel
+def take_mutual_rows(pointer: IndexArray, code: WordArray, nodes: IndexArray, count: int) -> tuple[int, int]:
+    """Match the free nodes among ``nodes[:count]`` that point to each other; their code becomes 0.
+
+    Args:
+        pointer: ``[N]`` best free neighbours.
+        code: ``[N]`` random numbers of free nodes, 0 for other nodes.
+        nodes: Nodes, ascending. Those that can still find a partner are moved to the front.
+        count: Number of nodes.
+
+    Returns:
+        Number of nodes that were matched, and of free nodes that can still find a partner.
+    """
+    matched, remaining = 0, 0
+    for a in range(count):
+        u = nodes[a]
+        v = pointer[np.uint32(u)]
+        if code[np.uint32(u)] == 0 or v < 0:
+            continue
+        if pointer[np.uint32(v)] == u:
+            code[np.uint32(u)] = 0
+            matched += 1
+        else:
+            nodes[remaining] = u
+            remaining += 1
+    return matched, remaining
+
+
+@kernel
+def find_row_anchors(
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, weighted: bool, degree: FloatArray, score: int,
+    code: WordArray, nodes: IndexArray, first: int, last: int, anchor: IndexArray, signature: WordArray,
+) -> None:  # fmt: skip
+    """Write the strongest neighbour of ``nodes[first:last]`` and a hash of all neighbours.
+
+    Args:
+        indptr, indices, weight, weighted, degree, score: See :func:`point_rows`.
+        code: ``[N]`` codes of all nodes, free or not.
+        nodes: Nodes, ascending.
+        first, last: Range of ``nodes``.
+        anchor: Output, the strongest neighbour of each of the nodes, or -1.
+        signature: Output, a number that is the same for nodes with the same neighbours.
+    """
+    for a in range(first, last):
+        u = nodes[a]
+        my_degree = degree[u] if score == BY_SHARE else 0.0
+        best, best_code, found, total = -np.inf, _U(0), np.int32(-1), _U(0)
+        for e in range(_U(indptr[u]), _U(indptr[u + 1])):
+            v = indices[e]
+            if v == u:
+                continue
+            value = _edge_score(weight, weighted, degree, score, my_degree, e, np.uint32(v))
+            other = code[np.uint32(v)]
+            total += other * _MIX2
+            if value > best or (value == best and other > best_code):
+                best, best_code, found = value, other, v
+        anchor[a] = found
+        signature[a] = total
+
+
+@kernel
+def add_row_sizes(indptr: PtrArray, cluster: IndexArray, first: int, last: int, sizes: PtrArray) -> None:
+    """Add the number of entries of the rows ``first..last`` to ``sizes`` ``[K]`` of their supernodes."""
+    for u in range(first, last):
+        sizes[np.uint32(cluster[u])] += indptr[u + 1] - indptr[u]
+
+
+@kernel
+def contract_rows(
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, weighted: bool, cluster: IndexArray, drop_loops: bool,
+    first: int, low: int, high: int, keys: WordArray, values: FloatArray,
+) -> int:  # fmt: skip
+    """Write the entries ``low..high`` with both ends replaced by supernodes; return their number.
+
+    Args:
+        indptr, indices, weight, weighted: Rows.
+        cluster: ``[N]`` supernode of each node.
+        drop_loops: Leave out edges inside a supernode.
+        first: Row of the first entry.
+        low, high: Range of entries, not empty.
+        keys: Output of at least ``high - low`` entries.
+        values: Output, the weights; not accessed if ``weighted`` is false.
+    """
+    slot = 0
+    u = first
+    while u < cluster.shape[0] and indptr[u] < high:
+        c = cluster[u]
+        row = _U(c) << _S32
+        for e in range(_U(max(indptr[u], low)), _U(min(indptr[u + 1], high))):
+            d = cluster[np.uint32(indices[e])]
+            keys[slot] = row | _U(d)
+            if weighted:
+                values[slot] = weight[e]
+            slot += (d != c) | (not drop_loops)
+        u += 1
+    return slot
+
+
+@kernel
+def mirror_rows(
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, first: int, low: int, high: int, keys: WordArray,
+    values: FloatArray,
+) -> int:  # fmt: skip
+    """Write the entries ``low..high`` in both directions with half of their weight; return their number.
+
+    ``first`` is the row of the first entry. ``keys`` and ``values`` have room for ``2 * (high - low)`` entries.
+    """
+    slot = 0
+    u = first
+    while u < indptr.shape[0] - 1 and indptr[u] < high:
+        for e in range(_U(max(indptr[u], low)), _U(min(indptr[u + 1], high))):
+            v = _U(indices[e])
+            keys[slot], values[slot] = (_U(u) << _S32) | v, 0.5 * weight[e]
+            keys[slot + 1], values[slot + 1] = (v << _S32) | _U(u), 0.5 * weight[e]
+            slot += 2
+        u += 1
+    return slot
+
+
+@kernel
+def fill_row_ids(indptr: PtrArray, first: int, low: int, high: int, out: IndexArray) -> None:
+    """Write the row of each of the entries ``low..high`` to ``out``. ``first`` is the row of the first entry."""
+    u = first
+    while u < indptr.shape[0] - 1 and indptr[u] < high:
+        for e in range(max(indptr[u], low), min(indptr[u + 1], high)):
+            out[e - low] = u
+        u += 1
+
+
+@kernel
+def count_buckets(keys: WordArray, bounds: PtrArray, counts: PtrArray) -> None:
+    """Count the keys of each bucket. Bucket ``b`` has the rows ``bounds[b]:bounds[b + 1]``. ``counts`` is zero on entry."""
+    for i in range(keys.shape[0]):
+        counts[_find_bucket(bounds, np.int64(keys[i] >> _S32))] += 1
+
+
+@kernel(inline="always")
+def _find_bucket(bounds: PtrArray, row: int) -> int:
+    low, high = 0, bounds.shape[0] - 1
+    while high - low > 1:
+        middle = (low + high) >> 1
+        if bounds[middle] <= row:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+@kernel
+def scatter_to_buckets(
+    keys: WordArray, values: FloatArray, weighted: bool, bounds: PtrArray, slots: PtrArray, out_keys: WordArray,
+    out_values: FloatArray,
+) -> None:  # fmt: skip
+    """Sort entries by bucket, in their order. ``slots`` are the offsets of the buckets and are changed."""
+    for i in range(keys.shape[0]):
+        bucket = _find_bucket(bounds, np.int64(keys[i] >> _S32))
+        slot = slots[bucket]
+        out_keys[slot] = keys[i]
+        if weighted:
+            out_values[slot] = values[i]
+        slots[bucket] = slot + 1
+
+
+@kernel
+def group_keys(
+    keys: WordArray, values: FloatArray, weighted: bool, first_row: int, start: PtrArray, stop: PtrArray,
+    cols: IndexArray, out_values: FloatArray,
+) -> None:  # fmt: skip
+    """Group the entries of a bucket by row, in their order: those of row ``first_row + r`` are at ``start[r]:stop[r]``.
+
+    Args:
+        keys, values, weighted: Entries.
+        first_row: First row of the bucket.
+        start, stop: ``[R]`` output. ``stop`` is zero on entry.
+        cols, out_values: Output, one number per entry.
+    """
+    for i in range(keys.shape[0]):
+        stop[np.int64(keys[i] >> _S32) - first_row] += 1
+    total = np.int64(0)
+    for r in range(stop.shape[0]):
+        start[r] = total
+        total += stop[r]
+        stop[r] = start[r]
+    for i in range(keys.shape[0]):
+        r = np.int64(keys[i] >> _S32) - first_row
+        slot = stop[r]
+        cols[slot] = np.int32(keys[i] & _LOW)
+        if weighted:
+            out_values[slot] = values[i]
+        stop[r] = slot + 1
