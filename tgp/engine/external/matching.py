@@ -297,7 +297,7 @@ class _Matching:
         if len(active) > self.piece or int((indptr[active + 1] - indptr[active]).sum()) > self.piece:
             return None
         rows, cols, weight = self._free_edges(active)
-        keys: tuple[NDArray[Any], ...] = (cols, rows, ~kernels.edge_hash(code, rows, cols))
+        keys: tuple[Array, ...] = (cols, rows, ~kernels.edge_hash(code, rows, cols))
         scores = self._scores(rows, cols, weight)
         order = np.lexsort(keys if scores is None else (*keys, -scores))
         before = np.count_nonzero(code)
