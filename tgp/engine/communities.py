@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tgp.engine.contraction import ConnectParams, contract
+from tgp.engine.contraction import ConnectParams
 from tgp.engine.level_method import GraphSizes, LevelBound, RandomKey, linear_bound
 from tgp.engine.range_contraction import contract_rows
 from tgp.engine.threads import run_over_ranges
@@ -28,7 +28,7 @@ from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.block import FloatArray, IndexArray, PtrArray
 from tgp.ragged.offsets import offsets
 
-__all__ = ["CommunityParams", "bound", "connect", "cost", "find_levels"]
+__all__ = ["CommunityParams", "bound", "cost", "find_levels"]
 
 _MAX_PASSES = 64
 """Largest number of passes of a run."""
@@ -309,11 +309,6 @@ def _aggregate(graph: _Graph, found: Assignment, label: IndexArray) -> tuple[_Gr
     first[community[::-1]] = np.arange(parts, dtype=np.int32)[::-1]
     coarse = _Graph(indptr, indices, weight, True, found.super_ptr, degree, size)
     return coarse, first[community]
-
-
-def connect(block: BlockCSR, assignment: Assignment, params: CommunityParams) -> BlockCSR:
-    """Return the graphs with the communities contracted. Later levels of a run do not read the coarse weights."""
-    return contract(block, assignment, params.contract_options())
 
 
 def cost(

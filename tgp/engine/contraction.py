@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal, get_args
+from typing import Literal, Protocol, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -61,6 +61,12 @@ class ContractOptions:
             )
 
 
+class HasContractOptions(Protocol):
+    """Parameters of a method that contain options of :func:`contract`, such as :class:`ConnectParams`."""
+
+    def contract_options(self) -> ContractOptions: ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class ConnectParams:
     """Base of the parameter classes of methods that connect supernodes by :func:`contract`.
@@ -100,7 +106,9 @@ _make_options = lru_cache(maxsize=64)(ContractOptions)
 """Constructor of :class:`ContractOptions` that returns one object for equal options."""
 
 
-def contract(block: BlockCSR, assignment: Assignment, options: ContractOptions | None = None) -> BlockCSR:
+def contract(
+    block: BlockCSR, assignment: Assignment, options: ContractOptions | HasContractOptions | None = None
+) -> BlockCSR:
     """Return the coarse block ``S^T A S`` of an assignment, post-processed by :func:`postprocess`.
 
     For hard and one-hot assignments, edges of dropped nodes (cluster ``-1``) are removed and the values of ``S`` have
@@ -115,7 +123,8 @@ def contract(block: BlockCSR, assignment: Assignment, options: ContractOptions |
     Args:
         block: the graphs ``A``.
         assignment: the assignment ``S`` of their nodes.
-        options: options of the contraction; default ``ContractOptions()``.
+        options: options of the contraction, or parameters of a method that contain them; default ``ContractOptions()``. The
+            function is thus the ``connect`` of most methods.
 
     Returns:
         A block with the supernodes of ``assignment`` as nodes.
@@ -129,7 +138,10 @@ def contract(block: BlockCSR, assignment: Assignment, options: ContractOptions |
         >>> contract(path(4), pairs).edge_index().tolist()
         [[0, 1], [1, 0]]
     """
-    options = options or ContractOptions()
+    if options is None:
+        options = ContractOptions()
+    elif not isinstance(options, ContractOptions):
+        options = options.contract_options()
     if assignment.soft is not None:
         return _contract_soft(block, assignment, assignment.soft, options)
     cluster = assignment.cluster

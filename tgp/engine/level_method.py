@@ -149,7 +149,8 @@ class LevelMethod:
         params: frozen dataclass of the parameters. Schedules, the command line and ``get_pooler`` accept its fields by
             their types and defaults. Its ``__post_init__`` raises ``ParameterError`` for a wrong value.
         assign: function ``(block, params, key) -> Assignment``.
-        connect: function ``(block, assignment, params) -> BlockCSR`` that returns the coarse graphs.
+        connect: function ``(block, assignment, params) -> BlockCSR`` that returns the coarse graphs, such as
+            :func:`tgp.engine.contract` if ``params`` extends :class:`~tgp.engine.contraction.ConnectParams`.
         assign_levels: function ``(block, params, key, num_levels) -> list[Assignment]`` of a method that builds one
             tree for a run of equal levels (SEP); ``None`` for other methods. A method with the parameter ``ratios`` needs
             it: level ``i`` has the share ``ratios[i]`` of the nodes of ``block``, and does not depend on ``ratios[i + 1:]``.
@@ -170,6 +171,8 @@ class LevelMethod:
         needs: Attributes of nodes that ``assign`` reads by :meth:`BlockCSR.node_values <tgp.ragged.BlockCSR>`, such as
             ``("x",)`` or ``("pos",)``. On the first level these are the attributes of the graphs, and on later levels the means
             of the input nodes that belong to each supernode. Graphs without them are an error before anything is computed.
+        one_core: part of ``assign`` that uses one core for a large graph, such as ``"the matching"``. ``tgp coarsen`` says so before
+            it starts. Empty if all parts use several.
         optional_package: import name of a package that ``assign`` needs and that an extra installs; ``None`` if there is none. Without it
             ``assign`` raises ``MissingPackageError``, and commands that run on all methods leave this one out.
     """

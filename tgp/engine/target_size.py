@@ -13,7 +13,7 @@ from tgp.errors import ParameterError
 from tgp.ragged.block import PtrArray
 from tgp.ragged.offsets import offsets
 
-__all__ = ["SizeParams", "component_targets", "count_kept"]
+__all__ = ["SizeParams", "component_targets", "count_kept", "has_ratios"]
 
 Counts = npt.NDArray[np.int64]
 
@@ -76,6 +76,11 @@ class SizeParams(ConnectParams):
     def has_size(self) -> bool:
         """True if a size is given."""
         return self.ratio is not None or self.nodes is not None or bool(self.ratios)
+
+
+def has_ratios(params: SizeParams) -> bool:
+    """Return True if nested levels are asked for: ``LevelMethod.builds_levels`` of methods with these parameters."""
+    return bool(params.ratios)
 
 
 def count_kept(nodes: npt.ArrayLike, ratio: float) -> Counts:

@@ -42,7 +42,7 @@ from tgp.engine.level_method import (
     linear_bound,
 )
 from tgp.engine.pair_matching import Score, match_once, match_to_sizes
-from tgp.engine.target_size import SizeParams
+from tgp.engine.target_size import SizeParams, has_ratios
 from tgp.engine.threads import run_over_ranges
 from tgp.errors import ParameterError
 from tgp.ragged import Assignment, BlockCSR
@@ -155,11 +155,6 @@ def _relaxed_vectors(graphs: BlockCSR, params: AffinityParams, key: RandomKey) -
     return vectors
 
 
-def connect(block: BlockCSR, assignment: Assignment, params: AffinityParams) -> BlockCSR:
-    """Return the graphs with the supernodes contracted."""
-    return contract(block, assignment, params.contract_options())
-
-
 def cost(
     nodes: npt.NDArray[np.int64], edges: npt.NDArray[np.int64], params: AffinityParams
 ) -> npt.NDArray[np.float64]:
@@ -174,18 +169,14 @@ def bound(sizes: GraphSizes, params: AffinityParams) -> LevelBound:
     return linear_bound(sizes, 150.0 + 6.0 * vectors * steps, 60.0 + 16.0 * vectors)
 
 
-def _has_ratios(params: AffinityParams) -> bool:
-    return bool(params.ratios)
-
-
 METHOD = LevelMethod(
     "affinity",
     AffinityParams,
     assign,
-    connect,
+    contract,
     assign_levels,
     cost=cost,
-    builds_levels=_has_ratios,
+    builds_levels=has_ratios,
     estimate=LevelEstimate(0.55, 0.6, scratch=200.0),
     bound=bound,
     contracts=True,

@@ -97,11 +97,6 @@ def assign(block: BlockCSR, params: EigenParams, key: RandomKey) -> Assignment:
     return Assignment("onehot", super_ptr, cluster, theta=theta.astype(np.float32))
 
 
-def connect(block: BlockCSR, assignment: Assignment, params: EigenParams) -> BlockCSR:
-    """Return the graphs with the clusters contracted, always without self loops."""
-    return contract(block, assignment, params.contract_options())
-
-
 def cost(
     nodes: npt.NDArray[np.int64], edges: npt.NDArray[np.int64], params: EigenParams
 ) -> npt.NDArray[np.float64]:
@@ -131,7 +126,7 @@ METHOD = LevelMethod(
     "eigen",
     EigenParams,
     assign,
-    connect,
+    contract,
     cost=cost,
     estimate=LevelEstimate(weighted=True, scratch=2000.0),
     dense=True,

@@ -101,11 +101,6 @@ def assign(block: BlockCSR, params: FPSParams, key: RandomKey) -> Assignment:
     return Assignment("hard", center_ptr, rank[chosen], representative=center[order].astype(np.int32))
 
 
-def connect(block: BlockCSR, assignment: Assignment, params: FPSParams) -> BlockCSR:
-    """Return the graphs with the supernodes contracted."""
-    return contract(block, assignment, params.contract_options())
-
-
 def _count_centers(nodes: npt.NDArray[np.int64], params: FPSParams) -> npt.NDArray[np.int64]:
     """Return the number of supernodes of graphs with the given numbers of nodes."""
     if params.nodes is not None:
@@ -124,7 +119,7 @@ METHOD = LevelMethod(
     "fps",
     FPSParams,
     assign,
-    connect,
+    contract,
     cost=cost,
     estimate=LevelEstimate(0.25, 0.4, scratch=120.0),
     representative="centers",

@@ -146,7 +146,7 @@ def connect(block: BlockCSR, assignment: Assignment, params: GraclusParams) -> B
     counts = assignment.counts if isinstance(assignment, _CountedPairs) else None
     if counts is not None and not weighted:
         return BlockCSR(counts.indptr, counts.indices, None, counts.node_ptr)
-    return contract(block, assignment, params.contract_options())
+    return contract(block, assignment, params)
 
 
 def bound(sizes: GraphSizes, params: GraclusParams) -> LevelBound:

@@ -43,7 +43,7 @@ from tgp.engine.level_method import (
     linear_bound,
 )
 from tgp.engine.pair_matching import Score, match_once, match_to_sizes
-from tgp.engine.target_size import SizeParams
+from tgp.engine.target_size import SizeParams, has_ratios
 from tgp.engine.threads import run_over_ranges
 from tgp.errors import ParameterError
 from tgp.ragged import Assignment, BlockCSR
@@ -144,27 +144,18 @@ def _score_by_share(graphs: BlockCSR, cluster: IndexArray | None) -> FloatArray 
     return score
 
 
-def connect(block: BlockCSR, assignment: Assignment, params: HEMParams) -> BlockCSR:
-    """Return the graphs with the supernodes contracted."""
-    return contract(block, assignment, params.contract_options())
-
-
 def bound(sizes: GraphSizes, params: HEMParams) -> LevelBound:
     """Bound time and memory. A graph without edges keeps all nodes, so the number of nodes has no better bound."""
     return linear_bound(sizes, 100.0, 40.0)
-
-
-def _has_ratios(params: HEMParams) -> bool:
-    return bool(params.ratios)
 
 
 METHOD = LevelMethod(
     "hem",
     HEMParams,
     assign,
-    connect,
+    contract,
     assign_levels,
-    builds_levels=_has_ratios,
+    builds_levels=has_ratios,
     estimate=LevelEstimate(0.55, 0.6),
     bound=bound,
     contracts=True,

@@ -150,7 +150,7 @@ def assign_by_order(block: BlockCSR, order: npt.ArrayLike | None = None, order_k
 
 def connect(block: BlockCSR, assignment: Assignment, params: KMISParams) -> BlockCSR:
     """Return the graphs with the clusters contracted. The scores have no effect; edges are used in both directions."""
-    return contract(with_reverse_edges(block)[0], assignment, params.contract_options())
+    return contract(with_reverse_edges(block)[0], assignment, params)
 
 
 def with_reverse_edges(block: BlockCSR) -> tuple[BlockCSR, npt.NDArray[np.int8]]:

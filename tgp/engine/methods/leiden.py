@@ -27,7 +27,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tgp.engine.communities import CommunityParams, bound, connect, cost, find_levels
+from tgp.engine.communities import CommunityParams, bound, cost, find_levels
+from tgp.engine.contraction import contract
 from tgp.engine.level_method import ADDED, LevelEstimate, LevelMethod, RandomKey
 from tgp.errors import ParameterError
 from tgp.ragged import Assignment, BlockCSR
@@ -105,7 +106,7 @@ METHOD = LevelMethod(
     "leiden",
     LeidenParams,
     assign,
-    connect,
+    contract,
     assign_levels,
     cost,
     LevelEstimate(0.2, 0.2, scratch=150.0),

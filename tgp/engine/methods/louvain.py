@@ -23,7 +23,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tgp.engine.communities import CommunityParams, bound, connect, cost, find_levels
+from tgp.engine.communities import CommunityParams, bound, cost, find_levels
+from tgp.engine.contraction import contract
 from tgp.engine.level_method import LevelEstimate, LevelMethod, RandomKey
 from tgp.ragged import Assignment, BlockCSR
 
@@ -77,7 +78,7 @@ METHOD = LevelMethod(
     "louvain",
     LouvainParams,
     assign,
-    connect,
+    contract,
     assign_levels,
     cost,
     LevelEstimate(0.2, 0.2, scratch=150.0),

@@ -47,7 +47,7 @@ from tgp.engine.laplacian_eigs import DENSE_SIZE, Effort, Rows
 from tgp.engine.level_method import ADDED, GraphSizes, LevelBound, LevelEstimate, LevelMethod, RandomKey
 from tgp.engine.pair_matching import Score, draw_codes, match_once, match_to_sizes
 from tgp.engine.spectral_clusters import cluster_modes, filter_rows
-from tgp.engine.target_size import Counts, SizeParams
+from tgp.engine.target_size import Counts, SizeParams, has_ratios
 from tgp.engine.threads import run_over_ranges
 from tgp.engine.undirected import make_undirected
 from tgp.errors import ParameterError
@@ -309,11 +309,6 @@ def _score_function(params: LVParams) -> Score:
     return BalancedScore(costs) if params.balanced else costs
 
 
-def connect(block: BlockCSR, assignment: Assignment, params: LVParams) -> BlockCSR:
-    """Return the graphs with the supernodes contracted."""
-    return contract(block, assignment, params.contract_options())
-
-
 def cost(
     nodes: npt.NDArray[np.int64], edges: npt.NDArray[np.int64], params: LVParams
 ) -> npt.NDArray[np.float64]:
@@ -339,18 +334,14 @@ def bound(sizes: GraphSizes, params: LVParams) -> LevelBound:
     return LevelBound(seconds, memory, sizes.nodes, sizes.edges)
 
 
-def _has_ratios(params: LVParams) -> bool:
-    return bool(params.ratios)
-
-
 METHOD = LevelMethod(
     "lv",
     LVParams,
     assign,
-    connect,
+    contract,
     assign_levels,
     cost=cost,
-    builds_levels=_has_ratios,
+    builds_levels=has_ratios,
     estimate=LevelEstimate(0.55, 0.6, scratch=2000.0),
     bound=bound,
     contracts=True,

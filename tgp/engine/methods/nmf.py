@@ -176,11 +176,6 @@ def _positive_part(block: BlockCSR) -> Rows:
     return indptr, indices, np.maximum(weight, 0.0)
 
 
-def connect(block: BlockCSR, assignment: Assignment, params: NMFParams) -> BlockCSR:
-    """Return the coarse graphs ``S^T A S``, post-processed."""
-    return contract(block, assignment, params.contract_options())
-
-
 def cost(
     nodes: npt.NDArray[np.int64], edges: npt.NDArray[np.int64], params: NMFParams
 ) -> npt.NDArray[np.float64]:
@@ -205,7 +200,7 @@ METHOD = LevelMethod(
     "nmf",
     NMFParams,
     assign,
-    connect,
+    contract,
     cost=cost,
     estimate=LevelEstimate(weighted=True, scratch=250.0),
     dense=True,

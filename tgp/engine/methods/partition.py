@@ -130,11 +130,6 @@ def assign(block: BlockCSR, params: PartitionParams, key: RandomKey) -> Assignme
     return refine_clusters(graphs, found, limits)
 
 
-def connect(block: BlockCSR, assignment: Assignment, params: PartitionParams) -> BlockCSR:
-    """Return the graphs with the clusters contracted."""
-    return contract(block, assignment, params.contract_options())
-
-
 def _count_clusters(nodes: Counts, params: PartitionParams) -> Counts:
     """Return the number of clusters of graphs with the given numbers of nodes."""
     if params.ratio is not None:
@@ -159,7 +154,7 @@ METHOD = LevelMethod(
     "partition",
     PartitionParams,
     assign,
-    connect,
+    contract,
     cost=cost,
     estimate=LevelEstimate(0.1, 0.1, scratch=250.0),
     bound=bound,

@@ -73,11 +73,6 @@ def assign(block: BlockCSR, params: RandomParams, key: RandomKey) -> Assignment:
     return Assignment("hard", super_ptr, cluster)
 
 
-def connect(block: BlockCSR, assignment: Assignment, params: RandomParams) -> BlockCSR:
-    """Return the graphs with the parts contracted."""
-    return contract(block, assignment, params.contract_options())
-
-
 def _count_parts(nodes: npt.NDArray[np.int64], ratio: float) -> npt.NDArray[np.int64]:
     """Return the number of supernodes of graphs with the given numbers of nodes."""
     # The product of two floats can exceed a whole number by rounding: 0.07 * 100 is 7.000000000000001.
@@ -91,5 +86,5 @@ def bound(sizes: GraphSizes, params: RandomParams) -> LevelBound:
 
 
 METHOD = LevelMethod(
-    "random", RandomParams, assign, connect, estimate=LevelEstimate(0.5, 0.9), bound=bound, contracts=True
+    "random", RandomParams, assign, contract, estimate=LevelEstimate(0.5, 0.9), bound=bound, contracts=True
 )

@@ -211,11 +211,6 @@ def _single_graph_levels(block: BlockCSR, params: SEPParams, num_levels: int) ->
     ]
 
 
-def connect(block: BlockCSR, assignment: Assignment, params: SEPParams) -> BlockCSR:
-    """Return the graphs with the clusters contracted. The tree never reads coarse weights."""
-    return contract(block, assignment, params.contract_options())
-
-
 def _split_components(block: BlockCSR) -> _Forest:
     """Return the simple undirected graphs of a block, component by component."""
     from tgp.kernels import coding_tree_layers as kernels
@@ -387,7 +382,7 @@ METHOD = LevelMethod(
     "sep",
     SEPParams,
     assign,
-    connect,
+    contract,
     assign_levels,
     cost,
     LevelEstimate(0.3, 0.3, weighted=True, scratch=450.0),

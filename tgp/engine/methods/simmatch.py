@@ -39,7 +39,7 @@ import numpy.typing as npt
 from tgp.engine.contraction import contract
 from tgp.engine.level_method import LevelEstimate, LevelMethod, RandomKey
 from tgp.engine.pair_matching import match_once, match_to_sizes
-from tgp.engine.target_size import SizeParams
+from tgp.engine.target_size import SizeParams, has_ratios
 from tgp.engine.threads import run_over_ranges
 from tgp.engine.value_scale import unit_scales
 from tgp.errors import ParameterError
@@ -208,11 +208,6 @@ def assign_levels(
     return match_to_sizes(block, params, key, score, num_levels, two_hop=params.two_hop)
 
 
-def connect(block: BlockCSR, assignment: Assignment, params: SimMatchParams) -> BlockCSR:
-    """Return the graphs with the supernodes contracted."""
-    return contract(block, assignment, params.contract_options())
-
-
 def cost(
     nodes: npt.NDArray[np.int64], edges: npt.NDArray[np.int64], params: SimMatchParams
 ) -> npt.NDArray[np.float64]:
@@ -221,18 +216,14 @@ def cost(
     return np.asarray(10.0 * (nodes + edges) + 0.05 * width * (nodes + edges), np.float64)
 
 
-def _has_ratios(params: SimMatchParams) -> bool:
-    return bool(params.ratios)
-
-
 METHOD = LevelMethod(
     "simmatch",
     SimMatchParams,
     assign,
-    connect,
+    contract,
     assign_levels,
     cost=cost,
-    builds_levels=_has_ratios,
+    builds_levels=has_ratios,
     estimate=LevelEstimate(0.55, 0.6, scratch=60.0 + 12.0 * _TYPICAL_WIDTH),
     contracts=True,
     revision=3,

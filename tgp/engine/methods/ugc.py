@@ -36,7 +36,7 @@ import numpy.typing as npt
 from tgp.engine.contraction import contract
 from tgp.engine.level_method import LevelEstimate, LevelMethod, RandomKey
 from tgp.engine.pair_matching import match_once, match_to_sizes
-from tgp.engine.target_size import SizeParams
+from tgp.engine.target_size import SizeParams, has_ratios
 from tgp.engine.threads import run_over_ranges
 from tgp.engine.undirected import make_undirected
 from tgp.engine.value_scale import unit_scales
@@ -217,11 +217,6 @@ def assign_levels(block: BlockCSR, params: UGCParams, key: RandomKey, num_levels
     return levels
 
 
-def connect(block: BlockCSR, assignment: Assignment, params: UGCParams) -> BlockCSR:
-    """Return the graphs with the supernodes contracted."""
-    return contract(block, assignment, params.contract_options())
-
-
 def cost(
     nodes: npt.NDArray[np.int64], edges: npt.NDArray[np.int64], params: UGCParams
 ) -> npt.NDArray[np.float64]:
@@ -229,18 +224,14 @@ def cost(
     return np.asarray((12.0 + 0.1 * _TYPICAL_WIDTH) * nodes + 2.0 * edges, np.float64)
 
 
-def _has_ratios(params: UGCParams) -> bool:
-    return bool(params.ratios)
-
-
 METHOD = LevelMethod(
     "ugc",
     UGCParams,
     assign,
-    connect,
+    contract,
     assign_levels,
     cost=cost,
-    builds_levels=_has_ratios,
+    builds_levels=has_ratios,
     estimate=LevelEstimate(0.6, 0.8, scratch=200.0),
     contracts=True,
     revision=3,

@@ -103,11 +103,6 @@ def assign(block: BlockCSR, params: VoxelParams, key: RandomKey) -> Assignment:
     return Assignment("hard", super_ptr, cluster)
 
 
-def connect(block: BlockCSR, assignment: Assignment, params: VoxelParams) -> BlockCSR:
-    """Return the graphs with the cells contracted."""
-    return contract(block, assignment, params.contract_options())
-
-
 def bound(sizes: GraphSizes, params: VoxelParams) -> LevelBound:
     """Bound time and memory for positions in space. Every node can have a cell of its own."""
     return linear_bound(sizes, 200.0, 120.0)
@@ -117,7 +112,7 @@ METHOD = LevelMethod(
     "voxel",
     VoxelParams,
     assign,
-    connect,
+    contract,
     estimate=LevelEstimate(0.5, 0.6, scratch=80.0),
     bound=bound,
     contracts=True,
