@@ -103,7 +103,9 @@ def is_typed(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     """Return True if all arguments of a function and its result have types."""
     given = function.args
     arguments = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
-    untyped = [a for a in arguments if a is not None and a.annotation is None and a.arg not in ("self", "cls")]
+    untyped = [
+        a for a in arguments if a is not None and a.annotation is None and a.arg not in ("self", "cls")
+    ]
     return function.returns is not None and not untyped
 
 
@@ -164,9 +166,7 @@ def walks() -> list[tuple[str, Walk]]:
 
         def build(name: str) -> Path:
             out = Path(folder) / name
-            coarsen_dataset(
-                CoarsenConfig(out=out, poolers=("ndp,eigen:k=4",), workers=1, **dataset)
-            )
+            coarsen_dataset(CoarsenConfig(out=out, poolers=("ndp,eigen:k=4",), workers=1, **dataset))
             return out
 
         build("first")

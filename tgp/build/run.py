@@ -19,7 +19,6 @@ from tgp.build.executors import JobQueue, Pool, open_executor, wrap_executor
 from tgp.build.external import coarsen_external
 from tgp.build.external_plan import plan_external
 from tgp.build.findings import find_problems, warn_about
-from tgp.build.foreign import check_foreign_parts
 from tgp.build.jobs import (
     JobReport,
     figure_kernels,
@@ -30,7 +29,7 @@ from tgp.build.jobs import (
     topology,
     warm_up,
 )
-from tgp.build.mismatch import check_same_store, explain_mismatch
+from tgp.build.mismatch import check_foreign_parts, check_same_store, explain_mismatch
 from tgp.build.prepare import (
     RunContext,
     estimate_bytes,
