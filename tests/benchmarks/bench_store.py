@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from tgp.build import CoarsenConfig, coarsen_dataset
+from tgp.build.estimates import attribute_bytes
 from tgp.build.jobs import topology
-from tgp.build.prepare import attribute_bytes
 from tgp.data.sampler import PoolBatchSampler
 from tgp.engine import parse_schedule
 from tgp.engine.coarsening import coarsen_with_failures

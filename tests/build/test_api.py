@@ -11,8 +11,7 @@ import torch
 import tgp
 import tgp.engine.coarsening as engine
 from tgp.build import CoarsenConfig, coarsen_dataset
-from tgp.build.progress import Step
-from tgp.build.progress_bar import ProgressBar, open_progress
+from tgp.build.progress import ProgressBar, Step, open_progress
 from tgp.data import PoolDataLoader, PooledDataset
 from tgp.errors import (
     DatasetError,

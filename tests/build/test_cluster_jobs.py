@@ -16,8 +16,8 @@ import pytest
 from tgp.build import CoarsenConfig, cluster, coarsen_dataset, jobs, prepare, remote, unit_graphs
 from tgp.build import run as run_module
 from tgp.build.cluster import ClusterError, LostFilesError
-from tgp.build.foreign import foreign_parts
 from tgp.build.jobs import job_header, make_job, run_job, spec_text, topology, warm_up
+from tgp.build.mismatch import foreign_parts
 from tgp.build.unit_graphs import read_unit_graphs
 from tgp.engine.methods import METHODS
 from tgp.engine.revision import ENGINE_REVISION

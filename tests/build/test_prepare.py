@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tgp.build import CoarsenConfig, coarsen_dataset, plan_run
-from tgp.build.prepare import _measure_graphs, attribute_bytes
+from tgp.build.estimates import _measure_graphs, attribute_bytes
 from tgp.ragged import Field, GraphTable
 
 

@@ -12,8 +12,7 @@ from scipy import sparse
 from torch_geometric.data import Data
 from torch_geometric.data.data import DataEdgeAttr
 
-from tgp.datasets._pickle_scan import find_end
-from tgp.datasets._safe_objects import read_stream
+from tgp.datasets._safe_objects import find_end, read_stream
 from tgp.errors import DatasetError
 from tgp.input_limits import input_budget
 

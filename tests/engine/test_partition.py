@@ -16,8 +16,7 @@ from tests.reference import partition as reference
 from tgp.engine import bisection, coarsen, threads
 from tgp.engine.bisection import SizeLimits, prepare_graphs
 from tgp.engine.level_method import GraphSizes, RandomKey
-from tgp.engine.methods.partition import METHOD, PartitionParams
-from tgp.engine.partition_backends import check_backend
+from tgp.engine.methods.partition import METHOD, PartitionParams, check_backend
 from tgp.errors import MissingPackageError, ParameterError
 from tgp.ragged import BlockCSR
 from tgp.testing.graphs import cycle, grid2d, isolated, path, star, toy_block

@@ -1,7 +1,7 @@
-"""Measure the structure of the code: ``python -m tests.meta.structure [--walks]``.
+"""Measure the structure of the code: ``python -m tests.meta.structure [--walks] [--list]``.
 
-Prints the number of modules and lines, repeated file names, types that stand for a level, modules with a single
-importer, and the files and functions that three typical calls pass through. The figures are in
+Prints the number of modules and lines, repeated file names, modules with a single importer, the share of functions with
+types, and the files and functions that four typical calls pass through. ``--list`` names them. The figures are in
 ``docs/architecture.md``. It measures the ``tgp`` package that Python imports.
 """
 
@@ -9,18 +9,22 @@ from __future__ import annotations
 
 import argparse
 import ast
-import re
+import os
 import sys
 import tempfile
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from types import FrameType
 
 import tgp
 
 PACKAGE = Path(tgp.__file__).parent
 
 
+@cache
 def modules() -> dict[str, Path]:
     """Return the modules of the package by dotted name."""
     found = {}
@@ -30,12 +34,20 @@ def modules() -> dict[str, Path]:
     return found
 
 
+@cache
+def parse(name: str) -> ast.Module:
+    """Return the syntax tree of a module of the package."""
+    return ast.parse(modules()[name].read_text())
+
+
 def importers() -> dict[str, set[str]]:
-    """Return, for each module, the modules of the package that import it."""
+    """Return, for each module, the modules of the package that import it. Exports of an ``__init__`` do not count."""
     known = modules()
     found: dict[str, set[str]] = {name: set() for name in known}
     for name, path in known.items():
-        for node in ast.walk(ast.parse(path.read_text())):
+        if path.name == "__init__.py":
+            continue
+        for node in ast.walk(parse(name)):
             if isinstance(node, ast.Import):
                 targets = [alias.name for alias in node.names]
             elif isinstance(node, ast.ImportFrom) and node.module:
@@ -43,59 +55,71 @@ def importers() -> dict[str, set[str]]:
             else:
                 continue
             for target in targets:
-                if target in known and target != name and known[name].name != "__init__.py":
+                if target in known and target != name:
                     found[target].add(name)
     return found
 
 
-def count_docstring_openings() -> int:
-    """Return the number of docstrings that begin with What, Where, How, Whether or Told."""
-    count = 0
-    for path in modules().values():
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
-                text = ast.get_docstring(node) or ""
-                count += bool(re.match(r"(What|Where|How|Whether|Told)\b", text))
-    return count
+def single_importers() -> dict[str, str]:
+    """Return the modules that exactly one other module imports, and that module."""
+    return {
+        name: next(iter(who))
+        for name, who in importers().items()
+        if len(who) == 1 and modules()[name].name != "__init__.py"
+    }
 
 
-def code_lines(source: str) -> int:
-    """Return the number of lines without blank lines, comments and docstrings."""
-    skipped = {number for number, line in enumerate(source.splitlines(), 1) if not line.split("#")[0].strip()}
-    for node in ast.walk(ast.parse(source)):
+def repeated_names() -> dict[str, list[str]]:
+    """Return the file names that occur more than once, with their modules."""
+    places = defaultdict(list)
+    for name, path in modules().items():
+        places[path.name].append(name)
+    return {name: found for name, found in places.items() if len(found) > 1 and name != "__init__.py"}
+
+
+def code_lines(name: str) -> int:
+    """Return the number of lines of a module without blank lines, comments and docstrings."""
+    lines = modules()[name].read_text().splitlines()
+    skipped = {number for number, line in enumerate(lines, 1) if not line.split("#")[0].strip()}
+    for node in ast.walk(parse(name)):
         if (
             isinstance(node, ast.Expr)
             and isinstance(node.value, ast.Constant)
             and isinstance(node.value.value, str)
         ):
             skipped.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
-    return len(source.splitlines()) - len(skipped)
+    return len(lines) - len(skipped)
 
 
-def measure() -> list[tuple[str, int]]:
+def functions() -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Yield the functions and methods of the package."""
+    for name in modules():
+        for node in ast.walk(parse(name)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield node
+
+
+def is_typed(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Return True if all arguments of a function and its result have types."""
+    given = function.args
+    arguments = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
+    untyped = [
+        a for a in arguments if a is not None and a.annotation is None and a.arg not in ("self", "cls")
+    ]
+    return function.returns is not None and not untyped
+
+
+def measure() -> list[tuple[str, int | str]]:
     """Return the figures that need no run of the code."""
     known = modules()
-    stems = Counter(path.stem for path in known.values() if path.stem != "__init__")
-    levels = {
-        node.name
-        for path in known.values()
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.ClassDef) and "Level" in node.name
-    }
-    lines = sum(len(path.read_text().splitlines()) for path in known.values())
-    single = [
-        name for name, who in importers().items() if len(who) == 1 and known[name].name != "__init__.py"
-    ]
-    offsets = sum(len(re.findall(r"def _?offsets\(", path.read_text())) for path in known.values())
+    typed = Counter(is_typed(function) for function in functions())
     return [
         ("modules", len(known)),
-        ("lines", lines),
-        ("lines of code", sum(code_lines(path.read_text()) for path in known.values())),
-        ("file names that occur more than once", sum(count > 1 for count in stems.values())),
-        ("classes with 'Level' in their name", len(levels)),
-        ("modules with one importer", len(single)),
-        ("definitions of offsets()", offsets),
-        ("docstrings that begin with What/Where/How/Whether/Told", count_docstring_openings()),
+        ("lines", sum(len(path.read_text().splitlines()) for path in known.values())),
+        ("lines of code", sum(map(code_lines, known))),
+        ("modules with one importer", len(single_importers())),
+        ("file names that occur more than once", len(repeated_names())),
+        ("functions with types", f"{typed[True] / typed.total():.1%} of {typed.total()}"),
     ]
 
 
@@ -114,45 +138,47 @@ class Walk:
         sys.setprofile(None)
         threading.setprofile(None)  # type: ignore[arg-type]
 
-    def _record(self, frame, event, arg) -> None:  # type: ignore[no-untyped-def]
+    def _record(self, frame: FrameType, event: str, arg: object) -> None:
         code = frame.f_code
         if event == "call" and code.co_filename.startswith(str(PACKAGE)) and code.co_name != "<module>":
-            self.functions.add(
-                (code.co_filename, code.co_qualname if hasattr(code, "co_qualname") else code.co_name)
-            )
+            name = code.co_qualname if hasattr(code, "co_qualname") else code.co_name
+            self.functions.add((str(Path(code.co_filename).relative_to(PACKAGE)), name))
 
     def __str__(self) -> str:
         return f"{len({file for file, _ in self.functions})} files, {len(self.functions)} functions"
 
 
-def walks() -> list[tuple[str, str]]:
-    """Return the files and functions that three typical calls pass through, after a first call has warmed up."""
+def walks() -> list[tuple[str, Walk]]:
+    """Return what four typical calls pass through, after a first call of each has loaded modules and kernels.
+
+    The dataset is MUTAG if ``TGP_TEST_DATA`` names the directory of the datasets.
+    """
     import torch
 
     from tgp.build import CoarsenConfig, coarsen_dataset
     from tgp.data import PoolDataLoader, PooledDataset
     from tgp.poolers import get_pooler
 
+    data = os.environ.get("TGP_TEST_DATA")
+    dataset = {"dataset": "MUTAG", "root": data} if data else {"dataset": "molecules:num_graphs=188"}
     rows = []
     with tempfile.TemporaryDirectory() as folder:
 
         def build(name: str) -> Path:
             out = Path(folder) / name
-            coarsen_dataset(
-                CoarsenConfig("molecules:num_graphs=188", out=out, poolers=("ndp,eigen:k=4",), workers=1)
-            )
+            coarsen_dataset(CoarsenConfig(out=out, poolers=("ndp,eigen:k=4",), workers=1, **dataset))
             return out
 
         build("first")
         with Walk() as walk:
             out = build("second")
-        rows.append(("tgp coarsen ndp,eigen:k=4", str(walk)))
+        rows.append((f"tgp coarsen -p ndp,eigen:k=4 -d {dataset['dataset']}", walk))
         loader = PoolDataLoader(PooledDataset(out), batch_size=32, shuffle=True)
         batches = iter(loader)
         next(batches)
         with Walk() as walk:
             next(batches)
-        rows.append(("one batch, warm", str(walk)))
+        rows.append(("one batch, warm", walk))
     x, edges = torch.rand(60, 8), torch.randint(0, 20, (2, 200))
     edges = torch.cat([edges, edges + 20, edges + 40], dim=1)
     batch = torch.arange(3).repeat_interleave(20)
@@ -161,18 +187,37 @@ def walks() -> list[tuple[str, str]]:
         pooler(x=x, adj=edges, batch=batch)
         with Walk() as walk:
             pooler(x=x, adj=edges, batch=batch)
-        rows.append((f"{alias}, forward", str(walk)))
+        rows.append((f"{alias}, forward", walk))
     return rows
+
+
+def print_lists() -> None:
+    """Print the modules with one importer and the repeated file names."""
+    print("\nmodules with one importer:")
+    for name, importer in sorted(single_importers().items()):
+        print(f"  {name} <- {importer}")
+    print("\nfile names that occur more than once:")
+    for name, places in sorted(repeated_names().items()):
+        print(f"  {name}: {', '.join(places)}")
 
 
 def main() -> None:
     """Print the figures."""
     parser = argparse.ArgumentParser(description="Measure the structure of the code.")
     parser.add_argument(
-        "--walks", action="store_true", help="also run three calls and count what they pass through"
+        "--walks", action="store_true", help="also run four calls and count what they pass through"
     )
-    for name, value in [*measure(), *(walks() if parser.parse_args().walks else [])]:
+    parser.add_argument("--list", action="store_true", help="also name what is counted")
+    arguments = parser.parse_args()
+    walked = walks() if arguments.walks else []
+    for name, value in [*measure(), *walked]:
         print(f"{name}: {value}")
+    if arguments.list:
+        print_lists()
+        for call, walk in walked:
+            print(f"\n{call}:")
+            for file, function in sorted(walk.functions):
+                print(f"  {file} {function}")
 
 
 if __name__ == "__main__":

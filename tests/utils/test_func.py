@@ -6,7 +6,7 @@ from torch.func import functional_call, grad, hessian, jacrev, jvp, stack_module
 
 from tests.utils.formulas import FORMULAS
 from tgp.utils.layout import DenseView, SegmentView
-from tgp.utils.losses import cut, modularity
+from tgp.utils.losses import cut
 from tgp.utils.ops.products import EdgeMatrix, max_over_edges
 from tgp.utils.tracing import on_host
 
@@ -113,12 +113,12 @@ def test_many_models_at_once():
 
     def loss(params, buffers, x):
         s = functional_call(models[0], (params, buffers), (x,)).softmax(-1)
-        return cut.mincut(build("flat", s)).sum() + modularity.modularity(build("padded", s)).sum()
+        return cut.mincut(build("flat", s)).sum() + cut.modularity(build("padded", s)).sum()
 
     slopes = vmap(grad(loss), in_dims=(0, 0, None))(params, buffers, x)
     for i, model in enumerate(models):
         s = model(x).softmax(-1)
-        total = cut.mincut(build("flat", s)).sum() + modularity.modularity(build("padded", s)).sum()
+        total = cut.mincut(build("flat", s)).sum() + cut.modularity(build("padded", s)).sum()
         torch.testing.assert_close(slopes["weight"][i], torch.autograd.grad(total, model.weight)[0])
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.utils.formulas import FORMULAS
 from tgp.utils import layout, losses, ops
 from tgp.utils.layout import DenseView, SegmentView
-from tgp.utils.ops import adjacency, assign, batching, entries, products
+from tgp.utils.ops import adjacency, assign, batching, connectivity, products
 from tgp.utils.ops.batching import GraphLayout
 from tgp.utils.ops.products import EdgeMatrix, max_over_edges
 
@@ -21,7 +21,7 @@ from tgp.utils.ops.products import EdgeMatrix, max_over_edges
 @pytest.fixture
 def off_host(monkeypatch):
     """Let the library use the code for accelerators."""
-    for module in (layout, adjacency, batching, entries, products):
+    for module in (layout, adjacency, batching, connectivity, products):
         monkeypatch.setattr(module, "on_host", lambda *tensors: False)
 
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tgp.build.config import CoarsenConfig
 from tgp.build.findings import Finding, warn_about
-from tgp.build.progress import Step
-from tgp.build.progress_bar import open_progress
+from tgp.build.progress import Step, open_progress
 from tgp.build.run import coarsen_dataset, coarsen_in_memory
 from tgp.engine.carry import CarryLike
 from tgp.engine.schedule import Schedule

@@ -35,16 +35,12 @@ __all__ = [
     "STALL",
     "Finding",
     "FindingWarning",
-    "find_many_files",
     "find_problems",
     "finite_values",
     "keeps_most_nodes",
     "sum_metric",
     "warn_about",
 ]
-
-MANY_FILES = 2000
-"""Number of files above which a run warns before it starts."""
 
 MOST_WEIGHTS = 10**8
 """Number of edge weights that are checked at most."""
@@ -114,22 +110,6 @@ def warn_about(findings: Iterable[Finding]) -> None:
     for finding in findings:
         owner = f"{finding.hierarchy}: " if finding.hierarchy else ""
         warn_user(f"{owner}{finding.text} Hint: {finding.hint}", FindingWarning)
-
-
-def find_many_files(num_files: int, num_shards: int) -> list[Finding]:
-    """Return a finding if a run writes thousands of files.
-
-    Args:
-        num_files: Number of files that the run writes.
-        num_shards: Number of shards of the store.
-    """
-    if num_files <= MANY_FILES:
-        return []
-    text = (
-        f"This run writes {num_files:,} files in {num_shards:,} shards, which is slow to write and to read."
-    )
-    hint = "A larger shard size makes fewer files: --shard-size 64MB is the default."
-    return [Finding("files", None, None, text, hint)]
 
 
 def _find_weights(reader: StoreReader) -> Iterator[Finding]:

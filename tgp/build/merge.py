@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tgp.build.findings import find_problems
-from tgp.build.foreign import check_foreign_parts, foreign_parts
+from tgp.build.mismatch import check_foreign_parts, foreign_parts
 from tgp.build.scratch import Leftover, find_leftover
 from tgp.build.summary import Summary, describe_manifest
 from tgp.errors import InputError, StoreMissingError
@@ -32,7 +32,7 @@ class StoreStatus:
         array: ``jobs`` as a job array expression such as ``3,7-9``.
         failures: Name of a hierarchy -> number of graphs that could not be coarsened, in the units that are written.
         foreign: Name of a part -> numbers of its missing units that have a file of another engine or other settings, see
-            :func:`tgp.build.foreign.foreign_parts`.
+            :func:`tgp.build.mismatch.foreign_parts`.
         scratch: Temporary files of an unfinished run with ``--memory``; ``None`` if there are none.
     """
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -10,49 +9,27 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tgp.build.config import CoarsenConfig
+from tgp.build.estimates import attribute_bytes
 from tgp.build.executors import Pool
 from tgp.build.external_plan import check_fits
 from tgp.build.jobs import job_header
 from tgp.build.progress import Step
-from tgp.build.typed_settings import typed_settings
-from tgp.build.unit_levels import check_inputs, needed_fields
-from tgp.build.workers import choose_threads, choose_workers
+from tgp.build.workers import choose_threads
 from tgp.engine.carry import CarryRules, CarryStep, resolve
-from tgp.engine.level_method import GraphSizes
-from tgp.engine.methods import METHODS
 from tgp.engine.schedule import Schedule
-from tgp.engine.typed_table import resolve_types
-from tgp.engine.unit_plan import COST_PER_SECOND, DEFAULT_SHARD_SIZE, UnitPlan, bound_work, plan_units
+from tgp.engine.typed_levels import check_methods
+from tgp.engine.typed_table import resolve_types, typed_attributes
+from tgp.engine.unit_plan import DEFAULT_SHARD_SIZE, UnitPlan, plan_units
 from tgp.errors import InputError
 from tgp.ragged import GraphTable
+from tgp.ragged.types import Relation, TypeTable, parse_relations
 from tgp.sources.source import Source, open_source
 from tgp.sources.tables import slice_table, weight_type
-from tgp.store import HierarchySpec, StoreSpec, Task, data_digest, read_spec
-from tgp.store.format import constants as store_format
+from tgp.store import HierarchySpec, StoreSpec, data_digest, read_spec
 
-__all__ = [
-    "RunContext",
-    "estimate_bytes",
-    "estimate_costs",
-    "estimate_limits",
-    "local_methods",
-    "make_header",
-    "number_of_workers",
-    "prepare_run",
-]
-
-COMPRESSED_SHARE = 1 / 3
-"""Size of arrays in the small profile, relative to the fast profile. This is the share of small graphs. Large graphs
-need half of it, and features that are mostly zeros need far less."""
-
-KERNEL_BYTES = 110 * 10**6
-"""Memory of numba and the compiled kernels."""
-
-WORKER_BYTES = 170 * 10**6
-"""Memory of a worker process before its first unit."""
+__all__ = ["RunContext", "make_header", "prepare_run"]
 
 COUNTED_AT_ONCE = 2 * 10**6
 """Number of nodes and edges that are coarsened at once to count the levels of an open-ended schedule."""
@@ -118,9 +95,9 @@ def prepare_run(
         max_input=config.max_input,
     )
     types, rules = source.table.types, CarryRules.parse(config.carry)
-    relations, type_graph = typed_settings(config, types, open_schedules)
+    relations, type_graph = _typed_settings(config, types, open_schedules)
     steps = resolve(rules, source.table) if types is None else resolve_types(rules, source.table, types)
-    check_inputs(source.table, open_schedules)  # before anything is written
+    _check_inputs(source.table, open_schedules)  # before anything is written
     digest = data_digest(source.table)
     stored = None if config.force or in_memory else read_spec(config.path)
     same = stored if stored and stored.data_digest == digest else None
@@ -229,24 +206,6 @@ def _plan_units(config: CoarsenConfig, table: GraphTable, schedules: Sequence[Sc
     )
 
 
-def number_of_workers(context: RunContext, tasks: Sequence[Task]) -> int:
-    """Return the number of worker processes: as many as requested, else as many as the work justifies.
-
-    Args:
-        context: Prepared run.
-        tasks: Files to write.
-
-    Returns:
-        1 if the work should run in the current process.
-    """
-    if local_methods(context.schedules.values()):
-        return 1
-    if context.config.workers is not None or context.config.scheduler is not None:
-        return context.config.workers or 1
-    costs = [cost for cost in estimate_costs(context, tasks) if cost]
-    return choose_workers(len(costs), sum(costs) / COST_PER_SECOND)
-
-
 def make_header(context: RunContext, schedules: Iterable[Schedule], pool: Pool) -> dict[str, Any]:
     """Return the values that all jobs of some schedules share.
 
@@ -262,137 +221,58 @@ def make_header(context: RunContext, schedules: Iterable[Schedule], pool: Pool) 
     return job_header(schedules, metrics=config.metrics, remote=remote, steps=context.steps, threads=threads)
 
 
-def local_methods(schedules: Iterable[Schedule]) -> list[str]:
-    """Return the methods of the running script or of a function, which no other process can import.
+def _typed_settings(
+    config: CoarsenConfig, types: TypeTable | None, schedules: Sequence[Schedule]
+) -> tuple[tuple[Relation, ...] | None, str | None]:
+    """Return the relations on which supernodes depend and the edges that methods see; ``None`` for one type of nodes.
 
     Args:
+        config: Settings of the run.
+        types: Types and relations of the graphs, or ``None``.
         schedules: Schedules of the run.
+
+    Raises:
+        InputError: If a setting does not fit to the graphs.
+        UnknownNameError: If a relation does not exist.
     """
-    names = sorted({level.method for schedule in schedules for level in schedule})
-    targets = {name: METHODS.entry(name).target for name in names}
-    return [
-        name for name, target in targets.items() if target.startswith("__main__:") or "<locals>" in target
-    ]
+    if types is None:
+        for name in ("relations", "type_graph"):
+            if getattr(config, name):
+                raise InputError(
+                    f"{name} has no effect: expected heterogeneous graphs (HeteroData), got graphs with one type of nodes",
+                    field=name,
+                    hint=f"leave it out, or give graphs of type HeteroData to use {name}",
+                )
+        return None, None
+    for schedule in schedules:
+        check_methods(schedule)
+        if schedule.open_ended:
+            raise InputError(
+                f"{schedule} has no number of levels: expected one for heterogeneous graphs",
+                field="poolers",
+                hint=f"write {str(schedule).rstrip('*')}*3 for three levels",
+            )
+    if config.only_levels is not None:
+        raise InputError(
+            "only_levels is not possible for heterogeneous graphs: expected all levels to be stored",
+            field="only_levels",
+            hint="read some of them with PooledDataset(..., levels=[2])",
+        )
+    return parse_relations(config.relations or None, types.relations), config.type_graph or "auto"
 
 
-def estimate_costs(context: RunContext, tasks: Sequence[Task]) -> list[float]:
-    """Return the estimated cost of each task, in nodes and edges touched.
-
-    The cost of a unit is split evenly over its hierarchies. Copying the input graphs costs 0.
+def _check_inputs(table: GraphTable, schedules: Iterable[Schedule]) -> None:
+    """Check that graphs have the attributes of nodes that methods need.
 
     Args:
-        context: Prepared run.
-        tasks: Files to write.
+        table: All graphs.
+        schedules: Schedules of the run.
+
+    Raises:
+        InputError: If an attribute is missing or not valid.
     """
-    plan, spec = context.plan, context.spec
-    if plan.bounds == spec.bounds:
-        units = [cost / len(spec.hierarchies) for cost in plan.unit_cost]
-    else:  # the units of the store were planned for other hierarchies
-        shares = np.diff(spec.bounds) / spec.num_graphs / len(spec.hierarchies)
-        units = [float(cost) for cost in shares * sum(plan.unit_cost)]
-    return [0.0 if task.part == store_format.GRAPHS else units[task.unit] for task in tasks]
-
-
-def attribute_bytes(table: GraphTable) -> npt.NDArray[np.int64]:
-    """Return the stored size in bytes of the attributes of each graph, without its edges.
-
-    Args:
-        table: All graphs. Integers are counted with the narrow type that the store gives them.
-    """
-    total = np.zeros(table.num_graphs, np.int64)
-    for name, entry in table.fields.items():
-        if name == "edge_index":
-            continue
-        rows = max(entry.values.shape[entry.axis], 1)
-        total += _stored_itemsize(entry.values) * (entry.values.size // rows) * np.diff(entry.ptr)
-        if not _shares_offsets(entry.ptr, table):
-            total += 4
-    return total
-
-
-def _shares_offsets(ptr: npt.NDArray[np.int64], table: GraphTable) -> bool:
-    """Return True if the offsets are those of nodes, graphs or edges, which the store keeps only once."""
-    shared = (table.node_ptr, np.arange(table.num_graphs + 1), table.fields["edge_index"].ptr)
-    return any(np.array_equal(ptr, other) for other in shared)
-
-
-def _stored_itemsize(values: npt.NDArray[np.generic]) -> int:
-    if values.dtype.kind not in "iu" or not values.size:
-        return values.dtype.itemsize
-    low, high = int(values.min()), int(values.max())
-    return np.min_scalar_type(high if low >= 0 else min(low, -high - 1)).itemsize
-
-
-def estimate_bytes(plan: UnitPlan, profile: str) -> int:
-    """Return the estimated size of the finished store in bytes.
-
-    Args:
-        plan: Units of the run.
-        profile: ``"fast"`` or ``"small"``.
-    """
-    if profile == "fast":
-        return plan.total_bytes
-    return int(plan.total_bytes - sum(plan.unit_bytes) * (1 - COMPRESSED_SHARE))
-
-
-def estimate_limits(context: RunContext, tasks: Sequence[Task], workers: int) -> tuple[float, int, bool]:
-    """Return the largest processor seconds and memory of a run, and True if both are certain.
-
-    The dataset is already open, so the memory of this process is measured and not estimated.
-
-    Args:
-        context: Prepared run.
-        tasks: Files to write.
-        workers: Number of worker processes; 1 if the run stays in this process.
-    """
-    spec = context.spec
-    bound = bound_work(_measure_graphs(context.source.table), list(context.schedules.values()))
-    held = bound.memory + attribute_bytes(context.source.table) + _carried_bytes(context)
-    ends = np.concatenate([[[0.0, 0.0]], np.cumsum([bound.seconds, held], axis=1).T])
-    seconds, memory = np.diff(ends[list(spec.bounds)], axis=0).T
-    pending = [task.unit for task in tasks if task.part != store_format.GRAPHS]
-    parallel = 2 if workers == 1 else workers
-    overhead = KERNEL_BYTES if workers == 1 else workers * WORKER_BYTES
-    peak = _peak_resident_bytes() + overhead + np.sort(memory)[::-1][:parallel].sum()
-    # The graph on which methods run for several types of nodes can have more edges than the input.
-    certain = bound.certain and spec.types is None
-    return float(seconds[pending].sum()) / max(len(spec.hierarchies), 1), int(peak), certain
-
-
-def _carried_bytes(context: RunContext) -> npt.NDArray[np.int64]:
-    """Return the largest size in bytes of the attributes of all levels of each graph, and of what computes them."""
-    table = context.source.table
-    total = np.zeros(table.num_graphs, np.int64)
-    depth = max((len(schedule) for schedule in context.schedules.values()), default=0)
-    needs = [name for schedule in context.schedules.values() for name in schedule.needs]
-    for name in needed_fields(context.steps, table.types, needs):
-        if name not in table.fields:  # weights of a relation that has none
-            continue
-        entry = table.fields[name]
-        row = entry.values.size // max(entry.values.shape[entry.axis], 1)
-        total += 24 * row * np.diff(entry.ptr)  # `stats` makes three numbers of 8 bytes
-    return (1 + depth) * total
-
-
-def _measure_graphs(table: GraphTable) -> GraphSizes:
-    """Return the sizes of the graphs of a table."""
-    edges = table.fields["edge_index"]
-    weights = table.fields.get("edge_weight")
-    counts = np.diff(edges.ptr)
-    source = edges.values[0] + np.repeat(table.node_ptr[:-1], counts)
-    degree = np.zeros(table.num_graphs, np.int64)
-    filled = np.flatnonzero(np.diff(table.node_ptr))
-    if len(filled):
-        of_node = np.bincount(source, minlength=table.num_nodes)
-        degree[filled] = np.maximum.reduceat(of_node, table.node_ptr[filled])
-    signed = weights is not None and weights.values.dtype.kind in "if" and bool((weights.values < 0).any())
-    return GraphSizes(np.diff(table.node_ptr), counts, degree, signed)
-
-
-def _peak_resident_bytes() -> int:
-    try:
-        import resource
-    except ImportError:  # Windows
-        return 0
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else 1024 * peak
+    for schedule in schedules:
+        if table.types is None:
+            table.node_attributes(schedule.needs)
+        else:
+            typed_attributes(table, table.types, schedule.needs)

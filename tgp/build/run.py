@@ -14,12 +14,18 @@ import numpy as np
 from tgp.build.cluster import LostFilesError
 from tgp.build.compilation import CompilationDisplay
 from tgp.build.config import CoarsenConfig
-from tgp.build.early_findings import find_early
+from tgp.build.estimates import (
+    estimate_bytes,
+    estimate_costs,
+    estimate_limits,
+    find_early,
+    local_methods,
+    number_of_workers,
+)
 from tgp.build.executors import JobQueue, Pool, open_executor, wrap_executor
 from tgp.build.external import coarsen_external
 from tgp.build.external_plan import plan_external
 from tgp.build.findings import find_problems, warn_about
-from tgp.build.foreign import check_foreign_parts
 from tgp.build.jobs import (
     JobReport,
     figure_kernels,
@@ -30,17 +36,8 @@ from tgp.build.jobs import (
     topology,
     warm_up,
 )
-from tgp.build.mismatch import check_same_store, explain_mismatch
-from tgp.build.prepare import (
-    RunContext,
-    estimate_bytes,
-    estimate_costs,
-    estimate_limits,
-    local_methods,
-    make_header,
-    number_of_workers,
-    prepare_run,
-)
+from tgp.build.mismatch import check_foreign_parts, check_same_store, explain_mismatch
+from tgp.build.prepare import RunContext, make_header, prepare_run
 from tgp.build.progress import Meter, Step, order_tasks, tasks_of_job
 from tgp.build.summary import RunPlan, Summary, describe_manifest
 from tgp.build.unit_graphs import VISIBLE_TIMEOUT

@@ -9,14 +9,13 @@ from tgp.engine.carry import CarryStep, input_names
 from tgp.engine.coarsening import GraphFailure, coarsen_with_failures
 from tgp.engine.schedule import Schedule
 from tgp.engine.type_graph import TypeGraph
-from tgp.engine.typed_needs import typed_attributes
 from tgp.engine.typed_table import coarsen_table, typed_inputs
 from tgp.ragged import GraphTable, Hierarchy
 from tgp.ragged.types import TypeTable
 from tgp.sources.tables import weight_type
 from tgp.store import StoreSpec
 
-__all__ = ["check_inputs", "coarsen_unit", "needed_fields"]
+__all__ = ["coarsen_unit", "needed_fields"]
 
 
 def coarsen_unit(
@@ -63,23 +62,6 @@ def coarsen_unit(
 
         hierarchy = carry_fields(graphs, hierarchy, steps)
     return hierarchy, failed, figures
-
-
-def check_inputs(table: GraphTable, schedules: Iterable[Schedule]) -> None:
-    """Check that graphs have the attributes of nodes that methods need.
-
-    Args:
-        table: All graphs.
-        schedules: Schedules of the run.
-
-    Raises:
-        InputError: If an attribute is missing or not valid.
-    """
-    for schedule in schedules:
-        if table.types is None:
-            table.node_attributes(schedule.needs)
-        else:
-            typed_attributes(table, table.types, schedule.needs)
 
 
 def needed_fields(

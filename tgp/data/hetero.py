@@ -19,7 +19,7 @@ from tgp.engine.carry_fields import carry_fields
 from tgp.engine.schedule import Schedule
 from tgp.engine.type_graph import TypeGraph
 from tgp.engine.typed_levels import TypedStep, check_methods, relation_hierarchy, restrict_type, run_types
-from tgp.engine.typed_needs import join_values
+from tgp.engine.typed_table import join_values
 from tgp.errors import InputError, UnknownNameError
 from tgp.ragged import Assignment, Field, GraphTable, Hierarchy, Level
 from tgp.ragged.node_attributes import NodeAttributes

@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.engine.level_method import RandomKey
-from tgp.engine.level_steps import Step, compose, join_unchanged, remove_graphs
-from tgp.engine.pool_attributes import check_needs, pool_attributes
+from tgp.engine.level_steps import Step, check_needs, compose, join_unchanged, pool_attributes, remove_graphs
 from tgp.engine.schedule import (
     MAX_LEVELS,
     STALL,

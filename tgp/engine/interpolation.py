@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.engine.undirected import make_undirected
-from tgp.engine.value_scale import unit_scales
 from tgp.kernels.array_types import BoolArray
 from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.block import FloatArray, IndexArray
+from tgp.ragged.node_attributes import unit_scales
 from tgp.ragged.offsets import offsets
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from tgp.engine.coarsening import GraphFailure, coarsen, coarsen_with_failures, independent_runs
 from tgp.engine.contraction import ConnectParams, ContractOptions, contract
+from tgp.engine.level_steps import pool_values
 from tgp.engine.methods import METHODS
-from tgp.engine.pool_attributes import pool_values
 from tgp.engine.schedule import LevelSpec, Schedule
 from tgp.engine.type_graph import TypeGraph, connect_types
 from tgp.errors import InputError

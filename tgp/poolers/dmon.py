@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tgp.src.dense import LossTerm
 from tgp.src.mlp import MLPPooling
 from tgp.utils.losses.balance import cluster_balance, orthogonality
-from tgp.utils.losses.modularity import modularity
+from tgp.utils.losses.cut import modularity
 from tgp.utils.signature import base_kwargs
 from tgp.utils.typing import LiftType, SinvType
 

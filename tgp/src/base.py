@@ -13,12 +13,12 @@ from tgp.connect.base_conn import Connect, Connected
 from tgp.lift.base_lift import Lift
 from tgp.reduce.base_reduce import Reduce
 from tgp.select.base_select import Select, SelectOutput
-from tgp.src._cache import ResultCache, assignment_tensors
 from tgp.src.data_call import is_graph, lift_graph, pool_graph
 from tgp.src.execution import SparseExecution
 from tgp.src.inputs import PoolInputs, check_assignment, check_keywords, read_inputs
 from tgp.src.output import PoolingOutput
 from tgp.src.precoarsening import Precoarsenable, require_stage
+from tgp.src.result_cache import ResultCache, assignment_tensors
 from tgp.utils.signature import Signature, accepted, foo_signature
 
 __all__ = ["SRCPooling"]

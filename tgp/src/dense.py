@@ -14,11 +14,11 @@ from tgp.errors import InputError
 from tgp.lift.base_lift import Lift
 from tgp.reduce.base_reduce import Reduce
 from tgp.select.base_select import Select, SelectOutput
-from tgp.src._cache import ResultCache
 from tgp.src.base import SRCPooling
 from tgp.src.execution import FlatExecution, PaddedExecution
 from tgp.src.inputs import PoolInputs
 from tgp.src.output import PoolingOutput
+from tgp.src.result_cache import ResultCache
 from tgp.src.row_execution import RowExecution
 from tgp.utils.layout import DenseView, LayoutView, SegmentView
 from tgp.utils.ops.adjacency import dense_to_block_diag

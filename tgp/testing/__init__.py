@@ -13,8 +13,8 @@ from tgp._lazy import lazy_package
 
 if TYPE_CHECKING:
     from tgp.testing.cases import Skip
+    from tgp.testing.checks.syncs import count_host_syncs
     from tgp.testing.conformance import check_method, check_pooler, method_checks, pooler_checks
-    from tgp.testing.syncs import count_host_syncs
 
 __all__ = [
     "Skip",

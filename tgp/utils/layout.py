@@ -19,8 +19,13 @@ from torch import Tensor
 from tgp.errors import InputError
 from tgp.utils.ops.adjacency import rank3_trace, weighted_degree
 from tgp.utils.ops.batching import GraphLayout
-from tgp.utils.ops.connectivity import check_and_filter_edge_weights
-from tgp.utils.ops.entries import EdgeEntries, count_entries, mark_merged_entries, merge_entries
+from tgp.utils.ops.connectivity import (
+    EdgeEntries,
+    check_and_filter_edge_weights,
+    count_entries,
+    mark_merged_entries,
+    merge_entries,
+)
 from tgp.utils.ops.products import EdgeMatrix
 from tgp.utils.precision import matmul, widen
 from tgp.utils.tracing import lazy_attribute, on_host

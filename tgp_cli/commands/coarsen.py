@@ -9,7 +9,6 @@ import typer
 
 from tgp_cli import _completion as values
 from tgp_cli._errors import ExitStatus
-from tgp_cli._level_options import CarryOpt, ProfileOpt, RelationsOpt, ShardEdgesOpt, TypeGraphOpt
 from tgp_cli._options import DebugOpt, JsonOpt, QuietOpt, RootOpt, ThreadsOpt, WorkersOpt, reject_url
 from tgp_cli._output import Output
 from tgp_cli._progress import Progress
@@ -23,6 +22,11 @@ _POOLER = (
     "Poolers of the levels, finest level first, for example ndp,eigen:k=8,graclus*3. "
     "graclus* repeats the last level up to --until. Repeat the option for several hierarchies. Default: graclus*2."
 )
+_PROFILE = "fast (default, memory-mapped) or small (compressed)."
+_CARRY = "Attributes of the levels: auto, or rules such as pos=mean,y=majority or auto,x=none. Default: none."
+_SHARD_EDGES = "Divide a single large graph: edges after which it continues in another file. Default: none."
+_RELATIONS = "HeteroData: relations on which supernodes depend, separated by commas. Default: all."
+_TYPE_GRAPH = "HeteroData: edges that poolers see: auto (default), same or project."
 _MAX_INPUT = "Memory that the input files may need. Default: 4GB or 100 times their size, up to the memory."
 _MEMORY = "Coarsen one file of edges from disk in this memory (SIZE or auto): hem only, no metrics."
 _DATASET = "Known name, path, module:callable or built-in dataset. Default: molecules."
@@ -69,6 +73,17 @@ Shard = Annotated[str | None, _option(metavar="I/N", help="Do job I of N, with I
 ShardSize = Annotated[
     str | None, _option(metavar="SIZE", help="Size of a shard file, with a unit. Default: 64MB.")
 ]
+Carry = Annotated[
+    str | None, _option(metavar="RULES", help=_CARRY, autocompletion=values.complete_reductions)
+]
+Relations = Annotated[str | None, _option(metavar="NAMES", help=_RELATIONS)]
+TypeGraph = Annotated[
+    str | None, _option(metavar="MODE", help=_TYPE_GRAPH, autocompletion=values.complete_type_graphs)
+]
+Profile = Annotated[
+    str | None, _option(metavar="PROFILE", help=_PROFILE, autocompletion=values.complete_profiles)
+]
+ShardEdges = Annotated[int | None, _option(min=1, metavar="N", help=_SHARD_EDGES)]
 Limit = Annotated[int | None, _option(metavar="N", help="Use only the first N graphs.")]
 Exclude = Annotated[list[str] | None, _option(metavar="NAME", help="Leave this attribute out of the store.")]
 Undirected = Annotated[bool, _option("--undirected", help="Add missing reverse edges.")]
@@ -98,17 +113,17 @@ def command(
     names: Names = None,
     only_levels: Levels = None,
     until: Until = None,
-    carry: CarryOpt = None,
-    relations: RelationsOpt = None,
-    type_graph: TypeGraphOpt = None,
+    carry: Carry = None,
+    relations: Relations = None,
+    type_graph: TypeGraph = None,
     seed: Seed = None,
     workers: WorkersOpt = None,
     threads: ThreadsOpt = None,
     scheduler: Scheduler = None,
     shard: Shard = None,
-    profile: ProfileOpt = None,
+    profile: Profile = None,
     shard_size: ShardSize = None,
-    shard_edges: ShardEdgesOpt = None,
+    shard_edges: ShardEdges = None,
     limit: Limit = None,
     exclude: Exclude = None,
     undirected: Undirected = False,

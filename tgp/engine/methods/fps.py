@@ -33,9 +33,9 @@ from tgp.engine.contraction import ConnectParams, contract
 from tgp.engine.level_method import LevelEstimate, LevelMethod, RandomKey
 from tgp.engine.target_size import count_kept
 from tgp.engine.threads import run_over_ranges
-from tgp.engine.value_scale import unit_scales
 from tgp.errors import ParameterError
 from tgp.ragged import Assignment, BlockCSR
+from tgp.ragged.node_attributes import unit_scales
 from tgp.ragged.offsets import offsets
 
 __all__ = ["METHOD", "FPSParams"]

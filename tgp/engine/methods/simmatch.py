@@ -41,12 +41,11 @@ from tgp.engine.level_method import LevelEstimate, LevelMethod, RandomKey
 from tgp.engine.pair_matching import match_once, match_to_sizes
 from tgp.engine.target_size import SizeParams, has_ratios
 from tgp.engine.threads import run_over_ranges
-from tgp.engine.value_scale import unit_scales
 from tgp.errors import ParameterError
 from tgp.kernels.array_types import Float32MatrixArray
 from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.block import FloatArray, IndexArray
-from tgp.ragged.node_attributes import RowArray
+from tgp.ragged.node_attributes import RowArray, unit_scales
 
 __all__ = ["METHOD", "SimMatchParams"]
 

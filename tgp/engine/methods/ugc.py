@@ -39,10 +39,10 @@ from tgp.engine.pair_matching import match_once, match_to_sizes
 from tgp.engine.target_size import SizeParams, has_ratios
 from tgp.engine.threads import run_over_ranges
 from tgp.engine.undirected import make_undirected
-from tgp.engine.value_scale import unit_scales
 from tgp.errors import ParameterError
 from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.block import FloatArray, IndexArray, PtrArray
+from tgp.ragged.node_attributes import unit_scales
 
 __all__ = ["METHOD", "UGCParams"]
 

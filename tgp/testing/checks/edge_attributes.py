@@ -9,7 +9,7 @@ from torch import Tensor
 
 from tgp.testing.batches import FeatureOutput, GraphBatch, close, is_dense_output, normal
 from tgp.testing.cases import Case, Skip
-from tgp.testing.checks.contract import batches, subclass
+from tgp.testing.checks.overrides import batches, subclass
 from tgp.utils.ops.connectivity import connectivity_to_edge_index
 
 ONCE: frozenset[str] = frozenset()

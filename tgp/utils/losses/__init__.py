@@ -19,10 +19,11 @@ from tgp.utils.losses.cut import (
     mincut_loss,
     sparse_ho_mincut_loss,
     sparse_mincut_loss,
+    sparse_spectral_loss,
     sparse_totvar_loss,
+    spectral_loss,
     totvar_loss,
 )
-from tgp.utils.losses.modularity import sparse_spectral_loss, spectral_loss
 from tgp.utils.losses.reconstruct import (
     cluster_connectivity_prior_loss,
     entropy_loss,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tgp.build import CoarsenConfig, coarsen_dataset, early_findings, plan_run
+from tgp.build import CoarsenConfig, coarsen_dataset, estimates, plan_run
 from tgp.build.findings import FindingWarning
 from tgp.engine.methods import METHODS
 
@@ -11,9 +11,9 @@ REGIONS = "regions:num_nodes=400:parts=4"
 
 @pytest.fixture
 def small_is_large(monkeypatch):
-    monkeypatch.setattr(early_findings, "LEAST_WORK", 100)
-    monkeypatch.setattr(early_findings, "LEAST_SECONDS", 1e-4)
-    monkeypatch.setattr(early_findings, "usable_cores", lambda: 4)
+    monkeypatch.setattr(estimates, "LEAST_WORK", 100)
+    monkeypatch.setattr(estimates, "LEAST_SECONDS", 1e-4)
+    monkeypatch.setattr(estimates, "usable_cores", lambda: 4)
 
 
 def findings_of(tmp_path, *poolers, dataset=REGIONS, **options):
