@@ -12,7 +12,7 @@ from tgp.kernels import edge_input
 from tgp.kernels import external as kernels
 from tgp.ragged import BlockCSR
 
-KINDS = {"equal": kernels.ALL_EQUAL, "weight": kernels.BY_WEIGHT, "share": kernels.BY_SHARE}
+KINDS = {"equal": scores.EQUAL, "weight": scores.GIVEN, "share": scores.SHARE}
 codes = st.integers(0, 3) | st.integers(0, 2**64 - 1)
 
 

@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from tgp.engine.external.ranges import LOCAL, Array, Job, RangeMap, row_jobs
-from tgp.engine.external.row_files import MappedRows, RowFiles
+from tgp.engine.external.ranges import LOCAL, Array, Job, RangeMap, over_rows, row_jobs
+from tgp.engine.external.row_files import MappedRows
 from tgp.engine.level_method import RandomKey
 from tgp.engine.pair_matching import FEW_PAIRS
-from tgp.engine.threads import run_over_ranges
 from tgp.kernels.array_types import WordArray
 from tgp.ragged.block import FloatArray, IndexArray
 from tgp.ragged.fields import take_ragged
@@ -19,9 +18,7 @@ from tgp.ragged.fields import take_ragged
 __all__ = [
     "BYTES_PER_NODE",
     "RANGE_FUNCTIONS",
-    "is_undirected",
     "match_rows",
-    "over_rows",
 ]
 
 BYTES_PER_NODE = 20
@@ -36,50 +33,6 @@ MAX_ROUNDS = 24
 
 
 # Functions of ranges ------------------------------------------------------------------------------
-
-
-def over_rows(
-    job: Job, kernel: Callable[[MappedRows], Callable[[int, int], object]], nodes: IndexArray | None = None
-) -> None:
-    """Map the rows of a job and call a function for parts of its range, on several threads for each piece.
-
-    Args:
-        job: Result of :func:`tgp.engine.external.ranges.row_jobs`.
-        kernel: Function of the rows. It returns the function of a range of rows, or of a range of ``nodes``.
-        nodes: Nodes of the range, ascending; ``None`` for all.
-    """
-    with RowFiles.from_plain(job["rows"]).open() as rows:
-        call = kernel(rows)
-        for first, last in rows.row_ranges(job["piece"], job["first"], job["last"]):
-            low, costs = first, rows.indptr[first : last + 1]
-            if nodes is not None:
-                # Limits of the same type: otherwise numpy converts all nodes.
-                low, high = np.searchsorted(nodes, np.array([first, last], nodes.dtype)).tolist()
-                if low == high:
-                    continue
-                costs = np.append(rows.indptr[nodes[low:high]], rows.indptr[last])
-
-            def run(start: int, stop: int, low: int = low) -> object:
-                return call(low + start, low + stop)
-
-            run_over_ranges(run, costs)
-
-
-def add_fingerprints(job: Job, arrays: Mapping[str, Array]) -> dict[str, Any]:
-    """Return a sum of hashes of the entries. The sum over all rows is 0 if the graph is undirected."""
-    from tgp.kernels import local_matching as kernels
-
-    sums: list[int] = []
-
-    def kernel(rows: MappedRows) -> Callable[[int, int], object]:
-        indptr, indices, weight, weighted = rows.arrays()
-        bits = weight.view(np.uint64)
-        return lambda low, high: sums.append(
-            int(kernels.fingerprint(indptr, indices, bits, weighted, low, high))
-        )
-
-    over_rows(job, kernel)
-    return {"sum": sum(sums)}
 
 
 def sum_degrees(job: Job, arrays: Mapping[str, Array]) -> dict[str, Any]:
@@ -104,7 +57,7 @@ def point_nodes(job: Job, arrays: Mapping[str, Array]) -> dict[str, Any]:
     found = np.empty(len(nodes), np.int32)
 
     def kernel(rows: MappedRows) -> Callable[[int, int], object]:
-        fixed = (*rows.arrays(), arrays["degree"], job["score"], code, nodes)
+        fixed = (rows.indptr, rows.indices, rows.weight, arrays["degree"], job["kind"], code, nodes)
         return lambda low, high: kernels.point_rows(*fixed, low, high, found)
 
     over_rows(job, kernel, nodes)
@@ -113,20 +66,20 @@ def point_nodes(job: Job, arrays: Mapping[str, Array]) -> dict[str, Any]:
 
 def find_anchors(job: Job, arrays: Mapping[str, Array]) -> dict[str, Any]:
     """Return the strongest neighbour of some nodes, and a hash of all their neighbours."""
-    from tgp.kernels import external as kernels
+    from tgp.kernels import local_matching as kernels
 
     nodes, code = arrays["nodes"][job["low"] : job["high"]], _read_codes(job, arrays)
     anchor, signature = np.empty(len(nodes), np.int32), np.empty(len(nodes), np.uint64)
 
     def kernel(rows: MappedRows) -> Callable[[int, int], object]:
-        fixed = (*rows.arrays(), arrays["degree"], job["score"], code, nodes)
-        return lambda low, high: kernels.find_row_anchors(*fixed, low, high, anchor, signature)
+        fixed = (rows.indptr, rows.indices, rows.weight, arrays["degree"], job["kind"], code, nodes)
+        return lambda low, high: kernels.find_anchors(*fixed, low, high, anchor, signature)
 
     over_rows(job, kernel, nodes)
     return {"anchor": anchor, "signature": signature}
 
 
-RANGE_FUNCTIONS = (add_fingerprints, sum_degrees, point_nodes, find_anchors)
+RANGE_FUNCTIONS = (sum_degrees, point_nodes, find_anchors)
 """Range functions of this module."""
 
 
@@ -150,19 +103,6 @@ def _read_codes(job: Job, arrays: Mapping[str, Array]) -> WordArray:
 
 
 # Rounds ---------------------------------------------------------------------------------------------
-
-
-def is_undirected(rows: MappedRows, piece: int, ranges: RangeMap = LOCAL) -> bool:
-    """Return True if every edge is stored once in each direction, with the same weight, and no weight is negative.
-
-    Args:
-        rows: The graph.
-        piece: Number of entries to read at once.
-        ranges: Strategy that calls the functions of ranges.
-    """
-    chosen = ranges.choose(rows.num_entries, 0)
-    results = chosen.run(add_fingerprints, row_jobs(rows, chosen.num_ranges, piece))
-    return sum(int(result["sum"]) for result in results) % 2**64 == 0
 
 
 def match_rows(
@@ -201,12 +141,14 @@ class _Matching:
         self, rows: MappedRows, key: RandomKey, by_share: bool, piece: int, ranges: RangeMap
     ) -> None:
         from tgp.kernels import external as kernels
+        from tgp.kernels import local_matching as scores
 
         self.rows, self.key, self.piece, self.ranges = rows, key, piece, ranges
-        self.score = kernels.BY_WEIGHT if rows.weighted else kernels.ALL_EQUAL
+        self.kind = scores.GIVEN if rows.weighted else scores.EQUAL
         self.degree: FloatArray = np.empty(0)
         if by_share:
-            self.score, self.degree = kernels.BY_SHARE, np.empty(rows.num_nodes)
+            self.kind = scores.SHARE if rows.weighted else scores.UNIT_SHARE
+            self.degree = np.empty(rows.num_nodes)
             self._fill_degrees()
         self.published = ranges.publish(self.degree)
         self.code = _make_codes(rows.num_nodes, key)
@@ -257,7 +199,7 @@ class _Matching:
             low, high = np.searchsorted(nodes, np.array([job["first"], job["last"]], nodes.dtype)).tolist()
             key = [self.key.seed, self.key.level]
             if high > low:
-                jobs.append({**job, "low": low, "high": high, "score": self.score, "key": key})
+                jobs.append({**job, "low": low, "high": high, "kind": self.kind, "key": key})
         free = np.packbits(self.code != 0) if chosen.is_remote else self.code
         arrays = {
             "degree": self.published,
@@ -326,11 +268,11 @@ class _Matching:
 
     def _scores(self, rows: IndexArray, cols: IndexArray, weight: FloatArray) -> FloatArray | None:
         """Return the scores of some edges, or ``None`` if all are equal."""
-        from tgp.kernels import external as kernels
+        from tgp.kernels import local_matching as kernels
 
-        if self.score == kernels.ALL_EQUAL:
+        if self.kind == kernels.EQUAL:
             return None
-        if self.score == kernels.BY_WEIGHT:
+        if self.kind == kernels.GIVEN:
             return weight
         most = np.maximum(self.degree[rows], self.degree[cols])
         shares = np.divide(weight, most, out=np.zeros(len(weight)), where=most > 0.0)
