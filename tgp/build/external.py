@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tgp.build.compilation import EXTERNAL_KERNELS
+from tgp.build.compilation import external_kernels_of
 from tgp.build.config import CoarsenConfig
 from tgp.build.external_input import InputGraph, convert_edges
 from tgp.build.external_plan import (
@@ -86,7 +86,7 @@ def coarsen_external(
         open_scratch(folder, key) as journal,
     ):
         ranges = open_ranges(pool, journal.folder, config.threads, progress)
-        compile_seconds = _load_kernels(progress)
+        compile_seconds = _load_kernels(schedule, progress)
         journal.on_progress = _StageDisplay(progress, f"{reader.path.name}:")
         graph = convert_edges(
             journal,
@@ -118,12 +118,12 @@ def coarsen_external(
     )
 
 
-def _load_kernels(progress: Progress) -> float:
+def _load_kernels(schedule: Schedule, progress: Progress) -> float:
     """Compile the missing kernels in this process and return the seconds that it took."""
     from tgp.kernels.ahead import compile_ahead, find_missing
 
     started = time.perf_counter()
-    missing = find_missing(EXTERNAL_KERNELS)
+    missing = find_missing(external_kernels_of(schedule))
     for number, name in enumerate(missing):
         seconds = time.perf_counter() - started
         progress(Step("compiling", number + 1, len(missing), "kernel", elapsed=seconds))

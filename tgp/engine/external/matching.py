@@ -170,7 +170,7 @@ class _Matching:
             self._point(active[:remaining])
             matched, remaining = kernels.take_mutual_rows(self.pointer, self.code, active, remaining)
             num_matched, num_rounds = num_matched + matched, num_rounds + 1
-            if num_rounds >= MAX_ROUNDS:
+            if remaining and num_rounds >= MAX_ROUNDS:
                 found = self._match_sorted(active[:remaining])
                 if found is not None:
                     return num_matched // 2 + found
