@@ -134,7 +134,7 @@ def _rebuild(
         return fine
     with fine.open() as rows:
         # Rows are cut by twice their length: the pattern of the matrix is symmetric, or nearly so.
-        bounds = cut_rows(2 * np.diff(rows.indptr), work.limits, "the graph")
+        bounds = cut_rows(2 * rows.row_lengths(), work.limits, "the graph")
     buckets = fill_ranges(
         work.journal, name, f"{work.name}.{step}", bounds, fine, function, {"weighted": True, **options}, work.limits,
         work.ranges,

@@ -56,7 +56,7 @@ def _compute_scores(work: LevelWork, rows: MappedRows) -> FloatArray:
 
     scorer = work.params.scorer
     if scorer == "degree" and not rows.weighted:
-        return np.diff(rows.indptr).astype(np.float64)
+        return rows.row_lengths().astype(np.float64)
     if scorer == "degree":
         score = np.zeros(rows.num_nodes)
         for _, low, high in rows.entry_ranges(work.limits.piece):
@@ -78,14 +78,14 @@ def _rank_keys(work: LevelWork, rows: MappedRows, score: FloatArray) -> WordArra
     """Return a key of each node. Ascending keys rank the nodes."""
     from tgp.kernels import rank_ranges as kernels
 
-    heuristic, size = work.params.score_heuristic, rows.num_nodes
+    heuristic = work.params.score_heuristic
     divisor = _add_neighbours(work, rows, score) if heuristic == "w-greedy" else score
-    key = np.empty(size)
-    for low in range(0, size, work.limits.piece):
-        some = slice(low, min(low + work.limits.piece, size))
-        part = divisor[some] if heuristic != "greedy" else np.diff(rows.indptr[low : some.stop + 1]) + 1.0
-        fixed = score[some], part, heuristic is not None, 0, len(part)
-        kernels.rank_keys(*fixed, key[some], key[some].view(np.uint64))
+    key = np.empty(rows.num_nodes)
+    for first, last in rows.row_ranges(work.limits.piece):
+        part = divisor[first:last] if heuristic != "greedy" else np.diff(rows.indptr[first : last + 1]) + 1.0
+        some = key[first:last]
+        fixed = score[first:last], part, heuristic is not None, 0, last - first
+        kernels.rank_keys(*fixed, some, some.view(np.uint64))
     return key.view(np.uint64)
 
 
@@ -119,7 +119,7 @@ def _sort_by_rank(work: LevelWork, rows: MappedRows, order: IndexArray) -> Bucke
     path = work.journal.folder / f"{work.name}.order-rank"
     write_array(path, rank)
     del rank
-    bounds = cut_rows(np.diff(rows.indptr)[order], work.limits, "the graph")
+    bounds = cut_rows(rows.row_lengths()[order], work.limits, "the graph")
     step, options = f"{work.name}:order", {"weighted": False, "rank": str(path)}
     buckets = fill_ranges(
         work.journal, step, f"{work.name}.order", bounds, rows.files, orient_entries, options, work.limits, work.ranges

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tgp.engine.external.ranges import LOCAL, Array, Job, RangeMap, over_rows, row_jobs
+from tgp.engine.external.ranges import LOCAL, Array, Job, Published, RangeMap, over_rows, row_jobs
 from tgp.engine.external.row_files import MappedRows
 from tgp.engine.level_method import RandomKey
 from tgp.engine.pair_matching import FEW_PAIRS
@@ -83,12 +83,12 @@ RANGE_FUNCTIONS = (sum_degrees, point_nodes, find_anchors)
 """Range functions of this module."""
 
 
-def _make_codes(num_nodes: int, key: RandomKey) -> WordArray:
-    """Return the random numbers of the nodes."""
+def _fill_codes(key: RandomKey, code: WordArray) -> WordArray:
+    """Write the random numbers of the nodes to ``code`` ``[N]`` and return it."""
     from tgp.kernels import local_matching as kernels
 
-    code, node_ptr = np.empty(num_nodes, np.uint64), np.array([0, num_nodes], np.int64)
-    kernels.fill_codes(node_ptr, key.seed, key.level, 0, 0, num_nodes, code)
+    node_ptr = np.array([0, len(code)], np.int64)
+    kernels.fill_codes(node_ptr, key.seed, key.level, 0, 0, len(code), code)
     return code
 
 
@@ -97,7 +97,7 @@ def _read_codes(job: Job, arrays: Mapping[str, Array]) -> WordArray:
     if "code" in arrays:
         return arrays["code"]
     num_nodes = job["rows"]["num_nodes"]
-    code = _make_codes(num_nodes, RandomKey(*job["key"]))
+    code = _fill_codes(RandomKey(*job["key"]), np.empty(num_nodes, np.uint64))
     code *= np.unpackbits(arrays["free"], count=num_nodes)
     return code
 
@@ -151,7 +151,7 @@ class _Matching:
             self.degree = np.empty(rows.num_nodes)
             self._fill_degrees()
         self.published = ranges.publish(self.degree)
-        self.code = _make_codes(rows.num_nodes, key)
+        self.code = _fill_codes(key, np.empty(rows.num_nodes, np.uint64))
         self.pointer: IndexArray = np.full(rows.num_nodes, kernels.UNKNOWN, np.int32)
 
     def _fill_degrees(self) -> None:
@@ -280,24 +280,34 @@ class _Matching:
 
     def partners(self) -> IndexArray:
         """Return the partner of each node, or the node itself."""
-        alone = np.flatnonzero(self.code)
-        self.pointer[alone] = alone
+        for low in range(0, len(self.code), self.piece):
+            high = min(low + self.piece, len(self.code))
+            alone = low + np.flatnonzero(self.code[low:high])
+            self.pointer[alone] = alone
         return self.pointer
 
     def pair_alone(self) -> IndexArray:
         """Match nodes that are alone and have the same strongest neighbour; return the partner of each node."""
         from tgp.kernels import local_matching
 
-        mate = self.partners()
-        alone = np.flatnonzero(self.code).astype(np.int32)
-        self.code = _make_codes(self.rows.num_nodes, self.key)
-        alone = alone[self.rows.indptr[alone + 1] > self.rows.indptr[alone]]
+        mate, alone = self.partners(), self._list_alone()
+        _fill_codes(self.key, self.code)
         anchor, signature = np.empty(len(alone), np.int32), np.empty(len(alone), np.uint64)
         done = 0
         for nodes, result in self._over_nodes(find_anchors, alone):
             some = slice(done, done + len(nodes))
             anchor[some], signature[some] = result["anchor"], result["signature"]
             done += len(nodes)
+        self.published.remove()
+        self.degree, self.code, self.published = np.empty(0), np.empty(0, np.uint64), Published(np.empty(0))
         order = np.lexsort((signature, anchor))
         local_matching.pair_relatives(alone[order], anchor[order], signature[order], mate)
         return mate
+
+    def _list_alone(self) -> IndexArray:
+        """Return the nodes without a partner that have neighbours. Pages of row pointers are released, not kept for all nodes."""
+        parts = [np.empty(0, np.int32)]
+        for first, last in self.rows.row_ranges(self.piece):
+            is_alone = (self.code[first:last] != 0) & (np.diff(self.rows.indptr[first : last + 1]) > 0)
+            parts.append((first + np.flatnonzero(is_alone)).astype(np.int32))
+        return np.concatenate(parts)

@@ -220,6 +220,15 @@ class MappedRows(_Closing):
         """Return ``(indptr, indices, weight, weighted)``, the arguments of kernels."""
         return self.indptr, self.indices, self.weight, self.weighted
 
+    def row_lengths(self) -> PtrArray:
+        """Return the number of entries of each row, without keeping the pages of the row pointers in memory."""
+        lengths, step = np.empty(self.num_nodes, np.int64), 1 << 20
+        for first in range(0, self.num_nodes, step):
+            last = min(first + step, self.num_nodes)
+            np.subtract(self.indptr[first + 1 : last + 1], self.indptr[first:last], out=lengths[first:last])
+            self._maps["indptr"].release(first, last)
+        return lengths
+
     def row_ranges(
         self, size: int, first: int = 0, stop: int | None = None, step: int = 1
     ) -> Iterator[tuple[int, int]]:
