@@ -105,6 +105,18 @@ def _write_commented(path, edges, weight):
     return path
 
 
+@pytest.mark.parametrize(
+    "schedule", ["kmis*2", "graclus:two_hop=true*2", "hem,kmis:scorer=random,graclus", "kmis:score_heuristic=w-greedy,hem"]
+)
+@pytest.mark.parametrize("weighted", [False, True], ids=["unweighted", "weighted"])
+@pytest.mark.usefixtures("small_pieces")
+def test_all_methods_give_the_bytes_of_a_run_in_memory(tmp_path, schedule, weighted):
+    edges = random_edges()
+    weight = np.random.default_rng(1).random(len(edges)).astype(np.float32) if weighted else None
+    run_external(write_text(tmp_path / "graph.txt", edges, weight), tmp_path / "store", schedule)
+    assert_same_store(tmp_path / "store", run_in_memory(tmp_path, edges, weight, schedule))
+
+
 @pytest.mark.parametrize("weighted", [False, True], ids=["unweighted", "weighted"])
 @pytest.mark.parametrize("kind", WRITERS)
 @pytest.mark.usefixtures("small_pieces")

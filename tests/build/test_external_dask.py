@@ -16,17 +16,19 @@ distributed = pytest.importorskip("distributed")
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def whole(tmp_path, small_pieces, monkeypatch):  # noqa: F811
+@pytest.fixture(params=["hem*3"])
+def whole(request, tmp_path, small_pieces, monkeypatch):  # noqa: F811
     """Return a file of edges and the store that one process writes. Every step then runs on the workers."""
     np.save(tmp_path / "graph.npy", random_edges())
-    run_external(tmp_path / "graph.npy", tmp_path / "whole")
+    run_external(tmp_path / "graph.npy", tmp_path / "whole", request.param)
     monkeypatch.setattr(external_ranges, "MIN_ENTRIES", 0)
     monkeypatch.setattr(external_ranges, "ENTRIES_PER_NODE", 0)
     return tmp_path / "graph.npy", tmp_path / "whole"
 
 
-def test_a_cluster_gives_the_bytes_of_one_process(tmp_path, whole):
+@pytest.mark.parametrize("whole", ["hem*3", "kmis:score_heuristic=w-greedy,hem,graclus"], indirect=True)
+def test_a_cluster_gives_the_bytes_of_one_process(request, tmp_path, whole):
+    schedule = request.node.callspec.params["whole"]
     options = {"n_workers": 2, "threads_per_worker": 2, "processes": False, "dashboard_address": None}
     with distributed.LocalCluster(**options) as cluster:
         words = [
@@ -34,7 +36,7 @@ def test_a_cluster_gives_the_bytes_of_one_process(tmp_path, whole):
             "-d",
             str(whole[0]),
             "-p",
-            "hem*3",
+            schedule,
             "--memory",
             "4GB",
             "--threads",

@@ -29,32 +29,40 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
 POINTS = [
     "input:scan", "input:scan@3", "input:ids", "input:bounds", "input:fill", "input:fill@4", "input:merge@2", "digest", "store",
-    "shard:written", "shard:renamed", "level1:match", "level1:fill@2", "level1:merge", "level2:match", "level3:merge",
+    "shard:written", "shard:renamed", "level1:assign", "level1:fill@2", "level1:merge", "level2:assign", "level3:merge",
     "shard:recorded@2", "manifest:before", "manifest:after",
 ]  # fmt: skip
+MIXED_POINTS = ["level1:order", "level1:order@3", "level1:assign", "level2:assign", "level3:order", "level3:merge"]
 
 
+@pytest.mark.parametrize(
+    ("schedule", "points"),
+    [(SCHEDULE, POINTS), ("kmis:force_undirected=true,graclus:two_hop=true,kmis", MIXED_POINTS)],
+    ids=["hem", "mixed"],
+)
 @pytest.mark.usefixtures("small_pieces")
-def test_a_killed_run_continues_and_ends_with_the_same_bytes(tmp_path):
+def test_a_killed_run_continues_and_ends_with_the_same_bytes(tmp_path, schedule, points):
     edges = random_edges()
     weight = np.random.default_rng(1).random(len(edges)).astype(np.float32)
     path = write_text(tmp_path / "graph.txt", 2 * edges, weight)
-    run_external(path, tmp_path / "whole")
+    run_external(path, tmp_path / "whole", schedule)
     expected = files_of(tmp_path / "whole")
-    for number, point in enumerate(POINTS):
+    for number, point in enumerate(points):
         store = tmp_path / f"store{number}"
-        assert run_in_child(path, store, environment={"TGP_FAILPOINT": point}) == -signal.SIGKILL, point
-        assert run_external(path, store).status in ("complete", "up to date")
+        failing = {"TGP_FAILPOINT": point}
+        assert run_in_child(path, store, schedule, environment=failing) == -signal.SIGKILL, point
+        assert run_external(path, store, schedule).status in ("complete", "up to date")
         assert files_of(store) == expected, point
         assert not (tmp_path / f"store{number}.scratch").exists()
 
 
-def run_in_child(path, store, *, prepare=lambda: None, environment=None):
+def run_in_child(path, store, schedule=SCHEDULE, *, prepare=lambda: None, environment=None):
     """Run the command in a forked process, with compiled kernels. Return its status, negative for a signal.
 
     Args:
         path: File of edges.
         store: Store to write.
+        schedule: Schedule of the levels.
         prepare: Function that the child calls first.
         environment: Variables of its environment.
     """
@@ -70,7 +78,7 @@ def run_in_child(path, store, *, prepare=lambda: None, environment=None):
                 "-d",
                 str(path),
                 "-p",
-                SCHEDULE,
+                schedule,
                 "--memory",
                 "4GB",
                 "-o",

@@ -22,7 +22,7 @@ from tests.build.test_external import (
 from tests.engine.test_external import (
     assert_same_levels,
     coarsen_in_files,
-    parameters,
+    schedules,
     undirected_graphs,
 )
 from tgp.build import external_ranges, unit_graphs
@@ -31,7 +31,7 @@ from tgp.build.executors import Pool, wrap_executor
 from tgp.build.external_ranges import ClusterRanges, run_range
 from tgp.build.jobs import job_header
 from tgp.engine import coarsen, threads
-from tgp.engine.external import levels
+from tgp.engine.external import entries, levels
 from tgp.engine.external.buckets import Limits
 from tgp.errors import GraphError, InputError
 from tgp.ragged import BlockCSR
@@ -78,21 +78,21 @@ cuts = st.sampled_from([2, 7]) | st.integers(2, 40)
 
 
 @settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(undirected_graphs(), parameters, st.integers(0, 2**40), st.integers(1, 9), cuts)
+@given(undirected_graphs(), schedules, st.integers(0, 2**40), st.integers(1, 9), cuts)
 @pytest.mark.usefixtures("everything_remote")
-def test_any_cut_gives_the_levels_in_memory(tmp_path_factory, block, params, seed, piece, num_ranges):
+def test_any_cut_gives_the_levels_in_memory(tmp_path_factory, block, schedule, seed, piece, num_ranges):
     bucket, found = 8, None
     while found is None:  # the smallest buckets that hold the largest row
         folder = tmp_path_factory.mktemp("rows")
         ranges = plain_ranges(folder / "scratch", num_ranges)
         try:
             limits = Limits(piece, bucket, checkpoint=1)
-            found = coarsen_in_files(folder, block, f"hem{params}*3", seed, limits=limits, ranges=ranges)
+            found = coarsen_in_files(folder, block, schedule, seed, limits=limits, ranges=ranges)
         except InputError as error:
             assert "edges of a node" in str(error)
             bucket *= 2
         shutil.rmtree(folder)
-    assert_same_levels(found, coarsen(block, f"hem{params}*3", seed))
+    assert_same_levels(found, coarsen(block, schedule, seed))
 
 
 def weighted_graph(nodes=1000):
@@ -109,21 +109,18 @@ def weighted_graph(nodes=1000):
 def test_any_number_of_threads_of_a_worker(tmp_path, monkeypatch, count, num_ranges):
     """Graphs are large enough that every range function is called on a worker, each with its threads."""
     monkeypatch.setattr(threads, "_MIN_WORK", 0)
-    monkeypatch.setattr(levels, "MIN_PART", 1)
+    monkeypatch.setattr(entries, "MIN_PART", 1)
     monkeypatch.setattr(threads, "num_threads", lambda: count)
     ranges = plain_ranges(tmp_path / "scratch", num_ranges)
+    schedule, options = "hem,kmis:score_heuristic=w-greedy,hem", {"weight_dtype": np.float64}
+    limits = Limits(700, 5000, 999)
     found = coarsen_in_files(
-        tmp_path,
-        weighted_graph(),
-        "hem*3",
-        3,
-        limits=Limits(700, 5000, 999),
-        weight_dtype=np.float64,
-        ranges=ranges,
+        tmp_path, weighted_graph(), schedule, 3, limits=limits, ranges=ranges, **options
     )
-    assert_same_levels(found, coarsen(weighted_graph(), "hem*3", 3, weight_dtype=np.float64))
+    assert_same_levels(found, coarsen(weighted_graph(), schedule, 3, **options))
     others = {function.__name__ for function in levels.RANGE_FUNCTIONS} - ranges.pool.executor.functions
-    assert others == {"find_anchors"}  # only called if few nodes have a partner
+    # The first is only called if few nodes have a partner, the other if an edge has no reverse edge.
+    assert others == {"find_anchors", "add_missing_entries"}
     left = {path.name.partition(".")[0].partition("-")[0] for path in (tmp_path / "scratch").iterdir()}
     assert left == {"journal", "level1", "level2", "level3"}  # neither arrays nor answers
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tgp.engine import coarsen, parse_schedule, threads
-from tgp.engine.external import levels
+from tgp.engine.external import entries
 from tgp.engine.external.buckets import Limits
 from tgp.engine.external.journal import Journal
 from tgp.engine.external.levels import check_external, coarsen_level
@@ -29,28 +29,32 @@ def write_rows(folder, block):
 def coarsen_in_files(
     folder, block, schedule, seed=0, *, limits, weight_dtype=np.float32, on_record=None, ranges=LOCAL
 ):
-    """Return (cluster, indptr, indices, weight) of each level."""
+    """Return (cluster, indptr, indices, weight, values, representatives) of each level."""
     journal = Journal(folder / "scratch", "key", on_record)
     fine = write_rows(folder, block)
     found = []
-    for number, params in enumerate(check_external(parse_schedule(schedule))):
-        level = coarsen_level(journal, fine, number, params, seed, weight_dtype, limits, ranges)
+    check_external(parse_schedule(schedule))
+    for number, spec in enumerate(parse_schedule(schedule)):
+        level = coarsen_level(journal, fine, number, spec, seed, weight_dtype, limits, ranges)
         fine = level.rows
         with fine.open() as rows:
             arrays = [rows.indptr.copy(), rows.indices.copy(), rows.weight.copy() if rows.weighted else None]
-        found.append([read_array(level.cluster, np.int32), *arrays])
+        values = None if level.weight is None else read_array(level.weight, np.float32)
+        members = None if level.representative is None else read_array(level.representative, np.int32)
+        found.append([read_array(level.cluster, np.int32), *arrays, values, members])
     return found
 
 
 def assert_same_levels(found, hierarchy):
     assert len(found) == len(hierarchy.levels)
-    for (cluster, indptr, indices, weight), level in zip(found, hierarchy.levels, strict=True):
-        np.testing.assert_array_equal(cluster, level.assignment.cluster)
-        np.testing.assert_array_equal(indptr, level.block.indptr)
-        np.testing.assert_array_equal(indices, level.block.indices)
-        assert (weight is None) == (level.block.weight is None)
-        if weight is not None:
-            np.testing.assert_array_equal(weight, level.block.weight)
+    for arrays, level in zip(found, hierarchy.levels, strict=True):
+        block, assignment = level.block, level.assignment
+        expected = [assignment.cluster, block.indptr, block.indices, block.weight]
+        expected += [assignment.weight, assignment.representative]
+        for array, wanted in zip(arrays, expected, strict=True):
+            assert (array is None) == (wanted is None)
+            if array is not None:
+                np.testing.assert_array_equal(array, wanted)
 
 
 @st.composite
@@ -68,13 +72,23 @@ def undirected_graphs(draw):
     return BlockCSR.from_edge_index(index, weight, num_nodes=nodes)
 
 
-parameters = st.sampled_from(
+schedules = st.sampled_from(
     [
-        "",
-        ":score=weight",
-        ":two_hop=false",
-        ":count_edges=true",
-        ":remove_self_loops=false:connect_red_op=max",
+        "hem*3",
+        "hem:score=weight*3",
+        "hem:two_hop=false*3",
+        "hem:count_edges=true*3",
+        "hem:remove_self_loops=false:connect_red_op=max*3",
+        "kmis*3",
+        "kmis:scorer=random*3",
+        "kmis:scorer=canonical:score_heuristic=none*3",
+        "kmis:scorer=constant:score_heuristic=w-greedy*3",
+        "kmis:score_heuristic=w-greedy:force_undirected=true:remove_self_loops=false*3",
+        "graclus*3",
+        "graclus:two_hop=true:count_edges=true*3",
+        "graclus:order=index:two_hop=true*3",
+        "hem,kmis,graclus",
+        "kmis:count_edges=true,hem:connect_red_op=mul,kmis",
     ]
 )
 
@@ -90,10 +104,9 @@ def no_fsync():
 cuts = st.sampled_from([1, 2, 7]) | st.integers(1, 40)
 
 
-@settings(deadline=None, max_examples=100)
-@given(undirected_graphs(), parameters, st.integers(0, 2**40), st.integers(1, 9), st.booleans(), cuts)
-def test_levels_in_files_equal_levels_in_memory(tmp_path_factory, block, params, seed, piece, double, cut):
-    schedule = f"hem{params}*3"
+@settings(deadline=None, max_examples=200)
+@given(undirected_graphs(), schedules, st.integers(0, 2**40), st.integers(1, 9), st.booleans(), cuts)
+def test_levels_in_files_equal_levels_in_memory(tmp_path_factory, block, schedule, seed, piece, double, cut):
     dtype = np.float64 if double else np.float32
     bucket, found = 8, None
     while found is None:  # the smallest buckets that hold the largest row
@@ -110,27 +123,50 @@ def test_levels_in_files_equal_levels_in_memory(tmp_path_factory, block, params,
 
 
 @pytest.mark.parametrize(
-    "block", [barabasi_albert(3000, 4, 1), grid2d(40, 50), star(500)], ids=["ba", "grid", "star"]
+    "block", [barabasi_albert(9000, 4, 1), grid2d(80, 90), star(500)], ids=["ba", "grid", "star"]
 )
-@pytest.mark.parametrize("bucket", [1200, 10**6])
-def test_larger_graphs(tmp_path, block, bucket):
-    found = coarsen_in_files(tmp_path, block, "hem:count_edges=true*4", 3, limits=Limits(700, bucket, 999))
-    assert_same_levels(found, coarsen(block, "hem:count_edges=true*4", 3))
+@pytest.mark.parametrize("bucket", [1800, 10**6])
+@pytest.mark.parametrize(
+    "schedule", ["hem:count_edges=true*4", "kmis*3", "graclus:two_hop=true*3", "kmis:count_edges=true,hem,graclus"]
+)
+def test_larger_graphs(tmp_path, block, schedule, bucket):
+    found = coarsen_in_files(tmp_path, block, schedule, 3, limits=Limits(700, bucket, 999))
+    assert_same_levels(found, coarsen(block, schedule, 3))
+
+
+@st.composite
+def graphs_without_some_reverse_edges(draw):
+    nodes = draw(st.integers(2, 12))
+    ids = st.integers(0, nodes - 1)
+    edges = sorted(draw(st.sets(st.tuples(ids, ids), max_size=40)))
+    weight = np.array([draw(st.sampled_from([0.1, 0.2, 0.3, 0.7, 1.0])) for _ in edges])
+    return BlockCSR.from_edge_index(np.array(edges, np.int64).reshape(-1, 2).T, weight, num_nodes=nodes)
+
+
+@settings(deadline=None, max_examples=50)
+@given(graphs_without_some_reverse_edges(), st.sampled_from(["kmis*2", "kmis:force_undirected=true*2"]), cuts)
+def test_kmis_adds_reverse_edges(tmp_path_factory, block, schedule, cut):
+    """A coarse edge can lack its reverse edge, if the sum of its weights counts as zero in one direction only."""
+    folder, limits = tmp_path_factory.mktemp("rows"), Limits(5, 100, checkpoint=1)
+    found = coarsen_in_files(folder, block, schedule, limits=limits, ranges=LocalRanges(cut))
+    shutil.rmtree(folder)
+    assert_same_levels(found, coarsen(block, schedule))
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_any_number_of_threads(tmp_path, monkeypatch, count, weighted):
+@pytest.mark.parametrize("schedule", ["hem*3", "kmis:score_heuristic=w-greedy*2", "graclus*3"])
+def test_any_number_of_threads(tmp_path, monkeypatch, count, weighted, schedule):
     monkeypatch.setattr(threads, "_MIN_WORK", 0)
-    monkeypatch.setattr(levels, "MIN_PART", 1)
+    monkeypatch.setattr(entries, "MIN_PART", 1)
     monkeypatch.setattr(threads, "num_threads", lambda: count)
     block = barabasi_albert(1000, 4, 1)
     if weighted:
         block = BlockCSR(
             block.indptr, block.indices, 1.0 + (block.rows() + block.indices) % 7, block.node_ptr
         )
-    found = coarsen_in_files(tmp_path, block, "hem*3", 3, limits=Limits(700, 5000, 999))
-    assert_same_levels(found, coarsen(block, "hem*3", 3))
+    found = coarsen_in_files(tmp_path, block, schedule, 3, limits=Limits(700, 5000, 999))
+    assert_same_levels(found, coarsen(block, schedule, 3))
 
 
 def ascending_path(nodes):
@@ -140,17 +176,19 @@ def ascending_path(nodes):
 
 
 @pytest.mark.parametrize("piece", [16, 10**4])
-def test_a_path_with_one_pair_per_round(tmp_path, piece):
+@pytest.mark.parametrize("schedule", ["hem:score=weight*2", "kmis:score_heuristic=none*2"])
+def test_a_path_with_one_choice_per_round(tmp_path, piece, schedule):
     block = ascending_path(200)
-    found = coarsen_in_files(tmp_path, block, "hem:score=weight*2", limits=Limits(piece, 10**4))
-    assert_same_levels(found, coarsen(block, "hem:score=weight*2"))
+    found = coarsen_in_files(tmp_path, block, schedule, limits=Limits(piece, 10**4))
+    assert_same_levels(found, coarsen(block, schedule))
 
 
 class Killed(BaseException):
     pass
 
 
-def test_a_run_continues_after_every_record(tmp_path):
+@pytest.mark.parametrize("schedule", ["hem*2", "kmis:force_undirected=true,graclus"])
+def test_a_run_continues_after_every_record(tmp_path, schedule):
     block = barabasi_albert(200, 8, 2)
     rng = np.random.default_rng(0)
     upper = rng.random(block.num_edges)
@@ -164,11 +202,12 @@ def test_a_run_continues_after_every_record(tmp_path):
     names = []
     (tmp_path / "whole").mkdir()
     coarsen_in_files(
-        tmp_path / "whole", block, "hem*2", limits=limits, weight_dtype=np.float64, on_record=names.append
+        tmp_path / "whole", block, schedule, limits=limits, weight_dtype=np.float64, on_record=names.append
     )
     assert len(names) > 15
-    assert any(name.endswith(":mirrored") for name in names)
-    expected = coarsen(block, "hem*2", weight_dtype=np.float64)
+    steps = {"hem*2": "level2:mirror:merge"}.get(schedule, "level1:order")
+    assert steps in names
+    expected = coarsen(block, schedule, weight_dtype=np.float64)
     (tmp_path / "cut").mkdir()
     seen = []
 
@@ -179,7 +218,7 @@ def test_a_run_continues_after_every_record(tmp_path):
     for _ in range(2 * len(names)):
         try:
             found = coarsen_in_files(
-                tmp_path / "cut", block, "hem*2", limits=limits, weight_dtype=np.float64, on_record=stop
+                tmp_path / "cut", block, schedule, limits=limits, weight_dtype=np.float64, on_record=stop
             )
             break
         except Killed:
@@ -199,7 +238,12 @@ def test_the_folder_of_another_run_is_cleared(tmp_path):
 @pytest.mark.parametrize(
     ("schedule", "error", "text"),
     [
-        ("graclus*2", InputError, "needs the graph in memory"),
+        ("sep*2", InputError, "sep needs the graph in memory: expected one of graclus, kmis, hem with --memory"),
+        ("hem,ndp", InputError, "ndp needs the graph in memory"),
+        ("graclus:order=degree", ParameterError, "order=degree needs the graph in memory: expected random or index"),
+        ("graclus:match_on=counts", ParameterError, "match_on"),
+        ("kmis:order_k=2", ParameterError, "order_k=2 needs the graph in memory: expected 1, got 2"),
+        ("kmis:max_size=8", ParameterError, "max_size=8 needs the graph in memory: expected none, got 8"),
         ("hem*", InputError, "hem*5"),
         ("hem:ratio=0.5", ParameterError, "ratio"),
         ("hem:degree_norm=true", ParameterError, "degree_norm"),

@@ -16,7 +16,8 @@ SHARED = ("local_ids.join_rows", "contract._collect_entries", "undirected._fill_
 
 def listed_kernels():
     found = {*compilation._COMMON, *compilation._SMALL_METRICS, *compilation._LARGE_METRICS}
-    return sorted(found.union(*compilation._METHODS.values()))
+    found.update(compilation._EXTERNAL)
+    return sorted(found.union(*compilation._METHODS.values(), *compilation._EXTERNAL_METHODS.values()))
 
 
 def test_signatures_are_read_from_annotations():

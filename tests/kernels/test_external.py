@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from tests.reference import external as reference
 from tgp.kernels import edge_input
 from tgp.kernels import external as kernels
+from tgp.kernels import local_matching as scores
 from tgp.ragged import BlockCSR
 
-KINDS = {"equal": kernels.ALL_EQUAL, "weight": kernels.BY_WEIGHT, "share": kernels.BY_SHARE}
+KINDS = {"equal": scores.EQUAL, "weight": scores.GIVEN, "share": scores.SHARE}
 codes = st.integers(0, 3) | st.integers(0, 2**64 - 1)
 
 
@@ -39,12 +40,15 @@ def arrays_of(block):
     return block.indptr, block.indices, block.weight if weighted else np.empty(0), weighted
 
 
-def choose_kind(data, block):
-    """Draw the kind of score and return it with the degrees."""
-    kind = data.draw(st.sampled_from(["share", "equal" if block.weight is None else "weight"]))
+def choose_scores(data, block):
+    """Draw the kind of the scores; return its name, and the arguments of kernels: weights, degrees and the code of the kind."""
+    weighted = block.weight is not None
+    kind = data.draw(st.sampled_from(["share", "weight" if weighted else "equal"]))
     rows, weight = block.rows(), block.weights_or_ones()
     inner = rows != block.indices
-    return kind, np.bincount(rows[inner], weight[inner], minlength=block.num_nodes)
+    degree = np.bincount(rows[inner], weight[inner], minlength=block.num_nodes)
+    code = scores.UNIT_SHARE if kind == "share" and not weighted else KINDS[kind]
+    return kind, (arrays_of(block)[2], degree, code)
 
 
 def cut(data, size):
@@ -61,7 +65,7 @@ def draw_list(data, values, size):
 @given(graphs(), st.data())
 def test_pointers(graph, data):
     block, rows = graph
-    kind, degree = choose_kind(data, block)
+    kind, arguments = choose_scores(data, block)
     code = draw_list(data, codes, block.num_nodes)
     old = draw_list(data, st.integers(-2, block.num_nodes - 1), block.num_nodes)
     nodes = np.array(sorted(data.draw(st.sets(st.integers(0, block.num_nodes - 1)))), np.int32)
@@ -70,9 +74,9 @@ def test_pointers(graph, data):
     stale = stale[: kernels.find_stale(pointer, code_array, nodes, stale)]
     found = np.empty_like(stale)
     for some in cut(data, len(stale)):
-        kernels.point_rows(*arrays_of(block), degree, KINDS[kind], code_array, stale, *some, found)
+        kernels.point_rows(block.indptr, block.indices, *arguments, code_array, stale, *some, found)
     pointer[stale] = found
-    expected = reference.pointers(rows, degree.tolist(), kind, code, old)
+    expected = reference.pointers(rows, arguments[1].tolist(), kind, code, old)
     assert stale.tolist() == [u for u in nodes.tolist() if reference.is_stale(u, code, old)]
     assert pointer.tolist() == [expected[u] if u in nodes else old[u] for u in range(block.num_nodes)]
 
@@ -97,16 +101,16 @@ def test_mutual_pointers(nodes, data):
 @given(graphs(), st.data())
 def test_anchors(graph, data):
     block, rows = graph
-    kind, degree = choose_kind(data, block)
+    kind, arguments = choose_scores(data, block)
     code = draw_list(data, st.integers(1, 2**64 - 1), block.num_nodes)
     nodes = sorted(data.draw(st.sets(st.integers(0, block.num_nodes - 1))))
     anchor, signature = np.empty(len(nodes), np.int32), np.empty(len(nodes), np.uint64)
     for some in cut(data, len(nodes)):
-        kernels.find_row_anchors(
-            *arrays_of(block), degree, KINDS[kind], np.array(code, np.uint64), np.array(nodes, np.int32),
+        scores.find_anchors(
+            block.indptr, block.indices, *arguments, np.array(code, np.uint64), np.array(nodes, np.int32),
             *some, anchor, signature,
         )  # fmt: skip
-    expected = reference.anchors(rows, degree.tolist(), kind, code, nodes)
+    expected = reference.anchors(rows, arguments[1].tolist(), kind, code, nodes)
     assert (anchor.tolist(), signature.tolist()) == expected
 
 
@@ -152,12 +156,49 @@ def test_mirrored_entries_and_row_ids(graph, data):
         keys, values = np.empty(2 * (high - low), np.uint64), np.empty(2 * (high - low))
         start = first_row(block, low)
         weight = block.weights_or_ones()
-        count = kernels.mirror_rows(block.indptr, block.indices, weight, start, low, high, keys, values)
-        assert count == len(keys)
-        assert triples_of(keys, values, True) == reference.mirrored(rows, low, high)
+        fixed, out = (block.indptr, block.indices, weight), (start, low, high, keys, values)
+        for factor in (0.5, 1.0):
+            assert kernels.mirror_rows(*fixed, factor, *out) == len(keys)
+            assert triples_of(keys, values, True) == reference.mirrored(rows, factor, low, high)
         ids = np.empty(high - low, np.int32)
         kernels.fill_row_ids(block.indptr, start, low, high, ids)
         assert ids.tolist() == [u for u, _, _ in reference.entries_between(rows, low, high)]
+
+
+@given(st.integers(1, 8), st.data())
+def test_entries_without_a_reverse_entry(nodes, data):
+    ids = st.integers(0, nodes - 1)
+    edges = sorted(data.draw(st.sets(st.tuples(ids, ids), min_size=1)))
+    weight = np.array(draw_list(data, st.sampled_from([0.5, 1.0, 2.0]), len(edges)))
+    block = BlockCSR.from_edge_index(np.array(edges, np.int64).T, weight, num_nodes=nodes)
+    found = []
+    for low, high in cut(data, len(edges)):
+        keys, values = np.empty(2 * (high - low), np.uint64), np.empty(2 * (high - low))
+        fixed = block.indptr, block.indices, block.weight, first_row(block, low), low, high
+        count = kernels.missing_rows(*fixed, keys, values)
+        found += triples_of(keys[:count], values[:count], True)
+    assert found == reference.with_missing([(u, v, w) for (u, v), w in zip(edges, weight.tolist(), strict=True)])
+
+
+@given(graphs(), st.data())
+def test_entries_to_larger_ranks_and_the_nodes_that_they_cover(graph, data):
+    block, rows = graph
+    order = data.draw(st.permutations(range(block.num_nodes)))
+    rank = np.argsort(order).astype(np.int32)
+    pairs = []
+    for low, high in cut(data, block.num_edges):
+        keys = np.empty(high - low, np.uint64)
+        fixed = block.indptr, block.indices, rank, first_row(block, low)
+        count = kernels.orient_rows(*fixed, low, high, keys)
+        pairs += zip(*split(keys[:count]), strict=True)
+    assert pairs == [(rank[u], v) for u, v, _ in reference.entries_between(rows, 0, None) if rank[v] > rank[u]]
+    owner = np.full(block.num_nodes, -1, np.int32)
+    for first, last in cut(data, block.num_nodes):
+        mine = [[v for r, v in pairs if r == position] for position in range(first, last)]
+        ends = np.cumsum([0, *map(len, mine)])
+        cols = np.array(sum(mine, []), np.int32)
+        kernels.cover_rows(np.array(order, np.int32), first, ends[:-1].copy(), ends[1:].copy(), cols, owner)
+    assert owner.tolist() == reference.covered(rows, order)
 
 
 @given(

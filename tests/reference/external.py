@@ -70,13 +70,33 @@ def contracted(rows, cluster, drop_loops, low, high):
     return [triple for triple in triples if triple[0] != triple[1] or not drop_loops]
 
 
-def mirrored(rows, low, high):
-    """Return some entries in both directions with half of their weight."""
+def mirrored(rows, factor, low, high):
+    """Return some entries in both directions with ``factor`` times their weight."""
     return [
         triple
         for u, v, w in entries_between(rows, low, high)
-        for triple in ((u, v, 0.5 * w), (v, u, 0.5 * w))
+        for triple in ((u, v, factor * w), (v, u, factor * w))
     ]
+
+
+def with_missing(entries):
+    """Return entries, each followed by its reverse if that is not one of them."""
+    stored = {(u, v) for u, v, _ in entries}
+    return [
+        triple
+        for u, v, w in entries
+        for triple in ([(u, v, w)] if (v, u) in stored else [(u, v, w), (v, u, w)])
+    ]
+
+
+def covered(rows, order):
+    """Return the selected node that covers each node, if nodes are selected in an order and cover their neighbours."""
+    owner = [-1] * len(rows)
+    for u in order:
+        if owner[u] < 0:
+            for v in [u, *(v for v, _ in rows[u])]:
+                owner[v] = u if owner[v] < 0 else owner[v]
+    return owner
 
 
 def bucket_of(bounds, row):

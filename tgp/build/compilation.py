@@ -18,10 +18,10 @@ from tgp.engine.carry import CarryStep
 from tgp.engine.schedule import Schedule
 
 __all__ = [
-    "EXTERNAL_KERNELS",
     "METHODS_WITH_KERNELS",
     "Compilation",
     "CompilationDisplay",
+    "external_kernels_of",
     "kernels_of",
     "read_compilation",
     "watch_compilation",
@@ -185,7 +185,7 @@ _METHODS: dict[str, tuple[str, ...]] = {
 }
 """Kernels that the levels of each method call with default parameters. Methods of other packages are not listed."""
 
-EXTERNAL_KERNELS = (
+_EXTERNAL = (
     "contract.merge_rows",
     "edge_input.count_entries",
     "edge_input.mark_ids",
@@ -197,19 +197,34 @@ EXTERNAL_KERNELS = (
     "external.contract_rows",
     "external.count_buckets",
     "external.fill_row_ids",
-    "external.find_row_anchors",
-    "external.find_stale",
     "external.group_keys",
-    "external.point_rows",
     "external.scatter_to_buckets",
-    "external.take_mutual_rows",
-    "local_matching.fill_codes",
-    "local_matching.fingerprint",
-    "local_matching.pair_relatives",
-    "local_matching.weighted_degree",
-    "matching.number_pairs",
 )
 """Kernels of a run on a graph larger than memory, see :mod:`tgp.build.external`. Weights of type float64 may need one more."""
+
+_EXTERNAL_METHODS: dict[str, tuple[str, ...]] = {
+    "graclus": ("matching.match_rows", "matching.number_pairs"),
+    "hem": (
+        "external.find_stale",
+        "external.point_rows",
+        "external.take_mutual_rows",
+        "local_matching.fill_codes",
+        "local_matching.find_anchors",
+        "local_matching.fingerprint",
+        "local_matching.pair_relatives",
+        "local_matching.weighted_degree",
+        "matching.number_pairs",
+    ),
+    "kmis": (
+        "external.cover_rows",
+        "external.orient_rows",
+        "local_matching.fingerprint",
+        "mis.number_clusters",
+        "rank_ranges.rank_keys",
+        "rank_ranges.sort_part",
+    ),
+}
+"""Kernels that the levels of each method call then, with default parameters."""
 
 _UNWEIGHTED = frozenset(
     {"fps", "graclus", "kmis", "leiden", "louvain", "nopool", "random", "sep", "voxel", "bistride"}
@@ -255,6 +270,16 @@ def kernels_of(
     for step in steps:
         found.update(_CARRY.get(step.reduction, ()), _CARRY[step.owner])
     return frozenset(found.union(_COMMON))
+
+
+def external_kernels_of(schedule: Schedule) -> tuple[str, ...]:
+    """Return the kernels that a run on a graph larger than memory calls, as ``"module.function"``.
+
+    Args:
+        schedule: Schedule of the run.
+    """
+    found = {name for level in schedule for name in _EXTERNAL_METHODS.get(level.method, ())}
+    return tuple(sorted(found.union(_EXTERNAL)))
 
 
 def read_compilation(connection: Any | None = None) -> Compilation | None:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tgp.build.compilation import EXTERNAL_KERNELS
+from tgp.build.compilation import external_kernels_of
 from tgp.build.config import CoarsenConfig
 from tgp.build.external_input import InputGraph, convert_edges
 from tgp.build.external_plan import (
@@ -29,7 +29,7 @@ from tgp.build.summary import Summary, describe_manifest
 from tgp.build.workers import choose_threads
 from tgp.engine.external.buckets import Limits
 from tgp.engine.external.journal import Journal
-from tgp.engine.external.levels import ExternalLevel, check_external, coarsen_level
+from tgp.engine.external.levels import ExternalLevel, coarsen_level
 from tgp.engine.external.ranges import RangeMap
 from tgp.engine.external.row_files import RowFiles
 from tgp.engine.schedule import Schedule
@@ -86,7 +86,7 @@ def coarsen_external(
         open_scratch(folder, key) as journal,
     ):
         ranges = open_ranges(pool, journal.folder, config.threads, progress)
-        compile_seconds = _load_kernels(progress)
+        compile_seconds = _load_kernels(schedule, progress)
         journal.on_progress = _StageDisplay(progress, f"{reader.path.name}:")
         graph = convert_edges(
             journal,
@@ -118,12 +118,12 @@ def coarsen_external(
     )
 
 
-def _load_kernels(progress: Progress) -> float:
+def _load_kernels(schedule: Schedule, progress: Progress) -> float:
     """Compile the missing kernels in this process and return the seconds that it took."""
     from tgp.kernels.ahead import compile_ahead, find_missing
 
     started = time.perf_counter()
-    missing = find_missing(EXTERNAL_KERNELS)
+    missing = find_missing(external_kernels_of(schedule))
     for number, name in enumerate(missing):
         seconds = time.perf_counter() - started
         progress(Step("compiling", number + 1, len(missing), "kernel", elapsed=seconds))
@@ -206,12 +206,12 @@ class _Run:
     def _compute_levels(self) -> list[StreamedLevel]:
         rows, dtype, limits = self.graph.rows, self.graph.weight_dtype or "float32", self.limits
         levels = []
-        for number, params in enumerate(check_external(self.schedule)):
+        for number, spec in enumerate(self.schedule):
             self._show(f"level {number + 1} of {len(self.schedule)}:")
             level = coarsen_level(
-                self.journal, rows, number, params, self.config.seed, dtype, limits, self.ranges
+                self.journal, rows, number, spec, self.config.seed, dtype, limits, self.ranges
             )
-            levels.append(_stream_level(level, dtype, limits.piece, self.journal))
+            levels.append(_stream_level(spec.method, level, dtype, limits.piece, self.journal))
             rows = level.rows
         return levels
 
@@ -220,7 +220,7 @@ def _run_key(config: CoarsenConfig, schedule: Schedule, reader: EdgeReader) -> s
     """Return a text that differs if the files in the scratch folder cannot be used."""
     status = [(path.resolve(), path.stat()) for path in reader.files]
     files = [[str(path), found.st_size, found.st_mtime_ns] for path, found in status]
-    return json.dumps([3, files, schedule.to_json(), schedule.revision, config.seed, config.memory])
+    return json.dumps([4, files, schedule.to_json(), schedule.revision, config.seed, config.memory])
 
 
 def _make_spec(config: CoarsenConfig, schedule: Schedule, reader: EdgeReader, digest: str) -> StoreSpec:
@@ -244,13 +244,19 @@ def _stream_input(graph: InputGraph, piece: int, journal: Journal) -> StreamedGr
     return _stream_rows(graph.rows, graph.weight_dtype, piece, journal, nodes)
 
 
-def _stream_level(level: ExternalLevel, dtype: str, piece: int, journal: Journal) -> StreamedLevel:
+def _stream_level(
+    method: str, level: ExternalLevel, dtype: str, piece: int, journal: Journal
+) -> StreamedLevel:
     graph = _stream_rows(level.rows, dtype if level.rows.weighted else None, piece, journal)
+    fine, coarse = level.num_fine_nodes, level.rows.num_nodes
+    weight, chosen = level.weight, level.representative
     return StreamedLevel(
-        "hem",
+        method,
         graph,
-        level.num_fine_nodes,
-        lambda: _read_file(level.cluster, np.int32, level.num_fine_nodes, piece),
+        fine,
+        lambda: _read_file(level.cluster, np.int32, fine, piece),
+        None if weight is None else lambda: _read_file(weight, np.float32, fine, piece),
+        None if chosen is None else lambda: _read_file(chosen, np.int32, coarse, piece),
     )
 
 

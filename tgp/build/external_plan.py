@@ -203,7 +203,7 @@ def estimate_run(
     edges, nodes = reader.estimate_edges()
     nodes = nodes if num_nodes is None else num_nodes
     entries, depth = 2 * edges, len(schedule)
-    scratch, stored = _estimate_disk(reader, nodes, entries, depth, LEVEL_RATIO)
+    scratch, stored = _estimate_disk(reader, schedule, nodes, entries, LEVEL_RATIO)
     coarse = sum(LEVEL_RATIO ** (level + 1) for level in range(depth))
     (name,) = config.hierarchy_names
     return RunPlan(
@@ -252,13 +252,13 @@ def check_fits(config: CoarsenConfig) -> None:
         raise DatasetError(
             f"{path} does not fit in memory: expected at most {total // BYTES_IN_MEMORY:,} edges, got about {edges:,}, which need "
             f"{edges * BYTES_IN_MEMORY / 1e9:.0f} GB",
-            hint="coarsen it from disk in bounded memory: --memory auto with a schedule of hem, such as --pooler 'hem*5'; or use a "
-            "machine with more memory",
+            hint="coarsen it from disk in bounded memory: --memory auto with a schedule such as --pooler 'hem*5'; or use a machine with more "
+            "memory",
         )
 
 
 def _estimate_disk(
-    reader: EdgeReader, num_nodes: int, num_entries: int, depth: int, ratio: float
+    reader: EdgeReader, schedule: Schedule, num_nodes: int, num_entries: int, ratio: float
 ) -> tuple[int, int]:
     """Return the largest size of the temporary files and the size of the store, in bytes.
 
@@ -266,12 +266,13 @@ def _estimate_disk(
 
     Args:
         reader: Reader of the file.
+        schedule: Schedule of the levels.
         num_nodes: Number of nodes.
         num_entries: Number of stored edges of the input graph.
-        depth: Number of levels.
         ratio: Number of edges of a level, divided by that of the level before.
     """
-    weighted = reader.weight_dtype is not None
+    weighted, depth = reader.weight_dtype is not None, len(schedule)
+    node_bytes = sum(method.node_bytes for method in check_external(schedule))
     row_bytes, key_bytes = (12, 16) if weighted else (4, 8)
     entries = [num_entries * ratio**level for level in range(depth + 1)]
     copy = (12 if weighted else 8) * num_entries if reader.needs_copy else 0
@@ -279,7 +280,8 @@ def _estimate_disk(
         row_bytes * sum(entries[:level]) + key_bytes * entries[level - 1] for level in range(1, depth + 1)
     ]
     peak = max(copy + key_bytes * num_entries, *peaks) + 12 * num_nodes * (depth + 1)
-    return int(peak), int((12 if weighted else 8) * sum(entries) + 8 * num_nodes)
+    stored = (12 if weighted else 8) * sum(entries) + (8 + node_bytes) * num_nodes
+    return int(peak) + node_bytes * num_nodes, int(stored)
 
 
 def check_disk(config: CoarsenConfig, schedule: Schedule, reader: EdgeReader) -> None:
@@ -298,7 +300,7 @@ def check_disk(config: CoarsenConfig, schedule: Schedule, reader: EdgeReader) ->
         folder = folder.parent
     edges, _ = reader.estimate_edges()
     scratch, stored = _estimate_disk(
-        reader, 0, edges, len(schedule), LEAST_RATIO
+        reader, schedule, 0, edges, LEAST_RATIO
     )  # both directions are listed
     needed, free = scratch + stored, shutil.disk_usage(folder).free
     if needed > free:

@@ -40,7 +40,7 @@ MIN_ENTRIES = 1 << 22
 ENTRIES_PER_NODE = 2
 """Number of entries for each published element of an array of nodes from which a step runs on the workers."""
 
-TASK_FORMAT = 1
+TASK_FORMAT = 2
 """Number that changes when the keys of tasks, or the temporary files that workers read and write, change."""
 
 _ARRAY, _ANSWER = "array", "answer"
@@ -234,8 +234,9 @@ def _wait_for_rows(job: Job) -> None:
         sizes |= {"weight": 8 * rows["num_entries"]} if rows["weighted"] else {}
         for suffix, size in sizes.items():
             _wait_for(Path(rows["folder"]) / f"{rows['name']}.{suffix}", size)
-    if "cluster" in job:
-        _wait_for(Path(job["cluster"]), 4 * job["rows"]["num_nodes"])
+    for name in ("cluster", "rank"):
+        if name in job:
+            _wait_for(Path(job[name]), 4 * job["rows"]["num_nodes"])
     for name, suffix in itertools.product(job.get("chunks", ()), ("keys", "parts")):
         _wait_for(Path(job["folder"]) / f"{name}.{suffix}", 0)
 

@@ -7,12 +7,16 @@ import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tgp.ragged import Assignment, BlockCSR
+from tgp.registry import load
+
+if TYPE_CHECKING:
+    from tgp.engine.external.method import ExternalMethod
 
 __all__ = [
     "ADDED",
@@ -175,6 +179,8 @@ class LevelMethod:
             it starts. Empty if all parts use several.
         optional_package: import name of a package that ``assign`` needs and that an extra installs; ``None`` if there is none. Without it
             ``assign`` raises ``MissingPackageError``, and commands that run on all methods leave this one out.
+        external: ``"module:NAME"`` of the :class:`~tgp.engine.external.method.ExternalMethod` that computes levels of a graph whose edges
+            are files, for ``tgp coarsen --memory``; ``None`` if the method needs the graph in memory.
     """
 
     name: str
@@ -193,6 +199,14 @@ class LevelMethod:
     needs: tuple[str, ...] = ()
     one_core: str = ""
     optional_package: str | None = None
+    external: str | None = None
+
+    def external_method(self) -> ExternalMethod | None:
+        """Return the implementation for a graph whose edges are files, or ``None`` if there is none."""
+        if self.external is None:
+            return None
+        found: ExternalMethod = load(self.external)
+        return found
 
     @property
     def is_installed(self) -> bool:

@@ -76,6 +76,8 @@ class PoolerInfo:
         papers: papers that the docstring links to.
         text: the docstring before its first section, in reStructuredText, with formulas.
         example: the section ``Examples``; empty if there is none.
+        larger_than_memory: True if ``tgp coarsen --memory`` accepts it; ``None`` if it cannot be precomputed.
+        restrictions: values that its parameters must have then, such as ``"order_k=1, no max_size"``.
     """
 
     alias: str
@@ -94,6 +96,8 @@ class PoolerInfo:
     papers: list[Paper] | None = None
     text: str | None = None
     example: str | None = None
+    larger_than_memory: bool | None = None
+    restrictions: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values, without those that are not given."""
@@ -184,6 +188,12 @@ def describe_pooler(name: str) -> PoolerInfo:
     layer = pooler_map.entries.get(alias) if is_own else pooler_map.find(alias)
     if pooler.precoarsenable:
         pooler = dataclasses.replace(pooler, parameters=_method_parameters(METHODS[alias].params))
+        external = METHODS[alias].external_method()
+        pooler = dataclasses.replace(
+            pooler,
+            larger_than_memory=external is not None,
+            restrictions=None if external is None else external.describe_restrictions(),
+        )
     elif pooler_map.entry(alias).package is not None:
         # A layer of another package may be a level method, too. Only its class can tell.
         with contextlib.suppress(ParameterError):

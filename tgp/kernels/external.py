@@ -1,4 +1,4 @@
-"""Matching and contraction of graphs whose edges are memory-mapped files.
+"""Matching, independent sets and contraction of graphs whose edges are memory-mapped files.
 
 The kernels read the rows of a range front to back and keep no array with an entry per edge: scores are computed when they are
 needed, by the formulas of :mod:`tgp.kernels.local_matching`. The results are the same as those of the kernels for graphs in
@@ -14,60 +14,32 @@ import numpy as np
 
 from tgp.kernels._prims import kernel
 from tgp.kernels.array_types import FloatArray, IndexArray, PtrArray, WordArray
+from tgp.kernels.local_matching import _MIX, SHARE, _score_edge
 
 __all__ = [
-    "ALL_EQUAL",
-    "BY_SHARE",
-    "BY_WEIGHT",
     "NO_PARTNER",
     "UNKNOWN",
     "add_row_sizes",
     "contract_rows",
     "count_buckets",
+    "cover_rows",
     "fill_row_ids",
-    "find_row_anchors",
     "find_stale",
     "group_keys",
     "mirror_rows",
+    "missing_rows",
+    "orient_rows",
     "point_rows",
     "scatter_to_buckets",
     "take_mutual_rows",
 ]
 
-ALL_EQUAL, BY_WEIGHT, BY_SHARE = 0, 1, 2
-"""Codes of the scores of edges."""
-
 UNKNOWN, NO_PARTNER = -2, -1
 """Pointers of a node that was not visited yet, and of a node without a free neighbour."""
 
 _U = np.uint64
-_ONE = np.uint64(1)
 _S32 = np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
-_MIX = np.uint64(0x9E3779B97F4A7C15)
-_MIX2 = np.uint64(0xBF58476D1CE4E5B9)
-
-
-@kernel(inline="always")
-def _edge_score(
-    weight: FloatArray,
-    weighted: bool,
-    degree: FloatArray,
-    score: int,
-    mine: float,
-    e: int,
-    v: np.uint32,
-) -> float:
-    """Return the score of entry ``e`` to node ``v``. ``mine`` is the degree of the row, which is not read for other scores."""
-    if score == ALL_EQUAL:
-        return 0.0
-    w = weight[e] if weighted else 1.0
-    if score == BY_WEIGHT:
-        return w
-    other = degree[v]
-    most = mine if mine > other else other
-    share = w / most if most > 0.0 else 0.0
-    return share if share > 0.0 else 0.0
 
 
 @kernel
@@ -92,15 +64,16 @@ def find_stale(pointer: IndexArray, code: WordArray, nodes: IndexArray, out: Ind
 
 @kernel
 def point_rows(
-    indptr: PtrArray, indices: IndexArray, weight: FloatArray, weighted: bool, degree: FloatArray, score: int,
-    code: WordArray, nodes: IndexArray, first: int, last: int, found: IndexArray,
+    indptr: PtrArray, indices: IndexArray, score: FloatArray, degree: FloatArray, kind: int, code: WordArray,
+    nodes: IndexArray, first: int, last: int, found: IndexArray,
 ) -> None:  # fmt: skip
     """Write the best free neighbour of the free nodes ``nodes[first:last]``.
 
     Args:
-        indptr, indices, weight, weighted: Rows of an undirected graph without parallel edges.
-        degree: ``[N]`` weighted degrees; not accessed unless ``score`` is :data:`BY_SHARE`.
-        score: Code of the score of an edge.
+        indptr, indices: Rows of an undirected graph without parallel edges.
+        score: ``[nnz]`` weights, or an empty array if ``kind`` does not need them.
+        degree: ``[N]`` weighted degrees, or an empty array if ``kind`` does not need them.
+        kind: Kind of the scores, see :data:`tgp.kernels.local_matching.EQUAL`.
         code: ``[N]`` random numbers of free nodes, 0 for other nodes.
         nodes: Nodes, ascending.
         first, last: Range of ``nodes``.
@@ -109,14 +82,14 @@ def point_rows(
     for a in range(first, last):
         i = np.uint32(nodes[a])
         mine = code[i]
-        my_degree = degree[i] if score == BY_SHARE else 0.0
+        volume = degree[i] if kind >= SHARE else 0.0
         best, best_hash, partner = -np.inf, _U(0), np.int32(NO_PARTNER)
         for e in range(_U(indptr[i]), _U(indptr[i + 1])):
             v = indices[e]
             other = code[np.uint32(v)]
             if other == 0 or v == i:
                 continue
-            value = _edge_score(weight, weighted, degree, score, my_degree, e, np.uint32(v))
+            value = _score_edge(score, degree, kind, e, volume, np.uint32(v))
             if value < best:
                 continue
             hashed = (mine ^ other) * _MIX
@@ -151,38 +124,6 @@ def take_mutual_rows(pointer: IndexArray, code: WordArray, nodes: IndexArray, co
             nodes[remaining] = u
             remaining += 1
     return matched, remaining
-
-
-@kernel
-def find_row_anchors(
-    indptr: PtrArray, indices: IndexArray, weight: FloatArray, weighted: bool, degree: FloatArray, score: int,
-    code: WordArray, nodes: IndexArray, first: int, last: int, anchor: IndexArray, signature: WordArray,
-) -> None:  # fmt: skip
-    """Write the strongest neighbour of ``nodes[first:last]`` and a hash of all neighbours.
-
-    Args:
-        indptr, indices, weight, weighted, degree, score: See :func:`point_rows`.
-        code: ``[N]`` codes of all nodes, free or not.
-        nodes: Nodes, ascending.
-        first, last: Range of ``nodes``.
-        anchor: Output, the strongest neighbour of each of the nodes, or -1.
-        signature: Output, a number that is the same for nodes with the same neighbours.
-    """
-    for a in range(first, last):
-        u = nodes[a]
-        my_degree = degree[u] if score == BY_SHARE else 0.0
-        best, best_code, found, total = -np.inf, _U(0), np.int32(-1), _U(0)
-        for e in range(_U(indptr[u]), _U(indptr[u + 1])):
-            v = indices[e]
-            if v == u:
-                continue
-            value = _edge_score(weight, weighted, degree, score, my_degree, e, np.uint32(v))
-            other = code[np.uint32(v)]
-            total += other * _MIX2
-            if value > best or (value == best and other > best_code):
-                best, best_code, found = value, other, v
-        anchor[a] = found
-        signature[a] = total
 
 
 @kernel
@@ -225,10 +166,10 @@ def contract_rows(
 
 @kernel
 def mirror_rows(
-    indptr: PtrArray, indices: IndexArray, weight: FloatArray, first: int, low: int, high: int, keys: WordArray,
-    values: FloatArray,
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, factor: float, first: int, low: int, high: int,
+    keys: WordArray, values: FloatArray,
 ) -> int:  # fmt: skip
-    """Write the entries ``low..high`` in both directions with half of their weight; return their number.
+    """Write the entries ``low..high`` in both directions with ``factor`` times their weight; return their number.
 
     ``first`` is the row of the first entry. ``keys`` and ``values`` have room for ``2 * (high - low)`` entries.
     """
@@ -237,11 +178,89 @@ def mirror_rows(
     while u < indptr.shape[0] - 1 and indptr[u] < high:
         for e in range(_U(max(indptr[u], low)), _U(min(indptr[u + 1], high))):
             v = _U(indices[e])
-            keys[slot], values[slot] = (_U(u) << _S32) | v, 0.5 * weight[e]
-            keys[slot + 1], values[slot + 1] = (v << _S32) | _U(u), 0.5 * weight[e]
+            keys[slot], values[slot] = (_U(u) << _S32) | v, factor * weight[e]
+            keys[slot + 1], values[slot + 1] = (v << _S32) | _U(u), factor * weight[e]
             slot += 2
         u += 1
     return slot
+
+
+@kernel
+def missing_rows(
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, first: int, low: int, high: int, keys: WordArray,
+    values: FloatArray,
+) -> int:  # fmt: skip
+    """Write the entries ``low..high``, and the reverse of those whose reverse is not stored; return their number.
+
+    The arguments are those of :func:`mirror_rows`. The rows are sorted by column.
+    """
+    slot = 0
+    u = first
+    while u < indptr.shape[0] - 1 and indptr[u] < high:
+        for e in range(_U(max(indptr[u], low)), _U(min(indptr[u + 1], high))):
+            v = np.int64(indices[e])
+            keys[slot], values[slot] = (_U(u) << _S32) | _U(v), weight[e]
+            slot += 1
+            at = indptr[v] + np.searchsorted(indices[indptr[v] : indptr[v + 1]], np.int32(u))
+            if at == indptr[v + 1] or indices[at] != u:
+                keys[slot], values[slot] = (_U(v) << _S32) | _U(u), weight[e]
+                slot += 1
+        u += 1
+    return slot
+
+
+@kernel
+def orient_rows(
+    indptr: PtrArray, indices: IndexArray, rank: IndexArray, first: int, low: int, high: int, keys: WordArray
+) -> int:
+    """Write those of the entries ``low..high`` that lead to a node of larger rank; return their number.
+
+    The row of a key is the rank of the node, and the column is the other node.
+
+    Args:
+        indptr, indices: Rows.
+        rank: ``[N]`` position of each node in an order.
+        first: Row of the first entry.
+        low, high: Range of entries, not empty.
+        keys: Output with room for ``high - low`` entries.
+    """
+    slot = 0
+    u = first
+    while u < rank.shape[0] and indptr[u] < high:
+        mine = rank[u]
+        row = _U(mine) << _S32
+        for e in range(_U(max(indptr[u], low)), _U(min(indptr[u + 1], high))):
+            v = _U(indices[e])
+            keys[slot] = row | v
+            slot += rank[v] > mine
+        u += 1
+    return slot
+
+
+@kernel
+def cover_rows(
+    order: IndexArray, first: int, start: PtrArray, stop: PtrArray, cols: IndexArray, owner: IndexArray
+) -> None:
+    """Select each node of a range of ranks that no selected node covers yet; it covers its neighbours.
+
+    Calls for all ranges, in ascending order, give the owners of :func:`tgp.kernels.mis.cover_by_order` for one hop. Neighbours of a
+    smaller rank are not needed: none of them was selected, or the node would be covered.
+
+    Args:
+        order: ``[N]`` nodes by rank.
+        first: First rank of the range.
+        start, stop, cols: Neighbours of a larger rank of each node of the range, see :func:`group_keys`.
+        owner: ``[N]`` selected node that covers each node, -1 if there is none yet; changed in place.
+    """
+    for r in range(start.shape[0]):
+        u = order[first + r]
+        if owner[u] >= 0:
+            continue
+        owner[u] = u
+        for e in range(start[r], stop[r]):
+            v = np.uint32(cols[e])
+            if owner[v] < 0:
+                owner[v] = u
 
 
 @kernel

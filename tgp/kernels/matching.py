@@ -11,9 +11,12 @@ __all__ = [
     "BY_DEGREE",
     "BY_INDEX",
     "RANDOM",
+    "WINDOW",
+    "join_pairs",
     "match",
-    "match_two_hops",
+    "match_rows",
     "number_pairs",
+    "pair_waiting",
     "random_partition",
     "sort_by_degree",
 ]
@@ -21,7 +24,7 @@ __all__ = [
 RANDOM, BY_DEGREE, BY_INDEX = 0, 1, 2
 """Codes of the visiting orders."""
 
-_WINDOW = 4096
+WINDOW = 4096
 """Number of consecutive nodes that a random order shuffles together. Smaller graphs are shuffled as a whole. In larger
 graphs, the rows of a window stay in the processor cache."""
 
@@ -39,17 +42,21 @@ def _draw_below(seed: int, level: int, index: int, draw: int, bound: int) -> int
 
 
 @kernel(inline="always")
+def _shuffle_window(visit: IndexArray, at: int, size: int, index: int, seed: int, level: int) -> None:
+    """Shuffle ``visit[at:at + size]`` in place (Fisher-Yates). ``index`` is the index of the first position in its graph."""
+    for i in range(size - 1, 0, -1):
+        j = _draw_below(seed, level, index + i, 0, i + 1)
+        visit[at + i], visit[at + j] = visit[at + j], visit[at + i]
+
+
+@kernel(inline="always")
 def _shuffle(visit: IndexArray, start: int, size: int, seed: int, level: int) -> None:
-    """Shuffle each window of a graph in place (Fisher-Yates). The nodes of the graph are at ``start`` in ``visit``.
+    """Shuffle each window of a graph in place. The nodes of the graph are at ``start`` in ``visit``.
 
     Random numbers depend on the seed, the level and the position in the graph.
     """
-    for low in range(0, size, _WINDOW):
-        high = size - low if size - low < _WINDOW else _WINDOW
-        for i in range(high - 1, 0, -1):
-            j = _draw_below(seed, level, low + i, 0, i + 1)
-            at, other = start + low + i, start + low + j
-            visit[at], visit[other] = visit[other], visit[at]
+    for low in range(0, size, WINDOW):
+        _shuffle_window(visit, start + low, min(size - low, WINDOW), low, seed, level)
 
 
 @kernel
@@ -76,6 +83,38 @@ def sort_by_degree(visit: IndexArray, indptr: PtrArray, indices: IndexArray, nod
             visit[lo + slots[degree[i]]] = i
             slots[degree[i]] += 1
         slots[: top + 2] = 0
+
+
+@kernel(inner=True)
+def _match_nodes(
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, weighted: bool, pick: bool, start: int, seed: int,
+    level: int, visit: IndexArray, low: int, high: int, free: BoolArray, heaviest: IndexArray, mate: IndexArray,
+) -> None:  # fmt: skip
+    """Match the nodes ``visit[low:high]`` of the graph that begins at node ``start``. See :func:`match`."""
+    for i in range(low, high):
+        u = visit[i]
+        if not free[u]:
+            continue
+        free[u] = False
+        # Whether a neighbour is free is hard to predict, so the loop has no branches.
+        best = 0.0
+        ties = _U(0)
+        for e in range(_U(indptr[u]), _U(indptr[u + 1])):
+            v = indices[e]
+            if weighted:
+                w = weight[e] if free[np.uint32(v)] else -1.0
+                ties = _U(0) if w > best else ties
+                best = w if w > best else best
+                heaviest[ties] = v
+                ties += _U(w == best)
+            else:
+                heaviest[ties] = v
+                ties += _U(free[np.uint32(v)])
+        if ties > 0:
+            v = heaviest[_draw_below(seed, level, u - start, 1, np.int64(ties)) if pick and ties > 1 else 0]
+            free[v] = False
+            mate[u] = v
+            mate[v] = u
 
 
 @kernel
@@ -107,52 +146,53 @@ def match(
         lo, hi = node_ptr[g], node_ptr[g + 1]
         if pick:
             _shuffle(visit, lo, hi - lo, seed, level)
-        for i in range(lo, hi):
-            u = visit[i]
-            if not free[u]:
-                continue
-            free[u] = False
-            # Whether a neighbour is free is hard to predict, so the loop has no branches.
-            best = 0.0
-            ties = _U(0)
-            for e in range(_U(indptr[u]), _U(indptr[u + 1])):
-                v = indices[e]
-                if weighted:
-                    w = weight[e] if free[np.uint32(v)] else -1.0
-                    ties = _U(0) if w > best else ties
-                    best = w if w > best else best
-                    heaviest[ties] = v
-                    ties += _U(w == best)
-                else:
-                    heaviest[ties] = v
-                    ties += _U(free[np.uint32(v)])
-            if ties > 0:
-                v = heaviest[_draw_below(seed, level, u - lo, 1, np.int64(ties)) if pick and ties > 1 else 0]
-                free[v] = False
-                mate[u] = v
-                mate[v] = u
+        _match_nodes(
+            indptr, indices, weight, weighted, pick, lo, seed, level, visit, lo, hi, free, heaviest, mate
+        )
 
 
 @kernel
-def match_two_hops(
-    indptr: PtrArray, indices: IndexArray, weight: FloatArray, weighted: bool, node_ptr: PtrArray, first: int,
-    last: int, waiting: IndexArray, mate: IndexArray,
+def match_rows(
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, weighted: bool, order: int, seed: int, level: int,
+    first: int, last: int, free: BoolArray, heaviest: IndexArray, mate: IndexArray,
+) -> None:  # fmt: skip
+    """Match the nodes ``first..last`` of one graph. Calls for all ranges, in ascending order, give the result of :func:`match`.
+
+    Args:
+        indptr, indices, weight, weighted, seed, level, free, heaviest, mate: See :func:`match`.
+        order: Code of the visiting order, but not :data:`BY_DEGREE`.
+        first, last: Range of nodes. ``first`` is a multiple of :data:`WINDOW`, and ``last`` is one or the number of nodes.
+    """
+    visit = np.empty(WINDOW, np.int32)
+    for low in range(first, last, WINDOW):
+        size = min(last - low, WINDOW)
+        for i in range(size):
+            visit[i] = low + i
+        if order == RANDOM:
+            _shuffle_window(visit, 0, size, low, seed, level)
+        _match_nodes(
+            indptr, indices, weight, weighted, order == RANDOM, 0, seed, level, visit, 0, size, free, heaviest, mate
+        )  # fmt: skip
+
+
+@kernel
+def pair_waiting(
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, weighted: bool, first: int, last: int, waiting: IndexArray,
+    mate: IndexArray,
 ) -> None:  # fmt: skip
     """Match the nodes that :func:`match` left alone with each other if they have a common neighbour.
 
     The nodes are visited by index. A node looks at its neighbours where another node waits, and joins that of the neighbour with
     the largest ratio of weight to number of edges, ties by index. If no node waits, it waits itself at all of its neighbours.
-    Afterwards no two nodes that are alone have a common neighbour, and each of them joins the cluster of the neighbour with the
-    largest ratio. A pair gets at most one such node from each of its two nodes, so that a cluster has at most four nodes. Edges
-    of negative weight do not count.
+    Afterwards no two nodes that are alone have a common neighbour. Edges of negative weight do not count.
 
     Args:
-        indptr, indices, weight, weighted, node_ptr, first, last: See :func:`match`.
+        indptr, indices, weight, weighted: Rows of the block.
+        first, last: Range of nodes: whole graphs, or ascending ranges of one graph.
         waiting: ``[N]`` scratch, -1 on entry.
-        mate: ``[N]`` partner of each node, changed in place. A node that is not the smallest of its cluster gets a smaller
-            member of it.
+        mate: ``[N]`` partner of each node, changed in place.
     """
-    for u in range(node_ptr[first], node_ptr[last]):
+    for u in range(first, last):
         if mate[u] != u:
             continue
         best, partner = -1.0, np.int32(-1)
@@ -171,7 +211,23 @@ def match_two_hops(
         for e in range(indptr[u], indptr[u + 1]):
             if indices[e] != u and not (weighted and weight[e] < 0.0):
                 waiting[indices[e]] = u
-    for u in range(node_ptr[first], node_ptr[last]):
+
+
+@kernel
+def join_pairs(
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, weighted: bool, first: int, last: int, mate: IndexArray
+) -> None:  # fmt: skip
+    """Let each node that is still alone after :func:`pair_waiting` join the cluster of a neighbour.
+
+    It is the neighbour with the largest ratio of weight to number of edges, ties by index. A pair gets at most one such node from each
+    of its two nodes, so that a cluster has at most four nodes.
+
+    Args:
+        indptr, indices, weight, weighted: Rows of the block.
+        first, last: Range of nodes: whole graphs, or ascending ranges of one graph, after :func:`pair_waiting` of all ranges.
+        mate: ``[N]`` partner of each node, changed in place. A node that is not the smallest of its cluster gets a smaller member of it.
+    """
+    for u in range(first, last):
         if mate[u] != u:
             continue
         best, anchor = -1.0, np.int32(-1)

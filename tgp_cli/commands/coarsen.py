@@ -28,7 +28,7 @@ _SHARD_EDGES = "Divide a single large graph: edges after which it continues in a
 _RELATIONS = "HeteroData: relations on which supernodes depend, separated by commas. Default: all."
 _TYPE_GRAPH = "HeteroData: edges that poolers see: auto (default), same or project."
 _MAX_INPUT = "Memory that the input files may need. Default: 4GB or 100 times their size, up to the memory."
-_MEMORY = "Coarsen one file of edges from disk in this memory (SIZE or auto): hem only, no metrics."
+_MEMORY = "Coarsen one file of edges from disk in this memory (SIZE or auto), without metrics. Some methods only."
 _DATASET = "Known name, path, module:callable or built-in dataset. Default: molecules."
 
 

@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from tgp.engine.external.ranges import LOCAL, Array, Job, RangeMap, row_jobs
-from tgp.engine.external.row_files import MappedRows, RowFiles
+from tgp.engine.external.ranges import LOCAL, Array, Job, Published, RangeMap, over_rows, row_jobs
+from tgp.engine.external.row_files import MappedRows
 from tgp.engine.level_method import RandomKey
 from tgp.engine.pair_matching import FEW_PAIRS
-from tgp.engine.threads import run_over_ranges
 from tgp.kernels.array_types import WordArray
 from tgp.ragged.block import FloatArray, IndexArray
 from tgp.ragged.fields import take_ragged
@@ -19,9 +18,7 @@ from tgp.ragged.fields import take_ragged
 __all__ = [
     "BYTES_PER_NODE",
     "RANGE_FUNCTIONS",
-    "is_undirected",
     "match_rows",
-    "over_rows",
 ]
 
 BYTES_PER_NODE = 20
@@ -36,50 +33,6 @@ MAX_ROUNDS = 24
 
 
 # Functions of ranges ------------------------------------------------------------------------------
-
-
-def over_rows(
-    job: Job, kernel: Callable[[MappedRows], Callable[[int, int], object]], nodes: IndexArray | None = None
-) -> None:
-    """Map the rows of a job and call a function for parts of its range, on several threads for each piece.
-
-    Args:
-        job: Result of :func:`tgp.engine.external.ranges.row_jobs`.
-        kernel: Function of the rows. It returns the function of a range of rows, or of a range of ``nodes``.
-        nodes: Nodes of the range, ascending; ``None`` for all.
-    """
-    with RowFiles.from_plain(job["rows"]).open() as rows:
-        call = kernel(rows)
-        for first, last in rows.row_ranges(job["piece"], job["first"], job["last"]):
-            low, costs = first, rows.indptr[first : last + 1]
-            if nodes is not None:
-                # Limits of the same type: otherwise numpy converts all nodes.
-                low, high = np.searchsorted(nodes, np.array([first, last], nodes.dtype)).tolist()
-                if low == high:
-                    continue
-                costs = np.append(rows.indptr[nodes[low:high]], rows.indptr[last])
-
-            def run(start: int, stop: int, low: int = low) -> object:
-                return call(low + start, low + stop)
-
-            run_over_ranges(run, costs)
-
-
-def add_fingerprints(job: Job, arrays: Mapping[str, Array]) -> dict[str, Any]:
-    """Return a sum of hashes of the entries. The sum over all rows is 0 if the graph is undirected."""
-    from tgp.kernels import local_matching as kernels
-
-    sums: list[int] = []
-
-    def kernel(rows: MappedRows) -> Callable[[int, int], object]:
-        indptr, indices, weight, weighted = rows.arrays()
-        bits = weight.view(np.uint64)
-        return lambda low, high: sums.append(
-            int(kernels.fingerprint(indptr, indices, bits, weighted, low, high))
-        )
-
-    over_rows(job, kernel)
-    return {"sum": sum(sums)}
 
 
 def sum_degrees(job: Job, arrays: Mapping[str, Array]) -> dict[str, Any]:
@@ -104,7 +57,7 @@ def point_nodes(job: Job, arrays: Mapping[str, Array]) -> dict[str, Any]:
     found = np.empty(len(nodes), np.int32)
 
     def kernel(rows: MappedRows) -> Callable[[int, int], object]:
-        fixed = (*rows.arrays(), arrays["degree"], job["score"], code, nodes)
+        fixed = (rows.indptr, rows.indices, rows.weight, arrays["degree"], job["kind"], code, nodes)
         return lambda low, high: kernels.point_rows(*fixed, low, high, found)
 
     over_rows(job, kernel, nodes)
@@ -113,29 +66,29 @@ def point_nodes(job: Job, arrays: Mapping[str, Array]) -> dict[str, Any]:
 
 def find_anchors(job: Job, arrays: Mapping[str, Array]) -> dict[str, Any]:
     """Return the strongest neighbour of some nodes, and a hash of all their neighbours."""
-    from tgp.kernels import external as kernels
+    from tgp.kernels import local_matching as kernels
 
     nodes, code = arrays["nodes"][job["low"] : job["high"]], _read_codes(job, arrays)
     anchor, signature = np.empty(len(nodes), np.int32), np.empty(len(nodes), np.uint64)
 
     def kernel(rows: MappedRows) -> Callable[[int, int], object]:
-        fixed = (*rows.arrays(), arrays["degree"], job["score"], code, nodes)
-        return lambda low, high: kernels.find_row_anchors(*fixed, low, high, anchor, signature)
+        fixed = (rows.indptr, rows.indices, rows.weight, arrays["degree"], job["kind"], code, nodes)
+        return lambda low, high: kernels.find_anchors(*fixed, low, high, anchor, signature)
 
     over_rows(job, kernel, nodes)
     return {"anchor": anchor, "signature": signature}
 
 
-RANGE_FUNCTIONS = (add_fingerprints, sum_degrees, point_nodes, find_anchors)
+RANGE_FUNCTIONS = (sum_degrees, point_nodes, find_anchors)
 """Range functions of this module."""
 
 
-def _make_codes(num_nodes: int, key: RandomKey) -> WordArray:
-    """Return the random numbers of the nodes."""
+def _fill_codes(key: RandomKey, code: WordArray) -> WordArray:
+    """Write the random numbers of the nodes to ``code`` ``[N]`` and return it."""
     from tgp.kernels import local_matching as kernels
 
-    code, node_ptr = np.empty(num_nodes, np.uint64), np.array([0, num_nodes], np.int64)
-    kernels.fill_codes(node_ptr, key.seed, key.level, 0, 0, num_nodes, code)
+    node_ptr = np.array([0, len(code)], np.int64)
+    kernels.fill_codes(node_ptr, key.seed, key.level, 0, 0, len(code), code)
     return code
 
 
@@ -144,25 +97,12 @@ def _read_codes(job: Job, arrays: Mapping[str, Array]) -> WordArray:
     if "code" in arrays:
         return arrays["code"]
     num_nodes = job["rows"]["num_nodes"]
-    code = _make_codes(num_nodes, RandomKey(*job["key"]))
+    code = _fill_codes(RandomKey(*job["key"]), np.empty(num_nodes, np.uint64))
     code *= np.unpackbits(arrays["free"], count=num_nodes)
     return code
 
 
 # Rounds ---------------------------------------------------------------------------------------------
-
-
-def is_undirected(rows: MappedRows, piece: int, ranges: RangeMap = LOCAL) -> bool:
-    """Return True if every edge is stored once in each direction, with the same weight, and no weight is negative.
-
-    Args:
-        rows: The graph.
-        piece: Number of entries to read at once.
-        ranges: Strategy that calls the functions of ranges.
-    """
-    chosen = ranges.choose(rows.num_entries, 0)
-    results = chosen.run(add_fingerprints, row_jobs(rows, chosen.num_ranges, piece))
-    return sum(int(result["sum"]) for result in results) % 2**64 == 0
 
 
 def match_rows(
@@ -201,15 +141,17 @@ class _Matching:
         self, rows: MappedRows, key: RandomKey, by_share: bool, piece: int, ranges: RangeMap
     ) -> None:
         from tgp.kernels import external as kernels
+        from tgp.kernels import local_matching as scores
 
         self.rows, self.key, self.piece, self.ranges = rows, key, piece, ranges
-        self.score = kernels.BY_WEIGHT if rows.weighted else kernels.ALL_EQUAL
+        self.kind = scores.GIVEN if rows.weighted else scores.EQUAL
         self.degree: FloatArray = np.empty(0)
         if by_share:
-            self.score, self.degree = kernels.BY_SHARE, np.empty(rows.num_nodes)
+            self.kind = scores.SHARE if rows.weighted else scores.UNIT_SHARE
+            self.degree = np.empty(rows.num_nodes)
             self._fill_degrees()
         self.published = ranges.publish(self.degree)
-        self.code = _make_codes(rows.num_nodes, key)
+        self.code = _fill_codes(key, np.empty(rows.num_nodes, np.uint64))
         self.pointer: IndexArray = np.full(rows.num_nodes, kernels.UNKNOWN, np.int32)
 
     def _fill_degrees(self) -> None:
@@ -228,7 +170,7 @@ class _Matching:
             self._point(active[:remaining])
             matched, remaining = kernels.take_mutual_rows(self.pointer, self.code, active, remaining)
             num_matched, num_rounds = num_matched + matched, num_rounds + 1
-            if num_rounds >= MAX_ROUNDS:
+            if remaining and num_rounds >= MAX_ROUNDS:
                 found = self._match_sorted(active[:remaining])
                 if found is not None:
                     return num_matched // 2 + found
@@ -257,7 +199,7 @@ class _Matching:
             low, high = np.searchsorted(nodes, np.array([job["first"], job["last"]], nodes.dtype)).tolist()
             key = [self.key.seed, self.key.level]
             if high > low:
-                jobs.append({**job, "low": low, "high": high, "score": self.score, "key": key})
+                jobs.append({**job, "low": low, "high": high, "kind": self.kind, "key": key})
         free = np.packbits(self.code != 0) if chosen.is_remote else self.code
         arrays = {
             "degree": self.published,
@@ -326,11 +268,11 @@ class _Matching:
 
     def _scores(self, rows: IndexArray, cols: IndexArray, weight: FloatArray) -> FloatArray | None:
         """Return the scores of some edges, or ``None`` if all are equal."""
-        from tgp.kernels import external as kernels
+        from tgp.kernels import local_matching as kernels
 
-        if self.score == kernels.ALL_EQUAL:
+        if self.kind == kernels.EQUAL:
             return None
-        if self.score == kernels.BY_WEIGHT:
+        if self.kind == kernels.GIVEN:
             return weight
         most = np.maximum(self.degree[rows], self.degree[cols])
         shares = np.divide(weight, most, out=np.zeros(len(weight)), where=most > 0.0)
@@ -338,24 +280,34 @@ class _Matching:
 
     def partners(self) -> IndexArray:
         """Return the partner of each node, or the node itself."""
-        alone = np.flatnonzero(self.code)
-        self.pointer[alone] = alone
+        for low in range(0, len(self.code), self.piece):
+            high = min(low + self.piece, len(self.code))
+            alone = low + np.flatnonzero(self.code[low:high])
+            self.pointer[alone] = alone
         return self.pointer
 
     def pair_alone(self) -> IndexArray:
         """Match nodes that are alone and have the same strongest neighbour; return the partner of each node."""
         from tgp.kernels import local_matching
 
-        mate = self.partners()
-        alone = np.flatnonzero(self.code).astype(np.int32)
-        self.code = _make_codes(self.rows.num_nodes, self.key)
-        alone = alone[self.rows.indptr[alone + 1] > self.rows.indptr[alone]]
+        mate, alone = self.partners(), self._list_alone()
+        _fill_codes(self.key, self.code)
         anchor, signature = np.empty(len(alone), np.int32), np.empty(len(alone), np.uint64)
         done = 0
         for nodes, result in self._over_nodes(find_anchors, alone):
             some = slice(done, done + len(nodes))
             anchor[some], signature[some] = result["anchor"], result["signature"]
             done += len(nodes)
+        self.published.remove()
+        self.degree, self.code, self.published = np.empty(0), np.empty(0, np.uint64), Published(np.empty(0))
         order = np.lexsort((signature, anchor))
         local_matching.pair_relatives(alone[order], anchor[order], signature[order], mate)
         return mate
+
+    def _list_alone(self) -> IndexArray:
+        """Return the nodes without a partner that have neighbours. Pages of row pointers are released, not kept for all nodes."""
+        parts = [np.empty(0, np.int32)]
+        for first, last in self.rows.row_ranges(self.piece):
+            is_alone = (self.code[first:last] != 0) & (np.diff(self.rows.indptr[first : last + 1]) > 0)
+            parts.append((first + np.flatnonzero(is_alone)).astype(np.int32))
+        return np.concatenate(parts)

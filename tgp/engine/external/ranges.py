@@ -12,12 +12,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
 import numpy.typing as npt
 
-from tgp.engine.external.row_files import MappedRows
-from tgp.engine.threads import cut_ranges
+from tgp.engine.external.row_files import MappedRows, RowFiles
+from tgp.engine.threads import cut_ranges, run_over_ranges
+from tgp.ragged.block import IndexArray
 
-__all__ = ["LOCAL", "Job", "LocalRanges", "Published", "RangeFunction", "RangeMap", "row_jobs"]
+__all__ = ["LOCAL", "Job", "LocalRanges", "Published", "RangeFunction", "RangeMap", "over_rows", "row_jobs"]
 
 Array = npt.NDArray[Any]
 
@@ -119,3 +121,30 @@ def row_jobs(rows: MappedRows, num_ranges: int, piece: int) -> list[dict[str, An
     bounds = cut_ranges(rows.indptr, num_ranges).tolist() if rows.num_nodes else []
     shared = {"rows": rows.files.to_plain(), "piece": piece}
     return [{**shared, "first": a, "last": b} for a, b in pairwise(bounds)]
+
+
+def over_rows(
+    job: Job, kernel: Callable[[MappedRows], Callable[[int, int], object]], nodes: IndexArray | None = None
+) -> None:
+    """Map the rows of a job and call a function for parts of its range, on several threads for each piece.
+
+    Args:
+        job: Result of :func:`row_jobs`.
+        kernel: Function of the rows. It returns the function of a range of rows, or of a range of ``nodes``.
+        nodes: Nodes of the range, ascending; ``None`` for all.
+    """
+    with RowFiles.from_plain(job["rows"]).open() as rows:
+        call = kernel(rows)
+        for first, last in rows.row_ranges(job["piece"], job["first"], job["last"]):
+            low, costs = first, rows.indptr[first : last + 1]
+            if nodes is not None:
+                # Limits of the same type: otherwise numpy converts all nodes.
+                low, high = np.searchsorted(nodes, np.array([first, last], nodes.dtype)).tolist()
+                if low == high:
+                    continue
+                costs = np.append(rows.indptr[nodes[low:high]], rows.indptr[last])
+
+            def run(start: int, stop: int, low: int = low) -> object:
+                return call(low + start, low + stop)
+
+            run_over_ranges(run, costs)

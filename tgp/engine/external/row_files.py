@@ -10,12 +10,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tgp.ragged.block import FloatArray, IndexArray, PtrArray
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 __all__ = [
     "MappedRows",
@@ -157,7 +160,25 @@ def write_all(file: IO[bytes], data: memoryview) -> None:
         data = data[file.write(data) :]
 
 
-class MappedRows:
+class _Closing:
+    """Base of objects with a method ``close`` that is called at the end of a ``with`` statement."""
+
+    def close(self) -> None:
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class MappedRows(_Closing):
     """Mapped rows of a sparse matrix. Use it in a ``with`` statement.
 
     Args:
@@ -199,8 +220,19 @@ class MappedRows:
         """Return ``(indptr, indices, weight, weighted)``, the arguments of kernels."""
         return self.indptr, self.indices, self.weight, self.weighted
 
-    def row_ranges(self, size: int, first: int = 0, stop: int | None = None) -> Iterator[tuple[int, int]]:
-        """Yield ranges ``(first, last)`` of at most ``size`` rows and entries, or of a single row.
+    def row_lengths(self) -> PtrArray:
+        """Return the number of entries of each row, without keeping the pages of the row pointers in memory."""
+        lengths, step = np.empty(self.num_nodes, np.int64), 1 << 20
+        for first in range(0, self.num_nodes, step):
+            last = min(first + step, self.num_nodes)
+            np.subtract(self.indptr[first + 1 : last + 1], self.indptr[first:last], out=lengths[first:last])
+            self._maps["indptr"].release(first, last)
+        return lengths
+
+    def row_ranges(
+        self, size: int, first: int = 0, stop: int | None = None, step: int = 1
+    ) -> Iterator[tuple[int, int]]:
+        """Yield ranges ``(first, last)`` of at most ``size`` rows and entries, or of ``step`` rows.
 
         The pages of a range are released when the next one is requested.
 
@@ -208,11 +240,13 @@ class MappedRows:
             size: Number of rows and entries.
             first: First row.
             stop: End of the rows; the number of rows by default.
+            step: The number of rows of each range, without the last one, is a multiple of this.
         """
         stop = self.num_nodes if stop is None else stop
         while first < stop:
             last = int(np.searchsorted(self.indptr, self.indptr[first] + size, side="right")) - 1
-            last = min(max(last, first + 1), first + size, stop)
+            count = min(last - first, size) // step * step
+            last = min(first + max(count, step), stop)
             yield first, last
             self._release(first, last, int(self.indptr[first]), int(self.indptr[last]))
             first = last
@@ -240,20 +274,13 @@ class MappedRows:
         self._maps["indices"].release(low, high)
         self._maps["weight"].release(low, high)
 
-    def __enter__(self) -> MappedRows:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Close the files."""
         for mapping in self._maps.values():
             mapping.close()
 
 
-class RowWriter:
+class RowWriter(_Closing):
     """Writer that appends rows to files. Use it in a ``with`` statement.
 
     Args:
@@ -301,14 +328,7 @@ class RowWriter:
             file.flush()
             os.fsync(file.fileno())
 
-    def __enter__(self) -> RowWriter:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Close the files."""
         for file in self._open.values():
             file.close()

@@ -6,7 +6,7 @@ from tgp.engine.level_method import LevelMethod
 from tgp.errors import PackageError, UnknownNameError
 from tgp.registry import Entry, LazyRegistry
 
-__all__ = ["METHODS", "contracts_edges", "register_method", "representative_name"]
+__all__ = ["METHODS", "contracts_edges", "external_methods", "register_method", "representative_name"]
 
 
 def _entry(alias: str, summary: str) -> Entry:
@@ -104,3 +104,16 @@ def contracts_edges(method: str) -> bool:
         return all(METHODS[name].contracts for name in method.split("+"))
     except (UnknownNameError, PackageError):
         return False
+
+
+def external_methods() -> tuple[str, ...]:
+    """Return the methods of tgp that can coarsen a graph larger than memory.
+
+    Returns:
+        Aliases of the methods whose :attr:`LevelMethod.external <tgp.engine.level_method.LevelMethod>` is given.
+
+    Examples:
+        >>> external_methods()
+        ('graclus', 'kmis', 'hem')
+    """
+    return tuple(alias for alias in METHODS.entries if METHODS[alias].external is not None)

@@ -130,7 +130,9 @@ def _match(block: BlockCSR, params: GraclusParams, key: RandomKey) -> Assignment
             heaviest, mate,
         )  # fmt: skip
         if params.two_hop:
-            matching.match_two_hops(indptr, indices, weight, weighted, node_ptr, first, last, waiting, mate)
+            rows = int(node_ptr[first]), int(node_ptr[last])
+            matching.pair_waiting(indptr, indices, weight, weighted, *rows, waiting, mate)
+            matching.join_pairs(indptr, indices, weight, weighted, *rows, mate)
 
     waiting = np.full(block.num_nodes if params.two_hop else 0, -1, np.int32)
     run_over_ranges(match, node_ptr + block.edge_ptr)
@@ -168,4 +170,5 @@ METHOD = LevelMethod(
     bound=bound,
     contracts=True,
     one_core="the matching",
+    external="tgp.engine.external.greedy_matching:METHOD",
 )

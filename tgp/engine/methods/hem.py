@@ -159,4 +159,5 @@ METHOD = LevelMethod(
     estimate=LevelEstimate(0.55, 0.6),
     bound=bound,
     contracts=True,
+    external="tgp.engine.external.heavy_edge:METHOD",
 )

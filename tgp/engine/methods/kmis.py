@@ -349,4 +349,5 @@ METHOD = LevelMethod(
     representative="mis",
     bound=bound,
     contracts=True,
+    external="tgp.engine.external.independent_set:METHOD",
 )

@@ -95,12 +95,16 @@ class StreamedLevel:
         num_fine_nodes: Number of nodes of the finer graph.
         cluster: Function that yields the supernode of each node of the finer graph. All of them have one, and all supernodes have a
             node.
+        weight: Function that yields the values of the assignment matrix; ``None`` if all are 1.
+        representative: Function that yields the node that stands for each supernode; ``None`` if there is none.
     """
 
     method: str
     graph: StreamedGraph
     num_fine_nodes: int
     cluster: Callable[[], Iterable[npt.NDArray[Any]]]
+    weight: Callable[[], Iterable[npt.NDArray[Any]]] | None = None
+    representative: Callable[[], Iterable[npt.NDArray[Any]]] | None = None
 
 
 def streamed_digest(graph: StreamedGraph) -> str:
@@ -197,6 +201,11 @@ def _stored_type(graph: StreamedGraph, name: str) -> np.dtype[Any]:
     dtype, values = (graph.nodes or {})[name]
     if np.dtype(dtype).kind not in "iu":
         return _little_endian(dtype)
+    return _smallest_type(values)
+
+
+def _smallest_type(values: Callable[[], Iterable[npt.NDArray[Any]]]) -> np.dtype[Any]:
+    """Return the smallest type that holds all values, which are integers."""
     low, high = 0, 0
     for piece in values():
         low, high = min(low, int(piece.min(initial=0))), max(high, int(piece.max(initial=0)))
@@ -260,12 +269,20 @@ def _level_columns(number: int, level: StreamedLevel) -> list[Column]:
         attributes = {"dtype": graph.weight_dtype}
         targets["edge_weight"] = Target(f"{base}/edge_weight", _little_endian(graph.weight_dtype), attributes)
     cluster = Target(f"{base}/cluster", integer_type(0, max(graph.num_nodes - 1, 0)), ids)
-    return [*_columns(graph, targets), Column("nodes", (cluster,), functools.partial(_single, level.cluster))]
+    columns = [*_columns(graph, targets), Column("nodes", (cluster,), functools.partial(_single, level.cluster))]
+    if level.weight is not None:
+        weight = Target(f"{base}/weight", _little_endian("float32"), {"dtype": "float32"})
+        columns.append(Column("nodes", (weight,), functools.partial(_single, level.weight)))
+    if level.representative is not None:
+        chosen = Target(f"{base}/representative", _smallest_type(level.representative), ids)
+        columns.append(Column("rows", (chosen,), functools.partial(_single, level.representative)))
+    return columns
 
 
 def _level_info(level: StreamedLevel) -> LevelInfo:
     names = {"super_ptr", "edge_ptr", "edge_index", "cluster"}
     if level.graph.weight_dtype is not None:
         names.add("edge_weight")
+    names |= {name for name in ("weight", "representative") if getattr(level, name) is not None}
     arrays = tuple(name for name in fmt.LEVEL_ARRAYS if name in names)
     return LevelInfo(level.method, "hard", None, None, level.graph.weight_dtype, arrays, ())
