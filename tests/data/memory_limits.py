@@ -26,3 +26,11 @@ def outcome(work, megabytes):
         return "memory" if isinstance(error, MemoryError) or "memory" in str(error) else repr(error)
 """
 """Source of ``limited(megabytes)`` and ``outcome(work, megabytes)``, which returns "ok", "memory" or the error."""
+
+ENVIRONMENT = {
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "MALLOC_MMAP_THRESHOLD_": "65536",
+    "MALLOC_TRIM_THRESHOLD_": "65536",
+}
+"""Environment of such a program. Freed arrays are given back at once, so that a later one cannot use their memory beyond the limit."""

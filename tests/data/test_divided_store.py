@@ -13,7 +13,7 @@ from torch_geometric.data import Data
 
 import tgp
 from tests.data.conftest import assert_same
-from tests.data.memory_limits import LIMITED
+from tests.data.memory_limits import ENVIRONMENT, LIMITED
 from tgp.data import LevelStore, PoolDataLoader, PooledDataset
 from tgp.data.stored_hierarchy import StoredHierarchy
 from tgp.errors import InputError
@@ -173,7 +173,7 @@ def test_sampling_and_verify_do_not_hold_the_level(tmp_path):
         [sys.executable, "-c", PROGRAM, *folders, str(tmp_path)],
         capture_output=True,
         text=True,
-        env=os.environ | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"},
+        env=os.environ | ENVIRONMENT,
     )
     assert found.returncode == 0, found.stderr
     results = json.loads(found.stdout.splitlines()[-1])

@@ -10,7 +10,7 @@ import torch
 from torch_geometric.data import Data
 
 import tgp
-from tests.data.memory_limits import LIMITED
+from tests.data.memory_limits import ENVIRONMENT, LIMITED
 from tgp.data import LevelStore, PooledDataset
 from tgp.store.read.mapped import MappedRows
 
@@ -65,7 +65,7 @@ def test_memory_does_not_hold_the_level(tmp_path):
         [sys.executable, "-c", PROGRAM, *folders, str(tmp_path)],
         capture_output=True,
         text=True,
-        env=os.environ | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"},
+        env=os.environ | ENVIRONMENT,
     )
     assert found.returncode == 0, found.stderr
     results = json.loads(found.stdout.splitlines()[-1])

@@ -18,7 +18,8 @@ from tests.store.divided_stores import halved, open_writer, random_kinds, sorted
 from tests.store.mutation_stores import Forge
 from tgp.errors import InputError, StoreDamagedError, StoreError, StoreMismatchError
 from tgp.ragged import Field, GraphTable
-from tgp.store import StoreReader, StoreSpec, StoreWriter, verify_store
+from tgp.store import StoreReader, StoreSpec, StoreWriter, large_contraction, verify_store
+from tgp.store.contraction import first_wrong_contraction, unit_edges
 from tgp.store.read.piece_array import PieceArray, iter_blocks
 from tgp.store.write.divided import find_ranges
 from tgp.store.write.part_writer import PartWriter
@@ -28,6 +29,13 @@ from tgp.store.write.part_writer import PartWriter
 def no_sync(monkeypatch):
     """Synchronizing every file with the disk would take most of the time."""
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+
+
+@pytest.fixture(scope="module")
+def monkeypatch_module():
+    """Hypothesis refuses fixtures of a single test."""
+    with pytest.MonkeyPatch.context() as patch:
+        yield patch
 
 
 LEVELS = {"halved": halved, "random": random_kinds}
@@ -342,8 +350,10 @@ def divided(tmp_path_factory):
     return write_one(tmp_path_factory.mktemp("divided") / "store", table, *halved(table, fields=False), 40)
 
 
+@pytest.mark.parametrize("piece", [1 << 18, 7])
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
-def test_verify_finds_wrong_values_in_pieces(tmp_path, divided, change):
+def test_verify_finds_wrong_values_in_pieces(tmp_path, monkeypatch, divided, change, piece):
+    monkeypatch.setattr(large_contraction, "_PIECE", piece)
     path = shutil.copytree(divided, tmp_path / "store")
     forge = Forge(path)
     change(forge)
@@ -385,6 +395,54 @@ def test_verify_finds_a_coarse_edge_that_is_missing(tmp_path):
         path = write_one(tmp_path / str(shard_edges), larger, *halved(table, fields=False), shard_edges)
         (found,) = verify_store(path)
         assert (found.field, "not the contraction" in found.message) == ("/levels/0/edge_index", True)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.integers(0, 2**32 - 1),
+    st.sampled_from([(False, False), (False, True), (True, True)]),
+    st.booleans(),
+    st.sampled_from(["right", "one more", "one less", "other pair", "other weight", "unsorted", "twice"]),
+    st.integers(1, 40),
+)
+def test_rows_at_a_time_are_compared_like_all_edges(monkeypatch_module, seed, weights, loops, change, piece):
+    """Both comparisons of a contraction agree, whatever is wrong with it."""
+    rng = np.random.default_rng(seed)
+    nodes, supers = int(rng.integers(2, 12)), int(rng.integers(1, 6))
+    pairs = np.unique(rng.integers(0, nodes, (int(rng.integers(1, 30)), 2)), axis=0).T
+    weight = rng.integers(1, 5, pairs.shape[1]).astype(np.float64)
+    cluster = rng.integers(-1, supers, nodes)
+    coarse = np.zeros((supers, supers))
+    ends = cluster[pairs]
+    kept = (ends >= 0).all(0) & (loops | (ends[0] != ends[1]))
+    np.add.at(coarse, tuple(ends[:, kept]), weight[kept] if weights[0] else 1.0)
+    index, values = np.stack(np.nonzero(coarse)), coarse[np.nonzero(coarse)]
+    place = int(rng.integers(0, max(index.shape[1], 1)))
+    if change == "one more" or (change == "twice" and index.shape[1]):
+        new = rng.integers(0, supers, 2) if change == "one more" else index[:, place]
+        index, values = np.insert(index, place, new, axis=1), np.insert(values, place, 0.0)
+        order = np.argsort(index[0], kind="stable")
+        index, values = index[:, order], values[order]
+    elif index.shape[1] and change == "one less":
+        index, values = np.delete(index, place, axis=1), np.delete(values, place)
+    elif index.shape[1] and change == "other pair":
+        index[1, place] = rng.integers(0, supers)
+    elif index.shape[1] and change == "other weight":
+        values[place] += 1
+    elif change == "unsorted":
+        order = rng.permutation(index.shape[1])
+        index, values = index[:, order], values[order]
+    finer = unit_edges(
+        pairs, weight if weights[0] else None, np.array([0, pairs.shape[1]]), np.array([0, nodes])
+    )
+    pooled = unit_edges(
+        index, values if weights[1] else None, np.array([0, index.shape[1]]), np.array([0, supers])
+    )
+    options = {"remove_self_loops": not loops}
+    monkeypatch_module.setattr(large_contraction, "_PIECE", piece)
+    found = large_contraction.is_wrong_contraction(finer, pooled, cluster, options, "float32")
+    assert found == (first_wrong_contraction(finer, pooled, cluster, options, "float32") is not None)
+    assert change not in ("right", "unsorted") or not found
 
 
 def test_pieces_of_equal_size_cannot_be_exchanged(tmp_path):

@@ -13,7 +13,16 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     from tgp.store.read.piece_array import StoredArray
 
-__all__ = ["Edges", "first_wrong_contraction", "is_plain_sum", "unit_edges", "unit_ids"]
+__all__ = [
+    "Edges",
+    "first_wrong_contraction",
+    "first_wrong_map",
+    "in_sorted",
+    "is_plain_sum",
+    "unique_sorted",
+    "unit_edges",
+    "unit_ids",
+]
 
 
 _BLOCK_EDGES = 1 << 17
@@ -111,14 +120,14 @@ def is_plain_sum(level: dict[str, Any]) -> bool:
     return not params.get("degree_norm") and not params.get("edge_weight_norm")
 
 
-def _unique_sorted(ordered: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def unique_sorted(ordered: npt.NDArray[_Ids]) -> npt.NDArray[_Ids]:
     """Remove duplicates from sorted numbers. This is faster than ``np.unique``, which hashes."""
     first = np.ones(len(ordered), bool)
     first[1:] = ordered[1:] != ordered[:-1]
     return ordered[first]
 
 
-def _in_sorted(values: npt.NDArray[np.int64], ordered: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+def in_sorted(values: npt.NDArray[Any], ordered: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
     """Return a mask of the values that occur in sorted numbers."""
     if not len(ordered):
         return np.zeros(len(values), bool)
@@ -263,7 +272,7 @@ def _have_same_pairs(
     if coarse.weight is not None:
         return True
     if not (keys[1:] > keys[:-1]).all():  # edges that are not sorted may occur twice
-        keys = _unique_sorted(np.sort(keys))
+        keys = unique_sorted(np.sort(keys))
     return len(keys) == int(counts.sum()) and np.count_nonzero(wanted) == len(keys)
 
 
@@ -277,10 +286,10 @@ def _wrong_pairs(
     width = int(max(ids.max(initial=0) for ids in (source, target, coarse.source, coarse.target))) + 1
     wanted = source * width + target
     keys = coarse.source * width + coarse.target
-    pairs, order = _unique_sorted(np.sort(wanted)), np.sort(keys)
-    wrong = [coarse.graph[~_in_sorted(keys, pairs)]]
+    pairs, order = unique_sorted(np.sort(wanted)), np.sort(keys)
+    wrong = [coarse.graph[~in_sorted(keys, pairs)]]
     if coarse.weight is None:
         twice = order[1:][order[1:] == order[:-1]]
         if len(twice) or len(keys) != len(pairs):
-            wrong += [graph[~_in_sorted(wanted, order)], coarse.graph[_in_sorted(keys, twice)]]
+            wrong += [graph[~in_sorted(wanted, order)], coarse.graph[in_sorted(keys, twice)]]
     return np.concatenate(wrong)

@@ -39,7 +39,7 @@ from tgp.store.format.schema import FieldInfo
 from tgp.store.io.files import LocalFiles, StoreFiles, file_digest
 from tgp.store.large_contraction import (
     first_disordered_piece,
-    is_divided,
+    is_one_large_graph,
     is_wrong_contraction,
     loaded_edges,
 )
@@ -302,7 +302,7 @@ class _UnitVerifier:
             elif finer is not None and cluster is not None and is_plain_sum(info.schedule[number]):
                 options = info.schedule[number]["params"]
                 local = part.array(f"{base}/cluster")
-                if is_divided(finer) or is_divided(coarse):
+                if is_one_large_graph(finer) or is_one_large_graph(coarse):
                     wrong = is_wrong_contraction(finer, coarse, local, options, level.weight_dtype)
                     row = 0 if wrong else None
                 else:

@@ -109,11 +109,15 @@ class PieceArray:
         by_rows = self.axis == 0 or self.lead is not None
         tail = () if self.lead is not None else self.tail
         result = np.empty((len(place), *tail) if by_rows else (*tail, len(place)), self.dtype)
-        owner = (np.searchsorted(self.bounds, place, side="right") - 1).astype(np.int16)
-        order = np.argsort(owner, kind="stable")  # a radix sort
-        ends = np.searchsorted(owner[order], np.arange(len(self.parts) + 1))
+        order: Any = None
+        if (place[1:] >= place[:-1]).all():
+            ends = np.searchsorted(place, self.bounds)
+        else:
+            owner = (np.searchsorted(self.bounds, place, side="right") - 1).astype(np.int16)
+            order = np.argsort(owner, kind="stable")  # a radix sort
+            ends = np.searchsorted(owner[order], np.arange(len(self.parts) + 1))
         for k in np.flatnonzero(ends[1:] > ends[:-1]).tolist():
-            mine = order[ends[k] : ends[k + 1]]
+            mine = slice(ends[k], ends[k + 1]) if order is None else order[ends[k] : ends[k + 1]]
             rows, values = place[mine] - self.bounds[k], self.piece(k)
             if by_rows:
                 result[mine] = values[rows]
