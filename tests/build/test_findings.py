@@ -12,6 +12,7 @@ from torch_geometric.data import Data
 from tgp.build import CoarsenConfig, coarsen_dataset, find_problems
 from tgp.build.findings import keeps_most_nodes
 from tgp.build.level_checks import LevelFigures, suggest_schedule
+from tgp.build.size_checks import check_size
 from tgp.engine.methods import METHODS
 from tgp.errors import GraphError, UnknownNameError
 from tgp.store import StoreReader
@@ -127,6 +128,58 @@ def test_no_parameter_is_suggested_twice(problems):
     """Nodes without edges stay, whatever the parameters are."""
     [finding] = [f for f in problems([data([(0, 1)], 60)], "graclus:two_hop=true*2") if f.kind == "stalled"]
     assert "two_hop" not in finding.hint
+
+
+def pieces(count, size=4):
+    """Return a graph of ``count`` paths."""
+    pairs = [(size * i + j, size * i + j + 1) for i in range(count) for j in range(size - 1)]
+    return data(pairs, size * count)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "text", "hint"),
+    [
+        ("hem:nodes=3", "has 20 nodes instead of 3 (nodes=3). The graph has 20 connected", "partition:k=3 "),
+        ("lv:ratio=0.1", "has 20 nodes instead of 8 (ratio=0.1). The graph has 20", "partition:ratio=0.1 "),
+        ("hem:ratios=0.5/0.1", "has 20 nodes instead of 8 (ratios=0.5/0.1).", "--largest-component"),
+        ("hem:nodes=30:keep_small=9", "has 80 nodes instead of 30", "keep_small=0 "),
+    ],
+)
+def test_a_size_that_cannot_be_reached(problems, schedule, text, hint):
+    (finding,) = [f for f in problems([pieces(20)], schedule) if f.kind in ("size", "stalled")]
+    assert text in finding.text and hint in finding.hint
+    assert finding.level == len(schedule.split("/"))
+
+
+def test_a_size_that_some_graphs_cannot_reach(problems):
+    graphs = [pieces(1, 40), pieces(10), pieces(12)]
+    (finding,) = problems(graphs, "hem:nodes=5", "hem:nodes=12", "hem:ratio=0.5")
+    assert finding.kind == "size" and finding.hierarchy == "hem+nodes=5"
+    assert "has 22 nodes in 2 of 3 graphs (67 %) instead of 10" in finding.text
+    assert "up to 12 connected components" in finding.text
+
+
+def test_a_size_that_is_not_reached_without_metrics(problems):
+    (finding,) = problems([pieces(10)], "hem:nodes=5", metrics=False)
+    assert finding.kind == "size" and "Many methods keep" in finding.text
+
+
+def test_a_size_that_is_larger_than_the_graphs(problems):
+    stalled, kept = problems([path_graph(n) for n in (20, 30, 90)], "graclus,hem:ratio=1.0", "hem:nodes=50")
+    assert stalled.kind == "stalled" and "ratio=1 asks for it: 77 of 77 nodes remain" in stalled.text
+    assert stalled.level == 2 and stalled.hint == "Ask for fewer nodes, or remove the level."
+    assert "2 of 3 graphs (67 %), because nodes=50 asks for it: 50 of 50 nodes remain" in kept.text
+
+
+@pytest.mark.parametrize(
+    "params",
+    [None, 5, {"nodes": True}, {"nodes": -1}, {"nodes": "9"}, {"ratio": 2.0}, {"ratio": 1}, {"ratios": [0.5, "x"]}],
+)
+def test_sizes_of_an_untrusted_store_are_ignored(params):
+    nodes, before = np.array([7]), np.array([9])
+    for schedule in ((), ({"method": "hem", "params": params},)):
+        level = LevelFigures(1, "hem", None, nodes, before, {}, schedule)
+        assert check_size(level, lambda number: before) is None
 
 
 def test_a_level_that_merges_almost_everything(problems):

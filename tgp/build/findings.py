@@ -25,6 +25,7 @@ from tgp.build.level_checks import (
     verb,
     whole_metrics,
 )
+from tgp.build.size_checks import REPLACED, check_size
 from tgp.errors import warn_user
 from tgp.store import StoreReader
 from tgp.store.format.schema import HierarchyInfo
@@ -55,7 +56,7 @@ class Finding:
 
     Args:
         kind: Kind of problem: ``"failed"``, ``"weights"``, ``"stalled"``, ``"collapsed"``, ``"empty"``, ``"torn"``,
-            ``"joined"``, ``"dropped"``, ``"singletons"``, ``"files"`` or ``"core"``.
+            ``"joined"``, ``"dropped"``, ``"singletons"``, ``"size"``, ``"files"`` or ``"core"``.
         hierarchy: Name of the hierarchy; ``None`` for a problem of the input graphs.
         level: Number of the level, from 1; ``None`` for a problem of the whole hierarchy or of the input graphs.
         text: Sentence that says what is wrong and how much of the data it concerns.
@@ -181,10 +182,11 @@ class _Hierarchy:
             if level.until is None and level.done[level.alive].mean() > STALL:
                 found.append(self._collapsed(level))
                 break  # all further levels repeat this one
-            found += [
-                Finding(problem.kind, self._info.name, level.number, problem.text, problem.hint)
-                for problem in check_level(level)
-            ]
+            size = check_size(level, lambda number: self._reader.sizes(self._info.name, number)[0])
+            problems = check_level(level)
+            if size is not None:
+                problems = [size, *(problem for problem in problems if problem.kind not in REPLACED)]
+            found += [Finding(p.kind, self._info.name, level.number, p.text, p.hint) for p in problems]
         return found
 
     def _level(self, position: int) -> LevelFigures:
