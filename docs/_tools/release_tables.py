@@ -34,6 +34,8 @@ def _seconds(cell: dict[str, Any], step: str) -> str:
 
 def installations() -> str:
     """Return the table of tested installations."""
+    from tests.release.matrix import default_cells
+
     found = json.loads((ROOT / "tests" / "release" / "results.json").read_text())
     wheel, sdist = found["build"]["wheel"], found["build"]["sdist"]
     lines = [
@@ -43,7 +45,8 @@ def installations() -> str:
         "| installed from | Python | torch, numpy, numba, h5py | install | " + " | ".join(STEPS) + " |",
         "|---|---|---|--:|" + "--:|" * len(STEPS),
     ]
-    for name, cell in found["cells"].items():
+    for name in default_cells():
+        cell = found["cells"].get(name, {"outcome": "not run", "reason": "not tried"})
         way, _, version = name.rpartition("-")
         if cell["outcome"] != "passed":
             reason = cell["reason"].splitlines()[0]
@@ -58,6 +61,9 @@ def installations() -> str:
         lines.append(f"| {WAYS[way]} | {cell['python']} | {versions} | {cell['install seconds']} | {times} |")
     dates = sorted({cell["date"] for cell in found["cells"].values() if "date" in cell})
     lines += ["", f"Measured {' to '.join(sorted({dates[0], dates[-1]}))}, in seconds."]
+    passed = [cell for cell in found["cells"].values() if cell["outcome"] == "passed"]
+    if older := sum(cell["package"] != found["build"]["package"] for cell in passed):
+        lines[-1] += f" {older} of {len(passed)} rows belong to earlier commits."
     return "\n".join(lines) + "\n"
 
 

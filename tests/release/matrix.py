@@ -177,6 +177,8 @@ def follow(way: str, python: str, folder: Path, clone: Path, built: dict[str, An
         "cwd": folder,
         "env": {key: value for key, value in os.environ.items() if key not in removed},
     }
+    options["env"]["TMPDIR"] = str(folder.parent / "temporary")
+    (folder.parent / "temporary").mkdir()
     facts: dict[str, Any] = json.loads(call([python, "-c", FACTS], **options))
     inside = Path(facts.pop("place")).is_relative_to(Path(python).parents[1])
     if inside is (way == "editable"):

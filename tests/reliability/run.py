@@ -152,7 +152,7 @@ PARTS = {
     "flips": Part(10_000, 500, lambda first, count: damage.flips(count, first)),
     "truncations": Part(1000, 500, lambda first, count: damage.truncations(count, first)),
     "clusters": Part(len(cluster.FIGURES), 1, clusters),
-    "ddp": Part(30, 3, _in_child("tests.reliability.ddp")),
+    "ddp": Part(12, 3, _in_child("tests.reliability.ddp")),
     "soak": Part(1000, 50, _in_child("tests.reliability.soak")),
     "mutations": Part(24, 1, mutations),
     "fuzz": Part(3600, 300, fuzz),
@@ -209,8 +209,7 @@ def versions() -> dict[str, str]:
     from importlib import metadata
 
     names = ("tgp-coarsen", "torch", "numpy", "numba", "h5py", "distributed")
-    found = {"Python": platform.python_version(), "Linux": platform.release().partition("-")[0]}
-    return found | {name: metadata.version(name) for name in names}
+    return {"Python": platform.python_version()} | {name: metadata.version(name) for name in names}
 
 
 def show(results: Results) -> None:

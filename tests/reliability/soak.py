@@ -25,8 +25,10 @@ import sys
 import tempfile
 import threading
 import time
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tests.reliability.harness import (
     Figure,
@@ -39,6 +41,9 @@ from tests.reliability.harness import (
     wait_until_gone,
     wrong_files,
 )
+
+if TYPE_CHECKING:
+    from tgp.data import PooledDataset
 
 PRIVATE = "TGP_SOAK_PRIVATE"
 """Environment variable that says that no other program uses ``/dev/shm``."""
@@ -105,21 +110,23 @@ class Plan:
         words += ["--shard-size", self.shard_size, "--workers", str(self.workers[which])]
         return [*words, "--threads", str(self.threads[which]), "--quiet", "--out", str(out)]
 
-    def coarsen(self, out: Path) -> None:
-        """Write the store in this process."""
+    def coarsen(self, out: Path) -> PooledDataset:
+        """Write the store in this process and return its dataset."""
         import tgp
 
-        tgp.coarsen(
-            self.dataset,
-            list(self.schedules),
-            out,
-            seed=self.seed,
-            profile=self.profile,
-            shard_size=self.shard_size,
-            carry=self.carry or None,
-            workers=1,
-            progress=False,
-        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # advice on schedules that fit the graphs better
+            return tgp.coarsen(
+                self.dataset,
+                list(self.schedules),
+                out,
+                seed=self.seed,
+                profile=self.profile,
+                shard_size=self.shard_size,
+                carry=self.carry or None,
+                workers=1,
+                progress=False,
+            )
 
 
 def disturb(run: Run, kind: str, duration: float, rng: random.Random) -> None:
@@ -165,9 +172,10 @@ class Soak:
         status, text = self.launcher.run(plan.arguments(disturbed, 0))
         self._expect(plan, status == 0, f"the rerun ended with {status}: {text[-300:]}")
         self._expect(plan, digests(disturbed) == expected, "bytes differ after interruptions")
-        plan.coarsen(here)
+        dataset = plan.coarsen(here)
         self._expect(plan, digests(here) == expected, "tgp.coarsen writes other bytes than the command")
-        self._read(plan, here, rng)
+        self._read(plan, here, dataset, rng)
+        del dataset
         for path in (disturbed, other, here):
             self._expect(plan, not list(path.rglob(".tmp-*")), "temporary files are left")
             shutil.rmtree(path)
@@ -196,12 +204,11 @@ class Soak:
             self._expect(plan, status in (0, ENDS[kind], -getattr(signal, kind)), f"{kind}: status {status}")
         self.figure.tally["undisturbed" if status == 0 else "interruptions"] += 1
 
-    def _read(self, plan: Plan, path: Path, rng: random.Random) -> None:
-        from tgp.data import PoolDataLoader, PooledDataset
+    def _read(self, plan: Plan, path: Path, dataset: PooledDataset, rng: random.Random) -> None:
+        from tgp.data import PoolDataLoader
         from tgp.store import verify_store
 
         self._expect(plan, verify_store(path) == [], "verify has findings")
-        dataset = PooledDataset(path, hierarchy=0)
         options = {"num_workers": 1} if rng.random() < 0.1 else {}
         loader = PoolDataLoader(dataset, rng.choice((1, 7, 32, 128)), shuffle=True, seed=0, **options)
         graphs = sum(batch.num_graphs for batch in loader)
