@@ -12,7 +12,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Worker processes of the test suite.
 JOBS   ?= auto
 
-.PHONY: demo install test check quick lint types imports unit test-full fuzz gpu-test coverage lowest docs dist clean
+.PHONY: demo install test check quick lint types imports unit test-full fuzz soak matrix gpu-test coverage lowest docs dist clean
 
 demo:
 	@start=$$(date +%s) && $(MAKE) --no-print-directory $(VENV)/.demo && \
@@ -55,6 +55,15 @@ fuzz: $(VENV)/.test
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(abspath $(VENV))/numba-boundscheck $(BIN)/python -m pytest -n $(JOBS) \
 	  --dist worksteal -m 'not slow' tests/store tests/data tests/kernels/test_gather.py tests/kernels/test_gather_oracle.py
 	$(BIN)/python -m tests.fuzz.store_fuzz --seconds $(FUZZ_SECONDS) --findings $(VENV)/fuzz-findings
+
+# All figures of docs/reliability.md with full numbers, some hours. It continues where it stopped.
+SOAK_SECONDS ?= inf
+soak: $(VENV)/.test
+	$(BIN)/python -m tests.reliability.run --seconds $(SOAK_SECONDS)
+
+# The package in fresh environments: all ways to install, all versions of Python that this machine has.
+matrix: $(VENV)/.test
+	$(BIN)/python -m tests.release.matrix
 
 # All conformance checks on CUDA; skipped without a GPU.
 gpu-test: $(VENV)/.test

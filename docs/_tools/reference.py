@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from api_modules import API
 from charts import CHARTS, chart_file
 from pooler_pages import BASELINES, index_page, kinds_of_poolers, nav_lines, pooler_entries, pooler_page
+from release_tables import TABLES
 
 from tgp_cli.main import COMMANDS, examples
 
@@ -157,6 +158,13 @@ def readme_page() -> str:
     return text
 
 
+def page_with_table(name: str) -> str:
+    """Return a page with its table of measured results."""
+    marker, make = TABLES[name]
+    pattern = rf"(<!-- {marker}: [^>]*-->\n).*?(<!-- end -->)"
+    return _fill(name, marker, pattern, f"\n{make()}\n", (FOLDER.parent / name).read_text())
+
+
 def navigation() -> str:
     """Return mkdocs.yml with the pages of the poolers."""
     text = (FOLDER.parents[1] / "mkdocs.yml").read_text()
@@ -172,6 +180,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "../mkdocs.yml": navigation,
     **{f"reference/api/{name}": partial(api_page, *page) for name, page in API.items()},
     **{f"reference/poolers/{e.alias}.md": partial(pooler_page, e, NOTE) for e in pooler_entries()},
+    **{name: partial(page_with_table, name) for name in TABLES},
     **{f"img/charts/{name}.svg": partial(chart_file, name) for name in CHARTS},
 }
 """Functions that return the text of each generated page, by path relative to docs."""

@@ -70,7 +70,7 @@ class Target:
         self.store = self.work.parent / "store"
         self.findings = findings
         self.count = 0
-        self.log = folder / "log.jsonl"
+        self.counter = folder / f"count-{os.getpid()}"
         self.work.mkdir(parents=True)
         for base in BASES:
             if not (self.bases / base / "manifest.json").exists():
@@ -99,6 +99,7 @@ class Target:
         """Run one input; keep it and log it if it has findings."""
         data = bytes(data[:MOST_BYTES])
         self.count += 1
+        self.counter.write_text(str(self.count))
         (self.findings / "current").write_bytes(data)
         signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
         names = CONSUMERS if self.count % 8 else (*CONSUMERS, *SOMETIMES)
@@ -168,7 +169,6 @@ def run_random(folder, findings, corpus, seconds, seed):
             else:
                 data[place:place] = rng.randbytes(rng.randrange(1, 6))
         target(data)
-        (folder / "count").write_text(str(target.count))
 
 
 def supervise(given):
@@ -205,17 +205,18 @@ def supervise(given):
                 data = (findings / "current").read_bytes() if (findings / "current").exists() else b""
                 keep(findings, data, "child", "crash", f"exit status {code}")
             seed += 1
+        inputs = sum(int(file.read_text() or 0) for file in Path(folder).glob("count-*"))
     (findings / "current").unlink(missing_ok=True)
-    return show(findings)
+    return show(findings, inputs)
 
 
-def show(findings):
-    """Print the findings and return 1 if there are any."""
+def show(findings, inputs):
+    """Print the number of inputs and the findings, and return 1 if there are any."""
     log = findings / "log.jsonl"
     entries = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
     for entry in entries:
         print(f"{entry['input']}: {entry['consumer']}: {entry['kind']}: {entry['text'][:300]}")
-    print(f"{len(entries)} findings")
+    print(f"{inputs} inputs, {len(entries)} findings")
     return int(bool(entries))
 
 

@@ -1,16 +1,18 @@
 """Install the package in fresh environments and follow the README there.
 
-    python -m tests.release.matrix --out matrix.json
-    python -m tests.release.matrix --only wheel-3.12
+    python -m tests.release.matrix                       # all cells that have not passed
+    python -m tests.release.matrix --only wheel-3.12 --again
 
-Each cell makes a new environment, installs the package in one way, and runs the code blocks of the README, the examples and the
-notebooks in a folder that has no source of the package. Interpreters are looked up as ``python3.X`` on the path and in the folder
-of pyenv. A cell without an interpreter is listed as not run. Finished cells of the same commit are kept in the file of results.
+Each cell makes a new environment, installs the package in one way, and runs the README, the demo, the examples and the notebooks
+in a folder that has no source of the package. Interpreters are looked up in the folder of pyenv and as ``python3.X`` on the path.
+A cell without an interpreter is listed as not run. Results are kept in a file: the next call continues with the cells that have
+not passed with the same package. ``docs/install.md`` shows the file as a table (``docs/_tools/release_tables.py``).
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import shutil
@@ -19,17 +21,41 @@ import sys
 import tempfile
 import time
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
+RESULTS = Path(__file__).with_name("results.json")
 VERSIONS = ("3.10", "3.11", "3.12", "3.13")
 WAYS = ("wheel", "sdist", "clone", "editable", "lowest", "image")
 """Ways to install: ``clone`` is ``pip install .``, ``lowest`` has the oldest allowed versions of all direct requirements, and
 ``image`` repeats the steps of the Dockerfile with the files that it copies."""
 
-TESTS = ["tests/docs/test_snippets.py", "-k", "README"]
-EXAMPLES = ["tests/examples/test_examples.py", "tests/examples/test_notebooks.py"]
+SAME_FILES = ("sdist", "clone", "image")
+"""Ways whose files must be those of the wheel. They repeat the README and the demo, but not all examples."""
+
+SHIPPED = ("tgp", "tgp_cli", "pyproject.toml", "constraints.txt")
+FOLLOWED = (
+    "README.md", "CHANGELOG.md", "pyproject.toml", "LICENSE", "Makefile", "Dockerfile", "environment.yml", "constraints.txt",
+    "docs", "examples", "tests",
+)  # fmt: skip
+"""Files of the package, and files that a cell copies into its folder."""
+
+REQUIREMENTS = ("torch", "torch_geometric", "numpy", "scipy", "numba", "h5py", "typer", "rich")
+FACTS = f"""
+import hashlib, json, platform, tgp
+from importlib import metadata
+files = [f for f in metadata.files("tgp-coarsen") if f.parts[0] in ("tgp", "tgp_cli") and f.suffix != ".pyc"]
+digests = sorted((str(f), hashlib.sha256(f.locate().read_bytes()).hexdigest()) for f in files)
+print(json.dumps({{
+    "place": tgp.__file__,
+    "python": platform.python_version(),
+    "files": hashlib.sha256(json.dumps(digests).encode()).hexdigest(),
+    "versions": {{name: metadata.version(name) for name in {REQUIREMENTS}}},
+}}))
+"""
+"""Program that prints where the package is installed, a digest of its files, and the versions of its requirements."""
 
 
 def default_cells() -> list[str]:
@@ -51,33 +77,43 @@ def call(command: list[Any], **options: Any) -> str:
         [str(part) for part in command], text=True, capture_output=True, check=False, **options
     )
     if done.returncode:
-        tail = (done.stdout + done.stderr).strip().splitlines()[-15:]
+        tail = (done.stdout + done.stderr).strip().splitlines()[-25:]
         raise RuntimeError(f"{' '.join(map(str, command))}: exit {done.returncode}\n" + "\n".join(tail))
     return done.stdout
 
 
-def build(clone: Path, dist: Path) -> dict[str, Any]:
-    """Build wheel and sdist, check them, and return what they contain."""
-    call([sys.executable, "-m", "pip", "install", "--quiet", "build", "twine"])
-    call([sys.executable, "-m", "build", "--outdir", dist, clone])
-    checked = call([sys.executable, "-m", "twine", "check", "--strict", *dist.iterdir()])
+def package_id() -> str:
+    """Return a digest of the committed files that an installation depends on."""
+    trees = call(["git", "-C", ROOT, "rev-parse", *(f"HEAD:{name}" for name in SHIPPED)])
+    return hashlib.sha256(trees.encode()).hexdigest()[:12]
+
+
+def build(clone: Path, dist: Path) -> None:
+    """Build wheel and sdist, and check them as the package index does."""
+    with tempfile.TemporaryDirectory(prefix="tgp-tools-") as name:
+        call([sys.executable, "-m", "venv", name])
+        python = Path(name) / "bin" / "python"
+        call([python, "-m", "pip", "install", "--quiet", "build", "twine"])
+        call([python, "-m", "build", "--outdir", dist, clone])
+        call([python, "-m", "twine", "check", "--strict", *dist.iterdir()])
+
+
+def describe(dist: Path) -> dict[str, Any]:
+    """Return sizes and contents of the built files."""
     (wheel,) = dist.glob("*.whl")
     (sdist,) = dist.glob("*.tar.gz")
     with zipfile.ZipFile(wheel) as archive:
-        names = archive.namelist()
-    strange = [n for n in names if not n.startswith(("tgp/", "tgp_cli/")) and ".dist-info/" not in n]
-    strange += [
-        n for n in names if "test_" in n or "__pycache__" in n or n.endswith((".pyc", ".nbi", ".nbc", ".so"))
-    ]
+        names = sorted(archive.namelist())
+        shipped = [name for name in names if name.startswith(("tgp/", "tgp_cli/"))]
+        digests = [(name, hashlib.sha256(archive.read(name)).hexdigest()) for name in shipped]
+    tracked = set(call(["git", "-C", ROOT, "ls-files", "tgp", "tgp_cli"]).splitlines())
+    strange = [name for name in names if name not in tracked and ".dist-info/" not in name]
     return {
-        "wheel": {
-            "name": wheel.name,
-            "bytes": wheel.stat().st_size,
-            "files": len(names),
-            "leftovers": strange,
-        },
+        "wheel": {"name": wheel.name, "bytes": wheel.stat().st_size, "files": len(names)},
         "sdist": {"name": sdist.name, "bytes": sdist.stat().st_size},
-        "twine": checked.count("PASSED"),
+        "leftovers": strange,
+        "missing": sorted(tracked - set(names)),
+        "digest": hashlib.sha256(json.dumps(digests).encode()).hexdigest(),
     }
 
 
@@ -87,29 +123,12 @@ def install(way: str, python: str, env: Path, clone: Path, dist: Path) -> str:
     found = str(env / "bin" / "python")
     pip = [found, "-m", "pip", "install", "--quiet", "-c", clone / "constraints.txt"]
     call([found, "-m", "pip", "install", "--quiet", "--upgrade", "pip"])
+    (wheel,), (sdist,) = dist.glob("*.whl"), dist.glob("*.tar.gz")
     if way == "lowest":
-        (wheel,) = dist.glob("*.whl")
         call([found, "-m", "pip", "install", "--quiet", "uv"])
-        call(
-            [
-                env / "bin" / "uv",
-                "pip",
-                "install",
-                "--quiet",
-                "--python",
-                env,
-                "--resolution",
-                "lowest-direct",
-                f"{wheel}[test]",
-            ]
-        )
-        return found
-    targets = {
-        "wheel": next(iter(dist.glob("*.whl"))),
-        "sdist": next(iter(dist.glob("*.tar.gz"))),
-        "clone": clone,
-    }
-    if way == "editable":
+        lowest = ["--python", env, "--resolution", "lowest-direct"]
+        call([env / "bin" / "uv", "pip", "install", "--quiet", *lowest, f"{wheel}[test]"])
+    elif way == "editable":
         call([*pip, "-e", f"{clone}[test]"])
     elif way == "image":
         image = env.parent / "image"
@@ -120,95 +139,115 @@ def install(way: str, python: str, env: Path, clone: Path, dist: Path) -> str:
             shutil.copytree(clone / name, image / name)
         call([*pip, f"{image}[plot]"])
     else:
-        call([*pip, f"{targets[way]}[test]"])
+        call([*pip, f"{ {'wheel': wheel, 'sdist': sdist, 'clone': clone}[way] }[test]"])
+    call([found, "-m", "pip", "check"])
     return found
 
 
-def follow(way: str, python: str, folder: Path, clone: Path) -> dict[str, Any]:
-    """Follow the README in a folder without the source, and return seconds and figures."""
-    for name in (
-        "README.md",
-        "pyproject.toml",
-        "LICENSE",
-        "Makefile",
-        "Dockerfile",
-        "environment.yml",
-        "constraints.txt",
-    ):
-        if (clone / name).exists():
-            shutil.copy(clone / name, folder)
-    for name in ("docs", "examples", "tests"):
-        shutil.copytree(clone / name, folder / name)
-    options: dict[str, Any] = {"cwd": folder, "env": os.environ | {"PYTHONPATH": "", "NUMBA_CACHE_DIR": ""}}
-    options["env"] = {k: v for k, v in options["env"].items() if v and k != "PYTHONPATH"}
-    place = call(
-        [python, "-c", "import tgp, sys; print(tgp.__file__, tgp.__version__, sys.version.split()[0])"],
-        **options,
-    )
-    if way != "editable" and str(folder) in place.split()[0]:
-        raise RuntimeError(f"the package was imported from the source: {place}")
-    facts: dict[str, Any] = {"imported": place.split()[1], "python": place.split()[2]}
+def steps(way: str, python: str) -> Iterator[tuple[str, list[Any]]]:
+    """Yield the commands of a cell with their names."""
     tgp = Path(python).parent / "tgp"
-    steps: dict[str, list[Any]] = {
-        "start": [tgp, "--version"],
-        "first hierarchy": [tgp, "coarsen", "--pooler", "graclus*3", "--pooler", "ndp,ndp", "--quiet"],
-        "report": [tgp, "report", "pooled/molecules", "-o", "report.html"],
-        "demo": [python, "examples/demo.py"],
+    if way == "image":
+        yield "warmup", [tgp, "warmup"]
+    yield "start", [tgp, "--version"]
+    yield "first hierarchy", [tgp, "coarsen", "--pooler", "graclus*3", "--pooler", "ndp,ndp", "--quiet"]
+    yield "report", [tgp, "report", "pooled/molecules", "-o", "report.html"]
+    yield "demo", [python, "examples/demo.py"]
+    if way == "image":  # it has no pytest
+        return
+    pytest = [python, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider"]
+    yield "README", [*pytest, "tests/docs/test_snippets.py", "-k", "README"]
+    if way not in SAME_FILES:
+        yield (
+            "examples, notebooks",
+            [*pytest, "tests/examples/test_examples.py", "tests/examples/test_notebooks.py"],
+        )
+
+
+def follow(way: str, python: str, folder: Path, clone: Path, built: dict[str, Any]) -> dict[str, Any]:
+    """Follow the README in a folder without the source, and return versions and seconds."""
+    for name in FOLLOWED:
+        source = clone / name
+        if source.is_dir():
+            shutil.copytree(source, folder / name)
+        else:
+            shutil.copy(source, folder)
+    removed = ("PYTHONPATH", "NUMBA_CACHE_DIR")
+    options: dict[str, Any] = {
+        "cwd": folder,
+        "env": {key: value for key, value in os.environ.items() if key not in removed},
     }
-    if way != "image":
-        pytest = [python, "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider"]
-        steps |= {"README": [*pytest, *TESTS], "examples, notebooks": [*pytest, *EXAMPLES]}
-    for step, command in steps.items():
+    options["env"]["TMPDIR"] = str(folder.parent / "temporary")
+    (folder.parent / "temporary").mkdir()
+    facts: dict[str, Any] = json.loads(call([python, "-c", FACTS], **options))
+    inside = Path(facts.pop("place")).is_relative_to(Path(python).parents[1])
+    if inside is (way == "editable"):
+        raise RuntimeError("the package was not imported from the place where it was installed")
+    if facts.pop("files") != built["digest"] and way != "editable":
+        raise RuntimeError("the installed files are not those of the wheel")
+    facts["steps"] = {}
+    for step, command in steps(way, python):
         started = time.perf_counter()
-        printed = call(command, **options)
-        last = printed.strip().splitlines()[-1] if printed.strip() else ""
-        facts[step] = {"seconds": round(time.perf_counter() - started, 1), "last": last}
+        printed = call(command, **options).strip()
+        facts["steps"][step] = {
+            "seconds": round(time.perf_counter() - started, 1),
+            "last": printed.splitlines()[-1] if printed else "",
+        }
     return facts
 
 
-def run_cell(cell: str, clone: Path, dist: Path) -> dict[str, Any]:
+def run_cell(cell: str, clone: Path, dist: Path, built: dict[str, Any]) -> dict[str, Any]:
     """Return the outcome of a cell."""
     way, _, version = cell.rpartition("-")
     python = find_python(version)
     if python is None:
         return {"outcome": "not run", "reason": f"no Python {version} on this machine"}
+    started = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="tgp-matrix-") as name:
         folder = Path(name)
         (folder / "work").mkdir()
         try:
             found = install(way, python, folder / "env", clone, dist)
-            return {"outcome": "passed", **follow(way, found, folder / "work", clone)}
+            installed = round(time.perf_counter() - started)
+            facts = follow(way, found, folder / "work", clone, built)
+            outcome = {"outcome": "passed", "install seconds": installed, **facts}
         except RuntimeError as error:
-            return {"outcome": "failed", "reason": str(error)}
+            outcome = {"outcome": "failed", "reason": str(error)}
+    return {
+        **outcome,
+        "seconds": round(time.perf_counter() - started),
+        "date": time.strftime("%Y-%m-%d", time.gmtime()),
+    }
 
 
 def main() -> None:
-    """Run the cells that are missing in the file of results."""
+    """Run the cells that have not passed with the committed package."""
     parser = argparse.ArgumentParser(
-        description="Install the package in fresh environments and follow the README there."
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--out", type=Path, default=Path("matrix.json"), help="file of results")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="file of results")
+    parser.add_argument("--dist", type=Path, default=ROOT / "build" / "release", help="folder of built files")
     parser.add_argument("--only", nargs="+", default=default_cells(), help="cells such as wheel-3.12")
+    parser.add_argument("--again", action="store_true", help="also run cells that have passed")
     options = parser.parse_args()
-    commit = call(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"]).strip()
-    results = json.loads(options.out.read_text()) if options.out.exists() else {}
-    if results.get("commit") != commit:
-        results = {"commit": commit, "cells": {}}
+    package = package_id()
+    results = json.loads(options.out.read_text()) if options.out.exists() else {"cells": {}}
     with tempfile.TemporaryDirectory(prefix="tgp-clone-") as name:
-        clone, dist = Path(name) / "clone", Path(name) / "dist"
+        clone, dist = Path(name) / "clone", options.dist / package
         call(["git", "clone", "--quiet", ROOT, clone])
-        results["build"] = build(clone, dist)
-        print(json.dumps(results["build"], indent=2))
+        if not dist.exists():
+            build(clone, dist)
+        built = results["build"] = {"package": package, **describe(dist)}
+        print(json.dumps(built, indent=2))
         for cell in options.only:
-            if results["cells"].get(cell, {}).get("outcome") != "passed":
-                started = time.perf_counter()
-                results["cells"][cell] = run_cell(cell, clone, dist) | {
-                    "seconds": round(time.perf_counter() - started)
-                }
-                options.out.write_text(json.dumps(results, indent=2) + "\n")
+            known = results["cells"].get(cell, {})
+            if options.again or known.get("outcome") != "passed" or known.get("package") != package:
+                results["cells"][cell] = {**run_cell(cell, clone, dist, built), "package": package}
+                options.out.write_text(json.dumps(results, indent=1) + "\n")
             print(cell, json.dumps(results["cells"][cell]), flush=True)
-    if any(found["outcome"] == "failed" for found in results["cells"].values()):
-        raise SystemExit(1)
+    wrong = [cell for cell, found in results["cells"].items() if found["outcome"] == "failed"]
+    if wrong or built["leftovers"] or built["missing"]:
+        raise SystemExit(f"failed: {wrong}, leftovers: {built['leftovers']}, missing: {built['missing']}")
 
 
 if __name__ == "__main__":

@@ -23,32 +23,31 @@ SECONDS_PER_CASE = 1.0
 """Average time per case after which a child is considered to hang. It is generous, for busy machines."""
 
 
-def flips(count: int) -> list[Figure]:
-    """Flip one bit at a time."""
-    return _damage("flip", "flipped bits", count)
+def flips(count: int, first: int = 0) -> list[Figure]:
+    """Flip one bit at a time, half of them in each profile. The cases depend on the number of the first one."""
+    return _damage("flip", "flipped bits", count, first)
 
 
-def truncations(count: int) -> list[Figure]:
-    """Truncate one file at a time."""
-    return _damage("cut", "truncations", count)
+def truncations(count: int, first: int = 0) -> list[Figure]:
+    """Truncate one file at a time, half of them in each profile."""
+    return _damage("cut", "truncations", count, first)
 
 
-def _damage(kind: str, name: str, count: int) -> list[Figure]:
+def _damage(kind: str, name: str, count: int, first: int) -> list[Figure]:
     found = Figure(f"{name}: found by verify")
     read = Figure(f"{name}: reading")
-    outcomes: Counter[str] = Counter()
+    outcomes = read.tally
     for profile in ("fast", "small"):
         share = count // 2
         for start in range(0, share, BATCH):
             size = min(BATCH, share - start)
-            cases, problem = _batch(kind, profile, start, size)
+            cases, problem = _batch(kind, profile, first // 2 + start, size)
             found.expect(not problem, problem)
             found.count += len(cases)
             for case in cases:
                 _judge(case, found, read, outcomes)
     read.count = sum(outcomes.values())
     found.note = "shards, records and manifest, both profiles"
-    read.note = ", ".join(f"{number} {outcome}" for outcome, number in sorted(outcomes.items()))
     return [found, read]
 
 

@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -36,17 +37,45 @@ class Figure:
         count: Number of cases.
         note: Remark for the table.
         problems: One message for each case that went wrong.
+        tally: Numbers that are added up if a figure is measured in several parts.
+        largest: Numbers of which the largest part counts.
     """
 
     name: str
     count: int = 0
     note: str = ""
     problems: list[str] = field(default_factory=list)
+    tally: Counter[str] = field(default_factory=Counter)
+    largest: dict[str, float] = field(default_factory=dict)
 
     def expect(self, holds: bool, text: str) -> None:
         """Add a problem unless a guarantee holds."""
         if not holds:
             self.problems.append(text)
+
+    def add(self, other: Figure) -> None:
+        """Add the numbers of another portion of this figure."""
+        self.count += other.count
+        self.note = other.note
+        self.problems += other.problems
+        self.tally.update(other.tally)
+        for name, value in other.largest.items():
+            self.largest[name] = max(self.largest.get(name, 0.0), value)
+
+    def row(self) -> dict[str, object]:
+        """Return the content for a file of JSON."""
+        return {**vars(self), "tally": dict(self.tally)}
+
+    @classmethod
+    def from_row(cls, row: dict[str, object]) -> Figure:
+        """Return the figure of :meth:`row`."""
+        return cls(**{**row, "tally": Counter(row["tally"])})
+
+    def remark(self) -> str:
+        """Return the text for the last column of the table."""
+        numbers = [f"{number:,} {name}" for name, number in self.tally.items()]
+        numbers += [f"{name} {value:,.2f}" for name, value in self.largest.items()]
+        return "; ".join(filter(None, [self.note, ", ".join(numbers)]))
 
 
 @dataclass(frozen=True)

@@ -44,13 +44,15 @@ def _finish(
     figure.expect(digests(path) == expected, f"{what}: bytes differ")
 
 
-def random_kills(launcher: Launcher, folder: Path, job: Job, kills: int, cold: bool = False) -> Figure:
+def random_kills(
+    launcher: Launcher, folder: Path, job: Job, kills: int, cold: bool = False, seed: int = SEED
+) -> Figure:
     """Kill the parent or one worker at random times, repeatedly until a store is complete."""
     figure = Figure(f"SIGKILL at random moments{', new Python process' if cold else ''}")
     expected, duration = undisturbed(launcher, job, folder / f"whole-{cold}")
     if cold:
         duration = _cold_duration(launcher, job, folder / "cold")
-    rng = random.Random(SEED + cold)
+    rng = random.Random(seed + cold)
     killed = {"parent": 0, "worker": 0}
     stores = 0
     while sum(killed.values()) < kills and stores < 5 + 4 * kills:
@@ -77,9 +79,7 @@ def random_kills(launcher: Launcher, folder: Path, job: Job, kills: int, cold: b
                 break
         _finish(launcher, job, path, expected, figure, f"store {stores - 1}")
     figure.count = sum(killed.values())
-    figure.note = (
-        f"{killed['parent']} parents, {killed['worker']} workers, {stores} stores of {len(expected)} files"
-    )
+    figure.tally.update({"parents": killed["parent"], "workers": killed["worker"], "stores": stores})
     return figure
 
 
@@ -109,7 +109,7 @@ def named_kills(launcher: Launcher, folder: Path, job: Job, turns: tuple[int, ..
                 not wrong_files(path, expected), f"{point}@{turn}: wrong files {wrong_files(path, expected)}"
             )
             _finish(launcher, job, path, expected, figure, f"{point}@{turn}")
-    figure.note = f"{len(points)} points"
+    figure.tally["failpoints"] = len(points)
     return figure
 
 
@@ -197,7 +197,7 @@ def signals(launcher: Launcher, folder: Path, job: Job, times: int) -> Figure:
                 )
                 _finish(launcher, job, path, expected, figure, f"signal {number}")
     figure.expect(longest < END_LIMIT, f"took {longest:.2f} s to end")
-    figure.note = f"longest time to exit {longest:.2f} s"
+    figure.largest["seconds to exit at most"] = longest
     return figure
 
 
@@ -242,5 +242,5 @@ def two_writers(launcher: Launcher, folder: Path, job: Job, times: int) -> Figur
             wait_until_gone(run.pid)
         figure.count += 1
         figure.expect(digests(path) == expected, "bytes differ")
-    figure.note = f"reader: {absent} times absent, {complete} times complete"
+    figure.tally.update({"times absent for a reader": absent, "times complete": complete})
     return figure

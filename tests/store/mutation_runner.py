@@ -2,6 +2,7 @@
 
     python -m tests.store.mutation_runner                      # the whole catalogue
     python -m tests.store.mutation_runner --only NAME [...]    # some mutations (parts of names)
+    python -m tests.store.mutation_runner --slice 3/10         # the fourth tenth of the catalogue
     python -m tests.store.mutation_runner --list
 
 A child runs all consumers of one mutation with limits on memory and processor time. A consumer that kills the child is
@@ -335,6 +336,7 @@ def main():
     )
     parser.add_argument("--only", nargs="+", metavar="NAME", help="parts of the names of mutations")
     parser.add_argument("--consumers", nargs="+", choices=list(consumers.CONSUMERS))
+    parser.add_argument("--slice", metavar="I/N", help="run part I of N, with I from 0 to N-1")
     parser.add_argument("--sample", type=int, metavar="N", help="run N random mutations")
     parser.add_argument("--also", nargs="+", default=(), metavar="NAME", help="run these beside the sample")
     parser.add_argument(
@@ -356,6 +358,9 @@ def main():
         chosen = known = catalogue(workshop.folder / "bases")
         if given.only:
             chosen = [m for m in chosen if any(part in m.name for part in given.only)]
+        if given.slice:
+            number, parts = map(int, given.slice.split("/"))
+            chosen = chosen[number::parts]
         if given.sample:
             named = [m for m in chosen if m.name in given.also]
             rest = [m for m in chosen if m.name not in given.also and "S5" not in m.tags]
