@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.benchmarks.bench_families import FAMILIES
 from tests.reference import hem as reference
-from tgp.engine import coarsen, pair_matching, threads
+from tgp.engine import coarsen, large_ranking, pair_matching, threads
 from tgp.engine.level_method import RandomKey
 from tgp.engine.methods import hem
 from tgp.engine.methods.hem import METHOD, HEMParams
@@ -200,7 +200,7 @@ def test_parallel_edges_are_merged(edges):
 
 
 @pytest.mark.parametrize("schedule", ["hem", "hem:ratios=0.5/0.2"])
-@pytest.mark.parametrize("count", [1, 2, 4])
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
 def test_threads_do_not_change_the_result(schedule, count, monkeypatch):
     rng = np.random.default_rng(0)
     block = barabasi_albert(800, 3, seed=2)
@@ -210,9 +210,39 @@ def test_threads_do_not_change_the_result(schedule, count, monkeypatch):
     expected = [[level.assignment.cluster for level in coarsen(b, schedule).levels] for b in blocks_]
     monkeypatch.setattr(threads, "num_threads", lambda: count)
     monkeypatch.setattr(threads, "_MIN_WORK", 0)
+    monkeypatch.setattr(large_ranking, "_MIN_NODES", 1)
     for b, levels in zip(blocks_, expected, strict=True):
         for level, cluster in zip(coarsen(b, schedule).levels, levels, strict=True):
             assert (level.assignment.cluster == cluster).all()
+
+
+@given(blocks(), st.integers(2, 4), st.booleans())
+def test_pairs_of_random_graphs_do_not_depend_on_threads(block, count, two_hop):
+    params = HEMParams(two_hop=two_hop)
+    expected = METHOD.assign(block, params, RandomKey(1))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(threads, "num_threads", lambda: count)
+        patch.setattr(threads, "_MIN_WORK", 0)
+        patch.setattr(large_ranking, "_MIN_NODES", 0)
+        found = METHOD.assign(block, params, RandomKey(1))
+    assert found.cluster.tobytes() == expected.cluster.tobytes()
+    assert found.super_ptr.tobytes() == expected.super_ptr.tobytes()
+
+
+@pytest.mark.parametrize("count", [2, 3, 4])
+def test_lone_nodes_of_hubs_are_paired_on_several_threads(count, monkeypatch):
+    """Forests of stars: most nodes stay alone and are paired by their hubs, in ranges of hubs."""
+    rng = np.random.default_rng(5)
+    hub = rng.integers(0, 40, 3000)
+    edges = np.stack([hub, np.arange(40, 3040)])
+    shuffled = rng.permutation(3040)[np.concatenate([edges, edges[::-1]], 1)]
+    block = BlockCSR.from_edge_index(shuffled, num_nodes=3040)
+    expected = METHOD.assign(block, HEMParams(), RandomKey())
+    assert expected.num_supernodes < 2000
+    monkeypatch.setattr(threads, "num_threads", lambda: count)
+    monkeypatch.setattr(threads, "_MIN_WORK", 0)
+    monkeypatch.setattr(large_ranking, "_MIN_NODES", 1)
+    assert METHOD.assign(block, HEMParams(), RandomKey()).cluster.tobytes() == expected.cluster.tobytes()
 
 
 def test_graphs_do_not_depend_on_their_block():

@@ -8,11 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tgp.engine import range_contraction, threads
-from tgp.engine.range_contraction import _Contraction, _Members, contract_rows
+from tgp.engine.range_contraction import _Contraction, contract_rows
 from tgp.kernels import contract, contract_ranges
 from tgp.kernels._prims import MAX, MEAN, MIN, MUL, SUM
 from tgp.ragged import BlockCSR
-from tgp.ragged.offsets import offsets
 
 
 def random_case(seed, nodes, entries, supernodes, dropped=0.1):
@@ -40,13 +39,16 @@ def assert_same(found, expected):
     st.booleans(),
     st.booleans(),
     st.sampled_from([SUM, MIN, MAX, MUL]),
+    st.integers(0, 8),
 )
-def test_any_cut_gives_the_same_bytes(seed, nodes, entries, supernodes, ranges, count, weighted, loops, op):
+def test_any_cut_gives_the_same_bytes(
+    seed, nodes, entries, supernodes, ranges, count, weighted, loops, op, bits
+):
     block, cluster = random_case(seed, nodes, entries, supernodes)
     weight = block.weight if weighted else np.empty(0)
     args = (block.indptr, block.indices, weight, weighted, cluster, supernodes, op, loops, 0.1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(range_contraction, "_MIN_NODES", 3)
+        patch.setattr(range_contraction, "_GROUP_BITS", bits)
         assert_same(_Contraction(*args).run(count, ranges), contract.contract(*args))
 
 
@@ -72,47 +74,25 @@ def test_large_graphs_are_contracted_by_ranges(count, op, sort, monkeypatch):
     assert not calls
 
 
-@given(st.integers(0, 2**32), st.lists(st.integers(0, 40), max_size=5), st.data())
-def test_kernels_accept_any_range_of_rows(seed, cuts, data):
-    """Ascending ranges of rows fill the same buffer as one call. This is what readers of files need."""
-    block, cluster = random_case(seed, 40, 200, 12)
-    low = data.draw(st.integers(0, 12))
-    high = data.draw(st.integers(low, 12))
-    bounds = [0, *sorted(cuts), 40]
-    count, whole = np.zeros(high - low, np.int64), np.zeros(high - low, np.int64)
-    contract_ranges.count_entries(block.indptr, cluster, 0, 40, low, high, whole)
-    for first, last in itertools.pairwise(bounds):
-        contract_ranges.count_entries(block.indptr, cluster, first, last, low, high, count)
-    np.testing.assert_array_equal(count, whole)
-    expected = np.bincount(cluster[cluster >= 0], np.diff(block.indptr)[cluster >= 0], minlength=12)
-    np.testing.assert_array_equal(count, expected[low:high])
-    filled = []
-    for parts in ([0, 40], bounds):
-        stop = offsets(count)[:-1].copy()
-        cols, values = np.full(count.sum(), -7, np.int32), np.full(count.sum(), -7.0)
-        for first, last in itertools.pairwise(parts):
-            contract_ranges.collect_range(
-                block.indptr, block.indices, block.weight, True, cluster, True, first, last, low, high, stop, cols,
-                values,
-            )  # fmt: skip
-        kept = np.concatenate(
-            [np.arange(a, b) for a, b in zip(offsets(count)[:-1], stop, strict=True)] + [np.empty(0, int)]
-        )
-        filled.append((stop, cols[kept.astype(int)], values[kept.astype(int)]))
-    assert_same(filled[1], filled[0])
-
-
-@given(st.integers(0, 2**32), st.integers(1, 50), st.integers(1, 20))
-def test_parts_without_members_are_skipped_and_no_other(seed, nodes, supernodes):
-    cluster = random_case(seed, nodes, 0, supernodes)[1]
-    cluster = np.sort(cluster) if seed % 2 else cluster
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(range_contraction, "_MIN_NODES", 4)
-        members = _Members(cluster)
-    for low in range(supernodes):
-        rows = [row for first, last in members.find(low, low + 1) for row in range(first, last)]
-        assert rows == sorted(set(rows)) and set(np.flatnonzero(cluster == low)) <= set(rows)
-        assert not rows or seed % 2 == 0 or len(rows) <= np.sum(cluster == low) + 8
+@given(st.integers(0, 2**32), st.integers(1, 60), st.integers(1, 40), st.data())
+def test_members_of_any_range_are_listed(seed, nodes, supernodes, data):
+    block, cluster = random_case(seed, nodes, 200, supernodes)
+    low = data.draw(st.integers(0, supernodes))
+    high, shift = data.draw(st.integers(low, supernodes)), data.draw(st.integers(0, 4))
+    ptr, members, rows = (
+        np.zeros(high - low + 1, np.int32),
+        np.empty(nodes, np.int32),
+        np.empty(nodes + 1, np.int32),
+    )
+    entries = np.zeros((high - low >> shift) + 1, np.int64)
+    count = contract_ranges.list_members(block.indptr, cluster, low, high, shift, rows, ptr, members, entries)
+    expected = [np.flatnonzero(cluster == c) for c in range(low, high)]
+    assert [members[a:b].tolist() for a, b in itertools.pairwise(ptr)] == [list(rows) for rows in expected]
+    assert count == ptr[-1]
+    inside = (cluster >= low) & (cluster < high)
+    group = cluster[inside] - low >> shift
+    sizes = np.bincount(group, np.diff(block.indptr)[inside], minlength=len(entries))
+    np.testing.assert_array_equal(entries, sizes)
 
 
 def test_an_error_in_one_range_ends_all_threads(monkeypatch):
@@ -122,6 +102,6 @@ def test_an_error_in_one_range_ends_all_threads(monkeypatch):
     def fail(*given):
         raise MemoryError("no memory")
 
-    monkeypatch.setattr(contract, "merge_rows", fail)
+    monkeypatch.setattr(contract_ranges, "contract_range", fail)
     with pytest.raises(MemoryError, match="no memory"):
         _Contraction(*args).run(3, 10)

@@ -1,6 +1,6 @@
-"""Steps of independent sets on one large graph, on several threads: symmetry, ranks and numbers of clusters.
+"""Steps on one large graph, on several threads: symmetry, ranks of nodes, and numbers of clusters and pairs.
 
-The results are those of the kernels for blocks of graphs (:mod:`tgp.kernels.mis`).
+The results are those of the kernels for blocks of graphs (:mod:`tgp.kernels.mis`, :mod:`tgp.kernels.matching`).
 """
 
 from __future__ import annotations
@@ -9,12 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.engine import threads
-from tgp.engine.threads import cut_ranges, run_over_ranges, run_ranges
+from tgp.engine.threads import run_over_items, run_over_ranges, run_ranges
 from tgp.kernels.array_types import WordArray
-from tgp.ragged import BlockCSR
+from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.block import FloatArray, IndexArray, PtrArray
+from tgp.ragged.offsets import offsets
 
-__all__ = ["find_symmetry", "is_large", "number_members", "rank_nodes"]
+__all__ = ["find_symmetry", "is_large", "number_members", "number_pairs", "rank_nodes"]
 
 _MIN_NODES = 1 << 17
 """Number of nodes from which the nodes of one graph are ranked on several threads."""
@@ -76,21 +77,28 @@ def rank_nodes(score: FloatArray, divisor: FloatArray, divides: bool) -> IndexAr
     def write(first: int, last: int) -> None:
         kernels.rank_keys(score, divisor, divides, first, last, key, bits)
 
-    run_over_ranges(write, np.arange(size + 1))
+    run_over_items(write, size)
     bounds = _choose_bounds(bits, count)
-    parts: dict[int, IndexArray] = {}
+    parts: dict[int, tuple[WordArray, IndexArray]] = {}
+
+    def take(first: int, last: int) -> None:
+        # Pages that are not written take no memory.
+        keys, nodes = np.empty(size, np.uint64), np.empty(size, np.int32)
+        taken = kernels.take_part(bits, *bounds[first], *bounds[last], keys, nodes)
+        parts[first] = keys[:taken], nodes[:taken]
+
+    run_ranges(take, np.arange(len(bounds)), count)
+    starts = offsets([len(parts[first][1]) for first in range(len(parts))])
+    order = np.empty(size, np.int32)
 
     def sort(first: int, last: int) -> None:
-        least, most = bounds[first], bounds[last]
-        keys, nodes = np.empty(size, np.uint64), np.empty(size, np.int32)
-        taken = kernels.take_part(bits, *least, *most, keys, nodes)
-        keys, nodes = keys[:taken], nodes[:taken]
-        others, scratch = np.empty(taken, np.int32), np.empty(8 * 256, np.int64)
-        swapped = kernels.sort_part(keys, nodes, np.empty(taken, np.uint64), others, scratch)
-        parts[first] = others if swapped else nodes
+        keys, nodes = parts[first]
+        others, scratch = np.empty(len(nodes), np.int32), np.empty(8 * 256, np.int64)
+        swapped = kernels.sort_part(keys, nodes, np.empty(len(nodes), np.uint64), others, scratch)
+        order[starts[first] : starts[last]] = others if swapped else nodes
 
     run_ranges(sort, np.arange(len(bounds)), count)
-    return np.concatenate([parts[first] for first in sorted(parts)])
+    return order
 
 
 def _choose_bounds(bits: WordArray, parts: int) -> list[tuple[np.uint64, int]]:
@@ -112,21 +120,47 @@ def number_members(owner: IndexArray, node_ptr: PtrArray) -> tuple[IndexArray, P
     """
     from tgp.kernels import rank_ranges as kernels
 
-    size = len(owner)
-    found, counts = np.empty(size, np.int32), dict[int, int]()
-    positions = np.arange(size + 1)
+    size, counts = len(owner), dict[int, int]()
 
-    def take(first: int, last: int) -> None:
-        counts[first] = kernels.take_members(owner, first, last, found[first:last])
+    def count(first: int, last: int) -> None:
+        counts[first] = kernels.count_members(owner, first, last)
 
-    bounds = cut_ranges(positions, threads.num_threads())
-    run_ranges(take, bounds, threads.num_threads())
-    members = np.concatenate([found[first : first + count] for first, count in sorted(counts.items())])
+    run_over_items(count, size)
+    firsts = sorted(counts)
+    before = dict(zip(firsts, offsets([counts[first] for first in firsts]).tolist(), strict=False))
+    members = np.empty(sum(counts.values()), np.int32)
     name, cluster = np.empty(size, np.int32), np.empty(size, np.int32)
-    name[members] = np.arange(len(members), dtype=np.int32)
+
+    def number(first: int, last: int) -> None:
+        kernels.name_members(owner, first, last, before[first], name, members)
+
+    run_over_items(number, size)
 
     def write(first: int, last: int) -> None:
         kernels.name_clusters(owner, name, first, last, cluster)
 
-    run_over_ranges(write, positions)
+    run_over_items(write, size)
     return cluster, np.array([0, len(members)], np.int64), members
+
+
+def number_pairs(mate: IndexArray, graphs: BlockCSR) -> Assignment:
+    """Return the assignment of a matching. Supernodes are numbered by their smallest node.
+
+    Args:
+        mate: ``[N]`` partner of each node, or the node itself.
+        graphs: the graphs.
+    """
+    from tgp.kernels import matching
+
+    size, node_ptr = len(mate), graphs.node_ptr
+    if not is_large(graphs):
+        cluster, super_ptr = np.empty(size, np.int32), np.empty(len(node_ptr), np.int64)
+        matching.number_pairs(mate, node_ptr, cluster, super_ptr)
+        return Assignment("hard", super_ptr, cluster)
+    owner = np.empty(size, np.int32)
+
+    def write(first: int, last: int) -> None:
+        np.minimum(mate[first:last], np.arange(first, last, dtype=np.int32), out=owner[first:last])
+
+    run_over_items(write, size)
+    return Assignment("hard", *reversed(number_members(owner, node_ptr)[:2]))

@@ -14,15 +14,16 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.engine.edge_scores import EdgeScores, Share, prepare_scores
+from tgp.engine.large_ranking import number_pairs
 from tgp.engine.level_method import RandomKey
 from tgp.engine.range_contraction import contract_rows
 from tgp.engine.target_size import Counts, SizeParams, component_targets
-from tgp.engine.threads import run_over_ranges
+from tgp.engine.threads import run_over_items, run_over_ranges
 from tgp.engine.undirected import make_undirected
 from tgp.errors import GraphError, ParameterError
 from tgp.kernels.array_types import BoolArray, WordArray
 from tgp.ragged import Assignment, BlockCSR
-from tgp.ragged.block import FloatArray, IndexArray, PtrArray
+from tgp.ragged.block import FloatArray, IndexArray
 from tgp.ragged.fields import take_ragged
 
 __all__ = ["FEW_PAIRS", "MergeFirst", "Score", "draw_codes", "match_free", "match_once", "match_to_sizes"]
@@ -112,11 +113,15 @@ def match_free(
         A hard assignment. Supernodes are numbered by their smallest node.
     """
     pairs = _match(graphs, values, key, draw, free)
+    found = number_pairs(pairs.mate, graphs)
     if two_hop:
-        label, nodes = graphs.graph_of_node(), np.diff(graphs.node_ptr)
-        chosen = (_count_pairs(pairs.mate, label, len(nodes)) < FEW_PAIRS * nodes)[label]
-        _pair_alone(graphs, values, pairs, chosen if free is None else chosen & free)
-    return _number(pairs.mate, graphs.node_ptr)
+        nodes = np.diff(graphs.node_ptr)
+        few = nodes - np.diff(found.super_ptr) < FEW_PAIRS * nodes
+        if few.any():
+            chosen = np.repeat(few, nodes)
+            _pair_alone(graphs, values, pairs, chosen if free is None else chosen & free)
+            found = number_pairs(pairs.mate, graphs)
+    return found
 
 
 def match_to_sizes(
@@ -203,9 +208,7 @@ class _Run:
                     excess = left if self.match_merged else np.where(left < excess, 0, left)
             if excess.any():
                 pairs = _match(self.graphs, self._score_edges(), key, draw, excess[self.label] > 0)
-                maps.append(
-                    self._contract(_number(self._choose(pairs, excess, targets), self.graphs.node_ptr))
-                )
+                maps.append(self._contract(number_pairs(self._choose(pairs, excess, targets), self.graphs)))
             draw += 1
         # From the last map to the first: all but one step gather from few nodes.
         cluster = reduce(lambda last, earlier: last[earlier], reversed(maps))
@@ -259,14 +262,6 @@ class _Run:
         return cluster
 
 
-def _number(mate: IndexArray, node_ptr: PtrArray) -> Assignment:
-    from tgp.kernels import matching
-
-    cluster, super_ptr = np.empty(len(mate), np.int32), np.empty(len(node_ptr), np.int64)
-    matching.number_pairs(mate, node_ptr, cluster, super_ptr)
-    return Assignment("hard", super_ptr, cluster)
-
-
 def _count_pairs(mate: IndexArray, label: npt.NDArray[np.integer], parts: int) -> Counts:
     """Return the number of pairs of each component or graph."""
     return np.bincount(label[mate > np.arange(len(mate))], minlength=parts)
@@ -287,7 +282,7 @@ def draw_codes(graphs: BlockCSR, key: RandomKey, draw: int) -> WordArray:
     def fill_codes(first: int, last: int) -> None:
         kernels.fill_codes(graphs.node_ptr, key.seed, key.level, draw, first, last, code)
 
-    run_over_ranges(fill_codes, np.arange(graphs.num_nodes + 1))
+    run_over_items(fill_codes, graphs.num_nodes)
     return code
 
 
@@ -297,15 +292,17 @@ def _match(
     """Return the greedy matching of the nodes that are free."""
     indptr, indices, size = graphs.indptr, graphs.indices, graphs.num_nodes
     scores = prepare_scores(graphs, score)
-    code, positions = draw_codes(graphs, key, draw), np.arange(size + 1)
-    active = np.arange(size, dtype=np.int32)
-    mate, pointer = active.copy(), np.full(size, -1, np.int32)
-    pairs = _Pairs(mate, np.empty(0 if score is None else size), code.copy(), np.zeros(size, np.bool_))
-    cost = indptr
+    code, active = draw_codes(graphs, key, draw), np.arange(size, dtype=np.int32)
+    (mate, pointer), codes = np.empty((2, size), np.int32), np.empty(size, np.uint64)
+
+    def prepare(first: int, last: int) -> None:
+        mate[first:last], pointer[first:last], codes[first:last] = active[first:last], -1, code[first:last]
+
+    run_over_items(prepare, size)
+    pairs = _Pairs(mate, np.empty(0 if score is None else size), codes, np.zeros(size, np.bool_))
     if free is not None and not free.all():
         code[~free] = 0
         active = active[free]
-        cost = positions[: len(active) + 1]
     for number in range(_MAX_ROUNDS):
         if not len(active):
             return pairs
@@ -313,19 +310,16 @@ def _match(
         def point(first: int, last: int, nodes: IndexArray = active) -> None:
             scores.point(indptr, indices, code, nodes, first, last, pointer, pairs.top)
 
-        run_over_ranges(point, cost)
         before = len(active)
-        active = _take_mutual(active, positions[: before + 1], pointer, mate, code)
-        cost = positions[: len(active) + 1]
+        run_over_ranges(point, indptr) if before == size else run_over_items(point, before)
+        active = _take_mutual(active, pointer, mate, code)
         if number >= _MIN_ROUNDS and before - len(active) < _MIN_SHARE * before:
             break
     _match_sorted(graphs, scores, active, code, pairs)
     return pairs
 
 
-def _take_mutual(
-    active: IndexArray, positions: PtrArray, pointer: IndexArray, mate: IndexArray, code: WordArray
-) -> IndexArray:
+def _take_mutual(active: IndexArray, pointer: IndexArray, mate: IndexArray, code: WordArray) -> IndexArray:
     """Match nodes that point to each other; return the nodes that can still find a partner."""
     from tgp.kernels import local_matching as kernels
 
@@ -335,7 +329,7 @@ def _take_mutual(
     def take(first: int, last: int) -> None:
         counts.append((first, kernels.take_mutual(active, first, last, pointer, mate, code, remaining)))
 
-    run_over_ranges(take, positions)
+    run_over_items(take, len(active))
     return np.concatenate([remaining[first : first + count] for first, count in sorted(counts)])
 
 
@@ -366,7 +360,8 @@ def _pair_alone(graphs: BlockCSR, score: FloatArray | Share | None, pairs: _Pair
     """Match the chosen nodes that are alone and have the same strongest neighbour, nodes of equal neighbours first."""
     from tgp.kernels import local_matching as kernels
 
-    alone = np.flatnonzero(chosen & (pairs.mate == np.arange(graphs.num_nodes))).astype(np.int32)
+    nodes = np.arange(graphs.num_nodes, dtype=np.int32)
+    alone = nodes[chosen & (pairs.mate == nodes)]
     anchor, signature = np.empty(len(alone), np.int32), np.empty(len(alone), np.uint64)
     scores = prepare_scores(graphs, score)
 
@@ -376,10 +371,15 @@ def _pair_alone(graphs: BlockCSR, score: FloatArray | Share | None, pairs: _Pair
             anchor, signature,
         )  # fmt: skip
 
-    run_over_ranges(find, np.arange(len(alone) + 1))
-    order = np.lexsort((signature, anchor))
-    nodes = alone[order]
-    kernels.pair_relatives(nodes, anchor[order], signature[order], pairs.mate)
+    run_over_items(find, len(alone))
+
+    def pair(first: int, last: int) -> None:
+        """Match the nodes whose anchors are in a range. Nodes of different anchors have no effect on each other."""
+        order = np.flatnonzero((anchor >= first) & (anchor < last))
+        order = order[np.lexsort((signature[order], anchor[order]))]
+        kernels.pair_relatives(alone[order], anchor[order], signature[order], pairs.mate)
+
+    run_over_items(pair, graphs.num_nodes)
     pairs.is_distant[alone] = pairs.mate[alone] != alone
 
 

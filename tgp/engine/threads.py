@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from tgp.ragged.block import PtrArray
 
-__all__ = ["cut_ranges", "limit_threads", "num_threads", "run_over_ranges", "run_ranges"]
+__all__ = ["cut_ranges", "limit_threads", "num_threads", "run_over_items", "run_over_ranges", "run_ranges"]
 
 _MIN_WORK = 1 << 16
 """Work (nodes and entries) below which starting a thread takes longer than it saves."""
@@ -81,6 +81,21 @@ def run_over_ranges(kernel: Callable[[int, int], object], cost_ptr: PtrArray) ->
         kernel(0, items)
         return
     run_ranges(kernel, cut_ranges(cost_ptr, threads * _RANGES_PER_THREAD), threads)
+
+
+def run_over_items(kernel: Callable[[int, int], object], items: int) -> None:
+    """Call ``kernel(first, last)`` for ranges of items of equal work that cover each item once.
+
+    Args:
+        kernel: function that several threads call at the same time. It must write only to the items of its range.
+        items: number of items.
+    """
+    threads = min(num_threads(), items)
+    if threads < 2 or items < _MIN_WORK:
+        kernel(0, items)
+        return
+    ranges = threads * _RANGES_PER_THREAD
+    run_ranges(kernel, np.unique(np.arange(ranges + 1) * items // ranges), threads)
 
 
 def run_ranges(kernel: Callable[[int, int], object], bounds: npt.NDArray[np.int64], threads: int) -> None:

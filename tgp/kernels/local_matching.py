@@ -103,11 +103,18 @@ def weighted_degree(
 ) -> None:  # fmt: skip
     """Write the sum of the weights of each row ``first..last`` to ``degree`` ``[N]``, without self loops."""
     for i in range(first, last):
-        total = 0.0
-        for e in range(_U(indptr[i]), _U(indptr[i + 1])):
-            if indices[e] != i:
-                total += weight[e] if weighted else 1.0
-        degree[i] = total
+        low, high = _U(indptr[i]), _U(indptr[i + 1])
+        if weighted:
+            total = 0.0
+            for e in range(low, high):
+                if indices[e] != i:
+                    total += weight[e]
+            degree[i] = total
+        else:
+            loops = 0
+            for e in range(low, high):
+                loops += np.int64(indices[e]) == i
+            degree[i] = np.int64(high - low) - loops
 
 
 @kernel

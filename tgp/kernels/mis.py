@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from tgp.kernels._prims import hash_uniform, kernel
+from tgp.kernels._vectors import prefetch
 from tgp.kernels.array_types import ByteArray, FloatArray, IndexArray, PtrArray, WordArray
 
 __all__ = [
@@ -33,6 +34,8 @@ image, but some have another multiplicity; some edge has no mirror image."""
 
 _INSERTION_LENGTH = 64
 """Largest number of keys that are sorted by insertion."""
+_LARGE, _AHEAD = 1 << 16, 12
+"""Number of nodes from which rows are requested in advance, and number of nodes by which."""
 _SIGN = np.uint64(1 << 63)
 _BYTE = np.uint64(255)
 
@@ -233,8 +236,17 @@ def _cover(
     for i in range(lo, hi):
         owner[i] = -1
         budget[i - lo] = -1
+    # Nodes of a large graph are visited at random. Their rows are requested from memory in advance.
+    reach = hi - lo - 2 * _AHEAD if hi - lo >= _LARGE else 0
     for at in range(hi - lo):
         v = order[at] + shift
+        if at < reach:
+            later = np.uint64(order[at + 2 * _AHEAD] + shift)
+            prefetch(owner, later)
+            prefetch(indptr, later)
+            later = np.uint64(order[at + _AHEAD] + shift)
+            if owner[later] < 0:
+                prefetch(indices, np.uint64(indptr[later]))
         if owner[v] >= 0:
             continue
         owner[v] = v

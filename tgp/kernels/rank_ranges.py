@@ -12,7 +12,7 @@ from tgp.kernels._prims import kernel
 from tgp.kernels.array_types import FloatArray, IndexArray, PtrArray, WordArray
 from tgp.kernels.mis import sort_by_keys, write_rank_keys
 
-__all__ = ["name_clusters", "rank_keys", "sort_part", "take_members", "take_part"]
+__all__ = ["count_members", "name_clusters", "name_members", "rank_keys", "sort_part", "take_part"]
 
 
 @kernel
@@ -78,17 +78,33 @@ def sort_part(
 
 
 @kernel
-def take_members(owner: IndexArray, first: int, last: int, members: IndexArray) -> int:
-    """Write the nodes of ``first..last`` that own themselves to the front of ``members``; return their number.
-
-    ``members`` has ``last - first`` places.
-    """
+def count_members(owner: IndexArray, first: int, last: int) -> int:
+    """Return the number of nodes ``first..last`` that own themselves."""
     count = 0
     for i in range(first, last):
-        if owner[i] == i:
-            members[np.uint64(count)] = i
-            count += 1
+        count += np.int64(owner[i]) == i
     return count
+
+
+@kernel
+def name_members(
+    owner: IndexArray, first: int, last: int, count: int, name: IndexArray, members: IndexArray
+) -> None:
+    """Number the nodes of ``first..last`` that own themselves.
+
+    Args:
+        owner: ``[N]`` owner of each node.
+        first, last: Range of nodes.
+        count: Number of such nodes before the range.
+        name: ``[N]`` output, the number of each such node. Other places are overwritten with any number.
+        members: ``[K]`` output, the nodes in ascending order.
+    """
+    at = np.uint64(count)
+    for i in range(first, last):
+        name[i] = at
+        if owner[i] == i:
+            members[at] = i
+            at += np.uint64(1)
 
 
 @kernel

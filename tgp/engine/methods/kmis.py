@@ -19,7 +19,7 @@ import numpy.typing as npt
 from tgp.engine.contraction import ConnectParams, contract
 from tgp.engine.large_ranking import find_symmetry, is_large, number_members, rank_nodes
 from tgp.engine.level_method import ADDED, GraphSizes, LevelBound, LevelEstimate, LevelMethod, RandomKey
-from tgp.engine.threads import run_over_ranges
+from tgp.engine.threads import run_over_items, run_over_ranges
 from tgp.errors import InputError, ParameterError
 from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.block import FloatArray, PtrArray
@@ -182,15 +182,33 @@ def _assign(block: BlockCSR, params: KMISParams, score: FloatArray | None, key: 
         indptr, indices, weight = csr.symmetrise(*block.arrays(), csr.MAX)
         block = BlockCSR(indptr, indices, None if block.weight is None else weight, block.node_ptr)
     block, symmetry = with_reverse_edges(block)
+    ranks_by_degree = score is None and _ranks_by_degree(block, params, symmetry)
     if score is None:
         score = _compute_scores(block, params.scorer, symmetry, key)
-    divisor = _compute_divisors(block, params, symmetry, score)
-    divides = params.score_heuristic is not None
+    divides = params.score_heuristic is not None and not ranks_by_degree
+    divisor = _compute_divisors(block, params, symmetry, score) if divides else score
     owner = _cover(block, params.order_k, score, divisor, divides)
     cluster, super_ptr, members = _number_clusters(owner, block)
     if params.max_size is not None:
         cluster, super_ptr, members = _divide_clusters(cluster, members, block.node_ptr, params.max_size)
-    return Assignment("hard", super_ptr, cluster, weight=score.astype(np.float32), representative=members)
+    weight = np.empty(len(score), np.float32)
+
+    def convert(first: int, last: int) -> None:
+        weight[first:last] = score[first:last]
+
+    run_over_items(convert, len(score))
+    return Assignment("hard", super_ptr, cluster, weight=weight, representative=members)
+
+
+def _ranks_by_degree(block: BlockCSR, params: KMISParams, symmetry: npt.NDArray[np.int8]) -> bool:
+    """Return True if the nodes are ranked by ``d / (d + 1)``. The degrees ``d`` themselves give the same order and are sorted faster."""
+    from tgp.kernels import mis
+
+    is_degree = params.scorer == "degree" and params.score_heuristic == "greedy" and params.order_k == 1
+    # From 2^26 on, two fractions can be the same number.
+    return bool(
+        is_degree and block.weight is None and block.num_edges < 1 << 26 and (symmetry == mis.BALANCED).all()
+    )
 
 
 def _cover(
@@ -228,7 +246,7 @@ def _compute_scores(
 
     if scorer == "degree":
         if block.weight is None and (symmetry == mis.BALANCED).all():
-            return np.diff(block.indptr).astype(np.float64)
+            return _count_entries(block)
         in_degree = np.bincount(block.indices, block.weight, minlength=block.num_nodes)
         return in_degree.astype(np.float64)
     score = np.ones(block.num_nodes)
@@ -240,6 +258,17 @@ def _compute_scores(
     return score
 
 
+def _count_entries(block: BlockCSR) -> FloatArray:
+    """Return the number of entries of each row."""
+    indptr, counts = block.indptr, np.empty(block.num_nodes)
+
+    def count(first: int, last: int) -> None:
+        np.subtract(indptr[first + 1 : last + 1], indptr[first:last], out=counts[first:last])
+
+    run_over_items(count, block.num_nodes)
+    return counts
+
+
 def _compute_divisors(
     block: BlockCSR, params: KMISParams, symmetry: npt.NDArray[np.int8], score: FloatArray
 ) -> FloatArray:
@@ -247,8 +276,6 @@ def _compute_divisors(
     from tgp.kernels import mis
 
     rounds = params.order_k
-    if params.score_heuristic is None:
-        return score
     if params.score_heuristic == "w-greedy":
         divisor = score
     else:
