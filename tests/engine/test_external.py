@@ -264,6 +264,19 @@ def test_other_schedules_are_refused(schedule, error, text):
         check_external(parse_schedule(schedule))
 
 
-def test_a_hub_that_does_not_fit_is_refused(tmp_path):
-    with pytest.raises(InputError, match="edges of a node"):
-        coarsen_in_files(tmp_path, star(100), "hem", limits=Limits(10, 20))
+@pytest.mark.parametrize("schedule", ["hem*2", "kmis*2", "hem:count_edges=true,kmis,graclus"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_rows_that_are_larger_than_a_bucket_are_divided(tmp_path, schedule, weighted):
+    block = star(100)
+    if weighted:
+        weight = 1.0 / (1 + block.rows() + block.indices)
+        weight[block.rows() > 0] *= 1.5  # the two directions are made equal first
+        block = BlockCSR(block.indptr, block.indices, weight, block.node_ptr)
+    found = coarsen_in_files(tmp_path, block, schedule, limits=Limits(10, 20, 30))
+    assert_same_levels(found, coarsen(block, schedule))
+
+
+def test_supernodes_with_too_many_edges_between_them_are_refused(tmp_path):
+    """The 99 edges of the star become self loops of the only supernode."""
+    with pytest.raises(InputError, match="at most 20 edges between two supernodes, got 198 between 0 and 0"):
+        coarsen_in_files(tmp_path, star(100), "kmis:remove_self_loops=false", limits=Limits(10, 20))

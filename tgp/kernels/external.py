@@ -261,8 +261,9 @@ def cover_rows(
 ) -> None:
     """Select each node of a range of ranks that no selected node covers yet; it covers its neighbours.
 
-    Calls for all ranges, in ascending order, give the owners of :func:`tgp.kernels.mis.cover_by_order` for one hop. Neighbours of a
-    smaller rank are not needed: none of them was selected, or the node would be covered.
+    Calls for all ranges, in ascending order, give the owners of :func:`tgp.kernels.mis.cover_by_order` for one hop. A range can begin
+    with the rest of the neighbours of the last node of the range before. Neighbours of a smaller rank are not needed: none of them was
+    selected, or the node would be covered.
 
     Args:
         order: ``[N]`` nodes by rank.
@@ -272,7 +273,7 @@ def cover_rows(
     """
     for r in range(start.shape[0]):
         u = order[first + r]
-        if owner[u] >= 0:
+        if owner[u] >= 0 and owner[u] != u:
             continue
         owner[u] = u
         for e in range(start[r], stop[r]):

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tgp.engine.external.buckets import Buckets, cut_rows, fill_ranges
-from tgp.engine.external.entries import take_larger_weights, write_entries
+from tgp.engine.external.entries import divide_rows, take_larger_weights, write_entries
 from tgp.engine.external.method import Assigned, ExternalMethod, LevelWork, Restriction
 from tgp.engine.external.ranges import Array, Job, over_rows, row_jobs
 from tgp.engine.external.row_files import MappedRows, map_file, write_array
@@ -116,8 +116,10 @@ def _sort_by_rank(work: LevelWork, rows: MappedRows, order: IndexArray) -> Bucke
     rank[order] = np.arange(len(order), dtype=np.int32)
     path = work.journal.folder / f"{work.name}.order-rank"
     write_array(path, rank)
+    lengths = rows.row_lengths()
+    parts = {int(rank[row]): part for row, part in divide_rows(rows, lengths, work.limits).items()}
     del rank
-    bounds = cut_rows(rows.row_lengths()[order], work.limits, "the graph")
+    bounds = cut_rows(lengths[order], work.limits, "the graph", parts)
     step, options = f"{work.name}:order", {"weighted": False, "rank": str(path)}
     return fill_ranges(
         work.journal, step, f"{work.name}.order", bounds, rows.files, orient_entries, options, work.limits, work.ranges
