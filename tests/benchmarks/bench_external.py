@@ -1,12 +1,15 @@
 """Coarsen an RMAT graph from a file of edges in bounded memory, beside the run in memory of the same graph.
 
     python tests/benchmarks/bench_external.py --scale 20 --edges 20_000_000 --memory 800MB --folder rmat
+    python tests/benchmarks/bench_external.py --scale 25 --edges 200_000_000 --memory 2GB --folder rmat --schedule 'hem*3'
+    python tests/benchmarks/bench_external.py --scale 25 --edges 200_000_000 --memory 2GB --folder rmat --schedule 'kmis*2'
 
 The edges are written piece by piece to ``rmat-SCALE-EDGES.npy``; the list is never in memory. Each run is a process of its own. The run in
 memory reads the graph of the store that the other run has written. For each level, the tables have wall and processor seconds of both runs
 (matching and contraction, without the files of the store). Resident memory is the largest one that the operating system saw. It includes pages
 of mapped files, which the system can take away at any time; anonymous memory is sampled and does not include them. The files of
-all stores are compared by their digests.
+all stores are compared by their digests. They are computed after each run and kept in ``digests.json`` of the folder, so that the stores can be
+deleted. With ``--runs`` one run can be repeated, or made later; it is compared with the digests of the others.
 
 ``--dask N`` adds a run on a Dask cluster of N processes of this machine, with one thread each (``--threads`` gives them more). Its processor time and
 memory are those of the client; a second table has those of the workers. Small graphs do not leave the client, see ``MIN_ENTRIES`` in
@@ -89,10 +92,10 @@ class Clock:
         return timed
 
 
-def work(kind: str, source: str, out: str, levels: int, memory: str, threads: int, scheduler: str) -> None:
+def work(kind: str, source: str, out: str, schedule: str, memory: str, threads: int, scheduler: str) -> None:
     """Coarsen a graph in this process and print the times of its levels."""
     from tgp.build import CoarsenConfig, coarsen_dataset, external
-    from tgp.engine import coarsening
+    from tgp.engine import coarsening, parse_schedule
 
     count = threads or None
     if kind == "external":
@@ -100,7 +103,7 @@ def work(kind: str, source: str, out: str, levels: int, memory: str, threads: in
         external.coarsen_level = clock.wrap(external.coarsen_level)
         config = CoarsenConfig(
             source,
-            poolers=f"hem*{levels}",
+            poolers=schedule,
             out=out,
             memory=memory,
             threads=count,
@@ -112,7 +115,7 @@ def work(kind: str, source: str, out: str, levels: int, memory: str, threads: in
         coarsening.connect_level = clock.wrap(coarsening.connect_level)
         config = CoarsenConfig(
             source,
-            poolers=f"hem*{levels}",
+            poolers=schedule,
             out=out,
             max_input="1TB",
             metrics=False,
@@ -120,7 +123,9 @@ def work(kind: str, source: str, out: str, levels: int, memory: str, threads: in
             threads=count,
         )
     coarsen_dataset(config)
-    clock.levels = clock.levels[-levels:]  # kernels are loaded with tiny graphs before
+    clock.levels = clock.levels[
+        -len(parse_schedule(schedule)) :
+    ]  # kernels are loaded with tiny graphs before
     print(json.dumps({"levels": clock.levels}))
 
 
@@ -210,8 +215,8 @@ def show_runs(runs: dict[str, dict[str, Any]]) -> None:
 def main() -> None:
     """Run the benchmark."""
     if sys.argv[1:2] == ["--work"]:
-        kind, source, out, levels, memory, threads, *scheduler = sys.argv[2:]
-        work(kind, source, out, int(levels), memory, int(threads), "".join(scheduler))
+        kind, source, out, schedule, memory, threads, *scheduler = sys.argv[2:]
+        work(kind, source, out, schedule, memory, int(threads), "".join(scheduler))
         return
     given = read_options()
     folder: Path = given.folder
@@ -219,29 +224,50 @@ def main() -> None:
     edges = folder / f"rmat-{given.scale}-{given.edges}.npy"
     if not edges.exists():
         write_rmat(edges, given.scale, given.edges)
-    stores = {name: folder / name for name in ("files", "dask", "memory")}
-    for store in stores.values():
+    wanted = [name for name in ("files", "dask", "memory") if name in given.runs]
+    if given.dask and "dask" not in wanted:
+        wanted.insert(wanted.index("files") + 1 if "files" in wanted else 0, "dask")
+    options = [given.schedule, given.memory, str(given.threads)]
+    runs: dict[str, dict[str, Any]] = {}
+    workers: list[dict[str, float]] = []
+    for name in wanted:
+        store = folder / name
         shutil.rmtree(store, ignore_errors=True)
         shutil.rmtree(f"{store}.scratch", ignore_errors=True)
-    options = [str(given.levels), given.memory, str(given.threads)]
-    runs = {"files": measure(["external", str(edges), str(stores["files"]), *options])}
-    workers: list[dict[str, float]] = []
-    if given.dask:
-        arguments = ["external", str(edges), str(stores["dask"]), *options]
-        runs["dask"], workers = measure_cluster(given.dask, arguments)
-    if not given.no_memory_run:
-        runs["memory"] = measure(["memory", str(stores["files"]), str(stores["memory"]), *options])
-    print(f"RMAT scale {given.scale}, {given.edges:,} edges, hem*{given.levels}, --memory {given.memory}\n")
+        if name == "files":
+            runs[name] = measure(["external", str(edges), str(store), *options])
+        elif name == "dask":
+            runs[name], workers = measure_cluster(given.dask, ["external", str(edges), str(store), *options])
+        else:
+            runs[name] = measure(["memory", str(folder / "files"), str(store), *options])
+        found = record_digests(folder, f"{edges.stem} {given.schedule}", name, digests(store))
+    print(f"RMAT scale {given.scale}, {given.edges:,} edges, {given.schedule}, --memory {given.memory}\n")
     show_levels(runs)
     show_runs(runs)
     if workers:
         print("\n| worker | cpu s | resident MB |\n|---|---|---|")
     for number, usage in enumerate(workers):
         print(f"| {number + 1} | {usage['cpu']:.1f} | {usage['resident']:.0f} |")
-    found = [digests(stores[name]) for name in runs]
-    same = all(each == found[0] for each in found)
-    print(f"\nThe digests of the files are {'equal' if same else 'DIFFERENT'}.")
+    same = len(set(map(json.dumps, found.values()))) == 1
+    print(f"\nThe digests of the files of {', '.join(found)} are {'equal' if same else 'DIFFERENT'}.")
     raise SystemExit(0 if same else 1)
+
+
+def record_digests(folder: Path, key: str, name: str, found: dict[str, str]) -> dict[str, dict[str, str]]:
+    """Record the digests of a store; return those of all runs of the same graph and schedule.
+
+    Args:
+        folder: Folder of the benchmark.
+        key: Graph and schedule.
+        name: Name of the run.
+        found: Digest of each file.
+    """
+    path = folder / "digests.json"
+    table = json.loads(path.read_text()) if path.exists() else {}
+    table.setdefault(key, {})[name] = found
+    path.write_text(json.dumps(table, indent=1, sort_keys=True))
+    recorded: dict[str, dict[str, str]] = table[key]
+    return recorded
 
 
 def read_options() -> argparse.Namespace:
@@ -249,12 +275,15 @@ def read_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--scale", type=int, default=20)
     parser.add_argument("--edges", type=int, default=20_000_000)
-    parser.add_argument("--levels", type=int, default=5)
+    parser.add_argument("--schedule", default="hem*5")
     parser.add_argument("--memory", default="800MB")
     parser.add_argument("--threads", type=int, default=0, help="threads of each process; 0 for the default")
     parser.add_argument("--folder", type=Path, default=Path("rmat"))
     parser.add_argument("--dask", type=int, default=0, metavar="N", help="also run on N Dask workers")
-    parser.add_argument("--no-memory-run", action="store_true", help="leave out the run in memory")
+    help_runs = "runs to make; the one in memory reads the store that 'files' has written"
+    parser.add_argument(
+        "--runs", nargs="+", choices=["files", "memory"], default=["files", "memory"], help=help_runs
+    )
     return parser.parse_args()
 
 

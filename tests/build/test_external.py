@@ -106,7 +106,13 @@ def _write_commented(path, edges, weight):
 
 
 @pytest.mark.parametrize(
-    "schedule", ["kmis*2", "graclus:two_hop=true*2", "hem,kmis:scorer=random,graclus", "kmis:score_heuristic=w-greedy,hem"]
+    "schedule",
+    [
+        "kmis*2",
+        "graclus:two_hop=true*2",
+        "hem,kmis:scorer=random,graclus",
+        "kmis:score_heuristic=w-greedy,hem",
+    ],
 )
 @pytest.mark.parametrize("weighted", [False, True], ids=["unweighted", "weighted"])
 @pytest.mark.usefixtures("small_pieces")

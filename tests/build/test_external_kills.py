@@ -32,7 +32,14 @@ POINTS = [
     "shard:written", "shard:renamed", "level1:assign", "level1:fill@2", "level1:merge", "level2:assign", "level3:merge",
     "shard:recorded@2", "manifest:before", "manifest:after",
 ]  # fmt: skip
-MIXED_POINTS = ["level1:order", "level1:order@3", "level1:assign", "level2:assign", "level3:order", "level3:merge"]
+MIXED_POINTS = [
+    "level1:order",
+    "level1:order@3",
+    "level1:assign",
+    "level2:assign",
+    "level3:order",
+    "level3:merge",
+]
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,8 @@ def write_edges(path, num_edges, seed):
 
 
 @pytest.mark.parametrize(
-    ("suffix", "schedule"), [("npy", "hem*2"), ("txt", "hem*2"), ("npy", "kmis,hem"), ("npy", "graclus:two_hop=true,kmis")]
+    ("suffix", "schedule"),
+    [("npy", "hem*2"), ("txt", "hem*2"), ("npy", "kmis,hem"), ("npy", "graclus:two_hop=true,kmis")],
 )
 def test_four_times_as_many_edges_need_the_same_memory(tmp_path, suffix, schedule):
     """The peak is that of the process alone; ``ru_maxrss`` can be that of the process that started it."""

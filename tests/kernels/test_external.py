@@ -1,6 +1,8 @@
 """Kernels of graphs larger than memory: equal to plain Python, for any range of rows or entries."""
 
+import functools
 import itertools
+import operator
 
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.reference import external as reference
+from tgp.engine.external.buckets import Buckets, Limits, cut_items, cut_rows
 from tgp.kernels import edge_input
 from tgp.kernels import external as kernels
 from tgp.kernels import local_matching as scores
@@ -177,7 +180,9 @@ def test_entries_without_a_reverse_entry(nodes, data):
         fixed = block.indptr, block.indices, block.weight, first_row(block, low), low, high
         count = kernels.missing_rows(*fixed, keys, values)
         found += triples_of(keys[:count], values[:count], True)
-    assert found == reference.with_missing([(u, v, w) for (u, v), w in zip(edges, weight.tolist(), strict=True)])
+    assert found == reference.with_missing(
+        [(u, v, w) for (u, v), w in zip(edges, weight.tolist(), strict=True)]
+    )
 
 
 @given(graphs(), st.data())
@@ -191,12 +196,14 @@ def test_entries_to_larger_ranks_and_the_nodes_that_they_cover(graph, data):
         fixed = block.indptr, block.indices, rank, first_row(block, low)
         count = kernels.orient_rows(*fixed, low, high, keys)
         pairs += zip(*split(keys[:count]), strict=True)
-    assert pairs == [(rank[u], v) for u, v, _ in reference.entries_between(rows, 0, None) if rank[v] > rank[u]]
+    assert pairs == [
+        (rank[u], v) for u, v, _ in reference.entries_between(rows, 0, None) if rank[v] > rank[u]
+    ]
     owner = np.full(block.num_nodes, -1, np.int32)
     for first, last in cut(data, block.num_nodes):
         mine = [[v for r, v in pairs if r == position] for position in range(first, last)]
         ends = np.cumsum([0, *map(len, mine)])
-        cols = np.array(sum(mine, []), np.int32)
+        cols = np.array(functools.reduce(operator.iadd, mine, []), np.int32)
         kernels.cover_rows(np.array(order, np.int32), first, ends[:-1].copy(), ends[1:].copy(), cols, owner)
     assert owner.tolist() == reference.covered(rows, order)
 
@@ -205,15 +212,20 @@ def test_entries_to_larger_ranks_and_the_nodes_that_they_cover(graph, data):
     st.lists(
         st.tuples(st.integers(0, 11), st.integers(0, 2**31 - 1), st.floats(0, 9, width=32)), max_size=40
     ),
-    st.lists(st.integers(1, 11), max_size=4, unique=True),
+    st.lists(
+        st.integers(1, 11).map(lambda row: row << 32) | st.integers(1, (12 << 32) - 1),
+        max_size=4,
+        unique=True,
+    ),
     st.booleans(),
 )
 def test_buckets(triples, inner, weighted):
-    bounds = [0, *sorted(inner), 12]
+    bounds = [0, *sorted(inner), 12 << 32]
     keys = np.array([u << 32 | v for u, v, _ in triples], np.uint64)
     values = np.array([w for _, _, w in triples]) if weighted else np.empty(0)
     expected = [
-        [t for t in triples if reference.bucket_of(bounds, t[0]) == b] for b in range(len(bounds) - 1)
+        [t for t in triples if reference.bucket_of(bounds, t[0] << 32 | t[1]) == b]
+        for b in range(len(bounds) - 1)
     ]
     counts = np.zeros(len(bounds) - 1, np.int64)
     kernels.count_buckets(keys, np.array(bounds), counts)
@@ -223,7 +235,9 @@ def test_buckets(triples, inner, weighted):
     kernels.scatter_to_buckets(keys, values, weighted, np.array(bounds), ends - counts, out_keys, out_values)
     for bucket, part in enumerate(expected):
         place = slice(int(ends[bucket] - counts[bucket]), int(ends[bucket]))
-        first, size = bounds[bucket], bounds[bucket + 1] - bounds[bucket]
+        first, last, is_part = Buckets(None, np.array(bounds), weighted, ()).row_range(bucket)
+        assert is_part == (bounds[bucket] != first << 32) and all(first <= t[0] < last for t in part)
+        size = last - first
         start, stop = np.empty(size, np.int64), np.zeros(size, np.int64)
         cols = np.empty(len(part), np.int32)
         grouped = np.empty(len(part) if weighted else 0)
@@ -236,6 +250,29 @@ def test_buckets(triples, inner, weighted):
             for a, b in zip(start, stop, strict=True)
         ]
         assert found == reference.grouped(wanted, first, size)
+
+
+@given(st.lists(st.integers(0, 9), max_size=12), st.integers(1, 20), st.data())
+def test_bounds_of_buckets(sizes, limit, data):
+    """Rows that are too large are divided by their columns, which have an entry each. No bucket has too many entries."""
+    rows = {row: cut_items(np.ones(size, np.int64), limit) for row, size in enumerate(sizes) if size > limit}
+    bounds = cut_rows(np.array(sizes, np.int64), Limits(1, limit), "a test", rows).tolist()
+    keys = [row << 32 | column for row, size in enumerate(sizes) for column in range(size)]
+    assert bounds[0] == 0 and bounds[-1] == len(sizes) << 32
+    counts = [sum(low <= key < high for key in keys) for low, high in itertools.pairwise(bounds)]
+    assert sum(counts) == len(keys) and max(counts) <= limit
+
+
+@given(graphs(), st.booleans(), st.data())
+def test_columns_of_a_supernode(graph, drop_loops, data):
+    block, rows = graph
+    cluster = draw_list(data, st.integers(0, 3), block.num_nodes)
+    row, counts = data.draw(st.integers(0, 3)), np.zeros(4, np.int64)
+    for some in cut(data, block.num_nodes):
+        fixed = block.indptr, block.indices, np.array(cluster, np.int32), row, drop_loops
+        kernels.count_columns(*fixed, *some, counts)
+    found = [v for u, v, _ in reference.contracted(rows, cluster, drop_loops, 0, None) if u == row]
+    assert counts.tolist() == [found.count(c) for c in range(4)]
 
 
 # Lists of edges ---------------------------------------------------------------------------------

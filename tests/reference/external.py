@@ -99,9 +99,9 @@ def covered(rows, order):
     return owner
 
 
-def bucket_of(bounds, row):
-    """Return the bucket of a row. Empty ranges have no rows."""
-    return next(b for b in range(len(bounds) - 1) if bounds[b] <= row < bounds[b + 1])
+def bucket_of(bounds, key):
+    """Return the bucket of a key. Empty ranges have no keys."""
+    return next(b for b in range(len(bounds) - 1) if bounds[b] <= key < bounds[b + 1])
 
 
 def grouped(triples, first, num_rows):

@@ -299,9 +299,7 @@ def check_disk(config: CoarsenConfig, schedule: Schedule, reader: EdgeReader) ->
     while not folder.exists():
         folder = folder.parent
     edges, _ = reader.estimate_edges()
-    scratch, stored = _estimate_disk(
-        reader, schedule, 0, edges, LEAST_RATIO
-    )  # both directions are listed
+    scratch, stored = _estimate_disk(reader, schedule, 0, edges, LEAST_RATIO)  # both directions are listed
     needed, free = scratch + stored, shutil.disk_usage(folder).free
     if needed > free:
         raise StoreFullError(

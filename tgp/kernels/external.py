@@ -22,6 +22,7 @@ __all__ = [
     "add_row_sizes",
     "contract_rows",
     "count_buckets",
+    "count_columns",
     "cover_rows",
     "fill_row_ids",
     "find_stale",
@@ -134,6 +135,23 @@ def add_row_sizes(indptr: PtrArray, cluster: IndexArray, first: int, last: int, 
 
 
 @kernel
+def count_columns(
+    indptr: PtrArray, indices: IndexArray, cluster: IndexArray, row: int, drop_loops: bool, first: int, last: int,
+    counts: PtrArray,
+) -> None:  # fmt: skip
+    """Count the entries of supernode ``row`` in the rows ``first..last`` by the supernode ``[K]`` to which they lead.
+
+    ``indptr``, ``indices``, ``cluster`` and ``drop_loops`` are those of :func:`contract_rows`. ``counts`` is changed in place.
+    """
+    for u in range(first, last):
+        if cluster[u] != row:
+            continue
+        for e in range(_U(indptr[u]), _U(indptr[u + 1])):
+            d = cluster[np.uint32(indices[e])]
+            counts[np.uint32(d)] += (d != row) | (not drop_loops)
+
+
+@kernel
 def contract_rows(
     indptr: PtrArray, indices: IndexArray, weight: FloatArray, weighted: bool, cluster: IndexArray, drop_loops: bool,
     first: int, low: int, high: int, keys: WordArray, values: FloatArray,
@@ -243,8 +261,9 @@ def cover_rows(
 ) -> None:
     """Select each node of a range of ranks that no selected node covers yet; it covers its neighbours.
 
-    Calls for all ranges, in ascending order, give the owners of :func:`tgp.kernels.mis.cover_by_order` for one hop. Neighbours of a
-    smaller rank are not needed: none of them was selected, or the node would be covered.
+    Calls for all ranges, in ascending order, give the owners of :func:`tgp.kernels.mis.cover_by_order` for one hop. A range can begin
+    with the rest of the neighbours of the last node of the range before. Neighbours of a smaller rank are not needed: none of them was
+    selected, or the node would be covered.
 
     Args:
         order: ``[N]`` nodes by rank.
@@ -254,7 +273,7 @@ def cover_rows(
     """
     for r in range(start.shape[0]):
         u = order[first + r]
-        if owner[u] >= 0:
+        if owner[u] >= 0 and owner[u] != u:
             continue
         owner[u] = u
         for e in range(start[r], stop[r]):
@@ -275,17 +294,17 @@ def fill_row_ids(indptr: PtrArray, first: int, low: int, high: int, out: IndexAr
 
 @kernel
 def count_buckets(keys: WordArray, bounds: PtrArray, counts: PtrArray) -> None:
-    """Count the keys of each bucket. Bucket ``b`` has the rows ``bounds[b]:bounds[b + 1]``. ``counts`` is zero on entry."""
+    """Count the keys of each bucket. Bucket ``b`` has the keys ``bounds[b]:bounds[b + 1]``. ``counts`` is zero on entry."""
     for i in range(keys.shape[0]):
-        counts[_find_bucket(bounds, np.int64(keys[i] >> _S32))] += 1
+        counts[_find_bucket(bounds, np.int64(keys[i]))] += 1
 
 
 @kernel(inline="always")
-def _find_bucket(bounds: PtrArray, row: int) -> int:
+def _find_bucket(bounds: PtrArray, key: int) -> int:
     low, high = 0, bounds.shape[0] - 1
     while high - low > 1:
         middle = (low + high) >> 1
-        if bounds[middle] <= row:
+        if bounds[middle] <= key:
             low = middle
         else:
             high = middle
@@ -299,7 +318,7 @@ def scatter_to_buckets(
 ) -> None:  # fmt: skip
     """Sort entries by bucket, in their order. ``slots`` are the offsets of the buckets and are changed."""
     for i in range(keys.shape[0]):
-        bucket = _find_bucket(bounds, np.int64(keys[i] >> _S32))
+        bucket = _find_bucket(bounds, np.int64(keys[i]))
         slot = slots[bucket]
         out_keys[slot] = keys[i]
         if weighted:

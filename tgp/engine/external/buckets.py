@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -31,6 +31,7 @@ from tgp.ragged.block import FloatArray, PtrArray
 __all__ = [
     "Buckets",
     "Limits",
+    "cut_items",
     "cut_rows",
     "fill_buckets",
     "fill_ranges",
@@ -60,17 +61,24 @@ class Limits:
     checkpoint: int = 1 << 25
 
 
-def cut_rows(sizes: PtrArray, limits: Limits, what: str) -> PtrArray:
+def cut_rows(
+    sizes: PtrArray, limits: Limits, what: str, parts: Mapping[int, Sequence[int]] | None = None
+) -> PtrArray:
     """Return the bounds of the buckets ``[B + 1]``, so that each has at most ``limits.bucket`` entries.
+
+    A bound is the key ``row << 32 | column`` of the first entry of a bucket.
 
     Args:
         sizes: ``[N]`` largest number of entries of each row. It is overwritten.
         limits: Sizes of the run.
         what: Description of the matrix for messages.
+        parts: Bounds of the columns of rows that are divided, see :func:`cut_items`.
 
     Raises:
         InputError: If a row is larger than a bucket, or there are too many buckets.
     """
+    parts = parts or {}
+    sizes[list(parts)] = 0
     if len(sizes) and int(sizes.max()) > limits.bucket:
         row = int(sizes.argmax())
         raise InputError(
@@ -79,11 +87,13 @@ def cut_rows(sizes: PtrArray, limits: Limits, what: str) -> PtrArray:
             field="memory",
             hint="allow more memory",
         )
-    ends = np.cumsum(sizes, out=sizes)
-    bounds, before = [0], 0
-    while bounds[-1] < len(ends):
-        bounds.append(int(np.searchsorted(ends, before + limits.bucket, side="right")))
-        before = int(ends[bounds[-1] - 1])
+    bounds, start = [0], 0
+    for row in [*sorted(parts), len(sizes)]:
+        bounds += [(start + end) << 32 for end in cut_items(sizes[start:row], limits.bucket)[1:]]
+        if row < len(sizes):
+            bounds += [row << 32 | column for column in parts[row][1:-1]]
+            bounds.append((row + 1) << 32)
+            start = row + 1
     if len(bounds) - 1 > MAX_BUCKETS:
         raise InputError(
             f"{what} does not fit in memory: expected at most {MAX_BUCKETS} buckets of {limits.bucket:,} edges, got "
@@ -94,13 +104,29 @@ def cut_rows(sizes: PtrArray, limits: Limits, what: str) -> PtrArray:
     return np.array(bounds if len(bounds) > 1 else [0, 0], np.int64)
 
 
+def cut_items(sizes: PtrArray, limit: int) -> list[int]:
+    """Return the bounds of ranges of items, from 0 to the number of items.
+
+    Args:
+        sizes: Size of each item. It is overwritten.
+        limit: Largest sum of the sizes of a range. A larger item has a range of its own.
+    """
+    ends = np.cumsum(sizes, out=sizes)
+    bounds, before = [0], 0
+    while bounds[-1] < len(ends):
+        last = int(np.searchsorted(ends, before + limit, side="right"))
+        bounds.append(max(last, bounds[-1] + 1))
+        before = int(ends[bounds[-1] - 1])
+    return bounds
+
+
 @dataclass(frozen=True)
 class Buckets:
-    """Chunks with the entries of ranges of rows.
+    """Chunks with the entries of ranges of rows. A large row can be divided.
 
     Args:
         folder: Folder of the files.
-        bounds: ``[B + 1]`` ranges of rows.
+        bounds: ``[B + 1]`` keys of the ranges, see :func:`cut_rows`.
         weighted: True if entries have weights.
         chunks: Names of the chunks, in the order of their entries.
     """
@@ -112,6 +138,16 @@ class Buckets:
 
     def __len__(self) -> int:
         return len(self.bounds) - 1
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows of all buckets."""
+        return int(self.bounds[-1]) >> 32
+
+    def row_range(self, bucket: int) -> tuple[int, int, bool]:
+        """Return the first row of a bucket, the end of its rows, and True if the bucket before has a part of the first row."""
+        low, high = self.bounds[bucket : bucket + 2].tolist()
+        return low >> 32, (high + 2**32 - 1) >> 32, low % 2**32 != 0
 
     @staticmethod
     def from_plain(values: Mapping[str, Any]) -> Buckets:
@@ -212,7 +248,7 @@ def sort_by_bucket(
         keys: Entries, ``row << 32 | column``.
         values: Weights; not used if ``weighted`` is false.
         weighted: True if entries have weights.
-        bounds: ``[B + 1]`` ranges of rows.
+        bounds: ``[B + 1]`` bounds of the buckets.
     """
     from tgp.kernels import external as kernels
 
@@ -243,7 +279,7 @@ def fill_buckets(
         journal: Journal of the run. The buckets are files of its folder.
         step: Name of the step in the journal.
         name: First part of the names of the files.
-        bounds: Ranges of rows.
+        bounds: Bounds of the buckets.
         weighted: True if entries have weights.
         pieces: The entries.
         limits: Sizes of the run.
@@ -309,7 +345,7 @@ def fill_ranges(
         journal: Journal of the run. The buckets are files of its folder.
         step: Name of the step in the journal.
         name: First part of the names of the files.
-        bounds: Ranges of rows.
+        bounds: Bounds of the buckets.
         rows: The matrix.
         function: Range function that calls :func:`write_chunk`. Its job has ``rows``, ``low``, ``high``, ``piece``, ``bounds``,
             ``folder``, ``chunk`` and the options.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tgp.engine import threads
-from tgp.engine.external.buckets import cut_rows, fill_ranges, sort_by_bucket, write_chunk
+from tgp.engine.external.buckets import Limits, cut_rows, fill_ranges, sort_by_bucket, write_chunk
 from tgp.engine.external.merging import merge_buckets
 from tgp.engine.external.method import LevelWork
 from tgp.engine.external.ranges import Array, Job, RangeFunction, over_rows, row_jobs
@@ -20,6 +20,7 @@ from tgp.ragged.block import FloatArray, PtrArray
 __all__ = [
     "RANGE_FUNCTIONS",
     "add_reverse_edges",
+    "divide_rows",
     "is_undirected",
     "make_undirected",
     "take_larger_weights",
@@ -57,6 +58,22 @@ def write_entries(job: Job, make: MakeEntries) -> dict[str, Any]:
 
         write_chunk(Path(job["folder"]), job["chunk"], weighted, sorted_parts())
     return {}
+
+
+def divide_rows(rows: MappedRows, lengths: PtrArray, limits: Limits, copies: int = 1) -> dict[int, list[int]]:
+    """Return the bounds of the columns of rows that do not fit in a bucket.
+
+    Args:
+        rows: Rows without parallel entries, sorted by column.
+        lengths: ``[N]`` largest number of new entries of each row.
+        limits: Sizes of the run.
+        copies: Number of new entries for each entry of a row.
+    """
+    parts, step = {}, max(limits.bucket // copies, 1)
+    for row in np.flatnonzero(lengths > limits.bucket).tolist():
+        low, high = rows.indptr[row : row + 2].tolist()
+        parts[row] = [0, *rows.indices[low + step : high : step].tolist(), rows.num_nodes]
+    return parts
 
 
 # Symmetry -----------------------------------------------------------------------------------------
@@ -134,7 +151,9 @@ def _rebuild(
         return fine
     with fine.open() as rows:
         # Rows are cut by twice their length: the pattern of the matrix is symmetric, or nearly so.
-        bounds = cut_rows(2 * rows.row_lengths(), work.limits, "the graph")
+        lengths = 2 * rows.row_lengths()
+        parts = divide_rows(rows, lengths, work.limits, 2)
+        bounds = cut_rows(lengths, work.limits, "the graph", parts)
     buckets = fill_ranges(
         work.journal, name, f"{work.name}.{step}", bounds, fine, function, {"weighted": True, **options}, work.limits,
         work.ranges,

@@ -70,8 +70,11 @@ METHOD = ExternalMethod(
     assign,
     {
         "order": Restriction(
-            ("random", "index"), "use order=random: other orders visit nodes whose rows are far apart in the file"
+            ("random", "index"),
+            "use order=random: other orders visit nodes whose rows are far apart in the file",
         ),
-        "match_on": Restriction(("weights",), "use count_edges=true, so that the weights of the levels are counts"),
+        "match_on": Restriction(
+            ("weights",), "use count_edges=true, so that the weights of the levels are counts"
+        ),
     },
 )

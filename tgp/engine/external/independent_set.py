@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tgp.engine.external.buckets import Buckets, cut_rows, fill_ranges
-from tgp.engine.external.entries import take_larger_weights, write_entries
+from tgp.engine.external.entries import divide_rows, take_larger_weights, write_entries
 from tgp.engine.external.method import Assigned, ExternalMethod, LevelWork, Restriction
 from tgp.engine.external.ranges import Array, Job, over_rows, row_jobs
 from tgp.engine.external.row_files import MappedRows, map_file, write_array
@@ -66,9 +66,7 @@ def _compute_scores(work: LevelWork, rows: MappedRows) -> FloatArray:
         return score
     score = np.ones(rows.num_nodes)
     if scorer == "random":
-        mis.random_scores(
-            np.array([0, rows.num_nodes], np.int64), work.key.seed, work.key.level, score
-        )
+        mis.random_scores(np.array([0, rows.num_nodes], np.int64), work.key.seed, work.key.level, score)
     elif scorer == "canonical":
         score[:] = -np.arange(rows.num_nodes)
     return score
@@ -118,13 +116,14 @@ def _sort_by_rank(work: LevelWork, rows: MappedRows, order: IndexArray) -> Bucke
     rank[order] = np.arange(len(order), dtype=np.int32)
     path = work.journal.folder / f"{work.name}.order-rank"
     write_array(path, rank)
+    lengths = rows.row_lengths()
+    parts = {int(rank[row]): part for row, part in divide_rows(rows, lengths, work.limits).items()}
     del rank
-    bounds = cut_rows(rows.row_lengths()[order], work.limits, "the graph")
+    bounds = cut_rows(lengths[order], work.limits, "the graph", parts)
     step, options = f"{work.name}:order", {"weighted": False, "rank": str(path)}
-    buckets = fill_ranges(
+    return fill_ranges(
         work.journal, step, f"{work.name}.order", bounds, rows.files, orient_entries, options, work.limits, work.ranges
     )  # fmt: skip
-    return buckets
 
 
 def _cover(work: LevelWork, order: IndexArray, buckets: Buckets) -> IndexArray:
@@ -134,7 +133,7 @@ def _cover(work: LevelWork, order: IndexArray, buckets: Buckets) -> IndexArray:
     owner = np.full(len(order), -1, np.int32)
     ends = np.cumsum(buckets.count_entries()).tolist()
     for bucket in range(len(buckets)):
-        first, last = buckets.bounds[bucket : bucket + 2].tolist()
+        first, last, _ = buckets.row_range(bucket)
         keys, values = buckets.read(bucket)
         start, stop = np.empty(last - first, np.int64), np.zeros(last - first, np.int64)
         cols = np.empty(len(keys), np.int32)
@@ -185,7 +184,9 @@ RANGE_FUNCTIONS = (orient_entries, sum_neighbours)
 METHOD = ExternalMethod(
     assign,
     {
-        "order_k": Restriction((1,), "repeat the level: kmis*2; more hops read rows in the order of a search"),
+        "order_k": Restriction(
+            (1,), "repeat the level: kmis*2; more hops read rows in the order of a search"
+        ),
         "max_size": Restriction((None,), "leave it out, or coarsen with hem until the graph fits in memory"),
     },
     adds_reverse_edges=True,

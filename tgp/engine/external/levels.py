@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import numpy.typing as npt
 import tgp
 from tgp.engine.contraction import REDUCE_CODES
 from tgp.engine.external import entries, independent_set, matching, merging
-from tgp.engine.external.buckets import Limits, cut_rows, fill_ranges
+from tgp.engine.external.buckets import Limits, cut_items, cut_rows, fill_ranges
 from tgp.engine.external.entries import add_reverse_edges, write_entries
 from tgp.engine.external.journal import Journal
 from tgp.engine.external.merging import merge_buckets
@@ -134,10 +134,10 @@ def coarsen_level(
     else:
         cluster = read_array(path, np.int32)
     _remove_steps(work)
-    sizes = _count_entries(work.rows, cluster, num_supernodes, limits.piece)
+    bounds = _cut_supernodes(work, cluster, num_supernodes)
     del cluster
     dtype = np.dtype(weight_dtype).name
-    rows = _contract(work, spec, path, sizes, dtype)
+    rows = _contract(work, spec, path, bounds, dtype)
     others = (file if file.exists() else None for file in files.values())
     return ExternalLevel(rows, path, fine.num_nodes, *others)
 
@@ -149,21 +149,40 @@ def _remove_steps(work: LevelWork) -> None:
             path.unlink(missing_ok=True)
 
 
-def _count_entries(fine: RowFiles, cluster: IndexArray, num_supernodes: int, piece: int) -> PtrArray:
-    """Return the number of entries of the rows of each supernode."""
+def _cut_supernodes(work: LevelWork, cluster: IndexArray, num_supernodes: int) -> PtrArray:
+    """Return the bounds of the buckets of a contraction. A supernode with more entries than a bucket is divided by its columns."""
     from tgp.kernels import external as kernels
 
-    sizes = np.zeros(num_supernodes, np.int64)
-    with fine.open() as rows:
-        for some in rows.row_ranges(piece):
+    sizes, parts = np.zeros(num_supernodes, np.int64), dict[int, list[int]]()
+    with work.rows.open() as rows:
+        for some in rows.row_ranges(work.limits.piece):
             kernels.add_row_sizes(rows.indptr, cluster, *some, sizes)
-    return sizes
+        for row in np.flatnonzero(sizes > work.limits.bucket).tolist():
+            counts = np.zeros(num_supernodes, np.int64)
+            fixed = rows.indptr, rows.indices, cluster, row, work.params.remove_self_loops
+            for some in rows.row_ranges(work.limits.piece):
+                kernels.count_columns(*fixed, *some, counts)
+            parts[row] = _cut_columns(counts, work.limits, row)
+    return cut_rows(sizes, work.limits, "a level", parts)
 
 
-def _contract(work: LevelWork, spec: LevelSpec, cluster: Path, sizes: PtrArray, weight_dtype: str) -> RowFiles:
+def _cut_columns(counts: PtrArray, limits: Limits, row: int) -> list[int]:
+    """Return the bounds of the columns of a supernode, so that each part fits in a bucket."""
+    if int(counts.max()) > limits.bucket:
+        raise InputError(
+            f"a level does not fit in memory: expected at most {limits.bucket:,} edges between two supernodes, got "
+            f"{counts.max():,} between {row} and {counts.argmax()}",
+            field="memory",
+            hint="allow more memory",
+        )
+    return cut_items(counts, limits.bucket)
+
+
+def _contract(
+    work: LevelWork, spec: LevelSpec, cluster: Path, bounds: PtrArray, weight_dtype: str
+) -> RowFiles:
     """Write the coarse graph."""
     fine, params, limits, ranges = work.rows, work.params, work.limits, work.ranges
-    bounds = cut_rows(sizes, limits, "a level")
     tiny = _tiny_weight(fine, limits.piece, ranges)
     options = {
         "cluster": str(cluster),

@@ -51,23 +51,25 @@ def merge_buckets(
         The rows.
     """
     facts = journal.find(step) or {"buckets": 0, "entries": 0}
-    first, entries, bounds = facts["buckets"], facts["entries"], buckets.bounds
+    first, entries = facts["buckets"], facts["entries"]
     if first < len(buckets):
         shared = {"op": op, "tiny": tiny, "dtype": dtype, "positive": positive, **buckets.to_plain()}
         jobs = [{**shared, "bucket": bucket} for bucket in range(first, len(buckets))]
         ends = np.cumsum(buckets.count_entries()).tolist()
-        with RowWriter(journal.folder, name, buckets.weighted, int(bounds[first]), entries) as writer:
+        row, _, is_part = buckets.row_range(first)
+        with RowWriter(journal.folder, name, buckets.weighted, row + is_part, entries) as writer:
             results = ranges.run(merge_bucket, jobs)
             for job, result in zip(jobs, results, strict=True):
                 if result["infinite"] is not None:
                     raise refuse(result["infinite"])
-                writer.append(result["indptr"], result["indices"], result["weight"])
+                _, _, is_part = buckets.row_range(job["bucket"])
+                writer.append(result["indptr"], result["indices"], result["weight"], is_part)
                 writer.sync()
                 entries = writer.num_entries
                 journal.record(step, {"buckets": job["bucket"] + 1, "entries": entries})
                 journal.report("merging", ends[job["bucket"]], ends[-1])
     buckets.remove()
-    return RowFiles(journal.folder, name, int(bounds[-1]), entries, buckets.weighted)
+    return RowFiles(journal.folder, name, buckets.num_rows, entries, buckets.weighted)
 
 
 def merge_bucket(job: Job, arrays: Mapping[str, Array]) -> dict[str, Any]:
@@ -75,7 +77,7 @@ def merge_bucket(job: Job, arrays: Mapping[str, Array]) -> dict[str, Any]:
     from tgp.kernels import external as kernels
 
     buckets = Buckets.from_plain(job)
-    first, last = buckets.bounds[job["bucket"] : job["bucket"] + 2].tolist()
+    first, last, _ = buckets.row_range(job["bucket"])
     keys, values = buckets.read(job["bucket"])
     start, stop = np.empty(last - first, np.int64), np.zeros(last - first, np.int64)
     cols, grouped = np.empty(len(keys), np.int32), np.empty(len(values))
@@ -106,7 +108,7 @@ def _merge_rows(
     """Merge the rows ``start..stop`` of a bucket on several threads, and move the merged rows together."""
     from tgp.kernels import contract
 
-    weighted, num_columns = buckets.weighted, int(buckets.bounds[-1])
+    weighted, num_columns = buckets.weighted, buckets.num_rows
     parts: dict[int, tuple[PtrArray, IndexArray, FloatArray]] = {}
 
     def merge(first: int, last: int) -> None:

@@ -306,14 +306,20 @@ class RowWriter(_Closing):
             self._open[name_].truncate(length * np.dtype(_TYPES[name_]).itemsize)
             self._open[name_].seek(0, os.SEEK_END)
 
-    def append(self, indptr: PtrArray, indices: IndexArray, weight: FloatArray) -> None:
+    def append(
+        self, indptr: PtrArray, indices: IndexArray, weight: FloatArray, continues: bool = False
+    ) -> None:
         """Append rows.
 
         Args:
             indptr: ``[R + 1]`` offsets that start at 0.
             indices: Columns.
             weight: Weights, not used if there are none.
+            continues: The first row is the continuation of the last one.
         """
+        if continues:
+            self._open["indptr"].seek(-8, os.SEEK_END)
+            self.num_rows -= 1
         parts: dict[str, npt.NDArray[Any]] = {"indptr": indptr[1:] + self.num_entries, "indices": indices}
         if self.files.weighted:
             parts["weight"] = weight

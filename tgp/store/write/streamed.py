@@ -269,7 +269,10 @@ def _level_columns(number: int, level: StreamedLevel) -> list[Column]:
         attributes = {"dtype": graph.weight_dtype}
         targets["edge_weight"] = Target(f"{base}/edge_weight", _little_endian(graph.weight_dtype), attributes)
     cluster = Target(f"{base}/cluster", integer_type(0, max(graph.num_nodes - 1, 0)), ids)
-    columns = [*_columns(graph, targets), Column("nodes", (cluster,), functools.partial(_single, level.cluster))]
+    columns = [
+        *_columns(graph, targets),
+        Column("nodes", (cluster,), functools.partial(_single, level.cluster)),
+    ]
     if level.weight is not None:
         weight = Target(f"{base}/weight", _little_endian("float32"), {"dtype": "float32"})
         columns.append(Column("nodes", (weight,), functools.partial(_single, level.weight)))
