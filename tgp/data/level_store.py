@@ -20,7 +20,7 @@ from tgp.data.graph_hierarchy import depends_on_all_labels, set_labels
 from tgp.data.mapped_edges import MappedEdges
 from tgp.data.neighbor_sampler import StoreNeighborSampler, chosen_nodes
 from tgp.errors import InputError, UnknownNameError
-from tgp.store.read.mapped import MappedGraph, MappedRows, map_cluster, map_graph
+from tgp.store.read.mapped import MappedGraph, MappedRows, map_assignment, map_graph
 
 __all__ = ["LevelStore"]
 
@@ -128,7 +128,7 @@ class LevelStore(FeatureStore, GraphStore):  # type: ignore[misc]
         data = Data(**{n: torch.from_numpy(fields[n].take()) for n in _LABELS if n in fields})
         cluster = np.arange(len(fields["y"]))
         for level in range(1, self.level + 1):
-            step = map_cluster(self.dataset.reader, self._id, str(self.dataset.hierarchy), level)
+            step = map_assignment(self.dataset.reader, self._id, str(self.dataset.hierarchy), level)
             if step is None:
                 return result
             kept = cluster >= 0

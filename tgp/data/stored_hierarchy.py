@@ -14,7 +14,7 @@ from torch_geometric.data import Data
 from tgp.data.graph_hierarchy import GraphHierarchy
 from tgp.lift.base_lift import BaseLift
 from tgp.reduce.base_reduce import BaseReduce
-from tgp.store.read.mapped import map_cluster
+from tgp.store.read.mapped import map_assignment
 
 if TYPE_CHECKING:
     from tgp.data.dataset import PooledDataset
@@ -82,7 +82,7 @@ class StoredHierarchy(GraphHierarchy):
         graph = int(self.dataset._ids()[self.idx])
         cluster = torch.arange(int(self.dataset.sizes()[0][self.idx]))
         for number in range(1, level + 1):
-            step = map_cluster(reader, graph, name, number)
+            step = map_assignment(reader, graph, name, number)
             if step is None:  # a soft assignment
                 return super()._links(level)
             kept = cluster >= 0
