@@ -129,25 +129,27 @@ def map_graph(reader: StoreReader, graph: int, hierarchy: str | None = None, lev
 def map_assignment(
     reader: StoreReader, graph: int, hierarchy: str, level: int, name: str = "cluster"
 ) -> MappedRows | None:
-    """Return the supernode of each node of the level before, -1 if it was dropped, or another array of its assignment.
+    """Return the supernode of each node of the level before, -1 if it was dropped, or another array of the assignment.
 
     Args:
         reader: Reader of the store.
         graph: Graph id.
         hierarchy: Name of the hierarchy.
         level: 1 for the first pooled graph, and so on.
-        name: ``"cluster"``, which a soft assignment does not have, or ``"soft"``.
+        name: Name of the array: ``"cluster"``, which a soft assignment does not have, ``"weight"``, ``"soft"``, ``"theta"``, or
+            ``"representative"``, which has a row for each supernode instead.
 
     Returns:
-        The array, ``None`` if there is none.
+        The array, ``None`` if the file does not contain it.
     """
     info = reader.level_info(hierarchy, level - 1)
     unit, row = reader._locate(graph)
     part, path = reader._hierarchy_part(hierarchy, unit), level_paths(level - 1)[name]
     if path not in part.present or (name == "cluster" and info.kind == "soft"):
         return None
-    dtype = "int64" if name == "cluster" else "float32"
-    return MappedRows(part, path, dtype, *_span(part.node_ptrs[level - 1], row))
+    dtype = "int64" if name in ("cluster", "representative") else "float32"
+    ptr = part.node_ptrs[level if name == "representative" else level - 1]
+    return MappedRows(part, path, dtype, *_span(ptr, row))
 
 
 def _map_level(reader: StoreReader, unit: int, row: int, hierarchy: str, number: int) -> MappedGraph:
