@@ -123,8 +123,8 @@ class MappedEdges:
     def _scan(self) -> _Scan:
         scan, last = _Scan(self.num_nodes), (-1, -1)
         for _, source, target in self._pieces():
-            if min(source.min(), target.min()) < 0 or max(source.max(), target.max()) >= self.num_nodes:
-                raise self.graph.part.damaged(self.graph.edge_path, "holds an id outside its graph")
+            for ids in (source, target):
+                self.graph.part.check_ids(self.graph.edge_path, ids, 0, self.num_nodes)
             scan.add(source, target, last)
             last = int(source[-1]), int(target[-1])
         return scan

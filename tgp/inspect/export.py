@@ -234,14 +234,12 @@ _NpzValues: TypeAlias = Iterator[tuple[str, tuple[dict[str, Values], StreamedVal
 
 def _npz_values(reader: StoreReader, name: str, ids: Ints) -> _NpzValues:
     table = reader.gather_graphs(ids)
-    yield (
-        "graphs.npz",
-        ({"node_ptr": table.node_ptr}, {k: (f.values, f.ptr) for k, f in table.fields.items()}),
-    )
+    fields: StreamedValues = {key: (field.values, field.ptr) for key, field in table.fields.items()}
+    yield "graphs.npz", ({"node_ptr": table.node_ptr}, fields)
     for number, level in enumerate(reader.gather_levels(ids, name), start=1):
-        ptrs = {"node_ptr": level.node_ptr, "super_ptr": level.super_ptr, "edge_ptr": level.edge_ptr}
         fields = {key: (field.values, field.ptr) for key, field in level.fields.items()}
-        yield f"level-{number}.npz", (ptrs | local_arrays(level), fields)
+        ptrs = {"node_ptr": level.node_ptr, "super_ptr": level.super_ptr, "edge_ptr": level.edge_ptr}
+        yield f"level-{number}.npz", ({**ptrs, **local_arrays(level)}, fields)
 
 
 def _streamed_npz_values(reader: StoreReader, name: str, ids: Ints) -> _NpzValues:
@@ -314,10 +312,10 @@ def _to_pyg(reader: StoreReader, name: str, ids: Ints, files: FolderWriter) -> N
 def _to_graphml(reader: StoreReader, name: str, ids: Ints, files: FolderWriter) -> None:
     """Write ``graph-i.graphml`` and ``graph-i.level-j.graphml``. Nodes carry the id of their supernode, levels their attributes."""
     check_edges(reader)
-    edges = reader.sizes()[1][ids]
-    if edges.max(initial=0) > MOST_TEXT_EDGES:
+    counts = reader.sizes()[1][ids]
+    if counts.max(initial=0) > MOST_TEXT_EDGES:
         raise InputError(
-            f"graph {ids[edges.argmax()]} is too large for GraphML: expected at most {MOST_TEXT_EDGES:,} edges, got {edges.max():,}",
+            f"graph {ids[counts.argmax()]} is too large for GraphML: expected at most {MOST_TEXT_EDGES:,} edges, got {counts.max():,}",
             field="to",
             hint="--to npz writes arrays piece by piece",
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, BinaryIO, TypeAlias
+from typing import IO, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -37,7 +37,7 @@ class StreamedArray:
     shape: tuple[int, ...]
     blocks: Callable[[], Iterator[npt.NDArray[Any]]]
 
-    def write(self, file: BinaryIO) -> None:
+    def write(self, file: IO[bytes]) -> None:
         """Write the array in the format of ``.npy``."""
         descr = np.lib.format.dtype_to_descr(self.dtype)
         header = {"descr": descr, "fortran_order": False, "shape": self.shape}
@@ -120,7 +120,7 @@ def _edges(graph: MappedGraph) -> StreamedArray:
         for ends in graph.edge_index():
             for start in range(0, high - low, _BLOCK):
                 block = np.asarray(ends[start : start + _BLOCK])
-                _check(block, (0, graph.num_nodes), graph.part, graph.edge_path)
+                graph.part.check_ids(graph.edge_path, block, 0, graph.num_nodes)
                 yield block
 
     return StreamedArray(np.dtype(np.int64), (2, high - low), blocks)
@@ -138,12 +138,7 @@ def _rows(rows: MappedRows, valid: tuple[int, int] | None = None) -> StreamedArr
         for start in range(0, len(rows), _BLOCK):
             block = rows.take(slice(start, start + _BLOCK))
             if valid is not None:
-                _check(block, valid, rows.part, rows.path)
+                rows.part.check_ids(rows.path, block, *valid)
             yield block
 
     return StreamedArray(np.dtype(rows.dtype), rows.shape, blocks)
-
-
-def _check(ids: npt.NDArray[Any], valid: tuple[int, int], part: Any, path: str) -> None:
-    if len(ids) and not valid[0] <= int(ids.min()) <= int(ids.max()) < valid[1]:
-        raise part.damaged(path, "holds an id outside its graph")

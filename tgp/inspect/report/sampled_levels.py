@@ -90,8 +90,7 @@ class SampledLevels:
             owner[owner >= size] = -1
             return owner, share
         owner = rows.take(nodes)
-        if len(owner) and (int(owner.min()) < -1 or int(owner.max()) >= size):
-            raise rows.part.damaged(rows.path, "holds an id outside its graph")
+        rows.part.check_ids(rows.path, owner, -1, size)
         return owner, np.ones(len(owner))
 
     def choose_neighbourhood(self, deepest: int, size: int) -> Neighbourhood:
@@ -217,8 +216,7 @@ class SampledLevels:
     def _checked(self, level: int, ends: npt.NDArray[Any]) -> Ints:
         """Return ids of nodes that were read as ``int64``."""
         graph = self._map(level)
-        if len(ends) and (int(ends.min()) < 0 or int(ends.max()) >= graph.num_nodes):
-            raise graph.part.damaged(graph.edge_path, "holds an id outside its graph")
+        graph.part.check_ids(graph.edge_path, ends, 0, graph.num_nodes)
         return ends.astype(np.int64)
 
     def _has_rows(self, level: int, source: StoredArray) -> bool:

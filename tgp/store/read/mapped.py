@@ -17,7 +17,7 @@ from tgp.store.read.piece_array import StoredArray
 from tgp.store.read.reader import StoreReader
 from tgp.store.read.values import first_too_large, largest_number
 
-__all__ = ["MappedGraph", "MappedRows", "map_assignment", "map_graph"]
+__all__ = ["MappedGraph", "MappedRows", "compose_clusters", "map_assignment", "map_graph"]
 
 Array = npt.NDArray[Any]
 
@@ -150,6 +150,27 @@ def map_assignment(
     dtype = "int64" if name in ("cluster", "representative") else "float32"
     ptr = part.node_ptrs[level if name == "representative" else level - 1]
     return MappedRows(part, path, dtype, *_span(ptr, row))
+
+
+def compose_clusters(
+    reader: StoreReader, graph: int, hierarchy: str, level: int
+) -> npt.NDArray[np.int64] | None:
+    """Return the supernode at a level of each node of the input graph, -1 for dropped nodes; ``None`` after a soft assignment.
+
+    Args:
+        reader: Reader of the store.
+        graph: Graph id.
+        hierarchy: Name of the hierarchy.
+        level: 0 for the input graph, 1 for the first pooled graph, and so on.
+    """
+    cluster = np.arange(int(reader.sizes()[0][graph]))
+    for number in range(1, level + 1):
+        step = map_assignment(reader, graph, hierarchy, number)
+        if step is None:
+            return None
+        kept = cluster >= 0
+        cluster[kept] = step.take()[cluster[kept]]
+    return cluster
 
 
 def _map_level(reader: StoreReader, unit: int, row: int, hierarchy: str, number: int) -> MappedGraph:

@@ -94,14 +94,9 @@ def check_graphs(
     """Raise ``InputError`` if some graphs do not fit in memory together, see :func:`check_memory`."""
     graphs = [int(i) for i in ids]
     need = sum(graph_bytes(reader, graph, hierarchy, levels, fields) for graph in graphs)
-    if (
-        reader.manifest.spec.shard_edges is not None
-    ):  # arrays of several files are joined before they are converted
-        need += sum(reader.num_bytes()) if fields is None else 0
-        need += (
-            sum(size for number, size in enumerate(reader.num_bytes(hierarchy), 1) if number in levels)
-            if levels
-            else 0
-        )
+    if reader.manifest.spec.shard_edges is not None:
+        # Arrays in several files are joined before they are converted.
+        sizes = reader.num_bytes(str(hierarchy)) if levels else ()
+        need += sum(sizes[level - 1] for level in levels) + (sum(reader.num_bytes()) if fields is None else 0)
     what = f"graph {graphs[0]}" if len(graphs) == 1 else f"a batch of {len(graphs)} graphs"
     check_memory(need, f"{what}{' with its levels' * bool(levels)}", hint)
