@@ -110,6 +110,7 @@ API: dict[str, tuple[str, str, list[str]]] = {
             "tgp.build.summary",
             "tgp.inspect.report.page",
             "tgp.inspect.report.scene",
+            "tgp.inspect.report.pictures",
             "tgp.inspect.report.drawings",
             "tgp.inspect.report.placement",
             "tgp.inspect.view.server",

@@ -18,6 +18,7 @@ from tgp.data import LevelStore, PoolDataLoader, PooledDataset
 from tgp.data.stored_hierarchy import StoredHierarchy
 from tgp.errors import InputError
 from tgp.store import StoreReader, verify_store
+from tgp.store.read import memory_need
 
 
 def make_graph(nodes=300, edges=900, columns=4):
@@ -120,6 +121,51 @@ def test_a_later_run_keeps_the_ranges(stores, tmp_path):
         tgp.coarsen(graph, "graclus", tmp_path / "small", profile="small", shard_edges=200)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("memory", [None, "800MB"])
+def test_workers_of_dask_write_the_same_files(tmp_path, memory):
+    """Levels of a graph in memory are written by a worker, those of a graph larger than memory by the client."""
+    distributed = pytest.importorskip("distributed")
+    np.save(tmp_path / "graph.npy", make_graph().edge_index.numpy())
+    options = {"memory": memory, "shard_edges": 200, "metrics": False}
+    local = tgp.coarsen(tmp_path / "graph.npy", "hem*3", tmp_path / "local", workers=1, **options)
+    settings = {"n_workers": 2, "threads_per_worker": 1, "processes": False, "dashboard_address": None}
+    with distributed.LocalCluster(**settings) as cluster:
+        address = cluster.scheduler_address
+        written = tgp.coarsen(
+            tmp_path / "graph.npy", "hem*3", tmp_path / "dask", scheduler=address, **options
+        )
+    files = sorted(file.name for file in (tmp_path / "local").glob("*.h5"))
+    assert len(files) > 10 and files == sorted(file.name for file in (tmp_path / "dask").glob("*.h5"))
+    for name in (*files, "manifest.json"):
+        assert (tmp_path / "dask" / name).read_bytes() == (tmp_path / "local" / name).read_bytes(), name
+    assert verify_store(tmp_path / "dask") == []
+    assert torch.equal(written.as_hierarchy()[3].edge_index, local.as_hierarchy()[3].edge_index)
+
+
+def test_a_graph_that_does_not_fit_is_refused_with_the_ways_to_read_it(stores, monkeypatch):
+    dataset = PooledDataset(stores[1])
+    need = sum(
+        value.numel() * value.element_size()
+        for graph in (dataset[0], *dataset[0].pooled_data)
+        for value in graph.to_dict().values()
+        if torch.is_tensor(value) and value is not graph.get("batch")
+    )
+    assert 0.8 * need < memory_need.graph_bytes(dataset.reader, 0, dataset.hierarchy, (1, 2, 3)) < 2 * need
+    monkeypatch.setattr(memory_need, "physical_memory", lambda: need // 2)
+    dataset = PooledDataset(stores[1])
+    ways = r"(?s)graph 0 with its levels needs at least .* GB.*LevelStore.*as_hierarchy\(\)"
+    for read in (lambda: dataset[0], lambda: next(iter(PoolDataLoader(dataset))), lambda: dataset.get(0)):
+        with pytest.raises(InputError, match=ways):
+            read()
+    assert dataset.as_hierarchy()[3].num_nodes == dataset.sizes(3)[0][0]
+    assert next(iter(LevelStore(dataset).neighbor_loader([2], batch_size=4))).num_nodes > 4
+    assert "x" not in PooledDataset(stores[1], fields=["y"], levels=[])[0]
+    whole = PooledDataset(stores[0])
+    with pytest.raises(InputError, match="graph 0 with its levels"):
+        whole[0]
+
+
 NODES, EDGES = 66_000, 1_000_000
 
 PROGRAM = (
@@ -128,7 +174,11 @@ PROGRAM = (
 import numpy as np
 import torch
 
+from pathlib import Path
+
 from tgp.data import LevelStore, PooledDataset, mapped_edges
+from tgp.inspect import export, stream_arrays
+from tgp.inspect.report import render_report, sampled_levels, scene
 from tgp.store import StoreReader, large_contraction, verify_store
 from tgp.store.io import files
 
@@ -144,16 +194,29 @@ def check(path):
     assert not found, found
 
 
+def draw(path):
+    assert "A sample" in render_report(path)
+
+
+def write(path):
+    export.export_store(path, "npz", Path(scratch) / "npz", force=True)
+
+
 small, large, scratch = sys.argv[1:]
 torch.set_num_threads(1)
-mapped_edges._PIECE = large_contraction._PIECE = 1 << 13
+mapped_edges._PIECE = large_contraction._PIECE = sampled_levels._BLOCK = stream_arrays._BLOCK = 1 << 13
+scene.MOST_EDGES = 100
 train(small, 1)  # imports what is imported on first use
 check(small)
+draw(small)
+write(small)
 part = lambda: StoreReader(large)._hierarchy_part("graclus", 0)
 runs = {
     "level 0": lambda: train(large, 0),
     "level 1": lambda: train(large, 1),
     "verify": lambda: check(large),
+    "report": lambda: draw(large),
+    "export": lambda: write(large),
     "all edges": lambda: part().array("/levels/0/edge_index"),
 }
 print(json.dumps({name: [outcome(work, 5), outcome(work, 1000)] for name, work in runs.items()}))
@@ -162,7 +225,7 @@ print(json.dumps({name: [outcome(work, 5), outcome(work, 1000)] for name, work i
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit of private memory exists on Linux")
-def test_sampling_and_verify_do_not_hold_the_level(tmp_path):
+def test_commands_do_not_hold_the_level(tmp_path):
     for name, (nodes, edges), shard_edges in (("small", (100, 300), 50), ("large", (NODES, EDGES), 300_000)):
         graph = make_graph(nodes, edges, 1)
         graph = Data(edge_index=graph.edge_index, num_nodes=nodes)
@@ -177,5 +240,7 @@ def test_sampling_and_verify_do_not_hold_the_level(tmp_path):
     )
     assert found.returncode == 0, found.stderr
     results = json.loads(found.stdout.splitlines()[-1])
-    assert [results.pop(name) for name in ("level 0", "level 1", "verify")] == [["ok", "ok"]] * 3
+    assert [results.pop(name) for name in ("level 0", "level 1", "verify", "report", "export")] == [
+        ["ok", "ok"]
+    ] * 5
     assert results == {"all edges": ["memory", "ok"]}

@@ -13,13 +13,30 @@ from tgp.errors import DatasetError, InputError, UnknownNameError
 from tgp.store.read.reader import StoreReader
 
 __all__ = [
+    "GRAPH_KEYS",
+    "LARGE_HINT",
+    "ReadOnlyError",
     "as_index",
     "chosen_fields",
     "chosen_hierarchy",
     "chosen_level_fields",
     "chosen_levels",
+    "complete_graphs",
     "stored_level_fields",
 ]
+
+GRAPH_KEYS = frozenset({"x", "y", "pos", "edge_index", "edge_attr", "edge_weight", "pooled_data"})
+"""Usual names of attributes of graphs."""
+
+LARGE_HINT = (
+    "LevelStore(dataset, level).neighbor_loader(...) reads only the rows of a batch, dataset.as_hierarchy() reads a level when it is "
+    "used (of a store that is divided with --shard-edges), and PooledDataset(..., fields=[...], levels=[...]) reads less"
+)
+"""Advice for graphs that do not fit in memory."""
+
+
+class ReadOnlyError(InputError, AttributeError):
+    """An attribute of the graphs was set on the dataset. Also an ``AttributeError``, which Python raises in such cases."""
 
 
 def chosen_hierarchy(reader: StoreReader, name: str | None) -> str | None:
@@ -100,3 +117,26 @@ def as_index(idx: Any) -> npt.NDArray[Any]:
     if index.dtype.kind not in "biu":
         raise IndexError(f"the index is invalid: expected numbers, a slice or a mask, got {index.dtype}")
     return index
+
+
+def complete_graphs(reader: StoreReader, hierarchy: str | None, failed: str) -> npt.NDArray[np.int64] | None:
+    """Return the ids of the graphs that have all levels, or ``None`` if all graphs have.
+
+    Args:
+        reader: Reader of the store.
+        hierarchy: Hierarchy that is read; ``None`` if no levels are.
+        failed: ``"error"`` or ``"skip"``.
+    """
+    if failed not in ("error", "skip"):
+        raise InputError(f"failed must be 'error' or 'skip', got {failed!r}", field="failed")
+    if not hierarchy or not reader.hierarchy(hierarchy).failures:
+        return None
+    records = reader.failures(hierarchy)
+    bad = np.unique([record.graph for record in records])
+    if failed == "error":
+        raise DatasetError(
+            f"{len(bad)} of {reader.num_graphs} graphs could not be coarsened; the first is graph {bad[0]}: "
+            f"{records[0].reason}",
+            hint="pass failed='skip' to leave them out, or see `tgp status` for the reasons",
+        )
+    return np.setdiff1d(np.arange(reader.num_graphs), bad)

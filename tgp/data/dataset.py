@@ -14,7 +14,17 @@ from torch_geometric.data.summary import Summary
 
 from tgp.data.batch import GatheredGraphs, PooledBatch
 from tgp.data.carry_batch_plan import CarryBatchPlan, missing_steps
-from tgp.data.choices import as_index, chosen_fields, chosen_hierarchy, chosen_level_fields, chosen_levels
+from tgp.data.choices import (
+    GRAPH_KEYS,
+    LARGE_HINT,
+    ReadOnlyError,
+    as_index,
+    chosen_fields,
+    chosen_hierarchy,
+    chosen_level_fields,
+    chosen_levels,
+    complete_graphs,
+)
 from tgp.data.graph_hierarchy import GraphHierarchy
 from tgp.data.hetero import join_hetero
 from tgp.data.stored_hierarchy import open_hierarchy
@@ -26,6 +36,7 @@ from tgp.errors import DatasetError, InputError
 from tgp.store.io.files import StoreFiles
 from tgp.store.locations import open_files
 from tgp.store.read.batch_plan import BatchPlan
+from tgp.store.read.memory_need import check_graphs, has_large_graph
 from tgp.store.read.reader import StoreReader
 
 __all__ = ["PooledDataset"]
@@ -98,26 +109,10 @@ class PooledDataset(DatasetDisplay, Dataset):
             )
         self._steps = self._missing_steps()
         self._carry_plan: CarryBatchPlan | None = None
-        self._indices = self._complete_graphs(failed)
+        self._is_large = has_large_graph(reader)
+        self._indices = complete_graphs(reader, self.hierarchy if self.levels else None, failed)
         if in_memory:
             self._plan().open_all()
-
-    def _complete_graphs(self, failed: str) -> npt.NDArray[np.int64] | None:
-        """Return the ids of the graphs that have all levels, or ``None`` if all graphs have."""
-        if failed not in ("error", "skip"):
-            raise InputError(f"failed must be 'error' or 'skip', got {failed!r}", field="failed")
-        count = self.reader.hierarchy(self.hierarchy).failures if self.hierarchy and self.levels else 0
-        if not count:
-            return None
-        records = self.reader.failures(str(self.hierarchy))
-        bad = np.unique([record.graph for record in records])
-        if failed == "error":
-            raise DatasetError(
-                f"{len(bad)} of {self.reader.num_graphs} graphs could not be coarsened; the first is graph {bad[0]}: "
-                f"{records[0].reason}",
-                hint="pass failed='skip' to leave them out, or see `tgp status` for the reasons",
-            )
-        return np.setdiff1d(np.arange(self.reader.num_graphs), bad)
 
     # -- single graphs and batches --------------------------------------------------------------
 
@@ -132,6 +127,8 @@ class PooledDataset(DatasetDisplay, Dataset):
 
     def _gather(self, ids: Any) -> GatheredGraphs | TypedGraphs:
         """Return some graphs of the store, which are read together."""
+        if self._is_large:
+            check_graphs(self.reader, ids, self.hierarchy, self.levels, self.fields, LARGE_HINT)
         arrays = self._plan().gather(ids)
         if self.types is None:
             return GatheredGraphs(arrays)
@@ -271,7 +268,7 @@ class PooledDataset(DatasetDisplay, Dataset):
         dataset.hierarchy = hierarchy
         dataset.levels = chosen_levels(levels, self.reader.hierarchy(hierarchy).depth, hierarchy)
         dataset._steps = dataset._missing_steps()
-        complete = dataset._complete_graphs(failed)
+        complete = complete_graphs(self.reader, hierarchy if dataset.levels else None, failed)
         if complete is not None:
             ids = self._ids()
             dataset._indices = ids[np.isin(ids, complete)]
@@ -353,9 +350,10 @@ class PooledDataset(DatasetDisplay, Dataset):
 
     def get_summary(self) -> Summary:
         """Return the sizes of the graphs and of all levels. ``print(dataset)`` shows them."""
-        if self.transform is not None and not self.levels:  # the transform may change the sizes
-            return Summary.from_dataset(self)
-        return summarize_dataset(self)
+        # A transform may change the sizes.
+        return (
+            summarize_dataset(self) if self.transform is None or self.levels else Summary.from_dataset(self)
+        )
 
     def _num_columns(self, name: str) -> int:
         if name not in self._names():
@@ -376,7 +374,7 @@ class PooledDataset(DatasetDisplay, Dataset):
         """Set an attribute of the dataset. Attributes of the graphs are refused, because batches would not have them."""
         known = name in self.__dict__ or hasattr(type(self), name)
         if "reader" in self.__dict__ and not known and (name in self.reader.fields or name in GRAPH_KEYS):
-            raise _ReadOnlyError(
+            raise ReadOnlyError(
                 f"{name!r} cannot be set on a {type(self).__name__}: expected a change of its graphs, because batches are "
                 f"read from the store, got {type(value).__name__}. Pass a function that sets it, PooledDataset(..., "
                 "transform=...), or set it before the graphs are coarsened",
@@ -390,11 +388,3 @@ class PooledDataset(DatasetDisplay, Dataset):
     def __repr__(self) -> str:
         pooled = f", {self.hierarchy}: {len(self.levels)} levels" if self.levels else ""
         return f"{type(self).__name__}({len(self)} graphs{pooled})"
-
-
-GRAPH_KEYS = frozenset({"x", "y", "pos", "edge_index", "edge_attr", "edge_weight", "pooled_data"})
-"""Usual names of attributes of graphs."""
-
-
-class _ReadOnlyError(InputError, AttributeError):
-    """An attribute of the graphs was set on the dataset. Also an ``AttributeError``, which Python raises in such cases."""

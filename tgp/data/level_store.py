@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch_geometric.data import Data, FeatureStore, GraphStore
@@ -20,7 +19,7 @@ from tgp.data.graph_hierarchy import depends_on_all_labels, set_labels
 from tgp.data.mapped_edges import MappedEdges
 from tgp.data.neighbor_sampler import StoreNeighborSampler, chosen_nodes
 from tgp.errors import InputError, UnknownNameError
-from tgp.store.read.mapped import MappedGraph, MappedRows, map_cluster, map_graph
+from tgp.store.read.mapped import MappedGraph, MappedRows, compose_clusters, map_graph
 
 __all__ = ["LevelStore"]
 
@@ -126,13 +125,9 @@ class LevelStore(FeatureStore, GraphStore):  # type: ignore[misc]
         if not self.level or "y" not in fields or "train_mask" not in fields:
             return result
         data = Data(**{n: torch.from_numpy(fields[n].take()) for n in _LABELS if n in fields})
-        cluster = np.arange(len(fields["y"]))
-        for level in range(1, self.level + 1):
-            step = map_cluster(self.dataset.reader, self._id, str(self.dataset.hierarchy), level)
-            if step is None:
-                return result
-            kept = cluster >= 0
-            cluster[kept] = step.take()[cluster[kept]]
+        cluster = compose_clusters(self.dataset.reader, self._id, str(self.dataset.hierarchy), self.level)
+        if cluster is None:
+            return result
         set_labels(result, data, torch.from_numpy(cluster))
         return result
 

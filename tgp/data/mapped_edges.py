@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from tgp.ragged.offsets import offsets
 from tgp.store.read.mapped import MappedGraph
-from tgp.store.read.piece_array import PieceArray, StoredArray
+from tgp.store.read.piece_array import PieceArray, StoredArray, find_in_rows
 
 __all__ = ["MappedEdges", "Rows"]
 
@@ -54,17 +54,10 @@ class Rows:
         """
         if self.perm is not None:
             return np.asarray(self.perm[position], np.int64)
-        return self._find(self.ids[position].astype(np.int64), node) if self.is_reversed else position
-
-    def _find(self, row: Ids, value: Ids) -> Ids:
-        """Return the position of a value in each of some ascending rows, by bisection."""
-        low, high = self.ptr[row], self.ptr[row + 1]
-        while (low < high).any():
-            open_ = low < high
-            middle = (low + high) // 2
-            less = open_ & (self.ids[np.where(open_, middle, 0)] < value)
-            low, high = np.where(less, middle + 1, low), np.where(open_ & ~less, middle, high)
-        return low
+        if not self.is_reversed:
+            return position
+        row = self.ids[position].astype(np.int64)
+        return find_in_rows(self.ids, self.ptr[row], self.ptr[row + 1], node)
 
 
 class MappedEdges:
@@ -130,8 +123,8 @@ class MappedEdges:
     def _scan(self) -> _Scan:
         scan, last = _Scan(self.num_nodes), (-1, -1)
         for _, source, target in self._pieces():
-            if min(source.min(), target.min()) < 0 or max(source.max(), target.max()) >= self.num_nodes:
-                raise self.graph.part.damaged(self.graph.edge_path, "holds an id outside its graph")
+            for ids in (source, target):
+                self.graph.part.check_ids(self.graph.edge_path, ids, 0, self.num_nodes)
             scan.add(source, target, last)
             last = int(source[-1]), int(target[-1])
         return scan

@@ -14,6 +14,7 @@ from torch_geometric.sampler import BaseSampler, NodeSamplerInput, SamplerOutput
 
 from tgp.data.mapped_edges import MappedEdges, Rows
 from tgp.errors import InputError
+from tgp.ragged.fields import take_ragged
 
 __all__ = ["StoreNeighborSampler", "chosen_nodes"]
 
@@ -96,12 +97,11 @@ class StoreNeighborSampler(BaseSampler):
         is_drawn = (degree > 0) if self.replace else (degree > limit)
         is_drawn &= limit >= 0
         whole, drawn = np.flatnonzero(~is_drawn), np.flatnonzero(is_drawn)
-        at = np.repeat(whole, degree[whole])
-        inside = np.arange(len(at)) - np.repeat(np.cumsum(degree[whole]) - degree[whole], degree[whole])
-        chosen = _draw(degree[drawn], max(limit, 0), self.replace, rng)
-        at = np.concatenate([at, np.repeat(drawn, chosen.shape[1])])
+        _, all_of_whole = take_ragged(rows.ptr, node[whole])
+        chosen = first[drawn, None] + _draw(degree[drawn], max(limit, 0), self.replace, rng)
+        at = np.concatenate([np.repeat(whole, degree[whole]), np.repeat(drawn, chosen.shape[1])])
         order = np.argsort(at, kind="stable")
-        return at[order], (first[at] + np.concatenate([inside, chosen.ravel()]))[order]
+        return at[order], np.concatenate([all_of_whole, chosen.ravel()])[order]
 
     @property
     def edge_permutation(self) -> None:

@@ -14,7 +14,7 @@ from torch_geometric.data import Data
 from tgp.data.graph_hierarchy import GraphHierarchy
 from tgp.lift.base_lift import BaseLift
 from tgp.reduce.base_reduce import BaseReduce
-from tgp.store.read.mapped import map_cluster
+from tgp.store.read.mapped import compose_clusters
 
 if TYPE_CHECKING:
     from tgp.data.dataset import PooledDataset
@@ -78,16 +78,9 @@ class StoredHierarchy(GraphHierarchy):
         return self.levels[position - 1] if position else self.data
 
     def _links(self, level: int) -> Tensor:
-        reader, name = self.dataset.reader, str(self.dataset.hierarchy)
         graph = int(self.dataset._ids()[self.idx])
-        cluster = torch.arange(int(self.dataset.sizes()[0][self.idx]))
-        for number in range(1, level + 1):
-            step = map_cluster(reader, graph, name, number)
-            if step is None:  # a soft assignment
-                return super()._links(level)
-            kept = cluster >= 0
-            cluster[kept] = torch.from_numpy(step.take())[cluster[kept]]
-        return cluster
+        cluster = compose_clusters(self.dataset.reader, graph, str(self.dataset.hierarchy), level)
+        return super()._links(level) if cluster is None else torch.from_numpy(cluster)
 
     def to(self, device: Any) -> GraphHierarchy:
         """Return the hierarchy on a device. Another device than the CPU gets a copy of the input graph and of all levels."""

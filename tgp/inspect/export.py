@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
-from xml.sax.saxutils import quoteattr
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from tgp.errors import InputError, StoreError, UnknownNameError
+from tgp.inspect.graphml import field_columns, graphml_text, own_columns
 from tgp.inspect.output_file import FolderWriter
 from tgp.inspect.places import shown_location
+from tgp.inspect.stream_arrays import LARGE, StreamedArray, StreamedValues, Values, stream_graph, stream_level
 from tgp.ragged import Level
-from tgp.store import FieldInfo, StoreReader
+from tgp.store import StoreReader
 from tgp.store.locations import Location, open_store
+from tgp.store.read.memory_need import check_graphs, has_large_graph
 from tgp.text import file_name, inert_text, unique_names
 
 __all__ = [
@@ -28,6 +30,9 @@ __all__ = [
     "local_arrays",
     "parse_graphs",
 ]
+
+MOST_TEXT_EDGES = 20_000_000
+"""Largest number of edges of a graph that is written as text. The text of an edge needs about 500 bytes of memory."""
 
 MAX_FILES = 10_000
 """Largest number of GraphML files; there is one per graph and level."""
@@ -207,23 +212,42 @@ def level_ptr(level: Level, name: str) -> Ints:
 
 
 def _to_npz(reader: StoreReader, name: str, ids: Ints, files: FolderWriter) -> None:
-    """Write ``graphs.npz`` and one ``level-i.npz`` per level: flat arrays and offsets."""
+    """Write ``graphs.npz`` and one ``level-i.npz`` per level: flat arrays and offsets. Those of a large graph are written in pieces."""
+    is_large = len(ids) == 1 and int(reader.sizes()[1][ids[0]]) >= LARGE
+    is_divided = reader.manifest.spec.shard_edges is not None and len(ids) == 1
+    spec, found = reader.manifest.spec, _npz_values
+    if (is_large or is_divided) and spec.types is None and spec.profile == "fast":
+        found = _streamed_npz_values
+    for file, (arrays, fields) in found(reader, name, ids):
+        for key, member in exported_names(fields, "npz", arrays).items():
+            values, ptr = fields[key]
+            arrays[member], arrays[f"{member}_ptr" if key != "edge_index" else "edge_ptr"] = values, ptr
+        if file == "graphs.npz" and spec.types is not None:
+            arrays["node_type_names"] = np.array(spec.types.nodes, np.str_)
+            arrays["relation_names"] = np.array(spec.types.relations, np.str_)
+        _write_npz(files, file, arrays)
+
+
+_NpzValues: TypeAlias = Iterator[tuple[str, tuple[dict[str, Values], StreamedValues]]]
+"""Name of a file, its arrays, and its attributes with their offsets."""
+
+
+def _npz_values(reader: StoreReader, name: str, ids: Ints) -> _NpzValues:
     table = reader.gather_graphs(ids)
-    arrays: dict[str, npt.NDArray[Any]] = {"node_ptr": table.node_ptr}
-    for key, member in exported_names(table.fields, "npz").items():
-        field = table.fields[key]
-        arrays[member] = field.values
-        arrays[f"{member}_ptr" if key != "edge_index" else "edge_ptr"] = field.ptr
-    if reader.manifest.spec.types is not None:
-        arrays["node_type_names"] = np.array(reader.manifest.spec.types.nodes, np.str_)
-        arrays["relation_names"] = np.array(reader.manifest.spec.types.relations, np.str_)
-    _write_npz(files, "graphs.npz", arrays)
+    fields: StreamedValues = {key: (field.values, field.ptr) for key, field in table.fields.items()}
+    yield "graphs.npz", ({"node_ptr": table.node_ptr}, fields)
     for number, level in enumerate(reader.gather_levels(ids, name), start=1):
-        arrays = {"node_ptr": level.node_ptr, "super_ptr": level.super_ptr, "edge_ptr": level.edge_ptr}
-        arrays |= local_arrays(level)
-        for key, member in _level_names(level, arrays, "npz").items():
-            arrays[member], arrays[f"{member}_ptr"] = level.fields[key].values, level.fields[key].ptr
-        _write_npz(files, f"level-{number}.npz", arrays)
+        fields = {key: (field.values, field.ptr) for key, field in level.fields.items()}
+        ptrs = {"node_ptr": level.node_ptr, "super_ptr": level.super_ptr, "edge_ptr": level.edge_ptr}
+        yield f"level-{number}.npz", ({**ptrs, **local_arrays(level)}, fields)
+
+
+def _streamed_npz_values(reader: StoreReader, name: str, ids: Ints) -> _NpzValues:
+    graph = int(ids[0])
+    node_ptr = np.array([0, int(reader.sizes()[0][graph])])
+    yield "graphs.npz", ({"node_ptr": node_ptr}, stream_graph(reader, graph))
+    for number in range(1, reader.hierarchy(name).depth + 1):
+        yield f"level-{number}.npz", stream_level(reader, graph, name, number)
 
 
 def _level_names(level: Level, arrays: Iterable[str], to: str) -> dict[str, str]:
@@ -231,12 +255,15 @@ def _level_names(level: Level, arrays: Iterable[str], to: str) -> dict[str, str]
     return exported_names(level.fields, to, arrays)
 
 
-def _write_npz(files: FolderWriter, name: str, arrays: dict[str, npt.NDArray[Any]]) -> None:
+def _write_npz(files: FolderWriter, name: str, arrays: dict[str, Values]) -> None:
     """Write a numpy archive. ``np.savez`` takes names as keywords, so that ``file`` is no possible name."""
     with files.create(name) as file, zipfile.ZipFile(file, "w", allowZip64=True) as archive:
         for key, values in arrays.items():
             with archive.open(zipfile.ZipInfo(f"{key}.npy"), "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, np.asanyarray(values), allow_pickle=False)
+                if isinstance(values, StreamedArray):
+                    values.write(member)
+                else:
+                    np.lib.format.write_array(member, np.asanyarray(values), allow_pickle=False)
 
 
 def _to_pyg(reader: StoreReader, name: str, ids: Ints, files: FolderWriter) -> None:
@@ -258,6 +285,10 @@ def _to_pyg(reader: StoreReader, name: str, ids: Ints, files: FolderWriter) -> N
         with files.create(file_name) as file:
             torch.save((tensors | sizes, slices, Data), file)
 
+    if has_large_graph(reader):
+        depth = reader.hierarchy(name).depth
+        hint = "--to npz writes arrays piece by piece, and tgp.data.LevelStore samples from a level"
+        check_graphs(reader, ids, name, range(1, depth + 1), None, hint)
     table = reader.gather_graphs(ids)
     names = exported_names(table.fields, "pyg")
     plain = {
@@ -281,6 +312,13 @@ def _to_pyg(reader: StoreReader, name: str, ids: Ints, files: FolderWriter) -> N
 def _to_graphml(reader: StoreReader, name: str, ids: Ints, files: FolderWriter) -> None:
     """Write ``graph-i.graphml`` and ``graph-i.level-j.graphml``. Nodes carry the id of their supernode, levels their attributes."""
     check_edges(reader)
+    counts = reader.sizes()[1][ids]
+    if counts.max(initial=0) > MOST_TEXT_EDGES:
+        raise InputError(
+            f"graph {ids[counts.argmax()]} is too large for GraphML: expected at most {MOST_TEXT_EDGES:,} edges, got {counts.max():,}",
+            field="to",
+            hint="--to npz writes arrays piece by piece",
+        )
     levels = reader.gather_levels(ids, name)
     if len(ids) * (1 + len(levels)) > MAX_FILES:
         raise InputError(
@@ -301,95 +339,19 @@ def _to_graphml(reader: StoreReader, name: str, ids: Ints, files: FolderWriter) 
     infos = [info.fields for info in reader.hierarchy(name).levels]
     for i, graph in enumerate(ids):
         weight = table.fields.get("edge_weight")
-        columns = _own_columns(rows(1, "cluster", i), None if weight is None else weight.item(i).reshape(-1))
-        text = _graphml(int(np.diff(table.node_ptr)[i]), table.fields["edge_index"].item(i), columns)
+        columns = own_columns(rows(1, "cluster", i), None if weight is None else weight.item(i).reshape(-1))
+        text = graphml_text(int(np.diff(table.node_ptr)[i]), table.fields["edge_index"].item(i), columns)
         with files.create(f"graph-{graph:05d}.graphml") as file:
             file.write(text.encode())
         for number, level in enumerate(levels, start=1):
             nodes = int(level.super_ptr[i + 1] - level.super_ptr[i])
             edges = rows(number, "edge_index", i)
             assert edges is not None, "every level has edges"
-            columns = _own_columns(rows(number + 1, "cluster", i), rows(number, "edge_weight", i))
-            columns += _field_columns(level, infos[number - 1], i)
-            text = _graphml(nodes, edges, columns)
+            columns = own_columns(rows(number + 1, "cluster", i), rows(number, "edge_weight", i))
+            columns += field_columns(level, infos[number - 1], i)
+            text = graphml_text(nodes, edges, columns)
             with files.create(f"graph-{graph:05d}.level-{number}.graphml") as file:
                 file.write(text.encode())
-
-
-class _Column(NamedTuple):
-    """Attribute of the nodes or of the edges of a GraphML file.
-
-    Args:
-        key: id of the attribute in the file.
-        owner: ``node`` or ``edge``.
-        name: name of the attribute.
-        type: GraphML type of the values.
-        values: value of each node or edge as text.
-    """
-
-    key: str
-    owner: str
-    name: str
-    type: str
-    values: list[str]
-
-
-def _own_columns(cluster: npt.NDArray[Any] | None, weight: npt.NDArray[Any] | None) -> list[_Column]:
-    """Return the ids of supernodes and the weights of edges, if there are any."""
-    found = []
-    if cluster is not None:
-        found.append(_Column("c", "node", "cluster", "long", [str(int(value)) for value in cluster]))
-    if weight is not None:
-        found.append(_Column("w", "edge", "weight", "double", [repr(float(value)) for value in weight]))
-    return found
-
-
-def _field_columns(level: Level, infos: Sequence[FieldInfo], graph: int) -> list[_Column]:
-    """Return the real and boolean attributes of a level for one graph. A column of several has the name ``pos_0``."""
-    usable = [info for info in infos if info.form == "rows" and np.dtype(info.dtype).kind in "biuf"]
-    widths = [int(np.prod(info.tail, dtype=np.int64)) for info in usable]
-    suffixes = ("", *(f"_{column}" for column in range(max(widths, default=0))))
-    names = unique_names(
-        [info.name for info in usable], inert_text, reserved=("cluster", "weight"), suffixes=suffixes
-    )
-    found: list[_Column] = []
-    for info, width in zip(usable, widths, strict=True):
-        is_edge = "edge" in info.ptrs and ("node" not in info.ptrs or "edge" in info.name)
-        values = level.fields[info.name].item(graph)
-        kind = values.dtype.kind
-        for column, numbers in enumerate(values.reshape(len(values), width).T.tolist()):
-            texts = [str(number).lower() if kind == "b" else repr(number) for number in numbers]
-            found.append(
-                _Column(
-                    f"a{len(found)}",
-                    "edge" if is_edge else "node",
-                    f"{names[info.name]}_{column}" if info.tail else names[info.name],
-                    {"b": "boolean", "f": "double"}.get(kind, "long"),
-                    texts,
-                )
-            )
-    return found
-
-
-def _graphml(count: int, edges: npt.NDArray[Any], columns: list[_Column]) -> str:
-    lines = [
-        '<?xml version="1.0" encoding="UTF-8"?>',
-        '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">',
-    ]
-    for column in columns:
-        name = quoteattr(column.name)
-        lines.append(
-            f'<key id="{column.key}" for="{column.owner}" attr.name={name} attr.type="{column.type}"/>'
-        )
-    lines.append('<graph edgedefault="directed">')
-    of_nodes, of_edges = ([c for c in columns if c.owner == owner] for owner in ("node", "edge"))
-    for node in range(count):
-        data = "".join(f'<data key="{column.key}">{column.values[node]}</data>' for column in of_nodes)
-        lines.append(f"<node id={quoteattr(f'n{node}')}>{data}</node>")
-    for number, (a, b) in enumerate(edges.T.tolist()):
-        data = "".join(f'<data key="{column.key}">{column.values[number]}</data>' for column in of_edges)
-        lines.append(f'<edge source="n{a}" target="n{b}">{data}</edge>')
-    return "\n".join([*lines, "</graph>", "</graphml>", ""])
 
 
 EXPORTS: dict[str, Callable[[StoreReader, str, Ints, FolderWriter], None]] = {

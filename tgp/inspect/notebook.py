@@ -22,7 +22,8 @@ from tgp.inspect.numbers import count_text, counted
 from tgp.inspect.output_file import write_file
 from tgp.inspect.report.drawings import draw_scene
 from tgp.inspect.report.level_graphs import LevelGraph, largest_owners
-from tgp.inspect.report.scene import Scene, chain_pictures
+from tgp.inspect.report.pictures import chain_pictures
+from tgp.inspect.report.scene import Scene
 from tgp.store.locations import is_url
 
 if TYPE_CHECKING:

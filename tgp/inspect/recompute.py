@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from pathlib import PurePath
 from typing import Any
@@ -12,6 +13,7 @@ import numpy.typing as npt
 from tgp.build.jobs import topology
 from tgp.build.unit_levels import coarsen_unit, needed_fields
 from tgp.engine.carry import CarryRules, CarryStep, resolve
+from tgp.engine.external.levels import check_external
 from tgp.engine.schedule import Schedule
 from tgp.engine.typed_table import resolve_types
 from tgp.errors import InputError, StoreDamagedError, TgpError
@@ -19,6 +21,7 @@ from tgp.ragged import Field, Level
 from tgp.store import Finding, StoreReader
 from tgp.store.format import constants as store_format
 from tgp.store.locations import Location, open_store
+from tgp.store.read.memory_need import check_memory, graph_bytes, has_large_graph
 
 __all__ = ["DEFAULT_SAMPLE", "verify_by_recompute"]
 
@@ -48,7 +51,7 @@ def verify_by_recompute(
         One finding per graph and array that differs. Empty if the store is correct.
 
     Raises:
-        InputError: if ``sample`` is less than 1.
+        InputError: if ``sample`` is less than 1, or a graph needs more memory than this process may use.
     """
     if sample is not None and sample < 1:
         raise InputError(f"the sample must contain at least 1 graph, got {sample}", field="sample")
@@ -70,6 +73,7 @@ def verify_by_recompute(
                 Finding(store_format.MANIFEST, "schedule", None, f"{name} cannot be recomputed: {error}")
             )
             continue
+        _check_memory(reader, ids, name, schedule)
         for low in range(0, len(ids), BATCH):
             batch = ids[low : low + BATCH]
             try:
@@ -86,6 +90,26 @@ def verify_by_recompute(
             if progress is not None:
                 progress("recomputing", done, total)
     return found
+
+
+def _check_memory(reader: StoreReader, ids: Ints, name: str, schedule: Schedule) -> None:
+    """Check that the largest graph can be coarsened in memory."""
+    if not has_large_graph(reader):
+        return
+    sizes = reader.sizes()[1][ids]
+    graph = int(ids[sizes.argmax()])
+    need = 2 * graph_bytes(
+        reader, graph, name, range(1, reader.hierarchy(name).depth + 1)
+    )  # stored, and again
+    way = "use a machine with more memory"
+    with contextlib.suppress(InputError):
+        check_external(schedule)
+        way = (
+            "coarsen the store again, `tgp coarsen --dataset STORE --pooler ... --memory 4GB --out OTHER`, and compare the checksums of the "
+            "levels in both manifests"
+        )
+    hint = f"`tgp verify` without --deep checks all values in pieces. To recompute them, {way}"
+    check_memory(need, f"recomputing {name} of graph {graph}", hint)
 
 
 def _carry_steps(reader: StoreReader, carry: str | None) -> tuple[CarryStep, ...]:

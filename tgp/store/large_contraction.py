@@ -74,13 +74,12 @@ def is_wrong_contraction(
         loaded = loaded_edges(finer), loaded_edges(coarse)
         return first_wrong_contraction(*loaded, cluster, options, dtype) is not None
     loops, size = not options.get("remove_self_loops", True), len(rows) - 1
-    order = np.argsort(cluster, kind="stable")
-    members = np.searchsorted(cluster, np.arange(size + 1), sorter=order)
-    work = offsets(np.diff(finer_rows)[order])[members] + rows
-    steps = np.searchsorted(work, np.arange(int(work[0]) + _PIECE, int(work[-1]), _PIECE))
+    order, members, work = _order_members(cluster, finer_rows, size)
+    work += rows
+    steps = np.searchsorted(work, np.arange(_PIECE, int(work[-1]), _PIECE))
     total = scale = 0.0
     for low, high in pairwise(np.unique(np.concatenate([[0], steps, [size]])).tolist()):
-        nodes = np.sort(order[members[low] : members[high]])
+        nodes = np.sort(order[members[low] : members[high]]).astype(np.int64)
         source, target, weight = _contracted_edges(finer, finer_rows, cluster, nodes, loops)
         wanted = _pair_numbers(source, target, low, high, size)
         wanted.sort()
@@ -98,6 +97,30 @@ def is_wrong_contraction(
     return coarse.weight is not None and _differs(
         coarse, total, scale, float(np.finfo(dtype or "float32").eps)
     )
+
+
+def _order_members(cluster: Array, rows: Ids, size: int) -> tuple[Array, Ids, Ids]:
+    """Sort nodes by supernode.
+
+    Args:
+        cluster: Supernode of each node, -1 if it was dropped.
+        rows: First edge of each node.
+        size: Number of supernodes.
+
+    Returns:
+        Nodes by supernode, the dropped ones first; the first member of each supernode in this order; and the number of edges of all
+        supernodes before each.
+    """
+    counts, degree = np.zeros((2, size), np.int64)
+    for low in range(0, len(cluster), _PIECE):
+        ids = cluster[low : low + _PIECE]
+        kept = ids >= 0
+        np.add.at(counts, ids[kept], 1)
+        np.add.at(degree, ids[kept], np.diff(rows[low : low + len(ids) + 1])[kept])
+    order = np.argsort(cluster, kind="stable").astype(np.min_scalar_type(len(cluster)))
+    members = offsets(counts)
+    members += len(cluster) - members[-1]
+    return order, members, offsets(degree)
 
 
 def _contracted_edges(

@@ -8,8 +8,8 @@ import pytest
 
 from tgp.errors import InputError, MissingPackageError, UnknownNameError
 from tgp.inspect import plot
+from tgp.inspect.report.pictures import pooled_pictures
 from tgp.inspect.report.placement import layout
-from tgp.inspect.report.scene import pooled_pictures
 from tgp.store import StoreReader
 from tgp.testing.stores import build_store, random_table
 

@@ -8,7 +8,8 @@ from torch_geometric.data import Data
 import tgp
 from tgp.inspect.report.level_graphs import LevelGraph, choose_neighbourhood, largest_owners, simple_edges
 from tgp.inspect.report.palette import COLOURS, LOOKS
-from tgp.inspect.report.scene import graph_scenes, node_radius, pooled_pictures
+from tgp.inspect.report.pictures import node_radius, pooled_pictures
+from tgp.inspect.report.scene import graph_scenes
 from tgp.store import StoreReader
 from tgp.testing.stores import build_store, random_table
 

@@ -12,7 +12,7 @@ import numpy as np
 from tgp.errors import InputError, MissingPackageError
 from tgp.inspect.output_file import write_file
 from tgp.inspect.report.palette import LIGHT, THEMES
-from tgp.inspect.report.scene import Floats, Ints, Picture, member_radius, node_radius
+from tgp.inspect.report.pictures import Floats, Ints, Picture, member_radius, node_radius
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from tgp.errors import InputError
 from tgp.inspect.numbers import counted
 from tgp.inspect.plot.canvas import INK, SOFT, draw_picture, height_for, new_figure
-from tgp.inspect.report.scene import MOST_EDGES, Picture, Scene, graph_scenes
+from tgp.inspect.report.pictures import Picture
+from tgp.inspect.report.scene import MOST_EDGES, Scene, graph_scenes
 from tgp.store.locations import Location, open_store
 from tgp.text import inert_text
 
@@ -48,7 +49,8 @@ def hierarchy(store: Location, graph: int, hierarchy: str | None = None) -> Figu
     scenes = graph_scenes(reader, graph, hierarchy)
     if any(scene.is_too_large for scene in scenes):
         raise InputError(
-            f"graph {graph} is too large to draw: expected at most {MOST_EDGES:,} edges", field="graph"
+            f"graph {graph} is too large to draw from a store of the small profile: expected at most {MOST_EDGES:,} edges",
+            field="graph",
         )
     rows = [(scene, scene.pictures or scene.part) for scene in scenes]
     rows = [(scene, pictures) for scene, pictures in rows if pictures]

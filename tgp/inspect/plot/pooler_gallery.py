@@ -10,8 +10,9 @@ import numpy.typing as npt
 
 from tgp.errors import InputError
 from tgp.inspect.plot.canvas import INK, draw_picture, new_figure
+from tgp.inspect.report.pictures import Floats, Ints, pooled_pictures
 from tgp.inspect.report.placement import layout
-from tgp.inspect.report.scene import MAX_NODES, Floats, Ints, pooled_pictures
+from tgp.inspect.report.scene import MAX_NODES
 from tgp.text import inert_text
 
 if TYPE_CHECKING:

@@ -12,8 +12,9 @@ from tgp._lazy import lazy_package
 if TYPE_CHECKING:
     from tgp.inspect.report.drawings import GraphDrawing, draw_graph
     from tgp.inspect.report.page import render_drawing, render_report, write_report
+    from tgp.inspect.report.pictures import Picture, pooled_pictures
     from tgp.inspect.report.placement import layout
-    from tgp.inspect.report.scene import Picture, Scene, graph_scenes, pooled_pictures
+    from tgp.inspect.report.scene import Scene, graph_scenes
 
 __all__ = [
     "write_report",

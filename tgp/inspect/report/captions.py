@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from tgp.inspect.numbers import count_text, counted
-from tgp.inspect.report.scene import MOST_EDGES, Picture, Scene
+from tgp.inspect.report.pictures import Picture
+from tgp.inspect.report.scene import MOST_EDGES, Scene
 
 __all__ = ["facts", "note", "part_title", "sizes_text", "whole_title"]
 
@@ -39,9 +40,19 @@ def part_title(scene: Scene) -> str:
 def note(scene: Scene) -> str | None:
     """Explain why the whole graph is not drawn."""
     if scene.is_too_large:
-        return f"Not drawn: a graph with more than {counted(MOST_EDGES, 'edge')} is not read for a drawing."
+        return (
+            f"Not drawn: a graph with more than {counted(MOST_EDGES, 'edge')} is drawn from a store of the fast profile only, "
+            "because this one must be decoded completely."
+        )
     if not scene.pictures and not scene.part:
         return "Nothing to draw: the graph has no nodes."
+    if scene.is_sample:
+        drawn, total = len(scene.part[0].nodes), scene.part[0].num_nodes
+        return (
+            f"A sample: of the input graph, {count_text(drawn)} of {counted(total, 'node')} ({100 * drawn / total:.2g} %) are drawn, "
+            f"and only their edges were read, because it has more than {counted(MOST_EDGES, 'edge')}. "
+            "The same nodes are followed through all levels."
+        )
     if not scene.pictures:
         last = f"the last level has {counted(scene.sizes[-1], 'node')}"
         return f"The whole graph is not drawn, because every level is too large: {last}."

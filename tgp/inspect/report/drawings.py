@@ -12,16 +12,8 @@ from tgp.inspect.numbers import counted
 from tgp.inspect.report.captions import facts, note, part_title, sizes_text, whole_title
 from tgp.inspect.report.charts import coordinate, level_name
 from tgp.inspect.report.palette import COLOURS
-from tgp.inspect.report.scene import (
-    MAX_NODES,
-    Floats,
-    Ints,
-    Picture,
-    Scene,
-    graph_scenes,
-    member_radius,
-    node_radius,
-)
+from tgp.inspect.report.pictures import Floats, Ints, Picture, member_radius, node_radius
+from tgp.inspect.report.scene import MAX_NODES, Scene, graph_scenes
 from tgp.store import StoreReader
 
 __all__ = [

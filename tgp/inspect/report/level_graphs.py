@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,11 +19,13 @@ __all__ = [
     "LevelGraph",
     "Neighbourhood",
     "choose_neighbourhood",
+    "choose_supernode",
     "largest_owners",
     "read_input",
     "read_levels",
     "restrict",
     "simple_edges",
+    "usable_positions",
 ]
 
 _PLAIN = 1 / 3
@@ -146,11 +148,15 @@ def read_input(reader: StoreReader, graph: int) -> LevelGraph:
 
 
 def _positions(fields: Mapping[str, Field], nodes: int) -> Floats | None:
-    """Return positions in two or three dimensions, or ``None`` if there are none that can be drawn."""
     found = fields.get("pos")
-    if found is None or found.form != "rows" or found.values.shape not in ((nodes, 2), (nodes, 3)):
+    return None if found is None or found.form != "rows" else usable_positions(found.values, nodes)
+
+
+def usable_positions(values: npt.NDArray[Any], nodes: int) -> Floats | None:
+    """Return positions of nodes in two or three dimensions, or ``None`` if they cannot be drawn."""
+    if values.shape not in ((nodes, 2), (nodes, 3)):
         return None
-    pos: Floats = found.values.astype(np.float64) if found.values.dtype.kind in "iuf" else np.full(1, np.nan)
+    pos: Floats = values.astype(np.float64) if values.dtype.kind in "iuf" else np.full(1, np.nan)
     # Squares of larger numbers would overflow.
     return pos if (np.abs(pos) < 1e100).all() else None
 
@@ -215,12 +221,7 @@ def choose_neighbourhood(chain: list[LevelGraph], hierarchy: str, deepest: int, 
         The part, around the node with most neighbours if no supernode has several members.
     """
     first = chain[0]
-    most, level, supernode = 1, 0, -1
-    for number in range(1, min(deepest, len(chain) - 1) + 1):
-        counts = chain[number].members
-        counts = np.where(counts <= min(_CORE, size), counts, 0)
-        if len(counts) and counts.max() >= max(most, 2):
-            most, level, supernode = int(counts.max()), number, int(counts.argmax())
+    level, supernode = choose_supernode([graph.members for graph in chain[1 : deepest + 1]], size)
     degree = np.bincount(first.ends.reshape(-1), minlength=first.num_nodes)
     if supernode < 0:
         centre = int(degree.argmax())
@@ -232,6 +233,24 @@ def choose_neighbourhood(chain: list[LevelGraph], hierarchy: str, deepest: int, 
     core = np.flatnonzero(inside == supernode)
     centre = int(core[degree[core].argmax()])
     return Neighbourhood(_grow(first, core, size), centre, hierarchy, level, supernode)
+
+
+def choose_supernode(members: Sequence[Ints], size: int) -> tuple[int, int]:
+    """Return the level and the id of the supernode with the most input nodes, if these are not too many.
+
+    Args:
+        members: number of input nodes of each supernode of a level; level 1 first.
+        size: largest number of input nodes.
+
+    Returns:
+        Of equal supernodes, the one of the coarsest level and with the smallest id. 0 and -1 if none has several members.
+    """
+    most, level, supernode = 1, 0, -1
+    for number, counts in enumerate(members, start=1):
+        counts = np.where(counts <= min(_CORE, size), counts, 0)
+        if len(counts) and counts.max() >= max(most, 2):
+            most, level, supernode = int(counts.max()), number, int(counts.argmax())
+    return level, supernode
 
 
 def _grow(graph: LevelGraph, core: Ints, size: int) -> Ints:

@@ -1,44 +1,25 @@
-"""Place and colour the nodes of one graph at all of its levels. Used by the report, the viewer and the plots."""
+"""Choose what is drawn of one graph at all of its levels. Used by the report, the viewer and the plots."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-from scipy.spatial import cKDTree
 
 from tgp.inspect.report.level_graphs import (
     Floats,
     Ints,
-    LevelGraph,
     Neighbourhood,
     choose_neighbourhood,
-    largest_owners,
     read_input,
     read_levels,
-    restrict,
 )
-from tgp.inspect.report.looks import choose_looks
-from tgp.inspect.report.palette import COLOURS, LOOKS
-from tgp.inspect.report.placement import backbone, layout, project, separate
+from tgp.inspect.report.pictures import Picture, draw_levels, place_at_positions, places_of
+from tgp.inspect.report.sampled_levels import SampledLevels
 from tgp.store import StoreReader
 
-__all__ = [
-    "MAX_NODES",
-    "MOST_EDGES",
-    "Floats",
-    "Ints",
-    "Picture",
-    "Scene",
-    "chain_pictures",
-    "graph_scenes",
-    "member_radius",
-    "node_radius",
-    "pooled_pictures",
-]
+__all__ = ["MAX_NODES", "MOST_EDGES", "Scene", "graph_scenes"]
 
 MAX_NODES = 400
 """Largest number of nodes of a drawing. A larger graph is drawn whole from the first level that is small enough."""
@@ -51,79 +32,6 @@ _CROWD = 3
 
 _PART = 0.4
 """Size of the drawn part of a large input graph, as a share of the largest drawing."""
-
-_LINES = (40.0, 120.0, 400.0)
-"""Total lengths of all edges, in widths of the drawing, from which on edges are drawn fainter."""
-
-
-@dataclass(frozen=True, eq=False)
-class Picture:
-    """Placed nodes and edges of one level of one graph.
-
-    Args:
-        level: number of the level; 0 is the input graph.
-        method: level method that made it; ``"input"`` for the input graph.
-        num_nodes: number of nodes of the whole graph at this level.
-        num_edges: number of stored edges of the whole graph at this level.
-        num_targets: number of nodes of the whole graph at the next level; 0 at the last level.
-        nodes: ``[n]`` ids of the drawn nodes.
-        places: ``[n, 2]`` coordinates.
-        members: ``[n]`` number of input nodes that each node stands for.
-        unit: number of input nodes that a node of the smallest size stands for.
-        edges: ``[2, e]`` pairs of indices into ``nodes``, each pair once.
-        strength: ``[e]`` weights between 0 and 1.
-        core: ``[e]`` True for the edges that determine the places; the other edges are drawn very faint.
-        target: ``[n]`` supernode of each node at the next level, -1 if the node is dropped; at the last level the node
-            itself.
-        look: ``[n]`` look of the target, -1 if the node is dropped; see :func:`tgp.inspect.report.looks.choose_looks`.
-        share: ``[n]`` share of the node that belongs to its target; 1 unless the assignment is soft.
-        centres: ``[n, 2]`` place of the target in the next picture; the place of the node if there is none.
-        marked: index of the node that contains the middle of the drawn neighbourhood; -1 if there is none.
-        last: True for the last level.
-    """
-
-    level: int
-    method: str
-    num_nodes: int
-    num_edges: int
-    num_targets: int
-    nodes: Ints
-    places: Floats
-    members: Ints
-    unit: float
-    edges: Ints
-    strength: Floats
-    core: npt.NDArray[np.bool_]
-    target: Ints
-    look: Ints
-    share: Floats
-    centres: Floats
-    marked: int
-    last: bool
-
-    @property
-    def colour(self) -> Ints:
-        """``[n]`` index of the colour of each node, -1 if the node is dropped."""
-        return np.where(self.look >= 0, self.look % COLOURS, -1)
-
-    @property
-    def shape(self) -> Ints:
-        """``[n]`` index of the shape of each node."""
-        return np.where(self.look >= 0, self.look // COLOURS, 0)
-
-    @property
-    def faint(self) -> int:
-        """Index from 0 to 3 of the faintness of edges. Edges that fill the drawing are faint, so that nodes stay visible."""
-        low, high = self.edges[:, self.core]
-        total = float(np.linalg.norm(self.places[low] - self.places[high], axis=1).sum())
-        extent = float(np.ptp(self.places, axis=0).max()) if len(self.places) else 0.0
-        return int(np.searchsorted(_LINES, total / max(extent, 1e-9)))
-
-    @property
-    def tied(self) -> npt.NDArray[np.bool_]:
-        """``[n]`` True for nodes that share their supernode with others. Bands connect these nodes."""
-        _, where, count = np.unique(self.target, return_inverse=True, return_counts=True)
-        return (count[where.reshape(-1)] > 1) & (self.target >= 0) & (not self.last)
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +46,8 @@ class Scene:
         part: a neighbourhood of a large input graph at all levels, finest first; empty if the input graph is drawn.
         neighbourhood: nodes of that neighbourhood; ``None`` if the input graph is drawn.
         reason: reason why the graph could not be coarsened; ``None`` if it was coarsened.
-        is_too_large: True if the graph was not read, because it has more than :data:`MOST_EDGES` edges.
+        is_sample: True if only the surroundings of the neighbourhood were read, because the graph has more than :data:`MOST_EDGES` edges.
+        is_too_large: True if the graph was not read, because it is also compressed.
     """
 
     graph: int
@@ -148,6 +57,7 @@ class Scene:
     part: tuple[Picture, ...] = ()
     neighbourhood: Neighbourhood | None = None
     reason: str | None = None
+    is_sample: bool = False
     is_too_large: bool = False
 
 
@@ -167,7 +77,8 @@ def graph_scenes(
     """Place a graph in some or in all hierarchies. The input graph has the same places in all of them.
 
     A graph with more than ``max_nodes`` nodes is drawn twice: the whole graph at its coarse levels, and a neighbourhood of
-    the input graph at all levels. The neighbourhood is the same in all hierarchies. It is chosen from the first of them.
+    the input graph at all levels. The neighbourhood is the same in all hierarchies. It is chosen from the first of them. Of a graph with
+    more than :data:`MOST_EDGES` edges only the rows of the drawn nodes are read.
 
     Args:
         reader: store.
@@ -182,6 +93,8 @@ def graph_scenes(
         hierarchies = [hierarchies]
     names = [*reader.hierarchies] if hierarchies is None else [reader.hierarchy(h).name for h in hierarchies]
     if int(reader.sizes()[1][graph]) > MOST_EDGES:
+        if reader.manifest.spec.profile == "fast":
+            return list(_sampled_scenes(reader, graph, names, max_nodes))
         return [Scene(graph, name, _sizes(reader, graph, name), (), is_too_large=True) for name in names]
     first = read_input(reader, graph)
     part: Neighbourhood | None = None
@@ -189,7 +102,7 @@ def graph_scenes(
     scenes = []
     for name in names:
         chain, reason = read_levels(reader, graph, name, first)
-        chain = _at_positions(chain)
+        chain = place_at_positions(chain)
         sizes = tuple(level.num_nodes for level in chain)
         start = _first_drawn(sizes, max_nodes)
         if first.num_nodes > max_nodes and part is None:
@@ -197,21 +110,87 @@ def graph_scenes(
             part = choose_neighbourhood(chain, name, deepest, max(int(_PART * max_nodes), 1))
         if places is None:
             shown = np.arange(first.num_nodes) if part is None else part.nodes
-            places = _places(chain[0], shown)
+            places = places_of(chain[0], shown)
         if part is None:
-            pictures = _pictures(chain, 0, np.arange(first.num_nodes), places)
+            pictures = draw_levels(chain, 0, np.arange(first.num_nodes), places)
             scenes.append(Scene(graph, name, sizes, pictures, reason=reason))
             continue
         whole: tuple[Picture, ...] = ()
         if start is not None:
             everything = np.arange(sizes[start])
-            whole = _pictures(chain, start, everything, _places(chain[start], everything), part.centre)
+            whole = draw_levels(chain, start, everything, places_of(chain[start], everything), part.centre)
         scenes.append(
             Scene(
-                graph, name, sizes, whole, _pictures(chain, 0, part.nodes, places, part.centre), part, reason
+                graph,
+                name,
+                sizes,
+                whole,
+                draw_levels(chain, 0, part.nodes, places, part.centre),
+                part,
+                reason,
             )
         )
     return scenes
+
+
+def _sampled_scenes(reader: StoreReader, graph: int, names: Sequence[str], max_nodes: int) -> Iterator[Scene]:
+    """Yield the same as :func:`graph_scenes` for a large graph, of which only the rows of the drawn nodes are read."""
+    part: Neighbourhood | None = None
+    places: Floats | None = None
+    for name in names:
+        levels = SampledLevels(reader, graph, name)
+        start = _first_drawn(levels.sizes, max_nodes)
+        if part is None:
+            deepest = len(levels.sizes) - 1 if start is None else start
+            part = levels.choose_neighbourhood(deepest, max(int(_PART * max_nodes), 1))
+        chain, ids = levels.read_part(0, part.nodes)
+        chain = place_at_positions(chain)
+        nodes = np.arange(len(part.nodes))
+        places = places_of(chain[0], nodes) if places is None else places
+        marked = int(np.searchsorted(part.nodes, part.centre))
+        near = draw_levels(chain, 0, nodes, places, marked)
+        whole: tuple[Picture, ...] = ()
+        if start is not None:
+            for finer in chain[:start]:
+                marked = -1 if marked < 0 or finer.owner is None else int(finer.owner[marked])
+            marked = int(ids[start][marked]) if start < len(ids) and marked >= 0 else -1
+            everything = np.arange(levels.sizes[start])
+            coarse, all_ids = levels.read_part(start, everything)
+            coarse = place_at_positions(coarse)
+            pictures = draw_levels(coarse, 0, everything, places_of(coarse[0], everything), marked)
+            whole = _with_ids(pictures, levels, start, all_ids)
+        sizes = tuple(levels.sizes)
+        drawn = _with_ids(near, levels, 0, ids)
+        yield Scene(graph, name, sizes, whole, drawn, part, levels.reason, is_sample=True)
+
+
+def _with_ids(
+    pictures: Sequence[Picture], levels: SampledLevels, start: int, ids: Sequence[Ints]
+) -> tuple[Picture, ...]:
+    """Return pictures of a part of a graph with the ids and the sizes of the whole graph.
+
+    Args:
+        pictures: pictures of the part.
+        levels: levels of the graph.
+        start: level of the first picture.
+        ids: ids of the nodes of each picture in the whole graph.
+    """
+    found = []
+    for picture in pictures:
+        level = start + picture.level
+        above = ids[picture.level] if picture.last else ids[picture.level + 1]
+        found.append(
+            replace(
+                picture,
+                level=level,
+                num_nodes=levels.sizes[level],
+                num_edges=levels.num_edges[level],
+                num_targets=0 if picture.last else levels.sizes[level + 1],
+                nodes=ids[picture.level][picture.nodes],
+                target=np.append(above, -1)[picture.target],
+            )
+        )
+    return tuple(found)
 
 
 def _first_drawn(sizes: Sequence[int], max_nodes: int) -> int | None:
@@ -220,169 +199,3 @@ def _first_drawn(sizes: Sequence[int], max_nodes: int) -> int | None:
     if small is None and len(sizes) > 1 and sizes[-1] <= _CROWD * max_nodes:
         return len(sizes) - 1
     return small
-
-
-def _at_positions(chain: list[LevelGraph]) -> list[LevelGraph]:
-    """Replace positions by places of a drawing. Levels have positions only if the input graph has."""
-    first = chain[0]
-    if first.pos is None:
-        return [replace(graph, pos=None) for graph in chain]
-    found = project(first.pos, first.ends, [graph.pos for graph in chain])
-    return [replace(graph, pos=places) for graph, places in zip(chain, found, strict=True)]
-
-
-def _places(graph: LevelGraph, nodes: Ints) -> Floats:
-    """Return the places of some nodes: their positions, or those of a layout if they have none."""
-    return layout(*_sides(graph, nodes)) if graph.pos is None else graph.pos[nodes]
-
-
-def _sides(graph: LevelGraph, nodes: Ints) -> tuple[Ints, int, Floats]:
-    """Return the arguments of :func:`tgp.inspect.report.placement.layout` for some nodes of a graph."""
-    edges, strength = restrict(graph, nodes)
-    return edges, len(nodes), strength
-
-
-def pooled_pictures(
-    edge_index: npt.NDArray[Any],
-    s: npt.NDArray[Any],
-    coarse: npt.NDArray[Any],
-    places: Floats,
-    method: str,
-) -> tuple[Picture, ...]:
-    """Place a graph and its pooled graph.
-
-    Args:
-        edge_index: ``[2, E]`` edges.
-        s: ``[N, K]`` assignment; rows of zeros are dropped nodes.
-        coarse: ``[K, K]`` weights of the pooled graph.
-        places: ``[N, 2]`` places of the nodes, see :func:`tgp.inspect.report.placement.layout`.
-        method: name of the pooler.
-
-    Returns:
-        The pictures of the graph and of the pooled graph.
-    """
-    owner, share = largest_owners(s)
-    first = LevelGraph("input", np.ones(len(s), np.int64), np.asarray(edge_index), None, owner, share)
-    ends = np.stack(np.nonzero(coarse))
-    members = np.bincount(owner[owner >= 0], minlength=np.shape(s)[1])
-    last = LevelGraph(method, members, ends, np.asarray(coarse)[ends[0], ends[1]])
-    return _pictures([first, last], 0, np.arange(len(s)), places)
-
-
-def chain_pictures(chain: list[LevelGraph]) -> tuple[Picture, ...]:
-    """Place a graph and its levels, which need not be in a store.
-
-    Args:
-        chain: the input graph and its levels. All levels but the last have owners.
-    """
-    nodes = np.arange(chain[0].num_nodes)
-    return _pictures(chain, 0, nodes, layout(*_sides(chain[0], nodes)))
-
-
-def node_radius(places: Floats, scale: float, thin: float, wide: float) -> float:
-    """Choose the radius of the nodes of a drawing.
-
-    Args:
-        places: ``[n, 2]`` places of the nodes.
-        scale: length of an edge of length 1 in the drawing.
-        thin: smallest radius.
-        wide: largest radius.
-    """
-    radius = min(max(0.3 * scale, thin), wide)
-    if len(places) > 2:
-        # In crowded drawings nodes are smaller, so that three of four do not touch their nearest neighbour.
-        nearest = cKDTree(places).query(places, k=2)[0][:, 1]
-        radius = min(radius, max(0.55 * float(np.quantile(nearest, 0.25)) * scale, thin))
-    return radius
-
-
-def member_radius(picture: Picture, base: float) -> Floats:
-    """Return ``[n]`` radii of the nodes of a picture. They grow with the number of nodes that a node stands for."""
-    radii: Floats = base * np.clip((picture.members / picture.unit) ** 0.32, 1.0, 2.6)
-    return radii
-
-
-def _pictures(
-    chain: list[LevelGraph], start: int, nodes: Ints, places: Floats, centre: int = -1
-) -> tuple[Picture, ...]:
-    """Make the pictures from level ``start`` on. A supernode lies at its own position or at the mean place of its members.
-
-    Args:
-        chain: graphs of all levels.
-        start: first level to draw.
-        nodes: nodes of that level to draw.
-        places: their places.
-        centre: input node whose supernodes are marked; -1 for none.
-    """
-    found: list[Picture] = []
-    own = np.full(len(nodes), -1)
-    extent = float(np.ptp(places, axis=0).max()) if len(places) else 0.0
-    members = chain[start].members[nodes]
-    unit = max(float(np.median(members)), 1.0) if len(members) else 1.0
-    for level in range(start, len(chain)):
-        if not len(nodes):
-            break
-        graph, last = chain[level], level == len(chain) - 1
-        edges, strength = restrict(graph, nodes)
-        if last or graph.owner is None or graph.share is None:
-            target, share = nodes, np.ones(len(nodes))
-            heads, mean, position, joined = nodes, places, np.arange(len(nodes)), edges
-        else:
-            target, share = graph.owner[nodes], graph.share[nodes]
-            heads, position = _positions(target)
-            above = chain[level + 1].pos
-            if above is None:
-                mean = _mean_places(position, places, share * graph.members[nodes], len(heads))
-                mean = separate(mean, 0.028 * extent)
-            else:
-                mean = above[heads]
-            joined = restrict(chain[level + 1], heads)[0]
-        # The colours of many nodes that join nothing would have no meaning.
-        alone = last and not found and len(heads) > LOOKS
-        looks = np.zeros(len(heads), np.int64) if alone else choose_looks(joined, len(heads), position, own)
-        known = position >= 0
-        found.append(
-            Picture(
-                level, graph.method, graph.num_nodes, graph.num_edges,
-                0 if last else chain[level + 1].num_nodes, nodes, places, graph.members[nodes], unit,
-                edges, strength, backbone(edges, len(nodes), strength), target,
-                np.where(known, looks[position] if len(heads) else -1, -1), share,
-                np.where(known[:, None], mean[position] if len(heads) else places, places),
-                _find(nodes, _supernode_at(chain, level, centre)), last,
-            )
-        )  # fmt: skip
-        nodes, places, own = heads, mean, looks
-    return tuple(found)
-
-
-def _supernode_at(chain: list[LevelGraph], level: int, node: int) -> int:
-    """Return the node of a level that contains an input node, or -1."""
-    for graph in chain[:level]:
-        if node < 0 or graph.owner is None:
-            return -1
-        node = int(graph.owner[node])
-    return node
-
-
-def _find(nodes: Ints, wanted: int) -> int:
-    where = np.flatnonzero(nodes == wanted) if wanted >= 0 else nodes[:0]
-    return int(where[0]) if len(where) else -1
-
-
-def _positions(target: Ints) -> tuple[Ints, Ints]:
-    """Return the supernodes that occur, and for each node the index of its supernode among them or -1."""
-    kept = target >= 0
-    position = np.full(len(target), -1)
-    heads, inverse = np.unique(target[kept], return_inverse=True)
-    position[kept] = inverse.reshape(-1)
-    return heads, position
-
-
-def _mean_places(position: Ints, places: Floats, weight: Floats, count: int) -> Floats:
-    """Return the weighted mean place of the members of each supernode."""
-    kept = position >= 0
-    weight = weight[kept]
-    total = np.maximum(np.bincount(position[kept], weight, minlength=count), 1e-12)
-    sums = [np.bincount(position[kept], weight * places[kept, axis], minlength=count) for axis in range(2)]
-    mean: Floats = np.stack(sums, axis=1) / total[:, None]
-    return mean

@@ -17,7 +17,7 @@ from tgp.store.read.piece_array import StoredArray
 from tgp.store.read.reader import StoreReader
 from tgp.store.read.values import first_too_large, largest_number
 
-__all__ = ["MappedGraph", "MappedRows", "map_cluster", "map_graph"]
+__all__ = ["MappedGraph", "MappedRows", "compose_clusters", "map_assignment", "map_graph"]
 
 Array = npt.NDArray[Any]
 
@@ -126,21 +126,51 @@ def map_graph(reader: StoreReader, graph: int, hierarchy: str | None = None, lev
     )
 
 
-def map_cluster(reader: StoreReader, graph: int, hierarchy: str, level: int) -> MappedRows | None:
-    """Return the supernode of each node of the level before, -1 if it was dropped; ``None`` for a soft assignment.
+def map_assignment(
+    reader: StoreReader, graph: int, hierarchy: str, level: int, name: str = "cluster"
+) -> MappedRows | None:
+    """Return the supernode of each node of the level before, -1 if it was dropped, or another array of the assignment.
 
     Args:
         reader: Reader of the store.
         graph: Graph id.
         hierarchy: Name of the hierarchy.
         level: 1 for the first pooled graph, and so on.
+        name: Name of the array: ``"cluster"``, which a soft assignment does not have, ``"weight"``, ``"soft"``, ``"theta"``, or
+            ``"representative"``, which has a row for each supernode instead.
+
+    Returns:
+        The array, ``None`` if the file does not contain it.
     """
     info = reader.level_info(hierarchy, level - 1)
     unit, row = reader._locate(graph)
-    part, path = reader._hierarchy_part(hierarchy, unit), level_paths(level - 1)["cluster"]
-    if info.kind == "soft" or path not in part.present:
+    part, path = reader._hierarchy_part(hierarchy, unit), level_paths(level - 1)[name]
+    if path not in part.present or (name == "cluster" and info.kind == "soft"):
         return None
-    return MappedRows(part, path, "int64", *_span(part.node_ptrs[level - 1], row))
+    dtype = "int64" if name in ("cluster", "representative") else "float32"
+    ptr = part.node_ptrs[level if name == "representative" else level - 1]
+    return MappedRows(part, path, dtype, *_span(ptr, row))
+
+
+def compose_clusters(
+    reader: StoreReader, graph: int, hierarchy: str, level: int
+) -> npt.NDArray[np.int64] | None:
+    """Return the supernode at a level of each node of the input graph, -1 for dropped nodes; ``None`` after a soft assignment.
+
+    Args:
+        reader: Reader of the store.
+        graph: Graph id.
+        hierarchy: Name of the hierarchy.
+        level: 0 for the input graph, 1 for the first pooled graph, and so on.
+    """
+    cluster = np.arange(int(reader.sizes()[0][graph]))
+    for number in range(1, level + 1):
+        step = map_assignment(reader, graph, hierarchy, number)
+        if step is None:
+            return None
+        kept = cluster >= 0
+        cluster[kept] = step.take()[cluster[kept]]
+    return cluster
 
 
 def _map_level(reader: StoreReader, unit: int, row: int, hierarchy: str, number: int) -> MappedGraph:

@@ -219,6 +219,11 @@ class OpenPart:
         where = "" if item == "/" else f": {item}"
         return StoreDamagedError(f"{self.name}{where} {why}", path=self.name, item=item)
 
+    def check_ids(self, path: str, ids: npt.NDArray[Any], low: int, size: int) -> None:
+        """Check ids of an array that were read: they must be in ``[low, size)``."""
+        if ids.size and (int(ids.min()) < low or int(ids.max()) >= size):
+            raise self.damaged(path, "holds an id outside its graph")
+
     def info(self, path: str) -> ArrayInfo:
         """Return the description of an array that the file must contain."""
         try:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from tgp.store.read.parts import OpenPart
 
-__all__ = ["PieceArray", "StoredArray", "iter_blocks", "join_pieces"]
+__all__ = ["PieceArray", "StoredArray", "find_in_rows", "iter_blocks", "join_pieces"]
 
 Array = npt.NDArray[Any]
 Ids = npt.NDArray[np.int64]
@@ -192,6 +192,24 @@ def iter_blocks(array: StoredArray, step: int | None = None, axis: int = 0) -> I
     for low in range(0, array.shape[axis], step):
         rows = slice(low, low + step)
         yield low, array[rows] if axis == 0 else array[..., rows]
+
+
+def find_in_rows(array: StoredArray, low: Ids, high: Ids, value: Ids) -> Ids:
+    """Return the position of the first number that is not below a value, in each of some ascending rows, by bisection.
+
+    Args:
+        array: Vector of numbers.
+        low: First position of each row.
+        high: Position after each row, which is the result if all numbers are below the value.
+        value: Value to find in each row.
+    """
+    low, high = low.copy(), high.copy()
+    while len(is_open := np.flatnonzero(low < high)):
+        middle = (low[is_open] + high[is_open]) // 2
+        is_less = array[middle] < value[is_open]
+        low[is_open] = np.where(is_less, middle + 1, low[is_open])
+        high[is_open] = np.where(is_less, high[is_open], middle)
+    return low
 
 
 def join_pieces(parts: Sequence[OpenPart], path: str, axis: int) -> PieceArray:

@@ -19,7 +19,6 @@ from tgp.store.format.codec import restore
 from tgp.store.format.schema import FailureRecord, FieldInfo, LevelInfo
 from tgp.store.read.contents import GraphsPart, HierarchyPart, level_field_path, level_paths, metric_path
 from tgp.store.read.divided_part import DividedPart
-from tgp.store.read.parts import OpenPart
 from tgp.store.read.piece_array import PieceArray
 from tgp.store.read.values import first_outside, first_too_large, largest_number, value_check
 
@@ -60,7 +59,7 @@ def _slice_field(
     else:  # complex numbers are stored with one more axis at the end
         values = np.asarray(stored[..., rows, :] if info.dtype.startswith("complex") else stored[..., rows])
     if info.shifted:
-        _check_ids(part, path, values, low, size)
+        part.check_ids(path, values, low, size)
     elif first_too_large(values, largest_number(info.dtype)) is not None:
         raise part.damaged(path, f"holds a number above {largest_number(info.dtype)}")
     values = restore(np.array(values, order="C"), info.dtype)
@@ -90,7 +89,7 @@ def slice_level(part: HierarchyPart, number: int, info: LevelInfo, row: int) -> 
         if paths[name] not in part.present:
             return np.full(rows.stop - rows.start, -1, np.int64)
         values = part.array(paths[name])[..., rows]
-        _check_ids(part, paths[name], values, low, int(size))
+        part.check_ids(paths[name], values, low, int(size))
         return values.astype(np.int64)
 
     def reals(name: str, rows: slice, dtype: npt.DTypeLike, absent: Any) -> Array | None:
@@ -159,7 +158,7 @@ def _count_blocks(part: HierarchyPart, path: str, cluster: PieceArray, size: int
     """Return the number of nodes of every supernode of a divided graph."""
     sizes = np.zeros(size, np.int64)
     for _, block in cluster.blocks(_BLOCK):
-        _check_ids(part, path, block, -1, size)
+        part.check_ids(path, block, -1, size)
         np.add.at(sizes, block[block >= 0], 1)
     return sizes
 
@@ -214,8 +213,3 @@ def _span(ptr: Array | None, row: int) -> tuple[slice, Ids]:
     """Return the rows of one graph, and their offsets in a table of this graph alone."""
     low, high = (row, row + 1) if ptr is None else (int(ptr[row]), int(ptr[row + 1]))
     return slice(low, high), np.array([0, high - low])
-
-
-def _check_ids(part: OpenPart, path: str, ids: Array, low: int, size: int) -> None:
-    if ids.size and (int(ids.min()) < low or int(ids.max()) >= size):
-        raise part.damaged(path, "holds an id outside its graph")
