@@ -11,7 +11,6 @@ of its nodes and :math:`W` the sum of all degrees.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -20,9 +19,10 @@ import numpy.typing as npt
 
 from tgp.engine.contraction import ConnectParams, contract
 from tgp.engine.level_method import GraphSizes, LevelBound, RandomKey, linear_bound
+from tgp.engine.parameter_checks import check_positive, check_whole
 from tgp.engine.range_contraction import contract_rows
 from tgp.engine.threads import run_over_ranges
-from tgp.errors import GraphError, ParameterError
+from tgp.errors import GraphError
 from tgp.kernels.array_types import BoolArray
 from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.block import FloatArray, IndexArray, PtrArray
@@ -57,16 +57,8 @@ class CommunityParams(ConnectParams):
     max_size: int | None = None
 
     def __post_init__(self) -> None:
-        if not (self.resolution > 0.0 and math.isfinite(self.resolution)):
-            raise ParameterError(
-                f"resolution is out of range: expected a finite number > 0, got {self.resolution}",
-                field="resolution",
-            )
-        if self.max_size is not None and self.max_size < 2:
-            raise ParameterError(
-                f"max_size is out of range: expected a whole number >= 2 or none, got {self.max_size!r}",
-                field="max_size",
-            )
+        check_positive("resolution", self.resolution)
+        check_whole("max_size", self.max_size, 2, optional=True)
         super().__post_init__()
 
     @property

@@ -1,4 +1,4 @@
-"""Operations on computed levels: join unchanged graphs, remove failed graphs, compose assignments, average attributes."""
+"""Operations on levels of any method: contract, join unchanged graphs, remove failed graphs, compose, average attributes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from tgp.engine.contraction import ConnectParams, contract
 from tgp.errors import InputError
 from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.block import FloatArray, PtrArray
@@ -18,6 +19,7 @@ __all__ = [
     "Step",
     "check_needs",
     "compose",
+    "contract_level",
     "join_unchanged",
     "pool_attributes",
     "pool_values",
@@ -28,6 +30,17 @@ Step = tuple[Assignment, BlockCSR]
 """Assignment and coarse graphs of one level."""
 
 Ints = npt.NDArray[np.int64]
+
+
+def contract_level(block: BlockCSR, assignment: Assignment, params: ConnectParams) -> BlockCSR:
+    """Return the graphs with the supernodes contracted: ``LevelMethod.connect`` of most methods.
+
+    Args:
+        block: the graphs.
+        assignment: assignment of their nodes.
+        params: parameters of the method.
+    """
+    return contract(block, assignment, params.contract_options())
 
 
 def join_unchanged(

@@ -9,11 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.engine.contraction import ConnectParams
+from tgp.engine.parameter_checks import check_whole
 from tgp.errors import ParameterError
 from tgp.ragged.block import PtrArray
 from tgp.ragged.offsets import offsets
 
-__all__ = ["SizeParams", "component_targets", "count_kept"]
+__all__ = ["SizeParams", "component_targets", "count_kept", "has_ratios"]
 
 Counts = npt.NDArray[np.int64]
 
@@ -61,21 +62,20 @@ class SizeParams(ConnectParams):
                 f"ratios are not descending: expected numbers such as 0.5/0.3/0.1, got {'/'.join(map(str, self.ratios))}",
                 field="ratios",
             )
-        if self.nodes is not None and self.nodes < 1:
-            raise ParameterError(
-                f"nodes is out of range: expected a whole number >= 1, got {self.nodes}", field="nodes"
-            )
-        if self.keep_small < 0:
-            raise ParameterError(
-                f"keep_small is out of range: expected a whole number >= 0, got {self.keep_small}",
-                field="keep_small",
-            )
+        if self.nodes is not None:
+            check_whole("nodes", self.nodes)
+        check_whole("keep_small", self.keep_small, 0)
         super().__post_init__()
 
     @property
     def has_size(self) -> bool:
         """True if a size is given."""
         return self.ratio is not None or self.nodes is not None or bool(self.ratios)
+
+
+def has_ratios(params: SizeParams) -> bool:
+    """Return True if the parameters describe several nested levels (for ``LevelMethod.builds_levels``)."""
+    return bool(params.ratios)
 
 
 def count_kept(nodes: npt.ArrayLike, ratio: float) -> Counts:

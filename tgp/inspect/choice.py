@@ -150,7 +150,7 @@ class Needs:
 
 
 class Rule(NamedTuple):
-    """A rule: it applies if the user needs something, and then a pooler fits or does not.
+    """Rule of the choice: a need of the user to which it applies, and the condition that a pooler must meet then.
 
     Args:
         applies: function of the needs.

@@ -32,7 +32,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tgp.engine.contraction import contract
 from tgp.engine.level_method import (
     GraphSizes,
     LevelBound,
@@ -41,10 +40,11 @@ from tgp.engine.level_method import (
     RandomKey,
     linear_bound,
 )
+from tgp.engine.level_steps import contract_level
 from tgp.engine.pair_matching import Score, match_once, match_to_sizes
-from tgp.engine.target_size import SizeParams
+from tgp.engine.parameter_checks import check_whole
+from tgp.engine.target_size import SizeParams, has_ratios
 from tgp.engine.threads import run_over_ranges
-from tgp.errors import ParameterError
 from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.block import FloatArray, IndexArray
 
@@ -69,11 +69,7 @@ class AffinityParams(SizeParams):
 
     def __post_init__(self) -> None:
         for name in ("num_vectors", "num_steps"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-                raise ParameterError(
-                    f"{name} is out of range: expected a whole number >= 1, got {value!r}", field=name
-                )
+            check_whole(name, getattr(self, name))
         super().__post_init__()
 
 
@@ -155,11 +151,6 @@ def _relaxed_vectors(graphs: BlockCSR, params: AffinityParams, key: RandomKey) -
     return vectors
 
 
-def connect(block: BlockCSR, assignment: Assignment, params: AffinityParams) -> BlockCSR:
-    """Return the graphs with the supernodes contracted."""
-    return contract(block, assignment, params.contract_options())
-
-
 def cost(
     nodes: npt.NDArray[np.int64], edges: npt.NDArray[np.int64], params: AffinityParams
 ) -> npt.NDArray[np.float64]:
@@ -174,18 +165,14 @@ def bound(sizes: GraphSizes, params: AffinityParams) -> LevelBound:
     return linear_bound(sizes, 150.0 + 6.0 * vectors * steps, 60.0 + 16.0 * vectors)
 
 
-def _has_ratios(params: AffinityParams) -> bool:
-    return bool(params.ratios)
-
-
 METHOD = LevelMethod(
     "affinity",
     AffinityParams,
     assign,
-    connect,
+    contract_level,
     assign_levels,
     cost=cost,
-    builds_levels=_has_ratios,
+    builds_levels=has_ratios,
     estimate=LevelEstimate(0.55, 0.6, scratch=200.0),
     bound=bound,
     contracts=True,

@@ -34,10 +34,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.engine.balanced_clusters import number_clusters
-from tgp.engine.contraction import contract
 from tgp.engine.level_method import GraphSizes, LevelBound, LevelEstimate, LevelMethod, RandomKey
+from tgp.engine.level_steps import contract_level
 from tgp.engine.pair_matching import draw_codes, match_free, match_to_sizes
-from tgp.engine.target_size import Counts, SizeParams
+from tgp.engine.target_size import Counts, SizeParams, has_ratios
 from tgp.engine.threads import run_over_ranges
 from tgp.engine.undirected import make_undirected
 from tgp.kernels.array_types import WordArray
@@ -173,11 +173,6 @@ def _collapse(
     return target if sum(counts) else None
 
 
-def connect(block: BlockCSR, assignment: Assignment, params: CollapseParams) -> BlockCSR:
-    """Return the graphs with the supernodes contracted."""
-    return contract(block, assignment, params.contract_options())
-
-
 def cost(
     nodes: npt.NDArray[np.int64], edges: npt.NDArray[np.int64], params: CollapseParams
 ) -> npt.NDArray[np.float64]:
@@ -193,18 +188,14 @@ def bound(sizes: GraphSizes, params: CollapseParams) -> LevelBound:
     return LevelBound(1e-7 * work, 60.0 * (nodes + edges), sizes.nodes, sizes.edges)
 
 
-def _has_ratios(params: CollapseParams) -> bool:
-    return bool(params.ratios)
-
-
 METHOD = LevelMethod(
     "collapse",
     CollapseParams,
     assign,
-    connect,
+    contract_level,
     assign_levels,
     cost=cost,
-    builds_levels=_has_ratios,
+    builds_levels=has_ratios,
     estimate=LevelEstimate(0.5, 0.5),
     bound=bound,
     contracts=True,

@@ -29,11 +29,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tgp.engine.contraction import ConnectParams, contract
+from tgp.engine.contraction import ConnectParams
 from tgp.engine.level_method import LevelEstimate, LevelMethod, RandomKey
+from tgp.engine.level_steps import contract_level
+from tgp.engine.parameter_checks import check_share, check_whole
 from tgp.engine.target_size import count_kept
 from tgp.engine.threads import run_over_ranges
-from tgp.errors import ParameterError
 from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.node_attributes import unit_scales
 from tgp.ragged.offsets import offsets
@@ -54,14 +55,9 @@ class FPSParams(ConnectParams):
     nodes: int | None = None
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.ratio <= 1.0:
-            raise ParameterError(
-                f"ratio is out of range: expected a number in (0, 1], got {self.ratio}", field="ratio"
-            )
-        if self.nodes is not None and self.nodes < 1:
-            raise ParameterError(
-                f"nodes is out of range: expected a whole number >= 1, got {self.nodes}", field="nodes"
-            )
+        check_share("ratio", self.ratio)
+        if self.nodes is not None:
+            check_whole("nodes", self.nodes)
         super().__post_init__()
 
 
@@ -101,11 +97,6 @@ def assign(block: BlockCSR, params: FPSParams, key: RandomKey) -> Assignment:
     return Assignment("hard", center_ptr, rank[chosen], representative=center[order].astype(np.int32))
 
 
-def connect(block: BlockCSR, assignment: Assignment, params: FPSParams) -> BlockCSR:
-    """Return the graphs with the supernodes contracted."""
-    return contract(block, assignment, params.contract_options())
-
-
 def _count_centers(nodes: npt.NDArray[np.int64], params: FPSParams) -> npt.NDArray[np.int64]:
     """Return the number of supernodes of graphs with the given numbers of nodes."""
     if params.nodes is not None:
@@ -124,7 +115,7 @@ METHOD = LevelMethod(
     "fps",
     FPSParams,
     assign,
-    connect,
+    contract_level,
     cost=cost,
     estimate=LevelEstimate(0.25, 0.4, scratch=120.0),
     representative="centers",

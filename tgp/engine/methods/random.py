@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tgp.engine.contraction import ConnectParams, contract
+from tgp.engine.contraction import ConnectParams
 from tgp.engine.level_method import (
     GraphSizes,
     LevelBound,
@@ -27,7 +27,8 @@ from tgp.engine.level_method import (
     RandomKey,
     linear_bound,
 )
-from tgp.errors import ParameterError
+from tgp.engine.level_steps import contract_level
+from tgp.engine.parameter_checks import check_share
 from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.offsets import offsets
 
@@ -45,10 +46,7 @@ class RandomParams(ConnectParams):
     ratio: float = 0.5
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.ratio <= 1.0:
-            raise ParameterError(
-                f"ratio is out of range: expected a number in (0, 1], got {self.ratio}", field="ratio"
-            )
+        check_share("ratio", self.ratio)
         super().__post_init__()
 
 
@@ -73,11 +71,6 @@ def assign(block: BlockCSR, params: RandomParams, key: RandomKey) -> Assignment:
     return Assignment("hard", super_ptr, cluster)
 
 
-def connect(block: BlockCSR, assignment: Assignment, params: RandomParams) -> BlockCSR:
-    """Return the graphs with the parts contracted."""
-    return contract(block, assignment, params.contract_options())
-
-
 def _count_parts(nodes: npt.NDArray[np.int64], ratio: float) -> npt.NDArray[np.int64]:
     """Return the number of supernodes of graphs with the given numbers of nodes."""
     # The product of two floats can exceed a whole number by rounding: 0.07 * 100 is 7.000000000000001.
@@ -91,5 +84,11 @@ def bound(sizes: GraphSizes, params: RandomParams) -> LevelBound:
 
 
 METHOD = LevelMethod(
-    "random", RandomParams, assign, connect, estimate=LevelEstimate(0.5, 0.9), bound=bound, contracts=True
+    "random",
+    RandomParams,
+    assign,
+    contract_level,
+    estimate=LevelEstimate(0.5, 0.9),
+    bound=bound,
+    contracts=True,
 )

@@ -36,12 +36,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tgp.engine.contraction import contract
 from tgp.engine.level_method import LevelEstimate, LevelMethod, RandomKey
+from tgp.engine.level_steps import contract_level
 from tgp.engine.pair_matching import match_once, match_to_sizes
-from tgp.engine.target_size import SizeParams
+from tgp.engine.parameter_checks import check_whole
+from tgp.engine.target_size import SizeParams, has_ratios
 from tgp.engine.threads import run_over_ranges
-from tgp.errors import ParameterError
 from tgp.kernels.array_types import Float32MatrixArray
 from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.block import FloatArray, IndexArray
@@ -71,11 +71,7 @@ class SimMatchParams(SizeParams):
     two_hop: bool = True
 
     def __post_init__(self) -> None:
-        value = self.hops
-        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 0 <= value <= 100:
-            raise ParameterError(
-                f"hops is out of range: expected a whole number in [0, 100], got {value!r}", field="hops"
-            )
+        check_whole("hops", self.hops, 0, 100)
         super().__post_init__()
 
 
@@ -207,11 +203,6 @@ def assign_levels(
     return match_to_sizes(block, params, key, score, num_levels, two_hop=params.two_hop)
 
 
-def connect(block: BlockCSR, assignment: Assignment, params: SimMatchParams) -> BlockCSR:
-    """Return the graphs with the supernodes contracted."""
-    return contract(block, assignment, params.contract_options())
-
-
 def cost(
     nodes: npt.NDArray[np.int64], edges: npt.NDArray[np.int64], params: SimMatchParams
 ) -> npt.NDArray[np.float64]:
@@ -220,18 +211,14 @@ def cost(
     return np.asarray(10.0 * (nodes + edges) + 0.05 * width * (nodes + edges), np.float64)
 
 
-def _has_ratios(params: SimMatchParams) -> bool:
-    return bool(params.ratios)
-
-
 METHOD = LevelMethod(
     "simmatch",
     SimMatchParams,
     assign,
-    connect,
+    contract_level,
     assign_levels,
     cost=cost,
-    builds_levels=_has_ratios,
+    builds_levels=has_ratios,
     estimate=LevelEstimate(0.55, 0.6, scratch=60.0 + 12.0 * _TYPICAL_WIDTH),
     contracts=True,
     revision=3,

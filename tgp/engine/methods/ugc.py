@@ -23,7 +23,7 @@ Avoid when:
     Supernodes should be connected. Graphs have no features, or features that say little about the task.
 
 Complexity:
-    ``O(N D + E + N log N)`` time and ``O(N + E)`` memory besides the ``D`` features.
+    ``O(N D + E + N log N)`` time and ``O(N + E)`` memory in addition to the ``D`` features.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tgp.engine.contraction import contract
 from tgp.engine.level_method import LevelEstimate, LevelMethod, RandomKey
+from tgp.engine.level_steps import contract_level
 from tgp.engine.pair_matching import match_once, match_to_sizes
-from tgp.engine.target_size import SizeParams
+from tgp.engine.parameter_checks import check_share
+from tgp.engine.target_size import SizeParams, has_ratios
 from tgp.engine.threads import run_over_ranges
 from tgp.engine.undirected import make_undirected
-from tgp.errors import ParameterError
 from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.block import FloatArray, IndexArray, PtrArray
 from tgp.ragged.node_attributes import unit_scales
@@ -68,11 +68,7 @@ class UGCParams(SizeParams):
     heterophily: float = 0.5
 
     def __post_init__(self) -> None:
-        if not 0.0 <= self.heterophily <= 1.0:
-            raise ParameterError(
-                f"heterophily is out of range: expected a number in [0, 1], got {self.heterophily}",
-                field="heterophily",
-            )
+        check_share("heterophily", self.heterophily, zero=True)
         super().__post_init__()
 
 
@@ -217,11 +213,6 @@ def assign_levels(block: BlockCSR, params: UGCParams, key: RandomKey, num_levels
     return levels
 
 
-def connect(block: BlockCSR, assignment: Assignment, params: UGCParams) -> BlockCSR:
-    """Return the graphs with the supernodes contracted."""
-    return contract(block, assignment, params.contract_options())
-
-
 def cost(
     nodes: npt.NDArray[np.int64], edges: npt.NDArray[np.int64], params: UGCParams
 ) -> npt.NDArray[np.float64]:
@@ -229,18 +220,14 @@ def cost(
     return np.asarray((12.0 + 0.1 * _TYPICAL_WIDTH) * nodes + 2.0 * edges, np.float64)
 
 
-def _has_ratios(params: UGCParams) -> bool:
-    return bool(params.ratios)
-
-
 METHOD = LevelMethod(
     "ugc",
     UGCParams,
     assign,
-    connect,
+    contract_level,
     assign_levels,
     cost=cost,
-    builds_levels=_has_ratios,
+    builds_levels=has_ratios,
     estimate=LevelEstimate(0.6, 0.8, scratch=200.0),
     contracts=True,
     revision=3,

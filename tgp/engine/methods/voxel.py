@@ -22,12 +22,11 @@ Complexity:
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 
-from tgp.engine.contraction import ConnectParams, contract
+from tgp.engine.contraction import ConnectParams
 from tgp.engine.level_method import (
     GraphSizes,
     LevelBound,
@@ -36,8 +35,10 @@ from tgp.engine.level_method import (
     RandomKey,
     linear_bound,
 )
+from tgp.engine.level_steps import contract_level
+from tgp.engine.parameter_checks import check_positive
 from tgp.engine.threads import run_over_ranges
-from tgp.errors import GraphError, ParameterError
+from tgp.errors import GraphError
 from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.offsets import offsets
 
@@ -55,10 +56,7 @@ class VoxelParams(ConnectParams):
     size: float = 0.1
 
     def __post_init__(self) -> None:
-        if not (self.size > 0.0 and math.isfinite(self.size)):
-            raise ParameterError(
-                f"size is out of range: expected a finite number > 0, got {self.size}", field="size"
-            )
+        check_positive("size", self.size)
         super().__post_init__()
 
 
@@ -103,11 +101,6 @@ def assign(block: BlockCSR, params: VoxelParams, key: RandomKey) -> Assignment:
     return Assignment("hard", super_ptr, cluster)
 
 
-def connect(block: BlockCSR, assignment: Assignment, params: VoxelParams) -> BlockCSR:
-    """Return the graphs with the cells contracted."""
-    return contract(block, assignment, params.contract_options())
-
-
 def bound(sizes: GraphSizes, params: VoxelParams) -> LevelBound:
     """Bound time and memory for positions in space. Every node can have a cell of its own."""
     return linear_bound(sizes, 200.0, 120.0)
@@ -117,7 +110,7 @@ METHOD = LevelMethod(
     "voxel",
     VoxelParams,
     assign,
-    connect,
+    contract_level,
     estimate=LevelEstimate(0.5, 0.6, scratch=80.0),
     bound=bound,
     contracts=True,

@@ -1,4 +1,4 @@
-"""Checks that wrong calls are refused, and unusual ones accepted."""
+"""Checks that wrong calls raise errors, and that unusual valid calls do not."""
 
 from __future__ import annotations
 
