@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tgp.build import CoarsenConfig, cluster, coarsen_dataset, jobs, prepare, remote, unit_graphs, unit_levels
+from tgp.build import CoarsenConfig, cluster, coarsen_dataset, prepare, remote, unit_graphs, unit_levels
 from tgp.build import run as run_module
 from tgp.build.cluster import ClusterError, LostFilesError
 from tgp.build.jobs import job_header, make_job, run_job, spec_text, topology, warm_up

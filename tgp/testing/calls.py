@@ -322,10 +322,3 @@ def refusal_problem(pooler: Any, call: Call, refused: bool) -> str | None:
     except Exception as error:  # noqa: BLE001 - any other exception is the problem to report
         return f"raised {type(error).__name__}: {str(error)[:200]}"
     return "accepted" if refused else None
-
-
-def as_text(value: Any) -> str:
-    """Return a short description of an argument for reports."""
-    if isinstance(value, (Tensor, np.ndarray)):
-        return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
-    return repr(value)[:40]
