@@ -16,8 +16,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import numpy as np
 import torch
 
-from tgp.testing.calls import ACCEPTED, REFUSED, accepted_calls, refusal_problem, refused_calls
 from tgp.testing.cases import pooler_cases
+from tgp.testing.checks.refusals import ACCEPTED, REFUSED, accepted_calls, refusal_problem, refused_calls
 
 CASES = list(pooler_cases())
 ROUND = len(CASES) * (len(REFUSED) + len(ACCEPTED))
