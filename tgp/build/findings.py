@@ -1,4 +1,4 @@
-"""Find problems of a store that a user should know about: levels that hardly shrink, torn graphs, failures, ...
+"""Find problems of a store that a user should know about: levels that hardly shrink, torn graphs, failures, and others.
 
 Everything is computed from the manifest, the sizes and the stored metrics. This module needs neither torch nor numba.
 """
