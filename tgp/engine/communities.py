@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tgp.engine.balanced_clusters import number_clusters
 from tgp.engine.contraction import ConnectParams, contract
 from tgp.engine.level_method import GraphSizes, LevelBound, RandomKey, linear_bound
 from tgp.engine.parameter_checks import check_positive, check_whole
@@ -134,7 +135,7 @@ def _run_passes(
         if not active.any():
             break
         part, label = _run_pass(graph, label, factor, active, params, key, number, refine, effort)
-        found = _number_parts(part, graph.node_ptr)
+        found = number_clusters(part, graph.node_ptr)
         active = np.diff(found.super_ptr) < np.diff(graph.node_ptr)
         if not active.any():
             break
@@ -274,14 +275,6 @@ def _first_members(found: Assignment) -> IndexArray:
     first = np.empty(found.num_supernodes, np.int32)
     first[found.cluster[::-1]] = np.arange(len(found.cluster), dtype=np.int32)[::-1]
     return first[found.cluster]
-
-
-def _number_parts(part: IndexArray, node_ptr: PtrArray) -> Assignment:
-    from tgp.kernels import communities as kernels
-
-    cluster, super_ptr = np.empty(len(part), np.int32), np.empty(len(node_ptr), np.int64)
-    kernels.number_labels(part, node_ptr, np.full(len(part), -1, np.int32), cluster, super_ptr)
-    return Assignment("hard", super_ptr, cluster)
 
 
 def _aggregate(graph: _Graph, found: Assignment, label: IndexArray) -> tuple[_Graph, IndexArray]:
