@@ -106,7 +106,7 @@ def duration_text(seconds: float) -> str:
         ('3 s', '5 min 10 s', '2 h 1 min')
     """
     minutes, rest = divmod(round(seconds), 60)
-    if 60 * minutes + rest < 90:
+    if minutes < 2:
         return f"{60 * minutes + rest} s"
     return f"{minutes} min {rest} s" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
 
