@@ -35,14 +35,14 @@ __all__ = [
 ]
 
 Item = tuple[str, str]
-"""Value and the text that some shells show beside it."""
+"""Value, and the text that some shells show next to it."""
 
 VARIABLE = "_TGP_COMPLETE"
 _PLAIN = re.compile(r"[\w./,:=*+@%-]+", re.ASCII)
 _TIMES = range(2, 6)
 _MOST_FILES = 200
 _TEXT_WIDTH = 60
-"""Largest number of characters beside a value. Typer breaks longer texts into lines, which shells take for values."""
+"""Largest number of characters of the text next to a value. Typer breaks longer texts into lines, which shells take for values."""
 
 _BREAKS = (":", "=")
 """Characters at which bash divides a word before it calls a completion."""

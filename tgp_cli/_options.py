@@ -1,4 +1,4 @@
-"""Types of arguments and options that several commands share."""
+"""Types of arguments and options: those that several commands share, and those about the content of stored levels."""
 
 from __future__ import annotations
 
@@ -8,19 +8,26 @@ from typing import Annotated, Any
 
 import typer
 
+from tgp_cli import _completion as values
 from tgp_cli._completion import complete_hierarchies, complete_stores
 from tgp_cli._errors import set_debug
 
 __all__ = [
+    "CarryOpt",
     "DebugOpt",
     "JsonOpt",
     "LocationArg",
+    "ProfileOpt",
     "QuietOpt",
+    "RelationsOpt",
     "RootOpt",
+    "ShardEdgesOpt",
     "StoreArg",
     "ThreadsOpt",
+    "TypeGraphOpt",
     "WorkersOpt",
     "hierarchy_option",
+    "option",
     "reject_url",
 ]
 
@@ -39,6 +46,11 @@ DebugOpt = Annotated[
     bool,
     typer.Option("--debug", help="Show the traceback of an error.", callback=set_debug, is_eager=True),
 ]
+
+
+def option(*names: str, **options: Any) -> Any:
+    """Return an option of which the help text names the default."""
+    return typer.Option(*names, show_default=False, **options)
 
 
 def reject_url(path: Path | None) -> Path | None:
@@ -97,3 +109,21 @@ WorkersOpt = Annotated[
         help="Number of worker processes. By default it depends on the cores and on the amount of work.",
     ),
 ]
+
+_PROFILE = "fast (default, memory-mapped) or small (compressed)."
+_CARRY = "Attributes of the levels: auto, or rules such as pos=mean,y=majority or auto,x=none. Default: none."
+_SHARD_EDGES = "Divide a single large graph: edges after which it continues in another file. Default: none."
+_RELATIONS = "HeteroData: relations on which supernodes depend, separated by commas. Default: all."
+_TYPE_GRAPH = "HeteroData: edges that poolers see: auto (default), same or project."
+
+CarryOpt = Annotated[
+    str | None, option(metavar="RULES", help=_CARRY, autocompletion=values.complete_reductions)
+]
+RelationsOpt = Annotated[str | None, option(metavar="NAMES", help=_RELATIONS)]
+TypeGraphOpt = Annotated[
+    str | None, option(metavar="MODE", help=_TYPE_GRAPH, autocompletion=values.complete_type_graphs)
+]
+ProfileOpt = Annotated[
+    str | None, option(metavar="PROFILE", help=_PROFILE, autocompletion=values.complete_profiles)
+]
+ShardEdgesOpt = Annotated[int | None, option(min=1, metavar="N", help=_SHARD_EDGES)]

@@ -325,8 +325,9 @@ def seconds_text(seconds: float) -> str:
         return f"{seconds * 1000:.0f} ms"
     if seconds < 90:
         return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest} s" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
+    from tgp.build.progress import duration_text
+
+    return duration_text(seconds)
 
 
 def shows_unicode(stream: TextIO) -> bool:

@@ -48,7 +48,7 @@ def show_plan(out: Output, plan: RunPlan) -> None:
         f"and {bytes_text(plan.peak_memory)} of memory"
     )
     if plan.scratch_bytes:
-        out.line(f"about {bytes_text(plan.scratch_bytes)} of temporary files beside the store")
+        out.line(f"about {bytes_text(plan.scratch_bytes)} of temporary files next to the store")
     for finding in plan.findings:
         out.warn(finding.text)
         out.hint(finding.hint)

@@ -174,7 +174,7 @@ API: dict[str, tuple[str, str, list[str]]] = {
             "tgp.testing.checks",
             "tgp.testing.methods",
             "tgp.testing.batches",
-            "tgp.testing.calls",
+            "tgp.testing.checks.refusals",
             "tgp.testing.checks.syncs",
             "tgp.testing.graphs",
             "tgp.testing.strategies",

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tgp.build import CoarsenConfig, cluster, coarsen_dataset, jobs, prepare, remote, unit_graphs
+from tgp.build import CoarsenConfig, cluster, coarsen_dataset, prepare, remote, unit_graphs, unit_levels
 from tgp.build import run as run_module
 from tgp.build.cluster import ClusterError, LostFilesError
 from tgp.build.jobs import job_header, make_job, run_job, spec_text, topology, warm_up
@@ -227,7 +227,7 @@ def test_errors_that_cannot_be_pickled_keep_their_text(job, monkeypatch, error):
     def fail(*args, **kwargs):
         raise error
 
-    monkeypatch.setattr(jobs, "coarsen_with_failures", fail)
+    monkeypatch.setattr(unit_levels, "coarsen_with_failures", fail)
     with pytest.raises(Exception, match=str(error)[:12]) as caught:
         RemoteThreads().submit(run_job, job).result()
     assert isinstance(caught.value, TgpError) == isinstance(error, TgpError)

@@ -13,10 +13,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+import numpy as np
 import torch
 
-from tgp.testing.calls import ACCEPTED, REFUSED, accepted_calls, as_text, refusal_problem, refused_calls
 from tgp.testing.cases import pooler_cases
+from tgp.testing.checks.refusals import ACCEPTED, REFUSED, accepted_calls, refusal_problem, refused_calls
 
 CASES = list(pooler_cases())
 ROUND = len(CASES) * (len(REFUSED) + len(ACCEPTED))
@@ -32,6 +33,13 @@ def calls():
                 yield case, pooler, call, True, seed
             for call in accepted_calls(case, seed):
                 yield case, pooler, call, False, seed
+
+
+def as_text(value):
+    """Return a short description of an argument."""
+    if isinstance(value, (torch.Tensor, np.ndarray)):
+        return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
+    return repr(value)[:40]
 
 
 def describe(case, call, seed):

@@ -140,7 +140,8 @@ class Walk:
 
     def _record(self, frame: FrameType, event: str, arg: object) -> None:
         code = frame.f_code
-        if event == "call" and code.co_filename.startswith(str(PACKAGE)) and code.co_name != "<module>":
+        # Comprehensions and lambdas are parts of a function. Only some Python versions run comprehensions as calls.
+        if event == "call" and code.co_filename.startswith(str(PACKAGE)) and not code.co_name.startswith("<"):
             name = code.co_qualname if hasattr(code, "co_qualname") else code.co_name
             self.functions.add((str(Path(code.co_filename).relative_to(PACKAGE)), name))
 

@@ -76,7 +76,7 @@ class CoarsenConfig:
         type_graph: Edges of heterogeneous graphs that methods see, ``"auto"``, ``"same"`` or ``"project"``; see
             :data:`~tgp.engine.type_graph.TypeGraph`. The default is ``"auto"``.
         memory: Largest memory of the run in bytes, for one graph in a file of edges that may be larger than memory; ``"auto"`` is four
-            fifths of the memory of the machine or cgroup. The levels are computed from temporary files beside the store. Only the methods
+            fifths of the memory of the machine or cgroup. The levels are computed from temporary files next to the store. Only the methods
             that :func:`~tgp.engine.methods.external_methods` returns can do this, and there are no quality figures.
     """
 

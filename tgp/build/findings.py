@@ -1,4 +1,4 @@
-"""Find problems of a store that a user should know about: levels that hardly shrink, torn graphs, failures, ...
+"""Find problems of a store that a user should know about: levels that hardly shrink, torn graphs, failures, and others.
 
 Everything is computed from the manifest, the sizes and the stored metrics. This module needs neither torch nor numba.
 """
@@ -20,7 +20,7 @@ from tgp.build.level_checks import (
     check_level,
     finite_values,
     keeps_most_nodes,
-    share_text,
+    part_text,
     sum_metric,
     verb,
     whole_metrics,
@@ -74,15 +74,12 @@ class Finding:
         return dataclasses.asdict(self)
 
 
-def find_problems(
-    store: StoreReader | Location, hierarchies: Iterable[str] | None = None, *, inputs: bool = True
-) -> list[Finding]:
+def find_problems(store: StoreReader | Location, hierarchies: Iterable[str] | None = None) -> list[Finding]:
     """Find the problems of a complete store.
 
     Args:
         store: Reader, directory or URL of the store. A store without metrics has fewer findings.
         hierarchies: Names of the hierarchies to check; all if ``None``.
-        inputs: True to check the weights of the input graphs, too.
 
     Returns:
         Problems of the input graphs, then those of each hierarchy from the first level to the last.
@@ -92,7 +89,7 @@ def find_problems(
         StoreError: If the store is missing or damaged.
     """
     reader = store if isinstance(store, StoreReader) else open_store(store)
-    found = list(_find_weights(reader)) if inputs else []
+    found = list(_find_weights(reader))
     for name in reader.hierarchies if hierarchies is None else hierarchies:
         found += _Hierarchy(reader, reader.hierarchy(name)).findings()
     return found
@@ -138,13 +135,13 @@ def _find_weights(reader: StoreReader) -> Iterator[Finding]:
                 graphs[low + np.searchsorted(ends, first + np.flatnonzero(bad), side="right")] = True
             if checked >= MOST_WEIGHTS:
                 break
-    among = share_text(int(graphs.sum()), reader.num_graphs, "graph")
+    among = part_text(int(graphs.sum()), reader.num_graphs, "graph")
     if negative:
         yield Finding(
             "weights",
             None,
             None,
-            f"{share_text(negative, checked, 'edge weight')} {verb(negative, 'is', 'are')} negative, in {among}.",
+            f"{part_text(negative, checked, 'edge weight')} {verb(negative, 'is', 'are')} negative, in {among}.",
             "Most poolers expect weights of at least 0 and do not merge nodes along other edges. Use absolute values, or "
             "leave the weights out with --exclude edge_weight.",
         )
@@ -153,7 +150,7 @@ def _find_weights(reader: StoreReader) -> Iterator[Finding]:
             "weights",
             None,
             None,
-            f"{share_text(invalid, checked, 'edge weight')} {verb(invalid, 'is', 'are')} NaN or infinite, in {among}.",
+            f"{part_text(invalid, checked, 'edge weight')} {verb(invalid, 'is', 'are')} NaN or infinite, in {among}.",
             "Remove these edges or replace their weights, then coarsen the graphs again.",
         )
 
@@ -204,7 +201,7 @@ class _Hierarchy:
         if count >= total > 1:
             who = f"None of the {total:,} graphs could be coarsened."
         else:
-            who = f"{share_text(count, total, 'graph')} could not be coarsened and {verb(count, 'has', 'have')} no levels."
+            who = f"{part_text(count, total, 'graph')} could not be coarsened and {verb(count, 'has', 'have')} no levels."
         text = f"{who} The first is graph {first.graph:,} at level {first.level + 1}: {first.reason}"
         yield Finding(
             "failed",
@@ -218,7 +215,7 @@ class _Hierarchy:
         depth, number = self._info.depth, level.number
         levels = f"Level {number} has" if number == depth else f"Levels {number} to {depth} have"
         start = "in the input" if number == 1 else f"after level {number - 1}"
-        who = share_text(int(level.done.sum()), int(level.alive.sum()), "graph")
+        who = part_text(int(level.done.sum()), int(level.alive.sum()), "graph")
         several = bool((level.before[level.done] > 1).any())
         unit = "connected component" if several else "graph"
         keep = f"Store {number - 1:,} {'level' if number == 2 else 'levels'} instead of {depth:,}"

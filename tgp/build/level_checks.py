@@ -20,7 +20,7 @@ __all__ = [
     "check_level",
     "finite_values",
     "keeps_most_nodes",
-    "share_text",
+    "part_text",
     "suggest_schedule",
     "sum_metric",
     "verb",
@@ -169,7 +169,7 @@ def _find_stalled(level: LevelFigures) -> Iterator[Problem]:
     counted = level.alive if level.until is None else active
     nodes, before = int(level.nodes[counted].sum()), int(level.before[counted].sum())
     stalled = int((active & keeps_most_nodes(level.nodes, level.before)).sum())
-    graphs = share_text(stalled, int(active.sum()), "graph")
+    graphs = part_text(stalled, int(active.sum()), "graph")
     if level.method == "nopool":  # keeps every node on purpose
         return
     if keeps_most_nodes(nodes, before):
@@ -275,7 +275,7 @@ def _find_empty(level: LevelFigures) -> Iterator[Problem]:
         return
     text = (
         f"Level {level.number} ({level.method}) has {total:,} empty {'supernode' if total == 1 else 'supernodes'} "
-        f"({_percent_text(total, int(level.nodes.sum()))}), in {share_text(graphs, len(empty), 'graph')}. "
+        f"({_percent_text(total, int(level.nodes.sum()))}), in {part_text(graphs, len(empty), 'graph')}. "
         "Their features are zero and they have no edges."
     )
     width = level.width
@@ -299,7 +299,7 @@ def _find_torn(level: LevelFigures) -> Iterator[Problem]:
         if not graphs or graphs < FEW_GRAPHS * total:
             continue
         counts = f"{int(before[changed].sum()):,} connected components become {int(after[changed].sum()):,}"
-        who = share_text(graphs, total, "graph")
+        who = part_text(graphs, total, "graph")
         if kind == "torn":
             text = f"Level {level.number} ({level.method}) tears {who} apart: {counts}."
             hint = "Contraction keeps graphs connected: try graclus or kmis. For ndp, try a smaller sparse_threshold."
@@ -316,8 +316,10 @@ def _find_dropped(level: LevelFigures) -> Iterator[Problem]:
     graphs = int((dropped > 0).sum())
     if not graphs or graphs < FEW_GRAPHS * len(dropped):
         return
-    share = share_text(int(dropped.sum()), int(level.before[level.alive].sum()), "node")
-    text = f"Level {level.number} ({level.method}) drops {share}, in {share_text(graphs, len(dropped), 'graph')}."
+    share = part_text(int(dropped.sum()), int(level.before[level.alive].sum()), "node")
+    text = (
+        f"Level {level.number} ({level.method}) drops {share}, in {part_text(graphs, len(dropped), 'graph')}."
+    )
     hint = "Dropped nodes are part of no supernode, and lifting gives them zeros. Try graclus or kmis to keep all nodes."
     yield Problem("dropped", text, hint)
 
@@ -330,7 +332,7 @@ def _find_singletons(level: LevelFigures) -> Iterator[Problem]:
     stalled = keeps_most_nodes(int(level.nodes[level.alive].sum()), int(level.before[level.alive].sum()))
     if stalled or single <= MANY_SINGLETONS * nodes:  # a level that hardly shrinks has many singletons
         return
-    text = f"Level {level.number} ({level.method}) leaves {share_text(single, nodes, 'supernode')} with a single node."
+    text = f"Level {level.number} ({level.method}) leaves {part_text(single, nodes, 'supernode')} with a single node."
     # A small level with many singletons has few clusters that contain nearly everything.
     uneven = nodes < MANY_SINGLETONS * int(level.before[active].sum())
     yield Problem("singletons", text, (_limit_hint(level) if uneven else None) or _stall_hint(level))
@@ -339,7 +341,7 @@ def _find_singletons(level: LevelFigures) -> Iterator[Problem]:
 _FINDERS = (_find_stalled, _find_merged, _find_empty, _find_torn, _find_dropped, _find_singletons)
 
 
-def share_text(count: int, total: int, noun: str) -> str:
+def part_text(count: int, total: int, noun: str) -> str:
     """Format a part of a total: ``12 of 188 graphs (6 %)``."""
     return f"{count:,} of {total:,} {noun if total == 1 else noun + 's'} ({_percent_text(count, total)})"
 

@@ -1,4 +1,4 @@
-"""Prepare a run: open the dataset, cut it into units, and estimate time, size and memory. Nothing is written."""
+"""Prepare a run: open the dataset, check the settings, and divide the graphs into units. Nothing is written."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tgp.build.estimates import attribute_bytes
 from tgp.build.executors import Pool
 from tgp.build.external_plan import check_fits
 from tgp.build.jobs import job_header
-from tgp.build.progress import Step
+from tgp.build.progress import Step, ignore_step
 from tgp.build.workers import choose_threads
 from tgp.engine.carry import CarryRules, CarryStep, resolve
 from tgp.engine.schedule import Schedule
@@ -61,7 +61,7 @@ class RunContext:
 
 
 def prepare_run(
-    config: CoarsenConfig, *, in_memory: bool = False, progress: Callable[[Step], None] = lambda step: None
+    config: CoarsenConfig, *, in_memory: bool = False, progress: Callable[[Step], None] = ignore_step
 ) -> RunContext:
     """Open the dataset of a configuration and plan the run.
 
@@ -164,7 +164,7 @@ def _close(
     stored: StoreSpec | None,
     progress: Callable[[Step], None],
 ) -> Schedule:
-    """Return the schedule with its number of levels. A store of the same graphs has it, else the levels are counted."""
+    """Return the schedule with its number of levels, which is read from a store of the same graphs or counted."""
     if not schedule.open_ended:
         return schedule
     for entry in stored.hierarchies if stored is not None else ():

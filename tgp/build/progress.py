@@ -21,7 +21,16 @@ from tgp.store import StoreSpec, Task
 from tgp.store.format import constants as store_format
 from tgp.text import inert_text
 
-__all__ = ["Meter", "ProgressBar", "Step", "duration_text", "open_progress", "order_tasks", "tasks_of_job"]
+__all__ = [
+    "Meter",
+    "ProgressBar",
+    "Step",
+    "duration_text",
+    "ignore_step",
+    "open_progress",
+    "order_tasks",
+    "tasks_of_job",
+]
 
 FEW_GRAPHS = 20
 """Number of graphs below which progress counts edges, because a single graph can take most of the time."""
@@ -83,6 +92,10 @@ class Step:
         if self.noun:
             text += f" {self.noun if self.total == 1 else self.noun + 's'}"
         return text if short or self.hierarchies == 1 else f"{text} ({self.hierarchies} hierarchies)"
+
+
+def ignore_step(step: Step) -> None:
+    """Do nothing: the default receiver of the steps of a run."""
 
 
 def duration_text(seconds: float) -> str:
@@ -212,11 +225,7 @@ def open_progress(progress: bool | Progress | None) -> AbstractContextManager[Pr
         )
     if progress or (progress is None and (_is_terminal() or _is_notebook())):
         return ProgressBar()
-    return nullcontext(_ignore)
-
-
-def _ignore(step: Step) -> None:
-    pass
+    return nullcontext(ignore_step)
 
 
 def _is_terminal() -> bool:

@@ -38,7 +38,7 @@ from tgp.build.jobs import (
 )
 from tgp.build.mismatch import check_foreign_parts, check_same_store, explain_mismatch
 from tgp.build.prepare import RunContext, make_header, prepare_run
-from tgp.build.progress import Meter, Step, order_tasks, tasks_of_job
+from tgp.build.progress import Meter, Step, ignore_step, order_tasks, tasks_of_job
 from tgp.build.summary import RunPlan, Summary, describe_manifest
 from tgp.build.unit_graphs import VISIBLE_TIMEOUT
 from tgp.build.unit_levels import needed_fields
@@ -62,12 +62,8 @@ Progress = Callable[[Step], None]
 """Callback that receives the progress of a run."""
 
 
-def _ignore(step: Step) -> None:
-    pass
-
-
 def coarsen_dataset(
-    config: CoarsenConfig, *, progress: Progress = _ignore, executor: Executor | None = None
+    config: CoarsenConfig, *, progress: Progress = ignore_step, executor: Executor | None = None
 ) -> Summary:
     """Compute the hierarchies of a configuration and store them.
 
@@ -113,7 +109,9 @@ def coarsen_dataset(
         raise
 
 
-def coarsen_in_memory(config: CoarsenConfig, *, progress: Progress = _ignore) -> tuple[Summary, MemoryFiles]:
+def coarsen_in_memory(
+    config: CoarsenConfig, *, progress: Progress = ignore_step
+) -> tuple[Summary, MemoryFiles]:
     """Compute the hierarchies of a configuration in this process, and keep the store in memory.
 
     The files have the same bytes as those that :func:`coarsen_dataset` writes.

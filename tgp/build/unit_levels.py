@@ -67,7 +67,7 @@ def coarsen_unit(
 def needed_fields(
     steps: Sequence[CarryStep], types: TypeTable | None, needs: Iterable[str] = ()
 ) -> list[str]:
-    """Return the attributes of the graphs that coarsening needs beside edges and weights.
+    """Return the attributes of the graphs that coarsening needs in addition to edges and weights.
 
     Args:
         steps: Attributes of the levels.

@@ -10,7 +10,7 @@ from typing import Any
 from tgp.build.compilation import METHODS_WITH_KERNELS, CompilationDisplay, watch_compilation
 from tgp.build.executors import JobQueue, open_executor
 from tgp.build.jobs import job_header, warm_up
-from tgp.build.progress import Step
+from tgp.build.progress import Step, ignore_step
 from tgp.engine.methods import METHODS
 from tgp.engine.schedule import parse_schedule
 
@@ -41,7 +41,7 @@ class CompiledKernels:
 
 
 def compile_kernels(
-    poolers: Sequence[str] = (), *, progress: Callable[[Step], None] = lambda step: None
+    poolers: Sequence[str] = (), *, progress: Callable[[Step], None] = ignore_step
 ) -> CompiledKernels:
     """Compile the kernels of some poolers, of the quality figures and of the loader, and keep them on disk.
 

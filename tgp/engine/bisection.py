@@ -66,7 +66,7 @@ class SizeLimits(NamedTuple):
 def prepare_graphs(block: BlockCSR) -> BlockCSR:
     """Return undirected graphs whose weights have exact sums.
 
-    The weights of a graph are rounded to multiples of a power of two, by which their sum has 51 bits. Whole numbers
+    The weights of a graph are rounded to multiples of a power of two, such that their sum has 51 bits. Whole numbers
     do not change if their sum is below ``2^51``.
 
     Args:

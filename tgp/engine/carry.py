@@ -277,7 +277,7 @@ def resolve_attributes(rules: CarryRules, attributes: Mapping[str, Attribute]) -
 
 
 def _label_steps(name: str, attributes: Mapping[str, Attribute]) -> Iterator[CarryStep]:
-    """Yield what levels have beside the majority of a label."""
+    """Yield the attributes of levels that accompany the majority of a label."""
     owner = attributes[name].owner
     yield CarryStep(f"{name}_purity", "purity", owner, name)
     mask = attributes.get("train_mask")
@@ -287,7 +287,7 @@ def _label_steps(name: str, attributes: Mapping[str, Attribute]) -> Iterator[Car
 
 
 def _choose(name: str, attribute: Attribute) -> str:
-    """Return the reduction that ``auto`` means."""
+    """Return the reduction that ``auto`` chooses for an attribute."""
     if attribute.owner == "graph" and attribute.kind == "bool" and "mask" in name and attribute.rows:
         _check_rule(name, "any", attribute)
     if attribute.owner == "graph" or attribute.ids or name in _OWN or attribute.kind in ("text", "other"):

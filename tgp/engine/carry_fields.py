@@ -107,7 +107,7 @@ class _Input:
         return self.values.dtype if self.values.dtype.kind == "f" else np.dtype(np.float32)
 
     def codes(self) -> list[tuple[PtrArray, Array]]:
-        """Return, for each column, small numbers that stand for the values, and the value of each number, ascending."""
+        """Return, for each column, an integer code of each value, and the values in ascending order of their codes."""
         if self._codes is None:
             self._codes = [_encode(self.flat[:, column]) for column in range(self.flat.shape[1])]
         return self._codes
@@ -171,7 +171,7 @@ class _Reducer:
         return found
 
     def _add_quickly(self, given: _Input, reduction: str) -> Array | None:
-        """Return sums or means by the function of the groups, or ``None`` if it does not apply."""
+        """Return the sums or means that ``groups.add`` computes, or ``None`` if it cannot compute them."""
         values = given.flat
         if self.groups.add is None or reduction not in ("sum", "mean") or values.dtype.char not in "fd":
             return None

@@ -11,18 +11,19 @@ of its nodes and :math:`W` the sum of all degrees.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from tgp.engine.balanced_clusters import number_clusters
 from tgp.engine.contraction import ConnectParams
 from tgp.engine.level_method import GraphSizes, LevelBound, RandomKey, linear_bound
+from tgp.engine.parameter_checks import check_positive, check_whole
 from tgp.engine.range_contraction import contract_rows
 from tgp.engine.threads import run_over_ranges
-from tgp.errors import GraphError, ParameterError
+from tgp.errors import GraphError
 from tgp.kernels.array_types import BoolArray
 from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.block import FloatArray, IndexArray, PtrArray
@@ -57,16 +58,8 @@ class CommunityParams(ConnectParams):
     max_size: int | None = None
 
     def __post_init__(self) -> None:
-        if not (self.resolution > 0.0 and math.isfinite(self.resolution)):
-            raise ParameterError(
-                f"resolution is out of range: expected a finite number > 0, got {self.resolution}",
-                field="resolution",
-            )
-        if self.max_size is not None and self.max_size < 2:
-            raise ParameterError(
-                f"max_size is out of range: expected a whole number >= 2 or none, got {self.max_size!r}",
-                field="max_size",
-            )
+        check_positive("resolution", self.resolution)
+        check_whole("max_size", self.max_size, 2, optional=True)
         super().__post_init__()
 
     @property
@@ -142,7 +135,7 @@ def _run_passes(
         if not active.any():
             break
         part, label = _run_pass(graph, label, factor, active, params, key, number, refine, effort)
-        found = _number_parts(part, graph.node_ptr)
+        found = number_clusters(part, graph.node_ptr)
         active = np.diff(found.super_ptr) < np.diff(graph.node_ptr)
         if not active.any():
             break
@@ -282,14 +275,6 @@ def _first_members(found: Assignment) -> IndexArray:
     first = np.empty(found.num_supernodes, np.int32)
     first[found.cluster[::-1]] = np.arange(len(found.cluster), dtype=np.int32)[::-1]
     return first[found.cluster]
-
-
-def _number_parts(part: IndexArray, node_ptr: PtrArray) -> Assignment:
-    from tgp.kernels import communities as kernels
-
-    cluster, super_ptr = np.empty(len(part), np.int32), np.empty(len(node_ptr), np.int64)
-    kernels.number_labels(part, node_ptr, np.full(len(part), -1, np.int32), cluster, super_ptr)
-    return Assignment("hard", super_ptr, cluster)
 
 
 def _aggregate(graph: _Graph, found: Assignment, label: IndexArray) -> tuple[_Graph, IndexArray]:

@@ -66,7 +66,7 @@ class LevelSpec:
     def to_json(self) -> JsonLevel:
         """Return the level as a JSON value with all parameters, except added ones that have their default value.
 
-        Stores from before a parameter was added thus keep their fingerprint, see :data:`tgp.engine.level_method.ADDED`.
+        Stores that were written before a parameter was added keep their fingerprint, see :data:`tgp.engine.level_method.ADDED`.
         The level of a method of another package also has the name and version of the package.
         """
         fields, changed = parameter_fields(type(self.params)), self.changed()

@@ -1,4 +1,4 @@
-"""Operations on computed levels: join unchanged graphs, remove failed graphs, compose assignments, average attributes."""
+"""Operations on levels of any method: contract, join unchanged graphs, remove failed graphs, compose, average attributes."""
 
 from __future__ import annotations
 

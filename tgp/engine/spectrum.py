@@ -50,8 +50,8 @@ class Spectrum:
 
     Args:
         zeros: ``[B]`` number of connected components.
-        values: ``[B, modes]`` modes in ascending order, filled up with NaN if a graph has fewer.
-        highest: ``[B, modes]`` modes in descending order, filled up with NaN; ``None`` if they were not computed.
+        values: ``[B, modes]`` modes in ascending order, padded with NaN if a graph has fewer.
+        highest: ``[B, modes]`` modes in descending order, padded with NaN; ``None`` if they were not computed.
         large: lowest solutions of the components with more than :data:`MAX_DENSE_SIZE` nodes.
     """
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.engine.contraction import ConnectParams
+from tgp.engine.parameter_checks import check_whole
 from tgp.errors import ParameterError
 from tgp.ragged.block import PtrArray
 from tgp.ragged.offsets import offsets
@@ -61,15 +62,9 @@ class SizeParams(ConnectParams):
                 f"ratios are not descending: expected numbers such as 0.5/0.3/0.1, got {'/'.join(map(str, self.ratios))}",
                 field="ratios",
             )
-        if self.nodes is not None and self.nodes < 1:
-            raise ParameterError(
-                f"nodes is out of range: expected a whole number >= 1, got {self.nodes}", field="nodes"
-            )
-        if self.keep_small < 0:
-            raise ParameterError(
-                f"keep_small is out of range: expected a whole number >= 0, got {self.keep_small}",
-                field="keep_small",
-            )
+        if self.nodes is not None:
+            check_whole("nodes", self.nodes)
+        check_whole("keep_small", self.keep_small, 0)
         super().__post_init__()
 
     @property
@@ -79,7 +74,7 @@ class SizeParams(ConnectParams):
 
 
 def has_ratios(params: SizeParams) -> bool:
-    """Return True if nested levels are asked for: ``LevelMethod.builds_levels`` of methods with these parameters."""
+    """Return True if the parameters describe several nested levels (for ``LevelMethod.builds_levels``)."""
     return bool(params.ratios)
 
 

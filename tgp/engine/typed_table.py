@@ -181,7 +181,7 @@ def _own_steps(steps: Sequence[CarryStep], types: TypeTable, owner: str, number:
 
 
 def typed_inputs(types: TypeTable, steps: Sequence[CarryStep], needs: Iterable[str] = ()) -> list[str]:
-    """Return the fields that :func:`coarsen_table` needs beside ``edge_index``. Weights may not exist.
+    """Return the fields that :func:`coarsen_table` needs in addition to ``edge_index``. Weights may not exist.
 
     Args:
         types: Names of the types and relations.

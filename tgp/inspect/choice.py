@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from tgp.errors import InputError
-from tgp.inspect.catalog import describe_pooler
+from tgp.inspect.catalog import describe_pooler, list_poolers
 
 __all__ = [
+    "BASELINES",
     "FACTS",
     "RULES",
     "Choice",
@@ -99,7 +100,10 @@ FACTS: dict[str, Facts] = {
     "lap": Facts("graph", True, True, True, 10**4, 5.6),
     "bnpool": Facts("graph", True, True, True, 10**4, 10),
 }
-"""Facts by alias, in order of preference among equals. Baselines are not recommended, so they have no line."""
+"""Facts by alias, in order of preference among equals. A pooler without a line is not recommended."""
+
+BASELINES = ("nopool", "random")
+"""Poolers that are never recommended."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +154,7 @@ class Needs:
 
 
 class Rule(NamedTuple):
-    """A rule: it applies if the user needs something, and then a pooler fits or does not.
+    """Rule of the choice: a need of the user to which it applies, and the condition that a pooler must meet then.
 
     Args:
         applies: function of the needs.
@@ -293,7 +297,14 @@ def left_out(needs: Needs) -> dict[str, list[str]]:
         ]
         if failed and describe_pooler(alias).precoarsenable != needs.train:
             found.setdefault(failed[0].objection, []).append(alias)
-    return found
+    unrated = [
+        pooler.alias
+        for pooler in list_poolers()
+        if pooler.package is None
+        and pooler.alias not in (*FACTS, *BASELINES)
+        and pooler.precoarsenable != needs.train
+    ]
+    return found | ({"not compared with the others yet": unrated} if unrated else {})
 
 
 def supernodes_text(alias: str) -> str | None:

@@ -10,10 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch_geometric.nn import GraphConv, Linear
 
-from tgp.select.base_select import SelectOutput
 from tgp.src.inputs import PoolInputs
-from tgp.src.output import PoolingOutput
-from tgp.src.scored import ScoredPooling, build_gnn
+from tgp.src.scored import FeatureScoredPooling, ScoredPooling, build_gnn
 from tgp.utils.ops.connectivity import connectivity_to_edge_index
 from tgp.utils.ops.products import EdgeMatrix
 from tgp.utils.signature import base_kwargs
@@ -23,7 +21,7 @@ from tgp.utils.user_code import has_user_code
 __all__ = ["SAGPooling"]
 
 
-class SAGPooling(ScoredPooling):
+class SAGPooling(FeatureScoredPooling):
     r"""Self-attention pooling from `"Self-Attention Graph Pooling" <https://arxiv.org/abs/1904.08082>`_.
 
     A graph convolution scores the nodes, and the nodes with the highest scores are kept.
@@ -73,33 +71,9 @@ class SAGPooling(ScoredPooling):
         self.gnn = build_gnn(GNN or GraphConv, in_channels, 1, kwargs)
         self._weighted = "edge_weight" in inspect.signature(self.gnn.forward).parameters
 
-    def forward(  # type: ignore[override]
-        self,
-        x: Tensor | None = None,
-        adj: Any = None,
-        edge_weight: Tensor | None = None,
-        so: SelectOutput | None = None,
-        batch: Tensor | None = None,
-        attn: Tensor | None = None,
-        lifting: bool = False,
-        **kwargs: Any,
-    ) -> PoolingOutput | Tensor:
-        """Pool or lift.
-
-        Args:
-            x, adj, edge_weight, so, batch, lifting: see :meth:`~tgp.src.SRCPooling.forward`.
-            **kwargs: further arguments of that method.
-            attn: ``[N, F]`` input of the convolution; by default ``x``.
-        """
-        return self._pool(
-            lifting, x=x, adj=adj, edge_weight=edge_weight, so=so, batch=batch, attn=attn, **kwargs
-        )
-
     def _scored(self, inputs: PoolInputs) -> Tensor:
         """Return the output of the convolution."""
-        attn = inputs.extra.get("attn")
-        h = inputs.x if attn is None else attn
-        assert h is not None  # the pooler needs features
+        h = self._features_to_score(inputs)
         h = h.unsqueeze(-1) if h.dim() == 1 else h
         index, weight = connectivity_to_edge_index(inputs.adj, inputs.edge_weight)
         if _is_plain_graph_conv(self.gnn):

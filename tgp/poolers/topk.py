@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from torch import Tensor
 
-from tgp.select.base_select import SelectOutput
 from tgp.src.inputs import PoolInputs
-from tgp.src.output import PoolingOutput
-from tgp.src.scored import ScoredPooling
+from tgp.src.scored import FeatureScoredPooling, ScoredPooling
 from tgp.utils.signature import base_kwargs
 from tgp.utils.typing import ConnectionType, LiftType, ReduceType, SinvType
 
 __all__ = ["TopkPooling"]
 
 
-class TopkPooling(ScoredPooling):
+class TopkPooling(FeatureScoredPooling):
     r"""Top-k pooling from `"Graph U-Nets" <https://arxiv.org/abs/1905.05178>`_, `"Towards Sparse Hierarchical Graph Classifiers"
     <https://arxiv.org/abs/1811.01287>`_ and `"Understanding Attention and Generalization in Graph Neural
     Networks" <https://arxiv.org/abs/1905.02850>`_.
@@ -70,31 +67,6 @@ class TopkPooling(ScoredPooling):
     ) -> None:
         super().__init__(**base_kwargs(ScoredPooling, locals()))
 
-    def forward(  # type: ignore[override]
-        self,
-        x: Tensor | None = None,
-        adj: Any = None,
-        edge_weight: Tensor | None = None,
-        so: SelectOutput | None = None,
-        batch: Tensor | None = None,
-        attn: Tensor | None = None,
-        lifting: bool = False,
-        **kwargs: Any,
-    ) -> PoolingOutput | Tensor:
-        """Pool or lift.
-
-        Args:
-            x, adj, edge_weight, so, batch, lifting: see :meth:`~tgp.src.SRCPooling.forward`.
-            **kwargs: further arguments of that method.
-            attn: ``[N, in_channels]`` features that are scored; by default ``x``.
-        """
-        return self._pool(
-            lifting, x=x, adj=adj, edge_weight=edge_weight, so=so, batch=batch, attn=attn, **kwargs
-        )
-
     def _scored(self, inputs: PoolInputs) -> Tensor:
         """Return the features to score."""
-        attn = inputs.extra.get("attn")
-        features = inputs.x if attn is None else attn
-        assert features is not None  # the pooler needs features
-        return features
+        return self._features_to_score(inputs)

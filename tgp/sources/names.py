@@ -166,15 +166,14 @@ def is_callable(spec: str) -> bool:
     return bool(rest) and "=" not in rest.partition(":")[0] and not is_path(spec)
 
 
-def nearest_names(name: str, count: int = 3) -> list[str]:
-    """Return the known names that are most similar to a name.
+def nearest_names(name: str) -> list[str]:
+    """Return up to three known names that are most similar to a name.
 
     Args:
         name: Any text.
-        count: Maximum number of names.
     """
     valid = {known.lower(): known for known in known_names()}
-    found = difflib.get_close_matches(name.lower(), valid, n=count, cutoff=0.6)
+    found = difflib.get_close_matches(name.lower(), valid, n=3, cutoff=0.6)
     return [valid[key] for key in found]
 
 

@@ -286,7 +286,7 @@ class SRCPooling(nn.Module):
 
 
 _CONNECT_INPUTS = ("edge_index", "edge_weight", "batch_pooled", "edge_attr", "edge_attr_reduce")
-"""Arguments on which a cached connectivity depends, beside the assignment."""
+"""Arguments on which a cached connectivity depends, in addition to the assignment."""
 
 
 def _clone(value: Any) -> Any:

@@ -146,7 +146,7 @@ class Members:
         return torch.stack(sizes).sum(0) if sizes else group_sizes(self.group[:0], self.size)
 
     def _label(self, step: CarryStep, attributes: Mapping[str, Tensor], members: Tensor | None) -> Tensor:
-        """Return the majority of a label, its share, or True where training members disagree.
+        """Return the majority of a label, its share, or True for each supernode whose training members have several labels.
 
         On a second level, the votes of a supernode are those of its majority, and its training label votes instead of its
         label.

@@ -123,7 +123,7 @@ def pool_graph(pooler: SRCPooling, data: Data, carry: Any = "auto", **arguments:
 
 
 def _needed(pooler: SRCPooling, data: Data, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return the attributes of the graph that the selector needs beside the features, unless they are given."""
+    """Return the attributes of the graph that the selector needs in addition to the features, unless they are given."""
     names = getattr(pooler.selector, "needs", ())
     return {name: data[name] for name in names if name != "x" and name in data and name not in arguments}
 
@@ -154,7 +154,7 @@ def _check_arguments(arguments: dict[str, Any]) -> None:
     for name in _PARTS:
         if arguments.get(name) is not None:
             raise InputError(
-                f"{name} is given twice: expected only the graph, got {name} beside it. Set data.{name}, or pass tensors; "
+                f"{name} is given twice: expected only the graph, got the graph and {name}. Set data.{name}, or pass tensors; "
                 "rules of attributes are passed as carry.",
                 field=name,
             )

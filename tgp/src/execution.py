@@ -374,7 +374,7 @@ class PaddedExecution(FlatExecution):
 
 
 def _at_edges(values: Tensor | None, adj: Any, valid: Tensor | None = None) -> Tensor | None:
-    """Return dense edge attributes at the edges of ``adj``: one row per edge, or zeros beside the edges."""
+    """Return dense edge attributes at the edges of ``adj``: one row per edge, or a dense array with zeros elsewhere."""
     if values is None:
         return None
     if not is_dense_adj(adj):

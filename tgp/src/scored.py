@@ -16,9 +16,10 @@ from tgp.select.topk_select import TopkSelect
 from tgp.src.base import SRCPooling
 from tgp.src.execution import SparseExecution
 from tgp.src.inputs import PoolInputs
+from tgp.src.output import PoolingOutput
 from tgp.utils.typing import ConnectionType, LiftType, ReduceType, SinvType
 
-__all__ = ["ScoredExecution", "ScoredPooling", "build_gnn"]
+__all__ = ["FeatureScoredPooling", "ScoredExecution", "ScoredPooling", "build_gnn"]
 
 
 class ScoredExecution(SparseExecution):
@@ -88,6 +89,39 @@ class ScoredPooling(SRCPooling):
     def extra_repr_args(self) -> dict[str, Any]:
         """Return the multiplier."""
         return {"multiplier": self.multiplier}
+
+
+class FeatureScoredPooling(ScoredPooling):
+    """Base class of poolers that score nodes by their features, or by other features that a call gives as ``attn``."""
+
+    def forward(  # type: ignore[override]
+        self,
+        x: Tensor | None = None,
+        adj: Any = None,
+        edge_weight: Tensor | None = None,
+        so: SelectOutput | None = None,
+        batch: Tensor | None = None,
+        attn: Tensor | None = None,
+        lifting: bool = False,
+        **kwargs: Any,
+    ) -> PoolingOutput | Tensor:
+        """Pool or lift.
+
+        Args:
+            x, adj, edge_weight, so, batch, lifting: see :meth:`~tgp.src.SRCPooling.forward`.
+            **kwargs: further arguments of that method.
+            attn: ``[N, in_channels]`` features that are scored; by default ``x``.
+        """
+        return self._pool(
+            lifting, x=x, adj=adj, edge_weight=edge_weight, so=so, batch=batch, attn=attn, **kwargs
+        )
+
+    def _features_to_score(self, inputs: PoolInputs) -> Tensor:
+        """Return ``attn`` if it is given, else the features of the nodes."""
+        attn = inputs.extra.get("attn")
+        features = inputs.x if attn is None else attn
+        assert features is not None  # the pooler needs features
+        return features
 
 
 def build_gnn(gnn: type, in_channels: int, out_channels: int, kwargs: dict[str, Any]) -> Any:

@@ -45,7 +45,7 @@ class FeatureOutput(PoolingOutput):
 
 
 def needed_arguments(pooler: Any, x: Tensor | None) -> dict[str, Tensor]:
-    """Return the arguments beside ``x`` that a pooler needs, such as ``pos``: the first two features of each node.
+    """Return the arguments that a pooler needs in addition to ``x``, such as ``pos``: the first two features of each node.
 
     Args:
         pooler: Pooler to call.

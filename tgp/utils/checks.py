@@ -19,7 +19,7 @@ mistake: it would allocate memory for all graphs below it."""
 _HINT = "Check the number of nodes and the ids of the edges."
 
 
-def check_ids(ids: Tensor, size: int, field: str, hint: str = _HINT) -> None:
+def check_ids(ids: Tensor, size: int, field: str) -> None:
     """Check that all ids lie in ``[0, size)``.
 
     The values are read only if that is free, see :func:`~tgp.utils.tracing.on_host`.
@@ -28,19 +28,18 @@ def check_ids(ids: Tensor, size: int, field: str, hint: str = _HINT) -> None:
         ids: Integer tensor of any shape.
         size: Number of valid ids.
         field: Name of the argument in the message.
-        hint: Last sentence of the message: what to do.
 
     Raises:
         InputError: If an id is negative or not below ``size``.
 
     Examples:
         >>> import torch
-        >>> check_ids(torch.tensor([0, 3]), 3, "batch", "Graph ids start at 0.")
+        >>> check_ids(torch.tensor([0, 3]), 3, "batch")
         Traceback (most recent call last):
-        tgp.errors.InputError: batch has an id out of range: expected ids in [0, 3), got 3. Graph ids start at 0.
+        tgp.errors.InputError: batch has an id out of range: expected ids in [0, 3), got 3. Check the number of nodes and the ids of the edges.
     """
     if ids.numel() and on_host(ids):
-        check_array_ids(ids.numpy(), size, field, hint)
+        check_array_ids(ids.numpy(), size, field)
 
 
 def check_array_ids(ids: npt.NDArray[Any], size: int, field: str, hint: str = _HINT) -> None:

@@ -17,15 +17,10 @@ import torch
 from torch import Tensor
 
 from tgp.errors import InputError
+from tgp.utils.ops import connectivity
 from tgp.utils.ops.adjacency import rank3_trace, weighted_degree
 from tgp.utils.ops.batching import GraphLayout
-from tgp.utils.ops.connectivity import (
-    EdgeEntries,
-    check_and_filter_edge_weights,
-    count_entries,
-    mark_merged_entries,
-    merge_entries,
-)
+from tgp.utils.ops.connectivity import EdgeEntries, merge_entries
 from tgp.utils.ops.products import EdgeMatrix
 from tgp.utils.precision import matmul, widen
 from tgp.utils.tracing import lazy_attribute, on_host
@@ -297,7 +292,7 @@ class SegmentView(LayoutView):
         self.s, self.dtype = widen(s), s.dtype
         self._edge_index = edge_index
         self._checked = checked
-        weight = check_and_filter_edge_weights(edge_weight)
+        weight = connectivity.check_and_filter_edge_weights(edge_weight)
         self.edge_weight = None if weight is None else weight.to(self.s.dtype)
         self.layout = GraphLayout(batch, s.size(0), batch_size) if layout is None else layout
         self.batch = batch
@@ -384,7 +379,7 @@ class SegmentView(LayoutView):
         source, target = self.edge_index
         if on_host(source, self.edge_weight):
             return self.merged().weight.square()
-        _, _, weight, _ = mark_merged_entries(source, target, self._weights(), self.s.size(0))
+        _, _, weight, _ = connectivity.mark_merged_entries(source, target, self._weights(), self.s.size(0))
         return weight.square()
 
     def column_quantile(self, position: Tensor) -> Tensor:
@@ -401,5 +396,5 @@ class SegmentView(LayoutView):
     def variation(self) -> tuple[Tensor, Tensor]:
         # Parallel edges count as one entry. Their weights need not be merged for the sum.
         source, target = self.edge_index
-        counts = count_entries(source, target, self.edge_weight, self.s.size(0))
+        counts = connectivity.count_entries(source, target, self.edge_weight, self.s.size(0))
         return self._sum_gaps(self._edges()), self.sum(counts.to(self.s.dtype))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from tgp_cli import _completion as values
+from tgp_cli import _options as shared
 from tgp_cli._errors import ExitStatus
-from tgp_cli._options import DebugOpt, JsonOpt, QuietOpt, RootOpt, ThreadsOpt, WorkersOpt, reject_url
+from tgp_cli._options import option, reject_url
 from tgp_cli._output import Output
 from tgp_cli._progress import Progress
 
@@ -22,31 +23,24 @@ _POOLER = (
     "Poolers of the levels, finest level first, for example ndp,eigen:k=8,graclus*3. "
     "graclus* repeats the last level up to --until. Repeat the option for several hierarchies. Default: graclus*2."
 )
-_PROFILE = "fast (default, memory-mapped) or small (compressed)."
-_CARRY = "Attributes of the levels: auto, or rules such as pos=mean,y=majority or auto,x=none. Default: none."
-_SHARD_EDGES = "Divide a single large graph: edges after which it continues in another file. Default: none."
-_RELATIONS = "HeteroData: relations on which supernodes depend, separated by commas. Default: all."
-_TYPE_GRAPH = "HeteroData: edges that poolers see: auto (default), same or project."
 _MAX_INPUT = "Memory that the input files may need. Default: 4GB or 100 times their size, up to the memory."
-_MEMORY = "Coarsen one file of edges from disk in this memory (SIZE or auto), without metrics. Some methods only."
+_MEMORY = (
+    "Coarsen one file of edges from disk in this memory (SIZE or auto), without metrics. Some methods only."
+)
 _DATASET = "Known name, path, module:callable or built-in dataset. Default: molecules."
-
-
-def _option(*names: str, **options: Any) -> Any:
-    return typer.Option(*names, show_default=False, **options)
 
 
 Poolers = Annotated[
     list[str] | None,
-    _option("--pooler", "-p", metavar="SCHEDULE", help=_POOLER, autocompletion=values.complete_schedules),
+    option("--pooler", "-p", metavar="SCHEDULE", help=_POOLER, autocompletion=values.complete_schedules),
 ]
 Dataset = Annotated[
     str | None,
-    _option("--dataset", "-d", metavar="NAME", help=_DATASET, autocompletion=values.complete_datasets),
+    option("--dataset", "-d", metavar="NAME", help=_DATASET, autocompletion=values.complete_datasets),
 ]
 Out = Annotated[
     Path | None,
-    _option(
+    option(
         "--out",
         "-o",
         metavar="DIR",
@@ -55,52 +49,41 @@ Out = Annotated[
     ),
 ]
 Names = Annotated[
-    list[str] | None, _option("--name", metavar="NAME", help="Name of a hierarchy, one per --pooler.")
+    list[str] | None, option("--name", metavar="NAME", help="Name of a hierarchy, one per --pooler.")
 ]
 Levels = Annotated[
     str | None,
-    _option(metavar="2,4", help="Store only these levels. Level 1 is the first pooled graph."),
+    option(metavar="2,4", help="Store only these levels. Level 1 is the first pooled graph."),
 ]
 Until = Annotated[
     int | None,
-    _option(metavar="N", help="Repeat a last level with * until graphs have at most N nodes. Default: 1."),
+    option(metavar="N", help="Repeat a last level with * until graphs have at most N nodes. Default: 1."),
 ]
-Seed = Annotated[int | None, _option(metavar="N", help="Seed of all random choices. Default: 0.")]
+Seed = Annotated[int | None, option(metavar="N", help="Seed of all random choices. Default: 0.")]
 Scheduler = Annotated[
-    str | None, _option(metavar="ADDRESS", help="Dask scheduler: its address or its scheduler file.")
+    str | None, option(metavar="ADDRESS", help="Dask scheduler: its address or its scheduler file.")
 ]
-Shard = Annotated[str | None, _option(metavar="I/N", help="Do job I of N, with I from 0 to N-1.")]
+Shard = Annotated[str | None, option(metavar="I/N", help="Do job I of N, with I from 0 to N-1.")]
 ShardSize = Annotated[
-    str | None, _option(metavar="SIZE", help="Size of a shard file, with a unit. Default: 64MB.")
+    str | None, option(metavar="SIZE", help="Size of a shard file, with a unit. Default: 64MB.")
 ]
-Carry = Annotated[
-    str | None, _option(metavar="RULES", help=_CARRY, autocompletion=values.complete_reductions)
-]
-Relations = Annotated[str | None, _option(metavar="NAMES", help=_RELATIONS)]
-TypeGraph = Annotated[
-    str | None, _option(metavar="MODE", help=_TYPE_GRAPH, autocompletion=values.complete_type_graphs)
-]
-Profile = Annotated[
-    str | None, _option(metavar="PROFILE", help=_PROFILE, autocompletion=values.complete_profiles)
-]
-ShardEdges = Annotated[int | None, _option(min=1, metavar="N", help=_SHARD_EDGES)]
-Limit = Annotated[int | None, _option(metavar="N", help="Use only the first N graphs.")]
-Exclude = Annotated[list[str] | None, _option(metavar="NAME", help="Leave this attribute out of the store.")]
-Undirected = Annotated[bool, _option("--undirected", help="Add missing reverse edges.")]
+Limit = Annotated[int | None, option(metavar="N", help="Use only the first N graphs.")]
+Exclude = Annotated[list[str] | None, option(metavar="NAME", help="Leave this attribute out of the store.")]
+Undirected = Annotated[bool, option("--undirected", help="Add missing reverse edges.")]
 Largest = Annotated[
-    bool, _option("--largest-component", help="Keep only the largest connected component of each graph.")
+    bool, option("--largest-component", help="Keep only the largest connected component of each graph.")
 ]
-Degree = Annotated[bool, _option("--add-degree", help="Append the node degree to the features.")]
-NoMetrics = Annotated[bool, _option("--no-metrics", help="Do not compute quality metrics.")]
-Retry = Annotated[bool, _option("--retry-failed", help="Retry graphs that failed before.")]
+Degree = Annotated[bool, option("--add-degree", help="Append the node degree to the features.")]
+NoMetrics = Annotated[bool, option("--no-metrics", help="Do not compute quality metrics.")]
+Retry = Annotated[bool, option("--retry-failed", help="Retry graphs that failed before.")]
 Force = Annotated[
-    bool, _option("--force", "-f", help="Replace a store that was made from other data or settings.")
+    bool, option("--force", "-f", help="Replace a store that was made from other data or settings.")
 ]
-MaxInput = Annotated[str | None, _option(metavar="SIZE", help=_MAX_INPUT)]
-Memory = Annotated[str | None, _option(metavar="SIZE", help=_MEMORY)]
-DryRun = Annotated[bool, _option("--dry-run", "-n", help="Show the plan and estimates, write nothing.")]
+MaxInput = Annotated[str | None, option(metavar="SIZE", help=_MAX_INPUT)]
+Memory = Annotated[str | None, option(metavar="SIZE", help=_MEMORY)]
+DryRun = Annotated[bool, option("--dry-run", "-n", help="Show the plan and estimates, write nothing.")]
 Config = Annotated[
-    Path | None, _option("--config", "-c", metavar="FILE", help="TOML file with values for these options.")
+    Path | None, option("--config", "-c", metavar="FILE", help="TOML file with values for these options.")
 ]
 
 
@@ -108,22 +91,22 @@ def command(
     context: typer.Context,
     poolers: Poolers = None,
     dataset: Dataset = None,
-    root: RootOpt = None,
+    root: shared.RootOpt = None,
     out: Out = None,
     names: Names = None,
     only_levels: Levels = None,
     until: Until = None,
-    carry: Carry = None,
-    relations: Relations = None,
-    type_graph: TypeGraph = None,
+    carry: shared.CarryOpt = None,
+    relations: shared.RelationsOpt = None,
+    type_graph: shared.TypeGraphOpt = None,
     seed: Seed = None,
-    workers: WorkersOpt = None,
-    threads: ThreadsOpt = None,
+    workers: shared.WorkersOpt = None,
+    threads: shared.ThreadsOpt = None,
     scheduler: Scheduler = None,
     shard: Shard = None,
-    profile: Profile = None,
+    profile: shared.ProfileOpt = None,
     shard_size: ShardSize = None,
-    shard_edges: ShardEdges = None,
+    shard_edges: shared.ShardEdgesOpt = None,
     limit: Limit = None,
     exclude: Exclude = None,
     undirected: Undirected = False,
@@ -136,9 +119,9 @@ def command(
     memory: Memory = None,
     dry_run: DryRun = False,
     config: Config = None,
-    json: JsonOpt = False,
-    quiet: QuietOpt = False,
-    debug: DebugOpt = False,
+    json: shared.JsonOpt = False,
+    quiet: shared.QuietOpt = False,
+    debug: shared.DebugOpt = False,
 ) -> ExitStatus:
     """Compute hierarchies of a dataset and store them.
 

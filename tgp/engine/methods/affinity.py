@@ -42,9 +42,9 @@ from tgp.engine.level_method import (
     linear_bound,
 )
 from tgp.engine.pair_matching import Score, match_once, match_to_sizes
+from tgp.engine.parameter_checks import check_whole
 from tgp.engine.target_size import SizeParams, has_ratios
 from tgp.engine.threads import run_over_ranges
-from tgp.errors import ParameterError
 from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.block import FloatArray, IndexArray
 
@@ -69,11 +69,7 @@ class AffinityParams(SizeParams):
 
     def __post_init__(self) -> None:
         for name in ("num_vectors", "num_steps"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-                raise ParameterError(
-                    f"{name} is out of range: expected a whole number >= 1, got {value!r}", field=name
-                )
+            check_whole(name, getattr(self, name))
         super().__post_init__()
 
 

@@ -59,6 +59,7 @@ from tgp.engine.interpolation import (
 )
 from tgp.engine.level_method import GraphSizes, LevelBound, LevelEstimate, LevelMethod, RandomKey
 from tgp.engine.pair_matching import draw_codes
+from tgp.engine.parameter_checks import check_share, check_whole
 from tgp.engine.target_size import Counts, SizeParams, component_targets, count_kept
 from tgp.errors import InputError, ParameterError
 from tgp.kernels.array_types import BoolArray
@@ -128,22 +129,14 @@ class AMGParams:
                     field=name,
                     hint=f"amg:{name}={getattr(self, name)} uses kind=lloyd",
                 )
-        if not 0.0 <= self.strength <= 1.0:
-            raise ParameterError(
-                f"strength is out of range: expected a number in [0, 1], got {self.strength}",
-                field="strength",
-            )
+        check_share("strength", self.strength, zero=True)
         usable = _WEIGHTS[self.used_kind]
         if self.weights != "auto" and self.weights not in usable:
             raise ParameterError(
                 f"weights does not fit kind={self.used_kind}: expected one of {', '.join(usable)}, got {self.weights!r}",
                 field="weights",
             )
-        entries = self.entries
-        if isinstance(entries, bool) or not isinstance(entries, (int, np.integer)) or entries < 1:
-            raise ParameterError(
-                f"entries is out of range: expected a whole number >= 1, got {entries!r}", field="entries"
-            )
+        check_whole("entries", self.entries)
 
     @property
     def used_kind(self) -> str:

@@ -32,9 +32,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from tgp.engine.level_method import GraphSizes, LevelBound, LevelEstimate, LevelMethod, RandomKey
+from tgp.engine.parameter_checks import check_whole
 from tgp.engine.threads import run_over_ranges
 from tgp.engine.undirected import make_undirected
-from tgp.errors import InputError, ParameterError
+from tgp.errors import InputError
 from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.block import FloatArray, IndexArray, PtrArray
 from tgp.ragged.offsets import offsets
@@ -60,11 +61,7 @@ class BistrideParams:
     span: int = 32
 
     def __post_init__(self) -> None:
-        value = self.span
-        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-            raise ParameterError(
-                f"span is out of range: expected a whole number >= 1, got {value!r}", field="span"
-            )
+        check_whole("span", self.span)
 
 
 def assign(block: BlockCSR, params: BistrideParams, key: RandomKey) -> Assignment:

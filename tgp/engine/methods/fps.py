@@ -31,9 +31,9 @@ import numpy.typing as npt
 
 from tgp.engine.contraction import ConnectParams, contract
 from tgp.engine.level_method import LevelEstimate, LevelMethod, RandomKey
+from tgp.engine.parameter_checks import check_share, check_whole
 from tgp.engine.target_size import count_kept
 from tgp.engine.threads import run_over_ranges
-from tgp.errors import ParameterError
 from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.node_attributes import unit_scales
 from tgp.ragged.offsets import offsets
@@ -54,14 +54,9 @@ class FPSParams(ConnectParams):
     nodes: int | None = None
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.ratio <= 1.0:
-            raise ParameterError(
-                f"ratio is out of range: expected a number in (0, 1], got {self.ratio}", field="ratio"
-            )
-        if self.nodes is not None and self.nodes < 1:
-            raise ParameterError(
-                f"nodes is out of range: expected a whole number >= 1, got {self.nodes}", field="nodes"
-            )
+        check_share("ratio", self.ratio)
+        if self.nodes is not None:
+            check_whole("nodes", self.nodes)
         super().__post_init__()
 
 

@@ -25,12 +25,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from tgp.engine.communities import CommunityParams, bound, cost, find_levels
 from tgp.engine.contraction import contract
 from tgp.engine.level_method import ADDED, LevelEstimate, LevelMethod, RandomKey
-from tgp.errors import ParameterError
+from tgp.engine.parameter_checks import check_whole
 from tgp.ragged import Assignment, BlockCSR
 
 __all__ = ["METHOD", "LeidenParams"]
@@ -49,12 +47,7 @@ class LeidenParams(CommunityParams):
     iterations: int = field(default=1, metadata=ADDED)
 
     def __post_init__(self) -> None:
-        value = self.iterations
-        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 1 <= value <= 100:
-            raise ParameterError(
-                f"iterations is out of range: expected a whole number in [1, 100], got {value!r}",
-                field="iterations",
-            )
+        check_whole("iterations", self.iterations, 1, 100)
         super().__post_init__()
 
     @property

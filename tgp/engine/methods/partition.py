@@ -44,6 +44,7 @@ from tgp.engine.level_method import (
     LevelMethod,
     RandomKey,
 )
+from tgp.engine.parameter_checks import check_share, check_whole
 from tgp.engine.target_size import count_kept
 from tgp.errors import MissingPackageError, ParameterError
 from tgp.ragged import Assignment, BlockCSR
@@ -83,20 +84,10 @@ class PartitionParams(ConnectParams):
 
     def __post_init__(self) -> None:
         for name in ("k", "repeats"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-                raise ParameterError(
-                    f"{name} is out of range: expected a whole number >= 1, got {value!r}", field=name
-                )
-        if self.ratio is not None and not 0.0 < self.ratio <= 1.0:
-            raise ParameterError(
-                f"ratio is out of range: expected a number in (0, 1], got {self.ratio}", field="ratio"
-            )
-        if not 0.0 <= self.imbalance < 1.0:
-            raise ParameterError(
-                f"imbalance is out of range: expected a number in [0, 1), got {self.imbalance}",
-                field="imbalance",
-            )
+            check_whole(name, getattr(self, name))
+        if self.ratio is not None:
+            check_share("ratio", self.ratio)
+        check_share("imbalance", self.imbalance, zero=True, one=False)
         if self.backend not in get_args(Backend):
             raise ParameterError(
                 f"backend is unknown: expected tgp, metis or kaminpar, got {self.backend!r}", field="backend"

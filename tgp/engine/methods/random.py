@@ -27,7 +27,7 @@ from tgp.engine.level_method import (
     RandomKey,
     linear_bound,
 )
-from tgp.errors import ParameterError
+from tgp.engine.parameter_checks import check_share
 from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.offsets import offsets
 
@@ -45,10 +45,7 @@ class RandomParams(ConnectParams):
     ratio: float = 0.5
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.ratio <= 1.0:
-            raise ParameterError(
-                f"ratio is out of range: expected a number in (0, 1], got {self.ratio}", field="ratio"
-            )
+        check_share("ratio", self.ratio)
         super().__post_init__()
 
 
@@ -86,5 +83,11 @@ def bound(sizes: GraphSizes, params: RandomParams) -> LevelBound:
 
 
 METHOD = LevelMethod(
-    "random", RandomParams, assign, contract, estimate=LevelEstimate(0.5, 0.9), bound=bound, contracts=True
+    "random",
+    RandomParams,
+    assign,
+    contract,
+    estimate=LevelEstimate(0.5, 0.9),
+    bound=bound,
+    contracts=True,
 )

@@ -39,9 +39,9 @@ import numpy.typing as npt
 from tgp.engine.contraction import contract
 from tgp.engine.level_method import LevelEstimate, LevelMethod, RandomKey
 from tgp.engine.pair_matching import match_once, match_to_sizes
+from tgp.engine.parameter_checks import check_whole
 from tgp.engine.target_size import SizeParams, has_ratios
 from tgp.engine.threads import run_over_ranges
-from tgp.errors import ParameterError
 from tgp.kernels.array_types import Float32MatrixArray
 from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.block import FloatArray, IndexArray
@@ -71,11 +71,7 @@ class SimMatchParams(SizeParams):
     two_hop: bool = True
 
     def __post_init__(self) -> None:
-        value = self.hops
-        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 0 <= value <= 100:
-            raise ParameterError(
-                f"hops is out of range: expected a whole number in [0, 100], got {value!r}", field="hops"
-            )
+        check_whole("hops", self.hops, 0, 100)
         super().__post_init__()
 
 

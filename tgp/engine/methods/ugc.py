@@ -23,7 +23,7 @@ Avoid when:
     Supernodes should be connected. Graphs have no features, or features that say little about the task.
 
 Complexity:
-    ``O(N D + E + N log N)`` time and ``O(N + E)`` memory besides the ``D`` features.
+    ``O(N D + E + N log N)`` time and ``O(N + E)`` memory in addition to the ``D`` features.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ import numpy.typing as npt
 from tgp.engine.contraction import contract
 from tgp.engine.level_method import LevelEstimate, LevelMethod, RandomKey
 from tgp.engine.pair_matching import match_once, match_to_sizes
+from tgp.engine.parameter_checks import check_share
 from tgp.engine.target_size import SizeParams, has_ratios
 from tgp.engine.threads import run_over_ranges
 from tgp.engine.undirected import make_undirected
-from tgp.errors import ParameterError
 from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.block import FloatArray, IndexArray, PtrArray
 from tgp.ragged.node_attributes import unit_scales
@@ -68,11 +68,7 @@ class UGCParams(SizeParams):
     heterophily: float = 0.5
 
     def __post_init__(self) -> None:
-        if not 0.0 <= self.heterophily <= 1.0:
-            raise ParameterError(
-                f"heterophily is out of range: expected a number in [0, 1], got {self.heterophily}",
-                field="heterophily",
-            )
+        check_share("heterophily", self.heterophily, zero=True)
         super().__post_init__()
 
 

@@ -22,7 +22,6 @@ Complexity:
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,8 +35,9 @@ from tgp.engine.level_method import (
     RandomKey,
     linear_bound,
 )
+from tgp.engine.parameter_checks import check_positive
 from tgp.engine.threads import run_over_ranges
-from tgp.errors import GraphError, ParameterError
+from tgp.errors import GraphError
 from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.offsets import offsets
 
@@ -55,10 +55,7 @@ class VoxelParams(ConnectParams):
     size: float = 0.1
 
     def __post_init__(self) -> None:
-        if not (self.size > 0.0 and math.isfinite(self.size)):
-            raise ParameterError(
-                f"size is out of range: expected a finite number > 0, got {self.size}", field="size"
-            )
+        check_positive("size", self.size)
         super().__post_init__()
 
 

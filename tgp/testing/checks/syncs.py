@@ -12,7 +12,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tgp.testing.batches import is_dense_output, mixed_batch
-from tgp.testing.cases import HOST_SYNCS, Case, Skip
+from tgp.testing.cases import Case, Skip
 from tgp.testing.patching import replaced_attribute
 from tgp.utils import tracing
 
@@ -24,7 +24,7 @@ SLOW: frozenset[str] = frozenset()
 
 def check_host_syncs(case: Case) -> None:
     """Check that a forward does not synchronize with an accelerator more often than documented."""
-    limit = HOST_SYNCS.get(case.alias) if case.host_syncs is None else case.host_syncs
+    limit = case.sync_limit
     if limit is None:
         raise Skip("no number of host synchronizations is documented for this pooler")
     data, pooler = mixed_batch(), case.build()

@@ -25,7 +25,6 @@ def segment_view(
     edge_index: Any = None,
     edge_weight: Tensor | None = None,
     batch: Tensor | None = None,
-    batch_size: int | None = None,
 ) -> SegmentView:
     """Return a :class:`SegmentView` of any sparse connectivity, after a check of its ids and lengths.
 
@@ -37,8 +36,8 @@ def segment_view(
         check_ids(edge_index, s.size(0), "edge_index")
         check_length(edge_weight, edge_index.size(1), "edge_weight")
     if batch is not None:
-        check_ids(batch, s.size(0) + MAX_EMPTY_GRAPHS if batch_size is None else batch_size, "batch")
-    return SegmentView(s, edge_index, edge_weight, batch, batch_size, checked=True)
+        check_ids(batch, s.size(0) + MAX_EMPTY_GRAPHS, "batch")
+    return SegmentView(s, edge_index, edge_weight, batch, None, checked=True)
 
 
 def trace_of(pooled: Tensor) -> Tensor:

@@ -85,17 +85,16 @@ def inverse_sqrt_degree(degree: Tensor) -> Tensor:
 
 
 def coalesce_edges(
-    edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int, reduce_op: str = "sum"
+    edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int
 ) -> tuple[Tensor, Tensor | None]:
-    """Merge parallel edges and sort the result by row, then column.
+    """Merge parallel edges by the sum of their weights, and sort the result by row, then column.
 
     Args:
         edge_index: ``[2, E]``.
         edge_weight: ``[E]`` or ``None``, which stays ``None``.
         num_nodes: ``N``.
-        reduce_op: ``sum``, ``mean``, ``min``, ``max`` or ``mul`` of parallel weights.
     """
-    index, weight, _ = merge_parallel_edges(edge_index, edge_weight, num_nodes, reduce_op, False)
+    index, weight, _ = merge_parallel_edges(edge_index, edge_weight, num_nodes, "sum", False)
     return index, weight
 
 
@@ -108,7 +107,7 @@ def merge_parallel_edges(
         edge_index: ``[2, E]``.
         edge_weight: ``[E]`` or ``None``.
         num_nodes: ``N``.
-        reduce_op: Reduction of parallel weights.
+        reduce_op: ``sum``, ``mean``, ``min``, ``max`` or ``mul`` of parallel weights.
         with_groups: Return the merged edges also for a graph without weights, which takes longer.
 
     Returns:
