@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -225,13 +226,20 @@ def _parameters(entry: Entry, info: PoolerInfo) -> str:
     if info.parameters:
         one = info.parameters[0]
         value = f"{one.default}".lower() if one.default is not None else "8"
-        text += f"\n## Parameters of a level\n\nIn a schedule, such as `{entry.alias}:{one.name}={value}`.\n\n{_table(info.parameters)}"
+        text += f"\n## Parameters of a level\n\nIn a schedule, such as `{entry.alias}:{one.name}={value}`.\n\n{_table(info.parameters, _schedule_text)}"
     if info.layer_parameters:
-        text += f'\n## Parameters of the layer\n\nOf `get_pooler("{entry.alias}", ...)`.\n\n{_table(info.layer_parameters)}'
+        text += f'\n## Parameters of the layer\n\nOf `get_pooler("{entry.alias}", ...)`.\n\n{_table(info.layer_parameters, str)}'
     return text or "\n## Parameters\n\nThere are none.\n"
 
 
-def _table(parameters: list[ParameterInfo]) -> str:
+def _schedule_text(value: object) -> str:
+    """Return a value as a schedule writes it."""
+    if isinstance(value, tuple):
+        return "/".join(map(str, value))
+    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
+
+
+def _table(parameters: list[ParameterInfo], write: Callable[[object], str]) -> str:
     rows = [
         '<div class="parameters" markdown="1">\n\n',
         "| parameter | type or choices | default | meaning |\n|---|---|---|---|\n",
@@ -239,7 +247,8 @@ def _table(parameters: list[ParameterInfo]) -> str:
     for p in parameters:
         choices = ", ".join(f"`{choice}`" for choice in p.choices)
         kind = "bool" if p.type == "bool" else choices or p.type.replace(", ", " or ")
-        default = "required" if p.required else f"`{p.default}`"
+        value = write(p.default)
+        default = "required" if p.required else f"`{value}`" if value else "none"
         rows.append(f"| `{p.name}` | {_cell(kind)} | {_cell(default)} | {_cell(p.description)} |\n")
     return "".join([*rows, "\n</div>\n"])
 
