@@ -173,7 +173,16 @@ def test_a_size_that_is_larger_than_the_graphs(problems):
 
 @pytest.mark.parametrize(
     "params",
-    [None, 5, {"nodes": True}, {"nodes": -1}, {"nodes": "9"}, {"ratio": 2.0}, {"ratio": 1}, {"ratios": [0.5, "x"]}],
+    [
+        None,
+        5,
+        {"nodes": True},
+        {"nodes": -1},
+        {"nodes": "9"},
+        {"ratio": 2.0},
+        {"ratio": 1},
+        {"ratios": [0.5, "x"]},
+    ],
 )
 def test_sizes_of_an_untrusted_store_are_ignored(params):
     nodes, before = np.array([7]), np.array([9])

@@ -1,6 +1,7 @@
 """Lists and tables begin after an empty line: otherwise the built pages show them as one paragraph."""
 
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -16,9 +17,7 @@ BEFORE = re.compile(r"\s*(?:- |\d+\. |\||#|$)|\s+\S|<!--.*-->$")
 def swallowed(text):
     """Return the items that continue a paragraph."""
     lines = FENCE.sub("", text).splitlines()
-    return [
-        line for before, line in zip(lines, lines[1:], strict=False) if ITEM.match(line) and not BEFORE.match(before)
-    ]
+    return [line for before, line in pairwise(lines) if ITEM.match(line) and not BEFORE.match(before)]
 
 
 def test_an_item_without_an_empty_line_is_found():

@@ -70,7 +70,9 @@ def check_size(level: LevelFigures, sizes: Sizes) -> Problem | None:
         missed = level.nodes[active].sum() > MORE * wish.counts[active].sum()
     if not missed:
         return None
-    where = "" if len(level.nodes) == 1 else f" in {share_text(int(larger.sum()), int(active.sum()), 'graph')}"
+    where = (
+        "" if len(level.nodes) == 1 else f" in {share_text(int(larger.sum()), int(active.sum()), 'graph')}"
+    )
     text = f"Level {level.number} ({method}) has {nodes:,} nodes{where} instead of {wanted:,} ({wish.text})."
     return Problem("size", text + _explain(level, larger), _hint(level, wish))
 
@@ -118,7 +120,9 @@ def _read_wish(level: LevelFigures, sizes: Sizes) -> _Wish | None:
     if composed or any("levels" in entry for entry in level.schedule[: level.number]):
         return None  # ratios refer to a level that is not stored
     if _is_ratio(ratio):
-        return _Wish(f"ratio={ratio:g}", count_kept(before, float(ratio)), False, f"partition:ratio={ratio:g}")
+        return _Wish(
+            f"ratio={ratio:g}", count_kept(before, float(ratio)), False, f"partition:ratio={ratio:g}"
+        )
     if not isinstance(ratios, (list, tuple)) or not ratios or not all(map(_is_ratio, ratios)):
         return None
     entry = level.schedule[level.number - 1]
