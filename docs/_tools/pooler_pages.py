@@ -26,6 +26,9 @@ EXAMPLE = {"in_channels": "8", "k": "2"}
 EXAMPLE_TYPES = {"int": "2", "float": "1.0", "bool": "True"}
 """Values of other required parameters, by type."""
 
+SCHEDULES = {"voxel": "voxel:size=0.2,voxel:size=0.4"}
+"""Schedules of the examples, if two equal levels make no sense."""
+
 EXTRA = {"partition": "k=2", "kmis": 'scorer="degree"'}
 """Arguments that an example needs although they have a default."""
 
@@ -213,6 +216,7 @@ def _example(entry: Entry, info: PoolerInfo) -> str:
         return text
     sizes = "k" in {p.name for p in info.parameters or []}
     schedule = f"{entry.alias}:k=8,{entry.alias}:k=4" if sizes else f"{entry.alias}*2"
+    schedule = SCHEDULES.get(entry.alias, schedule)
     return text + (
         "\nComputed once, before training, on the command line or in Python:\n\n"
         f"```bash\ntgp coarsen --pooler '{schedule}'{' --dataset points' if pos else ''} --out pooled/{entry.alias}\n```\n\n"
