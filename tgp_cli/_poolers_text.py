@@ -28,7 +28,8 @@ _LABEL = 12
 
 
 def show_poolers(out: Output, poolers: list[PoolerInfo]) -> None:
-    """Print all poolers as a table."""
+    """Print all poolers as a table, those that can be precomputed first."""
+    poolers = sorted(poolers, key=lambda pooler: not pooler.precoarsenable)
     columns = ["pooler", "description", "coarsen", "trainable", "dense", "loss"]
     rows = [
         [p.alias, p.summary, *(MARKS[trait] for trait in (p.precoarsenable, p.trainable, p.dense, p.loss))]
@@ -121,6 +122,8 @@ def _list(out: Output, title: str, parameters: list[ParameterInfo]) -> None:
 
 def _value(value: object) -> str:
     """Return a default as users write it in a schedule."""
+    if isinstance(value, tuple):
+        return "/".join(map(str, value)) or "none"
     return str(value).lower() if value is None or isinstance(value, bool) else str(value)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -24,6 +25,9 @@ EXAMPLE = {"in_channels": "8", "k": "2"}
 
 EXAMPLE_TYPES = {"int": "2", "float": "1.0", "bool": "True"}
 """Values of other required parameters, by type."""
+
+SCHEDULES = {"voxel": "voxel:size=0.2,voxel:size=0.4"}
+"""Schedules of the examples, if two equal levels make no sense."""
 
 EXTRA = {"partition": "k=2", "kmis": 'scorer="degree"'}
 """Arguments that an example needs although they have a default."""
@@ -212,6 +216,7 @@ def _example(entry: Entry, info: PoolerInfo) -> str:
         return text
     sizes = "k" in {p.name for p in info.parameters or []}
     schedule = f"{entry.alias}:k=8,{entry.alias}:k=4" if sizes else f"{entry.alias}*2"
+    schedule = SCHEDULES.get(entry.alias, schedule)
     return text + (
         "\nComputed once, before training, on the command line or in Python:\n\n"
         f"```bash\ntgp coarsen --pooler '{schedule}'{' --dataset points' if pos else ''} --out pooled/{entry.alias}\n```\n\n"
@@ -225,13 +230,20 @@ def _parameters(entry: Entry, info: PoolerInfo) -> str:
     if info.parameters:
         one = info.parameters[0]
         value = f"{one.default}".lower() if one.default is not None else "8"
-        text += f"\n## Parameters of a level\n\nIn a schedule, such as `{entry.alias}:{one.name}={value}`.\n\n{_table(info.parameters)}"
+        text += f"\n## Parameters of a level\n\nIn a schedule, such as `{entry.alias}:{one.name}={value}`.\n\n{_table(info.parameters, _schedule_text)}"
     if info.layer_parameters:
-        text += f'\n## Parameters of the layer\n\nOf `get_pooler("{entry.alias}", ...)`.\n\n{_table(info.layer_parameters)}'
+        text += f'\n## Parameters of the layer\n\nOf `get_pooler("{entry.alias}", ...)`.\n\n{_table(info.layer_parameters, str)}'
     return text or "\n## Parameters\n\nThere are none.\n"
 
 
-def _table(parameters: list[ParameterInfo]) -> str:
+def _schedule_text(value: object) -> str:
+    """Return a value as a schedule writes it."""
+    if isinstance(value, tuple):
+        return "/".join(map(str, value))
+    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
+
+
+def _table(parameters: list[ParameterInfo], write: Callable[[object], str]) -> str:
     rows = [
         '<div class="parameters" markdown="1">\n\n',
         "| parameter | type or choices | default | meaning |\n|---|---|---|---|\n",
@@ -239,7 +251,8 @@ def _table(parameters: list[ParameterInfo]) -> str:
     for p in parameters:
         choices = ", ".join(f"`{choice}`" for choice in p.choices)
         kind = "bool" if p.type == "bool" else choices or p.type.replace(", ", " or ")
-        default = "required" if p.required else f"`{p.default}`"
+        value = write(p.default)
+        default = "required" if p.required else f"`{value}`" if value else "none"
         rows.append(f"| `{p.name}` | {_cell(kind)} | {_cell(default)} | {_cell(p.description)} |\n")
     return "".join([*rows, "\n</div>\n"])
 

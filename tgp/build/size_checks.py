@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import takewhile
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -133,5 +133,5 @@ def _read_wish(level: LevelFigures, sizes: Sizes) -> _Wish | None:
     return _Wish(text, np.minimum(before, count_kept(first, float(ratios[step]))), False, "partition")
 
 
-def _is_ratio(value: object) -> bool:
+def _is_ratio(value: object) -> TypeGuard[float]:
     return isinstance(value, float) and 0.0 < value <= 1.0
