@@ -61,6 +61,7 @@ SCHEDULES = (
     "random:ratio=0.5,graclus", "kmis,nopool,graclus",
 )  # fmt: skip
 DISTURBANCES = ("none", "kill", "kill worker", "SIGINT", "SIGTERM", "failpoint")
+LONGEST_WAIT = 3.0
 ENDS = {"SIGINT": 130, "SIGTERM": 143}
 
 
@@ -131,7 +132,7 @@ class Plan:
 
 def disturb(run: Run, kind: str, duration: float, rng: random.Random) -> None:
     """Wait for a random part of the duration, then kill or signal a run."""
-    time.sleep(rng.uniform(0.05, 0.9) * duration)
+    time.sleep(rng.uniform(0.05, 0.9) * min(duration, LONGEST_WAIT))
     if run.poll() is not None:
         return
     if kind == "kill worker":
@@ -255,7 +256,11 @@ def soak(first: int, count: int) -> Figure:
     with scratch() as name, Launcher(Path(name)) as launcher:
         # Python removes its temporary directories when it ends, but not if it is killed: only this process is checked.
         tempfile.tempdir = str(Path(name) / "tmp")
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(Path(name) / "inductor")  # torch creates it on import
         (Path(name) / "tmp").mkdir()
+        status, text = launcher.run(["warmup"])  # so that runs do not wait for the compiler
+        if status != 0:
+            raise RuntimeError(f"tgp warmup ended with {status}: {text}")
         series = Soak(launcher, Path(name))
         middle = 0.0
         for number in range(first, first + count):
