@@ -53,7 +53,8 @@ GROWTH_LIMIT = 48.0
 
 DATASETS = (
     "molecules:num_graphs={many}", "families:num_graphs={many}", "points:num_graphs={few}", "er:num_graphs={few}",
-    "sbm:num_graphs={few}", "grid:num_nodes={nodes}", "ba:num_nodes={nodes}", "regions:num_nodes={nodes}",
+    "sbm:num_graphs={few}", "grid:num_graphs={few}:num_nodes={nodes}", "ba:num_graphs={few}:num_nodes={nodes}",
+    "regions:num_nodes={nodes}",
 )  # fmt: skip
 SCHEDULES = (
     "graclus*2", "graclus*3", "kmis*2", "ndp,ndp", "ndp,eigen:k=4", "sep*2", "nmf:k=3", "eigen:k=5", "hem:ratio=0.3",
@@ -85,9 +86,9 @@ class Plan:
         """Return the settings of the run with this number."""
         rng = random.Random(f"soak-{number}")
         sizes = {
-            "many": rng.randrange(20, 400),
-            "few": rng.randrange(3, 40),
-            "nodes": rng.randrange(100, 4000),
+            "many": rng.randrange(20, 200),
+            "few": rng.randrange(2, 20),
+            "nodes": rng.randrange(50, 800),
         }
         return cls(
             number,
