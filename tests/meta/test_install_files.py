@@ -3,10 +3,13 @@
 import re
 import shutil
 import subprocess
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 
 ROOT = Path(__file__).resolve().parents[2]
 SUPPORTED = re.findall(r"Programming Language :: Python :: (3\.\d+)", (ROOT / "pyproject.toml").read_text())
@@ -38,6 +41,43 @@ def test_copied_files_exist_and_are_not_ignored():
             names = [name for name in arguments.split()[:-1] if not name.startswith("--")]
             assert all((ROOT / name).exists() for name in names), arguments
             assert set(names) <= kept, arguments
+
+
+def find_unsupported_pins(lines, needed):
+    """Return the pinned packages that a supported version of Python cannot install, with that version.
+
+    Args:
+        lines: Lines of a file of constraints.
+        needed: Function that returns the versions of Python that a pinned release needs, or ``None`` if they are unknown.
+    """
+    found = []
+    for requirement in (Requirement(line) for line in lines if line and not line.startswith("#")):
+        for version in SUPPORTED:
+            marker = requirement.marker
+            applies = marker is None or marker.evaluate({"python_version": version})
+            if applies and f"{version}.99" not in SpecifierSet(needed(requirement) or ""):
+                found.append(f"{requirement.name} on Python {version}")
+    return found
+
+
+def needed_by_installed(requirement):
+    try:
+        found = metadata.distribution(requirement.name)
+    except metadata.PackageNotFoundError:
+        return None
+    pinned = requirement.specifier.contains(found.version.partition("+")[0], prereleases=True)
+    return found.metadata.get("Requires-Python") if pinned else None
+
+
+def test_pinned_versions_can_be_installed_on_all_versions_of_python():
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    assert find_unsupported_pins(lines, needed_by_installed) == []
+
+
+def test_a_pin_for_newer_versions_of_python_is_found():
+    lines = ["# note", "a==1", 'b==2; python_version >= "3.11"', "numpy==1"]
+    assert find_unsupported_pins(lines, lambda _: ">=3.11") == ["a on Python 3.10", "numpy on Python 3.10"]
+    assert find_unsupported_pins(lines, lambda _: None) == []
 
 
 @pytest.mark.skipif(shutil.which("hadolint") is None, reason="needs hadolint")

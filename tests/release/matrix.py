@@ -32,10 +32,11 @@ WAYS = ("wheel", "sdist", "clone", "editable", "lowest", "image")
 """Ways to install: ``clone`` is ``pip install .``, ``lowest`` has the oldest allowed versions of all direct requirements, and
 ``image`` repeats the steps of the Dockerfile with the files that it copies."""
 
-SAME_FILES = ("sdist", "clone", "image")
-"""Ways whose files must be those of the wheel. They repeat the README and the demo, but not all examples."""
+SHORT = ("sdist", "clone", "image", "editable")
+"""Ways that repeat the README and the demo, but not all examples: their files must be those of the wheel. The test suite
+runs in an editable installation."""
 
-SHIPPED = ("tgp", "tgp_cli", "pyproject.toml", "constraints.txt")
+SHIPPED = ("tgp", "tgp_cli", "pyproject.toml")
 FOLLOWED = (
     "README.md", "CHANGELOG.md", "pyproject.toml", "LICENSE", "Makefile", "Dockerfile", "environment.yml", "constraints.txt",
     "docs", "examples", "tests",
@@ -157,7 +158,7 @@ def steps(way: str, python: str) -> Iterator[tuple[str, list[Any]]]:
         return
     pytest = [python, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider"]
     yield "README", [*pytest, "tests/docs/test_snippets.py", "-k", "README"]
-    if way not in SAME_FILES:
+    if way not in SHORT:
         yield (
             "examples, notebooks",
             [*pytest, "tests/examples/test_examples.py", "tests/examples/test_notebooks.py"],

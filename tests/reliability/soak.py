@@ -53,7 +53,8 @@ GROWTH_LIMIT = 48.0
 
 DATASETS = (
     "molecules:num_graphs={many}", "families:num_graphs={many}", "points:num_graphs={few}", "er:num_graphs={few}",
-    "sbm:num_graphs={few}", "grid:num_nodes={nodes}", "ba:num_nodes={nodes}", "regions:num_nodes={nodes}",
+    "sbm:num_graphs={few}", "grid:num_graphs={few}:num_nodes={nodes}", "ba:num_graphs={few}:num_nodes={nodes}",
+    "regions:num_nodes={nodes}",
 )  # fmt: skip
 SCHEDULES = (
     "graclus*2", "graclus*3", "kmis*2", "ndp,ndp", "ndp,eigen:k=4", "sep*2", "nmf:k=3", "eigen:k=5", "hem:ratio=0.3",
@@ -61,6 +62,7 @@ SCHEDULES = (
     "random:ratio=0.5,graclus", "kmis,nopool,graclus",
 )  # fmt: skip
 DISTURBANCES = ("none", "kill", "kill worker", "SIGINT", "SIGTERM", "failpoint")
+LONGEST_WAIT = 3.0
 ENDS = {"SIGINT": 130, "SIGTERM": 143}
 
 
@@ -84,9 +86,9 @@ class Plan:
         """Return the settings of the run with this number."""
         rng = random.Random(f"soak-{number}")
         sizes = {
-            "many": rng.randrange(20, 400),
-            "few": rng.randrange(3, 40),
-            "nodes": rng.randrange(100, 4000),
+            "many": rng.randrange(20, 200),
+            "few": rng.randrange(2, 20),
+            "nodes": rng.randrange(50, 800),
         }
         return cls(
             number,
@@ -131,7 +133,7 @@ class Plan:
 
 def disturb(run: Run, kind: str, duration: float, rng: random.Random) -> None:
     """Wait for a random part of the duration, then kill or signal a run."""
-    time.sleep(rng.uniform(0.05, 0.9) * duration)
+    time.sleep(rng.uniform(0.05, 0.9) * min(duration, LONGEST_WAIT))
     if run.poll() is not None:
         return
     if kind == "kill worker":
@@ -255,7 +257,11 @@ def soak(first: int, count: int) -> Figure:
     with scratch() as name, Launcher(Path(name)) as launcher:
         # Python removes its temporary directories when it ends, but not if it is killed: only this process is checked.
         tempfile.tempdir = str(Path(name) / "tmp")
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(Path(name) / "inductor")  # torch creates it on import
         (Path(name) / "tmp").mkdir()
+        status, text = launcher.run(["warmup"])  # so that runs do not wait for the compiler
+        if status != 0:
+            raise RuntimeError(f"tgp warmup ended with {status}: {text}")
         series = Soak(launcher, Path(name))
         middle = 0.0
         for number in range(first, first + count):
