@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeGuard
 import numpy as np
 import numpy.typing as npt
 
-from tgp.build.level_checks import STALL, LevelFigures, Problem, share_text
+from tgp.build.level_checks import STALL, LevelFigures, Problem, part_text
 from tgp.engine.target_size import count_kept
 
 __all__ = ["REPLACED", "check_size"]
@@ -58,7 +58,7 @@ def check_size(level: LevelFigures, sizes: Sizes) -> Problem | None:
     kept = active & (wish.counts > STALL * level.before)
     if kept.sum() > active.sum() / 2:
         text = (
-            f"Level {level.number} ({method}) hardly shrinks {share_text(int(kept.sum()), int(active.sum()), 'graph')}, because "
+            f"Level {level.number} ({method}) hardly shrinks {part_text(int(kept.sum()), int(active.sum()), 'graph')}, because "
             f"{wish.text} asks for it: {int(level.nodes[kept].sum()):,} of {int(level.before[kept].sum()):,} nodes remain."
         )
         return Problem("stalled", text, "Ask for fewer nodes, or remove the level.")
@@ -71,7 +71,7 @@ def check_size(level: LevelFigures, sizes: Sizes) -> Problem | None:
     if not missed:
         return None
     where = (
-        "" if len(level.nodes) == 1 else f" in {share_text(int(larger.sum()), int(active.sum()), 'graph')}"
+        "" if len(level.nodes) == 1 else f" in {part_text(int(larger.sum()), int(active.sum()), 'graph')}"
     )
     text = f"Level {level.number} ({method}) has {nodes:,} nodes{where} instead of {wanted:,} ({wish.text})."
     return Problem("size", text + _explain(level, larger), _hint(level, wish))
