@@ -83,6 +83,7 @@ def test_block_algebra_does_not_depend_on_threads(block, p, q, seed, count):
         patch.setattr(threads, "num_threads", lambda: count)
         patch.setattr(threads, "_MIN_WORK", 0)
         patch.setattr(block_algebra, "_MIN_WORK", 0)
+        patch.setattr(block_algebra, "_LEAST_VECTORS", 1)
         found = compute_all(block, seed, p, q)
     assert [one.tobytes() for one in found] == [one.tobytes() for one in expected]
 

@@ -1,7 +1,7 @@
 """Products of large graphs and blocks of vectors on several threads, with the same bits for any number of threads.
 
 Rows of a result that do not depend on each other are computed by ranges. Sums over all rows, and sweeps in which a row reads the ones before
-it, are divided by vectors, because the vectors of a block do not depend on each other. See :mod:`tgp.kernels.multigrid`.
+it, are divided by vectors if there are many, because the vectors of a block do not depend on each other. See :mod:`tgp.kernels.multigrid`.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ __all__ = ["Rows", "apply_laplacian", "combine", "gram", "row_sums", "smooth_dow
 Rows = tuple[PtrArray, IndexArray, FloatArray]
 """Symmetric rows ``(indptr, indices, weight)`` of a graph."""
 
-_MIN_WORK = 1 << 18
-"""Number of products from which vectors are divided among threads."""
+_MIN_WORK, _LEAST_VECTORS = 1 << 20, 32
+"""Number of products, and of vectors for each thread, from which vectors are divided among threads. Fewer vectors do not pay, because
+every thread reads the whole graph."""
 
 
 def _run_over_vectors(kernel: Callable[[int, int], object], vectors: int, work: int) -> None:
-    """Call ``kernel`` for ranges of vectors, one for each thread, because every range reads the whole graph."""
-    count = min(threads.num_threads(), vectors)
+    """Call ``kernel`` for ranges of vectors, one for each thread."""
+    count = min(threads.num_threads(), vectors // _LEAST_VECTORS)
     if count < 2 or work * vectors < _MIN_WORK:
         kernel(0, vectors)
         return
@@ -63,7 +64,7 @@ def apply_laplacian(rows: Rows, degree: FloatArray, x: FloatArray) -> FloatArray
     def run(first: int, last: int) -> None:
         multigrid.apply_laplacian(*rows, degree, x, first, last, out)
 
-    threads.run_over_ranges(run, x.shape[1] * (rows[0] + np.arange(len(rows[0]))))
+    threads.run_over_ranges(run, rows[0])
     return out
 
 

@@ -342,5 +342,5 @@ METHOD = LevelMethod(
     estimate=LevelEstimate(0.55, 0.6, scratch=2000.0),
     bound=bound,
     contracts=True,
-    one_core="the eigenvectors",
+    one_core="the smoothing of the eigenvectors",
 )
