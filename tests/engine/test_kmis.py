@@ -26,6 +26,23 @@ def assign(block, key=None, **params):
     return METHOD.assign(block, KMISParams(**params), key or RandomKey()).validate(block.node_ptr)
 
 
+@given(blocks())
+def test_degrees_rank_nodes_like_their_fractions(block):
+    """Unweighted graphs are ranked by the degree, which is sorted faster than ``d / (d + 1)``."""
+    block = BlockCSR(block.indptr, block.indices, None, block.node_ptr)
+    found = assign(block)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tgp.engine.methods.kmis._ranks_by_degree", lambda *given: False)
+        expected = assign(block)
+    assert found.cluster.tobytes() == expected.cluster.tobytes()
+    assert found.representative.tobytes() == expected.representative.tobytes()
+
+
+def test_neighbouring_degrees_have_different_fractions():
+    degree = np.arange(2**26 - 10**5, 2**26, dtype=np.float64)
+    assert (np.diff(degree / (degree + 1.0)) > 0.0).all()
+
+
 def members(block, **params):
     return assign(block, **params).representative.tolist()
 

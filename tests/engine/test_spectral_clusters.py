@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from tgp.engine import laplacian_eigs, spectral_clusters, threads
+from tgp.engine import block_algebra, laplacian_eigs, spectral_clusters, threads
 from tgp.engine.level_method import GraphSizes, RandomKey
 from tgp.engine.methods.eigen import METHOD, EigenParams
-from tgp.kernels import kmeans, multigrid
+from tgp.kernels import kmeans
 from tgp.ragged import BlockCSR
 from tgp.testing.graphs import barabasi_albert, cycle, grid2d, isolated, karate, path, star
 
@@ -86,9 +86,9 @@ def test_large_graphs_are_cut_nearly_as_well(name, monkeypatch):
 def test_number_of_products_does_not_grow_with_the_graph(monkeypatch):
     """Rounds on the finest level, and passes of k-means over all points."""
     products, passes = [], []
-    plain, cluster = multigrid.apply_laplacian, kmeans.kmeans_large
+    plain, cluster = block_algebra.apply_laplacian, kmeans.kmeans_large
     monkeypatch.setattr(
-        multigrid, "apply_laplacian", lambda *args: products.append(len(args[3])) or plain(*args)
+        block_algebra, "apply_laplacian", lambda *args: products.append(len(args[1])) or plain(*args)
     )
 
     def counted(*args):

@@ -1,11 +1,14 @@
 """Parts of the multigrid eigensolver compared with dense linear algebra."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.reference import eigen as reference
+from tgp.engine import block_algebra, threads
 from tgp.kernels import multigrid
 from tgp.testing.graphs import barabasi_albert, cycle, grid2d, path, star
 from tgp.testing.strategies import graphs
@@ -35,15 +38,15 @@ def test_laplacian_and_smoothing_equal_dense_algebra(name):
     n = block.num_nodes
     rng = np.random.default_rng(0)
     b, y = rng.normal(size=(n, 3)), rng.normal(size=(4, 3))
-    assert np.allclose(multigrid.apply_laplacian(*rows_of(block), degree, b), laplacian @ b)
+    assert np.allclose(block_algebra.apply_laplacian(rows_of(block), degree, b), laplacian @ b)
     aggregate = rng.integers(0, 4, n).astype(np.int32)
-    x, coarse = multigrid.smooth_down(*rows_of(block), degree, b, aggregate, 4)
+    x, coarse = block_algebra.smooth_down(rows_of(block), degree, b, aggregate, 4)
     assert np.allclose(np.tril(laplacian) @ x, b)
     one_hot = np.eye(4)[aggregate]
     assert np.allclose(coarse, one_hot.T @ (b - laplacian @ x))
     expected = x + 1.5 * one_hot @ y
     expected += np.linalg.solve(np.triu(laplacian), b - laplacian @ expected)
-    multigrid.smooth_up(*rows_of(block), degree, b, aggregate, y, 1.5, x)
+    block_algebra.smooth_up(rows_of(block), degree, b, aggregate, y, 1.5, x)
     assert np.allclose(x, expected)
 
 
@@ -52,8 +55,49 @@ def test_laplacian_and_smoothing_equal_dense_algebra(name):
 def test_block_products_equal_numpy(n, p, q, seed):
     rng = np.random.default_rng(seed)
     x, y, c, mass = rng.normal(size=(n, p)), rng.normal(size=(n, q)), rng.normal(size=(p, q)), rng.random(n)
-    assert np.allclose(multigrid.gram(x, y, mass), x.T @ (mass[:, None] * y))
-    assert np.allclose(multigrid.combine(x, c), x @ c)
+    assert np.allclose(block_algebra.gram(x, y, mass), x.T @ (mass[:, None] * y))
+    assert np.allclose(block_algebra.combine(x, c), x @ c)
+
+
+def compute_all(block, seed, p, q):
+    """Return the results of all functions of block algebra."""
+    rng = np.random.default_rng(seed)
+    n = block.num_nodes
+    rows = block.indptr, block.indices, rng.random(block.num_edges)
+    degree, mass, aggregate = rng.random(n), rng.random(n), rng.integers(0, 4, n).astype(np.int32)
+    b, c, y = rng.normal(size=(n, p)), rng.normal(size=(p, q)), rng.normal(size=(4, p))
+    x, coarse = block_algebra.smooth_down(rows, degree, b, aggregate, 4)
+    smooth = x.copy()
+    block_algebra.smooth_up(rows, degree, b, aggregate, y, 1.5, smooth)
+    product = block_algebra.combine(b, c)
+    found = [x, coarse, smooth, product, block_algebra.gram(b, product, mass), block_algebra.row_sums(rows)]
+    return [*found, block_algebra.apply_laplacian(rows, degree, b)]
+
+
+@settings(max_examples=40, deadline=None)
+@given(graphs(directed=False), st.integers(1, 9), st.integers(1, 9), st.integers(0, 2**31), st.integers(2, 4))
+def test_block_algebra_does_not_depend_on_threads(block, p, q, seed, count):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(threads, "num_threads", lambda: 1)
+        expected = compute_all(block, seed, p, q)
+        patch.setattr(threads, "num_threads", lambda: count)
+        patch.setattr(threads, "_MIN_WORK", 0)
+        patch.setattr(block_algebra, "_MIN_WORK", 0)
+        patch.setattr(block_algebra, "_LEAST_VECTORS", 1)
+        found = compute_all(block, seed, p, q)
+    assert [one.tobytes() for one in found] == [one.tobytes() for one in expected]
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.integers(1, 30), st.integers(1, 9), st.integers(1, 9), st.lists(st.integers(0, 30)), st.integers(0, 99)
+)
+def test_rows_of_a_product_do_not_depend_on_the_cut(n, p, q, cuts, seed):
+    rng = np.random.default_rng(seed)
+    x, c, found = rng.normal(size=(n, p)), rng.normal(size=(p, q)), np.empty((n, q))
+    for first, last in itertools.pairwise(sorted({0, n, *(cut for cut in cuts if cut < n)})):
+        multigrid.combine(x, c, first, last, found)
+    assert found.tobytes() == block_algebra.combine(x, c).tobytes()
 
 
 @settings(max_examples=60, deadline=None)

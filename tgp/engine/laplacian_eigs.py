@@ -14,8 +14,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tgp.engine import block_algebra
+from tgp.engine.block_algebra import Rows, row_sums
 from tgp.engine.range_contraction import contract_rows
-from tgp.ragged.block import FloatArray, IndexArray, PtrArray
+from tgp.ragged.block import FloatArray, IndexArray
 
 __all__ = [
     "CLUSTERING",
@@ -23,11 +25,9 @@ __all__ = [
     "EXACT",
     "LARGE_CLUSTER",
     "Effort",
-    "Rows",
     "dense_eigenvectors",
     "graph_modes",
     "lowest_modes",
-    "row_sums",
     "sum_by_index",
 ]
 
@@ -46,8 +46,6 @@ ROUNDING = 1e-15
 TIE = 1e-3
 """Relative difference below which two squared entries count as equal. It is larger than for the dense solver, which is
 more accurate."""
-
-Rows = tuple[PtrArray, IndexArray, FloatArray]
 
 
 @dataclass(frozen=True)
@@ -151,16 +149,6 @@ def sum_by_index(index: npt.NDArray[Any], values: FloatArray, count: int) -> Flo
     return np.asarray(np.bincount(index, values, count), np.float64)
 
 
-def row_sums(rows: Rows) -> FloatArray:
-    """Return the sum of the weights of each row.
-
-    Args:
-        rows: ``(indptr, indices, weight)``.
-    """
-    n = len(rows[0]) - 1
-    return sum_by_index(np.repeat(np.arange(n), np.diff(rows[0])), rows[2], n)
-
-
 def _dense_modes(rows: Rows, degree: FloatArray, mass: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return all solutions of a small problem."""
     from tgp.kernels import spectral_basis
@@ -176,12 +164,11 @@ def _dense_modes(rows: Rows, degree: FloatArray, mass: FloatArray) -> tuple[Floa
 
 
 def _pseudo_inverse(rows: Rows, degree: FloatArray) -> FloatArray:
-    from tgp.kernels import multigrid
 
     values, vectors = _dense_modes(rows, degree, np.ones(len(degree)))
     keep = values > 1e-12 * values[-1]
     kept = np.ascontiguousarray(vectors[:, keep].T)
-    out: FloatArray = multigrid.gram(kept, kept, 1.0 / values[keep])
+    out: FloatArray = block_algebra.gram(kept, kept, 1.0 / values[keep])
     return out
 
 
@@ -221,36 +208,35 @@ def _prolong(grid: Grid, vectors: FloatArray, size: int, level: int) -> FloatArr
 
 def _cycle(grids: list[Grid], b: FloatArray) -> FloatArray:
     """Return an approximate solution of ``(D - A) x = b`` by one multigrid cycle."""
-    from tgp.kernels import multigrid
 
     grid = grids[0]
     x: FloatArray
     if grid.inverse is not None:
-        x = multigrid.combine(grid.inverse, b)
+        x = block_algebra.combine(grid.inverse, b)
         return x
-    x, coarse = multigrid.smooth_down(*grid.rows, grid.degree, b, grid.aggregate, grid.num_coarse)
+    x, coarse = block_algebra.smooth_down(grid.rows, grid.degree, b, grid.aggregate, grid.num_coarse)
     y = _cycle(grids[1:], coarse)
     below = grids[1]
     # A second visit is worth its time if the coarse level is small. If few edges merge, it costs too much.
     if below.inverse is None and 3 * len(below.rows[1]) <= len(grid.rows[1]):
-        coarse -= multigrid.apply_laplacian(*below.rows, below.degree, y)
+        coarse -= block_algebra.apply_laplacian(below.rows, below.degree, y)
         y += _cycle(grids[1:], coarse)
-    multigrid.smooth_up(*grid.rows, grid.degree, b, grid.aggregate, y, OVERCORRECTION, x)
+    block_algebra.smooth_up(grid.rows, grid.degree, b, grid.aggregate, y, OVERCORRECTION, x)
     return x
 
 
 def _orthonormal(vectors: FloatArray, basis: FloatArray, mass: FloatArray, passes: int) -> FloatArray:
     """Return an orthonormal basis of the part of ``vectors`` that is orthogonal to ``basis``."""
-    from tgp.kernels import multigrid, spectral_basis
+    from tgp.kernels import spectral_basis
 
     for _ in range(passes):
-        vectors = vectors - multigrid.combine(basis, multigrid.gram(basis, vectors, mass))
-        gram = multigrid.gram(vectors, vectors, mass)
+        vectors = vectors - block_algebra.combine(basis, block_algebra.gram(basis, vectors, mass))
+        gram = block_algebra.gram(vectors, vectors, mass)
         size = np.sqrt(np.maximum(np.diagonal(gram), 1e-300))
         values, turn = spectral_basis.eigh_rows(gram / (size[:, None] * size))
         keep = values > 1e-12 * values[-1]
         turn = turn[keep] / np.sqrt(values[keep])[:, None] / size
-        vectors = multigrid.combine(vectors, np.ascontiguousarray(turn.T))
+        vectors = block_algebra.combine(vectors, np.ascontiguousarray(turn.T))
     return vectors
 
 
@@ -258,20 +244,20 @@ def _lobpcg(
     grids: list[Grid], x: FloatArray, null: FloatArray, want: int, effort: Effort
 ) -> tuple[FloatArray, FloatArray]:
     """Improve the vectors ``x`` until the first ``want`` residuals are small or another rule ends the iteration."""
-    from tgp.kernels import multigrid, spectral_basis
+    from tgp.kernels import spectral_basis
 
     grid = grids[0]
     ones = np.ones(len(grid.mass))
     span = _orthonormal(x, null, grid.mass, 2)
-    image = multigrid.apply_laplacian(*grid.rows, grid.degree, span)
+    image = block_algebra.apply_laplacian(grid.rows, grid.degree, span)
     m = span.shape[1]
     passes = 2 if effort.thorough else 1
     before = np.inf
     for step in range(effort.rounds + 1):
-        gram = multigrid.gram(span, image, ones)
+        gram = block_algebra.gram(span, image, ones)
         values, turn = spectral_basis.eigh_rows(0.5 * (gram + gram.T))
         values, turn = values[:m], np.ascontiguousarray(turn[:m].T)
-        x, image = multigrid.combine(span, turn), multigrid.combine(image, turn)
+        x, image = block_algebra.combine(span, turn), block_algebra.combine(image, turn)
         residual = image - x * (grid.mass[:, None] * values)
         error = np.sqrt((residual * residual / grid.mass[:, None]).sum(0))
         total = float(values[:want].sum())
@@ -283,11 +269,11 @@ def _lobpcg(
         basis = np.concatenate([null, x], 1)
         steps = _orthonormal(_cycle(grids, residual), basis, grid.mass, passes)
         if span.shape[1] > m and effort.thorough:
-            past = multigrid.combine(np.ascontiguousarray(span[:, m:]), turn[m:])
+            past = block_algebra.combine(np.ascontiguousarray(span[:, m:]), turn[m:])
             past = _orthonormal(past, np.concatenate([basis, steps], 1), grid.mass, passes)
             steps = np.concatenate([steps, past], 1)
         span = np.concatenate([x, steps], 1)
-        new = multigrid.apply_laplacian(*grid.rows, grid.degree, steps)
+        new = block_algebra.apply_laplacian(grid.rows, grid.degree, steps)
         image = np.concatenate([image, new], 1)
     return values, x
 

@@ -31,6 +31,9 @@ _RANGE_ENTRIES = 1 << 16
 """Least number of entries of a range."""
 
 
+_SCATTERED = 1.5
+"""Number of nodes per member, in the chunks of nodes with members, from which members lie far apart."""
+
 _GROUP_BITS = 8
 """Binary logarithm of the number of supernodes whose entries are counted together. Ranges start at such groups."""
 
@@ -67,9 +70,13 @@ def contract_rows(
 
 @dataclass(frozen=True)
 class _Members:
-    """Members of the supernodes from ``low`` on. ``ptr`` are their offsets in ``nodes``."""
+    """Members of the supernodes from ``low`` on. ``ptr`` are their offsets in ``nodes``.
+
+    ``scattered`` is True if members of a supernode, or of the next ones, lie far apart.
+    """
 
     low: int
+    scattered: bool
     ptr: IndexArray
     nodes: IndexArray
 
@@ -97,10 +104,10 @@ class _Contraction:
     def run(self, threads: int, ranges: int) -> Rows:
         """Contract at least ``ranges`` ranges of supernodes on ``threads`` threads."""
         groups = -(-self.num_supernodes >> _GROUP_BITS)
-        self.entries = np.zeros(groups, np.int64)
+        self.entries = np.zeros(2 * groups, np.int64)
         parts = cut_ranges(np.arange(groups + 1), threads)
         run_ranges(self._list_members, parts, threads)
-        entry_ptr = offsets(self.entries)
+        entry_ptr = offsets(self.entries.reshape(-1, 2).sum(1))
         found = np.union1d(parts, cut_ranges(entry_ptr, max(ranges, 1)))
         bounds = np.minimum(found << _GROUP_BITS, self.num_supernodes)
         self.starts = parts[:-1] << _GROUP_BITS
@@ -128,11 +135,13 @@ class _Contraction:
         low, high = first << _GROUP_BITS, min(last << _GROUP_BITS, self.num_supernodes)
         ptr = np.zeros(high - low + 1, np.int32)
         # Pages that are not written take no memory.
-        nodes, rows = (np.empty(len(self.cluster) + 1, np.int32) for _ in range(2))
-        kernels.list_members(
-            self.indptr, self.cluster, low, high, _GROUP_BITS, rows, ptr, nodes, self.entries[first:last]
+        nodes, rows = np.empty(len(self.cluster), np.int32), np.empty(kernels.CHUNK + 1, np.int32)
+        entries = self.entries[2 * first : 2 * last]
+        chunks = kernels.list_members(
+            self.indptr, self.cluster, low, high, _GROUP_BITS, rows, ptr, nodes, entries
         )
-        self.parts[low] = _Members(low, ptr, nodes)
+        scattered = chunks * kernels.CHUNK > _SCATTERED * (int(ptr[-1]) + kernels.CHUNK)
+        self.parts[low] = _Members(low, scattered, ptr, nodes)
 
     def _contract_range(self, low: int, high: int) -> None:
         from tgp.kernels import contract_ranges as kernels
@@ -143,7 +152,7 @@ class _Contraction:
         try:
             total = kernels.contract_range(
                 self.indptr, self.indices, self.weight, self.weighted, self.cluster, self.drop_loops, self.op,
-                self.tiny, members.ptr, members.nodes, low - members.low, high - members.low, *buffers.scratch,
+                self.tiny, members.scattered, members.ptr, members.nodes, low - members.low, high - members.low, *buffers.scratch,
                 buffers.cols, buffers.values, out_ptr,
             )  # fmt: skip
             begin = self.ends[low].result()  # the range before this one was started earlier

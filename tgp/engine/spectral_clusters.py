@@ -10,15 +10,14 @@ import heapq
 import numpy as np
 import numpy.typing as npt
 
+from tgp.engine.block_algebra import Rows, row_sums
 from tgp.engine.laplacian_eigs import (
     CLUSTERING,
     DENSE_SIZE,
     EXACT,
     LARGE_CLUSTER,
     Effort,
-    Rows,
     graph_modes,
-    row_sums,
     sum_by_index,
 )
 from tgp.engine.level_method import RandomKey

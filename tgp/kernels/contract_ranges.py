@@ -20,13 +20,18 @@ from tgp.kernels._vectors import prefetch
 from tgp.kernels.array_types import FloatArray, IndexArray, PtrArray, WordArray
 from tgp.kernels.contract import merge_rows
 
-__all__ = ["BATCH_ROWS", "contract_range", "list_members"]
+__all__ = ["BATCH_ROWS", "CHUNK", "contract_range", "list_members"]
 
 _U = np.uint64
 _ONE = np.uint64(1)
 
 BATCH_ROWS = 1 << 10
 """Largest number of supernodes that are merged at a time."""
+
+CHUNK = 1 << 10
+"""Number of rows that are searched for members at a time."""
+
+_MAX_INT32 = 2**31 - 1
 
 _BATCH_ENTRIES = 1 << 12
 """Number of entries after which collected supernodes are merged."""
@@ -38,52 +43,74 @@ _LINE = np.uint64(16)
 """Number of columns in a line of the cache."""
 
 
+@kernel(inner=True)
+def _take_rows(cluster: IndexArray, start: int, end: int, low: int, span: np.uint64, rows: IndexArray) -> int:
+    """Write the rows ``start..end`` whose supernode is one of the ``span`` from ``low`` on to ``rows``; return their number."""
+    least, most = np.int32(_MAX_INT32), np.int32(-1)
+    for u in range(_U(start), _U(end)):
+        least, most = min(least, cluster[u]), max(most, cluster[u])
+    if most < low or least >= low + np.int64(span):
+        return 0
+    count = _U(0)
+    for u in range(_U(start), _U(end)):
+        # Write each row and advance only if it is a member. This avoids a branch that is often mispredicted.
+        rows[count] = u
+        count += _U(_U(np.int64(cluster[u]) - low) < span)
+    size: int = np.int64(count)
+    return size
+
+
 @kernel
 def list_members(
     indptr: PtrArray, cluster: IndexArray, low: int, high: int, shift: int, rows: IndexArray, member_ptr: IndexArray,
     members: IndexArray, entries: PtrArray,
 ) -> int:  # fmt: skip
-    """List the members of the supernodes ``low..high``, ascending, and count their entries; return the number of members.
+    """List the members of the supernodes ``low..high``, ascending, and count their entries.
 
     Args:
         indptr: ``[N + 1]`` row pointers.
         cluster: ``[N]`` supernode of each row; -1 if it has none.
         low, high: Range of supernodes.
         shift: Binary logarithm of the number of supernodes in a group.
-        rows: ``[N + 1]`` scratch.
+        rows: ``[CHUNK + 1]`` scratch.
         member_ptr: ``[high - low + 1]`` output: offsets of the supernodes in ``members``. It is zero on entry.
         members: ``[N]`` output.
-        entries: Output: number of entries of each group of supernodes from ``low`` on. It is zero on entry.
+        entries: ``[2 * groups]`` output: number of entries of each group of supernodes from ``low`` on, as two addends. It is zero on
+            entry.
+
+    Returns:
+        The number of chunks of rows that contain members. It is larger than the number of members tells if nodes are numbered at random.
     """
-    span, count = _U(high - low), _U(0)
-    for u in range(cluster.shape[0]):
-        # Write each row and advance only if it is a member. This avoids a branch that is often mispredicted.
-        rows[count] = u
-        count += _U(_U(np.int64(cluster[u]) - low) < span)
-    for i in range(count):
-        u = np.uint32(rows[i])
-        at = _U(np.int64(cluster[u]) - low)
-        member_ptr[at + _ONE] += np.int32(1)
-        entries[at >> _U(shift)] += indptr[_U(u) + _ONE] - indptr[u]
+    span, chunks, n = _U(high - low), 0, cluster.shape[0]
+    for first in range(0, n, CHUNK):
+        count = _take_rows(cluster, first, min(first + CHUNK, n), low, span, rows)
+        chunks += count > 0
+        for i in range(_U(count)):
+            u = _U(rows[i])
+            at = _U(np.int64(cluster[u]) - low)
+            member_ptr[at + _ONE] += np.int32(1)
+            # Two addends, because an addition that follows another one to the same place waits for it.
+            entries[((at >> _U(shift)) << _ONE) | (u & _ONE)] += indptr[u + _ONE] - indptr[u]
     # From here on, member_ptr[i + 1] is the next place of supernode i. It ends as the start of supernode i + 1.
     start = np.int32(0)
-    for i in range(_U(high - low)):
+    for i in range(span):
         size = member_ptr[i + _ONE]
         member_ptr[i + _ONE] = start
         start += size
-    for i in range(count):
-        at = _U(np.int64(cluster[np.uint32(rows[i])]) - low) + _ONE
-        slot = member_ptr[at]
-        members[np.uint32(slot)] = rows[i]
-        member_ptr[at] = slot + np.int32(1)
-    number: int = np.int64(count)
-    return number
+    for first in range(0, n, CHUNK):
+        count = _take_rows(cluster, first, min(first + CHUNK, n), low, span, rows)
+        for i in range(_U(count)):
+            at = _U(np.int64(cluster[np.uint32(rows[i])]) - low) + _ONE
+            slot = member_ptr[at]
+            members[np.uint32(slot)] = rows[i]
+            member_ptr[at] = slot + np.int32(1)
+    return chunks
 
 
 @kernel
 def contract_range(
     indptr: PtrArray, indices: IndexArray, weight: FloatArray, weighted: bool, cluster: IndexArray, drop_loops: bool,
-    op: int, tiny: float, member_ptr: IndexArray, members: IndexArray, low: int, high: int, start: PtrArray,
+    op: int, tiny: float, scattered: bool, member_ptr: IndexArray, members: IndexArray, low: int, high: int, start: PtrArray,
     stop: PtrArray, batch_ptr: PtrArray, bits: WordArray, words: WordArray, pages: WordArray, sums: FloatArray,
     cols: IndexArray, values: FloatArray, out_ptr: PtrArray,
 ) -> int:  # fmt: skip
@@ -91,6 +118,7 @@ def contract_range(
 
     Args:
         indptr, indices, weight, weighted, cluster, op, drop_loops, tiny: See :func:`tgp.kernels.contract.contract`.
+        scattered: Request the rows of members in advance, because they lie far apart.
         member_ptr, members: Members of supernodes, see :func:`list_members`.
         low, high: Range of supernodes in this list.
         start, stop: ``[BATCH_ROWS]`` scratch.
@@ -106,7 +134,7 @@ def contract_range(
         while c < high and c - first < BATCH_ROWS and slot < _U(done + _BATCH_ENTRIES):
             start[c - first] = np.int64(slot) - done
             for m in range(_U(member_ptr[c]), _U(member_ptr[c + 1])):
-                if m + _AHEAD + _AHEAD < last_member:
+                if scattered and m + _AHEAD + _AHEAD < last_member:
                     prefetch(indptr, _U(members[m + _AHEAD + _AHEAD]))
                     later = _U(indptr[np.uint32(members[m + _AHEAD])])
                     prefetch(indices, later)

@@ -251,9 +251,10 @@ def _cover(
             continue
         owner[v] = v
         if k == 1:
-            for e in range(indptr[v], indptr[v + 1]):
-                if owner[indices[e]] < 0:
-                    owner[indices[e]] = v
+            for e in range(np.uint64(indptr[v]), np.uint64(indptr[v + 1])):
+                # Write in any case. This avoids a branch that is often mispredicted.
+                w = np.uint32(indices[e])
+                owner[w] = v if owner[w] < 0 else owner[w]
             continue
         budget[v - lo] = k
         queue[0] = v

@@ -1,7 +1,8 @@
 """Parts of a multigrid eigensolver for large graph Laplacians: aggregation, smoothing, block algebra.
 
 Blocks of vectors are row-major ``[n, m]``, so that one memory access reads all vectors at a neighbour. Sums have a
-fixed order and do not use BLAS. Results do not depend on threads or on the linear algebra library.
+fixed order and do not use BLAS. Results do not depend on threads or on the linear algebra library: a kernel writes a range of rows,
+or a range of vectors if the rows depend on each other. :mod:`tgp.engine.block_algebra` runs the ranges on several threads.
 
 ``indptr``, ``indices`` and ``weight`` are the symmetric rows ``A`` of a graph with ``n`` nodes, ``degree`` ``[n]`` is the
 diagonal of ``D``, and ``aggregate`` ``[n]`` is the coarse node of each node.
@@ -79,12 +80,12 @@ def aggregate_pairs(
 
 @kernel
 def apply_laplacian(
-    indptr: PtrArray, indices: IndexArray, weight: FloatArray, degree: FloatArray, x: FloatArray
-) -> FloatArray:
-    """Return ``(D - A) x`` for ``x`` ``[n, m]``."""
-    n, m = x.shape
-    out = np.empty((n, m))
-    for i in range(n):
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, degree: FloatArray, x: FloatArray, first: int,
+    last: int, out: FloatArray,
+) -> None:  # fmt: skip
+    """Write the rows ``first..last`` of ``(D - A) x`` to ``out``; ``x`` and ``out`` are ``[n, m]``."""
+    m = x.shape[1]
+    for i in range(first, last):
         for t in range(m):
             out[i, t] = degree[i] * x[i, t]
         for e in range(indptr[i], indptr[i + 1]):
@@ -92,80 +93,74 @@ def apply_laplacian(
             value = weight[e]
             for t in range(m):
                 out[i, t] -= value * x[j, t]
-    return out
 
 
 @kernel
 def smooth_down(
     indptr: PtrArray, indices: IndexArray, weight: FloatArray, degree: FloatArray, b: FloatArray,
-    aggregate: IndexArray, num_coarse: int,
-) -> tuple[FloatArray, FloatArray]:  # fmt: skip
-    """Run one forward Gauss-Seidel sweep on ``(D - A) x = b`` from zero.
+    aggregate: IndexArray, first: int, last: int, x: FloatArray, coarse: FloatArray,
+) -> None:  # fmt: skip
+    """Run one forward Gauss-Seidel sweep on ``(D - A) x = b`` from zero, for the vectors ``first..last``.
 
-    Returns:
-        ``x`` ``[n, m]`` and the residual, summed over aggregates, ``[num_coarse, m]``.
+    Writes ``x`` ``[n, m]`` and adds the residual, summed over aggregates, to ``coarse`` ``[num_coarse, m]``.
     """
-    n, m = b.shape
-    x = np.zeros((n, m))
+    n = b.shape[0]
     for i in range(n):
-        for t in range(m):
+        for t in range(first, last):
             x[i, t] = b[i, t]
         for e in range(indptr[i], indptr[i + 1]):
             j = indices[e]
             if j < i:
                 value = weight[e]
-                for t in range(m):
+                for t in range(first, last):
                     x[i, t] += value * x[j, t]
         inverse = 1.0 / degree[i] if degree[i] > 0.0 else 0.0  # a component in one aggregate
-        for t in range(m):
+        for t in range(first, last):
             x[i, t] *= inverse
     # After a forward sweep, only neighbours with larger indices contribute to the residual.
-    coarse = np.zeros((num_coarse, m))
     for i in range(n):
         c = aggregate[i]
         for e in range(indptr[i], indptr[i + 1]):
             j = indices[e]
             if j > i:
                 value = weight[e]
-                for t in range(m):
+                for t in range(first, last):
                     coarse[c, t] += value * x[j, t]
-    return x, coarse
 
 
 @kernel
 def smooth_up(
     indptr: PtrArray, indices: IndexArray, weight: FloatArray, degree: FloatArray, b: FloatArray,
-    aggregate: IndexArray, coarse: FloatArray, gain: float, x: FloatArray,
+    aggregate: IndexArray, coarse: FloatArray, gain: float, first: int, last: int, x: FloatArray,
 ) -> None:  # fmt: skip
-    """Add ``gain`` times the coarse correction to ``x`` and run one backward Gauss-Seidel sweep, in place."""
+    """Add ``gain`` times the coarse correction to ``x`` and run one backward Gauss-Seidel sweep, for the vectors ``first..last``."""
     n, m = b.shape
     for i in range(n):
         c = aggregate[i]
-        for t in range(m):
+        for t in range(first, last):
             x[i, t] += gain * coarse[c, t]
     row = np.empty(m)
     for i in range(n - 1, -1, -1):
-        for t in range(m):
+        for t in range(first, last):
             row[t] = b[i, t]
         for e in range(indptr[i], indptr[i + 1]):
             j = indices[e]
             value = weight[e]
-            for t in range(m):
+            for t in range(first, last):
                 row[t] += value * x[j, t]
         inverse = 1.0 / degree[i] if degree[i] > 0.0 else 0.0  # a component in one aggregate
-        for t in range(m):
+        for t in range(first, last):
             x[i, t] = row[t] * inverse
 
 
 @kernel
-def gram(x: FloatArray, y: FloatArray, mass: FloatArray) -> FloatArray:
-    """Return ``x^T diag(mass) y``, four rows at a time. Rows are added in order."""
-    n, p = x.shape
-    q = y.shape[1]
-    out = np.zeros((p, q))
+def gram(x: FloatArray, y: FloatArray, mass: FloatArray, first: int, last: int, out: FloatArray) -> None:
+    """Write ``x^T diag(mass) y`` to ``out`` for the vectors ``first..last`` of ``x``. Nodes are added in order, four at a time."""
+    n, q = x.shape[0], y.shape[1]
+    out[first:last] = 0.0
     whole = n - n % 4
     for i in range(0, whole, 4):
-        for a in range(p):
+        for a in range(first, last):
             v0, v1 = x[i, a] * mass[i], x[i + 1, a] * mass[i + 1]
             v2, v3 = x[i + 2, a] * mass[i + 2], x[i + 3, a] * mass[i + 3]
             for b in range(q):
@@ -173,22 +168,23 @@ def gram(x: FloatArray, y: FloatArray, mass: FloatArray) -> FloatArray:
                     i + 3, b
                 ]
     for i in range(whole, n):
-        for a in range(p):
+        for a in range(first, last):
             value = x[i, a] * mass[i]
             for b in range(q):
                 out[a, b] += value * y[i, b]
-    return out
 
 
 @kernel
-def combine(x: FloatArray, c: FloatArray) -> FloatArray:
-    """Return ``x c`` for a tall ``x`` and a small ``c``, for two rows and four columns of ``x`` at a time."""
-    n, p = x.shape
-    q = c.shape[1]
-    out = np.zeros((n, q))
-    for first in range(0, n, 2):
-        i = first
-        j = min(first + 1, n - 1)  # the last row of an odd number of rows is computed alone
+def combine(x: FloatArray, c: FloatArray, first: int, last: int, out: FloatArray) -> None:
+    """Write the rows ``first..last`` of ``x c`` to ``out``, for a tall ``x`` and a small ``c``.
+
+    Two rows and four columns of ``x`` are multiplied at a time. The sums of a row do not depend on the other one.
+    """
+    p, q = c.shape
+    out[first:last] = 0.0
+    for start in range(first, last, 2):
+        i = start
+        j = min(start + 1, last - 1)  # the last row of an odd number of rows is computed alone
         for a in range(0, p - 3, 4):
             x0, x1, x2, x3 = x[i, a], x[i, a + 1], x[i, a + 2], x[i, a + 3]
             y0, y1, y2, y3 = x[j, a], x[j, a + 1], x[j, a + 2], x[j, a + 3]
@@ -205,7 +201,6 @@ def combine(x: FloatArray, c: FloatArray) -> FloatArray:
                 x0 = x[row, a]
                 for b in range(q):
                     out[row, b] += x0 * c[a, b]
-    return out
 
 
 @kernel

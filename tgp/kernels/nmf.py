@@ -353,7 +353,8 @@ def nmf_rows(
     w, h = np.empty((n, k)), np.empty((n, k))
     _init_factor(w.reshape(-1), n, k, 0, k, 1, scale, seed, level, 0)
     _init_factor(h.reshape(-1), n, k, 0, k, 1, scale, seed, level, k)
-    gram_w, gram_h, grad = np.empty((k, k)), multigrid.gram(h, h, np.ones(n)), np.empty(k)
+    gram_w, gram_h, grad = np.empty((k, k)), np.empty((k, k)), np.empty(k)
+    multigrid.gram(h, h, np.ones(n), 0, k, gram_h)
     explained = np.zeros(max_sweeps + 1)
     first = 0.0
     for s in range(1, max_sweeps + 1):

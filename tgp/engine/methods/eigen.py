@@ -133,5 +133,5 @@ METHOD = LevelMethod(
     bound=bound,
     revision=2,
     contracts=True,
-    one_core="the spectral clusters",
+    one_core="the smoothing of the eigenvectors and k-means",
 )

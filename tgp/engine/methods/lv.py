@@ -42,8 +42,9 @@ import numpy.typing as npt
 
 from tgp.engine.balanced_clusters import number_clusters
 from tgp.engine.balanced_matching import BalancedScore
+from tgp.engine.block_algebra import Rows, row_sums
 from tgp.engine.contraction import contract
-from tgp.engine.laplacian_eigs import DENSE_SIZE, Effort, Rows
+from tgp.engine.laplacian_eigs import DENSE_SIZE, Effort
 from tgp.engine.level_method import ADDED, GraphSizes, LevelBound, LevelEstimate, LevelMethod, RandomKey
 from tgp.engine.pair_matching import Score, draw_codes, match_once, match_to_sizes
 from tgp.engine.spectral_clusters import cluster_modes, filter_rows
@@ -157,7 +158,7 @@ class _NegativeCosts:
             kernels.orthonormalize(*rows, members, member_ptr, first, last, smallest, self.basis)
 
         run_over_ranges(orthonormalize, offsets(np.diff(rows[0])[members])[member_ptr] + member_ptr)
-        self.rows, self.degree = rows, _degrees(rows)
+        self.rows, self.degree = rows, row_sums(rows)
         score = np.empty(graphs.num_edges)
 
         def write_costs(first: int, last: int) -> None:
@@ -167,19 +168,6 @@ class _NegativeCosts:
         np.negative(score, out=score)
         score[~positive] = -np.inf
         return score
-
-
-def _degrees(rows: Rows) -> FloatArray:
-    """Return the sum of the weights of each row without self loops."""
-    from tgp.kernels import local_matching
-
-    degree = np.empty(len(rows[0]) - 1)
-
-    def add(first: int, last: int) -> None:
-        local_matching.weighted_degree(*rows, True, first, last, degree)
-
-    run_over_ranges(add, rows[0])
-    return degree
 
 
 def _average(basis: FloatArray, cluster: IndexArray, num_clusters: int) -> tuple[FloatArray, Counts]:
@@ -345,5 +333,5 @@ METHOD = LevelMethod(
     estimate=LevelEstimate(0.55, 0.6, scratch=2000.0),
     bound=bound,
     contracts=True,
-    one_core="the eigenvectors",
+    one_core="the smoothing of the eigenvectors",
 )
