@@ -86,8 +86,8 @@ def _show_use(out: Output, pooler: PoolerInfo) -> None:
         _paragraph(out, f"tgp coarsen --pooler {pooler.alias}  {more}", "Use")
         _paragraph(out, f"{layer} as a layer", "")
         if pooler.larger_than_memory:
-            limits = f", with {pooler.restrictions}" if pooler.restrictions else ""
-            _paragraph(out, f"--memory SIZE coarsens a graph larger than memory{limits}", "")
+            limits = f" ({pooler.restrictions})" if pooler.restrictions else ""
+            _paragraph(out, f"tgp coarsen --memory SIZE for a graph larger than memory{limits}", "")
     else:
         how = "It is trained with the model" if pooler.trainable else "It is part of the model"
         _paragraph(out, f"{layer} as a layer", "Use")

@@ -146,6 +146,8 @@ def _facts(entry: Entry) -> str:
         f"[{'dense' if traits['dense'] else 'sparse'} result](../../concepts.md#sparse-and-dense)",
         "auxiliary losses" if traits["loss"] else "no auxiliary loss",
     ]
+    if entry.alias in METHODS and METHODS[entry.alias].external is not None:
+        facts.append("graphs [larger than memory](../../guide/larger-than-memory.md)")
     return " · ".join(facts)
 
 

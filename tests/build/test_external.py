@@ -188,8 +188,17 @@ def test_a_disk_that_is_too_small_is_refused_before_the_start(tmp_path, monkeypa
     path = write_text(tmp_path / "graph.txt", random_edges())
     monkeypatch.setattr(external_plan.shutil, "disk_usage", lambda folder: type("Usage", (), {"free": 1000}))
     result = invoke(["coarsen", "-d", str(path), "-p", "hem", "--memory", "1GB", "-o", str(tmp_path / "s")])
-    assert result.exit_code == 4 and "too small" in result.output
+    assert result.exit_code == 4 and "too small" in result.output and "got 0.0 MB" in result.output
     assert [entry.name for entry in tmp_path.iterdir()] == ["graph.txt"]
+
+
+def test_the_clock_of_a_stage_starts_with_it():
+    """Also if its work has no name, as that of the digest."""
+    steps = []
+    external._StageDisplay(steps.append, "computing the digest:")("", 1, 10)
+    assert [(step.stage, step.elapsed, step.remaining) for step in steps] == [
+        ("computing the digest:", 0.0, None)
+    ]
 
 
 def dry_run(path, *options):

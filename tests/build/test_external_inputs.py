@@ -129,13 +129,21 @@ def refused(tmp_path, *options):
         (("--undirected",), "undirected cannot be combined", "always added"),
         (("-p", "hem", "-p", "hem*2"), "several schedules", "another --out"),
         (("-p", "ndp"), "ndp needs the graph in memory", "leave --memory out"),
-        (("-p", "hem,kmis"), "kmis needs the graph in memory", "leave --memory out"),
-        (("-p", "hem:ratio=0.1"), "hem cannot have ratio", "hem*5"),
-        (("-p", "hem:degree_norm=true"), "hem cannot have degree_norm", "leave it out"),
+        (
+            ("-p", "hem,sep"),
+            "sep needs the graph in memory: expected one of graclus, kmis, hem",
+            "tgp poolers sep",
+        ),
+        (("-p", "hem:ratio=0.1"), "hem with ratio=0.1 needs the graph in memory", "hem*5"),
+        (
+            ("-p", "hem:degree_norm=true"),
+            "hem with degree_norm=true needs the graph in memory",
+            "leave it out",
+        ),
         (("-p", "hem:connect_red_op=mean"), "connect_red_op=mean", "use sum"),
         (("-p", "hem*"), "computed one by one", "number of levels"),
         (("-p", "hem*", "--until", "5"), "until cannot be combined", "hem*5"),
-        (("--memory", "100MB"), "the memory is too small: expected at least", "allow --memory"),
+        (("--memory", "100MB"), "the memory is too small: expected at least", "such as --memory 415MB"),
         (("--memory", "much"), "expected a size such as 64MB", ""),
     ],
 )
@@ -178,7 +186,7 @@ def test_progress_counts_edges_in_each_stage(tmp_path):
     for action in ("reading", "counting", "sorting", "merging"):
         assert seen[f"graph.txt: {action}"] >= 1500
     for level in (1, 2, 3):
-        assert f"level {level} of 3: matching" in seen
+        assert f"level {level} of 3: assigning nodes" in seen
         assert seen[f"level {level} of 3: sorting"] and seen[f"level {level} of 3: merging"]
     assert {"computing the digest:", "writing the graph:", "writing the levels:"} <= set(seen)
     counted = next(step for step in steps[::-1] if step.stage == "graph.txt: sorting")

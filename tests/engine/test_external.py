@@ -1,7 +1,9 @@
 """Levels of graphs in files equal those of graphs in memory."""
 
 import os
+import re
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +17,9 @@ from tgp.engine.external.journal import Journal
 from tgp.engine.external.levels import check_external, coarsen_level
 from tgp.engine.external.ranges import LOCAL, LocalRanges
 from tgp.engine.external.row_files import RowWriter, read_array
+from tgp.engine.methods import METHODS, external_methods
 from tgp.errors import InputError, ParameterError
+from tgp.inspect.catalog import describe_pooler
 from tgp.ragged import BlockCSR
 from tgp.testing.graphs import barabasi_albert, grid2d, star
 
@@ -262,6 +266,16 @@ def test_the_folder_of_another_run_is_cleared(tmp_path):
 def test_other_schedules_are_refused(schedule, error, text):
     with pytest.raises(error, match=text.replace("*", r"\*")):
         check_external(parse_schedule(schedule))
+
+
+def test_the_guide_and_the_catalog_describe_the_methods():
+    page = (Path(__file__).parents[2] / "docs/guide/larger-than-memory.md").read_text()
+    rows = re.findall(r"^\| \[`(\w+)`\]\(\.\./reference/poolers/\w+\.md\) \| ([^|]*) \|", page, re.M)
+    described = {alias: describe_pooler(alias) for alias in METHODS.entries}
+    assert dict(rows) == {
+        alias: pooler.restrictions for alias, pooler in described.items() if pooler.larger_than_memory
+    }
+    assert set(dict(rows)) == set(external_methods())
 
 
 @pytest.mark.parametrize("schedule", ["hem*2", "kmis*2", "hem:count_edges=true,kmis,graclus"])

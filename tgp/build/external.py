@@ -141,7 +141,8 @@ class _StageDisplay:
 
     def __init__(self, progress: Progress, stage: str) -> None:
         self._progress, self._stage = progress, stage
-        self._action, self._started, self._first, self._last = "", 0.0, 0, 0
+        self._action: str | None = None
+        self._started, self._first, self._last = 0.0, 0, 0
 
     def __call__(self, action: str, done: int, total: int) -> None:
         now = time.perf_counter()

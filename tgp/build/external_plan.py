@@ -90,7 +90,9 @@ def choose_limits(memory: int, num_nodes: int) -> Limits:
             f"the memory is too small{f' for {num_nodes:,} nodes' if num_nodes else ''}: expected at least {-(-least // 10**6)}MB, got "
             f"{memory // 10**6}MB",
             field="memory",
-            hint=f"allow --memory {-(-least // 10**6)}MB",
+            hint=f"allow --memory {-(-least // 10**6)}MB"
+            if num_nodes
+            else f"allow more, such as --memory {least * 5 // 4 // 10**6}MB",
         )
     rest = memory - least + LEAST_REST
     piece = min(max(rest // BYTES_PER_PIECE_ENTRY, 1 << 10), 1 << 22)
@@ -303,8 +305,13 @@ def check_disk(config: CoarsenConfig, schedule: Schedule, reader: EdgeReader) ->
     needed, free = scratch + stored, shutil.disk_usage(folder).free
     if needed > free:
         raise StoreFullError(
-            f"the disk of {folder} is too small: expected at least {needed / 1e9:.1f} GB for the store and temporary files, got "
-            f"{free / 1e9:.1f} GB",
+            f"the disk of {folder} is too small: expected at least {_size(needed)} for the store and temporary files, got "
+            f"{_size(free)}",
             path=folder,
             hint="free some space, or write to another disk with --out",
         )
+
+
+def _size(num_bytes: int) -> str:
+    """Return a size with a unit."""
+    return f"{num_bytes / 1e9:.1f} GB" if num_bytes >= 10**9 else f"{num_bytes / 1e6:.1f} MB"

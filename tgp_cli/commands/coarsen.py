@@ -24,9 +24,7 @@ _POOLER = (
     "graclus* repeats the last level up to --until. Repeat the option for several hierarchies. Default: graclus*2."
 )
 _MAX_INPUT = "Memory that the input files may need. Default: 4GB or 100 times their size, up to the memory."
-_MEMORY = (
-    "Coarsen one file of edges from disk in this memory (SIZE or auto), without metrics. Some methods only."
-)
+_MEMORY = "Coarsen one file of edges from disk in this memory (SIZE or auto). Some methods, no metrics."
 _DATASET = "Known name, path, module:callable or built-in dataset. Default: molecules."
 
 

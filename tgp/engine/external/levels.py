@@ -122,7 +122,7 @@ def coarsen_level(
     files = {name: path.with_suffix(f".{name}") for name in ("values", "representative")}
     num_supernodes = journal.find(f"{work.name}:assign")
     if num_supernodes is None:
-        journal.report("assigning")
+        journal.report("assigning nodes")
         found = method.assign(work)
         for file, values in (
             (path, found.cluster), (files["values"], found.weight), (files["representative"], found.representative),
