@@ -203,7 +203,7 @@ def test_a_figure_of_a_large_graph_is_a_sample(tmp_path, stores, monkeypatch):
     (path,) = make_stores(tmp_path, table, *halved(table, 1, fields=False), cuts=(3000,))
     monkeypatch.setattr(scene, "MOST_EDGES", 50)
     titles = [axes.get_title() for axes in hierarchy(path, 0).axes]
-    assert titles[0] == "level 0: 3,000 nodes (160 drawn)"
+    assert titles[0] == "level 0: 3,000 nodes\n160 of them drawn"
     compressed = write_small(tmp_path / "small", table, *halved(table, 1, fields=False))
     with pytest.raises(InputError, match="too large to draw from a store of the small profile"):
         hierarchy(compressed, 0)
