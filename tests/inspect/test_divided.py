@@ -20,9 +20,10 @@ from tgp.inspect.report import sampled_levels, scene
 from tgp.inspect.report.page import render_report
 from tgp.inspect.report.pictures import Picture
 from tgp.ragged import Field, GraphTable
-from tgp.store import StoreReader, StoreSpec, StoreWriter, data_digest
+from tgp.store import StoreReader, StoreSpec, StoreWriter, data_digest, locations
 from tgp.store.read import divided_part, memory_need, single
 from tgp.store.read.piece_array import PieceArray
+from tgp_cli.main import run as tgp_command
 
 
 @pytest.fixture(scope="module")
@@ -202,7 +203,7 @@ def test_a_figure_of_a_large_graph_is_a_sample(tmp_path, stores, monkeypatch):
     (path,) = make_stores(tmp_path, table, *halved(table, 1, fields=False), cuts=(3000,))
     monkeypatch.setattr(scene, "MOST_EDGES", 50)
     titles = [axes.get_title() for axes in hierarchy(path, 0).axes]
-    assert titles[0] == "level 0: 3,000 nodes (160 drawn)"
+    assert titles[0] == "level 0: 3,000 nodes\n160 of them drawn"
     compressed = write_small(tmp_path / "small", table, *halved(table, 1, fields=False))
     with pytest.raises(InputError, match="too large to draw from a store of the small profile"):
         hierarchy(compressed, 0)
@@ -250,7 +251,7 @@ def test_exports_that_need_much_memory_are_refused(tmp_path, stores, monkeypatch
     assert export_store(stores[1], "npz", tmp_path / "out")
 
 
-def test_a_graph_that_does_not_fit_is_not_recomputed(tmp_path, monkeypatch):
+def test_a_graph_that_does_not_fit_is_not_recomputed(tmp_path, monkeypatch, capsys):
     edges = make_ring().fields["edge_index"].values
     data = Data(edge_index=torch.from_numpy(edges), num_nodes=900)
     for schedule, way in {"hem": "coarsen the store again", "graclus": "machine with more memory"}.items():
@@ -263,3 +264,6 @@ def test_a_graph_that_does_not_fit_is_not_recomputed(tmp_path, monkeypatch):
                 InputError, match=f"(?s)recomputing {schedule} of graph 0 needs at least .*{way}"
             ):
                 verify_by_recompute(path)
+            patch.setattr(locations, "verify_location", None)  # the files are not read before
+            assert tgp_command(["verify", str(path), "--deep"]) == 2
+            assert "needs at least" in capsys.readouterr().err

@@ -9,6 +9,7 @@ import html
 import io
 import os
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -284,10 +285,7 @@ def _chain(graphs: list[Any]) -> Iterator[LevelGraph]:
 
 def _draw(chain: list[LevelGraph], first: str = "input") -> str:
     if chain[-1].owner is not None:  # the next level is not drawn
-        chain = [
-            *chain[:-1],
-            LevelGraph(chain[-1].method, chain[-1].members, chain[-1].ends, chain[-1].weight),
-        ]
+        chain = [*chain[:-1], replace(chain[-1], owner=None, share=None)]
     sizes = tuple(level.num_nodes for level in chain)
     return draw_levels(draw_scene(Scene(0, "", sizes, chain_pictures(chain))), first)
 

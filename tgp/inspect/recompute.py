@@ -23,7 +23,7 @@ from tgp.store.format import constants as store_format
 from tgp.store.locations import Location, open_store
 from tgp.store.read.memory_need import check_memory, graph_bytes, has_large_graph
 
-__all__ = ["DEFAULT_SAMPLE", "verify_by_recompute"]
+__all__ = ["DEFAULT_SAMPLE", "check_recompute", "verify_by_recompute"]
 
 DEFAULT_SAMPLE = 100
 """Number of graphs that are recomputed by default."""
@@ -56,8 +56,7 @@ def verify_by_recompute(
     if sample is not None and sample < 1:
         raise InputError(f"the sample must contain at least 1 graph, got {sample}", field="sample")
     reader = open_store(path)
-    count = reader.num_graphs if sample is None else min(sample, reader.num_graphs)
-    ids = np.unique(np.linspace(0, reader.num_graphs - 1, count).round().astype(np.int64))
+    ids = _sampled_graphs(reader, sample)
     found: list[Finding] = []
     spec = reader.manifest.spec
     total = len(ids) * len(reader.hierarchies)
@@ -92,15 +91,36 @@ def verify_by_recompute(
     return found
 
 
+def check_recompute(path: Location, sample: int | None = DEFAULT_SAMPLE) -> None:
+    """Check that :func:`verify_by_recompute` has enough memory, before the files of a large store are read.
+
+    Args:
+        path: directory or URL of the store.
+        sample: number of graphs to check; ``None`` for all.
+
+    Raises:
+        InputError: if a graph needs more memory than this process may use.
+        StoreError: if the store cannot be read.
+    """
+    reader = open_store(path)
+    for name, info in reader.hierarchies.items() if has_large_graph(reader) else ():
+        _check_memory(reader, _sampled_graphs(reader, sample), name, Schedule.from_json(info.schedule))
+
+
+def _sampled_graphs(reader: StoreReader, sample: int | None) -> Ints:
+    """Return the ids of graphs that are spread evenly over a store."""
+    count = reader.num_graphs if sample is None else min(sample, reader.num_graphs)
+    return np.unique(np.linspace(0, reader.num_graphs - 1, count).round().astype(np.int64))
+
+
 def _check_memory(reader: StoreReader, ids: Ints, name: str, schedule: Schedule) -> None:
     """Check that the largest graph can be coarsened in memory."""
     if not has_large_graph(reader):
         return
     sizes = reader.sizes()[1][ids]
     graph = int(ids[sizes.argmax()])
-    need = 2 * graph_bytes(
-        reader, graph, name, range(1, reader.hierarchy(name).depth + 1)
-    )  # stored, and again
+    levels = range(1, reader.hierarchy(name).depth + 1)
+    need = 2 * graph_bytes(reader, graph, name, levels)  # the stored levels and the new ones
     way = "use a machine with more memory"
     with contextlib.suppress(InputError):
         check_external(schedule)

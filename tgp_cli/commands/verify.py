@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tgp.errors import StoreError
 from tgp.inspect.numbers import counted
 from tgp_cli._errors import ExitStatus
 from tgp_cli._options import DebugOpt, JsonOpt, LocationArg, QuietOpt
@@ -42,13 +44,17 @@ def command(
 
     location = parse_location(store)
     output = Output(json=json, quiet=quiet)
+    is_deep = bool(deep or sample or every)
+    if is_deep:
+        from tgp.inspect.recompute import DEFAULT_SAMPLE, check_recompute, verify_by_recompute
+
+        count = None if every else sample or DEFAULT_SAMPLE
+        with contextlib.suppress(StoreError):  # the check of the files names the damage
+            check_recompute(location, count)
     with Progress(output) as progress:
         progress("checking files", 0, 0)
         findings = verify_location(location)
-        if (deep or sample or every) and not _unreadable(findings):
-            from tgp.inspect.recompute import DEFAULT_SAMPLE, verify_by_recompute
-
-            count = None if every else sample or DEFAULT_SAMPLE
+        if is_deep and not _unreadable(findings):
             findings += verify_by_recompute(location, sample=count, progress=progress)
     path = shown_location(location)
     report = {"path": path, "sound": not findings, "findings": [asdict(f) for f in findings]}

@@ -20,7 +20,8 @@ __all__ = ["hierarchy"]
 _PAGE, _NARROW, _BROAD = 6.8, 1.2, 2.0
 """Width of all columns together (the text of a page), and smallest and largest width of one column, in inches."""
 
-_TITLE = 0.2
+_TITLE, _LINE = 0.2, 0.1
+"""Height of the title of a picture, and of a second line of it, in inches."""
 
 
 def hierarchy(store: Location, graph: int, hierarchy: str | None = None) -> Figure:
@@ -59,7 +60,10 @@ def hierarchy(store: Location, graph: int, hierarchy: str | None = None) -> Figu
     across = max(len(pictures) for _, pictures in rows)
     wide = min(max(_PAGE / across, _NARROW), _BROAD)
     tall = [height_for(pictures[0], wide) for _, pictures in rows]
-    figure = new_figure(wide * across + 0.25, sum(tall) + _TITLE * len(rows))
+    figure = new_figure(
+        wide * across + 0.25,
+        sum(tall) + (_TITLE + _LINE * any(scene.part is pictures for scene, pictures in rows)) * len(rows),
+    )
     grid = figure.subplots(len(rows), across, squeeze=False, height_ratios=tall)
     for row, (scene, pictures), high in zip(grid, rows, tall, strict=True):
         for axes in row[len(pictures) :]:
@@ -76,6 +80,6 @@ def hierarchy(store: Location, graph: int, hierarchy: str | None = None) -> Figu
 
 
 def _title(picture: Picture, scene: Scene) -> str:
-    part = f" ({len(picture.nodes)} drawn)" if len(picture.nodes) < picture.num_nodes else ""
+    part = f"\n{len(picture.nodes)} of them drawn" if len(picture.nodes) < picture.num_nodes else ""
     failed = "\ncould not be coarsened" if picture.last and scene.reason is not None else ""
     return f"level {picture.level}: {counted(picture.num_nodes, 'node')}{part}{failed}"

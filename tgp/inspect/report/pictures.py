@@ -19,7 +19,7 @@ __all__ = [
     "Ints",
     "Picture",
     "chain_pictures",
-    "draw_levels",
+    "level_pictures",
     "member_radius",
     "node_radius",
     "place_at_positions",
@@ -145,7 +145,7 @@ def pooled_pictures(
     ends = np.stack(np.nonzero(coarse))
     members = np.bincount(owner[owner >= 0], minlength=np.shape(s)[1])
     last = LevelGraph(method, members, ends, np.asarray(coarse)[ends[0], ends[1]])
-    return draw_levels([first, last], 0, np.arange(len(s)), places)
+    return level_pictures([first, last], 0, np.arange(len(s)), places)
 
 
 def chain_pictures(chain: list[LevelGraph]) -> tuple[Picture, ...]:
@@ -155,7 +155,7 @@ def chain_pictures(chain: list[LevelGraph]) -> tuple[Picture, ...]:
         chain: the input graph and its levels. All levels but the last have owners.
     """
     nodes = np.arange(chain[0].num_nodes)
-    return draw_levels(chain, 0, nodes, layout(*_sides(chain[0], nodes)))
+    return level_pictures(chain, 0, nodes, layout(*_sides(chain[0], nodes)))
 
 
 def node_radius(places: Floats, scale: float, thin: float, wide: float) -> float:
@@ -181,7 +181,7 @@ def member_radius(picture: Picture, base: float) -> Floats:
     return radii
 
 
-def draw_levels(
+def level_pictures(
     chain: list[LevelGraph], start: int, nodes: Ints, places: Floats, centre: int = -1
 ) -> tuple[Picture, ...]:
     """Return the pictures of a graph from level ``start`` on. A supernode lies at its own position or at the mean place of its members.

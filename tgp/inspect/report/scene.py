@@ -15,7 +15,7 @@ from tgp.inspect.report.level_graphs import (
     read_input,
     read_levels,
 )
-from tgp.inspect.report.pictures import Picture, draw_levels, place_at_positions, places_of
+from tgp.inspect.report.pictures import Picture, level_pictures, place_at_positions, places_of
 from tgp.inspect.report.sampled_levels import SampledLevels
 from tgp.store import StoreReader
 
@@ -112,20 +112,20 @@ def graph_scenes(
             shown = np.arange(first.num_nodes) if part is None else part.nodes
             places = places_of(chain[0], shown)
         if part is None:
-            pictures = draw_levels(chain, 0, np.arange(first.num_nodes), places)
+            pictures = level_pictures(chain, 0, np.arange(first.num_nodes), places)
             scenes.append(Scene(graph, name, sizes, pictures, reason=reason))
             continue
         whole: tuple[Picture, ...] = ()
         if start is not None:
             everything = np.arange(sizes[start])
-            whole = draw_levels(chain, start, everything, places_of(chain[start], everything), part.centre)
+            whole = level_pictures(chain, start, everything, places_of(chain[start], everything), part.centre)
         scenes.append(
             Scene(
                 graph,
                 name,
                 sizes,
                 whole,
-                draw_levels(chain, 0, part.nodes, places, part.centre),
+                level_pictures(chain, 0, part.nodes, places, part.centre),
                 part,
                 reason,
             )
@@ -148,7 +148,7 @@ def _sampled_scenes(reader: StoreReader, graph: int, names: Sequence[str], max_n
         nodes = np.arange(len(part.nodes))
         places = places_of(chain[0], nodes) if places is None else places
         marked = int(np.searchsorted(part.nodes, part.centre))
-        near = draw_levels(chain, 0, nodes, places, marked)
+        near = level_pictures(chain, 0, nodes, places, marked)
         whole: tuple[Picture, ...] = ()
         if start is not None:
             for finer in chain[:start]:
@@ -157,7 +157,7 @@ def _sampled_scenes(reader: StoreReader, graph: int, names: Sequence[str], max_n
             everything = np.arange(levels.sizes[start])
             coarse, all_ids = levels.read_part(start, everything)
             coarse = place_at_positions(coarse)
-            pictures = draw_levels(coarse, 0, everything, places_of(coarse[0], everything), marked)
+            pictures = level_pictures(coarse, 0, everything, places_of(coarse[0], everything), marked)
             whole = _with_ids(pictures, levels, start, all_ids)
         sizes = tuple(levels.sizes)
         drawn = _with_ids(near, levels, 0, ids)
