@@ -16,7 +16,8 @@ from tgp.src.base import SRCPooling
 from tgp.src.execution import SparseExecution
 from tgp.src.inputs import PoolInputs
 from tgp.src.output import PoolingOutput
-from tgp.src.precoarsening import BasePrecoarseningMixin, check_connectivity
+from tgp.src.precoarsening import BasePrecoarseningMixin
+from tgp.utils.ops.connectivity import check_connectivity
 from tgp.utils.ops.reductions import reduce_groups
 from tgp.utils.signature import accepted
 
