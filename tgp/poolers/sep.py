@@ -102,7 +102,7 @@ class SEPPooling(LevelPooling):
             **kwargs: further arguments of the selector.
         """
         check_levels(levels)
-        check_connectivity(edge_index)
+        check_connectivity(edge_index, "precoarsening")
         selector = self.selector
         overridden = any(is_overridden(self, name) for name in ("select", "precoarsening"))
         if overridden or self._runs_by_engine(edge_weight) or not isinstance(selector, SEPSelect):

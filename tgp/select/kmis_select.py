@@ -257,7 +257,7 @@ class KMISSelect(LevelSelect):
             if self.scorer == "degree" and edge_weight is not None and edge_weight.requires_grad:
                 so._weight = self._degree(edge_index, edge_weight, so.num_nodes)
             return so
-        check_connectivity(edge_index)
+        check_connectivity(edge_index, "this selection")
         score = self._score(x, edge_index, edge_weight, batch)
         source = to_block(
             edge_index, edge_weight, batch, score.numel(), batch_size, dtype=score.dtype, node_values=score

@@ -152,7 +152,7 @@ class LevelSelect(Select):
         Raises:
             InputError: if there is no connectivity, or an attribute that the method needs is missing or not valid.
         """
-        check_connectivity(edge_index)
+        check_connectivity(edge_index, "this selection")
         if num_nodes is None and batch is None and x is not None:
             num_nodes = x.size(0)
         dtype = None if x is None else x.dtype

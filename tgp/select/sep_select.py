@@ -59,7 +59,7 @@ class SEPSelect(LevelSelect):
         Raises:
             InputError: if there is no connectivity, or ``levels`` is less than 1.
         """
-        check_connectivity(edge_index)
+        check_connectivity(edge_index, "this selection")
         if levels < 1:
             raise InputError(f"'levels' must be >= 1, got {levels}", field="levels")
         source = to_block(edge_index, edge_weight, batch, num_nodes, batch_size)

@@ -130,7 +130,7 @@ class LevelMixin(BasePrecoarseningMixin):
         **kwargs: Any,
     ) -> PoolingOutput:
         """Return one level; see :meth:`multi_level_precoarsening`."""
-        check_connectivity(edge_index)
+        check_connectivity(edge_index, "precoarsening")
         kwargs.update(batch=batch, num_nodes=num_nodes, level=level)
         if self._runs_by_engine(edge_weight):
             return self._engine_levels(1, edge_index, edge_weight, **kwargs)[0]
@@ -163,7 +163,7 @@ class LevelMixin(BasePrecoarseningMixin):
             One output per level.
         """
         check_levels(levels)
-        check_connectivity(edge_index)
+        check_connectivity(edge_index, "precoarsening")
         kwargs.update(batch=batch, num_nodes=num_nodes, level=level)
         if not self._runs_by_engine(edge_weight):
             names = self._spec.level_method.needs

@@ -148,7 +148,7 @@ class BasePrecoarseningMixin(Precoarsenable, _Pooler):
             num_nodes: ``N``.
             **kwargs: Passed to selector and connector (``level``: position in a schedule).
         """
-        check_connectivity(edge_index)
+        check_connectivity(edge_index, "precoarsening")
         if getattr(self, "preconnector", None) is not None:
             kwargs.setdefault(
                 "fixed_k", True

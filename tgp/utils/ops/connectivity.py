@@ -46,15 +46,19 @@ class MissingConnectivityError(InputError, NotImplementedError):
     """There is no connectivity. Also a ``NotImplementedError``, which tgp 1.0.2 raised."""
 
 
-def check_connectivity(edge_index: Any) -> None:
+def check_connectivity(edge_index: Any, purpose: str) -> None:
     """Check that a connectivity is given.
+
+    Args:
+        edge_index: Connectivity, or ``None``.
+        purpose: Step that needs it, for the message.
 
     Raises:
         MissingConnectivityError: If it is ``None``.
     """
     if edge_index is None:
         raise MissingConnectivityError(
-            "edge_index cannot be None: expected an edge list, a sparse matrix or a SparseTensor, got None",
+            f"edge_index cannot be None for {purpose}: expected an edge list, a sparse matrix or a SparseTensor, got None",
             field="edge_index",
         )
 
