@@ -16,7 +16,8 @@ from tgp.src.base import SRCPooling
 from tgp.src.execution import SparseExecution
 from tgp.src.inputs import PoolInputs
 from tgp.src.output import PoolingOutput
-from tgp.src.precoarsening import BasePrecoarseningMixin, check_connectivity
+from tgp.src.precoarsening import BasePrecoarseningMixin
+from tgp.utils.ops.connectivity import check_connectivity
 from tgp.utils.ops.reductions import reduce_groups
 from tgp.utils.signature import accepted
 
@@ -70,7 +71,7 @@ class NoPool(BasePrecoarseningMixin, SRCPooling):
             num_nodes: ``N``; by default it is read from ``batch`` or the connectivity.
             **kwargs: ignored.
         """
-        check_connectivity(edge_index)
+        check_connectivity(edge_index, "precoarsening")
         so = self.select(edge_index=edge_index, num_nodes=num_nodes, batch=batch)
         if so.batch is None:
             so.batch = torch.zeros(so.num_nodes, dtype=torch.long, device=so._stored_index().device)

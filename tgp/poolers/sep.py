@@ -11,7 +11,8 @@ from tgp.engine.methods.sep import Cut
 from tgp.select.sep_select import SEPSelect
 from tgp.src.level import LevelPooling
 from tgp.src.output import PoolingOutput
-from tgp.src.precoarsening import check_connectivity, check_levels
+from tgp.src.precoarsening import check_levels
+from tgp.utils.ops.connectivity import check_connectivity
 from tgp.utils.signature import base_kwargs
 from tgp.utils.typing import ConnectionType, LiftType, ReduceType, SinvType
 from tgp.utils.user_code import is_overridden
@@ -101,7 +102,7 @@ class SEPPooling(LevelPooling):
             **kwargs: further arguments of the selector.
         """
         check_levels(levels)
-        check_connectivity(edge_index)
+        check_connectivity(edge_index, "precoarsening")
         selector = self.selector
         overridden = any(is_overridden(self, name) for name in ("select", "precoarsening"))
         if overridden or self._runs_by_engine(edge_weight) or not isinstance(selector, SEPSelect):

@@ -17,10 +17,10 @@ from tgp.errors import InputError, ParameterError
 from tgp.imports import HAS_TORCH_SCATTER as HAS_TORCH_SCATTER
 from tgp.select.base_select import Select as Select
 from tgp.select.base_select import SelectOutput
-from tgp.select.level_select import LevelSelect, MethodParameter, check_topology, to_select_output
+from tgp.select.level_select import LevelSelect, MethodParameter, to_select_output
 from tgp.utils.blocks import to_block, to_host
 from tgp.utils.ops.adjacency import weighted_degree as weighted_degree
-from tgp.utils.ops.connectivity import connectivity_to_edge_index, infer_num_nodes
+from tgp.utils.ops.connectivity import check_connectivity, connectivity_to_edge_index, infer_num_nodes
 from tgp.utils.tracing import opaque
 from tgp.utils.typing import SinvType
 
@@ -257,7 +257,7 @@ class KMISSelect(LevelSelect):
             if self.scorer == "degree" and edge_weight is not None and edge_weight.requires_grad:
                 so._weight = self._degree(edge_index, edge_weight, so.num_nodes)
             return so
-        check_topology(edge_index)
+        check_connectivity(edge_index, "this selection")
         score = self._score(x, edge_index, edge_weight, batch)
         source = to_block(
             edge_index, edge_weight, batch, score.numel(), batch_size, dtype=score.dtype, node_values=score

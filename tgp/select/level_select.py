@@ -19,23 +19,12 @@ from tgp.ragged import Assignment
 from tgp.select._sparse_entries import check_inverse_op
 from tgp.select.base_select import Select, SelectOutput
 from tgp.utils.blocks import TorchBlock, to_block
+from tgp.utils.ops.connectivity import check_connectivity
 from tgp.utils.signature import foo_signature
 from tgp.utils.tracing import opaque
 from tgp.utils.typing import SinvType
 
 __all__ = ["FixedKSelect", "LevelSelect", "MethodParameter", "needed_attributes", "to_select_output"]
-
-
-class NoTopologyError(InputError, NotImplementedError):
-    """There is no connectivity. Also a ``NotImplementedError``, which tgp 1.0.2 raised."""
-
-
-def check_topology(edge_index: Any) -> None:
-    """Check that connectivity is given."""
-    if edge_index is None:
-        raise NoTopologyError(
-            "edge_index cannot be None: this selection depends on the topology", field="edge_index"
-        )
 
 
 def needed_attributes(spec: LevelSpec, x: Tensor | None, given: Mapping[str, Any]) -> dict[str, Tensor]:
@@ -163,7 +152,7 @@ class LevelSelect(Select):
         Raises:
             InputError: if there is no connectivity, or an attribute that the method needs is missing or not valid.
         """
-        check_topology(edge_index)
+        check_connectivity(edge_index, "this selection")
         if num_nodes is None and batch is None and x is not None:
             num_nodes = x.size(0)
         dtype = None if x is None else x.dtype

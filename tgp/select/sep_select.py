@@ -11,8 +11,9 @@ from tgp.engine.methods.sep import Cut, assign_levels
 from tgp.errors import InputError
 from tgp.select.base_select import Select as Select
 from tgp.select.base_select import SelectOutput
-from tgp.select.level_select import LevelSelect, check_topology, to_select_output
+from tgp.select.level_select import LevelSelect, to_select_output
 from tgp.utils.blocks import pooled_batch, to_block
+from tgp.utils.ops.connectivity import check_connectivity
 from tgp.utils.ops.connectivity import connectivity_to_edge_index as connectivity_to_edge_index
 from tgp.utils.tracing import opaque
 from tgp.utils.typing import SinvType
@@ -58,7 +59,7 @@ class SEPSelect(LevelSelect):
         Raises:
             InputError: if there is no connectivity, or ``levels`` is less than 1.
         """
-        check_topology(edge_index)
+        check_connectivity(edge_index, "this selection")
         if levels < 1:
             raise InputError(f"'levels' must be >= 1, got {levels}", field="levels")
         source = to_block(edge_index, edge_weight, batch, num_nodes, batch_size)

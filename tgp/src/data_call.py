@@ -259,7 +259,7 @@ def _flatten(pooler: SRCPooling, out: PoolingOutput, so: SelectOutput) -> tuple[
 
 
 class _EdgeRequest:
-    """Edge attributes that a pooler shall pool in one call.
+    """Edge attributes that a pooler must pool in one call.
 
     The pooler gets all attributes with one reduction, side by side. The others are reduced afterwards, if the pooled edges
     are merged input edges.

@@ -21,9 +21,10 @@ from tgp.select.level_select import LevelSelect, needed_attributes, to_select_ou
 from tgp.src.base import SRCPooling
 from tgp.src.dense import DenseSRCPooling
 from tgp.src.output import PoolingOutput
-from tgp.src.precoarsening import BasePrecoarseningMixin, check_connectivity, check_levels
+from tgp.src.precoarsening import BasePrecoarseningMixin, check_levels
 from tgp.utils.blocks import TorchBlock, pooled_batch, to_adjacency, to_block
 from tgp.utils.engine_link import EngineLink
+from tgp.utils.ops.connectivity import check_connectivity
 from tgp.utils.signature import foo_signature
 from tgp.utils.tracing import opaque
 from tgp.utils.typing import LiftType, ReduceType, SinvType
@@ -129,7 +130,7 @@ class LevelMixin(BasePrecoarseningMixin):
         **kwargs: Any,
     ) -> PoolingOutput:
         """Return one level; see :meth:`multi_level_precoarsening`."""
-        check_connectivity(edge_index)
+        check_connectivity(edge_index, "precoarsening")
         kwargs.update(batch=batch, num_nodes=num_nodes, level=level)
         if self._runs_by_engine(edge_weight):
             return self._engine_levels(1, edge_index, edge_weight, **kwargs)[0]
@@ -162,7 +163,7 @@ class LevelMixin(BasePrecoarseningMixin):
             One output per level.
         """
         check_levels(levels)
-        check_connectivity(edge_index)
+        check_connectivity(edge_index, "precoarsening")
         kwargs.update(batch=batch, num_nodes=num_nodes, level=level)
         if not self._runs_by_engine(edge_weight):
             names = self._spec.level_method.needs

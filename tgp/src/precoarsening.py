@@ -12,7 +12,7 @@ from tgp.errors import InputError
 from tgp.select.base_select import SelectOutput
 from tgp.src.output import PoolingOutput
 from tgp.utils.ops.adjacency import dense_to_block_diag
-from tgp.utils.ops.connectivity import is_dense_adj
+from tgp.utils.ops.connectivity import check_connectivity, is_dense_adj
 from tgp.utils.signature import accepted
 from tgp.utils.user_code import is_overridden
 
@@ -24,7 +24,6 @@ else:
 __all__ = [
     "BasePrecoarseningMixin",
     "Precoarsenable",
-    "check_connectivity",
     "check_levels",
     "require_stage",
     "run_levels",
@@ -149,7 +148,7 @@ class BasePrecoarseningMixin(Precoarsenable, _Pooler):
             num_nodes: ``N``.
             **kwargs: Passed to selector and connector (``level``: position in a schedule).
         """
-        check_connectivity(edge_index)
+        check_connectivity(edge_index, "precoarsening")
         if getattr(self, "preconnector", None) is not None:
             kwargs.setdefault(
                 "fixed_k", True
@@ -221,16 +220,3 @@ def check_levels(levels: int) -> None:
     """
     if levels < 1:
         raise InputError(f"'levels' must be >= 1, got {levels}.", field="levels")
-
-
-def check_connectivity(edge_index: Any) -> None:
-    """Check that a connectivity is given.
-
-    Raises:
-        InputError: If it is ``None``.
-    """
-    if edge_index is None:
-        raise InputError(
-            "edge_index cannot be None for precoarsening: expected a connectivity, got None.",
-            field="edge_index",
-        )

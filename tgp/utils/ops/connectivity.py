@@ -17,7 +17,9 @@ from tgp.utils.tracing import on_host
 __all__ = [
     "Container",
     "EdgeEntries",
+    "MissingConnectivityError",
     "check_and_filter_edge_weights",
+    "check_connectivity",
     "connectivity_to_edge_index",
     "connectivity_to_sparsetensor",
     "connectivity_to_torch_coo",
@@ -38,6 +40,27 @@ class _ShapeError(InputError, RuntimeError):
 
 class _KindError(InputError, NotImplementedError):
     """Unknown container. Also a ``NotImplementedError``, which tgp 1.0.2 raised."""
+
+
+class MissingConnectivityError(InputError, NotImplementedError):
+    """There is no connectivity. Also a ``NotImplementedError``, which tgp 1.0.2 raised."""
+
+
+def check_connectivity(edge_index: Any, purpose: str) -> None:
+    """Check that a connectivity is given.
+
+    Args:
+        edge_index: Connectivity, or ``None``.
+        purpose: Step that needs it, for the message.
+
+    Raises:
+        MissingConnectivityError: If it is ``None``.
+    """
+    if edge_index is None:
+        raise MissingConnectivityError(
+            f"edge_index cannot be None for {purpose}: expected an edge list, a sparse matrix or a SparseTensor, got None",
+            field="edge_index",
+        )
 
 
 def _is_sparse_matrix(adj: Any) -> bool:
