@@ -15,6 +15,7 @@ import argparse
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -126,9 +127,12 @@ def install(way: str, python: str, env: Path, clone: Path, dist: Path) -> str:
     call([found, "-m", "pip", "install", "--quiet", "--upgrade", "pip"])
     (wheel,), (sdist,) = dist.glob("*.whl"), dist.glob("*.tar.gz")
     if way == "lowest":
+        # uv takes only requirements of the project itself as direct ones, not those of a wheel.
         call([found, "-m", "pip", "install", "--quiet", "uv"])
-        lowest = ["--python", env, "--resolution", "lowest-direct"]
-        call([env / "bin" / "uv", "pip", "install", "--quiet", *lowest, f"{wheel}[test]"])
+        uv, pins = [env / "bin" / "uv", "pip"], env / "lowest.txt"
+        lowest = ["--resolution", "lowest-direct", "--extra", "test", "--python", found]
+        call([*uv, "compile", "--quiet", *lowest, clone / "pyproject.toml", "--output-file", pins])
+        call([*uv, "install", "--quiet", "--python", env, "-r", pins, wheel])
     elif way == "editable":
         call([*pip, "-e", f"{clone}[test]"])
     elif way == "image":
@@ -165,6 +169,17 @@ def steps(way: str, python: str) -> Iterator[tuple[str, list[Any]]]:
         )
 
 
+def above_lowest(versions: dict[str, str], project: Path) -> dict[str, str]:
+    """Return the versions that are not the lowest ones that a ``pyproject.toml`` allows."""
+    bounds = dict(re.findall(r'"([\w]+)>=([\d.]+)', project.read_text()))
+    numbers = {name: version.partition("+")[0] for name, version in versions.items()}
+    return {
+        name: version
+        for name, version in numbers.items()
+        if f"{version}.0.0".split(".")[:3] != f"{bounds[name]}.0.0".split(".")[:3]
+    }
+
+
 def follow(way: str, python: str, folder: Path, clone: Path, built: dict[str, Any]) -> dict[str, Any]:
     """Follow the README in a folder without the source, and return versions and seconds."""
     for name in FOLLOWED:
@@ -186,6 +201,8 @@ def follow(way: str, python: str, folder: Path, clone: Path, built: dict[str, An
         raise RuntimeError("the package was not imported from the place where it was installed")
     if facts.pop("files") != built["digest"] and way != "editable":
         raise RuntimeError("the installed files are not those of the wheel")
+    if way == "lowest" and (higher := above_lowest(facts["versions"], clone / "pyproject.toml")):
+        raise RuntimeError(f"not the lowest versions: {higher}")
     facts["steps"] = {}
     for step, command in steps(way, python):
         started = time.perf_counter()

@@ -72,3 +72,13 @@ def test_the_matrix_covers_all_versions_and_ways(settings):
 def test_requirements_are_shown_with_their_versions(settings):
     names = {re.match(r"[\w]+", text)[0] for text in settings["project"]["dependencies"]}
     assert names >= set(matrix.REQUIREMENTS)
+
+
+def test_versions_above_the_lowest_are_found(tmp_path):
+    (tmp_path / "pyproject.toml").write_text(
+        'dependencies = ["torch>=2.5.1", "torch_geometric>=2.6", "numba>=0.60"]'
+    )
+    lowest = {"torch": "2.5.1+cpu", "torch_geometric": "2.6.0", "numba": "0.60.0"}
+    assert matrix.above_lowest(lowest, tmp_path / "pyproject.toml") == {}
+    newer = lowest | {"numba": "0.61.0"}
+    assert matrix.above_lowest(newer, tmp_path / "pyproject.toml") == {"numba": "0.61.0"}
