@@ -70,9 +70,7 @@ def check_size(level: LevelFigures, sizes: Sizes) -> Problem | None:
         missed = level.nodes[active].sum() > MORE * wish.counts[active].sum()
     if not missed:
         return None
-    where = (
-        "" if len(level.nodes) == 1 else f" in {part_text(int(larger.sum()), int(active.sum()), 'graph')}"
-    )
+    where = "" if len(level.nodes) == 1 else f" in {part_text(int(larger.sum()), int(active.sum()), 'graph')}"
     text = f"Level {level.number} ({method}) has {nodes:,} nodes{where} instead of {wanted:,} ({wish.text})."
     return Problem("size", text + _explain(level, larger), _hint(level, wish))
 
