@@ -163,4 +163,5 @@ def contract_range(
         for i in range(count):
             out_ptr[first - low + i] = done + batch_ptr[i + 1]
         done += total
-    return done
+    num_entries: int = np.int64(done)
+    return num_entries

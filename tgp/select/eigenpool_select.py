@@ -9,7 +9,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from tgp.engine.laplacian_eigs import Rows
+from tgp.engine.block_algebra import Rows
 from tgp.engine.spectral_clusters import cluster_modes
 from tgp.errors import InputError
 from tgp.ragged.offsets import offsets

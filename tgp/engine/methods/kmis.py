@@ -191,13 +191,13 @@ def _assign(block: BlockCSR, params: KMISParams, score: FloatArray | None, key: 
     cluster, super_ptr, members = _number_clusters(owner, block)
     if params.max_size is not None:
         cluster, super_ptr, members = _divide_clusters(cluster, members, block.node_ptr, params.max_size)
-    weight = np.empty(len(score), np.float32)
+    values = np.empty(len(score), np.float32)
 
     def convert(first: int, last: int) -> None:
-        weight[first:last] = score[first:last]
+        values[first:last] = score[first:last]
 
     run_over_items(convert, len(score))
-    return Assignment("hard", super_ptr, cluster, weight=weight, representative=members)
+    return Assignment("hard", super_ptr, cluster, weight=values, representative=members)
 
 
 def _ranks_by_degree(block: BlockCSR, params: KMISParams, symmetry: npt.NDArray[np.int8]) -> bool:
