@@ -179,7 +179,7 @@ class LevelMethod:
             it starts. Empty if all parts use several.
         optional_package: import name of a package that ``assign`` needs and that an extra installs; ``None`` if there is none. Without it
             ``assign`` raises ``MissingPackageError``, and commands that run on all methods leave this one out.
-        external: ``"module:NAME"`` of the :class:`~tgp.engine.external.method.ExternalMethod` that computes levels of a graph whose edges
+        external: ``"module:NAME"`` of the ``ExternalMethod`` (``tgp.engine.external.method``) that computes levels of a graph whose edges
             are files, for ``tgp coarsen --memory``; ``None`` if the method needs the graph in memory.
     """
 
