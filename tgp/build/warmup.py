@@ -56,7 +56,10 @@ def compile_kernels(
         InputError: If a schedule is invalid.
     """
     names = tuple(poolers) or tuple(name for name in METHODS_WITH_KERNELS if METHODS[name].is_installed)
-    header = job_header([parse_schedule(name) for name in names], metrics=True) | {"small": True, "large": True}
+    header = job_header([parse_schedule(name) for name in names], metrics=True) | {
+        "small": True,
+        "large": True,
+    }
     with open_executor(None, 1) as pool:
         display = CompilationDisplay(pool.compilation, progress)
         with JobQueue(pool, _compile, on_tick=display) as queue:
