@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.engine.edge_scores import EdgeScores, Share, prepare_scores
-from tgp.engine.large_ranking import number_pairs
+from tgp.engine.large_ranking import is_large, number_pairs
 from tgp.engine.level_method import RandomKey
 from tgp.engine.range_contraction import contract_rows
 from tgp.engine.target_size import Counts, SizeParams, component_targets
@@ -117,7 +117,7 @@ def match_free(
     if two_hop:
         nodes = np.diff(graphs.node_ptr)
         few = nodes - np.diff(found.super_ptr) < FEW_PAIRS * nodes
-        if few.any():
+        if few.any() or not is_large(graphs):  # small graphs always, so that a first run compiles all kernels
             chosen = np.repeat(few, nodes)
             _pair_alone(graphs, values, pairs, chosen if free is None else chosen & free)
             found = number_pairs(pairs.mate, graphs)
