@@ -56,7 +56,8 @@ def _shuffle(visit: IndexArray, start: int, size: int, seed: int, level: int) ->
     Random numbers depend on the seed, the level and the position in the graph.
     """
     for low in range(0, size, WINDOW):
-        _shuffle_window(visit, start + low, min(size - low, WINDOW), low, seed, level)
+        window = size - low if size - low < WINDOW else WINDOW
+        _shuffle_window(visit, start + low, window, low, seed, level)
 
 
 @kernel
@@ -85,7 +86,7 @@ def sort_by_degree(visit: IndexArray, indptr: PtrArray, indices: IndexArray, nod
         slots[: top + 2] = 0
 
 
-@kernel(inner=True)
+@kernel(inline="always")
 def _match_nodes(
     indptr: PtrArray, indices: IndexArray, weight: FloatArray, weighted: bool, pick: bool, start: int, seed: int,
     level: int, visit: IndexArray, low: int, high: int, free: BoolArray, heaviest: IndexArray, mate: IndexArray,
@@ -165,7 +166,7 @@ def match_rows(
     """
     visit = np.empty(WINDOW, np.int32)
     for low in range(first, last, WINDOW):
-        size = min(last - low, WINDOW)
+        size = last - low if last - low < WINDOW else WINDOW
         for i in range(size):
             visit[i] = low + i
         if order == RANDOM:
