@@ -19,7 +19,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from enum import IntEnum
 from types import CodeType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from typer.core import TyperGroup
@@ -48,6 +48,11 @@ __all__ = [
     "set_debug",
     "status_of",
 ]
+
+if TYPE_CHECKING:
+    _StreamHandler = logging.StreamHandler[Any]
+else:  # Python 3.10 has no generic handlers
+    _StreamHandler = logging.StreamHandler
 
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _debug = {"on": bool(os.environ.get("TGP_DEBUG"))}
@@ -206,7 +211,7 @@ def _inert_warnings() -> Iterator[None]:
             return "\n".join([*lines, ""])
         return inert_text(format_warning(message, category, filename, lineno, line), lines=True)
 
-    class InertHandler(logging.StreamHandler[Any]):
+    class InertHandler(_StreamHandler):
         def format(self, record: logging.LogRecord) -> str:
             return inert_text(super().format(record), lines=True)
 

@@ -49,7 +49,7 @@ def installations() -> str:
         cell = found["cells"].get(name, {"outcome": "not run", "reason": "not tried"})
         way, _, version = name.rpartition("-")
         if cell["outcome"] != "passed":
-            reason = cell["reason"].splitlines()[0]
+            reason = ": ".join(cell["reason"].splitlines()[:2])
             lines.append(
                 f"| {WAYS[way]} | {version} | {cell['outcome']}: {reason} |" + " |" * (1 + len(STEPS))
             )

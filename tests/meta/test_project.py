@@ -1,5 +1,6 @@
 """Rules of the repository that ``docs/contributing.md`` states."""
 
+import ast
 import re
 from pathlib import Path
 
@@ -48,3 +49,22 @@ def test_the_newest_section_of_the_changelog_is_that_of_the_version():
 def test_changelog_fragments_have_a_type():
     names = [p.name for p in (ROOT / "docs" / "changes").iterdir() if p.name != "README.md"]
     assert all(re.fullmatch(r"[\w-]+\.(added|changed|fixed|removed)\.md", name) for name in names), names
+
+
+NOT_GENERIC = {"StreamHandler", "LoggerAdapter"}
+"""Classes of the standard library that have no ``Class[...]`` in Python 3.10, the oldest version."""
+
+
+def generic_bases(source):
+    """Return the names of these classes that a source uses as generic bases of classes."""
+    bases = [
+        base for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ClassDef) for base in node.bases
+    ]
+    names = [ast.unparse(base.value).split(".")[-1] for base in bases if isinstance(base, ast.Subscript)]
+    return [name for name in names if name in NOT_GENERIC]
+
+
+def test_classes_have_bases_of_the_oldest_python():
+    assert generic_bases("class A(logging.StreamHandler[Any]): pass") == ["StreamHandler"]
+    files = [file for top in ("tgp", "tgp_cli") for file in (ROOT / top).rglob("*.py")]
+    assert [file.name for file in files if generic_bases(file.read_text())] == []

@@ -207,9 +207,10 @@ def follow(way: str, python: str, folder: Path, clone: Path, built: dict[str, An
     for step, command in steps(way, python):
         started = time.perf_counter()
         printed = call(command, **options).strip()
+        last = printed.splitlines()[-1] if printed else ""
         facts["steps"][step] = {
             "seconds": round(time.perf_counter() - started, 1),
-            "last": printed.splitlines()[-1] if printed else "",
+            "last": last.replace(f"{folder.parent}{os.sep}", ""),
         }
     return facts
 
@@ -230,7 +231,8 @@ def run_cell(cell: str, clone: Path, dist: Path, built: dict[str, Any]) -> dict[
             facts = follow(way, found, folder / "work", clone, built)
             outcome = {"outcome": "passed", "install seconds": installed, **facts}
         except RuntimeError as error:
-            outcome = {"outcome": "failed", "reason": str(error)}
+            text = str(error).replace(f"{folder}{os.sep}", "").replace(f"{clone}{os.sep}", "")
+            outcome = {"outcome": "failed", "reason": text}
     return {
         **outcome,
         "seconds": round(time.perf_counter() - started),

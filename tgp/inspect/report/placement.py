@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import coo_array
+from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components, minimum_spanning_tree, shortest_path
 from scipy.spatial import cKDTree
 
@@ -55,8 +55,11 @@ def layout(edge_index: npt.NDArray[Any], num_nodes: int, strength: npt.NDArray[A
     boxes = []
     for number in range(count):
         nodes = np.flatnonzero(component == number)
-        hops = shortest_path(graph[nodes][:, nodes], directed=False, unweighted=True)
-        boxes.append((nodes, _rotate(_stress(hops))))
+        part = graph[nodes][:, nodes]
+        # scipy before 1.12 accepts only 32-bit indices here, and selects rows with those of `nodes`.
+        indices, indptr = part.indices.astype(np.int32), part.indptr.astype(np.int32)
+        part = csr_array((part.data, indices, indptr), part.shape)
+        boxes.append((nodes, _rotate(_stress(shortest_path(part, directed=False, unweighted=True)))))
     return _pack(boxes, num_nodes)
 
 
