@@ -55,11 +55,7 @@ def layout(edge_index: npt.NDArray[Any], num_nodes: int, strength: npt.NDArray[A
     boxes = []
     for number in range(count):
         nodes = np.flatnonzero(component == number)
-        part = graph[nodes][:, nodes]
-        # scipy before 1.12 accepts only 32-bit indices here, and selects rows with those of `nodes`.
-        indices, indptr = part.indices.astype(np.int32), part.indptr.astype(np.int32)
-        part = csr_array((part.data, indices, indptr), part.shape)
-        boxes.append((nodes, _rotate(_stress(shortest_path(part, directed=False, unweighted=True)))))
+        boxes.append((nodes, _rotate(_stress(_count_hops(graph[nodes][:, nodes])))))
     return _pack(boxes, num_nodes)
 
 
@@ -101,6 +97,14 @@ def project(
     ]
 
 
+def _count_hops(graph: csr_array) -> Points:
+    """Return the number of edges between all pairs of nodes; infinite if they are not connected."""
+    # scipy before 1.12 accepts only 32-bit indices here.
+    indices, indptr = graph.indices.astype(np.int32), graph.indptr.astype(np.int32)
+    graph = csr_array((graph.data, indices, indptr), graph.shape)
+    return np.asarray(shortest_path(graph, directed=False, unweighted=True), np.float64)
+
+
 def backbone(
     edge_index: npt.NDArray[Any], num_nodes: int, strength: npt.NDArray[Any] | None = None
 ) -> npt.NDArray[np.bool_]:
@@ -128,7 +132,7 @@ def backbone(
     shape = (num_nodes, num_nodes)
     links = coo_array((np.ones(ends.shape[1]), (ends[0], ends[1])), shape=shape).tocsr()
     links = ((links + links.T) > 0).astype(np.float64)
-    hops = shortest_path(links, directed=False, unweighted=True)
+    hops = _count_hops(links)
     near = hops[np.isfinite(hops) & (hops > 0)]
     if near.mean() > _SPACIOUS * np.sqrt((links.sum(1) > 0).sum()):
         return everything
