@@ -87,7 +87,7 @@ def test_a_shard_size_needs_a_unit(run):
 
 
 def test_thousands_of_files_are_a_warning_before_the_work(tmp_path, monkeypatch):
-    monkeypatch.setattr("tgp.build.findings.MANY_FILES", 50)
+    monkeypatch.setattr("tgp.build.estimates.MANY_FILES", 50)
     name, settings = "molecules:num_graphs=30", {"shard_size": 1, "out": tmp_path / "s"}
     (finding,) = plan_run(CoarsenConfig(name, **settings)).findings
     assert finding.kind == "files" and "60 files in 30 shards" in finding.text

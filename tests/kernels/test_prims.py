@@ -134,6 +134,9 @@ def test_kernels_import_only_the_shared_modules(path):
         # One kernel for all steps of a small graph. It is compiled again if one of these modules changes.
         "coding_tree_single.py": ("ahead", "csr", "undirected"),
         "carry.py": ("_vectors",),
+        "contract_ranges.py": ("_vectors", "contract"),  # rows are merged by the kernel of small graphs
+        "external.py": ("local_matching",),  # the same matching, of rows that are files
+        "mis.py": ("_vectors",),
         "rank_ranges.py": ("mis",),  # the kernels of kmis for one large graph
     }.get(path.name, ())
     own |= {f"tgp.kernels.{name}" for name in private}

@@ -304,7 +304,7 @@ def test_cores_are_counted_without_an_affinity(monkeypatch):
 
 
 def test_memory_is_estimated_without_the_resource_module(monkeypatch):
-    from tgp.build import prepare
+    from tgp.build import estimates
 
     real = builtins.__import__
 
@@ -314,7 +314,7 @@ def test_memory_is_estimated_without_the_resource_module(monkeypatch):
         return real(name, *arguments, **options)
 
     monkeypatch.setattr(builtins, "__import__", without_resource)
-    assert prepare._peak_resident_bytes() == 0
+    assert estimates._peak_resident_bytes() == 0
 
 
 def test_workers_start_without_a_signal_mask(monkeypatch):
