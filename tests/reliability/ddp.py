@@ -103,7 +103,9 @@ def train(store: Path, folder: Path, rank: int, ranks: int, die_at: int, workers
                     checkpoint.with_suffix(".new").rename(checkpoint)
     if rank == 0:
         torch.save(network.module.state_dict(), folder / "end.pt")
-    dist.destroy_process_group()
+    dist.barrier()
+    # Freeing DDP holds the GIL and joins a thread of gloo that may wait for the GIL: an ordinary end can hang (torch 2.13).
+    os._exit(0)
 
 
 class Attempts:

@@ -225,6 +225,7 @@ def test_soak_and_training_with_kills(tmp_path):
     for module in ("soak", "ddp"):
         words = [sys.executable, "-m", f"tests.reliability.{module}", "--first", "1", "--count", "1"]
         done = subprocess.run(words, capture_output=True, text=True, cwd=ROOT)
+        assert done.returncode == 0, done.stderr
         figure = Figure.from_row(json.loads(done.stdout.splitlines()[-1]))
         check(figure, 1)
 
