@@ -6,6 +6,7 @@ of writing and reading the time to write or to hash the same bytes.
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import os
 import shutil
@@ -275,15 +276,21 @@ def reading(folder: Path) -> None:
 
 
 def main() -> None:
+    measures = {"files": large_files, "steps": writing_steps, "rates": writing, "reading": reading}
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("parts", nargs="*", metavar="part", help=", ".join(measures))
+    parts = parser.parse_args().parts or list(measures)
+    for name in set(parts) - set(measures):
+        parser.error(f"there is no part {name}")
     values = np.random.default_rng(0).random(MILLION)
     print("| what | measured | aim |\n|---|---|---|")
     row("calibration: sort of 1 M float64", f"{best(lambda: np.sort(values)):.0f} ms")
     row("calibration: `python -c 'import typer'`", f"{best(run('-c', 'import typer')):.0f} ms")
     row("`tgp --help`", f"{best(run('-m', 'tgp_cli.main', '--help')):.0f} ms", "300")
     with tempfile.TemporaryDirectory() as folder:
-        chosen = sys.argv[1:] or ["files", "steps", "rates", "reading"]
-        measures = {"files": large_files, "steps": writing_steps, "rates": writing, "reading": reading}
-        for name in chosen:
+        for name in parts:
             measures[name](Path(folder))
     sampler = PoolBatchSampler(MILLION, batch_size=128, shuffle=True)
     state = sampler.state_dict() | {"position": 900_000}

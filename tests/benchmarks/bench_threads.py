@@ -18,10 +18,13 @@ import itertools
 import json
 import multiprocessing
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
+sys.path.append(str(Path(__file__).resolve().parents[2]))
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("NUMBA_NUM_THREADS", str(os.cpu_count()))  # before bench_kmis_sep sets 1
 

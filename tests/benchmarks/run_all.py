@@ -34,6 +34,7 @@ PARTS: dict[str, tuple[str, ...]] = {
     "loader_details": ("bench_loader.py", "--details", "--graphs", "1000000", "--data", "{data}"),
     "training": ("bench_training.py", "--root", "{data}"),
     "large": ("bench_methods.py", "--large", "--data", "{data}", "--limit", "60"),
+    "threads": ("bench_threads.py", "--calibrate"),
     "reduction": ("bench_reduction.py", "--data", "{data}"),
     "workers": ("bench_workers.py",),
     "ndp": ("bench_ndp.py", "--data", "{data}"),
