@@ -27,9 +27,10 @@ from tgp.build.jobs import ENGINE_LOCK, accept_job, job_header, portable_errors
 from tgp.build.progress import Step
 from tgp.build.remote import describe_worker
 from tgp.engine.external.levels import RANGE_FUNCTIONS
-from tgp.engine.external.ranges import LOCAL, Array, Job, Published, RangeFunction, RangeMap
+from tgp.engine.external.ranges import LOCAL, Job, Published, RangeFunction, RangeMap
 from tgp.engine.external.row_files import map_file, read_array, write_array
 from tgp.engine.threads import limit_threads
+from tgp.kernels.array_types import Array
 from tgp.store.io.failpoint import failpoint
 
 __all__ = ["ClusterRanges", "open_ranges", "open_workers", "run_range"]

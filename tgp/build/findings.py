@@ -46,7 +46,6 @@ __all__ = [
 MOST_WEIGHTS = 10**8
 """Number of edge weights that are checked at most."""
 
-Array = npt.NDArray[Any]
 Flags = npt.NDArray[np.bool_]
 
 

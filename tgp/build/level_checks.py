@@ -12,6 +12,7 @@ import numpy.typing as npt
 from tgp.engine.methods import METHODS
 from tgp.engine.schedule import STALL, LevelSpec, Schedule
 from tgp.errors import TgpError
+from tgp.kernels.array_types import Array
 
 __all__ = [
     "STALL",
@@ -36,7 +37,6 @@ MERGED = 0.02
 MANY_SINGLETONS = 0.5
 """Share of supernodes with one node above which a level is reported."""
 
-Array = npt.NDArray[Any]
 Flags = npt.NDArray[np.bool_]
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.errors import Difference, StoreDamagedError, StoreError, StoreMismatchError, StoreMissingError
+from tgp.kernels.array_types import Array
 from tgp.ragged import Field, GraphTable
 from tgp.store import PartRecord, StoreReader, StoreSpec, StoreWriter, spec_differences
 from tgp.store.format import constants as store_format
@@ -17,7 +18,6 @@ from tgp.store.write.writer import REBUILD
 
 __all__ = ["check_foreign_parts", "check_same_store", "explain_mismatch", "foreign_parts"]
 
-Array = npt.NDArray[Any]
 
 MOST_BYTES = 256 * 10**6
 """Number of bytes of the new graphs that are compared with those of the store at most."""

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from tgp.build.level_checks import STALL, LevelFigures, Problem, part_text
 from tgp.engine.target_size import count_kept
+from tgp.kernels.array_types import LongArray
 
 __all__ = ["REPLACED", "check_size"]
 
@@ -23,8 +24,7 @@ MORE = 1.1
 FEW_GRAPHS = 0.01
 """Share of the graphs below which a number of nodes that is not reached is not reported."""
 
-Counts = npt.NDArray[np.int64]
-Sizes = Callable[[int], Counts]
+Sizes = Callable[[int], LongArray]
 
 
 class _Wish(NamedTuple):
@@ -38,7 +38,7 @@ class _Wish(NamedTuple):
     """
 
     text: str
-    counts: Counts
+    counts: LongArray
     exact: bool
     other: str
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
@@ -15,14 +14,13 @@ from tgp.data.columns import values_by_graph
 from tgp.data.fast_data import make_data, paused_gc
 from tgp.data.pooled_data import PooledData
 from tgp.engine.methods import representative_name
+from tgp.kernels.array_types import Array
 from tgp.ragged import Assignment, Field, Level
 from tgp.ragged.block import PtrArray
 from tgp.select.base_select import SelectOutput
 from tgp.select.level_select import to_select_output
 
 __all__ = ["as_tensor", "graph_ids", "levels_to_data", "select_output", "shift_values", "special_value"]
-
-Array = npt.NDArray[Any]
 
 
 def as_tensor(array: Array) -> Tensor:

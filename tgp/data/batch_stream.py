@@ -12,15 +12,14 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from tgp.data.permutations import KeyedPermutation, Order, mix64
 from tgp.errors import InputError
+from tgp.kernels.array_types import LongArray
 from tgp.ragged.offsets import offsets
 
 __all__ = ["START", "BatchStream", "Budget", "Cursor", "cut"]
 
-Ids = npt.NDArray[np.int64]
 
 _AHEAD = 1 << 15
 """Smallest number of graphs that are planned together, to reduce the overhead of numpy calls. It takes some 5 ms."""
@@ -84,7 +83,7 @@ class Budget:
         return f"g{self.graphs or ''}n{self.nodes or ''}e{self.edges or ''}"
 
 
-def cut(ids: Ids, nodes: Ids | None, edges: Ids | None, budget: Budget) -> list[int]:
+def cut(ids: LongArray, nodes: LongArray | None, edges: LongArray | None, budget: Budget) -> list[int]:
     """Divide a sequence of graphs into batches. Each batch takes the next graphs until a limit is reached.
 
     Args:
@@ -150,8 +149,8 @@ class BatchStream:
         budget: Budget,
         *,
         order: Order | None = None,
-        nodes: Ids | None = None,
-        edges: Ids | None = None,
+        nodes: LongArray | None = None,
+        edges: LongArray | None = None,
         bucket: int | None = None,
         drop_last: bool = False,
     ) -> None:
@@ -163,7 +162,7 @@ class BatchStream:
         self.bucket = bucket
         self.drop_last = drop_last
 
-    def read(self, start: Cursor = START) -> Iterator[tuple[Ids, Cursor]]:
+    def read(self, start: Cursor = START) -> Iterator[tuple[LongArray, Cursor]]:
         """Yield the batches from ``start`` on, each with the position after it."""
         return self._buckets(start) if self.bucket else self._plain(start)
 
@@ -178,17 +177,17 @@ class BatchStream:
         assert self.budget.graphs is not None
         return self.budget.graphs
 
-    def _ids(self, low: int, high: int) -> Ids:
+    def _ids(self, low: int, high: int) -> LongArray:
         positions = np.arange(low, high)
         return positions if self.order is None else self.order(positions)
 
-    def _is_kept(self, ids: Ids, last: bool) -> bool:
+    def _is_kept(self, ids: LongArray, last: bool) -> bool:
         """Return False for the last batch if ``drop_last`` is set and the batch is not full."""
         if not self.drop_last or not last:
             return True
         return self.budget.graphs is not None and len(ids) == self.budget.graphs
 
-    def _plain(self, start: Cursor) -> Iterator[tuple[Ids, Cursor]]:
+    def _plain(self, start: Cursor) -> Iterator[tuple[LongArray, Cursor]]:
         position, ahead = start.position, max(_AHEAD, 4 * (self.budget.graphs or 0))
         while position < self.size:
             stop = min(position + ahead, self.size)
@@ -205,7 +204,7 @@ class BatchStream:
                     yield batch, after
             position += cuts[-1]
 
-    def _buckets(self, start: Cursor) -> Iterator[tuple[Ids, Cursor]]:
+    def _buckets(self, start: Cursor) -> Iterator[tuple[LongArray, Cursor]]:
         assert self.bucket is not None
         for low in range(start.position, self.size, self.bucket):
             high = min(low + self.bucket, self.size)
@@ -215,7 +214,7 @@ class BatchStream:
                 done = number + 1 == len(batches)
                 yield batches[number], Cursor(high) if done else Cursor(low, number + 1)
 
-    def _bucket(self, low: int, high: int) -> list[Ids]:
+    def _bucket(self, low: int, high: int) -> list[LongArray]:
         ids = self._ids(low, high)
         if self.nodes is not None:
             ids = ids[np.argsort(self.nodes[ids], kind="stable")]

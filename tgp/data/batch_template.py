@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
@@ -22,14 +21,13 @@ from tgp.data.collate import IDS_OR_NONE
 from tgp.data.columns import is_joined_last, values_by_graph
 from tgp.data.convert import NODE_KEYS
 from tgp.data.fast_data import ONE_PER_GRAPH, Splits, clone_with
+from tgp.kernels.array_types import Array
 from tgp.ragged import Assignment, Field, GraphTable, Level
 from tgp.select.base_select import SelectOutput
 from tgp.store.read.batch_plan import BatchArrays
 from tgp.store.read.layout import FieldColumn, Layout
 
 __all__ = ["BatchTemplate", "FieldPlan", "LevelPlan", "describe_layout", "describe_table"]
-
-Array = npt.NDArray[Any]
 
 
 class FieldPlan(NamedTuple):

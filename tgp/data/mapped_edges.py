@@ -11,19 +11,17 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tgp.kernels.array_types import Array, LongArray
 from tgp.ragged.offsets import offsets
 from tgp.store.read.mapped import MappedGraph
 from tgp.store.read.piece_array import PieceArray, StoredArray, find_in_rows
 
 __all__ = ["MappedEdges", "Rows"]
 
-Array = npt.NDArray[Any]
-Ids = npt.NDArray[np.int64]
 
 _PIECE = 1 << 20
 """Number of edges that are in memory at a time."""
@@ -40,12 +38,12 @@ class Rows:
         is_reversed: The rows hold the targets of edges instead of the sources. The edges of the graph are symmetric.
     """
 
-    ptr: Ids
+    ptr: LongArray
     ids: StoredArray
     perm: Array | None = None
     is_reversed: bool = False
 
-    def edge_ids(self, position: Ids, node: Ids) -> Ids:
+    def edge_ids(self, position: LongArray, node: LongArray) -> LongArray:
         """Return the number in the store of the edges from neighbours to nodes.
 
         Args:
@@ -129,7 +127,7 @@ class MappedEdges:
             last = int(source[-1]), int(target[-1])
         return scan
 
-    def _pieces(self) -> Iterator[tuple[int, Ids, Ids]]:
+    def _pieces(self) -> Iterator[tuple[int, LongArray, LongArray]]:
         """Yield the first number, the sources and the targets of pieces of the edges."""
         source, target = self.graph.edge_index()
         for low in range(0, self.num_edges, _PIECE):
@@ -156,7 +154,7 @@ class _Scan:
         self.is_sorted = [True, True]
         self._is_ascending, self._balance = True, 0
 
-    def add(self, source: Ids, target: Ids, last: tuple[int, int]) -> None:
+    def add(self, source: LongArray, target: LongArray, last: tuple[int, int]) -> None:
         """Add a piece of the edges that follows the edge ``last``."""
         for end, ids in enumerate((source, target)):
             np.add.at(self.counts[end], ids, 1)
@@ -176,7 +174,7 @@ class _Scan:
         return self._is_ascending and self._balance == 0
 
 
-def _hash(first: Ids, second: Ids) -> npt.NDArray[np.uint64]:
+def _hash(first: LongArray, second: LongArray) -> npt.NDArray[np.uint64]:
     """Return a mixed number of each ordered pair."""
     mixed = first.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + second.astype(np.uint64)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):

@@ -7,18 +7,16 @@ from numbers import Integral
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch_geometric.sampler import BaseSampler, NodeSamplerInput, SamplerOutput
 
 from tgp.data.mapped_edges import MappedEdges, Rows
 from tgp.errors import InputError
+from tgp.kernels.array_types import LongArray
 from tgp.ragged.fields import take_ragged
 
 __all__ = ["StoreNeighborSampler", "chosen_nodes"]
-
-Ids = npt.NDArray[np.int64]
 
 
 class HasEdges(Protocol):
@@ -68,7 +66,7 @@ class StoreNeighborSampler(BaseSampler):
             _check_ids(int(node.min()), int(node.max()), len(rows.ptr) - 1)
         rng = np.random.default_rng(int(torch.randint(2**62, ())))
         begin, counts = 0, [len(node)]
-        found: list[tuple[Ids, Ids, Ids]] = []
+        found: list[tuple[LongArray, LongArray, LongArray]] = []
         for limit in self.num_neighbors:
             frontier = np.arange(begin, len(node))
             at, position = self._sample(rows, node[frontier], limit, rng)
@@ -91,7 +89,9 @@ class StoreNeighborSampler(BaseSampler):
         """Refuse to sample around edges, which this sampler cannot do."""
         raise InputError("this sampler starts from nodes: expected a NodeLoader, got a loader of links")
 
-    def _sample(self, rows: Rows, node: Ids, limit: int, rng: np.random.Generator) -> tuple[Ids, Ids]:
+    def _sample(
+        self, rows: Rows, node: LongArray, limit: int, rng: np.random.Generator
+    ) -> tuple[LongArray, LongArray]:
         """Return the position in ``node`` and the position in the rows of each sampled neighbour."""
         first, degree = rows.ptr[node], rows.ptr[node + 1] - rows.ptr[node]
         is_drawn = (degree > 0) if self.replace else (degree > limit)
@@ -154,7 +154,7 @@ def _is_fanout(count: Any) -> bool:
     return isinstance(count, Integral) and not isinstance(count, bool) and int(count) >= -1
 
 
-def _draw(degree: Ids, count: int, replace: bool, rng: np.random.Generator) -> Ids:
+def _draw(degree: LongArray, count: int, replace: bool, rng: np.random.Generator) -> LongArray:
     """Return ``count`` numbers below each degree. Without replacement, this is Floyd's algorithm on all rows at once."""
     if replace:
         return rng.integers(0, degree[:, None], size=(len(degree), count))
@@ -167,7 +167,7 @@ def _draw(degree: Ids, count: int, replace: bool, rng: np.random.Generator) -> I
     return chosen
 
 
-def _number(known: Ids, found: Ids) -> tuple[Ids, Ids]:
+def _number(known: LongArray, found: LongArray) -> tuple[LongArray, LongArray]:
     """Return the position of each found node, where new nodes follow the known ones, and the new nodes."""
     ids, first, inverse = np.unique(np.concatenate([known, found]), return_index=True, return_inverse=True)
     is_new = first >= len(known)

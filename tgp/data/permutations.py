@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.errors import InputError
+from tgp.kernels.array_types import LongArray
 
 __all__ = ["BLOCK", "WINDOW", "BlockPermutation", "KeyedPermutation", "Order", "mix64"]
 
-Ids = npt.NDArray[np.int64]
 
 _ROUNDS = 8
 _MAX_TABLE = 1 << 13
@@ -68,7 +68,7 @@ class KeyedPermutation:
         self._half = max(1, ((max(self.size, 2) - 1).bit_length() + 1) // 2)
         key = mix64(mix64(self.seed & _MASK) ^ (self.epoch & _MASK))
         self._keys = np.array([mix64(key + r) for r in range(_ROUNDS)], np.uint64)
-        self._tables: Ids | None = None
+        self._tables: LongArray | None = None
 
     def __len__(self) -> int:
         return self.size
@@ -99,7 +99,7 @@ class KeyedPermutation:
             outside = outside[walked >= self.size]
         return value
 
-    def _encrypt(self, value: Ids) -> Ids:
+    def _encrypt(self, value: LongArray) -> LongArray:
         mask = (1 << self._half) - 1
         left, right = value >> self._half, value & mask
         tables = self._round_tables(len(value))
@@ -108,7 +108,7 @@ class KeyedPermutation:
             left, right = right, left ^ mixed
         return (left << self._half) | right
 
-    def _round_tables(self, count: int) -> Ids | None:
+    def _round_tables(self, count: int) -> LongArray | None:
         """Return the result of each round for every half of a value, or ``None`` if a few values do not need them.
 
         A look-up replaces the seven operations of a round.
@@ -119,13 +119,13 @@ class KeyedPermutation:
         return self._tables
 
 
-def _scramble(value: Ids, key: Any) -> Ids:
+def _scramble(value: LongArray, key: Any) -> LongArray:
     """Mix bits with two multiply-xorshift steps, which are enough for one Feistel round."""
     mixed = (value.view(np.uint64) ^ key) * np.uint64(0xBF58476D1CE4E5B9)
     mixed ^= mixed >> np.uint64(29)
     mixed *= np.uint64(0x94D049BB133111EB)
     mixed ^= mixed >> np.uint64(32)
-    result: Ids = mixed.view(np.int64)
+    result: LongArray = mixed.view(np.int64)
     return result
 
 
@@ -161,7 +161,7 @@ class BlockPermutation:
         self._first = mix64(mix64(self.seed & _MASK) + self.epoch) % max(self.size, 1)
         self.num_windows = max(1, self.size // (BLOCK * WINDOW))
 
-    def __call__(self, positions: npt.ArrayLike | range) -> Ids:
+    def __call__(self, positions: npt.ArrayLike | range) -> LongArray:
         """Return the items at some positions.
 
         Args:

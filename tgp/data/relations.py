@@ -6,18 +6,16 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from torch import Tensor
 from torch_geometric.data import HeteroData
 
 from tgp.errors import DatasetError
+from tgp.kernels.array_types import LongArray
 from tgp.ragged import BlockCSR
 from tgp.ragged.offsets import offsets
 from tgp.ragged.types import Relation, parse_relations
 
 __all__ = ["Relation", "UnionGraph", "parse_relations"]
-
-Ids = npt.NDArray[np.int64]
 
 
 class UnionGraph(NamedTuple):
@@ -33,8 +31,8 @@ class UnionGraph(NamedTuple):
 
     types: list[str]
     relations: list[Relation]
-    first: Ids
-    edges: dict[Relation, Ids]
+    first: LongArray
+    edges: dict[Relation, LongArray]
     weights: dict[Relation, Any]
 
     @classmethod
@@ -103,7 +101,7 @@ class UnionGraph(NamedTuple):
         return np.float64 if weight is not None and weight.dtype == np.float64 else np.float32
 
     @property
-    def node_type(self) -> Ids:
+    def node_type(self) -> LongArray:
         """``[N]`` type of each node."""
         return np.repeat(np.arange(len(self.types)), np.diff(self.first))
 

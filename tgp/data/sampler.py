@@ -8,20 +8,19 @@ from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch.utils.data import Sampler
 
 from tgp.data.batch_stream import START, BatchStream, Budget, Cursor
 from tgp.data.permutations import BlockPermutation, KeyedPermutation, Order
 from tgp.errors import InputError
+from tgp.kernels.array_types import LongArray
 from tgp.ragged.offsets import offsets
 
 __all__ = ["KeyedPermutation", "PoolBatchSampler", "size_table"]
 
-Ids = npt.NDArray[np.int64]
-Sizes = tuple[Ids, Ids]
-Step = tuple[Ids, Cursor]
+Sizes = tuple[LongArray, LongArray]
+Step = tuple[LongArray, Cursor]
 
 
 def size_table(dataset: Any, levels: Sequence[int] = (0,)) -> Sizes:
@@ -204,11 +203,11 @@ class PoolBatchSampler(Sampler[list[int]]):
         for batches, after in self._groups(start):
             yield batches[self.rank], after
 
-    def _groups(self, start: Cursor) -> Iterator[tuple[list[Ids], Cursor]]:
+    def _groups(self, start: Cursor) -> Iterator[tuple[list[LongArray], Cursor]]:
         """Yield one batch per rank and the position after them. The result depends only on the graphs after ``start``."""
         ranks = self.world_size
-        full: tuple[list[Ids], Cursor] | None = None
-        group: list[Ids] = []
+        full: tuple[list[LongArray], Cursor] | None = None
+        group: list[LongArray] = []
         after = start
         for ids, after in self._stream().read(start):
             group.append(ids)
@@ -229,7 +228,9 @@ class PoolBatchSampler(Sampler[list[int]]):
             yield full
         yield self._split(group) if missing <= 0 else self._pad(np.concatenate(group)), after
 
-    def _shorten(self, batches: list[Ids], after: Cursor, count: int) -> tuple[tuple[list[Ids], Cursor], Ids]:
+    def _shorten(
+        self, batches: list[LongArray], after: Cursor, count: int
+    ) -> tuple[tuple[list[LongArray], Cursor], LongArray]:
         """Move up to ``count`` graphs from the end of a step to the next one. Every rank keeps at least one graph."""
         ids = np.concatenate(batches)
         count = min(count, len(ids) - self.world_size)
@@ -240,7 +241,7 @@ class PoolBatchSampler(Sampler[list[int]]):
         kept = [ids[low : min(high, keep)] for low, high in pairwise(starts.tolist()) if low < keep]
         return (self._split(kept), Cursor(after.position - count)), ids[keep:]
 
-    def _split(self, batches: list[Ids]) -> list[Ids]:
+    def _split(self, batches: list[LongArray]) -> list[LongArray]:
         """Split batches into one per rank, in the same order. No batch exceeds a limit that its origin does not exceed."""
         if not self.budget.by_size:
             return np.array_split(np.concatenate(batches), self.world_size)
@@ -255,7 +256,7 @@ class PoolBatchSampler(Sampler[list[int]]):
             for piece in np.array_split(batch, count)
         ]
 
-    def _pad(self, ids: Ids) -> list[Ids]:
+    def _pad(self, ids: LongArray) -> list[LongArray]:
         """Return one graph per rank: ``ids``, then the first graphs of the epoch that are not in ``ids``."""
         missing = self.world_size - len(ids)
         first = np.arange(min(self.world_size, self.size))

@@ -11,18 +11,17 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch_geometric.data import Batch, Data
 from torch_geometric.data.data import BaseData
 
 from tgp.data.fast_data import clone_with
+from tgp.kernels.array_types import Array
 from tgp.select.base_select import SelectOutput
 
 __all__ = ["Packed", "Packer", "pack", "shared_bytes"]
 
-Array = npt.NDArray[Any]
 
 _ALIGN = 64
 """Alignment of arrays in bytes: the size of a cache line and a multiple of every item size."""

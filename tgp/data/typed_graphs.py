@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch_geometric.data import Batch, HeteroData
@@ -18,6 +17,7 @@ from tgp.data.columns import values_by_graph
 from tgp.data.convert import NODE_KEYS
 from tgp.engine.carry import CarryRules
 from tgp.errors import InputError, StoreDamagedError, UnknownNameError
+from tgp.kernels.array_types import LongArray
 from tgp.ragged import Field, Level
 from tgp.ragged.types import (
     EDGE_TYPE,
@@ -34,7 +34,6 @@ from tgp.store.read.reader import StoreReader
 
 __all__ = ["TypedGraphs", "choose_typed", "choose_typed_fields"]
 
-Ids = npt.NDArray[np.int64]
 Owner = tuple[str, int]
 
 NEEDED = ("edge_index", NODE_TYPE, EDGE_TYPE)
@@ -116,7 +115,7 @@ class _Part:
     nodes: TypedNodes
     edges: TypedEdges
     fields: Mapping[Owner, Mapping[str, Field]]
-    clusters: Sequence[Ids] = ()
+    clusters: Sequence[LongArray] = ()
 
     def counts(self, number: int) -> list[int]:
         """Return the number of nodes of a type in each graph."""
@@ -163,7 +162,13 @@ class TypedGraphs(Sequence[HeteroData]):
             yield part
 
     def _make_part(
-        self, fields: Mapping[str, Field], index: Ids, edge_ptr: Ids, node_ptr: Ids, *, of_level: bool
+        self,
+        fields: Mapping[str, Field],
+        index: LongArray,
+        edge_ptr: LongArray,
+        node_ptr: LongArray,
+        *,
+        of_level: bool,
     ) -> _Part:
         types = self.types
         nodes = TypedNodes(fields[NODE_TYPE].values, node_ptr, len(types.nodes))
@@ -177,7 +182,7 @@ class TypedGraphs(Sequence[HeteroData]):
                 owned.setdefault(owner, {})[name if typed is None else typed.name] = field
         return _Part(nodes, edges, owned)
 
-    def _clusters(self, level: Level, before: _Part, after: _Part, number: int) -> list[Ids]:
+    def _clusters(self, level: Level, before: _Part, after: _Part, number: int) -> list[LongArray]:
         cluster = level.assignment.cluster
         assert cluster is not None, "the manifest says that levels of heterogeneous graphs are hard"
         wrong = first_merged_types(before.nodes.node_type, after.nodes.node_type, cluster)
@@ -291,7 +296,7 @@ def _needs_num_nodes(part: _Part, owner: Owner, is_level: bool) -> bool:
     return is_level or not any(f.form == "rows" and n in NODE_KEYS for n, f in fields.items())
 
 
-def _starts(types: TypeTable, part: _Part, relation: int) -> Ids:
+def _starts(types: TypeTable, part: _Part, relation: int) -> LongArray:
     """Return the first node of the graph of each edge of a relation, for both ends."""
     counts = np.diff(part.edges.ptrs[relation])
     return np.stack([np.repeat(part.nodes.ptrs[end][:-1], counts) for end in types.ends[relation]])
@@ -307,7 +312,7 @@ def _slices(field: Field) -> Tensor:
     return torch.arange(field.num_graphs + 1)
 
 
-def _select_output(cluster: Ids, num_supernodes: int) -> SelectOutput:
+def _select_output(cluster: LongArray, num_supernodes: int) -> SelectOutput:
     """Return the assignment of one type."""
     kept = np.flatnonzero(cluster >= 0)
     return SelectOutput.hard(

@@ -5,22 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch_geometric.data import Data
 
 from tgp.datasets._base import GraphDataset, Transform
 from tgp.errors import InputError
+from tgp.kernels.array_types import Array
 
 __all__ = ["CSBMDataset", "CSBMParameters"]
 
 _TRIES = 128
 """Number of attempts to draw a connected graph."""
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)

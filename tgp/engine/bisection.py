@@ -17,13 +17,13 @@ from tgp.engine.level_method import RandomKey
 from tgp.engine.pair_matching import match_free
 from tgp.engine.threads import run_over_ranges
 from tgp.engine.undirected import make_undirected
+from tgp.kernels.array_types import LongArray
 from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.block import FloatArray, IndexArray
 from tgp.ragged.offsets import offsets
 
 __all__ = ["SizeLimits", "prepare_graphs", "split_recursively"]
 
-Counts = npt.NDArray[np.int64]
 Sides = npt.NDArray[np.int8]
 
 _COARSE_NODES = 100
@@ -45,11 +45,11 @@ _EXACT_BITS = 51
 class SizeLimits(NamedTuple):
     """Smallest and largest number of nodes of the clusters of each graph, ``[B]``."""
 
-    least: Counts
-    most: Counts
+    least: LongArray
+    most: LongArray
 
     @staticmethod
-    def of(nodes: Counts, k: Counts, imbalance: float) -> SizeLimits:
+    def of(nodes: LongArray, k: LongArray, imbalance: float) -> SizeLimits:
         """Return the limits ``min(floor(n / k), ceil((1 - imbalance) n / k))`` and ``max(ceil(n / k), floor((1 + imbalance) n / k))``.
 
         Args:
@@ -88,7 +88,7 @@ def prepare_graphs(block: BlockCSR) -> BlockCSR:
 
 
 def split_recursively(
-    graphs: BlockCSR, k: Counts, limits: SizeLimits, key: RandomKey, repeats: int = 1
+    graphs: BlockCSR, k: LongArray, limits: SizeLimits, key: RandomKey, repeats: int = 1
 ) -> IndexArray:
     """Divide each graph into exactly ``k`` clusters.
 
@@ -125,7 +125,7 @@ class _Parts(NamedTuple):
 
     graphs: BlockCSR
     origin: IndexArray
-    k: Counts
+    k: LongArray
     limits: SizeLimits
 
 
@@ -146,9 +146,9 @@ def _finish(parts: _Parts, label: IndexArray) -> _Parts:
 class _Sizes(NamedTuple):
     """Sizes of both sides of a bisection: target of side 0, and limits, ``[P]`` each."""
 
-    target: Counts
-    limit0: Counts
-    limit1: Counts
+    target: LongArray
+    limit0: LongArray
+    limit1: LongArray
 
 
 def _side_sizes(parts: _Parts) -> _Sizes:
@@ -164,10 +164,10 @@ def _side_sizes(parts: _Parts) -> _Sizes:
     factor = 1.0 + np.maximum(most * k / total - 1.0, 0.0) / depth
     target = (total * k0 + k // 2) // k
 
-    def limit(mine: Counts, other: Counts) -> Counts:
+    def limit(mine: LongArray, other: LongArray) -> LongArray:
         wanted = np.maximum(np.floor(factor * total * mine / k).astype(np.int64), -(-total * mine // k))
-        possible: Counts = np.minimum(mine * most, total - other * least)
-        allowed: Counts = np.minimum(wanted, possible)
+        possible: LongArray = np.minimum(mine * most, total - other * least)
+        allowed: LongArray = np.minimum(wanted, possible)
         return allowed
 
     return _Sizes(target, limit(k0, k1), limit(k1, k0))
@@ -203,7 +203,7 @@ def _bisect(parts: _Parts, key: RandomKey, draw: int) -> Sides:
     sizes = _side_sizes(parts)
     graphs = parts.graphs
     size = np.ones(graphs.num_nodes, np.int64)
-    levels: list[tuple[BlockCSR, Counts, IndexArray]] = []
+    levels: list[tuple[BlockCSR, LongArray, IndexArray]] = []
     active = np.diff(graphs.node_ptr) > _COARSE_NODES
     largest = 3 * np.diff(graphs.node_ptr) // (2 * _COARSE_NODES)
     while active.any() and len(levels) < _DRAWS:
@@ -224,7 +224,12 @@ def _bisect(parts: _Parts, key: RandomKey, draw: int) -> Sides:
 
 
 def _merge(
-    graphs: BlockCSR, size: Counts, active: npt.NDArray[np.bool_], largest: Counts, key: RandomKey, draw: int
+    graphs: BlockCSR,
+    size: LongArray,
+    active: npt.NDArray[np.bool_],
+    largest: LongArray,
+    key: RandomKey,
+    draw: int,
 ) -> Assignment:
     """Return pairs of nodes of the active graphs. Nodes larger than ``largest`` are not merged."""
     from tgp.kernels import partition as kernels
@@ -240,7 +245,7 @@ def _merge(
     return match_free(graphs, score, key, draw, free, two_hop=True)
 
 
-def _contract(graphs: BlockCSR, size: Counts, found: Assignment) -> tuple[BlockCSR, Counts]:
+def _contract(graphs: BlockCSR, size: LongArray, found: Assignment) -> tuple[BlockCSR, LongArray]:
     """Return the graphs with merged nodes, and the number of input nodes of each node."""
     from tgp.kernels import contract as kernels
     from tgp.kernels._prims import SUM
@@ -264,7 +269,7 @@ def _make_scratch(nodes: int) -> _Scratch:
 
 
 def _grow(
-    graphs: BlockCSR, size: Counts, sizes: _Sizes, key: RandomKey, draw: int, scratch: _Scratch
+    graphs: BlockCSR, size: LongArray, sizes: _Sizes, key: RandomKey, draw: int, scratch: _Scratch
 ) -> Sides:
     from tgp.kernels import bisection as kernels
 
@@ -294,7 +299,7 @@ def _grow(
     return side
 
 
-def _refine(graphs: BlockCSR, size: Counts, sizes: _Sizes, side: Sides, scratch: _Scratch) -> None:
+def _refine(graphs: BlockCSR, size: LongArray, sizes: _Sizes, side: Sides, scratch: _Scratch) -> None:
     from tgp.kernels import bisection as kernels
 
     assert graphs.weight is not None

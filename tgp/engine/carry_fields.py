@@ -9,19 +9,18 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tgp.engine.carry import MAP, CarryStep
 from tgp.engine.carry_attributes import split_texts
 from tgp.engine.carry_members import Groups, InputEdges, compose_members
 from tgp.engine.methods import contracts_edges
+from tgp.kernels.array_types import Array
 from tgp.ragged import Field, GraphTable, Hierarchy
 from tgp.ragged.block import FloatArray, PtrArray
 from tgp.ragged.offsets import offsets
 
 __all__ = ["carry_fields"]
 
-Array = npt.NDArray[Any]
 
 _CHUNK = 1 << 14
 """Number of rows that are converted to float64 at a time, so that they stay in the cache."""

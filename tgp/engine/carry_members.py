@@ -9,14 +9,13 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from tgp.kernels.array_types import Array
 from tgp.ragged import BlockCSR, EdgeList, GraphTable, Level
 from tgp.ragged.block import FloatArray, IndexArray, PtrArray
 
 __all__ = ["Groups", "InputEdges", "SoftColumns", "compose_members"]
 
-Array = npt.NDArray[Any]
 
 EdgeRows = tuple[PtrArray, IndexArray, IndexArray, IndexArray, PtrArray, PtrArray, PtrArray, IndexArray]
 """First arguments of the kernels for edges: see :func:`tgp.kernels.carry.find_edges`."""

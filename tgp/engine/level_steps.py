@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.errors import InputError
+from tgp.kernels.array_types import LongArray
 from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.block import FloatArray, PtrArray
 from tgp.ragged.node_attributes import NodeAttributes
@@ -26,8 +27,6 @@ __all__ = [
 
 Step = tuple[Assignment, BlockCSR]
 """Assignment and coarse graphs of one level."""
-
-Ints = npt.NDArray[np.int64]
 
 
 def join_unchanged(
@@ -120,11 +119,11 @@ def compose(first: Assignment, second: Assignment) -> Assignment:
 
 def _join_ids(
     ids: npt.NDArray[np.int32] | None,
-    counts: Ints,
+    counts: LongArray,
     done: npt.NDArray[np.bool_],
-    new_ptr: Ints,
-    old_ptr: Ints,
-    sizes: Ints,
+    new_ptr: LongArray,
+    old_ptr: LongArray,
+    sizes: LongArray,
 ) -> npt.NDArray[np.int32]:
     """Return ids of all graphs: those of active graphs with a new offset, and ``0, 1, ...`` for each unchanged graph.
 

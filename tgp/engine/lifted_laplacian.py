@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from tgp.engine.laplacian_eigs import sum_by_index
 from tgp.engine.spectrum import Components, Spectrum, dense_laplacians
+from tgp.kernels.array_types import LongArray
 from tgp.ragged.block import FloatArray, PtrArray
 
 __all__ = ["Clusters", "hyperbolic_errors", "reconstruction_errors", "restricted_approximations"]
@@ -30,8 +31,6 @@ ROUNDING = 1e-12
 TIE = 1e-8
 """Relative difference below which two eigenvalues count as equal."""
 
-Ids = npt.NDArray[np.int64]
-
 
 @dataclass(frozen=True, eq=False)
 class Clusters:
@@ -42,7 +41,7 @@ class Clusters:
         num_clusters: number of supernodes.
     """
 
-    cluster: Ids
+    cluster: LongArray
     num_clusters: int
 
     def project(self, signals: FloatArray) -> FloatArray:
@@ -73,7 +72,7 @@ class Clusters:
 
 
 def _squares(
-    adjacency: Any, degree: FloatArray, scale: FloatArray, owner: Ids, graphs: int
+    adjacency: Any, degree: FloatArray, scale: FloatArray, owner: LongArray, graphs: int
 ) -> tuple[FloatArray, FloatArray]:
     """Return the squared Frobenius norm and the trace of ``scale (D - A) scale`` for each graph."""
     entries = adjacency.tocoo()
@@ -211,7 +210,7 @@ def restricted_approximations(
 
 
 def _add_errors(
-    adjacency: Any, graph: Ids, nodes: Ids, values: FloatArray, vectors: FloatArray, highest: FloatArray,
+    adjacency: Any, graph: LongArray, nodes: LongArray, values: FloatArray, vectors: FloatArray, highest: FloatArray,
     clusters: Sequence[Clusters], found: FloatArray,
 ) -> None:  # fmt: skip
     """Raise ``found``, ``[P, B]``, to the squared errors of the modes of components of equal size.
@@ -244,7 +243,7 @@ def _add_errors(
         np.maximum.at(found[number], graph[active], np.maximum(errors[active], 0.0))
 
 
-def _renumber(cluster: Ids) -> tuple[Ids, int]:
+def _renumber(cluster: LongArray) -> tuple[LongArray, int]:
     """Number the clusters of some nodes from 0; -1 stays."""
     kept = cluster >= 0
     names, inverse = np.unique(cluster[kept], return_inverse=True)

@@ -34,13 +34,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.engine.threads import run_over_ranges
-from tgp.kernels.array_types import PtrArray
+from tgp.kernels.array_types import FloatArray, PtrArray
 from tgp.ragged import Assignment, BlockCSR, Hierarchy, Level
 
 __all__ = ["choose_kernels", "hierarchy_metrics", "level_metrics"]
 
 Metrics = dict[str, npt.NDArray[Any]]
-Floats = npt.NDArray[np.float64]
 
 SMALL_NODES = 63
 """Largest number of nodes of a graph whose rows are words of bits, see :data:`tgp.kernels.quality.WORD`."""
@@ -155,7 +154,7 @@ def _block_figures(block: BlockCSR, assignment: Assignment | None, small: bool) 
 
 
 @cache
-def _logarithms(length: int) -> Floats:
+def _logarithms(length: int) -> FloatArray:
     """Return ``x log2 x`` and ``log2 x`` of the integers below ``length``; 0 for 0."""
     logs = np.zeros((2, length))
     logs[1, 1:] = [math.log2(x) for x in range(1, length)]
@@ -182,7 +181,7 @@ def _level_figures(fine: BlockCSR, level: Level, before: Metrics, after: Metrics
     return metrics
 
 
-def _cluster_figures(before: Metrics, coarse_total: Floats | None) -> dict[str, Floats]:
+def _cluster_figures(before: Metrics, coarse_total: FloatArray | None) -> dict[str, FloatArray]:
     """Return the figures of clusters that are real numbers. ``coarse_total`` is ``None`` if no weights are stored."""
     total, within = before["total"], before["within"]
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -17,11 +17,11 @@ from tgp.engine.edge_scores import EdgeScores, Share, prepare_scores
 from tgp.engine.large_ranking import is_large, number_pairs
 from tgp.engine.level_method import RandomKey
 from tgp.engine.range_contraction import contract_rows
-from tgp.engine.target_size import Counts, SizeParams, component_targets
+from tgp.engine.target_size import SizeParams, component_targets
 from tgp.engine.threads import run_over_items, run_over_ranges
 from tgp.engine.undirected import make_undirected
 from tgp.errors import GraphError, ParameterError
-from tgp.kernels.array_types import BoolArray, WordArray
+from tgp.kernels.array_types import BoolArray, LongArray, WordArray
 from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.block import FloatArray, IndexArray
 from tgp.ragged.fields import take_ragged
@@ -38,7 +38,7 @@ number per stored entry, the same for both directions of an edge, or is ``None``
 divided by degrees need no array: see :class:`~tgp.engine.edge_scores.Share`. The largest score is matched first. Numbers must not be NaN.
 """
 
-MergeFirst = Callable[[BlockCSR, FloatArray, IndexArray, Counts, WordArray], Assignment | None]
+MergeFirst = Callable[[BlockCSR, FloatArray, IndexArray, LongArray, WordArray], Assignment | None]
 """Function ``(graphs, scores, label, excess, code) -> assignment`` that merges nodes before each matching, or returns ``None``.
 
 ``label`` ``[N]`` is the component of each node, ``excess`` ``[C]`` the largest number of nodes by which each component may shrink, and
@@ -194,7 +194,7 @@ class _Run:
         self.unscored: IndexArray | None = None
         self.levels: list[Assignment] = []
 
-    def reach(self, targets: Counts, key: RandomKey, draw: int) -> None:
+    def reach(self, targets: LongArray, key: RandomKey, draw: int) -> None:
         """Merge pairs until the components have the target sizes, and append the assignment."""
         maps = [np.arange(self.graphs.num_nodes, dtype=np.int32)]
         while (excess := self._count_excess(targets)).any():
@@ -214,7 +214,7 @@ class _Run:
         cluster = reduce(lambda last, earlier: last[earlier], reversed(maps))
         self.levels.append(Assignment("hard", self.graphs.node_ptr, cluster))
 
-    def _count_excess(self, targets: Counts) -> Counts:
+    def _count_excess(self, targets: LongArray) -> LongArray:
         return np.bincount(self.label, minlength=len(targets)) - targets
 
     def _score_edges(self) -> FloatArray | Share | None:
@@ -223,7 +223,7 @@ class _Run:
             self.values, self.unscored = self.score(self.graphs, self.unscored), None
         return self.values
 
-    def _choose(self, pairs: _Pairs, excess: Counts, targets: Counts) -> IndexArray:
+    def _choose(self, pairs: _Pairs, excess: LongArray, targets: LongArray) -> IndexArray:
         """Return the partners after pairs of nodes that are alone were added, and pairs that are too many removed."""
         label, mate = self.label, pairs.mate
         found = _count_pairs(mate, label, len(excess))
@@ -262,7 +262,7 @@ class _Run:
         return cluster
 
 
-def _count_pairs(mate: IndexArray, label: npt.NDArray[np.integer], parts: int) -> Counts:
+def _count_pairs(mate: IndexArray, label: npt.NDArray[np.integer], parts: int) -> LongArray:
     """Return the number of pairs of each component or graph."""
     return np.bincount(label[mate > np.arange(len(mate))], minlength=parts)
 
@@ -383,7 +383,7 @@ def _pair_alone(graphs: BlockCSR, score: FloatArray | Share | None, pairs: _Pair
     pairs.is_distant[alone] = pairs.mate[alone] != alone
 
 
-def _remove_excess(pairs: _Pairs, label: IndexArray, excess: Counts, too_many: BoolArray) -> None:
+def _remove_excess(pairs: _Pairs, label: IndexArray, excess: LongArray, too_many: BoolArray) -> None:
     """Separate the pairs of the lowest scores in components that have too many, those of distant nodes first."""
     from tgp.kernels import local_matching as kernels
 

@@ -11,12 +11,11 @@ import numpy.typing as npt
 from tgp.engine.contraction import ConnectParams
 from tgp.engine.parameter_checks import check_whole
 from tgp.errors import ParameterError
+from tgp.kernels.array_types import LongArray
 from tgp.ragged.block import PtrArray
 from tgp.ragged.offsets import offsets
 
 __all__ = ["SizeParams", "component_targets", "count_kept", "has_ratios"]
-
-Counts = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +77,7 @@ def has_ratios(params: SizeParams) -> bool:
     return bool(params.ratios)
 
 
-def count_kept(nodes: npt.ArrayLike, ratio: float) -> Counts:
+def count_kept(nodes: npt.ArrayLike, ratio: float) -> LongArray:
     """Return ``ceil(ratio * nodes)`` for a ratio that was written as a decimal number.
 
     Args:
@@ -94,7 +93,9 @@ def count_kept(nodes: npt.ArrayLike, ratio: float) -> Counts:
     return np.ceil(product - 2.0 * np.spacing(product)).astype(np.int64)
 
 
-def component_targets(sizes: Counts, component_ptr: PtrArray, params: SizeParams, step: int = 0) -> Counts:
+def component_targets(
+    sizes: LongArray, component_ptr: PtrArray, params: SizeParams, step: int = 0
+) -> LongArray:
     """Return the number of supernodes of each connected component.
 
     Args:
@@ -123,12 +124,12 @@ def component_targets(sizes: Counts, component_ptr: PtrArray, params: SizeParams
     return np.where(small, sizes, targets)
 
 
-def _divide_nodes(sizes: Counts, component_ptr: PtrArray, nodes: int, reserved: Counts) -> Counts:
+def _divide_nodes(sizes: LongArray, component_ptr: PtrArray, nodes: int, reserved: LongArray) -> LongArray:
     """Divide ``nodes`` minus the ``reserved`` ones over the components of each graph, by largest remainder."""
     graph = np.repeat(np.arange(len(component_ptr) - 1), np.diff(component_ptr))
     extra = sizes - 1  # every component gets one supernode
 
-    def sum_by_graph(values: Counts) -> Counts:
+    def sum_by_graph(values: LongArray) -> LongArray:
         return np.diff(offsets(values)[component_ptr])
 
     room = sum_by_graph(extra)

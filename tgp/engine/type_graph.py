@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from tgp.engine.contraction import contract
 from tgp.errors import UnknownNameError
+from tgp.kernels.array_types import LongArray
 from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.offsets import offsets
 
@@ -21,10 +22,8 @@ types without edges among themselves."""
 _MAX_PAIRS = 16
 """Largest number of common neighbours of which all pairs are connected."""
 
-Ids = npt.NDArray[np.int64]
 
-
-def connect_types(block: BlockCSR, node_type: Ids, mode: TypeGraph = "auto") -> BlockCSR:
+def connect_types(block: BlockCSR, node_type: LongArray, mode: TypeGraph = "auto") -> BlockCSR:
     """Return a graph with the same nodes in which every edge connects two nodes of one type.
 
     A node with ``d`` neighbours of another type connects all pairs of them with weight ``1 / (d - 1)``, in both directions. If it
@@ -74,8 +73,8 @@ def connect_types(block: BlockCSR, node_type: Ids, mode: TypeGraph = "auto") -> 
 
 
 def _common_neighbours(
-    rows: Ids, cols: Ids, node_type: Ids, chosen: npt.NDArray[np.bool_]
-) -> tuple[Ids, Ids, npt.NDArray[np.float64]]:
+    rows: LongArray, cols: LongArray, node_type: LongArray, chosen: npt.NDArray[np.bool_]
+) -> tuple[LongArray, LongArray, npt.NDArray[np.float64]]:
     """Return pairs of chosen nodes of one type with a neighbour of another type in common, and their weights."""
     middle, node = np.concatenate([rows, cols]), np.concatenate([cols, rows])
     middle, node = middle[chosen[node]], node[chosen[node]]

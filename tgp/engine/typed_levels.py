@@ -16,6 +16,7 @@ from tgp.engine.methods import METHODS
 from tgp.engine.schedule import LevelSpec, Schedule
 from tgp.engine.type_graph import TypeGraph, connect_types
 from tgp.errors import InputError
+from tgp.kernels.array_types import LongArray
 from tgp.ragged import Assignment, BlockCSR, Hierarchy, Level
 from tgp.ragged.node_attributes import NodeAttributes
 from tgp.ragged.offsets import offsets
@@ -31,8 +32,6 @@ __all__ = [
     "union_hierarchy",
 ]
 
-Ids = npt.NDArray[np.int64]
-
 
 class TypedStep(NamedTuple):
     """One level of all types.
@@ -46,7 +45,7 @@ class TypedStep(NamedTuple):
 
     spec: LevelSpec
     level: Level
-    node_type: Ids
+    node_type: LongArray
     blocks: tuple[BlockCSR, ...]
 
 
@@ -72,8 +71,8 @@ def check_methods(schedule: Schedule) -> None:
 
 def run_types(
     blocks: Sequence[BlockCSR],
-    node_ptr: Ids,
-    node_type: Ids,
+    node_ptr: LongArray,
+    node_type: LongArray,
     chosen: Sequence[int],
     schedule: Schedule,
     seed: int = 0,
@@ -117,7 +116,7 @@ def run_types(
     return steps
 
 
-def join_relations(blocks: Sequence[BlockCSR], node_ptr: Ids) -> BlockCSR:
+def join_relations(blocks: Sequence[BlockCSR], node_ptr: LongArray) -> BlockCSR:
     """Return the edges of several relations as one graph. It is weighted if one of them is weighted.
 
     Args:
@@ -139,7 +138,7 @@ def _contract_options(spec: LevelSpec) -> ContractOptions:
     return replace(params.contract_options(), degree_norm=False, edge_weight_norm=False)
 
 
-def _split_types(hierarchy: Hierarchy, node_type: Ids) -> Iterator[tuple[Level, Ids]]:
+def _split_types(hierarchy: Hierarchy, node_type: LongArray) -> Iterator[tuple[Level, LongArray]]:
     """Yield each level with a supernode for each pair of a given supernode and a type, and the types of its supernodes."""
     old = np.arange(len(node_type))  # the given node of each node
     node_ptr = hierarchy.node_ptr
@@ -158,7 +157,9 @@ def _split_types(hierarchy: Hierarchy, node_type: Ids) -> Iterator[tuple[Level, 
         node_ptr = super_ptr
 
 
-def restrict_type(steps: Sequence[TypedStep], node_ptr: Ids, node_type: Ids, number: int) -> Hierarchy:
+def restrict_type(
+    steps: Sequence[TypedStep], node_ptr: LongArray, node_type: LongArray, number: int
+) -> Hierarchy:
     """Return the assignments of the nodes of one type, without edges.
 
     Args:
@@ -183,14 +184,14 @@ def restrict_type(steps: Sequence[TypedStep], node_ptr: Ids, node_type: Ids, num
     return Hierarchy(first, tuple(levels))
 
 
-def _own_offsets(own: npt.NDArray[np.bool_], ptr: Ids) -> Ids:
+def _own_offsets(own: npt.NDArray[np.bool_], ptr: LongArray) -> LongArray:
     """Return the offsets of the marked rows."""
-    found: Ids = np.concatenate([[0], np.cumsum(own)])[ptr].astype(np.int64)
+    found: LongArray = np.concatenate([[0], np.cumsum(own)])[ptr].astype(np.int64)
     return found
 
 
 def relation_hierarchy(
-    steps: Sequence[TypedStep], node_ptr: Ids, number: int, weight_dtype: npt.DTypeLike
+    steps: Sequence[TypedStep], node_ptr: LongArray, number: int, weight_dtype: npt.DTypeLike
 ) -> Hierarchy:
     """Return all nodes with the coarse edges of one relation.
 
@@ -219,7 +220,7 @@ def union_hierarchy(block: BlockCSR, steps: Sequence[TypedStep]) -> Hierarchy:
     return Hierarchy(block.node_ptr, tuple(levels))
 
 
-def sort_edges(blocks: Sequence[BlockCSR], super_ptr: Ids) -> tuple[BlockCSR, Ids]:
+def sort_edges(blocks: Sequence[BlockCSR], super_ptr: LongArray) -> tuple[BlockCSR, LongArray]:
     """Return the edges of all relations as unweighted rows, and the relation of each edge.
 
     Edges of a row are ordered by relation. The edges of one relation keep their order.

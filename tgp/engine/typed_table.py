@@ -24,13 +24,12 @@ from tgp.engine.typed_levels import (
     union_hierarchy,
 )
 from tgp.errors import GraphError, InputError, UnknownNameError
+from tgp.kernels.array_types import LongArray
 from tgp.ragged import BlockCSR, Field, GraphTable, Hierarchy, Level
 from tgp.ragged.node_attributes import NodeAttributes, RowArray, check_node_values
 from tgp.ragged.types import EDGE_TYPE, NODE_TYPE, Relation, TypedEdges, TypedField, TypedNodes, TypeTable
 
 __all__ = ["TypedResult", "coarsen_table", "join_values", "resolve_types", "typed_attributes", "typed_inputs"]
-
-Ids = npt.NDArray[np.int64]
 
 
 class TypedResult(NamedTuple):
@@ -103,7 +102,7 @@ class _Graphs:
         fields["edge_index"] = Field("edge_index", chosen.astype(np.int64), ptr, -1, shifted=True)
         return GraphTable(self.table.node_ptr, fields)
 
-    def _fields(self, owner: str, number: int, ptr: Ids) -> dict[str, Field]:
+    def _fields(self, owner: str, number: int, ptr: LongArray) -> dict[str, Field]:
         """Return the attributes of a type or relation with one row for each node or edge."""
         found = {}
         for name, field in self.table.fields.items():
@@ -284,9 +283,9 @@ def _union_level(step: TypedStep, fields: dict[str, Field]) -> Level:
 def join_values(
     name: str,
     parts: Sequence[npt.NDArray[Any]],
-    ptrs: Sequence[Ids],
+    ptrs: Sequence[LongArray],
     types: Sequence[str],
-    node_type: Ids,
+    node_type: LongArray,
     method: str,
 ) -> RowArray:
     """Return an attribute for the nodes of all types. Types with fewer columns get columns of zeros.

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from tgp.engine.level_method import GraphSizes, LevelBound
 from tgp.engine.schedule import LevelSpec, Schedule
 from tgp.errors import InputError
+from tgp.kernels.array_types import FloatArray
 
 __all__ = ["COST_PER_SECOND", "DEFAULT_SHARD_SIZE", "UnitPlan", "WorkBound", "bound_work", "plan_units"]
 
@@ -63,8 +64,6 @@ _GRAPH_SECONDS = 2e-6
 
 _BALANCE_STEPS = 12
 """Number of bisections in the search for the most even units, to a precision of 1 in 4,096."""
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -144,7 +143,7 @@ def plan_units(
     max_cost = min(MAX_UNIT_COST, max(float(cost.sum()) / ENOUGH_UNITS, MIN_UNIT_COST))
     bounds = _balance(np.maximum(size / shard_size, cost / max_cost))
 
-    def per_unit(values: Floats) -> list[float]:
+    def per_unit(values: FloatArray) -> list[float]:
         ends = np.concatenate([[0.0], np.cumsum(values)])[list(bounds)]
         return [float(v) for v in np.diff(ends)]
 
@@ -166,8 +165,8 @@ class WorkBound:
         certain: True if all methods have bounds. Otherwise the figures are estimates.
     """
 
-    seconds: Floats
-    memory: Floats
+    seconds: FloatArray
+    memory: FloatArray
     certain: bool
 
 
@@ -223,7 +222,7 @@ def _sizes(values: npt.ArrayLike, name: str) -> npt.NDArray[np.int64]:
     return out
 
 
-def _id_bytes(nodes: Floats | npt.NDArray[np.int64]) -> Floats:
+def _id_bytes(nodes: FloatArray | npt.NDArray[np.int64]) -> FloatArray:
     """Return the stored size of a node id. A unit uses the size of its largest graph; this is the size per graph."""
     return np.where(nodes <= 2**8, 1.0, np.where(nodes <= 2**16, 2.0, 4.0))
 
@@ -234,7 +233,7 @@ def _estimate(
     schedule: Schedule,
     weighted: bool,
     metrics: bool,
-) -> tuple[Floats, Floats]:
+) -> tuple[FloatArray, FloatArray]:
     """Return the estimated size and work of the hierarchy of each graph."""
     size = np.full(len(nodes), _PTR_BYTES)
     cost = np.zeros(len(nodes))
@@ -257,7 +256,7 @@ def _estimate(
     return size, cost
 
 
-def _balance(load: Floats) -> tuple[int, ...]:
+def _balance(load: FloatArray) -> tuple[int, ...]:
     """Return the bounds of the fewest units with a load of at most 1, with the smallest limit that needs no more units."""
     end = np.cumsum(load)
     bounds = _fill_units(end, 1.0)
@@ -275,7 +274,7 @@ def _balance(load: Floats) -> tuple[int, ...]:
     return bounds
 
 
-def _fill_units(end: Floats, limit: float) -> tuple[int, ...]:
+def _fill_units(end: FloatArray, limit: float) -> tuple[int, ...]:
     """Return the bounds of units that are as long as the limit allows, with at least one graph each."""
     bounds = [0]
     while bounds[-1] < len(end):

@@ -12,8 +12,9 @@ import numpy.typing as npt
 
 from tgp.errors import InputError
 from tgp.inspect.export import level_ptr, local_arrays
-from tgp.inspect.partition_similarity import ComposedClusters, Floats, Ints, partition_similarity
+from tgp.inspect.partition_similarity import ComposedClusters, partition_similarity
 from tgp.inspect.places import shown_location
+from tgp.kernels.array_types import FloatArray, LongArray
 from tgp.ragged import Level
 from tgp.store import StoreReader
 from tgp.store.locations import Location, open_store, parse_location
@@ -200,8 +201,8 @@ def _compare(
 class _ChunkComparison:
     """Comparison of one level over a chunk of the graphs."""
 
-    different: Ints
-    similarity: tuple[Floats, Floats]
+    different: LongArray
+    similarity: tuple[FloatArray, FloatArray]
     edges: tuple[int, int]
     changes: EdgeChanges
     attributes: Counter[str]
@@ -229,7 +230,7 @@ def _join_chunks(number: int, chunks: list[_ChunkComparison]) -> LevelComparison
     )
 
 
-def _mean(values: Floats) -> float | None:
+def _mean(values: FloatArray) -> float | None:
     finite = values[np.isfinite(values)]
     return float(finite.mean()) if finite.size else None
 
@@ -269,7 +270,9 @@ def _attribute_changes(a: Level, b: Level, use: npt.NDArray[np.bool_]) -> Counte
     return found
 
 
-def _rows_differ(x: npt.NDArray[Any], x_ptr: Ints, y: npt.NDArray[Any], y_ptr: Ints) -> npt.NDArray[np.bool_]:
+def _rows_differ(
+    x: npt.NDArray[Any], x_ptr: LongArray, y: npt.NDArray[Any], y_ptr: LongArray
+) -> npt.NDArray[np.bool_]:
     """Return ``[B]`` True for the graphs whose rows differ."""
     wrong: npt.NDArray[np.bool_] = np.diff(x_ptr) != np.diff(y_ptr)
     if x.shape[1:] != y.shape[1:]:
@@ -309,7 +312,7 @@ def _same_supernodes(a: Level, b: Level) -> npt.NDArray[np.bool_]:
     return same & ~_arrays_differ("cluster", a, local_arrays(a)["cluster"], b, local_arrays(b)["cluster"])
 
 
-def _edge_keys(level: Level, use: npt.NDArray[np.bool_]) -> tuple[Ints, Floats]:
+def _edge_keys(level: Level, use: npt.NDArray[np.bool_]) -> tuple[LongArray, FloatArray]:
     """Return ascending keys of the edges of some graphs and their weights. Weights of parallel edges are added.
 
     An edge has the same key in two levels in which its graph has the same number of supernodes.
@@ -325,5 +328,5 @@ def _edge_keys(level: Level, use: npt.NDArray[np.bool_]) -> tuple[Ints, Floats]:
         np.ones(len(graph)) if level.edge_weight is None else level.edge_weight[inside].astype(np.float64)
     )
     keys, place = np.unique(start[graph] + row * counts[graph] + column, return_inverse=True)
-    sums: Floats = np.bincount(place, weight, len(keys)).astype(np.float64, copy=False)
+    sums: FloatArray = np.bincount(place, weight, len(keys)).astype(np.float64, copy=False)
     return keys.astype(np.int64, copy=False), sums

@@ -15,6 +15,7 @@ from tgp.inspect.graphml import field_columns, graphml_text, own_columns
 from tgp.inspect.output_file import FolderWriter
 from tgp.inspect.places import shown_location
 from tgp.inspect.stream_arrays import LARGE, StreamedArray, StreamedValues, Values, stream_graph, stream_level
+from tgp.kernels.array_types import LongArray
 from tgp.ragged import Level
 from tgp.store import StoreReader
 from tgp.store.locations import Location, open_store
@@ -37,10 +38,8 @@ MOST_TEXT_EDGES = 20_000_000
 MAX_FILES = 10_000
 """Largest number of GraphML files; there is one per graph and level."""
 
-Ints = npt.NDArray[np.int64]
 
-
-def parse_graphs(text: str | None, total: int) -> Ints:
+def parse_graphs(text: str | None, total: int) -> LongArray:
     """Parse graph ids and ranges of graph ids.
 
     Args:
@@ -59,7 +58,7 @@ def parse_graphs(text: str | None, total: int) -> Ints:
     """
     if text is None:
         return np.arange(total)
-    found: list[Ints] = []
+    found: list[LongArray] = []
     try:
         for part in text.split(","):
             low, colon, high = (piece.strip() for piece in part.partition(":"))
@@ -205,13 +204,13 @@ def local_arrays(level: Level) -> dict[str, npt.NDArray[Any]]:
     return arrays
 
 
-def level_ptr(level: Level, name: str) -> Ints:
+def level_ptr(level: Level, name: str) -> LongArray:
     """Return the offsets that split an array of a level into graphs."""
     ptrs = {"edge_index": level.edge_ptr, "edge_weight": level.edge_ptr, "representative": level.super_ptr}
     return ptrs.get(name, level.node_ptr)
 
 
-def _to_npz(reader: StoreReader, name: str, ids: Ints, files: FolderWriter) -> None:
+def _to_npz(reader: StoreReader, name: str, ids: LongArray, files: FolderWriter) -> None:
     """Write ``graphs.npz`` and one ``level-i.npz`` per level: flat arrays and offsets. Those of a large graph are written in pieces."""
     is_large = len(ids) == 1 and int(reader.sizes()[1][ids[0]]) >= LARGE
     is_divided = reader.manifest.spec.shard_edges is not None and len(ids) == 1
@@ -232,7 +231,7 @@ _NpzValues: TypeAlias = Iterator[tuple[str, tuple[dict[str, Values], StreamedVal
 """Name of a file, its arrays, and its attributes with their offsets."""
 
 
-def _npz_values(reader: StoreReader, name: str, ids: Ints) -> _NpzValues:
+def _npz_values(reader: StoreReader, name: str, ids: LongArray) -> _NpzValues:
     table = reader.gather_graphs(ids)
     fields: StreamedValues = {key: (field.values, field.ptr) for key, field in table.fields.items()}
     yield "graphs.npz", ({"node_ptr": table.node_ptr}, fields)
@@ -242,7 +241,7 @@ def _npz_values(reader: StoreReader, name: str, ids: Ints) -> _NpzValues:
         yield f"level-{number}.npz", ({**ptrs, **local_arrays(level)}, fields)
 
 
-def _streamed_npz_values(reader: StoreReader, name: str, ids: Ints) -> _NpzValues:
+def _streamed_npz_values(reader: StoreReader, name: str, ids: LongArray) -> _NpzValues:
     graph = int(ids[0])
     node_ptr = np.array([0, int(reader.sizes()[0][graph])])
     yield "graphs.npz", ({"node_ptr": node_ptr}, stream_graph(reader, graph))
@@ -266,13 +265,13 @@ def _write_npz(files: FolderWriter, name: str, arrays: dict[str, Values]) -> Non
                     np.lib.format.write_array(member, np.asanyarray(values), allow_pickle=False)
 
 
-def _to_pyg(reader: StoreReader, name: str, ids: Ints, files: FolderWriter) -> None:
+def _to_pyg(reader: StoreReader, name: str, ids: LongArray, files: FolderWriter) -> None:
     """Write ``graphs.pt`` and ``level-i.pt``: tensors in the layout of ``InMemoryDataset.load``."""
     import torch
     from torch_geometric.data import Data
 
     def save(
-        file_name: str, arrays: dict[str, npt.NDArray[Any]], ptrs: dict[str, Ints], counts: Ints
+        file_name: str, arrays: dict[str, npt.NDArray[Any]], ptrs: dict[str, LongArray], counts: LongArray
     ) -> None:
         tensors: dict[str, Any] = {
             key: torch.from_numpy(np.ascontiguousarray(values)) for key, values in arrays.items()
@@ -309,7 +308,7 @@ def _to_pyg(reader: StoreReader, name: str, ids: Ints, files: FolderWriter) -> N
         save(f"level-{number}.pt", arrays, ptrs, np.diff(level.super_ptr))
 
 
-def _to_graphml(reader: StoreReader, name: str, ids: Ints, files: FolderWriter) -> None:
+def _to_graphml(reader: StoreReader, name: str, ids: LongArray, files: FolderWriter) -> None:
     """Write ``graph-i.graphml`` and ``graph-i.level-j.graphml``. Nodes carry the id of their supernode, levels their attributes."""
     check_edges(reader)
     counts = reader.sizes()[1][ids]
@@ -354,7 +353,7 @@ def _to_graphml(reader: StoreReader, name: str, ids: Ints, files: FolderWriter) 
                 file.write(text.encode())
 
 
-EXPORTS: dict[str, Callable[[StoreReader, str, Ints, FolderWriter], None]] = {
+EXPORTS: dict[str, Callable[[StoreReader, str, LongArray, FolderWriter], None]] = {
     "pyg": _to_pyg,
     "npz": _to_npz,
     "graphml": _to_graphml,

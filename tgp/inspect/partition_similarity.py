@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from tgp.kernels.array_types import FloatArray, LongArray
 from tgp.ragged import Level
 from tgp.ragged.offsets import offsets
 from tgp.store import StoreReader
 
-__all__ = ["ComposedClusters", "Floats", "Ints", "partition_similarity"]
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
+__all__ = ["ComposedClusters", "partition_similarity"]
 
 
 class ComposedClusters:
@@ -27,9 +24,9 @@ class ComposedClusters:
         cluster: ``[N]`` supernode of each input node, -1 if it was dropped; ``None`` after a soft assignment.
     """
 
-    def __init__(self, reader: StoreReader, ids: Ints) -> None:
-        self.ptr: Ints = offsets(reader.sizes()[0][ids])
-        self.cluster: Ints | None = np.arange(self.ptr[-1])
+    def __init__(self, reader: StoreReader, ids: LongArray) -> None:
+        self.ptr: LongArray = offsets(reader.sizes()[0][ids])
+        self.cluster: LongArray | None = np.arange(self.ptr[-1])
 
     def add(self, level: Level) -> None:
         """Follow the nodes through one more level. Dropped nodes stay dropped."""
@@ -40,7 +37,7 @@ class ComposedClusters:
             self.cluster = inner[self.cluster]  # index -1 selects the appended -1
 
 
-def partition_similarity(a: ComposedClusters, b: ComposedClusters) -> tuple[Floats, Floats]:
+def partition_similarity(a: ComposedClusters, b: ComposedClusters) -> tuple[FloatArray, FloatArray]:
     """Compare two partitions of the nodes of each graph. A dropped node counts as a cluster of its own.
 
     Args:
@@ -69,28 +66,28 @@ def partition_similarity(a: ComposedClusters, b: ComposedClusters) -> tuple[Floa
     return np.where(valid, rand, np.nan), np.where(valid, nmi, np.nan)
 
 
-def _separate_dropped(cluster: Ints) -> Ints:
+def _separate_dropped(cluster: LongArray) -> LongArray:
     """Give every dropped node a cluster of its own."""
     return np.where(cluster < 0, cluster.max(initial=0) + 1 + np.arange(len(cluster)), cluster)
 
 
-def _cluster_sizes(owner: Ints, cluster: Ints) -> tuple[Ints, Ints]:
+def _cluster_sizes(owner: LongArray, cluster: LongArray) -> tuple[LongArray, LongArray]:
     """Return the graph and the size of every cluster."""
     _, first, counts = np.unique(cluster, return_index=True, return_counts=True)
     return owner[first], counts
 
 
-def _sum_by_graph(graphs: int, owner: Ints, values: Floats) -> Floats:
-    sums: Floats = np.bincount(owner, values, minlength=graphs).astype(np.float64, copy=False)
+def _sum_by_graph(graphs: int, owner: LongArray, values: FloatArray) -> FloatArray:
+    sums: FloatArray = np.bincount(owner, values, minlength=graphs).astype(np.float64, copy=False)
     return sums
 
 
-def _count_pairs(graphs: int, owner: Ints, counts: Ints) -> Floats:
+def _count_pairs(graphs: int, owner: LongArray, counts: LongArray) -> FloatArray:
     """Return the number of node pairs of each graph that share a cluster."""
     return _sum_by_graph(graphs, owner, counts * (counts - 1) / 2)
 
 
-def _rand_index(size: Ints, pairs: Floats, left: Floats, right: Floats) -> Floats:
+def _rand_index(size: LongArray, pairs: FloatArray, left: FloatArray, right: FloatArray) -> FloatArray:
     total = size * (size - 1.0) / 2
     with np.errstate(invalid="ignore", divide="ignore"):
         expected = left * right / total
@@ -99,12 +96,12 @@ def _rand_index(size: Ints, pairs: Floats, left: Floats, right: Floats) -> Float
     return np.where(highest == expected, 1.0, score)
 
 
-def _entropy(graphs: int, size: Ints, owner: Ints, counts: Ints) -> Floats:
+def _entropy(graphs: int, size: LongArray, owner: LongArray, counts: LongArray) -> FloatArray:
     share = counts / size[owner]
     return _sum_by_graph(graphs, owner, -share * np.log(share))
 
 
-def _mutual_information(joint: Floats, one: Floats, two: Floats) -> Floats:
+def _mutual_information(joint: FloatArray, one: FloatArray, two: FloatArray) -> FloatArray:
     """Divide the mutual information by the mean entropy. Two partitions without entropy are equal."""
     mean = (one + two) / 2
     shared = np.maximum(one + two - joint, 0.0)

@@ -17,6 +17,7 @@ from tgp.engine.external.levels import check_external
 from tgp.engine.schedule import Schedule
 from tgp.engine.typed_table import resolve_types
 from tgp.errors import InputError, StoreDamagedError, TgpError
+from tgp.kernels.array_types import LongArray
 from tgp.ragged import Field, Level
 from tgp.store import Finding, StoreReader
 from tgp.store.format import constants as store_format
@@ -30,8 +31,6 @@ DEFAULT_SAMPLE = 100
 
 BATCH = 64
 """Number of graphs that are recomputed at a time."""
-
-Ints = npt.NDArray[np.int64]
 
 
 def verify_by_recompute(
@@ -107,13 +106,13 @@ def check_recompute(path: Location, sample: int | None = DEFAULT_SAMPLE) -> None
         _check_memory(reader, _sampled_graphs(reader, sample), name, Schedule.from_json(info.schedule))
 
 
-def _sampled_graphs(reader: StoreReader, sample: int | None) -> Ints:
+def _sampled_graphs(reader: StoreReader, sample: int | None) -> LongArray:
     """Return the ids of graphs that are spread evenly over a store."""
     count = reader.num_graphs if sample is None else min(sample, reader.num_graphs)
     return np.unique(np.linspace(0, reader.num_graphs - 1, count).round().astype(np.int64))
 
 
-def _check_memory(reader: StoreReader, ids: Ints, name: str, schedule: Schedule) -> None:
+def _check_memory(reader: StoreReader, ids: LongArray, name: str, schedule: Schedule) -> None:
     """Check that the largest graph can be coarsened in memory."""
     if not has_large_graph(reader):
         return
@@ -142,7 +141,7 @@ def _carry_steps(reader: StoreReader, carry: str | None) -> tuple[CarryStep, ...
 
 
 def _findings(
-    reader: StoreReader, ids: Ints, name: str, position: int, level: Level, stored: Level
+    reader: StoreReader, ids: LongArray, name: str, position: int, level: Level, stored: Level
 ) -> Iterator[Finding]:
     bounds = reader.manifest.spec.bounds
     for field, wrong in _differences(level, stored):
@@ -198,7 +197,7 @@ def _field_differs(old: Field | None, new: Field | None, graphs: int) -> npt.NDA
 
 
 def _rows_differ(
-    old: npt.NDArray[Any] | None, new: npt.NDArray[Any] | None, ptr: Ints
+    old: npt.NDArray[Any] | None, new: npt.NDArray[Any] | None, ptr: LongArray
 ) -> npt.NDArray[np.bool_]:
     graphs = len(ptr) - 1
     wrong = np.zeros(graphs, bool)

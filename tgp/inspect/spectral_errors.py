@@ -19,7 +19,8 @@ from tgp.errors import InputError
 from tgp.inspect.export import check_edges
 from tgp.inspect.figures import SPECTRAL_FIGURES
 from tgp.inspect.overview import SpectralOptions
-from tgp.inspect.partition_similarity import ComposedClusters, Floats, Ints
+from tgp.inspect.partition_similarity import ComposedClusters
+from tgp.kernels.array_types import FloatArray, LongArray
 from tgp.ragged import Level
 from tgp.ragged.offsets import offsets
 from tgp.store import StoreReader
@@ -35,7 +36,7 @@ NODES_AT_ONCE = 200_000
 MAX_SIGNAL_ENTRIES = 1 << 26
 """Number of entries of the features that the hyperbolic error uses at most. Beyond it, columns at equal distances are used."""
 
-Metrics = dict[str, Floats]
+Metrics = dict[str, FloatArray]
 """Name of a metric -> one value per graph."""
 
 CLUSTER_METRICS = (
@@ -49,7 +50,7 @@ CLUSTER_METRICS = (
 """Metrics of the clusters alone. They need hard clusters and no dropped nodes."""
 
 
-def sample_graphs(count: int, options: SpectralOptions) -> Ints:
+def sample_graphs(count: int, options: SpectralOptions) -> LongArray:
     """Select a sample of graphs.
 
     Args:
@@ -80,7 +81,9 @@ def spectral_metrics(
     return measure_graphs(reader, sample_graphs(reader.num_graphs, options), names, options.modes)
 
 
-def measure_graphs(reader: StoreReader, ids: Ints, names: list[str], modes: int) -> dict[str, list[Metrics]]:
+def measure_graphs(
+    reader: StoreReader, ids: LongArray, names: list[str], modes: int
+) -> dict[str, list[Metrics]]:
     r"""Compute the spectral metrics of some graphs.
 
     Every level is compared with the input graphs, so its error includes the losses of the levels before it. The first group uses
@@ -141,7 +144,7 @@ def measure_graphs(reader: StoreReader, ids: Ints, names: list[str], modes: int)
 
 
 def _measure_batch(
-    reader: StoreReader, batch: Ints, names: list[str], modes: int
+    reader: StoreReader, batch: LongArray, names: list[str], modes: int
 ) -> dict[str, list[Metrics]]:
     """Return the metrics of all levels of some graphs that are solved together."""
     edges, weight, node_ptr = _input_graphs(reader, batch)
@@ -181,7 +184,9 @@ class InputGraphs:
         modes: number of eigenvalues to compare.
     """
 
-    def __init__(self, edges: Ints, weight: npt.NDArray[Any] | None, node_ptr: Ints, modes: int) -> None:
+    def __init__(
+        self, edges: LongArray, weight: npt.NDArray[Any] | None, node_ptr: LongArray, modes: int
+    ) -> None:
         self.edges, self.weight, self.node_ptr, self.modes = edges, weight, node_ptr, modes
         self.adjacency = undirected(edges, weight, int(node_ptr[-1]))
         self.normalized = graph_spectrum(edges, weight, node_ptr, modes, highest=True)
@@ -199,7 +204,7 @@ class InputGraphs:
             "combinatorial_error_highest": highest_error(self.combinatorial, plain),
         }
 
-    def compare_clusters(self, clusters: Clusters, super_ptr: Ints) -> Metrics:
+    def compare_clusters(self, clusters: Clusters, super_ptr: LongArray) -> Metrics:
         """Compare the graphs with the graphs contracted by clusters."""
         ends = clusters.cluster[self.edges]
         kept = (ends >= 0).all(axis=0)
@@ -226,7 +231,7 @@ def signals_of(reader: StoreReader) -> str:
     return "x" if np.dtype(info.dtype).kind in "fiub" else "identity"
 
 
-def _read_signals(reader: StoreReader, ids: Ints) -> npt.NDArray[Any] | None:
+def _read_signals(reader: StoreReader, ids: LongArray) -> npt.NDArray[Any] | None:
     """Return the features ``[N, F]`` of some graphs, ``None`` if the store has none."""
     if signals_of(reader) == "identity":
         return None
@@ -236,7 +241,7 @@ def _read_signals(reader: StoreReader, ids: Ints) -> npt.NDArray[Any] | None:
     return np.concatenate([part.reshape(len(part), columns)[:, ::step] for part in rows])
 
 
-def _batches(reader: StoreReader, ids: Ints) -> Iterator[Ints]:
+def _batches(reader: StoreReader, ids: LongArray) -> Iterator[LongArray]:
     group = np.cumsum(reader.sizes()[0][ids]) // NODES_AT_ONCE
     yield from np.split(ids, np.flatnonzero(np.diff(group)) + 1)
 
@@ -244,7 +249,7 @@ def _batches(reader: StoreReader, ids: Ints) -> Iterator[Ints]:
 # Single graphs are read with slices, because importing numba for a gather takes longer than reading the sample.
 
 
-def _read_levels(reader: StoreReader, ids: Ints, name: str) -> list[Level]:
+def _read_levels(reader: StoreReader, ids: LongArray, name: str) -> list[Level]:
     """Return all levels of a hierarchy, with the clusters and edges of the given graphs."""
     graphs = [
         reader.read_levels(graph, name, ("edge_weight", "cluster", "soft"), ()) for graph in ids.tolist()
@@ -252,7 +257,9 @@ def _read_levels(reader: StoreReader, ids: Ints, name: str) -> list[Level]:
     return [Level.concat(levels) for levels in zip(*graphs, strict=True)]
 
 
-def _input_graphs(reader: StoreReader, ids: Ints) -> tuple[Ints, npt.NDArray[Any] | None, Ints]:
+def _input_graphs(
+    reader: StoreReader, ids: LongArray
+) -> tuple[LongArray, npt.NDArray[Any] | None, LongArray]:
     """Return the edges (node ids counted over the batch), weights and node offsets of the input graphs."""
     names = [name for name in ("edge_index", "edge_weight") if name in reader.fields]
     tables = [reader.read_graph(graph, names) for graph in ids.tolist()]

@@ -9,6 +9,7 @@ from typing import IO, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from tgp.kernels.array_types import LongArray
 from tgp.store import StoreReader
 from tgp.store.read.mapped import MappedGraph, MappedRows, map_assignment, map_graph
 
@@ -19,8 +20,6 @@ LARGE = 1 << 20
 
 _BLOCK = 1 << 18
 """Number of rows that are in memory at a time."""
-
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ class StreamedArray:
 
 
 Values: TypeAlias = npt.NDArray[Any] | StreamedArray
-StreamedValues: TypeAlias = dict[str, tuple[Values, Ints]]
+StreamedValues: TypeAlias = dict[str, tuple[Values, LongArray]]
 """Values and offsets of some attributes, by name."""
 
 

@@ -1,7 +1,7 @@
-"""Types of the arrays that kernels take and return. Importing this module does not import numba.
+"""Types of arrays. Importing this module does not import numba.
 
-Kernels are compiled ahead for the types that their annotations name. All arrays have one
-dimension and are contiguous, unless stated otherwise.
+Kernels are compiled ahead for the types that their annotations name. Arrays of kernels have one
+dimension and are contiguous, unless stated otherwise. ``Array`` and ``LongArray`` are for other modules.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 __all__ = [
+    "Array",
     "BoolArray",
     "ByteArray",
     "Float32Array",
@@ -20,12 +21,19 @@ __all__ = [
     "IndexArray",
     "IndexMatrixArray",
     "IntArray",
+    "LongArray",
     "MatrixArray",
     "PtrArray",
     "PtrMatrixArray",
     "ShortArray",
     "WordArray",
 ]
+
+Array = npt.NDArray[Any]
+"""Array of any type and number of dimensions."""
+
+LongArray = npt.NDArray[np.int64]
+"""Array of 64-bit numbers of any number of dimensions: node and graph numbers, edges, counts."""
 
 IntArray = npt.NDArray[np.integer[Any]]
 """Array of any integer type. A kernel with this annotation is compiled when it is called."""

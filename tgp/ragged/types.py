@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.errors import InputError, UnknownNameError
+from tgp.kernels.array_types import LongArray
 from tgp.ragged.offsets import offsets
 
 __all__ = [
@@ -34,7 +35,6 @@ __all__ = [
 ]
 
 Relation = tuple[str, str, str]
-Ids = npt.NDArray[np.int64]
 
 NODE_TYPE, EDGE_TYPE = "node_type", "edge_type"
 """Fields with the number of the type of each node and of the relation of each edge."""
@@ -213,13 +213,13 @@ class TypedNodes:
     """
 
     def __init__(self, node_type: npt.NDArray[Any], node_ptr: npt.NDArray[Any], count: int) -> None:
-        self.node_type: Ids = node_type.astype(np.int64, copy=False)
-        self.node_ptr: Ids = node_ptr.astype(np.int64, copy=False)
+        self.node_type: LongArray = node_type.astype(np.int64, copy=False)
+        self.node_ptr: LongArray = node_ptr.astype(np.int64, copy=False)
         self.count = count
         _check_numbers(self.node_type, self.node_ptr, count, NODE_TYPE)
 
     @cached_property
-    def local(self) -> Ids:
+    def local(self) -> LongArray:
         """``[N]`` position of each node among the nodes of its type, through all graphs."""
         found = np.empty(len(self.node_type), np.int64)
         for number in range(self.count):
@@ -228,7 +228,7 @@ class TypedNodes:
         return found
 
     @cached_property
-    def ptrs(self) -> list[Ids]:
+    def ptrs(self) -> list[LongArray]:
         """``[B + 1]`` offsets of the nodes of each type."""
         return _type_offsets(self.node_type, self.node_ptr, self.count)
 
@@ -260,9 +260,9 @@ class TypedEdges:
         nodes: TypedNodes,
         types: TypeTable,
     ) -> None:
-        self.edge_index: Ids = edge_index.astype(np.int64, copy=False)
-        self.edge_type: Ids = edge_type.astype(np.int64, copy=False)
-        self.edge_ptr: Ids = edge_ptr.astype(np.int64, copy=False)
+        self.edge_index: LongArray = edge_index.astype(np.int64, copy=False)
+        self.edge_type: LongArray = edge_type.astype(np.int64, copy=False)
+        self.edge_ptr: LongArray = edge_ptr.astype(np.int64, copy=False)
         self.nodes = nodes
         self.count = len(types.relations)
         _check_numbers(self.edge_type, self.edge_ptr, self.count, EDGE_TYPE)
@@ -278,20 +278,20 @@ class TypedEdges:
                 )
 
     @cached_property
-    def ptrs(self) -> list[Ids]:
+    def ptrs(self) -> list[LongArray]:
         """``[B + 1]`` offsets of the edges of each relation."""
         return _type_offsets(self.edge_type, self.edge_ptr, self.count)
 
-    def of(self, number: int) -> Ids:
+    def of(self, number: int) -> LongArray:
         """Return the edges of a relation. Ids count through all graphs and types."""
         return self.edge_index[:, self.edge_type == number]
 
-    def local(self, number: int) -> Ids:
+    def local(self, number: int) -> LongArray:
         """Return the edges of a relation. Ids count the nodes of the type of each end, through all graphs."""
         return self.nodes.local[self.of(number)]
 
 
-def _check_numbers(numbers: Ids, ptr: Ids, count: int, name: str) -> None:
+def _check_numbers(numbers: LongArray, ptr: LongArray, count: int, name: str) -> None:
     if len(numbers) != int(ptr[-1]):
         raise InputError(f"{name} must hold {int(ptr[-1])} numbers, got {len(numbers)}", field=name)
     wrong = (numbers < 0) | (numbers >= count)
@@ -304,7 +304,7 @@ def _check_numbers(numbers: Ids, ptr: Ids, count: int, name: str) -> None:
         )
 
 
-def _type_offsets(numbers: Ids, ptr: Ids, count: int) -> list[Ids]:
+def _type_offsets(numbers: LongArray, ptr: LongArray, count: int) -> list[LongArray]:
     graphs = len(ptr) - 1
     graph = np.repeat(np.arange(graphs), np.diff(ptr))
     table = np.bincount(graph * count + numbers, minlength=graphs * count).reshape(graphs, count)

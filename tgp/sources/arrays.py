@@ -8,14 +8,13 @@ from collections.abc import Mapping
 from typing import IO, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tgp.errors import DatasetError
 from tgp.input_limits import READ_ERRORS, InputBudget, describe
+from tgp.kernels.array_types import Array
 
 __all__ = ["check_sparse", "read_npz"]
 
-Array = npt.NDArray[Any]
 
 _MAX_MEMBERS = 10_000
 _CHUNK = 1 << 18

@@ -14,9 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.errors import ParameterError, UnknownNameError
+from tgp.kernels.array_types import LongArray
 from tgp.ragged import Field, GraphTable
 from tgp.ragged.offsets import offsets
-from tgp.sources.hashed_draws import Ints, draw_below, draw_hashes, segment_positions
+from tgp.sources.hashed_draws import draw_below, draw_hashes, segment_positions
 from tgp.values import convert_value, parse_call
 
 __all__ = ["BUILTIN", "BuiltinSet", "DEFAULT_DATASET", "make_builtin"]
@@ -87,7 +88,7 @@ def _parse_integer(name: str, key: str, text: str) -> int:
 
 
 def _make_table(
-    node_ptr: Ints, edges: Ints, y: Ints | None, x: npt.NDArray[np.float32] | None = None
+    node_ptr: LongArray, edges: LongArray, y: LongArray | None, x: npt.NDArray[np.float32] | None = None
 ) -> GraphTable:
     """Make a table of simple graphs from undirected edges with global ids."""
     keep = edges[0] != edges[1]
@@ -151,14 +152,14 @@ def molecules(num_graphs: int, seed: int, units: int) -> GraphTable:
     )
 
 
-def _ring_bonds(ring: Ints, atom_ptr: Ints) -> Ints:
+def _ring_bonds(ring: LongArray, atom_ptr: LongArray) -> LongArray:
     """Return the bonds along the atoms of each part, and the bond that closes its ring."""
     inner = np.flatnonzero(segment_positions(atom_ptr) > 0)
     closing = np.stack([atom_ptr[:-1], atom_ptr[:-1] + ring - 1])
     return np.concatenate([np.stack([inner - 1, inner]), closing], axis=1)
 
 
-def _shuffle_nodes(seed: int, node_ptr: Ints) -> Ints:
+def _shuffle_nodes(seed: int, node_ptr: LongArray) -> LongArray:
     """Return a new id for each node: a random order inside each graph, so that ids carry no information."""
     graph = np.repeat(np.arange(len(node_ptr) - 1), np.diff(node_ptr))
     order = np.lexsort((draw_hashes(seed, 5, graph, segment_positions(node_ptr)), graph))
@@ -167,7 +168,7 @@ def _shuffle_nodes(seed: int, node_ptr: Ints) -> Ints:
     return new
 
 
-def _atom_features(seed: int, node_ptr: Ints) -> npt.NDArray[np.float32]:
+def _atom_features(seed: int, node_ptr: LongArray) -> npt.NDArray[np.float32]:
     graph = np.repeat(np.arange(len(node_ptr) - 1), np.diff(node_ptr))
     draw = draw_below(10_000, seed, 6, graph, segment_positions(node_ptr))
     kind = np.searchsorted(np.cumsum(_ATOM_SHARE[:-1]) * 10_000, draw, side="right")

@@ -13,10 +13,9 @@ import numpy.typing as npt
 
 from tgp.errors import DatasetError, TgpError
 from tgp.input_limits import READ_ERRORS, describe
+from tgp.kernels.array_types import LongArray
 
 __all__ = ["EdgePiece", "EdgeReader", "check_weights", "translate_errors"]
-
-Ids = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -29,7 +28,7 @@ class EdgePiece:
         position: Position in the file after these edges, an argument of :meth:`EdgeReader.read`.
     """
 
-    edges: Ids
+    edges: LongArray
     weight: npt.NDArray[np.float64] | None
     position: int
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Hashes", "Ints", "draw_below", "draw_hashes", "segment_positions"]
+from tgp.kernels.array_types import LongArray
 
-Ints = npt.NDArray[np.int64]
+__all__ = ["Hashes", "draw_below", "draw_hashes", "segment_positions"]
+
 Hashes = npt.NDArray[np.uint64]
 
 
@@ -30,14 +31,16 @@ def draw_hashes(seed: int, stream: int, a: npt.ArrayLike, b: npt.ArrayLike = 0) 
     return z
 
 
-def draw_below(bound: npt.ArrayLike, seed: int, stream: int, a: npt.ArrayLike, b: npt.ArrayLike = 0) -> Ints:
+def draw_below(
+    bound: npt.ArrayLike, seed: int, stream: int, a: npt.ArrayLike, b: npt.ArrayLike = 0
+) -> LongArray:
     """Return random integers in ``[0, bound)``, one for each pair of ``a`` and ``b``."""
     uniform = (draw_hashes(seed, stream, a, b) >> np.uint64(11)).astype(np.float64) * 2.0**-53
     limit = np.asarray(bound, np.int64)
-    drawn: Ints = np.minimum((uniform * limit).astype(np.int64), limit - 1)
+    drawn: LongArray = np.minimum((uniform * limit).astype(np.int64), limit - 1)
     return drawn
 
 
-def segment_positions(ptr: Ints) -> Ints:
+def segment_positions(ptr: LongArray) -> LongArray:
     """Return the position of each element inside its segment."""
     return np.arange(ptr[-1]) - np.repeat(ptr[:-1], np.diff(ptr))

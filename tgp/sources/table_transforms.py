@@ -8,12 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.errors import DatasetError
+from tgp.kernels.array_types import LongArray
 from tgp.ragged import Field, GraphTable
 from tgp.ragged.offsets import offsets
 
 __all__ = ["add_degree", "exclude", "keep_largest_component", "make_undirected"]
-
-Ints = npt.NDArray[np.int64]
 
 
 def exclude(table: GraphTable, names: Collection[str]) -> GraphTable:
@@ -111,7 +110,7 @@ def add_degree(table: GraphTable) -> GraphTable:
     return GraphTable(table.node_ptr, {**table.fields, "x": Field("x", degree, table.node_ptr)})
 
 
-def _edges(table: GraphTable) -> tuple[Ints, Ints, Ints]:
+def _edges(table: GraphTable) -> tuple[LongArray, LongArray, LongArray]:
     field = table.fields.get("edge_index")
     if field is None:
         raise DatasetError(f"graphs need an 'edge_index', got {', '.join(table.fields) or 'nothing'}")
@@ -119,7 +118,7 @@ def _edges(table: GraphTable) -> tuple[Ints, Ints, Ints]:
     return field.values.astype(np.int64, copy=False), field.ptr, graph
 
 
-def _is_edge_field(name: str, field: Field, edge_ptr: Ints) -> bool:
+def _is_edge_field(name: str, field: Field, edge_ptr: LongArray) -> bool:
     """Return True if a field has one row per edge. Its name must start with "edge", because a node field can have
     the same offsets."""
     return (
@@ -130,7 +129,9 @@ def _is_edge_field(name: str, field: Field, edge_ptr: Ints) -> bool:
     )
 
 
-def _replace_edges(table: GraphTable, edge_ptr: Ints, edges: Ints, source: Ints, ptr: Ints) -> GraphTable:
+def _replace_edges(
+    table: GraphTable, edge_ptr: LongArray, edges: LongArray, source: LongArray, ptr: LongArray
+) -> GraphTable:
     """Replace the edges of a table. ``source`` holds the old edge from which each new edge copies its attributes."""
     fields = {}
     for name, field in table.fields.items():
@@ -144,7 +145,7 @@ def _replace_edges(table: GraphTable, edge_ptr: Ints, edges: Ints, source: Ints,
 
 
 def _take_nodes(
-    table: GraphTable, keep: npt.NDArray[np.bool_], edges: Ints, edge_ptr: Ints, graph: Ints
+    table: GraphTable, keep: npt.NDArray[np.bool_], edges: LongArray, edge_ptr: LongArray, graph: LongArray
 ) -> GraphTable:
     start = table.node_ptr[graph]
     before = offsets(keep)

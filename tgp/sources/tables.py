@@ -6,10 +6,10 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tgp.errors import DatasetError, InputError
 from tgp.input_limits import InputBudget, input_budget
+from tgp.kernels.array_types import Array, LongArray
 from tgp.ragged import Field, GraphTable
 from tgp.ragged.offsets import offsets
 from tgp.sources.arrays import check_sparse
@@ -27,8 +27,6 @@ __all__ = [
     "weight_type",
 ]
 
-Array = npt.NDArray[Any]
-Ints = npt.NDArray[np.int64]
 
 MAX_COUNT = 1 << 53
 """Largest number of nodes or elements of all graphs together."""
@@ -95,7 +93,7 @@ def _edges_from_scipy(given: dict[str, Array], where: str) -> dict[str, Array]:
     sides = check_sparse(given, "", where, axis=0 if by_row else 1)
     given.pop("shape", None)
     indptr, indices, data = given.pop("indptr"), given.pop("indices"), given.pop("data")
-    ptr: Ints = indptr.astype(np.int64)
+    ptr: LongArray = indptr.astype(np.int64)
     counts = ptr[1:] - ptr[:-1]
     rows = np.repeat(np.arange(len(counts)), counts)
     edges = np.stack([rows, indices.astype(np.int64)] if by_row else [indices.astype(np.int64), rows])
@@ -105,7 +103,7 @@ def _edges_from_scipy(given: dict[str, Array], where: str) -> dict[str, Array]:
     return given
 
 
-def _pop_offsets(given: dict[str, Array], where: str) -> tuple[Ints, Ints]:
+def _pop_offsets(given: dict[str, Array], where: str) -> tuple[LongArray, LongArray]:
     """Return the offsets of nodes and edges, and remove the arrays that describe them from ``given``."""
     edges = given.get("edge_index")
     if edges is None or edges.ndim != 2 or edges.shape[0] != 2 or edges.dtype.kind not in "iu":
@@ -146,7 +144,7 @@ def _check_int64(values: Array, name: str, where: str) -> None:
         raise DatasetError(f"{where}: {name!r} must hold integers below 2^63, got {values.max()}")
 
 
-def _check_offsets(ptr: Array, name: str, where: str) -> Ints:
+def _check_offsets(ptr: Array, name: str, where: str) -> LongArray:
     is_index = ptr.ndim == 1 and len(ptr) > 0 and ptr.dtype.kind in "iu"
     if not is_index or ptr[0] != 0 or (ptr[1:] < ptr[:-1]).any() or int(ptr[-1]) > MAX_COUNT:
         raise DatasetError(
@@ -155,7 +153,7 @@ def _check_offsets(ptr: Array, name: str, where: str) -> Ints:
     return ptr.astype(np.int64, copy=False)
 
 
-def _field_by_length(name: str, values: Array, node_ptr: Ints, edge_ptr: Ints, where: str) -> Field:
+def _field_by_length(name: str, values: Array, node_ptr: LongArray, edge_ptr: LongArray, where: str) -> Field:
     num_graphs = len(node_ptr) - 1
     values = np.ascontiguousarray(np.atleast_1d(values))
     choices = {"node": node_ptr, "edge": edge_ptr, "graph": np.arange(num_graphs + 1)}
@@ -204,7 +202,7 @@ def _join_fields(key: str, parts: Sequence[tuple[str, Field]]) -> Field:
     return Field(key, values, _join_offsets([f.ptr for _, f in parts]), first.axis, first.form, first.shifted)
 
 
-def _join_offsets(ptrs: Sequence[Ints]) -> Ints:
+def _join_offsets(ptrs: Sequence[LongArray]) -> LongArray:
     return offsets(np.concatenate([np.diff(ptr) for ptr in ptrs]))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tgp.kernels.array_types import Array, LongArray
 from tgp.ragged.fields import take_ragged
 from tgp.ragged.offsets import offsets
 from tgp.store.contraction import Edges, first_wrong_contraction, in_sorted, unique_sorted
@@ -16,8 +17,6 @@ from tgp.store.read.piece_array import PieceArray, StoredArray, iter_blocks
 
 __all__ = ["first_disordered_piece", "is_one_large_graph", "is_wrong_contraction", "loaded_edges"]
 
-Array = npt.NDArray[Any]
-Ids = npt.NDArray[np.int64]
 
 _PIECE = 1 << 18
 """Number of edges that are in memory at a time."""
@@ -99,7 +98,7 @@ def is_wrong_contraction(
     )
 
 
-def _order_members(cluster: Array, rows: Ids, size: int) -> tuple[Array, Ids, Ids]:
+def _order_members(cluster: Array, rows: LongArray, size: int) -> tuple[Array, LongArray, LongArray]:
     """Sort nodes by supernode.
 
     Args:
@@ -124,7 +123,7 @@ def _order_members(cluster: Array, rows: Ids, size: int) -> tuple[Array, Ids, Id
 
 
 def _contracted_edges(
-    finer: Edges, rows: Ids, cluster: Array, nodes: Ids, loops: bool
+    finer: Edges, rows: LongArray, cluster: Array, nodes: LongArray, loops: bool
 ) -> tuple[Array, Array, npt.NDArray[np.float64]]:
     """Return the supernodes that the edges of some nodes connect, and the weights of these edges.
 
@@ -166,7 +165,7 @@ def _differs(coarse: Edges, total: float, scale: float, eps: float) -> bool:
     return not abs(total - after) <= 4 * eps * scale + removed
 
 
-def _row_pointers(edges: Edges) -> Ids | None:
+def _row_pointers(edges: Edges) -> LongArray | None:
     """Return the first edge of each node, or ``None`` if edges are not sorted by source."""
     counts, last = np.zeros(int(edges.nodes[-1]), np.int64), -1
     for _, source in iter_blocks(edges.index[0], _PIECE):

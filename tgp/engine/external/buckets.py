@@ -16,7 +16,7 @@ from typing import IO, Any
 import numpy as np
 
 from tgp.engine.external.journal import Journal
-from tgp.engine.external.ranges import LOCAL, Array, RangeFunction, RangeMap
+from tgp.engine.external.ranges import LOCAL, RangeFunction, RangeMap
 from tgp.engine.external.row_files import (
     RowFiles,
     raw_bytes,
@@ -25,7 +25,7 @@ from tgp.engine.external.row_files import (
     write_array,
 )
 from tgp.errors import InputError
-from tgp.kernels.array_types import WordArray
+from tgp.kernels.array_types import Array, WordArray
 from tgp.ragged.block import FloatArray, PtrArray
 
 __all__ = [

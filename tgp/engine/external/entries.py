@@ -12,9 +12,9 @@ from tgp.engine import threads
 from tgp.engine.external.buckets import Limits, cut_rows, fill_ranges, sort_by_bucket, write_chunk
 from tgp.engine.external.merging import merge_buckets
 from tgp.engine.external.method import LevelWork
-from tgp.engine.external.ranges import Array, Job, RangeFunction, over_rows, row_jobs
+from tgp.engine.external.ranges import Job, RangeFunction, over_rows, row_jobs
 from tgp.engine.external.row_files import MappedRows, RowFiles
-from tgp.kernels.array_types import WordArray
+from tgp.kernels.array_types import Array, WordArray
 from tgp.ragged.block import FloatArray, PtrArray
 
 __all__ = [

@@ -16,9 +16,9 @@ import numpy as np
 from tgp.engine.external.buckets import Buckets, cut_rows, fill_ranges
 from tgp.engine.external.entries import divide_rows, take_larger_weights, write_entries
 from tgp.engine.external.method import Assigned, ExternalMethod, LevelWork, Restriction
-from tgp.engine.external.ranges import Array, Job, over_rows, row_jobs
+from tgp.engine.external.ranges import Job, over_rows, row_jobs
 from tgp.engine.external.row_files import MappedRows, map_file, write_array
-from tgp.kernels.array_types import WordArray
+from tgp.kernels.array_types import Array, WordArray
 from tgp.ragged.block import FloatArray, IndexArray
 
 __all__ = ["METHOD", "RANGE_FUNCTIONS"]

@@ -18,14 +18,14 @@ from tgp.engine.external.entries import add_reverse_edges, write_entries
 from tgp.engine.external.journal import Journal
 from tgp.engine.external.merging import merge_buckets
 from tgp.engine.external.method import ExternalMethod, LevelWork
-from tgp.engine.external.ranges import LOCAL, Array, Job, RangeMap, row_jobs
+from tgp.engine.external.ranges import LOCAL, Job, RangeMap, row_jobs
 from tgp.engine.external.row_files import MappedRows, RowFiles, map_file, read_array, write_array
 from tgp.engine.level_method import RandomKey
 from tgp.engine.level_spec import LevelSpec
 from tgp.engine.methods import external_methods
 from tgp.engine.schedule import Schedule
 from tgp.errors import GraphError, InputError, ParameterError
-from tgp.kernels.array_types import WordArray
+from tgp.kernels.array_types import Array, WordArray
 from tgp.ragged.block import FloatArray, IndexArray, PtrArray
 
 __all__ = ["RANGE_FUNCTIONS", "ExternalLevel", "check_external", "coarsen_level"]

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from tgp.engine.external.ranges import LOCAL, Array, Job, Published, RangeMap, over_rows, row_jobs
+from tgp.engine.external.ranges import LOCAL, Job, Published, RangeMap, over_rows, row_jobs
 from tgp.engine.external.row_files import MappedRows
 from tgp.engine.level_method import RandomKey
 from tgp.engine.pair_matching import FEW_PAIRS
-from tgp.kernels.array_types import WordArray
+from tgp.kernels.array_types import Array, WordArray
 from tgp.ragged.block import FloatArray, IndexArray
 from tgp.ragged.fields import take_ragged
 

@@ -10,8 +10,9 @@ import numpy as np
 from tgp.engine import threads
 from tgp.engine.external.buckets import Buckets
 from tgp.engine.external.journal import Journal
-from tgp.engine.external.ranges import LOCAL, Array, Job, RangeMap
+from tgp.engine.external.ranges import LOCAL, Job, RangeMap
 from tgp.engine.external.row_files import RowFiles, RowWriter
+from tgp.kernels.array_types import Array
 from tgp.ragged.block import FloatArray, IndexArray, PtrArray
 
 __all__ = ["RANGE_FUNCTIONS", "merge_bucket", "merge_buckets"]

@@ -13,15 +13,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from tgp.engine.external.row_files import MappedRows, RowFiles
 from tgp.engine.threads import cut_ranges, run_over_ranges
+from tgp.kernels.array_types import Array
 from tgp.ragged.block import IndexArray
 
 __all__ = ["LOCAL", "Job", "LocalRanges", "Published", "RangeFunction", "RangeMap", "over_rows", "row_jobs"]
 
-Array = npt.NDArray[Any]
 
 Job = Mapping[str, Any]
 """Description of one call: a range, paths and parameters. All values are plain: text, numbers, and lists or dictionaries of them."""

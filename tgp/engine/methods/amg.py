@@ -60,9 +60,9 @@ from tgp.engine.interpolation import (
 from tgp.engine.level_method import GraphSizes, LevelBound, LevelEstimate, LevelMethod, RandomKey
 from tgp.engine.pair_matching import draw_codes
 from tgp.engine.parameter_checks import check_share, check_whole
-from tgp.engine.target_size import Counts, SizeParams, component_targets, count_kept
+from tgp.engine.target_size import SizeParams, component_targets, count_kept
 from tgp.errors import InputError, ParameterError
-from tgp.kernels.array_types import BoolArray
+from tgp.kernels.array_types import BoolArray, LongArray
 from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.block import FloatArray, IndexArray
 from tgp.ragged.offsets import offsets
@@ -280,7 +280,7 @@ def _draw_centers(strong: StrongGraph, params: AMGParams, key: RandomKey) -> Ind
     return np.sort(order[rank < targets[label[order]]]).astype(np.int32)
 
 
-def cost(nodes: Counts, edges: Counts, params: AMGParams) -> FloatArray:
+def cost(nodes: LongArray, edges: LongArray, params: AMGParams) -> FloatArray:
     """Estimate the work: sorting and matrix products, and a call of the package for each graph."""
     return np.asarray(5000.0 + 30.0 * (nodes + edges), np.float64)
 

@@ -37,10 +37,10 @@ from tgp.engine.balanced_clusters import number_clusters
 from tgp.engine.contraction import contract
 from tgp.engine.level_method import GraphSizes, LevelBound, LevelEstimate, LevelMethod, RandomKey
 from tgp.engine.pair_matching import draw_codes, match_free, match_to_sizes
-from tgp.engine.target_size import Counts, SizeParams, has_ratios
+from tgp.engine.target_size import SizeParams, has_ratios
 from tgp.engine.threads import run_over_ranges
 from tgp.engine.undirected import make_undirected
-from tgp.kernels.array_types import WordArray
+from tgp.kernels.array_types import LongArray, WordArray
 from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.block import FloatArray, IndexArray, PtrArray
 from tgp.ragged.offsets import offsets
@@ -127,7 +127,7 @@ def _share_neighbours(graphs: BlockCSR, cluster: IndexArray | None) -> FloatArra
 
 
 def _merge_dominated(
-    graphs: BlockCSR, share: FloatArray, label: IndexArray, excess: Counts, code: WordArray
+    graphs: BlockCSR, share: FloatArray, label: IndexArray, excess: LongArray, code: WordArray
 ) -> Assignment | None:
     """Merge dominated nodes until none is left or the components have their sizes, see :data:`MergeFirst`."""
     code[excess[label] == 0] = 0
@@ -138,7 +138,7 @@ def _merge_dominated(
 
 
 def _collapse(
-    graphs: BlockCSR, share: FloatArray, code: WordArray, parts: tuple[IndexArray, PtrArray], excess: Counts, sweeps: int
+    graphs: BlockCSR, share: FloatArray, code: WordArray, parts: tuple[IndexArray, PtrArray], excess: LongArray, sweeps: int
 ) -> IndexArray | None:  # fmt: skip
     """Merge dominated nodes; return the node into which each node is merged, or ``None`` if no node is dominated.
 

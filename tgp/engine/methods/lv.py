@@ -48,11 +48,11 @@ from tgp.engine.laplacian_eigs import DENSE_SIZE, Effort
 from tgp.engine.level_method import ADDED, GraphSizes, LevelBound, LevelEstimate, LevelMethod, RandomKey
 from tgp.engine.pair_matching import Score, draw_codes, match_once, match_to_sizes
 from tgp.engine.spectral_clusters import cluster_modes, filter_rows
-from tgp.engine.target_size import Counts, SizeParams, has_ratios
+from tgp.engine.target_size import SizeParams, has_ratios
 from tgp.engine.threads import run_over_ranges
 from tgp.engine.undirected import make_undirected
 from tgp.errors import ParameterError
-from tgp.kernels.array_types import WordArray
+from tgp.kernels.array_types import LongArray, WordArray
 from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.block import FloatArray, IndexArray, PtrArray
 from tgp.ragged.offsets import offsets
@@ -170,7 +170,7 @@ class _NegativeCosts:
         return score
 
 
-def _average(basis: FloatArray, cluster: IndexArray, num_clusters: int) -> tuple[FloatArray, Counts]:
+def _average(basis: FloatArray, cluster: IndexArray, num_clusters: int) -> tuple[FloatArray, LongArray]:
     """Return the mean of the rows of each cluster, and the sizes of the clusters."""
     sizes = np.bincount(cluster, minlength=num_clusters)
     columns = [np.bincount(cluster, column, num_clusters) / sizes for column in basis.T]
@@ -198,7 +198,7 @@ class _Neighborhoods:
         graphs: BlockCSR,
         scores: FloatArray,
         label: IndexArray | PtrArray,
-        excess: Counts,
+        excess: LongArray,
         code: WordArray,
     ) -> Assignment | None:
         """Merge disjoint neighbourhoods, see :data:`~tgp.engine.pair_matching.MergeFirst`."""
@@ -240,7 +240,7 @@ def _take_edges_once(rows: Rows) -> Rows:
     return filter_rows(*rows, (near < far) | ((near == far) & (row < rows[1])))
 
 
-def _add_neighbours(rows: Rows, values: Counts) -> Counts:
+def _add_neighbours(rows: Rows, values: LongArray) -> LongArray:
     """Return the sum of the values of each node and its neighbours."""
     return values + np.diff(offsets(values[rows[1]])[rows[0]])
 

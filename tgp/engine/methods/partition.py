@@ -47,6 +47,7 @@ from tgp.engine.level_method import (
 from tgp.engine.parameter_checks import check_share, check_whole
 from tgp.engine.target_size import count_kept
 from tgp.errors import MissingPackageError, ParameterError
+from tgp.kernels.array_types import LongArray
 from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.block import IndexArray
 from tgp.ragged.offsets import offsets
@@ -54,7 +55,6 @@ from tgp.ragged.offsets import offsets
 __all__ = ["METHOD", "PartitionParams", "check_backend", "run_backend"]
 
 Backend = Literal["tgp", "metis", "kaminpar"]
-Counts = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -127,14 +127,14 @@ def assign(block: BlockCSR, params: PartitionParams, key: RandomKey) -> Assignme
     return refine_clusters(graphs, found, limits)
 
 
-def _count_clusters(nodes: Counts, params: PartitionParams) -> Counts:
+def _count_clusters(nodes: LongArray, params: PartitionParams) -> LongArray:
     """Return the number of clusters of graphs with the given numbers of nodes."""
     if params.ratio is not None:
         return np.minimum(count_kept(nodes, params.ratio), nodes)
     return np.minimum(nodes, params.k)
 
 
-def cost(nodes: Counts, edges: Counts, params: PartitionParams) -> npt.NDArray[np.float64]:
+def cost(nodes: LongArray, edges: LongArray, params: PartitionParams) -> npt.NDArray[np.float64]:
     """Estimate the work: each of the bisections visits all nodes and edges several times."""
     depth = np.frexp(np.maximum(_count_clusters(nodes, params), 1).astype(np.float64))[1]
     return (8.0 * params.repeats * depth) * (nodes + edges)
@@ -184,7 +184,7 @@ def check_backend(name: str) -> Any:
 
 
 def run_backend(
-    name: str, graphs: BlockCSR, k: Counts, limits: SizeLimits, imbalance: float, key: RandomKey
+    name: str, graphs: BlockCSR, k: LongArray, limits: SizeLimits, imbalance: float, key: RandomKey
 ) -> Assignment:
     """Divide each graph into exactly ``k`` clusters by another program.
 

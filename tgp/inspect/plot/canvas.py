@@ -12,7 +12,8 @@ import numpy as np
 from tgp.errors import InputError, MissingPackageError
 from tgp.inspect.output_file import write_file
 from tgp.inspect.report.palette import LIGHT, THEMES
-from tgp.inspect.report.pictures import Floats, Ints, Picture, member_radius, node_radius
+from tgp.inspect.report.pictures import Picture, member_radius, node_radius
+from tgp.kernels.array_types import FloatArray, LongArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -176,6 +177,6 @@ def _nodes(axes: Axes, picture: Picture, base: float) -> None:
         )  # fmt: skip
 
 
-def _lines(places: Floats, edges: Ints) -> list[Floats]:
+def _lines(places: FloatArray, edges: LongArray) -> list[FloatArray]:
     """Return the two ends of every edge."""
     return [*np.stack([places[edges[0]], places[edges[1]]], axis=1)]

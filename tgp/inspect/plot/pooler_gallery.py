@@ -10,9 +10,10 @@ import numpy.typing as npt
 
 from tgp.errors import InputError
 from tgp.inspect.plot.canvas import INK, draw_picture, new_figure
-from tgp.inspect.report.pictures import Floats, Ints, pooled_pictures
+from tgp.inspect.report.pictures import pooled_pictures
 from tgp.inspect.report.placement import layout
 from tgp.inspect.report.scene import MAX_NODES
+from tgp.kernels.array_types import FloatArray, LongArray
 from tgp.text import inert_text
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def _importable(name: str) -> bool:
         return False
 
 
-def _smooth_features(edge_index: Ints, num_nodes: int) -> npt.NDArray[np.float32]:
+def _smooth_features(edge_index: LongArray, num_nodes: int) -> npt.NDArray[np.float32]:
     """Return the smoothest eigenvectors of the graph Laplacian as features."""
     weight = np.zeros((num_nodes, num_nodes))
     weight[edge_index[0], edge_index[1]] = weight[edge_index[1], edge_index[0]] = 1.0
@@ -180,7 +181,12 @@ def _train(pooler: Any, inputs: dict[str, Any], steps: int) -> None:
 
 
 def _draw(
-    cell: Any, name: str, edge_index: Ints, s: npt.NDArray[Any], coarse: npt.NDArray[Any], places: Floats
+    cell: Any,
+    name: str,
+    edge_index: LongArray,
+    s: npt.NDArray[Any],
+    coarse: npt.NDArray[Any],
+    places: FloatArray,
 ) -> None:
     pictures = pooled_pictures(edge_index, s, coarse, places, name)
     left, middle, right = cell.subplots(1, 3, width_ratios=[1.0, 0.42, 1.0])

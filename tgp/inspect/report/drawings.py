@@ -12,8 +12,9 @@ from tgp.inspect.numbers import counted
 from tgp.inspect.report.captions import facts, note, part_title, sizes_text, whole_title
 from tgp.inspect.report.charts import coordinate, level_name
 from tgp.inspect.report.palette import COLOURS
-from tgp.inspect.report.pictures import Floats, Ints, Picture, member_radius, node_radius
+from tgp.inspect.report.pictures import Picture, member_radius, node_radius
 from tgp.inspect.report.scene import MAX_NODES, Scene, graph_scenes
+from tgp.kernels.array_types import FloatArray, LongArray
 from tgp.store import StoreReader
 
 __all__ = [
@@ -221,17 +222,17 @@ def _draw_pictures(pictures: Sequence[Picture]) -> tuple[Drawing, ...]:
 class _Frame:
     """Transformation of places into the drawing area, the same for all levels of a graph."""
 
-    def __init__(self, places: Floats) -> None:
+    def __init__(self, places: FloatArray) -> None:
         low, high = places.min(0), places.max(0)
         width, height = np.maximum(high - low, 1e-9).tolist()
         self.scale = min((Drawing.WIDTH - 2 * _MARGIN) / width, (_HIGH - 2 * _MARGIN) / height, 60.0)
         self.height = round(max(_LOW, height * self.scale + 2 * _MARGIN))
         smallest = _THIN if len(places) <= MAX_NODES else 0.6 * _THIN
         self.radius = node_radius(places, self.scale, smallest, 8.0)
-        self.shift: Floats = np.array([Drawing.WIDTH, self.height]) / 2 - self.scale * (low + high) / 2
+        self.shift: FloatArray = np.array([Drawing.WIDTH, self.height]) / 2 - self.scale * (low + high) / 2
 
-    def transform(self, places: Floats) -> Floats:
-        placed: Floats = places * self.scale + self.shift
+    def transform(self, places: FloatArray) -> FloatArray:
+        placed: FloatArray = places * self.scale + self.shift
         return placed
 
 
@@ -270,7 +271,9 @@ def _draw_picture(picture: Picture, frame: _Frame, first: Picture | None) -> Dra
     )
 
 
-def _bands(picture: Picture, places: Floats, centres: Floats, width: float) -> list[tuple[str, float, str]]:
+def _bands(
+    picture: Picture, places: FloatArray, centres: FloatArray, width: float
+) -> list[tuple[str, float, str]]:
     """Connect each node with the place of its supernode, one path per colour. Together the bands show the clusters."""
     found = []
     tied = picture.tied
@@ -281,7 +284,7 @@ def _bands(picture: Picture, places: Floats, centres: Floats, width: float) -> l
     return found
 
 
-def _node_marks(picture: Picture, places: Floats, base: float) -> list[NodeMark]:
+def _node_marks(picture: Picture, places: FloatArray, base: float) -> list[NodeMark]:
     found = []
     rows = zip(
         picture.nodes.tolist(), places.tolist(), member_radius(picture, base).tolist(), picture.target.tolist(),
@@ -320,11 +323,11 @@ def _shape_path(shape: int, x: float, y: float, radius: float) -> str | None:
     )
 
 
-def _edge_path(places: Floats, edges: Ints) -> str:
+def _edge_path(places: FloatArray, edges: LongArray) -> str:
     return _path(places[edges[0]], places[edges[1]])
 
 
-def _path(starts: Floats, ends: Floats) -> str:
+def _path(starts: FloatArray, ends: FloatArray) -> str:
     """Return the path data of straight lines."""
     return "".join(
         f"M{coordinate(x)} {coordinate(y)}L{coordinate(u)} {coordinate(v)}"

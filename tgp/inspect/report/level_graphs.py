@@ -10,12 +10,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import coo_array
 
+from tgp.kernels.array_types import FloatArray, LongArray
 from tgp.ragged import Field
 from tgp.store import StoreReader
 
 __all__ = [
-    "Floats",
-    "Ints",
     "LevelGraph",
     "Neighbourhood",
     "choose_neighbourhood",
@@ -34,9 +33,6 @@ _PLAIN = 1 / 3
 _CORE = 60
 """Largest number of input nodes of the supernode in the middle of a neighbourhood."""
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-
 
 @dataclass(frozen=True, eq=False)
 class LevelGraph:
@@ -53,12 +49,12 @@ class LevelGraph:
     """
 
     method: str
-    members: Ints
+    members: LongArray
     ends: npt.NDArray[Any]
     weight: npt.NDArray[Any] | None
-    owner: Ints | None = None
-    share: Floats | None = None
-    pos: Floats | None = None
+    owner: LongArray | None = None
+    share: FloatArray | None = None
+    pos: FloatArray | None = None
 
     @property
     def num_nodes(self) -> int:
@@ -83,14 +79,14 @@ class Neighbourhood:
         supernode: id of that supernode.
     """
 
-    nodes: Ints
+    nodes: LongArray
     centre: int
     hierarchy: str | None = None
     level: int = 0
     supernode: int = -1
 
 
-def simple_edges(ends: npt.NDArray[Any], weight: npt.NDArray[Any] | None) -> tuple[Ints, Floats]:
+def simple_edges(ends: npt.NDArray[Any], weight: npt.NDArray[Any] | None) -> tuple[LongArray, FloatArray]:
     """Return the edges of a graph for a drawing.
 
     Args:
@@ -115,7 +111,7 @@ def simple_edges(ends: npt.NDArray[Any], weight: npt.NDArray[Any] | None) -> tup
     return pairs, strength
 
 
-def restrict(graph: LevelGraph, nodes: Ints) -> tuple[Ints, Floats]:
+def restrict(graph: LevelGraph, nodes: LongArray) -> tuple[LongArray, FloatArray]:
     """Return the edges between ``nodes`` as indices into ``nodes``, and their strengths; see :func:`simple_edges`."""
     where = np.full(graph.num_nodes, -1)
     where[nodes] = np.arange(len(nodes))
@@ -124,7 +120,7 @@ def restrict(graph: LevelGraph, nodes: Ints) -> tuple[Ints, Floats]:
     return simple_edges(ends[:, kept], None if graph.weight is None else graph.weight[kept])
 
 
-def largest_owners(s: npt.NDArray[Any]) -> tuple[Ints, Floats]:
+def largest_owners(s: npt.NDArray[Any]) -> tuple[LongArray, FloatArray]:
     """Return the supernode with the largest share of each node, and that share. Rows of zeros give -1."""
     size = np.abs(np.nan_to_num(np.asarray(s, np.float64)))
     total = size.sum(1)
@@ -147,16 +143,16 @@ def read_input(reader: StoreReader, graph: int) -> LevelGraph:
     return LevelGraph("input", np.ones(nodes, np.int64), ends, weight, pos=_positions(table.fields, nodes))
 
 
-def _positions(fields: Mapping[str, Field], nodes: int) -> Floats | None:
+def _positions(fields: Mapping[str, Field], nodes: int) -> FloatArray | None:
     found = fields.get("pos")
     return None if found is None or found.form != "rows" else usable_positions(found.values, nodes)
 
 
-def usable_positions(values: npt.NDArray[Any], nodes: int) -> Floats | None:
+def usable_positions(values: npt.NDArray[Any], nodes: int) -> FloatArray | None:
     """Return positions of nodes in two or three dimensions, or ``None`` if they cannot be drawn."""
     if values.shape not in ((nodes, 2), (nodes, 3)):
         return None
-    pos: Floats = values.astype(np.float64) if values.dtype.kind in "iuf" else np.full(1, np.nan)
+    pos: FloatArray = values.astype(np.float64) if values.dtype.kind in "iuf" else np.full(1, np.nan)
     # Squares of larger numbers would overflow.
     return pos if (np.abs(pos) < 1e100).all() else None
 
@@ -235,7 +231,7 @@ def choose_neighbourhood(chain: list[LevelGraph], hierarchy: str, deepest: int, 
     return Neighbourhood(_grow(first, core, size), centre, hierarchy, level, supernode)
 
 
-def choose_supernode(members: Sequence[Ints], size: int) -> tuple[int, int]:
+def choose_supernode(members: Sequence[LongArray], size: int) -> tuple[int, int]:
     """Return the level and the id of the supernode with the most input nodes, if these are not too many.
 
     Args:
@@ -253,7 +249,7 @@ def choose_supernode(members: Sequence[Ints], size: int) -> tuple[int, int]:
     return level, supernode
 
 
-def _grow(graph: LevelGraph, core: Ints, size: int) -> Ints:
+def _grow(graph: LevelGraph, core: LongArray, size: int) -> LongArray:
     """Return ``core`` and nodes around it, about ``size`` in total."""
     ends = graph.ends.astype(np.int64, copy=False)
     ones = np.ones(ends.shape[1], np.int8)

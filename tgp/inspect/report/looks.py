@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from tgp.inspect.report.level_graphs import Ints
 from tgp.inspect.report.palette import COLOURS, LOOKS
+from tgp.kernels.array_types import LongArray
 
 __all__ = ["choose_looks"]
 
 
-def choose_looks(edges: Ints, count: int, position: Ints, own: Ints) -> Ints:
+def choose_looks(edges: LongArray, count: int, position: LongArray, own: LongArray) -> LongArray:
     """Choose a look for every supernode. Look ``i`` has colour ``i % COLOURS`` and shape ``i // COLOURS``.
 
     Up to ``LOOKS`` supernodes all look different. In any case neighbours have different colours as far as possible, and a

@@ -9,14 +9,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy.spatial import cKDTree
 
-from tgp.inspect.report.level_graphs import Floats, Ints, LevelGraph, largest_owners, restrict
+from tgp.inspect.report.level_graphs import LevelGraph, largest_owners, restrict
 from tgp.inspect.report.looks import choose_looks
 from tgp.inspect.report.palette import COLOURS, LOOKS
 from tgp.inspect.report.placement import backbone, layout, project, separate
+from tgp.kernels.array_types import FloatArray, LongArray
 
 __all__ = [
-    "Floats",
-    "Ints",
     "Picture",
     "chain_pictures",
     "level_pictures",
@@ -62,27 +61,27 @@ class Picture:
     num_nodes: int
     num_edges: int
     num_targets: int
-    nodes: Ints
-    places: Floats
-    members: Ints
+    nodes: LongArray
+    places: FloatArray
+    members: LongArray
     unit: float
-    edges: Ints
-    strength: Floats
+    edges: LongArray
+    strength: FloatArray
     core: npt.NDArray[np.bool_]
-    target: Ints
-    look: Ints
-    share: Floats
-    centres: Floats
+    target: LongArray
+    look: LongArray
+    share: FloatArray
+    centres: FloatArray
     marked: int
     last: bool
 
     @property
-    def colour(self) -> Ints:
+    def colour(self) -> LongArray:
         """``[n]`` index of the colour of each node, -1 if the node is dropped."""
         return np.where(self.look >= 0, self.look % COLOURS, -1)
 
     @property
-    def shape(self) -> Ints:
+    def shape(self) -> LongArray:
         """``[n]`` index of the shape of each node."""
         return np.where(self.look >= 0, self.look // COLOURS, 0)
 
@@ -110,12 +109,12 @@ def place_at_positions(chain: list[LevelGraph]) -> list[LevelGraph]:
     return [replace(graph, pos=places) for graph, places in zip(chain, found, strict=True)]
 
 
-def places_of(graph: LevelGraph, nodes: Ints) -> Floats:
+def places_of(graph: LevelGraph, nodes: LongArray) -> FloatArray:
     """Return the places of some nodes: their positions, or those of a layout if they have none."""
     return layout(*_sides(graph, nodes)) if graph.pos is None else graph.pos[nodes]
 
 
-def _sides(graph: LevelGraph, nodes: Ints) -> tuple[Ints, int, Floats]:
+def _sides(graph: LevelGraph, nodes: LongArray) -> tuple[LongArray, int, FloatArray]:
     """Return the arguments of :func:`tgp.inspect.report.placement.layout` for some nodes of a graph."""
     edges, strength = restrict(graph, nodes)
     return edges, len(nodes), strength
@@ -125,7 +124,7 @@ def pooled_pictures(
     edge_index: npt.NDArray[Any],
     s: npt.NDArray[Any],
     coarse: npt.NDArray[Any],
-    places: Floats,
+    places: FloatArray,
     method: str,
 ) -> tuple[Picture, ...]:
     """Place a graph and its pooled graph.
@@ -158,7 +157,7 @@ def chain_pictures(chain: list[LevelGraph]) -> tuple[Picture, ...]:
     return level_pictures(chain, 0, nodes, layout(*_sides(chain[0], nodes)))
 
 
-def node_radius(places: Floats, scale: float, thin: float, wide: float) -> float:
+def node_radius(places: FloatArray, scale: float, thin: float, wide: float) -> float:
     """Choose the radius of the nodes of a drawing.
 
     Args:
@@ -175,14 +174,14 @@ def node_radius(places: Floats, scale: float, thin: float, wide: float) -> float
     return radius
 
 
-def member_radius(picture: Picture, base: float) -> Floats:
+def member_radius(picture: Picture, base: float) -> FloatArray:
     """Return ``[n]`` radii of the nodes of a picture. They grow with the number of nodes that a node stands for."""
-    radii: Floats = base * np.clip((picture.members / picture.unit) ** 0.32, 1.0, 2.6)
+    radii: FloatArray = base * np.clip((picture.members / picture.unit) ** 0.32, 1.0, 2.6)
     return radii
 
 
 def level_pictures(
-    chain: list[LevelGraph], start: int, nodes: Ints, places: Floats, centre: int = -1
+    chain: list[LevelGraph], start: int, nodes: LongArray, places: FloatArray, centre: int = -1
 ) -> tuple[Picture, ...]:
     """Return the pictures of a graph from level ``start`` on. A supernode lies at its own position or at the mean place of its members.
 
@@ -243,12 +242,12 @@ def _supernode_at(chain: list[LevelGraph], level: int, node: int) -> int:
     return node
 
 
-def _find(nodes: Ints, wanted: int) -> int:
+def _find(nodes: LongArray, wanted: int) -> int:
     where = np.flatnonzero(nodes == wanted) if wanted >= 0 else nodes[:0]
     return int(where[0]) if len(where) else -1
 
 
-def _positions(target: Ints) -> tuple[Ints, Ints]:
+def _positions(target: LongArray) -> tuple[LongArray, LongArray]:
     """Return the supernodes that occur, and for each node the index of its supernode among them or -1."""
     kept = target >= 0
     position = np.full(len(target), -1)
@@ -257,11 +256,11 @@ def _positions(target: Ints) -> tuple[Ints, Ints]:
     return heads, position
 
 
-def _mean_places(position: Ints, places: Floats, weight: Floats, count: int) -> Floats:
+def _mean_places(position: LongArray, places: FloatArray, weight: FloatArray, count: int) -> FloatArray:
     """Return the weighted mean place of the members of each supernode."""
     kept = position >= 0
     weight = weight[kept]
     total = np.maximum(np.bincount(position[kept], weight, minlength=count), 1e-12)
     sums = [np.bincount(position[kept], weight * places[kept, axis], minlength=count) for axis in range(2)]
-    mean: Floats = np.stack(sums, axis=1) / total[:, None]
+    mean: FloatArray = np.stack(sums, axis=1) / total[:, None]
     return mean

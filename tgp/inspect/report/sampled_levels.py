@@ -13,13 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.inspect.report.level_graphs import (
-    Ints,
     LevelGraph,
     Neighbourhood,
     choose_supernode,
     largest_owners,
     usable_positions,
 )
+from tgp.kernels.array_types import LongArray
 from tgp.store import StoreReader
 from tgp.store.read.mapped import MappedGraph, map_assignment, map_graph
 from tgp.store.read.piece_array import PieceArray, StoredArray, find_in_rows, iter_blocks
@@ -58,9 +58,9 @@ class SampledLevels:
         self._is_sorted: dict[int, bool] = {}
 
     @cached_property
-    def members(self) -> list[Ints]:
+    def members(self) -> list[LongArray]:
         """Number of input nodes that each supernode of a level stands for; level 1 first."""
-        found: list[Ints] = []
+        found: list[LongArray] = []
         for level, size in enumerate(self.sizes[1:]):
             counts = np.zeros(size, np.int64)
             for low in range(0, self.sizes[level], _BLOCK):
@@ -71,7 +71,7 @@ class SampledLevels:
             found.append(counts)
         return found
 
-    def owners(self, level: int, nodes: Any) -> tuple[Ints, npt.NDArray[np.float64]]:
+    def owners(self, level: int, nodes: Any) -> tuple[LongArray, npt.NDArray[np.float64]]:
         """Return the supernode at the next level of some nodes, -1 if they were dropped, and the share that belongs to it.
 
         Args:
@@ -118,7 +118,7 @@ class SampledLevels:
         centre = int(core[degree.argmax()])
         return Neighbourhood(self._grow(core, size), centre, self.hierarchy, level, supernode)
 
-    def read_part(self, start: int, nodes: Ints) -> tuple[list[LevelGraph], list[Ints]]:
+    def read_part(self, start: int, nodes: LongArray) -> tuple[list[LevelGraph], list[LongArray]]:
         """Read some nodes of a level, their supernodes at all coarser levels, and the edges between them.
 
         Args:
@@ -148,14 +148,14 @@ class SampledLevels:
             self._maps[level] = map_graph(self.reader, self.graph, self.hierarchy, level)
         return self._maps[level]
 
-    def _positions(self, level: int, nodes: Ints) -> npt.NDArray[np.float64] | None:
+    def _positions(self, level: int, nodes: LongArray) -> npt.NDArray[np.float64] | None:
         levels = [info for h in self.reader.hierarchies.values() for info in h.levels]
         rows = self._map(level).nodes.get("pos")
         if rows is None or not any(field.name == "pos" for info in levels for field in info.fields):
             return None
         return usable_positions(rows.take(nodes), len(nodes))
 
-    def _members_of(self, level: int, supernodes: Ints) -> Ints:
+    def _members_of(self, level: int, supernodes: LongArray) -> LongArray:
         """Return the nodes of a level in some supernodes of the next one."""
         found = []
         for low in range(0, self.sizes[level], _BLOCK):
@@ -163,7 +163,7 @@ class SampledLevels:
             found.append(low + np.flatnonzero(np.isin(owner, supernodes)))
         return np.concatenate(found)
 
-    def _grow(self, core: Ints, size: int) -> Ints:
+    def _grow(self, core: LongArray, size: int) -> LongArray:
         """Return ``core`` and nodes around it, about ``size`` in total."""
         inside = fresh = np.sort(core)
         while len(inside) < size and len(fresh):
@@ -174,7 +174,7 @@ class SampledLevels:
             inside = np.union1d(inside, fresh)
         return inside
 
-    def _edges_between(self, level: int, nodes: Ints) -> tuple[Ints, npt.NDArray[Any] | None]:
+    def _edges_between(self, level: int, nodes: LongArray) -> tuple[LongArray, npt.NDArray[Any] | None]:
         """Return the edges between some nodes as positions in ``nodes``, and their weights."""
         ends, numbers = [np.zeros((2, 0), np.int64)], [np.zeros(0, np.int64)]
         for source, target, number in self._rows(level, nodes):
@@ -187,7 +187,9 @@ class SampledLevels:
             return edges, None
         return edges, weight.take(np.concatenate(numbers)).reshape(-1)
 
-    def _rows(self, level: int, nodes: Ints, most: int | None = None) -> Iterator[tuple[Ints, Ints, Ints]]:
+    def _rows(
+        self, level: int, nodes: LongArray, most: int | None = None
+    ) -> Iterator[tuple[LongArray, LongArray, LongArray]]:
         """Yield sources, targets and numbers of the edges that start at some nodes, in blocks.
 
         Args:
@@ -213,7 +215,7 @@ class SampledLevels:
                 ends = self._checked(level, np.asarray(target[low : low + len(number)]))
                 yield np.full(len(number), node), ends, number
 
-    def _checked(self, level: int, ends: npt.NDArray[Any]) -> Ints:
+    def _checked(self, level: int, ends: npt.NDArray[Any]) -> LongArray:
         """Return ids of nodes that were read as ``int64``."""
         graph = self._map(level)
         graph.part.check_ids(graph.edge_path, ends, 0, graph.num_nodes)

@@ -7,16 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tgp.inspect.report.level_graphs import (
-    Floats,
-    Ints,
-    Neighbourhood,
-    choose_neighbourhood,
-    read_input,
-    read_levels,
-)
+from tgp.inspect.report.level_graphs import Neighbourhood, choose_neighbourhood, read_input, read_levels
 from tgp.inspect.report.pictures import Picture, level_pictures, place_at_positions, places_of
 from tgp.inspect.report.sampled_levels import SampledLevels
+from tgp.kernels.array_types import FloatArray, LongArray
 from tgp.store import StoreReader
 
 __all__ = ["MAX_NODES", "MOST_EDGES", "Scene", "graph_scenes"]
@@ -98,7 +92,7 @@ def graph_scenes(
         return [Scene(graph, name, _sizes(reader, graph, name), (), is_too_large=True) for name in names]
     first = read_input(reader, graph)
     part: Neighbourhood | None = None
-    places: Floats | None = None
+    places: FloatArray | None = None
     scenes = []
     for name in names:
         chain, reason = read_levels(reader, graph, name, first)
@@ -136,7 +130,7 @@ def graph_scenes(
 def _sampled_scenes(reader: StoreReader, graph: int, names: Sequence[str], max_nodes: int) -> Iterator[Scene]:
     """Yield the same as :func:`graph_scenes` for a large graph, of which only the rows of the drawn nodes are read."""
     part: Neighbourhood | None = None
-    places: Floats | None = None
+    places: FloatArray | None = None
     for name in names:
         levels = SampledLevels(reader, graph, name)
         start = _first_drawn(levels.sizes, max_nodes)
@@ -165,7 +159,7 @@ def _sampled_scenes(reader: StoreReader, graph: int, names: Sequence[str], max_n
 
 
 def _with_ids(
-    pictures: Sequence[Picture], levels: SampledLevels, start: int, ids: Sequence[Ints]
+    pictures: Sequence[Picture], levels: SampledLevels, start: int, ids: Sequence[LongArray]
 ) -> tuple[Picture, ...]:
     """Return pictures of a part of a graph with the ids and the sizes of the whole graph.
 

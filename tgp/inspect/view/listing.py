@@ -17,7 +17,8 @@ from tgp.build.findings import Finding
 from tgp.inspect.figures import Figure
 from tgp.inspect.numbers import count_text, counted
 from tgp.inspect.report.quality import FigureRow
-from tgp.inspect.view.search import GraphIndex, Ints, Query, parse_search
+from tgp.inspect.view.search import GraphIndex, Query, parse_search
+from tgp.kernels.array_types import LongArray
 from tgp.store import StoreReader
 
 __all__ = [
@@ -242,7 +243,7 @@ def _figure_heading(query: Query, figure: Figure, largest: bool, several: bool) 
     return _heading(query, figure.key, label, figure.meaning)
 
 
-def _size_texts(index: GraphIndex, name: str, ids: Ints) -> list[str]:
+def _size_texts(index: GraphIndex, name: str, ids: LongArray) -> list[str]:
     """Return the numbers of nodes at all levels as text, such as ``17 → 9 → 5``."""
     depth = index.reader.hierarchies[name].depth
     sizes = np.stack([index.reader.sizes(name, level)[0][ids] for level in range(depth + 1)], axis=1)

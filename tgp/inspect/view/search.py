@@ -19,6 +19,7 @@ from tgp.errors import InputError
 from tgp.inspect.export import parse_graphs
 from tgp.inspect.figures import FIGURES, SPECTRAL_FIGURES, Figure, figure_of, find_figure
 from tgp.inspect.thresholds import Condition, parse_condition, stored_figure
+from tgp.kernels.array_types import LongArray
 from tgp.store import StoreReader
 
 __all__ = ["GraphIndex", "Place", "Query", "Search", "parse_search"]
@@ -46,7 +47,6 @@ Place = tuple[str, int]
 """Name of a hierarchy and number of a level; the first pooled graphs are level 1."""
 
 Column = npt.NDArray[Any]
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -131,8 +131,8 @@ class GraphIndex:
         bounds = (0, reader.num_graphs) if shard is None else reader.manifest.spec.bounds[shard : shard + 2]
         self._rows = slice(*bounds)
         self._columns: OrderedDict[tuple[str, Place], Column | None] = OrderedDict()
-        self._results: OrderedDict[Query, Ints] = OrderedDict()
-        self._failed: dict[str, Ints] = {}
+        self._results: OrderedDict[Query, LongArray] = OrderedDict()
+        self._failed: dict[str, LongArray] = {}
 
     def places(self, query: Query) -> list[Place]:
         """Return the levels that a search covers.
@@ -198,7 +198,7 @@ class GraphIndex:
         keys = [key for key in FIGURES if key in stored or key in (*_SIZES, *_DERIVED)]
         return [figure_of(key) for key in (*keys, *sorted(stored - {*keys, "largest"}))]
 
-    def search(self, query: Query) -> Ints:
+    def search(self, query: Query) -> LongArray:
         """Return the ids of the graphs that a search finds, in its order. Graphs without the figure come last.
 
         Args:
@@ -271,7 +271,9 @@ class GraphIndex:
         """Return True if a figure is that of the input graphs. Sizes are, unless a level is chosen."""
         return key in _SIZES and query.level is None
 
-    def values(self, figure: Figure, query: Query, ids: Ints, *, largest: bool) -> npt.NDArray[np.float64]:
+    def values(
+        self, figure: Figure, query: Query, ids: LongArray, *, largest: bool
+    ) -> npt.NDArray[np.float64]:
         """Return the values of a figure of some graphs.
 
         Args:
@@ -348,7 +350,7 @@ class GraphIndex:
         failed = self.failed(place[0]) <= place[1]
         return np.where(failed, np.nan, values) if failed.any() else values
 
-    def failed(self, hierarchy: str) -> Ints:
+    def failed(self, hierarchy: str) -> LongArray:
         """Return for each graph the first level that could not be computed; a number above the depth if there is none.
 
         Args:

@@ -10,20 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tgp.errors import InputError, StoreDamagedError
+from tgp.kernels.array_types import Array, LongArray
 from tgp.ragged import Assignment, EdgeList, Field, Level
 from tgp.store.io.portable import RANDOM, SOON, advise
 from tgp.store.read.layout import IDS, FieldColumn, Layout, Source, UnitParts
 
 __all__ = ["BatchArrays", "BatchPlan", "as_ids", "load_kernels"]
 
-Array = npt.NDArray[Any]
-Ids = npt.NDArray[np.int64]
 
 _CODES = {"u1": 0, "u2": 1, "u4": 2, "u8": 3, "i1": 4, "i2": 5, "i4": 6, "i8": 7}
 
@@ -41,7 +39,11 @@ class BatchArrays:
     __slots__ = ("columns", "dropped", "layout", "ptrs", "totals")
 
     def __init__(
-        self, columns: list[Array], ptrs: Ids, layout: Layout | None = None, dropped: Ids | None = None
+        self,
+        columns: list[Array],
+        ptrs: LongArray,
+        layout: Layout | None = None,
+        dropped: LongArray | None = None,
     ) -> None:
         self.columns = columns
         self.ptrs = ptrs
@@ -51,9 +53,9 @@ class BatchArrays:
         """Number of rows that each row of ``ptrs`` delimits."""
 
     @property
-    def node_ptr(self) -> Ids:
+    def node_ptr(self) -> LongArray:
         """``[B + 1]`` offsets of the nodes of the input graphs."""
-        offsets: Ids = self.ptrs[0]
+        offsets: LongArray = self.ptrs[0]
         return offsets
 
     def has_dropped(self, column: int) -> bool:
@@ -98,7 +100,7 @@ class BatchArrays:
         return found
 
     @property
-    def batches(self) -> list[Ids]:
+    def batches(self) -> list[LongArray]:
         """Graph of each node of the input graphs, then of each supernode of every level. Empty if the layout is local."""
         assert self.layout is not None, "the arrays of a store have a layout"
         return [self.columns[column] for column in self.layout.batch_columns]
@@ -119,7 +121,7 @@ class BatchPlan:
     def __init__(
         self,
         layout: Layout,
-        bounds: Ids,
+        bounds: LongArray,
         open_units: Callable[[Sequence[int]], Sequence[UnitParts]],
         *,
         keep_arrays: bool = True,
@@ -300,7 +302,7 @@ class BatchPlan:
             made[number] = made[number].astype(dtype)
         return batch
 
-    def _find_units(self, wanted: Ids) -> Ids:
+    def _find_units(self, wanted: LongArray) -> LongArray:
         """Return the shard of each graph."""
         if len(self.bounds) == 2:
             return np.zeros(len(wanted), np.int64)
@@ -309,7 +311,9 @@ class BatchPlan:
     def _column_sources(self) -> list[Source | None]:
         return [column.source for column in self.layout.columns]
 
-    def _damaged(self, units: Ids, bad: int, sources: Sequence[Source | None], why: str) -> StoreDamagedError:
+    def _damaged(
+        self, units: LongArray, bad: int, sources: Sequence[Source | None], why: str
+    ) -> StoreDamagedError:
         """Return the error for the finding of a kernel, which is ``array * num_graphs + graph``."""
         number, graph = divmod(bad, len(units))
         source = sources[number]
@@ -336,7 +340,7 @@ def load_kernels() -> None:
     BatchPlan(Layout([], []), np.zeros(1, np.int64), no_shards).gather([])
 
 
-def as_ids(ids: npt.ArrayLike, num_graphs: int) -> Ids:
+def as_ids(ids: npt.ArrayLike, num_graphs: int) -> LongArray:
     """Return graph ids as a vector of int64.
 
     Raises:
@@ -351,7 +355,7 @@ def as_ids(ids: npt.ArrayLike, num_graphs: int) -> Ids:
             field="ids",
         )
     # A new array is contiguous and writable, so that the kernels have one signature.
-    found: Ids = np.array(wanted, np.int64)
+    found: LongArray = np.array(wanted, np.int64)
     # Negative numbers are large unsigned numbers, so this one comparison checks both ends.
     if int(found.view(np.uint64).max()) >= num_graphs:
         raise InputError(

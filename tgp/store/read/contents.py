@@ -25,7 +25,6 @@ from tgp.store.read.parts import DecodedCache, OpenPart
 
 __all__ = ["GraphsPart", "HierarchyPart", "level_field_path", "level_paths", "metric_path"]
 
-Ids = npt.NDArray[np.int64]
 
 _UNSIGNED = stored_types("uint64")
 _INTEGERS = stored_types("int64")

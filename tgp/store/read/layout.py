@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.errors import StoreDamagedError
+from tgp.kernels.array_types import Array, LongArray
 from tgp.store.format import constants as fmt
 from tgp.store.format.schema import FieldInfo, LevelInfo
 from tgp.store.read.contents import GraphsPart, HierarchyPart, level_field_path, level_paths
@@ -18,8 +19,6 @@ from tgp.store.read.values import first_too_large, largest_number, value_check
 
 __all__ = ["Column", "FieldColumn", "Layout", "LevelColumns", "Source", "UnitParts"]
 
-Array = npt.NDArray[Any]
-Ids = npt.NDArray[np.int64]
 Key = tuple[Hashable, ...]
 
 # Modes of tgp.kernels.gather, which is imported when it is needed.
@@ -185,7 +184,7 @@ class Layout:
         self.index: dict[Key, int] = {}
         self.steps: dict[int, int] = {}
         self.field_columns: list[FieldColumn] = []
-        self.checked_columns: list[tuple[int, int, Callable[[Array, Ids], int | None]]] = []
+        self.checked_columns: list[tuple[int, int, Callable[[Array, LongArray], int | None]]] = []
         """Column, its offsets, and function that returns the first graph with an invalid value or ``None``."""
         self.level_columns: list[LevelColumns] = []
         self._add_step(0)

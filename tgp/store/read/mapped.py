@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.errors import InputError
+from tgp.kernels.array_types import Array
 from tgp.store.format.codec import restore
 from tgp.store.format.schema import FieldInfo
 from tgp.store.read.contents import level_field_path, level_paths
@@ -18,8 +19,6 @@ from tgp.store.read.reader import StoreReader
 from tgp.store.read.values import first_too_large, largest_number
 
 __all__ = ["MappedGraph", "MappedRows", "compose_clusters", "map_assignment", "map_graph"]
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,10 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from tgp.kernels.array_types import Array, LongArray
 from tgp.store.read.parts import OpenPart
 
 __all__ = ["PieceArray", "StoredArray", "find_in_rows", "iter_blocks", "join_pieces"]
-
-Array = npt.NDArray[Any]
-Ids = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +37,7 @@ class PieceArray:
 
     parts: tuple[OpenPart, ...]
     path: str
-    bounds: Ids
+    bounds: LongArray
     dtype: np.dtype[Any]
     tail: tuple[int, ...]
     axis: int
@@ -194,7 +192,7 @@ def iter_blocks(array: StoredArray, step: int | None = None, axis: int = 0) -> I
         yield low, array[rows] if axis == 0 else array[..., rows]
 
 
-def find_in_rows(array: StoredArray, low: Ids, high: Ids, value: Ids) -> Ids:
+def find_in_rows(array: StoredArray, low: LongArray, high: LongArray, value: LongArray) -> LongArray:
     """Return the position of the first number that is not below a value, in each of some ascending rows, by bisection.
 
     Args:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tgp.kernels.array_types import Array, LongArray
 from tgp.ragged import Assignment, EdgeList, Field, GraphTable, Level
 from tgp.ragged.fields import take_ragged
 from tgp.store.format import constants as fmt
@@ -26,9 +27,6 @@ __all__ = ["count_members", "read_failures", "read_metric", "slice_graph", "slic
 
 _BLOCK = 1 << 20
 """Number of rows of a divided array that are in memory at a time."""
-
-Array = npt.NDArray[Any]
-Ids = npt.NDArray[np.int64]
 
 
 def slice_graph(part: GraphsPart, fields: Sequence[FieldInfo], row: int) -> GraphTable:
@@ -50,7 +48,7 @@ def slice_graph(part: GraphsPart, fields: Sequence[FieldInfo], row: int) -> Grap
 
 
 def _slice_field(
-    part: DividedPart, path: str, info: FieldInfo, rows: slice, ptr: Ids, size: int, low: int = 0
+    part: DividedPart, path: str, info: FieldInfo, rows: slice, ptr: LongArray, size: int, low: int = 0
 ) -> Field:
     """Return a field of one graph with the given rows and offsets. Ids are at least ``low`` and less than ``size``."""
     stored = part.stored(path)
@@ -126,7 +124,7 @@ def slice_level(part: HierarchyPart, number: int, info: LevelInfo, row: int) -> 
     )
 
 
-def count_members(part: HierarchyPart, number: int, rows: Ids) -> Ids:
+def count_members(part: HierarchyPart, number: int, rows: LongArray) -> LongArray:
     """Return the number of nodes of every supernode of some graphs of a shard.
 
     Args:
@@ -154,7 +152,7 @@ def count_members(part: HierarchyPart, number: int, rows: Ids) -> Ids:
     return np.bincount(cluster, minlength=int(super_ptr[-1]))
 
 
-def _count_blocks(part: HierarchyPart, path: str, cluster: PieceArray, size: int) -> Ids:
+def _count_blocks(part: HierarchyPart, path: str, cluster: PieceArray, size: int) -> LongArray:
     """Return the number of nodes of every supernode of a divided graph."""
     sizes = np.zeros(size, np.int64)
     for _, block in cluster.blocks(_BLOCK):
@@ -209,7 +207,7 @@ def read_metric(parts: Sequence[HierarchyPart], metric: str) -> Array:
     return np.concatenate(pieces)
 
 
-def _span(ptr: Array | None, row: int) -> tuple[slice, Ids]:
+def _span(ptr: Array | None, row: int) -> tuple[slice, LongArray]:
     """Return the rows of one graph, and their offsets in a table of this graph alone."""
     low, high = (row, row + 1) if ptr is None else (int(ptr[row]), int(ptr[row + 1]))
     return slice(low, high), np.array([0, high - low])

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.errors import InputError
+from tgp.kernels.array_types import LongArray
 from tgp.ragged import Field
 from tgp.ragged.types import (
     EDGE_TYPE,
@@ -27,8 +28,6 @@ from tgp.store.read.contents import GraphsPart, HierarchyPart, level_field_path
 from tgp.store.read.parts import OpenPart
 
 __all__ = ["TypedUnit"]
-
-Ids = npt.NDArray[np.int64]
 
 
 class TypedUnit:
@@ -69,8 +68,8 @@ class TypedUnit:
         self.fields, self.index = fields, index
         self.nodes = TypedNodes(fields[NODE_TYPE].values, node_ptr, len(self.types.nodes))
         edge_type = fields[EDGE_TYPE].values
-        starts: Ids = node_ptr[:-1].astype(np.int64)
-        ends: Ids = edge_ptr.astype(np.int64)
+        starts: LongArray = node_ptr[:-1].astype(np.int64)
+        ends: LongArray = edge_ptr.astype(np.int64)
         shift = np.repeat(starts, np.diff(ends))
         self.edges = TypedEdges(index.astype(np.int64) + shift, edge_type, edge_ptr, self.nodes, self.types)
         check_typed_rows(fields, self.types, self.nodes, self.edges, of_level=of_level)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from tgp.kernels.array_types import Array, LongArray
 from tgp.store.format.schema import FieldInfo
 from tgp.store.format.strict_json import load_value
 from tgp.store.read.piece_array import PieceArray, StoredArray, iter_blocks
@@ -21,9 +20,6 @@ __all__ = [
     "largest_number",
     "value_check",
 ]
-
-Array = npt.NDArray[Any]
-Ids = npt.NDArray[np.int64]
 
 
 def largest_number(dtype: str) -> int:
@@ -45,7 +41,7 @@ def first_too_large(stored: Array, high: int) -> int | None:
     return int(np.argmax(stored > high)) if int(stored.max()) > high else None
 
 
-def value_check(info: FieldInfo) -> Callable[[Array, Ids], int | None] | None:
+def value_check(info: FieldInfo) -> Callable[[Array, LongArray], int | None] | None:
     """Return a function that returns the first graph with an invalid value, or ``None`` if all values are valid.
 
     Args:
@@ -59,7 +55,7 @@ def value_check(info: FieldInfo) -> Callable[[Array, Ids], int | None] | None:
     return {"str": _first_invalid_text, "json": _first_invalid_json}.get(info.form)
 
 
-def _first_flag_above_one(values: Array, ptr: Ids) -> int | None:
+def _first_flag_above_one(values: Array, ptr: LongArray) -> int | None:
     flags = values.view(np.uint8)
     if not flags.size or flags.max() <= 1:
         return None
@@ -67,11 +63,11 @@ def _first_flag_above_one(values: Array, ptr: Ids) -> int | None:
     return int(np.searchsorted(ptr, row, side="right")) - 1
 
 
-def _first_column_above_one(values: Array, ptr: Ids) -> int | None:
+def _first_column_above_one(values: Array, ptr: LongArray) -> int | None:
     return _first_flag_above_one(np.ascontiguousarray(np.moveaxis(values, -1, 0)), ptr)
 
 
-def _first_invalid_text(values: Array, ptr: Ids) -> int | None:
+def _first_invalid_text(values: Array, ptr: LongArray) -> int | None:
     if not values.size or values.max() < 128:
         return None
     data, cuts = values.tobytes(), ptr.tolist()
@@ -83,7 +79,7 @@ def _first_invalid_text(values: Array, ptr: Ids) -> int | None:
     return None
 
 
-def _first_invalid_json(values: Array, ptr: Ids) -> int | None:
+def _first_invalid_json(values: Array, ptr: LongArray) -> int | None:
     data, cuts = values.tobytes(), ptr.tolist()
     for graph in range(len(cuts) - 1):
         try:

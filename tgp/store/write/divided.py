@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import h5py
 import numpy as np
-import numpy.typing as npt
 
 from tgp.errors import InputError
+from tgp.kernels.array_types import Array
 from tgp.store.format import constants as fmt
 from tgp.store.format.codec import create_array
 from tgp.store.format.pieces import PieceRecord, Span
@@ -36,7 +36,6 @@ __all__ = [
     "write_pieces",
 ]
 
-Array = npt.NDArray[Any]
 Chunk = tuple[Array, ...]
 
 

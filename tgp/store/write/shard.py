@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.errors import InputError
+from tgp.kernels.array_types import IntArray
 from tgp.ragged import BlockCSR, GraphTable, Hierarchy, Level
 from tgp.ragged.offsets import offsets
 from tgp.store.format import constants as fmt
@@ -36,7 +37,6 @@ __all__ = [
 IDS = dict.fromkeys(("edge_index", "cluster", "representative"), "int64")
 """Type in which readers return an array of ids, if it differs from the type of the array that is written."""
 
-Ids = npt.NDArray[np.integer[Any]]
 Ptr = npt.NDArray[np.int64]
 Attributes = Mapping[str, str | int]
 
@@ -290,7 +290,7 @@ def level_arrays(level: Level, node_ptr: npt.NDArray[np.int64], number: int) -> 
     return arrays
 
 
-def local_edges(block: BlockCSR, name: str) -> Ids:
+def local_edges(block: BlockCSR, name: str) -> IntArray:
     """Return the edges of a block with node ids that are local to their graph.
 
     Args:
@@ -311,7 +311,7 @@ def local_edges(block: BlockCSR, name: str) -> Ids:
     return out
 
 
-def local_ids(ids: npt.NDArray[np.int32], ptr: Ptr, target_ptr: Ptr, low: int, name: str) -> Ids:
+def local_ids(ids: npt.NDArray[np.int32], ptr: Ptr, target_ptr: Ptr, low: int, name: str) -> IntArray:
     """Convert ids of a block into ids that are local to their graph.
 
     Args:
