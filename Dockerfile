@@ -13,7 +13,7 @@ ARG PIP_EXTRA_INDEX_URL=""
 ENV PYTHONUNBUFFERED=1
 
 WORKDIR /opt/tgp
-COPY pyproject.toml constraints.txt README.md LICENSE ./
+COPY pyproject.toml setup.py constraints.txt README.md LICENSE ./
 COPY tgp tgp
 COPY tgp_cli tgp_cli
 RUN pip install --no-cache-dir -c constraints.txt '.[plot]' \

@@ -37,7 +37,7 @@ SHORT = ("sdist", "clone", "image", "editable")
 """Ways that repeat the README and the demo, but not all examples: their files must be those of the wheel. The test suite
 runs in an editable installation."""
 
-SHIPPED = ("tgp", "tgp_cli", "pyproject.toml")
+SHIPPED = ("tgp", "tgp_cli", "pyproject.toml", "setup.py")
 FOLLOWED = (
     "README.md", "CHANGELOG.md", "pyproject.toml", "LICENSE", "Makefile", "Dockerfile", "environment.yml", "constraints.txt",
     "docs", "examples", "tests",
@@ -108,6 +108,7 @@ def describe(dist: Path) -> dict[str, Any]:
         names = sorted(archive.namelist())
         shipped = [name for name in names if name.startswith(("tgp/", "tgp_cli/"))]
         digests = [(name, hashlib.sha256(archive.read(name)).hexdigest()) for name in shipped]
+        (about,) = (archive.read(name).decode() for name in names if name.endswith(".dist-info/METADATA"))
     tracked = set(call(["git", "-C", ROOT, "ls-files", "tgp", "tgp_cli"]).splitlines())
     strange = [name for name in names if name not in tracked and ".dist-info/" not in name]
     return {
@@ -115,6 +116,7 @@ def describe(dist: Path) -> dict[str, Any]:
         "sdist": {"name": sdist.name, "bytes": sdist.stat().st_size},
         "leftovers": strange,
         "missing": sorted(tracked - set(names)),
+        "relative links": sorted(set(re.findall(r"\]\(((?:docs/|\w+\.md|CITATION)[^)]*)\)", about))),
         "digest": hashlib.sha256(json.dumps(digests).encode()).hexdigest(),
     }
 
@@ -138,10 +140,10 @@ def install(way: str, python: str, env: Path, clone: Path, dist: Path) -> str:
     elif way == "image":
         image = env.parent / "image"
         image.mkdir()
-        for name in ("pyproject.toml", "constraints.txt", "README.md", "LICENSE"):
-            shutil.copy(clone / name, image)
-        for name in ("tgp", "tgp_cli"):
-            shutil.copytree(clone / name, image / name)
+        for line in re.findall(r"^COPY (?!--)(.*) \S+$", (clone / "Dockerfile").read_text(), re.M):
+            for name in line.split():
+                copy = shutil.copytree if (clone / name).is_dir() else shutil.copy
+                copy(clone / name, image / name)
         call([*pip, f"{image}[plot]"])
     else:
         call([*pip, f"{ {'wheel': wheel, 'sdist': sdist, 'clone': clone}[way] }[test]"])
@@ -266,8 +268,9 @@ def main() -> None:
                 options.out.write_text(json.dumps(results, indent=1) + "\n")
             print(cell, json.dumps(results["cells"][cell]), flush=True)
     wrong = [cell for cell, found in results["cells"].items() if found["outcome"] == "failed"]
-    if wrong or built["leftovers"] or built["missing"]:
-        raise SystemExit(f"failed: {wrong}, leftovers: {built['leftovers']}, missing: {built['missing']}")
+    faults = {name: built[name] for name in ("leftovers", "missing", "relative links") if built[name]}
+    if wrong or faults:
+        raise SystemExit(f"failed: {wrong}, {faults}")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Every file of the packages is in the wheel, and no other: ``matrix.py`` compares a built wheel, this test the settings."""
 
+import importlib.util
 import re
 import sys
 from fnmatch import fnmatch
@@ -55,6 +56,24 @@ def test_a_file_that_is_not_shipped_is_found(tmp_path, settings):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
     assert find_unshipped(tmp_path, settings) == ["tgp/a/b.py", "tgp/table.csv"]
+
+
+def test_links_of_the_readme_are_absolute_on_a_package_index():
+    spec = importlib.util.spec_from_file_location("build_settings", ROOT / "setup.py")
+    build = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(build)
+    text = (ROOT / "README.md").read_text()
+    files = {link for link in re.findall(r"\]\(([^)\s]+)\)", text) if (ROOT / link.split("#")[0]).is_file()}
+    assert len(files) > 20
+    absolute = build.absolute_links(text, "1.2.3")
+    assert not any(f"]({link})" in absolute for link in files)
+    assert "](https://raw.githubusercontent.com/tgp-coarsen/tgp/v1.2.3/docs/img/gallery.svg)" in absolute
+    assert "](https://github.com/tgp-coarsen/tgp/blob/v1.2.3/docs/guide/command-line.md#datasets)" in absolute
+    assert build.absolute_links(absolute, "4") == absolute
+    assert (
+        build.absolute_links("`pooler[0](batch.x)` [a](https://b.c/d.md)", "4")
+        == "`pooler[0](batch.x)` [a](https://b.c/d.md)"
+    )
 
 
 def test_packages_contain_no_tests():
