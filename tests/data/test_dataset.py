@@ -155,6 +155,18 @@ def test_torch_subsets_reach_the_batch_path(store):
     assert len(left) + len(right) == 23
 
 
+@pytest.mark.parametrize(
+    "dtype", [torch.bool, torch.uint8, torch.uint16, torch.uint32, torch.uint64, torch.int64]
+)
+def test_classes_of_labels_of_any_integer_type(make_store, graphs, dtype):
+    for number, data in enumerate(graphs):
+        data.y = torch.tensor([number % 2]).to(dtype)
+    path = make_store(graphs, "graclus", units=1)
+    dataset = PooledDataset(path)
+    assert dataset.y.dtype == dtype and dataset.num_classes == 2
+    assert PooledDataset(path, transform=lambda data: data).num_classes == 2
+
+
 def test_properties(store, graphs):
     dataset = PooledDataset(store)
     assert (dataset.num_features, dataset.num_node_features, dataset.num_edge_features) == (4, 4, 2)

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from torch_geometric.data import Data, Dataset
 from torch_geometric.data.summary import Summary
 
@@ -346,7 +347,12 @@ class PooledDataset(DatasetDisplay, Dataset):
         """Number of classes in ``y`` after the transform, counted as PyG does."""
         if self.transform is not None:
             return int(super().num_classes)
-        return int(self._infer_num_classes(self.y if "y" in self._names() else None))
+        return self._infer_num_classes(self.y if "y" in self._names() else None)
+
+    def _infer_num_classes(self, y: Any) -> int:
+        if y is not None and y.dtype in (torch.uint16, torch.uint32, torch.uint64):
+            y = y.long()  # torch has no maximum of these types
+        return int(super()._infer_num_classes(y))
 
     def get_summary(self) -> Summary:
         """Return the sizes of the graphs and of all levels. ``print(dataset)`` shows them."""
