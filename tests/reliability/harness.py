@@ -215,6 +215,9 @@ class Launcher:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._number = 0
+        # A shell starts programs in the background with SIGINT ignored, and commands would inherit that.
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         self._server = subprocess.Popen(
             [sys.executable, str(Path(__file__).resolve()), str(folder / "warm")],
             stdin=subprocess.PIPE,
