@@ -187,7 +187,7 @@ class BlockReduction:
     def _assemble(self, first: int, last: int, left: Rows, right: Rows) -> None:
         """Add up the rows of the coarse graphs ``first`` to ``last - 1``."""
         from tgp.kernels._prims import fill_transpose
-        from tgp.kernels.kron_rows import assemble_rows
+        from tgp.kernels.kron import assemble_rows
 
         graph = self.graph
         low, high = (int(k) for k in self.super_ptr[[first, last]])

@@ -113,7 +113,7 @@ def _negative_distances(params: AffinityParams, key: RandomKey) -> Score:
 
     def score(graphs: BlockCSR, cluster: IndexArray | None) -> FloatArray:
         # The vectors do not depend on the number of the round, which differs among the graphs of a block.
-        from tgp.kernels import algebraic_distance as kernels
+        from tgp.kernels import node_vectors as kernels
 
         vectors, out = _relaxed_vectors(graphs, params, key), np.empty(graphs.num_edges)
 
@@ -131,7 +131,7 @@ def _negative_distances(params: AffinityParams, key: RandomKey) -> Score:
 
 def _relaxed_vectors(graphs: BlockCSR, params: AffinityParams, key: RandomKey) -> FloatArray:
     """Return the test vectors after the last step, ``[N, num_vectors]``."""
-    from tgp.kernels import algebraic_distance as kernels
+    from tgp.kernels import node_vectors as kernels
 
     arrays = graphs.arrays()
     vectors = np.empty((graphs.num_nodes, int(params.num_vectors)))

@@ -95,7 +95,7 @@ class _Cosines:
             graphs: undirected graphs.
             cluster: node of ``graphs`` to which each node of the round before belongs; ``None`` in the first round.
         """
-        from tgp.kernels import similarity as kernels
+        from tgp.kernels import node_vectors as kernels
 
         if cluster is None:
             self.rows = _smooth(graphs, self.x, self.hops)
@@ -122,7 +122,7 @@ class _Cosines:
 def _smooth(graphs: BlockCSR, x: RowArray, hops: int) -> Float32MatrixArray:
     """Return the smoothed features, scaled in each graph so that the largest feature is about 1."""
     from tgp.kernels import local_matching
-    from tgp.kernels import similarity as kernels
+    from tgp.kernels import node_vectors as kernels
 
     arrays, nodes = graphs.arrays(), graphs.num_nodes
     degree = np.empty(nodes)

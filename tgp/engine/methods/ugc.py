@@ -90,7 +90,7 @@ class _ListCosts:
             lists: paths of consecutive nodes.
             cluster: node of ``lists`` to which each node of the round before belongs; ``None`` in the first round.
         """
-        from tgp.kernels import projection as kernels
+        from tgp.kernels import node_vectors as kernels
 
         if cluster is not None:
             size = lists.num_nodes
@@ -108,7 +108,7 @@ class _ListCosts:
 
 def _project(block: BlockCSR, params: UGCParams, key: RandomKey) -> FloatArray:
     """Return the projection of each node."""
-    from tgp.kernels import projection as kernels
+    from tgp.kernels import node_vectors as kernels
 
     x = block.node_values("x")
     scale, width = unit_scales(x, block.node_ptr), x.shape[1]
