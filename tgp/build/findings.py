@@ -12,7 +12,6 @@ from itertools import pairwise, takewhile
 from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
-import numpy.typing as npt
 
 from tgp.build.level_checks import (
     STALL,
@@ -28,7 +27,7 @@ from tgp.build.level_checks import (
 )
 from tgp.engine.target_size import count_kept
 from tgp.errors import warn_user
-from tgp.kernels.array_types import LongArray
+from tgp.kernels.array_types import BoolArray, LongArray
 from tgp.store import StoreReader
 from tgp.store.format.schema import HierarchyInfo
 from tgp.store.locations import Location, open_store
@@ -59,8 +58,6 @@ _FEW_GRAPHS = 0.01
 """Share of the graphs below which a number of nodes that is not reached is not reported."""
 
 Sizes = Callable[[int], LongArray]
-
-Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -287,7 +284,7 @@ def check_size(level: LevelFigures, sizes: Sizes) -> Problem | None:
     return Problem("size", text + _explain(level, larger), _hint(level, wish))
 
 
-def _explain(level: LevelFigures, larger: npt.NDArray[np.bool_]) -> str:
+def _explain(level: LevelFigures, larger: BoolArray) -> str:
     """Return a sentence about the connected components of the graphs, if they are the reason."""
     components = level.metrics.get("components_before")
     if components is None:

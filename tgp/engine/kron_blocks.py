@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.engine.kron_tiles import ENTRY_WORK, Rows, Steps, dense_work, series_rows
+from tgp.kernels.array_types import Array, LongArray
 from tgp.ragged import BlockCSR
 from tgp.ragged.block import FloatArray, IndexArray, PtrArray
 from tgp.ragged.offsets import offsets
@@ -109,7 +110,7 @@ class BlockReduction:
         )
         return offsets(self.row_length), cols, vals
 
-    def _large_graphs(self) -> npt.NDArray[np.int64]:
+    def _large_graphs(self) -> LongArray:
         """Return the graphs that are not eliminated exactly, as far as this is known in advance."""
         sizes = np.diff(self.graph.node_ptr)
         return np.array(
@@ -334,7 +335,7 @@ def _entries(size: int) -> tuple[IndexArray, FloatArray]:
     return np.empty(size, np.int32), np.empty(size)
 
 
-def _longer(array: npt.NDArray[Any], extra: int = 0) -> npt.NDArray[Any]:
+def _longer(array: Array, extra: int = 0) -> Array:
     """Return a copy with twice the space, and ``extra`` elements more."""
     out = np.empty(2 * len(array) + extra, array.dtype)
     out[: len(array)] = array

@@ -249,11 +249,6 @@ def _streamed_npz_values(reader: StoreReader, name: str, ids: LongArray) -> _Npz
         yield f"level-{number}.npz", stream_level(reader, graph, name, number)
 
 
-def _level_names(level: Level, arrays: Iterable[str], to: str) -> dict[str, str]:
-    """Return the names that the fields of a level have in a file with other arrays."""
-    return exported_names(level.fields, to, arrays)
-
-
 def _write_npz(files: FolderWriter, name: str, arrays: dict[str, Values]) -> None:
     """Write a numpy archive. ``np.savez`` takes names as keywords, so that ``file`` is no possible name."""
     with files.create(name) as file, zipfile.ZipFile(file, "w", allowZip64=True) as archive:
@@ -302,7 +297,7 @@ def _to_pyg(reader: StoreReader, name: str, ids: LongArray, files: FolderWriter)
     for number, level in enumerate(reader.gather_levels(ids, name), start=1):
         arrays = local_arrays(level)
         ptrs = {key: level_ptr(level, key) for key in arrays}
-        for key, member in _level_names(level, arrays, "pyg").items():
+        for key, member in exported_names(level.fields, "pyg", arrays).items():
             if level.fields[key].form == "rows":
                 arrays[member], ptrs[member] = level.fields[key].values, level.fields[key].ptr
         save(f"level-{number}.pt", arrays, ptrs, np.diff(level.super_ptr))

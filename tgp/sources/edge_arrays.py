@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tgp.errors import DatasetError, MissingPackageError
+from tgp.kernels.array_types import Array, FloatArray, LongArray
 from tgp.sources.edge_reader import EdgePiece, EdgeReader, check_weights
 
 __all__ = ["ArrayReader", "ParquetReader"]
@@ -152,7 +152,7 @@ class _Stream:
                 hint="get the file again",
             )
 
-    def read(self, low: int, high: int) -> npt.NDArray[Any]:
+    def read(self, low: int, high: int) -> Array:
         """Return the elements ``low..high`` in the order of the file."""
         self._file.seek(self._start + low * self.dtype.itemsize, os.SEEK_SET)
         data = self._file.read((high - low) * self.dtype.itemsize)
@@ -223,7 +223,7 @@ class ParquetReader(EdgeReader):
         )
 
     def _read(self, size: int, position: int) -> Iterator[EdgePiece]:
-        parts: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.float64] | None]] = []
+        parts: list[tuple[LongArray, FloatArray | None]] = []
         held = 0
         for part in self._read_batches(size, position):
             parts.append(part)
@@ -238,9 +238,7 @@ class ParquetReader(EdgeReader):
             edges, weight = _join(parts)
             yield EdgePiece(edges, weight, position + held)
 
-    def _read_batches(
-        self, size: int, position: int
-    ) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.float64] | None]]:
+    def _read_batches(self, size: int, position: int) -> Iterator[tuple[LongArray, FloatArray | None]]:
         """Yield edges and weights of record batches, which end at row groups, from a row on."""
         start = 0
         with self._open() as file:
@@ -255,9 +253,7 @@ class ParquetReader(EdgeReader):
                         yield self._convert(batch.slice(first), start + first)
                     start += batch.num_rows
 
-    def _convert(
-        self, batch: Any, start: int
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64] | None]:
+    def _convert(self, batch: Any, start: int) -> tuple[LongArray, FloatArray | None]:
         where = f"{self.path}, rows {start} to {start + batch.num_rows - 1}"
         edges = np.empty((batch.num_rows, 2), np.int64)
         columns = [batch.column(batch.schema.get_field_index(name)) for name in self._columns]
@@ -282,8 +278,8 @@ class ParquetReader(EdgeReader):
 
 
 def _join(
-    parts: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.float64] | None]],
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64] | None]:
+    parts: list[tuple[LongArray, FloatArray | None]],
+) -> tuple[LongArray, FloatArray | None]:
     if len(parts) == 1:
         return parts[0]
     weights = [weight for _, weight in parts if weight is not None]

@@ -6,11 +6,10 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, BinaryIO, Literal, Protocol, TypeVar
-
-import numpy.typing as npt
+from typing import BinaryIO, Literal, Protocol, TypeVar
 
 from tgp.errors import InputError
+from tgp.kernels.array_types import Array
 from tgp.ragged import Field, GraphTable, Hierarchy
 from tgp.store.format import constants as fmt
 from tgp.store.format.codec import narrow
@@ -194,7 +193,7 @@ class PartWriter(ABC):
         name: str,
         hierarchy: Hierarchy,
         *,
-        metrics: Mapping[str, npt.NDArray[Any]] | None = None,
+        metrics: Mapping[str, Array] | None = None,
         failures: Sequence[FailureRecord] = (),
     ) -> PartRecord:
         """Write one hierarchy over the graphs of a unit.
@@ -332,7 +331,7 @@ def _divide_hierarchy(writer: PartWriter, unit: int, name: str, hierarchy: Hiera
     return divided
 
 
-def _dtype(name: str, values: npt.NDArray[Any]) -> str:
+def _dtype(name: str, values: Array) -> str:
     return IDS.get(name) or values.dtype.newbyteorder("=").name
 
 
@@ -349,9 +348,7 @@ def _field_columns(base: str, infos: list[FieldInfo], fields: Mapping[str, Field
     return columns
 
 
-def _column(
-    counts: Counts, path: str, values: npt.NDArray[Any], attributes: Mapping[str, str | int]
-) -> Column:
+def _column(counts: Counts, path: str, values: Array, attributes: Mapping[str, str | int]) -> Column:
     stored = narrow(values, path)
     axis = -1 if path.endswith("/edge_index") else 0
     tail = stored.shape[1:] if axis == 0 else stored.shape[:-1]
