@@ -1,8 +1,8 @@
 """Kron reduction of the graphs of a block: scratch arrays, ranges of graphs, and the methods for large graphs.
 
 Small graphs are eliminated exactly, see :mod:`tgp.kernels.kron`. A large graph with a considerable share of all possible
-edges is reduced by a full matrix (:mod:`tgp.kernels.kron_dense`). Another graph that exceeds the limit of work is
-estimated: by a series (:mod:`tgp.kernels.kron_series`), or by walks (:mod:`tgp.kernels.kron_walk`) if the series takes
+edges is reduced by a full matrix (:mod:`tgp.kernels.kron_core`). Another graph that exceeds the limit of work is
+estimated: by a series (:mod:`tgp.kernels.kron_series`), or by walks (:mod:`tgp.kernels.kron_core`) if the series takes
 too long. The kernels of large graphs are compiled when the first such graph occurs.
 """
 
@@ -221,7 +221,7 @@ class BlockReduction:
 
     def _reduce_dense(self, g: int) -> None:
         """Reduce a graph by a full matrix: padding, dropped nodes, kept nodes."""
-        from tgp.kernels.kron_dense import eliminate_dense
+        from tgp.kernels.kron_core import eliminate_dense
 
         graph = self.graph
         lo, hi = (int(i) for i in graph.node_ptr[g : g + 2])
@@ -278,7 +278,7 @@ class BlockReduction:
             The eliminated rows, the entries of the remaining rows at kept nodes, and their step probabilities.
         """
         from tgp.kernels.kron import remaining_rows
-        from tgp.kernels.kron_walk import step_probabilities
+        from tgp.kernels.kron_core import step_probabilities
 
         graph = self.graph
         lo, hi = (int(i) for i in graph.node_ptr[g : g + 2])
@@ -308,7 +308,7 @@ class BlockReduction:
 
     def _walk(self, g: int, steps: Steps) -> Rows:
         """Return the probabilities that walks from the given rows end at each kept node."""
-        from tgp.kernels import kron_walk as kernels
+        from tgp.kernels import kron_core as kernels
 
         low, high = (int(k) for k in self.super_ptr[g : g + 2])
         count, kept, lanes = len(steps.inner), high - low, kernels.LANES

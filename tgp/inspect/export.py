@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.errors import InputError, StoreError, UnknownNameError
-from tgp.inspect.graphml import field_columns, graphml_text, own_columns
+from tgp.inspect.graphml_writer import field_columns, graphml_text, own_columns
 from tgp.inspect.output_file import FolderWriter
 from tgp.inspect.places import shown_location
 from tgp.inspect.stream_arrays import LARGE, StreamedArray, StreamedValues, Values, stream_graph, stream_level

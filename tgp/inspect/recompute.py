@@ -19,7 +19,6 @@ from tgp.engine.typed_table import resolve_types
 from tgp.errors import InputError, StoreDamagedError, TgpError
 from tgp.kernels.array_types import LongArray
 from tgp.ragged import Field, Level
-from tgp.ragged.offsets import find_run
 from tgp.store import Finding, StoreReader
 from tgp.store.format import constants as store_format
 from tgp.store.locations import Location, open_store
@@ -148,7 +147,7 @@ def _findings(
     for field, wrong in _differences(level, stored):
         for row in np.flatnonzero(wrong):
             graph = int(ids[row])
-            unit = find_run(bounds, graph)
+            unit = int(np.searchsorted(bounds, graph, side="right")) - 1
             yield Finding(
                 store_format.part_file(unit, name),
                 f"/levels/{position}/{field}",

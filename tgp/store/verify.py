@@ -49,7 +49,7 @@ from tgp.store.read.parts import DecodedCache, check_size
 from tgp.store.read.piece_array import iter_blocks
 from tgp.store.read.single import read_failures, read_metric
 from tgp.store.read.typed_unit import TypedUnit
-from tgp.store.read.values import (
+from tgp.store.read.value_checks import (
     all_finite,
     first_outside,
     first_outside_stored,

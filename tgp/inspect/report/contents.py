@@ -26,7 +26,7 @@ from tgp.inspect.report.charts import (
     share_histogram,
 )
 from tgp.inspect.report.drawings import GraphDrawing, draw_graph
-from tgp.inspect.report.quality import FigureRow, compare_first_levels, quality_rows
+from tgp.inspect.report.figure_rows import FigureRow, compare_first_levels, quality_rows
 from tgp.store import FailureRecord, StoreReader
 from tgp.store.format import constants as store_format
 from tgp.store.locations import Location, open_store

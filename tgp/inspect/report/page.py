@@ -24,8 +24,8 @@ from tgp.inspect.places import result_path
 from tgp.inspect.report.charts import coordinate, level_name
 from tgp.inspect.report.contents import ReportContents, collect_contents
 from tgp.inspect.report.drawings import GraphDrawing
+from tgp.inspect.report.figure_rows import FigureRow, kept_shares, legend
 from tgp.inspect.report.palette import colour_rules
-from tgp.inspect.report.quality import FigureRow, kept_shares, legend
 from tgp.store.locations import Location
 from tgp.text import inert_text
 

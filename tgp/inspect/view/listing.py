@@ -16,7 +16,7 @@ import numpy.typing as npt
 from tgp.build.findings import Finding
 from tgp.inspect.figures import Figure
 from tgp.inspect.numbers import count_text, counted
-from tgp.inspect.report.quality import FigureRow
+from tgp.inspect.report.figure_rows import FigureRow
 from tgp.inspect.view.search import GraphIndex, Query, parse_search
 from tgp.kernels.array_types import LongArray
 from tgp.ragged.offsets import find_run

@@ -15,7 +15,7 @@ from tgp.store.read.contents import level_field_path, level_paths
 from tgp.store.read.divided_part import DividedPart
 from tgp.store.read.piece_array import StoredArray
 from tgp.store.read.reader import StoreReader
-from tgp.store.read.values import first_too_large, largest_number
+from tgp.store.read.value_checks import first_too_large, largest_number
 
 __all__ = ["MappedGraph", "MappedRows", "compose_clusters", "map_assignment", "map_graph"]
 
