@@ -236,7 +236,7 @@ class _Hierarchy:
         return Finding("collapsed", self._info.name, number, text, hint)
 
 
-class _Wish(NamedTuple):
+class _TargetSize(NamedTuple):
     """Size that a schedule asks for.
 
     Args:
@@ -259,29 +259,31 @@ def check_size(level: LevelFigures, sizes: Sizes) -> Problem | None:
         level: Figures of the level.
         sizes: Function from the number of a level to the number of nodes of each graph. Level 0 has the input graphs.
     """
-    wish = _read_wish(level, sizes)
+    target = _read_target_size(level, sizes)
     active = level.active
-    if wish is None or not active.any():
+    if target is None or not active.any():
         return None
     method = level.method.split("+")[-1]
-    kept = active & (wish.counts > STALL * level.before)
+    kept = active & (target.counts > STALL * level.before)
     if kept.sum() > active.sum() / 2:
         text = (
             f"Level {level.number} ({method}) hardly shrinks {part_text(int(kept.sum()), int(active.sum()), 'graph')}, because "
-            f"{wish.text} asks for it: {int(level.nodes[kept].sum()):,} of {int(level.before[kept].sum()):,} nodes remain."
+            f"{target.text} asks for it: {int(level.nodes[kept].sum()):,} of {int(level.before[kept].sum()):,} nodes remain."
         )
         return Problem("stalled", text, "Ask for fewer nodes, or remove the level.")
-    larger = active & (level.nodes > wish.counts)
-    nodes, wanted = int(level.nodes[larger].sum()), int(wish.counts[larger].sum())
-    if wish.exact:
+    larger = active & (level.nodes > target.counts)
+    nodes, wanted = int(level.nodes[larger].sum()), int(target.counts[larger].sum())
+    if target.exact:
         missed = larger.sum() > _FEW_GRAPHS * active.sum()
     else:
-        missed = level.nodes[active].sum() > _MORE * wish.counts[active].sum()
+        missed = level.nodes[active].sum() > _MORE * target.counts[active].sum()
     if not missed:
         return None
     where = "" if len(level.nodes) == 1 else f" in {part_text(int(larger.sum()), int(active.sum()), 'graph')}"
-    text = f"Level {level.number} ({method}) has {nodes:,} nodes{where} instead of {wanted:,} ({wish.text})."
-    return Problem("size", text + _explain(level, larger), _hint(level, wish))
+    text = (
+        f"Level {level.number} ({method}) has {nodes:,} nodes{where} instead of {wanted:,} ({target.text})."
+    )
+    return Problem("size", text + _explain(level, larger), _hint(level, target))
 
 
 def _explain(level: LevelFigures, larger: BoolArray) -> str:
@@ -296,10 +298,10 @@ def _explain(level: LevelFigures, larger: BoolArray) -> str:
     return f" {who} {count:,} connected components, and each keeps at least one node."
 
 
-def _hint(level: LevelFigures, wish: _Wish) -> str:
+def _hint(level: LevelFigures, target: _TargetSize) -> str:
     """Say how to reach the size."""
     small = "keep_small=0 merges small components, too. " if _last_params(level).get("keep_small") else ""
-    return f"{small}--largest-component leaves one component per graph. {wish.other} also merges nodes of different components."
+    return f"{small}--largest-component leaves one component per graph. {target.other} also merges nodes of different components."
 
 
 def _last_params(level: LevelFigures) -> Mapping[str, Any]:
@@ -314,7 +316,7 @@ def _steps(schedule: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return [step for entry in schedule for step in entry.get("levels", [entry])]
 
 
-def _read_wish(level: LevelFigures, sizes: Sizes) -> _Wish | None:
+def _read_target_size(level: LevelFigures, sizes: Sizes) -> _TargetSize | None:
     """Read the size that the schedule of a store asks for. Its values are not trusted."""
     if level.number > len(level.schedule):
         return None
@@ -322,12 +324,14 @@ def _read_wish(level: LevelFigures, sizes: Sizes) -> _Wish | None:
     nodes, ratio, ratios = params.get("nodes"), params.get("ratio"), params.get("ratios")
     before = level.before.astype(np.int64)
     if isinstance(nodes, int) and not isinstance(nodes, bool) and nodes > 0:
-        return _Wish(f"nodes={nodes}", np.minimum(before, min(nodes, 2**40)), True, f"partition:k={nodes}")
+        return _TargetSize(
+            f"nodes={nodes}", np.minimum(before, min(nodes, 2**40)), True, f"partition:k={nodes}"
+        )
     composed = "levels" in level.schedule[level.number - 1]
     if composed or any("levels" in entry for entry in level.schedule[: level.number]):
         return None  # ratios refer to a level that is not stored
     if _is_ratio(ratio):
-        return _Wish(
+        return _TargetSize(
             f"ratio={ratio:g}", count_kept(before, float(ratio)), False, f"partition:ratio={ratio:g}"
         )
     if not isinstance(ratios, (list, tuple)) or not ratios or not all(map(_is_ratio, ratios)):
@@ -337,7 +341,7 @@ def _read_wish(level: LevelFigures, sizes: Sizes) -> _Wish | None:
     step = (sum(1 for _ in same) - 1) % len(ratios)
     first = sizes(level.number - 1 - step).astype(np.int64)
     text = f"ratios={'/'.join(f'{value:g}' for value in ratios)}"
-    return _Wish(text, np.minimum(before, count_kept(first, float(ratios[step]))), False, "partition")
+    return _TargetSize(text, np.minimum(before, count_kept(first, float(ratios[step]))), False, "partition")
 
 
 def _is_ratio(value: object) -> TypeGuard[float]:

@@ -13,12 +13,11 @@ import numpy.typing as npt
 from tgp.errors import InputError, StoreError, UnknownNameError
 from tgp.inspect.graphml_writer import field_columns, graphml_text, own_columns
 from tgp.inspect.output_file import FolderWriter
-from tgp.inspect.places import shown_location
 from tgp.inspect.stream_arrays import LARGE, StreamedArray, StreamedValues, Values, stream_graph, stream_level
 from tgp.kernels.array_types import LongArray
 from tgp.ragged import Level
 from tgp.store import StoreReader
-from tgp.store.locations import Location, open_store
+from tgp.store.locations import Location, open_store, shown_location
 from tgp.store.read.memory_need import check_graphs, has_large_graph
 from tgp.text import file_name, inert_text, unique_names
 

@@ -84,13 +84,13 @@ def choose_looks(edges: LongArray, count: int, position: LongArray, own: LongArr
     for head in range(count):
         near = {looks[other] for other in neighbours[head]}
         hues = {look % COLOURS for look in near if look >= 0}
-        liked = {look % available for look in wanted[head]}
+        preferred = {look % available for look in wanted[head]}
 
         def cost(
-            look: int, near: set[int] = near, hues: set[int] = hues, liked: set[int] = liked
+            look: int, near: set[int] = near, hues: set[int] = hues, preferred: set[int] = preferred
         ) -> tuple[int, ...]:
             repeated = used[look] if count <= available else int(look in near)
-            return (repeated, look % COLOURS in hues, look not in liked, used[look], look)
+            return (repeated, look % COLOURS in hues, look not in preferred, used[look], look)
 
         looks[head] = min(range(available), key=cost)
         used[looks[head]] += 1
